@@ -1,0 +1,1 @@
+//! Arguments, configuration, wiring, exit codes. The only place that prints.

@@ -1,0 +1,16 @@
+//! The world: which observation belongs to which pod, and what it means.
+//!
+//! [`World::observe`] only files evidence: it joins an observation to a pod by UID, by sandbox, container or trace
+//! id, or by name and time, and keeps what cannot be joined yet. A pod's [`PodView`] and timeline are a pure function
+//! of the *sorted set* of its evidence, derived by [`World::settle`] for the pods that changed. So the order of
+//! arrival cannot matter: late, early, duplicated and reordered evidence ends in the same timeline by construction.
+//!
+//! A clone of the world is cheap (pods are shared until they change): snapshots for the UI and checkpoints for seeking are clones.
+
+pub mod calls;
+pub mod view;
+pub mod world;
+
+pub use calls::{Call, CallLog};
+pub use view::{ContainerView, PodView, StageState};
+pub use world::{NodeState, ObjectState, Pod, Skew, SourceState, World};

@@ -1,0 +1,1 @@
+//! Timelines, calls and verdicts in other people's formats: pure mappings onto an `impl Write`.

@@ -1,0 +1,3 @@
+//! The `kflow` program: a thin shell around the library.
+
+fn main() {}

@@ -1,0 +1,312 @@
+//! CRI calls as the tap sees them: a start, an end, stream messages, and what answers say exists.
+
+use serde::{Deserialize, Serialize};
+
+use super::{ContainerId, Nanos, PodRef, SandboxId, SpanId, Text, TraceId};
+
+/// Names a call for as long as a session lasts: connection ids rise and never repeat inside one session.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+pub struct CallKey {
+    /// Connection number, from 1.
+    #[serde(rename = "c")]
+    pub conn: u32,
+    /// HTTP/2 stream id.
+    #[serde(rename = "s")]
+    pub stream: u32,
+}
+
+/// Which gRPC service a method belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Service {
+    /// `runtime.v1.RuntimeService`
+    Runtime,
+    /// `runtime.v1.ImageService`
+    Image,
+    /// `runtime.v1alpha2.RuntimeService`
+    RuntimeV1Alpha2,
+    /// `runtime.v1alpha2.ImageService`
+    ImageV1Alpha2,
+    /// Any other gRPC service on the socket.
+    Other,
+}
+
+/// What a call is about, as far as the request or the answer tells. Empty parts are unknown.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Subject {
+    /// Pod (from sandbox metadata or labels).
+    #[serde(rename = "pod", default, skip_serializing_if = "PodRef::is_empty")]
+    pub pod: PodRef,
+    /// Sandbox attempt or container attempt (= restart count), when told.
+    #[serde(rename = "n", default, skip_serializing_if = "Option::is_none")]
+    pub attempt: Option<u32>,
+    /// Container name.
+    #[serde(rename = "c", default, skip_serializing_if = "Text::is_empty")]
+    pub container: Text,
+    /// Sandbox id.
+    #[serde(rename = "sb", default, skip_serializing_if = "SandboxId::is_empty")]
+    pub sandbox_id: SandboxId,
+    /// Container id.
+    #[serde(rename = "cid", default, skip_serializing_if = "ContainerId::is_empty")]
+    pub container_id: ContainerId,
+    /// Image as the pod spec names it, or the reference asked for.
+    #[serde(rename = "img", default, skip_serializing_if = "Text::is_empty")]
+    pub image: Text,
+}
+
+impl Subject {
+    /// True when nothing is told.
+    pub fn is_empty(&self) -> bool {
+        self == &Self::default()
+    }
+}
+
+/// A call began: the request's headers are complete, and for unary calls its message too.
+/// The stamp is the time of the first byte of the request's headers.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct CallStart {
+    /// The call.
+    #[serde(flatten)]
+    pub key: CallKey,
+    /// Service.
+    #[serde(rename = "svc")]
+    pub service: Service,
+    /// Method: `RunPodSandbox`; for [`Service::Other`] the full path.
+    #[serde(rename = "m")]
+    pub method: Text,
+    /// What it is about.
+    #[serde(rename = "sub", default, skip_serializing_if = "Subject::is_empty")]
+    pub subject: Subject,
+    /// `grpc-timeout` in ns, `None` when the call has no deadline.
+    #[serde(rename = "dl", default, skip_serializing_if = "Option::is_none")]
+    pub timeout_ns: Option<i64>,
+    /// Trace and client span from `traceparent`.
+    #[serde(rename = "tp", default, skip_serializing_if = "Option::is_none")]
+    pub traceparent: Option<(TraceId, SpanId)>,
+    /// Size of the request's gRPC messages so far, bytes without the 5-byte prefixes.
+    #[serde(rename = "in", default)]
+    pub request_bytes: u64,
+    /// True when a list or status call has a filter or an id, so that it is about somebody (on-demand relist).
+    #[serde(rename = "flt", default, skip_serializing_if = "std::ops::Not::not")]
+    pub filtered: bool,
+    /// Further decoded fields of the request worth showing, in the order of the message (`timeout=30`,
+    /// `runtime_handler=kata`, `cgroup_parent=…`, first word of an exec command). Never environment values,
+    /// credentials, or exec arguments.
+    #[serde(rename = "f", default, skip_serializing_if = "Vec::is_empty")]
+    pub fields: Vec<(Text, Text)>,
+}
+
+/// How a call ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CallOutcome {
+    /// Trailers with a gRPC status (0 is OK).
+    Status,
+    /// The client reset the stream (deadline or cancellation).
+    ClientReset,
+    /// The server reset the stream.
+    ServerReset,
+    /// The connection closed, or went away, with the call open.
+    ConnectionClosed,
+    /// The decoder went blind: it is not known how the call ended.
+    Lost,
+}
+
+/// A call ended. The stamp is the time of the last byte of the trailers, the reset or the close.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct CallEnd {
+    /// The call.
+    #[serde(flatten)]
+    pub key: CallKey,
+    /// How.
+    #[serde(rename = "how")]
+    pub outcome: CallOutcome,
+    /// gRPC status code; `None` without trailers.
+    #[serde(rename = "code", default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<u32>,
+    /// `grpc-message`, percent-decoded; cut at 4 KiB.
+    #[serde(rename = "msg", default, skip_serializing_if = "Text::is_empty")]
+    pub message: Text,
+    /// What the answer tells (the new sandbox or container id).
+    #[serde(rename = "sub", default, skip_serializing_if = "Subject::is_empty")]
+    pub subject: Subject,
+    /// Size of the request's gRPC messages, bytes.
+    #[serde(rename = "in", default)]
+    pub request_bytes: u64,
+    /// Size of the answer's gRPC messages, bytes.
+    #[serde(rename = "out", default)]
+    pub response_bytes: u64,
+    /// Number of messages in the answer, when not 1.
+    #[serde(rename = "msgs", default = "one", skip_serializing_if = "is_one")]
+    pub messages: u32,
+    /// Decoded fields of the answer worth showing (`exit_code=0`, `state=READY`, `NetworkReady=false reason=…`).
+    #[serde(rename = "f", default, skip_serializing_if = "Vec::is_empty")]
+    pub fields: Vec<(Text, Text)>,
+}
+
+const fn one() -> u32 {
+    1
+}
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+const fn is_one(n: &u32) -> bool {
+    *n == 1
+}
+
+/// Name of a gRPC status code (`NOT_FOUND` is written `NotFound`, as Go and the kubelet print it).
+pub const fn code_name(code: u32) -> &'static str {
+    match code {
+        0 => "OK",
+        1 => "Canceled",
+        2 => "Unknown",
+        3 => "InvalidArgument",
+        4 => "DeadlineExceeded",
+        5 => "NotFound",
+        6 => "AlreadyExists",
+        7 => "PermissionDenied",
+        8 => "ResourceExhausted",
+        9 => "FailedPrecondition",
+        10 => "Aborted",
+        11 => "OutOfRange",
+        12 => "Unimplemented",
+        13 => "Internal",
+        14 => "Unavailable",
+        15 => "DataLoss",
+        16 => "Unauthenticated",
+        _ => "?",
+    }
+}
+
+/// True for the calls that the kubelet's loops make all the time, whoever they are about: `List*`, `Stream*`
+/// lists, `Status`, `Version`, `ImageFsInfo`, stats and metrics.
+pub fn is_noise(method: &str) -> bool {
+    method.starts_with("List")
+        || (method.starts_with("Stream") && method != "StreamContainerEvents")
+        || matches!(
+            method,
+            "Status"
+                | "Version"
+                | "ImageFsInfo"
+                | "ContainerStats"
+                | "PodSandboxStats"
+                | "RuntimeConfig"
+        )
+}
+
+/// Kinds of container events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ContainerEventKind {
+    /// Created.
+    Created,
+    /// Started.
+    Started,
+    /// Stopped (exited).
+    Stopped,
+    /// Deleted.
+    Deleted,
+}
+
+/// One message of `GetContainerEvents`. The stamp's `at` is `created_at`; a new stream begins with old events.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct ContainerEvent {
+    /// The stream's call.
+    #[serde(flatten)]
+    pub key: CallKey,
+    /// Kind.
+    #[serde(rename = "k")]
+    pub kind: ContainerEventKind,
+    /// Who. For a sandbox's own event `container_id` equals `sandbox_id`.
+    #[serde(rename = "sub")]
+    pub subject: Subject,
+}
+
+/// A connection to the CRI socket opened or closed.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct ConnChange {
+    /// Connection number.
+    #[serde(rename = "c")]
+    pub conn: u32,
+    /// True when it opened.
+    pub open: bool,
+    /// Peer's process id, 0 when unknown.
+    #[serde(default)]
+    pub pid: u32,
+    /// Peer's program (`kubelet`, `crictl`), from the user agent or `/proc/<pid>/comm`, empty when unknown.
+    #[serde(rename = "by", default, skip_serializing_if = "Text::is_empty")]
+    pub peer: Text,
+    /// Why it closed.
+    #[serde(default, skip_serializing_if = "Text::is_empty")]
+    pub why: Text,
+}
+
+/// State of a sandbox or container, as the runtime says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RuntimeState {
+    /// Sandbox ready.
+    Ready,
+    /// Sandbox not ready.
+    NotReady,
+    /// Container created.
+    Created,
+    /// Container running.
+    Running,
+    /// Container exited.
+    Exited,
+    /// Unknown.
+    Unknown,
+}
+
+/// One sandbox or container that exists, from an answer of a List or Status call.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct InventoryItem {
+    /// Who; for a sandbox `container_id` is empty.
+    #[serde(rename = "sub")]
+    pub subject: Subject,
+    /// State.
+    #[serde(rename = "st")]
+    pub state: RuntimeState,
+    /// Created, by the runtime's clock; 0 when not told.
+    #[serde(rename = "ct", default)]
+    pub created: Nanos,
+    /// Started; 0 when not told or not yet.
+    #[serde(rename = "sta", default)]
+    pub started: Nanos,
+    /// Finished; 0 when not told or not yet.
+    #[serde(rename = "fin", default)]
+    pub finished: Nanos,
+    /// Exit code of an exited container, when told.
+    #[serde(rename = "xc", default, skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
+    /// `OOMKilled`, `Error`, … of an exited container.
+    #[serde(rename = "why", default, skip_serializing_if = "Text::is_empty")]
+    pub reason: Text,
+    /// Addresses of a sandbox.
+    #[serde(rename = "ip", default, skip_serializing_if = "Vec::is_empty")]
+    pub ips: Vec<Text>,
+}
+
+/// What exists in the runtime, from one answer. `complete` tells an unfiltered List (what it does not name is gone).
+///
+/// The decoder emits it for `PodSandboxStatus` and `ContainerStatus` answers, and for List answers only when they
+/// are the connection's first or their content changed, so that an idle node costs nothing.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Inventory {
+    /// The call that was answered.
+    #[serde(flatten)]
+    pub key: CallKey,
+    /// True when the list was not filtered.
+    #[serde(rename = "all", default, skip_serializing_if = "std::ops::Not::not")]
+    pub complete: bool,
+    /// True when the items are sandboxes.
+    #[serde(rename = "sbs", default, skip_serializing_if = "std::ops::Not::not")]
+    pub sandboxes: bool,
+    /// Items.
+    #[serde(rename = "it")]
+    pub items: Vec<InventoryItem>,
+}

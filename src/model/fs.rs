@@ -1,0 +1,111 @@
+//! Changes in cgroups, the kubelet's pod directories, and mounts.
+
+use serde::{Deserialize, Serialize};
+
+use super::{ContainerId, PodUid, Text};
+
+/// What happened to a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FsAction {
+    /// Made now.
+    Created,
+    /// Removed now.
+    Removed,
+    /// Written or renamed into place now.
+    Changed,
+    /// It was there when the watch began, or a scan found it: made at or before the stamp.
+    Present,
+}
+
+/// What a path stands for. Paths that mean nothing to kflow become no observation.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FsObject {
+    /// Cgroup of a pod, with its QoS level (`guaranteed`, `burstable`, `besteffort`).
+    PodCgroup {
+        /// The pod.
+        uid: PodUid,
+        /// QoS level from the path.
+        qos: Text,
+    },
+    /// Cgroup of a container or sandbox inside a pod's.
+    ContainerCgroup {
+        /// The pod.
+        uid: PodUid,
+        /// Container or sandbox id.
+        id: ContainerId,
+    },
+    /// `/var/lib/kubelet/pods/<uid>`.
+    PodDir {
+        /// The pod.
+        uid: PodUid,
+    },
+    /// `/var/lib/kubelet/pods/<uid>/volumes/<plugin>/<volume>` and what is in it.
+    Volume {
+        /// The pod.
+        uid: PodUid,
+        /// `kubernetes.io/secret` and so on (unescaped).
+        plugin: Text,
+        /// Volume or PV name; empty for the plugin's folder.
+        volume: Text,
+        /// Path below the volume (`..data` when an atomic writer finished), empty for the volume itself.
+        inner: Text,
+    },
+    /// Another path below the pod's directory: `etc-hosts`, `containers/web/…`, `volume-subpaths/…`.
+    PodFile {
+        /// The pod.
+        uid: PodUid,
+        /// Path below the pod's directory.
+        inner: Text,
+    },
+    /// Mount of a volume of a pod.
+    VolumeMount {
+        /// The pod.
+        uid: PodUid,
+        /// Plugin.
+        plugin: Text,
+        /// Volume.
+        volume: Text,
+        /// File system type (`tmpfs`, `ext4`, …).
+        fstype: Text,
+    },
+    /// Network namespace mount `/run/netns/cni-…`.
+    NetNs {
+        /// Name of the namespace file.
+        name: Text,
+    },
+    /// A runtime's mount for a sandbox or container: shm, rootfs.
+    RuntimeMount {
+        /// Sandbox or container id.
+        id: ContainerId,
+        /// `shm` or `rootfs`.
+        what: Text,
+    },
+}
+
+/// A change.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct FsChange {
+    /// What happened.
+    #[serde(rename = "a")]
+    pub action: FsAction,
+    /// To what.
+    #[serde(rename = "o")]
+    pub object: FsObject,
+}
+
+impl FsObject {
+    /// The pod that the path names.
+    pub const fn pod(&self) -> Option<&PodUid> {
+        match self {
+            Self::PodCgroup { uid, .. }
+            | Self::ContainerCgroup { uid, .. }
+            | Self::PodDir { uid }
+            | Self::Volume { uid, .. }
+            | Self::PodFile { uid, .. }
+            | Self::VolumeMount { uid, .. } => Some(uid),
+            Self::NetNs { .. } | Self::RuntimeMount { .. } => None,
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! Losses, watch notes and user notes: what a session says about itself.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Nanos, Source, Text};
+
+/// Something was lost, and how much is known of it. The loss lies in `[since, stamp.at]`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Gap {
+    /// Which source lost it.
+    pub of: Source,
+    /// Begin of the loss; equal to the stamp when it is a moment.
+    pub since: Nanos,
+    /// How many units (lines, chunks, observations) were lost; 0 when unknown.
+    #[serde(default)]
+    pub lost: u64,
+    /// CRI connection that went blind, 0 when none.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub conn: u32,
+    /// Why, for people: "queue full", "bad HPACK index 71", "log truncated".
+    pub why: Text,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+const fn is_zero(n: &u32) -> bool {
+    *n == 0
+}
+
+/// A list began or ended, or a watch broke: the world needs it to tell "deleted" from "not listed yet".
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct WatchNote {
+    /// `pods`, `events`, `nodes`, or another plural resource.
+    pub resource: Text,
+    /// What happened.
+    pub kind: WatchKind,
+    /// Selector or namespace that bounds the list, so that a bounded relist deletes nothing outside of it.
+    #[serde(default, skip_serializing_if = "Text::is_empty")]
+    pub scope: Text,
+    /// Resource version, or the error's text for `Broken`.
+    #[serde(default, skip_serializing_if = "Text::is_empty")]
+    pub detail: Text,
+}
+
+/// Kinds of [`WatchNote`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WatchKind {
+    /// A list begins; its objects follow as `Listed`.
+    ListBegin,
+    /// The list is complete: what was known, is in scope and was not listed is gone.
+    ListEnd,
+    /// The watch broke; it will resume or relist.
+    Broken,
+    /// A bookmark: the watch is alive and complete up to `detail`.
+    Bookmark,
+}
+
+/// A note that a user made at a time (`m` in the TUI). Saved into the session.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Note {
+    /// The user's text.
+    pub text: Text,
+}

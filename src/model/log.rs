@@ -1,0 +1,82 @@
+//! Log lines of the kubelet, the control plane and the runtime, split into message and fields.
+
+use serde::{Deserialize, Serialize};
+
+use super::{ContainerId, PodRef, Text};
+
+/// Who wrote a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Component {
+    /// kubelet
+    Kubelet,
+    /// kube-apiserver
+    Apiserver,
+    /// kube-scheduler
+    Scheduler,
+    /// kube-controller-manager
+    ControllerManager,
+    /// containerd
+    Containerd,
+    /// CRI-O
+    Crio,
+}
+
+/// klog severities; logrus levels are mapped onto them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// `I`
+    Info,
+    /// `W`
+    Warning,
+    /// `E`
+    Error,
+    /// `F`
+    Fatal,
+}
+
+/// One log line (or one multi-line record).
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct LogLine {
+    /// Who wrote it.
+    #[serde(rename = "by")]
+    pub component: Component,
+    /// Severity.
+    #[serde(rename = "l")]
+    pub severity: Severity,
+    /// `kubelet.go:2724`; empty when the format has none.
+    #[serde(rename = "at", default, skip_serializing_if = "Text::is_empty")]
+    pub location: Text,
+    /// The constant message of a structured line; the whole text of an unstructured one. Cut at 2 KiB.
+    #[serde(rename = "m")]
+    pub message: Text,
+    /// The pod that the line names (`pod=`, `podUID=`, `podName=`, the UID in a volume message), empty when none.
+    #[serde(rename = "pod", default, skip_serializing_if = "PodRef::is_empty")]
+    pub pod: PodRef,
+    /// Further pods, for lines that name several (`SyncLoop ADD pods=[…]`).
+    #[serde(rename = "pods", default, skip_serializing_if = "Vec::is_empty")]
+    pub more_pods: Vec<PodRef>,
+    /// Container name (`containerName=`, `container=`).
+    #[serde(rename = "c", default, skip_serializing_if = "Text::is_empty")]
+    pub container: Text,
+    /// Container id, bare.
+    #[serde(rename = "cid", default, skip_serializing_if = "ContainerId::is_empty")]
+    pub container_id: ContainerId,
+    /// `err=`, empty when none.
+    #[serde(rename = "e", default, skip_serializing_if = "Text::is_empty")]
+    pub error: Text,
+    /// The other fields in the order of the line, unquoted, each cut at 1 KiB.
+    #[serde(rename = "kv", default, skip_serializing_if = "Vec::is_empty")]
+    pub fields: Vec<(Text, Text)>,
+}
+
+impl LogLine {
+    /// Value of a field.
+    pub fn field(&self, key: &str) -> Option<&str> {
+        self.fields
+            .iter()
+            .find(|(k, _)| k == key)
+            .map(|(_, v)| v.as_str())
+    }
+}

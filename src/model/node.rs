@@ -1,0 +1,60 @@
+//! A node as the API shows it, reduced to what scheduling and health need.
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    Nanos, Text,
+    pod::{Condition, WatchEvent},
+};
+
+/// One state of a node.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(default)]
+pub struct NodeSeen {
+    /// How it was seen.
+    #[serde(rename = "ev")]
+    pub event: WatchEvent,
+    /// Name.
+    #[serde(rename = "n")]
+    pub name: Text,
+    /// `metadata.resourceVersion` as a number.
+    #[serde(rename = "rv")]
+    pub resource_version: u64,
+    /// Creation (1 s).
+    #[serde(rename = "ct")]
+    pub created: Nanos,
+    /// Deletion requested.
+    #[serde(rename = "dt", skip_serializing_if = "Option::is_none")]
+    pub deletion: Option<Nanos>,
+    /// Labels, sorted.
+    #[serde(rename = "lb")]
+    pub labels: Vec<(Text, Text)>,
+    /// `spec.unschedulable`.
+    #[serde(rename = "un", skip_serializing_if = "std::ops::Not::not")]
+    pub unschedulable: bool,
+    /// Taints: key, value, effect.
+    #[serde(rename = "ta", skip_serializing_if = "Vec::is_empty")]
+    pub taints: Vec<(Text, Text, Text)>,
+    /// Allocatable, sorted (`cpu`→`2`, `memory`→`24581696Ki`, `pods`→`110`).
+    #[serde(rename = "al")]
+    pub allocatable: Vec<(Text, Text)>,
+    /// Conditions, sorted by type.
+    #[serde(rename = "cond")]
+    pub conditions: Vec<Condition>,
+    /// `nodeInfo.kubeletVersion`.
+    #[serde(rename = "kv", skip_serializing_if = "Text::is_empty")]
+    pub kubelet_version: Text,
+    /// `nodeInfo.containerRuntimeVersion`: `containerd://2.1.9`.
+    #[serde(rename = "rtv", skip_serializing_if = "Text::is_empty")]
+    pub runtime_version: Text,
+    /// `volumesAttached` names.
+    #[serde(rename = "va", skip_serializing_if = "Vec::is_empty")]
+    pub volumes_attached: Vec<Text>,
+}
+
+impl NodeSeen {
+    /// A condition by type.
+    pub fn condition(&self, kind: &str) -> Option<&Condition> {
+        self.conditions.iter().find(|c| c.kind == kind)
+    }
+}

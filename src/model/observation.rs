@@ -1,0 +1,127 @@
+//! The observation: one thing that one source saw at one time.
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    Stamp, audit::AuditRecord, cri, event::EventSeen, fs::FsChange, gap, log::LogLine,
+    node::NodeSeen, object::ObjectSeen, pod::PodSeen, sample::Sample, span::SpanRecord,
+};
+
+/// What produces observations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Source {
+    /// The CRI tap.
+    Cri,
+    /// The kubelet's log.
+    Kubelet,
+    /// cgroups, volume directories, mounts.
+    Fs,
+    /// Watches of pods, events, nodes and owners.
+    Kube,
+    /// The apiserver's audit log or webhook.
+    Audit,
+    /// OpenTelemetry spans.
+    Otlp,
+    /// The container runtime's own log and events.
+    Runtime,
+    /// Logs of apiserver, scheduler, controller-manager.
+    Control,
+    /// `/metrics`, `/healthz`, `/readyz`, `/pods`, `/configz`.
+    Metrics,
+    /// kflow itself: marks of the user, losses in kflow.
+    Kflow,
+}
+
+impl Source {
+    /// All sources, in order of rank.
+    pub const ALL: [Self; 10] = [
+        Self::Cri,
+        Self::Kubelet,
+        Self::Fs,
+        Self::Kube,
+        Self::Audit,
+        Self::Otlp,
+        Self::Runtime,
+        Self::Control,
+        Self::Metrics,
+        Self::Kflow,
+    ];
+    /// The name used in sessions, JSON and the status bar.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Cri => "cri",
+            Self::Kubelet => "kubelet",
+            Self::Fs => "fs",
+            Self::Kube => "kube",
+            Self::Audit => "audit",
+            Self::Otlp => "otlp",
+            Self::Runtime => "runtime",
+            Self::Control => "control",
+            Self::Metrics => "metrics",
+            Self::Kflow => "kflow",
+        }
+    }
+    /// True for sources that run on the pod's node (tap, kubelet log, file system, runtime).
+    pub const fn is_node(self) -> bool {
+        matches!(self, Self::Cri | Self::Kubelet | Self::Fs | Self::Runtime)
+    }
+}
+
+/// One thing that one source saw at one time. Immutable; a session holds nothing else.
+///
+/// The order of observations (`Ord`) is by time, then source, then content: it is total and does not depend on the
+/// order of arrival, so that everything that is derived from a sorted set of observations does not either.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Observation {
+    /// When.
+    #[serde(flatten)]
+    pub stamp: Stamp,
+    /// Who saw it.
+    #[serde(rename = "src")]
+    pub source: Source,
+    /// What.
+    #[serde(rename = "b")]
+    pub body: Body,
+}
+
+/// What was seen. Bodies are boxed where they are large, so that an observation itself stays small.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Body {
+    /// A pod in a list or watch, or in the kubelet's `/pods`.
+    Pod(Box<PodSeen>),
+    /// A Kubernetes Event.
+    Event(Box<EventSeen>),
+    /// A node in a list or watch.
+    Node(Box<NodeSeen>),
+    /// Any other API object: Deployment, ReplicaSet, Job, PersistentVolumeClaim and so on.
+    Object(Box<ObjectSeen>),
+    /// A list began or ended, or a watch broke.
+    Watch(gap::WatchNote),
+    /// A CRI call began.
+    CallStart(Box<cri::CallStart>),
+    /// A CRI call ended.
+    CallEnd(Box<cri::CallEnd>),
+    /// A message of a CRI server stream (`GetContainerEvents`).
+    ContainerEvent(Box<cri::ContainerEvent>),
+    /// A CRI connection opened or closed.
+    Conn(cri::ConnChange),
+    /// What the runtime says exists: from List answers and status answers.
+    Inventory(Box<cri::Inventory>),
+    /// A log line.
+    Log(Box<LogLine>),
+    /// An audit record.
+    Audit(Box<AuditRecord>),
+    /// A finished OpenTelemetry span.
+    Span(Box<SpanRecord>),
+    /// A change in cgroups, volume directories or mounts.
+    Fs(Box<FsChange>),
+    /// Numbers or health from an endpoint.
+    Sample(Box<Sample>),
+    /// Something was lost.
+    Gap(gap::Gap),
+    /// A note that a user made at a time.
+    Note(gap::Note),
+}

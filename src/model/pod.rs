@@ -1,0 +1,425 @@
+//! A pod as the API shows it, reduced to what kflow uses. Never environment values, commands or arguments.
+
+use serde::{Deserialize, Serialize};
+
+use super::{ContainerId, Nanos, ObjectRef, PodUid, Text};
+
+/// What the watch says of an object.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum WatchEvent {
+    /// It came with a list: it exists, since when is not told by this.
+    #[default]
+    Listed,
+    /// ADDED.
+    Added,
+    /// MODIFIED.
+    Modified,
+    /// DELETED: the last state.
+    Deleted,
+}
+
+/// One state of a pod. The stamp's `at` is the arrival of the watch event (for a list: of the list), so `at` is an
+/// upper bound of the change; the change itself lies between the previous state and it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PodSeen {
+    /// How it was seen.
+    #[serde(rename = "ev")]
+    pub event: WatchEvent,
+    /// UID.
+    #[serde(rename = "u")]
+    pub uid: PodUid,
+    /// Namespace.
+    #[serde(rename = "ns")]
+    pub namespace: Text,
+    /// Name.
+    #[serde(rename = "n")]
+    pub name: Text,
+    /// `metadata.resourceVersion` as a number (0 when it is not one): orders states of one cluster.
+    #[serde(rename = "rv")]
+    pub resource_version: u64,
+    /// `metadata.generation`.
+    #[serde(rename = "gen", skip_serializing_if = "is_default")]
+    pub generation: u64,
+    /// `metadata.creationTimestamp` (1 s).
+    #[serde(rename = "ct")]
+    pub created: Nanos,
+    /// `metadata.deletionTimestamp` (1 s): request + grace, so usually in the future.
+    #[serde(rename = "dt", skip_serializing_if = "Option::is_none")]
+    pub deletion: Option<Nanos>,
+    /// `metadata.deletionGracePeriodSeconds`.
+    #[serde(rename = "dg", skip_serializing_if = "Option::is_none")]
+    pub deletion_grace_s: Option<i64>,
+    /// Finalizers.
+    #[serde(rename = "fin", skip_serializing_if = "Vec::is_empty")]
+    pub finalizers: Vec<Text>,
+    /// Labels, sorted.
+    #[serde(rename = "lb", skip_serializing_if = "Vec::is_empty")]
+    pub labels: Vec<(Text, Text)>,
+    /// Owner that is the controller, if any.
+    #[serde(rename = "ow", skip_serializing_if = "Option::is_none")]
+    pub owner: Option<ObjectRef>,
+    /// `kubernetes.io/config.mirror`: the static pod's UID, when this is a mirror pod.
+    #[serde(rename = "mir", skip_serializing_if = "Option::is_none")]
+    pub mirror_of: Option<PodUid>,
+    /// The spec.
+    #[serde(rename = "sp")]
+    pub spec: PodSpec,
+    /// The status.
+    #[serde(rename = "st")]
+    pub status: PodStatus,
+}
+
+fn is_default<T: Default + PartialEq>(v: &T) -> bool {
+    *v == T::default()
+}
+
+/// The parts of a pod's spec that decide where and how it starts.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PodSpec {
+    /// `nodeName`, empty when unbound.
+    #[serde(rename = "node", skip_serializing_if = "Text::is_empty")]
+    pub node: Text,
+    /// `schedulerName`, empty for the default.
+    #[serde(rename = "sched", skip_serializing_if = "Text::is_empty")]
+    pub scheduler: Text,
+    /// `restartPolicy`: `Always`, `OnFailure`, `Never`.
+    #[serde(rename = "rp", skip_serializing_if = "Text::is_empty")]
+    pub restart_policy: Text,
+    /// `priorityClassName`.
+    #[serde(rename = "pc", skip_serializing_if = "Text::is_empty")]
+    pub priority_class: Text,
+    /// `priority`.
+    #[serde(rename = "prio", skip_serializing_if = "is_default")]
+    pub priority: i32,
+    /// `runtimeClassName`.
+    #[serde(rename = "rc", skip_serializing_if = "Text::is_empty")]
+    pub runtime_class: Text,
+    /// `serviceAccountName`.
+    #[serde(rename = "sa", skip_serializing_if = "Text::is_empty")]
+    pub service_account: Text,
+    /// `hostNetwork`.
+    #[serde(rename = "hn", skip_serializing_if = "is_default")]
+    pub host_network: bool,
+    /// `terminationGracePeriodSeconds`.
+    #[serde(rename = "tg", skip_serializing_if = "Option::is_none")]
+    pub termination_grace_s: Option<i64>,
+    /// `activeDeadlineSeconds`.
+    #[serde(rename = "ad", skip_serializing_if = "Option::is_none")]
+    pub active_deadline_s: Option<i64>,
+    /// `nodeSelector`, sorted.
+    #[serde(rename = "sel", skip_serializing_if = "Vec::is_empty")]
+    pub node_selector: Vec<(Text, Text)>,
+    /// `affinity` as compact JSON, empty when none; cut at 2 KiB.
+    #[serde(rename = "aff", skip_serializing_if = "Text::is_empty")]
+    pub affinity: Text,
+    /// `topologySpreadConstraints` as compact JSON, empty when none; cut at 2 KiB.
+    #[serde(rename = "tsc", skip_serializing_if = "Text::is_empty")]
+    pub topology_spread: Text,
+    /// Tolerations other than the two defaults that admission adds.
+    #[serde(rename = "tol", skip_serializing_if = "Vec::is_empty")]
+    pub tolerations: Vec<Toleration>,
+    /// Names of `schedulingGates`.
+    #[serde(rename = "sg", skip_serializing_if = "Vec::is_empty")]
+    pub scheduling_gates: Vec<Text>,
+    /// Condition types of `readinessGates`.
+    #[serde(rename = "rg", skip_serializing_if = "Vec::is_empty")]
+    pub readiness_gates: Vec<Text>,
+    /// Names of `imagePullSecrets`.
+    #[serde(rename = "ips", skip_serializing_if = "Vec::is_empty")]
+    pub image_pull_secrets: Vec<Text>,
+    /// Volumes.
+    #[serde(rename = "vol", skip_serializing_if = "Vec::is_empty")]
+    pub volumes: Vec<VolumeSpec>,
+    /// Init containers (sidecars included), in order.
+    #[serde(rename = "ic", skip_serializing_if = "Vec::is_empty")]
+    pub init_containers: Vec<ContainerSpec>,
+    /// Containers.
+    #[serde(rename = "cs", skip_serializing_if = "Vec::is_empty")]
+    pub containers: Vec<ContainerSpec>,
+    /// Names of ephemeral containers.
+    #[serde(rename = "ec", skip_serializing_if = "Vec::is_empty")]
+    pub ephemeral_containers: Vec<Text>,
+}
+
+/// A toleration.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Toleration {
+    /// Key, empty for all.
+    #[serde(rename = "k", skip_serializing_if = "Text::is_empty")]
+    pub key: Text,
+    /// `Equal` (default, empty) or `Exists`.
+    #[serde(rename = "op", skip_serializing_if = "Text::is_empty")]
+    pub operator: Text,
+    /// Value.
+    #[serde(rename = "v", skip_serializing_if = "Text::is_empty")]
+    pub value: Text,
+    /// Effect, empty for all.
+    #[serde(rename = "e", skip_serializing_if = "Text::is_empty")]
+    pub effect: Text,
+}
+
+/// A volume of a pod.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(default)]
+pub struct VolumeSpec {
+    /// Name in the pod.
+    #[serde(rename = "n")]
+    pub name: Text,
+    /// `configMap`, `secret`, `persistentVolumeClaim`, `emptyDir`, `hostPath`, `projected`, `csi`, `ephemeral`, …
+    #[serde(rename = "k")]
+    pub kind: Text,
+    /// What it refers to: name of the ConfigMap, Secret or claim, the path, the CSI driver. For `projected` the
+    /// sources as `configMap/x,secret/y`.
+    #[serde(rename = "r", skip_serializing_if = "Text::is_empty")]
+    pub refers: Text,
+    /// `optional: true`.
+    #[serde(rename = "opt", skip_serializing_if = "is_default")]
+    pub optional: bool,
+}
+
+/// A container of a pod's spec.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ContainerSpec {
+    /// Name.
+    #[serde(rename = "n")]
+    pub name: Text,
+    /// Image.
+    #[serde(rename = "img")]
+    pub image: Text,
+    /// `imagePullPolicy`.
+    #[serde(rename = "pp", skip_serializing_if = "Text::is_empty")]
+    pub pull_policy: Text,
+    /// True for a restartable init container (sidecar).
+    #[serde(rename = "sc", skip_serializing_if = "is_default")]
+    pub sidecar: bool,
+    /// Requests, sorted (`cpu`→`100m`).
+    #[serde(rename = "rq", skip_serializing_if = "Vec::is_empty")]
+    pub requests: Vec<(Text, Text)>,
+    /// Limits, sorted.
+    #[serde(rename = "lim", skip_serializing_if = "Vec::is_empty")]
+    pub limits: Vec<(Text, Text)>,
+    /// Probes.
+    #[serde(rename = "pr", skip_serializing_if = "Vec::is_empty")]
+    pub probes: Vec<ProbeSpec>,
+    /// `postStart` hook: `exec`, `httpGet`, `sleep`; empty when none.
+    #[serde(rename = "ps", skip_serializing_if = "Text::is_empty")]
+    pub post_start: Text,
+    /// `preStop` hook, likewise.
+    #[serde(rename = "pre", skip_serializing_if = "Text::is_empty")]
+    pub pre_stop: Text,
+    /// Host ports.
+    #[serde(rename = "hp", skip_serializing_if = "Vec::is_empty")]
+    pub host_ports: Vec<i32>,
+    /// ConfigMaps and Secrets that environment variables come from (names only): `configMap/x`, `secret/y`.
+    #[serde(rename = "er", skip_serializing_if = "Vec::is_empty")]
+    pub env_refs: Vec<Text>,
+    /// `runAsNonRoot` of the container or pod.
+    #[serde(rename = "nr", skip_serializing_if = "is_default")]
+    pub run_as_non_root: bool,
+}
+
+/// A probe of a container.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ProbeSpec {
+    /// `startup`, `liveness`, `readiness`.
+    #[serde(rename = "k")]
+    pub kind: Text,
+    /// `exec`, `httpGet :8080/healthz`, `tcpSocket :80`, `grpc :90`.
+    #[serde(rename = "h")]
+    pub handler: Text,
+    /// Seconds.
+    #[serde(rename = "i", skip_serializing_if = "is_default")]
+    pub initial_delay_s: i32,
+    /// Seconds.
+    #[serde(rename = "p")]
+    pub period_s: i32,
+    /// Seconds.
+    #[serde(rename = "t")]
+    pub timeout_s: i32,
+    /// Failures in a row that count.
+    #[serde(rename = "f")]
+    pub failure_threshold: i32,
+}
+
+/// The status of a pod.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PodStatus {
+    /// `Pending`, `Running`, `Succeeded`, `Failed`, `Unknown`.
+    #[serde(rename = "ph")]
+    pub phase: Text,
+    /// `reason` (Evicted, NodeAffinity, …).
+    #[serde(rename = "r", skip_serializing_if = "Text::is_empty")]
+    pub reason: Text,
+    /// `message`.
+    #[serde(rename = "m", skip_serializing_if = "Text::is_empty")]
+    pub message: Text,
+    /// `startTime` (1 s): the kubelet's first status write.
+    #[serde(rename = "t0", skip_serializing_if = "Option::is_none")]
+    pub start_time: Option<Nanos>,
+    /// `podIP`.
+    #[serde(rename = "ip", skip_serializing_if = "Text::is_empty")]
+    pub pod_ip: Text,
+    /// `nominatedNodeName`.
+    #[serde(rename = "nom", skip_serializing_if = "Text::is_empty")]
+    pub nominated_node: Text,
+    /// `qosClass`.
+    #[serde(rename = "qos", skip_serializing_if = "Text::is_empty")]
+    pub qos: Text,
+    /// `observedGeneration`.
+    #[serde(rename = "og", skip_serializing_if = "is_default")]
+    pub observed_generation: u64,
+    /// Conditions, sorted by type.
+    #[serde(rename = "cond", skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<Condition>,
+    /// Init container statuses.
+    #[serde(rename = "ics", skip_serializing_if = "Vec::is_empty")]
+    pub init_containers: Vec<ContainerStatus>,
+    /// Container statuses.
+    #[serde(rename = "css", skip_serializing_if = "Vec::is_empty")]
+    pub containers: Vec<ContainerStatus>,
+    /// Ephemeral container statuses.
+    #[serde(rename = "ecs", skip_serializing_if = "Vec::is_empty")]
+    pub ephemeral_containers: Vec<ContainerStatus>,
+}
+
+/// A condition of a pod, node or other object.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Condition {
+    /// Type.
+    #[serde(rename = "k")]
+    pub kind: Text,
+    /// `True`, `False`, `Unknown`.
+    #[serde(rename = "s")]
+    pub status: Text,
+    /// Reason.
+    #[serde(rename = "r", skip_serializing_if = "Text::is_empty")]
+    pub reason: Text,
+    /// Message.
+    #[serde(rename = "m", skip_serializing_if = "Text::is_empty")]
+    pub message: Text,
+    /// `lastTransitionTime` (1 s).
+    #[serde(rename = "t", skip_serializing_if = "Option::is_none")]
+    pub transition: Option<Nanos>,
+}
+
+/// Status of a container.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ContainerStatus {
+    /// Name.
+    #[serde(rename = "n")]
+    pub name: Text,
+    /// Bare id, empty before the first creation.
+    #[serde(rename = "id", skip_serializing_if = "ContainerId::is_empty")]
+    pub id: ContainerId,
+    /// Image.
+    #[serde(rename = "img", skip_serializing_if = "Text::is_empty")]
+    pub image: Text,
+    /// Restarts.
+    #[serde(rename = "rc", skip_serializing_if = "is_default")]
+    pub restarts: u32,
+    /// Ready.
+    #[serde(rename = "ok", skip_serializing_if = "is_default")]
+    pub ready: bool,
+    /// Startup probe passed, or none.
+    #[serde(rename = "sd", skip_serializing_if = "Option::is_none")]
+    pub started: Option<bool>,
+    /// State.
+    #[serde(rename = "st")]
+    pub state: ContainerState,
+    /// Last termination.
+    #[serde(rename = "ls", skip_serializing_if = "Option::is_none")]
+    pub last: Option<Terminated>,
+}
+
+/// State of a container.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ContainerState {
+    /// Waiting.
+    Waiting {
+        /// Reason (`ContainerCreating`, `ImagePullBackOff`, …).
+        #[serde(rename = "r")]
+        reason: Text,
+        /// Message.
+        #[serde(rename = "m", default, skip_serializing_if = "Text::is_empty")]
+        message: Text,
+    },
+    /// Running.
+    Running {
+        /// `startedAt` (1 s).
+        #[serde(rename = "t")]
+        started: Nanos,
+    },
+    /// Terminated.
+    Terminated(Terminated),
+}
+
+impl Default for ContainerState {
+    fn default() -> Self {
+        Self::Waiting {
+            reason: Text::default(),
+            message: Text::default(),
+        }
+    }
+}
+
+/// A termination.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Terminated {
+    /// Exit code.
+    #[serde(rename = "xc")]
+    pub exit_code: i32,
+    /// Signal, 0 when none.
+    #[serde(rename = "sig", skip_serializing_if = "is_default")]
+    pub signal: i32,
+    /// Reason.
+    #[serde(rename = "r", skip_serializing_if = "Text::is_empty")]
+    pub reason: Text,
+    /// Message, cut at 2 KiB.
+    #[serde(rename = "m", skip_serializing_if = "Text::is_empty")]
+    pub message: Text,
+    /// `startedAt` (1 s).
+    #[serde(rename = "t0", skip_serializing_if = "Option::is_none")]
+    pub started: Option<Nanos>,
+    /// `finishedAt` (1 s).
+    #[serde(rename = "t1", skip_serializing_if = "Option::is_none")]
+    pub finished: Option<Nanos>,
+    /// Bare container id.
+    #[serde(rename = "id", skip_serializing_if = "ContainerId::is_empty")]
+    pub id: ContainerId,
+}
+
+impl PodSeen {
+    /// A condition by type.
+    pub fn condition(&self, kind: &str) -> Option<&Condition> {
+        self.status.conditions.iter().find(|c| c.kind == kind)
+    }
+    /// A container of the spec by name, init containers included.
+    pub fn container(&self, name: &str) -> Option<&ContainerSpec> {
+        self.spec
+            .init_containers
+            .iter()
+            .chain(&self.spec.containers)
+            .find(|c| c.name == name)
+    }
+    /// All container statuses: init, main, ephemeral.
+    pub fn statuses(&self) -> impl Iterator<Item = &ContainerStatus> {
+        self.status
+            .init_containers
+            .iter()
+            .chain(&self.status.containers)
+            .chain(&self.status.ephemeral_containers)
+    }
+}

@@ -1,0 +1,75 @@
+//! OpenTelemetry spans, reduced to what joins them to calls, requests and pods.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Nanos, SpanId, Text, TraceId};
+
+/// OTLP `SpanKind`.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum SpanKind {
+    /// Unspecified or internal.
+    #[default]
+    Internal,
+    /// Server side of a call.
+    Server,
+    /// Client side of a call.
+    Client,
+    /// Producer.
+    Producer,
+    /// Consumer.
+    Consumer,
+}
+
+/// A finished span. The observation's stamp has its start as `at` and the arrival of its batch as `seen`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct SpanRecord {
+    /// `service.name` of the resource: `kubelet`, `apiserver`, `containerd`, `crio`, `etcd`.
+    #[serde(rename = "svc")]
+    pub service: Text,
+    /// Span name.
+    #[serde(rename = "n")]
+    pub name: Text,
+    /// Kind.
+    #[serde(rename = "k", default)]
+    pub kind: SpanKind,
+    /// Trace.
+    #[serde(rename = "tr")]
+    pub trace: TraceId,
+    /// Id.
+    #[serde(rename = "id")]
+    pub span: SpanId,
+    /// Parent, `None` for a root.
+    #[serde(rename = "up", default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<SpanId>,
+    /// End.
+    #[serde(rename = "end")]
+    pub end: Nanos,
+    /// True when the status is Error.
+    #[serde(rename = "err", default, skip_serializing_if = "std::ops::Not::not")]
+    pub error: bool,
+    /// Status message, or the message of an `exception` event.
+    #[serde(rename = "msg", default, skip_serializing_if = "Text::is_empty")]
+    pub message: Text,
+    /// Attributes from the allow-list of the decoder, sorted by key, values as text.
+    #[serde(rename = "a", default, skip_serializing_if = "Vec::is_empty")]
+    pub attributes: Vec<(Text, Text)>,
+    /// Span events: time and name.
+    #[serde(rename = "ev", default, skip_serializing_if = "Vec::is_empty")]
+    pub events: Vec<(Nanos, Text)>,
+    /// Linked spans (the apiserver links the client's span instead of taking it as parent).
+    #[serde(rename = "ln", default, skip_serializing_if = "Vec::is_empty")]
+    pub links: Vec<(TraceId, SpanId)>,
+}
+
+impl SpanRecord {
+    /// Value of an attribute.
+    pub fn attribute(&self, key: &str) -> Option<&str> {
+        self.attributes
+            .iter()
+            .find(|(k, _)| k == key)
+            .map(|(_, v)| v.as_str())
+    }
+}

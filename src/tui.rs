@@ -1,0 +1,1 @@
+//! The terminal: panes, widgets, themes, keys. Draws a snapshot, never changes one.

@@ -1,0 +1,1 @@
+//! One test binary: one link on small machines.
