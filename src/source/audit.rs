@@ -1,1 +1,5 @@
-//! Source `audit`.
+//! The apiserver's audit log: requests about pods and what they need, with user, decision, latency and webhooks.
+//!
+//! Owns the pure half, [`decode`]: lines of a log or batches of a webhook in, observations out.
+
+pub mod decode;
