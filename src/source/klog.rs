@@ -1,1 +1,13 @@
-//! Source `klog`.
+//! Source `klog`: the logs of kubelet, kube-apiserver, kube-scheduler and kube-controller-manager.
+//!
+//! [`decode`] reads lines: klog text (structured and older unstructured), JSON logging, and both of them inside
+//! journald output or container log files, told apart line by line.
+
+pub mod decode;
+
+mod header;
+mod json;
+mod record;
+mod year;
+
+pub use decode::KlogDecoder;
