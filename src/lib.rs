@@ -12,6 +12,7 @@
 //! | [`session`] | the recording format: header, lines, redaction (pure); reader and writer (edge) | half |
 //! | [`export`] | timelines and verdicts as text, JSON, Perfetto, OTLP, HTML, SVG | yes |
 //! | [`source`] | one folder a source: `decode` (pure) beside `live` (I/O) | half |
+//! | `proxy` | the CRI proxy: copies bytes, taps them, serves observations | no |
 //! | `engine` | runs sources, owns the one world, tees to the recorder, publishes snapshots | no |
 //! | `tui` | panes, widgets, themes, keys: draws a snapshot, never changes one | no |
 //! | `cli` | arguments, configuration, wiring, exit codes; the only place that prints | no |
@@ -31,5 +32,7 @@ pub mod cli;
 pub mod clock;
 #[cfg(feature = "files")]
 pub mod engine;
+#[cfg(feature = "live")]
+pub mod proxy;
 #[cfg(feature = "tui")]
 pub mod tui;

@@ -1,1 +1,4 @@
 //! One test binary: one link on small machines.
+
+#[cfg(feature = "live")]
+mod proxy;

@@ -1,0 +1,425 @@
+//! Copies of what passed, in a queue of bounded bytes, and the thread that decodes them.
+//!
+//! A connection of which a chunk was lost cannot be decoded any further (its header compression depends on every
+//! byte): it goes blind for the rest of its life, says so once, and tells how much it missed when it closes.
+
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+use rustc_hash::FxHashMap;
+
+use super::ring::Ring;
+use super::{Counters, Log};
+use crate::clock;
+use crate::model::cri::ConnChange;
+use crate::model::gap::Gap;
+use crate::model::{Body, Nanos, Observation, Source, Stamp, Text};
+
+/// Which way bytes went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// From the client to the runtime.
+    ToServer,
+    /// From the runtime to the client.
+    ToClient,
+}
+
+/// The pure half of the tap: bytes in, observations out. One value serves all connections of a proxy.
+pub trait Decode: Send {
+    /// A connection opened.
+    fn open(&mut self, conn: u32, at: Nanos, pid: u32, peer: &str, out: &mut Vec<Observation>);
+    /// Bytes passed. False when the decoder cannot follow this connection any more; it has said why in `out`.
+    fn feed(
+        &mut self,
+        conn: u32,
+        direction: Direction,
+        at: Nanos,
+        bytes: &[u8],
+        out: &mut Vec<Observation>,
+    ) -> bool;
+    /// Bytes were lost: calls of this connection that are open end as lost.
+    fn blind(&mut self, conn: u32, at: Nanos, why: &str, out: &mut Vec<Observation>);
+    /// A connection closed.
+    fn close(&mut self, conn: u32, at: Nanos, why: &str, out: &mut Vec<Observation>);
+}
+
+/// How long the decoder lets chunks gather after it was woken: fewer wake-ups beat a fresher view, and stamps are
+/// taken by the relay.
+const GATHER: Duration = Duration::from_millis(2);
+/// Waiting bytes from which on the decoder does not wait for more.
+const ENOUGH: usize = 512 << 10;
+/// Memory that a queued item takes besides its bytes.
+const ITEM: usize = 96;
+
+#[derive(Debug)]
+enum Item {
+    Open {
+        pid: u32,
+        peer: String,
+        flags: Arc<Flags>,
+    },
+    Chunk {
+        direction: Direction,
+        bytes: Box<[u8]>,
+    },
+    Blind,
+    Close {
+        why: &'static str,
+        lost_since: Option<Nanos>,
+        lost_chunks: u64,
+        lost_bytes: u64,
+    },
+}
+
+/// What the decoder tells the relay about a connection.
+#[derive(Debug, Default)]
+pub struct Flags {
+    deaf: AtomicBool,
+    in_flight: AtomicU32,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    items: VecDeque<(u32, Nanos, Item)>,
+    bytes: usize,
+    waiting: bool,
+    finished: bool,
+}
+
+/// The queue between relay and decoder.
+#[derive(Debug)]
+pub struct Queue {
+    state: Mutex<State>,
+    more: Condvar,
+    limit: usize,
+    /// The proxy's counters.
+    pub counters: Arc<Counters>,
+}
+
+impl Queue {
+    /// A queue that holds at most `limit` bytes of chunks, bookkeeping included.
+    pub fn new(limit: usize, counters: Arc<Counters>) -> Self {
+        Self {
+            state: Mutex::default(),
+            more: Condvar::new(),
+            limit,
+            counters,
+        }
+    }
+
+    /// Takes an item, or gives it back when there is no room. Small items that come at most three times in a
+    /// connection's life (`forced`) are always taken.
+    fn push(&self, conn: u32, at: Nanos, item: Item, forced: bool) -> bool {
+        let size = ITEM
+            + match &item {
+                Item::Chunk { bytes, .. } => bytes.len(),
+                _ => 0,
+            };
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if !forced && state.bytes + size > self.limit {
+            return false;
+        }
+        state.bytes += size;
+        self.counters
+            .queued_bytes
+            .store(state.bytes as u64, Ordering::Relaxed);
+        state.items.push_back((conn, at, item));
+        // One wake-up for a batch: the decoder says when it waits for the first item, or for many bytes.
+        let wake = state.waiting && (state.items.len() == 1 || state.bytes >= ENOUGH);
+        if wake {
+            state.waiting = false;
+        }
+        drop(state);
+        if wake {
+            self.more.notify_one();
+        }
+        true
+    }
+
+    /// Nothing more will come.
+    pub fn finish(&self) {
+        self.state
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .finished = true;
+        self.more.notify_one();
+    }
+
+    /// Waits for items and takes them all; `None` after the end.
+    fn take(&self, into: &mut VecDeque<(u32, Nanos, Item)>) -> bool {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        while state.items.is_empty() {
+            if state.finished {
+                return false;
+            }
+            state.waiting = true;
+            state = self
+                .more
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+        if state.bytes < ENOUGH && !state.finished {
+            state.waiting = true;
+            state = self
+                .more
+                .wait_timeout(state, GATHER)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
+        }
+        state.waiting = false;
+        std::mem::swap(&mut state.items, into);
+        true
+    }
+
+    /// Room for this many bytes again: called as chunks are decoded, so that the limit holds for what is in memory.
+    fn release(&self, size: usize) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.bytes = state.bytes.saturating_sub(size);
+        self.counters
+            .queued_bytes
+            .store(state.bytes as u64, Ordering::Relaxed);
+    }
+}
+
+/// The relay's end of the tap for one connection. Never blocks, never fails.
+#[derive(Debug)]
+pub struct Tap {
+    queue: Arc<Queue>,
+    conn: u32,
+    flags: Arc<Flags>,
+    lost_since: Option<Nanos>,
+    lost_chunks: u64,
+    lost_bytes: u64,
+}
+
+impl Tap {
+    /// Begins a connection.
+    pub fn open(queue: &Arc<Queue>, conn: u32, at: Nanos, pid: u32, peer: &str) -> Self {
+        let flags = Arc::new(Flags::default());
+        let item = Item::Open {
+            pid,
+            peer: peer.to_owned(),
+            flags: Arc::clone(&flags),
+        };
+        queue.push(conn, at, item, true);
+        Self {
+            queue: Arc::clone(queue),
+            conn,
+            flags,
+            lost_since: None,
+            lost_chunks: 0,
+            lost_bytes: 0,
+        }
+    }
+
+    /// Hands over a copy of bytes that passed.
+    pub fn chunk(&mut self, direction: Direction, at: Nanos, bytes: &[u8]) {
+        if self.lost_since.is_none() && !self.flags.deaf.load(Ordering::Relaxed) {
+            let item = Item::Chunk {
+                direction,
+                bytes: bytes.into(),
+            };
+            if self.queue.push(self.conn, at, item, false) {
+                return;
+            }
+            Counters::add(&self.queue.counters.blind, 1);
+            self.queue.push(self.conn, at, Item::Blind, true);
+        }
+        self.lost_since.get_or_insert(at);
+        self.lost_chunks += 1;
+        self.lost_bytes += bytes.len() as u64;
+        Counters::add(&self.queue.counters.lost_chunks, 1);
+        Counters::add(&self.queue.counters.lost_bytes, bytes.len() as u64);
+    }
+
+    /// Unary calls in flight, as far as the decoder has got; 0 for a blind connection.
+    pub fn in_flight(&self) -> u32 {
+        self.flags.in_flight.load(Ordering::Relaxed)
+    }
+
+    /// Ends a connection.
+    pub fn close(&self, at: Nanos, why: &'static str) {
+        let item = Item::Close {
+            why,
+            lost_since: self.lost_since,
+            lost_chunks: self.lost_chunks,
+            lost_bytes: self.lost_bytes,
+        };
+        self.queue.push(self.conn, at, item, true);
+    }
+}
+
+/// A connection as the decoder's thread knows it.
+#[derive(Debug)]
+struct Conn {
+    flags: Arc<Flags>,
+    blind: bool,
+}
+
+/// Decodes until the queue is finished.
+pub fn run(queue: &Queue, mut decoder: Box<dyn Decode>, ring: &Ring, log: &Log) {
+    // The relay goes first when there are fewer cores than work. Raising one's own nice value is always allowed.
+    rustix::process::nice(5).ok();
+    let mut conns: FxHashMap<u32, Conn> = FxHashMap::default();
+    let mut items = VecDeque::new();
+    let mut out = Vec::new();
+    while queue.take(&mut items) {
+        for (conn, at, item) in items.drain(..) {
+            let size = ITEM
+                + match &item {
+                    Item::Chunk { bytes, .. } => bytes.len(),
+                    _ => 0,
+                };
+            let from = out.len();
+            // A panic of the decoder is a bug, but never the kubelet's problem.
+            let step = catch_unwind(AssertUnwindSafe(|| {
+                one(decoder.as_mut(), &mut conns, conn, at, item, &mut out);
+            }));
+            if step.is_err() {
+                Counters::add(&queue.counters.panics, 1);
+                log(&format!(
+                    "the decoder panicked on connection {conn}: bytes go on, this connection is no longer decoded"
+                ));
+                out.push(gap(at, at, conn, 0, "the decoder panicked"));
+                if let Some(c) = conns.get_mut(&conn) {
+                    go_deaf(c, &queue.counters);
+                }
+                // What it thought of this connection is worth nothing now; it may panic again.
+                drop(catch_unwind(AssertUnwindSafe(|| {
+                    decoder.blind(conn, at, "the decoder panicked", &mut out);
+                })));
+            } else if let Some(c) = conns.get(&conn)
+                && c.blind
+                && !c.flags.deaf.load(Ordering::Relaxed)
+            {
+                go_deaf_flag(c, &queue.counters);
+            }
+            count_calls(&conns, out.get(from..).unwrap_or_default());
+            queue.release(size);
+        }
+        Counters::add(&queue.counters.observations, out.len() as u64);
+        ring.push(&mut out, clock::now());
+    }
+}
+
+fn one(
+    decoder: &mut dyn Decode,
+    conns: &mut FxHashMap<u32, Conn>,
+    conn: u32,
+    at: Nanos,
+    item: Item,
+    out: &mut Vec<Observation>,
+) {
+    match item {
+        Item::Open { pid, peer, flags } => {
+            conns.insert(
+                conn,
+                Conn {
+                    flags,
+                    blind: false,
+                },
+            );
+            out.push(conn_change(at, conn, true, pid, &peer, ""));
+            decoder.open(conn, at, pid, &peer, out);
+        }
+        Item::Chunk { direction, bytes } => {
+            if let Some(c) = conns.get_mut(&conn)
+                && !c.blind
+                && !decoder.feed(conn, direction, at, &bytes, out)
+            {
+                c.blind = true;
+            }
+        }
+        Item::Blind => {
+            if let Some(c) = conns.get_mut(&conn)
+                && !c.blind
+            {
+                c.blind = true;
+                // The relay knows and counts already.
+                c.flags.deaf.store(true, Ordering::Relaxed);
+                out.push(gap(at, at, conn, 0, "the tap's queue was full"));
+                decoder.blind(conn, at, "the tap's queue was full", out);
+            }
+        }
+        Item::Close {
+            why,
+            lost_since,
+            lost_chunks,
+            lost_bytes,
+        } => {
+            if let Some(since) = lost_since {
+                let why = format!("{lost_chunks} chunks, {lost_bytes} bytes not decoded");
+                out.push(gap(at, since, conn, lost_chunks, &why));
+            }
+            conns.remove(&conn);
+            decoder.close(conn, at, why, out);
+            out.push(conn_change(at, conn, false, 0, "", why));
+        }
+    }
+}
+
+fn go_deaf(c: &mut Conn, counters: &Counters) {
+    c.blind = true;
+    go_deaf_flag(c, counters);
+}
+
+fn go_deaf_flag(c: &Conn, counters: &Counters) {
+    if !c.flags.deaf.swap(true, Ordering::Relaxed) {
+        Counters::add(&counters.blind, 1);
+    }
+    c.flags.in_flight.store(0, Ordering::Relaxed);
+}
+
+/// Keeps the number of calls in flight that draining waits for. Streams that never end are none of them.
+fn count_calls(conns: &FxHashMap<u32, Conn>, out: &[Observation]) {
+    for o in out {
+        match &o.body {
+            Body::CallStart(c) if c.method != "GetContainerEvents" => {
+                if let Some(conn) = conns.get(&c.key.conn) {
+                    conn.flags.in_flight.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+            // An end without its start (an event stream, a call from before) must not wrap around.
+            Body::CallEnd(c) => {
+                if let Some(conn) = conns.get(&c.key.conn) {
+                    let n = conn.flags.in_flight.load(Ordering::Relaxed);
+                    conn.flags
+                        .in_flight
+                        .store(n.saturating_sub(1), Ordering::Relaxed);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+fn gap(at: Nanos, since: Nanos, conn: u32, lost: u64, why: &str) -> Observation {
+    Observation {
+        stamp: Stamp::exact(at),
+        source: Source::Cri,
+        body: Body::Gap(Gap {
+            of: Source::Cri,
+            since,
+            lost,
+            conn,
+            why: Text::from(why),
+        }),
+    }
+}
+
+fn conn_change(at: Nanos, conn: u32, open: bool, pid: u32, peer: &str, why: &str) -> Observation {
+    Observation {
+        stamp: Stamp::exact(at),
+        source: Source::Cri,
+        body: Body::Conn(ConnChange {
+            conn,
+            open,
+            pid,
+            peer: Text::from(peer),
+            why: Text::from(why),
+        }),
+    }
+}

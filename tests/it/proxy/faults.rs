@@ -1,0 +1,224 @@
+//! The relay never depends on the decoder or on who listens to it.
+
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread;
+
+use kflow::model::cri::{CallEnd, CallKey, CallOutcome, CallStart, Service, Subject};
+use kflow::model::{Body, Nanos, Observation, Source, Stamp, Text};
+use kflow::proxy::Counters;
+use kflow::proxy::tap::{Decode, Direction};
+
+use super::rig::{Rig, eventually, gaps, half_close, noise, rest, send};
+
+/// A decoder that does to each chunk what the chunk says.
+#[derive(Clone, Default)]
+struct Puppet {
+    gate: Arc<(Mutex<bool>, Condvar)>,
+}
+
+impl Puppet {
+    fn stop(&self) {
+        *self.gate.0.lock().unwrap() = true;
+    }
+    fn go(&self) {
+        *self.gate.0.lock().unwrap() = false;
+        self.gate.1.notify_all();
+    }
+}
+
+impl Decode for Puppet {
+    fn open(&mut self, _: u32, _: Nanos, _: u32, _: &str, _: &mut Vec<Observation>) {}
+    fn feed(
+        &mut self,
+        conn: u32,
+        _: Direction,
+        at: Nanos,
+        bytes: &[u8],
+        out: &mut Vec<Observation>,
+    ) -> bool {
+        let key = CallKey { conn, stream: 1 };
+        let body = match bytes {
+            b"panic" => panic!("as asked"),
+            b"garbage" => return false,
+            b"start" => Body::CallStart(Box::new(CallStart {
+                key,
+                service: Service::Runtime,
+                method: Text::from("RunPodSandbox"),
+                subject: Subject::default(),
+                timeout_ns: None,
+                traceparent: None,
+                request_bytes: 0,
+                filtered: false,
+                fields: vec![],
+            })),
+            b"end" => Body::CallEnd(Box::new(CallEnd {
+                key,
+                outcome: CallOutcome::Status,
+                code: Some(0),
+                message: Text::default(),
+                subject: Subject::default(),
+                request_bytes: 0,
+                response_bytes: 0,
+                messages: 1,
+                fields: vec![],
+            })),
+            _ => {
+                let mut stopped = self.gate.0.lock().unwrap();
+                while *stopped {
+                    stopped = self.gate.1.wait(stopped).unwrap();
+                }
+                return true;
+            }
+        };
+        out.push(Observation {
+            stamp: Stamp::exact(at),
+            source: Source::Cri,
+            body,
+        });
+        true
+    }
+    fn blind(&mut self, _: u32, _: Nanos, _: &str, _: &mut Vec<Observation>) {}
+    fn close(&mut self, _: u32, _: Nanos, _: &str, _: &mut Vec<Observation>) {}
+}
+
+fn pass(mut from: &UnixStream, mut to: &UnixStream, bytes: &[u8]) {
+    from.write_all(bytes).unwrap();
+    let mut got = vec![0; bytes.len()];
+    to.read_exact(&mut got).unwrap();
+    assert_eq!(got, bytes);
+}
+
+#[test]
+fn a_panicking_decoder_costs_one_connection_its_decoding_and_nobody_a_byte() {
+    let rig = Rig::new();
+    let upstream = rig.upstream();
+    let proxy = rig.start(Puppet::default());
+    let (a, a_server) = rig.pair(&upstream);
+    let (b, b_server) = rig.pair(&upstream);
+    pass(&a, &a_server, b"panic");
+    eventually("the panic", || {
+        (Counters::get(&proxy.counters.panics) == 1).then_some(())
+    });
+    pass(&a, &a_server, b"start");
+    pass(&b, &b_server, b"start");
+    let bytes = noise(1, 1 << 20);
+    thread::scope(|s| {
+        s.spawn(|| (send(&a, &bytes, 2), half_close(&a)));
+        assert!(rest(&a_server) == bytes);
+    });
+    drop((a, a_server));
+    let gaps = eventually("the gaps", || Some(gaps(&proxy)).filter(|g| g.len() == 2));
+    assert_eq!((gaps[0].0, gaps[0].2.as_str()), (1, "the decoder panicked"));
+    assert!(
+        gaps[1].0 == 1 && gaps[1].1 > 1 && gaps[1].2.contains("not decoded"),
+        "{gaps:?}"
+    );
+    let starts: Vec<u32> = super::rig::observations(&proxy)
+        .iter()
+        .filter_map(|o| match &o.body {
+            Body::CallStart(c) => Some(c.key.conn),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(starts, [2], "only the other connection is still decoded");
+    assert!(
+        rig.log
+            .lock()
+            .unwrap()
+            .iter()
+            .any(|l| l.contains("the decoder panicked on connection 1"))
+    );
+}
+
+#[test]
+fn a_connection_that_the_decoder_gave_up_goes_on() {
+    let rig = Rig::new();
+    let upstream = rig.upstream();
+    let proxy = rig.start(Puppet::default());
+    let (client, server) = rig.pair(&upstream);
+    pass(&client, &server, b"garbage");
+    eventually("blind", || {
+        (Counters::get(&proxy.counters.blind) == 1).then_some(())
+    });
+    pass(&client, &server, &noise(3, 100_000));
+    drop((client, server));
+    let gaps = eventually("the gap", || Some(gaps(&proxy)).filter(|g| !g.is_empty()));
+    assert!(gaps[0].2.contains("not decoded"), "{gaps:?}");
+}
+
+#[test]
+fn fifty_connections_and_a_stopped_decoder_take_bounded_memory_and_lose_no_byte() {
+    const LIMIT: usize = 1 << 20;
+    let mut rig = Rig::new();
+    rig.config.tap_bytes = LIMIT;
+    let upstream = rig.upstream();
+    let puppet = Puppet::default();
+    puppet.stop();
+    let proxy = rig.start(puppet.clone());
+    let pairs: Vec<_> = (0..50).map(|_| rig.pair(&upstream)).collect();
+    let bytes = noise(4, 256 << 10);
+    thread::scope(|s| {
+        for (client, server) in &pairs {
+            s.spawn(|| (send(client, &bytes, 5), half_close(client)));
+            s.spawn(|| assert!(rest(server) == bytes));
+        }
+    });
+    // Besides the chunks: three small items a connection.
+    let most = (LIMIT + 50 * 3 * 96) as u64;
+    let queued = Counters::get(&proxy.counters.queued_bytes);
+    assert!(queued <= most, "{queued} bytes wait for the decoder");
+    let blind = Counters::get(&proxy.counters.blind);
+    let lost = Counters::get(&proxy.counters.lost_chunks);
+    assert!(blind > 0 && lost > 0);
+    puppet.go();
+    drop(pairs);
+    let told = eventually(
+        "every blind connection says so, and how much it missed",
+        || {
+            let gaps = gaps(&proxy);
+            let full = gaps
+                .iter()
+                .filter(|g| g.2.contains("queue was full"))
+                .count() as u64;
+            let counted: u64 = gaps
+                .iter()
+                .filter(|g| g.2.contains("not decoded"))
+                .map(|g| g.1)
+                .sum();
+            (full == blind && counted == Counters::get(&proxy.counters.lost_chunks))
+                .then_some(counted)
+        },
+    );
+    assert!(told >= lost);
+    assert_eq!(Counters::get(&proxy.counters.queued_bytes), 0);
+}
+
+#[test]
+fn stopping_waits_for_calls_in_flight_and_not_for_idle_connections() {
+    let rig = Rig::new();
+    let upstream = rig.upstream();
+    let proxy = rig.start(Puppet::default());
+    let (busy, busy_server) = rig.pair(&upstream);
+    let (idle, _idle_server) = rig.pair(&upstream);
+    pass(&busy, &busy_server, b"start");
+    eventually("the call is seen", || {
+        super::rig::observations(&proxy)
+            .iter()
+            .any(|o| matches!(o.body, Body::CallStart(_)))
+            .then_some(())
+    });
+    thread::scope(|s| {
+        let stopping = s.spawn(|| proxy.stop());
+        assert_eq!(rest(&idle), b"", "the idle connection is closed");
+        assert!(
+            UnixStream::connect(&rig.config.listen).is_err(),
+            "nobody new is let in"
+        );
+        assert!(!stopping.is_finished());
+        pass(&busy_server, &busy, b"end");
+        assert_eq!(rest(&busy), b"", "and then the busy one");
+        stopping.join().unwrap();
+    });
+}

@@ -1,0 +1,182 @@
+//! A proxy between a client and a server that the test plays.
+
+use std::io::{Read, Write};
+use std::net::Shutdown;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use kflow::model::{Body, Nanos, Observation};
+use kflow::proxy::tap::{Decode, Direction};
+use kflow::proxy::{Config, Log, Proxy};
+
+/// What a test waits for at most before it fails: never reached when all is well.
+pub(super) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A decoder that keeps what it is fed.
+#[derive(Clone, Default)]
+pub(super) struct Tape {
+    pub(super) chunks: Arc<Mutex<Vec<(u32, Direction, Vec<u8>)>>>,
+}
+
+impl Tape {
+    /// All bytes that one connection sent one way.
+    pub(super) fn bytes(&self, conn: u32, direction: Direction) -> Vec<u8> {
+        let chunks = self.chunks.lock().unwrap();
+        chunks
+            .iter()
+            .filter(|(c, d, _)| *c == conn && *d == direction)
+            .flat_map(|(_, _, b)| b.clone())
+            .collect()
+    }
+}
+
+impl Decode for Tape {
+    fn open(&mut self, _: u32, _: Nanos, _: u32, _: &str, _: &mut Vec<Observation>) {}
+    fn feed(
+        &mut self,
+        conn: u32,
+        direction: Direction,
+        _: Nanos,
+        bytes: &[u8],
+        _: &mut Vec<Observation>,
+    ) -> bool {
+        self.chunks
+            .lock()
+            .unwrap()
+            .push((conn, direction, bytes.to_vec()));
+        true
+    }
+    fn blind(&mut self, _: u32, _: Nanos, _: &str, _: &mut Vec<Observation>) {}
+    fn close(&mut self, _: u32, _: Nanos, _: &str, _: &mut Vec<Observation>) {}
+}
+
+pub(super) struct Rig {
+    pub(super) dir: tempfile::TempDir,
+    pub(super) config: Config,
+    pub(super) log: Arc<Mutex<Vec<String>>>,
+}
+
+impl Rig {
+    pub(super) fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o700)).unwrap();
+        let mut config = Config::new(dir.path().join("cri.sock"), dir.path().join("up.sock"));
+        config.serve = Some(dir.path().join("obs.sock"));
+        Self {
+            dir,
+            config,
+            log: Arc::default(),
+        }
+    }
+    pub(super) fn start(&self, decoder: impl Decode + 'static) -> Proxy {
+        let lines = Arc::clone(&self.log);
+        let log: Log = Arc::new(move |line: &str| lines.lock().unwrap().push(line.to_owned()));
+        Proxy::start(&self.config, Box::new(decoder), &log).unwrap()
+    }
+    /// The runtime, played by the test.
+    pub(super) fn upstream(&self) -> UnixListener {
+        UnixListener::bind(&self.config.upstream).unwrap()
+    }
+    pub(super) fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+    /// A client's connection, and the other end of it at the runtime.
+    pub(super) fn pair(&self, upstream: &UnixListener) -> (UnixStream, UnixStream) {
+        let client = connect(&self.config.listen);
+        // The proxy's probes connect and close at once: they are not the client's connection.
+        client_marks(&client);
+        loop {
+            let (mut server, _) = upstream.accept().unwrap();
+            server.set_read_timeout(Some(PATIENCE)).unwrap();
+            let mut mark = [0];
+            if server.read(&mut mark).unwrap() == 1 {
+                assert_eq!(mark, *b"#");
+                return (client, server);
+            }
+        }
+    }
+}
+
+fn client_marks(mut client: &UnixStream) {
+    client.write_all(b"#").unwrap();
+}
+
+/// Connects as soon as somebody listens.
+pub(super) fn connect(path: &std::path::Path) -> UnixStream {
+    let stream = eventually("somebody listens", || UnixStream::connect(path).ok());
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_write_timeout(Some(PATIENCE)).unwrap();
+    stream
+}
+
+/// Asks until there is an answer.
+pub(super) fn eventually<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
+    #[expect(clippy::disallowed_methods, reason = "how long a test may take")]
+    let begin = Instant::now();
+    loop {
+        if let Some(t) = ask() {
+            return t;
+        }
+        assert!(begin.elapsed() < PATIENCE, "never: {what}");
+        std::thread::yield_now();
+        std::thread::park_timeout(Duration::from_millis(1));
+    }
+}
+
+/// Reads to the end.
+pub(super) fn rest(mut stream: &UnixStream) -> Vec<u8> {
+    let mut all = Vec::new();
+    stream.read_to_end(&mut all).unwrap();
+    all
+}
+
+pub(super) fn half_close(stream: &UnixStream) {
+    stream.shutdown(Shutdown::Write).unwrap();
+}
+
+/// Bytes that do not repeat.
+pub(super) fn noise(seed: u64, len: usize) -> Vec<u8> {
+    let mut x = seed | 1;
+    (0..len)
+        .map(|_| {
+            x ^= x << 13;
+            x ^= x >> 7;
+            x ^= x << 17;
+            x.to_be_bytes()[3]
+        })
+        .collect()
+}
+
+/// Writes in pieces of many sizes.
+pub(super) fn send(mut to: &UnixStream, bytes: &[u8], seed: u64) {
+    let mut sizes = noise(seed, 64).into_iter().cycle();
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        let n = (usize::from(sizes.next().unwrap()).pow(2) + 1).min(rest.len());
+        to.write_all(&rest[..n]).unwrap();
+        rest = &rest[n..];
+    }
+}
+
+/// Observations in the proxy's ring.
+pub(super) fn observations(proxy: &Proxy) -> Vec<Observation> {
+    let lines = proxy.ring.read(0, usize::MAX).lines;
+    lines
+        .iter()
+        .map(|l| serde_json::from_slice(l).unwrap())
+        .collect()
+}
+
+/// Reasons of the gaps in the proxy's ring, with connection and number of lost units.
+pub(super) fn gaps(proxy: &Proxy) -> Vec<(u32, u64, String)> {
+    observations(proxy)
+        .into_iter()
+        .filter_map(|o| match o.body {
+            Body::Gap(g) => Some((g.conn, g.lost, g.why.to_string())),
+            _ => None,
+        })
+        .collect()
+}
