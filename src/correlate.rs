@@ -8,9 +8,12 @@
 //! A clone of the world is cheap (pods are shared until they change): snapshots for the UI and checkpoints for seeking are clones.
 
 pub mod calls;
+mod derive;
+mod status;
+mod store;
 pub mod view;
 pub mod world;
 
 pub use calls::{Call, CallLog};
 pub use view::{ContainerView, PodView, StageState};
-pub use world::{NodeState, ObjectState, Pod, Skew, SourceState, World};
+pub use world::{NodeState, ObjectState, Pod, Skew, SourceState, Unfiled, World};

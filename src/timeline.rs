@@ -48,6 +48,10 @@ pub struct Edge {
     pub precision: u32,
 }
 
+/// Step of the span that lasts from the start of a container to its exit (stage `start`, one per container and
+/// attempt). It lies in no other span and is no part of its stage's span.
+pub const RUN: &str = "run";
+
 /// Index of a span in its timeline.
 pub type SpanIndex = u32;
 
@@ -89,6 +93,10 @@ impl Span {
     /// Length, or age at `now` while it lasts; never negative. ns.
     pub fn duration(&self, now: Nanos) -> i64 {
         self.end.map_or(now, |e| e.at).since(self.start.at).max(0)
+    }
+    /// True for the run of a container ([`RUN`]): it is open for as long as the container runs, which is no wait.
+    pub fn is_run(&self) -> bool {
+        self.step == RUN
     }
     /// True for the span of a whole stage.
     pub fn is_stage(&self) -> bool {
@@ -177,9 +185,11 @@ impl Timeline {
     pub fn steps(&self) -> impl Iterator<Item = &Span> {
         self.spans.iter().filter(|s| !s.is_stage())
     }
-    /// Spans that have not ended.
+    /// Spans that have not ended; running containers are not among them.
     pub fn in_flight(&self) -> impl Iterator<Item = &Span> {
-        self.spans.iter().filter(|s| s.outcome == Outcome::InFlight)
+        self.spans
+            .iter()
+            .filter(|s| s.outcome == Outcome::InFlight && !s.is_run())
     }
     /// First and last moment (open spans count with their start).
     pub fn range(&self) -> Option<(Nanos, Nanos)> {

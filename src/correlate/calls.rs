@@ -101,3 +101,76 @@ impl CallLog {
         self.iter().filter(|c| c.end.is_none())
     }
 }
+
+/// Calls per chunk: a change after a snapshot copies this many pointers.
+const CHUNK: usize = 1024;
+
+impl CallLog {
+    /// The order of the log: by start, then key; it does not depend on the order of arrival.
+    const fn order(c: &Call) -> (Nanos, CallKey) {
+        (c.start, c.key)
+    }
+    /// Adds a call in its place (nearly always the end).
+    pub(crate) fn insert(&mut self, call: Arc<Call>) {
+        let order = Self::order(&call);
+        let after_all = self
+            .chunks
+            .last()
+            .and_then(|c| c.last())
+            .is_none_or(|c| Self::order(c) < order);
+        if after_all {
+            match self.chunks.last_mut() {
+                Some(c) if c.len() < CHUNK => Arc::make_mut(c).push(call),
+                _ => {
+                    let mut v = Vec::with_capacity(CHUNK);
+                    v.push(call);
+                    self.chunks.push(Arc::new(v));
+                }
+            }
+            return;
+        }
+        let at = self.chunk_of(order);
+        let Some(chunk) = self.chunks.get_mut(at) else {
+            return;
+        };
+        let chunk = Arc::make_mut(chunk);
+        let i = chunk.partition_point(|c| Self::order(c) < order);
+        chunk.insert(i, call);
+        if chunk.len() > 2 * CHUNK {
+            let tail = chunk.split_off(CHUNK);
+            self.chunks.insert(at + 1, Arc::new(tail));
+        }
+    }
+    /// The chunk that holds, or would hold, a call.
+    fn chunk_of(&self, order: (Nanos, CallKey)) -> usize {
+        self.chunks
+            .partition_point(|c| c.first().is_some_and(|f| Self::order(f) <= order))
+            .saturating_sub(1)
+    }
+    /// A call by start and key.
+    pub(crate) fn get(&self, start: Nanos, key: CallKey) -> Option<&Arc<Call>> {
+        let chunk = self.chunks.get(self.chunk_of((start, key)))?;
+        let i = chunk
+            .binary_search_by(|c| Self::order(c).cmp(&(start, key)))
+            .ok()?;
+        chunk.get(i)
+    }
+    /// Changes a call in place (never its start or key).
+    pub(crate) fn change(&mut self, start: Nanos, key: CallKey, f: impl FnOnce(&mut Call)) {
+        let at = self.chunk_of((start, key));
+        let Some(chunk) = self.chunks.get_mut(at) else {
+            return;
+        };
+        let Ok(i) = chunk.binary_search_by(|c| Self::order(c).cmp(&(start, key))) else {
+            return;
+        };
+        if let Some(call) = Arc::make_mut(chunk).get_mut(i) {
+            f(Arc::make_mut(call));
+        }
+    }
+    /// Forgets the oldest chunk when there are more than `keep` calls; returns what went.
+    pub(crate) fn shrink(&mut self, keep: usize) -> Option<Arc<Vec<Arc<Call>>>> {
+        (self.chunks.len() > 1 && self.chunks.len().saturating_sub(1) * CHUNK > keep)
+            .then(|| self.chunks.remove(0))
+    }
+}

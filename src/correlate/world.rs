@@ -1,10 +1,25 @@
 //! The world and its indexes.
 
+mod file;
+mod nodes;
+mod pods;
+mod settle;
+mod skew;
+mod sources;
+
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+pub(crate) use sources::ListWindow;
+
+use super::store::{Chunked, Generations, ShardMap};
 use super::{CallLog, PodView};
-use crate::model::{Nanos, ObjectRef, PodUid, Source, Text, node::NodeSeen, object::ObjectSeen};
+use crate::model::{
+    Nanos, ObjectRef, PodUid, Source, SpanId, Text, TraceId, cri::CallKey, node::NodeSeen,
+    object::ObjectSeen,
+};
 use crate::timeline::Evidence;
+use pods::{NameFile, PodFile, Slot};
 
 /// A pod: the view, shared between snapshots until it changes.
 pub type Pod = Arc<PodView>;
@@ -12,11 +27,11 @@ pub type Pod = Arc<PodView>;
 /// A node: its newest state and what the kubelet does besides pods.
 #[derive(Clone, Debug, Default)]
 pub struct NodeState {
-    /// Name.
+    /// Name; empty for the node of a session that never tells its name.
     pub name: Text,
     /// Newest state from the API.
     pub api: Option<Arc<NodeSeen>>,
-    /// States, events, health and node-level log lines, by time.
+    /// States, events, health and node-level log lines, by time; the oldest are forgotten in a long run.
     pub evidence: Vec<Evidence>,
 }
 
@@ -59,12 +74,106 @@ pub struct Skew {
     pub pairs: u32,
 }
 
-/// All that is known. See the [module](super).
+/// What is not drawn: counted, so that it can be shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Unfiled {
+    /// Observations that name an id (container, trace, request) that nothing led to a pod yet.
+    pub waiting: u64,
+    /// Such observations that were given up after many newer ones.
+    pub given_up: u64,
+    /// Requests that only read (get, list, watch) pods: not filed.
+    pub reads: u64,
+    /// CRI calls forgotten in a long run, oldest first.
+    pub calls_forgotten: u64,
+    /// Evidence of pods that live long, folded away between the beginning and the newest part.
+    pub folded: u64,
+}
+
+/// Who a runtime id belongs to.
 #[derive(Clone, Debug, Default)]
+struct Owner {
+    slot: Slot,
+    container: Text,
+    attempt: Option<u32>,
+    sandbox: bool,
+}
+
+/// A call: where it stands in the log, and whose it is.
+#[derive(Clone, Copy, Debug)]
+struct CallAt {
+    start: Nanos,
+    slot: Option<Slot>,
+}
+
+/// What evidence waits for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum WaitKey {
+    Runtime(Text),
+    Span(SpanId),
+    Trace(TraceId),
+    Audit(Text),
+}
+
+/// All that is known. See the [module](super).
+#[derive(Clone, Debug)]
 pub struct World {
-    pods: Vec<Pod>,
-    calls: CallLog,
     now: Nanos,
+    pods: Arc<Vec<Pod>>,
+    calls: CallLog,
+    nodes: BTreeMap<Text, Arc<NodeState>>,
+    objects: BTreeMap<(Text, Text, Text), Arc<ObjectState>>,
+    sources: sources::Sources,
+    lists: sources::Lists,
+    offset: skew::Offset,
+    unfiled: Unfiled,
+
+    files: Chunked<Arc<PodFile>>,
+    names: Chunked<Arc<NameFile>>,
+    by_uid: ShardMap<Text, Slot>,
+    by_name: ShardMap<Text, u32>,
+    by_runtime: ShardMap<Text, Owner>,
+    by_call: ShardMap<CallKey, CallAt>,
+    by_span: Generations<SpanId, Slot>,
+    by_trace: Generations<TraceId, Slot>,
+    by_audit: Generations<Text, Slot>,
+    ends: Generations<CallKey, Evidence>,
+    waiting: Generations<WaitKey, Vec<Evidence>>,
+    dirty: Vec<Slot>,
+    dirty_names: Vec<u32>,
+    local: nodes::Local,
+    derived_with: settle::Basis,
+}
+
+impl Default for World {
+    fn default() -> Self {
+        const JOINS: usize = 1 << 17;
+        Self {
+            now: Nanos::default(),
+            pods: Arc::default(),
+            calls: CallLog::default(),
+            nodes: BTreeMap::new(),
+            objects: BTreeMap::new(),
+            sources: sources::Sources::default(),
+            lists: sources::Lists::default(),
+            offset: skew::Offset::default(),
+            unfiled: Unfiled::default(),
+            files: Chunked::default(),
+            names: Chunked::default(),
+            by_uid: ShardMap::default(),
+            by_name: ShardMap::default(),
+            by_runtime: ShardMap::default(),
+            by_call: ShardMap::default(),
+            by_span: Generations::new(JOINS),
+            by_trace: Generations::new(JOINS),
+            by_audit: Generations::new(JOINS),
+            ends: Generations::new(JOINS / 8),
+            waiting: Generations::new(JOINS / 4),
+            dirty: Vec::new(),
+            dirty_names: Vec::new(),
+            local: nodes::Local::default(),
+            derived_with: settle::Basis::default(),
+        }
+    }
 }
 
 impl World {
@@ -72,60 +181,86 @@ impl World {
     pub fn new() -> Self {
         Self::default()
     }
-    /// Files one observation. Views are stale until [`settle`](Self::settle).
-    pub fn observe(&mut self, o: &Evidence) {
-        self.now = self.now.max(o.stamp.seen);
-    }
-    /// Brings the views of all pods that changed up to date.
-    pub fn settle(&mut self) {}
     /// The newest `seen` so far.
     pub const fn now(&self) -> Nanos {
         self.now
     }
-    /// All pods, deleted ones too, in order of first evidence.
+    /// All pods, deleted ones too, by [`PodView::created`].
     pub fn pods(&self) -> &[Pod] {
         &self.pods
     }
-    /// A pod by UID (a mirror's UID leads to the static pod).
+    /// A pod by UID (a mirror's UID leads to the static pod). A pod whose UID no source told bears `ns/name`.
     pub fn pod(&self, uid: &PodUid) -> Option<&Pod> {
-        self.pods
-            .iter()
-            .find(|p| &p.uid == uid || p.mirrors.contains(uid))
+        let file = self.files.get(self.slot_of(&uid.0)?)?;
+        self.pods.get(self.place(file.shown.as_ref()?)?)
     }
     /// Pods by `ns/name`, `name` or UID, newest first.
     pub fn find(&self, query: &str) -> Vec<&Pod> {
+        if let Some(pod) = self.pod(&PodUid::from(query))
+            && pod.uid.as_str() != pod.key()
+        {
+            return vec![pod];
+        }
         self.pods
             .iter()
             .rev()
-            .filter(|p| p.uid.as_str() == query || p.name == query || p.key() == query)
+            .filter(|p| {
+                p.name == query
+                    || query
+                        .split_once('/')
+                        .is_some_and(|(ns, name)| p.namespace == ns && p.name == name)
+            })
             .collect()
     }
     /// Nodes by name.
     pub fn nodes(&self) -> Vec<&NodeState> {
-        Vec::new()
+        self.nodes.values().map(AsRef::as_ref).collect()
     }
     /// A node by name.
-    pub fn node(&self, _name: &str) -> Option<&NodeState> {
-        None
+    pub fn node(&self, name: &str) -> Option<&NodeState> {
+        self.nodes.get(name).map(AsRef::as_ref)
     }
     /// Objects that are not pods (owners, claims), by kind, namespace, name.
     pub fn objects(&self) -> Vec<&ObjectState> {
-        Vec::new()
+        self.objects.values().map(AsRef::as_ref).collect()
     }
     /// An object by kind (`Deployment`), namespace and name.
-    pub fn object(&self, _kind: &str, _namespace: &str, _name: &str) -> Option<&ObjectState> {
-        None
+    pub fn object(&self, kind: &str, namespace: &str, name: &str) -> Option<&ObjectState> {
+        self.objects
+            .get(&(kind.into(), namespace.into(), name.into()))
+            .map(AsRef::as_ref)
     }
     /// Every CRI call.
     pub const fn calls(&self) -> &CallLog {
         &self.calls
     }
     /// Health of a source.
-    pub fn source(&self, _source: Source) -> SourceState {
-        SourceState::default()
+    pub fn source(&self, source: Source) -> SourceState {
+        self.sources.get(source).clone()
     }
     /// Clock skew.
     pub fn skew(&self) -> Skew {
-        Skew::default()
+        self.offset.estimate()
+    }
+    /// What was not drawn, counted.
+    pub fn unfiled(&self) -> Unfiled {
+        Unfiled {
+            waiting: self.waiting.values().map(|v| v.len() as u64).sum(),
+            folded: self.files.iter().map(|f| f.folded).sum(),
+            ..self.unfiled
+        }
+    }
+
+    /// The file that a UID leads to, through mirrors.
+    fn slot_of(&self, uid: &str) -> Option<Slot> {
+        let slot = *self.by_uid.get(uid)?;
+        let file = self.files.get(slot)?;
+        Some(file.into.unwrap_or(slot))
+    }
+    /// Where a view stands in the list of pods.
+    fn place(&self, shown: &(Nanos, PodUid)) -> Option<usize> {
+        self.pods
+            .binary_search_by(|p| (p.created, &p.uid).cmp(&(shown.0, &shown.1)))
+            .ok()
     }
 }

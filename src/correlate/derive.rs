@@ -1,0 +1,147 @@
+//! From a pod's evidence to its view: a pure function.
+//!
+//! Evidence comes sorted and without duplicates; each stage's part looks for what proves its steps and adds spans to a
+//! [`Build`]; at the end the spans of whole stages are put around their steps, what nothing explains becomes a gap, and
+//! the strip of stages is read off the timeline.
+
+mod build;
+mod cri;
+mod facts;
+mod marks;
+mod state;
+
+pub(crate) use build::Build;
+pub(crate) use facts::{CallFact, Facts, edge};
+
+use std::sync::Arc;
+
+use super::PodView;
+use super::status::print_pod;
+use super::world::ListWindow;
+use crate::model::{Nanos, PodUid, Source, Text, cri::RuntimeState, pod::WatchEvent};
+use crate::timeline::Evidence;
+
+/// What a view is derived from.
+pub(crate) struct Input<'a> {
+    pub(crate) uid: PodUid,
+    pub(crate) mirrors: Vec<PodUid>,
+    pub(crate) namespace: Text,
+    pub(crate) name: Text,
+    /// Sorted, without duplicates.
+    pub(crate) evidence: Vec<Evidence>,
+    /// What lists of the runtime say: id, state, the earliest list that says so.
+    pub(crate) listed: &'a [(Text, RuntimeState, Evidence)],
+    /// Complete lists of pods.
+    pub(crate) windows: &'a [ListWindow],
+    /// What to take off API times.
+    pub(crate) shift_ns: i64,
+    /// Sources that said anything at all, as bits.
+    pub(crate) present: u16,
+}
+
+impl Input<'_> {
+    /// True when a source said anything in this session, about whomever.
+    pub(crate) const fn has(&self, source: Source) -> bool {
+        self.present & (1 << source as u16) != 0
+    }
+}
+
+/// Derives the view of a pod.
+pub(crate) fn view(input: &Input<'_>) -> PodView {
+    let facts = Facts::new(&input.evidence, input.listed, input.shift_ns);
+    let api = facts.newest();
+    let first = input
+        .evidence
+        .iter()
+        .chain(input.listed.iter().map(|(_, _, o)| o))
+        .map(|o| o.stamp.at)
+        .min()
+        .unwrap_or_default();
+    let created = facts
+        .states
+        .iter()
+        .filter(|(_, p)| p.created.0 != 0)
+        .map(|(_, p)| p.created)
+        .min();
+    let mut v = PodView {
+        uid: input.uid.clone(),
+        mirrors: input.mirrors.clone(),
+        namespace: input.namespace.clone(),
+        name: input.name.clone(),
+        created: created.unwrap_or(first),
+        changed: input.evidence.last().map_or(first, |o| o.stamp.at),
+        ..PodView::default()
+    };
+    if let Some(p) = api {
+        let printed = print_pod(p);
+        v.status = printed.status;
+        v.ready = printed.ready;
+        v.restarts = printed.restarts;
+        v.phase = p.status.phase.clone();
+        v.node = p.spec.node.clone();
+        v.api = Some(Arc::new(p.clone()));
+    }
+    v.deletion_requested = deletion_requested(&facts);
+    v.gone = gone(input, &facts);
+    if v.node.is_empty() {
+        v.node = facts
+            .requests
+            .iter()
+            .find_map(|r| r.a.fact("node"))
+            .unwrap_or_default()
+            .into();
+    }
+    state::containers(&mut v, &facts);
+
+    let mut build = Build::new(input, &facts, &v);
+    cri::derive(&mut build);
+    marks::derive(&mut build);
+    let timeline = build.finish();
+    state::stages(&mut v, &facts, &timeline);
+    v.timeline = Arc::new(timeline);
+    v.evidence = Arc::new(input.evidence.clone());
+    v
+}
+
+/// When deletion was asked for: `deletionTimestamp` less the grace period (1 s), or the request itself (µs).
+fn deletion_requested(f: &Facts<'_>) -> Option<Nanos> {
+    let by_request = f
+        .requests
+        .iter()
+        .find(|r| r.a.verb == "delete" && r.a.resource == "pods" && r.a.code < 300)
+        .map(|r| r.received.at);
+    let by_state = f
+        .states
+        .iter()
+        .filter(|(_, p)| p.mirror_of.is_none())
+        .find_map(|(_, p)| {
+            let grace = p.deletion_grace_s.unwrap_or(0);
+            Some(
+                f.api_edge(p.deletion?, 1)
+                    .at
+                    .plus(grace.saturating_mul(-crate::model::stamp::SECOND)),
+            )
+        });
+    match (by_request, by_state) {
+        // The request is the finer one; of several the one that the object tells of counts.
+        (Some(r), Some(s)) if r.since(s).abs() <= 2 * crate::model::stamp::SECOND => Some(r),
+        (r, s) => s.or(r),
+    }
+}
+
+/// When the object was gone from the API: DELETED, or absent from a complete list.
+fn gone(input: &Input<'_>, f: &Facts<'_>) -> Option<Nanos> {
+    let (last, state) = f.states.last()?;
+    if state.event == WatchEvent::Deleted {
+        return Some(last.stamp.at);
+    }
+    input
+        .windows
+        .iter()
+        .find(|w| {
+            w.begin > last.stamp.at
+                && w.end >= last.stamp.seen
+                && w.covers(&state.namespace, &state.spec.node)
+        })
+        .map(|w| w.end)
+}

@@ -1,0 +1,258 @@
+//! Collecting spans, and putting them together.
+
+use super::{CallFact, Facts, Input, edge};
+use crate::correlate::PodView;
+use crate::flow::Stage;
+use crate::model::{Nanos, Text};
+use crate::timeline::{
+    Certainty, Edge, Evidence, Mark, Outcome, Span, SpanIndex, Timeline, UnknownGap,
+};
+
+/// Longest time between two stages that needs no explanation.
+const EXPLAINED: i64 = 250 * crate::model::stamp::MILLI;
+
+/// A timeline in the making.
+pub(crate) struct Build<'a> {
+    pub(crate) input: &'a Input<'a>,
+    pub(crate) facts: &'a Facts<'a>,
+    pub(crate) view: &'a PodView,
+    spans: Vec<Span>,
+    pub(crate) marks: Vec<Mark>,
+    pub(crate) gaps: Vec<UnknownGap>,
+}
+
+/// A span of a step; everything that is not given is empty.
+pub(crate) fn step(
+    stage: Stage,
+    name: &str,
+    start: Edge,
+    end: Option<Edge>,
+    certainty: Certainty,
+    evidence: Vec<Evidence>,
+) -> Span {
+    Span {
+        stage,
+        step: name.into(),
+        container: Text::default(),
+        attempt: 0,
+        start,
+        end,
+        outcome: if end.is_some() {
+            Outcome::Ok
+        } else {
+            Outcome::InFlight
+        },
+        code: Text::default(),
+        message: Text::default(),
+        certainty,
+        parent: None,
+        call: None,
+        deadline_ns: None,
+        evidence,
+    }
+}
+
+impl<'a> Build<'a> {
+    pub(crate) const fn new(input: &'a Input<'a>, facts: &'a Facts<'a>, view: &'a PodView) -> Self {
+        Self {
+            input,
+            facts,
+            view,
+            spans: Vec::new(),
+            marks: Vec::new(),
+            gaps: Vec::new(),
+        }
+    }
+    /// Adds a span; the index is valid until [`finish`](Self::finish). A span never ends before it starts: where two
+    /// sources disagree by less than they can tell apart, the end is moved to the start.
+    pub(crate) fn add(&mut self, mut span: Span) -> SpanIndex {
+        if let Some(end) = &mut span.end
+            && end.at < span.start.at
+        {
+            end.precision = end
+                .precision
+                .max(u32::try_from(span.start.at.since(end.at)).unwrap_or(u32::MAX));
+            end.at = span.start.at;
+        }
+        self.spans.push(span);
+        (self.spans.len() - 1) as SpanIndex
+    }
+    /// The spans so far.
+    pub(crate) fn spans(&self) -> &[Span] {
+        &self.spans
+    }
+    pub(crate) fn span_mut(&mut self, i: SpanIndex) -> Option<&mut Span> {
+        self.spans.get_mut(i as usize)
+    }
+    /// A CRI call as a span.
+    pub(crate) fn call(&self, stage: Stage, call: &CallFact<'_>) -> Span {
+        let (outcome, code, message, certainty) = call.result();
+        let mut evidence = vec![call.o.clone()];
+        evidence.extend(call.end.map(|(o, _)| o.clone()));
+        evidence.extend(call.span.cloned());
+        Span {
+            outcome,
+            code,
+            message,
+            certainty,
+            call: Some(call.c.key),
+            deadline_ns: call.c.timeout_ns,
+            attempt: call.c.subject.attempt.unwrap_or(0),
+            container: call.c.subject.container.clone(),
+            ..step(
+                stage,
+                &call.c.method,
+                edge(call.o),
+                call.end.map(|(o, _)| edge(o)),
+                certainty,
+                evidence,
+            )
+        }
+    }
+    /// Start of the first step of a stage.
+    pub(crate) fn starts(&self, stage: Stage) -> Option<Edge> {
+        self.of(stage).map(|s| s.start).min()
+    }
+    /// End of the last step of a stage, if all have ended.
+    pub(crate) fn ends(&self, stage: Stage) -> Option<Edge> {
+        self.of(stage)
+            .map(|s| s.end)
+            .try_fold(None, |max: Option<Edge>, end| Some(max.max(Some(end?))))?
+    }
+    pub(crate) fn of(&self, stage: Stage) -> impl Iterator<Item = &Span> {
+        self.spans
+            .iter()
+            .filter(move |s| s.stage == stage && !s.is_run())
+    }
+
+    /// Puts stages around their steps, sorts, and notes what nothing explains.
+    pub(crate) fn finish(mut self) -> Timeline {
+        let steps = self.spans.len();
+        for stage in Stage::ALL {
+            self.wrap(stage, steps);
+        }
+        let mut order: Vec<usize> = (0..self.spans.len()).collect();
+        let depth = |mut i: usize| {
+            let mut d = 0;
+            while let Some(p) = self.spans.get(i).and_then(|s| s.parent) {
+                d += 1;
+                i = p as usize;
+                if d > 16 {
+                    break;
+                }
+            }
+            d
+        };
+        order.sort_by_key(|i| {
+            let s = self.spans.get(*i);
+            (
+                s.map(|s| (s.start.at, s.stage)),
+                depth(*i),
+                s.map(|s| {
+                    (
+                        s.end.map(|e| std::cmp::Reverse(e.at)),
+                        s.container.clone(),
+                        s.step.clone(),
+                        s.attempt,
+                    )
+                }),
+                *i,
+            )
+        });
+        let mut place = vec![0; order.len()];
+        for (new, old) in order.iter().enumerate() {
+            if let Some(p) = place.get_mut(*old) {
+                *p = new as SpanIndex;
+            }
+        }
+        let mut spans: Vec<Span> = order
+            .iter()
+            .filter_map(|i| self.spans.get(*i).cloned())
+            .collect();
+        for s in &mut spans {
+            s.parent = s.parent.and_then(|p| place.get(p as usize).copied());
+        }
+        self.marks
+            .sort_by(|a, b| (a.at, &a.evidence, &a.text).cmp(&(b.at, &b.evidence, &b.text)));
+        let mut gaps = std::mem::take(&mut self.gaps);
+        gaps.sort();
+        gaps.dedup();
+        Timeline {
+            spans,
+            marks: self.marks,
+            gaps,
+        }
+    }
+
+    /// The span of a whole stage around its steps.
+    fn wrap(&mut self, stage: Stage, steps: usize) {
+        let index = self.spans.len() as SpanIndex;
+        let mut whole: Option<Span> = None;
+        for s in self
+            .spans
+            .iter_mut()
+            .take(steps)
+            .filter(|s| s.stage == stage && !s.is_run())
+        {
+            let top = s.parent.is_none();
+            if top {
+                s.parent = Some(index);
+            }
+            let w = whole.get_or_insert_with(|| Span {
+                certainty: s.certainty,
+                ..step(stage, stage.name(), s.start, s.end, s.certainty, Vec::new())
+            });
+            w.start = w.start.min(s.start);
+            w.end = match (w.end, s.end) {
+                (Some(a), Some(b)) => Some(a.max(b)),
+                _ => None,
+            };
+            w.certainty = w.certainty.max(s.certainty);
+        }
+        let Some(mut whole) = whole else { return };
+        // The last attempt tells how the stage stands; what opens and closes it proves it.
+        let last = self
+            .spans
+            .iter()
+            .take(steps)
+            .filter(|s| s.stage == stage && !s.is_run() && s.parent == Some(index))
+            .max_by_key(|s| (s.end.is_none(), s.end, s.start));
+        if let Some(last) = last {
+            whole.outcome = if whole.end.is_none() {
+                Outcome::InFlight
+            } else {
+                last.outcome
+            };
+            if whole.outcome != Outcome::Ok {
+                whole.code = last.code.clone();
+                whole.message = last.message.clone();
+            }
+        }
+        let first = self
+            .spans
+            .iter()
+            .take(steps)
+            .filter(|s| s.stage == stage && !s.is_run())
+            .min_by_key(|s| s.start);
+        for s in first.into_iter().chain(last) {
+            for e in &s.evidence {
+                if !whole.evidence.contains(e) {
+                    whole.evidence.push(e.clone());
+                }
+            }
+        }
+        self.spans.push(whole);
+    }
+
+    /// Notes time between two moments that nothing explains, when it is long enough to matter.
+    pub(crate) fn gap(&mut self, stage: Stage, start: Nanos, end: Option<Nanos>, why: &str) {
+        if end.is_none_or(|e| e.since(start) > EXPLAINED) {
+            self.gaps.push(UnknownGap {
+                stage,
+                start,
+                end,
+                why: why.into(),
+            });
+        }
+    }
+}

@@ -1,0 +1,280 @@
+//! A pod's evidence, sorted into kinds.
+
+use crate::model::{
+    Body, Nanos, SpanId, Text,
+    audit::AuditRecord,
+    cri::{
+        CallEnd, CallKey, CallOutcome, CallStart, ContainerEvent, InventoryItem, RuntimeState,
+        code_name,
+    },
+    event::EventSeen,
+    fs::{FsAction, FsObject},
+    log::{Component, LogLine},
+    pod::PodSeen,
+    span::SpanRecord,
+};
+use crate::timeline::{Certainty, Edge, Evidence, Outcome};
+use rustc_hash::FxHashMap;
+
+/// A call: its start and its end, if it was seen.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CallFact<'a> {
+    pub(crate) o: &'a Evidence,
+    pub(crate) c: &'a CallStart,
+    pub(crate) end: Option<(&'a Evidence, &'a CallEnd)>,
+    /// The kubelet's span of the same call.
+    pub(crate) span: Option<&'a Evidence>,
+}
+
+impl CallFact<'_> {
+    pub(crate) fn start(&self) -> Nanos {
+        self.o.stamp.at
+    }
+    pub(crate) fn ended(&self) -> Option<Nanos> {
+        self.end.map(|(o, _)| o.stamp.at)
+    }
+    /// True when it ended with status OK.
+    pub(crate) fn ok(&self) -> bool {
+        self.end
+            .is_some_and(|(_, e)| e.outcome == CallOutcome::Status && e.code == Some(0))
+    }
+    /// Container id of the request or the answer.
+    pub(crate) fn container_id(&self) -> &str {
+        let id = self.c.subject.container_id.as_str();
+        if id.is_empty() {
+            self.end
+                .map_or("", |(_, e)| e.subject.container_id.as_str())
+        } else {
+            id
+        }
+    }
+    /// Outcome, status by name, message, certainty.
+    pub(crate) fn result(&self) -> (Outcome, Text, Text, Certainty) {
+        let Some((o, e)) = self.end else {
+            return (
+                Outcome::InFlight,
+                Text::default(),
+                Text::default(),
+                Certainty::Measured,
+            );
+        };
+        let ran = o.stamp.at.since(self.o.stamp.at);
+        let (outcome, code) = match (e.outcome, e.code) {
+            (CallOutcome::Status, Some(0)) => (Outcome::Ok, ""),
+            (CallOutcome::Status, Some(code @ (1 | 4))) => (Outcome::Cancelled, code_name(code)),
+            (CallOutcome::Status, Some(code)) => (Outcome::Error, code_name(code)),
+            (CallOutcome::Status, None) => (Outcome::Error, "Unknown"),
+            // The kubelet resets the stream when its deadline passes, a few ms early or late.
+            (CallOutcome::ClientReset, _)
+                if self
+                    .c
+                    .timeout_ns
+                    .is_some_and(|d| ran.saturating_add(d / 50) >= d) =>
+            {
+                (Outcome::Cancelled, "DeadlineExceeded")
+            }
+            (CallOutcome::ClientReset, _) => (Outcome::Cancelled, "Canceled"),
+            (CallOutcome::ServerReset, _) => (Outcome::Error, "Internal"),
+            (CallOutcome::ConnectionClosed, _) => (Outcome::Error, "Unavailable"),
+            (CallOutcome::Lost, _) => {
+                return (
+                    Outcome::Cancelled,
+                    "Lost".into(),
+                    "the tap lost sight of this call".into(),
+                    Certainty::Bounded,
+                );
+            }
+        };
+        (outcome, code.into(), e.message.clone(), Certainty::Measured)
+    }
+}
+
+/// One API request about the pod, from its audit records.
+#[derive(Clone, Debug)]
+pub(crate) struct Request<'a> {
+    pub(crate) a: &'a AuditRecord,
+    pub(crate) received: Edge,
+    pub(crate) complete: Option<Edge>,
+    pub(crate) evidence: Vec<Evidence>,
+}
+
+/// What is known of a pod, by kind; everything in order of time.
+#[derive(Debug, Default)]
+pub(crate) struct Facts<'a> {
+    pub(crate) states: Vec<(&'a Evidence, &'a PodSeen)>,
+    pub(crate) events: Vec<(&'a Evidence, &'a EventSeen)>,
+    pub(crate) calls: Vec<CallFact<'a>>,
+    pub(crate) container_events: Vec<(&'a Evidence, &'a ContainerEvent)>,
+    pub(crate) items: Vec<(&'a Evidence, &'a InventoryItem)>,
+    /// Lines of the kubelet and the runtime.
+    pub(crate) logs: Vec<(&'a Evidence, &'a LogLine)>,
+    pub(crate) requests: Vec<Request<'a>>,
+    pub(crate) spans: Vec<(&'a Evidence, &'a SpanRecord)>,
+    pub(crate) fs: Vec<(&'a Evidence, FsAction, &'a FsObject)>,
+    /// Moves API times onto the node's clock.
+    pub(crate) shift_ns: i64,
+}
+
+impl<'a> Facts<'a> {
+    pub(crate) fn new(
+        evidence: &'a [Evidence],
+        listed: &'a [(Text, RuntimeState, Evidence)],
+        shift_ns: i64,
+    ) -> Self {
+        let mut f = Self {
+            shift_ns,
+            ..Self::default()
+        };
+        let mut ends: FxHashMap<CallKey, (&Evidence, &CallEnd)> = FxHashMap::default();
+        let mut requests: FxHashMap<&str, usize> = FxHashMap::default();
+        let mut seen: FxHashMap<CallKey, usize> = FxHashMap::default();
+        for o in evidence {
+            match &o.body {
+                Body::Pod(p) => f.states.push((o, p)),
+                Body::Event(e) => f.events.push((o, e)),
+                Body::CallStart(c) => {
+                    if seen.insert(c.key, f.calls.len()).is_none() {
+                        f.calls.push(CallFact {
+                            o,
+                            c,
+                            end: None,
+                            span: None,
+                        });
+                    }
+                }
+                Body::CallEnd(c) => {
+                    ends.entry(c.key).or_insert((o, c));
+                }
+                Body::ContainerEvent(c) => f.container_events.push((o, c)),
+                Body::Inventory(i) => f.items.extend(i.items.iter().map(|item| (o, item))),
+                Body::Log(l)
+                    if matches!(
+                        l.component,
+                        Component::Kubelet | Component::Containerd | Component::Crio
+                    ) =>
+                {
+                    f.logs.push((o, l));
+                }
+                Body::Audit(a) => {
+                    let at = f.api_edge(o.stamp.at, o.stamp.precision);
+                    let complete = match a.stage {
+                        crate::model::audit::AuditStage::RequestReceived => None,
+                        _ => Some(at),
+                    };
+                    let received = f.api_edge(a.received, 1_000);
+                    match requests.get(a.audit_id.as_str()).copied() {
+                        Some(i) if !a.audit_id.is_empty() => {
+                            if let Some(r) = f.requests.get_mut(i) {
+                                if complete.is_some() {
+                                    r.complete = complete;
+                                    r.a = a;
+                                    r.evidence.insert(0, o.clone());
+                                } else {
+                                    r.evidence.push(o.clone());
+                                }
+                            }
+                        }
+                        _ => {
+                            requests.insert(a.audit_id.as_str(), f.requests.len());
+                            f.requests.push(Request {
+                                a,
+                                received,
+                                complete,
+                                evidence: vec![o.clone()],
+                            });
+                        }
+                    }
+                }
+                Body::Span(s) => f.spans.push((o, s)),
+                Body::Fs(x) => f.fs.push((o, x.action, &x.object)),
+                _ => {}
+            }
+        }
+        for (id, state, o) in listed {
+            if let Body::Inventory(i) = &o.body {
+                f.items.extend(
+                    i.items
+                        .iter()
+                        .filter(|item| {
+                            item.state == *state
+                                && (item.subject.container_id.0 == *id
+                                    || item.subject.sandbox_id.0 == *id)
+                        })
+                        .map(|item| (o, item)),
+                );
+            }
+        }
+        f.items.sort_by(|a, b| a.0.cmp(b.0).then(a.1.cmp(b.1)));
+        f.requests.sort_by_key(|r| r.received.at);
+        // A resource version orders states better than arrival does.
+        f.states
+            .sort_by_key(|(o, p)| (p.resource_version, o.stamp.at));
+        let by_span: FxHashMap<SpanId, &Evidence> = f
+            .spans
+            .iter()
+            .filter(|(_, s)| s.service == "kubelet")
+            .map(|(o, s)| (s.span, *o))
+            .collect();
+        for call in &mut f.calls {
+            call.end = ends
+                .get(&call.c.key)
+                .copied()
+                .filter(|(o, _)| o.stamp.at >= call.o.stamp.at);
+            call.span = call
+                .c
+                .traceparent
+                .and_then(|(_, span)| by_span.get(&span).copied());
+        }
+        f
+    }
+    /// An edge by the apiserver's clock, on the node's.
+    pub(crate) fn api_edge(&self, at: Nanos, precision: u32) -> Edge {
+        Edge {
+            at: at.plus(-self.shift_ns),
+            precision: precision.max(1),
+        }
+    }
+    /// Kubelet lines with one of these messages.
+    pub(crate) fn lines<'s>(
+        &'s self,
+        messages: &'s [&'s str],
+    ) -> impl DoubleEndedIterator<Item = (&'a Evidence, &'a LogLine)> + 's {
+        self.logs
+            .iter()
+            .filter(|(_, l)| messages.contains(&l.message.as_str()))
+            .copied()
+    }
+    /// The first kubelet line with one of these messages.
+    pub(crate) fn line(&self, messages: &[&str]) -> Option<(&'a Evidence, &'a LogLine)> {
+        self.lines(messages).next()
+    }
+    /// Calls of a method.
+    pub(crate) fn calls_of<'s>(
+        &'s self,
+        method: &'s str,
+    ) -> impl DoubleEndedIterator<Item = &'s CallFact<'a>> + 's {
+        self.calls.iter().filter(move |c| c.c.method == method)
+    }
+    /// Events with one of these reasons.
+    pub(crate) fn events_of<'s>(
+        &'s self,
+        reasons: &'s [&'s str],
+    ) -> impl DoubleEndedIterator<Item = (&'a Evidence, &'a EventSeen)> + 's {
+        self.events
+            .iter()
+            .filter(|(_, e)| reasons.contains(&e.reason.as_str()))
+            .copied()
+    }
+    /// The newest state.
+    pub(crate) fn newest(&self) -> Option<&'a PodSeen> {
+        self.states.last().map(|(_, p)| *p)
+    }
+}
+
+/// The edge of an observation.
+pub(crate) fn edge(o: &Evidence) -> Edge {
+    Edge {
+        at: o.stamp.at,
+        precision: o.stamp.precision.max(1),
+    }
+}

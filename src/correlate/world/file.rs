@@ -1,0 +1,714 @@
+//! Filing: which pod, node or object an observation belongs to.
+
+use std::sync::Arc;
+
+use super::pods::{NOBODY, PodFile, Slot};
+use super::{CallAt, Owner, WaitKey, World};
+use crate::correlate::Call;
+use crate::model::{
+    Body, ObjectRef, PodRef, PodUid, SpanId, Text,
+    audit::AuditRecord,
+    cri::{CallEnd, CallKey, CallStart, Inventory, Subject, is_noise},
+    event::EventSeen,
+    fs::{FsChange, FsObject},
+    log::LogLine,
+    pod::PodSeen,
+    span::{SpanKind, SpanRecord},
+};
+use crate::timeline::Evidence;
+
+/// Calls kept in a long run.
+const CALLS: usize = 1 << 20;
+
+impl World {
+    /// Files one observation. Views are stale until [`settle`](Self::settle).
+    pub fn observe(&mut self, o: &Evidence) {
+        self.now = self.now.max(o.stamp.seen);
+        self.sources.observe(o);
+        match &o.body {
+            Body::Pod(p) => self.file_pod(o, p),
+            Body::Event(e) => self.file_event(o, e),
+            Body::Node(n) => self.file_node(o, n),
+            Body::Object(x) => self.file_object(o, x),
+            Body::Watch(_) => {
+                if self.lists.observe(o) {
+                    self.derived_with.lists_changed = true;
+                }
+                self.file_local(o);
+            }
+            Body::CallStart(c) => self.file_call(o, c),
+            Body::CallEnd(c) => self.file_call_end(o, c),
+            Body::ContainerEvent(c) => {
+                self.file_subject(o, &c.subject);
+            }
+            Body::Inventory(i) => self.file_inventory(o, i),
+            Body::Log(l) => self.file_log(o, l),
+            Body::Audit(a) => self.file_audit(o, a),
+            Body::Span(s) => self.file_span(o, s),
+            Body::Fs(f) => self.file_fs(o, f),
+            Body::Conn(_) | Body::Sample(_) | Body::Gap(_) | Body::Note(_) => self.file_local(o),
+        }
+    }
+
+    // ---- slots -------------------------------------------------------------------------------------------------
+
+    /// The file of a UID, made when there is none.
+    pub(super) fn slot(&mut self, uid: &Text) -> Slot {
+        if let Some(slot) = self.slot_of(uid) {
+            return slot;
+        }
+        let slot = self.files.push(Arc::new(PodFile {
+            uid: uid.clone(),
+            ..PodFile::default()
+        }));
+        self.by_uid.insert(uid.clone(), slot);
+        slot
+    }
+    /// The file under one name.
+    pub(super) fn name_slot(&mut self, namespace: &str, name: &str) -> u32 {
+        use std::fmt::Write;
+        let mut key = Text::default();
+        // Writing to a string does not fail.
+        let _ = write!(key, "{namespace}/{name}").is_ok();
+        if let Some(n) = self.by_name.get(&key) {
+            return *n;
+        }
+        let n = self.names.push(Arc::new(super::NameFile {
+            namespace: namespace.into(),
+            name: name.into(),
+            ..super::NameFile::default()
+        }));
+        self.by_name.insert(key, n);
+        n
+    }
+    pub(super) fn mark(&mut self, slot: Slot) {
+        if let Some(f) = self.files.get(slot)
+            && !f.dirty
+            && let Some(f) = self.files.get_mut(slot)
+        {
+            Arc::make_mut(f).dirty = true;
+            self.dirty.push(slot);
+        }
+    }
+    fn mark_name(&mut self, n: u32) {
+        if let Some(f) = self.names.get(n)
+            && !f.dirty
+            && let Some(f) = self.names.get_mut(n)
+        {
+            Arc::make_mut(f).dirty = true;
+            self.dirty_names.push(n);
+        }
+    }
+    /// Files an observation under a pod.
+    fn put(&mut self, slot: Slot, o: &Evidence) {
+        if slot == NOBODY {
+            return;
+        }
+        let Some(file) = self.files.get_mut(slot) else {
+            return;
+        };
+        let file = Arc::make_mut(file);
+        let life_changed = file.push(o);
+        let name = file.name;
+        if !file.dirty {
+            file.dirty = true;
+            self.dirty.push(slot);
+        }
+        if life_changed && let Some(n) = name {
+            self.mark_name(n);
+        }
+    }
+    /// Files an observation under a name.
+    fn put_name(&mut self, namespace: &str, name: &str, o: &Evidence) {
+        let n = self.name_slot(namespace, name);
+        if let Some(f) = self.names.get_mut(n) {
+            Arc::make_mut(f).evidence.push(Arc::clone(o));
+        }
+        self.mark_name(n);
+    }
+    /// A pod bears a name.
+    fn learn_name(&mut self, slot: Slot, namespace: &str, name: &str) {
+        if name.is_empty() || namespace.is_empty() {
+            return;
+        }
+        if self.files.get(slot).is_none_or(|f| f.name.is_some()) {
+            return;
+        }
+        let n = self.name_slot(namespace, name);
+        if let Some(f) = self.files.get_mut(slot) {
+            Arc::make_mut(f).name = Some(n);
+        }
+        if let Some(f) = self.names.get_mut(n) {
+            Arc::make_mut(f).pods.push(slot);
+        }
+        self.mark_name(n);
+    }
+    /// Files under the pod that a reference names; false when it names none.
+    fn put_ref(&mut self, pod: &PodRef, o: &Evidence) -> bool {
+        if !pod.uid.is_empty() {
+            let slot = self.slot(&pod.uid.0);
+            self.learn_name(slot, &pod.namespace, &pod.name);
+            self.put(slot, o);
+            true
+        } else if !pod.name.is_empty() && !pod.namespace.is_empty() {
+            self.put_name(&pod.namespace, &pod.name, o);
+            true
+        } else {
+            false
+        }
+    }
+
+    // ---- waiting -----------------------------------------------------------------------------------------------
+
+    fn wait(&mut self, key: WaitKey, o: &Evidence) {
+        if let Some(v) = self.waiting.get_mut(&key) {
+            v.push(Arc::clone(o));
+            return;
+        }
+        if let Some(forgotten) = self.waiting.insert(key, vec![Arc::clone(o)]) {
+            self.unfiled.given_up += forgotten.values().map(|v| v.len() as u64).sum::<u64>();
+        }
+    }
+    fn release(&mut self, key: &WaitKey) {
+        if let Some(v) = self.waiting.remove(key) {
+            for o in v {
+                match &o.body {
+                    Body::CallStart(c) => self.join_call(&o, c),
+                    Body::CallEnd(c) => self.file_call_end(&o, c),
+                    Body::Span(s) => self.file_span(&o, s),
+                    Body::Audit(a) => self.file_audit(&o, a),
+                    Body::ContainerEvent(c) => {
+                        self.file_subject(&o, &c.subject);
+                    }
+                    Body::Log(l) => self.file_log(&o, l),
+                    Body::Fs(f) => self.file_fs(&o, f),
+                    _ => {}
+                }
+            }
+        }
+    }
+    /// A runtime id belongs to a pod.
+    fn learn_runtime(
+        &mut self,
+        id: &Text,
+        slot: Slot,
+        container: &Text,
+        attempt: Option<u32>,
+        sandbox: bool,
+    ) {
+        if id.is_empty() {
+            return;
+        }
+        match self.by_runtime.get(id) {
+            Some(known)
+                if (known.container.is_empty() && !container.is_empty())
+                    || (known.attempt.is_none() && attempt.is_some())
+                    || (!known.sandbox && sandbox) =>
+            {
+                if let Some(known) = self.by_runtime.get_mut(id) {
+                    if known.container.is_empty() {
+                        known.container = container.clone();
+                    }
+                    known.attempt = known.attempt.or(attempt);
+                    known.sandbox |= sandbox;
+                }
+            }
+            Some(_) => {}
+            None => {
+                self.by_runtime.insert(
+                    id.clone(),
+                    Owner {
+                        slot,
+                        container: container.clone(),
+                        attempt,
+                        sandbox,
+                    },
+                );
+                self.release(&WaitKey::Runtime(id.clone()));
+            }
+        }
+    }
+    fn learn_subject(&mut self, slot: Slot, s: &Subject) {
+        self.learn_runtime(&s.sandbox_id.0, slot, &Text::default(), None, true);
+        if s.container_id.0 != s.sandbox_id.0 {
+            self.learn_runtime(&s.container_id.0, slot, &s.container, s.attempt, false);
+        }
+    }
+    fn learn_span(&mut self, span: SpanId, slot: Slot) {
+        if span.is_valid() && self.by_span.get(&span).is_none() {
+            self.by_span.insert(span, slot);
+            self.release(&WaitKey::Span(span));
+        }
+    }
+    fn runtime_owner(&self, id: &Text) -> Option<Slot> {
+        if id.is_empty() {
+            return None;
+        }
+        let slot = self.by_runtime.get(id)?.slot;
+        Some(self.files.get(slot).and_then(|f| f.into).unwrap_or(slot))
+    }
+
+    // ---- API ---------------------------------------------------------------------------------------------------
+
+    fn file_pod(&mut self, o: &Evidence, p: &PodSeen) {
+        let slot = match &p.mirror_of {
+            Some(real) => self.alias(&p.uid, real),
+            None => self.slot(&p.uid.0),
+        };
+        self.learn_name(slot, &p.namespace, &p.name);
+        for c in p.statuses() {
+            self.learn_runtime(&c.id.0, slot, &c.name, Some(c.restarts), false);
+            if let Some(last) = &c.last {
+                self.learn_runtime(&last.id.0, slot, &c.name, None, false);
+            }
+        }
+        if p.created.0 != 0 && o.source == crate::model::Source::Kube {
+            self.offset.api_before_node(p.created, o.stamp.seen);
+        }
+        if let Some(owner) = &p.owner {
+            self.learn_controlled(owner, &p.namespace, slot);
+        }
+        self.put(slot, o);
+    }
+    /// A mirror pod's UID leads to the static pod's file from now on, with all that was filed under it before.
+    fn alias(&mut self, mirror: &PodUid, real: &PodUid) -> Slot {
+        let slot = self.slot(&real.0);
+        match self.by_uid.get(&mirror.0).copied() {
+            None => {
+                self.by_uid.insert(mirror.0.clone(), slot);
+            }
+            Some(old) if old != slot => {
+                let moved = self.files.get_mut(old).map(|f| {
+                    let f = Arc::make_mut(f);
+                    f.into = Some(slot);
+                    f.dirty = true;
+                    (std::mem::take(&mut f.evidence), f.name.take())
+                });
+                self.dirty.push(old);
+                if let Some((evidence, name)) = moved {
+                    if let Some(n) = name
+                        && let Some(f) = self.names.get_mut(n)
+                    {
+                        Arc::make_mut(f).pods.retain(|s| *s != old);
+                        self.mark_name(n);
+                    }
+                    for e in evidence {
+                        self.put(slot, &e);
+                    }
+                }
+            }
+            Some(_) => {}
+        }
+        if let Some(f) = self.files.get_mut(slot) {
+            let f = Arc::make_mut(f);
+            if let Err(at) = f.mirrors.binary_search(mirror) {
+                f.mirrors.insert(at, mirror.clone());
+            }
+        }
+        slot
+    }
+    fn file_event(&mut self, o: &Evidence, e: &EventSeen) {
+        if let Some(related) = &e.related
+            && related.kind == "Pod"
+        {
+            self.put_ref(&pod_of(related), o);
+        }
+        if e.object.kind == "Pod" {
+            if e.component == "kubelet" {
+                self.local.hear_host(&e.host);
+            }
+            self.put_ref(&pod_of(&e.object), o);
+        } else if e.object.kind == "Node" {
+            self.put_node(&e.object.name, o);
+        } else {
+            // A controller names its pod in the text only: `Created pod: web-5d8f-abcde`.
+            if let Some(name) = e
+                .message
+                .strip_prefix("Created pod: ")
+                .or_else(|| e.message.strip_prefix("Deleted pod: "))
+            {
+                self.put_name(&e.object.namespace, name.trim(), o);
+            }
+            self.put_object(&e.object, o);
+        }
+    }
+    fn file_audit(&mut self, o: &Evidence, a: &AuditRecord) {
+        if o.source == crate::model::Source::Audit && o.stamp.seen != o.stamp.at {
+            // An imported record bears its own time as that of arrival and says nothing.
+            self.offset.api_before_node(o.stamp.at, o.stamp.seen);
+        }
+        let Some(rest) = a.resource.strip_prefix("pods") else {
+            return self.file_audit_object(o, a);
+        };
+        if !(rest.is_empty() || rest.starts_with('/')) {
+            return self.file_audit_object(o, a);
+        }
+        if matches!(a.verb.as_str(), "get" | "list" | "watch") {
+            self.unfiled.reads += 1;
+            self.learn_audit(&a.audit_id, NOBODY);
+            return;
+        }
+        if !a.object.uid.is_empty() {
+            let slot = self.slot(&a.object.uid);
+            self.learn_name(slot, &a.object.namespace, &a.object.name);
+            self.learn_audit(&a.audit_id, slot);
+            self.put(slot, o);
+        } else if let Some(slot) = self.by_audit.get(&a.audit_id).copied() {
+            self.put(slot, o);
+        } else if a.object.name.is_empty() || (a.verb == "create" && rest.is_empty() && a.code == 0)
+        {
+            if a.code >= 400 {
+                // Nothing was created: it is the owner's trouble.
+                self.file_audit_object(o, a);
+            } else {
+                self.wait(WaitKey::Audit(a.audit_id.clone()), o);
+            }
+        } else {
+            self.put_name(&a.object.namespace, &a.object.name, o);
+            if a.code >= 400 && a.verb == "create" {
+                self.file_audit_object(o, a);
+            }
+        }
+    }
+    fn learn_audit(&mut self, id: &Text, slot: Slot) {
+        if !id.is_empty() && self.by_audit.get(id).is_none() {
+            self.by_audit.insert(id.clone(), slot);
+            self.release(&WaitKey::Audit(id.clone()));
+        }
+    }
+
+    // ---- CRI ---------------------------------------------------------------------------------------------------
+
+    fn file_call(&mut self, o: &Evidence, c: &CallStart) {
+        if self.by_call.get(&c.key).is_some() {
+            return;
+        }
+        self.by_call.insert(
+            c.key,
+            CallAt {
+                start: o.stamp.at,
+                slot: None,
+            },
+        );
+        let s = &c.subject;
+        self.calls.insert(Arc::new(Call {
+            key: c.key,
+            start: o.stamp.at,
+            end: None,
+            service: c.service,
+            method: c.method.clone(),
+            outcome: None,
+            code: None,
+            message: Text::default(),
+            pod_uid: s.pod.uid.clone(),
+            namespace: s.pod.namespace.clone(),
+            pod: s.pod.name.clone(),
+            container: s.container.clone(),
+            attempt: s.attempt,
+            sandbox_id: s.sandbox_id.clone(),
+            container_id: s.container_id.clone(),
+            image: s.image.clone(),
+            timeout_ns: c.timeout_ns,
+            request_bytes: c.request_bytes,
+            response_bytes: 0,
+            traceparent: c.traceparent,
+            filtered: c.filtered,
+            started: Arc::clone(o),
+            ended: None,
+        }));
+        if let Some(gone) = self.calls.shrink(CALLS) {
+            self.unfiled.calls_forgotten += gone.len() as u64;
+            for call in gone.iter() {
+                self.by_call.remove(&call.key);
+            }
+        }
+        self.join_call(o, c);
+        if let Some(end) = self.ends.remove(&c.key)
+            && let Body::CallEnd(e) = &end.body
+        {
+            self.file_call_end(&end, e);
+        }
+    }
+    /// Finds the pod of a call.
+    fn join_call(&mut self, o: &Evidence, c: &CallStart) {
+        let s = &c.subject;
+        let slot = if s.pod.uid.is_empty() {
+            self.runtime_owner(&s.container_id.0)
+                .or_else(|| self.runtime_owner(&s.sandbox_id.0))
+                .or_else(|| {
+                    let (trace, span) = c.traceparent?;
+                    // Without an id of its own a call belongs to the sync that it was made in.
+                    (s.container_id.is_empty() && s.sandbox_id.is_empty())
+                        .then(|| {
+                            self.by_span
+                                .get(&span)
+                                .or_else(|| self.by_trace.get(&trace))
+                                .copied()
+                        })
+                        .flatten()
+                })
+        } else {
+            let slot = self.slot(&s.pod.uid.0);
+            self.learn_name(slot, &s.pod.namespace, &s.pod.name);
+            Some(slot)
+        };
+        if let Some(slot) = slot {
+            self.learn_subject(slot, s);
+            if let Some((trace, span)) = c.traceparent {
+                self.learn_span(span, slot);
+                // One trace is one sync of one pod where these are called; garbage collection has many pods in one.
+                if matches!(
+                    c.method.as_str(),
+                    "RunPodSandbox" | "CreateContainer" | "PullImage"
+                ) && self.by_trace.get(&trace).is_none()
+                {
+                    self.by_trace.insert(trace, slot);
+                    self.release(&WaitKey::Trace(trace));
+                }
+            }
+            if let Some(at) = self.by_call.get_mut(&c.key) {
+                at.slot = Some(slot);
+            }
+            self.put(slot, o);
+            if let Some(f) = self.files.get_mut(slot) {
+                Arc::make_mut(f).unnamed.push(c.key);
+            }
+            // The answer may have come before it was known whose it is.
+            if let Some(end) = self.calls_end(c.key)
+                && let Body::CallEnd(e) = &end.body
+            {
+                self.put(slot, &end);
+                self.learn_subject(slot, &e.subject);
+            }
+        } else if !s.container_id.is_empty() {
+            self.wait(WaitKey::Runtime(s.container_id.0.clone()), o);
+        } else if !s.sandbox_id.is_empty() {
+            self.wait(WaitKey::Runtime(s.sandbox_id.0.clone()), o);
+        } else if let Some((trace, _)) = c.traceparent
+            && !is_noise(&c.method)
+        {
+            self.wait(WaitKey::Trace(trace), o);
+        }
+    }
+    fn calls_end(&self, key: CallKey) -> Option<Evidence> {
+        let at = self.by_call.get(&key)?;
+        self.calls.get(at.start, key)?.ended.clone()
+    }
+    fn file_call_end(&mut self, o: &Evidence, c: &CallEnd) {
+        let Some(at) = self.by_call.get(&c.key).copied() else {
+            if let Some(forgotten) = self.ends.insert(c.key, Arc::clone(o)) {
+                self.unfiled.given_up += forgotten.len() as u64;
+            }
+            return;
+        };
+        self.calls.change(at.start, c.key, |call| {
+            if call.ended.as_ref().is_some_and(|e| e <= o) {
+                return;
+            }
+            call.end = Some(o.stamp.at);
+            call.outcome = Some(c.outcome);
+            call.code = c.code;
+            call.message = c.message.clone();
+            call.request_bytes = call.request_bytes.max(c.request_bytes);
+            call.response_bytes = c.response_bytes;
+            if call.sandbox_id.is_empty() {
+                call.sandbox_id = c.subject.sandbox_id.clone();
+            }
+            if call.container_id.is_empty() {
+                call.container_id = c.subject.container_id.clone();
+            }
+            call.ended = Some(Arc::clone(o));
+        });
+        if let Some(slot) = at.slot {
+            let slot = self.files.get(slot).and_then(|f| f.into).unwrap_or(slot);
+            self.learn_answer(slot, at, c);
+            self.put(slot, o);
+        } else if !c.subject.pod.uid.is_empty() {
+            // A status answer names the pod that its request did not.
+            let slot = self.slot(&c.subject.pod.uid.0);
+            self.learn_subject(slot, &c.subject);
+        }
+    }
+    /// Ids in an answer belong to the pod and container of the request.
+    fn learn_answer(&mut self, slot: Slot, at: CallAt, c: &CallEnd) {
+        if c.subject.sandbox_id.is_empty() && c.subject.container_id.is_empty() {
+            return;
+        }
+        let told = self.calls.get(at.start, c.key).map(|call| {
+            let container = if c.subject.container.is_empty() {
+                call.container.clone()
+            } else {
+                c.subject.container.clone()
+            };
+            Subject {
+                container,
+                attempt: c.subject.attempt.or(call.attempt),
+                ..c.subject.clone()
+            }
+        });
+        self.learn_subject(slot, told.as_ref().unwrap_or(&c.subject));
+    }
+    fn file_subject(&mut self, o: &Evidence, s: &Subject) -> Option<Slot> {
+        let slot = if s.pod.uid.is_empty() {
+            self.runtime_owner(&s.container_id.0)
+                .or_else(|| self.runtime_owner(&s.sandbox_id.0))
+        } else {
+            let slot = self.slot(&s.pod.uid.0);
+            self.learn_name(slot, &s.pod.namespace, &s.pod.name);
+            Some(slot)
+        };
+        if let Some(slot) = slot {
+            self.learn_subject(slot, s);
+            self.put(slot, o);
+        } else if !s.container_id.is_empty() {
+            self.wait(WaitKey::Runtime(s.container_id.0.clone()), o);
+        } else if !s.sandbox_id.is_empty() {
+            self.wait(WaitKey::Runtime(s.sandbox_id.0.clone()), o);
+        }
+        slot
+    }
+    fn file_inventory(&mut self, o: &Evidence, i: &Inventory) {
+        let single = i.items.len() == 1 && !i.complete;
+        for item in &i.items {
+            let s = &item.subject;
+            if single {
+                self.file_subject(o, s);
+                continue;
+            }
+            if s.pod.uid.is_empty() {
+                continue;
+            }
+            let slot = self.slot(&s.pod.uid.0);
+            self.learn_name(slot, &s.pod.namespace, &s.pod.name);
+            self.learn_subject(slot, s);
+            let id = if i.sandboxes {
+                &s.sandbox_id.0
+            } else {
+                &s.container_id.0
+            };
+            let news = self.files.get_mut(slot).is_some_and(|f| {
+                // Asked before it is copied: nearly every list says what is known.
+                if f.listed_items
+                    .iter()
+                    .any(|(i, st, e)| i == id && *st == item.state && *e <= *o)
+                {
+                    return false;
+                }
+                let f = Arc::make_mut(f);
+                f.first = Some(f.first.map_or(o.stamp.at, |t| t.min(o.stamp.at)));
+                f.push_listed(id, item.state, o)
+            });
+            if news {
+                self.mark(slot);
+            }
+        }
+    }
+
+    // ---- node --------------------------------------------------------------------------------------------------
+
+    fn file_log(&mut self, o: &Evidence, l: &LogLine) {
+        let mut filed = self.put_ref(&l.pod, o);
+        if filed && !l.pod.uid.is_empty() && !l.container_id.is_empty() {
+            let slot = self.slot(&l.pod.uid.0);
+            self.learn_runtime(&l.container_id.0, slot, &l.container, None, false);
+        }
+        for pod in &l.more_pods {
+            filed |= self.put_ref(pod, o);
+        }
+        if filed {
+            return;
+        }
+        if l.container_id.is_empty() {
+            self.file_local(o);
+        } else if let Some(slot) = self.runtime_owner(&l.container_id.0) {
+            self.put(slot, o);
+        } else {
+            self.wait(WaitKey::Runtime(l.container_id.0.clone()), o);
+        }
+    }
+    fn file_fs(&mut self, o: &Evidence, f: &FsChange) {
+        if let Some(uid) = f.object.pod() {
+            let slot = self.slot(&uid.0);
+            if let FsObject::ContainerCgroup { id, .. } = &f.object {
+                self.learn_runtime(&id.0, slot, &Text::default(), None, false);
+            }
+            self.put(slot, o);
+        } else if let FsObject::RuntimeMount { id, .. } = &f.object {
+            if let Some(slot) = self.runtime_owner(&id.0) {
+                self.put(slot, o);
+            } else {
+                self.wait(WaitKey::Runtime(id.0.clone()), o);
+            }
+        }
+    }
+    fn file_span(&mut self, o: &Evidence, s: &SpanRecord) {
+        if let Some(slot) = self.span_owner(s) {
+            self.learn_span(s.span, slot);
+            if s.parent.is_none()
+                && s.name.starts_with("sync")
+                && slot != NOBODY
+                && self.by_trace.get(&s.trace).is_none()
+            {
+                self.by_trace.insert(s.trace, slot);
+                self.release(&WaitKey::Trace(s.trace));
+            }
+            self.put(slot, o);
+            return;
+        }
+        if let Some(audit) = s.attribute("audit-id")
+            && s.parent.is_none()
+            && s.name.contains("/pods")
+        {
+            self.wait(WaitKey::Audit(audit.into()), o);
+        } else if let Some(parent) = s.parent {
+            self.wait(WaitKey::Span(parent), o);
+        } else if s.kind == SpanKind::Client
+            && s.name.rsplit_once('/').is_some_and(|(service, method)| {
+                service.starts_with("runtime.v1") && !is_noise(method)
+            })
+        {
+            // The kubelet's side of a call: the tap may tell whose it is.
+            self.wait(WaitKey::Span(s.span), o);
+        } else {
+            self.learn_span(s.span, NOBODY);
+        }
+    }
+    fn span_owner(&mut self, s: &SpanRecord) -> Option<Slot> {
+        if let Some(uid) = s.attribute("k8s.pod.uid").filter(|u| !u.is_empty()) {
+            let slot = self.slot(&uid.into());
+            if let Some((ns, name)) = s.attribute("k8s.pod").and_then(|p| p.split_once('/')) {
+                self.learn_name(slot, ns, name);
+            }
+            return Some(slot);
+        }
+        for key in ["container.id", "sandbox.id"] {
+            if let Some(slot) = s
+                .attribute(key)
+                .and_then(|id| self.runtime_owner(&id.into()))
+            {
+                return Some(slot);
+            }
+        }
+        if let Some(audit) = s.attribute("audit-id")
+            && let Some(slot) = self.by_audit.get(audit)
+        {
+            return Some(*slot);
+        }
+        if let Some(slot) = self
+            .by_span
+            .get(&s.span)
+            .or_else(|| self.by_span.get(&s.parent?))
+        {
+            return Some(*slot);
+        }
+        self.by_trace.get(&s.trace).copied()
+    }
+}
+
+fn pod_of(o: &ObjectRef) -> PodRef {
+    PodRef {
+        uid: PodUid(o.uid.clone()),
+        namespace: o.namespace.clone(),
+        name: o.name.clone(),
+    }
+}
