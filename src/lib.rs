@@ -9,6 +9,7 @@
 //! | [`timeline`] | spans, marks, gaps and evidence of one pod | yes |
 //! | [`correlate`] | the world: which observation belongs to which pod, and what it means | yes |
 //! | [`diagnose`] | causes, rules, verdicts | yes |
+//! | [`query`] | the expression language over pods, calls and observations | yes |
 //! | [`session`] | the recording format: header, lines, redaction (pure); reader and writer (edge) | half |
 //! | [`export`] | timelines and verdicts as text, JSON, Perfetto, OTLP, HTML, SVG | yes |
 //! | [`source`] | one folder a source: `decode` (pure) beside `live` (I/O) | half |
@@ -22,6 +23,7 @@ pub mod diagnose;
 pub mod export;
 pub mod flow;
 pub mod model;
+pub mod query;
 pub mod session;
 pub mod source;
 pub mod timeline;

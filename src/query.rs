@@ -1,0 +1,264 @@
+//! The expression language that filters pods, calls and observations, in the terminal and on the command line.
+//!
+//! ```text
+//! method:RunPodSandbox dur>2s !ok pod:web*        terms next to each other must all hold
+//! (source:cri | source:kubelet) msg~"no such"     | is or, ! or - is not, parentheses group
+//! code:/Not(Found|Ready)/                         regular expression
+//! ```
+//!
+//! `field:value` is equal without regard to case, with `*` and `?`; `field~value` contains; `=`, `!=`, `<`, `<=`, `>`,
+//! `>=` compare numbers (durations `250ms`, `1m30s`; sizes `4K`, `16M`). A word alone is searched for everywhere.
+//! Pure.
+
+mod complete;
+mod field;
+mod parse;
+mod record;
+
+pub use complete::{Candidate, complete, explain};
+pub use field::{FIELDS, FLAGS, Field, Flag, NUMBERS, Number};
+pub use parse::{QueryError, parse, parse_duration};
+pub use record::{CallRecord, PodRecord, Record};
+
+use regex::{Regex, RegexBuilder};
+use std::fmt;
+
+/// How a value is compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Op {
+    /// `:` equal, with wildcards.
+    Is,
+    /// `~` contains.
+    Contains,
+    /// `:/…/` regular expression.
+    Regex,
+}
+
+/// A text to compare with.
+#[derive(Clone, Debug)]
+pub struct Pattern {
+    text: String,
+    op: Op,
+    compiled: Compiled,
+}
+
+#[derive(Clone, Debug)]
+enum Compiled {
+    Equal,
+    Regex(Regex),
+}
+
+impl PartialEq for Pattern {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text && self.op == other.op
+    }
+}
+
+impl Pattern {
+    /// Compiles a pattern; fails for a regular expression that is not one, or is too large.
+    pub fn new(text: &str, op: Op) -> Result<Self, String> {
+        let source = match op {
+            Op::Is if !text.contains(['*', '?']) => None,
+            Op::Is => {
+                let mut re = String::from("^");
+                for c in text.chars() {
+                    match c {
+                        '*' => re.push_str(".*"),
+                        '?' => re.push('.'),
+                        c => re.push_str(&regex::escape(c.encode_utf8(&mut [0; 4]))),
+                    }
+                }
+                re.push('$');
+                Some(re)
+            }
+            Op::Contains => Some(regex::escape(text)),
+            Op::Regex => Some(text.to_owned()),
+        };
+        let compiled = match source {
+            None => Compiled::Equal,
+            Some(s) => Compiled::Regex(
+                RegexBuilder::new(&s)
+                    .case_insensitive(true)
+                    .dot_matches_new_line(true)
+                    .size_limit(1 << 20)
+                    .build()
+                    .map_err(|e| match e {
+                        regex::Error::CompiledTooBig(_) => "is too large a pattern".to_owned(),
+                        _ => "is not a regular expression".to_owned(),
+                    })?,
+            ),
+        };
+        Ok(Self {
+            text: text.to_owned(),
+            op,
+            compiled,
+        })
+    }
+    /// True when the value matches.
+    pub fn matches(&self, value: &str) -> bool {
+        match &self.compiled {
+            Compiled::Equal => value.eq_ignore_ascii_case(&self.text),
+            Compiled::Regex(r) => r.is_match(value),
+        }
+    }
+}
+
+/// How numbers are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum Cmp {
+    Eq,
+    Ne,
+    Lt,
+    Le,
+    Gt,
+    Ge,
+}
+
+impl Cmp {
+    const fn text(self) -> &'static str {
+        match self {
+            Self::Eq => "=",
+            Self::Ne => "!=",
+            Self::Lt => "<",
+            Self::Le => "<=",
+            Self::Gt => ">",
+            Self::Ge => ">=",
+        }
+    }
+    const fn holds(self, a: i64, b: i64) -> bool {
+        match self {
+            Self::Eq => a == b,
+            Self::Ne => a != b,
+            Self::Lt => a < b,
+            Self::Le => a <= b,
+            Self::Gt => a > b,
+            Self::Ge => a >= b,
+        }
+    }
+}
+
+/// A parsed expression.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Query {
+    /// Everything: the empty expression.
+    #[default]
+    All,
+    /// All of these.
+    And(Vec<Query>),
+    /// Any of these.
+    Or(Vec<Query>),
+    /// Not this.
+    Not(Box<Query>),
+    /// A field's text.
+    Text(Field, Pattern),
+    /// A number.
+    Number(Number, Cmp, i64),
+    /// A flag.
+    Flag(Flag),
+    /// A word anywhere.
+    Word(Pattern),
+}
+
+impl Query {
+    /// True when the record matches.
+    pub fn matches(&self, r: &dyn Record) -> bool {
+        match self {
+            Self::All => true,
+            Self::And(v) => v.iter().all(|q| q.matches(r)),
+            Self::Or(v) => v.iter().any(|q| q.matches(r)),
+            Self::Not(q) => !q.matches(r),
+            Self::Text(f, p) => r.text(*f, &mut |t| p.matches(t)),
+            Self::Number(n, c, v) => r.number(*n).is_some_and(|x| c.holds(x, *v)),
+            Self::Flag(f) => r.flag(*f),
+            Self::Word(p) => FIELDS
+                .iter()
+                .any(|(f, _, _)| r.text(*f, &mut |t| p.matches(t))),
+        }
+    }
+    /// True for the expression that keeps everything.
+    pub const fn is_all(&self) -> bool {
+        matches!(self, Self::All)
+    }
+}
+
+fn quoted(f: &mut fmt::Formatter<'_>, p: &Pattern) -> fmt::Result {
+    if p.op == Op::Regex {
+        return write!(f, "/{}/", p.text.replace('/', "\\/"));
+    }
+    let plain = !p.text.is_empty()
+        && p.text
+            .chars()
+            .all(|c| c.is_alphanumeric() || "._*?@%+,-".contains(c))
+        && !p.text.starts_with('-');
+    if plain {
+        f.write_str(&p.text)
+    } else {
+        write!(
+            f,
+            "\"{}\"",
+            p.text.replace('\\', "\\\\").replace('"', "\\\"")
+        )
+    }
+}
+
+impl fmt::Display for Query {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::All => Ok(()),
+            Self::And(v) => {
+                for (i, q) in v.iter().enumerate() {
+                    if i > 0 {
+                        f.write_str(" ")?;
+                    }
+                    match q {
+                        Self::Or(_) | Self::And(_) => write!(f, "({q})")?,
+                        _ => write!(f, "{q}")?,
+                    }
+                }
+                Ok(())
+            }
+            Self::Or(v) => {
+                for (i, q) in v.iter().enumerate() {
+                    if i > 0 {
+                        f.write_str(" | ")?;
+                    }
+                    match q {
+                        Self::Or(_) => write!(f, "({q})")?,
+                        _ => write!(f, "{q}")?,
+                    }
+                }
+                Ok(())
+            }
+            Self::Not(q) => match &**q {
+                Self::And(_) | Self::Or(_) => write!(f, "!({q})"),
+                q => write!(f, "!{q}"),
+            },
+            Self::Text(field, p) => {
+                let sign = if p.op == Op::Contains { "~" } else { ":" };
+                write!(f, "{}{sign}", field.name())?;
+                quoted(f, p)
+            }
+            Self::Number(n, c, v) => {
+                write!(f, "{}{}", n.name(), c.text())?;
+                if n.is_time() {
+                    write!(f, "{v}ns")
+                } else {
+                    write!(f, "{v}")
+                }
+            }
+            Self::Flag(flag) => f.write_str(flag.name()),
+            Self::Word(p) => {
+                // A word that reads like a flag or an operator is quoted.
+                if p.op == Op::Contains && parse::is_reserved(&p.text) {
+                    write!(f, "\"{}\"", p.text)
+                } else {
+                    quoted(f, p)
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

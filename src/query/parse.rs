@@ -1,0 +1,383 @@
+//! Text to expression.
+
+use super::{Cmp, Field, Flag, Number, Op, Pattern, Query};
+
+/// Parentheses and negations deeper than this are refused.
+const DEEPEST: usize = 64;
+
+/// Why an expression cannot be read, and where.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("filter, column {column}: {why}")]
+pub struct QueryError {
+    /// Character, from 1.
+    pub column: usize,
+    /// What is wrong and what would be right.
+    pub why: String,
+}
+
+/// True for words that mean something as they are.
+pub(super) fn is_reserved(word: &str) -> bool {
+    Flag::parse(word).is_some() || matches!(word, "and" | "or" | "not" | "AND" | "OR" | "NOT")
+}
+
+struct Parser {
+    chars: Vec<char>,
+    at: usize,
+}
+
+/// Reads an expression; the empty text is everything.
+pub fn parse(text: &str) -> Result<Query, QueryError> {
+    let mut p = Parser {
+        chars: text.chars().collect(),
+        at: 0,
+    };
+    p.space();
+    if p.peek().is_none() {
+        return Ok(Query::All);
+    }
+    let q = p.or(0)?;
+    p.space();
+    match p.peek() {
+        None => Ok(q),
+        Some(c) => Err(p.wrong(format!("'{c}' has no counterpart"))),
+    }
+}
+
+impl Parser {
+    fn peek(&self) -> Option<char> {
+        self.chars.get(self.at).copied()
+    }
+    fn space(&mut self) {
+        while self.peek().is_some_and(char::is_whitespace) {
+            self.at += 1;
+        }
+    }
+    fn wrong(&self, why: impl Into<String>) -> QueryError {
+        QueryError {
+            column: self.at + 1,
+            why: why.into(),
+        }
+    }
+    /// Takes a keyword (`and`, `or`, `not`) when it stands alone.
+    fn keyword(&mut self, word: &str) -> bool {
+        let end = self.at + word.len();
+        let same = self
+            .chars
+            .get(self.at..end)
+            .is_some_and(|w| w.iter().collect::<String>().eq_ignore_ascii_case(word));
+        let alone = self
+            .chars
+            .get(end)
+            .is_none_or(|c| c.is_whitespace() || *c == '(');
+        if same && alone {
+            self.at = end;
+        }
+        same && alone
+    }
+    fn or(&mut self, depth: usize) -> Result<Query, QueryError> {
+        let mut all = vec![self.and(depth)?];
+        loop {
+            self.space();
+            if self.peek() == Some('|') {
+                self.at += 1;
+                if self.peek() == Some('|') {
+                    self.at += 1;
+                }
+            } else if !self.keyword("or") {
+                break;
+            }
+            all.push(self.and(depth)?);
+        }
+        Ok(match all.len() {
+            1 => all.pop().unwrap_or_default(),
+            _ => Query::Or(all),
+        })
+    }
+    fn and(&mut self, depth: usize) -> Result<Query, QueryError> {
+        let mut all = vec![self.not(depth)?];
+        loop {
+            self.space();
+            let before = self.at;
+            match self.peek() {
+                None | Some(')' | '|') => break,
+                Some('&') => {
+                    self.at += 1;
+                    if self.peek() == Some('&') {
+                        self.at += 1;
+                    }
+                }
+                Some(_) => {
+                    if self.keyword("or") {
+                        self.at = before;
+                        break;
+                    }
+                    self.keyword("and");
+                }
+            }
+            all.push(self.not(depth)?);
+        }
+        Ok(match all.len() {
+            1 => all.pop().unwrap_or_default(),
+            _ => Query::And(all),
+        })
+    }
+    fn not(&mut self, depth: usize) -> Result<Query, QueryError> {
+        self.space();
+        if depth > DEEPEST {
+            return Err(self.wrong("this is nested too deeply"));
+        }
+        if matches!(self.peek(), Some('!' | '-')) {
+            self.at += 1;
+            return Ok(Query::Not(Box::new(self.not(depth + 1)?)));
+        }
+        if self.keyword("not") {
+            return Ok(Query::Not(Box::new(self.not(depth + 1)?)));
+        }
+        if self.peek() == Some('(') {
+            self.at += 1;
+            let q = self.or(depth + 1)?;
+            self.space();
+            if self.peek() != Some(')') {
+                return Err(self.wrong("a ')' is missing"));
+            }
+            self.at += 1;
+            return Ok(q);
+        }
+        self.term()
+    }
+    fn term(&mut self) -> Result<Query, QueryError> {
+        let start = self.at;
+        if self.peek() == Some('"') || self.peek() == Some('/') {
+            let (value, op) = self.value()?;
+            let op = if op == Op::Is { Op::Contains } else { op };
+            return self.pattern(start, &value, op).map(Query::Word);
+        }
+        let mut name = String::new();
+        while let Some(c) = self.peek()
+            && !c.is_whitespace()
+            && !"()|&:~=!<>\"".contains(c)
+        {
+            name.push(c);
+            self.at += 1;
+        }
+        let op: String = self
+            .chars
+            .iter()
+            .skip(self.at)
+            .take(2)
+            .take_while(|c| ":~=!<>".contains(**c))
+            .collect();
+        let op = match op.as_str() {
+            "!=" | "<=" | ">=" => op,
+            _ => op.chars().take(1).collect(),
+        };
+        if op.is_empty() {
+            return match name.as_str() {
+                "" => Err(match self.peek() {
+                    None => self.wrong("something is missing here"),
+                    Some(c) => self.wrong(format!("'{c}' is not expected here")),
+                }),
+                _ => match Flag::parse(&name) {
+                    Some(f) => Ok(Query::Flag(f)),
+                    None => {
+                        let op = if name.contains(['*', '?']) {
+                            Op::Is
+                        } else {
+                            Op::Contains
+                        };
+                        self.pattern(start, &name, op).map(Query::Word)
+                    }
+                },
+            };
+        }
+        let after_name = self.at;
+        self.at += op.chars().count();
+        if let Some(number) = Number::parse(&name) {
+            let cmp = match op.as_str() {
+                "=" | ":" => Cmp::Eq,
+                "!=" => Cmp::Ne,
+                "<" => Cmp::Lt,
+                "<=" => Cmp::Le,
+                ">" => Cmp::Gt,
+                ">=" => Cmp::Ge,
+                _ => {
+                    self.at = after_name;
+                    return Err(self.wrong(format!(
+                        "{} is a number: use <, >, = with it",
+                        number.name()
+                    )));
+                }
+            };
+            let at = self.at;
+            let (value, _) = self.value()?;
+            let parsed = if number.is_time() {
+                parse_duration(&value)
+            } else {
+                parse_size(&value)
+            };
+            return parsed
+                .map(|v| Query::Number(number, cmp, v))
+                .ok_or_else(|| {
+                    self.at = at;
+                    let example = if number.is_time() {
+                        "250ms, 2s, 1m30s"
+                    } else {
+                        "12, 4K, 16M"
+                    };
+                    self.wrong(format!(
+                        "\"{value}\" is not a value of {}: {example}",
+                        number.name()
+                    ))
+                });
+        }
+        let Some(field) = Field::parse(&name) else {
+            self.at = start;
+            let close = nearest(&name);
+            return Err(self.wrong(format!("there is no field \"{name}\"{close}")));
+        };
+        let value_at = self.at;
+        let (value, value_op) = self.value()?;
+        let (pattern_op, negated) = match (op.as_str(), value_op) {
+            (":" | "=" | "~", Op::Regex) => (Op::Regex, false),
+            (":" | "=", _) => (Op::Is, false),
+            ("~", _) => (Op::Contains, false),
+            ("!=", Op::Regex) => (Op::Regex, true),
+            ("!=", _) => (Op::Is, true),
+            _ => {
+                self.at = after_name;
+                return Err(self.wrong(format!("{} is text: use : or ~ with it", field.name())));
+            }
+        };
+        let q = Query::Text(field, self.pattern(value_at, &value, pattern_op)?);
+        Ok(if negated { Query::Not(Box::new(q)) } else { q })
+    }
+    fn pattern(&mut self, start: usize, text: &str, op: Op) -> Result<Pattern, QueryError> {
+        Pattern::new(text, op).map_err(|why| {
+            self.at = start;
+            self.wrong(format!("\"{text}\" {why}"))
+        })
+    }
+    /// `"quoted"`, `/regex/`, or up to a space or parenthesis.
+    fn value(&mut self) -> Result<(String, Op), QueryError> {
+        let start = self.at;
+        let quote = self.peek().filter(|c| matches!(c, '"' | '/'));
+        let mut out = String::new();
+        let Some(quote) = quote else {
+            while let Some(c) = self.peek()
+                && !c.is_whitespace()
+                && !"()|&\"".contains(c)
+            {
+                out.push(c);
+                self.at += 1;
+            }
+            if out.is_empty() {
+                return Err(self.wrong("a value is missing"));
+            }
+            return Ok((out, Op::Is));
+        };
+        self.at += 1;
+        while let Some(c) = self.peek() {
+            self.at += 1;
+            if c == quote {
+                let op = if quote == '/' { Op::Regex } else { Op::Is };
+                return Ok((out, op));
+            }
+            if c == '\\' {
+                match self.peek() {
+                    Some(next) if next == quote || (quote == '"' && next == '\\') => {
+                        out.push(next);
+                        self.at += 1;
+                        continue;
+                    }
+                    _ => {}
+                }
+            }
+            out.push(c);
+        }
+        self.at = start;
+        Err(self.wrong(format!("the closing {quote} is missing")))
+    }
+}
+
+fn nearest(name: &str) -> String {
+    let lower = name.to_ascii_lowercase();
+    let known = super::FIELDS
+        .iter()
+        .map(|(_, n, _)| *n)
+        .chain(super::NUMBERS.iter().map(|(_, n, _)| *n));
+    let alias = match lower.as_str() {
+        "namespace" => Some("ns"),
+        "message" | "text" => Some("msg"),
+        "duration" | "latency" | "time" => Some("dur"),
+        "name" => Some("pod"),
+        "bytes" => Some("size"),
+        _ => known
+            .clone()
+            .find(|k| !lower.is_empty() && (k.starts_with(&lower) || lower.starts_with(k))),
+    };
+    match alias {
+        Some(a) => format!("; did you mean {a}?"),
+        None => format!("; fields are {}", known.collect::<Vec<_>>().join(", ")),
+    }
+}
+
+/// Reads `3s`, `1m30s`, `250ms`, `1.5h`, or a bare number of seconds. ns.
+pub fn parse_duration(text: &str) -> Option<i64> {
+    let mut rest = text.trim();
+    if rest.is_empty() {
+        return None;
+    }
+    let mut total = 0.0_f64;
+    let mut parts = 0;
+    while !rest.is_empty() {
+        let digits = rest
+            .find(|c: char| !c.is_ascii_digit() && c != '.')
+            .unwrap_or(rest.len());
+        let (number, tail) = rest.split_at_checked(digits)?;
+        let letters = tail
+            .find(|c: char| c.is_ascii_digit() || c == '.')
+            .unwrap_or(tail.len());
+        let (unit, tail) = tail.split_at_checked(letters)?;
+        let scale = match unit {
+            "ns" => 1.0,
+            "us" | "µs" | "μs" => 1e3,
+            "ms" => 1e6,
+            "s" => 1e9,
+            "" if parts == 0 && tail.is_empty() => 1e9,
+            "m" => 60e9,
+            "h" => 3600e9,
+            "d" => 86_400e9,
+            _ => return None,
+        };
+        // Whole nanoseconds stay exact beyond 2^53.
+        if unit == "ns" && parts == 0 && tail.is_empty() && !number.contains('.') {
+            return number.parse().ok();
+        }
+        total += number.parse::<f64>().ok()? * scale;
+        parts += 1;
+        rest = tail;
+    }
+    (total < i64::MAX as f64).then_some(total as i64)
+}
+
+/// Reads `12`, `4K`, `16M`, `1G` (powers of 1024). Bytes.
+fn parse_size(text: &str) -> Option<i64> {
+    let t = text
+        .trim()
+        .trim_end_matches(['B', 'b'])
+        .trim_end_matches('i');
+    if t.is_empty() {
+        return None;
+    }
+    let (number, shift) = match t.chars().last()? {
+        'k' | 'K' => (t.trim_end_matches(['k', 'K']), 10),
+        'm' | 'M' => (t.trim_end_matches(['m', 'M']), 20),
+        'g' | 'G' => (t.trim_end_matches(['g', 'G']), 30),
+        _ => (t, 0),
+    };
+    if shift == 0 {
+        return number.parse::<i64>().ok().filter(|n| *n >= 0);
+    }
+    let v = number.parse::<f64>().ok()? * f64::from(1_u32 << shift);
+    (v >= 0.0 && v < i64::MAX as f64).then_some(v as i64)
+}

@@ -1,0 +1,257 @@
+//! Every command of the terminal, in one table: the palette, the key map, help, the footer and the documentation of
+//! the configuration all read it.
+
+use std::fmt;
+
+/// Where a key works. The focused pane's scope is looked up first, then [`Scope::List`], then [`Scope::Global`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Scope {
+    /// Everywhere.
+    Global,
+    /// Moving in whatever the focused pane lists.
+    List,
+    /// The pods pane.
+    Pods,
+    /// The timeline pane.
+    Timeline,
+    /// The calls pane.
+    Calls,
+    /// The log pane.
+    Log,
+    /// The why pane.
+    Why,
+    /// The node pane.
+    Node,
+    /// The sequence pane.
+    Sequence,
+    /// The flow pane.
+    Flow,
+}
+
+impl Scope {
+    /// All scopes.
+    pub const ALL: [Self; 10] = [
+        Self::Global,
+        Self::List,
+        Self::Pods,
+        Self::Timeline,
+        Self::Calls,
+        Self::Log,
+        Self::Why,
+        Self::Node,
+        Self::Sequence,
+        Self::Flow,
+    ];
+    /// Name, as the configuration writes it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Global => "global",
+            Self::List => "list",
+            Self::Pods => "pods",
+            Self::Timeline => "timeline",
+            Self::Calls => "calls",
+            Self::Log => "log",
+            Self::Why => "why",
+            Self::Node => "node",
+            Self::Sequence => "sequence",
+            Self::Flow => "flow",
+        }
+    }
+    /// The scope of a name.
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|s| s.name() == name)
+    }
+}
+
+macro_rules! actions {
+    ($($id:ident $name:literal $scope:ident [$($key:literal),*] $help:literal;)*) => {
+        /// A command.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Action { $(#[doc = $help] $id,)* }
+
+        impl Action {
+            /// Every command, in the order of the table.
+            pub const ALL: &'static [Self] = &[$(Self::$id),*];
+            /// Name in palette and configuration.
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$id => $name,)* }
+            }
+            /// What it does, in a few words.
+            pub const fn help(self) -> &'static str {
+                match self { $(Self::$id => $help,)* }
+            }
+            /// Where its keys work.
+            pub const fn scope(self) -> Scope {
+                match self { $(Self::$id => Scope::$scope,)* }
+            }
+            /// The keys that it has without configuration.
+            pub const fn default_keys(self) -> &'static [&'static str] {
+                match self { $(Self::$id => &[$($key),*],)* }
+            }
+        }
+    };
+}
+
+actions! {
+    Quit "quit" Global ["q", "ctrl-c"] "leave kflow";
+    Help "help" Global ["?", "f1"] "keys of this pane and everywhere";
+    Palette "palette" Global [":"] "type a command";
+    Filter "filter" Global ["/"] "filter what this pane lists";
+    ClearFilter "clear-filter" Global ["ctrl-x"] "show everything again";
+    Back "back" Global ["esc"] "close, or go back";
+    PanePods "pods" Global ["1"] "pods";
+    PaneTimeline "timeline" Global ["2"] "timeline of the selected pod";
+    PaneCalls "calls" Global ["3"] "CRI calls";
+    PaneLog "log" Global ["4"] "observations of all sources, merged";
+    PaneWhy "why" Global ["5", "w"] "why the selected pod is not well";
+    PaneNode "node" Global ["6"] "the node and the sources";
+    PaneSequence "sequence" Global ["7"] "sequence diagram of the selected pod";
+    PaneFlow "flow" Global ["8"] "call flow of the selected pod";
+    NextPane "next-pane" Global ["tab"] "focus the next pane";
+    PreviousPane "previous-pane" Global ["backtab"] "focus the pane before";
+    Layout "layout" Global ["v"] "one pane, split, dashboard";
+    NextPod "next-pod" Global ["}"] "select the next pod";
+    PreviousPod "previous-pod" Global ["{"] "select the pod before";
+    PlayPause "play-pause" Global ["space"] "play or pause; live: freeze or follow";
+    Faster "faster" Global [")"] "twice as fast";
+    Slower "slower" Global ["("] "half as fast";
+    Speed "speed" Global [] "set the speed: speed 10, speed max";
+    StepForward "step" Global ["."] "one observation further";
+    StepBack "step-back" Global [","] "one observation back";
+    StepPodForward "step-pod" Global [">"] "to the next change of the selected pod";
+    StepPodBack "step-pod-back" Global ["<"] "to the change before of the selected pod";
+    NextError "next-error" Global ["n"] "to the next error";
+    PreviousError "previous-error" Global ["N"] "to the error before";
+    NextMark "next-mark" Global ["'"] "to the next note";
+    Seek "seek" Global ["@"] "go to a time: 12:00:05, +3s, -1m, 40%, start, end";
+    Follow "follow" Global ["F"] "to the end, and follow";
+    Note "note" Global ["m"] "leave a note at the cursor, saved into the session";
+    Clock "clock" Global ["c"] "clock: absolute, relative, since the pod's creation";
+    Utc "utc" Global ["u"] "UTC or local time";
+    Copy "copy" Global ["y"] "copy to the clipboard (OSC 52)";
+    Save "save" Global ["s"] "save this pane as SVG and text";
+    Export "export" Global ["e"] "export menu";
+    Record "record" Global ["ctrl-r"] "start or stop recording";
+    Theme "theme" Global [] "choose a theme: theme light";
+    Redraw "redraw" Global ["ctrl-l"] "draw everything again";
+    Down "down" List ["j", "down"] "down";
+    Up "up" List ["k", "up"] "up";
+    Left "left" List ["h", "left"] "left, or close";
+    Right "right" List ["l", "right"] "right, or open";
+    PageDown "page-down" List ["ctrl-d", "pagedown", "ctrl-f"] "a page down";
+    PageUp "page-up" List ["ctrl-u", "pageup", "ctrl-b"] "a page up";
+    Top "top" List ["g", "home"] "to the top";
+    Bottom "bottom" List ["G", "end"] "to the bottom";
+    Open "open" List ["enter"] "open";
+    SortNext "sort" Pods ["o"] "sort by the next column: sort age";
+    SortReverse "sort-reverse" Pods ["r"] "turn the order round";
+    SortName "sort-name" Pods ["I"] "sort by name";
+    SortAge "sort-age" Pods ["A"] "sort by age";
+    SortStatus "sort-status" Pods ["S"] "sort by status";
+    SortRestarts "sort-restarts" Pods ["R"] "sort by restarts";
+    SortStuck "sort-trouble" Pods ["T"] "sort by trouble: what is stuck first";
+    Group "group" Pods ["z"] "group by namespace, node, owner, or not";
+    ToggleGone "toggle-gone" Pods ["d"] "show or hide pods that are gone";
+    ToggleDone "toggle-finished" Pods ["D"] "show or hide pods that are completed";
+    ZoomIn "zoom-in" Timeline ["+", "="] "zoom in at the cursor";
+    ZoomOut "zoom-out" Timeline ["-"] "zoom out";
+    Fit "fit" Timeline ["0"] "show the whole life";
+    FitSelection "fit-selection" Timeline ["i"] "zoom to the selected span";
+    PanLeft "pan-left" Timeline ["H"] "pan left";
+    PanRight "pan-right" Timeline ["L"] "pan right";
+    MarkA "mark" Timeline ["x"] "set a mark: two make a delta, a third clears";
+    Critical "critical-path" Timeline ["p"] "show the critical path";
+    Slowest "slowest" Timeline ["S"] "to the next slowest step";
+    SpanNextError "span-error" Timeline ["E"] "to the next failed span";
+    Fold "fold" Timeline ["o"] "open or close";
+    FoldAll "fold-all" Timeline ["O"] "open or close everything";
+    Detail "detail" Timeline ["d"] "details of the selected span";
+    CallsNoise "calls-noise" Calls ["f"] "fold List and Status calls";
+    CallsScope "calls-scope" Calls ["a"] "all calls, or those of the pod";
+    CallsErrors "calls-errors" Calls ["E"] "only errors";
+    CallsFlight "calls-in-flight" Calls ["i"] "only calls in flight";
+    CallsDetail "calls-detail" Calls ["d"] "detail beside the list";
+    CallsStats "calls-statistics" Calls ["p"] "percentiles per method";
+    LogScope "log-scope" Log ["a"] "all observations, or those of the pod";
+    LogSources "log-sources" Log ["f"] "choose sources";
+    LogDetail "log-detail" Log ["d"] "the whole observation";
+    LogFollow "log-follow" Log ["t"] "follow the end";
+    WhyCopy "why-copy" Why ["Y"] "copy the verdict as Markdown";
+    SequenceNoise "sequence-noise" Sequence ["f"] "fold repeats";
+    FlowOnlyReached "flow-reached" Flow ["f"] "only steps that were reached";
+    FlowFoldAll "flow-fold-all" Flow ["O"] "open or close everything";
+}
+
+impl Action {
+    /// The command of a name.
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|a| a.name() == name)
+    }
+}
+
+impl fmt::Display for Action {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// A command with what was typed after it in the palette.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Command {
+    /// Which.
+    pub action: Action,
+    /// Argument, empty when none.
+    pub arg: String,
+}
+
+impl From<Action> for Command {
+    fn from(action: Action) -> Self {
+        Self {
+            action,
+            arg: String::new(),
+        }
+    }
+}
+
+impl Command {
+    /// Reads a line of the palette: `seek 12:00:05`.
+    pub fn parse(line: &str) -> Option<Self> {
+        let line = line.trim();
+        let (name, arg) = line
+            .split_once(char::is_whitespace)
+            .map_or((line, ""), |(n, a)| (n, a.trim()));
+        let name = match name {
+            "q" | "q!" | "qa" | "exit" => "quit",
+            "po" | "pod" => "pods",
+            "h" => "help",
+            n => n,
+        };
+        Some(Self {
+            action: Action::parse(name)?,
+            arg: arg.to_owned(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_lead_back() {
+        for a in Action::ALL {
+            assert_eq!(Action::parse(a.name()), Some(*a));
+            assert!(!a.help().is_empty());
+        }
+        for s in Scope::ALL {
+            assert_eq!(Scope::parse(s.name()), Some(s));
+        }
+    }
+    #[test]
+    fn a_palette_line_is_a_name_and_an_argument() {
+        let c = Command::parse(" seek  +3s ").expect("seek");
+        assert_eq!((c.action, c.arg.as_str()), (Action::Seek, "+3s"));
+        assert_eq!(Command::parse("q"), Some(Action::Quit.into()));
+        assert_eq!(Command::parse("nonsense"), None);
+    }
+}
