@@ -1,1 +1,8 @@
-//! Source `runtime`.
+//! Source `runtime`: the logs of containerd and CRI-O.
+//!
+//! [`decode`] reads what logrus writes, as text (`time="…" level=info msg="…" key=value`) or as JSON, bare or inside
+//! journald output.
+
+pub mod decode;
+
+pub use decode::RuntimeDecoder;

@@ -276,6 +276,11 @@ fn noise<'a>(location: &str, text: impl Fn() -> Cow<'a, str>) -> Option<&'static
     if location.starts_with("handler.go:") && text().starts_with("error while reading \"/proc/") {
         return Some("cAdvisor reading file descriptors");
     }
+    if location.starts_with("factory.go:")
+        || location.starts_with("container.go:") && text().starts_with("Start housekeeping")
+    {
+        return Some("cAdvisor choosing a handler");
+    }
     if location.starts_with("labels.go:") && text().contains("Label not found") {
         return Some("absent optional container label");
     }

@@ -65,7 +65,7 @@ pub(super) fn parse(
     }
     let mut record = Record::new(component, Severity::Info, location);
     record.message(&message);
-    let (mut verbosity, mut level) = (false, None);
+    let (mut verbosity, mut level, mut plain) = (false, None, true);
     for (key, value) in &fields {
         match key.as_ref() {
             "ts" | "msg" | "caller" => {}
@@ -78,7 +78,10 @@ pub(super) fn parse(
                     _ => Severity::Info,
                 });
             }
-            key => record.put(key, reference(value.get())),
+            key => {
+                plain = false;
+                record.put(key, reference(value.get()));
+            }
         }
     }
     // JSON logging writes no severity: info lines have a verbosity, error lines have none.
@@ -87,6 +90,9 @@ pub(super) fn parse(
     } else {
         Severity::Error
     }));
+    if plain {
+        record.prose();
+    }
     Ok((at, precision, record.into_line()))
 }
 

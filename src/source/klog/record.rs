@@ -67,6 +67,11 @@ impl Record {
         self.line.message = cut(redact(text.trim_end()).as_ref(), MESSAGE_MAX);
     }
 
+    /// The message is no constant: pods are searched in it.
+    pub(super) fn prose(&mut self) {
+        self.structured = false;
+    }
+
     pub(super) fn severity(&mut self, severity: Severity) {
         self.line.severity = severity;
     }

@@ -179,10 +179,21 @@ pub(crate) fn fill(pod: &mut PodRef, found: Vec<PodRef>) -> Vec<PodRef> {
 }
 
 static ANCHORS: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
-    AhoCorasick::new([
-        "(", "podName:", "pod ", "/pods/", "[v1/Pod,", "://", "Data:\"",
-    ])
-    .ok()
+    AhoCorasick::builder()
+        .match_kind(aho_corasick::MatchKind::LeftmostFirst)
+        .build([
+            "UniqueName: \"",
+            "podName:",
+            "pod ",
+            "/pods/",
+            "[v1/Pod,",
+            "://",
+            "Data:\"",
+            "/pod",
+            "-pod",
+            "(",
+        ])
+        .ok()
 });
 
 /// Finds the pods and the container that prose names, in the forms that kubelet, controllers and apiserver use.
@@ -197,9 +208,34 @@ pub(crate) fn scan_prose(s: &str) -> Found<'_> {
             s.get(m.end()..).unwrap_or_default(),
         );
         match m.pattern().as_usize() {
-            0 => {
+            9 => {
                 if let Some(p) = parenthesised(before, after) {
                     found.add(p);
+                }
+            }
+            // A volume that is not attachable: `kubernetes.io/configmap/<uid>-<name>`.
+            0 => {
+                let unique = until(after, &['"']);
+                let uid = unique.rsplit('/').next().and_then(|v| v.get(..36));
+                if let Some(uid) = uid.filter(|u| is_uid(u)) {
+                    found.add(PodRef::by_uid(uid));
+                }
+            }
+            // A cgroup: `/kubepods/burstable/pod<uid>/<container id>`, `…-pod<uid>.slice/cri-containerd-<id>.scope`.
+            7 | 8 => {
+                let word = until(after, &['/', '.', ' ', '"']);
+                let uid = word.replace('_', "-");
+                if is_uid(&uid) {
+                    found.add(PodRef::by_uid(uid));
+                    let below = after.get(word.len()..).unwrap_or_default();
+                    let below = below.strip_prefix(".slice").unwrap_or(below);
+                    if let Some(name) = below.strip_prefix('/')
+                        && let Some(id) = until(name, &['/', '.', ' ', '"']).rsplit('-').next()
+                        && found.container_id.is_none()
+                        && is_hex_id(id)
+                    {
+                        found.container_id = Some(id);
+                    }
                 }
             }
             1 => {
@@ -241,6 +277,13 @@ pub(crate) fn scan_prose(s: &str) -> Found<'_> {
                 }
             }
         }
+    }
+    // `pod ns/name … /pods/<uid>/…`: one name and one UID in one sentence are one pod.
+    if let [a, b] = found.pods.as_mut_slice()
+        && (a.uid.is_empty() && b.name.is_empty() || a.name.is_empty() && b.uid.is_empty())
+    {
+        merge(a, b);
+        found.pods.truncate(1);
     }
     found
 }
@@ -398,7 +441,7 @@ mod tests {
             ),
             (
                 "pod s01/healthy volume kube-api-access-76prz: performed write of new data to ts data directory: /var/lib/kubelet/pods/4ac3c3e9-1ad8-496b-869a-7687fcb13acf/volumes/kubernetes.io~projected/kube-api-access-76prz/..2026",
-                vec![pod("", "s01", "healthy"), pod(UID, "", "")],
+                vec![pod(UID, "s01", "healthy")],
             ),
             (
                 "[v1/Pod, namespace: s36, name: job-dgs65, uid: 4ac3c3e9-1ad8-496b-869a-7687fcb13acf]",
@@ -412,9 +455,31 @@ mod tests {
                 "node 'node1' cannot get unknown pod s37/resize",
                 vec![pod("", "s37", "resize")],
             ),
+            (
+                r#"Volume detached for volume "tok" (UniqueName: "kubernetes.io/projected/4ac3c3e9-1ad8-496b-869a-7687fcb13acf-tok") on node "node1" DevicePath """#,
+                vec![pod(UID, "", "")],
+            ),
             ("waiting for pod sandbox (pause) changes", vec![]),
         ] {
             assert_eq!(scan_prose(text).pods, want, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_cgroup_names_pod_and_container() {
+        let id = "1e26726a70c20a00035c5de7f514c73bc60b58d9ffb7bccf2eb5b30b1bfb0117";
+        for text in [
+            format!(
+                "Added event &{{/kubepods/burstable/pod{UID}/{id} 2026-11-21 00:31:48.9 +0000 UTC oom {{<nil> <nil>}}}}"
+            ),
+            format!(
+                r#"Destroyed container: "/kubepods.slice/kubepods-pod{}.slice/cri-containerd-{id}.scope" (aliases: [])"#,
+                UID.replace('-', "_")
+            ),
+        ] {
+            let found = scan_prose(&text);
+            assert_eq!(found.pods, [pod(UID, "", "")], "{text}");
+            assert_eq!(found.container_id, Some(id), "{text}");
         }
     }
 
