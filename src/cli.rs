@@ -1,1 +1,64 @@
 //! Arguments, configuration, wiring, exit codes. The only place that prints.
+//!
+//! | module | owns |
+//! |---|---|
+//! | [`args`] | what can be said on the command line (clap only) |
+//! | [`input`] | where a command that reads takes its observations from, and as of when |
+//! | `import` | `kflow import` |
+//! | `read` | `kflow timeline`, `calls` |
+
+pub mod args;
+pub mod input;
+
+mod import;
+mod out;
+mod read;
+
+use std::process::ExitCode;
+
+use args::{Args, Command};
+use clap::Parser;
+
+/// All is well, or was done.
+pub const OK: u8 = 0;
+/// `why` has a verdict.
+pub const VERDICT: u8 = 1;
+/// Wrong usage, or a source that cannot be read.
+pub const ERROR: u8 = 2;
+/// No such pod.
+pub const NO_SUCH_POD: u8 = 3;
+
+/// Runs the program.
+#[expect(clippy::print_stderr, reason = "the one place where errors are told")]
+pub fn main() -> ExitCode {
+    let args = Args::parse();
+    match run(args) {
+        Ok(code) => ExitCode::from(code),
+        // Whoever reads has read enough: `kflow calls | head` is no error.
+        Err(e) if broken_pipe(&e) => ExitCode::from(OK),
+        Err(e) => {
+            eprintln!("kflow: {}", crate::export::text::clean(&format!("{e:#}")));
+            ExitCode::from(ERROR)
+        }
+    }
+}
+
+fn run(args: Args) -> anyhow::Result<u8> {
+    match args.command {
+        Command::Import(a) => import::run(&a),
+        Command::Timeline(a) => read::timeline(&a),
+        Command::Calls(a) => read::calls(&a),
+        Command::Completions { shell } => out::completions(shell),
+        Command::Man { dir } => out::man(dir.as_deref()),
+    }
+}
+
+fn broken_pipe(e: &anyhow::Error) -> bool {
+    e.chain().any(|c| {
+        c.downcast_ref::<std::io::Error>()
+            .is_some_and(|io| io.kind() == std::io::ErrorKind::BrokenPipe)
+            || c.downcast_ref::<serde_json::Error>()
+                .and_then(serde_json::Error::io_error_kind)
+                .is_some_and(|k| k == std::io::ErrorKind::BrokenPipe)
+    })
+}

@@ -1,5 +1,14 @@
 //! Runs sources, owns the one world, tees to the recorder, publishes snapshots.
+//!
+//! | module | owns |
+//! |---|---|
+//! | [`snapshot`] | what panes and exporters may see |
+//! | [`core`] | world, diagnoser and log, moved forward by observations: the same for live and replay |
+//! | [`import`] | raw captures in, a session out |
 
+pub mod core;
+pub mod import;
 pub mod snapshot;
 
+pub use self::core::Core;
 pub use snapshot::{ObservationLog, Snapshot};

@@ -1,1 +1,25 @@
 //! Timelines, calls and verdicts in other people's formats: pure mappings onto an `impl Write`.
+//!
+//! | module | writes |
+//! |---|---|
+//! | [`text`] | texts from outside, harmless and cut; durations and times for people |
+//! | [`timeline`] | timelines as text and JSON |
+//! | [`calls`] | CRI calls as text and JSON |
+
+pub mod calls;
+pub mod text;
+pub mod timeline;
+
+use serde::Serialize;
+use std::io::{self, Write};
+
+/// Rows as one JSON array, a row a line: `jq` reads it whole, `grep` line by line.
+fn json_array<T: Serialize>(out: &mut impl Write, rows: impl Iterator<Item = T>) -> io::Result<()> {
+    let mut first = true;
+    for row in rows {
+        out.write_all(if first { b"[\n" } else { b",\n" })?;
+        first = false;
+        serde_json::to_writer(&mut *out, &row)?;
+    }
+    out.write_all(if first { b"[]\n" } else { b"\n]\n" })
+}

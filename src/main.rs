@@ -1,3 +1,5 @@
 //! The `kflow` program: a thin shell around the library.
 
-fn main() {}
+fn main() -> std::process::ExitCode {
+    kflow::cli::main()
+}

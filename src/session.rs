@@ -1,1 +1,61 @@
-//! The recording: a header and observations in order of arrival, as JSON lines, optionally in zstd frames.
+//! The recording: a header and observations in order of arrival, one JSON document a line.
+//!
+//! | module | owns | pure |
+//! |---|---|---|
+//! | [`format`] | the lines: header, version, observation, what to do with lines of a later kflow | yes |
+//! | [`redact`] | what looks like a credential never leaves the process | yes |
+//! | `reader` | files and streams, plain or zstd, whole or cut | no |
+//! | `writer` | files of mode 0600, frames that bound what a crash can take | no |
+//!
+//! `docs/session-format.md` is the contract for other programs.
+
+pub mod format;
+pub mod redact;
+
+#[cfg(feature = "files")]
+pub mod reader;
+#[cfg(feature = "files")]
+pub mod writer;
+
+pub use format::{Header, SourceInfo, VERSION};
+#[cfg(feature = "files")]
+pub use reader::{Batch, Reader, Report, Session, load};
+#[cfg(feature = "files")]
+pub use writer::{Writer, append};
+
+/// What can go wrong with a session.
+#[derive(Debug, thiserror::Error)]
+pub enum SessionError {
+    /// The file could not be opened, read, written or renamed.
+    #[error("cannot {op} session {path}: {source}")]
+    Io {
+        /// What was tried: `open`, `read`, `write`, `create`.
+        op: &'static str,
+        /// The file.
+        path: String,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// The first line is not a header.
+    #[error(
+        "{path} is not a kflow session: {why}. A session begins with a line like {{\"kflow\":1,…}}; raw captures become one with `kflow import`"
+    )]
+    NotASession {
+        /// The file.
+        path: String,
+        /// What was found.
+        why: String,
+    },
+    /// A later kflow wrote it.
+    #[error(
+        "{path} has session format {found}, and this kflow reads formats up to {VERSION}: use the kflow that recorded it (written by kflow {tool}), or a newer one"
+    )]
+    Newer {
+        /// The file.
+        path: String,
+        /// Its version.
+        found: u32,
+        /// The kflow that wrote it, or `?`.
+        tool: String,
+    },
+}

@@ -1,0 +1,229 @@
+//! What can be said on the command line. Only clap: completions and man pages are made from it.
+
+use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum, ValueHint};
+use std::path::PathBuf;
+
+/// Trace what Kubernetes and the container runtime do to a pod, call by call.
+#[derive(Debug, Parser)]
+#[command(
+    name = "kflow",
+    version,
+    max_term_width = 100,
+    propagate_version = false
+)]
+pub struct Args {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Turn raw captures into a session
+    Import(ImportArgs),
+    /// Print the timelines of pods
+    Timeline(TimelineArgs),
+    /// Print the CRI calls
+    Calls(CallsArgs),
+    /// Print a completion script for a shell
+    #[command(hide = true)]
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
+    /// Print the manual page, or write one for each command into a folder
+    #[command(hide = true)]
+    Man {
+        /// The folder.
+        #[arg(value_hint = ValueHint::DirPath)]
+        dir: Option<PathBuf>,
+    },
+}
+
+/// How results are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// For people.
+    #[default]
+    Text,
+    /// For programs: see docs/json.md.
+    Json,
+}
+
+/// Where observations come from, and as of when: the same for every command that reads.
+#[derive(Clone, Debug, Default, ClapArgs)]
+#[command(next_help_heading = "Input")]
+pub struct Input {
+    /// A recording, made by `kflow record` or `kflow import` (- is standard input)
+    #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath, env = "KFLOW_SESSION")]
+    pub session: Option<PathBuf>,
+    /// As of this moment: RFC 3339, nanoseconds since the epoch, or from the end (-5m) or begin (+90s)
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    pub at: Option<String>,
+}
+
+/// `kflow import`
+#[derive(Debug, ClapArgs)]
+#[command(
+    after_help = "Every capture can be plain or zstd-compressed, and - is standard input (once). \
+Flags can be repeated and come in any order; the session is the same."
+)]
+pub struct ImportArgs {
+    /// Write the session here: out.kflow, or out.kflow.zst for a compressed one
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub output: PathBuf,
+    /// Take every file that kflow knows from a folder
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub dir: Vec<PathBuf>,
+    /// Byte log of a CRI tap (JSON lines)
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub cri_bytes: Vec<PathBuf>,
+    /// Kubelet log: klog text, JSON, or from journalctl (-o short, short-iso-precise, json, export)
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub kubelet_log: Vec<PathBuf>,
+    /// Lists and watches of pods, events, nodes, owners: `kubectl get … -o json`, with or without -w --output-watch-events
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub watch: Vec<PathBuf>,
+    /// Audit log of the apiserver (JSON lines)
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub audit: Vec<PathBuf>,
+    /// OpenTelemetry spans: OTLP JSON lines of the collector's file exporter, or recorded requests
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub otlp: Vec<PathBuf>,
+    /// Changes of cgroups, volume directories and mounts (JSON lines)
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub fs: Vec<PathBuf>,
+    /// Scrapes of metrics and health endpoints (JSON lines)
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub snapshots: Vec<PathBuf>,
+    /// Log of kube-apiserver
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub apiserver_log: Vec<PathBuf>,
+    /// Log of kube-scheduler
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub scheduler_log: Vec<PathBuf>,
+    /// Log of kube-controller-manager
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub controller_manager_log: Vec<PathBuf>,
+    /// Log of containerd
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub containerd_log: Vec<PathBuf>,
+    /// Year of log lines that have none (default: as the other captures tell)
+    #[arg(long, value_name = "YEAR")]
+    pub year: Option<i32>,
+    /// Zone of log lines that have none: +02:00, -0530, Z
+    #[arg(long, value_name = "OFFSET", default_value = "Z", allow_hyphen_values = true, value_parser = parse_offset)]
+    pub utc_offset: i32,
+    /// Name of the node, where the captures do not tell
+    #[arg(long, value_name = "NAME", default_value = "")]
+    pub node: String,
+    /// Compression level of a .zst session
+    #[arg(long, value_name = "1-19", default_value_t = 3, value_parser = clap::value_parser!(i32).range(1..=19))]
+    pub level: i32,
+    /// Print no summary and no progress
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
+/// `kflow timeline`
+#[derive(Debug, ClapArgs)]
+pub struct TimelineArgs {
+    /// ns/name, name, or UID (default: every pod)
+    pub pod: Option<String>,
+    /// Input.
+    #[command(flatten)]
+    pub input: Input,
+    /// How to write it
+    #[arg(short, long, value_enum, default_value_t)]
+    pub output: Format,
+}
+
+/// `kflow calls`
+#[derive(Debug, ClapArgs)]
+pub struct CallsArgs {
+    /// Input.
+    #[command(flatten)]
+    pub input: Input,
+    /// How to write it
+    #[arg(short, long, value_enum, default_value_t)]
+    pub output: Format,
+    /// Which calls.
+    #[command(flatten)]
+    pub filter: CallFilter,
+}
+
+/// Which calls.
+#[derive(Clone, Debug, Default, ClapArgs)]
+#[command(next_help_heading = "Filter")]
+pub struct CallFilter {
+    /// Only calls about this pod: ns/name, name, or UID
+    #[arg(long, value_name = "POD")]
+    pub pod: Option<String>,
+    /// Only this method (several: repeat, or separate with commas)
+    #[arg(long, value_name = "METHOD", value_delimiter = ',')]
+    pub method: Vec<String>,
+    /// Only calls that failed
+    #[arg(long)]
+    pub errors: bool,
+    /// Only calls that took, or take, longer: 100ms, 2s, 1m30s
+    #[arg(long, value_name = "DURATION", value_parser = super::input::parse_duration)]
+    pub slower_than: Option<i64>,
+    /// Fold the loops' own calls (List*, Status, …) that are about nobody and went well
+    #[arg(long)]
+    pub no_noise: bool,
+}
+
+/// `Z`, `+02:00`, `-0530`, `+2` in seconds east of UTC.
+fn parse_offset(s: &str) -> Result<i32, String> {
+    let bad = || format!("{s:?} is not an offset such as +02:00, -0530 or Z");
+    if matches!(s, "Z" | "z" | "UTC" | "utc") {
+        return Ok(0);
+    }
+    let (sign, rest) = match (s.strip_prefix('+'), s.strip_prefix('-')) {
+        (Some(r), _) => (1, r),
+        (_, Some(r)) => (-1, r),
+        _ => return Err(bad()),
+    };
+    let digits: String = rest.chars().filter(|c| *c != ':').collect();
+    if digits.is_empty() || digits.len() > 4 || !digits.bytes().all(|b| b.is_ascii_digit()) {
+        return Err(bad());
+    }
+    let n: i32 = digits.parse().map_err(|_| bad())?;
+    let (h, m) = if digits.len() <= 2 {
+        (n, 0)
+    } else {
+        (n / 100, n % 100)
+    };
+    if h > 14 || m > 59 {
+        return Err(bad());
+    }
+    Ok(sign * (h * 3600 + m * 60))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Args::command().debug_assert();
+    }
+
+    #[test]
+    fn offsets_are_written_in_several_ways() {
+        for (s, want) in [
+            ("Z", Some(0)),
+            ("+02:00", Some(7200)),
+            ("-0530", Some(-19800)),
+            ("+2", Some(7200)),
+            ("+24:00", None),
+            ("2", None),
+            ("+", None),
+            ("", None),
+        ] {
+            assert_eq!(parse_offset(s).ok(), want, "{s}");
+        }
+    }
+}

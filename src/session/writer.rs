@@ -1,0 +1,192 @@
+//! Writes sessions. A `.zst` session is a sequence of independent zstd frames, so that a cut costs at most the last.
+//!
+//! The writer never asks for the time: whoever records calls [`Writer::flush`] at least once a second, which ends the
+//! frame and hands the bytes to the kernel. After `kill -9` everything up to the last flush is there.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use super::{Header, SessionError, format, load};
+use crate::model::Observation;
+
+/// Uncompressed bytes after which a frame ends by itself: bounds what a reader buffers and what a crash can take.
+const FRAME: usize = 1 << 20;
+/// Compression level of recordings: the fastest that still shrinks JSON lines about tenfold.
+pub const LEVEL: i32 = 3;
+
+/// A session that is being written.
+#[derive(Debug)]
+pub struct Writer {
+    file: BufWriter<File>,
+    /// Where the bytes go now.
+    path: PathBuf,
+    /// Where they belong when all are there; equal to `path` for a recording.
+    target: PathBuf,
+    /// zstd level; `None` writes plain lines.
+    level: Option<i32>,
+    pending: Vec<u8>,
+    written: u64,
+    observations: u64,
+    redacted: u64,
+}
+
+fn io_error(op: &'static str, path: &Path) -> impl FnOnce(io::Error) -> SessionError {
+    let path = path.display().to_string();
+    move |source| SessionError::Io { op, path, source }
+}
+
+fn private(new: bool, path: &Path) -> io::Result<File> {
+    let mut o = OpenOptions::new();
+    o.write(true).mode(0o600);
+    if new {
+        o.create_new(true);
+    } else {
+        o.create(true).truncate(true);
+    }
+    o.open(path)
+}
+
+/// True for `x.kflow.zst`.
+fn wants_zstd(path: &Path) -> bool {
+    path.extension().is_some_and(|e| e == "zst")
+}
+
+impl Writer {
+    /// Starts a recording at `path`, which must not exist: an incident's recording is never overwritten.
+    pub fn record(path: &Path, header: &Header) -> Result<Self, SessionError> {
+        let file = private(true, path).map_err(io_error("create", path))?;
+        Self::start(file, path.to_owned(), path.to_owned(), LEVEL, header)
+    }
+
+    /// Writes a whole session that appears at `path` only when [`finish`](Self::finish) succeeds, in place of what
+    /// was there. `level` is zstd's, for paths that end in `.zst`.
+    pub fn replace(path: &Path, level: i32, header: &Header) -> Result<Self, SessionError> {
+        let mut name = path.file_name().unwrap_or_default().to_owned();
+        name.push(".part");
+        let part = path.with_file_name(name);
+        let file = private(false, &part).map_err(io_error("create", path))?;
+        Self::start(file, part, path.to_owned(), level, header)
+    }
+
+    fn start(
+        file: File,
+        path: PathBuf,
+        target: PathBuf,
+        level: i32,
+        header: &Header,
+    ) -> Result<Self, SessionError> {
+        let level = wants_zstd(&target).then_some(level);
+        let mut w = Self {
+            file: BufWriter::with_capacity(1 << 16, file),
+            path,
+            target,
+            level,
+            pending: Vec::with_capacity(FRAME + 4096),
+            written: 0,
+            observations: 0,
+            redacted: 0,
+        };
+        header
+            .write(&mut w.pending)
+            .map_err(io_error("write", &w.path))?;
+        w.flush()?;
+        Ok(w)
+    }
+
+    /// Appends an observation, redacted.
+    pub fn write(&mut self, o: &Observation) -> Result<(), SessionError> {
+        self.redacted += format::encode(o, &mut self.pending);
+        self.observations += 1;
+        if self.pending.len() >= FRAME {
+            self.end_frame()?;
+        }
+        Ok(())
+    }
+
+    fn end_frame(&mut self) -> Result<(), SessionError> {
+        if self.pending.is_empty() {
+            return Ok(());
+        }
+        let result = match self.level {
+            Some(level) => zstd::bulk::compress(&self.pending, level).and_then(|frame| {
+                self.written += frame.len() as u64;
+                self.file.write_all(&frame)
+            }),
+            None => {
+                self.written += self.pending.len() as u64;
+                self.file.write_all(&self.pending)
+            }
+        };
+        self.pending.clear();
+        result.map_err(io_error("write", &self.path))
+    }
+
+    /// Ends the frame and hands everything to the kernel.
+    pub fn flush(&mut self) -> Result<(), SessionError> {
+        self.end_frame()?;
+        self.file.flush().map_err(io_error("write", &self.path))
+    }
+
+    /// Bytes in the file, plus those not yet in a frame (uncompressed): what a size limit compares.
+    pub fn bytes(&self) -> u64 {
+        self.written + self.pending.len() as u64
+    }
+    /// Observations written.
+    pub const fn observations(&self) -> u64 {
+        self.observations
+    }
+    /// Texts that held something like a credential.
+    pub const fn redacted(&self) -> u64 {
+        self.redacted
+    }
+    /// The file that it becomes.
+    pub fn path(&self) -> &Path {
+        &self.target
+    }
+
+    /// Writes the rest to the disk and gives the file its name. Returns its size in bytes.
+    pub fn finish(mut self) -> Result<u64, SessionError> {
+        self.flush()?;
+        self.file
+            .get_ref()
+            .sync_all()
+            .map_err(io_error("write", &self.path))?;
+        if self.path != self.target {
+            std::fs::rename(&self.path, &self.target).map_err(io_error("create", &self.target))?;
+        }
+        Ok(self.written)
+    }
+}
+
+/// Appends observations (notes) to a session that exists. One whose tail is cut is written anew, whole.
+pub fn append(path: &Path, observations: &[Observation]) -> Result<(), SessionError> {
+    let mut lines = Vec::new();
+    for o in observations {
+        format::encode(o, &mut lines);
+    }
+    let session = load(path)?;
+    if session.report.cut.is_some() {
+        let mut w = Writer::replace(path, LEVEL, &session.header)?;
+        for o in &session.observations {
+            w.write(o)?;
+        }
+        for o in observations {
+            w.write(o)?;
+        }
+        return w.finish().map(drop);
+    }
+    let bytes = if session.report.compressed {
+        zstd::bulk::compress(&lines, LEVEL).map_err(io_error("write", path))?
+    } else {
+        lines
+    };
+    let mut file = OpenOptions::new()
+        .append(true)
+        .open(path)
+        .map_err(io_error("open", path))?;
+    file.write_all(&bytes)
+        .and_then(|()| file.sync_all())
+        .map_err(io_error("write", path))
+}
