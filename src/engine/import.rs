@@ -12,9 +12,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use crate::model::gap::Gap;
+use crate::model::log::Component;
 use crate::model::{Body, Nanos, Observation, Source, Stamp, Text};
 use crate::session::{Header, SourceInfo, format};
-use crate::source::{Fed, LineDecoder, TimeHint};
+use crate::source::{Fed, LineDecoder, TimeHint, audit, fs, klog, kube};
 
 /// A line longer than this is not taken (a list of 10,000 pods in one line has some 100 MB).
 const MAX_LINE: u64 = 512 << 20;
@@ -574,8 +575,18 @@ impl<R: Read> Read for Counted<R> {
 
 /// The decoder of a kind of capture.
 fn decoder(kind: Kind, hint: TimeHint) -> Box<dyn LineDecoder> {
-    let _ = (kind, hint);
-    Box::new(Unread)
+    match kind {
+        Kind::Watch => Box::new(kube::decode::KubeLines::new(hint)),
+        Kind::Audit => Box::new(audit::decode::AuditLines::new()),
+        Kind::Fs => Box::new(fs::FsDecoder::new()),
+        Kind::Kubelet => Box::new(klog::KlogDecoder::new(Component::Kubelet, hint)),
+        Kind::Apiserver => Box::new(klog::KlogDecoder::new(Component::Apiserver, hint)),
+        Kind::Scheduler => Box::new(klog::KlogDecoder::new(Component::Scheduler, hint)),
+        Kind::ControllerManager => {
+            Box::new(klog::KlogDecoder::new(Component::ControllerManager, hint))
+        }
+        Kind::CriBytes | Kind::Otlp | Kind::Snapshots | Kind::Containerd => Box::new(Unread),
+    }
 }
 
 /// Stands in until the source's decoder is there.
