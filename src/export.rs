@@ -5,8 +5,13 @@
 //! | [`text`] | texts from outside, harmless and cut; durations and times for people |
 //! | [`timeline`] | timelines as text and JSON |
 //! | [`calls`] | CRI calls as text and JSON |
+//! | [`perfetto`], [`otlp`] | timelines for trace viewers |
+//! | [`html`] | timelines and verdicts as one page for a ticket |
 
 pub mod calls;
+pub mod html;
+pub mod otlp;
+pub mod perfetto;
 pub mod text;
 pub mod timeline;
 
@@ -23,3 +28,4 @@ fn json_array<T: Serialize>(out: &mut impl Write, rows: impl Iterator<Item = T>)
     }
     out.write_all(if first { b"[]\n" } else { b"\n]\n" })
 }
+
