@@ -9,11 +9,15 @@
 
 pub mod calls;
 mod derive;
+pub mod machinery;
+pub mod requests;
 mod status;
 mod store;
 pub mod view;
 pub mod world;
 
 pub use calls::{Call, CallLog};
+pub use machinery::Machinery;
+pub use requests::{Request, RequestLog};
 pub use view::{ContainerView, PodView, StageState};
 pub use world::{NodeState, ObjectState, Pod, Skew, SourceState, Unfiled, World};

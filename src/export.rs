@@ -28,4 +28,3 @@ fn json_array<T: Serialize>(out: &mut impl Write, rows: impl Iterator<Item = T>)
     }
     out.write_all(if first { b"[]\n" } else { b"\n]\n" })
 }
-

@@ -13,7 +13,7 @@ use std::sync::Arc;
 pub(crate) use sources::ListWindow;
 
 use super::store::{Chunked, Generations, ShardMap};
-use super::{CallLog, PodView};
+use super::{CallLog, Machinery, PodView, RequestLog};
 use crate::model::{
     Nanos, ObjectRef, PodUid, Source, SpanId, Text, TraceId, cri::CallKey, node::NodeSeen,
     object::ObjectSeen,
@@ -126,6 +126,8 @@ pub struct World {
     lists: sources::Lists,
     offset: skew::Offset,
     unfiled: Unfiled,
+    requests: RequestLog,
+    machinery: Arc<Machinery>,
 
     files: Chunked<Arc<PodFile>>,
     names: Chunked<Arc<NameFile>>,
@@ -157,6 +159,8 @@ impl Default for World {
             lists: sources::Lists::default(),
             offset: skew::Offset::default(),
             unfiled: Unfiled::default(),
+            requests: RequestLog::default(),
+            machinery: Arc::default(),
             files: Chunked::default(),
             names: Chunked::default(),
             by_uid: ShardMap::default(),
@@ -229,6 +233,14 @@ impl World {
         self.objects
             .get(&(kind.into(), namespace.into(), name.into()))
             .map(AsRef::as_ref)
+    }
+    /// Requests to the apiserver, from audit and spans.
+    pub const fn requests(&self) -> &RequestLog {
+        &self.requests
+    }
+    /// What the kubelet does besides pods.
+    pub fn machinery(&self) -> &Machinery {
+        &self.machinery
     }
     /// Every CRI call.
     pub const fn calls(&self) -> &CallLog {

@@ -27,7 +27,12 @@ impl World {
         self.sources.observe(o);
         match &o.body {
             Body::Pod(p) => self.file_pod(o, p),
-            Body::Event(e) => self.file_event(o, e),
+            Body::Event(e) => {
+                if e.object.kind == "Node" {
+                    Arc::make_mut(&mut self.machinery).observe(o);
+                }
+                self.file_event(o, e);
+            }
             Body::Node(n) => self.file_node(o, n),
             Body::Object(x) => self.file_object(o, x),
             Body::Watch(_) => {
@@ -36,17 +41,37 @@ impl World {
                 }
                 self.file_local(o);
             }
-            Body::CallStart(c) => self.file_call(o, c),
+            Body::CallStart(c) => {
+                if c.method == "ListPodSandbox" {
+                    Arc::make_mut(&mut self.machinery).observe(o);
+                }
+                self.file_call(o, c);
+            }
             Body::CallEnd(c) => self.file_call_end(o, c),
             Body::ContainerEvent(c) => {
                 self.file_subject(o, &c.subject);
             }
             Body::Inventory(i) => self.file_inventory(o, i),
-            Body::Log(l) => self.file_log(o, l),
-            Body::Audit(a) => self.file_audit(o, a),
-            Body::Span(s) => self.file_span(o, s),
+            Body::Log(l) => {
+                Arc::make_mut(&mut self.machinery).observe(o);
+                self.file_log(o, l);
+            }
+            Body::Audit(a) => {
+                self.requests.observe(o);
+                Arc::make_mut(&mut self.machinery).observe(o);
+                self.file_audit(o, a);
+            }
+            Body::Span(s) => {
+                self.requests.observe(o);
+                Arc::make_mut(&mut self.machinery).observe(o);
+                self.file_span(o, s);
+            }
             Body::Fs(f) => self.file_fs(o, f),
-            Body::Conn(_) | Body::Sample(_) | Body::Gap(_) | Body::Note(_) => self.file_local(o),
+            Body::Sample(_) => {
+                Arc::make_mut(&mut self.machinery).observe(o);
+                self.file_local(o);
+            }
+            Body::Conn(_) | Body::Gap(_) | Body::Note(_) => self.file_local(o),
         }
     }
 
