@@ -5,10 +5,13 @@
 //! | [`snapshot`] | what panes and exporters may see |
 //! | [`core`] | world, diagnoser and log, moved forward by observations: the same for live and replay |
 //! | [`import`] | raw captures in, a session out |
+//! | [`replay`] | a session as a player: cursor, speed, steps, seeking |
 
 pub mod core;
 pub mod import;
+pub mod replay;
 pub mod snapshot;
 
 pub use self::core::Core;
+pub use replay::Player;
 pub use snapshot::{ObservationLog, Snapshot};

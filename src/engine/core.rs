@@ -15,6 +15,8 @@ pub struct Core {
     diagnoser: Diagnoser,
     log: ObservationLog,
     version: u64,
+    /// The world of the last snapshot and its version: shared again while nothing was observed.
+    shared: Option<(u64, Arc<World>)>,
 }
 
 impl Core {
@@ -31,6 +33,7 @@ impl Core {
             diagnoser: Diagnoser::new(),
             log,
             version,
+            shared: None,
         }
     }
 
@@ -75,11 +78,11 @@ impl Core {
         range: (Nanos, Nanos),
         sources: Vec<SourceStatus>,
     ) -> Snapshot {
-        self.world.settle();
-        let (verdicts, owner_verdicts) = self.diagnoser.update(&self.world, now);
+        let world = self.share();
+        let (verdicts, owner_verdicts) = self.diagnoser.update(&world, now);
         Snapshot {
             version: self.version,
-            world: Arc::new(self.world.clone()),
+            world,
             now,
             verdicts,
             owner_verdicts,
@@ -92,6 +95,18 @@ impl Core {
                 sources
             },
         }
+    }
+
+    fn share(&mut self) -> Arc<World> {
+        if let Some((version, world)) = &self.shared
+            && *version == self.version
+        {
+            return Arc::clone(world);
+        }
+        self.world.settle();
+        let world = Arc::new(self.world.clone());
+        self.shared = Some((self.version, Arc::clone(&world)));
+        world
     }
 
     /// The sources as their observations show them.

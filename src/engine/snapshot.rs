@@ -46,6 +46,29 @@ impl ObservationLog {
         // Only the last chunk is partial, unless the front was dropped as whole chunks.
         self.chunks.get(n / Self::CHUNK)?.get(n % Self::CHUNK)
     }
+    /// The first `n` observations: whole chunks are shared.
+    #[must_use]
+    pub fn prefix(&self, n: usize) -> Self {
+        let n = n.min(self.len);
+        let mut chunks: Vec<_> = self.chunks.iter().take(n / Self::CHUNK).cloned().collect();
+        let rest = n % Self::CHUNK;
+        if rest > 0
+            && let Some(part) = self.chunks.get(n / Self::CHUNK)
+        {
+            chunks.push(Arc::new(part.iter().take(rest).cloned().collect()));
+        }
+        Self { chunks, len: n }
+    }
+    /// A log with one more observation at place `at`.
+    #[must_use]
+    pub fn inserted(&self, at: usize, o: Evidence) -> Self {
+        let mut log = self.prefix(at);
+        log.push(o);
+        for o in self.iter().skip(at) {
+            log.push(Arc::clone(o));
+        }
+        log
+    }
     /// Drops the oldest whole chunks until at most `keep` observations (rounded up to chunks) remain; returns how many went.
     pub fn shrink(&mut self, keep: usize) -> usize {
         let mut gone = 0;
@@ -58,6 +81,14 @@ impl ObservationLog {
             self.len -= first;
         }
         gone
+    }
+}
+
+impl FromIterator<Evidence> for ObservationLog {
+    fn from_iter<T: IntoIterator<Item = Evidence>>(iter: T) -> Self {
+        let mut log = Self::default();
+        iter.into_iter().for_each(|o| log.push(o));
+        log
     }
 }
 

@@ -4,7 +4,7 @@
 //! frame and hands the bytes to the kernel. After `kill -9` everything up to the last flush is there.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
@@ -162,31 +162,44 @@ impl Writer {
 
 /// Appends observations (notes) to a session that exists. One whose tail is cut is written anew, whole.
 pub fn append(path: &Path, observations: &[Observation]) -> Result<(), SessionError> {
-    let mut lines = Vec::new();
-    for o in observations {
-        format::encode(o, &mut lines);
-    }
     let session = load(path)?;
-    if session.report.cut.is_some() {
-        let mut w = Writer::replace(path, LEVEL, &session.header)?;
-        for o in &session.observations {
-            w.write(o)?;
-        }
-        for o in observations {
-            w.write(o)?;
-        }
-        return w.finish().map(drop);
+    if session.report.cut.is_none() {
+        return append_to(path, session.report.compressed, observations);
     }
-    let bytes = if session.report.compressed {
-        zstd::bulk::compress(&lines, LEVEL).map_err(io_error("write", path))?
-    } else {
-        lines
+    let mut w = Writer::replace(path, LEVEL, &session.header)?;
+    for o in &session.observations {
+        w.write(o)?;
+    }
+    for o in observations {
+        w.write(o)?;
+    }
+    w.finish().map(drop)
+}
+
+/// Appends to a session that is known to be whole: `compressed` as its [`Report`](super::Report) says.
+pub fn append_to(
+    path: &Path,
+    compressed: bool,
+    observations: &[Observation],
+) -> Result<(), SessionError> {
+    let mut bytes = Vec::new();
+    for o in observations {
+        format::encode(o, &mut bytes);
+    }
+    if compressed {
+        bytes = zstd::bulk::compress(&bytes, LEVEL).map_err(io_error("write", path))?;
+    }
+    let append = || -> io::Result<()> {
+        let mut file = OpenOptions::new().read(true).append(true).open(path)?;
+        let mut last = [b'\n'];
+        if !compressed && file.seek(SeekFrom::End(-1)).is_ok() {
+            file.read_exact(&mut last)?;
+        }
+        if last != [b'\n'] {
+            file.write_all(b"\n")?;
+        }
+        file.write_all(&bytes)?;
+        file.sync_all()
     };
-    let mut file = OpenOptions::new()
-        .append(true)
-        .open(path)
-        .map_err(io_error("open", path))?;
-    file.write_all(&bytes)
-        .and_then(|()| file.sync_all())
-        .map_err(io_error("write", path))
+    append().map_err(io_error("write", path))
 }

@@ -1,0 +1,672 @@
+//! A session as a player: cursor, speed, steps, seeking.
+//!
+//! A loader thread reads the session and runs a world over it once, keeping clones as checkpoints on the way. The
+//! player stands at a position in the log; going forward it observes, going back or far it starts from a checkpoint.
+//! "As of TIME" is: of the observations whose `seen` is not after TIME.
+//!
+//! The player never asks for the time: [`Player::tick`] is told it.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::Core;
+use super::snapshot::{Mode, ObservationLog, Snapshot};
+use crate::correlate::{Pod, PodView, World};
+use crate::model::gap::Note;
+use crate::model::{Body, Nanos, Observation, PodUid, Source, Stamp, Text};
+use crate::session::reader::Progress;
+use crate::session::{self, Header, Reader, Report, SessionError, format};
+use crate::timeline::Evidence;
+
+/// Arrivals may be out of order by this much in a recording of several live sources, ns.
+const DISORDER: i64 = 2_000_000_000;
+/// Fewest observations between checkpoints.
+const EVERY: usize = 4096;
+/// Most checkpoints; when there are more, every second one goes.
+const CHECKPOINTS: usize = 64;
+/// Observations taken in one tick when the speed is "as fast as it goes".
+const FASTEST: usize = 10_000;
+
+/// Where a player begins.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Start {
+    /// At the first observation.
+    #[default]
+    Begin,
+    /// At the last one.
+    End,
+    /// At a moment.
+    At(Nanos),
+    /// So many ns before the last observation.
+    BeforeEnd(i64),
+    /// So many ns after the first observation.
+    AfterBegin(i64),
+}
+
+/// A world that is kept to start from.
+#[derive(Clone, Debug)]
+struct Checkpoint {
+    /// Observations that it has seen.
+    position: usize,
+    world: World,
+}
+
+/// What the loader has so far. Replaced as a whole: every part is cheap to clone.
+#[derive(Clone, Debug, Default)]
+struct Loaded {
+    log: ObservationLog,
+    checkpoints: Arc<Vec<Checkpoint>>,
+    /// What reading met, once it is done.
+    report: Option<Report>,
+    /// Rises when what was there before has changed (observations that came late were put in their place).
+    reordered: u64,
+}
+
+/// A session that can be walked through.
+#[derive(Debug)]
+pub struct Player {
+    name: Text,
+    path: Option<PathBuf>,
+    header: Header,
+    compressed: bool,
+    progress: Progress,
+    inbox: Arc<Mutex<Option<Loaded>>>,
+    stop: Arc<AtomicBool>,
+    loaded: Loaded,
+
+    core: Core,
+    /// Observations that the core has seen.
+    position: usize,
+    cursor: Nanos,
+    start: Option<Start>,
+    playing: bool,
+    speed_permille: u32,
+    wall: Option<Nanos>,
+    /// Playing advances the cursor by less than 1 ns a tick at very low speeds: the remainder, ns × 1000.
+    remainder: i64,
+
+    version: u64,
+    shown: Option<Arc<Snapshot>>,
+}
+
+impl Drop for Player {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Player {
+    /// Opens a session and begins to load it. Paused, at real-time speed.
+    pub fn open(path: &Path, start: Start) -> Result<Self, SessionError> {
+        let reader = Reader::open(path)?;
+        let name = path.file_name().map_or_else(
+            || path.display().to_string(),
+            |n| n.to_string_lossy().into_owned(),
+        );
+        let mut p = Self::new(reader, &name, start);
+        p.path = (path.as_os_str() != "-").then(|| path.to_owned());
+        Ok(p)
+    }
+
+    /// Plays what a reader gives.
+    pub fn new(reader: Reader, name: &str, start: Start) -> Self {
+        let header = reader.header.clone();
+        let (compressed, progress) = (reader.compressed, reader.progress());
+        let inbox = Arc::new(Mutex::new(None));
+        let stop = Arc::new(AtomicBool::new(false));
+        let loader = Loader {
+            inbox: Arc::clone(&inbox),
+            stop: Arc::clone(&stop),
+            ..Loader::default()
+        };
+        std::thread::spawn(move || loader.run(reader));
+        Self {
+            name: name.into(),
+            path: None,
+            cursor: header.created,
+            header,
+            compressed,
+            progress,
+            inbox,
+            stop,
+            loaded: Loaded::default(),
+            core: Core::new(),
+            position: 0,
+            start: Some(start),
+            playing: false,
+            speed_permille: 1000,
+            wall: None,
+            remainder: 0,
+            version: 1,
+            shown: None,
+        }
+    }
+
+    /// The session's header.
+    pub const fn header(&self) -> &Header {
+        &self.header
+    }
+    /// What reading met; `None` while it goes on.
+    pub const fn report(&self) -> Option<&Report> {
+        self.loaded.report.as_ref()
+    }
+    /// Observations read so far.
+    pub const fn len(&self) -> usize {
+        self.loaded.log.len()
+    }
+    /// True when nothing was read yet.
+    pub const fn is_empty(&self) -> bool {
+        self.loaded.log.is_empty()
+    }
+    /// Everything read so far, also what is after the cursor: for searching ahead.
+    pub const fn all(&self) -> &ObservationLog {
+        &self.loaded.log
+    }
+    /// Where it stands.
+    pub const fn cursor(&self) -> Nanos {
+        self.cursor
+    }
+    /// Number of observations up to the cursor.
+    pub const fn position(&self) -> usize {
+        self.position
+    }
+    /// True while it plays.
+    pub const fn playing(&self) -> bool {
+        self.playing
+    }
+    /// First and last arrival of what was read so far.
+    pub fn range(&self) -> (Nanos, Nanos) {
+        let log = &self.loaded.log;
+        match (
+            log.get(0),
+            log.len().checked_sub(1).and_then(|n| log.get(n)),
+        ) {
+            (Some(a), Some(b)) => (a.stamp.seen, b.stamp.seen),
+            _ => (self.header.created, self.header.created),
+        }
+    }
+
+    /// Plays or pauses. Playing at the end begins anew.
+    pub fn set_playing(&mut self, playing: bool) {
+        if playing && self.loaded.report.is_some() && self.position == self.len() {
+            self.seek(self.range().0);
+        }
+        if self.playing != playing {
+            self.playing = playing;
+            self.wall = None;
+            self.version += 1;
+        }
+        if playing && !matches!(self.start, Some(Start::At(_))) && self.position > 0 {
+            self.start = None;
+        }
+    }
+
+    /// Speed in thousandths of real time; 0 is as fast as it goes.
+    pub fn set_speed(&mut self, permille: u32) {
+        self.speed_permille = permille;
+        self.remainder = 0;
+        self.version += 1;
+    }
+
+    /// Takes what was loaded meanwhile, and moves the cursor by the time that has passed. Returns true when a new
+    /// [`snapshot`](Self::snapshot) shows something else.
+    pub fn tick(&mut self, wall: Nanos) -> bool {
+        let before = self.version;
+        self.take_loaded();
+        let elapsed = self.wall.map_or(0, |w| wall.since(w).max(0));
+        self.wall = Some(wall);
+        if self.playing && self.start.is_none() {
+            self.advance(elapsed);
+        }
+        self.version != before
+    }
+
+    fn advance(&mut self, elapsed: i64) {
+        let (_, end) = self.range();
+        let to = if self.speed_permille == 0 {
+            let next = (self.position + FASTEST).min(self.len());
+            next.checked_sub(1)
+                .and_then(|n| self.loaded.log.get(n))
+                .map_or(self.cursor, |o| o.stamp.seen)
+        } else {
+            let thousandths =
+                i128::from(elapsed) * i128::from(self.speed_permille) + i128::from(self.remainder);
+            self.remainder = (thousandths % 1000) as i64;
+            let ns = i64::try_from(thousandths / 1000).unwrap_or(i64::MAX);
+            self.cursor.plus(ns).min(end.max(self.cursor))
+        };
+        self.go(to);
+        if self.cursor >= end && self.loaded.report.is_some() {
+            self.playing = false;
+            self.version += 1;
+        }
+    }
+
+    fn take_loaded(&mut self) {
+        let news = self
+            .inbox
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        let Some(news) = news else { return };
+        let reordered = news.reordered != self.loaded.reordered;
+        self.loaded = news;
+        self.version += 1;
+        if reordered {
+            // The past is another one now: what stands there is built anew.
+            self.jump(self.count_until(self.cursor));
+        }
+        if let Some(start) = self.start
+            && !self.is_empty()
+        {
+            let (begin, end) = self.range();
+            let to = match start {
+                Start::Begin => begin,
+                Start::End => end,
+                Start::At(t) => t.max(begin).min(end),
+                Start::BeforeEnd(ns) => end.plus(-ns).max(begin),
+                Start::AfterBegin(ns) => begin.plus(ns).min(end),
+            };
+            let settled = match start {
+                Start::Begin => true,
+                Start::At(_) | Start::AfterBegin(_) => to < end,
+                Start::End | Start::BeforeEnd(_) => false,
+            };
+            if settled || self.loaded.report.is_some() {
+                self.start = None;
+            }
+            self.go(to);
+        } else if !self.playing && self.position < self.len() {
+            // What lies up to the cursor may only have been read now.
+            self.go(self.cursor);
+        }
+    }
+
+    /// Number of observations seen up to a moment.
+    fn count_until(&self, at: Nanos) -> usize {
+        let log = &self.loaded.log;
+        let (mut low, mut high) = (0, log.len());
+        while low < high {
+            let mid = low + (high - low) / 2;
+            if log.get(mid).is_some_and(|o| o.stamp.seen <= at) {
+                low = mid + 1;
+            } else {
+                high = mid;
+            }
+        }
+        low
+    }
+
+    /// Puts the cursor at a moment, inside the session.
+    pub fn seek(&mut self, to: Nanos) {
+        self.start = None;
+        let (begin, end) = self.range();
+        self.go(to.max(begin).min(end.max(begin)));
+    }
+
+    /// Puts the cursor at the end, and keeps it there while loading goes on.
+    pub fn seek_end(&mut self) {
+        let end = self.range().1;
+        self.seek(end);
+        if self.loaded.report.is_none() {
+            self.start = Some(Start::End);
+        }
+    }
+
+    fn go(&mut self, to: Nanos) {
+        let target = self.count_until(to);
+        self.place(target);
+        if self.cursor != to {
+            self.cursor = to;
+            self.version += 1;
+        }
+    }
+
+    /// Brings the core to a position, by the shorter way.
+    fn place(&mut self, target: usize) {
+        let best = self.checkpoint(target);
+        let from_here = target >= self.position
+            && best.is_none_or(|c| target - self.position <= target - c.position);
+        if from_here {
+            self.run_to(target);
+        } else {
+            self.jump(target);
+        }
+    }
+
+    /// Builds the state at a position from the nearest checkpoint before it.
+    fn jump(&mut self, target: usize) {
+        let (position, world) = match self.checkpoint(target) {
+            Some(c) => (c.position, c.world.clone()),
+            None => (0, World::new()),
+        };
+        self.core = Core::resume(world, self.loaded.log.prefix(position), 0);
+        self.position = position;
+        self.version += 1;
+        self.run_to(target);
+    }
+
+    fn run_to(&mut self, target: usize) {
+        while self.position < target {
+            let Some(o) = self.loaded.log.get(self.position) else {
+                break;
+            };
+            self.core.observe(Arc::clone(o));
+            self.position += 1;
+            self.version += 1;
+        }
+    }
+
+    fn checkpoint(&self, upto: usize) -> Option<&Checkpoint> {
+        let n = self
+            .loaded
+            .checkpoints
+            .partition_point(|c| c.position <= upto);
+        self.loaded.checkpoints.get(n.checked_sub(1)?)
+    }
+
+    /// Moves by so many observations, negative ones back. Pauses.
+    pub fn step(&mut self, by: isize) {
+        self.set_playing(false);
+        self.start = None;
+        let target = self
+            .position
+            .saturating_add_signed(by)
+            .clamp(1, self.len().max(1));
+        self.place(target);
+        self.land();
+    }
+
+    /// Puts the cursor on the last observation that was taken.
+    fn land(&mut self) {
+        if let Some(o) = self
+            .position
+            .checked_sub(1)
+            .and_then(|n| self.loaded.log.get(n))
+        {
+            self.cursor = o.stamp.seen;
+        }
+        self.version += 1;
+    }
+
+    /// Moves to the next (or previous) observation that changes how a pod stands: its status, stages, containers;
+    /// any pod without `pod`. Pauses. Returns false when there is none.
+    pub fn step_pod(&mut self, pod: Option<&PodUid>, forward: bool) -> bool {
+        self.set_playing(false);
+        self.start = None;
+        let found = if forward {
+            self.next_change(pod)
+        } else {
+            self.previous_change(pod)
+        };
+        if let Some(target) = found {
+            self.place(target);
+            self.land();
+        }
+        found.is_some()
+    }
+
+    fn next_change(&mut self, pod: Option<&PodUid>) -> Option<usize> {
+        let mut world = self.core.settle().clone();
+        let mut watch = Watch::of(&world, pod);
+        for n in self.position..self.len() {
+            world.observe(self.loaded.log.get(n)?);
+            world.settle();
+            if watch.changed(&world, pod) {
+                return Some(n + 1);
+            }
+        }
+        None
+    }
+
+    fn previous_change(&mut self, pod: Option<&PodUid>) -> Option<usize> {
+        let mut upto = self.position.checked_sub(1)?;
+        loop {
+            let (from, mut world) = match upto.checked_sub(1).and_then(|u| self.checkpoint(u)) {
+                Some(c) => (c.position, c.world.clone()),
+                None => (0, World::new()),
+            };
+            world.settle();
+            let mut watch = Watch::of(&world, pod);
+            let mut last = None;
+            for n in from..upto {
+                world.observe(self.loaded.log.get(n)?);
+                world.settle();
+                if watch.changed(&world, pod) {
+                    last = Some(n + 1);
+                }
+            }
+            if last.is_some() || from == 0 {
+                return last;
+            }
+            upto = from;
+        }
+    }
+
+    /// Makes a note at the cursor and saves it into the session (not when it is read from a stream or embedded).
+    pub fn note(&mut self, text: &str) -> Result<(), SessionError> {
+        let note = format::redacted(Observation {
+            stamp: Stamp::exact(self.cursor),
+            source: Source::Kflow,
+            body: Body::Note(Note { text: text.into() }),
+        });
+        if let Some(path) = &self.path {
+            match &self.loaded.report {
+                Some(r) if r.cut.is_none() => {
+                    session::writer::append_to(path, self.compressed, std::slice::from_ref(&note))?;
+                }
+                _ => session::append(path, std::slice::from_ref(&note))?,
+            }
+        }
+        let note = Arc::new(note);
+        let at = self.count_until(self.cursor);
+        self.loaded.log = self.loaded.log.inserted(at, Arc::clone(&note));
+        // Evidence may come in any order: later checkpoints just learn of it too.
+        for c in Arc::make_mut(&mut self.loaded.checkpoints) {
+            if c.position >= at && c.position > 0 {
+                c.world.observe(&note);
+                c.world.settle();
+                c.position += 1;
+            }
+        }
+        self.place(at + 1);
+        self.version += 1;
+        Ok(())
+    }
+
+    /// The picture at the cursor; the same one again while nothing has changed.
+    pub fn snapshot(&mut self) -> Arc<Snapshot> {
+        if let Some(s) = &self.shown
+            && s.version == self.version
+        {
+            return Arc::clone(s);
+        }
+        let mode = Mode::Replay {
+            name: self.name.clone(),
+            playing: self.playing,
+            speed_permille: self.speed_permille,
+            loading_permille: if self.loaded.report.is_some() {
+                1000
+            } else {
+                self.progress.permille().min(999)
+            },
+        };
+        let range = self.range();
+        let mut s = self.core.snapshot(self.cursor, mode, range, Vec::new());
+        s.version = self.version;
+        let s = Arc::new(s);
+        self.shown = Some(Arc::clone(&s));
+        s
+    }
+}
+
+/// What `step by pod change` compares.
+struct Watch {
+    pods: Vec<Pod>,
+}
+
+impl Watch {
+    fn of(world: &World, pod: Option<&PodUid>) -> Self {
+        Self {
+            pods: match pod {
+                Some(uid) => world.pod(uid).cloned().into_iter().collect(),
+                None => world.pods().to_vec(),
+            },
+        }
+    }
+
+    /// True when a pod stands otherwise than before; remembers how they stand now.
+    fn changed(&mut self, world: &World, pod: Option<&PodUid>) -> bool {
+        let one: Vec<Pod>;
+        let now: &[Pod] = match pod {
+            Some(uid) => {
+                one = world.pod(uid).cloned().into_iter().collect();
+                &one
+            }
+            None => world.pods(),
+        };
+        let mut changed = now.len() != self.pods.len();
+        for (new, old) in now.iter().zip(self.pods.iter_mut()) {
+            if !Arc::ptr_eq(new, old) {
+                changed |= stands_otherwise(old, new);
+                *old = Arc::clone(new);
+            }
+        }
+        if now.len() != self.pods.len() {
+            self.pods = now.to_vec();
+        }
+        changed
+    }
+}
+
+fn stands_otherwise(a: &PodView, b: &PodView) -> bool {
+    a.uid != b.uid
+        || a.status != b.status
+        || a.stages != b.stages
+        || a.ready != b.ready
+        || a.restarts != b.restarts
+        || a.node != b.node
+        || a.gone.is_some() != b.gone.is_some()
+        || a.deletion_requested.is_some() != b.deletion_requested.is_some()
+        || a.current.map(|c| c.0) != b.current.map(|c| c.0)
+        || a.containers != b.containers
+}
+
+/// Reads, sorts and runs a world over everything once.
+#[derive(Default)]
+struct Loader {
+    inbox: Arc<Mutex<Option<Loaded>>>,
+    stop: Arc<AtomicBool>,
+    loaded: Loaded,
+    world: World,
+    /// Read, not yet in the log: something older may follow.
+    pending: Vec<Evidence>,
+    /// Came after its place in the log was closed.
+    late: Vec<Evidence>,
+    newest: Nanos,
+    every: usize,
+}
+
+impl Loader {
+    fn run(mut self, reader: Reader) {
+        self.every = EVERY;
+        let report = reader.for_each(|batch| {
+            self.take(batch.observations);
+            !self.stop.load(Ordering::Relaxed)
+        });
+        self.close(Nanos(i64::MAX));
+        self.put_late();
+        self.loaded.report = Some(report);
+        self.publish();
+    }
+
+    fn take(&mut self, observations: Vec<Evidence>) {
+        let closed = self
+            .loaded
+            .log
+            .iter()
+            .next_back()
+            .map_or(Nanos(i64::MIN), |o| o.stamp.seen);
+        for o in observations {
+            self.newest = self.newest.max(o.stamp.seen);
+            if o.stamp.seen < closed {
+                self.late.push(o);
+            } else {
+                self.pending.push(o);
+            }
+        }
+        self.close(self.newest.plus(-DISORDER));
+        self.publish();
+    }
+
+    /// Moves what is certainly in order into the log.
+    fn close(&mut self, upto: Nanos) {
+        if !self.pending.is_sorted_by_key(|o| o.stamp.seen) {
+            self.pending.sort_by_key(|o| o.stamp.seen);
+        }
+        let n = self.pending.partition_point(|o| o.stamp.seen <= upto);
+        let pending = std::mem::take(&mut self.pending);
+        let mut rest = pending.into_iter();
+        for o in rest.by_ref().take(n) {
+            self.world.observe(&o);
+            self.loaded.log.push(o);
+            if self.loaded.log.len().is_multiple_of(self.every) {
+                self.keep();
+            }
+        }
+        self.pending = rest.collect();
+    }
+
+    fn keep(&mut self) {
+        self.world.settle();
+        let checkpoints = Arc::make_mut(&mut self.loaded.checkpoints);
+        checkpoints.push(Checkpoint {
+            position: self.loaded.log.len(),
+            world: self.world.clone(),
+        });
+        if checkpoints.len() > CHECKPOINTS {
+            self.every *= 2;
+            let every = self.every;
+            checkpoints.retain(|c| c.position.is_multiple_of(every));
+        }
+    }
+
+    /// Puts what came late (notes, mostly) in its place, and redoes the checkpoints behind it.
+    fn put_late(&mut self) {
+        if self.late.is_empty() {
+            return;
+        }
+        let late = std::mem::take(&mut self.late);
+        let mut all: Vec<Evidence> = self.loaded.log.iter().cloned().collect();
+        let first = late
+            .iter()
+            .map(|o| o.stamp.seen)
+            .min()
+            .unwrap_or(Nanos(i64::MIN));
+        let from = all.partition_point(|o| o.stamp.seen <= first);
+        all.extend(late);
+        all.sort_by_key(|o| o.stamp.seen);
+        let checkpoints = Arc::make_mut(&mut self.loaded.checkpoints);
+        checkpoints.retain(|c| c.position <= from);
+        let (mut position, world) = match checkpoints.last() {
+            Some(c) => (c.position, c.world.clone()),
+            None => (0, World::new()),
+        };
+        self.world = world;
+        self.loaded.log = all.iter().take(position).cloned().collect();
+        for o in all.into_iter().skip(position) {
+            self.world.observe(&o);
+            self.loaded.log.push(o);
+            position += 1;
+            if position.is_multiple_of(self.every) {
+                self.keep();
+            }
+        }
+        self.loaded.reordered += 1;
+    }
+
+    fn publish(&self) {
+        *self.inbox.lock().unwrap_or_else(PoisonError::into_inner) = Some(self.loaded.clone());
+    }
+}
