@@ -1,0 +1,215 @@
+//! gRPC messages out of DATA frames: a flag, a length, a body, in pieces of any size.
+
+use super::limits;
+
+/// Buffers for messages that arrive in pieces: reused, and bounded together.
+#[derive(Debug, Default)]
+pub(super) struct Buffers {
+    free: Vec<Vec<u8>>,
+    /// Bytes of messages that are being put together.
+    held: usize,
+}
+
+impl Buffers {
+    /// Empty buffers that are kept for the next message.
+    const KEPT: usize = 4;
+
+    fn take(&mut self) -> Vec<u8> {
+        self.free.pop().unwrap_or_default()
+    }
+
+    /// Copies a piece, unless all messages together have become too large.
+    fn push(&mut self, to: &mut Vec<u8>, piece: &[u8], expected: usize) -> bool {
+        if self.held + piece.len() > limits::MESSAGES_TOGETHER {
+            return false;
+        }
+        if to.capacity() - to.len() < piece.len() {
+            // Doubles, but never beyond what the message can need.
+            let more = piece.len().max(to.len()).min(expected - to.len());
+            to.reserve_exact(more.max(piece.len()));
+        }
+        to.extend_from_slice(piece);
+        self.held += piece.len();
+        true
+    }
+
+    fn give_back(&mut self, mut buffer: Vec<u8>) {
+        self.held -= buffer.len();
+        if buffer.capacity() > 0 && self.free.len() < Self::KEPT {
+            buffer.clear();
+            self.free.push(buffer);
+        }
+    }
+
+    /// Bytes held and buffers kept.
+    #[cfg(test)]
+    pub(super) fn measure(&self) -> (usize, usize) {
+        (self.held, self.free.len())
+    }
+}
+
+/// Why a message was not decoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unread {
+    /// The compressed flag is set (or a flag that gRPC does not have).
+    Compressed,
+    /// Larger than [`limits::MESSAGE`], or all together larger than [`limits::MESSAGES_TOGETHER`].
+    Large,
+    /// Not the message that the method's definition says.
+    Malformed,
+}
+
+impl Unread {
+    pub(super) const fn text(self) -> &'static str {
+        match self {
+            Self::Compressed => "compressed",
+            Self::Large => "too large",
+            Self::Malformed => "malformed",
+        }
+    }
+}
+
+/// Which messages are wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Want {
+    /// None: they are counted and skipped.
+    Nothing,
+    /// The first: a unary request or answer.
+    First,
+    /// Each: a stream.
+    Each,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Part {
+    Prefix(usize),
+    Body,
+}
+
+/// The messages of one direction of one call.
+#[derive(Debug)]
+pub(super) struct Messages {
+    want: Want,
+    part: Part,
+    prefix: [u8; 5],
+    /// Bytes of the current body that are still to come, and all of them.
+    left: usize,
+    len: usize,
+    /// The current body is wanted.
+    collect: bool,
+    buffer: Vec<u8>,
+    /// Bytes of bodies so far.
+    pub(super) bytes: u64,
+    /// Complete messages so far.
+    pub(super) count: u32,
+    /// Why a wanted message was not given out: the last such reason.
+    pub(super) unread: Option<Unread>,
+}
+
+impl Messages {
+    pub(super) fn new(want: Want) -> Self {
+        Self {
+            want,
+            part: Part::Prefix(0),
+            prefix: [0; 5],
+            left: 0,
+            len: 0,
+            collect: false,
+            buffer: Vec::new(),
+            bytes: 0,
+            count: 0,
+            unread: None,
+        }
+    }
+
+    /// Takes a piece of the stream and gives each wanted message that it completes to `each`. A message that lies in
+    /// one piece is not copied.
+    pub(super) fn feed(
+        &mut self,
+        mut piece: &[u8],
+        buffers: &mut Buffers,
+        mut each: impl FnMut(&[u8]) -> Result<(), Unread>,
+    ) {
+        while !piece.is_empty() {
+            match self.part {
+                Part::Prefix(have) => {
+                    let space = self.prefix.get_mut(have..).unwrap_or_default();
+                    let n = space.len().min(piece.len());
+                    for (to, from) in space.iter_mut().zip(piece) {
+                        *to = *from;
+                    }
+                    piece = piece.get(n..).unwrap_or_default();
+                    if have + n < self.prefix.len() {
+                        self.part = Part::Prefix(have + n);
+                        return;
+                    }
+                    self.begin();
+                    if self.left == 0 {
+                        self.complete(&[], &mut each);
+                    }
+                }
+                Part::Body => {
+                    let (got, rest) = piece.split_at_checked(self.left).unwrap_or((piece, &[]));
+                    piece = rest;
+                    self.left -= got.len();
+                    self.bytes += got.len() as u64;
+                    if self.left == 0 && self.buffer.is_empty() {
+                        self.complete(got, &mut each);
+                        continue;
+                    }
+                    if self.collect {
+                        if self.buffer.capacity() == 0 {
+                            self.buffer = buffers.take();
+                        }
+                        if !buffers.push(&mut self.buffer, got, self.len) {
+                            self.collect = false;
+                            self.unread = Some(Unread::Large);
+                            self.release(buffers);
+                        }
+                    }
+                    if self.left == 0 {
+                        let whole = std::mem::take(&mut self.buffer);
+                        self.complete(&whole, &mut each);
+                        buffers.give_back(whole);
+                    }
+                }
+            }
+        }
+    }
+
+    fn begin(&mut self) {
+        let [flag, l0, l1, l2, l3] = self.prefix;
+        self.len = u32::from_be_bytes([l0, l1, l2, l3]) as usize;
+        self.left = self.len;
+        self.part = Part::Body;
+        let wanted = match self.want {
+            Want::Nothing => false,
+            Want::First => self.count == 0,
+            Want::Each => true,
+        };
+        let unread = match flag {
+            0 if self.len > limits::MESSAGE => Some(Unread::Large),
+            0 => None,
+            _ => Some(Unread::Compressed),
+        };
+        self.collect = wanted && unread.is_none();
+        if wanted && unread.is_some() {
+            self.unread = unread;
+        }
+    }
+
+    fn complete(&mut self, body: &[u8], each: &mut impl FnMut(&[u8]) -> Result<(), Unread>) {
+        self.count = self.count.saturating_add(1);
+        self.part = Part::Prefix(0);
+        if std::mem::take(&mut self.collect)
+            && let Err(why) = each(body)
+        {
+            self.unread = Some(why);
+        }
+    }
+
+    /// The call is over: what was put together so far is given back.
+    pub(super) fn release(&mut self, buffers: &mut Buffers) {
+        buffers.give_back(std::mem::take(&mut self.buffer));
+    }
+}
