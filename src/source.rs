@@ -15,6 +15,8 @@ pub mod kube;
 pub(crate) mod logtext;
 pub mod metrics;
 pub mod otlp;
+#[cfg(feature = "live")]
+pub mod receive;
 pub mod runtime;
 
 /// What became of one line of input.
