@@ -1,1 +1,9 @@
-//! Source `metrics`.
+//! Source `metrics`: `/metrics`, `/healthz`, `/readyz`, `/livez`, `/configz` and `/version`.
+//!
+//! [`decode`] reduces scrapes to the families in [`families`] and reads recorded ones; the live half scrapes.
+
+pub mod decode;
+
+mod families;
+
+pub use decode::{MetricsDecoder, Scrape, Scrapes};
