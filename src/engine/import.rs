@@ -15,7 +15,7 @@ use crate::model::gap::Gap;
 use crate::model::log::Component;
 use crate::model::{Body, Nanos, Observation, Source, Stamp, Text};
 use crate::session::{Header, SourceInfo, format};
-use crate::source::{Fed, LineDecoder, TimeHint, audit, fs, klog, kube};
+use crate::source::{Fed, LineDecoder, TimeHint, audit, cri, fs, klog, kube, runtime};
 
 /// A line longer than this is not taken (a list of 10,000 pods in one line has some 100 MB).
 const MAX_LINE: u64 = 512 << 20;
@@ -585,7 +585,9 @@ fn decoder(kind: Kind, hint: TimeHint) -> Box<dyn LineDecoder> {
         Kind::ControllerManager => {
             Box::new(klog::KlogDecoder::new(Component::ControllerManager, hint))
         }
-        Kind::CriBytes | Kind::Otlp | Kind::Snapshots | Kind::Containerd => Box::new(Unread),
+        Kind::CriBytes => Box::new(cri::ByteLog::new()),
+        Kind::Containerd => Box::new(runtime::RuntimeDecoder::new(Component::Containerd)),
+        Kind::Otlp | Kind::Snapshots => Box::new(Unread),
     }
 }
 
