@@ -1,7 +1,26 @@
 //! The map of the call flow: stages, steps, the Kubernetes functions behind them, and which evidence lights which step.
 //!
-//! Owns the closed set of [`Stage`]s and (as data) the steps inside each. Pure.
+//! Owns the closed set of [`Stage`]s and, as data (`map.toml`), the steps inside each. Pure.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`stage`] | the eleven stages |
+//! | [`map`] | [`Map`]: flows and steps, parsed, checked, laid over each other |
+//! | [`clue`] | one kind of evidence of a step |
+//! | [`matcher`] | from an observation to the steps that it lights |
+//! | [`lit`] | from evidence to what each step did: when, how often, how long |
+//! | [`docs`] | the map as text and Markdown |
 
+pub mod clue;
+pub mod docs;
+pub mod lit;
+pub mod map;
+pub mod matcher;
 pub mod stage;
 
+pub use lit::{Lit, Run};
+pub use map::{Flow, Map, MapError, Step, StepId};
 pub use stage::Stage;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,338 @@
+//! What each step did, from evidence: when it was first lit, how often, and how long each run took.
+//!
+//! Several sources may tell of the same run (the call's bytes, its span, two log lines, an event). They are grouped by
+//! [`ClueKind`]: a step was lit as often as the most talkative kind says, and its runs are those of the best kind that
+//! has edges. So nothing is counted twice.
+
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::clue::{ClueKind, EdgeKind};
+use super::map::{Map, StepId};
+use crate::model::{
+    Body, Nanos, Observation, Stamp, Text,
+    audit::AuditStage,
+    cri::{CallKey, CallOutcome},
+};
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum RunEnd {
+    /// Well.
+    Ok,
+    /// With an error.
+    Failed,
+    /// It goes on.
+    InFlight,
+    /// The next run began, and nobody saw the end of this one.
+    Unseen,
+}
+
+/// One run of a step, from edge to edge.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// Attempt, from 0.
+    pub attempt: u32,
+    /// Begin.
+    pub start: Nanos,
+    /// End, if it was seen.
+    pub end: Option<Nanos>,
+    /// How it ended.
+    pub how: RunEnd,
+    /// What proves the begin.
+    pub begin: Arc<Observation>,
+    /// What proves the end; the same for a span or a request.
+    pub finish: Option<Arc<Observation>>,
+}
+
+impl Run {
+    /// Length, or age at `now` while it goes on; `None` when its end was not seen. ns.
+    pub fn duration(&self, now: Nanos) -> Option<i64> {
+        let end = match (self.end, self.how) {
+            (Some(end), _) => end,
+            (None, RunEnd::InFlight) => now,
+            (None, _) => return None,
+        };
+        Some(end.since(self.start).max(0))
+    }
+}
+
+/// A step that was lit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lit {
+    /// The step.
+    pub step: StepId,
+    /// The earliest evidence.
+    pub first: Stamp,
+    /// The latest evidence.
+    pub last: Stamp,
+    /// How often, by the kind of evidence that tells most.
+    pub count: u32,
+    /// Runs with edges, by start; of the best kind of evidence that has them.
+    pub runs: Vec<Run>,
+    /// The first observation of each kind of evidence, best kind first.
+    pub evidence: Vec<(ClueKind, Arc<Observation>)>,
+}
+
+/// What each step did, by number, as of `now`: evidence that came later is not used. The evidence may be one pod's or
+/// a node's, in any order.
+pub fn lit(map: &Map, evidence: &[Arc<Observation>], now: Nanos) -> Vec<Lit> {
+    let mut sorted: Vec<&Arc<Observation>> =
+        evidence.iter().filter(|o| o.stamp.seen <= now).collect();
+    sorted.sort();
+    sorted.dedup();
+    let mut build = Build::default();
+    for o in sorted {
+        build.take(map, o);
+    }
+    build.done()
+}
+
+/// Evidence cut where a new pass of a flow begins (a new start of its component), oldest first. What lies before the
+/// first begin is the first piece; it is left out when it lights no step of the flow.
+pub fn passes(map: &Map, flow: usize, evidence: &[Arc<Observation>]) -> Vec<Vec<Arc<Observation>>> {
+    let mut sorted = evidence.to_vec();
+    sorted.sort();
+    sorted.dedup();
+    let anchor = map.flows().get(flow).and_then(|f| f.anchor);
+    let mut pieces: Vec<Vec<Arc<Observation>>> = vec![Vec::new()];
+    let mut newest = None;
+    for o in sorted {
+        let begins = anchor.is_some() && map.steps_of(&o).iter().any(|s| Some(*s) == anchor);
+        // Several lines of one banner are one begin.
+        if begins {
+            let again = newest.is_some_and(|t| o.stamp.at.since(t) < crate::model::stamp::SECOND);
+            if !again {
+                pieces.push(Vec::new());
+            }
+            newest = Some(o.stamp.at);
+        }
+        if let Some(piece) = pieces.last_mut() {
+            piece.push(o);
+        }
+    }
+    let lights = |piece: &[Arc<Observation>]| {
+        piece
+            .iter()
+            .flat_map(|o| map.steps_of(o))
+            .any(|s| map.get(s).is_some_and(|s| s.flow == flow))
+    };
+    pieces.retain(|p| lights(p));
+    pieces
+}
+
+/// Evidence of one kind for one step.
+#[derive(Default)]
+struct Kind {
+    points: u32,
+    ends: u32,
+    runs: Vec<Run>,
+    first: Option<Arc<Observation>>,
+}
+
+#[derive(Default)]
+struct Build {
+    steps: BTreeMap<StepId, (Stamp, Stamp, BTreeMap<ClueKind, Kind>)>,
+    /// Open calls: where their runs are.
+    calls: FxHashMap<CallKey, Vec<(StepId, usize)>>,
+    /// Open pairs of log lines, by step, pod and container.
+    pairs: FxHashMap<(StepId, Text, Text), usize>,
+    requests: FxHashMap<(StepId, Text), usize>,
+    /// Steps that the newest state of each pod or node lights.
+    held: FxHashMap<Text, FxHashSet<StepId>>,
+}
+
+impl Build {
+    fn take(&mut self, map: &Map, o: &Arc<Observation>) {
+        if let Body::CallEnd(end) = &o.body {
+            self.call_ended(
+                o,
+                end.key,
+                end.outcome == CallOutcome::Status && end.code == Some(0),
+            );
+            return;
+        }
+        let hits = map.hits(o);
+        let mut done: FxHashSet<(StepId, ClueKind)> = FxHashSet::default();
+        for hit in &hits {
+            let Some(clue) = map
+                .get(hit.step)
+                .and_then(|s| s.clues.get(usize::from(hit.clue)))
+            else {
+                continue;
+            };
+            if done.insert((hit.step, clue.kind())) {
+                self.hit(o, hit.step, clue.kind(), hit.edge);
+            }
+        }
+        if let Some(subject) = state_of(o) {
+            let now: FxHashSet<StepId> = hits.iter().map(|h| h.step).collect();
+            self.held.insert(subject.clone(), now);
+        }
+    }
+
+    fn hit(&mut self, o: &Arc<Observation>, step: StepId, kind: ClueKind, edge: EdgeKind) {
+        let seen = self
+            .steps
+            .entry(step)
+            .or_insert_with(|| (o.stamp, o.stamp, BTreeMap::new()));
+        seen.1 = seen.1.max(o.stamp);
+        let k = seen.2.entry(kind).or_default();
+        if k.first.is_none() {
+            k.first = Some(Arc::clone(o));
+        }
+        match &o.body {
+            Body::CallStart(c) => {
+                let at = k.begin(o, o.stamp.at);
+                self.calls.entry(c.key).or_default().push((step, at));
+            }
+            Body::Span(s) => {
+                let how = if s.error { RunEnd::Failed } else { RunEnd::Ok };
+                let at = k.begin(o, o.stamp.at);
+                k.end(at, o, s.end, how);
+            }
+            Body::Audit(a) => {
+                let key = (step, a.audit_id.clone());
+                let at = match self.requests.get(&key) {
+                    Some(at) => *at,
+                    None => {
+                        let at = k.begin(o, a.received);
+                        self.requests.insert(key, at);
+                        at
+                    }
+                };
+                match a.stage {
+                    AuditStage::ResponseComplete => {
+                        let how = if a.code >= 400 {
+                            RunEnd::Failed
+                        } else {
+                            RunEnd::Ok
+                        };
+                        k.end(at, o, o.stamp.at, how);
+                    }
+                    AuditStage::Panic => k.end(at, o, o.stamp.at, RunEnd::Failed),
+                    AuditStage::RequestReceived | AuditStage::ResponseStarted => {}
+                }
+            }
+            Body::Log(line) => {
+                let pod = if line.pod.uid.is_empty() {
+                    &line.pod.name
+                } else {
+                    &line.pod.uid.0
+                };
+                let key = (step, pod.clone(), line.container.clone());
+                match edge {
+                    EdgeKind::Begin => {
+                        let at = k.begin(o, o.stamp.at);
+                        if let Some(open) = self.pairs.insert(key, at) {
+                            k.lost(open);
+                        }
+                    }
+                    EdgeKind::End => {
+                        k.ends += 1;
+                        if let Some(at) = self.pairs.remove(&key) {
+                            let how = if line.error.is_empty() {
+                                RunEnd::Ok
+                            } else {
+                                RunEnd::Failed
+                            };
+                            k.end(at, o, o.stamp.at, how);
+                        }
+                    }
+                    EdgeKind::Point => k.points += 1,
+                }
+            }
+            Body::Pod(_) | Body::Node(_) => {
+                // A state lights a step once, for as long as it lasts.
+                let known = state_of(o)
+                    .and_then(|s| self.held.get(s))
+                    .is_some_and(|held| held.contains(&step));
+                k.points += u32::from(!known);
+            }
+            _ => k.points += 1,
+        }
+    }
+
+    fn call_ended(&mut self, o: &Arc<Observation>, key: CallKey, ok: bool) {
+        for (step, at) in self.calls.remove(&key).unwrap_or_default() {
+            let Some(seen) = self.steps.get_mut(&step) else {
+                continue;
+            };
+            seen.1 = seen.1.max(o.stamp);
+            if let Some(k) = seen.2.get_mut(&ClueKind::Call) {
+                let how = if ok { RunEnd::Ok } else { RunEnd::Failed };
+                k.end(at, o, o.stamp.at, how);
+            }
+        }
+    }
+
+    fn done(self) -> Vec<Lit> {
+        self.steps
+            .into_iter()
+            .map(|(step, (first, last, kinds))| {
+                let count = kinds.values().map(Kind::count).max().unwrap_or(0);
+                let evidence = kinds
+                    .iter()
+                    .filter_map(|(kind, k)| Some((*kind, k.first.clone()?)))
+                    .collect();
+                let mut runs = kinds
+                    .into_values()
+                    .map(|k| k.runs)
+                    .find(|r| !r.is_empty())
+                    .unwrap_or_default();
+                runs.sort_by_key(|r| r.start);
+                for (attempt, run) in (0_u32..).zip(&mut runs) {
+                    run.attempt = attempt;
+                }
+                Lit {
+                    step,
+                    first,
+                    last,
+                    count,
+                    runs,
+                    evidence,
+                }
+            })
+            .collect()
+    }
+}
+
+/// Whose state an observation is.
+fn state_of(o: &Observation) -> Option<&Text> {
+    match &o.body {
+        Body::Pod(p) => Some(&p.uid.0),
+        Body::Node(n) => Some(&n.name),
+        _ => None,
+    }
+}
+
+impl Kind {
+    fn begin(&mut self, o: &Arc<Observation>, start: Nanos) -> usize {
+        self.runs.push(Run {
+            attempt: 0,
+            start,
+            end: None,
+            how: RunEnd::InFlight,
+            begin: Arc::clone(o),
+            finish: None,
+        });
+        self.runs.len() - 1
+    }
+    fn end(&mut self, at: usize, o: &Arc<Observation>, end: Nanos, how: RunEnd) {
+        if let Some(run) = self.runs.get_mut(at) {
+            run.end = Some(end);
+            run.how = how;
+            run.finish = Some(Arc::clone(o));
+        }
+    }
+    fn lost(&mut self, at: usize) {
+        if let Some(run) = self.runs.get_mut(at) {
+            run.how = RunEnd::Unseen;
+        }
+    }
+    fn count(&self) -> u32 {
+        let runs = u32::try_from(self.runs.len()).unwrap_or(u32::MAX);
+        runs.max(self.ends).max(self.points)
+    }
+}

@@ -1,0 +1,404 @@
+//! The map: flows and steps, read from `map.toml` and from files of the user laid over it.
+
+use rustc_hash::FxHashMap;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use super::Stage;
+use super::clue::{Clue, ClueKind, RawClue, parse_component};
+use super::matcher::Matcher;
+use crate::model::{Text, log::Component};
+
+/// The embedded file.
+pub const EMBEDDED: &str = include_str!("map.toml");
+
+/// What is wrong with a map's file.
+#[derive(Debug, thiserror::Error)]
+pub enum MapError {
+    /// It is not TOML, or has a key that does not belong there.
+    #[error(
+        "read the flow map: {0}; see the head of the embedded map (`kflow flow --map-source`) for its format"
+    )]
+    Toml(#[from] Box<toml::de::Error>),
+    /// A step names something that is not there.
+    #[error(
+        "check step {step} of the flow map: {what} `{name}` is not in the map; add it or name another"
+    )]
+    Unknown {
+        /// The step.
+        step: String,
+        /// What it should be.
+        what: &'static str,
+        /// The name.
+        name: String,
+    },
+    /// A step lacks a key.
+    #[error(
+        "check step {step} of the flow map: it has no `{key}`; a step that is not in the embedded map needs one"
+    )]
+    Missing {
+        /// The step.
+        step: String,
+        /// The key.
+        key: &'static str,
+    },
+    /// Evidence that cannot be read.
+    #[error("check step {step} of the flow map: {why}")]
+    Evidence {
+        /// The step.
+        step: String,
+        /// What is wrong.
+        why: String,
+    },
+}
+
+/// Number of a step in its map, in the order of ids.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StepId(pub u16);
+
+/// Whose story a flow is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Scope {
+    /// One pod's.
+    #[default]
+    Pod,
+    /// A node's or component's.
+    Node,
+    /// Either: it has steps for all pods and steps for one.
+    Both,
+}
+
+/// A flow: steps that belong together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Flow {
+    /// Its letter.
+    pub id: Text,
+    /// Its name in commands: `kubelet-startup`.
+    pub name: Text,
+    /// Its title for people.
+    pub title: Text,
+    /// Whose log its steps are in, unless they say otherwise.
+    pub component: Component,
+    /// Whose story it is.
+    pub scope: Scope,
+    /// The step that begins a new pass (a new start of the component).
+    pub anchor: Option<StepId>,
+}
+
+/// A step of a flow: one function of Kubernetes or the runtime, and how it shows itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// Its id: `c09`.
+    pub id: Text,
+    /// Index of its flow in [`Map::flows`].
+    pub flow: usize,
+    /// What it does.
+    pub label: Text,
+    /// The function.
+    pub function: Text,
+    /// Other functions of the step.
+    pub also: Vec<Text>,
+    /// Names in other versions, with the version: `syncPod ≤1.26`.
+    pub was: Vec<Text>,
+    /// Source file, empty when there is none.
+    pub file: Text,
+    /// The stage of a pod's life that it belongs to, if any.
+    pub stage: Option<Stage>,
+    /// The step that calls it.
+    pub parent: Option<StepId>,
+    /// Evidence, best first.
+    pub clues: Vec<Clue>,
+    /// Why no recording of the test data shows it, empty when one does.
+    pub unseen: Text,
+}
+
+impl Step {
+    /// True when no source can show it.
+    pub fn is_invisible(&self) -> bool {
+        self.clues.iter().all(|c| c.kind() == ClueKind::None)
+    }
+    /// The kinds of its evidence, each once, best first.
+    pub fn kinds(&self) -> Vec<ClueKind> {
+        let mut kinds: Vec<ClueKind> = self.clues.iter().map(Clue::kind).collect();
+        kinds.sort_unstable();
+        kinds.dedup();
+        kinds
+    }
+}
+
+/// All flows and steps, with what finds them.
+#[derive(Clone, Debug, Default)]
+pub struct Map {
+    /// Version of Kubernetes that the names are from.
+    pub version: Text,
+    flows: Vec<Flow>,
+    steps: Vec<Step>,
+    by_id: FxHashMap<Text, StepId>,
+    by_function: FxHashMap<Text, StepId>,
+    pub(super) matcher: Matcher,
+}
+
+static MAP: LazyLock<Map> = LazyLock::new(|| Map::parse(&[EMBEDDED]).unwrap_or_default());
+
+impl Map {
+    /// The map that kflow was built with.
+    pub fn embedded() -> &'static Self {
+        // That it can be parsed is a test of this module.
+        &MAP
+    }
+
+    /// The embedded map with a user's file over it.
+    pub fn overlaid(user: &str) -> Result<Self, MapError> {
+        Self::parse(&[EMBEDDED, user])
+    }
+
+    /// Reads files, each laid over those before it.
+    pub fn parse(files: &[&str]) -> Result<Self, MapError> {
+        let mut raw = RawMap::default();
+        for text in files {
+            raw.lay(toml::from_str(text).map_err(Box::new)?);
+        }
+        raw.build()
+    }
+
+    /// Flows by letter.
+    pub fn flows(&self) -> &[Flow] {
+        &self.flows
+    }
+    /// A flow by letter or name.
+    pub fn flow(&self, name: &str) -> Option<(usize, &Flow)> {
+        self.flows
+            .iter()
+            .enumerate()
+            .find(|(_, f)| f.id == name || f.name == name)
+    }
+    /// Steps by id.
+    pub fn steps(&self) -> &[Step] {
+        &self.steps
+    }
+    /// Numbers and steps of a flow, in order.
+    pub fn steps_in(&self, flow: usize) -> impl Iterator<Item = (StepId, &Step)> {
+        self.steps
+            .iter()
+            .enumerate()
+            .filter(move |(_, s)| s.flow == flow)
+            .map(|(i, s)| (StepId(i as u16), s))
+    }
+    /// A step by number.
+    pub fn get(&self, id: StepId) -> Option<&Step> {
+        self.steps.get(usize::from(id.0))
+    }
+    /// A step by id (`c09`).
+    pub fn step(&self, id: &str) -> Option<(StepId, &Step)> {
+        let id = *self.by_id.get(id)?;
+        Some((id, self.get(id)?))
+    }
+    /// A step by one of its functions, today's names before those of other versions. Spans of timelines are named by
+    /// functions. Where several steps have the function, it is the first by id, and the kubelet's before the runtime's.
+    pub fn step_by_function(&self, name: &str) -> Option<(StepId, &Step)> {
+        let id = *self.by_function.get(name)?;
+        Some((id, self.get(id)?))
+    }
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct RawMap {
+    version: Option<String>,
+    flow: BTreeMap<String, RawFlow>,
+    step: BTreeMap<String, RawStep>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct RawFlow {
+    name: Option<String>,
+    title: Option<String>,
+    component: Option<String>,
+    scope: Option<Scope>,
+    anchor: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct RawStep {
+    flow: Option<String>,
+    label: Option<String>,
+    function: Option<String>,
+    also: Option<Vec<String>>,
+    was: Option<Vec<String>>,
+    file: Option<String>,
+    stage: Option<String>,
+    parent: Option<String>,
+    evidence: Option<Vec<RawClue>>,
+    more: Vec<RawClue>,
+    unseen: Option<String>,
+}
+
+/// Replaces what the newer file has.
+fn over<T>(old: &mut Option<T>, new: Option<T>) {
+    if new.is_some() {
+        *old = new;
+    }
+}
+
+impl RawMap {
+    fn lay(&mut self, new: Self) {
+        over(&mut self.version, new.version);
+        for (id, f) in new.flow {
+            let old = self.flow.entry(id).or_default();
+            over(&mut old.name, f.name);
+            over(&mut old.title, f.title);
+            over(&mut old.component, f.component);
+            over(&mut old.scope, f.scope);
+            over(&mut old.anchor, f.anchor);
+        }
+        for (id, s) in new.step {
+            let old = self.step.entry(id).or_default();
+            over(&mut old.flow, s.flow);
+            over(&mut old.label, s.label);
+            over(&mut old.function, s.function);
+            over(&mut old.also, s.also);
+            over(&mut old.was, s.was);
+            over(&mut old.file, s.file);
+            over(&mut old.stage, s.stage);
+            over(&mut old.parent, s.parent);
+            over(&mut old.unseen, s.unseen);
+            if s.evidence.is_some() {
+                old.evidence = s.evidence;
+                old.more.clear();
+            }
+            old.more.extend(s.more);
+        }
+    }
+
+    fn build(self) -> Result<Map, MapError> {
+        let by_id: FxHashMap<Text, StepId> = self
+            .step
+            .keys()
+            .enumerate()
+            .map(|(i, id)| (id.into(), StepId(i as u16)))
+            .collect();
+        let find = |step: &str, name: String| {
+            by_id
+                .get(name.as_str())
+                .copied()
+                .ok_or_else(|| MapError::Unknown {
+                    step: step.to_owned(),
+                    what: "step",
+                    name,
+                })
+        };
+        let mut flows = Vec::with_capacity(self.flow.len());
+        for (id, f) in self.flow {
+            let component = f.component.as_deref().unwrap_or("kubelet");
+            flows.push(Flow {
+                name: f.name.as_deref().unwrap_or(&id).into(),
+                title: f.title.as_deref().unwrap_or(&id).into(),
+                component: parse_component(component).map_err(|why| MapError::Evidence {
+                    step: format!("(flow {id})"),
+                    why,
+                })?,
+                scope: f.scope.unwrap_or_default(),
+                anchor: f.anchor.map(|a| find(&id, a)).transpose()?,
+                id: id.into(),
+            });
+        }
+        let mut steps = Vec::with_capacity(self.step.len());
+        for (id, s) in self.step {
+            let missing = |key| MapError::Missing {
+                step: id.clone(),
+                key,
+            };
+            let wanted = match &s.flow {
+                Some(f) => f.as_str(),
+                None => id.get(..1).unwrap_or_default(),
+            };
+            let (flow, component) = flows
+                .iter()
+                .enumerate()
+                .find(|(_, f)| f.id == wanted || f.name == wanted)
+                .map(|(i, f)| (i, f.component))
+                .ok_or_else(|| MapError::Unknown {
+                    step: id.clone(),
+                    what: "flow",
+                    name: wanted.to_owned(),
+                })?;
+            let stage = match &s.stage {
+                None => None,
+                Some(name) => Some(Stage::parse(name).ok_or_else(|| MapError::Unknown {
+                    step: id.clone(),
+                    what: "stage",
+                    name: name.clone(),
+                })?),
+            };
+            let clues = s
+                .evidence
+                .ok_or_else(|| missing("evidence"))?
+                .into_iter()
+                .chain(s.more)
+                .map(|c| c.build(component))
+                .collect::<Result<Vec<_>, _>>()
+                .map_err(|why| MapError::Evidence {
+                    step: id.clone(),
+                    why,
+                })?;
+            if clues.is_empty() || clues.len() > 255 {
+                return Err(MapError::Evidence {
+                    step: id.clone(),
+                    why: "`evidence` needs 1 to 255 entries; write { none = \"why\" } where nothing can be seen".into(),
+                });
+            }
+            let texts = |v: Option<Vec<String>>| {
+                v.unwrap_or_default()
+                    .into_iter()
+                    .map(Text::from)
+                    .collect::<Vec<_>>()
+            };
+            steps.push(Step {
+                flow,
+                label: s.label.ok_or_else(|| missing("label"))?.into(),
+                function: s.function.ok_or_else(|| missing("function"))?.into(),
+                also: texts(s.also),
+                was: texts(s.was),
+                file: s.file.unwrap_or_default().into(),
+                stage,
+                parent: s.parent.map(|p| find(&id, p)).transpose()?,
+                clues,
+                unseen: s.unseen.unwrap_or_default().into(),
+                id: id.into(),
+            });
+        }
+        Ok(Map {
+            version: self.version.unwrap_or_default().into(),
+            matcher: Matcher::compile(&steps),
+            by_function: functions(&steps),
+            flows,
+            steps,
+            by_id,
+        })
+    }
+}
+
+/// Steps by function. Names of today win over `also`, and those over names of other versions.
+fn functions(steps: &[Step]) -> FxHashMap<Text, StepId> {
+    let mut out = FxHashMap::default();
+    let numbered = || steps.iter().enumerate().map(|(i, s)| (StepId(i as u16), s));
+    for (id, s) in numbered() {
+        out.entry(s.function.clone()).or_insert(id);
+    }
+    for (id, s) in numbered() {
+        for name in &s.also {
+            out.entry(name.clone()).or_insert(id);
+        }
+    }
+    for (id, s) in numbered() {
+        for name in &s.was {
+            let name = name.split(' ').next().unwrap_or_default();
+            out.entry(name.into()).or_insert(id);
+        }
+    }
+    out
+}

@@ -1,0 +1,436 @@
+use super::clue::{ClueKind, EdgeKind};
+use super::lit::RunEnd;
+use super::*;
+use crate::model::{
+    Body, Nanos, Observation, PodRef, Source, Stamp,
+    audit::{AuditRecord, AuditStage},
+    cri::{CallEnd, CallKey, CallOutcome, CallStart, Service, Subject},
+    event::EventSeen,
+    log::{Component, LogLine, Severity},
+    pod::{Condition, PodSeen},
+    span::SpanRecord,
+};
+use std::sync::Arc;
+
+fn at(ns: i64, source: Source, body: Body) -> Arc<Observation> {
+    Arc::new(Observation {
+        stamp: Stamp::exact(Nanos(ns)),
+        source,
+        body,
+    })
+}
+
+fn log(ns: i64, component: Component, message: &str) -> Arc<Observation> {
+    line(ns, component, message, &[])
+}
+
+fn line(ns: i64, component: Component, message: &str, kv: &[(&str, &str)]) -> Arc<Observation> {
+    at(
+        ns,
+        Source::Kubelet,
+        Body::Log(Box::new(LogLine {
+            component,
+            severity: Severity::Info,
+            location: "".into(),
+            message: message.into(),
+            pod: PodRef::by_name("s01", "healthy"),
+            more_pods: vec![],
+            container: "".into(),
+            container_id: "".into(),
+            error: "".into(),
+            fields: kv.iter().map(|(k, v)| ((*k).into(), (*v).into())).collect(),
+        })),
+    )
+}
+
+fn call(ns: i64, stream: u32, method: &str, filtered: bool) -> Arc<Observation> {
+    at(
+        ns,
+        Source::Cri,
+        Body::CallStart(Box::new(CallStart {
+            key: CallKey { conn: 1, stream },
+            service: Service::Runtime,
+            method: method.into(),
+            subject: Subject::default(),
+            timeout_ns: Some(1),
+            traceparent: None,
+            request_bytes: 0,
+            filtered,
+            fields: vec![],
+        })),
+    )
+}
+
+fn ended(ns: i64, stream: u32, code: u32) -> Arc<Observation> {
+    at(
+        ns,
+        Source::Cri,
+        Body::CallEnd(Box::new(CallEnd {
+            key: CallKey { conn: 1, stream },
+            outcome: CallOutcome::Status,
+            code: Some(code),
+            message: "".into(),
+            subject: Subject::default(),
+            request_bytes: 0,
+            response_bytes: 0,
+            messages: 1,
+            fields: vec![],
+        })),
+    )
+}
+
+fn ids(o: &Observation) -> Vec<&'static str> {
+    let map = Map::embedded();
+    map.steps_of(o)
+        .iter()
+        .filter_map(|s| map.get(*s))
+        .map(|s| s.id.as_str())
+        .collect()
+}
+
+#[test]
+fn the_embedded_map_is_whole() {
+    let map = Map::parse(&[map::EMBEDDED]).unwrap();
+    assert_eq!(map.flows().len(), 12);
+    assert!(map.steps().len() >= 220, "{}", map.steps().len());
+    for (i, s) in map.steps().iter().enumerate() {
+        assert!(!s.label.is_empty() && !s.function.is_empty(), "{}", s.id);
+        assert!(s.file.is_empty() == (s.function == "kubectl"), "{}", s.id);
+        assert_eq!(map.step(&s.id).unwrap().0, StepId(i as u16));
+        if let Some(p) = s.parent.and_then(|p| map.get(p)) {
+            assert_ne!(p.id, s.id);
+        }
+        for c in &s.clues {
+            assert!(!c.to_string().is_empty());
+        }
+    }
+    let whole = Map::embedded();
+    assert_eq!(whole.steps(), map.steps());
+}
+
+#[test]
+fn functions_lead_to_steps_and_old_names_do_too() {
+    let map = Map::embedded();
+    let of = |f: &str| map.step_by_function(f).map(|(_, s)| s.id.as_str());
+    assert_eq!(of("canAdmitPod"), Some("c03"));
+    assert_eq!(of("WaitForAttachAndMount"), Some("c22"));
+    assert_eq!(of("RunPodSandbox"), Some("e10"));
+    assert_eq!(of("PullImage"), Some("e17"));
+    assert_eq!(of("StopContainer"), Some("h10"));
+    assert_eq!(of("RemoveContainer"), Some("h20"));
+    assert_eq!(of("SyncPod"), Some("c09"));
+    assert_eq!(of("managePodLoop"), Some("c07"), "a name of 1.26");
+    assert_eq!(of("noSuchFunction"), None);
+}
+
+#[test]
+fn each_kind_of_evidence_lights_its_step() {
+    assert_eq!(ids(&log(1, Component::Kubelet, "SyncPod enter")), ["c09"]);
+    assert_eq!(ids(&log(1, Component::Apiserver, "SyncPod enter")), [""; 0]);
+    assert_eq!(
+        ids(&log(
+            1,
+            Component::Kubelet,
+            "MountVolume.SetUp succeeded for volume \"cfg\" (UniqueName: \"kubernetes.io/configmap/x-cfg\") pod \"healthy\" (UID: \"4ac3c3e9\") "
+        )),
+        ["d07"]
+    );
+    assert_eq!(
+        ids(&line(
+            1,
+            Component::Kubelet,
+            "SyncLoop (probe)",
+            &[("probe", "readiness"), ("status", "ready")]
+        )),
+        ["b15", "g04"]
+    );
+    assert_eq!(ids(&call(1, 1, "RunPodSandbox", false)), ["e10"]);
+    assert_eq!(ids(&call(1, 1, "ListPodSandbox", true)), ["c27", "l10"]);
+    assert_eq!(ids(&call(1, 1, "ListPodSandbox", false)), ["a27", "l09"]);
+    let event = |reason: &str, message: &str, kind: &str, by: &str| {
+        let mut e = EventSeen {
+            reason: reason.into(),
+            message: message.into(),
+            component: by.into(),
+            ..EventSeen::default()
+        };
+        e.object.kind = kind.into();
+        at(1, Source::Kube, Body::Event(Box::new(e)))
+    };
+    assert_eq!(ids(&event("OutOfcpu", "", "Pod", "kubelet")), ["c04"]);
+    assert_eq!(
+        ids(&event("Starting", "Starting kubelet.", "Node", "kubelet")),
+        ["a16"]
+    );
+    assert_eq!(
+        ids(&event(
+            "Pulled",
+            "Successfully pulled image \"x\" in 1s",
+            "Pod",
+            "kubelet"
+        )),
+        ["e17"]
+    );
+    assert_eq!(
+        ids(&event(
+            "FailedCreatePodSandBox",
+            "Failed to create pod sandbox: rpc error: code = Unknown desc = failed to setup network for sandbox \"f1\": plugin type=\"bridge\" failed",
+            "Pod",
+            "kubelet"
+        )),
+        ["e10", "f04"]
+    );
+    let span = SpanRecord {
+        service: "containerd".into(),
+        name: "runtime.v1.RuntimeService/RunPodSandbox".into(),
+        ..SpanRecord::default()
+    };
+    assert_eq!(
+        ids(&at(1, Source::Otlp, Body::Span(Box::new(span)))),
+        ["f01"]
+    );
+    let mut pod = PodSeen::default();
+    pod.status.reason = "OutOfcpu".into();
+    pod.status.conditions = vec![Condition {
+        kind: "PodScheduled".into(),
+        status: "False".into(),
+        reason: "Unschedulable".into(),
+        ..Condition::default()
+    }];
+    assert_eq!(
+        ids(&at(1, Source::Kube, Body::Pod(Box::new(pod)))),
+        ["c05", "k13"]
+    );
+}
+
+fn request(ns: i64, stage: AuditStage) -> Arc<Observation> {
+    at(
+        ns,
+        Source::Audit,
+        Body::Audit(Box::new(AuditRecord {
+            audit_id: "a".into(),
+            stage,
+            verb: "create".into(),
+            resource: "pods/binding".into(),
+            object: crate::model::ObjectRef::default(),
+            user: "system:kube-scheduler".into(),
+            agent: "".into(),
+            received: Nanos(10),
+            code: 201,
+            message: "".into(),
+            query: "".into(),
+            annotations: vec![],
+            facts: vec![],
+        })),
+    )
+}
+
+fn one(evidence: &[Arc<Observation>], now: i64, step: &str) -> Lit {
+    let map = Map::embedded();
+    let id = map.step(step).unwrap().0;
+    lit::lit(map, evidence, Nanos(now))
+        .into_iter()
+        .find(|l| l.step == id)
+        .unwrap()
+}
+
+#[test]
+fn a_call_its_span_and_its_log_lines_are_one_run() {
+    let span = SpanRecord {
+        service: "kubelet".into(),
+        name: "runtime.v1.RuntimeService/RunPodSandbox".into(),
+        end: Nanos(310),
+        ..SpanRecord::default()
+    };
+    let evidence = [
+        call(100, 1, "RunPodSandbox", false),
+        at(99, Source::Otlp, Body::Span(Box::new(span))),
+        ended(300, 1, 0),
+    ];
+    let l = one(&evidence, 1000, "e10");
+    assert_eq!(l.count, 1);
+    assert_eq!(l.runs.len(), 1);
+    assert_eq!(
+        l.runs[0].duration(Nanos(1000)),
+        Some(200),
+        "the call's edges"
+    );
+    assert_eq!(l.runs[0].how, RunEnd::Ok);
+    let kinds: Vec<ClueKind> = l.evidence.iter().map(|(k, _)| *k).collect();
+    assert_eq!(kinds, [ClueKind::Call, ClueKind::Span]);
+    assert_eq!(l.first.at, Nanos(99));
+}
+
+#[test]
+fn what_came_after_now_is_not_known_and_an_open_run_ages() {
+    let evidence = [
+        call(100, 1, "RunPodSandbox", false),
+        ended(300, 1, 2),
+        call(400, 3, "RunPodSandbox", false),
+    ];
+    let early = one(&evidence, 250, "e10");
+    assert_eq!(early.runs[0].how, RunEnd::InFlight);
+    assert_eq!(early.runs[0].duration(Nanos(250)), Some(150));
+    let late = one(&evidence, 500, "e10");
+    assert_eq!((late.count, late.runs.len()), (2, 2));
+    assert_eq!(late.runs[0].how, RunEnd::Failed);
+    assert_eq!(
+        (late.runs[1].attempt, late.runs[1].how),
+        (1, RunEnd::InFlight)
+    );
+}
+
+#[test]
+fn enter_and_exit_lines_pair_up_whatever_the_order_of_arrival() {
+    let mut evidence = vec![
+        log(10, Component::Kubelet, "SyncPod enter"),
+        log(30, Component::Kubelet, "SyncPod exit"),
+        log(50, Component::Kubelet, "SyncPod enter"),
+        log(70, Component::Kubelet, "SyncPod enter"),
+        log(90, Component::Kubelet, "SyncPod exit"),
+    ];
+    let l = one(&evidence, 100, "c09");
+    evidence.reverse();
+    assert_eq!(l, one(&evidence, 100, "c09"));
+    let how: Vec<RunEnd> = l.runs.iter().map(|r| r.how).collect();
+    assert_eq!(how, [RunEnd::Ok, RunEnd::Unseen, RunEnd::Ok]);
+    assert_eq!(l.runs[1].duration(Nanos(100)), None);
+    assert_eq!(l.count, 3);
+}
+
+#[test]
+fn the_stages_of_a_request_are_one_run_from_its_arrival() {
+    let evidence = [
+        request(12, AuditStage::RequestReceived),
+        request(40, AuditStage::ResponseComplete),
+    ];
+    let l = one(&evidence, 100, "k10");
+    assert_eq!((l.count, l.runs.len()), (1, 1));
+    assert_eq!(l.runs[0].duration(Nanos(100)), Some(30));
+}
+
+#[test]
+fn a_state_that_lasts_lights_its_step_once() {
+    let state = |ns: i64, ready: bool| {
+        let mut p = PodSeen {
+            uid: "u".into(),
+            ..PodSeen::default()
+        };
+        p.status.conditions = vec![Condition {
+            kind: "Ready".into(),
+            status: if ready { "True" } else { "False" }.into(),
+            ..Condition::default()
+        }];
+        p.resource_version = ns as u64;
+        at(ns, Source::Kube, Body::Pod(Box::new(p)))
+    };
+    let evidence = [
+        state(1, true),
+        state(2, true),
+        state(3, false),
+        state(4, true),
+    ];
+    let l = one(&evidence, 10, "g07");
+    assert_eq!(l.count, 2);
+    assert_eq!((l.first.at, l.last.at), (Nanos(1), Nanos(4)));
+}
+
+#[test]
+fn each_start_of_the_kubelet_is_a_pass_of_its_own() {
+    let map = Map::embedded();
+    let (flow, _) = map.flow("kubelet-startup").unwrap();
+    let s = crate::model::stamp::SECOND;
+    let evidence = [
+        log(s, Component::Kubelet, "SyncLoop ADD"),
+        log(2 * s, Component::Kubelet, "Kubelet version"),
+        log(2 * s + 5, Component::Kubelet, "Golang settings"),
+        log(3 * s, Component::Kubelet, "Started kubelet"),
+        log(60 * s, Component::Kubelet, "Kubelet version"),
+    ];
+    let passes = lit::passes(map, flow, &evidence);
+    assert_eq!(
+        passes.iter().map(Vec::len).collect::<Vec<_>>(),
+        [3, 1],
+        "what lies before the first start lights no step of the flow"
+    );
+}
+
+#[test]
+fn a_users_file_replaces_extends_and_adds() {
+    let map = Map::overlaid(
+        r#"
+        [step.c03]
+        function = "kl.canAdmitPod"
+        [step.c09]
+        more = [{ log = "syncPod start", since = "9.9" }]
+        [step.z01]
+        flow = "sync-loop"
+        label = "my own"
+        function = "mine"
+        stage = "admit"
+        parent = "c09"
+        evidence = [{ log = "SyncPod enter" }]
+        "#,
+    )
+    .unwrap();
+    assert_eq!(map.step("c03").unwrap().1.function, "kl.canAdmitPod");
+    assert_eq!(map.step("c03").unwrap().1.label, "node admission");
+    let o = log(1, Component::Kubelet, "syncPod start");
+    assert_eq!(map.steps_of(&o).as_slice(), [map.step("c09").unwrap().0]);
+    let both = map.steps_of(&log(1, Component::Kubelet, "SyncPod enter"));
+    assert_eq!(both.len(), 2, "c09 and the user's");
+    assert_eq!(map.step("z01").unwrap().1.stage, Some(Stage::Admit));
+}
+
+#[test]
+fn a_wrong_file_is_refused_with_the_step_and_the_reason() {
+    let cases = [
+        ("[step.c09]\nlabl = 'x'", "labl"),
+        ("[step.c09]\nstage = 'lunch'", "stage `lunch`"),
+        ("[step.c09]\nparent = 'c99'", "step `c99`"),
+        ("[step.c99]\nlabel = 'x'", "c99"),
+        ("[step.c09]\nevidence = []", "none = "),
+        (
+            "[step.c09]\nevidence = [{ log = 'a', cri = 'b' }]",
+            "exactly one",
+        ),
+        ("[step.c09]\nevidence = [{ log = 'a…' }]", "too short"),
+        ("[step.c09]\nevidence = [{ fs = 'disk' }]", "pod_cgroup"),
+        (
+            "[step.q01]\nlabel='x'\nfunction='y'\nevidence=[{none='z'}]",
+            "flow `q`",
+        ),
+    ];
+    for (text, told) in cases {
+        let e = Map::overlaid(text).unwrap_err().to_string();
+        assert!(e.contains(told), "{text}: {e}");
+    }
+}
+
+#[test]
+fn the_page_lists_every_step_and_the_reason_of_those_never_seen() {
+    let map = Map::embedded();
+    let id = map.step("c09").unwrap().0;
+    let page = docs::markdown(
+        map,
+        &[docs::Seen {
+            recording: "S1".into(),
+            steps: [id].into(),
+        }],
+    );
+    for s in map.steps() {
+        assert!(page.contains(&format!("\n| {} | ", s.id)), "{}", s.id);
+    }
+    assert!(page.contains("| c09 | SyncPod | `SyncPod` |"));
+    assert!(page.contains("span, log | S1 |"));
+    let text = docs::describe(map, map.get(id).unwrap());
+    assert!(text.contains("span syncPod of kubelet"), "{text}");
+    assert!(text.contains("was        syncPod ≤1.26"), "{text}");
+}
+
+#[test]
+fn edges_default_to_points() {
+    let map = Map::embedded();
+    let hit = map.hits(&log(1, Component::Kubelet, "SyncLoop ADD"))[0];
+    assert_eq!(hit.edge, EdgeKind::Point);
+}
