@@ -12,6 +12,8 @@ pub mod fs;
 pub(crate) mod journal;
 pub mod klog;
 pub mod kube;
+#[cfg(feature = "live")]
+pub mod live;
 pub(crate) mod logtext;
 pub mod metrics;
 pub mod otlp;

@@ -4,6 +4,8 @@
 //! half watches and asks the same functions.
 
 pub mod decode;
+#[cfg(feature = "live")]
+pub mod live;
 pub mod path;
 
 pub use decode::{Changes, FsDecoder};

@@ -4,6 +4,8 @@
 //! journald output or container log files, told apart line by line.
 
 pub mod decode;
+#[cfg(feature = "live")]
+pub mod live;
 
 mod header;
 mod json;

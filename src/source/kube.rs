@@ -3,3 +3,5 @@
 //! Owns the pure half, [`decode`]: JSON of an object in, an observation out. The live watches use the same functions.
 
 pub mod decode;
+#[cfg(feature = "live")]
+pub mod live;

@@ -1,0 +1,668 @@
+//! Lists and watches of a running apiserver: complete, resumed where they broke, listed anew when they must be.
+//!
+//! The client library's own watcher gives typed objects; kflow wants the bytes that the apiserver sent, for the same
+//! decoders that read recordings. What a watch owes: a list in pages between `ListBegin` and `ListEnd`, then every
+//! change after its resource version; a connection that breaks in the middle of a line is resumed from the last whole
+//! one; 410 leads to a new list; 429 is obeyed; a watch that says nothing is not trusted for long.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use http_body_util::BodyExt;
+use kube::client::{Body as HttpBody, Client};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use tokio::sync::mpsc;
+use tokio::time::{sleep, timeout};
+use tonic::codegen::http::{Request, Response, StatusCode};
+
+use super::decode::{decode_object, decode_watch_event, note};
+use crate::clock;
+use crate::model::gap::WatchKind;
+use crate::model::pod::WatchEvent;
+use crate::model::{Body, Observation, PodUid, Source, Stamp, Text};
+use crate::source::live::{Backoff, Lines, Out, Stopped};
+
+/// Objects of one page of a list.
+const PAGE: u32 = 500;
+/// Largest page that is read, bytes.
+const PAGE_MAX: usize = 256 << 20;
+/// Pods whose uid is remembered to tell events of this node from others. Beyond it events are not filtered any more.
+const UIDS_MAX: usize = 65_536;
+
+/// What to watch.
+#[derive(Clone, Debug)]
+pub struct Watch {
+    /// Group and version as in the path: `api/v1`, `apis/apps/v1`.
+    pub api: &'static str,
+    /// Plural: `pods`.
+    pub resource: &'static str,
+    /// Kind of the objects: `Pod`.
+    pub kind: &'static str,
+    /// Namespace, `None` for all.
+    pub namespace: Option<String>,
+    /// Field selector, empty for all.
+    pub fields: String,
+    /// Label selector, empty for all.
+    pub labels: String,
+    /// Which events are let through.
+    pub filter: Filter,
+}
+
+/// Lets through what the scope of a run is about, where a selector cannot say it.
+#[derive(Clone, Debug, Default)]
+pub enum Filter {
+    /// Everything.
+    #[default]
+    All,
+    /// Remembers the uids of the pods that pass.
+    Learn(Pods),
+    /// Events about a node's pods, about the node, from the node, and about owners.
+    EventsOf {
+        /// The node.
+        node: Text,
+        /// Its pods and the unscheduled ones.
+        pods: Pods,
+    },
+}
+
+/// Uids of pods, shared by the watches of a run.
+pub type Pods = Arc<Mutex<HashSet<PodUid>>>;
+
+impl Filter {
+    fn passes(&self, o: &Observation) -> bool {
+        match (self, &o.body) {
+            (Self::Learn(pods), Body::Pod(p)) => {
+                let mut pods = pods.lock().unwrap_or_else(PoisonError::into_inner);
+                if pods.len() < UIDS_MAX {
+                    pods.insert(p.uid.clone());
+                }
+                true
+            }
+            (Self::EventsOf { node, pods }, Body::Event(e)) => match e.object.kind.as_str() {
+                "Pod" => {
+                    let pods = pods.lock().unwrap_or_else(PoisonError::into_inner);
+                    e.host == *node
+                        || pods.len() >= UIDS_MAX
+                        || pods.contains(&PodUid::from(e.object.uid.as_str()))
+                }
+                "Node" => e.object.name == *node,
+                _ => true,
+            },
+            _ => true,
+        }
+    }
+}
+
+impl Watch {
+    /// A watch of everything of a kind.
+    pub const fn all(api: &'static str, resource: &'static str, kind: &'static str) -> Self {
+        Self {
+            api,
+            resource,
+            kind,
+            namespace: None,
+            fields: String::new(),
+            labels: String::new(),
+            filter: Filter::All,
+        }
+    }
+
+    /// Bounds of the list, as [`WatchNote`](crate::model::gap::WatchNote) tells them.
+    fn scope(&self) -> Text {
+        let parts = [
+            self.namespace.as_deref().unwrap_or_default(),
+            &self.fields,
+            &self.labels,
+        ];
+        let parts: Vec<&str> = parts.into_iter().filter(|p| !p.is_empty()).collect();
+        Text::from(parts.join(","))
+    }
+
+    /// True when an object can leave what is watched without being deleted. The apiserver says `DELETED` for both.
+    fn can_leave(&self) -> bool {
+        !self.labels.is_empty() || self.fields == "spec.nodeName="
+    }
+
+    fn path(&self) -> String {
+        match &self.namespace {
+            Some(ns) => format!("/{}/namespaces/{}/{}", self.api, escape(ns), self.resource),
+            None => format!("/{}/{}", self.api, self.resource),
+        }
+    }
+
+    fn uri(&self, query: &str) -> String {
+        let mut uri = format!("{}?{query}", self.path());
+        for (name, value) in [
+            ("fieldSelector", &self.fields),
+            ("labelSelector", &self.labels),
+        ] {
+            if !value.is_empty() {
+                uri.push_str(&format!("&{name}={}", escape(value)));
+            }
+        }
+        uri
+    }
+
+    fn needs(&self, verb: &str) -> String {
+        let place = match &self.namespace {
+            Some(ns) => format!("in namespace {ns}"),
+            None => "in the whole cluster".to_owned(),
+        };
+        format!("forbidden: needs {verb} on {} {place}", self.resource)
+    }
+}
+
+/// Percent-encodes for a path segment or a query value.
+pub fn escape(s: &str) -> String {
+    let mut out = String::with_capacity(s.len());
+    for b in s.bytes() {
+        if b.is_ascii_alphanumeric() || b"-._~".contains(&b) {
+            out.push(char::from(b));
+        } else {
+            out.push_str(&format!("%{b:02X}"));
+        }
+    }
+    out
+}
+
+/// How patient a watch is.
+#[derive(Clone, Copy, Debug)]
+pub struct Pace {
+    /// First and longest pause between attempts that fail.
+    pub backoff: (Duration, Duration),
+    /// Pause after a refusal that only an administrator can change.
+    pub forbidden: Duration,
+    /// How long a watch may say nothing; bookmarks come about once a minute.
+    pub stall: Duration,
+    /// How long the apiserver is asked to keep a watch open.
+    pub watch: Duration,
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self {
+            backoff: (Duration::from_millis(500), Duration::from_secs(30)),
+            forbidden: Duration::from_secs(60),
+            stall: Duration::from_secs(150),
+            watch: Duration::from_secs(290),
+        }
+    }
+}
+
+/// Why a list or watch ended before its time.
+#[derive(Debug, thiserror::Error)]
+enum Trouble {
+    #[error(transparent)]
+    Stopped(#[from] Stopped),
+    /// The resource version is too old.
+    #[error("resource version too old")]
+    Gone,
+    /// "Not now": how long to wait.
+    #[error("the apiserver asks to wait {} s", .0.as_secs())]
+    Wait(Duration),
+    /// Only an administrator can change this.
+    #[error("{0}")]
+    Denied(String),
+    /// It may work next time.
+    #[error("{0}")]
+    Broken(String),
+}
+
+#[derive(Deserialize)]
+struct Page<'a> {
+    #[serde(default)]
+    metadata: PageMeta,
+    #[serde(borrow, default)]
+    items: Vec<&'a RawValue>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct PageMeta {
+    resource_version: String,
+    r#continue: String,
+}
+
+/// What of a watch line decides how the watch goes on.
+#[derive(Deserialize)]
+struct Head {
+    r#type: String,
+    object: HeadObject,
+}
+
+#[derive(Deserialize)]
+struct HeadObject {
+    #[serde(default)]
+    metadata: HeadMeta,
+    code: Option<u16>,
+    details: Option<HeadDetails>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct HeadMeta {
+    resource_version: String,
+    namespace: String,
+    name: String,
+    uid: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct HeadDetails {
+    retry_after_seconds: Option<u64>,
+}
+
+/// Runs a list and watch until nobody takes its observations.
+pub async fn run(client: Client, watch: Watch, pace: Pace, out: Out) {
+    let (leavers, to_ask) = mpsc::channel(1024);
+    let mut w = Watching {
+        client,
+        scope: watch.scope(),
+        watch,
+        pace,
+        out,
+        version: None,
+        leavers,
+        buffer: Vec::new(),
+    };
+    let asking = ask(w.client.clone(), w.watch.clone(), to_ask, w.out.share());
+    tokio::select! {
+        () = w.run() => {}
+        () = asking => {}
+    }
+}
+
+struct Watching {
+    client: Client,
+    watch: Watch,
+    scope: Text,
+    pace: Pace,
+    out: Out,
+    /// Where to go on; `None` when a list is due.
+    version: Option<String>,
+    leavers: mpsc::Sender<Leaver>,
+    buffer: Vec<Observation>,
+}
+
+/// An object that was deleted or left the selector.
+struct Leaver {
+    namespace: String,
+    name: String,
+    uid: String,
+    deleted: Observation,
+}
+
+impl Watching {
+    async fn run(&mut self) {
+        let mut backoff = Backoff::new(self.pace.backoff.0, self.pace.backoff.1);
+        loop {
+            let result = match self.version.clone() {
+                None => self.list().await,
+                Some(version) => self.follow(version).await,
+            };
+            let trouble = match result {
+                Ok(()) => {
+                    backoff.reset();
+                    self.out.on(format!("watching {}", self.watch.resource));
+                    continue;
+                }
+                Err(t) => t,
+            };
+            let pause = match &trouble {
+                Trouble::Stopped(_) => return,
+                Trouble::Gone => {
+                    self.version = None;
+                    Duration::ZERO
+                }
+                Trouble::Wait(d) => *d,
+                Trouble::Denied(_) => self.pace.forbidden,
+                Trouble::Broken(_) => backoff.pause(),
+            };
+            let text = trouble.to_string();
+            if !matches!(trouble, Trouble::Gone) {
+                self.out.off(text.as_str());
+            }
+            if self.tell(WatchKind::Broken, &text).await.is_err() {
+                return;
+            }
+            if pause == Duration::ZERO {
+                // A server that answers 410 to every list must not be asked in a tight loop.
+                sleep(self.pace.backoff.0).await;
+            } else {
+                sleep(pause).await;
+            }
+        }
+    }
+
+    async fn tell(&mut self, kind: WatchKind, detail: &str) -> Result<(), Stopped> {
+        let mut o = note(
+            self.watch.resource,
+            kind,
+            detail,
+            Stamp::exact(clock::now()),
+        );
+        if let Body::Watch(n) = &mut o.body {
+            n.scope = self.scope.clone();
+        }
+        self.out.send(o).await
+    }
+
+    async fn get(&self, uri: &str, verb: &str) -> Result<Response<HttpBody>, Trouble> {
+        let request = Request::get(uri)
+            .header("Accept", "application/json")
+            .body(HttpBody::empty())
+            .map_err(|e| Trouble::Denied(format!("cannot ask for {uri}: {e}")))?;
+        let response = match timeout(self.pace.stall, self.client.send(request)).await {
+            Err(_) => return Err(Trouble::Broken("the apiserver does not answer".into())),
+            Ok(Err(e)) => {
+                return Err(Trouble::Broken(format!(
+                    "cannot reach the apiserver: {}",
+                    chain(&e)
+                )));
+            }
+            Ok(Ok(r)) => r,
+        };
+        let wait = response
+            .headers()
+            .get("Retry-After")
+            .and_then(|v| v.to_str().ok()?.parse().ok())
+            .map(Duration::from_secs);
+        match (response.status(), wait) {
+            (StatusCode::OK, _) => Ok(response),
+            (StatusCode::GONE, _) => Err(Trouble::Gone),
+            (StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE, Some(d)) => {
+                Err(Trouble::Wait(d))
+            }
+            (StatusCode::TOO_MANY_REQUESTS, None) => Err(Trouble::Wait(Duration::from_secs(1))),
+            (StatusCode::FORBIDDEN, _) => Err(Trouble::Denied(self.watch.needs(verb))),
+            (StatusCode::UNAUTHORIZED, _) => Err(Trouble::Denied(
+                "unauthorized: the kubeconfig's credentials are not accepted".into(),
+            )),
+            (StatusCode::NOT_FOUND, _) => Err(Trouble::Denied(format!(
+                "this cluster has no {}",
+                self.watch.resource
+            ))),
+            (status, _) => Err(Trouble::Broken(format!("the apiserver answers {status}"))),
+        }
+    }
+
+    /// Lists in pages; afterwards `version` tells where to watch from.
+    async fn list(&mut self) -> Result<(), Trouble> {
+        let mut token = String::new();
+        let mut begun = false;
+        loop {
+            let mut query = format!("limit={PAGE}");
+            if !token.is_empty() {
+                query.push_str(&format!("&continue={}", escape(&token)));
+            }
+            let uri = self.watch.uri(&query);
+            let response = self.get(&uri, "list").await?;
+            let body = http_body_util::Limited::new(response.into_body(), PAGE_MAX);
+            let bytes = timeout(self.pace.stall, body.collect())
+                .await
+                .map_err(|_| Trouble::Broken("a list stalled".into()))?
+                .map_err(|e| Trouble::Broken(format!("a list broke: {e}")))?
+                .to_bytes();
+            let page: Page<'_> = serde_json::from_slice(&bytes)
+                .map_err(|e| Trouble::Broken(format!("not a list: {e}")))?;
+            if !begun {
+                // Begun only now: a list that failed at once says nothing about what exists.
+                self.tell(WatchKind::ListBegin, "").await?;
+                begun = true;
+            }
+            let stamp = Stamp::exact(clock::now());
+            for item in page.items {
+                // What kflow cannot use is counted by nobody on purpose: the decoder has no reason to refuse a pod.
+                if let Ok(o) = decode_object(
+                    item.get().as_bytes(),
+                    self.watch.kind,
+                    WatchEvent::Listed,
+                    stamp,
+                ) && self.watch.filter.passes(&o)
+                {
+                    self.out.send(o).await?;
+                }
+            }
+            token = page.metadata.r#continue;
+            if token.is_empty() {
+                let version = page.metadata.resource_version;
+                self.tell(WatchKind::ListEnd, &version).await?;
+                self.version = Some(version);
+                return Ok(());
+            }
+        }
+    }
+
+    /// Watches from a version until the apiserver ends the watch, which it does every few minutes.
+    async fn follow(&mut self, version: String) -> Result<(), Trouble> {
+        let uri = self.watch.uri(&format!(
+            "watch=1&allowWatchBookmarks=true&resourceVersion={}&timeoutSeconds={}",
+            escape(&version),
+            self.pace.watch.as_secs()
+        ));
+        let mut body = self.get(&uri, "watch").await?.into_body();
+        self.out.on(format!("watching {}", self.watch.resource));
+        let mut lines = Lines::default();
+        let begun = tokio::time::Instant::now();
+        loop {
+            let frame = match timeout(self.pace.stall, body.frame()).await {
+                Err(_) => {
+                    return Err(Trouble::Broken(format!(
+                        "the watch said nothing for {} s",
+                        self.pace.stall.as_secs()
+                    )));
+                }
+                Ok(None) if lines.cut() => {
+                    return Err(Trouble::Broken("the watch ended within a line".into()));
+                }
+                // Something between here and the apiserver may end every watch; that must not become a tight loop.
+                Ok(None) if begun.elapsed() < self.pace.backoff.0 => {
+                    return Err(Trouble::Broken("the watch ended at once".into()));
+                }
+                Ok(None) => return Ok(()),
+                Ok(Some(Err(e))) => return Err(Trouble::Broken(format!("the watch broke: {e}"))),
+                Ok(Some(Ok(frame))) => frame,
+            };
+            let Ok(data) = frame.into_data() else {
+                continue;
+            };
+            let mut ended = None;
+            let mut got = std::mem::take(&mut self.buffer);
+            lines.push(&data, |line| {
+                if ended.is_none() {
+                    ended = self.line(line, &mut got).err();
+                }
+            });
+            let sent = self.out.send_all(&mut got).await;
+            self.buffer = got;
+            sent?;
+            if let Some(trouble) = ended {
+                return Err(trouble);
+            }
+        }
+    }
+
+    fn line(&mut self, line: &[u8], got: &mut Vec<Observation>) -> Result<(), Trouble> {
+        if line.is_empty() {
+            return Ok(());
+        }
+        let head: Head = serde_json::from_slice(line)
+            .map_err(|e| Trouble::Broken(format!("not a watch event: {e}")))?;
+        if head.r#type == "ERROR" {
+            let wait = head.object.details.and_then(|d| d.retry_after_seconds);
+            return Err(match (head.object.code, wait) {
+                (Some(410), _) => Trouble::Gone,
+                (_, Some(s)) => Trouble::Wait(Duration::from_secs(s)),
+                (code, None) => Trouble::Broken(format!(
+                    "the watch ended with error {}",
+                    code.unwrap_or_default()
+                )),
+            });
+        }
+        let meta = head.object.metadata;
+        let stamp = Stamp::exact(clock::now());
+        if let Ok(mut o) = decode_watch_event(line, self.watch.resource, stamp)
+            && self.watch.filter.passes(&o)
+        {
+            if let Body::Watch(n) = &mut o.body {
+                n.scope = self.scope.clone();
+            }
+            if head.r#type == "DELETED" && self.watch.can_leave() {
+                let leaver = Leaver {
+                    namespace: meta.namespace,
+                    name: meta.name,
+                    uid: meta.uid,
+                    deleted: o,
+                };
+                // Too many at a time: better not known than wrong. The next list tells who is gone.
+                drop(self.leavers.try_send(leaver));
+            } else {
+                got.push(o);
+            }
+        }
+        if !meta.resource_version.is_empty() {
+            self.version = Some(meta.resource_version);
+        }
+        Ok(())
+    }
+}
+
+/// Asks of each object that left a selector whether it is gone, or only elsewhere.
+async fn ask(client: Client, watch: Watch, mut leavers: mpsc::Receiver<Leaver>, mut out: Out) {
+    #[derive(Deserialize)]
+    struct Uid {
+        metadata: HeadMeta,
+    }
+    while let Some(l) = leavers.recv().await {
+        let uri = format!(
+            "/{}/namespaces/{}/{}/{}",
+            watch.api,
+            escape(&l.namespace),
+            watch.resource,
+            escape(&l.name)
+        );
+        let Ok(request) = Request::get(uri).body(HttpBody::empty()) else {
+            continue;
+        };
+        let Ok(Ok(response)) = timeout(Duration::from_secs(10), client.send(request)).await else {
+            continue;
+        };
+        let status = response.status();
+        let Ok(body) = http_body_util::Limited::new(response.into_body(), PAGE_MAX)
+            .collect()
+            .await
+        else {
+            continue;
+        };
+        let bytes = body.to_bytes();
+        let same = serde_json::from_slice::<Uid>(&bytes).is_ok_and(|o| o.metadata.uid == l.uid);
+        let o = match status {
+            StatusCode::OK if same => {
+                let stamp = Stamp::exact(clock::now());
+                match decode_object(&bytes, watch.kind, WatchEvent::Modified, stamp) {
+                    Ok(o) => o,
+                    Err(_) => continue,
+                }
+            }
+            // Another one has its name by now, or nobody has.
+            StatusCode::OK | StatusCode::NOT_FOUND => l.deleted,
+            // Not known; the next list tells.
+            _ => continue,
+        };
+        if out.send(o).await.is_err() {
+            return;
+        }
+    }
+    std::future::pending().await
+}
+
+/// An error with its causes, in one line.
+pub fn chain(e: &dyn std::error::Error) -> String {
+    let mut text = e.to_string();
+    let mut cause = e.source();
+    while let Some(c) = cause {
+        let next = c.to_string();
+        if !text.ends_with(&next) {
+            text = format!("{text}: {next}");
+        }
+        cause = c.source();
+    }
+    text
+}
+
+/// What a run watches.
+#[derive(Clone, Debug, Default)]
+pub struct Scope {
+    /// A node: its pods and the unscheduled ones.
+    pub node: Option<String>,
+    /// A namespace.
+    pub namespace: Option<String>,
+    /// A label selector for pods.
+    pub labels: String,
+    /// A field selector for pods.
+    pub fields: String,
+}
+
+/// The watches of a scope, with the name that each has in the status bar.
+pub fn watches(scope: &Scope) -> Vec<(&'static str, Watch)> {
+    let pods = Pods::default();
+    let with = |api, resource, kind| Watch {
+        namespace: scope.namespace.clone(),
+        ..Watch::all(api, resource, kind)
+    };
+    let select = |extra: &str| {
+        let parts = [extra, scope.fields.as_str()];
+        let parts: Vec<&str> = parts.into_iter().filter(|p| !p.is_empty()).collect();
+        parts.join(",")
+    };
+    let pod = |node: &str| Watch {
+        fields: select(node),
+        labels: scope.labels.clone(),
+        filter: Filter::Learn(Arc::clone(&pods)),
+        ..with("api/v1", "pods", "Pod")
+    };
+    let mut all = Vec::new();
+    let mut events = with("api/v1", "events", "Event");
+    let mut nodes = Watch::all("api/v1", "nodes", "Node");
+    if let Some(node) = &scope.node {
+        all.push(("pods", pod(&format!("spec.nodeName={node}"))));
+        all.push(("unscheduled", pod("spec.nodeName=")));
+        nodes.fields = format!("metadata.name={node}");
+        events.filter = Filter::EventsOf {
+            node: Text::from(node),
+            pods: Arc::clone(&pods),
+        };
+    } else {
+        all.push(("pods", pod("")));
+    }
+    all.push(("events", events));
+    all.push(("nodes", nodes));
+    for (api, resource, kind) in [
+        ("apis/apps/v1", "deployments", "Deployment"),
+        ("apis/apps/v1", "replicasets", "ReplicaSet"),
+        ("apis/apps/v1", "daemonsets", "DaemonSet"),
+        ("apis/apps/v1", "statefulsets", "StatefulSet"),
+        ("apis/batch/v1", "jobs", "Job"),
+        ("api/v1", "persistentvolumeclaims", "PersistentVolumeClaim"),
+    ] {
+        all.push((resource, with(api, resource, kind)));
+    }
+    all
+}
+
+/// Runs the watches of a scope.
+pub fn start(
+    client: &Client,
+    scope: &Scope,
+    pace: Pace,
+    board: &crate::source::live::Board,
+    tasks: &mut tokio::task::JoinSet<()>,
+) {
+    for (name, watch) in watches(scope) {
+        let out = board.out(Source::Kube, name);
+        tasks.spawn(run(client.clone(), watch, pace, out));
+    }
+}
