@@ -1,9 +1,11 @@
 //! A subscriber of the observation service.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use hyper_util::rt::TokioIo;
 use tokio::net::UnixStream;
+use tokio::time::sleep;
 use tonic::client::Grpc;
 use tonic::codegen::http::Uri;
 use tonic::codegen::http::uri::PathAndQuery;
@@ -12,6 +14,10 @@ use tonic::{Request, Status, Streaming};
 use tonic_prost::ProstCodec;
 
 use super::wire::{self, Batch, InfoRequest, InfoResponse, SubscribeRequest};
+use crate::clock;
+use crate::model::{Body, Nanos, Observation, Source};
+use crate::session::format::{self, Line};
+use crate::source::live::{Backoff, Out, Stopped, gap};
 
 /// Messages hold at most 256 KiB of lines, or one line; a line is bounded by the largest CRI answer.
 const MAX_MESSAGE: usize = 64 << 20;
@@ -101,5 +107,115 @@ impl Client {
             path: self.path.clone(),
             status: Box::new(status),
         }
+    }
+}
+
+/// Pauses between attempts to reach the proxy.
+const RETRY: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(10));
+
+/// Follows a proxy's observations until nobody takes them, through restarts of the proxy.
+pub async fn follow(path: PathBuf, mut out: Out) {
+    let mut backoff = Backoff::new(RETRY.0, RETRY.1);
+    let mut position = Position::default();
+    loop {
+        let ended = match Client::connect(&path).await {
+            Err(e) => e.to_string(),
+            Ok(client) => match session(client, &mut position, &mut backoff, &mut out).await {
+                Ok(()) => "the proxy has stopped".to_owned(),
+                Err(End::Stopped(_)) => return,
+                Err(End::Failed(e)) => e.to_string(),
+            },
+        };
+        out.off(ended.as_str());
+        if position.epoch != 0 {
+            let now = clock::now();
+            let gap = gap(Source::Cri, position.reached, now, 0, &ended);
+            if !std::mem::replace(&mut position.broken, true) && out.send(gap).await.is_err() {
+                return;
+            }
+        }
+        sleep(backoff.pause()).await;
+    }
+}
+
+/// How far a subscriber has got.
+#[derive(Debug, Default)]
+struct Position {
+    epoch: u64,
+    next: u64,
+    reached: Nanos,
+    broken: bool,
+    /// Added to connection numbers, so that those of a restarted proxy do not repeat earlier ones.
+    offset: u32,
+    highest: u32,
+}
+
+enum End {
+    Stopped(Stopped),
+    Failed(Error),
+}
+
+async fn session(
+    mut client: Client,
+    position: &mut Position,
+    backoff: &mut Backoff,
+    out: &mut Out,
+) -> Result<(), End> {
+    let mut stream = client
+        .subscribe(SubscribeRequest {
+            from: position.next,
+            epoch: position.epoch,
+            only_new: false,
+        })
+        .await
+        .map_err(End::Failed)?;
+    let info = client.info().await.map_err(End::Failed)?;
+    out.on(format!(
+        "{} connections, last {} s kept",
+        info.connections,
+        info.ring_age_ns / 1_000_000_000
+    ));
+    loop {
+        let batch = match stream.message().await {
+            Ok(Some(batch)) => batch,
+            Ok(None) => return Ok(()),
+            Err(status) => return Err(End::Failed(client.status(status))),
+        };
+        backoff.reset();
+        position.take(&batch);
+        for line in &batch.lines {
+            // A line of a later kflow that this one does not know is passed over, as in a session.
+            if let Line::Observation(mut o) = format::decode(line) {
+                position.renumber(&mut o);
+                o.stamp.seen = clock::now();
+                out.send(o).await.map_err(End::Stopped)?;
+            }
+        }
+    }
+}
+
+impl Position {
+    fn take(&mut self, batch: &Batch) {
+        if self.epoch != 0 && self.epoch != batch.epoch {
+            self.offset = self.highest;
+        }
+        self.epoch = batch.epoch;
+        self.next = batch.next;
+        self.reached = clock::now();
+        self.broken = false;
+    }
+
+    fn renumber(&mut self, o: &mut Observation) {
+        let conn = match &mut o.body {
+            Body::Conn(c) => &mut c.conn,
+            Body::CallStart(c) => &mut c.key.conn,
+            Body::CallEnd(c) => &mut c.key.conn,
+            Body::ContainerEvent(c) => &mut c.key.conn,
+            Body::Inventory(i) => &mut i.key.conn,
+            Body::Gap(g) if g.conn != 0 => &mut g.conn,
+            _ => return,
+        };
+        *conn = conn.saturating_add(self.offset);
+        self.highest = self.highest.max(*conn);
     }
 }

@@ -28,9 +28,10 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use super::notify::Notify;
 use super::socket::{self, Socket};
-use super::tap::{Direction, Queue, Tap};
+use super::tap::{Queue, Tap};
 use super::{Config, Counters, Error, Log};
 use crate::clock;
+use crate::source::cri::Direction;
 
 /// More than a unix socket's buffer holds by default (208 KiB), so that one read empties it.
 const SCRATCH: usize = 256 << 10;
@@ -360,8 +361,8 @@ impl Connection {
             scratch: Rc::clone(&scratch),
             counters: Arc::clone(&counters),
         };
-        let mut up = pump(client_read, upstream_write, Direction::ToServer);
-        let mut down = pump(upstream_read, client_write, Direction::ToClient);
+        let mut up = pump(client_read, upstream_write, Direction::ClientToServer);
+        let mut down = pump(upstream_read, client_write, Direction::ServerToClient);
         let (mut up_end, mut down_end) = (None, None);
         let mut first = None;
         loop {
@@ -413,9 +414,9 @@ async fn idle(drained: &mut watch::Receiver<bool>, tap: &RefCell<Tap>) {
     if drained.wait_for(|d| *d).await.is_err() {
         return;
     }
-    // The tap is up to a few milliseconds behind the bytes; a call that began just now is seen by the second look.
+    // The tap is a little behind the bytes, and tells of a call only once its request is complete.
     let mut quiet = 0;
-    while quiet < 2 {
+    while quiet < 6 {
         sleep(Duration::from_millis(50)).await;
         quiet = if tap.borrow().in_flight() == 0 {
             quiet + 1

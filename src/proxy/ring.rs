@@ -12,6 +12,7 @@ use prost::bytes::Bytes;
 use tokio::sync::watch;
 
 use crate::model::{Body, Nanos, Observation};
+use crate::session::format;
 
 /// Memory that a line takes besides its bytes.
 const ENTRY: usize = 48;
@@ -85,10 +86,11 @@ impl Ring {
         }
         let mut state = self.lock();
         for o in observations.drain(..) {
-            // Serialising plain data into memory does not fail.
-            let Ok(line) = serde_json::to_vec(&o).map(Bytes::from) else {
-                continue;
-            };
+            let mut line = Vec::with_capacity(256);
+            // Redacted, as in a session: what a subscriber gets may end in a file.
+            format::encode(&o, &mut line);
+            line.truncate(line.trim_ascii_end().len());
+            let line = Bytes::from(line);
             let position = state.first + state.lines.len() as u64;
             match &o.body {
                 Body::Conn(c) if c.open => {
@@ -250,7 +252,9 @@ mod tests {
     }
 
     fn line(o: &Observation) -> Bytes {
-        Bytes::from(serde_json::to_vec(o).unwrap())
+        let mut line = Vec::new();
+        format::encode(o, &mut line);
+        Bytes::from(line.trim_ascii_end().to_vec())
     }
 
     #[test]

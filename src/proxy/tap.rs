@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rustc_hash::FxHashMap;
@@ -14,24 +14,17 @@ use rustc_hash::FxHashMap;
 use super::ring::Ring;
 use super::{Counters, Log};
 use crate::clock;
-use crate::model::cri::ConnChange;
 use crate::model::gap::Gap;
 use crate::model::{Body, Nanos, Observation, Source, Stamp, Text};
-
-/// Which way bytes went.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Direction {
-    /// From the client to the runtime.
-    ToServer,
-    /// From the runtime to the client.
-    ToClient,
-}
+use crate::source::cri::{Decoder, Direction};
 
 /// The pure half of the tap: bytes in, observations out. One value serves all connections of a proxy.
+///
+/// A [`Gap`] that names a connection says that the decoder cannot follow it any more: it gets no more of its bytes.
 pub trait Decode: Send {
     /// A connection opened.
     fn open(&mut self, conn: u32, at: Nanos, pid: u32, peer: &str, out: &mut Vec<Observation>);
-    /// Bytes passed. False when the decoder cannot follow this connection any more; it has said why in `out`.
+    /// Bytes passed.
     fn feed(
         &mut self,
         conn: u32,
@@ -39,16 +32,45 @@ pub trait Decode: Send {
         at: Nanos,
         bytes: &[u8],
         out: &mut Vec<Observation>,
-    ) -> bool;
+    );
     /// Bytes were lost: calls of this connection that are open end as lost.
-    fn blind(&mut self, conn: u32, at: Nanos, why: &str, out: &mut Vec<Observation>);
+    fn lose(&mut self, conn: u32, at: Nanos, why: &str, out: &mut Vec<Observation>);
     /// A connection closed.
     fn close(&mut self, conn: u32, at: Nanos, why: &str, out: &mut Vec<Observation>);
+    /// Called a few times a second: gives out what was held back too long.
+    fn settle(&mut self, now: Nanos, out: &mut Vec<Observation>);
+}
+
+impl Decode for Decoder {
+    fn open(&mut self, conn: u32, at: Nanos, pid: u32, peer: &str, out: &mut Vec<Observation>) {
+        Self::open(self, conn, at, pid, peer, out);
+    }
+    fn feed(
+        &mut self,
+        conn: u32,
+        direction: Direction,
+        at: Nanos,
+        bytes: &[u8],
+        out: &mut Vec<Observation>,
+    ) {
+        Self::feed(self, conn, direction, at, bytes, out);
+    }
+    fn lose(&mut self, conn: u32, at: Nanos, why: &str, out: &mut Vec<Observation>) {
+        Self::lose(self, conn, at, 0, why, out);
+    }
+    fn close(&mut self, conn: u32, at: Nanos, why: &str, out: &mut Vec<Observation>) {
+        Self::close(self, conn, None, at, why, out);
+    }
+    fn settle(&mut self, now: Nanos, out: &mut Vec<Observation>) {
+        Self::settle(self, now, out);
+    }
 }
 
 /// How long the decoder lets chunks gather after it was woken: fewer wake-ups beat a fresher view, and stamps are
 /// taken by the relay.
 const GATHER: Duration = Duration::from_millis(2);
+/// How often the decoder is asked for what it held back.
+const SETTLE: Duration = Duration::from_millis(250);
 /// Waiting bytes from which on the decoder does not wait for more.
 const ENOUGH: usize = 512 << 10;
 /// Memory that a queued item takes besides its bytes.
@@ -79,6 +101,12 @@ enum Item {
 pub struct Flags {
     deaf: AtomicBool,
     in_flight: AtomicU32,
+}
+
+impl Flags {
+    fn is_deaf(&self) -> bool {
+        self.deaf.load(Ordering::Relaxed)
+    }
 }
 
 #[derive(Debug, Default)]
@@ -148,30 +176,27 @@ impl Queue {
         self.more.notify_one();
     }
 
-    /// Waits for items and takes them all; `None` after the end.
+    /// Waits a moment for items and takes them all, which may be none; false after the end.
     fn take(&self, into: &mut VecDeque<(u32, Nanos, Item)>) -> bool {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        while state.items.is_empty() {
-            if state.finished {
-                return false;
-            }
-            state.waiting = true;
-            state = self
-                .more
-                .wait(state)
-                .unwrap_or_else(PoisonError::into_inner);
+        if state.items.is_empty() && !state.finished {
+            state = self.wait(state, SETTLE);
         }
-        if state.bytes < ENOUGH && !state.finished {
-            state.waiting = true;
-            state = self
-                .more
-                .wait_timeout(state, GATHER)
-                .unwrap_or_else(PoisonError::into_inner)
-                .0;
+        if !state.items.is_empty() && state.bytes < ENOUGH && !state.finished {
+            state = self.wait(state, GATHER);
         }
-        state.waiting = false;
         std::mem::swap(&mut state.items, into);
-        true
+        !(into.is_empty() && state.finished)
+    }
+
+    fn wait<'s>(&self, mut state: MutexGuard<'s, State>, time: Duration) -> MutexGuard<'s, State> {
+        state.waiting = true;
+        let (mut state, _) = self
+            .more
+            .wait_timeout(state, time)
+            .unwrap_or_else(PoisonError::into_inner);
+        state.waiting = false;
+        state
     }
 
     /// Room for this many bytes again: called as chunks are decoded, so that the limit holds for what is in memory.
@@ -217,7 +242,7 @@ impl Tap {
 
     /// Hands over a copy of bytes that passed.
     pub fn chunk(&mut self, direction: Direction, at: Nanos, bytes: &[u8]) {
-        if self.lost_since.is_none() && !self.flags.deaf.load(Ordering::Relaxed) {
+        if self.lost_since.is_none() && !self.flags.is_deaf() {
             let item = Item::Chunk {
                 direction,
                 bytes: bytes.into(),
@@ -252,18 +277,14 @@ impl Tap {
     }
 }
 
-/// A connection as the decoder's thread knows it.
-#[derive(Debug)]
-struct Conn {
-    flags: Arc<Flags>,
-    blind: bool,
-}
+/// The connections, as the decoder's thread knows them.
+type Conns = FxHashMap<u32, Arc<Flags>>;
 
 /// Decodes until the queue is finished.
 pub fn run(queue: &Queue, mut decoder: Box<dyn Decode>, ring: &Ring, log: &Log) {
     // The relay goes first when there are fewer cores than work. Raising one's own nice value is always allowed.
     rustix::process::nice(5).ok();
-    let mut conns: FxHashMap<u32, Conn> = FxHashMap::default();
+    let mut conns = Conns::default();
     let mut items = VecDeque::new();
     let mut out = Vec::new();
     while queue.take(&mut items) {
@@ -279,35 +300,35 @@ pub fn run(queue: &Queue, mut decoder: Box<dyn Decode>, ring: &Ring, log: &Log) 
                 one(decoder.as_mut(), &mut conns, conn, at, item, &mut out);
             }));
             if step.is_err() {
-                Counters::add(&queue.counters.panics, 1);
                 log(&format!(
                     "the decoder panicked on connection {conn}: bytes go on, this connection is no longer decoded"
                 ));
-                out.push(gap(at, at, conn, 0, "the decoder panicked"));
-                if let Some(c) = conns.get_mut(&conn) {
-                    go_deaf(c, &queue.counters);
-                }
                 // What it thought of this connection is worth nothing now; it may panic again.
-                drop(catch_unwind(AssertUnwindSafe(|| {
-                    decoder.blind(conn, at, "the decoder panicked", &mut out);
-                })));
-            } else if let Some(c) = conns.get(&conn)
-                && c.blind
-                && !c.flags.deaf.load(Ordering::Relaxed)
-            {
-                go_deaf_flag(c, &queue.counters);
+                let lost = catch_unwind(AssertUnwindSafe(|| {
+                    decoder.lose(conn, at, PANICKED, &mut out);
+                }));
+                if lost.is_err() {
+                    out.push(gap(at, at, conn, 0, PANICKED));
+                }
             }
-            count_calls(&conns, out.get(from..).unwrap_or_default());
+            follow(&conns, out.get(from..).unwrap_or_default(), &queue.counters);
+            Counters::add(&queue.counters.panics, step.is_err().into());
             queue.release(size);
+        }
+        let settled = catch_unwind(AssertUnwindSafe(|| decoder.settle(clock::now(), &mut out)));
+        if settled.is_err() {
+            Counters::add(&queue.counters.panics, 1);
         }
         Counters::add(&queue.counters.observations, out.len() as u64);
         ring.push(&mut out, clock::now());
     }
 }
 
+const PANICKED: &str = "the decoder panicked";
+
 fn one(
     decoder: &mut dyn Decode,
-    conns: &mut FxHashMap<u32, Conn>,
+    conns: &mut Conns,
     conn: u32,
     at: Nanos,
     item: Item,
@@ -315,33 +336,19 @@ fn one(
 ) {
     match item {
         Item::Open { pid, peer, flags } => {
-            conns.insert(
-                conn,
-                Conn {
-                    flags,
-                    blind: false,
-                },
-            );
-            out.push(conn_change(at, conn, true, pid, &peer, ""));
+            conns.insert(conn, flags);
             decoder.open(conn, at, pid, &peer, out);
         }
         Item::Chunk { direction, bytes } => {
-            if let Some(c) = conns.get_mut(&conn)
-                && !c.blind
-                && !decoder.feed(conn, direction, at, &bytes, out)
-            {
-                c.blind = true;
+            // What came before the relay knew that this connection is blind.
+            if conns.get(&conn).is_some_and(|f| !f.is_deaf()) {
+                decoder.feed(conn, direction, at, &bytes, out);
             }
         }
         Item::Blind => {
-            if let Some(c) = conns.get_mut(&conn)
-                && !c.blind
-            {
-                c.blind = true;
-                // The relay knows and counts already.
-                c.flags.deaf.store(true, Ordering::Relaxed);
-                out.push(gap(at, at, conn, 0, "the tap's queue was full"));
-                decoder.blind(conn, at, "the tap's queue was full", out);
+            if let Some(flags) = conns.get(&conn) {
+                flags.deaf.store(true, Ordering::Relaxed);
+                decoder.lose(conn, at, "the tap's queue was full", out);
             }
         }
         Item::Close {
@@ -356,39 +363,35 @@ fn one(
             }
             conns.remove(&conn);
             decoder.close(conn, at, why, out);
-            out.push(conn_change(at, conn, false, 0, "", why));
         }
     }
 }
 
-fn go_deaf(c: &mut Conn, counters: &Counters) {
-    c.blind = true;
-    go_deaf_flag(c, counters);
-}
-
-fn go_deaf_flag(c: &Conn, counters: &Counters) {
-    if !c.flags.deaf.swap(true, Ordering::Relaxed) {
-        Counters::add(&counters.blind, 1);
-    }
-    c.flags.in_flight.store(0, Ordering::Relaxed);
-}
-
-/// Keeps the number of calls in flight that draining waits for. Streams that never end are none of them.
-fn count_calls(conns: &FxHashMap<u32, Conn>, out: &[Observation]) {
+/// Keeps the number of calls in flight that draining waits for (streams that never end are none of them), and notices
+/// which connections the decoder gave up.
+fn follow(conns: &Conns, out: &[Observation], counters: &Counters) {
     for o in out {
         match &o.body {
             Body::CallStart(c) if c.method != "GetContainerEvents" => {
-                if let Some(conn) = conns.get(&c.key.conn) {
-                    conn.flags.in_flight.fetch_add(1, Ordering::Relaxed);
+                if let Some(flags) = conns.get(&c.key.conn) {
+                    flags.in_flight.fetch_add(1, Ordering::Relaxed);
                 }
             }
             // An end without its start (an event stream, a call from before) must not wrap around.
             Body::CallEnd(c) => {
-                if let Some(conn) = conns.get(&c.key.conn) {
-                    let n = conn.flags.in_flight.load(Ordering::Relaxed);
-                    conn.flags
+                if let Some(flags) = conns.get(&c.key.conn) {
+                    let n = flags.in_flight.load(Ordering::Relaxed);
+                    flags
                         .in_flight
                         .store(n.saturating_sub(1), Ordering::Relaxed);
+                }
+            }
+            Body::Gap(g) if g.of == Source::Cri => {
+                if let Some(flags) = conns.get(&g.conn)
+                    && !flags.deaf.swap(true, Ordering::Relaxed)
+                {
+                    Counters::add(&counters.blind, 1);
+                    flags.in_flight.store(0, Ordering::Relaxed);
                 }
             }
             _ => {}
@@ -405,20 +408,6 @@ fn gap(at: Nanos, since: Nanos, conn: u32, lost: u64, why: &str) -> Observation 
             since,
             lost,
             conn,
-            why: Text::from(why),
-        }),
-    }
-}
-
-fn conn_change(at: Nanos, conn: u32, open: bool, pid: u32, peer: &str, why: &str) -> Observation {
-    Observation {
-        stamp: Stamp::exact(at),
-        source: Source::Cri,
-        body: Body::Conn(ConnChange {
-            conn,
-            open,
-            pid,
-            peer: Text::from(peer),
             why: Text::from(why),
         }),
     }

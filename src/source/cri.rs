@@ -32,6 +32,8 @@ mod grpc;
 mod h2;
 mod headers;
 mod hpack;
+#[cfg(feature = "live")]
+pub mod live;
 mod messages;
 mod method;
 mod proto;

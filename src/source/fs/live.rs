@@ -69,7 +69,7 @@ enum Tree {
 
 /// Watches directories until nobody takes observations.
 pub async fn directories(roots: Roots, out: Out) {
-    let inotify = match Inotify::init().and_then(AsyncFd::register) {
+    let inotify = match Inotify::init().and_then(watched) {
         Ok(i) => i,
         Err(e) => {
             out.off(format!("cannot use inotify: {e}"));
@@ -329,9 +329,7 @@ impl Watcher {
 
 /// Watches the mount table until nobody takes observations.
 pub async fn mounts(path: PathBuf, mut out: Out) {
-    let file = match fs::File::open(&path)
-        .and_then(|f| AsyncFd::register_with_interest(f, Interest::PRIORITY | Interest::ERROR))
-    {
+    let file = match fs::File::open(&path).and_then(signalled) {
         Ok(f) => f,
         Err(e) => {
             out.off(format!("cannot watch {}: {e}", path.display()));
@@ -370,6 +368,22 @@ pub async fn mounts(path: PathBuf, mut out: Out) {
             () = sleep(RESCAN) => {}
         }
     }
+}
+
+#[expect(
+    deprecated,
+    reason = "its successor is unsafe for types whose descriptor may change; an Inotify's does not"
+)]
+fn watched(inotify: Inotify) -> io::Result<AsyncFd<Inotify>> {
+    AsyncFd::with_interest(inotify, Interest::READABLE)
+}
+
+#[expect(
+    deprecated,
+    reason = "its successor is unsafe for types whose descriptor may change; a File's does not"
+)]
+fn signalled(file: fs::File) -> io::Result<AsyncFd<fs::File>> {
+    AsyncFd::with_interest(file, Interest::PRIORITY | Interest::ERROR)
 }
 
 fn read_again(file: &AsyncFd<fs::File>) -> io::Result<String> {

@@ -6,9 +6,11 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 
 use kflow::model::cri::{CallEnd, CallKey, CallOutcome, CallStart, Service, Subject};
+use kflow::model::gap::Gap;
 use kflow::model::{Body, Nanos, Observation, Source, Stamp, Text};
 use kflow::proxy::Counters;
-use kflow::proxy::tap::{Decode, Direction};
+use kflow::proxy::tap::Decode;
+use kflow::source::cri::Direction;
 
 use super::rig::{Rig, eventually, gaps, half_close, noise, rest, send};
 
@@ -37,11 +39,11 @@ impl Decode for Puppet {
         at: Nanos,
         bytes: &[u8],
         out: &mut Vec<Observation>,
-    ) -> bool {
+    ) {
         let key = CallKey { conn, stream: 1 };
         let body = match bytes {
             b"panic" => panic!("as asked"),
-            b"garbage" => return false,
+            b"garbage" => Body::Gap(gap(conn, at, "nonsense")),
             b"start" => Body::CallStart(Box::new(CallStart {
                 key,
                 service: Service::Runtime,
@@ -69,7 +71,7 @@ impl Decode for Puppet {
                 while *stopped {
                     stopped = self.gate.1.wait(stopped).unwrap();
                 }
-                return true;
+                return;
             }
         };
         out.push(Observation {
@@ -77,10 +79,26 @@ impl Decode for Puppet {
             source: Source::Cri,
             body,
         });
-        true
     }
-    fn blind(&mut self, _: u32, _: Nanos, _: &str, _: &mut Vec<Observation>) {}
+    fn lose(&mut self, conn: u32, at: Nanos, why: &str, out: &mut Vec<Observation>) {
+        out.push(Observation {
+            stamp: Stamp::exact(at),
+            source: Source::Cri,
+            body: Body::Gap(gap(conn, at, why)),
+        });
+    }
+    fn settle(&mut self, _: Nanos, _: &mut Vec<Observation>) {}
     fn close(&mut self, _: u32, _: Nanos, _: &str, _: &mut Vec<Observation>) {}
+}
+
+fn gap(conn: u32, since: Nanos, why: &str) -> Gap {
+    Gap {
+        of: Source::Cri,
+        since,
+        lost: 0,
+        conn,
+        why: Text::from(why),
+    }
 }
 
 fn pass(mut from: &UnixStream, mut to: &UnixStream, bytes: &[u8]) {
@@ -144,8 +162,9 @@ fn a_connection_that_the_decoder_gave_up_goes_on() {
     });
     pass(&client, &server, &noise(3, 100_000));
     drop((client, server));
-    let gaps = eventually("the gap", || Some(gaps(&proxy)).filter(|g| !g.is_empty()));
-    assert!(gaps[0].2.contains("not decoded"), "{gaps:?}");
+    let gaps = eventually("the gaps", || Some(gaps(&proxy)).filter(|g| g.len() == 2));
+    assert_eq!(gaps[0].2, "nonsense");
+    assert!(gaps[1].2.contains("not decoded"), "{gaps:?}");
 }
 
 #[test]

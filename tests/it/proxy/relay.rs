@@ -6,7 +6,7 @@ use std::thread;
 
 use kflow::model::Body;
 use kflow::proxy::Proxy;
-use kflow::proxy::tap::Direction;
+use kflow::source::cri::{Decoder, Direction};
 
 use super::rig::{Rig, Tape, connect, eventually, half_close, noise, observations, rest, send};
 
@@ -27,9 +27,9 @@ fn bytes_pass_both_ways_unchanged_and_the_tap_sees_the_same() {
     });
     drop((client, server));
     proxy.stop();
-    let seen = tape.bytes(1, Direction::ToServer);
+    let seen = tape.bytes(1, Direction::ClientToServer);
     assert!(seen[0] == b'#' && seen[1..] == question);
-    assert!(tape.bytes(1, Direction::ToClient) == answer);
+    assert!(tape.bytes(1, Direction::ServerToClient) == answer);
 }
 
 #[test]
@@ -299,7 +299,7 @@ fn a_runtimes_own_socket_is_not_taken_over() {
 fn connections_are_observed_with_their_peer() {
     let rig = Rig::new();
     let upstream = rig.upstream();
-    let proxy = rig.start(Tape::default());
+    let proxy = rig.start(Decoder::new());
     drop(rig.pair(&upstream));
     let conns = eventually("opened and closed", || {
         let conns: Vec<_> = observations(&proxy)

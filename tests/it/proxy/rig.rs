@@ -9,8 +9,9 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use kflow::model::{Body, Nanos, Observation};
-use kflow::proxy::tap::{Decode, Direction};
+use kflow::proxy::tap::Decode;
 use kflow::proxy::{Config, Log, Proxy};
+use kflow::source::cri::Direction;
 
 /// What a test waits for at most before it fails: never reached when all is well.
 pub(super) const PATIENCE: Duration = Duration::from_secs(30);
@@ -42,14 +43,14 @@ impl Decode for Tape {
         _: Nanos,
         bytes: &[u8],
         _: &mut Vec<Observation>,
-    ) -> bool {
+    ) {
         self.chunks
             .lock()
             .unwrap()
             .push((conn, direction, bytes.to_vec()));
-        true
     }
-    fn blind(&mut self, _: u32, _: Nanos, _: &str, _: &mut Vec<Observation>) {}
+    fn lose(&mut self, _: u32, _: Nanos, _: &str, _: &mut Vec<Observation>) {}
+    fn settle(&mut self, _: Nanos, _: &mut Vec<Observation>) {}
     fn close(&mut self, _: u32, _: Nanos, _: &str, _: &mut Vec<Observation>) {}
 }
 
