@@ -5,6 +5,8 @@
 
 pub mod attributes;
 pub mod decode;
+#[cfg(feature = "live")]
+pub mod live;
 
 mod json;
 mod wire;
