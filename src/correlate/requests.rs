@@ -8,6 +8,10 @@
 
 use std::sync::Arc;
 
+mod waterfall;
+
+pub use waterfall::RequestStep;
+
 use super::store::Generations;
 use crate::model::{
     Body, Nanos, ObjectRef, SpanId, Text, TraceId,
@@ -36,27 +40,6 @@ pub struct Webhook {
     pub mutated: bool,
     /// It failed and was ignored (`failurePolicy: Ignore`).
     pub failed_open: bool,
-}
-
-/// A step inside a request, from a span.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RequestStep {
-    /// Span name: `authorization`, `Create`, `Create etcd3`, `Call validating webhook`.
-    pub name: Text,
-    /// Service that did it.
-    pub service: Text,
-    /// Start.
-    pub start: Nanos,
-    /// End. Of a filter it is the end of all that it wraps: see `own_ns`.
-    pub end: Nanos,
-    /// Time that no step inside it accounts for, ns: what the step itself cost.
-    pub own_ns: i64,
-    /// Depth below the request, from 0.
-    pub depth: u16,
-    /// Webhook and configuration, key, or address: what it was about.
-    pub detail: Text,
-    /// It failed.
-    pub error: bool,
 }
 
 /// One request to the apiserver.
@@ -119,7 +102,7 @@ impl Request {
     }
     /// The request's waterfall: steps in order of start, parents before children. Empty without spans.
     pub fn steps(&self) -> Vec<RequestStep> {
-        waterfall(&self.evidence, self.span)
+        waterfall::steps(&self.evidence, self.span)
     }
 }
 
@@ -299,7 +282,7 @@ impl RequestLog {
                 }
             })
             .collect();
-        groups.sort_by(|a, b| b.count.cmp(&a.count));
+        groups.sort_by_key(|g| std::cmp::Reverse(g.count));
         groups
     }
 }
@@ -508,243 +491,5 @@ fn fill(to: &mut Text, from: &Text) {
     }
 }
 
-/// Steps below the server span, by start. Each filter's span wraps all that comes after it, so what a step itself cost
-/// is its length less that of the steps directly inside it.
-fn waterfall(evidence: &[Evidence], root: Option<(TraceId, SpanId)>) -> Vec<RequestStep> {
-    let Some((trace, server)) = root else {
-        return Vec::new();
-    };
-    let spans: Vec<(&SpanRecord, Nanos)> = evidence
-        .iter()
-        .filter_map(|e| match &e.body {
-            Body::Span(s) if s.trace == trace => Some((&**s, e.stamp.at)),
-            _ => None,
-        })
-        .collect();
-    let mut steps = Vec::with_capacity(spans.len());
-    // `authentication` ends its own work before the server span begins, yet wraps it: it is shown beside it, not above.
-    let mut open = vec![(server, 0_u16)];
-    let mut met = Vec::new();
-    while let Some((id, depth)) = open.pop() {
-        if met.contains(&id) {
-            continue;
-        }
-        met.push(id);
-        let Some((s, start)) = spans.iter().find(|(s, _)| s.span == id) else {
-            continue;
-        };
-        let mut children: Vec<_> = spans.iter().filter(|(c, _)| c.parent == Some(id)).collect();
-        children.sort_by_key(|(c, at)| (*at, c.span));
-        let inside: i64 = union(children.iter().map(|(c, at)| (*at, c.end)));
-        steps.push(RequestStep {
-            name: s.name.clone(),
-            service: s.service.clone(),
-            start: *start,
-            end: s.end,
-            own_ns: (s.end.since(*start) - inside).max(0),
-            depth,
-            detail: detail(s),
-            error: s.error,
-        });
-        open.extend(
-            children
-                .iter()
-                .rev()
-                .map(|(c, _)| (c.span, depth.saturating_add(1))),
-        );
-    }
-    steps
-}
-
-/// Length of the union of intervals that come by start, ns.
-fn union(intervals: impl Iterator<Item = (Nanos, Nanos)>) -> i64 {
-    let mut total = 0;
-    let mut until = Nanos(i64::MIN);
-    for (start, end) in intervals {
-        let from = start.max(until);
-        if end > from {
-            total += end.since(from);
-            until = end;
-        }
-    }
-    total
-}
-
-fn detail(s: &SpanRecord) -> Text {
-    if let Some(hook) = s.attribute("webhook") {
-        return match s.attribute("configuration") {
-            Some(c) => format!("{hook} ({c})").into(),
-            None => hook.into(),
-        };
-    }
-    ["key", "url", "server.address", "rpc.method"]
-        .iter()
-        .find_map(|k| s.attribute(k))
-        .map_or_else(Text::default, Into::into)
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::model::{Observation, Source, Stamp, audit};
-
-    fn at(us: i64) -> Nanos {
-        Nanos(1_795_220_667_504_984_993 + us * 1000)
-    }
-
-    fn audit(id: &str, stage: AuditStage, us: i64) -> Evidence {
-        Arc::new(Observation {
-            stamp: Stamp::new(at(us), 1000, at(us)),
-            source: Source::Audit,
-            body: Body::Audit(Box::new(audit::AuditRecord {
-                audit_id: id.into(),
-                stage,
-                verb: "create".into(),
-                resource: "pods".into(),
-                object: ObjectRef {
-                    namespace: "s01".into(),
-                    name: "healthy".into(),
-                    ..ObjectRef::default()
-                },
-                user: "kubernetes-admin".into(),
-                agent: "kubectl/v1.36.4".into(),
-                received: at(0),
-                code: if stage == AuditStage::ResponseComplete {
-                    201
-                } else {
-                    0
-                },
-                message: Text::default(),
-                query: Text::default(),
-                annotations: vec![
-                    (
-                        "apiserver.latency.k8s.io/validating-webhook".into(),
-                        "4.001s".into(),
-                    ),
-                    (
-                        "failed-open.validating.webhook.admission.k8s.io/round_0_index_1".into(),
-                        "nobody.lab".into(),
-                    ),
-                ],
-                facts: Vec::new(),
-            })),
-        })
-    }
-
-    fn span(name: &str, id: u64, parent: Option<u64>, from_us: i64, to_us: i64) -> Evidence {
-        let server = name.starts_with("POST");
-        Arc::new(Observation {
-            stamp: Stamp::new(at(from_us), 1, at(5_000_000)),
-            source: Source::Otlp,
-            body: Body::Span(Box::new(SpanRecord {
-                service: "apiserver".into(),
-                name: name.into(),
-                kind: if server {
-                    SpanKind::Server
-                } else {
-                    SpanKind::Internal
-                },
-                trace: TraceId(7),
-                span: SpanId(id),
-                parent: parent.map(SpanId),
-                end: at(to_us),
-                attributes: if server {
-                    vec![("audit-id".into(), "cc27".into())]
-                } else {
-                    Vec::new()
-                },
-                ..SpanRecord::default()
-            })),
-        })
-    }
-
-    fn all() -> Vec<Evidence> {
-        vec![
-            audit("cc27", AuditStage::RequestReceived, 6),
-            audit("cc27", AuditStage::ResponseComplete, 7600),
-            span(
-                "POST /api/v1/namespaces/{:namespace}/pods",
-                1,
-                Some(99),
-                0,
-                7685,
-            ),
-            span("audit", 2, Some(1), 6, 7676),
-            span("authorization", 3, Some(2), 98, 7495),
-            span("Create", 4, Some(3), 189, 6529),
-            span("Create etcd3", 5, Some(4), 5146, 6238),
-        ]
-    }
-
-    #[test]
-    fn audit_and_spans_of_one_request_are_one_request_in_any_order() {
-        let mut forward = RequestLog::default();
-        let mut backward = RequestLog::default();
-        all().iter().for_each(|o| forward.observe(o));
-        all().iter().rev().for_each(|o| backward.observe(o));
-        all().iter().for_each(|o| backward.observe(o));
-        assert_eq!((forward.len(), backward.len()), (1, 1));
-        assert_eq!(forward.get("cc27"), backward.get("cc27"));
-        let r = forward.get("cc27").unwrap();
-        assert_eq!((r.code, r.received, r.ended), (201, at(0), Some(at(7685))));
-        assert_eq!(r.client_span, Some((TraceId(7), SpanId(99))));
-        assert_eq!(r.latency, [("validating-webhook".into(), 4_001_000_000)]);
-        assert!(
-            r.webhooks
-                .iter()
-                .any(|w| w.name == "nobody.lab" && w.failed_open && !w.mutating)
-        );
-    }
-
-    #[test]
-    fn a_filters_own_time_leaves_out_what_it_wraps() {
-        let mut log = RequestLog::default();
-        all().iter().for_each(|o| log.observe(o));
-        let steps = log.get("cc27").unwrap().steps();
-        let own = |name: &str| {
-            steps
-                .iter()
-                .find(|s| s.name == name)
-                .map(|s| s.own_ns / 1000)
-        };
-        assert_eq!(
-            steps.iter().map(|s| s.depth).collect::<Vec<_>>(),
-            [0, 1, 2, 3, 4]
-        );
-        assert_eq!(own("authorization"), Some(7397 - 6340));
-        assert_eq!(own("Create"), Some(6340 - 1092));
-        assert_eq!(own("Create etcd3"), Some(1092));
-        assert_eq!(steps.iter().map(|s| s.own_ns).sum::<i64>(), 7_685_000);
-    }
-
-    #[test]
-    fn spans_whose_parent_never_comes_are_no_request() {
-        let mut log = RequestLog::default();
-        log.observe(&span("authorization", 3, Some(2), 98, 7495));
-        assert!(log.is_empty());
-    }
-
-    #[test]
-    fn a_span_that_is_its_own_ancestor_ends() {
-        let mut log = RequestLog::default();
-        log.observe(&span("POST x", 1, Some(2), 0, 10));
-        log.observe(&span("audit", 2, Some(1), 0, 10));
-        assert_eq!(log.get("cc27").unwrap().steps().len(), 2);
-    }
-
-    #[test]
-    fn groups_count_and_rank() {
-        let mut log = RequestLog::default();
-        for n in 0..100 {
-            let id = format!("id{n}");
-            log.observe(&audit(&id, AuditStage::RequestReceived, 0));
-            if n > 0 {
-                log.observe(&audit(&id, AuditStage::ResponseComplete, n * 1000));
-            }
-        }
-        let g = log.groups();
-        assert_eq!(g.len(), 1);
-        assert_eq!((g[0].count, g[0].open, g[0].errors), (100, 1, 0));
-        assert_eq!((g[0].p50_ns, g[0].max_ns), (50_000_000, 99_000_000));
-    }
-}
+mod tests;

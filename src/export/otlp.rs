@@ -121,7 +121,7 @@ mod tests {
         });
         let render = || {
             let mut out = Vec::new();
-            write(&[pod.clone()], Nanos(5), &mut out).unwrap();
+            write(std::slice::from_ref(&pod), Nanos(5), &mut out).unwrap();
             serde_json::from_slice::<Value>(&out).unwrap()
         };
         let v = render();

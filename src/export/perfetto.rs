@@ -103,7 +103,7 @@ pub fn write(pods: &[Pod], now: Nanos, out: &mut impl Write) -> io::Result<()> {
         .map(|(a, _)| a)
         .min();
     let origin = ns(first.unwrap_or(now));
-    w.packet(TracePacket {
+    w.packet(&TracePacket {
         timestamp: Some(origin),
         sequence: SEQUENCE,
         sequence_flags: Some(STATE_CLEARED),
@@ -136,7 +136,7 @@ struct Writer<'a, W: Write> {
 
 impl<W: Write> Writer<'_, W> {
     /// A trace is `repeated TracePacket packet = 1`.
-    fn packet(&mut self, p: TracePacket) -> io::Result<()> {
+    fn packet(&mut self, p: &TracePacket) -> io::Result<()> {
         let mut head = vec![0x0a];
         prost::encoding::encode_varint(p.encoded_len() as u64, &mut head);
         self.out.write_all(&head)?;
@@ -146,7 +146,7 @@ impl<W: Write> Writer<'_, W> {
     fn track(&mut self, name: &str, parent: Option<u64>, rank: i32) -> io::Result<u64> {
         let uuid = self.next_track;
         self.next_track += 1;
-        self.packet(TracePacket {
+        self.packet(&TracePacket {
             sequence: SEQUENCE,
             track: Some(TrackDescriptor {
                 uuid,
@@ -161,7 +161,7 @@ impl<W: Write> Writer<'_, W> {
     }
 
     fn event(&mut self, at: Nanos, event: TrackEvent) -> io::Result<()> {
-        self.packet(TracePacket {
+        self.packet(&TracePacket {
             timestamp: Some(ns(at)),
             sequence: SEQUENCE,
             event: Some(event),
@@ -373,6 +373,12 @@ mod tests {
         assert_eq!(names, [vec!["create", "a", "c"], vec!["b"]]);
     }
 
+    #[derive(Clone, PartialEq, Message)]
+    struct Trace {
+        #[prost(message, repeated, tag = "1")]
+        packets: Vec<TracePacket>,
+    }
+
     #[test]
     fn every_begin_has_its_end_and_times_never_go_back_in_a_track() {
         let pod = Arc::new(PodView {
@@ -390,11 +396,6 @@ mod tests {
         });
         let mut bytes = Vec::new();
         write(&[pod], Nanos(200), &mut bytes).unwrap();
-        #[derive(Clone, PartialEq, Message)]
-        struct Trace {
-            #[prost(message, repeated, tag = "1")]
-            packets: Vec<TracePacket>,
-        }
         let trace = Trace::decode(bytes.as_slice()).unwrap();
         let mut depth = std::collections::BTreeMap::<u64, (i64, u64)>::new();
         for p in &trace.packets {

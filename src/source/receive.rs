@@ -88,14 +88,14 @@ pub async fn serve(listener: TcpListener, handler: Handler, stop: impl Future<Ou
         };
         let stream = tokio::select! {
             () = &mut stop => break,
-            accepted = listener.accept() => match accepted {
-                Ok((stream, _)) => stream,
-                // Out of file descriptors, or the peer is gone already: neither ends the receiver.
-                Err(_) => {
+            accepted = listener.accept() => {
+                let Ok((stream, _)) = accepted else {
+                    // Out of file descriptors, or the peer is gone already: neither ends the receiver.
                     tokio::time::sleep(Duration::from_millis(50)).await;
                     continue;
-                }
-            },
+                };
+                stream
+            }
         };
         while running.try_join_next().is_some() {}
         let handler = Arc::clone(&handler);
