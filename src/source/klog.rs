@@ -10,6 +10,8 @@ pub mod live;
 mod header;
 mod json;
 mod record;
+#[cfg(test)]
+mod tests;
 mod year;
 
 pub use decode::KlogDecoder;

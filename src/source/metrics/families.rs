@@ -8,10 +8,6 @@ const WHOLE: &[&str] = &[
     "kubelet_pod_start_total_duration_seconds",
     "kubelet_first_network_pod_start_sli_duration_seconds",
     "kubelet_pod_worker_start_duration_seconds",
-    "kubelet_pod_worker_duration_seconds",
-    "kubelet_pod_status_sync_duration_seconds",
-    "kubelet_cgroup_manager_duration_seconds",
-    "kubelet_run_podsandbox_duration_seconds",
     "kubelet_run_podsandbox_errors_total",
     "kubelet_image_pull_duration_seconds",
     "kubelet_image_manager_ensure_image_requests_total",
@@ -36,18 +32,13 @@ const WHOLE: &[&str] = &[
     // runtime, PLEG, probes
     "kubelet_runtime_operations_total",
     "kubelet_runtime_operations_errors_total",
-    "kubelet_runtime_operations_duration_seconds",
     "kubelet_pleg_relist_duration_seconds",
-    "kubelet_pleg_relist_interval_seconds",
-    "kubelet_pleg_pod_relist_duration_seconds",
     "kubelet_pleg_last_seen_seconds",
     "kubelet_pleg_discard_events",
     "kubelet_evented_pleg_connection_success_count",
     "kubelet_evented_pleg_connection_error_count",
     "prober_probe_total",
     // volumes, eviction, node
-    "storage_operation_duration_seconds",
-    "csi_operations_seconds",
     "volume_manager_total_volumes",
     "reconstruct_volume_operations_errors_total",
     "kubelet_evictions",
@@ -85,13 +76,21 @@ const WHOLE: &[&str] = &[
     "apiserver_admission_webhook_fail_open_count",
 ];
 
-/// Histograms of which only `_sum` and `_count` are kept: the apiserver has thousands of buckets.
+/// Histograms of which only `_sum` and `_count` are kept, so that means can be shown: with a label for each operation
+/// they have hundreds of buckets, the apiserver's thousands.
 const SUMS: &[&str] = &[
+    "kubelet_pod_status_sync_duration_seconds",
+    "kubelet_pleg_pod_relist_duration_seconds",
+    "kubelet_pleg_relist_interval_seconds",
+    "csi_operations_seconds",
+    "storage_operation_duration_seconds",
+    "kubelet_runtime_operations_duration_seconds",
+    "kubelet_run_podsandbox_duration_seconds",
+    "kubelet_cgroup_manager_duration_seconds",
+    "kubelet_pod_worker_duration_seconds",
     "apiserver_request_duration_seconds",
-    "apiserver_request_sli_duration_seconds",
     "apiserver_request_filter_duration_seconds",
     "apiserver_admission_webhook_admission_duration_seconds",
-    "apiserver_admission_controller_admission_duration_seconds",
     "apiserver_flowcontrol_request_wait_duration_seconds",
     "etcd_request_duration_seconds",
     "rest_client_request_duration_seconds",
