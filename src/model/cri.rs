@@ -37,7 +37,7 @@ pub enum Service {
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Subject {
     /// Pod (from sandbox metadata or labels).
-    #[serde(rename = "pod", default, skip_serializing_if = "PodRef::is_empty")]
+    #[serde(rename = "pod", default, skip_serializing_if = "PodRef::says_nothing")]
     pub pod: PodRef,
     /// Sandbox attempt or container attempt (= restart count), when told.
     #[serde(rename = "n", default, skip_serializing_if = "Option::is_none")]

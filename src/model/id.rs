@@ -137,7 +137,11 @@ impl PodRef {
         let (ns, name) = ns_name.split_once('/')?;
         (!ns.is_empty() && !name.is_empty() && !name.contains('/')).then(|| Self::by_name(ns, name))
     }
-    /// True when it says nothing.
+    /// True when not even the namespace is known: then it is left out of a session.
+    pub fn says_nothing(&self) -> bool {
+        self.is_empty() && self.namespace.is_empty()
+    }
+    /// True when it leads to no pod.
     pub fn is_empty(&self) -> bool {
         self.uid.is_empty() && self.name.is_empty()
     }

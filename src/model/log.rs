@@ -52,7 +52,7 @@ pub struct LogLine {
     #[serde(rename = "m")]
     pub message: Text,
     /// The pod that the line names (`pod=`, `podUID=`, `podName=`, the UID in a volume message), empty when none.
-    #[serde(rename = "pod", default, skip_serializing_if = "PodRef::is_empty")]
+    #[serde(rename = "pod", default, skip_serializing_if = "PodRef::says_nothing")]
     pub pod: PodRef,
     /// Further pods, for lines that name several (`SyncLoop ADD pods=[…]`).
     #[serde(rename = "pods", default, skip_serializing_if = "Vec::is_empty")]

@@ -1,0 +1,320 @@
+//! The program from outside: arguments, output, exit codes.
+
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("fixtures")
+        .join(name)
+}
+
+fn kflow() -> Command {
+    let mut c = Command::new(env!("CARGO_BIN_EXE_kflow"));
+    c.env_remove("KFLOW_SESSION").stdin(Stdio::null());
+    c
+}
+
+fn run(args: &[&str]) -> Output {
+    kflow().args(args).output().unwrap()
+}
+
+fn s1() -> String {
+    fixture("sessions/S1-basics.kflow.zst")
+        .display()
+        .to_string()
+}
+
+fn json(args: &[&str]) -> Vec<Value> {
+    let out = run(args);
+    assert_eq!(
+        out.status.code(),
+        Some(0),
+        "{}",
+        String::from_utf8_lossy(&out.stderr)
+    );
+    serde_json::from_slice(&out.stdout).unwrap()
+}
+
+#[test]
+fn timelines_have_the_documented_form() {
+    let pods = json(&["timeline", "-o", "json", "--session", &s1()]);
+    assert!(pods.len() >= 6);
+    let stages: Vec<&str> = kflow::flow::Stage::ALL.iter().map(|s| s.name()).collect();
+    let mut spans = 0;
+    for pod in &pods {
+        for key in ["uid", "namespace", "name", "node", "phase", "status"] {
+            assert!(pod[key].is_string(), "{key}: {pod}");
+        }
+        let all = pod["spans"].as_array().unwrap();
+        for s in all {
+            spans += 1;
+            assert!(stages.contains(&s["stage"].as_str().unwrap()));
+            assert!(
+                ["ok", "error", "in-flight", "cancelled"].contains(&s["outcome"].as_str().unwrap())
+            );
+            assert!(
+                ["measured", "inferred", "bounded"].contains(&s["certainty"].as_str().unwrap())
+            );
+            assert!(s["start_ns"].is_i64() && (s["end_ns"].is_i64() || s["end_ns"].is_null()));
+            assert!(s["precision_ns"].as_u64().unwrap() >= 1);
+            assert!(!s["sources"].as_array().unwrap().is_empty(), "{s}");
+            if let Some(p) = s["parent"].as_u64() {
+                assert!((p as usize) < all.len());
+            }
+            for key in ["step", "container", "code", "message"] {
+                assert!(s[key].is_string(), "{key}: {s}");
+            }
+        }
+        assert!(pod["marks"].is_array() && pod["gaps"].is_array());
+    }
+    assert!(spans > 50);
+}
+
+#[test]
+fn a_pod_is_named_in_three_ways() {
+    let by_key = json(&["timeline", "s01/healthy", "-o", "json", "-s", &s1()]);
+    assert_eq!(by_key.len(), 1);
+    let uid = by_key[0]["uid"].as_str().unwrap();
+    assert_eq!(json(&["timeline", uid, "-o", "json", "-s", &s1()]), by_key);
+    assert_eq!(
+        json(&["timeline", "healthy", "-o", "json", "-s", &s1()]),
+        by_key
+    );
+    let from_env = kflow()
+        .args(["timeline", "healthy", "-o", "json"])
+        .env("KFLOW_SESSION", s1())
+        .output()
+        .unwrap();
+    assert_eq!(
+        serde_json::from_slice::<Vec<Value>>(&from_env.stdout).unwrap(),
+        by_key
+    );
+}
+
+#[test]
+fn exit_codes_tell_what_went_wrong() {
+    let code = |args: &[&str]| run(args).status.code();
+    assert_eq!(code(&["timeline", "s01/healthy", "-s", &s1()]), Some(0));
+    assert_eq!(code(&["timeline", "s01/helthy", "-s", &s1()]), Some(3));
+    assert_eq!(code(&["calls", "--pod", "nobody", "-s", &s1()]), Some(3));
+    assert_eq!(code(&["timeline", "-s", "/no/such/file"]), Some(2));
+    assert_eq!(code(&["timeline"]), Some(2));
+    assert_eq!(
+        code(&["timeline", "-s", &s1(), "--at", "yesterday"]),
+        Some(2)
+    );
+    assert_eq!(code(&["calls", "--slower-than", "5", "-s", &s1()]), Some(2));
+    assert_eq!(code(&["nonsense"]), Some(2));
+    assert_eq!(code(&["--help"]), Some(0));
+}
+
+#[test]
+fn as_of_a_time_nothing_later_is_known() {
+    let begin = json(&["timeline", "-o", "json", "-s", &s1(), "--at", "+0s"]);
+    let end = json(&["timeline", "-o", "json", "-s", &s1()]);
+    assert!(begin.len() < end.len());
+    // s01/healthy was created at 00:24:27 and deleted at 00:25:08.
+    let at = |t: &str| {
+        json(&[
+            "timeline",
+            "s01/healthy",
+            "-o",
+            "json",
+            "-s",
+            &s1(),
+            "--at",
+            t,
+        ])
+    };
+    let running = at("2026-11-21T00:24:45Z");
+    assert_eq!(running[0]["status"], "Running");
+    assert_eq!(at("1795220685000000000"), running);
+    let starting = at("2026-11-21T00:24:28Z");
+    assert!(
+        starting[0]["spans"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|s| s["outcome"] == "in-flight"
+                && s["end_ns"].is_null()
+                && s["step"] == "RunPodSandbox"),
+        "{starting:?}"
+    );
+}
+
+#[test]
+fn calls_have_the_documented_form_and_filters() {
+    let all = json(&["calls", "-o", "json", "-s", &s1()]);
+    let keys = [
+        "start_ns",
+        "end_ns",
+        "conn",
+        "stream",
+        "service",
+        "method",
+        "code",
+        "message",
+        "pod_uid",
+        "namespace",
+        "pod",
+        "container",
+        "sandbox_id",
+        "container_id",
+        "image",
+        "request_bytes",
+        "response_bytes",
+        "traceparent",
+    ];
+    for call in &all {
+        for key in keys {
+            assert!(call.get(key).is_some(), "{key}: {call}");
+        }
+    }
+    assert!(all.is_sorted_by_key(|c| c["start_ns"].as_i64()));
+    let some = |args: &[&str]| {
+        let mut a = vec!["calls", "-o", "json", "-s"];
+        let path = s1();
+        a.push(&path);
+        a.extend(args);
+        json(&a)
+    };
+    let sandboxes = some(&["--method", "runpodsandbox"]);
+    assert!(!sandboxes.is_empty());
+    assert!(sandboxes.iter().all(|c| c["method"] == "RunPodSandbox"));
+    let both = some(&["--method", "RunPodSandbox,PullImage"]);
+    assert!(both.len() > sandboxes.len());
+    let healthy = some(&["--pod", "s01/healthy", "--method", "CreateContainer"]);
+    assert_eq!(healthy.len(), 3, "setup, web, worker");
+    let errors = some(&["--errors"]);
+    assert!(!errors.is_empty() && errors.iter().all(|c| c["code"] != "OK"));
+    let slow = some(&["--slower-than", "1s"]);
+    assert!(!slow.is_empty() && slow.len() < all.len());
+    let quiet = some(&["--no-noise"]);
+    assert!(quiet.len() < all.len());
+    assert!(
+        !quiet
+            .iter()
+            .any(|c| c["method"] == "Version" && c["code"] == "OK")
+    );
+}
+
+#[test]
+fn text_has_no_escape_codes_when_it_is_not_for_a_terminal() {
+    for args in [["timeline", "-s"], ["calls", "-s"]] {
+        let path = s1();
+        let out = run(&[args[0], args[1], &path]);
+        let text = String::from_utf8(out.stdout).unwrap();
+        assert!(text.lines().count() > 20);
+        assert!(!text.contains('\u{1b}'), "{args:?}");
+    }
+}
+
+#[test]
+fn a_reader_that_has_enough_is_no_error() {
+    let mut child = kflow()
+        .args(["timeline", "-o", "json", "-s", &s1()])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let out = child.wait_with_output().unwrap();
+    assert_eq!(
+        out.status.code(),
+        Some(0),
+        "{}",
+        String::from_utf8_lossy(&out.stderr)
+    );
+    assert_eq!(String::from_utf8_lossy(&out.stderr), "");
+}
+
+#[test]
+fn a_session_can_come_from_standard_input() {
+    let out = kflow()
+        .args(["timeline", "healthy", "-s", "-"])
+        .stdin(std::fs::File::open(s1()).unwrap())
+        .output()
+        .unwrap();
+    assert_eq!(out.status.code(), Some(0));
+    assert!(
+        String::from_utf8(out.stdout)
+            .unwrap()
+            .starts_with("s01/healthy")
+    );
+}
+
+#[test]
+fn importing_twice_gives_the_same_bytes_and_a_summary() {
+    let dir = tempfile::tempdir().unwrap();
+    let import = |name: &str, extra: &[&str]| {
+        let path = dir.path().join(name);
+        let captures = fixture("captures").display().to_string();
+        let mut args = vec!["import", "--dir", &captures, "-o", path.to_str().unwrap()];
+        args.extend(extra);
+        let out = run(&args);
+        let err = String::from_utf8(out.stderr).unwrap();
+        assert_eq!(out.status.code(), Some(0), "{err}");
+        (std::fs::read(&path).unwrap(), err)
+    };
+    let (a, summary) = import("a.kflow.zst", &[]);
+    let (b, quiet) = import("b.kflow.zst", &["--quiet"]);
+    assert!(a == b);
+    assert_eq!(quiet, "");
+    for word in [
+        "kubelet.log.zst",
+        "cri-bytes.jsonl.zst",
+        "observations",
+        "left out",
+        "command line flag",
+    ] {
+        assert!(summary.contains(word), "{word}: {summary}");
+    }
+    let (plain, _) = import("c.kflow", &[]);
+    assert!(plain.starts_with(b"{\"kflow\":1,"));
+    assert!(zstd::decode_all(&a[..]).unwrap() == plain);
+}
+
+#[test]
+fn imports_that_cannot_work_say_why() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("o.kflow").display().to_string();
+    let empty = dir.path().display().to_string();
+    for (args, word) in [
+        (vec!["import", "-o", &out], "nothing to import"),
+        (
+            vec!["import", "-o", &out, "--dir", &empty],
+            "no file that kflow knows",
+        ),
+        (
+            vec!["import", "-o", &out, "--audit", "/no/such"],
+            "/no/such",
+        ),
+        (
+            vec!["import", "-o", &out, "--audit", "-", "--fs", "-"],
+            "only one",
+        ),
+        (
+            vec!["import", "-o", "/no/such/dir/o.kflow", "--audit", "-"],
+            "/no/such/dir",
+        ),
+    ] {
+        let o = run(&args);
+        let err = String::from_utf8(o.stderr).unwrap();
+        assert_eq!(o.status.code(), Some(2), "{args:?}: {err}");
+        assert!(err.contains(word), "{args:?}: {err}");
+    }
+    assert!(!Path::new(&out).exists());
+}
+
+#[test]
+fn completions_and_manual_pages_are_made_from_the_arguments() {
+    let bash = String::from_utf8(run(&["completions", "bash"]).stdout).unwrap();
+    assert!(bash.contains("--cri-bytes"));
+    let man = String::from_utf8(run(&["man"]).stdout).unwrap();
+    assert!(man.contains(".TH kflow"));
+    let dir = tempfile::tempdir().unwrap();
+    run(&["man", dir.path().to_str().unwrap()]);
+    assert!(dir.path().join("kflow-import.1").exists());
+}
