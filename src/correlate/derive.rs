@@ -4,14 +4,22 @@
 //! [`Build`]; at the end the spans of whole stages are put around their steps, what nothing explains becomes a gap, and
 //! the strip of stages is read off the timeline.
 
+mod api;
 mod build;
 mod cri;
 mod facts;
+mod gaps;
 mod marks;
+mod node;
+mod ready;
+mod start;
 mod state;
+mod terminate;
+mod volumes;
+mod work;
 
 pub(crate) use build::Build;
-pub(crate) use facts::{CallFact, Facts, edge};
+pub(crate) use facts::{Facts, edge};
 
 use std::sync::Arc;
 
@@ -37,6 +45,10 @@ pub(crate) struct Input<'a> {
     pub(crate) shift_ns: i64,
     /// Sources that said anything at all, as bits.
     pub(crate) present: u16,
+    /// Times at which the tap was blind: since, until.
+    pub(crate) blind: &'a [(Nanos, Nanos)],
+    /// Name of the node that the node's sources run on, empty while unknown.
+    pub(crate) local: Text,
 }
 
 impl Input<'_> {
@@ -91,12 +103,27 @@ pub(crate) fn view(input: &Input<'_>) -> PodView {
             .unwrap_or_default()
             .into();
     }
-    state::containers(&mut v, &facts);
-
     let mut build = Build::new(input, &facts, &v);
-    cri::derive(&mut build);
+    api::api(&mut build);
+    api::schedule(&mut build);
+    node::admit(&mut build);
+    node::cgroup(&mut build);
+    volumes::derive(&mut build);
+    cri::sandbox(&mut build);
+    cri::image(&mut build);
+    cri::create(&mut build);
+    start::derive(&mut build);
+    ready::derive(&mut build);
+    terminate::derive(&mut build);
     marks::derive(&mut build);
+    gaps::derive(&mut build);
+    let (work, runs) = (
+        std::mem::take(&mut build.work),
+        std::mem::take(&mut build.runs),
+    );
     let timeline = build.finish();
+    state::containers(&mut v, &facts, &work);
+    state::exits(&mut v, &runs);
     state::stages(&mut v, &facts, &timeline);
     v.timeline = Arc::new(timeline);
     v.evidence = Arc::new(input.evidence.clone());

@@ -1,6 +1,8 @@
 //! Collecting spans, and putting them together.
 
-use super::{CallFact, Facts, Input, edge};
+use super::start::Run;
+use super::work::Work;
+use super::{Facts, Input};
 use crate::correlate::PodView;
 use crate::flow::Stage;
 use crate::model::{Nanos, Text};
@@ -16,6 +18,10 @@ pub(crate) struct Build<'a> {
     pub(crate) input: &'a Input<'a>,
     pub(crate) facts: &'a Facts<'a>,
     pub(crate) view: &'a PodView,
+    /// What the pod worker asked of the runtime, by start.
+    pub(crate) work: Vec<Work>,
+    /// Runs of containers, once `start` was derived.
+    pub(crate) runs: Vec<Run>,
     spans: Vec<Span>,
     pub(crate) marks: Vec<Mark>,
     pub(crate) gaps: Vec<UnknownGap>,
@@ -53,15 +59,32 @@ pub(crate) fn step(
 }
 
 impl<'a> Build<'a> {
-    pub(crate) const fn new(input: &'a Input<'a>, facts: &'a Facts<'a>, view: &'a PodView) -> Self {
+    pub(crate) fn new(input: &'a Input<'a>, facts: &'a Facts<'a>, view: &'a PodView) -> Self {
         Self {
             input,
             facts,
             view,
+            work: super::work::collect(facts),
+            runs: Vec::new(),
             spans: Vec::new(),
             marks: Vec::new(),
             gaps: Vec::new(),
         }
+    }
+    /// True when the sources on the pod's node are recorded: silence of theirs says something.
+    pub(crate) fn watches_node(&self) -> bool {
+        use crate::model::Source;
+        [Source::Cri, Source::Kubelet, Source::Fs]
+            .into_iter()
+            .any(|s| self.input.has(s))
+            && (self.input.local.is_empty() || self.input.local == self.view.node)
+    }
+    /// True when the API says that the kubelet has begun: it wrote a status.
+    pub(crate) fn started_by_api(&self) -> bool {
+        self.facts
+            .states
+            .iter()
+            .any(|(_, p)| p.status.start_time.is_some())
     }
     /// Adds a span; the index is valid until [`finish`](Self::finish). A span never ends before it starts: where two
     /// sources disagree by less than they can tell apart, the end is moved to the start.
@@ -83,31 +106,6 @@ impl<'a> Build<'a> {
     }
     pub(crate) fn span_mut(&mut self, i: SpanIndex) -> Option<&mut Span> {
         self.spans.get_mut(i as usize)
-    }
-    /// A CRI call as a span.
-    pub(crate) fn call(&self, stage: Stage, call: &CallFact<'_>) -> Span {
-        let (outcome, code, message, certainty) = call.result();
-        let mut evidence = vec![call.o.clone()];
-        evidence.extend(call.end.map(|(o, _)| o.clone()));
-        evidence.extend(call.span.cloned());
-        Span {
-            outcome,
-            code,
-            message,
-            certainty,
-            call: Some(call.c.key),
-            deadline_ns: call.c.timeout_ns,
-            attempt: call.c.subject.attempt.unwrap_or(0),
-            container: call.c.subject.container.clone(),
-            ..step(
-                stage,
-                &call.c.method,
-                edge(call.o),
-                call.end.map(|(o, _)| edge(o)),
-                certainty,
-                evidence,
-            )
-        }
     }
     /// Start of the first step of a stage.
     pub(crate) fn starts(&self, stage: Stage) -> Option<Edge> {

@@ -27,17 +27,6 @@ pub(crate) struct CallFact<'a> {
 }
 
 impl CallFact<'_> {
-    pub(crate) fn start(&self) -> Nanos {
-        self.o.stamp.at
-    }
-    pub(crate) fn ended(&self) -> Option<Nanos> {
-        self.end.map(|(o, _)| o.stamp.at)
-    }
-    /// True when it ended with status OK.
-    pub(crate) fn ok(&self) -> bool {
-        self.end
-            .is_some_and(|(_, e)| e.outcome == CallOutcome::Status && e.code == Some(0))
-    }
     /// Container id of the request or the answer.
     pub(crate) fn container_id(&self) -> &str {
         let id = self.c.subject.container_id.as_str();
@@ -234,6 +223,13 @@ impl<'a> Facts<'a> {
             precision: precision.max(1),
         }
     }
+    /// The edge of an Event: the kubelet's are by the node's clock, everybody else's by the control plane's.
+    pub(crate) fn api_edge_of(&self, o: &Evidence) -> Edge {
+        match &o.body {
+            Body::Event(e) if e.component == "kubelet" => edge(o),
+            _ => self.api_edge(o.stamp.at, o.stamp.precision),
+        }
+    }
     /// Kubelet lines with one of these messages.
     pub(crate) fn lines<'s>(
         &'s self,
@@ -247,13 +243,6 @@ impl<'a> Facts<'a> {
     /// The first kubelet line with one of these messages.
     pub(crate) fn line(&self, messages: &[&str]) -> Option<(&'a Evidence, &'a LogLine)> {
         self.lines(messages).next()
-    }
-    /// Calls of a method.
-    pub(crate) fn calls_of<'s>(
-        &'s self,
-        method: &'s str,
-    ) -> impl DoubleEndedIterator<Item = &'s CallFact<'a>> + 's {
-        self.calls.iter().filter(move |c| c.c.method == method)
     }
     /// Events with one of these reasons.
     pub(crate) fn events_of<'s>(

@@ -2,8 +2,8 @@
 
 use super::{Build, edge};
 use crate::flow::Stage;
-use crate::model::{Text, event::EventSeen};
-use crate::timeline::{Mark, MarkKind};
+use crate::model::{Body, Text, event::EventSeen};
+use crate::timeline::{Mark, MarkKind, Outcome};
 
 /// The stage that an Event tells of.
 pub(crate) fn stage_of_event(e: &EventSeen) -> Stage {
@@ -61,9 +61,17 @@ pub(crate) fn stage_of_event(e: &EventSeen) -> Stage {
 
 /// Adds the marks.
 pub(crate) fn derive(b: &mut Build<'_>) {
+    events(b);
+    conditions(b);
+    restarts(b);
+    requests(b);
+    probes(b);
+}
+
+fn events(b: &mut Build<'_>) {
     for (o, e) in &b.facts.events {
         b.marks.push(Mark {
-            at: edge(o),
+            at: b.facts.api_edge_of(o),
             kind: MarkKind::Event,
             stage: stage_of_event(e),
             container: e.container.clone(),
@@ -73,4 +81,188 @@ pub(crate) fn derive(b: &mut Build<'_>) {
             evidence: (*o).clone(),
         });
     }
+}
+
+/// Turns of conditions and of the phase, at the arrival of the state that shows them.
+fn conditions(b: &mut Build<'_>) {
+    let mut known: Vec<(Text, Text)> = Vec::new();
+    let mut turned = |kind: &Text, status: &Text| {
+        if let Some((_, s)) = known.iter_mut().find(|(k, _)| k == kind) {
+            if s == status {
+                return false;
+            }
+            *s = status.clone();
+        } else {
+            known.push((kind.clone(), status.clone()));
+        }
+        true
+    };
+    let mut marks = Vec::new();
+    for (o, p) in &b.facts.states {
+        let mut mark = |kind, stage, text: String, bad| {
+            marks.push(Mark {
+                at: edge(o),
+                kind,
+                stage,
+                container: Text::default(),
+                text: text.into(),
+                bad,
+                count: 1,
+                evidence: (*o).clone(),
+            });
+        };
+        if turned(&"phase".into(), &p.status.phase) && !p.status.phase.is_empty() {
+            let reason = if p.status.reason.is_empty() {
+                String::new()
+            } else {
+                format!(" ({})", p.status.reason)
+            };
+            mark(
+                MarkKind::Status,
+                Stage::Api,
+                format!("phase {}{reason}", p.status.phase),
+                p.status.phase == "Failed",
+            );
+        }
+        for c in &p.status.conditions {
+            if !turned(&c.kind, &c.status) {
+                continue;
+            }
+            let stage = match c.kind.as_str() {
+                "PodScheduled" => Stage::Schedule,
+                "PodReadyToStartContainers" => Stage::Sandbox,
+                "Initialized" => Stage::Start,
+                "DisruptionTarget" => Stage::Terminate,
+                _ => Stage::Ready,
+            };
+            let reason = if c.reason.is_empty() {
+                String::new()
+            } else {
+                format!(" ({})", c.reason)
+            };
+            mark(
+                MarkKind::Condition,
+                stage,
+                format!("{}={}{reason}", c.kind, c.status),
+                false,
+            );
+        }
+    }
+    b.marks.extend(marks);
+}
+
+fn restarts(b: &mut Build<'_>) {
+    for r in &b.runs {
+        let (Some(at), Some(o)) = (r.end, r.evidence.last()) else {
+            continue;
+        };
+        let code = r.exit_code.map_or(String::new(), |c| format!(" with {c}"));
+        let reason = if r.reason.is_empty() {
+            String::new()
+        } else {
+            format!(" ({})", r.reason)
+        };
+        b.marks.push(Mark {
+            at,
+            kind: MarkKind::Restart,
+            stage: Stage::Start,
+            container: r.container.clone(),
+            text: format!("exited{code}{reason}").into(),
+            bad: r.exit_code.is_some_and(|c| c != 0),
+            count: 1,
+            evidence: o.clone(),
+        });
+    }
+}
+
+/// API requests about the pod that are no steps of their own.
+fn requests(b: &mut Build<'_>) {
+    for r in &b.facts.requests {
+        let step = r.a.resource == "pods/binding"
+            || r.a.resource == "pods" && matches!(r.a.verb.as_str(), "create" | "delete");
+        let Some(o) = r.evidence.first() else {
+            continue;
+        };
+        if step {
+            continue;
+        }
+        let stage = match r.a.resource.as_str() {
+            "pods/eviction" => Stage::Terminate,
+            "pods/status" if r.a.agent.starts_with("kube-scheduler") => Stage::Schedule,
+            _ => Stage::Ready,
+        };
+        let code = if r.a.code == 0 {
+            String::new()
+        } else {
+            format!(" {}", r.a.code)
+        };
+        b.marks.push(Mark {
+            at: r.complete.unwrap_or(r.received),
+            kind: MarkKind::Request,
+            stage,
+            container: Text::default(),
+            text: format!("{} {}{code} by {}", r.a.verb, r.a.resource, r.a.user).into(),
+            bad: r.a.code >= 400,
+            count: 1,
+            evidence: o.clone(),
+        });
+    }
+}
+
+/// Exec probes, one mark for as long as the result stays the same.
+fn probes(b: &mut Build<'_>) {
+    let mut last: Vec<(Text, bool, usize)> = Vec::new();
+    let mut marks: Vec<Mark> = Vec::new();
+    for w in &b.work {
+        // Hooks have no deadline; a command still running has no result.
+        if w.method != "ExecSync" || w.deadline_ns.is_none() || w.outcome == Outcome::InFlight {
+            continue;
+        }
+        let Some(o) = w.evidence.first() else {
+            continue;
+        };
+        let exit = w
+            .evidence
+            .iter()
+            .find_map(|e| match &e.body {
+                Body::CallEnd(c) => c
+                    .fields
+                    .iter()
+                    .find(|(k, _)| k == "exit_code")
+                    .map(|(_, v)| v.clone()),
+                _ => None,
+            })
+            .unwrap_or_default();
+        let bad = !w.ok() || !(exit.is_empty() || exit == "0");
+        if let Some((_, was, i)) = last.iter_mut().find(|(c, _, _)| *c == w.container) {
+            if *was == bad {
+                if let Some(m) = marks.get_mut(*i) {
+                    m.count += 1;
+                }
+                continue;
+            }
+            *was = bad;
+            *i = marks.len();
+        } else {
+            last.push((w.container.clone(), bad, marks.len()));
+        }
+        let text = if !w.ok() {
+            format!("exec probe: {} {}", w.code, w.message)
+        } else if bad {
+            format!("exec probe: exit code {exit}")
+        } else {
+            "exec probe passes".into()
+        };
+        marks.push(Mark {
+            at: w.end.unwrap_or(w.start),
+            kind: MarkKind::Probe,
+            stage: Stage::Ready,
+            container: w.container.clone(),
+            text: text.into(),
+            bad,
+            count: 1,
+            evidence: o.clone(),
+        });
+    }
+    b.marks.append(&mut marks);
 }

@@ -1,6 +1,8 @@
 //! Containers, the strip of stages, and where the pod stands.
 
 use super::Facts;
+use super::start::Run;
+use super::work::Work;
 use crate::correlate::{ContainerView, PodView, StageState};
 use crate::flow::Stage;
 use crate::model::{
@@ -31,7 +33,7 @@ fn by_status(c: &mut ContainerView, s: &ContainerStatus) {
 }
 
 /// Joins spec, status and what the runtime was told.
-pub(crate) fn containers(v: &mut PodView, f: &Facts<'_>) {
+pub(crate) fn containers(v: &mut PodView, f: &Facts<'_>, work: &[Work]) {
     if let Some(p) = f.newest() {
         let spec = |c: &ContainerSpec, init: bool| ContainerView {
             name: c.name.clone(),
@@ -63,27 +65,55 @@ pub(crate) fn containers(v: &mut PodView, f: &Facts<'_>) {
             }
         }
     }
-    for call in f.calls_of("CreateContainer") {
-        let s = &call.c.subject;
-        if s.container.is_empty() {
+    // The runtime is ahead of the API: what was created or started counts from the call on.
+    for w in work {
+        if w.container.is_empty() || !w.ok() {
             continue;
         }
-        if !v.containers.iter().any(|c| c.name == s.container) {
+        let state = match w.method.as_str() {
+            "CreateContainer" => "created",
+            "StartContainer" => "running",
+            _ => continue,
+        };
+        if !v.containers.iter().any(|c| c.name == w.container) {
             v.containers.push(ContainerView {
-                name: s.container.clone(),
-                image: s.image.clone(),
+                name: w.container.clone(),
+                image: w.image.clone(),
                 ..ContainerView::default()
             });
         }
-        if let Some(c) = v.containers.iter_mut().find(|c| c.name == s.container)
-            && call.ok()
-            && (c.id.is_empty() || s.attempt.is_some_and(|n| n > c.attempt))
-        {
-            c.id = call.container_id().into();
-            c.attempt = s.attempt.unwrap_or(c.attempt);
-            if c.state.is_empty() {
-                c.state = "created".into();
+        if let Some(c) = v.containers.iter_mut().find(|c| c.name == w.container) {
+            let newer = c.id.is_empty() || w.attempt.is_some_and(|n| n > c.attempt);
+            let same = c.id.as_str() == w.container_id.as_str();
+            if newer && w.method == "CreateContainer" {
+                c.id = w.container_id.as_str().into();
+                c.attempt = w.attempt.unwrap_or(c.attempt);
+                c.state = state.into();
+                c.ready = false;
+            } else if same && (c.state.is_empty() || c.state == "created") {
+                c.state = state.into();
             }
+        }
+    }
+}
+
+/// What ended, by the runtime, where the API does not say so yet.
+pub(crate) fn exits(v: &mut PodView, runs: &[Run]) {
+    for r in runs {
+        let Some(c) = v.containers.iter_mut().find(|c| c.name == r.container) else {
+            continue;
+        };
+        if r.end.is_none() || c.id.as_str() != r.id.as_str() {
+            continue;
+        }
+        c.last_exit = r.exit_code.or(c.last_exit);
+        if c.state == "running" || c.state == "created" {
+            c.ready = false;
+            c.state = if r.reason.is_empty() {
+                "terminated".into()
+            } else {
+                format!("terminated/{}", r.reason).into()
+            };
         }
     }
 }

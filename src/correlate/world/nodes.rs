@@ -105,6 +105,10 @@ fn insert(v: &mut Vec<Evidence>, o: &Evidence) -> bool {
 }
 
 impl World {
+    /// Name of the node that the node's sources run on, empty while unknown.
+    pub(super) fn local_name(&self) -> Text {
+        self.local.name(&self.nodes)
+    }
     /// Evidence about the node as a whole.
     pub(super) fn file_local(&mut self, o: &Evidence) {
         if let Body::Log(l) = &o.body

@@ -14,6 +14,8 @@ use crate::timeline::Evidence;
 pub(crate) struct Basis {
     shift: i64,
     present: u16,
+    blind: Arc<Vec<(Nanos, Nanos)>>,
+    local: Text,
     pub(crate) lists_changed: bool,
 }
 
@@ -30,12 +32,21 @@ impl World {
             self.settle_pod(slot, &windows, assigned.get(&slot));
         }
         self.settle_local();
+        if self.local_name() != self.derived_with.local {
+            // The pods told where the node's sources run, and that tells what their silence means.
+            self.settle();
+        }
     }
 
     fn settle_basis(&mut self) {
         let shift = self.offset.shift();
         let present = self.sources.present();
-        let all = shift != self.derived_with.shift || present != self.derived_with.present;
+        let blind = self.sources.blind();
+        let local = self.local_name();
+        let all = shift != self.derived_with.shift
+            || present != self.derived_with.present
+            || local != self.derived_with.local
+            || blind != *self.derived_with.blind;
         if all || self.derived_with.lists_changed {
             let begin = self.lists.windows().iter().map(|w| w.begin).max();
             let slots: Vec<Slot> = (0..)
@@ -50,6 +61,8 @@ impl World {
         self.derived_with = Basis {
             shift,
             present,
+            blind: Arc::new(blind),
+            local,
             lists_changed: false,
         };
     }
@@ -167,6 +180,8 @@ impl World {
             windows,
             shift_ns: self.derived_with.shift,
             present: self.derived_with.present,
+            blind: &self.derived_with.blind,
+            local: self.derived_with.local.clone(),
         });
         view.owners = self.owners(
             view.api.as_ref().and_then(|p| p.owner.as_ref()),

@@ -46,6 +46,17 @@ impl Sources {
         };
         self.states.get(source as usize).unwrap_or(&NONE)
     }
+    /// Times at which the tap was blind.
+    pub(crate) fn blind(&self) -> Vec<(Nanos, Nanos)> {
+        self.get(Source::Cri)
+            .gaps
+            .iter()
+            .filter_map(|o| match &o.body {
+                Body::Gap(g) => Some((g.since.min(o.stamp.at), o.stamp.at)),
+                _ => None,
+            })
+            .collect()
+    }
     /// Which sources said anything, as bits by index.
     pub(crate) fn present(&self) -> u16 {
         self.states

@@ -1,0 +1,481 @@
+//! `terminate`: from the request to the last unmount, the cgroup's removal and the final delete.
+
+use super::build::step;
+use super::cri::{nested, of_work};
+use super::volumes::{Said, said, volume_of};
+use super::{Build, edge};
+use crate::flow::Stage;
+use crate::model::fs::{FsAction, FsObject};
+use crate::model::stamp::SECOND;
+use crate::model::{Nanos, Text};
+use crate::timeline::{Certainty, Edge, Evidence, Outcome};
+
+/// Adds `terminate`.
+pub(crate) fn derive(b: &mut Build<'_>) {
+    let asked = request(b);
+    pairs(b);
+    pre_stop(b, asked);
+    calls(b, asked);
+    unmounts(b);
+    removals(b);
+    final_delete(b);
+    if b.of(Stage::Terminate).next().is_none()
+        && let Some(at) = b.view.deletion_requested
+        && let Some((o, p)) = b.facts.states.iter().find(|(_, p)| p.deletion.is_some())
+    {
+        // Asked for, and nobody saw more.
+        let gone = b.view.gone.map(|at| Edge { at, precision: 1 });
+        let mut s = step(
+            Stage::Terminate,
+            "Delete",
+            Edge {
+                at,
+                precision: SECOND as u32,
+            },
+            gone,
+            Certainty::Bounded,
+            vec![(*o).clone()],
+        );
+        s.message = format!("grace {} s", p.deletion_grace_s.unwrap_or_default()).into();
+        b.add(s);
+    }
+}
+
+/// The deletion itself, as the apiserver was asked for it.
+fn request(b: &mut Build<'_>) -> Option<Nanos> {
+    let f = b.facts;
+    for r in &f.requests {
+        let eviction = r.a.resource == "pods/eviction";
+        let delete = r.a.verb == "delete" && r.a.resource == "pods";
+        // The kubelet's own comes last and is another step.
+        if !(eviction || delete) || (delete && r.a.agent.starts_with("kubelet/")) {
+            continue;
+        }
+        let mut s = step(
+            Stage::Terminate,
+            if eviction { "Evict" } else { "Delete" },
+            r.received,
+            r.complete,
+            Certainty::Measured,
+            r.evidence.clone(),
+        );
+        s.message = r.a.user.clone();
+        if r.a.code >= 400 {
+            s.outcome = Outcome::Error;
+            s.code = format!("{}", r.a.code).into();
+            s.message = r.a.message.clone();
+        }
+        b.add(s);
+    }
+    b.view.deletion_requested
+}
+
+/// `SyncTerminatingPod` and `SyncTerminatedPod`: the worker's lines, else its spans.
+fn pairs(b: &mut Build<'_>) {
+    let f = b.facts;
+    for (name, span_name, enter, exit) in [
+        (
+            "SyncTerminatingPod",
+            "syncTerminatingPod",
+            "SyncTerminatingPod enter",
+            "SyncTerminatingPod exit",
+        ),
+        (
+            "SyncTerminatedPod",
+            "syncTerminatedPod",
+            "SyncTerminatedPod enter",
+            "SyncTerminatedPod exit",
+        ),
+    ] {
+        let spans: Vec<_> = f
+            .spans
+            .iter()
+            .filter(|(_, s)| s.name == span_name)
+            .collect();
+        let mut attempt = 0;
+        for (o, s) in &spans {
+            let mut evidence = vec![(*o).clone()];
+            evidence.extend(
+                f.lines(&[enter, exit])
+                    .filter(|(l, _)| {
+                        l.stamp.at.plus(SECOND / 100) >= o.stamp.at
+                            && l.stamp.at <= s.end.plus(SECOND / 100)
+                    })
+                    .map(|(l, _)| l.clone()),
+            );
+            let mut span = step(
+                Stage::Terminate,
+                name,
+                edge(o),
+                Some(Edge {
+                    at: s.end,
+                    precision: 1,
+                }),
+                Certainty::Measured,
+                evidence,
+            );
+            span.attempt = attempt;
+            if s.error {
+                span.outcome = Outcome::Error;
+                span.message = s.message.clone();
+            }
+            attempt += 1;
+            b.add(span);
+        }
+        let lines: Vec<_> = f.lines(&[enter, exit]).collect();
+        for (i, (o, l)) in lines.iter().enumerate() {
+            if l.message != enter
+                || spans
+                    .iter()
+                    .any(|(x, _)| x.stamp.at.since(o.stamp.at).abs() < SECOND / 50)
+            {
+                continue;
+            }
+            let end = lines.get(i + 1).filter(|(_, n)| n.message == exit);
+            // A span comes only when it ends, so what is open is known by its line alone.
+            let mut evidence = vec![(*o).clone()];
+            evidence.extend(end.map(|(o, _)| (*o).clone()));
+            let mut s = step(
+                Stage::Terminate,
+                name,
+                edge(o),
+                end.map(|(o, _)| edge(o)),
+                Certainty::Measured,
+                evidence,
+            );
+            s.attempt = attempt;
+            attempt += 1;
+            b.add(s);
+        }
+    }
+}
+
+/// preStop hooks: the kubelet's lines, else commands without a deadline.
+fn pre_stop(b: &mut Build<'_>, asked: Option<Nanos>) {
+    let f = b.facts;
+    const BEGIN: &str = "Running preStop hook";
+    const ENDS: [&str; 2] = [
+        "PreStop hook completed",
+        "PreStop hook not completed in grace period",
+    ];
+    let mut by_log = false;
+    for (o, l) in f.lines(&[BEGIN]) {
+        by_log = true;
+        let end = f
+            .lines(&ENDS)
+            .find(|(e, x)| e.stamp.at >= o.stamp.at && x.container == l.container);
+        let mut evidence = vec![o.clone()];
+        evidence.extend(end.map(|(o, _)| o.clone()));
+        let exec = b.work.iter().find(|w| {
+            w.method == "ExecSync"
+                && w.deadline_ns.is_none()
+                && w.container_id == l.container_id.0
+                && w.start.at >= o.stamp.at
+        });
+        let mut s = step(
+            Stage::Terminate,
+            "PreStopHook",
+            edge(o),
+            end.map(|(o, _)| edge(o)),
+            Certainty::Measured,
+            evidence,
+        );
+        if let Some(w) = exec {
+            s.call = w.key;
+            s.evidence.extend(w.evidence.iter().cloned());
+            if end.is_none() {
+                s.end = w.end;
+                s.outcome = w.outcome;
+            }
+            s.code = w.code.clone();
+            s.message = w.message.clone();
+        }
+        s.container = l.container.clone();
+        if end.is_some_and(|(_, l)| l.message != ENDS[0]) {
+            s.outcome = Outcome::Cancelled;
+            s.message = "not completed in the grace period".into();
+        }
+        b.add(s);
+    }
+    if by_log {
+        return;
+    }
+    let Some(asked) = asked else { return };
+    let hooks: Vec<_> = b
+        .work
+        .iter()
+        .filter(|w| {
+            w.method == "ExecSync"
+                && w.key.is_some()
+                && w.deadline_ns.is_none()
+                && w.start.at >= asked
+        })
+        .cloned()
+        .collect();
+    for w in &hooks {
+        let mut s = of_work(Stage::Terminate, w);
+        s.step = "PreStopHook".into();
+        b.add(s);
+    }
+}
+
+/// StopContainer, StopPodSandbox, and what garbage collection removes.
+fn calls(b: &mut Build<'_>, asked: Option<Nanos>) {
+    let ending = asked.or(b.view.gone);
+    let ended = b
+        .facts
+        .states
+        .iter()
+        .find(|(_, p)| matches!(p.status.phase.as_str(), "Succeeded" | "Failed"))
+        .map(|(o, _)| o.stamp.at);
+    let work = std::mem::take(&mut b.work);
+    let mut stops: u32 = 0;
+    for (i, w) in work.iter().enumerate() {
+        let stage = match w.method.as_str() {
+            // A container that is stopped to be started again is no end of the pod.
+            "StopContainer" => {
+                if work.iter().skip(i).any(|x| {
+                    x.method == "CreateContainer"
+                        && x.container == w.container
+                        && !w.container.is_empty()
+                }) {
+                    Stage::Start
+                } else {
+                    Stage::Terminate
+                }
+            }
+            // So is a sandbox that is stopped to be made anew.
+            "StopPodSandbox" => {
+                if work.iter().skip(i).any(|x| x.method == "RunPodSandbox") {
+                    Stage::Sandbox
+                } else {
+                    Stage::Terminate
+                }
+            }
+            "RemoveContainer" | "RemovePodSandbox"
+                if ending.is_some_and(|e| w.start.at >= e)
+                    || ended.is_some_and(|e| w.start.at >= e) =>
+            {
+                Stage::Terminate
+            }
+            _ => continue,
+        };
+        let mut s = of_work(stage, w);
+        if w.method == "StopPodSandbox" {
+            s.attempt = s.attempt.max(stops);
+            stops += 1;
+        }
+        let index = b.add(s);
+        nested(b, index, w);
+    }
+    b.work = work;
+}
+
+/// Each volume's teardown.
+fn unmounts(b: &mut Build<'_>) {
+    let f = b.facts;
+    let mut begun: Vec<(Text, Evidence)> = Vec::new();
+    let mut by_log = false;
+    for (o, l) in &f.logs {
+        let Some(what) = said(l) else { continue };
+        let name = match what {
+            Said::UnmountStarted => volume_of(&l.message),
+            // `UnmountVolume.TearDown succeeded for volume "kubernetes.io/configmap/<uid>-cfg" (OuterVolumeSpecName:
+            // "cfg") pod "<uid>" (UID: "<uid>"). InnerVolumeSpecName "cfg". …`
+            Said::TornDown => outer_name(&l.message).or_else(|| volume_of(&l.message)),
+            _ => None,
+        };
+        let Some(name) = name else { continue };
+        by_log = true;
+        if what == Said::UnmountStarted {
+            if !begun.iter().any(|(n, _)| n == name) {
+                begun.push((name.into(), (*o).clone()));
+            }
+            continue;
+        }
+        let start = begun
+            .iter()
+            .position(|(n, _)| n == name)
+            .map(|i| begun.swap_remove(i).1);
+        let mut evidence = vec![(*o).clone()];
+        let begin = start.as_ref().map_or_else(|| edge(o), edge);
+        let certainty = if start.is_some() {
+            Certainty::Measured
+        } else {
+            Certainty::Inferred
+        };
+        evidence.extend(start);
+        let mut s = step(
+            Stage::Terminate,
+            "UnmountVolume.TearDown",
+            begin.min(edge(o)),
+            Some(edge(o)),
+            certainty,
+            evidence,
+        );
+        s.message = format!("volume {name}").into();
+        b.add(s);
+    }
+    for (name, o) in begun {
+        let mut s = step(
+            Stage::Terminate,
+            "UnmountVolume.TearDown",
+            edge(&o),
+            None,
+            Certainty::Inferred,
+            vec![o.clone()],
+        );
+        s.message = format!("volume {name}").into();
+        b.add(s);
+    }
+    if by_log {
+        return;
+    }
+    for (o, a, x) in &f.fs {
+        if *a == FsAction::Removed
+            && let FsObject::Volume { volume, inner, .. } = x
+            && !volume.is_empty()
+            && inner.is_empty()
+        {
+            let mut s = step(
+                Stage::Terminate,
+                "UnmountVolume.TearDown",
+                edge(o),
+                Some(edge(o)),
+                Certainty::Inferred,
+                vec![(*o).clone()],
+            );
+            s.message = format!("volume {volume}").into();
+            b.add(s);
+        }
+    }
+}
+
+fn outer_name(message: &str) -> Option<&str> {
+    let (_, rest) = message.split_once("(OuterVolumeSpecName: \"")?;
+    rest.split_once('"').map(|(name, _)| name)
+}
+
+/// The cgroup and the directory go.
+fn removals(b: &mut Build<'_>) {
+    let f = b.facts;
+    let removed =
+        f.fs.iter()
+            .rfind(|(_, a, x)| *a == FsAction::Removed && matches!(x, FsObject::PodCgroup { .. }));
+    let line = f.line(&["Pod termination removed cgroups"]);
+    if removed.is_some() || line.is_some() {
+        let before = f
+            .lines(&[
+                "Pod termination cleaned up volume paths",
+                "Pod termination unmounted volumes",
+            ])
+            .next_back();
+        let ends: Vec<(Edge, Evidence)> = removed
+            .map(|(o, _, _)| (edge(o), (*o).clone()))
+            .into_iter()
+            .chain(line.map(|(o, _)| (edge(o), o.clone())))
+            .collect();
+        if let Some((end, _)) = ends.first().cloned() {
+            let mut evidence: Vec<Evidence> = ends.into_iter().map(|(_, o)| o).collect();
+            let start = before
+                .filter(|(o, _)| o.stamp.at <= end.at)
+                .map_or(end, |(o, _)| {
+                    evidence.push(o.clone());
+                    edge(o)
+                });
+            b.add(step(
+                Stage::Terminate,
+                "Destroy",
+                start,
+                Some(end),
+                Certainty::Inferred,
+                evidence,
+            ));
+        }
+    }
+    if let Some((o, _, _)) =
+        f.fs.iter()
+            .rfind(|(_, a, x)| *a == FsAction::Removed && matches!(x, FsObject::PodDir { .. }))
+    {
+        let found = f.line(&["Orphaned pod found, removing"]).map(|(o, _)| o);
+        let mut evidence = vec![(*o).clone()];
+        let mut start = edge(o);
+        if let Some(l) = found
+            && l.stamp.at <= o.stamp.at
+        {
+            start = edge(l);
+            evidence.push(l.clone());
+        }
+        b.add(step(
+            Stage::Terminate,
+            "cleanupOrphanedPodDirs",
+            start,
+            Some(edge(o)),
+            Certainty::Inferred,
+            evidence,
+        ));
+    }
+}
+
+/// The kubelet deletes the object, with grace 0, when nothing of the pod is left.
+fn final_delete(b: &mut Build<'_>) {
+    let f = b.facts;
+    let last = f.requests.iter().rfind(|r| {
+        r.a.verb == "delete" && r.a.resource == "pods" && r.a.agent.starts_with("kubelet/")
+    });
+    if let Some(r) = last {
+        let mut s = step(
+            Stage::Terminate,
+            "syncPod.delete",
+            r.received,
+            r.complete,
+            Certainty::Measured,
+            r.evidence.clone(),
+        );
+        if r.a.code >= 400 {
+            s.outcome = Outcome::Error;
+            s.code = format!("{}", r.a.code).into();
+            s.message = r.a.message.clone();
+        }
+        b.add(s);
+    }
+    // Finalizers hold an object whose pod is long gone.
+    let Some(p) = f.newest() else { return };
+    if p.finalizers.is_empty() || p.deletion.is_none() {
+        return;
+    }
+    let stopped = b.ends(Stage::Terminate).or_else(|| {
+        b.view
+            .deletion_requested
+            .map(|at| Edge { at, precision: 1 })
+    });
+    let Some(start) = stopped else { return };
+    let Some(o) = f.states.last().map(|(o, _)| (*o).clone()) else {
+        return;
+    };
+    let mut s = step(
+        Stage::Terminate,
+        "finalizers",
+        start,
+        b.view.gone.map(|at| Edge { at, precision: 1 }),
+        Certainty::Inferred,
+        vec![o],
+    );
+    s.message = p.finalizers.join(", ").into();
+    b.add(s);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_outer_name_of_a_torn_down_volume_is_the_pods() {
+        assert_eq!(
+            outer_name(
+                "UnmountVolume.TearDown succeeded for volume \"kubernetes.io/configmap/4ac3-cfg\" (OuterVolumeSpecName: \"cfg\") pod \"4ac3\" (UID: \"4ac3\"). InnerVolumeSpecName \"cfg\"."
+            ),
+            Some("cfg")
+        );
+    }
+}
