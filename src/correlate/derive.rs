@@ -158,17 +158,35 @@ fn deletion_requested(f: &Facts<'_>) -> Option<Nanos> {
 
 /// When the object was gone from the API: DELETED, or absent from a complete list.
 fn gone(input: &Input<'_>, f: &Facts<'_>) -> Option<Nanos> {
-    let (last, state) = f.states.last()?;
-    if state.event == WatchEvent::Deleted {
-        return Some(last.stamp.at);
+    let absent = |after: Nanos, namespace: &str, node: &str| {
+        input
+            .windows
+            .iter()
+            .find(|w| w.begin > after && w.covers(namespace, node))
+            .map(|w| w.end)
+    };
+    match f.states.last() {
+        Some((o, p)) if p.event == WatchEvent::Deleted => {
+            // A mirror pod's end is the end of the story only when the kubelet stopped the pod itself.
+            (p.mirror_of.is_none() || f.line(&["SyncTerminatedPod enter"]).is_some())
+                .then_some(o.stamp.at)
+        }
+        Some((o, p)) => absent(o.stamp.at, &p.namespace, &p.spec.node),
+        // Known from old Events alone, and not in a list that came after all that is known of it.
+        None => absent(
+            input
+                .evidence
+                .iter()
+                .map(|o| o.stamp.at.max(o.stamp.seen))
+                .max()?,
+            &input.namespace,
+            "",
+        )
+        .or_else(|| {
+            let told = f.events.last().map(|(o, _)| o.stamp.at)?;
+            (f.events.len() == input.evidence.len())
+                .then(|| absent(told, &input.namespace, ""))
+                .flatten()
+        }),
     }
-    input
-        .windows
-        .iter()
-        .find(|w| {
-            w.begin > last.stamp.at
-                && w.end >= last.stamp.seen
-                && w.covers(&state.namespace, &state.spec.node)
-        })
-        .map(|w| w.end)
 }

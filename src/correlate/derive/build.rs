@@ -58,6 +58,16 @@ pub(crate) fn step(
     }
 }
 
+/// True for what a stage's span holds: neither runs nor what garbage collection does minutes after the end.
+fn in_stage(s: &Span) -> bool {
+    !s.is_run()
+        && !(s.stage == Stage::Terminate
+            && (matches!(
+                s.step.as_str(),
+                "RemoveContainer" | "RemovePodSandbox" | "cleanupOrphanedPodDirs"
+            ) || s.step == "StopPodSandbox" && s.attempt > 0))
+}
+
 impl<'a> Build<'a> {
     pub(crate) fn new(input: &'a Input<'a>, facts: &'a Facts<'a>, view: &'a PodView) -> Self {
         Self {
@@ -126,6 +136,7 @@ impl<'a> Build<'a> {
     /// Puts stages around their steps, sorts, and notes what nothing explains.
     pub(crate) fn finish(mut self) -> Timeline {
         let steps = self.spans.len();
+        self.close();
         for stage in Stage::ALL {
             self.wrap(stage, steps);
         }
@@ -182,6 +193,20 @@ impl<'a> Build<'a> {
         }
     }
 
+    /// What an object that is gone was waiting for, it waits for no more. A call ends when it ends.
+    fn close(&mut self) {
+        let Some(at) = self.view.gone else { return };
+        for s in &mut self.spans {
+            if s.end.is_none() && s.call.is_none() && !s.is_run() {
+                s.end = Some(Edge {
+                    at: at.max(s.start.at),
+                    precision: 1,
+                });
+                s.outcome = Outcome::Cancelled;
+            }
+        }
+    }
+
     /// The span of a whole stage around its steps.
     fn wrap(&mut self, stage: Stage, steps: usize) {
         let index = self.spans.len() as SpanIndex;
@@ -190,7 +215,7 @@ impl<'a> Build<'a> {
             .spans
             .iter_mut()
             .take(steps)
-            .filter(|s| s.stage == stage && !s.is_run())
+            .filter(|s| s.stage == stage && in_stage(s))
         {
             let top = s.parent.is_none();
             if top {
@@ -213,7 +238,7 @@ impl<'a> Build<'a> {
             .spans
             .iter()
             .take(steps)
-            .filter(|s| s.stage == stage && !s.is_run() && s.parent == Some(index))
+            .filter(|s| s.stage == stage && in_stage(s) && s.parent == Some(index))
             .max_by_key(|s| (s.end.is_none(), s.end, s.start));
         if let Some(last) = last {
             whole.outcome = if whole.end.is_none() {
@@ -230,7 +255,7 @@ impl<'a> Build<'a> {
             .spans
             .iter()
             .take(steps)
-            .filter(|s| s.stage == stage && !s.is_run())
+            .filter(|s| s.stage == stage && in_stage(s))
             .min_by_key(|s| s.start);
         for s in first.into_iter().chain(last) {
             for e in &s.evidence {

@@ -297,7 +297,62 @@ pub(crate) fn image(b: &mut Build<'_>) {
     }
     b.work = work;
     ensure(b, &pulls);
+    refused(b);
     back_off(b);
+}
+
+/// Images that are never pulled: a name that is none, or a policy that forbids it.
+fn refused(b: &mut Build<'_>) {
+    let f = b.facts;
+    let mut attempts: Vec<(&Text, u32)> = Vec::new();
+    for (o, e) in f.events_of(&["InspectFailed", "ErrImageNeverPull"]) {
+        let end = edge(o);
+        let asked = b
+            .work
+            .iter()
+            .rfind(|w| {
+                w.method == "ImageStatus"
+                    && w.start.at <= end.at
+                    && end.at.since(w.start.at) < crate::model::stamp::SECOND
+            })
+            .and_then(|w| Some((w.start, w.evidence.first()?.clone())));
+        let mut evidence = vec![o.clone()];
+        let start = asked.map_or(end, |(at, x)| {
+            evidence.push(x);
+            at
+        });
+        let n = match attempts.iter_mut().find(|(c, _)| *c == &e.container) {
+            Some((_, n)) => {
+                *n += 1;
+                *n
+            }
+            None => {
+                attempts.push((&e.container, 0));
+                0
+            }
+        };
+        let mut s = step(
+            Stage::Image,
+            "EnsureImageExists",
+            start,
+            Some(end),
+            Certainty::Inferred,
+            evidence,
+        );
+        s.container = e.container.clone();
+        s.attempt = n;
+        s.outcome = Outcome::Error;
+        s.code = if e.reason == "InspectFailed" {
+            "InvalidImageName".into()
+        } else {
+            e.reason.clone()
+        };
+        if e.reason == "InspectFailed" && !e.message.contains("invalid") {
+            s.code = "ImageInspectError".into();
+        }
+        s.message = e.message.clone();
+        b.add(s);
+    }
 }
 
 /// `EnsureImageExists` around a pull: from `Pulling` to `Pulled` or `Failed`, so that a wait in the queue is seen.

@@ -34,13 +34,19 @@ pub(crate) fn derive(b: &mut Build<'_>) {
     for c in &p.spec.containers {
         probes(b, c, ready.map(|(o, _)| o));
     }
+    // It cannot be ready before its probes were.
+    let probed = b
+        .of(Stage::Ready)
+        .filter_map(|s| s.end)
+        .max()
+        .map_or(start.at, |e| e.at.max(start.at));
     let end = ready.map(|(o, at)| {
         // The kubelet's clock turns the condition; the watch shows it a moment later.
         let second = Edge {
             at,
             precision: SECOND as u32,
         };
-        (narrow(second, Some(start.at), Some(o.stamp.at)), o)
+        (narrow(second, Some(probed), Some(o.stamp.at)), o)
     });
     let terminal = f
         .states

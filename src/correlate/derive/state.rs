@@ -6,10 +6,10 @@ use super::work::Work;
 use crate::correlate::{ContainerView, PodView, StageState};
 use crate::flow::Stage;
 use crate::model::{
-    Text,
+    Nanos, Text,
     pod::{ContainerSpec, ContainerState, ContainerStatus},
 };
-use crate::timeline::{Outcome, Timeline};
+use crate::timeline::{Outcome, Span, SpanIndex, Timeline};
 
 fn state_text(s: &ContainerState) -> Text {
     match s {
@@ -118,6 +118,46 @@ pub(crate) fn exits(v: &mut PodView, runs: &[Run]) {
     }
 }
 
+/// Steps that wait for somebody else, or for time to pass.
+const WAITS: [&str; 6] = [
+    "SchedulingGates",
+    "ImagePullBackOff",
+    "CrashLoopBackOff",
+    "readinessGates",
+    "finalizers",
+    "networkErrors",
+];
+
+/// How a stage stands, by its span and the last of its steps.
+fn state_of(t: &Timeline, stage: Stage) -> Option<StageState> {
+    let whole = t
+        .spans
+        .iter()
+        .position(|s| s.stage == stage && s.is_stage())? as SpanIndex;
+    let span = t.stage(stage)?;
+    let steps = || {
+        t.spans
+            .iter()
+            .filter(move |s| s.stage == stage && s.parent == Some(whole))
+    };
+    Some(match span.outcome {
+        Outcome::Ok => StageState::Done,
+        Outcome::Error | Outcome::Cancelled => StageState::Failing,
+        Outcome::InFlight => {
+            let open = || steps().filter(|s| s.end.is_none());
+            // An unschedulable pod stands in a queue between attempts.
+            let waits = |s: &Span| {
+                WAITS.contains(&s.step.as_str()) || s.step == "scheduleOnePod" && s.attempt > 0
+            };
+            if open().all(waits) {
+                StageState::Waiting
+            } else {
+                StageState::Running
+            }
+        }
+    })
+}
+
 /// Reads the strip of stages and the current one off the timeline.
 pub(crate) fn stages(v: &mut PodView, f: &Facts<'_>, t: &Timeline) {
     let deleting = v.deletion_requested.is_some() || v.gone.is_some();
@@ -129,40 +169,77 @@ pub(crate) fn stages(v: &mut PodView, f: &Facts<'_>, t: &Timeline) {
         .max();
     for stage in Stage::ALL {
         let i = stage.index();
-        let state = match t.stage(stage) {
-            Some(s) => match s.outcome {
-                Outcome::Ok => StageState::Done,
-                Outcome::InFlight => StageState::Running,
-                Outcome::Error | Outcome::Cancelled => StageState::Failing,
-            },
-            None if stage != Stage::Terminate && reached.is_some_and(|r| i < r) => {
+        let state = state_of(t, stage).unwrap_or(
+            if stage != Stage::Terminate && reached.is_some_and(|r| i < r) {
                 StageState::Unseen
-            }
-            None => StageState::NotReached,
-        };
+            } else {
+                StageState::NotReached
+            },
+        );
         if let Some(s) = v.stages.get_mut(i) {
             *s = state;
         }
     }
-    let settled = v.gone.is_some()
-        || matches!(v.phase.as_str(), "Succeeded" | "Failed") && !deleting
-        || f.newest()
-            .and_then(|p| p.condition("Ready"))
-            .is_some_and(|c| c.status == "True")
-            && !deleting;
+    let ready = f
+        .newest()
+        .and_then(|p| p.condition("Ready"))
+        .is_some_and(|c| c.status == "True");
+    let over = matches!(v.phase.as_str(), "Succeeded" | "Failed");
     v.current = None;
-    if settled {
+    if v.gone.is_some() || (ready || over) && !deleting {
         return;
     }
-    let open = Stage::ALL.into_iter().rev().find_map(|stage| {
-        let s = t.stage(stage)?;
-        Some(match v.stage(stage) {
-            StageState::Done => {
-                let next = Stage::ALL.get(stage.index() + 1).copied().unwrap_or(stage);
-                (next, s.end.map_or(s.start.at, |e| e.at))
+    v.current = if deleting {
+        let since = v
+            .deletion_requested
+            .or_else(|| Some(t.stage(Stage::Terminate)?.start.at));
+        Some((Stage::Terminate, since.unwrap_or(v.changed)))
+    } else {
+        // The first stage that is not done; where all that were seen are, the one after the last.
+        let unfinished = Stage::ALL
+            .into_iter()
+            .filter(|s| *s != Stage::Terminate)
+            .find(|s| {
+                matches!(
+                    v.stage(*s),
+                    StageState::Running | StageState::Waiting | StageState::Failing
+                )
+            });
+        match unfinished {
+            Some(stage) => Some((stage, since(t, stage).unwrap_or(v.created))),
+            None => {
+                let last = t
+                    .spans
+                    .iter()
+                    .filter(|s| s.is_stage() && s.stage != Stage::Terminate)
+                    .max_by_key(|s| s.stage);
+                match last {
+                    None => Some((Stage::Api, v.created)),
+                    Some(s) => {
+                        let next = Stage::ALL
+                            .get((s.stage.index() + 1).min(Stage::Ready.index()))
+                            .copied()
+                            .unwrap_or(s.stage);
+                        Some((next, s.end.map_or(s.start.at, |e| e.at)))
+                    }
+                }
             }
-            _ => (stage, s.start.at),
-        })
-    });
-    v.current = open.or(Some((Stage::Api, v.created)));
+        }
+    };
+}
+
+/// Since when a stage has been in the state that it is in: its open step, else the first failure in a row.
+fn since(t: &Timeline, stage: Stage) -> Option<Nanos> {
+    let mut since = None;
+    for s in t
+        .spans
+        .iter()
+        .filter(|s| s.stage == stage && !s.is_run() && !s.is_stage())
+    {
+        match s.outcome {
+            Outcome::Ok if !WAITS.contains(&s.step.as_str()) => since = None,
+            _ => since = since.or(Some(s.start.at)),
+        }
+    }
+    since.or_else(|| Some(t.stage(stage)?.start.at))
 }

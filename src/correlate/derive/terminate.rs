@@ -280,12 +280,16 @@ fn unmounts(b: &mut Build<'_>) {
         let Some(what) = said(l) else { continue };
         let name = match what {
             Said::UnmountStarted => volume_of(&l.message),
-            // `UnmountVolume.TearDown succeeded for volume "kubernetes.io/configmap/<uid>-cfg" (OuterVolumeSpecName:
-            // "cfg") pod "<uid>" (UID: "<uid>"). InnerVolumeSpecName "cfg". …`
-            Said::TornDown => outer_name(&l.message).or_else(|| volume_of(&l.message)),
+            Said::TornDown => volume_of(&l.message),
             _ => None,
         };
         let Some(name) = name else { continue };
+        // These lines bear the unique name, `kubernetes.io/configmap/<uid>-cfg`; the pod's own follows the UID.
+        let name = name
+            .split_once(b.input.uid.as_str())
+            .and_then(|(_, rest)| rest.strip_prefix('-'))
+            .or_else(|| inner_name(&l.message))
+            .unwrap_or(name);
         by_log = true;
         if what == Said::UnmountStarted {
             if !begun.iter().any(|(n, _)| n == name) {
@@ -351,8 +355,8 @@ fn unmounts(b: &mut Build<'_>) {
     }
 }
 
-fn outer_name(message: &str) -> Option<&str> {
-    let (_, rest) = message.split_once("(OuterVolumeSpecName: \"")?;
+fn inner_name(message: &str) -> Option<&str> {
+    let (_, rest) = message.split_once("InnerVolumeSpecName \"")?;
     rest.split_once('"').map(|(name, _)| name)
 }
 
@@ -470,12 +474,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_outer_name_of_a_torn_down_volume_is_the_pods() {
+    fn the_inner_name_of_a_torn_down_volume_is_the_pods() {
         assert_eq!(
-            outer_name(
-                "UnmountVolume.TearDown succeeded for volume \"kubernetes.io/configmap/4ac3-cfg\" (OuterVolumeSpecName: \"cfg\") pod \"4ac3\" (UID: \"4ac3\"). InnerVolumeSpecName \"cfg\"."
+            inner_name(
+                "UnmountVolume.TearDown succeeded for volume \"kubernetes.io/empty-dir/4ac3c3e9-1ad8-496b-869a-7687fcb13acf-mem\" pod \"4ac3c3e9-1ad8-496b-869a-7687fcb13acf\" (UID: \"4ac3c3e9-1ad8-496b-869a-7687fcb13acf\"). InnerVolumeSpecName \"mem\". PluginName \"kubernetes.io/empty-dir\", VolumeGIDValue \"\""
             ),
-            Some("cfg")
+            Some("mem")
         );
     }
 }
