@@ -7,6 +7,7 @@
 //! | [`calls`] | CRI calls as text and JSON |
 //! | [`perfetto`], [`otlp`] | timelines for trace viewers |
 //! | [`html`] | timelines and verdicts as one page for a ticket |
+//! | [`why`] | verdicts as text, JSON and Markdown |
 
 pub mod calls;
 pub mod html;
@@ -14,6 +15,7 @@ pub mod otlp;
 pub mod perfetto;
 pub mod text;
 pub mod timeline;
+pub mod why;
 
 use serde::Serialize;
 use std::io::{self, Write};

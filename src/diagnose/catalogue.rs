@@ -1,0 +1,258 @@
+//! The catalogue of causes: embedded data, checked when it is loaded.
+//!
+//! An entry says where the pod stands still, how the cause is recognised, what is said of it and what to do next.
+//! Adding a cause is adding an entry to `catalogue.toml` and a scenario to `fixtures/causes`; tests fail where either
+//! is missing or an id is used twice.
+
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
+use regex::Regex;
+use rustc_hash::FxHashMap;
+use serde::Deserialize;
+
+use super::text::Names;
+use super::{Confidence, State};
+use crate::flow::Stage;
+
+const DATA: &str = include_str!("catalogue.toml");
+
+/// Ids that were used once and must never come back. None so far.
+pub const RETIRED: &[&str] = &[];
+
+/// One cause.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cause {
+    /// `KF601`; the key of the entry.
+    #[serde(skip)]
+    pub id: String,
+    /// A line.
+    pub title: String,
+    /// Where the pod stands still.
+    #[serde(deserialize_with = "stage")]
+    pub stage: Stage,
+    /// What it means, for somebody who never saw it.
+    pub about: String,
+    /// Canonical reasons that it is looked for in; a trailing `*` matches any rest.
+    #[serde(default)]
+    pub on: Vec<String>,
+    /// Patterns on the text; the first that hits wins.
+    #[serde(default, rename = "match")]
+    pub patterns: Vec<String>,
+    /// The reason alone is enough, for all of `on`.
+    #[serde(default)]
+    pub any: bool,
+    /// The reason alone is enough, for these.
+    #[serde(default)]
+    pub any_on: Vec<String>,
+    /// Code in `rules` decides.
+    #[serde(default)]
+    pub rule: bool,
+    /// Among causes of one stage the highest wins.
+    #[serde(default = "fifty")]
+    pub rank: u8,
+    /// How the pod stands, unless evidence says better.
+    #[serde(default = "stuck")]
+    pub state: State,
+    /// How sure it is at best.
+    #[serde(default = "certain")]
+    pub sure: Confidence,
+    /// Template of the sentence.
+    pub say: String,
+    /// What to do next: text and command.
+    #[serde(rename = "do")]
+    pub steps: Vec<(String, String)>,
+    /// Where it is explained.
+    pub docs: String,
+    /// Who said so: `K`, `C`, `R`, `I`, `X`, `rec`.
+    pub source: String,
+    #[serde(skip)]
+    compiled: Vec<Regex>,
+}
+
+const fn fifty() -> u8 {
+    50
+}
+const fn stuck() -> State {
+    State::Stuck
+}
+const fn certain() -> Confidence {
+    Confidence::Certain
+}
+fn stage<'de, D: serde::Deserializer<'de>>(d: D) -> Result<Stage, D::Error> {
+    let name = String::deserialize(d)?;
+    Stage::parse(&name).ok_or_else(|| serde::de::Error::custom(format!("no stage {name}")))
+}
+
+impl Cause {
+    /// The names that the text gives, when it is this cause's.
+    pub fn matches(&self, reason: &str, text: &str) -> Option<Names> {
+        for re in &self.compiled {
+            if let Some(found) = re.captures(text) {
+                let mut names = Names::default();
+                for key in re.capture_names().flatten() {
+                    if let Some(value) = found.name(key) {
+                        names.set(key, value.as_str());
+                    }
+                }
+                return Some(names);
+            }
+        }
+        (self.any || self.any_on.iter().any(|r| r == reason)).then(Names::default)
+    }
+}
+
+/// Why the catalogue cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum CatalogueError {
+    /// Not the form that an entry has.
+    #[error("the catalogue of causes cannot be read: {0}")]
+    Form(#[from] toml::de::Error),
+    /// A pattern is no regular expression.
+    #[error("cause {id} of the catalogue has a bad pattern: {source}")]
+    Pattern {
+        /// Which cause.
+        id: String,
+        /// What is wrong with it.
+        source: regex::Error,
+    },
+    /// An entry lacks something, or has an id that it may not have.
+    #[error("cause {id} of the catalogue {what}")]
+    Entry {
+        /// Which cause.
+        id: String,
+        /// What is wrong.
+        what: &'static str,
+    },
+}
+
+/// All causes.
+#[derive(Debug, Default)]
+pub struct Catalogue {
+    causes: Vec<Cause>,
+    by_id: FxHashMap<String, usize>,
+    by_reason: FxHashMap<String, Vec<usize>>,
+    by_prefix: Vec<(String, usize)>,
+}
+
+impl Catalogue {
+    /// The embedded catalogue. A test loads it, so it never fails at run time; if it did, there would be no causes.
+    pub fn get() -> &'static Self {
+        static LOADED: OnceLock<Catalogue> = OnceLock::new();
+        LOADED.get_or_init(|| Self::parse(DATA).unwrap_or_default())
+    }
+
+    /// Reads and checks a catalogue.
+    pub fn parse(data: &str) -> Result<Self, CatalogueError> {
+        // A table: TOML itself refuses an id that occurs twice.
+        let raw: BTreeMap<String, Cause> = toml::from_str(data)?;
+        let mut all = Self::default();
+        for (id, mut cause) in raw {
+            let bad = |what| CatalogueError::Entry {
+                id: id.clone(),
+                what,
+            };
+            if !id.starts_with("KF") || RETIRED.contains(&id.as_str()) {
+                return Err(bad("has an id that is not free"));
+            }
+            if cause.title.is_empty() || cause.about.is_empty() || cause.say.is_empty() {
+                return Err(bad("has no title, no explanation or no sentence"));
+            }
+            if cause.steps.is_empty() || !cause.docs.starts_with("https://") {
+                return Err(bad("has nothing to do next, or no link"));
+            }
+            if !cause.rule && (cause.on.is_empty() || (cause.patterns.is_empty() && !cause.any)) {
+                return Err(bad("cannot be recognised by anything"));
+            }
+            for p in &cause.patterns {
+                cause
+                    .compiled
+                    .push(Regex::new(p).map_err(|source| CatalogueError::Pattern {
+                        id: id.clone(),
+                        source,
+                    })?);
+            }
+            cause.id.clone_from(&id);
+            let index = all.causes.len();
+            for reason in &cause.on {
+                match reason.strip_suffix('*') {
+                    Some(prefix) => all.by_prefix.push((prefix.to_owned(), index)),
+                    None => all.by_reason.entry(reason.clone()).or_default().push(index),
+                }
+            }
+            all.by_id.insert(id, index);
+            all.causes.push(cause);
+        }
+        Ok(all)
+    }
+
+    /// All causes by id.
+    pub fn iter(&self) -> impl Iterator<Item = &Cause> {
+        self.causes.iter()
+    }
+    /// A cause by id (`KF601`, `kf601` or `601`).
+    pub fn find(&self, id: &str) -> Option<&Cause> {
+        let digits = id.trim_start_matches(['K', 'F', 'k', 'f']);
+        self.cause(&format!("KF{digits}"))
+    }
+    /// A cause by its exact id.
+    pub fn cause(&self, id: &str) -> Option<&Cause> {
+        self.by_id.get(id).and_then(|&i| self.causes.get(i))
+    }
+    /// Causes that are looked for in texts under a reason.
+    pub fn under(&self, reason: &str) -> impl Iterator<Item = &Cause> {
+        let exact = self.by_reason.get(reason).map_or(&[][..], Vec::as_slice);
+        let prefixed = self
+            .by_prefix
+            .iter()
+            .filter(move |(p, _)| reason.starts_with(p.as_str()))
+            .map(|(_, i)| i);
+        exact
+            .iter()
+            .chain(prefixed)
+            .filter_map(|&i| self.causes.get(i))
+    }
+    /// True when some cause is looked for under the reason.
+    pub fn knows(&self, reason: &str) -> bool {
+        self.under(reason).next().is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_embedded_catalogue_is_complete_and_correct() {
+        let all = Catalogue::parse(DATA).unwrap_or_else(|e| panic!("{e}"));
+        assert!(all.iter().count() >= 128);
+        for c in all.iter() {
+            for (text, _) in &c.steps {
+                assert!(!text.is_empty(), "{}", c.id);
+            }
+            assert_eq!(
+                c.say.matches('[').count(),
+                c.say.matches(']').count(),
+                "{}",
+                c.id
+            );
+        }
+    }
+
+    #[test]
+    fn an_id_that_occurs_twice_is_refused() {
+        let twice = "[KF1]\ntitle='a'\n[KF1]\ntitle='b'\n";
+        assert!(matches!(
+            Catalogue::parse(twice),
+            Err(CatalogueError::Form(_))
+        ));
+    }
+
+    #[test]
+    fn a_cause_is_found_by_id_in_any_form() {
+        let all = Catalogue::get();
+        assert!(all.find("601").is_some() && all.find("kf601").is_some());
+        assert!(all.find("KF702b").is_some() && all.find("KF000").is_none());
+    }
+}

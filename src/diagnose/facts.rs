@@ -1,0 +1,869 @@
+//! One pass over a pod's evidence: what it did last, what failed since, and what is in flight.
+
+use rustc_hash::FxHashMap;
+
+use super::signal::{self, Signal};
+use crate::correlate::PodView;
+use crate::flow::Stage;
+use crate::model::{
+    Body, ContainerId, Nanos, Source, Text,
+    cri::{CallEnd, CallKey, CallOutcome, CallStart, RuntimeState},
+    event::EventSeen,
+    fs::FsObject,
+    log::{Component, LogLine},
+    pod::{ContainerState, ContainerStatus, PodSeen},
+    stamp::SECOND,
+};
+use crate::timeline::Evidence;
+
+/// A call that was made for the pod.
+#[derive(Clone, Debug)]
+pub struct CallFact<'a> {
+    /// Start and who it is about.
+    pub start: &'a CallStart,
+    /// When it began.
+    pub at: Nanos,
+    /// When it ended.
+    pub end: Option<Nanos>,
+    /// Container, as far as known.
+    pub container: Text,
+    /// The start's observation.
+    pub evidence: &'a Evidence,
+}
+
+/// How a container ended.
+#[derive(Clone, Debug)]
+pub struct Exit<'a> {
+    /// When.
+    pub at: Nanos,
+    /// Exit code.
+    pub code: i32,
+    /// `Error`, `OOMKilled`, `Completed`, `StartError`, …
+    pub reason: Text,
+    /// Its own message.
+    pub message: Text,
+    /// Which container.
+    pub id: ContainerId,
+    /// The observation.
+    pub evidence: &'a Evidence,
+}
+
+/// A failing probe.
+#[derive(Clone, Debug)]
+pub struct ProbeFact<'a> {
+    /// Newest failure.
+    pub at: Nanos,
+    /// What it said, with the kind before it.
+    pub text: String,
+    /// Failures since the container started, as far as they were counted.
+    pub count: u32,
+    /// The observation.
+    pub evidence: &'a Evidence,
+}
+
+/// Why the kubelet killed a container.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KillWhy {
+    /// Liveness probe.
+    Liveness,
+    /// Startup probe.
+    Startup,
+    /// postStart hook.
+    PostStart,
+    /// The pod is stopped, or something else.
+    Stop,
+}
+
+/// What a container did.
+#[derive(Clone, Debug, Default)]
+pub struct ContainerFacts<'a> {
+    /// Name.
+    pub name: Text,
+    /// `Pulling` was said.
+    pub pulling: Option<(Nanos, &'a Evidence)>,
+    /// The image is there.
+    pub pulled: Option<Nanos>,
+    /// Created.
+    pub created: Option<Nanos>,
+    /// Started.
+    pub started: Option<Nanos>,
+    /// Ends, oldest first, each container id once.
+    pub exits: Vec<Exit<'a>>,
+    /// Restarts by the API.
+    pub restarts: u32,
+    /// Newest kill by the kubelet, and why.
+    pub killed: Option<(Nanos, KillWhy, &'a Evidence)>,
+    /// Kills because of a probe or hook.
+    pub kills: u32,
+    /// Readiness, liveness and startup probe: newest failure.
+    pub readiness: Option<ProbeFact<'a>>,
+    /// Liveness.
+    pub liveness: Option<ProbeFact<'a>>,
+    /// Startup.
+    pub startup: Option<ProbeFact<'a>>,
+    /// Newest word of the kubelet about readiness.
+    pub ready_said: Option<(Nanos, bool)>,
+    /// Newest status of the API.
+    pub status: Option<&'a ContainerStatus>,
+    /// A preStop hook runs since.
+    pub prestop: Option<(Nanos, &'a Evidence)>,
+    /// Newest end of a StopContainer.
+    pub stopped: Option<Nanos>,
+}
+
+impl ContainerFacts<'_> {
+    /// It runs: it started after it last ended.
+    pub fn runs(&self) -> bool {
+        let Some(started) = self.started else {
+            return false;
+        };
+        self.exits.last().is_none_or(|e| started > e.at)
+            && !matches!(
+                self.status.map(|s| &s.state),
+                Some(ContainerState::Terminated(t)) if t.finished.is_some_and(|f| f.plus(SECOND) > started)
+            )
+    }
+}
+
+/// What is known of a pod, in the form that rules ask for.
+#[derive(Clone, Debug)]
+pub struct Facts<'a> {
+    /// The pod.
+    pub view: &'a PodView,
+    /// Newest API state.
+    pub api: Option<&'a PodSeen>,
+    /// Its observation.
+    pub api_evidence: Option<&'a Evidence>,
+    /// The moment that is asked about.
+    pub now: Nanos,
+    /// There is evidence of the tap for this pod.
+    pub has_cri: bool,
+    /// There is evidence of the kubelet's log for this pod.
+    pub has_log: bool,
+    /// Bound to a node since.
+    pub bound: Option<Nanos>,
+    /// First sign that the kubelet works on the pod.
+    pub picked_up: Option<Nanos>,
+    /// All volumes were there.
+    pub volumes: Option<Nanos>,
+    /// The sandbox was made.
+    pub sandbox: Option<Nanos>,
+    /// How often the sandbox was made or tried.
+    pub sandbox_attempts: u32,
+    /// Times that a `SandboxChanged` was told, and that a sandbox was made.
+    pub sandboxes: u32,
+    /// Calls in flight, oldest first.
+    pub open: Vec<CallFact<'a>>,
+    /// Calls that ran out of time, oldest first.
+    pub timed_out: Vec<CallFact<'a>>,
+    /// Failures, newest of each reason, container and source.
+    pub signals: Vec<Signal<'a>>,
+    /// Containers.
+    pub containers: Vec<ContainerFacts<'a>>,
+    /// When deletion was asked for.
+    pub deleted: Option<Nanos>,
+    /// Grace period, s.
+    pub grace_s: Option<i64>,
+    /// Edges to not ready, oldest first.
+    pub unready: Vec<Nanos>,
+    /// Pull failures of each image since it was last there.
+    pub pull_failures: u32,
+    /// Newest evidence of any source of the node.
+    pub node_seen: Option<Nanos>,
+    ids: Vec<(ContainerId, Text)>,
+}
+
+/// Signals kept of one pod: causes that matter are among the newest of each kind.
+const SIGNALS: usize = 48;
+
+impl<'a> Facts<'a> {
+    /// Reads a pod's evidence once.
+    pub fn gather(view: &'a PodView, now: Nanos) -> Self {
+        let mut f = Self {
+            view,
+            api: view.api.as_deref(),
+            api_evidence: None,
+            now,
+            has_cri: false,
+            has_log: false,
+            bound: None,
+            picked_up: None,
+            volumes: None,
+            sandbox: None,
+            sandbox_attempts: 0,
+            sandboxes: 0,
+            open: Vec::new(),
+            timed_out: Vec::new(),
+            signals: Vec::new(),
+            containers: Vec::new(),
+            deleted: view.deletion_requested,
+            grace_s: None,
+            unready: Vec::new(),
+            pull_failures: 0,
+            node_seen: None,
+            ids: Vec::new(),
+        };
+        for c in &view.containers {
+            f.container(&c.name);
+            if !c.id.is_empty() {
+                f.ids.push((c.id.clone(), c.name.clone()));
+            }
+        }
+        let mut open: FxHashMap<CallKey, CallFact<'a>> = FxHashMap::default();
+        let mut was_ready = false;
+        for o in view.evidence.iter() {
+            let at = o.stamp.at;
+            if o.source.is_node() {
+                f.node_seen = Some(at);
+            }
+            match &o.body {
+                Body::Event(e) => f.event(o, e),
+                Body::Pod(p) if o.source == Source::Kube => {
+                    f.api_evidence = Some(o);
+                    let ready = p.condition("Ready").is_some_and(|c| c.status == "True");
+                    if was_ready && !ready {
+                        f.unready.push(at);
+                    }
+                    was_ready = ready;
+                    if p.spec.node.is_empty() {
+                        f.bound = None;
+                    } else if f.bound.is_none() {
+                        f.bound = Some(at);
+                    }
+                    f.exits_of(o, p);
+                }
+                Body::CallStart(c) => {
+                    f.has_cri = true;
+                    f.call_start(o, c, &mut open);
+                }
+                Body::CallEnd(c) => f.call_end(o, c, &mut open),
+                Body::Inventory(i) => {
+                    for item in &i.items {
+                        let s = &item.subject;
+                        if s.container.is_empty() {
+                            continue;
+                        }
+                        if item.state == RuntimeState::Exited {
+                            let code = item.exit_code.unwrap_or(0);
+                            let known = item.exit_code.is_some();
+                            if known {
+                                let finished = if item.finished.0 > 0 {
+                                    item.finished
+                                } else {
+                                    at
+                                };
+                                f.exit(
+                                    &s.container,
+                                    Exit {
+                                        at: finished,
+                                        code,
+                                        reason: item.reason.clone(),
+                                        message: Text::default(),
+                                        id: s.container_id.clone(),
+                                        evidence: o,
+                                    },
+                                );
+                            }
+                        } else if item.state == RuntimeState::Running && item.started.0 > 0 {
+                            let c = f.container(&s.container);
+                            c.started = c.started.max(Some(item.started));
+                        }
+                    }
+                }
+                Body::Log(l) => f.log(o, l),
+                Body::Fs(c) => {
+                    if matches!(
+                        c.object,
+                        FsObject::PodCgroup { .. } | FsObject::PodDir { .. }
+                    ) {
+                        f.sign(at);
+                    }
+                }
+                Body::Audit(a) => {
+                    if a.resource == "pods/binding" && a.code == 201 {
+                        f.bound.get_or_insert(at);
+                    } else if a.verb == "delete" && a.code >= 400 && a.code != 404 {
+                        f.push("@delete", "", a.message.as_str(), o, 1);
+                    }
+                }
+                _ => {}
+            }
+        }
+        f.open = open.into_values().collect();
+        f.open.sort_by_key(|c| (c.at, c.start.key));
+        f.finish();
+        f
+    }
+
+    /// The container of a name, made when it is new.
+    pub fn container(&mut self, name: &str) -> &mut ContainerFacts<'a> {
+        let i = self
+            .containers
+            .iter()
+            .position(|c| c.name == name)
+            .unwrap_or_else(|| {
+                self.containers.push(ContainerFacts {
+                    name: name.into(),
+                    ..ContainerFacts::default()
+                });
+                self.containers.len() - 1
+            });
+        // The position was found or made just now; the first is a stand-in that is never reached.
+        let i = i.min(self.containers.len().saturating_sub(1));
+        #[expect(
+            clippy::indexing_slicing,
+            reason = "the list has at least the one just pushed"
+        )]
+        &mut self.containers[i]
+    }
+    /// What is known of a container.
+    pub fn known(&self, name: &str) -> Option<&ContainerFacts<'a>> {
+        self.containers.iter().find(|c| c.name == name)
+    }
+    fn sign(&mut self, at: Nanos) {
+        if self.picked_up.is_none() {
+            self.picked_up = Some(at);
+        }
+    }
+    fn name_of(&self, id: &ContainerId) -> Text {
+        if id.is_empty() {
+            return Text::default();
+        }
+        self.ids
+            .iter()
+            .rev()
+            .find(|(i, _)| i == id)
+            .map(|(_, n)| n.clone())
+            .unwrap_or_default()
+    }
+
+    fn push(
+        &mut self,
+        reason: impl Into<std::borrow::Cow<'a, str>>,
+        container: &str,
+        text: impl Into<std::borrow::Cow<'a, str>>,
+        o: &'a Evidence,
+        count: u32,
+    ) {
+        let (reason, text) = (reason.into(), text.into());
+        let at = o.stamp.at;
+        let same = |s: &Signal<'_>| {
+            s.reason == reason
+                && s.container == container
+                && s.source == o.source
+                // Several volumes, several claims: what the text is about tells them apart.
+                && (s.text.len() == text.len() || !matches!(s.reason.as_ref(), "FailedMount" | "@log"))
+        };
+        if let Some(i) = self.signals.iter().position(same) {
+            if let Some(old) = self.signals.get_mut(i) {
+                old.count = old.count.saturating_add(1).max(count);
+                old.at = at;
+                old.text = text;
+                old.evidence = o;
+            }
+            return;
+        }
+        if self.signals.len() >= SIGNALS {
+            self.signals.remove(0);
+        }
+        self.signals.push(Signal {
+            reason,
+            container: container.into(),
+            text,
+            at,
+            first: at,
+            count,
+            source: o.source,
+            evidence: o,
+        });
+    }
+
+    fn event(&mut self, o: &'a Evidence, e: &'a EventSeen) {
+        if e.object.kind != "Pod" && !e.object.kind.is_empty() {
+            return;
+        }
+        if e.component == "kubelet" {
+            self.sign(o.stamp.at);
+        }
+        self.happened(o, &e.reason, &e.message, &e.container, e.count);
+    }
+
+    /// An Event, from the API or from the kubelet's log.
+    fn happened(
+        &mut self,
+        o: &'a Evidence,
+        reason: &'a str,
+        message: &'a str,
+        container: &str,
+        count: u32,
+    ) {
+        let at = o.stamp.at;
+        match reason {
+            "Scheduled" => {
+                self.bound.get_or_insert(at);
+            }
+            "Pulling" => {
+                self.sandbox = self.sandbox.max(Some(at));
+                self.container(container).pulling = Some((at, o));
+            }
+            "Pulled" => {
+                self.sandbox = self.sandbox.max(Some(at));
+                let c = self.container(container);
+                c.pulled = c.pulled.max(Some(at));
+            }
+            "Created" => {
+                self.sandbox = self.sandbox.max(Some(at));
+                let c = self.container(container);
+                c.created = c.created.max(Some(at));
+            }
+            "Started" => {
+                let c = self.container(container);
+                c.started = c.started.max(Some(at));
+            }
+            "SandboxChanged" => self.sandboxes += 1,
+            "Killing" => self.killing(o, message, container),
+            "Unhealthy" | "ProbeError" => {
+                self.probe(o, message, container, count);
+                return;
+            }
+            _ => {}
+        }
+        if let Some((reason, text)) = signal::of_event(reason, message) {
+            self.push(reason, container, text, o, count);
+        }
+    }
+
+    fn killing(&mut self, o: &'a Evidence, message: &str, container: &str) {
+        let why = if message.contains("failed liveness probe") {
+            KillWhy::Liveness
+        } else if message.contains("failed startup probe") {
+            KillWhy::Startup
+        } else if message.contains("PostStartHook") {
+            KillWhy::PostStart
+        } else {
+            KillWhy::Stop
+        };
+        let at = o.stamp.at;
+        let c = self.container(container);
+        // The Event and the log line of one kill are milliseconds apart.
+        let again = c
+            .killed
+            .is_some_and(|(t, w, _)| w == why && at.since(t) < SECOND);
+        if why != KillWhy::Stop && !again {
+            c.kills += 1;
+        }
+        if !again {
+            c.killed = Some((at, why, o));
+        }
+    }
+
+    fn probe(&mut self, o: &'a Evidence, text: &str, container: &str, _count: u32) {
+        let at = o.stamp.at;
+        let c = self.container(container);
+        let started = c.started;
+        let slot = if text.starts_with("Readiness") {
+            &mut c.readiness
+        } else if text.starts_with("Liveness") {
+            &mut c.liveness
+        } else {
+            &mut c.startup
+        };
+        let before = slot
+            .as_ref()
+            .filter(|p| started.is_none_or(|s| p.at >= s))
+            .map_or((0, Nanos(0)), |p| (p.count, p.at));
+        let again = at.since(before.1) < SECOND / 2;
+        *slot = Some(ProbeFact {
+            at,
+            text: text.to_owned(),
+            count: before.0 + u32::from(!again),
+            evidence: o,
+        });
+    }
+
+    fn exits_of(&mut self, o: &'a Evidence, p: &'a PodSeen) {
+        for s in p.statuses() {
+            if !s.id.is_empty() && !self.ids.iter().any(|(i, _)| *i == s.id) {
+                self.ids.push((s.id.clone(), s.name.clone()));
+            }
+            let ended = [
+                s.last.as_ref(),
+                match &s.state {
+                    ContainerState::Terminated(t) => Some(t),
+                    _ => None,
+                },
+            ];
+            for t in ended.into_iter().flatten() {
+                self.exit(
+                    &s.name,
+                    Exit {
+                        at: t.finished.unwrap_or(o.stamp.at),
+                        code: t.exit_code,
+                        reason: t.reason.clone(),
+                        message: t.message.clone(),
+                        id: t.id.clone(),
+                        evidence: o,
+                    },
+                );
+            }
+            let c = self.container(&s.name);
+            c.restarts = c.restarts.max(s.restarts);
+            if let ContainerState::Running { started } = s.state {
+                c.started = c.started.max(Some(started));
+            }
+        }
+    }
+
+    fn exit(&mut self, container: &str, e: Exit<'a>) {
+        let c = self.container(container);
+        let known = c
+            .exits
+            .iter_mut()
+            .rev()
+            .find(|x| (!e.id.is_empty() && x.id == e.id) || (e.id.is_empty() && x.at == e.at));
+        match known {
+            Some(old) => {
+                if old.reason.is_empty() {
+                    old.reason = e.reason;
+                }
+                if old.message.is_empty() {
+                    old.message = e.message;
+                }
+                // The runtime tells nanoseconds, the API whole seconds: keep the finer.
+                if old.at.0 % SECOND == 0 {
+                    old.at = e.at;
+                }
+            }
+            None => {
+                let at = c.exits.partition_point(|x| x.at <= e.at);
+                c.exits.insert(at, e);
+            }
+        }
+    }
+
+    fn call_start(
+        &mut self,
+        o: &'a Evidence,
+        c: &'a CallStart,
+        open: &mut FxHashMap<CallKey, CallFact<'a>>,
+    ) {
+        let at = o.stamp.at;
+        self.sign(at);
+        let mut container = if c.subject.container.is_empty() {
+            self.name_of(&c.subject.container_id)
+        } else {
+            c.subject.container.clone()
+        };
+        match c.method.as_str() {
+            "RunPodSandbox" => {
+                self.sandbox_attempts += 1;
+                self.volumes = self.volumes.max(Some(at));
+            }
+            "PullImage" if container.is_empty() => {
+                container = self.by_image(&c.subject.image);
+            }
+            "CreateContainer" => {
+                let k = self.container(&container);
+                k.pulled = k.pulled.max(Some(at));
+            }
+            _ => {}
+        }
+        if c.method.starts_with("Stop")
+            && c.method.len() == "StopContainer".len()
+            && c.method == "StopContainer"
+        {
+            if let Some(t) = c
+                .fields
+                .iter()
+                .find(|(k, _)| k == "timeout")
+                .and_then(|(_, v)| v.parse().ok())
+            {
+                self.grace_s.get_or_insert(t);
+            }
+        }
+        open.insert(
+            c.key,
+            CallFact {
+                start: c,
+                at,
+                end: None,
+                container,
+                evidence: o,
+            },
+        );
+    }
+
+    /// The container that waits for an image: the first one of that image that has not started.
+    fn by_image(&self, image: &str) -> Text {
+        let spec = |c: &&crate::correlate::ContainerView| c.image == image;
+        self.view
+            .containers
+            .iter()
+            .filter(spec)
+            .find(|c| self.known(&c.name).is_none_or(|k| k.started.is_none()))
+            .or_else(|| self.view.containers.iter().find(spec))
+            .map(|c| c.name.clone())
+            .unwrap_or_default()
+    }
+
+    fn call_end(
+        &mut self,
+        o: &'a Evidence,
+        c: &'a CallEnd,
+        open: &mut FxHashMap<CallKey, CallFact<'a>>,
+    ) {
+        let Some(mut call) = open.remove(&c.key) else {
+            return;
+        };
+        let at = o.stamp.at;
+        call.end = Some(at);
+        let method = call.start.method.as_str();
+        let Some(error) = signal::call_error(c) else {
+            if c.outcome == CallOutcome::Lost {
+                return;
+            }
+            self.succeeded(at, method, &call, c);
+            return;
+        };
+        let deadline = c.outcome == CallOutcome::ClientReset || c.code == Some(4);
+        if deadline {
+            self.timed_out.push(call.clone());
+        }
+        if let Some(reason) = signal::of_method(method) {
+            if method == "PullImage" {
+                self.pull_failures += 1;
+            }
+            self.push(reason, &call.container, error, o, 1);
+        }
+    }
+
+    fn succeeded(&mut self, at: Nanos, method: &str, call: &CallFact<'a>, end: &CallEnd) {
+        match method {
+            "RunPodSandbox" => {
+                self.sandbox = self.sandbox.max(Some(at));
+                self.sandboxes += 1;
+            }
+            "PullImage" => {
+                self.pull_failures = 0;
+                let c = self.container(&call.container);
+                c.pulled = c.pulled.max(Some(at));
+            }
+            "CreateContainer" => {
+                if !end.subject.container_id.is_empty() {
+                    self.ids
+                        .push((end.subject.container_id.clone(), call.container.clone()));
+                }
+                let c = self.container(&call.container);
+                c.created = c.created.max(Some(at));
+            }
+            "StartContainer" => {
+                let c = self.container(&call.container);
+                c.started = c.started.max(Some(at));
+            }
+            "StopContainer" => {
+                let c = self.container(&call.container);
+                c.stopped = Some(at);
+            }
+            _ => {}
+        }
+    }
+
+    fn log(&mut self, o: &'a Evidence, l: &'a LogLine) {
+        let at = o.stamp.at;
+        if l.component == Component::Kubelet {
+            self.has_log = true;
+        }
+        if let Some((reason, message, path)) = signal::logged_event(l) {
+            self.sign(at);
+            self.happened(o, reason, message, signal::container_of_path(path), 1);
+            return;
+        }
+        match l.message.as_str() {
+            "SyncLoop ADD" | "SyncPod enter" | "syncPod enter" | "Receiving a new pod" => {
+                self.sign(at)
+            }
+            "All volumes are attached and mounted for pod" => {
+                self.volumes = self.volumes.max(Some(at))
+            }
+            "Created PodSandbox for pod" => self.sandbox = self.sandbox.max(Some(at)),
+            "SyncLoop DELETE" | "Pod is marked for graceful deletion, begin teardown" => {
+                if self.deleted.is_none() {
+                    self.deleted = Some(at);
+                }
+            }
+            "Running preStop hook" => {
+                let name = self.log_container(l);
+                self.container(&name).prestop = Some((at, o));
+            }
+            "PreStop hook completed" => {
+                let name = self.log_container(l);
+                self.container(&name).prestop = None;
+            }
+            "SyncLoop (probe)" => {
+                let ready = l.field("status") == Some("ready");
+                if l.field("probe") == Some("readiness") && !l.container.is_empty() {
+                    self.container(&l.container).ready_said = Some((at, ready));
+                }
+            }
+            "Probe succeeded" => {
+                let readiness = l.field("probeType") == Some("Readiness");
+                let name = l.container.clone();
+                let c = self.container(&name);
+                if readiness {
+                    c.ready_said = Some((at, true));
+                }
+            }
+            "Probe failed" | "Probe errored" => {
+                self.has_log = true;
+                if let Some((_, container, text)) = signal::of_log(l) {
+                    let text = text.into_owned();
+                    self.probe(o, &text, &container, 1);
+                }
+            }
+            "Message for Container of pod" => {
+                if let Some(m) = l.field("containerMessage") {
+                    let name = l.container.clone();
+                    self.killing(o, m, &name);
+                }
+            }
+            "Killing container with a grace period" => {
+                if let Some(g) = l.field("gracePeriod").and_then(|g| g.parse().ok()) {
+                    self.grace_s.get_or_insert(g);
+                }
+            }
+            _ => {
+                if let Some((reason, container, text)) = signal::of_log(l) {
+                    if reason == "FailedPreStopHook" {
+                        self.container(&container).prestop = None;
+                    }
+                    self.push(reason, &container, text, o, 1);
+                }
+            }
+        }
+    }
+
+    fn log_container(&self, l: &LogLine) -> Text {
+        if l.container.is_empty() {
+            self.name_of(&l.container_id)
+        } else {
+            l.container.clone()
+        }
+    }
+
+    /// What the newest API state adds.
+    fn finish(&mut self) {
+        let Some(api) = self.api else { return };
+        if !api.spec.node.is_empty() && self.bound.is_none() {
+            self.bound = Some(api.created);
+        }
+        if let Some(t) = api.status.start_time {
+            self.sign(t);
+        }
+        if let Some(d) = api.deletion {
+            let grace = api.deletion_grace_s.unwrap_or(0);
+            self.deleted = Some(d.plus(-grace * SECOND));
+            self.grace_s = Some(grace);
+        }
+        let Some(o) = self.api_evidence else { return };
+        if let Some(c) = api.condition("PodReadyToStartContainers")
+            && c.status == "True"
+            && let Some(t) = c.transition
+        {
+            self.sandbox = self.sandbox.max(Some(t));
+        }
+        for c in &api.status.conditions {
+            let reason = c.reason.as_str();
+            match (c.kind.as_str(), c.status.as_str()) {
+                ("PodScheduled", "False") => {
+                    let reason = if reason == "Unschedulable" {
+                        "FailedScheduling"
+                    } else {
+                        reason
+                    };
+                    self.push(reason, "", c.message.as_str(), o, 1);
+                }
+                ("DisruptionTarget", "True") => self.push(reason, "", c.message.as_str(), o, 1),
+                ("PodResizePending", "True") => {
+                    self.push(
+                        "PodResizePending",
+                        "",
+                        format!("{reason} {}", c.message),
+                        o,
+                        1,
+                    );
+                }
+                ("PodResizeInProgress", _) if reason == "Error" => {
+                    self.push("PodResizeInProgress", "", c.message.as_str(), o, 1);
+                }
+                _ => {}
+            }
+        }
+        if api.status.phase == "Failed" && !api.status.reason.is_empty() {
+            let message = api
+                .status
+                .message
+                .strip_prefix("Pod was rejected: ")
+                .unwrap_or(&api.status.message);
+            self.push(api.status.reason.as_str(), "", message, o, 1);
+        }
+        for s in api.statuses() {
+            self.container(&s.name).status = Some(s);
+            if let ContainerState::Waiting { reason, message } = &s.state
+                && !matches!(
+                    reason.as_str(),
+                    "" | "ContainerCreating" | "PodInitializing"
+                )
+            {
+                self.push(reason.as_str(), &s.name, message.as_str(), o, 1);
+            }
+            if !s.id.is_empty() {
+                // A container id exists: its sandbox and image do too.
+                self.sandbox = self.sandbox.max(Some(api.created));
+            }
+        }
+    }
+
+    /// True when something of a later stage than a signal's happened after it, so that it is history.
+    pub fn is_over(&self, stage: Stage, s: &Signal<'_>) -> bool {
+        let after = |t: Option<Nanos>| t.is_some_and(|t| t > s.at);
+        let c = self.known(&s.container);
+        let begun = c.is_some_and(|c| after(c.created) || after(c.started));
+        match stage {
+            Stage::Api => false,
+            Stage::Schedule => self.bound.is_some(),
+            Stage::Admit => self.sandbox.is_some(),
+            Stage::Cgroup | Stage::Volumes => {
+                after(self.volumes.filter(|_| self.sandbox_attempts > 0)) || after(self.sandbox)
+            }
+            Stage::Sandbox => after(self.sandbox),
+            Stage::Image => begun || c.is_some_and(|c| after(c.pulled)),
+            Stage::Create => begun,
+            Stage::Start => c.is_some_and(|c| after(c.started)),
+            Stage::Ready | Stage::Terminate => false,
+        }
+    }
+    /// The oldest call of a method in flight.
+    pub fn in_flight(&self, method: &str) -> Option<&CallFact<'a>> {
+        self.open.iter().find(|c| c.start.method == method)
+    }
+    /// Ready by the API.
+    pub fn is_ready(&self) -> Option<bool> {
+        let c = self.api?.condition("Ready")?;
+        Some(c.status == "True")
+    }
+    /// Moment since when a stage can have been going on.
+    pub fn since(&self, stage: Stage) -> Nanos {
+        let created = self.view.created;
+        let at = match stage {
+            Stage::Api | Stage::Schedule => None,
+            Stage::Admit => self.bound,
+            Stage::Cgroup | Stage::Volumes => self.picked_up.or(self.bound),
+            Stage::Sandbox => self.volumes.or(self.picked_up),
+            Stage::Image | Stage::Create => self.sandbox,
+            Stage::Start => self.containers.iter().filter_map(|c| c.created).max(),
+            Stage::Ready => self.containers.iter().filter_map(|c| c.started).max(),
+            Stage::Terminate => self.deleted,
+        };
+        at.unwrap_or(created)
+    }
+}

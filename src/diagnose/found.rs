@@ -1,0 +1,434 @@
+//! What a rule found, and the verdict that is made of it.
+
+use super::catalogue::{Catalogue, Cause};
+use super::facts::{CallFact, Facts};
+use super::signal::Signal;
+use super::text::{Names, list, shorten, span};
+use super::{Confidence, InFlightCall, NextStep, Proof, State, Verdict};
+use crate::correlate::{PodView, World};
+use crate::flow::Stage;
+use crate::model::{
+    Body, Nanos, ObjectRef, Source, Text, cri::code_name, log::Component, pod::PodSeen,
+};
+use crate::timeline::Evidence;
+
+/// One thing that is true of a pod.
+#[derive(Clone, Debug)]
+pub struct Found<'a> {
+    /// The cause.
+    pub cause: &'static Cause,
+    /// Where the pod stands still because of it.
+    pub stage: Stage,
+    /// Container, empty for the pod.
+    pub container: Text,
+    /// How the pod stands.
+    pub state: State,
+    /// Since when.
+    pub since: Nanos,
+    /// Names for the sentence.
+    pub names: Names,
+    /// What proves it, best first.
+    pub proofs: Vec<Proof>,
+    /// The call that it waits on.
+    pub in_flight: Option<&'a CallFact<'a>>,
+    /// The call that it waits on, when it is not the pod's own.
+    pub waits_on: Option<InFlightCall>,
+    /// Attempt.
+    pub attempt: u32,
+    /// Next try.
+    pub next_retry: Option<Nanos>,
+    /// How sure.
+    pub confidence: Confidence,
+    /// Among those of one stage the highest wins.
+    pub rank: u8,
+}
+
+impl<'a> Found<'a> {
+    /// A cause by id, with what the catalogue says of it. `None` only for an id that no entry has, which a test excludes.
+    pub fn new(id: &str, f: &Facts<'a>) -> Option<Self> {
+        Some(Self::of(Catalogue::get().cause(id)?, f))
+    }
+    /// A cause.
+    pub fn of(cause: &'static Cause, f: &Facts<'a>) -> Self {
+        Self {
+            cause,
+            stage: cause.stage,
+            container: Text::default(),
+            state: cause.state,
+            since: f.since(cause.stage),
+            names: Names::default(),
+            proofs: Vec::new(),
+            in_flight: None,
+            waits_on: None,
+            attempt: 0,
+            next_retry: None,
+            confidence: cause.sure,
+            rank: cause.rank,
+        }
+    }
+    /// With a name for the sentence.
+    #[must_use]
+    pub fn name(mut self, key: &str, value: &str) -> Self {
+        self.names.set(key, value);
+        self
+    }
+    /// In a stage other than the catalogue's.
+    #[must_use]
+    pub fn at(mut self, stage: Stage) -> Self {
+        self.stage = stage;
+        self
+    }
+    /// Of a container.
+    #[must_use]
+    pub fn container(mut self, name: &str) -> Self {
+        self.container = name.into();
+        self
+    }
+    /// Standing otherwise.
+    #[must_use]
+    pub fn state(mut self, state: State) -> Self {
+        self.state = state;
+        self
+    }
+    /// Since.
+    #[must_use]
+    pub fn since(mut self, at: Nanos) -> Self {
+        self.since = at;
+        self
+    }
+    /// At most this sure.
+    #[must_use]
+    pub fn at_most(mut self, c: Confidence) -> Self {
+        self.confidence = self.confidence.max(c);
+        self
+    }
+    /// Proven by an observation.
+    #[must_use]
+    pub fn proof(mut self, o: &Evidence) -> Self {
+        self.proofs.push(proof(o));
+        self
+    }
+    /// Proven by an observation, when there is one.
+    #[must_use]
+    pub fn proof_if(self, o: Option<&Evidence>) -> Self {
+        match o {
+            Some(o) => self.proof(o),
+            None => self,
+        }
+    }
+    /// Proven by what was not seen.
+    #[must_use]
+    pub fn absence(mut self, at: Nanos, source: Source, text: impl Into<String>) -> Self {
+        self.proofs.push(Proof {
+            at,
+            precision: 1,
+            source,
+            text: text.into(),
+            evidence: None,
+        });
+        self
+    }
+    /// Waiting on a call of the pod.
+    #[must_use]
+    pub fn call(mut self, call: &'a CallFact<'a>, now: Nanos) -> Self {
+        self.names.set("running", &span(now.since(call.at)));
+        self.names.set("method", &call.start.method);
+        if let Some(d) = call.start.timeout_ns {
+            self.names.set("deadline", &span(d));
+        }
+        self.proofs.push(Proof {
+            at: call.at,
+            precision: call.evidence.stamp.precision,
+            source: Source::Cri,
+            text: format!(
+                "CRI {}  in flight for {}{}",
+                call.start.method,
+                span(now.since(call.at)),
+                call.start
+                    .timeout_ns
+                    .map_or(String::new(), |d| format!(" of {}", span(d)))
+            ),
+            evidence: Some(call.evidence.clone()),
+        });
+        self.in_flight = Some(call);
+        self
+    }
+    /// From a failure under a reason.
+    pub fn of_signal(cause: &'static Cause, names: Names, s: &Signal<'a>, f: &Facts<'a>) -> Self {
+        let mut found = Self::of(cause, f).container(&s.container);
+        found.names = names;
+        found.names.set("reason", reason_in_words(&s.reason));
+        found.proofs.push(signal_proof(s));
+        found
+    }
+
+    /// The verdict.
+    pub fn verdict(mut self, world: &World, f: &Facts<'_>) -> Verdict {
+        base_names(&mut self.names, f, &self.container);
+        let view = f.view;
+        self.names.set("age", &span(f.now.since(self.since)));
+        let next = steps(self.cause, &self.names);
+        let owner = view
+            .owners
+            .first()
+            .cloned()
+            .or_else(|| f.api.and_then(|p| p.owner.clone()));
+        let _ = world;
+        // Everything that is newer than the question is not known yet.
+        self.proofs
+            .dedup_by(|a, b| a.text == b.text && a.source == b.source);
+        Verdict {
+            uid: view.uid.clone(),
+            namespace: view.namespace.clone(),
+            pod: view.name.clone(),
+            owner,
+            cause: self.cause.id.as_str().into(),
+            title: self.cause.title.as_str().into(),
+            stage: self.stage,
+            container: self.container,
+            state: self.state,
+            since: self.since,
+            in_flight: self.waits_on.or_else(|| {
+                self.in_flight.map(|c| InFlightCall {
+                    method: c.start.method.clone(),
+                    since: c.at,
+                    deadline_ns: c.start.timeout_ns,
+                })
+            }),
+            attempt: self.attempt,
+            next_retry: self.next_retry.filter(|t| *t > f.now),
+            sentence: self.names.sentence(&self.cause.say),
+            evidence: self.proofs,
+            not_reached: not_reached(self.stage, f),
+            next,
+            confidence: self.confidence,
+            also: Vec::new(),
+        }
+    }
+}
+
+/// The steps of a cause with names filled in.
+pub fn steps(cause: &Cause, names: &Names) -> Vec<NextStep> {
+    cause
+        .steps
+        .iter()
+        .map(|(text, command)| NextStep {
+            text: names.sentence(text),
+            command: names.command(command),
+        })
+        .collect()
+}
+
+fn base_names(n: &mut Names, f: &Facts<'_>, container: &Text) {
+    let v = f.view;
+    n.set("ns", &v.namespace);
+    n.set("pod", &v.name);
+    n.set("uid", v.uid.as_str());
+    n.set("node", node_of(v, f.api));
+    n.set("container", container);
+    let image = v
+        .containers
+        .iter()
+        .find(|c| c.name == *container)
+        .or_else(|| v.containers.iter().find(|c| !c.init))
+        .map(|c| c.image.clone())
+        .or_else(|| {
+            let api = f.api?;
+            Some(
+                api.container(container)
+                    .or_else(|| api.spec.containers.first())?
+                    .image
+                    .clone(),
+            )
+        })
+        .unwrap_or_default();
+    n.set("image", &image);
+    n.set("registry", registry(&image));
+    if let Some(g) = f.grace_s {
+        n.set("grace", &g.to_string());
+    }
+    let Some(api) = f.api else { return };
+    n.set("runtime_class", &api.spec.runtime_class);
+    n.set("secrets", &list(&api.spec.image_pull_secrets));
+    n.set(
+        "scheduler",
+        if api.spec.scheduler.is_empty() {
+            "default-scheduler"
+        } else {
+            &api.spec.scheduler
+        },
+    );
+    if let Some(d) = api.spec.active_deadline_s {
+        n.set("deadline_s", &format!("{d} s"));
+    }
+}
+
+/// Node of a pod by the newest that is known.
+pub fn node_of<'v>(v: &'v PodView, api: Option<&'v PodSeen>) -> &'v str {
+    if v.node.is_empty() {
+        api.map_or("", |p| p.spec.node.as_str())
+    } else {
+        &v.node
+    }
+}
+
+/// Host of an image's registry; Docker Hub when the name has none.
+fn registry(image: &str) -> &str {
+    match image.split_once('/') {
+        Some((host, _)) if host.contains(['.', ':']) || host == "localhost" => host,
+        _ if image.is_empty() => "",
+        _ => "registry-1.docker.io",
+    }
+}
+
+fn reason_in_words(reason: &str) -> &str {
+    reason.trim_start_matches('@')
+}
+
+/// The CRI calls that come after a stage, which were not made.
+fn not_reached(stage: Stage, f: &Facts<'_>) -> Vec<Text> {
+    const CALLS: [(Stage, &str); 4] = [
+        (Stage::Sandbox, "RunPodSandbox"),
+        (Stage::Image, "PullImage"),
+        (Stage::Create, "CreateContainer"),
+        (Stage::Start, "StartContainer"),
+    ];
+    if stage >= Stage::Ready {
+        return Vec::new();
+    }
+    let mut out: Vec<Text> = CALLS
+        .iter()
+        .filter(|(s, _)| *s > stage)
+        .map(|(_, m)| Text::from(*m))
+        .collect();
+    if stage <= Stage::Schedule {
+        out.insert(0, "bind to a node".into());
+    }
+    let initial = |name: &str| {
+        f.view
+            .containers
+            .iter()
+            .any(|c| c.name == name && c.init && !c.sidecar)
+    };
+    if f.containers.iter().any(|c| initial(&c.name) && c.runs()) {
+        out.push("the pod's main containers".into());
+    }
+    out
+}
+
+/// A line of evidence for a failure.
+pub fn signal_proof(s: &Signal<'_>) -> Proof {
+    let mut p = proof(s.evidence);
+    if s.source == Source::Cri {
+        let method = match &s.evidence.body {
+            Body::CallEnd(_) => match s.reason.as_ref() {
+                "FailedCreatePodSandBox" => "RunPodSandbox",
+                "ErrImagePull" => "PullImage",
+                "ImageInspectError" => "ImageStatus",
+                "CreateContainerError" => "CreateContainer",
+                "RunContainerError" => "StartContainer",
+                "PodSandboxStatusError" => "PodSandboxStatus",
+                _ => "Stop",
+            },
+            _ => "",
+        };
+        if let Body::CallEnd(c) = &s.evidence.body {
+            let code = c.code.map_or("no answer", code_name);
+            p.text = format!("CRI {method}  {code}  \"{}\"", shorten(&c.message, 400));
+        }
+    } else if matches!(s.evidence.body, Body::Pod(_)) {
+        p.text = format!("status {}  \"{}\"", s.reason, shorten(&s.text, 400));
+    }
+    if s.count > 1 {
+        use std::fmt::Write as _;
+        // Writing to a String does not fail.
+        if write!(p.text, "  ({} times)", s.count).is_err() {
+            return p;
+        }
+    }
+    p
+}
+
+/// A line of evidence.
+pub fn proof(o: &Evidence) -> Proof {
+    let text = match &o.body {
+        Body::Event(e) => format!("Event {}  \"{}\"", e.reason, shorten(&e.message, 400)),
+        Body::Log(l) => {
+            let who = match l.component {
+                Component::Kubelet => "kubelet",
+                Component::Apiserver => "kube-apiserver",
+                Component::Scheduler => "kube-scheduler",
+                Component::ControllerManager => "kube-controller-manager",
+                Component::Containerd => "containerd",
+                Component::Crio => "cri-o",
+            };
+            match super::signal::logged_event(l) {
+                Some((reason, message, _)) => {
+                    format!("{who} log: Event {reason}  \"{}\"", shorten(message, 400))
+                }
+                None if l.error.is_empty() => {
+                    let more = ["containerMessage", "networkReady", "output"]
+                        .iter()
+                        .find_map(|k| l.field(k))
+                        .map_or(String::new(), |v| format!(": {}", shorten(v, 300)));
+                    format!("{who} log  \"{}{more}\"", shorten(&l.message, 300))
+                }
+                None => format!(
+                    "{who} log  \"{}: {}\"",
+                    shorten(&l.message, 160),
+                    shorten(&l.error, 400)
+                ),
+            }
+        }
+        Body::CallStart(c) => format!("CRI {}", c.method),
+        Body::CallEnd(c) => format!(
+            "CRI answer  {}  \"{}\"",
+            c.code.map_or("none", code_name),
+            shorten(&c.message, 400)
+        ),
+        Body::Pod(p) => format!(
+            "status {}{}",
+            p.status.phase,
+            if p.status.reason.is_empty() {
+                String::new()
+            } else {
+                format!("/{}", p.status.reason)
+            }
+        ),
+        Body::Node(n) => n.condition("Ready").map_or_else(
+            || format!("node {}", n.name),
+            |c| {
+                format!(
+                    "node {} Ready={} {}  \"{}\"",
+                    n.name,
+                    c.status,
+                    c.reason,
+                    shorten(&c.message, 300)
+                )
+            },
+        ),
+        Body::Audit(a) => format!(
+            "request {} {} by {}: {} {}",
+            a.verb,
+            a.resource,
+            a.user,
+            a.code,
+            shorten(&a.message, 300)
+        ),
+        Body::Inventory(_) => "CRI status".to_owned(),
+        Body::Object(s) => format!("{} {}", s.object.kind, s.object.name),
+        _ => o.source.name().to_owned(),
+    };
+    Proof {
+        at: o.stamp.at,
+        precision: o.stamp.precision,
+        source: o.source,
+        text,
+        evidence: Some(o.clone()),
+    }
+}
+
+/// `Deployment/web`, in the form that kubectl takes: `deployment/web`.
+pub fn owner_arg(o: &ObjectRef) -> String {
+    format!("{}/{}", o.kind.to_lowercase(), o.name)
+}

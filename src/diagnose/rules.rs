@@ -1,0 +1,333 @@
+//! The rules: which causes are true of a pod. One file for the stages whose causes need more than one observation;
+//! everything else is matched from the catalogue in [`matched`].
+
+mod admit;
+mod containers;
+mod image;
+mod owner;
+mod ready;
+mod sandbox;
+mod schedule;
+mod terminate;
+
+pub use owner::{owner, owners};
+
+use super::facts::Facts;
+use super::found::Found;
+use super::shared::Shared;
+use super::signal::Signal;
+use super::text::span;
+use super::{Catalogue, Confidence, State, backoff};
+use crate::correlate::World;
+use crate::flow::Stage;
+use crate::model::{Nanos, Source, pod::ContainerState, stamp::SECOND};
+
+/// What rules may look at besides the pod.
+#[derive(Clone, Copy, Debug)]
+pub struct Context<'a> {
+    /// Everything.
+    pub world: &'a World,
+    /// What concerns several pods.
+    pub shared: &'a Shared,
+    /// The moment that is asked about.
+    pub now: Nanos,
+}
+
+/// How a pod is, before any cause.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Health {
+    /// Well, or over as it should be, or gone.
+    Well,
+    /// Well now, but it comes and goes.
+    Flapping,
+    /// Not (yet) well.
+    Unwell,
+}
+
+/// How the pod is.
+pub fn health(f: &Facts<'_>) -> Health {
+    if f.view.gone.is_some() || f.view.phase == "Succeeded" {
+        return Health::Well;
+    }
+    if let Some(api) = f.api {
+        if api.status.phase == "Succeeded" {
+            return Health::Well;
+        }
+        if api.status.phase == "Failed" {
+            return Health::Unwell;
+        }
+    }
+    // A mirror pod may be deleted as often as one likes: its static pod goes on.
+    let is_static = !f.view.mirrors.is_empty() || f.api.is_some_and(|p| p.mirror_of.is_some());
+    if f.deleted.is_some() && !is_static {
+        return Health::Unwell;
+    }
+    let policy = f.api.map_or("", |p| p.spec.restart_policy.as_str());
+    let mains: Vec<_> = f
+        .containers
+        .iter()
+        .filter(|c| {
+            !f.view
+                .containers
+                .iter()
+                .any(|v| v.name == c.name && (v.init || v.ephemeral))
+        })
+        .collect();
+    let done = |c: &&super::facts::ContainerFacts<'_>| {
+        c.exits.last().is_some_and(|e| e.code == 0) && !c.runs()
+    };
+    if !mains.is_empty() && policy != "Always" && !policy.is_empty() && mains.iter().all(done) {
+        return Health::Well;
+    }
+    let well = match f.is_ready() {
+        Some(ready) => ready,
+        None if f.api.is_some() => false,
+        // No API: what runs and is not said to be unready is taken as well.
+        None => {
+            !mains.is_empty()
+                && mains.iter().all(|c| c.runs())
+                && !mains.iter().any(|c| ready::unready_by_node(c))
+        }
+    };
+    if !well {
+        return Health::Unwell;
+    }
+    if flaps(f) {
+        Health::Flapping
+    } else {
+        Health::Well
+    }
+}
+
+/// Restarts that go on, or readiness that comes and goes.
+fn flaps(f: &Facts<'_>) -> bool {
+    let recent = |t: Nanos| f.now.since(t) < backoff::FORGOTTEN_NS;
+    let crashes = f.containers.iter().any(|c| {
+        c.exits.iter().filter(|e| recent(e.at)).count() >= 2
+            || (c.restarts >= 2 && c.exits.last().is_some_and(|e| recent(e.at)))
+    });
+    crashes
+        || f.unready
+            .iter()
+            .filter(|t| f.now.since(**t) < 300 * SECOND)
+            .count()
+            >= 3
+}
+
+/// All that is true of a pod that is not well, most important first.
+pub fn diagnose<'a>(cx: Context<'a>, f: &'a Facts<'a>, health: Health) -> Vec<Found<'a>> {
+    let mut found = Vec::new();
+    let deleting = f.deleted.is_some();
+    let failed = f.api.is_some_and(|p| p.status.phase == "Failed");
+    matched(f, deleting, failed, &mut found);
+    if health == Health::Flapping {
+        found.retain(|x: &Found<'_>| x.stage >= Stage::Start);
+        containers::crashes(f, &mut found);
+        ready::rules(cx, f, &mut found);
+    } else if deleting && !failed {
+        terminate::rules(cx, f, &mut found);
+    } else if failed {
+        if deleting {
+            terminate::rules(cx, f, &mut found);
+        }
+        if !found
+            .iter()
+            .any(|x| x.stage == Stage::Admit || x.stage == Stage::Terminate)
+        {
+            containers::crashes(f, &mut found);
+        }
+    } else {
+        let bound = f.bound.is_some() || f.picked_up.is_some();
+        if bound {
+            admit::rules(cx, f, &mut found);
+            sandbox::rules(cx, f, &mut found);
+            image::rules(cx, f, &mut found);
+            containers::rules(cx, f, &mut found);
+            ready::rules(cx, f, &mut found);
+        } else {
+            schedule::rules(cx, f, &mut found);
+        }
+    }
+    back_off(f, &mut found);
+    order(&mut found);
+    found
+}
+
+/// First unfinished stage first; in it the highest rank; then the newest.
+fn order(found: &mut Vec<Found<'_>>) {
+    found.sort_by(|a, b| {
+        (
+            a.stage,
+            std::cmp::Reverse(a.rank),
+            &a.cause.id,
+            &a.container,
+        )
+            .cmp(&(
+                b.stage,
+                std::cmp::Reverse(b.rank),
+                &b.cause.id,
+                &b.container,
+            ))
+    });
+    let mut kept: Vec<Found<'_>> = Vec::with_capacity(found.len());
+    for x in found.drain(..) {
+        let same = kept.iter_mut().find(|k| {
+            k.cause.id == x.cause.id
+                && (k.container == x.container || k.container.is_empty() || x.container.is_empty())
+        });
+        match same {
+            Some(k) => {
+                if k.container.is_empty() {
+                    k.container = x.container;
+                }
+                // Several sources of one failure: each adds what it knows and its evidence.
+                for (key, value) in x.names.iter() {
+                    k.names.set(key, value);
+                }
+                k.proofs.extend(x.proofs);
+                k.confidence = k.confidence.min(x.confidence);
+                if k.in_flight.is_none() {
+                    k.in_flight = x.in_flight;
+                }
+            }
+            None => kept.push(x),
+        }
+    }
+    *found = kept;
+}
+
+/// Causes of the catalogue whose text stands in something that failed and has not been overtaken.
+fn matched<'a>(f: &Facts<'a>, deleting: bool, failed: bool, found: &mut Vec<Found<'a>>) {
+    let catalogue = Catalogue::get();
+    for s in &f.signals {
+        let mut best: Option<Found<'a>> = None;
+        for cause in catalogue.under(&s.reason) {
+            let by_code = cause.rule
+                && (cause.stage == Stage::Ready || cause.id == "KF902" || cause.id == "KF513");
+            let ending = cause.stage == Stage::Terminate;
+            if by_code
+                || (deleting && !failed && !ending)
+                || (ending && !deleting && !failed)
+                || (failed && !ending && cause.stage != Stage::Admit)
+                || f.is_over(cause.stage, s)
+                || best.as_ref().is_some_and(|b| b.rank >= cause.rank)
+            {
+                continue;
+            }
+            if let Some(names) = cause.matches(&s.reason, &s.text) {
+                best = Some(Found::of_signal(cause, names, s, f));
+            }
+        }
+        found.extend(best.map(|b| polish(b, s, f)));
+    }
+    if let Some(api) = f.api.filter(|_| failed)
+        && api.status.reason == "Evicted"
+        && f.containers.iter().all(|c| c.started.is_none())
+        && let Some(cause) = catalogue.cause("KF308")
+        && let (Some(names), Some(o)) = (cause.matches("", &api.status.message), f.api_evidence)
+    {
+        let mut x = Found::of(cause, f).proof(o);
+        x.names = names;
+        found.retain(|k| k.cause.id != "KF911");
+        found.push(x);
+    }
+}
+
+/// What the text alone does not say.
+fn polish<'a>(mut x: Found<'a>, s: &Signal<'a>, f: &Facts<'a>) -> Found<'a> {
+    match x.cause.id.as_str() {
+        "KF507" | "KF702" => sandbox::earlier(&mut x, f),
+        "KF303" => {
+            if x.names.get("resource").is_none() {
+                x.names
+                    .set("resource", s.reason.trim_start_matches("OutOf"));
+            }
+        }
+        "KF314" => {
+            if let Some(api) = f.api {
+                let wants: Vec<String> = super::scheduler::wanted_labels(&api.spec)
+                    .into_iter()
+                    .map(|(_, w)| w)
+                    .collect();
+                if !wants.is_empty() {
+                    x.names.set(
+                        "detail",
+                        &format!("the pod wants {}", super::text::list(&wants)),
+                    );
+                }
+            }
+        }
+        "KF911" => terminate::who(&mut x, s, f),
+        "KF408" | "KF406" if x.names.get("volume").is_none() => {}
+        _ => {}
+    }
+    if s.source == Source::Kube
+        && f.node_seen.is_none()
+        && x.confidence == Confidence::Certain
+        && s.text.is_empty()
+    {
+        x = x.at_most(Confidence::Likely);
+    }
+    x
+}
+
+/// Attempt and next try, by the kubelet's own rules.
+fn back_off(f: &Facts<'_>, found: &mut [Found<'_>]) {
+    for x in found.iter_mut() {
+        match x.stage {
+            Stage::Image
+                if !matches!(x.cause.id.as_str(), "KF607" | "KF608" | "KF609" | "KF610") =>
+            {
+                let pulls =
+                    |s: &&Signal<'_>| s.reason == "ErrImagePull" && s.container == x.container;
+                let newest = f.signals.iter().filter(pulls).map(|s| s.at).max();
+                let count = f
+                    .signals
+                    .iter()
+                    .filter(pulls)
+                    .map(|s| s.count)
+                    .max()
+                    .unwrap_or(0);
+                let attempt = count.max(f.pull_failures);
+                if let (Some(at), true) = (newest, attempt > 0) {
+                    x.attempt = attempt;
+                    x.next_retry = Some(backoff::next_pull(attempt, at));
+                    if x.next_retry.is_some_and(|t| t > f.now) {
+                        x.state = State::BackingOff;
+                    }
+                } else if f
+                    .signals
+                    .iter()
+                    .any(|s| s.reason == "ImagePullBackOff" && s.container == x.container)
+                {
+                    x.state = State::BackingOff;
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Containers that an init container or a sidecar holds up.
+fn held_up(f: &Facts<'_>, by: &str) -> Vec<String> {
+    let mut after = false;
+    let mut out = Vec::new();
+    for v in &f.view.containers {
+        if v.name == by {
+            after = true;
+        } else if after && !v.ephemeral && f.known(&v.name).is_none_or(|c| c.started.is_none()) {
+            out.push(v.name.to_string());
+        }
+    }
+    out
+}
+
+/// The container waits with this reason, by the API.
+fn waits(c: &super::facts::ContainerFacts<'_>, reason: &str) -> bool {
+    matches!(c.status.map(|s| &s.state), Some(ContainerState::Waiting { reason: r, .. }) if r == reason)
+}
+
+/// `12 s`.
+fn ago(f: &Facts<'_>, t: Nanos) -> String {
+    span(f.now.since(t))
+}

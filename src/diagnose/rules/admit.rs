@@ -1,0 +1,206 @@
+//! Bound, and nothing moves: a kubelet that does not run, a runtime that does not answer.
+
+use super::Context;
+use crate::diagnose::Confidence;
+use crate::diagnose::InFlightCall;
+use crate::diagnose::facts::Facts;
+use crate::diagnose::found::{Found, node_of};
+use crate::diagnose::text::{list, shorten, span};
+use crate::flow::Stage;
+use crate::model::{Nanos, Source, stamp::SECOND};
+
+/// A kubelet that works picks a pod up within a second.
+const PICK_UP_NS: i64 = 10 * SECOND;
+/// A kubelet logs something and calls the runtime every second; this long without either and it stands still.
+const SILENT_NS: i64 = 10 * SECOND;
+/// Without a node's own sources a slow kubelet cannot be told from a dead one before the node is marked.
+const BLIND_NS: i64 = 90 * SECOND;
+
+pub(super) fn rules<'a>(cx: Context<'a>, f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
+    let Some(bound) = f.bound.or(f.picked_up) else {
+        return;
+    };
+    let waiting = cx.now.since(bound);
+    let stage = if f.picked_up.is_none() {
+        Stage::Admit
+    } else if f.sandbox.is_none() {
+        Stage::Sandbox
+    } else {
+        Stage::Create
+    };
+    // Whatever failed by itself is a better answer than a runtime that hangs as well, unless nothing failed.
+    if waiting >= PICK_UP_NS
+        && (found.is_empty() || f.picked_up.is_none())
+        && !started(f)
+        && runtime(cx, f, stage, found)
+    {
+        return;
+    }
+    if f.picked_up.is_none() && waiting >= PICK_UP_NS {
+        kubelet(cx, f, bound, found);
+    }
+}
+
+fn started(f: &Facts<'_>) -> bool {
+    f.view
+        .containers
+        .iter()
+        .filter(|c| !c.init && !c.ephemeral)
+        .any(|c| f.known(&c.name).is_some_and(|k| k.started.is_some()))
+}
+
+/// The runtime does not answer: the kubelet's own calls hang, or it says so, or its node does. True when told.
+pub(super) fn runtime<'a>(
+    cx: Context<'a>,
+    f: &Facts<'a>,
+    stage: Stage,
+    found: &mut Vec<Found<'a>>,
+) -> bool {
+    let node = node_of(f.view, f.api);
+    let local = cx.shared.is_local(node);
+    let facts = if local {
+        cx.shared.local_node().or_else(|| cx.shared.node(node))
+    } else {
+        cx.shared.node(node)
+    };
+    let Some(x) = Found::new("KF302", f) else {
+        return false;
+    };
+    let mut x = x.at(stage).since(f.since(stage));
+    let mut told = false;
+    if let Some(oldest) = cx.shared.hanging.first().filter(|_| local) {
+        let methods: Vec<&str> = {
+            let mut m: Vec<&str> = cx
+                .shared
+                .hanging
+                .iter()
+                .map(|c| c.method.as_str())
+                .collect();
+            m.dedup();
+            m
+        };
+        x = x.name(
+            "what",
+            &format!(
+                "{} in flight for {}",
+                list(&methods),
+                span(cx.now.since(oldest.start))
+            ),
+        );
+        for c in cx.shared.hanging.iter().take(3) {
+            x = x.proof(&c.started);
+            if let Some(p) = x.proofs.last_mut() {
+                p.text = format!(
+                    "CRI {}  in flight for {}",
+                    c.method,
+                    span(cx.now.since(c.start))
+                );
+            }
+        }
+        x.waits_on = Some(InFlightCall {
+            method: oldest.method.clone(),
+            since: oldest.start,
+            deadline_ns: oldest.timeout_ns,
+        });
+        told = true;
+    }
+    if let Some((_, why, o)) = facts.and_then(|n| n.skipping(cx.now)) {
+        x = x
+            .name("what", &format!("it skips all pods: {}", shorten(why, 160)))
+            .proof(o);
+        told = true;
+    }
+    if let Some(n) = facts.filter(|n| n.runtime_down()) {
+        if let Some((_, _, message)) = &n.ready {
+            x = x.name("what", message);
+        }
+        if !told {
+            x = x.at_most(Confidence::Likely);
+        }
+        x = x.proof_if(n.evidence.as_ref());
+        told = true;
+    }
+    if !told {
+        return false;
+    }
+    let held = held_up(cx, node);
+    if held.len() > 1 {
+        x = x.name("held", &list(&held));
+    }
+    if f.picked_up.is_none() {
+        x = x.absence(
+            f.bound.unwrap_or(f.view.created),
+            Source::Kubelet,
+            "the kubelet has not begun with the pod: the last step seen is its binding",
+        );
+    }
+    x.rank = 95;
+    found.push(x);
+    true
+}
+
+/// Pods of the node that wait to be started or stopped.
+fn held_up(cx: Context<'_>, node: &str) -> Vec<String> {
+    cx.world
+        .pods()
+        .iter()
+        .filter(|p| p.gone.is_none() && p.node == node)
+        .filter(|p| {
+            let unready = p.api.as_ref().is_some_and(|a| {
+                a.condition("Ready").is_none_or(|c| c.status != "True")
+                    && !matches!(a.status.phase.as_str(), "Succeeded" | "Failed")
+            });
+            p.deletion_requested.is_some() || unready
+        })
+        .map(|p| p.key())
+        .collect()
+}
+
+/// The kubelet does nothing about the pod.
+fn kubelet<'a>(cx: Context<'a>, f: &Facts<'a>, bound: Nanos, found: &mut Vec<Found<'a>>) {
+    let node = node_of(f.view, f.api);
+    let facts = cx.shared.node(node);
+    let Some(mut x) = Found::new("KF301", f) else {
+        return;
+    };
+    x = x.since(bound);
+    if let Some(n) = facts.filter(|n| n.not_ready()) {
+        if let Some((status, reason, message)) = &n.ready {
+            x = x.name(
+                "what",
+                &format!("node {node} is Ready={status}, {reason}: {message}"),
+            );
+        }
+        x = x.proof_if(n.evidence.as_ref());
+        x.confidence = Confidence::Certain;
+    } else if let Some(last) = cx
+        .shared
+        .node_last
+        .filter(|t| cx.shared.is_local(node) && cx.now.since(*t) >= SILENT_NS)
+    {
+        x = x
+            .name(
+                "what",
+                &format!(
+                    "it has neither logged nor called the runtime for {}",
+                    span(cx.now.since(last))
+                ),
+            )
+            .absence(
+                last,
+                Source::Kubelet,
+                "last line of the kubelet's log, or call of it",
+            );
+    } else if cx.now.since(bound) < BLIND_NS {
+        // The kubelet lives, or nothing is known of it: slow is not dead.
+        return;
+    } else {
+        x = x.at_most(Confidence::Possible);
+    }
+    x = x.absence(
+        bound,
+        Source::Kube,
+        "bound, and no sign of the kubelet since: no status, no event, no call",
+    );
+    found.push(x);
+}

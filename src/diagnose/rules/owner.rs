@@ -1,0 +1,246 @@
+//! Owners that cannot create their pods, and owners that no controller works on.
+
+use super::Context;
+use crate::correlate::{ObjectState, PodView};
+use crate::diagnose::facts::Facts;
+use crate::diagnose::found::{Found, owner_arg, proof};
+use crate::diagnose::{Catalogue, Verdict};
+use crate::model::{Body, Nanos, ObjectRef, Source, pod::WatchEvent, stamp::SECOND};
+use crate::timeline::Evidence;
+
+/// A controller that runs reacts within a second.
+const SILENT_NS: i64 = 10 * SECOND;
+/// Kinds that make pods.
+const KINDS: [&str; 6] = [
+    "Deployment",
+    "ReplicaSet",
+    "StatefulSet",
+    "DaemonSet",
+    "Job",
+    "ReplicationController",
+];
+
+/// Verdicts on all owners that cannot create pods, by namespace and name.
+pub fn owners(cx: Context<'_>) -> Vec<Verdict> {
+    let mut out: Vec<Verdict> = Vec::new();
+    for o in cx.world.objects() {
+        // A Deployment speaks for its ReplicaSets.
+        if !KINDS.contains(&o.object.kind.as_str()) || parent(cx, o).is_some() {
+            continue;
+        }
+        out.extend(owner(cx, o));
+    }
+    out.sort_by(|a, b| (&a.namespace, &a.owner, &a.cause).cmp(&(&b.namespace, &b.owner, &b.cause)));
+    out
+}
+
+/// The Deployment of a ReplicaSet.
+fn parent<'w>(cx: Context<'w>, rs: &ObjectState) -> Option<&'w ObjectState> {
+    if rs.object.kind != "ReplicaSet" {
+        return None;
+    }
+    let name = match rs.api.as_ref().and_then(|a| a.owner.clone()) {
+        Some(o) => o.name,
+        // `web-7849b8659f`: the hash of the template comes last.
+        None => rs.object.name.rsplit_once('-')?.0.into(),
+    };
+    cx.world.object("Deployment", &rs.object.namespace, &name)
+}
+
+fn children<'w>(cx: Context<'w>, o: &ObjectState) -> Vec<&'w ObjectState> {
+    if o.object.kind != "Deployment" {
+        return Vec::new();
+    }
+    cx.world
+        .objects()
+        .into_iter()
+        .filter(|c| {
+            c.object.kind == "ReplicaSet"
+                && c.object.namespace == o.object.namespace
+                && parent(cx, c).is_some_and(|p| p.object.name == o.object.name)
+        })
+        .collect()
+}
+
+/// The verdict on one owner, when it has trouble making pods.
+pub fn owner(cx: Context<'_>, o: &ObjectState) -> Option<Verdict> {
+    if gone(o) {
+        return None;
+    }
+    let children = children(cx, o);
+    // The facts of a pod that does not exist: only its namespace is known.
+    let view = PodView {
+        namespace: o.object.namespace.clone(),
+        created: o
+            .api
+            .as_ref()
+            .map(|a| a.created)
+            .or_else(|| o.evidence.first().map(|e| e.stamp.at))
+            .unwrap_or(cx.now),
+        owners: vec![o.object.clone()],
+        ..PodView::default()
+    };
+    let f = Facts::gather(&view, cx.now);
+    let own = std::iter::once(o).chain(children.iter().copied());
+    let x = own
+        .filter_map(|s| refused(&f, s))
+        .max_by_key(|x| x.proofs.first().map(|p| p.at))
+        .or_else(|| ignored(cx, &f, o, &children))?;
+    let mut v = x.name("owner", &owner_arg(&o.object)).verdict(cx.world, &f);
+    v.owner = Some(o.object.clone());
+    v.not_reached = vec!["create a pod".into()];
+    Some(v)
+}
+
+fn gone(o: &ObjectState) -> bool {
+    o.api.as_ref().is_some_and(|a| a.event == WatchEvent::Deleted)
+        || o.evidence.iter().rev().any(|e| {
+            matches!(&e.body, Body::Audit(a) if a.verb == "delete" && (200..300).contains(&a.code) && !a.resource.contains('/') && plural_is(&a.resource, &o.object))
+        })
+}
+
+fn plural_is(resource: &str, o: &ObjectRef) -> bool {
+    resource
+        .strip_suffix('s')
+        .is_some_and(|r| r.eq_ignore_ascii_case(&o.kind))
+}
+
+/// The newest attempt to create a pod failed.
+fn refused<'a>(f: &Facts<'a>, o: &ObjectState) -> Option<Found<'a>> {
+    let mut newest: Option<(Nanos, &Evidence, &str)> = None;
+    let mut worked: Option<Nanos> = None;
+    let mut first = None;
+    let mut count = 0;
+    for e in &o.evidence {
+        let at = e.stamp.at;
+        match &e.body {
+            Body::Event(ev) if ev.reason == "FailedCreate" => {
+                newest = Some((at, e, ev.message.as_str()));
+                first = first.or(Some(ev.first.unwrap_or(at)));
+                count += 1;
+            }
+            Body::Event(ev) if ev.reason == "SuccessfulCreate" => {
+                worked = Some(at);
+                first = None;
+                count = 0;
+            }
+            Body::Audit(a) if a.verb == "create" && a.resource == "pods" => {
+                if a.code >= 400 {
+                    if newest.is_none_or(|(t, ..)| at.since(t) > SECOND) {
+                        newest = Some((at, e, a.message.as_str()));
+                    }
+                    first = first.or(Some(at));
+                } else if a.code >= 200 {
+                    worked = Some(at);
+                }
+            }
+            _ => {}
+        }
+    }
+    let (at, e, message) = newest?;
+    if worked.is_some_and(|w| w >= at) {
+        return None;
+    }
+    let (cause, names) = Catalogue::get()
+        .under("FailedCreate")
+        .filter_map(|c| Some((c, c.matches("FailedCreate", message)?)))
+        .max_by_key(|(c, _)| c.rank)?;
+    let mut x = Found::of(cause, f).since(first.unwrap_or(at));
+    x.names = names;
+    if let Some(worst) = worst(&x) {
+        x.names.set("worst", &worst);
+    }
+    x.attempt = count;
+    x.proofs.push(proof(e));
+    Some(x)
+}
+
+/// The resource that a quota is most short of: `pods: 1 more than 0 of 0`.
+fn worst(x: &Found<'_>) -> Option<String> {
+    use crate::diagnose::quantity::Quantity;
+    let table = |key: &str| -> Vec<(String, Quantity)> {
+        x.names
+            .get(key)
+            .unwrap_or_default()
+            .split(',')
+            .filter_map(|p| {
+                let (k, v) = p.split_once('=')?;
+                Some((k.trim().to_owned(), Quantity::parse(v)?))
+            })
+            .collect()
+    };
+    let (used, limited) = (table("used"), table("limited"));
+    let of = |t: &[(String, Quantity)], k: &str| t.iter().find(|(n, _)| n == k).map(|(_, q)| *q);
+    table("requested")
+        .into_iter()
+        .filter_map(|(k, want)| {
+            let limit = of(&limited, &k)?;
+            let over = of(&used, &k).unwrap_or_default() + want - limit;
+            (over > Quantity(0)).then_some((over.0 * 1000 / limit.0.max(1), k, over))
+        })
+        .max_by_key(|(ratio, ..)| *ratio)
+        .map(|(_, k, over)| {
+            let resource = k.rsplit('.').next().unwrap_or(&k).to_owned();
+            format!("{} {k} too much", over.show(&resource))
+        })
+}
+
+/// Nothing has reacted to the owner since it was created or changed.
+fn ignored<'a>(
+    cx: Context<'_>,
+    f: &Facts<'a>,
+    o: &ObjectState,
+    children: &[&ObjectState],
+) -> Option<Found<'a>> {
+    let mut asked: Option<(Nanos, &Evidence)> = None;
+    let mut answered: Option<Nanos> = None;
+    for e in &o.evidence {
+        let at = e.stamp.at;
+        match &e.body {
+            Body::Audit(a) if (200..300).contains(&a.code) => {
+                if a.user.contains("controller") {
+                    answered = Some(at);
+                } else if a.verb == "create" && asked.is_none() {
+                    asked = Some((at, e));
+                }
+            }
+            Body::Event(_) => answered = Some(at),
+            Body::Object(s) => {
+                if s.generation > s.observed_generation {
+                    if asked.is_none_or(|(t, _)| answered.is_some_and(|a| a > t)) {
+                        asked = Some((at, e));
+                    }
+                } else {
+                    answered = Some(at);
+                }
+            }
+            _ => {}
+        }
+    }
+    let (at, e) = asked?;
+    let worked = answered.is_some_and(|t| t >= at)
+        || !o.pods.is_empty()
+        || children
+            .iter()
+            .any(|c| c.evidence.iter().any(|e| e.stamp.at >= at));
+    // Only what makes pods by its own controller, and long enough ago.
+    if worked || cx.now.since(at) < SILENT_NS || scaled_to_nothing(o) {
+        return None;
+    }
+    let mut x = Found::new("KF110", f)?.since(at).absence(
+        at,
+        Source::Kube,
+        format!(
+            "no event, no request of a controller and no pod of {} since",
+            owner_arg(&o.object)
+        ),
+    );
+    x.proofs.insert(0, proof(e));
+    Some(x)
+}
+
+fn scaled_to_nothing(o: &ObjectState) -> bool {
+    o.api
+        .as_ref()
+        .is_some_and(|a| a.fact("replicas") == Some("0") && a.generation <= a.observed_generation)
+}

@@ -1,0 +1,230 @@
+//! Running and not ready: probes, gates, the node, a status that lags.
+
+use super::Context;
+use crate::diagnose::facts::{ContainerFacts, Facts};
+use crate::diagnose::found::{Found, node_of};
+use crate::diagnose::text::{list, shorten, span};
+use crate::diagnose::{Confidence, State};
+use crate::model::{
+    Body,
+    pod::{ContainerState, ProbeSpec},
+    stamp::SECOND,
+};
+
+/// A container may take this long to become ready, besides its probe's initial delay, before it is told.
+const SLOW_NS: i64 = 10 * SECOND;
+/// The status of a container follows within a second.
+const LAG_NS: i64 = 10 * SECOND;
+
+pub(super) fn rules<'a>(cx: Context<'a>, f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
+    let node = node_of(f.view, f.api);
+    let dead = cx.shared.node(node).filter(|n| n.not_ready());
+    found.retain(|k| k.cause.id != "KF805" || dead.is_some());
+    if let Some(n) = dead
+        && let Some(k) = found.iter_mut().find(|k| k.cause.id == "KF805")
+    {
+        if let Some((s, r, _)) = &n.ready {
+            k.names.set("cond", &format!("Ready={s} {r}"));
+        }
+        k.proofs
+            .extend(n.evidence.as_ref().map(crate::diagnose::found::proof));
+    }
+    let ready = f.is_ready();
+    let flapping = ready == Some(true) || f.unready.len() >= 2;
+    for c in &f.containers {
+        let v = f.view.containers.iter().find(|v| v.name == c.name);
+        if v.is_some_and(|v| v.ephemeral || (v.init && !v.sidecar)) || !c.runs() {
+            continue;
+        }
+        probes(cx, f, c, flapping, found);
+    }
+    gates(cx, f, found);
+    lag(cx, f, found);
+}
+
+/// Ready by the API.
+pub(super) fn is_ready(c: &ContainerFacts<'_>) -> bool {
+    c.status.is_some_and(|s| s.ready)
+}
+
+/// Not ready, as far as the kubelet's log and the tap tell.
+pub(super) fn unready_by_node(c: &ContainerFacts<'_>) -> bool {
+    let Some(started) = c.started else {
+        return true;
+    };
+    let failing = |p: &Option<crate::diagnose::facts::ProbeFact<'_>>| {
+        p.as_ref().is_some_and(|p| {
+            p.at >= started && c.ready_said.is_none_or(|(t, ready)| !ready || t < p.at)
+        })
+    };
+    failing(&c.readiness) || failing(&c.startup)
+}
+
+/// `exec`, `httpGet :8080/healthz`, of a container's probe.
+pub(super) fn probe_of(f: &Facts<'_>, container: &str, kind: &str) -> String {
+    probe(f, container, kind).map_or_else(String::new, |p| {
+        format!(
+            "{} every {} s, {} failures in a row count",
+            p.handler, p.period_s, p.failure_threshold
+        )
+    })
+}
+
+fn probe<'p>(f: &Facts<'p>, container: &str, kind: &str) -> Option<&'p ProbeSpec> {
+    f.api?
+        .container(container)?
+        .probes
+        .iter()
+        .find(|p| p.kind == kind)
+}
+
+/// What a probe said, without what it is.
+pub(super) fn said(text: &str) -> String {
+    let what = text
+        .split_once("probe failed:")
+        .or_else(|| text.split_once("probe errored:"))
+        .or_else(|| text.split_once("state:"))
+        .map_or(text, |(_, w)| w);
+    shorten(what.trim(), 200).to_string()
+}
+
+fn probes<'a>(
+    cx: Context<'a>,
+    f: &Facts<'a>,
+    c: &ContainerFacts<'a>,
+    flapping: bool,
+    found: &mut Vec<Found<'a>>,
+) {
+    let Some(started) = c.started else { return };
+    let running = cx.now.since(started);
+    let delay = |kind| probe(f, &c.name, kind).map_or(0, |p| i64::from(p.initial_delay_s)) * SECOND;
+    if let Some(p) = c.startup.as_ref().filter(|p| p.at.plus(SECOND) >= started)
+        && c.status.and_then(|s| s.started) != Some(true)
+        && !is_ready(c)
+        && c.ready_said.is_none_or(|(t, r)| !r || t < p.at)
+        && (running >= SLOW_NS + delay("startup") || c.kills > 0)
+        && !found
+            .iter()
+            .any(|k| k.cause.id == "KF802" && k.container == c.name)
+    {
+        if let Some(x) = Found::new("KF802", f) {
+            let x = if c.kills > 0 {
+                x.name("times", &crate::diagnose::text::times(c.kills))
+            } else {
+                x.state(State::Slow)
+            };
+            found.push(
+                x.container(&c.name)
+                    .name("probe", &probe_of(f, &c.name, "startup"))
+                    .name("what", &said(&p.text))
+                    .since(started)
+                    .proof(p.evidence),
+            );
+        }
+        return;
+    }
+    let by_api = match f.is_ready() {
+        Some(ready) => !ready && !is_ready(c),
+        None => unready_by_node(c),
+    };
+    let failing = c
+        .readiness
+        .as_ref()
+        .filter(|p| p.at.plus(SECOND) >= started);
+    let was_ready = !f.unready.is_empty();
+    let slow = running >= SLOW_NS + delay("readiness");
+    let Some(x) = Found::new("KF801", f) else {
+        return;
+    };
+    let x = x
+        .container(&c.name)
+        .name("probe", &probe_of(f, &c.name, "readiness"))
+        .since(started);
+    match failing {
+        Some(p) if (by_api && (slow || was_ready)) || (flapping && f.unready.len() >= 3) => {
+            let x = x.name("what", &said(&p.text)).proof(p.evidence);
+            found.push(x.proof_if(f.api_evidence));
+        }
+        // The event may have been dropped by its sender (25 in a burst, then one in five minutes).
+        None if by_api && f.api.is_some() && running >= 3 * SLOW_NS + delay("readiness") => {
+            if probe(f, &c.name, "readiness").is_some() {
+                found.push(x.at_most(Confidence::Likely).proof_if(f.api_evidence));
+            }
+        }
+        _ => {}
+    }
+}
+
+fn gates<'a>(cx: Context<'a>, f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
+    let (Some(pod), Some(o)) = (f.api, f.api_evidence) else {
+        return;
+    };
+    let all_ready =
+        !pod.status.containers.is_empty() && pod.status.containers.iter().all(|c| c.ready);
+    let Some(ready) = pod.condition("Ready").filter(|c| c.status != "True") else {
+        return;
+    };
+    if !all_ready || pod.spec.readiness_gates.is_empty() {
+        return;
+    }
+    let missing: Vec<_> = pod
+        .spec
+        .readiness_gates
+        .iter()
+        .filter(|g| pod.condition(g).is_none_or(|c| c.status != "True"))
+        .collect();
+    let since = pod
+        .condition("ContainersReady")
+        .and_then(|c| c.transition)
+        .unwrap_or(o.stamp.at);
+    if missing.is_empty() || cx.now.since(since) < SLOW_NS / 2 {
+        return;
+    }
+    if let Some(x) = Found::new("KF804", f) {
+        let x = x.name("gates", &list(&missing)).since(since).proof(o);
+        let x = match missing.first().and_then(|g| pod.condition(g)) {
+            Some(c) => x.name("what", &format!("{} {}", c.reason, c.message)),
+            None => x,
+        };
+        let mut x = x;
+        if let Some(p) = x.proofs.last_mut() {
+            p.text = format!(
+                "status Ready={} {}  \"{}\"",
+                ready.status, ready.reason, ready.message
+            );
+        }
+        found.push(x);
+    }
+}
+
+fn lag<'a>(cx: Context<'a>, f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
+    if f.api.is_none() || !f.has_cri || !found.is_empty() {
+        return;
+    }
+    for c in &f.containers {
+        let waiting = c
+            .status
+            .is_none_or(|s| matches!(s.state, ContainerState::Waiting { .. }));
+        let Some(started) = c.started.filter(|_| waiting && c.exits.is_empty()) else {
+            continue;
+        };
+        if cx.now.since(started) < LAG_NS {
+            continue;
+        }
+        if let Some(x) = Found::new("KF806", f) {
+            found.push(
+                x.container(&c.name)
+                    .name("running", &span(cx.now.since(started)))
+                    .since(started)
+                    .proof_if(
+                        f.view
+                            .evidence
+                            .iter()
+                            .rev()
+                            .find(|o| matches!(&o.body, Body::CallEnd(_)) && o.stamp.at <= started),
+                    )
+                    .proof_if(f.api_evidence),
+            );
+        }
+    }
+}

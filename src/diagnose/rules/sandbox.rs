@@ -1,0 +1,134 @@
+//! Volumes and sandbox: a call that does not return, a name that an earlier attempt holds, a sandbox that keeps dying.
+
+use super::Context;
+use crate::diagnose::facts::Facts;
+use crate::diagnose::found::Found;
+use crate::diagnose::text::span;
+use crate::diagnose::{Confidence, State};
+use crate::flow::Stage;
+use crate::model::{Source, stamp::SECOND};
+
+/// RunPodSandbox takes a second or two; forty pods at once take seven seconds (recording 19).
+const SLOW_NS: i64 = 10 * SECOND;
+/// Volumes are polled three times a second; the kubelet itself complains only after 123 s.
+const VOLUMES_NS: i64 = 20 * SECOND;
+/// With the API alone: a FailedMount comes after 123 s at most, so what is silent longer is the sandbox.
+const BLIND_NS: i64 = 150 * SECOND;
+
+pub(super) fn rules<'a>(cx: Context<'a>, f: &'a Facts<'a>, found: &mut Vec<Found<'a>>) {
+    if let Some(call) = f.in_flight("RunPodSandbox") {
+        let age = cx.now.since(call.at);
+        if age >= SLOW_NS
+            && let Some(x) = Found::new("KF506", f)
+        {
+            let over = call.start.timeout_ns.is_some_and(|d| age * 2 >= d);
+            let state = if over { State::Stuck } else { State::Slow };
+            let mut x = x.call(call, cx.now).state(state).since(call.at);
+            x.attempt = f.sandbox_attempts;
+            // What failed before does not explain what hangs now.
+            found.retain(|k| k.stage != Stage::Sandbox || k.cause.id == "KF310");
+            found.push(x);
+        }
+        return;
+    }
+    flapping(f, found);
+    if !found.is_empty() || f.sandbox.is_some() {
+        return;
+    }
+    let Some(began) = f.picked_up else { return };
+    let waited = cx.now.since(began);
+    if f.volumes.is_none() && (f.has_log || f.has_cri) && waited >= VOLUMES_NS {
+        if let Some(x) = Found::new("KF401", f) {
+            found.push(
+                x.name(
+                    "detail",
+                    &format!("no sandbox was asked for in {}", span(waited)),
+                )
+                .absence(
+                    began,
+                    Source::Cri,
+                    "no RunPodSandbox yet: the last step seen is WaitForAttachAndMount",
+                ),
+            );
+        }
+    } else if f.node_seen.is_none() && f.api.is_some() && waited >= BLIND_NS {
+        let waiting = f
+            .api
+            .and_then(|p| p.condition("PodReadyToStartContainers"))
+            .is_some_and(|c| c.status == "False");
+        if waiting && let Some(x) = Found::new("KF506", f) {
+            found.push(
+                x.name("running", &span(waited))
+                    .at_most(Confidence::Possible)
+                    .absence(
+                        began,
+                        Source::Kube,
+                        "PodReadyToStartContainers=False, and no event of volumes or sandbox",
+                    ),
+            );
+        }
+    }
+}
+
+/// Made again and again.
+fn flapping<'a>(f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
+    let changed = f.signals.iter().find(|s| s.reason == "SandboxChanged");
+    let times = changed
+        .map_or(0, |s| s.count)
+        .max(f.sandboxes.saturating_sub(1));
+    // Sandboxes that could not be made have their own cause; these were made, and went.
+    if times < 2 || found.iter().any(|k| k.stage <= Stage::Sandbox) {
+        return;
+    }
+    let Some(mut x) = Found::new("KF513", f) else {
+        return;
+    };
+    x = x
+        .name("times", &(times + 1).to_string())
+        .proof_if(changed.map(|s| s.evidence));
+    if let Some(last) = changed
+        && f.now.since(last.at) > 300 * SECOND
+    {
+        return;
+    }
+    x.attempt = times + 1;
+    found.push(x);
+}
+
+/// The call that timed out earlier, and holds the name now.
+pub(super) fn earlier<'a>(x: &mut Found<'a>, f: &Facts<'a>) {
+    let method = if x.cause.id == "KF507" {
+        "RunPodSandbox"
+    } else {
+        "CreateContainer"
+    };
+    let first = f.timed_out.iter().find(|c| {
+        c.start.method == method && (x.container.is_empty() || c.container == x.container)
+    });
+    if let Some(c) = first {
+        let lasted = c.end.map_or(0, |e| e.since(c.at));
+        x.names.set(
+            "earlier",
+            &format!(", after {method} timed out after {}", span(lasted)),
+        );
+        *x = x.clone().proof(c.evidence);
+        if let Some(p) = x.proofs.last_mut() {
+            p.text = format!("CRI {method}  ran out of time after {}", span(lasted));
+        }
+        return;
+    }
+    let told = f.signals.iter().find(|s| {
+        (s.text.contains("DeadlineExceeded") || s.text.contains("context deadline exceeded"))
+            && s.at <= f.now
+    });
+    match told {
+        Some(s) => {
+            x.names
+                .set("earlier", &format!(", after {method} timed out"));
+            x.proofs.push(crate::diagnose::found::signal_proof(s));
+        }
+        None => x
+            .names
+            .set("earlier", " (the earlier call was not recorded)"),
+    }
+}

@@ -1,0 +1,258 @@
+//! Not bound: the scheduler's sentence, claims, gates, preemption, and a scheduler that is not there.
+
+use super::Context;
+use crate::correlate::PodView;
+use crate::diagnose::facts::Facts;
+use crate::diagnose::found::Found;
+use crate::diagnose::scheduler::{self, Clause};
+use crate::diagnose::text::list;
+use crate::diagnose::{Catalogue, State};
+use crate::model::{Body, Source, Text, node::NodeSeen, pod::PodSeen, stamp::SECOND};
+
+/// A scheduler that runs says something of a pod within milliseconds.
+const SILENT_NS: i64 = 10 * SECOND;
+
+pub(super) fn rules<'a>(cx: Context<'a>, f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
+    clauses(cx, f, found);
+    claims(cx, f, found);
+    preemption(cx, f, found);
+    silent(f, found);
+}
+
+fn clauses<'a>(cx: Context<'a>, f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
+    // The event and the condition say the same; the newest counts.
+    let Some(s) = f
+        .signals
+        .iter()
+        .filter(|s| s.reason == "FailedScheduling")
+        .max_by_key(|s| (s.at, s.first))
+    else {
+        return;
+    };
+    let sentence = scheduler::parse(&s.text);
+    for clause in &sentence.clauses {
+        let best = Catalogue::get()
+            .under("@clause")
+            .filter_map(|c| Some((c, c.matches("@clause", clause.text)?)))
+            .max_by_key(|(c, _)| c.rank);
+        if let Some((cause, names)) = best {
+            let mut x = Found::of_signal(cause, names, s, f);
+            explain(cx, f.api, clause, &mut x);
+            found.push(x);
+        }
+    }
+}
+
+/// Joins a clause with the nodes and the pod.
+fn explain(cx: Context<'_>, api: Option<&PodSeen>, clause: &Clause<'_>, x: &mut Found<'_>) {
+    let Some(pod) = api else { return };
+    let states = cx.world.nodes();
+    let nodes: Vec<&NodeSeen> = states.iter().filter_map(|n| n.api.as_deref()).collect();
+    match x.cause.id.as_str() {
+        "KF201" => {
+            let resource = x.names.get("resource").unwrap_or("cpu").to_owned();
+            x.names.set(
+                "requested",
+                &scheduler::requested(&pod.spec, &resource).show(&resource),
+            );
+            if let Some(d) = scheduler::shortfall(cx.world, pod, &resource) {
+                x.names.set("detail", &d);
+            }
+        }
+        "KF202" => {
+            if let Some(d) = scheduler::shortfall(cx.world, pod, "pods") {
+                x.names.set("detail", &d);
+            }
+        }
+        "KF203" => {
+            let taints = scheduler::taints(pod, &nodes);
+            match taints.as_slice() {
+                [] => {}
+                [one] if x.names.get("taint").is_none() => {
+                    let (taint, node) = one.split_once(" on ").unwrap_or((one, ""));
+                    x.names.set("taint", taint);
+                    x.names.set("detail", &format!("({node})"));
+                }
+                many => x.names.set("detail", &format!("({})", list(many))),
+            }
+        }
+        "KF204" => {
+            let cordoned: Vec<&Text> = nodes
+                .iter()
+                .filter(|n| n.unschedulable)
+                .map(|n| &n.name)
+                .collect();
+            x.names.set("detail", &list(&cordoned));
+            if let Some(first) = cordoned.first() {
+                x.names.set("cordoned", first);
+            }
+        }
+        "KF205" | "KF206" => {
+            if let Some(d) = scheduler::labels(pod, &nodes) {
+                x.names.set("detail", &d);
+            }
+        }
+        "KF209" => {
+            let ports: Vec<String> = pod
+                .spec
+                .containers
+                .iter()
+                .flat_map(|c| c.host_ports.iter().map(i32::to_string))
+                .collect();
+            x.names.set("ports", &list(&ports));
+        }
+        "KF212" | "KF213" | "KF216" | "KF217" | "KF219" => {
+            x.names.set("claim", &list(&claims_of(pod)));
+        }
+        _ => {}
+    }
+    x.names.set("nodes", &clause.nodes.to_string());
+}
+
+/// Names of the claims that a pod's volumes refer to.
+fn claims_of(pod: &PodSeen) -> Vec<Text> {
+    let name = |v: &crate::model::pod::VolumeSpec| match v.kind.as_str() {
+        "persistentVolumeClaim" => Some(v.refers.clone()),
+        "ephemeral" => Some(format!("{}-{}", pod.name, v.name).into()),
+        _ => None,
+    };
+    pod.spec.volumes.iter().filter_map(name).collect()
+}
+
+/// What is said of the pod's claims.
+fn claims<'a>(cx: Context<'a>, f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
+    let Some(pod) = f.api else { return };
+    for claim in claims_of(pod) {
+        let Some(object) = cx
+            .world
+            .object("PersistentVolumeClaim", &f.view.namespace, &claim)
+        else {
+            continue;
+        };
+        if object
+            .api
+            .as_ref()
+            .is_some_and(|c| c.fact("phase") == Some("Bound"))
+        {
+            continue;
+        }
+        let mut seen: Vec<&str> = Vec::new();
+        for o in object.evidence.iter().rev() {
+            let Body::Event(e) = &o.body else { continue };
+            if seen.contains(&e.reason.as_str()) {
+                continue;
+            }
+            seen.push(&e.reason);
+            if e.reason == "ProvisioningSucceeded" {
+                break;
+            }
+            let reason = format!("@claim/{}", e.reason);
+            let best = Catalogue::get()
+                .under(&reason)
+                .filter_map(|c| Some((c, c.matches(&reason, &e.message)?)))
+                .max_by_key(|(c, _)| c.rank);
+            if let Some((cause, names)) = best {
+                let mut x = Found::of(cause, f).proof(o);
+                x.names = names;
+                x.names.set("claim", &claim);
+                found.push(x);
+            }
+        }
+    }
+}
+
+/// Pods that were told to go for this one, and have not gone.
+fn preemption<'a>(cx: Context<'a>, f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
+    let Some(pod) = f.api else { return };
+    let mut victims: Vec<(&PodView, &crate::timeline::Evidence)> = Vec::new();
+    let nominated = pod.status.nominated_node.as_str();
+    let waits = f.signals.iter().any(|s| s.reason == "FailedScheduling");
+    if nominated.is_empty() && !waits {
+        return;
+    }
+    for p in cx.world.pods() {
+        if p.gone.is_some() || p.uid == f.view.uid {
+            continue;
+        }
+        let preempted = p.deletion_requested.is_some()
+            || p.api
+                .as_ref()
+                .is_some_and(|a| a.deletion.is_some() || a.condition("DisruptionTarget").is_some());
+        if !preempted {
+            continue;
+        }
+        let told = p.evidence.iter().rev().find(|o| match &o.body {
+            Body::Event(e) => {
+                e.reason == "Preempted"
+                    && (e.message.contains(f.view.uid.as_str())
+                        || e.related
+                            .as_ref()
+                            .is_some_and(|r| r.uid == f.view.uid.as_str()))
+            }
+            _ => false,
+        });
+        let by_condition = || {
+            p.api.as_ref().is_some_and(|a| {
+                a.condition("DisruptionTarget")
+                    .is_some_and(|c| c.reason == "PreemptionByScheduler")
+            }) && (nominated.is_empty() || p.node == nominated)
+        };
+        match told {
+            Some(o) => victims.push((p, o)),
+            None if by_condition() => victims.extend(p.evidence.last().map(|o| (&**p, o))),
+            None => {}
+        }
+    }
+    if victims.is_empty() && nominated.is_empty() {
+        return;
+    }
+    let names: Vec<String> = victims.iter().map(|(p, _)| p.key()).collect();
+    let node = victims.first().map_or(nominated, |(p, _)| p.node.as_str());
+    let Some(mut x) = Found::new("KF222", f) else {
+        return;
+    };
+    x = x
+        .name(
+            "nominated",
+            if nominated.is_empty() {
+                node
+            } else {
+                nominated
+            },
+        )
+        .state(State::Blocked)
+        .proof_if(f.api_evidence);
+    if names.is_empty() {
+        x = x.name("what", "the scheduler has nominated it for that node");
+    } else {
+        x = x.name("victims", &format!("{},", list(&names)));
+    }
+    for (_, o) in victims {
+        x = x.proof(o);
+    }
+    found.push(x);
+}
+
+/// Nobody has said anything.
+fn silent<'a>(f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
+    let Some(pod) = f.api else { return };
+    let said = pod.condition("PodScheduled").is_some()
+        || f.signals.iter().any(|s| s.reason == "FailedScheduling")
+        || f.view
+            .evidence
+            .iter()
+            .any(|o| matches!(&o.body, Body::Event(e) if e.component.contains("scheduler")));
+    if said || !pod.spec.scheduling_gates.is_empty() || f.now.since(pod.created) < SILENT_NS {
+        return;
+    }
+    if let Some(x) = Found::new("KF223", f) {
+        found.push(x.proof_if(f.api_evidence).absence(
+            pod.created,
+            Source::Kube,
+            format!(
+                "no PodScheduled condition and no event of a scheduler for {}",
+                super::ago(f, pod.created)
+            ),
+        ));
+    }
+}

@@ -1,0 +1,179 @@
+//! What concerns more than one pod: hanging calls of the kubelet's loops, running pulls, how the nodes are.
+
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use crate::correlate::{Call, NodeState, World};
+use crate::model::{
+    Body, Nanos, Source, Text,
+    log::{Component, LogLine},
+    stamp::SECOND,
+};
+use crate::timeline::Evidence;
+
+/// A call of the kubelet's loops that is in flight longer than this shows a runtime that does not answer.
+pub const LOOP_CALL_NS: i64 = 10 * SECOND;
+
+/// How a node is.
+#[derive(Clone, Debug, Default)]
+pub struct NodeFacts {
+    /// Status, reason and message of its condition Ready.
+    pub ready: Option<(Text, Text, Text)>,
+    /// Observation of that.
+    pub evidence: Option<Evidence>,
+    /// The kubelet says that it skips pods: when, why.
+    pub skips: Option<(Nanos, Text, Evidence)>,
+    /// Newest word of the runtime's network not being ready.
+    pub network: Option<(Nanos, Evidence)>,
+    /// Newest line of the kubelet's log, and newest request of it, about the node as a whole.
+    pub heard: Option<Nanos>,
+    /// The node's own sources are among the evidence.
+    pub local: bool,
+}
+
+impl NodeFacts {
+    fn of(node: &NodeState) -> Self {
+        let mut f = Self::default();
+        if let Some(c) = node.api.as_ref().and_then(|n| n.condition("Ready")) {
+            f.ready = Some((c.status.clone(), c.reason.clone(), c.message.clone()));
+        }
+        for o in node.evidence.iter().rev() {
+            if o.source.is_node() {
+                f.local = true;
+            }
+            match &o.body {
+                Body::Node(_) if f.evidence.is_none() => f.evidence = Some(o.clone()),
+                Body::Log(l) if l.component == Component::Kubelet => {
+                    f.heard = f.heard.max(Some(o.stamp.at));
+                    f.line(o, l);
+                }
+                Body::Audit(a)
+                    if a.agent.starts_with("kubelet") || a.user.starts_with("system:node:") =>
+                {
+                    f.heard = f.heard.max(Some(o.stamp.at));
+                }
+                _ => {}
+            }
+        }
+        f
+    }
+    fn line(&mut self, o: &Evidence, l: &LogLine) {
+        let at = o.stamp.at;
+        if l.message.starts_with("Skipping pod synchronization") {
+            if self.skips.is_none() {
+                self.skips = Some((at, l.error.clone(), o.clone()));
+            }
+        } else if l.message.starts_with("Container runtime network not ready")
+            && self.network.is_none()
+        {
+            self.network = Some((at, o.clone()));
+        }
+    }
+    /// The kubelet said lately that it skips all pods, and why. It says so every five seconds at most.
+    pub fn skipping(&self, now: Nanos) -> Option<&(Nanos, Text, Evidence)> {
+        self.skips.as_ref().filter(|(at, why, _)| {
+            // A kubelet that starts says this for a second or two; that is no trouble.
+            now.since(*at) < 12 * SECOND
+                && !why.contains("may not have completed yet")
+                && !why.contains("yet to be successful")
+        })
+    }
+    /// The node says in its condition that the runtime is down.
+    pub fn runtime_down(&self) -> bool {
+        self.ready.as_ref().is_some_and(|(status, _, message)| {
+            status != "True"
+                && [
+                    "container runtime is down",
+                    "PLEG is not healthy",
+                    "runtime status check",
+                ]
+                .iter()
+                .any(|m| message.contains(m))
+        })
+    }
+    /// Not Ready by the API.
+    pub fn not_ready(&self) -> bool {
+        self.ready.as_ref().is_some_and(|(s, _, _)| s != "True")
+    }
+}
+
+/// See the module.
+#[derive(Clone, Debug, Default)]
+pub struct Shared {
+    /// The kubelet's own calls that hang, oldest first.
+    pub hanging: Vec<Arc<Call>>,
+    /// Pulls in flight, oldest first.
+    pub pulls: Vec<Arc<Call>>,
+    /// Nodes by name.
+    pub nodes: FxHashMap<Text, NodeFacts>,
+    /// The node that the node's own sources run on; empty when it is not known.
+    pub local: Text,
+    /// Newest observation of the tap and of the kubelet's log.
+    pub node_last: Option<Nanos>,
+    /// There are node sources, API sources.
+    pub has_node: bool,
+    /// There are watches.
+    pub has_api: bool,
+}
+
+impl Shared {
+    /// Reads the world once.
+    pub fn gather(world: &World, now: Nanos) -> Self {
+        let mut s = Self::default();
+        for c in world.calls().in_flight() {
+            if c.start > now {
+                continue;
+            }
+            if c.method == "PullImage" {
+                s.pulls.push(c.clone());
+            } else if c.is_noise() && now.since(c.start) >= LOOP_CALL_NS {
+                s.hanging.push(c.clone());
+            }
+        }
+        for n in world.nodes() {
+            let f = NodeFacts::of(n);
+            if f.local {
+                s.local = n.name.clone();
+            }
+            s.nodes.insert(n.name.clone(), f);
+        }
+        let last = |source| world.source(source).last;
+        s.node_last = last(Source::Kubelet).max(last(Source::Cri));
+        s.has_node = s.node_last.is_some();
+        s.has_api = last(Source::Kube).is_some();
+        s
+    }
+    /// How the node of a pod is.
+    pub fn node(&self, name: &str) -> Option<&NodeFacts> {
+        self.nodes.get(name)
+    }
+    /// The node's own sources tell of this node.
+    pub fn is_local(&self, node: &str) -> bool {
+        self.has_node && (self.local.is_empty() || node.is_empty() || self.local == node)
+    }
+    /// How the local node is, under whatever name.
+    pub fn local_node(&self) -> Option<&NodeFacts> {
+        self.nodes
+            .get(&self.local)
+            .or_else(|| self.nodes.values().find(|n| n.local))
+    }
+    /// Changes with whatever the rules take from here, so that nothing is diagnosed anew without a reason.
+    pub fn fingerprint(&self, now: Nanos) -> u64 {
+        use std::hash::{Hash, Hasher};
+        let mut h = rustc_hash::FxHasher::default();
+        self.hanging.is_empty().hash(&mut h);
+        for p in &self.pulls {
+            p.key.hash(&mut h);
+        }
+        let mut names: Vec<&Text> = self.nodes.keys().collect();
+        names.sort_unstable();
+        for n in names {
+            let f = self.nodes.get(n);
+            n.hash(&mut h);
+            f.map(|f| (&f.ready, f.skipping(now).is_some()))
+                .hash(&mut h);
+        }
+        h.finish()
+    }
+}
