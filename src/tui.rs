@@ -1,9 +1,39 @@
 //! The terminal: panes, widgets, themes, keys. Draws a snapshot, never changes one.
+//!
+//! | module | owns |
+//! |---|---|
+//! | [`action`] | every command, in one table |
+//! | [`keys`] | the live key map |
+//! | [`model`], [`update`] | the state, and what input does to it: pure, answers with effects |
+//! | [`view`], [`layout`] | the frame and where panes stand |
+//! | [`pane`] | one file a pane |
+//! | [`widget`], [`canvas`], [`text`], [`glyph`], [`theme`], [`time`] | what panes are drawn with |
+//! | [`config`] | the user's configuration |
+//! | [`svg`] | a buffer as a picture |
+//! | [`filter`] | what is typed after `/` |
+//! | [`driver`] | what the terminal asks of the engine |
+//!
+//! Input becomes an action, the action changes the model, the model is drawn. Drawing reads a snapshot and the model;
+//! it changes nothing and does no I/O.
 
 pub mod action;
 pub mod canvas;
+pub mod config;
+pub mod driver;
+pub mod filter;
 pub mod glyph;
 pub mod keys;
+pub mod layout;
+pub mod model;
+pub mod pane;
+pub mod replay;
+pub mod run;
+pub mod shared;
+pub mod svg;
 pub mod text;
 pub mod theme;
 pub mod time;
+pub mod update;
+pub mod view;
+pub mod widget;
+pub mod zone;

@@ -260,6 +260,25 @@ impl Theme {
         }
         Loaded { theme, warnings }
     }
+    /// Puts styles over the theme's own; warnings for what is not understood.
+    pub fn restyle(
+        &mut self,
+        styles: &BTreeMap<String, String>,
+        file: &str,
+        depth: Depth,
+    ) -> Vec<String> {
+        let mut warnings = Vec::new();
+        for (k, v) in styles {
+            match (self.slot(k), spec(v, &BTreeMap::new())) {
+                (None, _) => warnings.push(format!("{file}: style.{k}: unknown key")),
+                (Some(_), Err(word)) => warnings.push(format!(
+                    "{file}: style.{k}: \"{word}\" is neither a colour nor an attribute"
+                )),
+                (Some(slot), Ok(style)) => *slot = color::reduce(style, depth),
+            }
+        }
+        warnings
+    }
     /// The theme for a terminal that shows fewer colours.
     #[must_use]
     pub fn at(mut self, depth: Depth) -> Self {

@@ -174,6 +174,3 @@ struct StatusOnly {
     reason: json::N<Text>,
     code: Option<i64>,
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,0 +1,341 @@
+//! The user's configuration: `$XDG_CONFIG_HOME/kflow/config.toml`, else `~/.config/kflow/config.toml`. Partial files are
+//! fine; an unknown key is a warning with file and key.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use super::keys::Keymap;
+use super::layout::Layout;
+use super::model::Look;
+use super::theme::{BUILT_IN, Depth, Theme};
+
+/// What can be configured.
+#[derive(Clone, Debug, PartialEq, serde::Deserialize)]
+#[serde(default, rename_all = "kebab-case")]
+pub struct Config {
+    /// Name of a built-in theme, or of a file in `themes/` beside the configuration.
+    pub theme: String,
+    /// `single`, `split` or `dashboard`.
+    pub layout: String,
+    /// `auto`, `unicode` or `ascii`.
+    pub charset: String,
+    /// `auto`, `true`, `256`, `16` or `none`.
+    pub colours: String,
+    /// Use the mouse.
+    pub mouse: bool,
+    /// UTC instead of local time.
+    pub utc: bool,
+    /// Most frames a second.
+    pub frame_rate: u16,
+    /// Keys by action.
+    pub keys: BTreeMap<String, Vec<String>>,
+    /// Styles over the theme's.
+    pub style: BTreeMap<String, String>,
+    #[serde(flatten)]
+    unknown: BTreeMap<String, toml::Value>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            theme: "dark".to_owned(),
+            layout: "single".to_owned(),
+            charset: "auto".to_owned(),
+            colours: "auto".to_owned(),
+            mouse: true,
+            utc: false,
+            frame_rate: 30,
+            keys: BTreeMap::new(),
+            style: BTreeMap::new(),
+            unknown: BTreeMap::new(),
+        }
+    }
+}
+
+/// What the terminal says of itself: the environment, handed in.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Environment {
+    /// `NO_COLOR`.
+    pub no_color: Option<String>,
+    /// `COLORTERM`.
+    pub colorterm: Option<String>,
+    /// `TERM`.
+    pub term: Option<String>,
+    /// The first of `LC_ALL`, `LC_CTYPE`, `LANG` that is set.
+    pub locale: Option<String>,
+}
+
+impl Environment {
+    /// True when the terminal can show more than ASCII.
+    pub fn unicode(&self) -> bool {
+        let utf8 = self.locale.as_deref().is_some_and(|l| {
+            let l = l.to_lowercase();
+            l.contains("utf-8") || l.contains("utf8")
+        });
+        // The Linux console's font has few of the symbols.
+        utf8 && !matches!(self.term.as_deref(), Some("linux" | "dumb" | "vt100"))
+    }
+}
+
+impl Config {
+    /// Reads a configuration. Warnings name `file` and the key.
+    pub fn parse(text: &str, file: &str) -> (Self, Vec<String>) {
+        let mut config: Self = match toml::from_str(text) {
+            Ok(c) => c,
+            Err(e) => return (Self::default(), vec![format!("{file}: {}", e.message())]),
+        };
+        let mut warnings: Vec<String> = std::mem::take(&mut config.unknown)
+            .keys()
+            .map(|k| format!("{file}: {k}: unknown key"))
+            .collect();
+        let mut one_of = |key: &str, value: &mut String, allowed: &[&str]| {
+            if !allowed.contains(&value.as_str()) {
+                warnings.push(format!(
+                    "{file}: {key}: \"{value}\" is none of {}",
+                    allowed.join(", ")
+                ));
+                *value = allowed.first().copied().unwrap_or_default().to_owned();
+            }
+        };
+        one_of(
+            "layout",
+            &mut config.layout,
+            &["single", "split", "dashboard"],
+        );
+        one_of(
+            "charset",
+            &mut config.charset,
+            &["auto", "unicode", "ascii"],
+        );
+        one_of(
+            "colours",
+            &mut config.colours,
+            &["auto", "true", "256", "16", "none"],
+        );
+        if !(1..=120).contains(&config.frame_rate) {
+            warnings.push(format!("{file}: frame-rate: must be between 1 and 120"));
+            config.frame_rate = 30;
+        }
+        (config, warnings)
+    }
+    /// The layout.
+    pub fn layout(&self) -> Layout {
+        Layout::parse(&self.layout).unwrap_or_default()
+    }
+    /// The key map, with warnings.
+    pub fn keymap(&self, file: &str) -> (Keymap, Vec<String>) {
+        Keymap::with(&self.keys, file)
+    }
+    /// Theme and symbols for a terminal. `themes` gives the text of a theme file by name.
+    pub fn look(
+        &self,
+        env: &Environment,
+        file: &str,
+        themes: &dyn Fn(&str) -> Option<String>,
+    ) -> (Look, Vec<String>) {
+        let depth = match self.colours.as_str() {
+            "true" => Depth::True,
+            "256" => Depth::Ansi256,
+            "16" => Depth::Ansi16,
+            "none" => Depth::Mono,
+            _ => Depth::detect(
+                env.no_color.as_deref(),
+                env.colorterm.as_deref(),
+                env.term.as_deref(),
+            ),
+        };
+        let unicode = match self.charset.as_str() {
+            "unicode" => true,
+            "ascii" => false,
+            _ => env.unicode(),
+        };
+        let mut warnings = Vec::new();
+        let built_in = BUILT_IN.iter().any(|(n, _)| *n == self.theme);
+        let mut look = Look::new(if built_in { &self.theme } else { "dark" }, depth, unicode)
+            .unwrap_or_else(|| Look {
+                theme: Theme::default(),
+                depth,
+                glyphs: super::glyph::Glyphs::new(unicode),
+            });
+        if !built_in && depth != Depth::Mono {
+            match themes(&self.theme) {
+                Some(text) => {
+                    let loaded = Theme::load(&text, &self.theme);
+                    warnings.extend(loaded.warnings);
+                    look.theme = loaded.theme.at(depth);
+                }
+                None => warnings.push(format!(
+                    "{file}: theme: there is no theme \"{}\" (built in: {})",
+                    self.theme,
+                    BUILT_IN
+                        .iter()
+                        .map(|(n, _)| *n)
+                        .collect::<Vec<_>>()
+                        .join(", ")
+                )),
+            }
+        }
+        if !self.style.is_empty() && depth != Depth::Mono {
+            warnings.extend(look.theme.restyle(&self.style, file, depth));
+        }
+        (look, warnings)
+    }
+    /// The default configuration with every key explained, as `kflow config --print-default` prints it.
+    pub fn print_default() -> String {
+        let mut s = String::from(
+            "# kflow's configuration: $XDG_CONFIG_HOME/kflow/config.toml. Every key is optional; what is shown is the default.\n\
+             # Changes are taken over while kflow runs.\n\n\
+             # dark, light, high-contrast, colour-blind, ansi, mono, or the name of a file in themes/ beside this one.\n\
+             theme = \"dark\"\n\
+             # single, split, dashboard\n\
+             layout = \"single\"\n\
+             # auto, unicode, ascii\n\
+             charset = \"auto\"\n\
+             # auto, true, 256, 16, none\n\
+             colours = \"auto\"\n\
+             mouse = true\n\
+             utc = false\n\
+             frame-rate = 30\n\n\
+             # Styles over the theme's; `kflow themes --keys` lists them all.\n\
+             [style]\n# fail = \"bold #ff5f5f\"\n\n\
+             # Keys by action; an empty list takes them away. `kflow keys` prints the live map.\n[keys]\n",
+        );
+        for a in super::action::Action::ALL {
+            let keys: Vec<String> = a
+                .default_keys()
+                .iter()
+                .map(|k| format!("\"{}\"", k.replace('\\', "\\\\").replace('"', "\\\"")))
+                .collect();
+            s.push_str(&format!(
+                "# {} = [{}] # {}: {}\n",
+                a.name(),
+                keys.join(", "),
+                a.scope().name(),
+                a.help()
+            ));
+        }
+        s
+    }
+}
+
+/// Where the configuration lies. `xdg` and `home` are the environment's values.
+pub fn path(xdg: Option<&str>, home: Option<&str>) -> Option<PathBuf> {
+    let base = match xdg.filter(|x| Path::new(x).is_absolute()) {
+        Some(x) => PathBuf::from(x),
+        None => PathBuf::from(home?).join(".config"),
+    };
+    Some(base.join("kflow").join("config.toml"))
+}
+
+/// A configuration file that is looked at again when it changed.
+#[derive(Debug)]
+pub struct Watched {
+    path: PathBuf,
+    seen: Option<SystemTime>,
+}
+
+impl Watched {
+    /// Watches a path; the file may not exist yet.
+    pub const fn new(path: PathBuf) -> Self {
+        Self { path, seen: None }
+    }
+    /// The file's text when it is new or changed since the last call.
+    pub fn poll(&mut self) -> Option<String> {
+        let modified = std::fs::metadata(&self.path).ok()?.modified().ok()?;
+        if self.seen == Some(modified) {
+            return None;
+        }
+        self.seen = Some(modified);
+        std::fs::read_to_string(&self.path).ok()
+    }
+    /// Name for warnings.
+    pub fn name(&self) -> String {
+        self.path.display().to_string()
+    }
+    /// Text of a theme beside the configuration.
+    pub fn theme(&self, name: &str) -> Option<String> {
+        if name.contains(['/', '\\']) || name.starts_with('.') {
+            return None;
+        }
+        let dir = self.path.parent()?.join("themes");
+        std::fs::read_to_string(dir.join(format!("{name}.toml"))).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_printed_default_is_the_default_and_lists_every_action() {
+        let text = Config::print_default();
+        let (c, w) = Config::parse(&text, "config.toml");
+        assert_eq!((c, w), (Config::default(), Vec::new()));
+        // With every comment taken off, the keys are those of the map.
+        let keys = text
+            .split("[keys]\n")
+            .nth(1)
+            .expect("keys")
+            .replace("# ", "");
+        let uncommented: String = keys
+            .lines()
+            .map(|l| l.rsplit_once(" global:").map_or(l, |(a, _)| a))
+            .map(|l| {
+                l.split("] ")
+                    .next()
+                    .map_or_else(String::new, |a| format!("{}]\n", a.trim_end_matches(']')))
+            })
+            .collect();
+        let parsed: BTreeMap<String, Vec<String>> = toml::from_str(&uncommented).expect("keys");
+        assert_eq!(Keymap::with(&parsed, "x"), (Keymap::default(), Vec::new()));
+    }
+    #[test]
+    fn what_is_not_understood_is_a_warning_and_the_default_stays() {
+        let (c, w) = Config::parse(
+            "theme = \"light\"\nlayout = \"grid\"\nmose = true\nframe-rate = 0\n",
+            "c.toml",
+        );
+        assert_eq!(c.theme, "light");
+        assert_eq!(c.layout(), Layout::Single);
+        assert_eq!(
+            w,
+            [
+                "c.toml: mose: unknown key",
+                "c.toml: layout: \"grid\" is none of single, split, dashboard",
+                "c.toml: frame-rate: must be between 1 and 120",
+            ]
+        );
+        assert_eq!(Config::parse("theme = 3", "c.toml").1.len(), 1);
+    }
+    #[test]
+    fn the_charset_follows_locale_and_terminal() {
+        let env = |locale: &str, term: &str| Environment {
+            locale: Some(locale.into()),
+            term: Some(term.into()),
+            ..Environment::default()
+        };
+        assert!(env("de_DE.UTF-8", "xterm").unicode());
+        assert!(!env("C", "xterm").unicode());
+        assert!(!env("en_US.UTF-8", "linux").unicode());
+    }
+    #[test]
+    fn the_path_follows_xdg_then_home() {
+        assert_eq!(path(Some("/x"), None), Some("/x/kflow/config.toml".into()));
+        assert_eq!(
+            path(Some("rel"), Some("/h")),
+            Some("/h/.config/kflow/config.toml".into())
+        );
+        assert_eq!(path(None, None), None);
+    }
+    #[test]
+    fn styles_of_the_configuration_lie_over_the_theme() {
+        let (c, _) = Config::parse(
+            "colours = \"true\"\n[style]\nok = \"#010203\"\nnope = \"red\"\n",
+            "c.toml",
+        );
+        let (look, w) = c.look(&Environment::default(), "c.toml", &|_| None);
+        assert_eq!(look.theme.ok.fg, Some(ratatui::style::Color::Rgb(1, 2, 3)));
+        assert_eq!(w, ["c.toml: style.nope: unknown key"]);
+    }
+}

@@ -1,0 +1,507 @@
+//! CRI calls: in flight first, then newest first; runs of List and Status calls folded; a detail with the decoded
+//! fields of request and answer; percentiles and a histogram per method.
+
+mod detail;
+mod index;
+mod stats;
+
+use super::{Pane, PaneId, Reply};
+use crate::correlate::Call;
+use crate::engine::Snapshot;
+use crate::model::cri::{CallOutcome, code_name};
+use crate::query::Field;
+use crate::tui::action::{Action, Command};
+use crate::tui::canvas::Canvas;
+use crate::tui::filter::Filter;
+use crate::tui::shared::{Ctx, Shared};
+use crate::tui::text::{bytes, count, cut_middle, duration};
+use crate::tui::widget::scroll::Scroll;
+use crate::tui::widget::table::{self, Column};
+use index::{Index, Keep, Row};
+use ratatui::style::Style;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Col {
+    Time,
+    Method,
+    Subject,
+    Duration,
+    Code,
+    Size,
+}
+
+const fn col(
+    id: Col,
+    title: &'static str,
+    min: u16,
+    max: u16,
+    rank: u8,
+    right: bool,
+) -> Column<Col> {
+    Column {
+        id,
+        title,
+        min,
+        max,
+        rank,
+        right,
+    }
+}
+
+const COLUMNS: [Column<Col>; 6] = [
+    col(Col::Time, "START", 12, 15, 1, false),
+    col(Col::Method, "METHOD", 18, 26, 0, false),
+    col(Col::Subject, "POD  CONTAINER", 14, 200, 0, false),
+    col(Col::Duration, "TIME", 7, 8, 0, true),
+    col(Col::Code, "CODE", 8, 17, 2, false),
+    col(Col::Size, "SIZE", 5, 6, 3, true),
+];
+
+/// The calls pane.
+#[derive(Debug)]
+pub struct Calls {
+    filter: Filter,
+    keep: Keep,
+    detail: Option<bool>,
+    stats: bool,
+    index: Index,
+    scroll: Scroll,
+    by_method: stats::Table,
+    stats_scroll: Scroll,
+    detail_top: usize,
+    seen: Option<u64>,
+    dirty: bool,
+}
+
+impl Default for Calls {
+    fn default() -> Self {
+        Self {
+            filter: Filter::default(),
+            keep: Keep {
+                fold: true,
+                ..Keep::default()
+            },
+            detail: None,
+            stats: false,
+            index: Index::default(),
+            scroll: Scroll::default(),
+            by_method: stats::Table::default(),
+            stats_scroll: Scroll::default(),
+            detail_top: 0,
+            seen: None,
+            dirty: true,
+        }
+    }
+}
+
+/// Name of how a call stands: its code, or how it was cut off.
+pub(crate) fn outcome(c: &Call) -> String {
+    match (c.outcome, c.code) {
+        (Some(CallOutcome::Status), Some(code)) => code_name(code).to_owned(),
+        (Some(CallOutcome::ClientReset), _) => "cancelled".to_owned(),
+        (Some(CallOutcome::ServerReset), _) => "reset by runtime".to_owned(),
+        (Some(CallOutcome::ConnectionClosed), _) => "connection closed".to_owned(),
+        (Some(CallOutcome::Lost), _) => "end not seen".to_owned(),
+        (Some(CallOutcome::Status), None) => "no status".to_owned(),
+        (None, _) => "in flight".to_owned(),
+    }
+}
+
+pub(crate) fn outcome_style(ctx: &Ctx<'_>, c: &Call) -> Style {
+    if c.end.is_none() {
+        ctx.theme.run
+    } else if c.is_error() {
+        ctx.theme.fail
+    } else {
+        ctx.theme.ok
+    }
+}
+
+impl Calls {
+    /// Where the detail is drawn: beside the list, below it, or not at all.
+    fn split(&self, w: u16, h: u16) -> (u16, u16, bool) {
+        let wanted = self.detail.unwrap_or(w >= 140) && !self.stats;
+        if !wanted {
+            (w, h, false)
+        } else if w >= 110 {
+            (w - w * 2 / 5, h, true)
+        } else if h >= 14 {
+            (w, h / 2, true)
+        } else {
+            (0, 0, true)
+        }
+    }
+    fn selected<'a>(&self, snap: &'a Snapshot) -> Option<&'a std::sync::Arc<Call>> {
+        self.index.call(snap, self.scroll.at)
+    }
+    fn draw_list(&self, ctx: &Ctx<'_>, canvas: &mut Canvas<'_>) {
+        let (t, g) = (ctx.theme, ctx.glyphs);
+        let columns = table::place(&COLUMNS, canvas.width().saturating_sub(3));
+        table::head(ctx, canvas, 2, 0, &columns, None);
+        let time = ctx.time();
+        for (n, row) in self.scroll.visible().enumerate() {
+            let y = 1 + n as u16;
+            let Some(r) = self.index.row(row) else {
+                continue;
+            };
+            match r {
+                Row::Fold { from, calls, .. } => {
+                    let Some(c) = self.index.at(ctx.snap, from) else {
+                        continue;
+                    };
+                    for p in &columns {
+                        let x = p.x + 2;
+                        match p.column.id {
+                            Col::Time => {
+                                canvas.text_in(x, y, p.w, &time.at(c.start, 1, 6), t.faint);
+                            }
+                            Col::Method => {
+                                canvas.text_in(
+                                    x,
+                                    y,
+                                    p.w,
+                                    &format!("{}{calls} List, Status", g.times),
+                                    t.faint,
+                                );
+                            }
+                            _ => {}
+                        }
+                    }
+                }
+                Row::Call(at) => {
+                    let Some(c) = self.index.at(ctx.snap, at) else {
+                        continue;
+                    };
+                    let live = c.end.is_none();
+                    if live {
+                        canvas.symbol(1, y, g.running, t.run);
+                    } else if c.is_error() {
+                        canvas.symbol(1, y, g.failing, t.fail);
+                    }
+                    for p in &columns {
+                        let (x, w, end) = (p.x + 2, p.w, p.x + 2 + p.w);
+                        match p.column.id {
+                            Col::Time => {
+                                canvas.text_in(x, y, w, &time.at(c.start, 1, 6), t.dim);
+                            }
+                            Col::Method => {
+                                let style = if c.is_noise() {
+                                    t.dim
+                                } else if live {
+                                    t.run
+                                } else {
+                                    t.strong
+                                };
+                                canvas.text_in(x, y, w, &c.method, style);
+                            }
+                            Col::Subject => subject(ctx, canvas, x, y, w, c),
+                            Col::Duration => {
+                                let d = c.duration(ctx.snap.now);
+                                let style = if live {
+                                    t.run
+                                } else if d > 1_000_000_000 {
+                                    t.warn
+                                } else {
+                                    t.text
+                                };
+                                canvas.text_right(end, y, w, &duration(d), style);
+                            }
+                            Col::Code => {
+                                let text = match (live, c.timeout_ns) {
+                                    (true, Some(d)) => format!("of {}", duration(d)),
+                                    _ => outcome(c),
+                                };
+                                canvas.text_in(x, y, w, &text, outcome_style(ctx, c));
+                            }
+                            Col::Size => {
+                                canvas.text_right(
+                                    end,
+                                    y,
+                                    w,
+                                    &bytes(c.request_bytes + c.response_bytes),
+                                    t.dim,
+                                );
+                            }
+                        }
+                    }
+                }
+            }
+            if row == self.scroll.at {
+                select(ctx, canvas, y);
+            }
+        }
+        self.scroll.draw(ctx, canvas, 1);
+    }
+}
+
+/// Marks a row as the selected one, keeping the colours of what stands in it.
+pub(crate) fn select(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, y: u16) {
+    let style = if ctx.focused {
+        ctx.theme.selection
+    } else {
+        ctx.theme.selection_off
+    };
+    let mut s = Style::new().add_modifier(style.add_modifier);
+    s.bg = style.bg;
+    let w = canvas.width();
+    canvas.style(0, y, w, 1, s);
+    canvas.symbol(0, y, ctx.glyphs.here, ctx.theme.accent.patch(s));
+}
+
+fn subject(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, x: u16, y: u16, w: u16, c: &Call) {
+    let t = ctx.theme;
+    if c.pod.is_empty() {
+        let id = if c.container_id.is_empty() {
+            c.sandbox_id.as_str()
+        } else {
+            c.container_id.as_str()
+        };
+        let what = if c.image.is_empty() {
+            id.get(..12).unwrap_or(id)
+        } else {
+            &c.image
+        };
+        canvas.text_in(x, y, w, what, t.faint);
+        return;
+    }
+    let cleaned = crate::tui::text::clean(&c.pod);
+    let room = if c.container.is_empty() {
+        w
+    } else {
+        w.saturating_sub(w / 3)
+    };
+    let used = canvas.text_in(x, y, room, &cut_middle(&cleaned, usize::from(room)), t.text);
+    if !c.container.is_empty() {
+        canvas.text_in(
+            x + used + 2,
+            y,
+            w.saturating_sub(used + 2),
+            &c.container,
+            t.accent,
+        );
+    } else if !c.image.is_empty() {
+        canvas.text_in(x + used + 2, y, w.saturating_sub(used + 2), &c.image, t.dim);
+    }
+}
+
+impl Pane for Calls {
+    fn id(&self) -> PaneId {
+        PaneId::Calls
+    }
+    fn title(&self, ctx: &Ctx<'_>) -> String {
+        let g = ctx.glyphs;
+        let mut s = format!(
+            "{} of {}",
+            count(self.index.calls()),
+            count(ctx.snap.world.calls().len())
+        );
+        let flying = self.index.in_flight();
+        if flying > 0 {
+            s.push_str(&format!(" {} {flying} in flight", g.dot));
+        }
+        for (on, what) in [
+            (self.keep.pod.is_some(), "selected pod"),
+            (self.keep.errors, "errors"),
+            (self.keep.flight, "in flight only"),
+            (!self.keep.fold, "with List and Status"),
+        ] {
+            if on {
+                s.push_str(&format!(" {} {what}", g.dot));
+            }
+        }
+        s
+    }
+    fn commands(&self) -> &'static [Action] {
+        &[
+            Action::CallsDetail,
+            Action::CallsScope,
+            Action::CallsErrors,
+            Action::CallsFlight,
+            Action::CallsNoise,
+            Action::CallsStats,
+            Action::Filter,
+        ]
+    }
+    fn sync(&mut self, snap: &Snapshot, shared: &mut Shared, size: (u16, u16)) {
+        if self.keep.scoped && self.keep.pod != shared.pod {
+            self.keep.pod.clone_from(&shared.pod);
+            self.dirty = true;
+        }
+        if self.dirty || self.seen != Some(snap.version) {
+            let selected = self.selected(snap).map(|c| c.key);
+            let follow = self.scroll.at == 0;
+            self.index
+                .update(snap, &self.keep, &self.filter, self.dirty);
+            if !follow && let Some(row) = selected.and_then(|k| self.index.find(snap, k)) {
+                self.scroll.at = row;
+            }
+            if self.stats {
+                self.by_method.update(snap, self.index.epoch());
+            }
+            self.seen = Some(snap.version);
+            self.dirty = false;
+        }
+        if let Some(k) = shared.call.take() {
+            if self.index.find(snap, k).is_none() {
+                self.keep = Keep::default();
+                self.filter = Filter::default();
+                self.index.update(snap, &self.keep, &self.filter, true);
+            }
+            if let Some(row) = self.index.find(snap, k) {
+                self.scroll.at = row;
+                self.detail = Some(true);
+            }
+        }
+        let (_, h, _) = self.split(size.0, size.1);
+        self.scroll.fit(self.index.len(), usize::from(h.max(2)) - 1);
+        self.stats_scroll
+            .fit(self.by_method.len(), usize::from(size.1.max(2)) - 1);
+    }
+    fn handle(&mut self, command: &Command, snap: &Snapshot, shared: &mut Shared) -> Reply {
+        let scroll = if self.stats {
+            &mut self.stats_scroll
+        } else {
+            &mut self.scroll
+        };
+        if scroll.handle(command.action) {
+            self.detail_top = 0;
+            return Reply::Done;
+        }
+        match command.action {
+            Action::CallsNoise => self.keep.fold = !self.keep.fold,
+            Action::CallsScope => {
+                self.keep.scoped = !self.keep.scoped;
+                self.keep.pod = if self.keep.scoped {
+                    shared.pod.clone()
+                } else {
+                    None
+                };
+            }
+            Action::CallsErrors => self.keep.errors = !self.keep.errors,
+            Action::CallsFlight => self.keep.flight = !self.keep.flight,
+            Action::CallsStats => self.stats = !self.stats,
+            Action::CallsDetail => {
+                self.detail = Some(!self.detail.unwrap_or(false));
+                return Reply::Done;
+            }
+            Action::Back if self.stats => self.stats = false,
+            Action::Back if self.detail == Some(true) => {
+                self.detail = Some(false);
+                return Reply::Done;
+            }
+            Action::Right => {
+                self.detail_top += 1;
+                return Reply::Done;
+            }
+            Action::Left => {
+                self.detail_top = self.detail_top.saturating_sub(1);
+                return Reply::Done;
+            }
+            Action::Open if self.stats => {
+                if let Some(m) = self.by_method.method(self.stats_scroll.at) {
+                    let text = format!("method:{m}");
+                    self.stats = false;
+                    return match self.set_filter(&text) {
+                        Ok(()) => Reply::Done,
+                        Err(e) => Reply::Say(e),
+                    };
+                }
+            }
+            Action::Open => {
+                if self.detail != Some(true) {
+                    self.detail = Some(true);
+                    return Reply::Done;
+                }
+                if let Some(c) = self.selected(snap)
+                    && snap.world.pod(&c.pod_uid).is_some()
+                {
+                    shared.pod = Some(c.pod_uid.clone());
+                    shared.cursor = Some(c.start);
+                    return Reply::Go(PaneId::Timeline);
+                }
+                return Reply::Say("this call is about no pod".to_owned());
+            }
+            _ => return Reply::Ignored,
+        }
+        self.dirty = true;
+        Reply::Done
+    }
+    fn draw(&self, ctx: &Ctx<'_>, canvas: &mut Canvas<'_>) {
+        let (w, h) = (canvas.width(), canvas.height());
+        if self.stats {
+            return self.by_method.draw(ctx, canvas, &self.stats_scroll);
+        }
+        if self.index.is_empty() {
+            let (text, hint) = if ctx.snap.world.calls().is_empty() {
+                (
+                    "No CRI call has been seen.",
+                    "Calls come from the tap on the runtime's socket.",
+                )
+            } else {
+                (
+                    "No call is shown.",
+                    "esc clears the filter, f unfolds List and Status, a shows all pods.",
+                )
+            };
+            return super::empty(ctx, canvas, text, hint);
+        }
+        let (lw, lh, detail) = self.split(w, h);
+        if lw > 0 {
+            self.draw_list(ctx, &mut canvas.part(0, 0, lw, lh));
+        }
+        if detail {
+            let (x, y) = if lw < w && lw > 0 { (lw, 0) } else { (0, lh) };
+            if x > 0 {
+                canvas.column(x, 0, h, ctx.glyphs.wall, ctx.theme.rule);
+            } else if y > 0 {
+                canvas.line(0, y, w, ctx.glyphs.rule, ctx.theme.rule);
+            }
+            let (dx, dy) = (x + u16::from(x > 0) + 1, y + u16::from(y > 0));
+            let mut part = canvas.part(dx, dy, w.saturating_sub(dx + 1), h.saturating_sub(dy));
+            match self.selected(ctx.snap) {
+                Some(c) => detail::draw(ctx, &mut part, c, self.detail_top),
+                None => super::empty(
+                    ctx,
+                    &mut part,
+                    "Folded calls of the kubelet's loops.",
+                    "f unfolds them.",
+                ),
+            }
+        }
+    }
+    fn filter(&self) -> Option<&str> {
+        Some(self.filter.text())
+    }
+    fn set_filter(&mut self, text: &str) -> Result<(), String> {
+        self.filter = Filter::parse(text)?;
+        self.dirty = true;
+        Ok(())
+    }
+    fn click(&mut self, x: u16, y: u16, _snap: &Snapshot, _shared: &mut Shared) -> bool {
+        let row = self.scroll.top + usize::from(y.saturating_sub(1));
+        let hit = x > 0 && y > 0 && row < self.index.len() && !self.stats;
+        if hit {
+            self.scroll.select(row);
+        }
+        hit
+    }
+    fn known(&self, field: Field, snap: &Snapshot) -> Vec<String> {
+        let calls = snap.world.calls().iter().rev().take(4000);
+        match field {
+            Field::Method => calls.map(|c| c.method.to_string()).collect(),
+            Field::Code => calls
+                .filter(|c| c.end.is_some())
+                .map(|c| outcome(c))
+                .collect(),
+            Field::Namespace => calls.map(|c| c.namespace.to_string()).collect(),
+            Field::Pod => calls.map(|c| c.pod.to_string()).collect(),
+            Field::Container => calls.map(|c| c.container.to_string()).collect(),
+            Field::Image => calls.map(|c| c.image.to_string()).collect(),
+            _ => Vec::new(),
+        }
+    }
+    fn copy(&self, snap: &Snapshot, shared: &Shared) -> Option<String> {
+        self.selected(snap)
+            .map(|c| detail::text(c, snap, &shared.time(snap)))
+    }
+}

@@ -1,0 +1,273 @@
+//! The shell around the model: terminal, input thread, clock, files. The only part of the terminal that does I/O.
+
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::Duration;
+
+use base64::Engine as _;
+use crossterm::event::{self, Event, KeyEventKind, MouseButton, MouseEventKind};
+use crossterm::execute;
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+
+use super::config::{Config, Environment, Watched};
+use super::driver::Driver;
+use super::keys::Key;
+use super::layout::Layout;
+use super::model::{Effect, Model};
+use super::pane::PaneId;
+use super::update::Mouse;
+use super::{svg, view, zone};
+use crate::clock;
+use crate::engine::Snapshot;
+
+/// How to run.
+#[derive(Debug, Default)]
+pub struct Options {
+    /// The configuration file; none is watched without it.
+    pub config: Option<PathBuf>,
+    /// Theme of the command line, over the configuration's.
+    pub theme: Option<String>,
+    /// What the environment says of the terminal.
+    pub environment: Environment,
+    /// `/etc/localtime` or what `TZ` leads to.
+    pub zone: Vec<u8>,
+    /// Where the layout is kept.
+    pub state: Option<PathBuf>,
+    /// Pane to begin with.
+    pub pane: Option<PaneId>,
+}
+
+/// Why the terminal could not be used.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// Setting up, drawing or reading failed.
+    #[error(
+        "the terminal failed while {what}: {source}; kflow needs a terminal on standard input and output (commands such as `kflow timeline` need none)"
+    )]
+    Terminal {
+        /// What was done.
+        what: &'static str,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+fn terminal(what: &'static str) -> impl Fn(io::Error) -> RunError {
+    move |source| RunError::Terminal { what, source }
+}
+
+/// How long to wait at most before the engine is asked for a newer picture.
+const POLL: Duration = Duration::from_millis(50);
+/// How often the configuration is looked at.
+const CONFIG_EVERY: i64 = 2_000_000_000;
+
+/// Gives the terminal back, whatever happens; ratatui's own hook does the same in a panic.
+struct Restore {
+    mouse: bool,
+}
+
+impl Drop for Restore {
+    fn drop(&mut self) {
+        if self.mouse {
+            // Nothing can be done about a terminal that is gone.
+            let _gone = execute!(io::stdout(), event::DisableMouseCapture);
+        }
+        ratatui::restore();
+    }
+}
+
+/// Runs until the user leaves.
+pub fn run(driver: &mut dyn Driver, options: Options) -> Result<(), RunError> {
+    let mut watched = options.config.clone().map(Watched::new);
+    let (mut config, mut warnings) =
+        match watched.as_mut().and_then(|w| Some((w.poll()?, w.name()))) {
+            Some((text, name)) => Config::parse(&text, &name),
+            None => (Config::default(), Vec::new()),
+        };
+    if let Some(t) = &options.theme {
+        config.theme.clone_from(t);
+    }
+    let mut screen = ratatui::try_init().map_err(terminal("starting"))?;
+    let restore = Restore {
+        mouse: config.mouse,
+    };
+    if config.mouse {
+        execute!(io::stdout(), event::EnableMouseCapture)
+            .map_err(terminal("starting the mouse"))?;
+    }
+    let size = screen.size().map_err(terminal("asking for its size"))?;
+    let file = watched.as_ref().map_or_else(String::new, Watched::name);
+    let (keys, more) = config.keymap(&file);
+    warnings.extend(more);
+    let theme_file = |w: &Option<Watched>, n: &str| w.as_ref().and_then(|w| w.theme(n));
+    let (look, more) = config.look(&options.environment, &file, &|n| theme_file(&watched, n));
+    warnings.extend(more);
+    let mut model = Model::new((size.width, size.height), look, keys);
+    model.layout = remembered(options.state.as_deref()).unwrap_or_else(|| config.layout());
+    model.shared.utc = config.utc;
+    model.shared.offset_s = zone::offset(&options.zone, clock::now()).unwrap_or(0);
+    if let Some(p) = options.pane {
+        model.show(p);
+    }
+    if let Some(w) = warnings.first() {
+        model.complain(w.clone());
+    }
+    let input = input_thread();
+    let mut drawn: Option<u64> = None;
+    let mut dirty = true;
+    let frame = 1_000_000_000 / i64::from(config.frame_rate.max(1));
+    let mut last_frame = clock::now().plus(-frame);
+    let mut last_config = clock::now();
+    loop {
+        let mut snap = driver.snapshot(clock::now());
+        let changed = drawn != Some(snap.version);
+        let now = clock::now();
+        // Keys are answered at once; what the engine changes waits for its frame.
+        if dirty || (changed && now.since(last_frame) >= frame) {
+            model.sync(&snap);
+            screen
+                .draw(|f| view::draw(&model, &snap, f.buffer_mut()))
+                .map_err(terminal("drawing"))?;
+            drawn = Some(snap.version);
+            last_frame = now;
+            dirty = false;
+        }
+        let wait = if changed && drawn != Some(snap.version) {
+            Duration::from_nanos(u64::try_from(frame - now.since(last_frame)).unwrap_or(0))
+                .min(POLL)
+        } else {
+            POLL
+        };
+        let mut next = match input.recv_timeout(wait) {
+            Ok(e) => Some(e),
+            Err(RecvTimeoutError::Timeout) => None,
+            Err(RecvTimeoutError::Disconnected) => return Ok(()),
+        };
+        // Everything that was typed meanwhile belongs to one frame.
+        while let Some(e) = next {
+            dirty = true;
+            let effects = match e {
+                Event::Key(k) if k.kind != KeyEventKind::Release => {
+                    model.key(Key::from_event(k), &snap)
+                }
+                Event::Mouse(m) => mouse(m).map_or_else(Vec::new, |m| model.mouse(m, &snap)),
+                Event::Resize(w, h) => {
+                    model.resize((w, h), &snap);
+                    Vec::new()
+                }
+                _ => Vec::new(),
+            };
+            for effect in effects {
+                match effect {
+                    Effect::Quit => {
+                        drop(restore);
+                        return Ok(());
+                    }
+                    Effect::Redraw => screen.clear().map_err(terminal("drawing"))?,
+                    Effect::Drive(d) => {
+                        match driver.drive(d, clock::now()) {
+                            Ok(said) if said.is_empty() => {}
+                            Ok(said) => model.say(said),
+                            Err(e) => model.complain(e),
+                        }
+                        snap = driver.snapshot(clock::now());
+                        model.sync(&snap);
+                    }
+                    Effect::Copy(text) => copy(&text).map_err(terminal("copying"))?,
+                    Effect::Save(pane) => match save(&model, &snap, pane, Path::new(".")) {
+                        Ok(name) => model.say(format!("saved {name}.svg and {name}.txt")),
+                        Err(e) => model.complain(format!("cannot save {}: {e}", pane.name())),
+                    },
+                    Effect::Remember(layout) => remember(options.state.as_deref(), layout),
+                }
+            }
+            next = input.try_recv().ok();
+        }
+        if clock::now().since(last_config) > CONFIG_EVERY {
+            last_config = clock::now();
+            if let Some((text, name)) = watched.as_mut().and_then(|w| Some((w.poll()?, w.name()))) {
+                let (mut config, mut warnings) = Config::parse(&text, &name);
+                if let Some(t) = &options.theme {
+                    config.theme.clone_from(t);
+                }
+                let (keys, more) = config.keymap(&name);
+                warnings.extend(more);
+                let (look, more) =
+                    config.look(&options.environment, &name, &|n| theme_file(&watched, n));
+                warnings.extend(more);
+                model.keys = keys;
+                model.look = look;
+                match warnings.first() {
+                    Some(w) => model.complain(w.clone()),
+                    None => model.say("configuration read again"),
+                }
+                dirty = true;
+            }
+        }
+    }
+}
+
+/// Reads the terminal in a thread of its own, so that a frame never waits for input nor input for a frame. Bounded:
+/// when the main loop is behind, the kernel's own buffer holds what is typed.
+fn input_thread() -> mpsc::Receiver<Event> {
+    let (tx, rx) = mpsc::sync_channel(256);
+    std::thread::spawn(move || {
+        while let Ok(e) = event::read() {
+            // Moves without a button say nothing.
+            if matches!(&e, Event::Mouse(m) if matches!(m.kind, MouseEventKind::Moved)) {
+                continue;
+            }
+            if tx.send(e).is_err() {
+                break;
+            }
+        }
+    });
+    rx
+}
+
+fn mouse(m: event::MouseEvent) -> Option<Mouse> {
+    Some(match m.kind {
+        MouseEventKind::Down(MouseButton::Left) => Mouse::Down(m.column, m.row),
+        MouseEventKind::Up(MouseButton::Left) => Mouse::Up(m.column, m.row),
+        MouseEventKind::ScrollDown => Mouse::Wheel(m.column, m.row, true),
+        MouseEventKind::ScrollUp => Mouse::Wheel(m.column, m.row, false),
+        _ => return None,
+    })
+}
+
+/// OSC 52: the terminal puts it on the clipboard, also over ssh.
+fn copy(text: &str) -> io::Result<()> {
+    // Terminals take about 75 kB; more would be dropped without a word.
+    let end = text.floor_char_boundary(48 * 1024);
+    let data = base64::engine::general_purpose::STANDARD.encode(text.get(..end).unwrap_or(text));
+    let mut out = io::stdout();
+    write!(out, "\x1b]52;c;{data}\x07")?;
+    out.flush()
+}
+
+/// Draws a pane alone at the size of the screen and writes it as SVG and text; the name without its ending.
+pub fn save(model: &Model, snap: &Snapshot, pane: PaneId, dir: &Path) -> io::Result<String> {
+    let body = super::layout::body(model.size, false);
+    let mut buf = Buffer::empty(Rect::new(0, 0, body.width.max(20), body.height.max(5)));
+    view::draw_pane(model, snap, pane, &mut buf);
+    let time = model.shared.time(snap).wall(snap.now, 0).replace(':', "");
+    let name = format!("kflow-{}-{time}", pane.name().to_lowercase());
+    let title = format!("kflow {}", pane.name());
+    std::fs::write(dir.join(format!("{name}.svg")), svg::render(&buf, &title))?;
+    std::fs::write(dir.join(format!("{name}.txt")), svg::plain(&buf))?;
+    Ok(name)
+}
+
+fn remembered(state: Option<&Path>) -> Option<Layout> {
+    Layout::parse(std::fs::read_to_string(state?.join("layout")).ok()?.trim())
+}
+
+fn remember(state: Option<&Path>, layout: Layout) {
+    if let Some(dir) = state {
+        // Losing a preference is not worth a word.
+        let _kept = std::fs::create_dir_all(dir)
+            .and_then(|()| std::fs::write(dir.join("layout"), layout.name()));
+    }
+}

@@ -1,0 +1,5 @@
+//! Parts that several panes are made of.
+
+pub mod scroll;
+pub mod stage;
+pub mod table;
