@@ -5,10 +5,16 @@
 //! | [`snapshot`] | what panes and exporters may see |
 //! | [`core`] | world, diagnoser and log, moved forward by observations: the same for live and replay |
 //! | [`import`] | raw captures in, a session out |
+//! | `live` | sources that run, and the world while they do |
+//! | `record` | the recorder: a tee to a file |
 //! | [`replay`] | a session as a player: cursor, speed, steps, seeking |
 
 pub mod core;
 pub mod import;
+#[cfg(feature = "live")]
+pub mod live;
+#[cfg(feature = "live")]
+pub mod record;
 pub mod replay;
 pub mod snapshot;
 
