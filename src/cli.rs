@@ -5,12 +5,15 @@
 //! | [`args`] | what can be said on the command line (clap only) |
 //! | [`input`] | where a command that reads takes its observations from, and as of when |
 //! | `import` | `kflow import` |
+//! | `live` | `kflow proxy`, `record`, `doctor` |
 //! | `read` | `kflow timeline`, `calls` |
 
 pub mod args;
 pub mod input;
 
 mod import;
+#[cfg(feature = "live")]
+mod live;
 mod out;
 mod read;
 
@@ -48,6 +51,12 @@ fn run(args: Args) -> anyhow::Result<u8> {
         Command::Import(a) => import::run(&a),
         Command::Timeline(a) => read::timeline(&a),
         Command::Calls(a) => read::calls(&a),
+        #[cfg(feature = "live")]
+        Command::Proxy(a) => live::proxy(&a),
+        #[cfg(feature = "live")]
+        Command::Record(a) => live::record(&a),
+        #[cfg(feature = "live")]
+        Command::Doctor(a) => live::doctor(&a),
         Command::Completions { shell } => out::completions(shell),
         Command::Man { dir } => out::man(dir.as_deref()),
     }

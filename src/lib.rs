@@ -15,6 +15,7 @@
 //! | [`source`] | one folder a source: `decode` (pure) beside `live` (I/O) | half |
 //! | `proxy` | the CRI proxy: copies bytes, taps them, serves observations | no |
 //! | `engine` | runs sources, owns the one world, tees to the recorder, publishes snapshots | no |
+//! | `doctor` | what would work on this machine, and the exact line for what would not | no |
 //! | `tui` | panes, widgets, themes, keys: draws a snapshot, never changes one | no |
 //! | `cli` | arguments, configuration, wiring, exit codes; the only place that prints | no |
 
@@ -32,6 +33,8 @@ pub mod timeline;
 pub mod cli;
 #[cfg(feature = "files")]
 pub mod clock;
+#[cfg(feature = "live")]
+pub mod doctor;
 #[cfg(feature = "files")]
 pub mod engine;
 #[cfg(feature = "live")]

@@ -1,5 +1,8 @@
 //! What can be said on the command line. Only clap: completions and man pages are made from it.
 
+#[cfg(feature = "live")]
+pub mod live;
+
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum, ValueHint};
 use std::path::PathBuf;
 
@@ -26,6 +29,15 @@ pub enum Command {
     Timeline(TimelineArgs),
     /// Print the CRI calls
     Calls(CallsArgs),
+    /// Carry the kubelet's calls to the runtime, byte by byte, and tell what passed
+    #[cfg(feature = "live")]
+    Proxy(live::ProxyArgs),
+    /// Record a running node or cluster
+    #[cfg(feature = "live")]
+    Record(live::RecordArgs),
+    /// Say what would work here, and what to do about the rest; changes nothing
+    #[cfg(feature = "live")]
+    Doctor(live::DoctorArgs),
     /// Print a completion script for a shell
     #[command(hide = true)]
     Completions {

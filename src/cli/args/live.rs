@@ -1,0 +1,186 @@
+//! Arguments of the commands that look at something that runs.
+
+use clap::{Args as ClapArgs, ValueHint};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// `kflow proxy`
+#[derive(Debug, ClapArgs)]
+#[command(
+    after_help = "The proxy copies bytes and never changes them. Point the kubelet's containerRuntimeEndpoint at --listen; \
+`kflow doctor` says where this node takes it from. It keeps running when no one looks on."
+)]
+pub struct ProxyArgs {
+    /// Socket for the kubelet (0600, in a folder of mode 0700)
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath, default_value = "/run/kflow/cri.sock")]
+    pub listen: PathBuf,
+    /// The runtime's own socket
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    pub upstream: PathBuf,
+    /// Socket on which observations are served (proto/kflow.proto)
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath, default_value = "/run/kflow/observations.sock")]
+    pub serve: PathBuf,
+    /// Serve no observations, only copy bytes
+    #[arg(long, conflicts_with = "serve")]
+    pub no_serve: bool,
+    /// Keep at most this much for late subscribers
+    #[arg(long, value_name = "SIZE", default_value = "8MiB", value_parser = size)]
+    pub ring_size: u64,
+    /// Keep at most this long for late subscribers
+    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = duration)]
+    pub ring_age: Duration,
+    /// When stopped, wait this long for calls in flight
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration)]
+    pub drain: Duration,
+}
+
+/// Which cluster and which part of it: the same for every live command.
+#[derive(Clone, Debug, Default, ClapArgs)]
+#[command(next_help_heading = "Live")]
+pub struct LiveArgs {
+    /// Pods of this node, and those that have no node yet
+    #[arg(long, value_name = "NODE")]
+    pub node: Option<String>,
+    /// Namespace
+    #[arg(
+        long,
+        short,
+        value_name = "NAMESPACE",
+        conflicts_with = "all_namespaces"
+    )]
+    pub namespace: Option<String>,
+    /// All namespaces (the default)
+    #[arg(long, short = 'A')]
+    pub all_namespaces: bool,
+    /// Label selector for pods, as in kubectl
+    #[arg(long, short = 'l', value_name = "SELECTOR", default_value = "")]
+    pub selector: String,
+    /// Field selector for pods, as in kubectl
+    #[arg(long, value_name = "SELECTOR", default_value = "")]
+    pub field_selector: String,
+    /// Context of the kubeconfig
+    #[arg(long, value_name = "NAME")]
+    pub context: Option<String>,
+    /// Kubeconfig [default: $KUBECONFIG, ~/.kube/config, the pod's own account]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub kubeconfig: Option<PathBuf>,
+    /// Ask no apiserver
+    #[arg(long)]
+    pub no_api: bool,
+    /// This machine is the node: use its own sources [default: when its name is NODE]
+    #[arg(long)]
+    pub local: bool,
+    /// Observation socket of kflow proxy
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    pub proxy: Option<PathBuf>,
+    /// The runtime's socket, asked once for what exists
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    pub runtime: Option<PathBuf>,
+    /// Kubelet log: a file, - for standard input, `journal`, `remote` (by way of the apiserver), or `off`
+    #[arg(long, value_name = "WHERE")]
+    pub kubelet_log: Option<String>,
+    /// The kubelet's root folder
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, default_value = "/var/lib/kubelet")]
+    pub kubelet_root: PathBuf,
+}
+
+/// `kflow record`
+#[derive(Debug, ClapArgs)]
+pub struct RecordArgs {
+    /// What to watch.
+    #[command(flatten)]
+    pub live: LiveArgs,
+    /// Write the session here: out.kflow, or out.kflow.zst for a compressed one
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub output: PathBuf,
+    /// Stop after this long
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub duration: Option<Duration>,
+    /// Begin a new file at this size; the last 5 are kept
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub max_size: Option<u64>,
+    /// Only this pod (NAMESPACE/NAME or uid), and what is about no pod
+    #[arg(long, value_name = "POD")]
+    pub pod: Option<String>,
+}
+
+/// `kflow doctor`
+#[derive(Debug, ClapArgs)]
+pub struct DoctorArgs {
+    /// The cluster to ask.
+    #[command(flatten)]
+    pub live: LiveArgs,
+    /// How to write it
+    #[arg(long, short, value_enum, default_value_t)]
+    pub output: super::Format,
+}
+
+/// `512`, `10MiB`, `2GB`: bytes.
+fn size(s: &str) -> Result<u64, String> {
+    let digits = s.len() - s.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    let (number, unit) = s.split_at_checked(digits).unwrap_or((s, ""));
+    let factor: u64 = match unit {
+        "" | "B" => 1,
+        "K" | "KiB" => 1 << 10,
+        "M" | "MiB" => 1 << 20,
+        "G" | "GiB" => 1 << 30,
+        "kB" | "KB" => 1_000,
+        "MB" => 1_000_000,
+        "GB" => 1_000_000_000,
+        _ => return Err(format!("{unit:?} is no unit: write 10MiB, 500KiB, 2GiB")),
+    };
+    let number: u64 = number
+        .parse()
+        .map_err(|_| "no number: write 10MiB, 500KiB, 2GiB".to_owned())?;
+    number
+        .checked_mul(factor)
+        .ok_or_else(|| "too large".to_owned())
+}
+
+/// `90s`, `10m`, `1h30m`.
+fn duration(s: &str) -> Result<Duration, String> {
+    let wrong = || format!("{s:?} is no time: write 90s, 10m, 1h30m");
+    let (mut total, mut number) = (0_u64, String::new());
+    for c in s.chars() {
+        let factor = match c {
+            '0'..='9' => {
+                number.push(c);
+                continue;
+            }
+            's' => 1,
+            'm' => 60,
+            'h' => 3600,
+            _ => return Err(wrong()),
+        };
+        let n: u64 = number.parse().map_err(|_| wrong())?;
+        number.clear();
+        total = n
+            .checked_mul(factor)
+            .and_then(|n| n.checked_add(total))
+            .ok_or_else(wrong)?;
+    }
+    if s.is_empty() || !number.is_empty() {
+        return Err(wrong());
+    }
+    Ok(Duration::from_secs(total))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_and_times_are_written_as_people_write_them() {
+        assert_eq!(size("512"), Ok(512));
+        assert_eq!(size("10MiB"), Ok(10 << 20));
+        assert_eq!(size("2GB"), Ok(2_000_000_000));
+        for bad in ["", "MiB", "10 MiB", "-1", "10Mb", "99999999999GiB"] {
+            assert!(size(bad).is_err(), "{bad}");
+        }
+        assert_eq!(duration("90s"), Ok(Duration::from_secs(90)));
+        assert_eq!(duration("1h30m"), Ok(Duration::from_secs(5400)));
+        for bad in ["", "90", "s", "1d", "1h30", "-1s", "99999999999999999999h"] {
+            assert!(duration(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! `kflow proxy`, `record`, `doctor`: what looks at something that runs.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::args::Format;
+use super::args::live::{DoctorArgs, LiveArgs, ProxyArgs, RecordArgs};
+use super::out;
+use crate::doctor::{self, Check, Health};
+use crate::engine::live::{Config, KubeletLog, Live};
+use crate::engine::record::{Options, State};
+use crate::export::text::clean;
+use crate::proxy::{self, Log, Proxy};
+use crate::source::cri::Decoder;
+use crate::source::kube::live::Scope;
+
+/// Where the proxy serves observations unless told otherwise.
+const OBSERVATIONS: &str = "/run/kflow/observations.sock";
+
+#[expect(clippy::print_stderr, reason = "the log of a service")]
+fn stderr_log() -> Log {
+    Arc::new(|line: &str| eprintln!("kflow: {}", clean(line)))
+}
+
+/// Waits for SIGINT or SIGTERM, or for a time.
+fn wait(most: Option<Duration>, mut each: impl FnMut() -> bool) -> anyhow::Result<&'static str> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("cannot wait for signals")?;
+    runtime.block_on(async {
+        let mut terminate = signal(SignalKind::terminate())?;
+        let mut interrupt = signal(SignalKind::interrupt())?;
+        let end = async {
+            match most {
+                Some(d) => tokio::time::sleep(d).await,
+                None => std::future::pending().await,
+            }
+        };
+        let mut end = std::pin::pin!(end);
+        loop {
+            tokio::select! {
+                _ = terminate.recv() => return Ok("terminated"),
+                _ = interrupt.recv() => return Ok("interrupted"),
+                () = end.as_mut() => return Ok("the time is over"),
+                () = tokio::time::sleep(Duration::from_millis(500)) => if !each() {
+                    return Ok("");
+                },
+            }
+        }
+    })
+}
+
+/// `kflow proxy`
+pub(super) fn proxy(args: &ProxyArgs) -> anyhow::Result<u8> {
+    let config = proxy::Config {
+        serve: (!args.no_serve).then(|| args.serve.clone()),
+        ring_bytes: usize::try_from(args.ring_size).unwrap_or(usize::MAX),
+        ring_age: args.ring_age,
+        drain: args.drain,
+        ..proxy::Config::new(&args.listen, &args.upstream)
+    };
+    let log = stderr_log();
+    let proxy = Proxy::start(&config, Box::new(Decoder::new()), &log)?;
+    let why = wait(None, || true)?;
+    log(&format!("{why}: closing connections as their calls end"));
+    proxy.stop();
+    Ok(super::OK)
+}
+
+/// This machine's name for itself.
+fn hostname() -> String {
+    rustix::system::uname()
+        .nodename()
+        .to_string_lossy()
+        .into_owned()
+}
+
+/// What the arguments ask for.
+pub(super) fn config(args: &LiveArgs) -> anyhow::Result<Config> {
+    let host = hostname();
+    let here = args.local
+        || args
+            .node
+            .as_deref()
+            .is_some_and(|n| n.eq_ignore_ascii_case(&host) || host.split('.').next() == Some(n));
+    let scope = (!args.no_api).then(|| Scope {
+        node: args.node.clone(),
+        namespace: args.namespace.clone(),
+        labels: args.selector.clone(),
+        fields: args.field_selector.clone(),
+    });
+    let found = here
+        .then(|| doctor::runtime_socket(Path::new("/")))
+        .flatten();
+    let kubelet_log = match args.kubelet_log.as_deref() {
+        None if here => KubeletLog::Journal("kubelet".into()),
+        None if args.node.is_some() && scope.is_some() => KubeletLog::Remote,
+        None | Some("off") => KubeletLog::Off,
+        Some("-") => KubeletLog::Stdin,
+        Some("journal") => KubeletLog::Journal("kubelet".into()),
+        Some("remote") if args.node.is_none() || scope.is_none() => {
+            bail!("--kubelet-log remote needs --node, and an apiserver to ask")
+        }
+        Some("remote") => KubeletLog::Remote,
+        Some(path) => KubeletLog::File(PathBuf::from(path)),
+    };
+    Ok(Config {
+        scope,
+        kubeconfig: args.kubeconfig.clone(),
+        context: args.context.clone(),
+        proxy: args
+            .proxy
+            .clone()
+            .or_else(|| here.then(|| PathBuf::from(OBSERVATIONS))),
+        runtime: args.runtime.clone().or(found),
+        kubelet_log,
+        kubelet_root: here.then(|| args.kubelet_root.clone()),
+        ..Config::nothing()
+    })
+}
+
+/// `kflow record`
+pub(super) fn record(args: &RecordArgs) -> anyhow::Result<u8> {
+    let log = stderr_log();
+    let live = Live::start(config(&args.live)?)?;
+    live.record(Options {
+        path: args.output.clone(),
+        max_size: args.max_size,
+        pod: args.pod.clone(),
+        node: Default::default(),
+    })?;
+    log(&format!("recording to {}", args.output.display()));
+    let mut live = live;
+    let mut told = Vec::new();
+    let why = wait(args.duration, || {
+        // What each source gives, once and whenever it changes.
+        for s in live.snapshot().sources.clone() {
+            let text = format!(
+                "{} {}: {} ({})",
+                s.source.name(),
+                s.name,
+                if s.on { "on" } else { "off" },
+                s.detail
+            );
+            let key = (s.source, s.name.clone(), s.on);
+            if !told.contains(&key) {
+                told.retain(|(source, name, _)| (*source, name) != (s.source, &s.name));
+                told.push(key);
+                log(&text);
+            }
+        }
+        live.recording().is_none_or(|r| r.stopped.is_none())
+    })?;
+    let ended = live.stop();
+    match ended {
+        Some(State {
+            stopped: Some(reason),
+            ..
+        }) if reason != "stopped" => bail!("the recording stopped by itself: {reason}"),
+        Some(s) => {
+            log(&format!(
+                "{why}: {} observations, {} bytes, {} lost",
+                s.observations, s.bytes, s.lost
+            ));
+            Ok(super::OK)
+        }
+        None => bail!("the recording was never started"),
+    }
+}
+
+/// `kflow doctor`
+pub(super) fn doctor(args: &DoctorArgs) -> anyhow::Result<u8> {
+    let config = config(&args.live)?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("cannot start")?;
+    let checks = runtime.block_on(doctor::examine(Path::new("/"), &config));
+    let mut out = out::stdout();
+    match args.output {
+        Format::Json => {
+            serde_json::to_writer_pretty(&mut out, &checks)?;
+            writeln!(out)?;
+        }
+        Format::Text => write_checks(&mut out, &checks)?,
+    }
+    out.flush()?;
+    Ok(super::OK)
+}
+
+fn write_checks(out: &mut impl Write, checks: &[Check]) -> std::io::Result<()> {
+    let width = checks.iter().map(|c| c.what.len()).max().unwrap_or(0);
+    for c in checks {
+        let mark = match c.health {
+            Health::Works => "ok",
+            Health::Warning => "!",
+            Health::Off => "off",
+        };
+        writeln!(out, "{mark:<4}{:<width$}  {}", c.what, clean(&c.found))?;
+        for line in c.todo.lines() {
+            writeln!(out, "    {:<width$}  → {}", "", clean(line))?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,282 @@
+//! What would work on this machine with the rights at hand, and the exact line for what would not. Changes nothing.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use crate::engine::live::Config;
+use crate::source::cri;
+
+mod cluster;
+pub mod kubelet;
+
+/// How a part stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Health {
+    /// It would work.
+    Works,
+    /// It would work, but somebody should know something.
+    Warning,
+    /// It would not work.
+    Off,
+}
+
+/// One finding.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Check {
+    /// What was looked at.
+    pub what: &'static str,
+    /// How it stands.
+    pub health: Health,
+    /// What was found.
+    pub found: String,
+    /// What to do, a command or a line of configuration each; empty when nothing is to do.
+    pub todo: String,
+}
+
+impl Check {
+    fn new(what: &'static str, health: Health, found: impl Into<String>) -> Self {
+        Self {
+            what,
+            health,
+            found: found.into(),
+            todo: String::new(),
+        }
+    }
+    fn todo(mut self, line: impl Into<String>) -> Self {
+        self.todo = line.into();
+        self
+    }
+}
+
+/// Sockets of runtimes, as the distributions place them, likeliest first.
+const SOCKETS: [(&str, &str); 6] = [
+    ("containerd", "run/containerd/containerd.sock"),
+    ("CRI-O", "run/crio/crio.sock"),
+    (
+        "containerd of k3s or RKE2",
+        "run/k3s/containerd/containerd.sock",
+    ),
+    ("containerd of k0s", "run/k0s/containerd.sock"),
+    (
+        "containerd of microk8s",
+        "var/snap/microk8s/common/run/containerd.sock",
+    ),
+    ("cri-dockerd", "run/cri-dockerd.sock"),
+];
+
+/// The socket of this machine's runtime, the first that exists.
+pub fn runtime_socket(root: &Path) -> Option<PathBuf> {
+    SOCKETS
+        .iter()
+        .map(|(_, path)| root.join(path))
+        .find(|p| p.exists())
+}
+
+/// Looks at everything. `root` is `/`, or a copy of what matters for a test.
+pub async fn examine(root: &Path, config: &Config) -> Vec<Check> {
+    let mut all = vec![system(root)];
+    all.extend(runtimes(root).await);
+    let runtime = config.runtime.clone().or_else(|| runtime_socket(root));
+    all.push(kubelet::endpoint(root, runtime.as_deref()));
+    all.push(proxy(config).await);
+    all.push(kubelet_log(root));
+    all.push(folder(
+        root,
+        "pod volumes",
+        "var/lib/kubelet/pods",
+        "directories and mounts of pods",
+    ));
+    all.push(cgroups(root));
+    all.push(inotify(root));
+    all.extend(cluster::rights(config).await);
+    all
+}
+
+fn system(root: &Path) -> Check {
+    let text = fs::read_to_string(root.join("etc/os-release")).unwrap_or_default();
+    let value = |key: &str| {
+        let line = text.lines().find_map(|l| l.strip_prefix(key));
+        line.map_or("", |v| v.trim_matches('"')).to_owned()
+    };
+    let (id, name) = (value("ID="), value("PRETTY_NAME="));
+    let user = rustix::process::geteuid().as_raw();
+    let who = if user == 0 {
+        "root".to_owned()
+    } else {
+        format!("user {user}")
+    };
+    if id == "talos" || id == "bottlerocket" {
+        return Check::new(
+            "machine",
+            Health::Warning,
+            format!("{name}, as {who}: its configuration is read-only from here"),
+        )
+        .todo("change containerRuntimeEndpoint by the system's own API, or use kflow without the proxy");
+    }
+    let check = Check::new(
+        "machine",
+        Health::Works,
+        format!(
+            "{}, as {who}",
+            if name.is_empty() {
+                "unknown system"
+            } else {
+                &name
+            }
+        ),
+    );
+    if user == 0 {
+        check
+    } else {
+        Check {
+            health: Health::Warning,
+            ..check
+        }
+        .todo("run as root for the node's own sources: sudo kflow doctor")
+    }
+}
+
+async fn runtimes(root: &Path) -> Vec<Check> {
+    let mut all = Vec::new();
+    for (name, path) in SOCKETS {
+        let path = root.join(path);
+        if !path.exists() {
+            continue;
+        }
+        let shown = path.display();
+        all.push(match cri::live::version(&path).await {
+            Ok(version) => Check::new("runtime", Health::Works, format!("{version} at {shown}")),
+            Err(e) => Check::new("runtime", Health::Off, format!("{name} at {shown}: {e}")),
+        });
+    }
+    if all.is_empty() {
+        all.push(
+            Check::new(
+                "runtime",
+                Health::Off,
+                "no runtime's socket in the usual places",
+            )
+            .todo("name it: kflow doctor --runtime /path/to/runtime.sock"),
+        );
+    }
+    all
+}
+
+async fn proxy(config: &Config) -> Check {
+    let path = config
+        .proxy
+        .clone()
+        .unwrap_or_else(|| PathBuf::from("/run/kflow/observations.sock"));
+    let asked = match crate::proxy::client::Client::connect(&path).await {
+        Ok(mut client) => client.info().await,
+        Err(e) => Err(e),
+    };
+    match asked {
+        Ok(i) if i.upstream_up && i.connections > 0 => Check::new(
+            "CRI proxy",
+            Health::Works,
+            format!(
+                "kflow {} carries {} connections between {} and {}",
+                i.version, i.connections, i.listen, i.upstream
+            ),
+        ),
+        Ok(i) if i.upstream_up => Check::new(
+            "CRI proxy",
+            Health::Warning,
+            format!("kflow {} listens on {}, but nobody uses it", i.version, i.listen),
+        )
+        .todo(format!("containerRuntimeEndpoint: unix://{}", i.listen)),
+        Ok(i) => Check::new(
+            "CRI proxy",
+            Health::Off,
+            format!("the runtime at {} does not answer", i.upstream),
+        ),
+        Err(e) => Check::new("CRI proxy", Health::Off, e.to_string()).todo(
+            "kflow proxy --listen /run/kflow/cri.sock --upstream RUNTIME.sock, or deploy/install.sh",
+        ),
+    }
+}
+
+fn kubelet_log(root: &Path) -> Check {
+    let file = root.join("var/log/kubelet.log");
+    let journal = ["var/log/journal", "run/log/journal"]
+        .iter()
+        .map(|p| root.join(p))
+        .find(|p| p.exists());
+    if fs::File::open(&file).is_ok() {
+        Check::new("kubelet log", Health::Works, format!("{}", file.display()))
+            .todo(format!("kflow tui --kubelet-log {}", file.display()))
+    } else if let Some(dir) = journal {
+        match fs::read_dir(&dir) {
+            Ok(_) => Check::new("kubelet log", Health::Works, "the journal of unit kubelet"),
+            Err(e) => Check::new(
+                "kubelet log",
+                Health::Off,
+                format!("{}: {e}", dir.display()),
+            )
+            .todo("sudo usermod --append --groups systemd-journal $USER"),
+        }
+    } else {
+        Check::new("kubelet log", Health::Off, "neither a journal nor /var/log/kubelet.log").todo(
+            "kflow tui --kubelet-log FILE, or --kubelet-log remote where enableSystemLogQuery is on",
+        )
+    }
+}
+
+fn folder(root: &Path, what: &'static str, path: &str, gives: &str) -> Check {
+    let path = root.join(path);
+    match fs::read_dir(&path) {
+        Ok(entries) => Check::new(
+            what,
+            Health::Works,
+            format!("{} in {}: {gives}", entries.count(), path.display()),
+        ),
+        Err(e) => Check::new(what, Health::Off, format!("{}: {e}", path.display())).todo(
+            if e.kind() == std::io::ErrorKind::PermissionDenied {
+                "run as root"
+            } else {
+                "name the kubelet's root folder: --kubelet-root DIR"
+            },
+        ),
+    }
+}
+
+fn cgroups(root: &Path) -> Check {
+    let base = root.join("sys/fs/cgroup");
+    let roots = crate::source::fs::live::Roots::of_this_node(Path::new("/var/lib/kubelet"));
+    if base.join("cgroup.controllers").exists() {
+        Check::new("cgroups", Health::Works, "version 2")
+    } else if fs::read_dir(&base).is_ok_and(|mut d| d.next().is_some()) {
+        Check::new(
+            "cgroups",
+            Health::Works,
+            format!("version 1, watched at {}", roots.cgroups.display()),
+        )
+    } else {
+        Check::new("cgroups", Health::Off, "no cgroup file system is mounted")
+            .todo("run on the node itself, or with the host's /sys/fs/cgroup mounted")
+    }
+}
+
+fn inotify(root: &Path) -> Check {
+    let path = root.join("proc/sys/fs/inotify/max_user_watches");
+    let watches = fs::read_to_string(&path).ok();
+    match watches.and_then(|t| t.trim().parse::<u64>().ok()) {
+        // A pod takes about 20 directories and 5 cgroups; a node has 110 pods, and others watch too.
+        Some(n) if n < 8192 => Check::new(
+            "inotify",
+            Health::Warning,
+            format!("{n} watches allowed; 110 pods take about 3,000"),
+        )
+        .todo("sysctl -w fs.inotify.max_user_watches=65536"),
+        Some(n) => Check::new("inotify", Health::Works, format!("{n} watches allowed")),
+        None => Check::new(
+            "inotify",
+            Health::Warning,
+            format!("cannot read {}", path.display()),
+        ),
+    }
+}
