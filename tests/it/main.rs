@@ -1,6 +1,9 @@
 //! One test binary: one link on small machines.
 
 mod cli;
+#[cfg(feature = "files")]
+#[cfg(test)]
+mod cri;
 mod layers;
 mod session;
 

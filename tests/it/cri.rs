@@ -1,0 +1,231 @@
+//! The tap's decoder on recorded bytes, against two oracles that know nothing of it: the counts of an independent
+//! decoder, and the kubelet's own spans.
+//!
+//! `KFLOW_CRI_FIXTURES` points the tests at another folder of the same form (all recordings, for instance).
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
+
+use kflow::model::cri::{CallEnd, CallOutcome, CallStart, Service, code_name};
+use kflow::model::{Body, Nanos, Observation, SpanId, TraceId};
+use kflow::source::cri::ByteLog;
+use kflow::source::{Fed, LineDecoder as _};
+
+fn folder() -> PathBuf {
+    std::env::var_os("KFLOW_CRI_FIXTURES").map_or_else(
+        || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("fixtures/cri"),
+        PathBuf::from,
+    )
+}
+
+fn unpacked(name: &str) -> Vec<u8> {
+    let path = folder().join(name);
+    let packed = std::fs::read(&path).unwrap_or_else(|e| panic!("read {}: {e}", path.display()));
+    zstd::decode_all(packed.as_slice()).expect("zstd")
+}
+
+fn sessions() -> Vec<String> {
+    let mut names: Vec<String> = std::fs::read_dir(folder())
+        .expect("fixtures")
+        .filter_map(|e| {
+            let name = e.expect("entry").file_name().into_string().expect("name");
+            name.strip_suffix(".jsonl.zst").map(str::to_owned)
+        })
+        .collect();
+    names.sort();
+    assert!(!names.is_empty());
+    names
+}
+
+fn decoded(session: &str) -> Vec<Observation> {
+    let (mut log, mut out) = (ByteLog::new(), Vec::new());
+    for line in unpacked(&format!("{session}.jsonl.zst")).split(|b| *b == b'\n') {
+        let fed = log.line(line, &mut out);
+        assert!(
+            matches!(fed, Fed::Observed(_) | Fed::Ignored("empty line")),
+            "{session}: {fed:?}"
+        );
+    }
+    log.finish(&mut out);
+    out
+}
+
+struct Call {
+    start: CallStart,
+    at: Nanos,
+    ended: Nanos,
+    end: Option<CallEnd>,
+}
+
+/// Calls by their start; an end has exactly one start before it.
+fn calls(observations: &[Observation]) -> Vec<Call> {
+    let mut calls: Vec<Call> = Vec::new();
+    let mut open = HashMap::new();
+    for o in observations {
+        match &o.body {
+            Body::CallStart(start) => {
+                let was = open.insert(start.key, calls.len());
+                assert!(was.is_none(), "{:?} started twice", start.key);
+                assert!(o.stamp.seen >= o.stamp.at);
+                calls.push(Call {
+                    start: (**start).clone(),
+                    at: o.stamp.at,
+                    ended: o.stamp.at,
+                    end: None,
+                });
+            }
+            Body::CallEnd(end) => {
+                let call = &mut calls[*open.get(&end.key).expect("an end has a start")];
+                assert!(call.end.is_none(), "{:?} ended twice", end.key);
+                assert!(o.stamp.at >= call.at);
+                call.ended = o.stamp.at;
+                call.end = Some((**end).clone());
+            }
+            _ => {}
+        }
+    }
+    calls
+}
+
+fn path(start: &CallStart) -> String {
+    let service = match start.service {
+        Service::Runtime => "runtime.v1.RuntimeService",
+        Service::Image => "runtime.v1.ImageService",
+        other => panic!("not in the recordings: {other:?}"),
+    };
+    format!("/{service}/{}", start.method)
+}
+
+#[test]
+fn methods_and_their_ends_are_counted_as_an_independent_decoder_counts_them() {
+    let text = std::fs::read_to_string(folder().join("methods.tsv")).expect("methods.tsv");
+    for session in sessions() {
+        let want: BTreeMap<(String, String), usize> = text
+            .lines()
+            .filter_map(|line| {
+                let mut cells = line.split('\t');
+                (cells.next()? == session).then_some(())?;
+                let (method, how) = (cells.next()?.to_owned(), cells.next()?.to_owned());
+                Some(((method, how), cells.next()?.parse().ok()?))
+            })
+            .collect();
+        assert!(want.len() > 10, "{session}");
+        let mut got = BTreeMap::new();
+        for call in calls(&decoded(&session)) {
+            let how = match &call.end {
+                Some(CallEnd {
+                    outcome: CallOutcome::Status,
+                    code: Some(code),
+                    ..
+                }) => format!("grpc {code}"),
+                Some(end) if end.outcome == CallOutcome::ClientReset => {
+                    assert_eq!(end.fields, [("reset".into(), "CANCEL".into())]);
+                    "RST c2s 8".into()
+                }
+                // The other decoder does not end calls when their connection closes.
+                Some(end) if end.outcome == CallOutcome::ConnectionClosed => "open".into(),
+                None => "open".into(),
+                Some(end) => panic!("{session}: {end:?}"),
+            };
+            *got.entry((path(&call.start), how)).or_insert(0) += 1;
+        }
+        assert_eq!(got, want, "{session}");
+    }
+}
+
+#[test]
+fn nothing_in_the_recordings_blinds_a_connection() {
+    for session in sessions() {
+        for o in decoded(&session) {
+            assert!(!matches!(o.body, Body::Gap(_)), "{session}: {o:?}");
+        }
+    }
+}
+
+/// What the kubelet and containerd say of one call.
+struct ClientSpan<'a> {
+    ids: (TraceId, SpanId),
+    method: &'a str,
+    status: &'a str,
+    start: Nanos,
+    end: Nanos,
+    /// containerd's server span.
+    served: Option<Nanos>,
+}
+
+fn client_spans<'a>(tsv: &'a str, session: &str) -> Vec<ClientSpan<'a>> {
+    tsv.lines()
+        .filter_map(|line| {
+            let cells: Vec<&str> = line.split('\t').collect();
+            let [of, trace, span, method, status, start, end, served] = cells[..] else {
+                return None;
+            };
+            (of == session).then(|| ClientSpan {
+                ids: (
+                    TraceId::parse(trace).expect("trace"),
+                    SpanId::parse(span).expect("span"),
+                ),
+                method,
+                status,
+                start: Nanos(start.parse().expect("ns")),
+                end: Nanos(end.parse().expect("ns")),
+                served: served.parse().ok().map(Nanos),
+            })
+        })
+        .collect()
+}
+
+/// The span of the kubelet's client begins before the first byte passes the tap, usually less than 2 ms before. Where
+/// it is more, the bytes themselves were late (a busy machine, a connection still to be made): containerd's own span
+/// begins after the tapped byte there.
+#[test]
+fn each_client_span_of_the_kubelet_has_its_call() {
+    let tsv = String::from_utf8(unpacked("spans.tsv.zst")).expect("text");
+    let (mut all, mut all_near) = (0, 0);
+    for session in sessions() {
+        let mut by_span: HashMap<(TraceId, SpanId), Vec<Call>> = HashMap::new();
+        for call in calls(&decoded(&session)) {
+            if let Some(ids) = call.start.traceparent {
+                by_span.entry(ids).or_default().push(call);
+            }
+        }
+        let (mut met, mut near, mut unsent) = (0, 0, 0);
+        for span in client_spans(&tsv, &session) {
+            let about = format!("{session}: {} {}", span.ids.1, span.method);
+            let Some(found) = by_span.get(&span.ids) else {
+                // A call that never reached the socket, because nobody could connect, has only a span.
+                assert_eq!(span.status, "Unavailable", "{about}: no call");
+                unsent += 1;
+                continue;
+            };
+            let [call] = &found[..] else {
+                panic!("{about}: {} calls", found.len());
+            };
+            assert_eq!(path(&call.start), span.method, "{about}");
+            let end = call.end.as_ref().expect("a finished span's call is over");
+            let ended: &[&str] = match end.outcome {
+                CallOutcome::Status => &[code_name(end.code.expect("code"))],
+                CallOutcome::ClientReset => &["DeadlineExceeded", "Canceled"],
+                CallOutcome::ConnectionClosed => &["Unavailable", "Canceled"],
+                other => panic!("{about}: {other:?}"),
+            };
+            assert!(ended.contains(&span.status), "{about}: {ended:?}");
+            let late = call.at.since(span.start);
+            assert!(late >= 0 && call.at <= span.end, "{about}: {late} ns");
+            if end.outcome == CallOutcome::Status {
+                assert!(call.ended <= span.end, "{about}: the answer passed before");
+            }
+            if late <= 2_000_000 {
+                near += 1;
+            } else if let Some(served) = span.served {
+                assert!(call.at <= served, "{about}: {late} ns late");
+            }
+            met += 1;
+        }
+        println!("{session}: {met} spans have their call, {near} within 2 ms; {unsent} never sent");
+        assert!(met > 100, "{session}: only {met} spans");
+        all += met;
+        all_near += near;
+    }
+    assert!(all_near * 10 > all * 9, "{all_near} of {all} within 2 ms");
+}
