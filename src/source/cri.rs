@@ -39,6 +39,8 @@ mod method;
 mod proto;
 #[cfg(test)]
 mod testkit;
+#[cfg(test)]
+mod tests;
 
 pub use bytes::ByteLog;
 pub use decoder::{Counters, Decoder};

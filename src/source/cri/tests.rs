@@ -1,0 +1,832 @@
+//! The decoder as a whole, on bytes written here: what the recordings do not have, and what is wrong.
+
+use proptest::prelude::*;
+
+use super::hpack::huffman_encode;
+use super::testkit::{block, frame, int, len, map, message};
+use super::{Decoder, Direction, limits};
+use crate::model::cri::{CallEnd, CallOutcome, CallStart, ContainerEventKind, Inventory, Service};
+use crate::model::{Body, Nanos, Observation};
+
+const DATA: u8 = 0;
+const HEADERS: u8 = 1;
+const RST: u8 = 3;
+const SETTINGS: u8 = 4;
+const GOAWAY: u8 = 7;
+const CONTINUATION: u8 = 9;
+const END_STREAM: u8 = 1;
+const END_HEADERS: u8 = 4;
+const PADDED: u8 = 8;
+const PRIORITY: u8 = 0x20;
+const BOTH: u8 = END_STREAM | END_HEADERS;
+
+const RUN: &str = "/runtime.v1.RuntimeService/RunPodSandbox";
+const LIST: &str = "/runtime.v1.RuntimeService/ListContainers";
+
+/// One connection; time is the number of chunks so far.
+struct Tap {
+    decoder: Decoder,
+    now: i64,
+    out: Vec<Observation>,
+}
+
+impl Tap {
+    /// A connection after both prefaces.
+    fn new() -> Self {
+        let mut tap = Self::silent();
+        tap.c2s(&preface());
+        tap.s2c(&frame(SETTINGS, 0, 0, &[0, 5, 0, 0, 0x40, 0]));
+        tap
+    }
+    fn silent() -> Self {
+        let mut tap = Self {
+            decoder: Decoder::new(),
+            now: 0,
+            out: Vec::new(),
+        };
+        tap.decoder.open(1, Nanos(0), 7, "", &mut tap.out);
+        tap
+    }
+    fn feed(&mut self, direction: Direction, bytes: &[u8]) -> &mut Self {
+        self.now += 1;
+        self.decoder
+            .feed(1, direction, Nanos(self.now), bytes, &mut self.out);
+        self
+    }
+    fn c2s(&mut self, bytes: &[u8]) -> &mut Self {
+        self.feed(Direction::ClientToServer, bytes)
+    }
+    fn s2c(&mut self, bytes: &[u8]) -> &mut Self {
+        self.feed(Direction::ServerToClient, bytes)
+    }
+    /// A whole unary request.
+    fn ask(&mut self, stream: u32, path: &str, body: &[u8]) -> &mut Self {
+        self.c2s(&request(stream, path, body))
+    }
+    /// A whole unary answer.
+    fn reply(&mut self, stream: u32, body: &[u8]) -> &mut Self {
+        self.s2c(&answer(stream, body))
+    }
+    fn starts(&self) -> Vec<&CallStart> {
+        self.out
+            .iter()
+            .filter_map(|o| match &o.body {
+                Body::CallStart(s) => Some(&**s),
+                _ => None,
+            })
+            .collect()
+    }
+    fn ends(&self) -> Vec<&CallEnd> {
+        self.out
+            .iter()
+            .filter_map(|o| match &o.body {
+                Body::CallEnd(e) => Some(&**e),
+                _ => None,
+            })
+            .collect()
+    }
+    fn inventories(&self) -> Vec<&Inventory> {
+        self.out
+            .iter()
+            .filter_map(|o| match &o.body {
+                Body::Inventory(i) => Some(&**i),
+                _ => None,
+            })
+            .collect()
+    }
+    fn gaps(&self) -> Vec<&str> {
+        self.out
+            .iter()
+            .filter_map(|o| match &o.body {
+                Body::Gap(g) => Some(g.why.as_str()),
+                _ => None,
+            })
+            .collect()
+    }
+}
+
+fn preface() -> Vec<u8> {
+    [&super::h2::PREFACE[..], &frame(SETTINGS, 0, 0, &[])].concat()
+}
+
+fn path_block(path: &str) -> Vec<u8> {
+    // `:path` by its static index, the value as a literal, Huffman coded.
+    let coded = huffman_encode(path.as_bytes());
+    let mut out = vec![0x83, 0x04, 0x80 | coded.len() as u8];
+    out.extend(coded);
+    out.extend(block(&[("grpc-timeout", "2S")]));
+    out
+}
+
+fn request(stream: u32, path: &str, body: &[u8]) -> Vec<u8> {
+    [
+        frame(HEADERS, END_HEADERS, stream, &path_block(path)),
+        frame(DATA, END_STREAM, stream, &message(body)),
+    ]
+    .concat()
+}
+
+fn trailers(stream: u32, status: &str) -> Vec<u8> {
+    frame(HEADERS, BOTH, stream, &block(&[("grpc-status", status)]))
+}
+
+fn answer(stream: u32, body: &[u8]) -> Vec<u8> {
+    [
+        frame(HEADERS, END_HEADERS, stream, &[0x88]),
+        frame(DATA, 0, stream, &message(body)),
+        trailers(stream, "0"),
+    ]
+    .concat()
+}
+
+fn metadata() -> Vec<u8> {
+    [
+        len(1, b"web"),
+        len(2, b"uid-1"),
+        len(3, b"default"),
+        int(4, 2),
+    ]
+    .concat()
+}
+
+fn run_pod_sandbox() -> Vec<u8> {
+    let annotations = [
+        map(7, "kubernetes.io/config.source", "api"),
+        map(7, "secret.example.com/token", "hunter2"),
+    ]
+    .concat();
+    let config = [
+        len(1, &metadata()),
+        len(2, b"web"),
+        map(6, "password", "hunter2"),
+        annotations,
+    ]
+    .concat();
+    [len(1, &config), len(2, b"kata")].concat()
+}
+
+fn container(id: &str, state: u64) -> Vec<u8> {
+    [
+        len(1, id.as_bytes()),
+        len(2, b"sandbox"),
+        len(3, &len(1, b"main")),
+        int(6, state),
+        map(8, "io.kubernetes.pod.uid", "uid-1"),
+        map(8, "team", "hunter2"),
+    ]
+    .concat()
+}
+
+#[test]
+fn a_unary_call_becomes_a_start_and_an_end() {
+    let mut tap = Tap::new();
+    tap.ask(1, RUN, &run_pod_sandbox())
+        .reply(1, &len(1, b"abc"));
+    let (starts, ends) = (tap.starts(), tap.ends());
+    let start = starts[0];
+    assert_eq!((start.key.conn, start.key.stream), (1, 1));
+    assert_eq!(start.service, Service::Runtime);
+    assert_eq!(start.method, "RunPodSandbox");
+    assert_eq!(start.subject.pod.uid.as_str(), "uid-1");
+    assert_eq!(start.subject.pod.namespace, "default");
+    assert_eq!(start.subject.attempt, Some(2));
+    assert_eq!(start.timeout_ns, Some(2_000_000_000));
+    assert_eq!(start.request_bytes, run_pod_sandbox().len() as u64);
+    assert_eq!(
+        start.fields,
+        [
+            ("runtime_handler".into(), "kata".into()),
+            ("hostname".into(), "web".into()),
+            ("kubernetes.io/config.source".into(), "api".into()),
+        ]
+    );
+    assert_eq!(ends[0].code, Some(0));
+    assert_eq!(ends[0].subject.sandbox_id.as_str(), "abc");
+    assert_eq!((ends[0].messages, ends[0].response_bytes), (1, 5));
+    assert!(tap.gaps().is_empty());
+}
+
+#[test]
+fn a_start_is_stamped_with_the_first_byte_of_its_headers_and_given_out_when_the_request_is_complete()
+ {
+    let mut tap = Tap::new();
+    let bytes = request(1, RUN, &run_pod_sandbox());
+    let begin = tap.now + 1;
+    for byte in &bytes {
+        assert!(tap.starts().is_empty());
+        tap.c2s(std::slice::from_ref(byte));
+    }
+    assert_eq!(tap.starts().len(), 1);
+    let stamp = tap.out.last().expect("start").stamp;
+    assert_eq!((stamp.at, stamp.seen), (Nanos(begin), Nanos(tap.now)));
+}
+
+#[test]
+fn secrets_reach_no_observation() {
+    let config = [
+        len(1, &len(1, b"main")),
+        len(2, &[len(1, b"sha256:1"), len(18, b"nginx:1")].concat()),
+        len(3, b"sh"),
+        len(3, b"--password=hunter2"),
+        len(4, b"hunter2"),
+        len(6, &[len(1, b"TOKEN"), len(2, b"hunter2")].concat()),
+        map(9, "label", "hunter2"),
+        map(10, "annotation", "hunter2"),
+        map(10, "io.kubernetes.container.restartCount", "3"),
+    ]
+    .concat();
+    let create = [
+        len(1, b"sandbox"),
+        len(2, &config),
+        len(3, &len(1, &metadata())),
+    ]
+    .concat();
+    let auth = [len(1, b"hunter2"), len(2, b"hunter2"), len(5, b"hunter2")].concat();
+    let pull = [
+        len(1, &len(1, b"nginx:1")),
+        len(2, &auth),
+        len(3, &len(1, &metadata())),
+    ]
+    .concat();
+    let exec = [
+        len(1, b"id"),
+        len(2, b"cat"),
+        len(2, b"/hunter2"),
+        int(3, 5),
+    ]
+    .concat();
+    let output = [len(1, b"hunter2"), len(2, b"hunter2"), int(3, 1)].concat();
+    let mut tap = Tap::new();
+    tap.ask(1, "/runtime.v1.RuntimeService/CreateContainer", &create);
+    tap.ask(3, "/runtime.v1.ImageService/PullImage", &pull);
+    tap.ask(5, "/runtime.v1.RuntimeService/ExecSync", &exec);
+    tap.ask(7, "/runtime.v1.RuntimeService/Exec", &exec);
+    tap.ask(9, LIST, &[]).ask(11, RUN, &run_pod_sandbox());
+    tap.reply(5, &output)
+        .reply(7, &len(1, b"http://127.0.0.1/exec/hunter2"))
+        .reply(9, &len(1, &container("c", 1)));
+    let text = serde_json::to_string(&tap.out).expect("json");
+    assert!(!text.contains("hunter2"), "{text}");
+    // And what is shown is there.
+    for shown in [
+        r#"["command","sh"]"#,
+        r#"["io.kubernetes.container.restartCount","3"]"#,
+        r#""img":"nginx:1""#,
+        r#"["credentials","given"]"#,
+        r#"["command","cat"]"#,
+        r#"["exit_code","1"]"#,
+        r#"["stdout_bytes","7"]"#,
+    ] {
+        assert!(text.contains(shown), "{shown} in {text}");
+    }
+}
+
+#[test]
+fn headers_may_be_padded_prioritised_and_continued() {
+    let headers = path_block(RUN);
+    let (one, rest) = headers.split_at(3);
+    let (two, three) = rest.split_at(5);
+    let first = [&[4, 0, 0, 0, 0, 16], one, &[0; 4]].concat();
+    let mut tap = Tap::new();
+    tap.c2s(&frame(HEADERS, PADDED | PRIORITY, 1, &first))
+        .c2s(&frame(CONTINUATION, 0, 1, two))
+        .c2s(&frame(CONTINUATION, END_HEADERS, 1, three));
+    let body = message(&run_pod_sandbox());
+    let padded = [&[3], &body[..9], &[0; 3]].concat();
+    tap.c2s(&frame(DATA, PADDED, 1, &padded))
+        .c2s(&frame(DATA, END_STREAM, 1, &body[9..]));
+    assert_eq!(tap.gaps(), [""; 0]);
+    assert_eq!(tap.starts()[0].method, "RunPodSandbox");
+    assert_eq!(tap.starts()[0].subject.pod.name, "web");
+}
+
+#[test]
+fn streams_interleave_and_frames_that_nobody_needs_are_stepped_over() {
+    let mut tap = Tap::new();
+    let (a, b) = (message(&run_pod_sandbox()), message(&[]));
+    let noise = [
+        frame(2, 0, 1, &[0; 5]),
+        frame(6, 0, 0, &[0; 8]),
+        frame(8, 0, 1, &[0, 0, 1, 0]),
+        frame(0xbe, 0xff, 77, b"a frame of a later standard"),
+        frame(SETTINGS, 1, 0, &[]),
+    ]
+    .concat();
+    tap.c2s(&frame(HEADERS, END_HEADERS, 1, &path_block(RUN)))
+        .c2s(&frame(DATA, 0, 1, &a[..20]))
+        .c2s(&noise)
+        .c2s(&frame(HEADERS, END_HEADERS, 3, &path_block(LIST)))
+        .c2s(&frame(DATA, END_STREAM, 3, &b))
+        .c2s(&noise)
+        .c2s(&frame(DATA, END_STREAM, 1, &a[20..]))
+        .s2c(&noise)
+        .reply(3, &[])
+        .reply(1, &len(1, b"abc"));
+    let order: Vec<_> = tap.starts().iter().map(|s| s.key.stream).collect();
+    assert_eq!(order, [3, 1]);
+    let order: Vec<_> = tap.ends().iter().map(|e| e.key.stream).collect();
+    assert_eq!(order, [3, 1]);
+    let counters = tap.decoder.counters();
+    assert_eq!((counters.frames, counters.skipped_frames), (28, 15));
+}
+
+#[test]
+fn an_answer_may_be_trailers_only_with_a_message_in_percent_code() {
+    let mut tap = Tap::new();
+    tap.ask(1, RUN, &[]);
+    let headers = block(&[
+        (":status", "200"),
+        ("grpc-status", "2"),
+        ("grpc-message", "no%20network%3A %E2%82%AC"),
+    ]);
+    tap.s2c(&frame(HEADERS, BOTH, 1, &headers));
+    let end = tap.ends()[0];
+    assert_eq!((end.outcome, end.code), (CallOutcome::Status, Some(2)));
+    assert_eq!(end.message, "no network: €");
+    assert_eq!(end.messages, 0);
+}
+
+#[test]
+fn an_answer_without_grpc_status_has_the_code_that_clients_derive() {
+    let mut tap = Tap::new();
+    tap.ask(1, RUN, &[])
+        .ask(3, RUN, &[])
+        .s2c(&frame(HEADERS, BOTH, 1, &block(&[(":status", "503")])))
+        .s2c(&frame(HEADERS, END_HEADERS, 3, &[0x88]))
+        .s2c(&frame(DATA, END_STREAM, 3, &[]));
+    let codes: Vec<_> = tap.ends().iter().map(|e| e.code).collect();
+    assert_eq!(codes, [Some(14), Some(2)]);
+    assert!(tap.ends()[0].message.contains("HTTP status 503"));
+}
+
+#[test]
+fn a_reset_ends_the_call_and_says_who_did_it() {
+    let mut tap = Tap::new();
+    tap.ask(1, RUN, &[]).ask(3, RUN, &[]);
+    tap.c2s(&frame(RST, 0, 1, &8u32.to_be_bytes()))
+        .s2c(&frame(RST, 0, 3, &7u32.to_be_bytes()))
+        // What was on its way changes nothing.
+        .reply(1, &len(1, b"late"));
+    let ends: Vec<_> = tap
+        .ends()
+        .iter()
+        .map(|e| (e.outcome, e.code, e.fields[0].1.as_str()))
+        .collect();
+    assert_eq!(
+        ends,
+        [
+            (CallOutcome::ClientReset, None, "CANCEL"),
+            (CallOutcome::ServerReset, None, "REFUSED_STREAM")
+        ]
+    );
+}
+
+#[test]
+fn goaway_ends_the_calls_above_its_last_stream_and_is_named_at_the_close() {
+    let mut tap = Tap::new();
+    tap.ask(1, RUN, &[]).ask(3, RUN, &[]);
+    let payload = [&1u32.to_be_bytes()[..], &0u32.to_be_bytes(), b"shutdown"].concat();
+    tap.s2c(&frame(GOAWAY, 0, 0, &payload));
+    assert_eq!(tap.ends().len(), 1);
+    assert_eq!(tap.ends()[0].key.stream, 3);
+    assert_eq!(tap.ends()[0].outcome, CallOutcome::ServerReset);
+    tap.reply(1, &len(1, b"abc"));
+    assert_eq!(tap.ends()[1].code, Some(0));
+    tap.decoder.close(1, None, Nanos(99), "", &mut tap.out);
+    let Body::Conn(closed) = &tap.out.last().expect("close").body else {
+        panic!("a close");
+    };
+    assert_eq!(closed.why, "runtime said GOAWAY NO_ERROR shutdown");
+}
+
+#[test]
+fn a_closed_half_ends_its_calls_and_a_start_that_waited_comes_first() {
+    let mut tap = Tap::new();
+    tap.c2s(&frame(HEADERS, END_HEADERS, 1, &path_block(RUN)));
+    assert!(tap.starts().is_empty());
+    let half = Some(Direction::ServerToClient);
+    tap.decoder.close(1, half, Nanos(50), "eof", &mut tap.out);
+    assert_eq!(tap.starts().len(), 1);
+    assert_eq!(tap.ends()[0].outcome, CallOutcome::ConnectionClosed);
+    tap.decoder.close(1, None, Nanos(51), "", &mut tap.out);
+    let Body::Conn(closed) = &tap.out.last().expect("close").body else {
+        panic!("a close");
+    };
+    assert_eq!((closed.pid, closed.why.as_str()), (7, "the runtime closed"));
+    // Bytes that come late open nothing.
+    let before = tap.out.len();
+    tap.c2s(b"late");
+    assert_eq!(tap.out.len(), before);
+    assert_eq!(tap.decoder.counters().unread_chunks, 1);
+}
+
+#[test]
+fn a_request_that_does_not_complete_is_shown_after_a_while() {
+    let mut tap = Tap::new();
+    tap.c2s(&frame(HEADERS, END_HEADERS, 1, &path_block(RUN)));
+    let began = tap.now;
+    tap.decoder.settle(Nanos(began + 1000), &mut tap.out);
+    assert!(tap.starts().is_empty(), "a moment is nothing");
+    tap.decoder.settle(Nanos(began + 200_000_000), &mut tap.out);
+    assert_eq!(tap.starts().len(), 1);
+    tap.decoder.finish(&mut tap.out);
+    assert_eq!(tap.starts().len(), 1);
+    assert!(tap.ends().is_empty(), "it is still open");
+}
+
+#[test]
+fn settings_resize_the_table_of_the_other_direction() {
+    let bigger = frame(SETTINGS, 0, 0, &[0, 1, 0, 1, 0, 0]);
+    // A size update to 65536 in front of the block.
+    let resized = [&[0x3f, 0xe1, 0xff, 0x03][..], &path_block(RUN)].concat();
+    let mut tap = Tap::new();
+    tap.s2c(&bigger).c2s(&frame(HEADERS, BOTH, 1, &resized));
+    assert_eq!(tap.starts().len(), 1, "the server allowed the client so");
+    let mut tap = Tap::new();
+    tap.c2s(&bigger).c2s(&frame(HEADERS, BOTH, 1, &resized));
+    assert_eq!(
+        tap.gaps(),
+        ["HPACK table size 65536 is above what was agreed on"],
+        "the client allowed the server, not itself"
+    );
+}
+
+#[test]
+fn a_compressed_message_is_counted_and_not_decoded() {
+    let mut tap = Tap::new();
+    let mut body = message(&run_pod_sandbox());
+    body[0] = 1;
+    tap.c2s(&frame(HEADERS, END_HEADERS, 1, &path_block(RUN)))
+        .c2s(&frame(DATA, END_STREAM, 1, &body));
+    let start = tap.starts()[0];
+    assert!(start.subject.is_empty());
+    assert_eq!(start.request_bytes, run_pod_sandbox().len() as u64);
+    assert_eq!(start.fields, [("not_decoded".into(), "compressed".into())]);
+}
+
+#[test]
+fn a_malformed_message_gives_nothing_rather_than_a_part() {
+    let mut tap = Tap::new();
+    let mut body = run_pod_sandbox();
+    body.extend([0x0a, 0xff]);
+    tap.ask(1, RUN, &body).reply(1, &[0x0a]);
+    let start = tap.starts()[0];
+    assert!(start.subject.is_empty());
+    let note = [("not_decoded".into(), "malformed".into())];
+    assert_eq!(start.fields, note);
+    assert_eq!(tap.ends()[0].fields, note);
+    // A list whose question is not known is not taken for complete.
+    tap.ask(3, LIST, &[0x0a]).reply(3, &[]);
+    assert!(!tap.inventories()[0].complete);
+}
+
+#[test]
+fn a_message_beyond_the_limit_is_skipped_without_being_held() {
+    let mut tap = Tap::new();
+    tap.ask(1, LIST, &[]);
+    let size = limits::MESSAGE + 1;
+    let mut prefix = vec![0];
+    prefix.extend((size as u32).to_be_bytes());
+    tap.s2c(&frame(DATA, 0, 1, &prefix));
+    let piece = frame(DATA, 0, 1, &[0; 16_384]);
+    for _ in 0..size / 16_384 {
+        tap.s2c(&piece);
+        assert_eq!(tap.decoder.held(), (0, 0));
+    }
+    tap.s2c(&frame(DATA, 0, 1, &[0]));
+    tap.s2c(&trailers(1, "0"));
+    let end = tap.ends()[0];
+    assert_eq!((end.messages, end.response_bytes), (1, size as u64));
+    assert_eq!(end.fields, [("not_decoded".into(), "too large".into())]);
+}
+
+#[test]
+fn pieces_of_a_message_are_held_until_it_is_complete_or_its_call_over() {
+    let mut tap = Tap::new();
+    tap.ask(1, LIST, &[]).ask(3, LIST, &[]);
+    let body = message(&len(1, &[0x22; 0]).repeat(20_000));
+    for stream in [1, 3] {
+        tap.s2c(&frame(DATA, 0, stream, &body[..16_000]));
+    }
+    assert_eq!(tap.decoder.held(), (2 * 15_995, 0));
+    tap.s2c(&frame(DATA, 0, 1, &body[16_000..30_000]))
+        .s2c(&frame(DATA, 0, 1, &body[30_000..]));
+    assert_eq!(tap.decoder.held(), (15_995, 1));
+    tap.c2s(&frame(RST, 0, 3, &8u32.to_be_bytes()));
+    assert_eq!(tap.decoder.held(), (0, 2));
+    assert_eq!(tap.inventories()[0].items.len(), 20_000);
+}
+
+#[test]
+fn answers_that_nobody_reads_are_neither_held_nor_copied() {
+    let mut tap = Tap::new();
+    tap.ask(1, "/runtime.v1.RuntimeService/ListContainerStats", &[]);
+    let body = message(&[0x5a; 40_000]);
+    for piece in body.chunks(10_000) {
+        tap.s2c(&frame(DATA, 0, 1, piece));
+        assert_eq!(tap.decoder.held(), (0, 0));
+    }
+    tap.s2c(&trailers(1, "0"));
+    assert_eq!(tap.ends()[0].response_bytes, 40_000);
+}
+
+#[test]
+fn a_list_is_an_inventory_when_it_is_the_first_or_says_something_new() {
+    let mut tap = Tap::new();
+    let running = len(1, &container("a", 1));
+    let exited = len(1, &container("a", 2));
+    for (i, answer) in [&running, &running, &exited, &exited].iter().enumerate() {
+        let stream = 2 * i as u32 + 1;
+        tap.ask(stream, LIST, &[]).reply(stream, answer);
+    }
+    assert_eq!(tap.inventories().len(), 2);
+    let first = tap.inventories()[0];
+    assert!(first.complete && !first.sandboxes);
+    assert_eq!(first.items[0].subject.pod.uid.as_str(), "uid-1");
+    assert_eq!(first.items[0].subject.container, "main");
+    for end in tap.ends() {
+        assert_eq!(end.fields, [("items".into(), "1".into())]);
+    }
+    // Another question is another list, and a filtered one is not complete.
+    let filter = len(1, &map(4, "io.kubernetes.pod.uid", "uid-1"));
+    tap.ask(21, LIST, &filter).reply(21, &exited);
+    assert_eq!(tap.inventories().len(), 3);
+    assert!(!tap.inventories()[2].complete);
+    let start = tap.starts()[4];
+    assert!(start.filtered);
+    assert_eq!(start.subject.pod.uid.as_str(), "uid-1");
+    // A label that is not read bounds the list too.
+    let filter = len(1, &map(4, "app", "web"));
+    tap.ask(23, LIST, &filter).reply(23, &exited);
+    assert!(!tap.inventories()[3].complete);
+}
+
+#[test]
+fn a_streamed_list_is_one_inventory_when_it_ended_well() {
+    const STREAM: &str = "/runtime.v1.RuntimeService/StreamContainers";
+    let mut tap = Tap::new();
+    for stream in [1, 3, 5] {
+        tap.ask(stream, STREAM, &[]);
+        for id in ["a", "b"] {
+            let part = message(&len(1, &container(id, 1)));
+            tap.s2c(&frame(DATA, 0, stream, &part));
+        }
+        tap.s2c(&trailers(stream, if stream == 1 { "13" } else { "0" }));
+    }
+    assert_eq!(tap.inventories().len(), 1, "broken, new, unchanged");
+    assert_eq!(tap.inventories()[0].items.len(), 2);
+    assert!(tap.inventories()[0].complete);
+    assert_eq!(tap.ends()[2].messages, 2);
+}
+
+#[test]
+fn container_events_carry_the_time_at_which_they_happened() {
+    let mut tap = Tap::new();
+    tap.ask(1, "/runtime.v1.RuntimeService/GetContainerEvents", &[]);
+    let sandbox = [len(1, b"sb"), len(2, &metadata())].concat();
+    let status = [
+        len(1, b"c1"),
+        len(2, &[len(1, b"main"), int(2, 4)].concat()),
+    ]
+    .concat();
+    for (id, kind) in [("sb", 0), ("c1", 2)] {
+        let event = [
+            len(1, id.as_bytes()),
+            int(2, kind),
+            int(3, 1_234_567),
+            len(4, &sandbox),
+            len(5, &status),
+        ]
+        .concat();
+        tap.s2c(&frame(DATA, 0, 1, &message(&event)));
+    }
+    let events: Vec<_> = tap
+        .out
+        .iter()
+        .filter_map(|o| match &o.body {
+            Body::ContainerEvent(e) => Some((o.stamp.at.0, e.kind, &e.subject)),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(events.len(), 2);
+    assert_eq!(
+        (events[0].0, events[0].1),
+        (1_234_567, ContainerEventKind::Created)
+    );
+    assert_eq!(events[0].2.attempt, Some(2), "the sandbox's own");
+    assert_eq!(events[1].1, ContainerEventKind::Stopped);
+    assert_eq!(events[1].2.container, "main");
+    assert_eq!(events[1].2.attempt, Some(4));
+    assert_eq!(events[1].2.pod.name, "web");
+}
+
+#[test]
+fn the_old_package_and_unknown_services_and_methods_are_calls_too() {
+    let mut tap = Tap::new();
+    tap.ask(
+        1,
+        "/runtime.v1alpha2.RuntimeService/RunPodSandbox",
+        &run_pod_sandbox(),
+    )
+    .ask(3, "/runtime.v1.RuntimeService/Later", b"whatever")
+    .ask(5, "/grpc.health.v1.Health/Check", &[])
+    .reply(1, &len(1, b"abc"))
+    .reply(3, b"whatever")
+    .reply(5, &[]);
+    let starts: Vec<_> = tap
+        .starts()
+        .iter()
+        .map(|s| (s.service, s.method.as_str(), s.subject.pod.name.as_str()))
+        .collect();
+    assert_eq!(
+        starts,
+        [
+            (Service::RuntimeV1Alpha2, "RunPodSandbox", "web"),
+            (Service::Runtime, "Later", ""),
+            (Service::Other, "/grpc.health.v1.Health/Check", ""),
+        ]
+    );
+    assert_eq!(tap.ends()[0].subject.sandbox_id.as_str(), "abc");
+    assert_eq!(tap.ends()[1].response_bytes, 8);
+}
+
+#[test]
+fn nonsense_blinds_one_connection_once_and_everything_else_goes_on() {
+    for (client, bytes, why) in [
+        (
+            true,
+            frame(HEADERS, BOTH, 3, &[0xff, 0x0a]),
+            "bad HPACK index 137",
+        ),
+        (true, frame(HEADERS, BOTH, 2, &path_block(RUN)), "stream 2"),
+        (true, frame(HEADERS, END_STREAM, 3, &[]), ""),
+        (true, frame(DATA, 0, 0, &[]), "malformed"),
+        (true, frame(CONTINUATION, 0, 1, &[]), "CONTINUATION"),
+        (true, frame(RST, 0, 1, &[0; 3]), "malformed"),
+        (true, frame(SETTINGS, 0, 0, &[0; 5]), "malformed"),
+        (true, frame(GOAWAY, 0, 0, &[0; 7]), "malformed"),
+        (true, frame(DATA, PADDED, 1, &[9, 0]), "malformed"),
+        (
+            true,
+            frame(HEADERS, PADDED | END_HEADERS, 3, &[9, 0]),
+            "malformed",
+        ),
+        (true, frame(DATA, 0, 1, &[0; 16_385]), "longer than"),
+        (false, trailers(9, "0"), "never opened"),
+        (true, b"GET /healthz HTTP/1.1\r\n".to_vec(), "longer than"),
+    ] {
+        let mut tap = Tap::new();
+        tap.ask(1, RUN, &[]);
+        let direction = if client {
+            Direction::ClientToServer
+        } else {
+            Direction::ServerToClient
+        };
+        tap.feed(direction, &bytes);
+        if why.is_empty() {
+            // A header block stays open: the next frame is not its continuation.
+            tap.c2s(&frame(6, 0, 0, &[0; 8]));
+        }
+        let gaps = tap.gaps();
+        assert_eq!(gaps.len(), 1, "{bytes:x?}");
+        assert!(gaps[0].contains(why), "{gaps:?} {why}");
+        assert_eq!(tap.ends()[0].outcome, CallOutcome::Lost);
+        let before = tap.out.len();
+        tap.ask(5, RUN, &[]);
+        assert_eq!(tap.out.len(), before, "blind once");
+        // Another connection of the same decoder.
+        tap.decoder.feed(
+            2,
+            Direction::ClientToServer,
+            Nanos(100),
+            &[preface(), request(1, RUN, &[])].concat(),
+            &mut tap.out,
+        );
+        assert_eq!(tap.starts().last().expect("start").key.conn, 2);
+    }
+}
+
+#[test]
+fn a_connection_whose_beginning_is_missing_says_so() {
+    let mut tap = Tap::silent();
+    tap.c2s(&request(1, RUN, &[]));
+    assert!(tap.gaps()[0].contains("no HTTP/2 preface"));
+    let mut tap = Tap::silent();
+    tap.s2c(&answer(1, &[]));
+    assert!(tap.gaps()[0].contains("not SETTINGS"));
+    let mut tap = Tap::new();
+    tap.ask(1, RUN, &[]);
+    tap.decoder.lose(1, Nanos(9), 3, "queue full", &mut tap.out);
+    assert_eq!(tap.gaps(), ["queue full"]);
+    assert_eq!(tap.ends()[0].outcome, CallOutcome::Lost);
+}
+
+#[test]
+fn a_flood_of_calls_or_headers_is_bounded_and_said() {
+    let mut tap = Tap::new();
+    for i in 0..=limits::OPEN_CALLS as u32 + 10 {
+        tap.ask(2 * i + 1, RUN, &[]);
+    }
+    assert_eq!(tap.starts().len(), limits::OPEN_CALLS);
+    assert_eq!(tap.gaps(), ["more than 4096 calls open"]);
+
+    let mut tap = Tap::new();
+    tap.c2s(&frame(HEADERS, 0, 1, &[0x82; 16_000]));
+    for _ in 0..limits::HEADER_BLOCK / 16_000 + 1 {
+        tap.c2s(&frame(CONTINUATION, 0, 1, &[0x82; 16_000]));
+    }
+    assert_eq!(tap.gaps(), ["a header block of more than 262144 bytes"]);
+}
+
+/// Both directions of a small conversation, in order.
+fn conversation() -> Vec<(Direction, Vec<u8>)> {
+    use Direction::{ClientToServer as C, ServerToClient as S};
+    let list = len(1, &container("a", 1)).repeat(30);
+    vec![
+        (C, preface()),
+        (S, frame(SETTINGS, 0, 0, &[0, 5, 0, 0, 0x40, 0])),
+        (C, request(1, RUN, &run_pod_sandbox())),
+        (C, request(3, LIST, &[])),
+        (S, answer(3, &list)),
+        (C, frame(6, 0, 0, &[0; 8])),
+        (S, answer(1, &len(1, b"abc"))),
+        (C, request(5, RUN, &[0x0a])),
+        (C, frame(RST, 0, 5, &8u32.to_be_bytes())),
+        (C, request(7, "/x.Y/Z", b"abc")),
+        (S, trailers(7, "12")),
+    ]
+}
+
+fn bodies(chunks: &[(Direction, Vec<u8>)]) -> Vec<Body> {
+    let mut tap = Tap::silent();
+    for (direction, bytes) in chunks {
+        tap.feed(*direction, bytes);
+    }
+    tap.decoder.finish(&mut tap.out);
+    assert_eq!(tap.decoder.held().0, 0);
+    tap.out.into_iter().map(|o| o.body).collect()
+}
+
+proptest! {
+    #[test]
+    fn however_the_bytes_are_cut_the_observations_are_the_same(sizes in prop::collection::vec(1usize..40, 1..50)) {
+        let whole = conversation();
+        let mut sizes = sizes.into_iter().cycle();
+        let mut cut = Vec::new();
+        for (direction, bytes) in &whole {
+            let mut rest = &bytes[..];
+            while !rest.is_empty() {
+                let n = sizes.next().unwrap_or(1).min(rest.len());
+                cut.push((*direction, rest[..n].to_vec()));
+                rest = &rest[n..];
+            }
+        }
+        prop_assert_eq!(bodies(&cut), bodies(&whole));
+    }
+
+    #[test]
+    fn bytes_with_faults_never_panic_and_each_start_ends_at_most_once(
+        faults in prop::collection::vec((0usize..4000, any::<u8>()), 1..6),
+        cut in prop::option::of(0usize..12),
+    ) {
+        let mut chunks = conversation();
+        if let Some(cut) = cut {
+            chunks.truncate(cut);
+        }
+        let total: usize = chunks.iter().map(|(_, b)| b.len()).sum();
+        for (at, byte) in faults {
+            let mut at = at % total.max(1);
+            for (_, bytes) in &mut chunks {
+                if at < bytes.len() {
+                    bytes[at] = byte;
+                    break;
+                }
+                at -= bytes.len();
+            }
+        }
+        let mut tap = Tap::silent();
+        for (direction, bytes) in &chunks {
+            tap.feed(*direction, bytes);
+        }
+        tap.decoder.close(1, None, Nanos(999), "", &mut tap.out);
+        prop_assert_eq!(tap.decoder.held().0, 0);
+        prop_assert_eq!(tap.starts().len(), tap.ends().len());
+        prop_assert!(tap.gaps().len() <= 1);
+        let mut keys: Vec<_> = tap.ends().iter().map(|e| e.key).collect();
+        keys.sort();
+        keys.dedup();
+        prop_assert_eq!(keys.len(), tap.ends().len());
+    }
+
+    #[test]
+    fn random_frames_after_a_good_beginning_never_panic(
+        frames in prop::collection::vec((any::<bool>(), 0u8..11, any::<u8>(), 0u32..8, prop::collection::vec(any::<u8>(), 0..40)), 0..30)
+    ) {
+        let mut tap = Tap::new();
+        for (client, kind, flags, stream, payload) in frames {
+            let direction = if client { Direction::ClientToServer } else { Direction::ServerToClient };
+            tap.feed(direction, &frame(kind, flags, stream, &payload));
+        }
+        prop_assert!(tap.gaps().len() <= 1);
+    }
+}
