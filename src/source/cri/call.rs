@@ -356,16 +356,15 @@ impl Told {
         out: &mut Vec<Observation>,
     ) -> Result<(), Malformed> {
         let content = hash(&[message]);
-        let items = match lists.unchanged(self.question, content) {
-            Some(items) => items,
-            None => {
-                let mut found = Vec::new();
-                let items = read_list(sandboxes, message, &mut found)?;
-                lists.remember(self.question, content, items);
-                let whole = found.len() == items;
-                self.inventory(asked, sandboxes, whole, found, at, out);
-                items
-            }
+        let items = if let Some(items) = lists.unchanged(self.question, content) {
+            items
+        } else {
+            let mut found = Vec::new();
+            let items = read_list(sandboxes, message, &mut found)?;
+            lists.remember(self.question, content, items);
+            let whole = found.len() == items;
+            self.inventory(asked, sandboxes, whole, found, at, out);
+            items
         };
         self.count(items);
         Ok(())

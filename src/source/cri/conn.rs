@@ -206,7 +206,7 @@ impl Conn {
     pub(super) fn frames(&self) -> (u64, u64) {
         self.sight.as_ref().map_or((0, 0), |s| {
             (
-                s.client.frames + s.server.frames,
+                s.client.seen + s.server.seen,
                 s.client.skipped + s.server.skipped,
             )
         })
@@ -299,7 +299,7 @@ impl Session {
         let mut headers = Block::default();
         self.client
             .decode(block, |field| headers.take(field, want_agent))?;
-        if stream % 2 == 0 {
+        if stream.is_multiple_of(2) {
             return Err(Nonsense::Stream(stream));
         }
         if stream <= self.last_stream {

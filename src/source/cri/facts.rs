@@ -52,7 +52,7 @@ impl Facts {
             self.text(name, "true");
         }
     }
-    fn list<'a>(&mut self, name: &'static str, values: &[&'a str]) {
+    fn list(&mut self, name: &'static str, values: &[&str]) {
         self.text(name, &values.join(","));
     }
     fn annotations(&mut self, annotations: &Annotations<'_>) {
@@ -113,6 +113,9 @@ impl Facts {
 }
 
 fn cut(value: &str) -> Text {
+    if value.len() <= limits::TEXT {
+        return Text::new(value);
+    }
     text(value.as_bytes(), limits::TEXT)
 }
 

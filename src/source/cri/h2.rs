@@ -128,7 +128,7 @@ pub(super) struct Frames {
     max_frame: u32,
     seen_frame: bool,
     /// Frames so far, and those of them that were skipped.
-    pub(super) frames: u64,
+    pub(super) seen: u64,
     pub(super) skipped: u64,
 }
 
@@ -148,7 +148,7 @@ impl Frames {
             open_block: None,
             max_frame: DEFAULT_MAX_FRAME,
             seen_frame: false,
-            frames: 0,
+            seen: 0,
             skipped: 0,
         }
     }
@@ -344,7 +344,7 @@ impl Frames {
             stream: u32::from_be_bytes([s0, s1, s2, s3]) & 0x7fff_ffff,
         };
         self.head = head;
-        self.frames += 1;
+        self.seen += 1;
         if !self.seen_frame && (kind != SETTINGS || flags & ACK != 0) {
             return Err(Nonsense::FirstFrame(kind));
         }

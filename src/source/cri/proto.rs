@@ -88,7 +88,7 @@ pub(super) fn decode<'a, M: Field<'a>>(bytes: &'a [u8]) -> Result<M, Malformed> 
     Ok(message)
 }
 
-fn string<'a>(value: Value<'a>) -> Result<&'a str, Malformed> {
+fn string(value: Value<'_>) -> Result<&str, Malformed> {
     match value {
         Value::Bytes(b) => std::str::from_utf8(b).map_err(|_| Malformed),
         _ => Err(Malformed),
@@ -294,7 +294,7 @@ mod tests {
     use crate::source::cri::testkit::{int, len, map};
 
     #[derive(Clone, Debug, Default)]
-    struct Wanted;
+    pub(in crate::source::cri) struct Wanted;
     impl Keys for Wanted {
         const KEYS: &'static [&'static str] = &["a", "b"];
     }

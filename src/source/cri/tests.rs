@@ -521,7 +521,7 @@ fn pieces_of_a_message_are_held_until_it_is_complete_or_its_call_over() {
 fn answers_that_nobody_reads_are_neither_held_nor_copied() {
     let mut tap = Tap::new();
     tap.ask(1, "/runtime.v1.RuntimeService/ListContainerStats", &[]);
-    let body = message(&[0x5a; 40_000]);
+    let body = message(&vec![0x5a; 40_000]);
     for piece in body.chunks(10_000) {
         tap.s2c(&frame(DATA, 0, 1, piece));
         assert_eq!(tap.decoder.held(), (0, 0));
@@ -671,7 +671,7 @@ fn nonsense_blinds_one_connection_once_and_everything_else_goes_on() {
             frame(HEADERS, PADDED | END_HEADERS, 3, &[9, 0]),
             "malformed",
         ),
-        (true, frame(DATA, 0, 1, &[0; 16_385]), "longer than"),
+        (true, frame(DATA, 0, 1, &vec![0; 16_385]), "longer than"),
         (false, trailers(9, "0"), "never opened"),
         (true, b"GET /healthz HTTP/1.1\r\n".to_vec(), "longer than"),
     ] {
@@ -732,7 +732,7 @@ fn a_flood_of_calls_or_headers_is_bounded_and_said() {
 
     let mut tap = Tap::new();
     tap.c2s(&frame(HEADERS, 0, 1, &[0x82; 16_000]));
-    for _ in 0..limits::HEADER_BLOCK / 16_000 + 1 {
+    for _ in 0..=limits::HEADER_BLOCK / 16_000 {
         tap.c2s(&frame(CONTINUATION, 0, 1, &[0x82; 16_000]));
     }
     assert_eq!(tap.gaps(), ["a header block of more than 262144 bytes"]);

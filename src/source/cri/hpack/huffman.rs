@@ -163,7 +163,7 @@ pub(in crate::source::cri) mod tests {
             let len = LENGTHS[usize::from(b)];
             out.extend((0..len).rev().map(|i| codes[usize::from(b)] >> i & 1 == 1));
         }
-        while out.len() % 8 != 0 {
+        while !out.len().is_multiple_of(8) {
             out.push(true);
         }
         out.chunks(8)

@@ -36,8 +36,11 @@ fn hex(text: &str) -> Vec<u8> {
     digits.chunks(2).map(|d| (d[0] << 4 | d[1]) as u8).collect()
 }
 
+/// Names and values.
+type Headers<'a> = &'a [(&'a str, &'a str)];
+
 /// Decodes block by block; after each the table has the size that the RFC prints.
-fn check(max: u32, blocks: &[(&str, &[(&str, &str)], u32)]) {
+fn check(max: u32, blocks: &[(&str, Headers<'_>, u32)]) {
     let mut table = Table::<All>::new();
     let mut blind = Table::<Nothing>::new();
     table.max = max;
@@ -59,7 +62,7 @@ fn check(max: u32, blocks: &[(&str, &[(&str, &str)], u32)]) {
     }
 }
 
-const REQUESTS: [&[(&str, &str)]; 3] = [
+const REQUESTS: [Headers<'_>; 3] = [
     &[
         (":method", "GET"),
         (":scheme", "http"),
@@ -82,7 +85,7 @@ const REQUESTS: [&[(&str, &str)]; 3] = [
     ],
 ];
 
-const RESPONSES: [&[(&str, &str)]; 3] = [
+const RESPONSES: [Headers<'_>; 3] = [
     &[
         (":status", "302"),
         ("cache-control", "private"),
