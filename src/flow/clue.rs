@@ -207,7 +207,7 @@ pub enum What {
     Metric(Text),
     /// A scrape of an endpoint.
     Endpoint(Text),
-    /// A check of a health endpoint that passed.
+    /// A check that a health endpoint names.
     Health(Pattern),
     /// Nothing can be seen, for this reason.
     None(Text),

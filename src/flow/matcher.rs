@@ -199,14 +199,15 @@ impl Map {
             Body::Sample(s) => {
                 out.extend(bucket(&m.endpoints, &s.what).iter().copied());
                 for (series, value) in &s.values {
-                    if value.0 != 0.0 {
+                    if value.0 > 0.0 {
                         out.extend(bucket(&m.metrics, family(series)).iter().copied());
                     }
                 }
                 out.sort_unstable_by_key(|h| (h.step, h.clue));
                 out.dedup();
                 for line in &s.lines {
-                    if let Some(check) = line.strip_prefix("[+]") {
+                    // Of a health answer that failed, the checks that are not through yet.
+                    if let Some(check) = line.strip_prefix("[+]").or(line.strip_prefix("[-]")) {
                         self.keep(
                             &m.health,
                             &mut out,

@@ -16,6 +16,8 @@ use crate::model::{
 };
 
 mod facts;
+#[cfg(test)]
+mod tests;
 
 /// Decodes an audit log, one record (or `EventList`) a line.
 ///

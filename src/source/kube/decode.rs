@@ -174,3 +174,6 @@ struct StatusOnly {
     reason: json::N<Text>,
     code: Option<i64>,
 }
+
+#[cfg(test)]
+mod tests;

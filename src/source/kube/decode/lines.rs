@@ -29,7 +29,7 @@ pub struct KubeLines {
     scan: Scan,
     occurrences: Occurrences,
     /// The newest arrival so far, where arrivals are guessed.
-    guessed: Option<(Nanos, u32)>,
+    guessed: Option<Stamp>,
     /// The resource of the newest watch event, for errors that do not name any.
     resource: Text,
 }
@@ -184,17 +184,22 @@ impl KubeLines {
         }
     }
 
+    /// When a document was read, where nobody wrote it down: not before the end of the newest moment that it tells.
     fn guess(&mut self, doc: &[u8]) -> Stamp {
-        let told = newest_time(doc);
-        let newest = match (told, self.guessed) {
-            (Some(a), Some(b)) => Some(a.max(b)),
-            (a, b) => a.or(b),
-        };
-        self.guessed = newest;
-        let (at, precision) = newest
+        let (at, precision) = newest_time(doc)
             .or(self.hint.near.map(|t| (t, 1)))
             .unwrap_or_default();
-        Stamp::new(at, precision.max(1), at)
+        let told = Stamp::new(at, precision.max(1), at);
+        let told = Stamp {
+            seen: told.until(),
+            ..told
+        };
+        let stamp = match self.guessed {
+            Some(before) if before.seen > told.seen => before,
+            _ => told,
+        };
+        self.guessed = Some(stamp);
+        stamp
     }
 
     /// Takes every document that is complete in `pending`.
