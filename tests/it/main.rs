@@ -1,6 +1,7 @@
 //! One test binary: one link on small machines.
 
 mod cli;
+mod correlate;
 #[cfg(feature = "files")]
 #[cfg(test)]
 mod cri;

@@ -1,0 +1,462 @@
+//! The correlator on real sessions: what it shows is what was, whatever came in whichever order.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use kflow::correlate::{PodView, World};
+use kflow::model::{Body, Nanos, PodUid, Source};
+use kflow::timeline::{Evidence, Span};
+use proptest::prelude::*;
+
+/// Observations of a recorded session, in order of arrival.
+pub(crate) fn session(name: &str) -> Vec<Evidence> {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("fixtures/sessions")
+        .join(format!("{name}.kflow.zst"));
+    kflow::session::load(&path)
+        .unwrap_or_else(|e| panic!("{name}: {e}"))
+        .observations
+}
+
+/// The world after these observations.
+pub(crate) fn world<'a>(observations: impl IntoIterator<Item = &'a Evidence>) -> World {
+    let mut w = World::new();
+    for o in observations {
+        w.observe(o);
+    }
+    w.settle();
+    w
+}
+
+/// As of a moment: of what was seen by then.
+fn as_of(observations: &[Evidence], at: Nanos) -> World {
+    world(observations.iter().filter(|o| o.stamp.seen <= at))
+}
+
+const SESSIONS: [&str; 14] = [
+    "S1-basics",
+    "S2-stuck-early",
+    "S3-crashes",
+    "S4-runtime",
+    "S5-burst",
+    "S6-slowpull",
+    "S7-restart-json",
+    "S8-node",
+    "S9-evented-json",
+    "S10-pleg",
+    "S11-control-plane",
+    "S12-alpha-gates",
+    "S13-crictl",
+    "S14-verbosity2",
+];
+
+/// What `kubectl get -o json` gave at the snapshot of each scenario, reduced to the columns of `kubectl get pods` by a
+/// second, independent port of its printer (fixtures/correlate/README.md).
+#[test]
+fn every_pod_of_every_scenario_reads_as_kubectl_showed_it_at_the_snapshot() {
+    let table = include_str!("../../fixtures/correlate/status-at-snapshots.tsv");
+    let mut rows: BTreeMap<&str, Vec<Vec<&str>>> = BTreeMap::new();
+    for line in table.lines().skip(1) {
+        let fields: Vec<&str> = line.split('\t').collect();
+        rows.entry(fields[0]).or_default().push(fields);
+    }
+    let (mut checked, mut wrong) = (0, Vec::new());
+    for (name, rows) in rows {
+        let observations = session(name);
+        for r in rows {
+            let at = Nanos(r[2].parse().unwrap());
+            // kubectl asked a moment after the mark, so the watch may be behind by a state: the version that kubectl
+            // got decides which one is compared.
+            let version: u64 = r[5].parse().unwrap();
+            let arrived = observations
+                .iter()
+                .filter_map(|o| match &o.body {
+                    Body::Pod(p) if p.uid.as_str() == r[4] && p.resource_version <= version => {
+                        Some(o.stamp.seen)
+                    }
+                    _ => None,
+                })
+                .max()
+                .unwrap_or(at);
+            let newer = observations
+                .iter()
+                .filter_map(|o| match &o.body {
+                    Body::Pod(p) if p.uid.as_str() == r[4] && p.resource_version > version => {
+                        Some(o.stamp.seen)
+                    }
+                    _ => None,
+                })
+                .min();
+            let mut when = at.max(arrived);
+            if let Some(n) = newer {
+                when = when.min(Nanos(n.0 - 1));
+            }
+            let w = as_of(&observations, when);
+            checked += 1;
+            let Some(p) = w.pod(&PodUid::from(r[4])) else {
+                wrong.push(format!("{r:?}: no such pod"));
+                continue;
+            };
+            let got = (
+                p.key(),
+                p.status.to_string(),
+                format!("{}/{}", p.ready.0, p.ready.1),
+                p.restarts.to_string(),
+            );
+            let want = (r[3].into(), r[6].into(), r[7].into(), r[8].into());
+            if got != want {
+                wrong.push(format!("{} {}: {got:?}, not {want:?}", r[0], r[1]));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert_eq!(checked, 74);
+}
+
+/// Everything that a view says, as text, so that a difference can be read.
+fn told(w: &World) -> Vec<String> {
+    let mut out = Vec::new();
+    for p in w.pods() {
+        out.push(format!(
+            "{} {} {:?} {} {:?} {} {:?} {:?} {:?} {:?}",
+            p.uid,
+            p.key(),
+            p.mirrors,
+            p.status,
+            p.ready,
+            p.restarts,
+            p.stages,
+            p.current,
+            p.gone,
+            p.owners
+        ));
+        for c in &p.containers {
+            out.push(format!("  {c:?}"));
+        }
+        for s in &p.timeline.spans {
+            out.push(format!(
+                "  {} {} {} {} {:?} {:?} {:?} {} {} {:?} {:?} {:?} {}",
+                s.stage,
+                s.step,
+                s.container,
+                s.attempt,
+                s.start,
+                s.end,
+                s.outcome,
+                s.code,
+                s.message,
+                s.certainty,
+                s.parent,
+                s.call,
+                s.evidence.len()
+            ));
+        }
+        for m in &p.timeline.marks {
+            out.push(format!(
+                "  {:?} {:?} {} {} {}",
+                m.at, m.kind, m.container, m.text, m.count
+            ));
+        }
+        out.push(format!("  {:?}", p.timeline.gaps));
+    }
+    for c in w.calls().iter() {
+        out.push(format!(
+            "{:?} {:?} {:?} {} {} {} {} {} {} {:?}",
+            c.key,
+            c.start,
+            c.end,
+            c.method,
+            c.pod_uid,
+            c.namespace,
+            c.pod,
+            c.container,
+            c.container_id,
+            c.attempt
+        ));
+    }
+    out
+}
+
+fn first_difference(a: &[String], b: &[String]) -> Option<String> {
+    let at = (0..a.len().max(b.len())).find(|i| a.get(*i) != b.get(*i))?;
+    Some(format!("line {at}:\n  {:?}\n  {:?}", a.get(at), b.get(at)))
+}
+
+/// A pseudo-random order that depends on the seed alone.
+fn shuffled(observations: &[Evidence], seed: u64) -> Vec<Evidence> {
+    let mut v: Vec<(u64, &Evidence)> = observations
+        .iter()
+        .enumerate()
+        .map(|(i, o)| {
+            let mut x = seed ^ (i as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            x ^= x >> 30;
+            x = x.wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            x ^= x >> 27;
+            x = x.wrapping_mul(0x94d0_49bb_1331_11eb);
+            (x ^ (x >> 31), o)
+        })
+        .collect();
+    v.sort_by_key(|(k, _)| *k);
+    v.into_iter().map(|(_, o)| Arc::clone(o)).collect()
+}
+
+#[test]
+fn any_order_of_arrival_gives_the_same_world() {
+    for name in SESSIONS {
+        let observations = session(name);
+        let straight = told(&world(&observations));
+        let backwards = told(&world(observations.iter().rev()));
+        assert_eq!(
+            first_difference(&straight, &backwards),
+            None,
+            "{name} backwards"
+        );
+        let shuffled = told(&world(&shuffled(&observations, 7)));
+        assert_eq!(
+            first_difference(&straight, &shuffled),
+            None,
+            "{name} shuffled"
+        );
+    }
+}
+
+#[test]
+fn settling_in_between_and_hearing_everything_twice_changes_nothing() {
+    for name in ["S1-basics", "S3-crashes", "S7-restart-json"] {
+        let observations = session(name);
+        let straight = told(&world(&observations));
+        let mut w = World::new();
+        let mut seen = Vec::new();
+        for (i, o) in observations.iter().enumerate() {
+            w.observe(o);
+            w.observe(o);
+            if i % 997 == 0 {
+                w.settle();
+                seen.push(w.clone());
+            }
+        }
+        w.settle();
+        assert_eq!(first_difference(&straight, &told(&w)), None, "{name}");
+    }
+}
+
+/// Nothing is invented: every span has evidence, and its edges lie where its evidence does.
+fn check_spans(p: &PodView) -> Result<(), String> {
+    let describe = |s: &Span| {
+        format!(
+            "{} {} {} {} #{}",
+            p.key(),
+            s.stage,
+            s.step,
+            s.container,
+            s.attempt
+        )
+    };
+    let known: std::collections::HashSet<*const kflow::model::Observation> =
+        p.evidence.iter().map(Arc::as_ptr).collect();
+    for (i, s) in p.timeline.spans.iter().enumerate() {
+        if s.evidence.is_empty() {
+            return Err(format!("{} has no evidence", describe(s)));
+        }
+        for e in &s.evidence {
+            // A list of the runtime and the end of a list of pods are not the pod's own.
+            if !known.contains(&Arc::as_ptr(e))
+                && !matches!(e.body, Body::Inventory(_) | Body::Watch(_))
+            {
+                return Err(format!(
+                    "{} is proved by what is not the pod's: {e:?}",
+                    describe(s)
+                ));
+            }
+        }
+        if s.end.is_some_and(|e| e.at < s.start.at) {
+            return Err(format!("{} ends before it starts", describe(s)));
+        }
+        if let Some(up) = s.parent {
+            let parent = p
+                .timeline
+                .spans
+                .get(up as usize)
+                .ok_or_else(|| format!("{} has a parent that is not there", describe(s)))?;
+            if up as usize >= i {
+                return Err(format!("{} comes before its parent", describe(s)));
+            }
+            if parent.stage != s.stage {
+                return Err(format!(
+                    "{} lies in another stage's {}",
+                    describe(s),
+                    parent.step
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn no_span_of_any_session_is_without_evidence_or_out_of_place() {
+    for name in SESSIONS {
+        let w = world(&session(name));
+        for p in w.pods() {
+            check_spans(p).unwrap_or_else(|e| panic!("{name}: {e}"));
+        }
+    }
+}
+
+#[test]
+fn every_source_alone_and_every_source_left_out_gives_a_world() {
+    for name in ["S1-basics", "S2-stuck-early", "S3-crashes", "S8-node"] {
+        let observations = session(name);
+        for source in Source::ALL {
+            for alone in [true, false] {
+                let w = world(
+                    observations
+                        .iter()
+                        .filter(|o| (o.source == source) == alone),
+                );
+                for p in w.pods() {
+                    check_spans(p).unwrap_or_else(|e| panic!("{name} {source:?} {alone}: {e}"));
+                }
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
+
+    /// Any part of the evidence, in any order, some of it twice: no panic, nothing invented, and the order is no matter.
+    #[test]
+    fn any_subset_in_any_order_is_the_same_and_invents_nothing(
+        seed in any::<u64>(),
+        keep in 1_u64..16,
+        which in 0..SESSIONS.len(),
+    ) {
+        let observations = session(SESSIONS[which]);
+        let part: Vec<Evidence> = shuffled(&observations, seed)
+            .into_iter()
+            .enumerate()
+            .filter(|(i, _)| (*i as u64 ^ seed) % 16 < keep)
+            .map(|(_, o)| o)
+            .collect();
+        let mut straight = part.clone();
+        straight.sort();
+        let a = world(&straight);
+        let mut twice = part.clone();
+        twice.extend(part.iter().take(part.len() / 3).cloned());
+        let b = world(&twice);
+        prop_assert_eq!(first_difference(&told(&a), &told(&b)), None);
+        for p in a.pods() {
+            if let Err(e) = check_spans(p) {
+                prop_assert!(false, "{}", e);
+            }
+        }
+    }
+}
+
+/// Moves every moment of the recordings' day.
+fn later(json: &mut serde_json::Value, by: i64) {
+    match json {
+        serde_json::Value::Number(n) => {
+            if let Some(at) = n
+                .as_i64()
+                .filter(|n| (1_795_200_000_000_000_000..1_795_300_000_000_000_000).contains(n))
+            {
+                *json = (at + by).into();
+            }
+        }
+        serde_json::Value::Array(v) => v.iter_mut().for_each(|x| later(x, by)),
+        serde_json::Value::Object(m) => m.values_mut().for_each(|x| later(x, by)),
+        _ => {}
+    }
+}
+
+/// Two pods of one name, one after the other: what tells a name alone goes to the one that lived then.
+#[test]
+fn a_pod_that_is_created_anew_under_its_name_keeps_its_own_story() {
+    let observations = session("S1-basics");
+    // The second life: the first one's evidence a minute later, under another UID.
+    const LATER: i64 = 100_000_000_000;
+    let old = "4ac3c3e9-1ad8-496b-869a-7687fcb13acf";
+    let new = "5bd4d4f0-2be9-4a7c-97ab-8798fdc24bd0";
+    let about = |o: &&Evidence| {
+        let text = serde_json::to_string(o).unwrap();
+        text.contains("s01/healthy")
+            || text.contains(old)
+            || text.contains("\"ns\":\"s01\",\"n\":\"healthy\"")
+    };
+    // Calls are told apart by connection and stream, which this copy would repeat: logs, events and states will do.
+    let first: Vec<Evidence> = observations
+        .iter()
+        .filter(|o| matches!(o.source, Source::Kubelet | Source::Kube | Source::Fs))
+        .filter(about)
+        .cloned()
+        .collect();
+    let second: Vec<Evidence> = first
+        .iter()
+        .map(|o| {
+            let text = serde_json::to_string(o).unwrap().replace(old, new);
+            let mut json: serde_json::Value = serde_json::from_str(&text).unwrap();
+            later(&mut json, LATER);
+            let mut o: kflow::model::Observation = serde_json::from_value(json).unwrap();
+            if let Body::Pod(p) = &mut o.body {
+                p.resource_version += 100_000;
+            }
+            Arc::new(o)
+        })
+        .collect();
+    let alone = world(&first);
+    let both = world(first.iter().chain(&second));
+    let steps = |p: &PodView| -> Vec<String> {
+        p.timeline
+            .spans
+            .iter()
+            .map(|s| format!("{} {} {} {:?}", s.stage, s.step, s.container, s.start))
+            .collect()
+    };
+    let a = alone.pod(&old.into()).expect("the first life");
+    let b = both
+        .pod(&old.into())
+        .expect("the first life beside the second");
+    assert_eq!(steps(a), steps(b));
+    let c = both.pod(&new.into()).expect("the second life");
+    assert_eq!(steps(a).len(), steps(c).len());
+    for (x, y) in a.timeline.spans.iter().zip(&c.timeline.spans) {
+        assert_eq!(
+            (x.stage, &x.step, &x.container),
+            (y.stage, &y.step, &y.container)
+        );
+        assert_eq!(x.start.at + LATER, y.start.at, "{} {}", x.stage, x.step);
+    }
+    assert_eq!(both.find("s01/healthy").len(), 2);
+}
+
+#[test]
+fn a_static_pod_and_its_mirrors_are_one_story() {
+    let w = world(&session("S1-basics"));
+    let found = w.find("s17/static-web-node1");
+    assert_eq!(found.len(), 1);
+    let p = found[0];
+    assert_eq!(
+        p.uid.as_str().len(),
+        32,
+        "the UID is the kubelet's: {}",
+        p.uid
+    );
+    assert_eq!(
+        p.mirrors.len(),
+        2,
+        "the mirror was deleted once and made again"
+    );
+    for mirror in &p.mirrors {
+        assert_eq!(w.pod(mirror).map(|x| &x.uid), Some(&p.uid));
+    }
+    let starts = p
+        .timeline
+        .spans
+        .iter()
+        .filter(|s| s.step == "StartContainer")
+        .count();
+    assert_eq!(starts, 1, "deleting the mirror stops nothing");
+}
