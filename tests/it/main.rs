@@ -10,3 +10,5 @@ mod session;
 
 #[cfg(feature = "live")]
 mod proxy;
+#[cfg(feature = "live")]
+mod watch;

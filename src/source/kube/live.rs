@@ -17,7 +17,7 @@ use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 use tonic::codegen::http::{Request, Response, StatusCode};
 
-use super::decode::{decode_object, decode_watch_event, note};
+use super::decode::{Occurrences, decode_object, decode_watch_event, note};
 use crate::clock;
 use crate::model::gap::WatchKind;
 use crate::model::pod::WatchEvent;
@@ -266,6 +266,7 @@ pub async fn run(client: Client, watch: Watch, pace: Pace, out: Out) {
         out,
         version: None,
         leavers,
+        occurrences: Occurrences::default(),
         buffer: Vec::new(),
     };
     let asking = ask(w.client.clone(), w.watch.clone(), to_ask, w.out.share());
@@ -284,6 +285,8 @@ struct Watching {
     /// Where to go on; `None` when a list is due.
     version: Option<String>,
     leavers: mpsc::Sender<Leaver>,
+    /// Events that were given out: a list brings them again.
+    occurrences: Occurrences,
     buffer: Vec<Observation>,
 }
 
@@ -335,6 +338,14 @@ impl Watching {
                 sleep(pause).await;
             }
         }
+    }
+
+    fn passes(&mut self, o: &Observation) -> bool {
+        let news = match &o.body {
+            Body::Event(e) => self.occurrences.is_news(e, o.stamp),
+            _ => true,
+        };
+        news && self.watch.filter.passes(o)
     }
 
     async fn tell(&mut self, kind: WatchKind, detail: &str) -> Result<(), Stopped> {
@@ -421,7 +432,7 @@ impl Watching {
                     self.watch.kind,
                     WatchEvent::Listed,
                     stamp,
-                ) && self.watch.filter.passes(&o)
+                ) && self.passes(&o)
                 {
                     self.out.send(o).await?;
                 }
@@ -505,7 +516,7 @@ impl Watching {
         let meta = head.object.metadata;
         let stamp = Stamp::exact(clock::now());
         if let Ok(mut o) = decode_watch_event(line, self.watch.resource, stamp)
-            && self.watch.filter.passes(&o)
+            && self.passes(&o)
         {
             if let Body::Watch(n) = &mut o.body {
                 n.scope = self.scope.clone();
