@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// Room, the rooms that it may look at.
-const ROOMS: [(&str, &[&str]); 14] = [
+const ROOMS: [(&str, &[&str]); 15] = [
     ("model", &[]),
     ("flow", &["model"]),
     ("timeline", &["model", "flow"]),
@@ -47,6 +47,7 @@ const ROOMS: [(&str, &[&str]); 14] = [
             "export",
         ],
     ),
+    ("doctor", &["model", "source", "proxy", "engine"]),
     (
         "tui",
         &[
@@ -76,6 +77,7 @@ const ROOMS: [(&str, &[&str]); 14] = [
             "proxy",
             "export",
             "engine",
+            "doctor",
             "tui",
         ],
     ),
