@@ -1,19 +1,22 @@
 //! What each step did, from evidence: when it was first lit, how often, and how long each run took.
 //!
 //! Several sources may tell of the same run (the call's bytes, its span, two log lines, an event). They are grouped by
-//! [`ClueKind`]: a step was lit as often as the most talkative kind says, and its runs are those of the best kind that
-//! has edges. So nothing is counted twice.
+//! [`ClueKind`]: a step was lit as often as its most talkative clue says, and its runs are those of the best kind that
+//! has edges. So nothing is counted twice. Steps whose clues are alternatives are counted by the sum of a kind's clues.
 
 use rustc_hash::{FxHashMap, FxHashSet};
+use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::clue::{ClueKind, EdgeKind};
 use super::map::{Map, StepId};
+use super::matcher::Hit;
 use crate::model::{
     Body, Nanos, Observation, Stamp, Text,
     audit::AuditStage,
     cri::{CallKey, CallOutcome},
+    log::LogLine,
 };
 
 /// How a run ended.
@@ -67,7 +70,7 @@ pub struct Lit {
     pub first: Stamp,
     /// The latest evidence.
     pub last: Stamp,
-    /// How often, by the kind of evidence that tells most.
+    /// How often, by the clue that tells most.
     pub count: u32,
     /// Runs with edges, by start; of the best kind of evidence that has them.
     pub runs: Vec<Run>,
@@ -86,7 +89,7 @@ pub fn lit(map: &Map, evidence: &[Arc<Observation>], now: Nanos) -> Vec<Lit> {
     for o in sorted {
         build.take(map, o);
     }
-    build.done()
+    build.done(map)
 }
 
 /// Evidence cut where a new pass of a flow begins (a new start of its component), oldest first. What lies before the
@@ -125,19 +128,29 @@ pub fn passes(map: &Map, flow: usize, evidence: &[Arc<Observation>]) -> Vec<Vec<
 /// Evidence of one kind for one step.
 #[derive(Default)]
 struct Kind {
-    points: u32,
-    ends: u32,
+    /// Occurrences by clue.
+    counts: BTreeMap<u8, u32>,
     runs: Vec<Run>,
     first: Option<Arc<Observation>>,
 }
 
+/// Evidence of one step.
+struct Gathered {
+    first: Stamp,
+    last: Stamp,
+    kinds: BTreeMap<ClueKind, Kind>,
+}
+
+/// What tells log lines of one thing from those of another: pod, container, and what the message names in quotes.
+type Subject = (Text, Text, Text);
+
 #[derive(Default)]
 struct Build {
-    steps: BTreeMap<StepId, (Stamp, Stamp, BTreeMap<ClueKind, Kind>)>,
+    steps: BTreeMap<StepId, Gathered>,
     /// Open calls: where their runs are.
     calls: FxHashMap<CallKey, Vec<(StepId, usize)>>,
-    /// Open pairs of log lines, by step, pod and container.
-    pairs: FxHashMap<(StepId, Text, Text), usize>,
+    /// Open pairs of log lines.
+    pairs: FxHashMap<(StepId, Subject), usize>,
     requests: FxHashMap<(StepId, Text), usize>,
     /// Steps that the newest state of each pod or node lights.
     held: FxHashMap<Text, FxHashSet<StepId>>,
@@ -146,15 +159,12 @@ struct Build {
 impl Build {
     fn take(&mut self, map: &Map, o: &Arc<Observation>) {
         if let Body::CallEnd(end) = &o.body {
-            self.call_ended(
-                o,
-                end.key,
-                end.outcome == CallOutcome::Status && end.code == Some(0),
-            );
+            let ok = end.outcome == CallOutcome::Status && end.code == Some(0);
+            self.call_ended(o, end.key, ok);
             return;
         }
         let hits = map.hits(o);
-        let mut done: FxHashSet<(StepId, ClueKind)> = FxHashSet::default();
+        let mut edges: SmallVec<[(StepId, ClueKind); 4]> = SmallVec::new();
         for hit in &hits {
             let Some(clue) = map
                 .get(hit.step)
@@ -162,9 +172,10 @@ impl Build {
             else {
                 continue;
             };
-            if done.insert((hit.step, clue.kind())) {
-                self.hit(o, hit.step, clue.kind(), hit.edge);
-            }
+            let kind = clue.kind();
+            let again = edges.contains(&(hit.step, kind));
+            edges.push((hit.step, kind));
+            self.hit(o, hit, kind, again);
         }
         if let Some(subject) = state_of(o) {
             let now: FxHashSet<StepId> = hits.iter().map(|h| h.step).collect();
@@ -172,15 +183,34 @@ impl Build {
         }
     }
 
-    fn hit(&mut self, o: &Arc<Observation>, step: StepId, kind: ClueKind, edge: EdgeKind) {
-        let seen = self
-            .steps
-            .entry(step)
-            .or_insert_with(|| (o.stamp, o.stamp, BTreeMap::new()));
-        seen.1 = seen.1.max(o.stamp);
-        let k = seen.2.entry(kind).or_default();
+    /// Files a hit. `again` when the same observation already gave an edge of the step.
+    fn hit(&mut self, o: &Arc<Observation>, hit: &Hit, kind: ClueKind, again: bool) {
+        let step = hit.step;
+        let g = self.steps.entry(step).or_insert_with(|| Gathered {
+            first: o.stamp,
+            last: o.stamp,
+            kinds: BTreeMap::new(),
+        });
+        g.last = g.last.max(o.stamp);
+        let k = g.kinds.entry(kind).or_default();
         if k.first.is_none() {
             k.first = Some(Arc::clone(o));
+        }
+        let counts = match &o.body {
+            // A state lights a step once, for as long as it lasts.
+            Body::Pod(_) | Body::Node(_) => !state_of(o)
+                .and_then(|s| self.held.get(s))
+                .is_some_and(|held| held.contains(&step)),
+            // Runs are counted by themselves, and a request has several records.
+            Body::CallStart(_) | Body::Span(_) | Body::Audit(_) => false,
+            _ => true,
+        };
+        if counts {
+            let n = k.counts.entry(hit.clue).or_default();
+            *n = n.saturating_add(1);
+        }
+        if again {
+            return;
         }
         match &o.body {
             Body::CallStart(c) => {
@@ -193,90 +223,66 @@ impl Build {
                 k.end(at, o, s.end, how);
             }
             Body::Audit(a) => {
-                let key = (step, a.audit_id.clone());
-                let at = match self.requests.get(&key) {
-                    Some(at) => *at,
-                    None => {
-                        let at = k.begin(o, a.received);
-                        self.requests.insert(key, at);
-                        at
-                    }
-                };
+                let at = *self
+                    .requests
+                    .entry((step, a.audit_id.clone()))
+                    .or_insert_with(|| k.begin(o, a.received));
                 match a.stage {
                     AuditStage::ResponseComplete => {
-                        let how = if a.code >= 400 {
-                            RunEnd::Failed
-                        } else {
-                            RunEnd::Ok
-                        };
+                        let failed = a.code >= 400;
+                        let how = if failed { RunEnd::Failed } else { RunEnd::Ok };
                         k.end(at, o, o.stamp.at, how);
                     }
                     AuditStage::Panic => k.end(at, o, o.stamp.at, RunEnd::Failed),
                     AuditStage::RequestReceived | AuditStage::ResponseStarted => {}
                 }
             }
-            Body::Log(line) => {
-                let pod = if line.pod.uid.is_empty() {
-                    &line.pod.name
-                } else {
-                    &line.pod.uid.0
-                };
-                let key = (step, pod.clone(), line.container.clone());
-                match edge {
-                    EdgeKind::Begin => {
-                        let at = k.begin(o, o.stamp.at);
-                        if let Some(open) = self.pairs.insert(key, at) {
-                            k.lost(open);
-                        }
+            Body::Log(line) => match hit.edge {
+                EdgeKind::Begin => {
+                    let at = k.begin(o, o.stamp.at);
+                    if let Some(open) = self.pairs.insert((step, subject(line)), at) {
+                        k.lost(open);
                     }
-                    EdgeKind::End => {
-                        k.ends += 1;
-                        if let Some(at) = self.pairs.remove(&key) {
-                            let how = if line.error.is_empty() {
-                                RunEnd::Ok
-                            } else {
-                                RunEnd::Failed
-                            };
-                            k.end(at, o, o.stamp.at, how);
-                        }
-                    }
-                    EdgeKind::Point => k.points += 1,
                 }
-            }
-            Body::Pod(_) | Body::Node(_) => {
-                // A state lights a step once, for as long as it lasts.
-                let known = state_of(o)
-                    .and_then(|s| self.held.get(s))
-                    .is_some_and(|held| held.contains(&step));
-                k.points += u32::from(!known);
-            }
-            _ => k.points += 1,
+                EdgeKind::End => {
+                    if let Some(at) = self.pairs.remove(&(step, subject(line))) {
+                        let failed = !line.error.is_empty();
+                        let how = if failed { RunEnd::Failed } else { RunEnd::Ok };
+                        k.end(at, o, o.stamp.at, how);
+                    }
+                }
+                EdgeKind::Point => {}
+            },
+            _ => {}
         }
     }
 
     fn call_ended(&mut self, o: &Arc<Observation>, key: CallKey, ok: bool) {
         for (step, at) in self.calls.remove(&key).unwrap_or_default() {
-            let Some(seen) = self.steps.get_mut(&step) else {
+            let Some(g) = self.steps.get_mut(&step) else {
                 continue;
             };
-            seen.1 = seen.1.max(o.stamp);
-            if let Some(k) = seen.2.get_mut(&ClueKind::Call) {
+            g.last = g.last.max(o.stamp);
+            if let Some(k) = g.kinds.get_mut(&ClueKind::Call) {
                 let how = if ok { RunEnd::Ok } else { RunEnd::Failed };
                 k.end(at, o, o.stamp.at, how);
             }
         }
     }
 
-    fn done(self) -> Vec<Lit> {
+    fn done(self, map: &Map) -> Vec<Lit> {
         self.steps
             .into_iter()
-            .map(|(step, (first, last, kinds))| {
-                let count = kinds.values().map(Kind::count).max().unwrap_or(0);
-                let evidence = kinds
+            .map(|(step, g)| {
+                let sum = map.get(step).is_some_and(|s| s.alternatives);
+                let count = g.kinds.values().map(|k| k.count(sum)).max().unwrap_or(0);
+                let evidence = g
+                    .kinds
                     .iter()
                     .filter_map(|(kind, k)| Some((*kind, k.first.clone()?)))
                     .collect();
-                let mut runs = kinds
+                let mut runs = g
+                    .kinds
                     .into_values()
                     .map(|k| k.runs)
                     .find(|r| !r.is_empty())
@@ -287,8 +293,8 @@ impl Build {
                 }
                 Lit {
                     step,
-                    first,
-                    last,
+                    first: g.first,
+                    last: g.last,
                     count,
                     runs,
                     evidence,
@@ -296,6 +302,21 @@ impl Build {
             })
             .collect()
     }
+}
+
+fn subject(line: &LogLine) -> Subject {
+    let pod = if line.pod.uid.is_empty() {
+        &line.pod.name
+    } else {
+        &line.pod.uid.0
+    };
+    let container = if line.container.is_empty() {
+        &line.container_id.0
+    } else {
+        &line.container
+    };
+    let named = line.message.split('"').nth(1).unwrap_or_default();
+    (pod.clone(), container.clone(), named.into())
 }
 
 /// Whose state an observation is.
@@ -331,8 +352,14 @@ impl Kind {
             run.how = RunEnd::Unseen;
         }
     }
-    fn count(&self) -> u32 {
+    fn count(&self, sum: bool) -> u32 {
         let runs = u32::try_from(self.runs.len()).unwrap_or(u32::MAX);
-        runs.max(self.ends).max(self.points)
+        let counts = self.counts.values().copied();
+        let told = if sum {
+            counts.fold(0, u32::saturating_add)
+        } else {
+            counts.max().unwrap_or(0)
+        };
+        runs.max(told)
     }
 }

@@ -110,6 +110,8 @@ pub struct Step {
     pub parent: Option<StepId>,
     /// Evidence, best first.
     pub clues: Vec<Clue>,
+    /// True when each clue is an occurrence of its own, false when they are facets of one.
+    pub alternatives: bool,
     /// Why no recording of the test data shows it, empty when one does.
     pub unseen: Text,
 }
@@ -234,6 +236,7 @@ struct RawStep {
     parent: Option<String>,
     evidence: Option<Vec<RawClue>>,
     more: Vec<RawClue>,
+    alternatives: Option<bool>,
     unseen: Option<String>,
 }
 
@@ -265,6 +268,7 @@ impl RawMap {
             over(&mut old.file, s.file);
             over(&mut old.stage, s.stage);
             over(&mut old.parent, s.parent);
+            over(&mut old.alternatives, s.alternatives);
             over(&mut old.unseen, s.unseen);
             if s.evidence.is_some() {
                 old.evidence = s.evidence;
@@ -367,6 +371,7 @@ impl RawMap {
                 stage,
                 parent: s.parent.map(|p| find(&id, p)).transpose()?,
                 clues,
+                alternatives: s.alternatives.unwrap_or(false),
                 unseen: s.unseen.unwrap_or_default().into(),
                 id: id.into(),
             });

@@ -299,6 +299,34 @@ fn enter_and_exit_lines_pair_up_whatever_the_order_of_arrival() {
 }
 
 #[test]
+fn volumes_are_paired_by_their_names_and_facets_are_not_summed() {
+    let v = |ns, what: &str, name: &str| {
+        log(
+            ns,
+            Component::Kubelet,
+            &format!(
+                "{what} for volume \"{name}\" (UniqueName: \"x/{name}\") pod \"healthy\" (UID: \"u\") "
+            ),
+        )
+    };
+    let evidence = [
+        v(10, "operationExecutor.MountVolume started", "a"),
+        v(20, "operationExecutor.MountVolume started", "b"),
+        v(30, "MountVolume.SetUp succeeded", "b"),
+        v(50, "MountVolume.SetUp succeeded", "a"),
+    ];
+    let l = one(&evidence, 100, "d07");
+    let took: Vec<Option<i64>> = l.runs.iter().map(|r| r.duration(Nanos(100))).collect();
+    assert_eq!((l.count, took), (2, vec![Some(40), Some(10)]));
+
+    let evidence = [
+        log(1, Component::Kubelet, "SyncLoop ADD"),
+        log(2, Component::Kubelet, "SyncLoop DELETE"),
+    ];
+    assert_eq!(one(&evidence, 9, "b10").count, 2, "operations of their own");
+}
+
+#[test]
 fn the_stages_of_a_request_are_one_run_from_its_arrival() {
     let evidence = [
         request(12, AuditStage::RequestReceived),
