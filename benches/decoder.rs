@@ -19,6 +19,7 @@ use kflow::source::cri::bytes::{Record, write_record};
 use kflow::source::cri::{ByteLog, Decoder, Direction};
 
 type Chunk = (u32, Direction, Vec<u8>);
+type Row = (&'static str, fn() -> Vec<Chunk>);
 
 #[expect(
     clippy::disallowed_methods,
@@ -42,7 +43,7 @@ fn main() {
         "{:<34} {:>10} {:>10} {:>12} {:>12} {:>10}",
         "", "MB/s", "of a copy", "frames/s", "skipped", "obs/s"
     );
-    let rows: [(&str, fn() -> Vec<Chunk>); 6] = [
+    let rows: [Row; 6] = [
         ("recorded bytes, 7 sessions", recorded),
         ("lists of 5000, unchanged", || lists(5000, false)),
         ("lists of 100, unchanged", || lists(100, false)),
