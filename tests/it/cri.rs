@@ -229,3 +229,25 @@ fn each_client_span_of_the_kubelet_has_its_call() {
     }
     assert!(all_near * 10 > all * 9, "{all_near} of {all} within 2 ms");
 }
+
+/// containerd lists in the order of a Go map: bytes differ when nothing does.
+#[test]
+fn a_list_becomes_an_inventory_only_when_it_says_something_new() {
+    for session in sessions() {
+        let mut last = HashMap::new();
+        let mut complete = 0;
+        for o in decoded(&session) {
+            if let Body::Inventory(inventory) = o.body
+                && inventory.complete
+            {
+                let mut items = inventory.items;
+                items.sort();
+                let list = (inventory.key.conn, inventory.sandboxes);
+                let before = last.insert(list, items.clone());
+                assert_ne!(before.as_ref(), Some(&items), "{session}: {}", o.stamp.at);
+                complete += 1;
+            }
+        }
+        assert!(complete >= 4, "{session}: {complete}");
+    }
+}

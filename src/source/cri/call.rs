@@ -74,7 +74,7 @@ struct Told {
     filtered: bool,
     /// Which list it is: method and request.
     question: u64,
-    /// Items and running hash of a list that is streamed.
+    /// Items and fingerprint of a list that is streamed.
     streamed: Vec<InventoryItem>,
     streamed_items: usize,
     streamed_hash: u64,
@@ -289,7 +289,9 @@ impl Told {
         }
         self.request_read = true;
         self.filtered = self.asked.filtered;
-        self.question = hash(&[method.name.as_bytes(), message]);
+        // An empty filter and none ask the same.
+        let filter = if self.filtered { message } else { &[] };
+        self.question = hash(&[method.name.as_bytes(), filter]);
         Ok(())
     }
 
@@ -317,14 +319,7 @@ impl Told {
             ),
             Answer::ContainerStatus => facts::container_status_answer(message, &mut self.answered)
                 .map(|item| self.inventory(asked, false, false, vec![item], at, out)),
-            Answer::List { sandboxes } if method.streams => {
-                let read = read_list(sandboxes, message, &mut self.streamed);
-                self.streamed_hash = hash(&[
-                    &self.streamed_hash.to_le_bytes(),
-                    &hash(&[message]).to_le_bytes(),
-                ]);
-                read.map(|items| self.streamed_items += items)
-            }
+            Answer::List { sandboxes } if method.streams => self.streamed_part(sandboxes, message),
             Answer::List { sandboxes } => self.list(asked, sandboxes, message, at, lists, out),
             Answer::Events => facts::container_event(message).map(|(kind, subject, created)| {
                 let happened = if created == Nanos(0) { at } else { created };
@@ -355,7 +350,7 @@ impl Told {
         lists: &mut Lists,
         out: &mut Vec<Observation>,
     ) -> Result<(), Malformed> {
-        let content = hash(&[message]);
+        let content = facts::fingerprint(sandboxes, message)?;
         let items = if let Some(items) = lists.unchanged(self.question, content) {
             items
         } else {
@@ -367,6 +362,14 @@ impl Told {
             items
         };
         self.count(items);
+        Ok(())
+    }
+
+    /// A message of a list that comes in a stream of them.
+    fn streamed_part(&mut self, sandboxes: bool, message: &[u8]) -> Result<(), Malformed> {
+        let content = facts::fingerprint(sandboxes, message)?;
+        self.streamed_hash = self.streamed_hash.wrapping_add(content);
+        self.streamed_items += read_list(sandboxes, message, &mut self.streamed)?;
         Ok(())
     }
 

@@ -1,5 +1,9 @@
 //! From messages to what kflow shows: whom a call is about, the fields worth reading, what exists.
 
+use std::hash::Hasher as _;
+
+use rustc_hash::FxHasher;
+
 use super::headers::text;
 use super::limits;
 use super::messages::{
@@ -641,6 +645,48 @@ fn items(
         }
     }
     Ok(n)
+}
+
+/// Fields of a listed sandbox that are read: id, metadata, state, creation.
+const SANDBOX_FIELDS: &[u32] = &[1, 2, 3, 4];
+/// Fields of a listed container that are read: id, sandbox, metadata, image, state, creation, labels.
+const CONTAINER_FIELDS: &[u32] = &[1, 2, 3, 4, 6, 7, 8];
+
+/// A number that stays the same while a list says the same of what is read of it. containerd lists in the order of a
+/// Go map, and Go writes the labels of each item in such an order too: neither order counts.
+pub(super) fn fingerprint(sandboxes: bool, bytes: &[u8]) -> Result<u64, Malformed> {
+    let read = if sandboxes {
+        SANDBOX_FIELDS
+    } else {
+        CONTAINER_FIELDS
+    };
+    let mut list = Reader::new(bytes);
+    let mut sum = 0u64;
+    while let Some((number, value)) = list.next()? {
+        let (1, Value::Bytes(item)) = (number, value) else {
+            continue;
+        };
+        let mut fields = Reader::new(item);
+        let mut of_item = 0u64;
+        while let Some((number, value)) = fields.next()? {
+            if !read.contains(&number) {
+                continue;
+            }
+            let mut hasher = FxHasher::default();
+            hasher.write_u32(number);
+            match value {
+                Value::Bytes(b) => hasher.write(b),
+                Value::Varint(n) | Value::Fixed64(n) => hasher.write_u64(n),
+                Value::Fixed32(n) => hasher.write_u32(n),
+            }
+            of_item = of_item.wrapping_add(hasher.finish());
+        }
+        // Through the hash once more, so that fields cannot move from one item to another unseen.
+        let mut hasher = FxHasher::default();
+        hasher.write_u64(of_item);
+        sum = sum.wrapping_add(hasher.finish());
+    }
+    Ok(sum)
 }
 
 pub(super) fn sandboxes(bytes: &[u8], out: &mut Vec<InventoryItem>) -> Result<usize, Malformed> {

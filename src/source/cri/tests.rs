@@ -545,20 +545,42 @@ fn a_list_is_an_inventory_when_it_is_the_first_or_says_something_new() {
     assert_eq!(first.items[0].subject.pod.uid.as_str(), "uid-1");
     assert_eq!(first.items[0].subject.container, "main");
     for end in tap.ends() {
-        assert_eq!(end.fields, [("items".into(), "1".into())]);
+        assert_eq!(
+            end.fields,
+            [("items".into(), "1".into())],
+            "counted when not decoded too"
+        );
     }
+    // containerd lists in any order, and Go writes maps in any order.
+    let labels = |a: &str, b: &str| {
+        let id = if a < b { "x" } else { "y" };
+        let label = |k: &str| map(8, &format!("io.kubernetes.{k}"), k);
+        [len(1, id.as_bytes()), label(a), label(b)].concat()
+    };
+    let (x, y) = (labels("pod.name", "pod.uid"), labels("pod.uid", "pod.name"));
+    let (x2, y2) = (
+        [len(1, b"x"), x[3..].to_vec()].concat(),
+        [y[3..].to_vec(), len(1, b"y")].concat(),
+    );
+    tap.ask(11, LIST, &[])
+        .reply(11, &[len(1, &x), len(1, &y)].concat())
+        .ask(13, LIST, &[])
+        .reply(13, &[len(1, &y2), len(1, &x2)].concat());
+    assert_eq!(tap.inventories().len(), 3);
+    tap.ask(15, LIST, &[]).reply(15, &exited);
+    assert_eq!(tap.inventories().len(), 4);
     // Another question is another list, and a filtered one is not complete.
     let filter = len(1, &map(4, "io.kubernetes.pod.uid", "uid-1"));
     tap.ask(21, LIST, &filter).reply(21, &exited);
-    assert_eq!(tap.inventories().len(), 3);
-    assert!(!tap.inventories()[2].complete);
-    let start = tap.starts()[4];
+    assert_eq!(tap.inventories().len(), 5);
+    assert!(!tap.inventories()[4].complete);
+    let start = tap.starts()[7];
     assert!(start.filtered);
     assert_eq!(start.subject.pod.uid.as_str(), "uid-1");
     // A label that is not read bounds the list too.
     let filter = len(1, &map(4, "app", "web"));
     tap.ask(23, LIST, &filter).reply(23, &exited);
-    assert!(!tap.inventories()[3].complete);
+    assert!(!tap.inventories()[5].complete);
 }
 
 #[test]
