@@ -1,9 +1,16 @@
 //! The map as text: one step for `kflow flow STEP`, all of it for docs/flows.md.
 
 use std::collections::BTreeSet;
-use std::fmt::Write as _;
 
 use super::map::{Map, Scope, Step, StepId};
+
+/// One formatted line at the end of a text.
+macro_rules! add {
+    ($text:ident, $($args:tt)*) => {{
+        $text.push_str(&format!($($args)*));
+        $text.push('\n');
+    }};
+}
 
 /// The steps that one recording lights.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,8 +26,7 @@ pub fn describe(map: &Map, step: &Step) -> String {
     let mut s = String::new();
     let mut line = |key: &str, value: &str| {
         if !value.is_empty() {
-            // Writing to a string cannot fail.
-            let _ = writeln!(s, "{key:<10} {value}");
+            add!(s, "{key:<10} {value}");
         }
     };
     line("step", &format!("{}  {}", step.id, step.label));
@@ -61,7 +67,7 @@ pub fn markdown(map: &Map, seen: &[Seen]) -> String {
     };
     let invisible = map.steps().iter().filter(|s| s.is_invisible()).count();
     let shown = numbered().filter(|(id, _)| !lit(*id).is_empty()).count();
-    let _ = writeln!(
+    add!(
         s,
         "Generated from `src/flow/map.toml` (names of Kubernetes {}) and from what the recordings of a real node light;\n\
          do not edit. {total} steps: {shown} are seen in the recordings, {invisible} cannot be seen by any source,\n\
@@ -75,11 +81,13 @@ pub fn markdown(map: &Map, seen: &[Seen]) -> String {
             Scope::Node => "the node or component",
             Scope::Both => "the node, and one pod",
         };
-        let _ = writeln!(
+        add!(
             s,
             "## ({}) {}\n\n`kflow flow {}`, the story of {scope}.\n\n\
              | step | what | function | file | stage | evidence | seen in |\n|---|---|---|---|---|---|---|",
-            flow.id, flow.title, flow.name
+            flow.id,
+            flow.title,
+            flow.name
         );
         for (id, step) in map.steps_in(i) {
             let kinds: Vec<&str> = step
@@ -92,7 +100,7 @@ pub fn markdown(map: &Map, seen: &[Seen]) -> String {
             } else {
                 format!("`{}`", step.file)
             };
-            let _ = writeln!(
+            add!(
                 s,
                 "| {} | {} | `{}` | {file} | {} | {} | {} |",
                 step.id,
@@ -108,7 +116,7 @@ pub fn markdown(map: &Map, seen: &[Seen]) -> String {
     s.push_str("## Steps that no recording shows\n\n| step | function | why |\n|---|---|---|\n");
     for (id, step) in numbered() {
         if lit(id).is_empty() {
-            let _ = writeln!(
+            add!(
                 s,
                 "| {} | `{}` | {} |",
                 step.id,

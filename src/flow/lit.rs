@@ -175,7 +175,7 @@ impl Build {
             let kind = clue.kind();
             let again = edges.contains(&(hit.step, kind));
             edges.push((hit.step, kind));
-            self.hit(o, hit, kind, again);
+            self.hit(o, *hit, kind, again);
         }
         if let Some(subject) = state_of(o) {
             let now: FxHashSet<StepId> = hits.iter().map(|h| h.step).collect();
@@ -184,7 +184,7 @@ impl Build {
     }
 
     /// Files a hit. `again` when the same observation already gave an edge of the step.
-    fn hit(&mut self, o: &Arc<Observation>, hit: &Hit, kind: ClueKind, again: bool) {
+    fn hit(&mut self, o: &Arc<Observation>, hit: Hit, kind: ClueKind, again: bool) {
         let step = hit.step;
         let g = self.steps.entry(step).or_insert_with(|| Gathered {
             first: o.stamp,

@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use super::Stage;
-use super::clue::{Clue, ClueKind, RawClue, parse_component};
+use super::clue::raw::{RawClue, parse_component};
+use super::clue::{Clue, ClueKind};
 use super::matcher::Matcher;
 use crate::model::{Text, log::Component};
 

@@ -6,7 +6,8 @@
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use super::clue::{Clue, EdgeKind, PREFIX_LEAST, Pattern, PodFact, What};
+use super::clue::raw::PREFIX_LEAST;
+use super::clue::{Clue, EdgeKind, Pattern, PodFact, What};
 use super::map::{Map, Step, StepId};
 use crate::model::{
     Body, Observation, Text,

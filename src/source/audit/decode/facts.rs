@@ -34,12 +34,12 @@ pub(super) fn of(
     }
     // A body is whatever the client sent: one that does not fit tells nothing.
     let read = |raw: Option<&RawValue>| {
-        raw.and_then(|r| serde_json::from_str::<Object>(r.get()).ok())
+        raw.and_then(|r| serde_json::from_str::<Content>(r.get()).ok())
             .unwrap_or_default()
     };
     let (request, mut response) = (read(request), read(response));
     if response.kind == "Status" {
-        response = Object::default();
+        response = Content::default();
     }
     for meta in [&response.metadata, &request.metadata] {
         fill(&mut object.name, &meta.name);
@@ -120,7 +120,7 @@ impl Facts {
             self.0.push((key.into(), n.to_string().into()));
         }
     }
-    fn object(&mut self, resource: &str, verb: &str, rq: &Object, rs: &Object) {
+    fn object(&mut self, resource: &str, verb: &str, rq: &Content, rs: &Content) {
         if resource.ends_with("/status") {
             self.status(&rq.status);
         }
@@ -175,9 +175,9 @@ macro_rules! body {
     )* };
 }
 
-// `Object` is any body, reduced to the fields that facts come from; the others are its parts.
+// `Content` is any body, reduced to the fields that facts come from; the others are its parts.
 body! {
-    Object {
+    Content {
         kind: Text,
         metadata: Meta,
         spec: Spec,
@@ -230,14 +230,14 @@ body! {
     Condition { #[serde(rename = "type")] kind: Text, status: Text, reason: Text }
     Container { name: Text, state: State }
     State {
-        waiting: Option<StateReason>,
-        running: Option<StateReason>,
-        terminated: Option<StateReason>,
+        waiting: Option<Why>,
+        running: Option<Why>,
+        terminated: Option<Why>,
     }
-    StateReason { reason: Text }
+    Why { reason: Text }
 }
 
-impl Object {
+impl Content {
     fn controller(&self) -> Option<&Owner> {
         self.metadata.owner_references.iter().find(|o| o.controller)
     }

@@ -280,13 +280,11 @@ impl Scan {
     fn next_end(&mut self, text: &[u8]) -> Option<usize> {
         while let Some(rest) = text.get(self.at..) {
             if self.in_string && !self.escaped {
-                match memchr::memchr2(b'"', b'\\', rest) {
-                    Some(i) => self.at += i,
-                    None => {
-                        self.at = text.len();
-                        return None;
-                    }
-                }
+                let Some(i) = memchr::memchr2(b'"', b'\\', rest) else {
+                    self.at = text.len();
+                    return None;
+                };
+                self.at += i;
             }
             let b = *text.get(self.at)?;
             self.at += 1;
