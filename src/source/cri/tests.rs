@@ -421,6 +421,17 @@ fn a_closed_half_ends_its_calls_and_a_start_that_waited_comes_first() {
 }
 
 #[test]
+fn headers_that_come_again_open_no_second_call() {
+    let mut tap = Tap::new();
+    let again = frame(HEADERS, BOTH, 1, &path_block(RUN));
+    tap.ask(1, RUN, &[]).c2s(&again);
+    assert_eq!(tap.starts().len(), 1, "trailers of a request");
+    tap.reply(1, &len(1, b"abc")).c2s(&again);
+    assert_eq!((tap.starts().len(), tap.ends().len()), (1, 1));
+    assert!(tap.gaps().is_empty());
+}
+
+#[test]
 fn a_request_that_does_not_complete_is_shown_after_a_while() {
     let mut tap = Tap::new();
     tap.c2s(&frame(HEADERS, END_HEADERS, 1, &path_block(RUN)));
