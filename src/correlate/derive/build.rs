@@ -130,7 +130,7 @@ impl<'a> Build<'a> {
     pub(crate) fn of(&self, stage: Stage) -> impl Iterator<Item = &Span> {
         self.spans
             .iter()
-            .filter(move |s| s.stage == stage && !s.is_run())
+            .filter(move |s| s.stage == stage && in_stage(s))
     }
 
     /// Puts stages around their steps, sorts, and notes what nothing explains.

@@ -1,6 +1,8 @@
 //! `sandbox`, `image` and `create`: what the pod worker asks of the runtime before a container starts.
 
+use super::api::narrow;
 use super::build::step;
+use super::facts::event_edge;
 use super::work::Work;
 use super::{Build, edge};
 use crate::flow::Stage;
@@ -32,9 +34,14 @@ pub(crate) fn of_work(stage: Stage, w: &Work) -> Span {
 pub(crate) fn sandbox(b: &mut Build<'_>) {
     let work = std::mem::take(&mut b.work);
     let mut fresh = false;
+    let mut tries = 0;
     for w in &work {
         if w.method == "RunPodSandbox" {
-            let i = b.add(of_work(Stage::Sandbox, w));
+            // The attempt in the request counts sandboxes that were made, not those that failed.
+            let mut s = of_work(Stage::Sandbox, w);
+            s.attempt = s.attempt.max(tries);
+            tries = s.attempt + 1;
+            let i = b.add(s);
             nested(b, i, w);
             fresh = w.ok();
         } else if w.method == "PodSandboxStatus" && fresh {
@@ -306,16 +313,20 @@ fn refused(b: &mut Build<'_>) {
     let f = b.facts;
     let mut attempts: Vec<(&Text, u32)> = Vec::new();
     for (o, e) in f.events_of(&["InspectFailed", "ErrImageNeverPull"]) {
-        let end = edge(o);
+        let mut end = event_edge(o);
+        let until = end.at.plus(i64::from(end.precision));
         let asked = b
             .work
             .iter()
             .rfind(|w| {
                 w.method == "ImageStatus"
-                    && w.start.at <= end.at
+                    && w.start.at < until
                     && end.at.since(w.start.at) < crate::model::stamp::SECOND
             })
-            .and_then(|w| Some((w.start, w.evidence.first()?.clone())));
+            .and_then(|w| {
+                end = narrow(end, w.ended(), None);
+                Some((w.start, w.evidence.first()?.clone()))
+            });
         let mut evidence = vec![o.clone()];
         let start = asked.map_or(end, |(at, x)| {
             evidence.push(x);
@@ -377,14 +388,32 @@ fn ensure(b: &mut Build<'_>, pulls: &[(Text, Edge, SpanIndex)]) {
             .find(|(_, x)| x.container == e.container);
         let mut evidence = vec![(*o).clone()];
         evidence.extend(end.map(|(o, _)| (*o).clone()));
+        // A repeat of the event has a second only: the call inside it bounds that.
+        let call = pulls
+            .iter()
+            .filter(|(c, _, _)| *c == e.container || c.is_empty())
+            .filter_map(|(_, _, i)| b.spans().get(*i as usize))
+            .find(|s| {
+                let e = event_edge(o);
+                s.start.at >= e.at && s.start.at.since(e.at) <= i64::from(e.precision)
+            })
+            .map(|s| (s.start.at, s.end.map(|e| e.at)));
+        let begin = narrow(event_edge(o), None, call.map(|c| c.0));
+        let stop = end.map(|(o, _)| narrow(event_edge(o), call.and_then(|c| c.1), None));
         let mut s = step(
             Stage::Image,
             "EnsureImageExists",
-            edge(o),
-            end.map(|(o, _)| edge(o)),
+            begin,
+            stop,
             Certainty::Inferred,
             evidence,
         );
+        if call.is_some() && begin.precision > 1 {
+            // Of its first moment it is only known that it came before the call.
+            if let Some((at, _)) = call {
+                s.start = Edge { at, precision: 1 };
+            }
+        }
         s.container = e.container.clone();
         s.message = e.message.clone();
         if let Some((_, x)) = end {
@@ -560,19 +589,21 @@ fn config_errors(b: &mut Build<'_>) {
         if one_word || by_runtime || !(told || f.states.is_empty()) {
             continue;
         }
+        let told_at = event_edge(o);
+        let until = told_at.at.plus(i64::from(told_at.precision));
         let before = b
             .work
             .iter()
-            .filter(|w| w.method == "ImageStatus" && w.start.at <= o.stamp.at)
+            .filter(|w| w.method == "ImageStatus" && w.start.at < until)
             .filter_map(|w| Some((w.end?, w.evidence.first()?)))
             .next_back();
         let mut evidence = vec![o.clone()];
-        let end = edge(o);
+        let mut end = told_at;
         let mut start = end;
         if let Some((at, x)) = before
             && end.at.since(at.at) < crate::model::stamp::SECOND
-            && at <= end
         {
+            end = narrow(end, Some(at.at), None);
             start = at;
             evidence.push(x.clone());
         }

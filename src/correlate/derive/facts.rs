@@ -226,7 +226,7 @@ impl<'a> Facts<'a> {
     /// The edge of an Event: the kubelet's are by the node's clock, everybody else's by the control plane's.
     pub(crate) fn api_edge_of(&self, o: &Evidence) -> Edge {
         match &o.body {
-            Body::Event(e) if e.component == "kubelet" => edge(o),
+            Body::Event(e) if e.component == "kubelet" => event_edge(o),
             _ => self.api_edge(o.stamp.at, o.stamp.precision),
         }
     }
@@ -257,6 +257,17 @@ impl<'a> Facts<'a> {
     /// The newest state.
     pub(crate) fn newest(&self) -> Option<&'a PodSeen> {
         self.states.last().map(|(_, p)| *p)
+    }
+}
+
+/// The edge of a kubelet's Event: a repeat has a whole second only, which its arrival bounds.
+pub(crate) fn event_edge(o: &Evidence) -> Edge {
+    let e = edge(o);
+    let listed = matches!(&o.body, Body::Event(e) if e.listed);
+    if listed {
+        e
+    } else {
+        super::api::narrow(e, None, Some(o.stamp.seen))
     }
 }
 

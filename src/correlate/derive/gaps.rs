@@ -1,12 +1,103 @@
 //! Time that nothing explains.
 
 use super::Build;
+use super::build::step;
 use crate::flow::Stage;
+use crate::model::stamp::SECOND;
 use crate::model::{Nanos, Source};
-use crate::timeline::Outcome;
+use crate::timeline::{Certainty, Edge, Outcome, Span};
+
+/// The pod worker's back-off: what failed is tried again at its next sync.
+fn retries(b: &mut Build<'_>) {
+    // Ends of failed steps, and the next thing that began.
+    let failed: Vec<Span> = b
+        .spans()
+        .iter()
+        .filter(|s| {
+            s.outcome == Outcome::Error
+                && s.parent.is_none()
+                && matches!(
+                    s.step.as_str(),
+                    "RunPodSandbox"
+                        | "CreateContainer"
+                        | "StartContainer"
+                        | "generateContainerConfig"
+                        | "EnsureImageExists"
+                        | "WaitForAttachAndMount"
+                )
+        })
+        .cloned()
+        .collect();
+    let over = b
+        .view
+        .deletion_requested
+        .or(b.view.gone)
+        .map(|at| Edge { at, precision: 1 });
+    let terminal = matches!(b.view.phase.as_str(), "Succeeded" | "Failed");
+    for s in failed {
+        let Some(end) = s.end else { continue };
+        if over.is_some_and(|o| end.at >= o.at) {
+            continue;
+        }
+        let goes_on = b.spans().iter().any(|x| {
+            x.start.at <= end.at
+                && x.end.is_none_or(|e| e.at > end.at)
+                && !x.is_run()
+                && x.stage.index() > 1
+        });
+        if goes_on {
+            continue;
+        }
+        let next = b
+            .spans()
+            .iter()
+            .filter(|x| x.start.at > end.at && !x.is_run())
+            .min_by_key(|x| x.start)
+            .map(|x| (x.start, x.evidence.first().cloned()));
+        // Another container's turn in the same sync, or a wait that has a name of its own.
+        if next
+            .as_ref()
+            .is_some_and(|(n, _)| n.at.since(end.at) < SECOND)
+            || next.is_none() && terminal
+        {
+            continue;
+        }
+        let line = b
+            .facts
+            .lines(&["Error syncing pod, skipping"])
+            .find(|(o, _)| {
+                o.stamp.at >= end.at.plus(-SECOND)
+                    && next.as_ref().is_none_or(|(n, _)| o.stamp.at <= n.at)
+            });
+        let mut evidence: Vec<_> = s.evidence.last().cloned().into_iter().collect();
+        evidence.extend(line.map(|(o, _)| o.clone()));
+        let until = next.as_ref().map(|(e, _)| *e);
+        evidence.extend(next.and_then(|(_, o)| o));
+        evidence.dedup();
+        let mut wait = step(
+            s.stage,
+            "completeWork",
+            end,
+            match (until, over) {
+                (Some(u), Some(o)) => Some(u.min(o)),
+                (u, o) => u.or(o),
+            },
+            Certainty::Inferred,
+            evidence,
+        );
+        wait.container = s.container.clone();
+        wait.attempt = s.attempt;
+        wait.message = line.map_or_else(|| s.message.clone(), |(_, l)| l.error.clone());
+        if until.is_none() && over.is_some() {
+            wait.outcome = Outcome::Cancelled;
+        }
+        b.add(wait);
+    }
+}
 
 /// Finds what no span covers: from the first span to readiness (or the newest span), and from deletion to its end.
 pub(crate) fn derive(b: &mut Build<'_>) {
+    retries(b);
     // Time in which something is known to have gone on; an open span covers all that follows.
     let mut covered: Vec<(Nanos, Option<Nanos>, Stage)> = b
         .spans()

@@ -6,7 +6,7 @@ use super::cri::{nested, of_work};
 use super::{Build, edge};
 use crate::flow::Stage;
 use crate::model::cri::ContainerEventKind;
-use crate::model::pod::{ContainerState, Terminated};
+use crate::model::pod::ContainerState;
 use crate::model::stamp::SECOND;
 use crate::model::{Nanos, Text};
 use crate::timeline::{Certainty, Edge, Evidence, Outcome, RUN};
@@ -75,11 +75,43 @@ pub(crate) fn derive(b: &mut Build<'_>) {
         s.message = r.reason.clone();
         b.add(s);
     }
+    relists(b, &runs);
     if b.of(Stage::Start).next().is_none() {
         by_api(b, &runs);
     }
     back_off(b, &runs);
     b.runs = runs;
+}
+
+/// From an exit until PLEG's next look finds it: what follows waits for that.
+fn relists(b: &mut Build<'_>, runs: &[Run]) {
+    let f = b.facts;
+    for r in runs {
+        let Some(end) = r.end.filter(|e| e.precision <= 1_000) else {
+            continue;
+        };
+        if b.view.deletion_requested.is_some_and(|d| end.at >= d) {
+            continue;
+        }
+        let found = f
+            .lines(&["Generic (PLEG): container finished"])
+            .find(|(o, l)| l.container_id.as_str() == r.id.as_str() && o.stamp.at > end.at);
+        if let Some((o, _)) = found {
+            let mut evidence = vec![o.clone()];
+            evidence.extend(r.evidence.last().filter(|e| *e != o).cloned());
+            let mut s = step(
+                Stage::Start,
+                "Relist",
+                end,
+                Some(edge(o)),
+                Certainty::Inferred,
+                evidence,
+            );
+            s.container = r.container.clone();
+            s.attempt = r.attempt.unwrap_or(0);
+            b.add(s);
+        }
+    }
 }
 
 /// Every run that is known of, by container and start.
@@ -234,11 +266,8 @@ fn of_id<'r>(
         });
         runs.len() - 1
     });
-    let last = runs.len() - 1;
-    let r = match runs.get_mut(i) {
-        Some(_) => &mut runs[i],
-        None => &mut runs[last],
-    };
+    #[expect(clippy::indexing_slicing, reason = "found or pushed just above")]
+    let r = &mut runs[i];
     if r.container.is_empty() {
         r.container = container.clone();
     }
@@ -254,9 +283,7 @@ fn by_status(b: &Build<'_>, runs: &mut Vec<Run>) {
         at,
         precision: SECOND as u32,
     };
-    let mut last: Option<(&Evidence, Vec<(Text, Terminated)>)> = None;
     for (o, p) in &f.states {
-        let mut ended = Vec::new();
         for c in p.statuses() {
             if !c.id.is_empty()
                 && let ContainerState::Running { started } = &c.state
@@ -302,13 +329,9 @@ fn by_status(b: &Build<'_>, runs: &mut Vec<Run>) {
                 if r.reason.is_empty() {
                     r.reason = t.reason.clone();
                 }
-                ended.push((c.name.clone(), t.clone()));
             }
         }
-        last = Some((o, ended));
     }
-    // A run whose id a newer one replaced has ended, whoever missed it; what was started and is gone too.
-    drop(last);
 }
 
 /// Starts by the API alone.

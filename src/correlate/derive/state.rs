@@ -119,7 +119,8 @@ pub(crate) fn exits(v: &mut PodView, runs: &[Run]) {
 }
 
 /// Steps that wait for somebody else, or for time to pass.
-const WAITS: [&str; 6] = [
+const WAITS: [&str; 7] = [
+    "completeWork",
     "SchedulingGates",
     "ImagePullBackOff",
     "CrashLoopBackOff",
@@ -196,9 +197,11 @@ pub(crate) fn stages(v: &mut PodView, f: &Facts<'_>, t: &Timeline) {
         Some((Stage::Terminate, since.unwrap_or(v.changed)))
     } else {
         // The first stage that is not done; where all that were seen are, the one after the last.
+        // Mounts that nobody waits for yet hold up nothing.
+        let awaited = t.spans.iter().any(|s| s.step == "WaitForAttachAndMount");
         let unfinished = Stage::ALL
             .into_iter()
-            .filter(|s| *s != Stage::Terminate)
+            .filter(|s| *s != Stage::Terminate && (*s != Stage::Volumes || awaited))
             .find(|s| {
                 matches!(
                     v.stage(*s),

@@ -14,6 +14,7 @@ use crate::timeline::{Certainty, Edge, Evidence, Outcome};
 pub(crate) fn derive(b: &mut Build<'_>) {
     let asked = request(b);
     pairs(b);
+    told(b);
     pre_stop(b, asked);
     calls(b, asked);
     unmounts(b);
@@ -68,6 +69,75 @@ fn request(b: &mut Build<'_>) -> Option<Nanos> {
         b.add(s);
     }
     b.view.deletion_requested
+}
+
+/// From the request until the pod's worker turns to it: it may be busy with a call that nobody cancels.
+fn told(b: &mut Build<'_>) {
+    let f = b.facts;
+    let Some(asked) = b.view.deletion_requested else {
+        return;
+    };
+    // Nobody works on a pod that no node has.
+    if b.view.node.is_empty() || !b.watches_node() {
+        return;
+    }
+    let Some(proof) = b
+        .of(Stage::Terminate)
+        .filter(|s| s.step == "Delete" || s.step == "Evict")
+        .find_map(|s| s.evidence.first().cloned())
+        .or_else(|| {
+            f.states
+                .iter()
+                .find(|(_, p)| p.deletion.is_some())
+                .map(|(o, _)| (*o).clone())
+        })
+    else {
+        return;
+    };
+    let start = b
+        .of(Stage::Terminate)
+        .filter(|s| s.step == "Delete" && s.start.at == asked)
+        .find_map(|s| s.end)
+        .unwrap_or(Edge {
+            at: asked,
+            precision: if f.requests.is_empty() {
+                SECOND as u32
+            } else {
+                1_000
+            },
+        });
+    let turned = b
+        .of(Stage::Terminate)
+        .filter(|s| s.step == "SyncTerminatingPod")
+        .map(|s| (s.start, s.evidence.first().cloned()))
+        .chain(
+            b.work
+                .iter()
+                .filter(|w| matches!(w.method.as_str(), "StopContainer" | "StopPodSandbox"))
+                .map(|w| (w.start, w.evidence.first().cloned())),
+        )
+        .filter(|(e, _)| e.at >= start.at)
+        .min_by_key(|(e, _)| *e);
+    // Nothing to stop: the pod was over before, or never began.
+    let over = f.states.iter().any(|(o, p)| {
+        o.stamp.at <= start.at && matches!(p.status.phase.as_str(), "Succeeded" | "Failed")
+    });
+    if turned.is_none()
+        && (over || b.view.gone.is_some() || !b.started_by_api() && b.work.is_empty())
+    {
+        return;
+    }
+    let mut evidence = vec![proof];
+    let end = turned.as_ref().map(|(e, _)| *e);
+    evidence.extend(turned.and_then(|(_, o)| o));
+    b.add(step(
+        Stage::Terminate,
+        "UpdatePod",
+        start,
+        end,
+        Certainty::Inferred,
+        evidence,
+    ));
 }
 
 /// `SyncTerminatingPod` and `SyncTerminatedPod`: the worker's lines, else its spans.

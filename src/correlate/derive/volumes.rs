@@ -39,9 +39,8 @@ pub(crate) fn said(l: &LogLine) -> Option<Said> {
         return None;
     }
     Some(
-        if m.starts_with("operationExecutor.MountVolume started")
-            || m.starts_with("Starting operationExecutor.MountVolume")
-        {
+        // `Starting operationExecutor.MountVolume` is only the wish to: it comes every 100 ms of a back-off.
+        if m.starts_with("operationExecutor.MountVolume started") {
             Said::MountStarted
         } else if m.starts_with("MountVolume.SetUp succeeded") {
             Said::SetUpDone
@@ -99,7 +98,25 @@ fn waits(b: &mut Build<'_>) -> Vec<SpanIndex> {
             None => closed_by_sandbox.map_or((None, None), |(e, p)| (Some(e), p)),
         };
         let short = end.is_some_and(|e| e.at.since(o.stamp.at) < MOMENT);
-        let failed = next.filter(|(_, n)| n.message == GIVEN_UP);
+        // Without its own line, the worker's error that follows tells that the wait was given up.
+        let again = lines.get(i + 1).filter(|(_, n)| n.message == WAITING);
+        let error = f.lines(&["Error syncing pod, skipping"]).find(|(e, _)| {
+            e.stamp.at >= o.stamp.at && again.is_none_or(|(n, _)| e.stamp.at <= n.stamp.at)
+        });
+        let (end, proof, error) = match (end, error, again) {
+            (None, Some((e, l)), _) => (Some(edge(e)), Some(e.clone()), Some(l)),
+            (_, Some((e, l)), _) if next.is_none() && end.is_some_and(|x| x.at > e.stamp.at) => {
+                (Some(edge(e)), Some(e.clone()), Some(l))
+            }
+            (_, None, Some((n, l))) if next.is_none() => {
+                (Some(edge(n)), Some((*n).clone()), Some(*l))
+            }
+            (end, _, _) => (end, proof, None),
+        };
+        let failed = next
+            .filter(|(_, n)| n.message == GIVEN_UP)
+            .map(|(_, l)| *l)
+            .or(error);
         if mounted && short && failed.is_none() {
             continue;
         }
@@ -114,7 +131,7 @@ fn waits(b: &mut Build<'_>) -> Vec<SpanIndex> {
             evidence,
         );
         s.attempt = attempt;
-        if let Some((_, n)) = failed {
+        if let Some(n) = failed {
             s.outcome = Outcome::Error;
             s.message = n.error.clone();
         } else if end.is_some() {
@@ -421,13 +438,13 @@ mod tests {
         };
         assert_eq!(
             line(
-                "Starting operationExecutor.MountVolume for volume \"v\" (UniqueName: \"u\") pod \"p\" (UID: \"i\") Volume is already mounted to pod, but remount was requested."
+                "operationExecutor.MountVolume started for volume \"v\" (UniqueName: \"u\") pod \"p\" (UID: \"i\") Volume is already mounted to pod, but remount was requested."
             ),
             None
         );
         assert_eq!(
             line(
-                "Starting operationExecutor.MountVolume for volume \"v\" (UniqueName: \"u\") pod \"p\" (UID: \"i\") "
+                "operationExecutor.MountVolume started for volume \"v\" (UniqueName: \"u\") pod \"p\" (UID: \"i\") "
             ),
             Some(Said::MountStarted)
         );
