@@ -19,6 +19,7 @@
 pub mod action;
 pub mod canvas;
 pub mod config;
+pub mod describe;
 pub mod driver;
 pub mod filter;
 pub mod glyph;

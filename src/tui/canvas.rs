@@ -126,6 +126,27 @@ impl<'a> Canvas<'a> {
             self.symbol(x.saturating_add(i), y, symbol, style);
         }
     }
+    /// A vertical line that goes behind what is there: only empty cells and `grid` are replaced.
+    pub fn overlay_column(
+        &mut self,
+        x: u16,
+        y: u16,
+        h: u16,
+        symbol: &str,
+        style: Style,
+        grid: &str,
+    ) {
+        if x >= self.area.width {
+            return;
+        }
+        for i in y..h.min(self.area.height) {
+            if let Some(cell) = self.buf.cell_mut((self.area.x + x, self.area.y + i))
+                && (cell.symbol() == " " || cell.symbol() == grid)
+            {
+                cell.set_symbol(symbol).set_style(style);
+            }
+        }
+    }
     /// A vertical line of one symbol.
     pub fn column(&mut self, x: u16, y: u16, h: u16, symbol: &str, style: Style) {
         for i in 0..h {

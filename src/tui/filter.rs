@@ -61,6 +61,10 @@ impl Filter {
     pub const fn is_all(&self) -> bool {
         matches!(self.kind, Kind::All)
     }
+    /// True when [`score`](Self::score) looks at the name that it is given.
+    pub const fn needs_text(&self) -> bool {
+        matches!(self.kind, Kind::Fuzzy(_) | Kind::Regex(..))
+    }
     /// True when answers change as time goes by: a length or age is asked for.
     pub fn depends_on_time(&self) -> bool {
         matches!(&self.kind, Kind::Query(q) if q.to_string().contains("dur") || q.to_string().contains("age"))

@@ -13,7 +13,10 @@ use crate::engine::Snapshot;
 use crate::query::Field;
 
 pub mod calls;
+pub mod log;
 pub mod pods;
+pub mod timeline;
+pub mod why;
 
 /// Which pane.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -182,7 +185,10 @@ pub trait Pane: fmt::Debug {
 pub fn all() -> Vec<Box<dyn Pane>> {
     vec![
         Box::new(pods::Pods::default()),
+        Box::new(timeline::TimelinePane::default()),
         Box::new(calls::Calls::default()),
+        Box::new(log::Log::default()),
+        Box::new(why::Why::default()),
     ]
 }
 

@@ -1,5 +1,6 @@
 //! Parts that several panes are made of.
 
+pub mod ruler;
 pub mod scroll;
 pub mod stage;
 pub mod table;

@@ -1,0 +1,494 @@
+//! The waterfall of one pod: stages, steps, attempts and containers as a tree, with time to the right.
+//!
+//! Bars in flight grow to now; the fill tells how sure an interval is; time that nothing explains is hatched; events,
+//! probes and restarts stand in a lane of marks.
+
+mod bars;
+mod detail;
+mod rows;
+
+use rustc_hash::FxHashSet;
+
+use super::{Pane, PaneId, Reply};
+use crate::correlate::PodView;
+use crate::engine::Snapshot;
+use crate::flow::Stage;
+use crate::model::{Nanos, PodUid};
+use crate::timeline::{Outcome, Span, Timeline};
+use crate::tui::action::{Action, Command};
+use crate::tui::canvas::Canvas;
+use crate::tui::shared::{Ctx, Shared};
+use crate::tui::text::duration;
+use crate::tui::widget::ruler::{self, Window};
+use crate::tui::widget::scroll::Scroll;
+use rows::{Id, Row};
+
+/// What the window shows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Fit {
+    /// The start: from the first evidence until Ready, or until now.
+    #[default]
+    Start,
+    /// Everything.
+    Whole,
+    /// What the user chose.
+    Free,
+}
+
+/// The timeline pane.
+#[derive(Debug, Default)]
+pub struct TimelinePane {
+    pod: Option<PodUid>,
+    rows: Vec<Row>,
+    /// Nodes whose state differs from what they have by default.
+    turned: FxHashSet<Id>,
+    all: Option<bool>,
+    scroll: Scroll,
+    fit: Fit,
+    window: Option<Window>,
+    /// Columns of names and of the chart, as the last `sync` laid them out.
+    left: u16,
+    columns: u16,
+    critical: bool,
+    path: Vec<u32>,
+    seen: Option<(u64, Option<PodUid>)>,
+    dirty: bool,
+    big: bool,
+}
+
+/// Rows above the tree: ruler and marks.
+const HEAD: u16 = 2;
+
+impl TimelinePane {
+    fn detail_height(&self, h: u16) -> u16 {
+        match (h, self.big) {
+            (0..=9, _) => 0,
+            (10..=15, false) => 3,
+            (_, false) => 5,
+            (_, true) => (h / 2).max(5),
+        }
+    }
+    /// Columns of names and of durations.
+    fn sides(w: u16) -> (u16, u16) {
+        let left = (w / 3).clamp(16, 44);
+        (left, if w >= 70 { 8 } else { 7 })
+    }
+    /// The window that a pod's life asks for.
+    fn fitted(&self, p: &PodView, snap: &Snapshot) -> Window {
+        let t = &p.timeline;
+        let Some((first, last)) = t.range() else {
+            return Window::new(snap.now.plus(-1_000_000_000), snap.now);
+        };
+        let open = t.in_flight().next().is_some();
+        let last = if open { snap.now.max(last) } else { last };
+        let mut end = last;
+        if self.fit == Fit::Start {
+            let ready = t.stage(Stage::Ready).and_then(|s| s.end).map(|e| e.at);
+            // A start that is a small part of a long life would be a dot.
+            if let Some(r) = ready.filter(|r| last.since(first) > 3 * r.since(first)) {
+                end = r;
+            }
+        }
+        let pad = (end.since(first) / 40).max(1000);
+        Window::new(first.plus(-pad), end.plus(pad))
+    }
+    fn selected<'a>(&self, t: &'a Timeline) -> Option<&'a Span> {
+        let r = self.rows.get(self.scroll.at)?;
+        t.spans.get(r.span as usize)
+    }
+    fn view<'a>(snap: &'a Snapshot, shared: &Shared) -> Option<&'a PodView> {
+        shared.view(snap).map(|p| &**p)
+    }
+    fn show(&mut self, w: Window) {
+        self.window = Some(w);
+        self.fit = Fit::Free;
+    }
+    /// Moves the selection to a span, opening what it lies in.
+    fn reveal(&mut self, t: &Timeline, span: u32) {
+        let mut up = t.spans.get(span as usize).and_then(|s| s.parent);
+        while let Some(i) = up {
+            let Some(s) = t.spans.get(i as usize) else {
+                break;
+            };
+            let id = rows::id(s);
+            let default = rows::open_by_default(t, i, self.all);
+            let open = default != self.turned.contains(&id);
+            if !open && !self.turned.remove(&id) {
+                self.turned.insert(id);
+            }
+            up = s.parent;
+        }
+        self.rows = rows::tree(t, &self.turned, self.all);
+        if let Some(n) = self.rows.iter().position(|r| r.span == span) {
+            self.scroll
+                .fit(self.rows.len(), self.scroll.visible().len().max(1));
+            self.scroll.select(n);
+        }
+    }
+    /// Keeps the cursor inside the window.
+    fn follow_cursor(&mut self, at: Nanos) {
+        if let Some(w) = self.window
+            && (at < w.from || at >= w.to)
+        {
+            let half = w.length() / 2;
+            self.show(Window::new(at.plus(-half), at.plus(half)));
+        }
+    }
+    fn next_error(&mut self, t: &Timeline, shared: &mut Shared) -> Reply {
+        let here = self.rows.get(self.scroll.at).map_or(0, |r| r.span);
+        let bad = |i: &u32| {
+            t.spans
+                .get(*i as usize)
+                .is_some_and(|s| s.outcome == Outcome::Error && !s.is_stage())
+        };
+        let n = t.spans.len() as u32;
+        let Some(found) = (here + 1..n)
+            .chain(0..=here.min(n.saturating_sub(1)))
+            .find(bad)
+        else {
+            return Reply::Say("nothing failed".to_owned());
+        };
+        self.reveal(t, found);
+        if let Some(s) = t.spans.get(found as usize) {
+            shared.cursor = Some(s.start.at);
+            self.follow_cursor(s.start.at);
+        }
+        Reply::Done
+    }
+    fn slowest(&mut self, t: &Timeline, now: Nanos, shared: &mut Shared) -> Reply {
+        let mut leaves: Vec<u32> = (0..t.spans.len() as u32)
+            .filter(|i| {
+                t.spans
+                    .get(*i as usize)
+                    .is_some_and(|s| !s.is_stage() && !s.is_run())
+            })
+            .collect();
+        leaves.sort_by_key(|i| {
+            std::cmp::Reverse(t.spans.get(*i as usize).map_or(0, |s| s.duration(now)))
+        });
+        let here = self.rows.get(self.scroll.at).map(|r| r.span);
+        let place = leaves.iter().position(|i| Some(*i) == here);
+        let next = place.map_or(0, |p| p + 1);
+        let Some(found) = leaves.get(next).or_else(|| leaves.first()).copied() else {
+            return Reply::Say("no step has been seen".to_owned());
+        };
+        self.reveal(t, found);
+        if let Some(s) = t.spans.get(found as usize) {
+            shared.cursor = Some(s.start.at);
+            self.follow_cursor(s.start.at);
+            return Reply::Say(format!(
+                "{} {} of {}: {}",
+                next % leaves.len().max(1) + 1,
+                "slowest",
+                leaves.len(),
+                duration(s.duration(now))
+            ));
+        }
+        Reply::Done
+    }
+}
+
+impl Pane for TimelinePane {
+    fn id(&self) -> PaneId {
+        PaneId::Timeline
+    }
+    fn title(&self, ctx: &Ctx<'_>) -> String {
+        let mut s = match self.window {
+            Some(w) => format!("{} wide", duration(w.length())),
+            None => String::new(),
+        };
+        if let [a, b] = ctx.shared.marks.as_slice() {
+            s.push_str(&format!(
+                " {} delta {}",
+                ctx.glyphs.dot,
+                duration(b.since(*a).abs())
+            ));
+        }
+        if self.critical {
+            s.push_str(&format!(" {} critical path", ctx.glyphs.dot));
+        }
+        s
+    }
+    fn commands(&self) -> &'static [Action] {
+        &[
+            Action::ZoomIn,
+            Action::ZoomOut,
+            Action::Fit,
+            Action::FitSelection,
+            Action::MarkA,
+            Action::Slowest,
+            Action::SpanNextError,
+            Action::Critical,
+            Action::Fold,
+            Action::Detail,
+        ]
+    }
+    fn sync(&mut self, snap: &Snapshot, shared: &mut Shared, size: (u16, u16)) {
+        if self.pod != shared.pod {
+            self.pod.clone_from(&shared.pod);
+            self.fit = Fit::Start;
+            self.window = None;
+            self.scroll = Scroll::default();
+        }
+        let Some(p) = Self::view(snap, shared) else {
+            self.rows.clear();
+            return;
+        };
+        let key = (snap.version, shared.pod.clone());
+        if self.dirty || self.seen.as_ref() != Some(&key) {
+            self.rows = rows::tree(&p.timeline, &self.turned, self.all);
+            self.path = if self.critical {
+                rows::critical_path(&p.timeline, snap.now)
+            } else {
+                Vec::new()
+            };
+            self.seen = Some(key);
+            self.dirty = false;
+        }
+        if self.fit != Fit::Free || self.window.is_none() {
+            self.window = Some(self.fitted(p, snap));
+        }
+        let (left, right) = Self::sides(size.0);
+        self.left = left;
+        self.columns = size.0.saturating_sub(left + right + 2).max(1);
+        let below = self.detail_height(size.1);
+        let h = size.1.saturating_sub(HEAD + below).max(1);
+        if let Some(e) = shared.evidence.take() {
+            let found = p
+                .timeline
+                .spans
+                .iter()
+                .rposition(|s| s.evidence.contains(&e));
+            if let Some(i) = found {
+                self.reveal(&p.timeline, i as u32);
+            }
+            shared.cursor = Some(e.stamp.at);
+            self.follow_cursor(e.stamp.at);
+        }
+        self.scroll.fit(self.rows.len(), usize::from(h));
+    }
+    fn handle(&mut self, command: &Command, snap: &Snapshot, shared: &mut Shared) -> Reply {
+        if self.scroll.handle(command.action) {
+            return Reply::Done;
+        }
+        let Some(p) = Self::view(snap, shared) else {
+            return Reply::Ignored;
+        };
+        let t = &p.timeline;
+        let Some(w) = self.window else {
+            return Reply::Ignored;
+        };
+        let at = shared.at(snap).max(w.from).min(w.to);
+        let cell = (w.length() / i64::from(self.columns)).max(1);
+        match command.action {
+            Action::ZoomIn => self.show(w.zoom(at, 0.5)),
+            Action::ZoomOut => self.show(w.zoom(at, 2.0)),
+            Action::Fit => {
+                self.fit = if self.fit == Fit::Start {
+                    Fit::Whole
+                } else {
+                    Fit::Start
+                };
+                self.window = Some(self.fitted(p, snap));
+            }
+            Action::FitSelection => {
+                if let Some(s) = self.selected(t) {
+                    let length = s.duration(snap.now).max(1000);
+                    let from = s.start.at;
+                    self.show(Window::new(
+                        from.plus(-length / 8),
+                        from.plus(length + length / 8),
+                    ));
+                }
+            }
+            Action::PanLeft => self.show(w.pan(-0.25)),
+            Action::PanRight => self.show(w.pan(0.25)),
+            Action::Left | Action::Right => {
+                let step = if command.action == Action::Left {
+                    -cell
+                } else {
+                    cell
+                };
+                let to = at.plus(step);
+                shared.cursor = Some(to);
+                if to < w.from || to >= w.to {
+                    self.show(w.pan(if step < 0 { -0.25 } else { 0.25 }));
+                }
+            }
+            Action::MarkA => {
+                if shared.marks.len() >= 2 {
+                    shared.marks.clear();
+                    return Reply::Say("marks cleared".to_owned());
+                }
+                shared.marks.push(at);
+                return match shared.marks.as_slice() {
+                    [a, b] => Reply::Say(format!("delta {}", duration(b.since(*a).abs()))),
+                    _ => Reply::Say("first mark set; a second one makes a delta".to_owned()),
+                };
+            }
+            Action::Critical => {
+                self.critical = !self.critical;
+                self.dirty = true;
+            }
+            Action::Slowest => return self.slowest(t, snap.now, shared),
+            Action::SpanNextError => return self.next_error(t, shared),
+            Action::Fold | Action::Open => {
+                let Some(s) = self.selected(t) else {
+                    return Reply::Done;
+                };
+                let children = self.rows.get(self.scroll.at).is_some_and(|r| r.children);
+                if command.action == Action::Open && !children {
+                    return match s.call {
+                        Some(k) => {
+                            shared.call = Some(k);
+                            Reply::Go(PaneId::Calls)
+                        }
+                        None => {
+                            shared.evidence = s.evidence.first().cloned();
+                            Reply::Go(PaneId::Log)
+                        }
+                    };
+                }
+                let id = rows::id(s);
+                if !self.turned.remove(&id) {
+                    self.turned.insert(id);
+                }
+                self.dirty = true;
+            }
+            Action::FoldAll => {
+                self.all = Some(!self.all.unwrap_or(false));
+                self.turned.clear();
+                self.dirty = true;
+            }
+            Action::Detail => self.big = !self.big,
+            Action::Back if shared.cursor.is_some() => shared.cursor = None,
+            Action::Back if self.fit == Fit::Free => {
+                self.fit = Fit::Start;
+                self.window = None;
+            }
+            _ => return Reply::Ignored,
+        }
+        Reply::Done
+    }
+    fn draw(&self, ctx: &Ctx<'_>, canvas: &mut Canvas<'_>) {
+        let Some(p) = ctx.shared.view(ctx.snap) else {
+            return super::empty(
+                ctx,
+                canvas,
+                "No pod is selected.",
+                "Choose one in the list of pods (1).",
+            );
+        };
+        let Some(window) = self.window.filter(|_| !self.rows.is_empty()) else {
+            return super::empty(ctx, canvas, "Nothing has been seen of this pod yet.", "");
+        };
+        let (w, h) = (canvas.width(), canvas.height());
+        let (left, right) = Self::sides(w);
+        let columns = w.saturating_sub(left + right + 2).max(1);
+        let below = self.detail_height(h);
+        let tree = h.saturating_sub(HEAD + below);
+        ruler::draw(
+            ctx,
+            &mut canvas.part(left + 1, 0, columns, h - below),
+            window,
+            p.created,
+            tree + 1,
+        );
+        canvas.text_in(1, 0, left, "STAGE  STEP", ctx.theme.head);
+        canvas.text_right(w - 1, 0, right, "TIME", ctx.theme.head);
+        bars::marks(ctx, &mut canvas.part(left + 1, 1, columns, 1), p, window);
+        let n = p.timeline.marks.len();
+        canvas.text_in(1, 1, left, &format!("{n} marks"), ctx.theme.faint);
+        for (i, row) in self.scroll.visible().enumerate() {
+            let y = HEAD + i as u16;
+            let Some(r) = self.rows.get(row) else {
+                continue;
+            };
+            let Some(s) = p.timeline.spans.get(r.span as usize) else {
+                continue;
+            };
+            let critical = self.path.contains(&r.span);
+            let on = row == self.scroll.at;
+            bars::name(ctx, &mut canvas.part(0, y, left, 1), r, s, critical);
+            bars::bar(
+                ctx,
+                &mut canvas.part(left + 1, y, columns, 1),
+                s,
+                window,
+                critical,
+            );
+            if s.is_stage() {
+                bars::gaps(
+                    ctx,
+                    &mut canvas.part(left + 1, y, columns, 1),
+                    p,
+                    s.stage,
+                    window,
+                );
+            }
+            let style = if s.outcome == Outcome::InFlight && !s.is_run() {
+                ctx.theme.run
+            } else {
+                ctx.theme.dim
+            };
+            canvas.text_right(w - 1, y, right, &duration(s.duration(ctx.snap.now)), style);
+            if on {
+                super::calls::select(ctx, canvas, y);
+            }
+        }
+        bars::cursors(
+            ctx,
+            &mut canvas.part(left + 1, 1, columns, tree + 1),
+            window,
+        );
+        if below > 0 {
+            let y = h - below;
+            canvas.line(0, y, w, ctx.glyphs.rule, ctx.theme.faint);
+            let s = self.selected(&p.timeline);
+            detail::draw(
+                ctx,
+                &mut canvas.part(1, y + 1, w.saturating_sub(2), below - 1),
+                p,
+                s,
+                window,
+            );
+        }
+        if tree > 0 {
+            self.scroll
+                .draw(ctx, &mut canvas.part(0, 0, w, HEAD + tree), HEAD);
+        }
+    }
+    fn click(&mut self, x: u16, y: u16, _snap: &Snapshot, shared: &mut Shared) -> bool {
+        let left = self.left;
+        if x > left
+            && let Some(w) = self.window
+            && x - left - 1 < self.columns
+        {
+            shared.cursor = Some(w.at(x - left - 1, self.columns));
+        }
+        if let Some(row) = y
+            .checked_sub(HEAD)
+            .map(|r| self.scroll.top + usize::from(r))
+            && row < self.rows.len()
+        {
+            self.scroll.select(row);
+        }
+        true
+    }
+    fn drag(&mut self, from: (u16, u16), to: (u16, u16), _snap: &Snapshot, _shared: &mut Shared) {
+        let left = self.left;
+        if let Some(w) = self.window {
+            let at = |x: u16| w.at(x.saturating_sub(left + 1).min(self.columns), self.columns);
+            let (a, b) = (at(from.0.min(to.0)), at(from.0.max(to.0)));
+            self.show(Window::new(a, b));
+        }
+    }
+    fn copy(&self, snap: &Snapshot, shared: &Shared) -> Option<String> {
+        let p = Self::view(snap, shared)?;
+        Some(detail::text(
+            self.selected(&p.timeline)?,
+            snap.now,
+            &shared.time(snap),
+        ))
+    }
+}
