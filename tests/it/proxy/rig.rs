@@ -14,17 +14,17 @@ use kflow::proxy::{Config, Log, Proxy};
 use kflow::source::cri::Direction;
 
 /// What a test waits for at most before it fails: never reached when all is well.
-pub(super) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A decoder that keeps what it is fed.
 #[derive(Clone, Default)]
-pub(super) struct Tape {
-    pub(super) chunks: Arc<Mutex<Vec<(u32, Direction, Vec<u8>)>>>,
+pub(crate) struct Tape {
+    pub(crate) chunks: Arc<Mutex<Vec<(u32, Direction, Vec<u8>)>>>,
 }
 
 impl Tape {
     /// All bytes that one connection sent one way.
-    pub(super) fn bytes(&self, conn: u32, direction: Direction) -> Vec<u8> {
+    pub(crate) fn bytes(&self, conn: u32, direction: Direction) -> Vec<u8> {
         let chunks = self.chunks.lock().unwrap();
         chunks
             .iter()
@@ -54,14 +54,14 @@ impl Decode for Tape {
     fn close(&mut self, _: u32, _: Nanos, _: &str, _: &mut Vec<Observation>) {}
 }
 
-pub(super) struct Rig {
-    pub(super) dir: tempfile::TempDir,
-    pub(super) config: Config,
-    pub(super) log: Arc<Mutex<Vec<String>>>,
+pub(crate) struct Rig {
+    pub(crate) dir: tempfile::TempDir,
+    pub(crate) config: Config,
+    pub(crate) log: Arc<Mutex<Vec<String>>>,
 }
 
 impl Rig {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o700)).unwrap();
         let mut config = Config::new(dir.path().join("cri.sock"), dir.path().join("up.sock"));
@@ -72,20 +72,20 @@ impl Rig {
             log: Arc::default(),
         }
     }
-    pub(super) fn start(&self, decoder: impl Decode + 'static) -> Proxy {
+    pub(crate) fn start(&self, decoder: impl Decode + 'static) -> Proxy {
         let lines = Arc::clone(&self.log);
         let log: Log = Arc::new(move |line: &str| lines.lock().unwrap().push(line.to_owned()));
         Proxy::start(&self.config, Box::new(decoder), &log).unwrap()
     }
     /// The runtime, played by the test.
-    pub(super) fn upstream(&self) -> UnixListener {
+    pub(crate) fn upstream(&self) -> UnixListener {
         UnixListener::bind(&self.config.upstream).unwrap()
     }
-    pub(super) fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
     /// A client's connection, and the other end of it at the runtime.
-    pub(super) fn pair(&self, upstream: &UnixListener) -> (UnixStream, UnixStream) {
+    pub(crate) fn pair(&self, upstream: &UnixListener) -> (UnixStream, UnixStream) {
         let client = connect(&self.config.listen);
         // The proxy's probes connect and close at once: they are not the client's connection.
         client_marks(&client);
@@ -106,7 +106,7 @@ fn client_marks(mut client: &UnixStream) {
 }
 
 /// Connects as soon as somebody listens.
-pub(super) fn connect(path: &std::path::Path) -> UnixStream {
+pub(crate) fn connect(path: &std::path::Path) -> UnixStream {
     let stream = eventually("somebody listens", || UnixStream::connect(path).ok());
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     stream.set_write_timeout(Some(PATIENCE)).unwrap();
@@ -114,7 +114,7 @@ pub(super) fn connect(path: &std::path::Path) -> UnixStream {
 }
 
 /// Asks until there is an answer.
-pub(super) fn eventually<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
+pub(crate) fn eventually<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
     #[expect(clippy::disallowed_methods, reason = "how long a test may take")]
     let begin = Instant::now();
     loop {
@@ -128,18 +128,18 @@ pub(super) fn eventually<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T
 }
 
 /// Reads to the end.
-pub(super) fn rest(mut stream: &UnixStream) -> Vec<u8> {
+pub(crate) fn rest(mut stream: &UnixStream) -> Vec<u8> {
     let mut all = Vec::new();
     stream.read_to_end(&mut all).unwrap();
     all
 }
 
-pub(super) fn half_close(stream: &UnixStream) {
+pub(crate) fn half_close(stream: &UnixStream) {
     stream.shutdown(Shutdown::Write).unwrap();
 }
 
 /// Bytes that do not repeat.
-pub(super) fn noise(seed: u64, len: usize) -> Vec<u8> {
+pub(crate) fn noise(seed: u64, len: usize) -> Vec<u8> {
     let mut x = seed | 1;
     (0..len)
         .map(|_| {
@@ -152,7 +152,7 @@ pub(super) fn noise(seed: u64, len: usize) -> Vec<u8> {
 }
 
 /// Writes in pieces of many sizes.
-pub(super) fn send(mut to: &UnixStream, bytes: &[u8], seed: u64) {
+pub(crate) fn send(mut to: &UnixStream, bytes: &[u8], seed: u64) {
     let mut sizes = noise(seed, 64).into_iter().cycle();
     let mut rest = bytes;
     while !rest.is_empty() {
@@ -163,7 +163,7 @@ pub(super) fn send(mut to: &UnixStream, bytes: &[u8], seed: u64) {
 }
 
 /// Observations in the proxy's ring.
-pub(super) fn observations(proxy: &Proxy) -> Vec<Observation> {
+pub(crate) fn observations(proxy: &Proxy) -> Vec<Observation> {
     let lines = proxy.ring.read(0, usize::MAX).lines;
     lines
         .iter()
@@ -172,7 +172,7 @@ pub(super) fn observations(proxy: &Proxy) -> Vec<Observation> {
 }
 
 /// Reasons of the gaps in the proxy's ring, with connection and number of lost units.
-pub(super) fn gaps(proxy: &Proxy) -> Vec<(u32, u64, String)> {
+pub(crate) fn gaps(proxy: &Proxy) -> Vec<(u32, u64, String)> {
     observations(proxy)
         .into_iter()
         .filter_map(|o| match o.body {

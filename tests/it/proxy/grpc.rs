@@ -1,0 +1,235 @@
+//! gRPC through the proxy, with a tee before and one behind it: no byte differs.
+
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::net::Shutdown;
+use std::os::unix::net::{UnixListener as StdListener, UnixStream as StdStream};
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use http_body_util::BodyExt;
+use kflow::model::cri::CallOutcome;
+use kflow::model::{Body, Observation};
+use kflow::source::cri::Decoder;
+use prost::bytes::Bytes;
+use tokio::net::UnixListener;
+
+use super::h2::{Answer, Raw, Seen, framed, serve};
+use super::rig::{PATIENCE, Rig, connect, eventually, noise, observations};
+
+/// What passed: by connection, each way.
+type Tape = Arc<Mutex<BTreeMap<usize, [Vec<u8>; 2]>>>;
+
+/// Copies between two sockets and remembers everything.
+fn tee(listen: &Path, upstream: &Path) -> Tape {
+    let listener = StdListener::bind(listen).unwrap();
+    let upstream = upstream.to_owned();
+    let tape = Tape::default();
+    let all = Arc::clone(&tape);
+    thread::spawn(move || {
+        for (n, client) in listener.incoming().enumerate() {
+            let client = client.unwrap();
+            let server = connect(&upstream);
+            server.set_read_timeout(None).unwrap();
+            for (way, from, to) in [
+                (0, client.try_clone().unwrap(), server.try_clone().unwrap()),
+                (1, server, client),
+            ] {
+                let tape = Arc::clone(&all);
+                thread::spawn(move || copy(from, to, &tape, n, way));
+            }
+        }
+    });
+    tape
+}
+
+fn copy(mut from: StdStream, mut to: StdStream, tape: &Tape, n: usize, way: usize) {
+    let mut buffer = vec![0; 64 << 10];
+    while let Ok(len) = from.read(&mut buffer)
+        && len > 0
+    {
+        tape.lock().unwrap().entry(n).or_default()[way].extend_from_slice(&buffer[..len]);
+        if to.write_all(&buffer[..len]).is_err() {
+            break;
+        }
+    }
+    to.shutdown(Shutdown::Write).ok();
+}
+
+/// Runs a scene against the server behind tee, proxy, tee. Returns what the proxy observed.
+fn scene<F: Future>(
+    play: impl FnOnce(std::path::PathBuf, std::path::PathBuf, Arc<Seen>) -> F,
+) -> (Vec<Observation>, F::Output) {
+    let mut rig = Rig::new();
+    let server_path = rig.path("server.sock");
+    rig.config.upstream = rig.path("behind.sock");
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let seen = Arc::new(Seen::default());
+    {
+        let _guard = runtime.enter();
+        let listener = UnixListener::bind(&server_path).unwrap();
+        serve(listener, Arc::clone(&seen), framed(&noise(16, 16 << 20)));
+    }
+    let behind = tee(&rig.config.upstream, &server_path);
+    let proxy = rig.start(Decoder::new());
+    let before = tee(&rig.path("before.sock"), &rig.config.listen);
+    let result = runtime.block_on(async {
+        tokio::time::timeout(
+            PATIENCE,
+            play(rig.path("before.sock"), server_path, Arc::clone(&seen)),
+        )
+        .await
+        .expect("nothing hangs")
+    });
+    drop(runtime);
+    eventually("all connections end", || {
+        (kflow::proxy::Counters::get(&proxy.counters.connections) == 0).then_some(())
+    });
+    // Probes of the proxy are connections without bytes.
+    let of = |tape: &Tape| {
+        tape.lock()
+            .unwrap()
+            .values()
+            .filter(|t| !t[0].is_empty())
+            .cloned()
+            .collect::<Vec<_>>()
+    };
+    eventually("both sides of the proxy saw the same bytes", || {
+        let (mut before, mut behind) = (of(&before), of(&behind));
+        before.sort();
+        behind.sort();
+        (before == behind && !before.is_empty()).then_some(())
+    });
+    let observed = observations(&proxy);
+    assert_eq!(super::rig::gaps(&proxy), vec![]);
+    proxy.stop();
+    (observed, result)
+}
+
+fn ends(all: &[Observation]) -> Vec<(Option<u32>, CallOutcome, u64)> {
+    let mut ends: Vec<_> = all
+        .iter()
+        .filter_map(|o| match &o.body {
+            Body::CallEnd(c) => Some((c.code, c.outcome, c.response_bytes)),
+            _ => None,
+        })
+        .collect();
+    ends.sort();
+    ends
+}
+
+const ALL: [(&str, usize); 4] = [
+    ("/t/Echo", 1000),
+    ("/t/Big", 0),
+    ("/t/Stream", 10),
+    ("/other.Service/Method", 3),
+];
+const META: [(&str, &str); 3] = [
+    ("x-text", "kept as it is"),
+    ("x-some-bin", "AAECAw"),
+    ("grpc-timeout", "120000m"),
+];
+
+#[test]
+fn answers_headers_trailers_and_large_messages_are_those_of_a_direct_connection() {
+    let (observed, (direct, proxied)) = scene(|before, server, _| async move {
+        let mut answers: Vec<Vec<Answer>> = Vec::new();
+        for path in [&server, &before] {
+            let mut raw = Raw::connect(path).await.unwrap();
+            let mut got = Vec::new();
+            for (method, len) in ALL {
+                got.push(raw.call(method, &noise(7, len), &META).await.unwrap());
+            }
+            answers.push(got);
+        }
+        (answers.remove(0), answers.remove(0))
+    });
+    assert!(direct == proxied, "the answers differ");
+    assert_eq!(direct[1].bytes.len(), (16 << 20) + 5);
+    assert_eq!(direct[2].bytes.len(), 2000 * 9);
+    assert_eq!(direct[3].trailer("grpc-status"), Some("12"));
+    assert!(
+        direct[0]
+            .headers
+            .iter()
+            .any(|(k, v)| k == "x-got-x-some-bin" && v == "AAECAw")
+    );
+    assert!(direct[0].trailers.iter().any(|(k, _)| k == "x-trailer-bin"));
+    let codes: Vec<_> = ends(&observed).iter().map(|(code, ..)| *code).collect();
+    assert_eq!(codes, [Some(0), Some(0), Some(0), Some(12)]);
+    assert!(ends(&observed).iter().any(|(.., bytes)| *bytes == 16 << 20));
+}
+
+#[test]
+fn cancellation_and_deadline_reach_the_server_as_they_would_without_the_proxy() {
+    let (observed, ()) = scene(|before, _, seen| async move {
+        let mut raw = Raw::connect(&before).await.unwrap();
+        // Whoever gives up a call resets its stream: so does a client whose deadline has passed.
+        for n in 1..=3 {
+            let mut giving_up = raw.clone();
+            let call = tokio::spawn(async move {
+                giving_up
+                    .call("/t/Never", b"", &[("grpc-timeout", "50m")])
+                    .await
+            });
+            while seen.waiting.load(Ordering::SeqCst) < n {
+                tokio::task::yield_now().await;
+            }
+            call.abort();
+            while seen.cancelled.load(Ordering::SeqCst) < n {
+                tokio::task::yield_now().await;
+            }
+        }
+        // The connection lives.
+        let after = raw.call("/t/Echo", b"still here", &[]).await.unwrap();
+        assert_eq!(after.message(), b"still here");
+    });
+    let resets = ends(&observed)
+        .iter()
+        .filter(|(_, how, _)| *how == CallOutcome::ClientReset)
+        .count();
+    assert_eq!(resets, 3);
+}
+
+#[test]
+fn two_hundred_calls_at_once_on_one_connection_and_fifty_connections() {
+    let (observed, ()) = scene(|before, _, _| async move {
+        let mut tasks = tokio::task::JoinSet::new();
+        let one = Raw::connect(&before).await.unwrap();
+        let mut raws = vec![one; 200];
+        for _ in 0..49 {
+            raws.push(Raw::connect(&before).await.unwrap());
+        }
+        for (n, mut raw) in raws.into_iter().enumerate() {
+            tasks.spawn(async move {
+                let message = noise(n as u64, 5000 + n * 100);
+                let answer = raw.call("/t/Echo", &message, &[]).await.unwrap();
+                assert!(answer.message() == message, "call {n} got another answer");
+            });
+        }
+        while let Some(done) = tasks.join_next().await {
+            done.unwrap();
+        }
+    });
+    assert_eq!(ends(&observed).len(), 249);
+}
+
+#[test]
+fn a_client_that_reads_slowly_gets_every_message_of_a_stream() {
+    scene(|before, _, _| async move {
+        let mut raw = Raw::connect(&before).await.unwrap();
+        let mut body = raw.start("/t/Big", b"", &[]).await.unwrap().into_body();
+        let mut all = Vec::new();
+        while let Some(frame) = body.frame().await {
+            if let Ok(data) = frame.unwrap().into_data() {
+                all.extend_from_slice(&data);
+                // Others are served meanwhile, on this connection too.
+                let echo = raw.call("/t/Echo", b"meanwhile", &[]).await.unwrap();
+                assert_eq!(echo.message(), b"meanwhile");
+            }
+        }
+        assert!(Bytes::from(all) == framed(&noise(16, 16 << 20)));
+    });
+}
