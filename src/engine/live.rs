@@ -197,10 +197,13 @@ impl Live {
             recorder: None,
             shared: Arc::clone(&shared),
         };
-        let handle = runtime.handle().clone();
+        // A runtime of its own: the world outlives the sources, to take what they gave last.
+        let waiting = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .build()?;
         let world = std::thread::Builder::new()
             .name("kflow-world".into())
-            .spawn(move || world.run(&handle, from, &asked))?;
+            .spawn(move || world.run(&waiting, from, &asked))?;
         Ok(Self {
             config,
             shared,
@@ -346,14 +349,14 @@ struct World {
 impl World {
     fn run(
         mut self,
-        runtime: &tokio::runtime::Handle,
+        waiting: &tokio::runtime::Runtime,
         mut from: Receiver<Observation>,
         asked: &mpsc::Receiver<Command>,
     ) {
         let mut got = Vec::with_capacity(BATCH);
         let mut drawn = Nanos::default();
         while !self.shared.stop.load(Ordering::Relaxed) {
-            let n = runtime.block_on(async {
+            let n = waiting.block_on(async {
                 tokio::time::timeout(FRAME, from.recv_many(&mut got, BATCH))
                     .await
                     .unwrap_or(0)

@@ -11,4 +11,6 @@ mod session;
 #[cfg(feature = "live")]
 mod proxy;
 #[cfg(feature = "live")]
+mod real;
+#[cfg(feature = "live")]
 mod watch;

@@ -1,0 +1,269 @@
+//! The few CRI messages that a pod's life needs, and a runtime that `run.sh` started.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::process::Command;
+
+use prost::Message;
+
+use crate::proxy::h2::{Answer, Raw};
+use crate::proxy::rig::eventually;
+
+macro_rules! message {
+    ($name:ident { $($(#[$attr:meta])* $field:ident: $kind:ty),* $(,)? }) => {
+        #[derive(Clone, PartialEq, Message)]
+        pub(super) struct $name { $($(#[$attr])* pub(super) $field: $kind),* }
+    };
+}
+
+message!(SandboxMetadata {
+    #[prost(string, tag = "1")]
+    name: String,
+    #[prost(string, tag = "2")]
+    uid: String,
+    #[prost(string, tag = "3")]
+    namespace: String,
+    #[prost(uint32, tag = "4")]
+    attempt: u32,
+});
+message!(NamespaceOption {
+    #[prost(int32, tag = "1")]
+    network: i32,
+});
+message!(SecurityContext {
+    #[prost(message, tag = "1")] namespace_options: Option<NamespaceOption>,
+});
+message!(LinuxSandbox {
+    #[prost(string, tag = "1")] cgroup_parent: String,
+    #[prost(message, tag = "2")] security_context: Option<SecurityContext>,
+});
+message!(SandboxConfig {
+    #[prost(message, tag = "1")] metadata: Option<SandboxMetadata>,
+    #[prost(string, tag = "3")] log_directory: String,
+    #[prost(map = "string, string", tag = "6")] labels: HashMap<String, String>,
+    #[prost(message, tag = "8")] linux: Option<LinuxSandbox>,
+    // A field that no CRI has: it must arrive as it is and hurt nobody.
+    #[prost(string, tag = "19999")] unknown: String,
+});
+message!(RunPodSandbox {
+    #[prost(message, tag = "1")] config: Option<SandboxConfig>,
+});
+message!(Id {
+    #[prost(string, tag = "1")]
+    id: String,
+    #[prost(int64, tag = "2")]
+    timeout: i64,
+});
+message!(ContainerMetadata {
+    #[prost(string, tag = "1")]
+    name: String,
+    #[prost(uint32, tag = "2")]
+    attempt: u32,
+});
+message!(Image {
+    #[prost(string, tag = "1")]
+    image: String,
+});
+message!(KeyValue {
+    #[prost(string, tag = "1")]
+    key: String,
+    #[prost(string, tag = "2")]
+    value: String,
+});
+message!(ContainerConfig {
+    #[prost(message, tag = "1")] metadata: Option<ContainerMetadata>,
+    #[prost(message, tag = "2")] image: Option<Image>,
+    #[prost(string, repeated, tag = "4")] args: Vec<String>,
+    #[prost(message, repeated, tag = "6")] envs: Vec<KeyValue>,
+    #[prost(map = "string, string", tag = "9")] labels: HashMap<String, String>,
+    #[prost(string, tag = "11")] log_path: String,
+});
+message!(CreateContainer {
+    #[prost(string, tag = "1")] sandbox: String,
+    #[prost(message, tag = "2")] config: Option<ContainerConfig>,
+    #[prost(message, tag = "3")] sandbox_config: Option<SandboxConfig>,
+});
+message!(ImageRequest {
+    #[prost(message, tag = "1")] image: Option<Image>,
+});
+
+pub(super) const IMAGE: &str = "kflow.test/tiny:1";
+/// An environment value that must never be observed.
+pub(super) const SECRET: &str = "hunter2-never-to-be-seen";
+
+pub(super) fn runtime(method: &str) -> String {
+    format!("/runtime.v1.RuntimeService/{method}")
+}
+
+/// What `run.sh` prepared.
+pub(super) struct Real {
+    pub(super) dir: PathBuf,
+}
+
+impl Real {
+    pub(super) fn from_env() -> Self {
+        let dir = std::env::var_os("KFLOW_REAL").expect("started by tests/real/run.sh");
+        Self { dir: dir.into() }
+    }
+    pub(super) fn socket(&self) -> PathBuf {
+        self.dir.join("run/containerd.sock")
+    }
+    /// Kills containerd.
+    pub(super) fn stop(&self) {
+        // It fails when containerd is not there, which is what is wanted.
+        Command::new(self.dir.join("stop")).status().unwrap();
+        eventually("containerd is gone", || {
+            std::os::unix::net::UnixStream::connect(self.socket())
+                .is_err()
+                .then_some(())
+        });
+    }
+    /// Starts it again.
+    pub(super) fn start(&self) {
+        assert!(
+            Command::new(self.dir.join("start"))
+                .status()
+                .unwrap()
+                .success()
+        );
+    }
+}
+
+pub(super) fn sandbox_config(name: &str) -> SandboxConfig {
+    let uid = format!(
+        "{:08x}-0000-4000-8000-000000000000",
+        name.bytes()
+            .fold(7_u32, |h, b| h.wrapping_mul(31) + u32::from(b))
+    );
+    let labels = [
+        ("io.kubernetes.pod.name", name),
+        ("io.kubernetes.pod.namespace", "real"),
+        ("io.kubernetes.pod.uid", &uid),
+    ];
+    SandboxConfig {
+        metadata: Some(SandboxMetadata {
+            name: name.into(),
+            uid: uid.clone(),
+            namespace: "real".into(),
+            attempt: 0,
+        }),
+        log_directory: String::new(),
+        labels: labels
+            .iter()
+            .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
+            .collect(),
+        linux: Some(LinuxSandbox {
+            cgroup_parent: format!("/kubepods/besteffort/pod{uid}"),
+            // The node's network: no CNI is needed.
+            security_context: Some(SecurityContext {
+                namespace_options: Some(NamespaceOption { network: 2 }),
+            }),
+        }),
+        unknown: "passes".into(),
+    }
+}
+
+/// Calls, and expects it to work; returns the first field of the answer when that is a text.
+pub(super) async fn works(raw: &mut Raw, method: &str, request: &impl Message) -> String {
+    let answer = call(raw, method, request).await;
+    assert_eq!(
+        answer.trailer("grpc-status"),
+        Some("0"),
+        "{method}: {answer:?}"
+    );
+    Id::decode(answer.message())
+        .map(|i| i.id)
+        .unwrap_or_default()
+}
+
+pub(super) async fn call(raw: &mut Raw, method: &str, request: &impl Message) -> Answer {
+    let path = if method.starts_with('/') {
+        method.to_owned()
+    } else {
+        runtime(method)
+    };
+    raw.call(&path, &request.encode_to_vec(), &[("grpc-timeout", "30S")])
+        .await
+        .unwrap()
+}
+
+pub(super) fn id(id: &str) -> Id {
+    Id {
+        id: id.into(),
+        timeout: 0,
+    }
+}
+
+/// A running pod of one container.
+pub(super) struct Pod {
+    pub(super) name: String,
+    pub(super) sandbox: String,
+    pub(super) container: String,
+}
+
+/// From RunPodSandbox to StartContainer.
+pub(super) async fn start_pod(raw: &mut Raw, name: &str) -> Pod {
+    let config = sandbox_config(name);
+    let sandbox = works(
+        raw,
+        "RunPodSandbox",
+        &RunPodSandbox {
+            config: Some(config.clone()),
+        },
+    )
+    .await;
+    let image = Some(Image {
+        image: IMAGE.into(),
+    });
+    works(
+        raw,
+        "/runtime.v1.ImageService/ImageStatus",
+        &ImageRequest {
+            image: image.clone(),
+        },
+    )
+    .await;
+    let mut labels = config.labels.clone();
+    labels.insert("io.kubernetes.container.name".into(), "c".into());
+    let container = CreateContainer {
+        sandbox: sandbox.clone(),
+        config: Some(ContainerConfig {
+            metadata: Some(ContainerMetadata {
+                name: "c".into(),
+                attempt: 0,
+            }),
+            image,
+            args: vec![],
+            envs: vec![KeyValue {
+                key: "PASSWORD".into(),
+                value: SECRET.into(),
+            }],
+            labels,
+            log_path: String::new(),
+        }),
+        sandbox_config: Some(config),
+    };
+    let container = works(raw, "CreateContainer", &container).await;
+    works(raw, "StartContainer", &id(&container)).await;
+    Pod {
+        name: name.into(),
+        sandbox,
+        container,
+    }
+}
+
+/// From StopContainer to RemovePodSandbox.
+pub(super) async fn end_pod(raw: &mut Raw, pod: &Pod) {
+    works(
+        raw,
+        "StopContainer",
+        &Id {
+            id: pod.container.clone(),
+            timeout: 10,
+        },
+    )
+    .await;
+    works(raw, "StopPodSandbox", &id(&pod.sandbox)).await;
+    works(raw, "RemoveContainer", &id(&pod.container)).await;
+    works(raw, "RemovePodSandbox", &id(&pod.sandbox)).await;
+}

@@ -1,0 +1,305 @@
+//! Pods that live and die, restarts, load.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kflow::engine::live::{Config, Live};
+use kflow::engine::record::Options;
+use kflow::model::cri::CallOutcome;
+use kflow::model::{Body, Source};
+use kflow::proxy::Proxy;
+use kflow::session;
+use kflow::source::cri::Decoder;
+
+use super::cri::{
+    IMAGE, Image, ImageRequest, Real, SECRET, call, end_pod, id, runtime, start_pod, works,
+};
+use crate::proxy::h2::{Answer, Raw};
+use crate::proxy::rig::{Rig, eventually, gaps, observations};
+
+fn block_on<T>(f: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        tokio::time::timeout(Duration::from_secs(120), f)
+            .await
+            .expect("nothing hangs")
+    })
+}
+
+/// The real runtime behind a proxy.
+fn rig() -> (Real, Rig) {
+    let real = Real::from_env();
+    let mut rig = Rig::new();
+    rig.config.upstream = real.socket();
+    (real, rig)
+}
+
+async fn connect(path: &std::path::Path) -> Raw {
+    for _ in 0..2000 {
+        if let Ok(raw) = Raw::connect(path).await {
+            return raw;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("nobody listens on {}", path.display());
+}
+
+#[test]
+#[ignore = "needs a real containerd: tests/real/run.sh"]
+fn a_pods_whole_life_passes_and_every_answer_is_that_of_a_direct_connection() {
+    let (real, rig) = rig();
+    let proxy = rig.start(Decoder::new());
+    block_on(async {
+        let mut proxied = connect(&rig.config.listen).await;
+        let mut direct = connect(&real.socket()).await;
+        let pod = start_pod(&mut proxied, "whole-life").await;
+        // The same question both ways, while nothing changes.
+        let image = ImageRequest {
+            image: Some(Image {
+                image: IMAGE.into(),
+            }),
+        };
+        let verbose = super::cri::Id {
+            id: pod.container.clone(),
+            timeout: 1,
+        };
+        let mut both: Vec<(&str, Answer, Answer)> = Vec::new();
+        for method in [
+            "Version",
+            "Status",
+            "ListPodSandbox",
+            "ListContainers",
+            "NoSuchMethod",
+        ] {
+            let a = call(&mut direct, method, &id("")).await;
+            both.push((method, a, call(&mut proxied, method, &id("")).await));
+        }
+        for (method, request) in [
+            ("ContainerStatus", &verbose),
+            ("ContainerStatus", &id("nobody")),
+            ("StopContainer", &id("nobody")),
+        ] {
+            let a = call(&mut direct, method, request).await;
+            both.push((method, a, call(&mut proxied, method, request).await));
+        }
+        for method in [
+            "/runtime.v1.ImageService/ImageStatus",
+            "/runtime.v1.ImageService/ListImages",
+            "/no.such.Service/Method",
+        ] {
+            let a = call(&mut direct, method, &image).await;
+            both.push((method, a, call(&mut proxied, method, &image).await));
+        }
+        // Labels and the verbose part are maps, which Go writes in any order: the same bytes, sorted. That no byte
+        // differs on its way is what the tees of proxy::grpc see.
+        for (method, mut direct, mut proxied) in both {
+            for answer in [&mut direct, &mut proxied] {
+                let mut bytes = answer.bytes.to_vec();
+                bytes.sort_unstable();
+                answer.bytes = bytes.into();
+            }
+            assert_eq!(direct, proxied, "{method}");
+        }
+        end_pod(&mut proxied, &pod).await;
+        let gone = call(&mut direct, "ContainerStatus", &id(&pod.container)).await;
+        assert_eq!(
+            gone.trailer("grpc-status"),
+            Some("5"),
+            "the container is gone for all"
+        );
+    });
+    let all = eventually("everything was decoded", || {
+        let all = observations(&proxy);
+        all.iter().any(|o| matches!(&o.body, Body::CallEnd(c) if c.subject.sandbox_id.is_empty() && c.code == Some(12))).then_some(all)
+    });
+    assert_eq!(gaps(&proxy), vec![]);
+    let methods: Vec<String> = all
+        .iter()
+        .filter_map(|o| match &o.body {
+            Body::CallStart(c) => Some(c.method.to_string()),
+            _ => None,
+        })
+        .collect();
+    for wanted in [
+        "RunPodSandbox",
+        "CreateContainer",
+        "StartContainer",
+        "StopContainer",
+        "RemovePodSandbox",
+        "/no.such.Service/Method",
+    ] {
+        assert!(
+            methods.iter().any(|m| m == wanted),
+            "{wanted} was seen: {methods:?}"
+        );
+    }
+    let text = serde_json::to_string(&all).unwrap();
+    assert!(
+        !text.contains(SECRET),
+        "environment values are never observed"
+    );
+}
+
+#[test]
+#[ignore = "needs a real containerd: tests/real/run.sh"]
+fn what_was_seen_live_is_what_the_recording_shows() {
+    let (real, rig) = rig();
+    let proxy = rig.start(Decoder::new());
+    let file = rig.path("run.kflow.zst");
+    let config = Config {
+        proxy: rig.config.serve.clone(),
+        runtime: Some(real.socket()),
+        ..Config::nothing()
+    };
+    let mut live = Live::start(config).unwrap();
+    let options = Options {
+        path: file.clone(),
+        max_size: None,
+        pod: None,
+        node: "node".into(),
+    };
+    live.record(options).unwrap();
+    block_on(async {
+        let mut raw = connect(&rig.config.listen).await;
+        for name in ["one", "two", "three"] {
+            let pod = start_pod(&mut raw, name).await;
+            works(&mut raw, "ListContainers", &id("")).await;
+            end_pod(&mut raw, &pod).await;
+            assert_eq!(pod.name, name);
+        }
+        works(&mut raw, "Version", &id("")).await;
+    });
+    let seen = eventually("the engine has seen the end", || {
+        let snapshot = live.snapshot();
+        let removed = snapshot
+            .log
+            .iter()
+            .filter(|o| matches!(&o.body, Body::CallEnd(_)))
+            .count();
+        (removed >= 28).then_some(snapshot)
+    });
+    assert_eq!(seen.world.pods().len(), 3);
+    let inventory = seen
+        .sources
+        .iter()
+        .find(|s| s.source == Source::Runtime)
+        .unwrap();
+    assert!(inventory.on, "{inventory:?}");
+    // Everything that is going to come has come when the proxy has stopped.
+    proxy.stop();
+    eventually("the proxy's end was noticed", || {
+        live.snapshot()
+            .sources
+            .iter()
+            .any(|s| s.name == "proxy" && !s.on)
+            .then_some(())
+    });
+    live.stop_recording().unwrap();
+    let live_world = Arc::clone(&live.snapshot().world);
+    let recorded = session::load(&file).unwrap();
+    let mut world = kflow::correlate::World::new();
+    for o in &recorded.observations {
+        world.observe(o);
+    }
+    world.settle();
+    assert_eq!(world.pods().len(), live_world.pods().len());
+    for (a, b) in live_world.pods().iter().zip(world.pods()) {
+        assert_eq!((&a.uid, &a.stages), (&b.uid, &b.stages));
+        assert_eq!(a.timeline, b.timeline, "timeline of {}", a.key());
+        assert!(a.timeline.spans.len() > 5, "{:?}", a.timeline.spans.len());
+    }
+}
+
+#[test]
+#[ignore = "needs a real containerd: tests/real/run.sh"]
+fn a_runtime_that_is_killed_under_load_fails_calls_and_hangs_none() {
+    let (real, rig) = rig();
+    let proxy = rig.start(Decoder::new());
+    block_on(async {
+        let stop = Arc::new(std::sync::atomic::AtomicBool::new(false));
+        let mut tasks = tokio::task::JoinSet::new();
+        for _ in 0..20 {
+            let (path, stop) = (rig.config.listen.clone(), Arc::clone(&stop));
+            tasks.spawn(async move {
+                let (mut ok, mut failed) = (0, 0);
+                let mut raw = connect(&path).await;
+                while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                    match raw.call(&runtime("ListContainers"), b"", &[]).await {
+                        Ok(_) => ok += 1,
+                        Err(_) => {
+                            failed += 1;
+                            raw = connect(&path).await;
+                        }
+                    }
+                }
+                (ok, failed)
+            });
+        }
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        tokio::task::block_in_place(|| real.stop());
+        let refused = Raw::connect(&rig.config.listen).await;
+        real.start();
+        let mut raw = connect(&rig.config.listen).await;
+        works(&mut raw, "Version", &id("")).await;
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        let (mut ok, mut failed) = (0, 0);
+        while let Some(counts) = tasks.join_next().await {
+            let counts = counts.unwrap();
+            (ok, failed) = (ok + counts.0, failed + counts.1);
+        }
+        assert!(
+            ok > 20 && failed >= 20,
+            "{ok} calls worked, {failed} failed"
+        );
+        drop(refused);
+    });
+    let lost = observations(&proxy).iter().any(|o| {
+        matches!(&o.body, Body::CallEnd(c) if c.outcome == CallOutcome::ConnectionClosed)
+            || matches!(&o.body, Body::Conn(c) if !c.open)
+    });
+    assert!(lost, "the broken connections are told");
+}
+
+#[test]
+#[ignore = "needs a real containerd: tests/real/run.sh"]
+fn a_proxy_that_is_restarted_costs_one_reconnection() {
+    let (_real, rig) = rig();
+    let proxy = rig.start(Decoder::new());
+    block_on(async {
+        let mut raw = connect(&rig.config.listen).await;
+        let pod = start_pod(&mut raw, "survivor").await;
+        tokio::task::block_in_place(|| proxy.stop());
+        assert!(raw.call(&runtime("Version"), b"", &[]).await.is_err());
+        let _proxy: Proxy = rig.start(Decoder::new());
+        let mut raw = connect(&rig.config.listen).await;
+        end_pod(&mut raw, &pod).await;
+    });
+}
+
+#[test]
+#[ignore = "needs a real containerd: tests/real/run.sh"]
+fn two_hundred_calls_at_once_and_fifty_connections() {
+    let (_real, rig) = rig();
+    let proxy = rig.start(Decoder::new());
+    block_on(async {
+        let mut raws = vec![connect(&rig.config.listen).await; 200];
+        for _ in 0..49 {
+            raws.push(connect(&rig.config.listen).await);
+        }
+        let mut tasks = tokio::task::JoinSet::new();
+        for mut raw in raws {
+            tasks.spawn(async move { works(&mut raw, "ListPodSandbox", &id("")).await });
+        }
+        while let Some(done) = tasks.join_next().await {
+            done.unwrap();
+        }
+    });
+    eventually("every call was decoded", || {
+        let ends = observations(&proxy)
+            .iter()
+            .filter(|o| matches!(&o.body, Body::CallEnd(c) if c.code == Some(0)))
+            .count();
+        (ends == 249).then_some(())
+    });
+    assert_eq!(gaps(&proxy), vec![]);
+}
