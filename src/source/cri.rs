@@ -8,17 +8,17 @@
 //!
 //! | module | owns |
 //! |---|---|
-//! | [`hpack`] | header blocks: static and dynamic table, Huffman |
-//! | [`h2`] | frames of one direction, whole or in pieces |
-//! | [`grpc`] | messages out of DATA frames |
-//! | [`headers`] | the few headers of a call that kflow reads |
-//! | [`proto`] | a borrowing protobuf reader and the macro that declares messages |
-//! | [`messages`] | the CRI messages, holding only what kflow shows |
-//! | [`facts`] | messages to subjects, fields and inventories |
-//! | [`method`] | the CRI's methods as a table |
-//! | [`call`], [`conn`] | one call, one connection |
-//! | [`decoder`] | all connections |
-//! | [`bytes`] | the tap's byte log: its line form, both ways |
+//! | `hpack` | header blocks: static and dynamic table, Huffman |
+//! | `h2` | frames of one direction, whole or in pieces |
+//! | `grpc` | messages out of DATA frames |
+//! | `headers` | the few headers of a call that kflow reads |
+//! | `proto` | a borrowing protobuf reader and the macro that declares messages |
+//! | `messages` | the CRI messages, holding only what kflow shows |
+//! | `facts` | messages to subjects, fields and inventories |
+//! | `method` | the CRI's methods as a table |
+//! | `call`, `conn` | one call, one connection |
+//! | `decoder` | all connections |
+//! | `bytes` | the tap's byte log: its line form, both ways |
 //!
 //! What is in no definition can reach no observation: environment values, registry credentials, annotations outside
 //! an allow-list and the arguments of executed commands are not read out of the bytes at all.

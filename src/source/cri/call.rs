@@ -4,7 +4,7 @@ use std::hash::Hasher as _;
 
 use rustc_hash::{FxHashMap, FxHasher};
 
-use super::facts::{self, Facts};
+use super::facts::{Facts, inventory};
 use super::grpc::{Buffers, Messages, Unread, Want};
 use super::headers::Block;
 use super::limits;
@@ -309,30 +309,33 @@ impl Told {
         let read = match method.answer {
             Answer::Skip => Ok(()),
             Answer::Facts(read) => read(message, &mut self.answered),
-            Answer::SandboxStatus => facts::sandbox_status_answer(message, &mut self.answered).map(
-                |(sandbox, containers)| {
+            Answer::SandboxStatus => inventory::sandbox_status_answer(message, &mut self.answered)
+                .map(|(sandbox, containers)| {
                     self.inventory(asked, true, false, vec![sandbox], at, out);
                     if !containers.is_empty() {
                         self.inventory(asked, false, false, containers, at, out);
                     }
-                },
-            ),
-            Answer::ContainerStatus => facts::container_status_answer(message, &mut self.answered)
-                .map(|item| self.inventory(asked, false, false, vec![item], at, out)),
+                }),
+            Answer::ContainerStatus => {
+                inventory::container_status_answer(message, &mut self.answered)
+                    .map(|item| self.inventory(asked, false, false, vec![item], at, out))
+            }
             Answer::List { sandboxes } if method.streams => self.streamed_part(sandboxes, message),
             Answer::List { sandboxes } => self.list(asked, sandboxes, message, at, lists, out),
-            Answer::Events => facts::container_event(message).map(|(kind, subject, created)| {
-                let happened = if created == Nanos(0) { at } else { created };
-                observe(
-                    out,
-                    Stamp::new(happened, 1, at),
-                    Body::ContainerEvent(Box::new(ContainerEvent {
-                        key: asked.key,
-                        kind,
-                        subject,
-                    })),
-                );
-            }),
+            Answer::Events => {
+                inventory::container_event(message).map(|(kind, subject, created)| {
+                    let happened = if created == Nanos(0) { at } else { created };
+                    observe(
+                        out,
+                        Stamp::new(happened, 1, at),
+                        Body::ContainerEvent(Box::new(ContainerEvent {
+                            key: asked.key,
+                            kind,
+                            subject,
+                        })),
+                    );
+                })
+            }
         };
         read.map_err(|Malformed| {
             self.answered = Facts::default();
@@ -350,7 +353,7 @@ impl Told {
         lists: &mut Lists,
         out: &mut Vec<Observation>,
     ) -> Result<(), Malformed> {
-        let content = facts::fingerprint(sandboxes, message)?;
+        let content = inventory::fingerprint(sandboxes, message)?;
         let items = if let Some(items) = lists.unchanged(self.question, content) {
             items
         } else {
@@ -367,7 +370,7 @@ impl Told {
 
     /// A message of a list that comes in a stream of them.
     fn streamed_part(&mut self, sandboxes: bool, message: &[u8]) -> Result<(), Malformed> {
-        let content = facts::fingerprint(sandboxes, message)?;
+        let content = inventory::fingerprint(sandboxes, message)?;
         self.streamed_hash = self.streamed_hash.wrapping_add(content);
         self.streamed_items += read_list(sandboxes, message, &mut self.streamed)?;
         Ok(())
@@ -431,8 +434,8 @@ fn read_list(
     out: &mut Vec<InventoryItem>,
 ) -> Result<usize, Malformed> {
     if sandboxes {
-        facts::sandboxes(message, out)
+        inventory::sandboxes(message, out)
     } else {
-        facts::containers(message, out)
+        inventory::containers(message, out)
     }
 }

@@ -1,6 +1,6 @@
 //! The methods of the CRI as a table: what of a request and of an answer is read.
 
-use super::facts::{self, Facts};
+use super::facts::{Facts, answers, requests};
 use super::limits;
 use super::proto::Malformed;
 use crate::model::Text;
@@ -60,127 +60,159 @@ const CONTAINERS: Answer = Answer::List { sandboxes: false };
 
 /// `RuntimeService`, sorted by name.
 static RUNTIME: &[Method] = &[
-    unary("Attach", Some(facts::container_id), Answer::Skip),
+    unary("Attach", Some(requests::container_id), Answer::Skip),
     unary(
         "CheckpointContainer",
-        Some(facts::checkpoint_container),
+        Some(requests::checkpoint_container),
         Answer::Skip,
     ),
-    unary("ContainerStats", Some(facts::about_container), Answer::Skip),
+    unary(
+        "ContainerStats",
+        Some(requests::about_container),
+        Answer::Skip,
+    ),
     unary(
         "ContainerStatus",
-        Some(facts::about_container),
+        Some(requests::about_container),
         Answer::ContainerStatus,
     ),
     unary(
         "CreateContainer",
-        Some(facts::create_container),
-        Answer::Facts(facts::new_container),
+        Some(requests::create_container),
+        Answer::Facts(answers::new_container),
     ),
-    unary("Exec", Some(facts::exec), Answer::Skip),
+    unary("Exec", Some(requests::exec), Answer::Skip),
     unary(
         "ExecSync",
-        Some(facts::exec_sync),
-        Answer::Facts(facts::exec_result),
+        Some(requests::exec_sync),
+        Answer::Facts(answers::exec_result),
     ),
     stream("GetContainerEvents", None, Answer::Events),
     unary(
         "ListContainerStats",
-        Some(facts::list_container_stats),
+        Some(requests::list_container_stats),
         Answer::Skip,
     ),
-    unary("ListContainers", Some(facts::list_containers), CONTAINERS),
+    unary(
+        "ListContainers",
+        Some(requests::list_containers),
+        CONTAINERS,
+    ),
     unary("ListMetricDescriptors", None, Answer::Skip),
-    unary("ListPodSandbox", Some(facts::list_pod_sandbox), SANDBOXES),
+    unary(
+        "ListPodSandbox",
+        Some(requests::list_pod_sandbox),
+        SANDBOXES,
+    ),
     unary("ListPodSandboxMetrics", None, Answer::Skip),
     unary(
         "ListPodSandboxStats",
-        Some(facts::list_pod_sandbox_stats),
+        Some(requests::list_pod_sandbox_stats),
         Answer::Skip,
     ),
-    unary("PodSandboxStats", Some(facts::about_sandbox), Answer::Skip),
+    unary(
+        "PodSandboxStats",
+        Some(requests::about_sandbox),
+        Answer::Skip,
+    ),
     unary(
         "PodSandboxStatus",
-        Some(facts::about_sandbox),
+        Some(requests::about_sandbox),
         Answer::SandboxStatus,
     ),
-    unary("PortForward", Some(facts::port_forward), Answer::Skip),
-    unary("RemoveContainer", Some(facts::container_id), Answer::Skip),
-    unary("RemovePodSandbox", Some(facts::sandbox_id), Answer::Skip),
+    unary("PortForward", Some(requests::port_forward), Answer::Skip),
+    unary(
+        "RemoveContainer",
+        Some(requests::container_id),
+        Answer::Skip,
+    ),
+    unary("RemovePodSandbox", Some(requests::sandbox_id), Answer::Skip),
     unary(
         "ReopenContainerLog",
-        Some(facts::container_id),
+        Some(requests::container_id),
         Answer::Skip,
     ),
     unary(
         "RunPodSandbox",
-        Some(facts::run_pod_sandbox),
-        Answer::Facts(facts::new_sandbox),
+        Some(requests::run_pod_sandbox),
+        Answer::Facts(answers::new_sandbox),
     ),
-    unary("RuntimeConfig", None, Answer::Facts(facts::runtime_config)),
-    unary("StartContainer", Some(facts::container_id), Answer::Skip),
+    unary(
+        "RuntimeConfig",
+        None,
+        Answer::Facts(answers::runtime_config),
+    ),
+    unary("StartContainer", Some(requests::container_id), Answer::Skip),
     unary(
         "Status",
-        Some(facts::verbose),
-        Answer::Facts(facts::runtime_status),
+        Some(requests::verbose),
+        Answer::Facts(answers::runtime_status),
     ),
-    unary("StopContainer", Some(facts::stop_container), Answer::Skip),
-    unary("StopPodSandbox", Some(facts::sandbox_id), Answer::Skip),
-    stream(
-        "StreamContainerStats",
-        Some(facts::list_container_stats),
+    unary(
+        "StopContainer",
+        Some(requests::stop_container),
         Answer::Skip,
     ),
-    stream("StreamContainers", Some(facts::list_containers), CONTAINERS),
+    unary("StopPodSandbox", Some(requests::sandbox_id), Answer::Skip),
+    stream(
+        "StreamContainerStats",
+        Some(requests::list_container_stats),
+        Answer::Skip,
+    ),
+    stream(
+        "StreamContainers",
+        Some(requests::list_containers),
+        CONTAINERS,
+    ),
     stream("StreamPodSandboxMetrics", None, Answer::Skip),
     stream(
         "StreamPodSandboxStats",
-        Some(facts::list_pod_sandbox_stats),
+        Some(requests::list_pod_sandbox_stats),
         Answer::Skip,
     ),
     stream(
         "StreamPodSandboxes",
-        Some(facts::list_pod_sandbox),
+        Some(requests::list_pod_sandbox),
         SANDBOXES,
     ),
     unary(
         "UpdateContainerResources",
-        Some(facts::update_container_resources),
+        Some(requests::update_container_resources),
         Answer::Skip,
     ),
     unary(
         "UpdatePodSandboxResources",
-        Some(facts::update_pod_sandbox_resources),
+        Some(requests::update_pod_sandbox_resources),
         Answer::Skip,
     ),
     unary(
         "UpdateRuntimeConfig",
-        Some(facts::update_runtime_config),
+        Some(requests::update_runtime_config),
         Answer::Skip,
     ),
     unary(
         "Version",
-        Some(facts::version_request),
-        Answer::Facts(facts::version),
+        Some(requests::version_request),
+        Answer::Facts(answers::version),
     ),
 ];
 
 /// `ImageService`, sorted by name.
 static IMAGE: &[Method] = &[
-    unary("ImageFsInfo", None, Answer::Facts(facts::image_fs_info)),
+    unary("ImageFsInfo", None, Answer::Facts(answers::image_fs_info)),
     unary(
         "ImageStatus",
-        Some(facts::about_image),
-        Answer::Facts(facts::image_status),
+        Some(requests::about_image),
+        Answer::Facts(answers::image_status),
     ),
-    unary("ListImages", Some(facts::list_images), Answer::Skip),
+    unary("ListImages", Some(requests::list_images), Answer::Skip),
     unary(
         "PullImage",
-        Some(facts::pull_image),
-        Answer::Facts(facts::image_ref),
+        Some(requests::pull_image),
+        Answer::Facts(answers::image_ref),
     ),
-    unary("RemoveImage", Some(facts::remove_image), Answer::Skip),
-    stream("StreamImages", Some(facts::list_images), Answer::Skip),
+    unary("RemoveImage", Some(requests::remove_image), Answer::Skip),
+    stream("StreamImages", Some(requests::list_images), Answer::Skip),
 ];
 
 /// A `:path`, looked up.
