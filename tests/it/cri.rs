@@ -242,8 +242,8 @@ fn a_list_becomes_an_inventory_only_when_it_says_something_new() {
             {
                 let mut items = inventory.items;
                 items.sort();
-                let list = (inventory.key.conn, inventory.sandboxes);
-                let before = last.insert(list, items.clone());
+                let question = (inventory.key.conn, inventory.sandboxes);
+                let before = last.insert(question, items.clone());
                 assert_ne!(before.as_ref(), Some(&items), "{session}: {}", o.stamp.at);
                 complete += 1;
             }
