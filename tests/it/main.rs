@@ -5,6 +5,7 @@ mod correlate;
 #[cfg(feature = "files")]
 #[cfg(test)]
 mod cri;
+mod golden;
 mod layers;
 mod session;
 

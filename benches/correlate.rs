@@ -1,0 +1,189 @@
+//! The correlator on synthetic churn shaped like the recordings: observations a second, and what many pods cost.
+//!
+//! One pod's life is the recorded life of `s01/healthy`: its own evidence (about a thousand observations of every source),
+//! copied under other UIDs, names, ids and times, and interleaved: hundreds of pods are always in the middle of it.
+//!
+//! `cargo bench --bench correlate` prints throughput and the ratio; it asserts nothing, because a busy machine is slow.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use kflow::correlate::World;
+use kflow::model::{Body, Observation};
+use kflow::timeline::Evidence;
+
+const UID: &str = "4ac3c3e9-1ad8-496b-869a-7687fcb13acf";
+const IDS: [&str; 4] = [
+    "dec0b9510d18f5911a2a3b8957c3865ac71bae2d03678960fda2552959abe52b",
+    "541c6ef7fdc0193eafab33d019dc777f1a109e534e0ab45b8e24bffcb1cabe0a",
+    "54a2e6fa34bedcd7d07f9cf463146ebfd97e8985005a7f82d68d58a58945c862",
+    "028f66a30f94b666bfca4bf2459fcbca807056e958aea0dd1f6b952252d5fefb",
+];
+
+/// The lines of one pod's life, as the session format writes them, with the calls of the loops in between.
+fn life() -> Vec<String> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/sessions/S1-basics.kflow.zst");
+    let session = kflow::session::load(&path).expect("the recorded session");
+    let mut keys = std::collections::HashSet::new();
+    let mut lines = Vec::new();
+    for o in &session.observations {
+        let text = serde_json::to_string(&**o).expect("an observation serialises");
+        let named = text.contains(UID)
+            || IDS.iter().any(|id| text.contains(id))
+            || text.contains("s01/healthy");
+        let keep = match &o.body {
+            // Lists of everything are another pod's matter too.
+            Body::Inventory(i) => named && i.items.len() == 1,
+            Body::CallStart(c) => {
+                if named {
+                    keys.insert(c.key);
+                }
+                named
+            }
+            Body::CallEnd(c) => keys.contains(&c.key),
+            _ => named || text.contains("\"ns\":\"s01\",\"n\":\"healthy\""),
+        };
+        if keep {
+            lines.push(text);
+        }
+    }
+    lines
+}
+
+/// The life of the n-th pod.
+fn pod(lines: &[String], n: u64) -> Vec<Evidence> {
+    let uid = format!("{n:08x}-1ad8-496b-869a-7687fcb13acf");
+    let name = format!("healthy-{n}");
+    lines
+        .iter()
+        .map(|line| {
+            let mut text = line
+                .replace(UID, &uid)
+                .replace("s01/healthy", &format!("s01/{name}"))
+                .replace("\"healthy\"", &format!("\"{name}\""));
+            for id in IDS {
+                text = text.replace(id, &format!("{n:016x}{}", &id[16..]));
+            }
+            let mut o: Observation = serde_json::from_str(&text).expect("a copy parses");
+            // A pod every 20 ms.
+            let later = n as i64 * 20_000_000;
+            o.stamp.at = o.stamp.at + later;
+            o.stamp.seen = o.stamp.seen + later;
+            match &mut o.body {
+                Body::CallStart(c) => {
+                    c.key.conn = 10 + n as u32;
+                    if let Some((trace, span)) = &mut c.traceparent {
+                        trace.0 ^= u128::from(n) << 64;
+                        span.0 ^= n << 32;
+                    }
+                }
+                Body::CallEnd(c) => c.key.conn = 10 + n as u32,
+                Body::Inventory(i) => i.key.conn = 10 + n as u32,
+                Body::Pod(p) => {
+                    p.created = p.created + later;
+                    p.resource_version += n * 1000;
+                }
+                Body::Audit(a) => a.audit_id = format!("{n}-{}", a.audit_id).into(),
+                _ => {}
+            }
+            Arc::new(o)
+        })
+        .collect()
+}
+
+/// A world that has known `pods` pods for long: each with its newest state and one call.
+fn old(lines: &[String], pods: u64) -> World {
+    let mut w = World::new();
+    let template = pod(lines, 0);
+    let few: Vec<&Evidence> = template
+        .iter()
+        .filter(|o| matches!(o.body, Body::Pod(_)))
+        .take(1)
+        .chain(
+            template
+                .iter()
+                .filter(|o| matches!(&o.body, Body::CallStart(c) if c.method == "RunPodSandbox")),
+        )
+        .collect();
+    for n in 0..pods {
+        let uid = format!("{n:08x}-0000-496b-869a-7687fcb13acf");
+        for o in &few {
+            let mut o: Observation = (***o).clone();
+            match &mut o.body {
+                Body::Pod(p) => {
+                    p.uid = uid.as_str().into();
+                    p.name = format!("old-{n}").into();
+                }
+                Body::CallStart(c) => {
+                    c.key.conn = 1_000_000 + n as u32;
+                    c.subject.pod.uid = uid.as_str().into();
+                    c.subject.pod.name = format!("old-{n}").into();
+                    c.traceparent = None;
+                }
+                _ => {}
+            }
+            w.observe(&Arc::new(o));
+        }
+    }
+    w.settle();
+    w
+}
+
+/// Filing time and settling time of `churn`, with a settle for each 33 ms of a live run or each `every` observations.
+fn run(mut w: World, churn: &[Evidence], every: usize) -> (Duration, Duration) {
+    let (mut filing, mut settling) = (Duration::ZERO, Duration::ZERO);
+    for part in churn.chunks(every) {
+        let t = Instant::now();
+        for o in part {
+            w.observe(o);
+        }
+        filing += t.elapsed();
+        let t = Instant::now();
+        w.settle();
+        settling += t.elapsed();
+        std::hint::black_box(w.clone());
+    }
+    (filing, settling)
+}
+
+fn main() {
+    let lines = life();
+    println!("one life: {} observations", lines.len());
+    let mut churn: Vec<Evidence> = (0..300).flat_map(|n| pod(&lines, n)).collect();
+    churn.sort_by_key(|o| o.stamp.seen);
+    println!("churn: {} observations of 300 pods", churn.len());
+    let n = churn.len() as f64;
+    let mut filed = Vec::new();
+    for pods in [1_000_u64, 100_000] {
+        // The best of a few: the machine does other things too.
+        let (f, s) = (0..5)
+            .map(|_| run(old(&lines, pods), &churn, usize::MAX))
+            .min()
+            .expect("five runs");
+        println!(
+            "{pods:>7} pods: filing {:6.0} ns each ({:.2} M/s); one settle of all 300 lives {:.1} ms; together {:.2} M/s",
+            f.as_nanos() as f64 / n,
+            n / f.as_secs_f64() / 1e6,
+            s.as_secs_f64() * 1e3,
+            n / (f + s).as_secs_f64() / 1e6,
+        );
+        filed.push(f.as_secs_f64());
+        let (f, s) = run(old(&lines, pods), &churn, 4096);
+        println!(
+            "{pods:>7} pods, a settle and a snapshot every 4096: filing {:6.0} ns each, settling {:6.0} ns each",
+            f.as_nanos() as f64 / n,
+            s.as_nanos() as f64 / n,
+        );
+        let w = old(&lines, pods);
+        let t = Instant::now();
+        std::hint::black_box(w.clone());
+        println!(
+            "{pods:>7} pods: a clone {:.2} ms",
+            t.elapsed().as_secs_f64() * 1e3
+        );
+    }
+    if let [few, many] = filed.as_slice() {
+        println!("ratio of filing, 100,000 to 1,000 pods: {:.2}", many / few);
+    }
+}
