@@ -94,7 +94,7 @@ impl KlogDecoder {
                 Fed::Partial
             };
         }
-        if let Some((component, line)) = prefixed(line)
+        if let Some((component, line)) = prefixed(line, self.component)
             && let Front::Header(h) = header::parse(line)
         {
             return match component {
@@ -298,9 +298,9 @@ fn noise<'a>(location: &str, text: impl Fn() -> Cow<'a, str>) -> Option<&'static
     None
 }
 
-/// The component word that MicroShift puts before every line: `kubelet I1121 …`. `None` inside for a component that
-/// kflow does not follow.
-fn prefixed(line: &[u8]) -> Option<(Option<Component>, &[u8])> {
+/// The component word that MicroShift puts before every line: `kubelet I1121 …`; `???` when it does not know itself,
+/// which is then the component whose log this is. `None` inside for a component that kflow does not follow.
+fn prefixed(line: &[u8], own: Component) -> Option<(Option<Component>, &[u8])> {
     let n = memchr::memchr(b' ', line.get(..line.len().min(64))?)?;
     let (word, rest) = line.split_at(n);
     let component = match word {
@@ -308,6 +308,7 @@ fn prefixed(line: &[u8]) -> Option<(Option<Component>, &[u8])> {
         b"kube-apiserver" => Some(Component::Apiserver),
         b"kube-scheduler" => Some(Component::Scheduler),
         b"kube-controller-manager" => Some(Component::ControllerManager),
+        b"???" => Some(own),
         _ => None,
     };
     Some((component, rest.get(1..)?))

@@ -336,8 +336,10 @@ fn in_a_mixed_journal_only_the_same_program_continues_a_record() {
 fn components_of_a_combined_process_are_told_apart() {
     let (out, fed) = decode(
         "kube-scheduler I1121 00:24:27.528595   29662 schedule_one.go:481] \"Successfully bound pod to node\" pod=\"s01/healthy\" node=\"node1\"\n\
-         route-controller-manager I1121 00:24:27.528595   29662 a.go:1] \"x\"",
+         route-controller-manager I1121 00:24:27.528595   29662 a.go:1] \"x\"\n\
+         ??? I1121 00:24:27.528596   29662 kubelet.go:2724] \"SyncLoop ADD\"",
     );
+    assert_eq!(log(&out[1]).component, Component::Kubelet);
     assert_eq!(log(&out[0]).component, Component::Scheduler);
     assert_eq!(fed[1], Fed::Ignored("log line of another component"));
 }
