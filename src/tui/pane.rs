@@ -13,8 +13,11 @@ use crate::engine::Snapshot;
 use crate::query::Field;
 
 pub mod calls;
+pub mod flow;
 pub mod log;
+pub mod node;
 pub mod pods;
+pub mod sequence;
 pub mod timeline;
 pub mod why;
 
@@ -189,6 +192,9 @@ pub fn all() -> Vec<Box<dyn Pane>> {
         Box::new(calls::Calls::default()),
         Box::new(log::Log::default()),
         Box::new(why::Why::default()),
+        Box::new(node::Node::default()),
+        Box::new(sequence::Sequence::default()),
+        Box::new(flow::FlowPane::default()),
     ]
 }
 
