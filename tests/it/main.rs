@@ -5,6 +5,7 @@ mod correlate;
 #[cfg(feature = "files")]
 #[cfg(test)]
 mod cri;
+mod flow_map;
 mod golden;
 mod layers;
 mod session;

@@ -1,0 +1,198 @@
+//! The flow map against real recordings: which steps each lights, and that docs/flows.md says so.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+
+use kflow::correlate::World;
+use kflow::flow::lit::{RunEnd, lit, passes};
+use kflow::flow::{Map, StepId, docs};
+use kflow::model::Source;
+use kflow::model::stamp::{MILLI, SECOND};
+use kflow::session::Session;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The recordings in the order of their numbers, with the steps that each lights, and whether the sessions in the
+/// fixtures have all sources: those that were made before kflow could read spans light fewer steps than the page says.
+fn seen(map: &Map) -> (Vec<docs::Seen>, bool) {
+    let mut spans = true;
+    let mut files: BTreeMap<u32, PathBuf> = BTreeMap::new();
+    for entry in std::fs::read_dir(root().join("fixtures/sessions")).unwrap() {
+        let path = entry.unwrap().path();
+        if let Some(n) = number(&path) {
+            files.insert(n, path);
+        }
+    }
+    let seen = files
+        .into_iter()
+        .map(|(n, path)| {
+            let session = kflow::session::load(&path).unwrap();
+            let (begin, _) = session.range().unwrap();
+            spans &= has_spans(&session);
+            let steps: BTreeSet<StepId> = session
+                .observations
+                .iter()
+                // A list of Events begins with those of earlier recordings: the API keeps them for an hour.
+                .filter(|o| o.stamp.until() >= begin)
+                .flat_map(|o| map.steps_of(o))
+                .collect();
+            docs::Seen {
+                recording: format!("S{n}"),
+                steps,
+            }
+        })
+        .collect();
+    (seen, spans)
+}
+
+fn has_spans(session: &Session) -> bool {
+    session
+        .observations
+        .iter()
+        .any(|o| o.source == Source::Otlp)
+}
+
+/// `3` of `S3-crashes.kflow.zst`.
+fn number(path: &Path) -> Option<u32> {
+    let name = path.file_name()?.to_str()?.strip_suffix(".kflow.zst")?;
+    name.strip_prefix('S')?.split('-').next()?.parse().ok()
+}
+
+#[test]
+fn every_step_is_seen_in_a_recording_or_says_why_not_and_the_page_is_current() {
+    let map = Map::embedded();
+    let (seen, complete) = seen(map);
+    assert_eq!(seen.len(), 14, "recordings in fixtures/sessions");
+    let mut wrong = Vec::new();
+    for (i, step) in map.steps().iter().enumerate() {
+        let lit = seen
+            .iter()
+            .filter(|s| s.steps.contains(&StepId(i as u16)))
+            .map(|s| s.recording.as_str())
+            .collect::<Vec<_>>();
+        if complete && lit.is_empty() && !step.is_invisible() && step.unseen.is_empty() {
+            wrong.push(format!("{} is seen nowhere and does not say why", step.id));
+        }
+        if !lit.is_empty() && !step.unseen.is_empty() {
+            wrong.push(format!(
+                "{} says `{}` but is seen in {}",
+                step.id,
+                step.unseen,
+                lit.join(" ")
+            ));
+        }
+    }
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+
+    let page = root().join("docs/flows.md");
+    let now = docs::markdown(map, &seen);
+    if !complete {
+        let page = std::fs::read_to_string(&page).unwrap();
+        for step in map.steps() {
+            let row = format!("\n| {} | {} | `{}` |", step.id, step.label, step.function);
+            assert!(page.contains(&row), "docs/flows.md lacks {row}");
+        }
+        return;
+    }
+    if std::env::var_os("KFLOW_UPDATE").is_some() {
+        std::fs::write(&page, &now).unwrap();
+    }
+    assert!(
+        std::fs::read_to_string(&page).unwrap_or_default() == now,
+        "docs/flows.md is not what the map and the recordings say: KFLOW_UPDATE=1 cargo test --test it flow_map"
+    );
+}
+
+#[test]
+fn a_healthy_pods_steps_are_lit_once_however_many_sources_tell_of_them() {
+    let map = Map::embedded();
+    let path = root().join("fixtures/sessions/S1-basics.kflow.zst");
+    let session = kflow::session::load(&path).unwrap();
+    let mut world = World::new();
+    for o in &session.observations {
+        world.observe(o);
+    }
+    world.settle();
+    let pod = world.find("s01/healthy")[0];
+    let lit = lit(map, &pod.evidence, world.now());
+    let of = |id: &str| {
+        let step = map.step(id).unwrap().0;
+        lit.iter().find(|l| l.step == step).unwrap()
+    };
+    // One sandbox, one pull, an init container and two others; each told by tap, spans, logs, events.
+    for (id, count) in [
+        ("b06", 1),
+        ("e07", 1),
+        ("e10", 1),
+        ("e17", 1),
+        ("e20", 3),
+        ("e22", 3),
+        ("h08", 1),
+        ("h10", 2),
+        ("k10", 1),
+        ("k12", 1),
+    ] {
+        assert_eq!(of(id).count, count, "{id}");
+    }
+    // The order of the map is the order of things.
+    let order = [
+        "k10", "b06", "c09", "c19", "e10", "e17", "e20", "e22", "h01", "h10", "h18",
+    ];
+    let firsts: Vec<_> = order.iter().map(|id| of(id).first.at).collect();
+    assert!(firsts.is_sorted(), "{firsts:?}");
+    let sandbox = &of("e10").runs[0];
+    assert_eq!(sandbox.how, RunEnd::Ok);
+    let took = sandbox.duration(world.now()).unwrap();
+    assert!(took > 100 * MILLI, "the tap: 195 ms");
+    if !has_spans(&session) {
+        return;
+    }
+    let span = of("f01").runs[0].duration(world.now()).unwrap();
+    assert!(
+        (0..MILLI).contains(&(took - span)),
+        "the tap says {took} ns, containerd's span {span} ns"
+    );
+    assert!(
+        of("e10").evidence.len() >= 2,
+        "call and span, at least: {:?}",
+        of("e10").evidence.len()
+    );
+}
+
+#[test]
+fn both_starts_of_a_kubelet_are_passes_with_all_their_steps() {
+    let map = Map::embedded();
+    let path = root().join("fixtures/sessions/S7-restart-json.kflow.zst");
+    let session = kflow::session::load(&path).unwrap();
+    let (begin, end) = session.range().unwrap();
+    let evidence: Vec<_> = session
+        .observations
+        .into_iter()
+        .filter(|o| o.stamp.at >= begin)
+        .collect();
+    let (flow, _) = map.flow("kubelet-startup").unwrap();
+    let passes: Vec<_> = passes(map, flow, &evidence)
+        .into_iter()
+        .map(|piece| lit(map, &piece, end))
+        .filter(|l| {
+            l.iter()
+                .any(|l| map.get(l.step).is_some_and(|s| s.id == "a03"))
+        })
+        .collect();
+    assert_eq!(passes.len(), 2, "the kubelet was restarted once");
+    for pass in &passes {
+        let at = |id: &str| {
+            let step = map.step(id).unwrap().0;
+            pass.iter().find(|l| l.step == step).unwrap().first.at
+        };
+        for id in [
+            "a06", "a07", "a10", "a13", "a14", "a16", "a18", "a20", "a23", "a26", "a28",
+        ] {
+            let since = at(id).since(at("a03"));
+            assert!((0..SECOND).contains(&since), "{id} {since}");
+        }
+    }
+}
