@@ -36,7 +36,7 @@ pub(crate) struct Input<'a> {
     pub(crate) namespace: Text,
     pub(crate) name: Text,
     /// Sorted, without duplicates.
-    pub(crate) evidence: Vec<Evidence>,
+    pub(crate) evidence: Arc<Vec<Evidence>>,
     /// What lists of the runtime say: id, state, the earliest list that says so.
     pub(crate) listed: &'a [(Text, RuntimeState, Evidence)],
     /// Complete lists of pods.
@@ -126,7 +126,7 @@ pub(crate) fn view(input: &Input<'_>) -> PodView {
     state::exits(&mut v, &runs);
     state::stages(&mut v, &facts, &timeline);
     v.timeline = Arc::new(timeline);
-    v.evidence = Arc::new(input.evidence.clone());
+    v.evidence = Arc::clone(&input.evidence);
     v
 }
 

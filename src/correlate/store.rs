@@ -9,9 +9,10 @@ use std::borrow::Borrow;
 use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
 
-const SHARDS: usize = 256;
+/// Few entries to a shard: the first change after a snapshot copies one shard.
+const SHARDS: usize = 1024;
 
-/// A hash map in 256 shared shards.
+/// A hash map in shared shards.
 #[derive(Clone, Debug)]
 pub(crate) struct ShardMap<K, V> {
     shards: Vec<Arc<FxHashMap<K, V>>>,

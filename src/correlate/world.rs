@@ -131,9 +131,9 @@ pub struct World {
 
     files: Chunked<Arc<PodFile>>,
     names: Chunked<Arc<NameFile>>,
-    by_uid: ShardMap<Text, Slot>,
-    by_name: ShardMap<Text, u32>,
-    by_runtime: ShardMap<Text, Owner>,
+    by_uid: ShardMap<Arc<str>, Slot>,
+    by_name: ShardMap<Arc<str>, u32>,
+    by_runtime: ShardMap<Arc<str>, Owner>,
     by_call: ShardMap<CallKey, CallAt>,
     by_span: Generations<SpanId, Slot>,
     by_trace: Generations<TraceId, Slot>,

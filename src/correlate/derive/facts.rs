@@ -97,6 +97,8 @@ pub(crate) struct Facts<'a> {
     pub(crate) items: Vec<(&'a Evidence, &'a InventoryItem)>,
     /// Lines of the kubelet and the runtime.
     pub(crate) logs: Vec<(&'a Evidence, &'a LogLine)>,
+    /// Where in `logs` a message stands.
+    by_message: FxHashMap<&'a str, Vec<u32>>,
     pub(crate) requests: Vec<Request<'a>>,
     pub(crate) spans: Vec<(&'a Evidence, &'a SpanRecord)>,
     pub(crate) fs: Vec<(&'a Evidence, FsAction, &'a FsObject)>,
@@ -193,6 +195,9 @@ impl<'a> Facts<'a> {
                 );
             }
         }
+        for (i, (_, l)) in (0..).zip(&f.logs) {
+            f.by_message.entry(l.message.as_str()).or_default().push(i);
+        }
         f.items.sort_by(|a, b| a.0.cmp(b.0).then(a.1.cmp(b.1)));
         f.requests.sort_by_key(|r| r.received.at);
         // A resource version orders states better than arrival does.
@@ -230,15 +235,25 @@ impl<'a> Facts<'a> {
             _ => self.api_edge(o.stamp.at, o.stamp.precision),
         }
     }
-    /// Kubelet lines with one of these messages.
-    pub(crate) fn lines<'s>(
-        &'s self,
-        messages: &'s [&'s str],
-    ) -> impl DoubleEndedIterator<Item = (&'a Evidence, &'a LogLine)> + 's {
-        self.logs
+    /// Kubelet lines with one of these messages, in order of time.
+    pub(crate) fn lines(
+        &self,
+        messages: &[&str],
+    ) -> impl DoubleEndedIterator<Item = (&'a Evidence, &'a LogLine)> + use<'a> {
+        let mut at: Vec<u32> = messages
             .iter()
-            .filter(|(_, l)| messages.contains(&l.message.as_str()))
+            .filter_map(|m| self.by_message.get(m))
+            .flatten()
             .copied()
+            .collect();
+        if messages.len() > 1 {
+            at.sort_unstable();
+        }
+        let found: Vec<_> = at
+            .into_iter()
+            .filter_map(|i| self.logs.get(i as usize).copied())
+            .collect();
+        found.into_iter()
     }
     /// The first kubelet line with one of these messages.
     pub(crate) fn line(&self, messages: &[&str]) -> Option<(&'a Evidence, &'a LogLine)> {

@@ -86,7 +86,7 @@ impl World {
             uid: uid.clone(),
             ..PodFile::default()
         }));
-        self.by_uid.insert(uid.clone(), slot);
+        self.by_uid.insert(Arc::from(uid.as_str()), slot);
         slot
     }
     /// The file under one name.
@@ -95,7 +95,7 @@ impl World {
         let mut key = Text::default();
         // Writing to a string does not fail.
         let _ = write!(key, "{namespace}/{name}").is_ok();
-        if let Some(n) = self.by_name.get(&key) {
+        if let Some(n) = self.by_name.get(key.as_str()) {
             return *n;
         }
         let n = self.names.push(Arc::new(super::NameFile {
@@ -103,7 +103,7 @@ impl World {
             name: name.into(),
             ..super::NameFile::default()
         }));
-        self.by_name.insert(key, n);
+        self.by_name.insert(Arc::from(key.as_str()), n);
         n
     }
     pub(super) fn mark(&mut self, slot: Slot) {
@@ -224,13 +224,13 @@ impl World {
         if id.is_empty() {
             return;
         }
-        match self.by_runtime.get(id) {
+        match self.by_runtime.get(id.as_str()) {
             Some(known)
                 if (known.container.is_empty() && !container.is_empty())
                     || (known.attempt.is_none() && attempt.is_some())
                     || (!known.sandbox && sandbox) =>
             {
-                if let Some(known) = self.by_runtime.get_mut(id) {
+                if let Some(known) = self.by_runtime.get_mut(id.as_str()) {
                     if known.container.is_empty() {
                         known.container = container.clone();
                     }
@@ -241,7 +241,7 @@ impl World {
             Some(_) => {}
             None => {
                 self.by_runtime.insert(
-                    id.clone(),
+                    Arc::from(id.as_str()),
                     Owner {
                         slot,
                         container: container.clone(),
@@ -269,7 +269,7 @@ impl World {
         if id.is_empty() {
             return None;
         }
-        let slot = self.by_runtime.get(id)?.slot;
+        let slot = self.by_runtime.get(id.as_str())?.slot;
         Some(self.files.get(slot).and_then(|f| f.into).unwrap_or(slot))
     }
 
@@ -298,9 +298,9 @@ impl World {
     /// A mirror pod's UID leads to the static pod's file from now on, with all that was filed under it before.
     fn alias(&mut self, mirror: &PodUid, real: &PodUid) -> Slot {
         let slot = self.slot(&real.0);
-        match self.by_uid.get(&mirror.0).copied() {
+        match self.by_uid.get(mirror.as_str()).copied() {
             None => {
-                self.by_uid.insert(mirror.0.clone(), slot);
+                self.by_uid.insert(Arc::from(mirror.as_str()), slot);
             }
             Some(old) if old != slot => {
                 let moved = self.files.get_mut(old).map(|f| {

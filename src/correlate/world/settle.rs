@@ -126,7 +126,7 @@ impl World {
                     uid: key.clone(),
                     ..PodFile::default()
                 }));
-                self.by_uid.insert(key, slot);
+                self.by_uid.insert(Arc::from(key.as_str()), slot);
                 slot
             });
             if let Some(f) = self.names.get_mut(n) {
@@ -149,8 +149,12 @@ impl World {
         file.dirty = false;
         file.sort();
         let unnamed = std::mem::take(&mut file.unnamed);
-        let file = file.clone();
         let mut evidence = file.evidence.clone();
+        // All but the evidence, which the view holds.
+        let own = std::mem::take(&mut file.evidence);
+        let rest = file.clone();
+        file.evidence = own;
+        let file = rest;
         if let Some(named) = named
             && !named.is_empty()
         {
@@ -175,7 +179,7 @@ impl World {
             mirrors: file.mirrors.clone(),
             namespace,
             name,
-            evidence,
+            evidence: Arc::new(evidence),
             listed: &file.listed_items,
             windows,
             shift_ns: self.derived_with.shift,
@@ -189,7 +193,7 @@ impl World {
         );
         if !file.voted
             && !view.node.is_empty()
-            && file
+            && view
                 .evidence
                 .iter()
                 .any(|e| matches!(e.source, Source::Cri | Source::Fs | Source::Kubelet))
@@ -212,8 +216,8 @@ impl World {
             };
             let owner = self.calls.get(at.start, key).and_then(|c| {
                 self.by_runtime
-                    .get(&c.container_id.0)
-                    .or_else(|| self.by_runtime.get(&c.sandbox_id.0))
+                    .get(c.container_id.as_str())
+                    .or_else(|| self.by_runtime.get(c.sandbox_id.as_str()))
                     .cloned()
             });
             let mut known = true;
