@@ -211,11 +211,19 @@ impl<'a> Build<'a> {
     fn wrap(&mut self, stage: Stage, steps: usize) {
         let index = self.spans.len() as SpanIndex;
         let mut whole: Option<Span> = None;
-        for s in self
+        // What lies in a step that is no part of the stage is none either.
+        let counts: Vec<bool> = (0..steps)
+            .map(|i| {
+                std::iter::successors(self.spans.get(i), |s| self.spans.get(s.parent? as usize))
+                    .take(16)
+                    .all(|s| s.is_stage() || s.stage == stage && in_stage(s))
+            })
+            .collect();
+        for (s, _) in self
             .spans
             .iter_mut()
-            .take(steps)
-            .filter(|s| s.stage == stage && in_stage(s))
+            .zip(&counts)
+            .filter(|(s, counts)| **counts && s.stage == stage)
         {
             let top = s.parent.is_none();
             if top {

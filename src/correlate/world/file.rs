@@ -680,20 +680,23 @@ impl World {
             self.put(slot, o);
             return;
         }
-        if let Some(audit) = s.attribute("audit-id")
+        let call = is_cri_client(s);
+        if call && s.name.rsplit_once('/').is_some_and(|(_, m)| is_noise(m)) {
+            return self.learn_span(s.span, NOBODY);
+        }
+        if call
+            && s.parent
+                .is_none_or(|p| self.by_span.get(&p) == Some(&NOBODY))
+        {
+            // The kubelet's side of a call that no sync made: the tap may tell whose it is.
+            self.wait(WaitKey::Span(s.span), o);
+        } else if let Some(audit) = s.attribute("audit-id")
             && s.parent.is_none()
             && s.name.contains("/pods")
         {
             self.wait(WaitKey::Audit(audit.into()), o);
         } else if let Some(parent) = s.parent {
             self.wait(WaitKey::Span(parent), o);
-        } else if s.kind == SpanKind::Client
-            && s.name.rsplit_once('/').is_some_and(|(service, method)| {
-                service.starts_with("runtime.v1") && !is_noise(method)
-            })
-        {
-            // The kubelet's side of a call: the tap may tell whose it is.
-            self.wait(WaitKey::Span(s.span), o);
         } else {
             self.learn_span(s.span, NOBODY);
         }
@@ -719,15 +722,22 @@ impl World {
         {
             return Some(*slot);
         }
-        if let Some(slot) = self
-            .by_span
-            .get(&s.span)
-            .or_else(|| self.by_span.get(&s.parent?))
+        if let Some(slot) = self.by_span.get(&s.span) {
+            return Some(*slot);
+        }
+        // Garbage collection is about nobody, and its calls are about somebody.
+        if let Some(slot) = s.parent.and_then(|p| self.by_span.get(&p))
+            && !(*slot == NOBODY && is_cri_client(s))
         {
             return Some(*slot);
         }
         self.by_trace.get(&s.trace).copied()
     }
+}
+
+/// The kubelet's span of a CRI call.
+fn is_cri_client(s: &SpanRecord) -> bool {
+    s.kind == SpanKind::Client && s.service == "kubelet" && s.name.starts_with("runtime.v1")
 }
 
 fn pod_of(o: &ObjectRef) -> PodRef {
