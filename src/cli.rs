@@ -6,6 +6,7 @@
 //! | [`input`] | where a command that reads takes its observations from, and as of when |
 //! | `import` | `kflow import` |
 //! | `live` | `kflow proxy`, `record`, `doctor` |
+//! | `look` | `kflow replay`, `demo`, `keys`, `themes`, `config`, `screenshots` |
 //! | `read` | `kflow timeline`, `calls` |
 
 pub mod args;
@@ -14,6 +15,8 @@ pub mod input;
 mod import;
 #[cfg(feature = "live")]
 mod live;
+#[cfg(feature = "tui")]
+mod look;
 mod out;
 mod read;
 
@@ -57,6 +60,18 @@ fn run(args: Args) -> anyhow::Result<u8> {
         Command::Record(a) => live::record(&a),
         #[cfg(feature = "live")]
         Command::Doctor(a) => live::doctor(&a),
+        #[cfg(feature = "tui")]
+        Command::Replay(a) => look::replay(&a),
+        #[cfg(feature = "tui")]
+        Command::Demo => look::demo(),
+        #[cfg(feature = "tui")]
+        Command::Keys => look::keys(),
+        #[cfg(feature = "tui")]
+        Command::Themes(a) => look::themes(&a),
+        #[cfg(feature = "tui")]
+        Command::Config(a) => look::configuration(&a),
+        #[cfg(feature = "tui")]
+        Command::Screenshots(a) => look::screenshots(&a),
         Command::Completions { shell } => out::completions(shell),
         Command::Man { dir } => out::man(dir.as_deref()),
     }

@@ -9,6 +9,7 @@
 //! | [`pane`] | one file a pane |
 //! | [`widget`], [`canvas`], [`text`], [`glyph`], [`theme`], [`time`] | what panes are drawn with |
 //! | [`config`] | the user's configuration |
+//! | [`shots`] | frames without a terminal |
 //! | [`svg`] | a buffer as a picture |
 //! | [`filter`] | what is typed after `/` |
 //! | [`driver`] | what the terminal asks of the engine |
@@ -30,6 +31,7 @@ pub mod pane;
 pub mod replay;
 pub mod run;
 pub mod shared;
+pub mod shots;
 pub mod svg;
 pub mod text;
 pub mod theme;

@@ -3,6 +3,9 @@
 #[cfg(feature = "live")]
 pub mod live;
 
+#[cfg(feature = "tui")]
+pub mod look;
+
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum, ValueHint};
 use std::path::PathBuf;
 
@@ -38,6 +41,25 @@ pub enum Command {
     /// Say what would work here, and what to do about the rest; changes nothing
     #[cfg(feature = "live")]
     Doctor(live::DoctorArgs),
+    /// Play a session in the terminal
+    #[cfg(feature = "tui")]
+    Replay(look::ReplayArgs),
+    /// Play a recorded node with pods that hang; needs nothing
+    #[cfg(feature = "tui")]
+    Demo,
+    /// Print the key map
+    #[cfg(feature = "tui")]
+    Keys,
+    /// List themes, or their keys
+    #[cfg(feature = "tui")]
+    Themes(look::ThemesArgs),
+    /// Say where the configuration is read from, or print the default one
+    #[cfg(feature = "tui")]
+    Config(look::ConfigArgs),
+    /// Make the pictures of every pane
+    #[cfg(feature = "tui")]
+    #[command(hide = true)]
+    Screenshots(look::ScreenshotArgs),
     /// Print a completion script for a shell
     #[command(hide = true)]
     Completions {

@@ -462,10 +462,10 @@ impl Model {
     }
 }
 
-/// `10`, `0.5x`, `max`.
-fn parse_speed(text: &str) -> Option<u32> {
+/// Reads `10`, `0.5x`, `max`: thousandths, 0 for as fast as it goes.
+pub fn parse_speed(text: &str) -> Option<u32> {
     let t = text.trim().trim_end_matches(['x', '×']);
-    if t == "ma" || t == "max" {
+    if text.trim() == "max" {
         return Some(0);
     }
     let f: f64 = t.parse().ok()?;

@@ -1,0 +1,67 @@
+//! Arguments of the commands around the terminal.
+
+use clap::{Args as ClapArgs, ValueHint};
+use std::path::PathBuf;
+
+/// A speed: thousandths of real time, 0 is as fast as it goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Speed(pub u32);
+
+fn speed(text: &str) -> Result<Speed, String> {
+    crate::tui::update::parse_speed(text)
+        .map(Speed)
+        .ok_or_else(|| "a factor such as 0.5, 10x, or max".to_owned())
+}
+
+/// `kflow replay`
+#[derive(Debug, ClapArgs)]
+pub struct ReplayArgs {
+    /// The session
+    #[arg(value_name = "SESSION", value_hint = ValueHint::FilePath)]
+    pub session: PathBuf,
+    /// How fast: 1x, 10x, 0.5x, max
+    #[arg(long, value_name = "FACTOR", value_parser = speed, default_value = "1x")]
+    pub speed: Speed,
+    /// Begin at this time (12:00:05, RFC 3339, +3s after the begin, -1m before the end) and pause there
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    pub at: Option<String>,
+    /// Begin paused
+    #[arg(long)]
+    pub paused: bool,
+    /// Theme: a name of `kflow themes`, or of a file in themes/ beside the configuration
+    #[arg(long, value_name = "THEME")]
+    pub theme: Option<String>,
+}
+
+/// `kflow themes`
+#[derive(Debug, ClapArgs)]
+pub struct ThemesArgs {
+    /// List the style keys
+    #[arg(long)]
+    pub keys: bool,
+    /// Print a theme's file, to begin one's own with
+    #[arg(long, value_name = "THEME")]
+    pub print: Option<String>,
+}
+
+/// `kflow config`
+#[derive(Debug, ClapArgs)]
+pub struct ConfigArgs {
+    /// Print the default configuration, every key explained
+    #[arg(long)]
+    pub print_default: bool,
+}
+
+/// `kflow screenshots`
+#[derive(Debug, ClapArgs)]
+pub struct ScreenshotArgs {
+    /// Folder of the sessions
+    #[arg(long, value_name = "DIR", default_value = "fixtures/sessions")]
+    pub sessions: PathBuf,
+    /// Folder to write to
+    #[arg(long, value_name = "DIR", default_value = "screenshots")]
+    pub out: PathBuf,
+    /// Only say whether they are current
+    #[arg(long)]
+    pub check: bool,
+}

@@ -1,0 +1,216 @@
+//! `kflow replay`, `demo`, and what the terminal can be set to: `keys`, `themes`, `config`, `screenshots`.
+
+use std::io::{self, Write as _};
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+
+use super::OK;
+use super::args::look::{ConfigArgs, ReplayArgs, ScreenshotArgs, ThemesArgs};
+use crate::engine::Core;
+use crate::engine::replay::{Player, Start};
+use crate::engine::snapshot::{Mode, Snapshot};
+use crate::session::Reader;
+use crate::tui::action::Action;
+use crate::tui::config::{self, Config, Environment};
+use crate::tui::driver::{Drive, Driver as _};
+use crate::tui::replay::Replay;
+use crate::tui::run::{Options, run};
+use crate::tui::{shots, theme};
+
+/// A recorded node with pods that hang, for `kflow demo`.
+const DEMO: &[u8] = include_bytes!("../../fixtures/sessions/S2-stuck-early.kflow.zst");
+
+fn var(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|v| !v.is_empty())
+}
+
+/// What the environment says of the terminal, the configuration and the time zone.
+pub(super) fn options(theme: Option<String>) -> Options {
+    let home = var("HOME");
+    let zone = match var("TZ") {
+        Some(tz) if !tz.contains("..") && !tz.starts_with('/') => {
+            std::fs::read(Path::new("/usr/share/zoneinfo").join(tz.trim_start_matches(':')))
+        }
+        _ => std::fs::read("/etc/localtime"),
+    };
+    Options {
+        config: config::path(var("XDG_CONFIG_HOME").as_deref(), home.as_deref()),
+        theme,
+        environment: Environment {
+            no_color: var("NO_COLOR"),
+            colorterm: var("COLORTERM"),
+            term: var("TERM"),
+            locale: var("LC_ALL")
+                .or_else(|| var("LC_CTYPE"))
+                .or_else(|| var("LANG")),
+        },
+        // Without a zone times are UTC, and say so.
+        zone: zone.unwrap_or_default(),
+        state: var("XDG_STATE_HOME")
+            .or_else(|| home.map(|h| format!("{h}/.local/state")))
+            .map(|d| Path::new(&d).join("kflow")),
+        pane: None,
+    }
+}
+
+pub(super) fn replay(a: &ReplayArgs) -> anyhow::Result<u8> {
+    let player = Player::open(&a.session, Start::Begin)?;
+    let mut driver = Replay::new(player);
+    let now = crate::clock::now();
+    if let Some(at) = &a.at {
+        // The range is known once the session is read.
+        while driver.player().report().is_none() {
+            driver.player().tick(now);
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        let (begin, end) = driver.player().range();
+        let to = super::input::parse_time(at, begin, end).with_context(|| {
+            format!("--at {at}: not a time (12:00:05, RFC 3339, +3s, -1m, start, end)")
+        })?;
+        driver.player().seek(to);
+    }
+    driver.player().set_speed(a.speed.0);
+    if !a.paused && a.at.is_none() {
+        driver
+            .drive(Drive::PlayPause, now)
+            .map_err(anyhow::Error::msg)?;
+    }
+    run(&mut driver, options(a.theme.clone()))?;
+    Ok(OK)
+}
+
+pub(super) fn demo() -> anyhow::Result<u8> {
+    let reader = Reader::new("demo", Box::new(DEMO), DEMO.len() as u64)?;
+    // Where pods hang for every reason, half-way through.
+    let mut driver = Replay::new(Player::new(
+        reader,
+        "demo",
+        Start::AfterBegin(100_000_000_000),
+    ));
+    run(&mut driver, options(None))?;
+    Ok(OK)
+}
+
+pub(super) fn keys() -> anyhow::Result<u8> {
+    let o = options(None);
+    let (config, file) = read(o.config.as_deref());
+    let (map, warnings) = config.keymap(&file);
+    let mut out = io::stdout().lock();
+    for a in Action::ALL {
+        writeln!(
+            out,
+            "{:10} {:18} {:24} {}",
+            a.scope().name(),
+            a.name(),
+            map.text(*a),
+            a.help()
+        )?;
+    }
+    told(&warnings);
+    Ok(OK)
+}
+
+fn read(path: Option<&Path>) -> (Config, String) {
+    let file = path.map(|p| p.display().to_string()).unwrap_or_default();
+    let Some(text) = path.and_then(|p| std::fs::read_to_string(p).ok()) else {
+        return (Config::default(), file);
+    };
+    let (c, warnings) = Config::parse(&text, &file);
+    told(&warnings);
+    (c, file)
+}
+
+#[expect(clippy::print_stderr, reason = "warnings belong on standard error")]
+fn told(warnings: &[String]) {
+    for w in warnings {
+        eprintln!("kflow: {w}");
+    }
+}
+
+pub(super) fn themes(a: &ThemesArgs) -> anyhow::Result<u8> {
+    let mut out = io::stdout().lock();
+    if a.keys {
+        for (k, text) in theme::KEYS {
+            writeln!(out, "{k:18} {text}")?;
+        }
+    } else if let Some(name) = &a.print {
+        let (_, text) = theme::BUILT_IN
+            .iter()
+            .find(|(n, _)| n == name)
+            .with_context(|| format!("there is no theme \"{name}\"; `kflow themes` lists them"))?;
+        out.write_all(text.as_bytes())?;
+    } else {
+        for (name, text) in theme::BUILT_IN {
+            let about = text
+                .lines()
+                .next()
+                .unwrap_or_default()
+                .trim_start_matches("# ");
+            writeln!(out, "{name:15} {about}")?;
+        }
+    }
+    Ok(OK)
+}
+
+pub(super) fn configuration(a: &ConfigArgs) -> anyhow::Result<u8> {
+    let mut out = io::stdout().lock();
+    if a.print_default {
+        out.write_all(Config::print_default().as_bytes())?;
+    } else {
+        let o = options(None);
+        match &o.config {
+            Some(p) => writeln!(out, "{}", p.display())?,
+            None => writeln!(
+                out,
+                "neither XDG_CONFIG_HOME nor HOME is set: no configuration is read"
+            )?,
+        }
+        read(o.config.as_deref());
+    }
+    Ok(OK)
+}
+
+/// A session up to a moment as the terminal would see it.
+fn picture(dir: &Path, session: &str, permille: u16) -> anyhow::Result<Snapshot> {
+    let path = dir.join(format!("{session}.kflow.zst"));
+    let s = super::input::load(&path)?;
+    let (begin, end) = s.range().context("the session is empty")?;
+    let now = begin.plus(end.since(begin) / 1000 * i64::from(permille));
+    let mut core = Core::new();
+    for o in s.observations.iter().filter(|o| o.stamp.seen <= now) {
+        core.observe(Arc::clone(o));
+    }
+    let mode = Mode::Replay {
+        name: session.into(),
+        playing: false,
+        speed_permille: 1000,
+        loading_permille: 1000,
+    };
+    Ok(core.snapshot(now, mode, (begin, end), Vec::new()))
+}
+
+pub(super) fn screenshots(a: &ScreenshotArgs) -> anyhow::Result<u8> {
+    std::fs::create_dir_all(&a.out).with_context(|| format!("cannot make {}", a.out.display()))?;
+    let mut stale = Vec::new();
+    for shot in shots::SHOTS {
+        let snap = picture(&a.sessions, shot.session, shot.at_permille)?;
+        let svg = shots::render(shot, &snap).with_context(|| format!("theme {}", shot.theme))?;
+        let path = a.out.join(format!("{}.svg", shot.name));
+        if a.check {
+            if std::fs::read_to_string(&path).ok().as_deref() != Some(&svg) {
+                stale.push(path.display().to_string());
+            }
+        } else {
+            std::fs::write(&path, svg)
+                .with_context(|| format!("cannot write {}", path.display()))?;
+        }
+    }
+    anyhow::ensure!(
+        stale.is_empty(),
+        "not current: {}; run kflow screenshots",
+        stale.join(", ")
+    );
+    Ok(OK)
+}

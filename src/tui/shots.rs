@@ -1,0 +1,136 @@
+//! Frames without a terminal: for `kflow screenshots`, for exports and for tests. Scripted with the keys of the live map.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+
+use super::keys::Key;
+use super::model::{Effect, Look, Model};
+use super::theme::Depth;
+use super::{svg, view};
+use crate::engine::Snapshot;
+
+/// A picture to make.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shot {
+    /// Name of the file, without its ending.
+    pub name: &'static str,
+    /// Session, without `.kflow.zst`.
+    pub session: &'static str,
+    /// Moment, thousandths of the session.
+    pub at_permille: u16,
+    /// Pod that is selected: `ns/name`, empty for the first.
+    pub pod: &'static str,
+    /// Keys that are pressed, in words.
+    pub keys: &'static str,
+    /// Theme.
+    pub theme: &'static str,
+    /// Columns and rows.
+    pub size: (u16, u16),
+}
+
+const fn shot(
+    name: &'static str,
+    session: &'static str,
+    at_permille: u16,
+    pod: &'static str,
+    keys: &'static str,
+) -> Shot {
+    Shot {
+        name,
+        session,
+        at_permille,
+        pod,
+        keys,
+        theme: "dark",
+        size: (140, 40),
+    }
+}
+
+/// The pictures of `screenshots/`: every pane, on recorded sessions.
+pub const SHOTS: &[Shot] = &[
+    shot("pods", "S2-stuck-early", 450, "s10/rc", "1"),
+    shot("timeline", "S1-basics", 900, "s01/healthy", "2"),
+    shot("calls", "S1-basics", 300, "s01/healthy", "3 d"),
+    shot("percentiles", "S1-basics", 900, "s01/healthy", "3 p"),
+    shot("log", "S2-stuck-early", 450, "s03/cm-missing", "4 d"),
+    shot("why", "S2-stuck-early", 450, "s03/cm-missing", "5"),
+    shot("node", "S1-basics", 600, "", "6"),
+    shot("sequence", "S1-basics", 400, "s01/healthy", "7"),
+    shot("flow", "S1-basics", 600, "s01/healthy", "8 f"),
+    shot("help", "S1-basics", 600, "s01/healthy", "2 ?"),
+    Shot {
+        size: (200, 60),
+        ..shot("dashboard", "S2-stuck-early", 450, "s10/rc", "3 1 v v")
+    },
+    Shot {
+        theme: "light",
+        ..shot("timeline-light", "S1-basics", 900, "s01/healthy", "2")
+    },
+    Shot {
+        theme: "colour-blind",
+        ..shot("pods-colour-blind", "S2-stuck-early", 450, "s10/rc", "1")
+    },
+];
+
+/// A model of this size in this theme with all colours; `None` for a theme that does not exist.
+pub fn model(size: (u16, u16), theme: &str) -> Option<Model> {
+    let depth = if theme == "mono" {
+        Depth::Mono
+    } else {
+        Depth::True
+    };
+    let mut m = Model::new(
+        size,
+        Look::new(theme, depth, true)?,
+        super::keys::Keymap::default(),
+    );
+    m.shared.utc = true;
+    Some(m)
+}
+
+/// Presses keys (names apart by spaces; words that are no key are typed letter by letter) and gives the effects.
+pub fn press(model: &mut Model, snap: &Snapshot, keys: &str) -> Vec<Effect> {
+    let mut effects = Vec::new();
+    for word in keys.split(' ').filter(|w| !w.is_empty()) {
+        match Key::parse(word) {
+            Some(k) => effects.extend(model.key(k, snap)),
+            None => {
+                for c in word.chars() {
+                    if let Some(k) = Key::parse(c.encode_utf8(&mut [0; 4])) {
+                        effects.extend(model.key(k, snap));
+                    }
+                }
+            }
+        }
+    }
+    effects
+}
+
+/// Draws one frame.
+pub fn frame(model: &mut Model, snap: &Snapshot) -> Buffer {
+    model.sync(snap);
+    // A jump from one pane to another is taken in one round and shown in the next.
+    model.sync(snap);
+    let mut buf = Buffer::empty(Rect::new(0, 0, model.size.0, model.size.1));
+    view::draw(model, snap, &mut buf);
+    buf
+}
+
+/// Selects a pod by `ns/name`.
+pub fn select(model: &mut Model, snap: &Snapshot, pod: &str) {
+    if let Some(p) = snap.world.find(pod).first() {
+        model.shared.pod = Some(p.uid.clone());
+    }
+}
+
+/// Makes a picture of a snapshot; `None` for a theme that does not exist.
+pub fn render(shot: &Shot, snap: &Snapshot) -> Option<String> {
+    let mut m = model(shot.size, shot.theme)?;
+    m.sync(snap);
+    select(&mut m, snap, shot.pod);
+    press(&mut m, snap, shot.keys);
+    select(&mut m, snap, shot.pod);
+    m.message = None;
+    let buf = frame(&mut m, snap);
+    Some(svg::render(&buf, &format!("kflow: {}", shot.name)))
+}
