@@ -16,3 +16,8 @@ mod proxy;
 mod real;
 #[cfg(feature = "live")]
 mod watch;
+
+#[cfg(feature = "tui")]
+mod churn;
+#[cfg(feature = "tui")]
+mod tui;

@@ -1,0 +1,387 @@
+//! The terminal on recorded sessions and on synthetic ones: every pane at every size, from a script of keys.
+//!
+//! Exact frames are in tests/it/snapshots, with their styles. After a change that is meant:
+//! `INSTA_UPDATE=always cargo test --test it tui`.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+
+use kflow::engine::Core;
+use kflow::engine::snapshot::{Mode, Snapshot};
+use kflow::model::{Body, Nanos, Source, gap::Note};
+use kflow::tui::action::{Action, Scope};
+use kflow::tui::keys::{Key, Keymap};
+use kflow::tui::model::Effect;
+use kflow::tui::pane::PaneId;
+use kflow::tui::shots::{frame, model, press, select};
+use kflow::tui::svg;
+use ratatui::buffer::Buffer;
+use ratatui::style::Style;
+
+use super::churn;
+
+const SIZES: [(u16, u16); 4] = [(60, 20), (80, 24), (120, 40), (200, 60)];
+
+fn session(name: &str, permille: i64) -> Snapshot {
+    let path =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("fixtures/sessions/{name}.kflow.zst"));
+    let s = kflow::session::load(&path).expect("fixture");
+    let (a, z) = s.range().expect("not empty");
+    let now = a.plus(z.since(a) / 1000 * permille);
+    let mut core = Core::new();
+    for o in s.observations.iter().filter(|o| o.stamp.seen <= now) {
+        core.observe(Arc::clone(o));
+    }
+    let mode = Mode::Replay {
+        name: name.into(),
+        playing: false,
+        speed_permille: 1000,
+        loading_permille: 1000,
+    };
+    core.snapshot(now, mode, (a, z), Vec::new())
+}
+
+fn empty() -> Snapshot {
+    churn::snapshot(&mut Core::new(), churn::BEGIN)
+}
+
+/// What could harm a terminal or break its columns.
+fn check(buf: &Buffer, what: &str) {
+    for c in buf.content() {
+        let hostile = c.symbol().chars().any(|c| {
+            c.is_control()
+                || ('\u{200b}'..='\u{200f}').contains(&c)
+                || ('\u{202a}'..='\u{202e}').contains(&c)
+                || ('\u{2066}'..='\u{2069}').contains(&c)
+        });
+        assert!(!hostile, "{what}: {:?}", c.symbol());
+    }
+}
+
+/// The text of a frame, and below it the style of each run of cells that is not the background's.
+fn styled(buf: &Buffer) -> String {
+    let mut out = svg::plain(buf);
+    out.push_str("---\n");
+    let base = Style::default();
+    for y in 0..buf.area().height {
+        let mut x = 0;
+        while x < buf.area().width {
+            let Some(c) = buf.cell((x, y)) else { break };
+            let style = c.style();
+            let mut end = x + 1;
+            while buf.cell((end, y)).is_some_and(|n| n.style() == style) && end < buf.area().width {
+                end += 1;
+            }
+            if style != base && end - x < buf.area().width {
+                out.push_str(&format!(
+                    "{y}:{x}-{end} {:?} {:?} {:?}\n",
+                    c.fg, c.bg, c.modifier
+                ));
+            }
+            x = end;
+        }
+    }
+    out
+}
+
+#[test]
+fn every_pane_draws_at_every_size_in_every_theme_with_much_little_and_nothing() {
+    let mut big = churn::core(5000, 30_000);
+    let now = churn::BEGIN.plus(40_000_000_000);
+    for (name, snap) in [
+        ("empty", empty()),
+        ("stuck", session("S2-stuck-early", 450)),
+        ("healthy", session("S1-basics", 600)),
+        ("5000 pods", churn::snapshot(&mut big, now)),
+    ] {
+        for size in SIZES.into_iter().chain([(40, 10), (39, 9), (1, 1)]) {
+            for theme in ["dark", "light", "mono"] {
+                let mut m = model(size, theme).expect("theme");
+                for pane in PaneId::ALL {
+                    m.show(pane);
+                    for layout in ["layout single", "layout split", "layout dashboard"] {
+                        let c = kflow::tui::action::Command::parse(layout).expect("layout");
+                        m.run(&c, &snap);
+                        let a = frame(&mut m, &snap);
+                        check(&a, name);
+                        assert_eq!(
+                            a,
+                            frame(&mut m, &snap),
+                            "drawing {name} {pane:?} twice differs"
+                        );
+                        if theme == "mono" {
+                            let colours = a.content().iter().any(|c| {
+                                c.style()
+                                    .fg
+                                    .is_some_and(|f| f != ratatui::style::Color::Reset)
+                            });
+                            assert!(!colours, "{name} {pane:?}");
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_screen_that_is_too_small_says_what_it_needs() {
+    let mut m = model((30, 8), "mono").expect("theme");
+    let text = svg::plain(&frame(&mut m, &empty()));
+    assert!(
+        text.contains("kflow needs 40x10") && text.contains("this is 30x8"),
+        "{text}"
+    );
+}
+
+#[test]
+fn every_key_of_the_map_does_something_in_its_pane() {
+    let snap = session("S2-stuck-early", 450);
+    let keys = Keymap::default();
+    for pane in PaneId::ALL {
+        for a in Action::ALL {
+            let here =
+                a.scope() == pane.scope() || matches!(a.scope(), Scope::Global | Scope::List);
+            let Some(k) = keys.keys(*a).first().filter(|_| here) else {
+                continue;
+            };
+            let mut m = model((120, 40), "dark").expect("theme");
+            m.show(pane);
+            frame(&mut m, &snap);
+            select(&mut m, &snap, "s10/rc");
+            frame(&mut m, &snap);
+            assert_eq!(m.keys.action(pane.scope(), *k), Some(*a), "{k}");
+            let effects = m.key(*k, &snap);
+            check(&frame(&mut m, &snap), a.name());
+            if *a == Action::Quit {
+                assert_eq!(effects, [Effect::Quit]);
+            }
+            // Whatever opened closes again.
+            press(&mut m, &snap, "esc esc esc");
+            check(&frame(&mut m, &snap), a.name());
+        }
+    }
+}
+
+#[test]
+fn a_walk_through_the_whole_application() {
+    let snap = session("S2-stuck-early", 450);
+    let mut m = model((120, 40), "dark").expect("theme");
+    let text = |m: &mut kflow::tui::model::Model| svg::plain(&frame(m, &snap));
+    assert!(text(&mut m).contains("cm-missing"));
+    // Filter the list, open the timeline of what is left, ask why, follow the evidence, and come back.
+    press(&mut m, &snap, "/ cm-miss enter");
+    let shown = text(&mut m);
+    assert!(
+        shown.contains("1 of ") && !shown.contains("pvc-unbound"),
+        "{shown}"
+    );
+    press(&mut m, &snap, "enter");
+    assert_eq!(m.focus, PaneId::Timeline);
+    assert!(text(&mut m).contains("volumes"));
+    press(&mut m, &snap, "w");
+    assert!(text(&mut m).contains("EVIDENCE"));
+    press(&mut m, &snap, "enter");
+    assert!(
+        matches!(m.focus, PaneId::Log | PaneId::Calls),
+        "{:?}",
+        m.focus
+    );
+    press(&mut m, &snap, "1 esc");
+    assert!(text(&mut m).contains("pvc-unbound"));
+    // The expression language, in two panes.
+    press(&mut m, &snap, "/ status:Pending enter");
+    assert!(!text(&mut m).contains("cm-missing "));
+    press(&mut m, &snap, "esc 3 / !ok space method:Run* enter");
+    let calls = text(&mut m);
+    assert!(
+        calls.contains("RunPodSandbox") && !calls.contains("ListContainers"),
+        "{calls}"
+    );
+    // The palette runs what has no key, and says what it does not know.
+    press(&mut m, &snap, ": theme space light enter");
+    assert_eq!(m.look.theme.name, "light");
+    press(&mut m, &snap, ": zzz enter");
+    assert!(text(&mut m).contains("no command"));
+    let effects = press(&mut m, &snap, "@ 50% enter");
+    assert!(
+        matches!(effects.as_slice(), [Effect::Drive(_)]),
+        "{effects:?}"
+    );
+    // Resizing keeps the selection.
+    press(&mut m, &snap, "1");
+    let before = m.shared.pod.clone();
+    m.resize((60, 20), &snap);
+    m.resize((200, 60), &snap);
+    assert_eq!(m.shared.pod, before);
+    assert_eq!(press(&mut m, &snap, "q"), [Effect::Quit]);
+}
+
+#[test]
+fn hostile_names_and_messages_are_shown_harmlessly() {
+    let mut core = Core::new();
+    for (n, name) in [
+        "a\u{1b}]52;c;ZXZpbA==\u{7}b",
+        "\u{202e}gnp.exe",
+        "世界世界世界世界世界世界世界世界",
+        "z\u{200b}\u{200b}w",
+        "line\nfeed\ttab",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let p = churn::pod(n, name, n % 2 == 0);
+        core.observe(churn::observation(
+            n as i64,
+            Source::Kube,
+            Body::Pod(Box::new(p.clone())),
+        ));
+        let long = format!("\u{9b}31m{}", "x".repeat(10_000));
+        core.observe(churn::line(n as i64 + 10, &long, &p));
+        let key = kflow::model::cri::CallKey {
+            conn: 1,
+            stream: n as u32 * 2 + 1,
+        };
+        for o in churn::call(n as i64 + 20, key, "Run\u{1b}[2JPodSandbox", &p, 2) {
+            core.observe(o);
+        }
+    }
+    core.observe(churn::observation(
+        99,
+        Source::Kflow,
+        Body::Note(Note {
+            text: "\u{1b}c\u{2066}note".into(),
+        }),
+    ));
+    let snap = churn::snapshot(&mut core, churn::BEGIN.plus(1_000_000_000));
+    for size in SIZES {
+        let mut m = model(size, "dark").expect("theme");
+        for pane in PaneId::ALL {
+            m.show(pane);
+            for keys in ["", "d", "a d", "}"] {
+                press(&mut m, &snap, keys);
+                check(&frame(&mut m, &snap), "hostile");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_selection_stays_on_its_pod_when_the_list_is_sorted_and_grouped() {
+    let snap = session("S2-stuck-early", 450);
+    let mut m = model((120, 40), "dark").expect("theme");
+    frame(&mut m, &snap);
+    select(&mut m, &snap, "s10/rc");
+    for keys in ["A", "r", "I", "S", "z", "z", "z", "z", "T", "d", "D", "d"] {
+        press(&mut m, &snap, keys);
+        let text = svg::plain(&frame(&mut m, &snap));
+        let row = text
+            .lines()
+            .find(|l| l.starts_with('▌'))
+            .unwrap_or_default();
+        assert!(row.contains("rc"), "{keys}: {row}");
+    }
+}
+
+#[test]
+fn frames_are_what_they_were() {
+    let (stuck, healthy) = (session("S2-stuck-early", 450), session("S1-basics", 600));
+    for (name, snap, pod, keys) in [
+        ("empty", &empty(), "", "1"),
+        ("pods", &stuck, "s10/rc", "I"),
+        ("calls", &healthy, "s01/healthy", "3 d"),
+        ("log", &healthy, "s01/healthy", "4 d"),
+        ("help", &healthy, "s01/healthy", "1 ?"),
+    ] {
+        for size in SIZES {
+            let mut m = model(size, "dark").expect("theme");
+            frame(&mut m, snap);
+            select(&mut m, snap, pod);
+            press(&mut m, snap, keys);
+            let text = styled(&frame(&mut m, snap));
+            insta::assert_snapshot!(format!("tui-{name}-{}x{}", size.0, size.1), text);
+        }
+    }
+}
+
+#[test]
+fn pictures_are_made_of_every_pane() {
+    let names: BTreeSet<&str> = kflow::tui::shots::SHOTS.iter().map(|s| s.name).collect();
+    for p in PaneId::ALL {
+        assert!(names.contains(p.name().to_lowercase().as_str()), "{p:?}");
+    }
+    let snap = session("S1-basics", 600);
+    for s in kflow::tui::shots::SHOTS {
+        let svg = kflow::tui::shots::render(s, &snap).expect("theme");
+        assert!(
+            svg.starts_with("<svg ") && svg.ends_with("</svg>\n"),
+            "{}",
+            s.name
+        );
+    }
+}
+
+#[test]
+fn a_replay_takes_what_the_keys_ask_for() {
+    use kflow::engine::replay::{Player, Start};
+    use kflow::tui::driver::{Drive, Driver};
+    use kflow::tui::replay::{Replay, is_error};
+
+    let path =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/sessions/S2-stuck-early.kflow.zst");
+    let mut r = Replay::new(Player::open(&path, Start::Begin).expect("fixture"));
+    let now = Nanos(0);
+    while r.player().report().is_none() {
+        r.snapshot(now);
+        std::thread::yield_now();
+    }
+    let first = r.snapshot(now);
+    assert!(
+        Arc::ptr_eq(&first, &r.snapshot(now)),
+        "nothing changed, so nothing is drawn again"
+    );
+    assert_eq!(
+        r.drive(
+            Drive::Error {
+                pod: None,
+                forward: true
+            },
+            now
+        ),
+        Ok(String::new())
+    );
+    let s = r.snapshot(now);
+    assert!(s.now > first.now);
+    let newest = s.log.get(s.log.len() - 1).expect("an observation");
+    assert!(is_error(newest), "{newest:?}");
+    let here = s.log.len();
+    r.drive(Drive::Step { forward: true }, now).expect("step");
+    assert_eq!(r.snapshot(now).log.len(), here + 1);
+    r.drive(Drive::Step { forward: false }, now).expect("step");
+    assert_eq!(r.snapshot(now).log.len(), here);
+    r.drive(Drive::Seek(s.range.0), now).expect("seek");
+    assert_eq!(
+        r.drive(
+            Drive::Error {
+                pod: None,
+                forward: false
+            },
+            now
+        ),
+        Ok("there is no error before this".to_owned())
+    );
+    assert!(r.drive(Drive::Record, now).is_err());
+}
+
+#[test]
+fn an_unknown_key_says_where_help_is() {
+    let mut m = model((80, 24), "dark").expect("theme");
+    let snap = empty();
+    m.key(Key::parse("f9").expect("key"), &snap);
+    let text = svg::plain(&frame(&mut m, &snap));
+    assert!(
+        text.contains("f9 does nothing here; ? shows the keys"),
+        "{text}"
+    );
+}
