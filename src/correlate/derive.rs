@@ -4,6 +4,11 @@
 //! [`Build`]; at the end the spans of whole stages are put around their steps, what nothing explains becomes a gap, and
 //! the strip of stages is read off the timeline.
 
+#![expect(
+    clippy::many_single_char_names,
+    reason = "everywhere in this room b is the build, f the facts, o an observation, s a span, w a call, n a number"
+)]
+
 mod api;
 mod build;
 mod cri;
@@ -89,8 +94,8 @@ pub(crate) fn view(input: &Input<'_>) -> PodView {
         v.status = printed.status;
         v.ready = printed.ready;
         v.restarts = printed.restarts;
-        v.phase = p.status.phase.clone();
-        v.node = p.spec.node.clone();
+        v.phase.clone_from(&p.status.phase);
+        v.node.clone_from(&p.spec.node);
         v.api = Some(Arc::new(p.clone()));
     }
     v.deletion_requested = deletion_requested(&facts);

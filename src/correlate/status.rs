@@ -86,7 +86,7 @@ pub(crate) fn print_pod(pod: &PodSeen) -> Printed {
             restarts += c.restarts;
             match &c.state {
                 ContainerState::Waiting { reason: why, .. } if !why.is_empty() => {
-                    reason = why.clone();
+                    reason.clone_from(why);
                 }
                 ContainerState::Terminated(t) => reason = ended(t),
                 ContainerState::Running { .. } if c.ready => {

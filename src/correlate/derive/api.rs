@@ -40,7 +40,7 @@ fn of_request(stage: Stage, name: &str, r: &Request<'_>) -> Span {
     if r.a.code >= 400 {
         s.outcome = Outcome::Error;
         s.code = format!("{}", r.a.code).into();
-        s.message = r.a.message.clone();
+        s.message.clone_from(&r.a.message);
     }
     s
 }
@@ -110,11 +110,10 @@ fn children(b: &mut Build<'_>, parent: u32, audit_id: &str) {
             span.parent = Some(parent);
             span.message = s
                 .attribute("webhook")
-                .map(Text::from)
-                .unwrap_or_else(|| s.message.clone());
+                .map_or_else(|| s.message.clone(), Text::from);
             if s.error {
                 span.outcome = Outcome::Error;
-                span.message = s.message.clone();
+                span.message.clone_from(&s.message);
             }
             b.add(span);
         }
@@ -219,7 +218,7 @@ pub(crate) fn schedule(b: &mut Build<'_>) {
         );
         s.outcome = Outcome::Error;
         s.attempt = attempt;
-        s.message = e.message.clone();
+        s.message.clone_from(&e.message);
         b.add(s);
         attempt += 1;
         since = Some(at);
@@ -274,8 +273,8 @@ pub(crate) fn schedule(b: &mut Build<'_>) {
                 s.outcome = Outcome::Cancelled;
             }
             if let Some(c) = f.newest().and_then(|p| p.condition("PodScheduled")) {
-                s.code = c.reason.clone();
-                s.message = c.message.clone();
+                s.code.clone_from(&c.reason);
+                s.message.clone_from(&c.message);
             }
             b.add(s);
         }

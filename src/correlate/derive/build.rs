@@ -255,8 +255,8 @@ impl<'a> Build<'a> {
                 last.outcome
             };
             if whole.outcome != Outcome::Ok {
-                whole.code = last.code.clone();
-                whole.message = last.message.clone();
+                whole.code.clone_from(&last.code);
+                whole.message.clone_from(&last.message);
             }
         }
         let first = self

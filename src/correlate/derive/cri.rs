@@ -75,7 +75,7 @@ pub(crate) fn sandbox(b: &mut Build<'_>) {
             Certainty::Inferred,
             evidence,
         );
-        s.message = e.message.clone();
+        s.message.clone_from(&e.message);
         b.add(s);
     }
 }
@@ -113,7 +113,7 @@ fn sandbox_by_log(b: &mut Build<'_>) {
             && n.message.ends_with("failed")
         {
             s.outcome = Outcome::Error;
-            s.message = n.error.clone();
+            s.message.clone_from(&n.error);
         }
         attempt += 1;
         b.add(s);
@@ -138,7 +138,7 @@ fn sandbox_by_api(b: &mut Build<'_>) {
         );
         s.attempt = n;
         s.outcome = Outcome::Error;
-        s.message = e.message.clone();
+        s.message.clone_from(&e.message);
         b.add(s);
         since = Some(end);
     }
@@ -215,9 +215,9 @@ pub(crate) fn nested(b: &mut Build<'_>, parent: SpanIndex, w: &Work) {
                 vec![(*o).clone()],
             );
             span.parent = Some(at);
-            span.container = w.container.clone();
+            span.container.clone_from(&w.container);
             span.attempt = w.attempt.unwrap_or(0);
-            span.message = s.message.clone();
+            span.message.clone_from(&s.message);
             if s.error {
                 span.outcome = Outcome::Error;
             }
@@ -290,10 +290,10 @@ pub(crate) fn image(b: &mut Build<'_>) {
     for (i, container, attempt) in named {
         let Some(w) = work.get(i) else { continue };
         let mut s = of_work(Stage::Image, w);
-        s.container = container.clone();
+        s.container.clone_from(&container);
         s.attempt = attempt;
         if s.message.is_empty() {
-            s.message = w.image.clone();
+            s.message.clone_from(&w.image);
         }
         let start = s.start;
         let index = b.add(s);
@@ -332,15 +332,12 @@ fn refused(b: &mut Build<'_>) {
             evidence.push(x);
             at
         });
-        let n = match attempts.iter_mut().find(|(c, _)| *c == &e.container) {
-            Some((_, n)) => {
-                *n += 1;
-                *n
-            }
-            None => {
-                attempts.push((&e.container, 0));
-                0
-            }
+        let n = if let Some((_, n)) = attempts.iter_mut().find(|(c, _)| *c == e.container) {
+            *n += 1;
+            *n
+        } else {
+            attempts.push((&e.container, 0));
+            0
         };
         let mut s = step(
             Stage::Image,
@@ -350,7 +347,7 @@ fn refused(b: &mut Build<'_>) {
             Certainty::Inferred,
             evidence,
         );
-        s.container = e.container.clone();
+        s.container.clone_from(&e.container);
         s.attempt = n;
         s.outcome = Outcome::Error;
         s.code = if e.reason == "InspectFailed" {
@@ -361,7 +358,7 @@ fn refused(b: &mut Build<'_>) {
         if e.reason == "InspectFailed" && !e.message.contains("invalid") {
             s.code = "ImageInspectError".into();
         }
-        s.message = e.message.clone();
+        s.message.clone_from(&e.message);
         b.add(s);
     }
 }
@@ -414,13 +411,13 @@ fn ensure(b: &mut Build<'_>, pulls: &[(Text, Edge, SpanIndex)]) {
                 s.start = Edge { at, precision: 1 };
             }
         }
-        s.container = e.container.clone();
-        s.message = e.message.clone();
+        s.container.clone_from(&e.container);
+        s.message.clone_from(&e.message);
         if let Some((_, x)) = end {
             if x.warning {
                 s.outcome = Outcome::Error;
             }
-            s.message = x.message.clone();
+            s.message.clone_from(&x.message);
         } else if let Some(at) = b.view.gone {
             s.end = Some(Edge { at, precision: 1 });
             s.outcome = Outcome::Cancelled;
@@ -524,9 +521,9 @@ fn back_off(b: &mut Build<'_>) {
                 Certainty::Inferred,
                 evidence,
             );
-            s.container = (*container).clone();
+            s.container.clone_from(&(*container));
             s.attempt = n;
-            s.message = e.message.clone();
+            s.message.clone_from(&e.message);
             if next.is_none() && end.is_some() {
                 s.outcome = Outcome::Cancelled;
             }
@@ -556,7 +553,7 @@ pub(crate) fn create(b: &mut Build<'_>) {
                 Certainty::Inferred,
                 vec![o.clone()],
             );
-            s.container = e.container.clone();
+            s.container.clone_from(&e.container);
             b.add(s);
         }
     }
@@ -607,15 +604,12 @@ fn config_errors(b: &mut Build<'_>) {
             start = at;
             evidence.push(x.clone());
         }
-        let n = match attempts.iter_mut().find(|(c, _)| *c == &e.container) {
-            Some((_, n)) => {
-                *n += 1;
-                *n
-            }
-            None => {
-                attempts.push((&e.container, 0));
-                0
-            }
+        let n = if let Some((_, n)) = attempts.iter_mut().find(|(c, _)| *c == e.container) {
+            *n += 1;
+            *n
+        } else {
+            attempts.push((&e.container, 0));
+            0
         };
         let mut s = step(
             Stage::Create,
@@ -625,7 +619,7 @@ fn config_errors(b: &mut Build<'_>) {
             Certainty::Inferred,
             evidence,
         );
-        s.container = e.container.clone();
+        s.container.clone_from(&e.container);
         s.attempt = n;
         s.outcome = Outcome::Error;
         s.code = "CreateContainerConfigError".into();

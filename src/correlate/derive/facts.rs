@@ -123,15 +123,13 @@ impl<'a> Facts<'a> {
             match &o.body {
                 Body::Pod(p) => f.states.push((o, p)),
                 Body::Event(e) => f.events.push((o, e)),
-                Body::CallStart(c) => {
-                    if seen.insert(c.key, f.calls.len()).is_none() {
-                        f.calls.push(CallFact {
-                            o,
-                            c,
-                            end: None,
-                            span: None,
-                        });
-                    }
+                Body::CallStart(c) if seen.insert(c.key, f.calls.len()).is_none() => {
+                    f.calls.push(CallFact {
+                        o,
+                        c,
+                        end: None,
+                        span: None,
+                    });
                 }
                 Body::CallEnd(c) => {
                     ends.entry(c.key).or_insert((o, c));

@@ -85,7 +85,7 @@ fn retries(b: &mut Build<'_>) {
             Certainty::Inferred,
             evidence,
         );
-        wait.container = s.container.clone();
+        wait.container.clone_from(&s.container);
         wait.attempt = s.attempt;
         wait.message = line.map_or_else(|| s.message.clone(), |(_, l)| l.error.clone());
         if until.is_none() && over.is_some() {

@@ -91,7 +91,7 @@ fn conditions(b: &mut Build<'_>) {
             if s == status {
                 return false;
             }
-            *s = status.clone();
+            s.clone_from(status);
         } else {
             known.push((kind.clone(), status.clone()));
         }

@@ -251,7 +251,7 @@ pub(crate) fn cgroup(b: &mut Build<'_>) {
             vec![o.clone()],
         );
         s.outcome = Outcome::Error;
-        s.message = e.message.clone();
+        s.message.clone_from(&e.message);
         s.attempt = n;
         b.add(s);
     }

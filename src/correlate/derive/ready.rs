@@ -108,8 +108,8 @@ pub(crate) fn derive(b: &mut Build<'_>) {
         s.outcome = outcome;
     }
     if let Some(c) = p.condition("Ready").filter(|c| c.status != "True") {
-        s.code = c.reason.clone();
-        s.message = c.message.clone();
+        s.code.clone_from(&c.reason);
+        s.message.clone_from(&c.message);
     }
     b.add(s);
 }
@@ -198,9 +198,9 @@ fn probes(b: &mut Build<'_>, c: &crate::model::pod::ContainerSpec, ready: Option
         evidence.push(proof.clone());
         let mut s = step(Stage::Ready, name, start, end, certainty, evidence);
         s.outcome = outcome;
-        s.container = c.name.clone();
+        s.container.clone_from(&c.name);
         if let Some((_, e)) = failed {
-            s.message = e.message.clone();
+            s.message.clone_from(&e.message);
         }
         b.add(s);
     }

@@ -64,7 +64,7 @@ pub(crate) fn derive(b: &mut Build<'_>) {
             r.certainty,
             r.evidence.clone(),
         );
-        s.container = r.container.clone();
+        s.container.clone_from(&r.container);
         s.attempt = r.attempt.unwrap_or(0);
         if let Some(code) = r.exit_code {
             s.code = format!("{code}").into();
@@ -72,7 +72,7 @@ pub(crate) fn derive(b: &mut Build<'_>) {
                 s.outcome = Outcome::Error;
             }
         }
-        s.message = r.reason.clone();
+        s.message.clone_from(&r.reason);
         b.add(s);
     }
     relists(b, &runs);
@@ -107,7 +107,7 @@ fn relists(b: &mut Build<'_>, runs: &[Run]) {
                 Certainty::Inferred,
                 evidence,
             );
-            s.container = r.container.clone();
+            s.container.clone_from(&r.container);
             s.attempt = r.attempt.unwrap_or(0);
             b.add(s);
         }
@@ -168,7 +168,7 @@ fn runs(b: &Build<'_>) -> Vec<Run> {
             }
             r.exit_code = i.exit_code.or(r.exit_code);
             if !i.reason.is_empty() {
-                r.reason = i.reason.clone();
+                r.reason.clone_from(&i.reason);
             }
         }
     }
@@ -269,7 +269,7 @@ fn of_id<'r>(
     #[expect(clippy::indexing_slicing, reason = "found or pushed just above")]
     let r = &mut runs[i];
     if r.container.is_empty() {
-        r.container = container.clone();
+        r.container.clone_from(container);
     }
     r.attempt = r.attempt.or(attempt);
     r
@@ -327,7 +327,7 @@ fn by_status(b: &Build<'_>, runs: &mut Vec<Run>) {
                 }
                 r.exit_code = r.exit_code.or(Some(t.exit_code));
                 if r.reason.is_empty() {
-                    r.reason = t.reason.clone();
+                    r.reason.clone_from(&t.reason);
                 }
             }
         }
@@ -346,7 +346,7 @@ fn by_api(b: &mut Build<'_>, runs: &[Run]) {
             Certainty::Inferred,
             vec![o.clone()],
         );
-        s.container = e.container.clone();
+        s.container.clone_from(&e.container);
         b.add(s);
     }
     if b.of(Stage::Start).next().is_some() {
@@ -364,7 +364,7 @@ fn by_api(b: &mut Build<'_>, runs: &[Run]) {
             Certainty::Bounded,
             vec![o.clone()],
         );
-        s.container = r.container.clone();
+        s.container.clone_from(&r.container);
         s.attempt = r.attempt.unwrap_or(0);
         b.add(s);
     }
@@ -477,7 +477,7 @@ fn back_off(b: &mut Build<'_>, runs: &[Run]) {
             Certainty::Inferred,
             evidence,
         );
-        s.container = container.clone();
+        s.container.clone_from(container);
         s.attempt = attempt.unwrap_or(0);
         s.message = message;
         if cancelled {

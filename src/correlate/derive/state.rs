@@ -60,7 +60,7 @@ pub(crate) fn containers(v: &mut PodView, f: &Facts<'_>, work: &[Work]) {
             if let Some(c) = v.containers.iter_mut().find(|c| c.name == s.name) {
                 by_status(c, s);
                 if c.image.is_empty() {
-                    c.image = s.image.clone();
+                    c.image.clone_from(&s.image);
                 }
             }
         }
@@ -208,23 +208,22 @@ pub(crate) fn stages(v: &mut PodView, f: &Facts<'_>, t: &Timeline) {
                     StageState::Running | StageState::Waiting | StageState::Failing
                 )
             });
-        match unfinished {
-            Some(stage) => Some((stage, since(t, stage).unwrap_or(v.created))),
-            None => {
-                let last = t
-                    .spans
-                    .iter()
-                    .filter(|s| s.is_stage() && s.stage != Stage::Terminate)
-                    .max_by_key(|s| s.stage);
-                match last {
-                    None => Some((Stage::Api, v.created)),
-                    Some(s) => {
-                        let next = Stage::ALL
-                            .get((s.stage.index() + 1).min(Stage::Ready.index()))
-                            .copied()
-                            .unwrap_or(s.stage);
-                        Some((next, s.end.map_or(s.start.at, |e| e.at)))
-                    }
+        if let Some(stage) = unfinished {
+            Some((stage, since(t, stage).unwrap_or(v.created)))
+        } else {
+            let last = t
+                .spans
+                .iter()
+                .filter(|s| s.is_stage() && s.stage != Stage::Terminate)
+                .max_by_key(|s| s.stage);
+            match last {
+                None => Some((Stage::Api, v.created)),
+                Some(s) => {
+                    let next = Stage::ALL
+                        .get((s.stage.index() + 1).min(Stage::Ready.index()))
+                        .copied()
+                        .unwrap_or(s.stage);
+                    Some((next, s.end.map_or(s.start.at, |e| e.at)))
                 }
             }
         }

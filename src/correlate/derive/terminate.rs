@@ -60,11 +60,11 @@ fn request(b: &mut Build<'_>) -> Option<Nanos> {
             Certainty::Measured,
             r.evidence.clone(),
         );
-        s.message = r.a.user.clone();
+        s.message.clone_from(&r.a.user);
         if r.a.code >= 400 {
             s.outcome = Outcome::Error;
             s.code = format!("{}", r.a.code).into();
-            s.message = r.a.message.clone();
+            s.message.clone_from(&r.a.message);
         }
         b.add(s);
     }
@@ -187,7 +187,7 @@ fn pairs(b: &mut Build<'_>) {
             span.attempt = attempt;
             if s.error {
                 span.outcome = Outcome::Error;
-                span.message = s.message.clone();
+                span.message.clone_from(&s.message);
             }
             attempt += 1;
             b.add(span);
@@ -257,10 +257,10 @@ fn pre_stop(b: &mut Build<'_>, asked: Option<Nanos>) {
                 s.end = w.end;
                 s.outcome = w.outcome;
             }
-            s.code = w.code.clone();
-            s.message = w.message.clone();
+            s.code.clone_from(&w.code);
+            s.message.clone_from(&w.message);
         }
-        s.container = l.container.clone();
+        s.container.clone_from(&l.container);
         if end.is_some_and(|(_, l)| l.message != ENDS[0]) {
             s.outcome = Outcome::Cancelled;
             s.message = "not completed in the grace period".into();
@@ -372,7 +372,7 @@ fn unmounts(b: &mut Build<'_>) {
             .position(|(n, _)| n == name)
             .map(|i| begun.swap_remove(i).1);
         let mut evidence = vec![(*o).clone()];
-        let begin = start.as_ref().map_or_else(|| edge(o), edge);
+        let from = start.as_ref().map_or_else(|| edge(o), edge);
         let certainty = if start.is_some() {
             Certainty::Measured
         } else {
@@ -382,7 +382,7 @@ fn unmounts(b: &mut Build<'_>) {
         let mut s = step(
             Stage::Terminate,
             "UnmountVolume.TearDown",
-            begin.min(edge(o)),
+            from.min(edge(o)),
             Some(edge(o)),
             certainty,
             evidence,
@@ -509,7 +509,7 @@ fn final_delete(b: &mut Build<'_>) {
         if r.a.code >= 400 {
             s.outcome = Outcome::Error;
             s.code = format!("{}", r.a.code).into();
-            s.message = r.a.message.clone();
+            s.message.clone_from(&r.a.message);
         }
         b.add(s);
     }

@@ -133,7 +133,7 @@ fn waits(b: &mut Build<'_>) -> Vec<SpanIndex> {
         s.attempt = attempt;
         if let Some(n) = failed {
             s.outcome = Outcome::Error;
-            s.message = n.error.clone();
+            s.message.clone_from(&n.error);
         } else if end.is_some() {
             mounted = true;
         } else if let Some(at) = b.view.deletion_requested.or(b.view.gone) {
@@ -335,10 +335,10 @@ fn by_fs(b: &mut Build<'_>, waits: &[SpanIndex]) {
             _ => continue,
         };
         match action {
-            FsAction::Created | FsAction::Present if !finished => {
-                if !begun.iter().any(|(v, _)| *v == volume) {
-                    begun.push((volume, *o));
-                }
+            FsAction::Created | FsAction::Present
+                if !finished && !begun.iter().any(|(v, _)| *v == volume) =>
+            {
+                begun.push((volume, *o));
             }
             FsAction::Created | FsAction::Changed | FsAction::Present if finished => {
                 if let Some(i) = begun.iter().position(|(v, _)| *v == volume) {
@@ -380,7 +380,7 @@ fn by_events(b: &mut Build<'_>) {
         );
         s.attempt = n;
         s.outcome = Outcome::Error;
-        s.message = e.message.clone();
+        s.message.clone_from(&e.message);
         b.add(s);
         since = Some(end);
         last = Some(o.clone());

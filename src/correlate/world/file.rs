@@ -232,7 +232,7 @@ impl World {
             {
                 if let Some(known) = self.by_runtime.get_mut(id.as_str()) {
                     if known.container.is_empty() {
-                        known.container = container.clone();
+                        known.container.clone_from(container);
                     }
                     known.attempt = known.attempt.or(attempt);
                     known.sandbox |= sandbox;
@@ -533,7 +533,7 @@ impl World {
             call.end = Some(o.stamp.at);
             call.outcome = Some(c.outcome);
             call.code = c.code;
-            call.message = c.message.clone();
+            call.message.clone_from(&c.message);
             call.request_bytes = call.request_bytes.max(c.request_bytes);
             call.response_bytes = c.response_bytes;
             if call.sandbox_id.is_empty() {

@@ -117,7 +117,7 @@ impl World {
                 Component::Kubelet | Component::Containerd | Component::Crio
             ) || l.severity == Severity::Info)
             && !TELLING.contains(&l.message.as_str())
-            && !(l.severity >= Severity::Warning)
+            && (l.severity < Severity::Warning)
         {
             return;
         }
@@ -188,7 +188,7 @@ impl World {
             })
         }));
         if state.object.uid.is_empty() && !o.uid.is_empty() {
-            state.object.uid = o.uid.clone();
+            state.object.uid.clone_from(&o.uid);
         }
         state
     }
@@ -225,7 +225,7 @@ impl World {
         };
         let mut owner = owner.clone();
         if owner.namespace.is_empty() && owner.kind != "Node" {
-            owner.namespace = namespace.clone();
+            owner.namespace.clone_from(namespace);
         }
         if owner.kind == "Node" {
             return;
@@ -315,7 +315,7 @@ impl World {
                 });
             let Some(mut next) = next else { break };
             if next.namespace.is_empty() && next.kind != "Node" {
-                next.namespace = last.namespace.clone();
+                next.namespace.clone_from(&last.namespace);
             }
             if chain
                 .iter()

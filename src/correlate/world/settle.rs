@@ -226,14 +226,14 @@ impl World {
                     call.pod_uid = view.uid.clone();
                 }
                 if call.pod.is_empty() {
-                    call.namespace = view.namespace.clone();
-                    call.pod = view.name.clone();
+                    call.namespace.clone_from(&view.namespace);
+                    call.pod.clone_from(&view.name);
                 }
                 if let Some(owner) = &owner
                     && !owner.sandbox
                 {
                     if call.container.is_empty() {
-                        call.container = owner.container.clone();
+                        call.container.clone_from(&owner.container);
                     }
                     call.attempt = call.attempt.or(owner.attempt);
                 }

@@ -36,7 +36,7 @@ impl Offset {
                 ..Skew::default()
             };
         };
-        let middle = (i128::from(lo) + i128::from(hi)) / 2;
+        let middle = i128::midpoint(i128::from(lo), i128::from(hi));
         Skew {
             api_ns: i64::try_from(middle).ok(),
             api_within_ns: (hi.saturating_sub(lo) / 2).saturating_abs(),

@@ -119,11 +119,11 @@ impl Lists {
             let Body::Watch(n) = &e.body else { continue };
             match n.kind {
                 WatchKind::ListBegin => {
-                    open.retain(|(s, _)| *s != &n.scope);
+                    open.retain(|(s, _)| *s != n.scope);
                     open.push((&n.scope, e.stamp.at));
                 }
                 WatchKind::ListEnd => {
-                    if let Some(i) = open.iter().position(|(s, _)| *s == &n.scope) {
+                    if let Some(i) = open.iter().position(|(s, _)| *s == n.scope) {
                         let (scope, begin) = open.swap_remove(i);
                         windows.push(ListWindow {
                             begin,
