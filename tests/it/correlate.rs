@@ -10,6 +10,7 @@ use kflow::timeline::{Evidence, Span};
 use proptest::prelude::*;
 
 /// Observations of a recorded session, in order of arrival.
+#[expect(clippy::panic, reason = "a broken fixture fails the test")]
 pub(crate) fn session(name: &str) -> Vec<Evidence> {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
         .join("fixtures/sessions")
@@ -355,6 +356,9 @@ proptest! {
     }
 }
 
+/// How much later the second life is, ns.
+const LATER: i64 = 100_000_000_000;
+
 /// Moves every moment of the recordings' day.
 fn later(json: &mut serde_json::Value, by: i64) {
     match json {
@@ -377,7 +381,6 @@ fn later(json: &mut serde_json::Value, by: i64) {
 fn a_pod_that_is_created_anew_under_its_name_keeps_its_own_story() {
     let observations = session("S1-basics");
     // The second life: the first one's evidence a minute later, under another UID.
-    const LATER: i64 = 100_000_000_000;
     let old = "4ac3c3e9-1ad8-496b-869a-7687fcb13acf";
     let new = "5bd4d4f0-2be9-4a7c-97ab-8798fdc24bd0";
     let about = |o: &&Evidence| {

@@ -40,6 +40,7 @@ fn clock(at: Nanos) -> String {
     s.get(14..29).unwrap_or(&s).to_owned()
 }
 
+#[expect(clippy::unwrap_used, reason = "writing to a string does not fail")]
 fn line(spans: &[Span], s: &Span) -> String {
     let mut depth = 0;
     let mut up = s.parent;
@@ -62,10 +63,10 @@ fn line(spans: &[Span], s: &Span) -> String {
         indent = depth * 2
     );
     if !s.container.is_empty() {
-        let _ = write!(out, " [{} #{}]", s.container, s.attempt);
+        write!(out, " [{} #{}]", s.container, s.attempt).unwrap();
     }
     if s.step.starts_with("MountVolume") || s.step.starts_with("UnmountVolume") {
-        let _ = write!(out, " {}", s.message);
+        write!(out, " {}", s.message).unwrap();
     }
     out
 }
@@ -83,7 +84,7 @@ fn the_healthy_pod_is_right_in_every_stage() {
     }
     for g in &p.timeline.gaps {
         let end = g.end.map_or("…".into(), clock);
-        let _ = writeln!(told, "? {} {} → {end} {}", g.stage, clock(g.start), g.why);
+        writeln!(told, "? {} {} → {end} {}", g.stage, clock(g.start), g.why).unwrap();
     }
     let path = concat!(
         env!("CARGO_MANIFEST_DIR"),
