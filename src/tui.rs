@@ -17,6 +17,15 @@
 //! Input becomes an action, the action changes the model, the model is drawn. Drawing reads a snapshot and the model;
 //! it changes nothing and does no I/O.
 
+#![expect(
+    clippy::many_single_char_names,
+    reason = "drawing counts in x, y, w and h; t and g are theme and glyphs everywhere"
+)]
+#![expect(
+    clippy::format_push_string,
+    reason = "titles and details of one line: `write!` would add a result that cannot fail"
+)]
+
 pub mod action;
 pub mod canvas;
 pub mod config;

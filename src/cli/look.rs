@@ -77,7 +77,7 @@ pub(super) fn replay(a: &ReplayArgs) -> anyhow::Result<u8> {
             .drive(Drive::PlayPause, now)
             .map_err(anyhow::Error::msg)?;
     }
-    run(&mut driver, options(a.theme.clone()))?;
+    run(&mut driver, &options(a.theme.clone()))?;
     Ok(OK)
 }
 
@@ -89,7 +89,7 @@ pub(super) fn demo() -> anyhow::Result<u8> {
         "demo",
         Start::AfterBegin(100_000_000_000),
     ));
-    run(&mut driver, options(None))?;
+    run(&mut driver, &options(None))?;
     Ok(OK)
 }
 

@@ -95,7 +95,11 @@ impl Config {
                     "{file}: {key}: \"{value}\" is none of {}",
                     allowed.join(", ")
                 ));
-                *value = allowed.first().copied().unwrap_or_default().to_owned();
+                allowed
+                    .first()
+                    .copied()
+                    .unwrap_or_default()
+                    .clone_into(value);
             }
         };
         one_of(

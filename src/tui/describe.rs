@@ -232,10 +232,6 @@ pub fn line(o: &Observation) -> (String, Tone) {
             Tone::Bad,
         ),
         Body::Note(n) => (format!("note: {}", n.text), Tone::Plain),
-        _ => (
-            "something that this version does not know".to_owned(),
-            Tone::Quiet,
-        ),
     }
 }
 

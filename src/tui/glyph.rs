@@ -57,6 +57,8 @@ glyphs! {
     closed: "▸", ">";
     /// Measured part of a bar.
     full: "█", "#";
+    /// A bar whose parts stand below it.
+    thin: "▄", "_";
     /// Inferred part of a bar.
     inferred: "▓", "=";
     /// Bounded part of a bar.

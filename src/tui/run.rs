@@ -79,7 +79,7 @@ impl Drop for Restore {
 }
 
 /// Runs until the user leaves.
-pub fn run(driver: &mut dyn Driver, options: Options) -> Result<(), RunError> {
+pub fn run(driver: &mut dyn Driver, options: &Options) -> Result<(), RunError> {
     let mut watched = options.config.clone().map(Watched::new);
     let (mut config, mut warnings) =
         match watched.as_mut().and_then(|w| Some((w.poll()?, w.name()))) {
@@ -240,7 +240,11 @@ fn mouse(m: event::MouseEvent) -> Option<Mouse> {
 /// OSC 52: the terminal puts it on the clipboard, also over ssh.
 fn copy(text: &str) -> io::Result<()> {
     // Terminals take about 75 kB; more would be dropped without a word.
-    let end = text.floor_char_boundary(48 * 1024);
+    let limit = 48 * 1024;
+    let end = (0..=limit.min(text.len()))
+        .rev()
+        .find(|n| text.is_char_boundary(*n))
+        .unwrap_or(0);
     let data = base64::engine::general_purpose::STANDARD.encode(text.get(..end).unwrap_or(text));
     let mut out = io::stdout();
     write!(out, "\x1b]52;c;{data}\x07")?;

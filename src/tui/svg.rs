@@ -21,7 +21,7 @@ fn colours(c: &Cell) -> ((u8, u8, u8), (u8, u8, u8)) {
         std::mem::swap(&mut fg, &mut bg);
     }
     if c.modifier.contains(Modifier::DIM) {
-        let mix = |a: u8, b: u8| ((u16::from(a) + u16::from(b)) / 2) as u8;
+        let mix = |a: u8, b: u8| u16::midpoint(u16::from(a), u16::from(b)) as u8;
         fg = (mix(fg.0, bg.0), mix(fg.1, bg.1), mix(fg.2, bg.2));
     }
     (fg, bg)
@@ -31,17 +31,20 @@ fn hex((r, g, b): (u8, u8, u8)) -> String {
     format!("#{r:02x}{g:02x}{b:02x}")
 }
 
-/// Blocks and rules that are drawn as shapes, so that they meet: x, y, width, height as shares of a cell, and opacity.
-fn shape(symbol: &str) -> Option<(f64, f64, f64, f64, f64)> {
+/// x, y, width and height as shares of a cell, and opacity.
+type Shape = (f64, f64, f64, f64, f64);
+
+/// Blocks and rules that are drawn as shapes, so that they meet.
+fn shape(symbol: &str) -> Option<Shape> {
     let c = symbol.chars().next()?;
     Some(match c {
         '█' => (0.0, 0.0, 1.0, 1.0, 1.0),
         '▓' => (0.0, 0.0, 1.0, 1.0, 0.7),
         '▒' => (0.0, 0.0, 1.0, 1.0, 0.4),
         '░' => (0.0, 0.0, 1.0, 1.0, 0.2),
-        '▉'..='▏' => (0.0, 0.0, (0x2590 - c as u32) as f64 / 8.0, 1.0, 1.0),
+        '▉'..='▏' => (0.0, 0.0, f64::from(0x2590 - c as u32) / 8.0, 1.0, 1.0),
         '▁'..='▇' => {
-            let h = (c as u32 - 0x2580) as f64 / 8.0;
+            let h = f64::from(c as u32 - 0x2580) / 8.0;
             (0.0, 1.0 - h, 1.0, h, 1.0)
         }
         '─' => (0.0, 0.47, 1.0, 0.06, 1.0),
@@ -113,7 +116,18 @@ pub fn render(buf: &Buffer, title: &str) -> String {
                     hex(bg)
                 );
             }
-            for (at, (bx, by, bw, bh, opacity)) in blocks {
+            // Neighbours of the same shape are one: seams between them would show.
+            let mut joined: Vec<(u16, u16, Shape)> = Vec::new();
+            for (at, s) in blocks {
+                match joined.last_mut() {
+                    Some((from, n, last)) if *last == s && s.2 >= 1.0 && *from + *n == at => {
+                        *n += 1
+                    }
+                    _ => joined.push((at, 1, s)),
+                }
+            }
+            for (at, n, (bx, by, bw, bh, opacity)) in joined {
+                let bw = bw * f64::from(n);
                 let bleft = PAD + (f64::from(at - a.x) + bx) * CELL.0;
                 let opacity = if opacity < 1.0 {
                     format!(" opacity=\"{opacity}\"")
@@ -210,7 +224,7 @@ mod tests {
         let svg = render(&buf, "a & b");
         assert!(svg.contains("&lt;b&gt;&amp;&quot;x&quot;"));
         assert!(svg.contains("<title>a &amp; b</title>"));
-        assert_eq!(svg.matches("fill=\"#cd3131\"/>").count(), 3);
+        assert_eq!(svg.matches("fill=\"#cd3131\"/>").count(), 2);
         assert!(!svg.contains('█'));
         assert_eq!(plain(&buf), "<b>&\"x\" ██▌\n\n");
     }

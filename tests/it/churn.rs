@@ -11,14 +11,14 @@ use kflow::model::pod::{ContainerSpec, ContainerState, ContainerStatus, PodSeen,
 use kflow::model::{Body, ContainerId, Nanos, Observation, PodRef, PodUid, Source, Stamp, Text};
 
 /// Noon of some day.
-pub const BEGIN: Nanos = Nanos(1_790_000_000_000_000_000);
+pub(crate) const BEGIN: Nanos = Nanos(1_790_000_000_000_000_000);
 
 fn at(ms: i64) -> Nanos {
     BEGIN.plus(ms * 1_000_000)
 }
 
 /// One observation, exact.
-pub fn observation(ms: i64, source: Source, body: Body) -> Arc<Observation> {
+pub(crate) fn observation(ms: i64, source: Source, body: Body) -> Arc<Observation> {
     Arc::new(Observation {
         stamp: Stamp::exact(at(ms)),
         source,
@@ -27,7 +27,7 @@ pub fn observation(ms: i64, source: Source, body: Body) -> Arc<Observation> {
 }
 
 /// A pod as the API shows it when it runs, or not yet.
-pub fn pod(n: usize, name: &str, running: bool) -> PodSeen {
+pub(crate) fn pod(n: usize, name: &str, running: bool) -> PodSeen {
     let mut p = PodSeen {
         event: WatchEvent::Modified,
         uid: PodUid::from(format!("{n:08x}-0000-4000-8000-000000000000")),
@@ -65,7 +65,13 @@ pub fn pod(n: usize, name: &str, running: bool) -> PodSeen {
 }
 
 /// A call and its end.
-pub fn call(ms: i64, key: CallKey, method: &str, of: &PodSeen, code: u32) -> [Arc<Observation>; 2] {
+pub(crate) fn call(
+    ms: i64,
+    key: CallKey,
+    method: &str,
+    of: &PodSeen,
+    code: u32,
+) -> [Arc<Observation>; 2] {
     let subject = Subject {
         pod: PodRef {
             uid: of.uid.clone(),
@@ -112,7 +118,7 @@ pub fn call(ms: i64, key: CallKey, method: &str, of: &PodSeen, code: u32) -> [Ar
 }
 
 /// A line of the kubelet's log about a pod.
-pub fn line(ms: i64, message: &str, of: &PodSeen) -> Arc<Observation> {
+pub(crate) fn line(ms: i64, message: &str, of: &PodSeen) -> Arc<Observation> {
     let l = LogLine {
         component: Component::Kubelet,
         severity: Severity::Info,
@@ -133,7 +139,7 @@ pub fn line(ms: i64, message: &str, of: &PodSeen) -> Arc<Observation> {
 }
 
 /// So many pods and about so many observations, as a core that has seen them all.
-pub fn core(pods: usize, observations: usize) -> Core {
+pub(crate) fn core(pods: usize, observations: usize) -> Core {
     let mut core = Core::new();
     let rounds = (observations / pods.max(1)).max(1);
     let mut stream = 1;
@@ -179,7 +185,7 @@ pub fn core(pods: usize, observations: usize) -> Core {
 }
 
 /// What the terminal would see of a core.
-pub fn snapshot(core: &mut Core, now: Nanos) -> Snapshot {
+pub(crate) fn snapshot(core: &mut Core, now: Nanos) -> Snapshot {
     let mode = Mode::Replay {
         name: "churn".into(),
         playing: false,

@@ -17,6 +17,10 @@ use crate::tui::widget::scroll::Scroll;
 const BUDGET: usize = 60_000;
 
 /// The log pane.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "independent switches of the user"
+)]
 #[derive(Debug)]
 pub struct Log {
     all: bool,

@@ -79,6 +79,10 @@ enum Row {
 }
 
 /// The pods pane.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "independent switches of the user"
+)]
 #[derive(Debug)]
 pub struct Pods {
     sort: Sort,

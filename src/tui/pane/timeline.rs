@@ -416,6 +416,7 @@ impl Pane for TimelinePane {
                 s,
                 window,
                 critical,
+                r.open,
             );
             if s.is_stage() {
                 bars::gaps(

@@ -13,6 +13,10 @@ use crate::tui::filter::Filter;
 pub(super) type At = (u32, u32);
 
 /// What is kept, besides the filter.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "independent switches of the user"
+)]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Keep {
     pub(super) fold: bool,
@@ -65,7 +69,12 @@ fn derive(n: u32, chunk: &Chunk, keep: &Keep, filter: &Filter, now: Nanos) -> Ca
     let mut fold: Option<(At, u32)> = None;
     let flush = |rows: &mut Vec<Row>, fold: &mut Option<(At, u32)>| {
         if let Some((from, calls)) = fold.take() {
-            rows.push(Row::Fold { from, calls });
+            // One alone takes the same row as itself.
+            rows.push(if calls == 1 {
+                Row::Call(from)
+            } else {
+                Row::Fold { from, calls }
+            });
         }
     };
     for (i, call) in chunk.iter().enumerate() {

@@ -53,6 +53,7 @@ pub(super) fn bar(
     s: &Span,
     window: Window,
     critical: bool,
+    thin: bool,
 ) {
     let (t, g) = (ctx.theme, ctx.glyphs);
     let w = canvas.width();
@@ -93,24 +94,19 @@ pub(super) fn bar(
         );
         return;
     }
-    // The whole of a stage is a thin line: its steps are the bars.
-    let thin = s.is_stage() && !open;
-    for x in first..last {
-        canvas.symbol(
-            x,
-            0,
-            if thin && s.outcome != Outcome::Error {
-                g.full
-            } else {
-                fill
-            },
-            style,
-        );
-    }
+    // What is spread out below is thin: its parts are the bars.
+    let fill = if thin && s.outcome != Outcome::Error {
+        g.thin
+    } else {
+        fill
+    };
+    canvas.line(first, 0, last.saturating_sub(first), fill, style);
     let rest = ((z - f64::from(last)) * 8.0) as usize;
     let cap = g.eighth(rest);
     if open && end < window.to {
         canvas.symbol(last.min(w.saturating_sub(1)), 0, g.growing, style);
+    } else if thin {
+        // Half a cell high: its end has no eighths.
     } else if !cap.is_empty() && last < w && s.certainty == Certainty::Measured {
         canvas.symbol(last, 0, cap, style);
     }
