@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`args`] | what can be said on the command line (clap only) |
 //! | [`input`] | where a command that reads takes its observations from, and as of when |
+//! | `control` | `kflow flow`, `requests` |
 //! | `import` | `kflow import` |
 //! | `live` | `kflow proxy`, `record`, `doctor` |
 //! | `look` | `kflow replay`, `demo`, `keys`, `themes`, `config`, `screenshots` |
@@ -12,6 +13,7 @@
 pub mod args;
 pub mod input;
 
+mod control;
 mod import;
 #[cfg(feature = "live")]
 mod live;
@@ -54,6 +56,8 @@ fn run(args: Args) -> anyhow::Result<u8> {
         Command::Import(a) => import::run(&a),
         Command::Timeline(a) => read::timeline(&a),
         Command::Calls(a) => read::calls(&a),
+        Command::Flow(a) => control::flow(&a),
+        Command::Requests(a) => control::requests(&a),
         #[cfg(feature = "live")]
         Command::Proxy(a) => live::proxy(&a),
         #[cfg(feature = "live")]

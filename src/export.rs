@@ -5,14 +5,18 @@
 //! | [`text`] | texts from outside, harmless and cut; durations and times for people |
 //! | [`timeline`] | timelines as text and JSON |
 //! | [`calls`] | CRI calls as text and JSON |
+//! | [`flow`] | the flow map, and what its steps did, as text and JSON |
+//! | [`requests`] | requests to the apiserver as text and JSON |
 //! | [`perfetto`], [`otlp`] | timelines for trace viewers |
 //! | [`html`] | timelines and verdicts as one page for a ticket |
 //! | [`why`] | verdicts as text, JSON and Markdown |
 
 pub mod calls;
+pub mod flow;
 pub mod html;
 pub mod otlp;
 pub mod perfetto;
+pub mod requests;
 pub mod text;
 pub mod timeline;
 pub mod why;

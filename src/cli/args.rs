@@ -1,5 +1,6 @@
 //! What can be said on the command line. Only clap: completions and man pages are made from it.
 
+pub mod control;
 #[cfg(feature = "live")]
 pub mod live;
 
@@ -32,6 +33,10 @@ pub enum Command {
     Timeline(TimelineArgs),
     /// Print the CRI calls
     Calls(CallsArgs),
+    /// Print the map of the call flow, or what each of its steps did
+    Flow(control::FlowArgs),
+    /// Print the requests to the apiserver
+    Requests(control::RequestsArgs),
     /// Carry the kubelet's calls to the runtime, byte by byte, and tell what passed
     #[cfg(feature = "live")]
     Proxy(live::ProxyArgs),

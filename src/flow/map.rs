@@ -3,7 +3,7 @@
 use rustc_hash::FxHashMap;
 use serde::Deserialize;
 use std::collections::BTreeMap;
-use std::sync::LazyLock;
+use std::sync::{LazyLock, OnceLock};
 
 use super::Stage;
 use super::clue::raw::{RawClue, parse_component};
@@ -143,6 +143,8 @@ pub struct Map {
     pub(super) matcher: Matcher,
 }
 
+/// The map that the program uses, when a user's file lies over the embedded one.
+static ACTIVE: OnceLock<Map> = OnceLock::new();
 static MAP: LazyLock<Map> = LazyLock::new(|| Map::parse(&[EMBEDDED]).unwrap_or_default());
 
 impl Map {
@@ -150,6 +152,17 @@ impl Map {
     pub fn embedded() -> &'static Self {
         // That it can be parsed is a test of this module.
         &MAP
+    }
+
+    /// The map in use: the embedded one, unless another was installed.
+    pub fn active() -> &'static Self {
+        ACTIVE.get().unwrap_or(&MAP)
+    }
+
+    /// Makes a map the one in use for the rest of the run. The program does so once, before it reads anything; a
+    /// second call changes nothing and is false.
+    pub fn install(map: Self) -> bool {
+        ACTIVE.set(map).is_ok()
     }
 
     /// The embedded map with a user's file over it.

@@ -8,6 +8,7 @@ mod cri;
 mod flow_map;
 mod golden;
 mod layers;
+mod requests;
 mod session;
 
 #[cfg(feature = "live")]

@@ -1,9 +1,14 @@
 //! `api` and `schedule`: from the request to the binding.
 
 use super::build::step;
-use super::{Build, edge, facts::Request};
+use super::{Build, Facts, edge, facts::Request};
 use crate::flow::Stage;
-use crate::model::{Nanos, Text, pod::WatchEvent, stamp::SECOND};
+use crate::model::{
+    Nanos, Text,
+    pod::WatchEvent,
+    span::{SpanKind, SpanRecord},
+    stamp::SECOND,
+};
 use crate::timeline::{Certainty, Edge, Evidence, Outcome, Span};
 
 /// A whole second of the API, narrowed by what must have come before and after.
@@ -53,13 +58,11 @@ pub(crate) fn api(b: &mut Build<'_>) {
         if r.a.verb == "create" && r.a.resource == "pods" {
             let mut s = of_request(Stage::Api, "Create", r);
             let i = {
-                // The apiserver's own span of the same request is as good and finer.
-                if let Some((o, span)) = f.spans.iter().find(|(_, s)| {
-                    s.parent.is_none() && s.attribute("audit-id") == Some(r.a.audit_id.as_str())
-                }) {
-                    s.start = f.api_edge(o.stamp.at, o.stamp.precision);
-                    s.end = Some(f.api_edge(span.end, 1));
-                    s.evidence.insert(0, (*o).clone());
+                // The apiserver's own span tells of the same request. It begins behind the first filters and ends after
+                // the audit record is written, so audit sets the edges.
+                if let Some((o, span)) = server_span(f, r.a.audit_id.as_str()) {
+                    s.end = s.end.or_else(|| Some(f.api_edge(span.end, 1)));
+                    s.evidence.push((*o).clone());
                 }
                 any = true;
                 b.add(s)
@@ -85,15 +88,17 @@ pub(crate) fn api(b: &mut Build<'_>) {
     ));
 }
 
+/// The apiserver's span of a request. Handlers repeat the audit id on spans of their own.
+fn server_span<'a>(f: &'a Facts<'a>, audit_id: &str) -> Option<&'a (&'a Evidence, &'a SpanRecord)> {
+    f.spans
+        .iter()
+        .find(|(_, s)| s.kind == SpanKind::Server && s.attribute("audit-id") == Some(audit_id))
+}
+
 /// Webhooks and the store's write, as children of a request.
 fn children(b: &mut Build<'_>, parent: u32, audit_id: &str) {
     let f = b.facts;
-    let Some(trace) = f
-        .spans
-        .iter()
-        .find(|(_, s)| s.attribute("audit-id") == Some(audit_id) && s.parent.is_none())
-        .map(|(_, s)| s.trace)
-    else {
+    let Some(trace) = server_span(f, audit_id).map(|(_, s)| s.trace) else {
         return;
     };
     for (o, s) in f.spans.iter().filter(|(_, s)| s.trace == trace) {

@@ -52,7 +52,7 @@ impl FlowPane {
         self.lit.iter().find(|l| l.step == id)
     }
     fn build(&mut self) {
-        let map = Map::embedded();
+        let map = Map::active();
         self.rows.clear();
         let reached: FxHashSet<StepId> = {
             // A step is on the way when something below it was lit.
@@ -128,7 +128,7 @@ impl Pane for FlowPane {
         PaneId::Flow
     }
     fn title(&self, _ctx: &Ctx<'_>) -> String {
-        let map = Map::embedded();
+        let map = Map::active();
         let all = map.steps().len();
         let dark = map.steps().iter().filter(|s| s.is_invisible()).count();
         format!(
@@ -157,7 +157,7 @@ impl Pane for FlowPane {
         };
         let key = (p.evidence.len(), p.changed);
         if self.seen != Some(key) {
-            self.lit = lit(Map::embedded(), &p.evidence, snap.now);
+            self.lit = lit(Map::active(), &p.evidence, snap.now);
             self.seen = Some(key);
             self.dirty = true;
         }
@@ -220,7 +220,7 @@ impl Pane for FlowPane {
             );
         }
         let (t, g) = (ctx.theme, ctx.glyphs);
-        let map = Map::embedded();
+        let map = Map::active();
         let (w, h) = (canvas.width(), canvas.height());
         let now = ctx.snap.now;
         // From the right: file, evidence, times, length.

@@ -1,0 +1,66 @@
+//! Arguments of `kflow flow` and `kflow requests`.
+
+use clap::{Args as ClapArgs, ValueHint};
+use std::path::PathBuf;
+
+use super::{Format, Input};
+
+/// `kflow flow`
+#[derive(Debug, ClapArgs)]
+#[command(
+    after_help = "Without a session it prints the map: every function that Kubernetes and the runtime run for a pod, and what \
+shows it. With one it prints what each step did: `kflow flow kubelet-startup --session FILE` every start of the kubelet, \
+`kflow flow POD --session FILE` one pod's steps."
+)]
+pub struct FlowArgs {
+    /// A flow (letter or name), a step (id or function), or a pod (with a session)
+    #[arg(value_name = "FLOW|STEP|POD")]
+    pub what: Option<String>,
+    /// Only what this pod did: ns/name, name, or UID
+    pub pod: Option<String>,
+    /// Input.
+    #[command(flatten)]
+    pub input: Input,
+    /// Lay this file over the map [default: flow.toml beside the configuration, if there is one]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub map: Option<PathBuf>,
+    /// Print the map's file, whose head says how it is written
+    #[arg(long)]
+    pub map_source: bool,
+    /// With a session: also the steps that were not seen
+    #[arg(long)]
+    pub all: bool,
+    /// How to write it
+    #[arg(short, long, value_enum, default_value_t)]
+    pub output: Format,
+}
+
+/// `kflow requests`
+#[derive(Debug, ClapArgs)]
+#[command(
+    after_help = "Prints the requests to the apiserver grouped by client, verb and resource; with a filter or --list the \
+requests themselves; with --id the waterfall of one: filters, admission with each webhook, store, etcd."
+)]
+pub struct RequestsArgs {
+    /// Input.
+    #[command(flatten)]
+    pub input: Input,
+    /// How to write it
+    #[arg(short, long, value_enum, default_value_t)]
+    pub output: Format,
+    /// The requests themselves, oldest first
+    #[arg(long)]
+    pub list: bool,
+    /// One request, by its audit id (or how that begins)
+    #[arg(long, value_name = "AUDIT-ID", conflicts_with_all = ["list", "slow", "errors", "pod"])]
+    pub id: Option<String>,
+    /// Only requests that took, or take, longer (watches and streams apart): 500ms, 2s
+    #[arg(long, value_name = "DURATION", value_parser = crate::cli::input::parse_duration)]
+    pub slow: Option<i64>,
+    /// Only requests that failed
+    #[arg(long)]
+    pub errors: bool,
+    /// Only requests about this pod: ns/name, name, or UID
+    #[arg(long, value_name = "POD")]
+    pub pod: Option<String>,
+}

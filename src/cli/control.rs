@@ -1,0 +1,284 @@
+//! `kflow flow` and `kflow requests`: the call flow as a map and as it was, and the apiserver's requests.
+
+use anyhow::{Context, bail};
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::args::Format;
+use super::args::control::{FlowArgs, RequestsArgs};
+use super::input::Source;
+use super::read::{find, no_such_pod};
+use super::{OK, out};
+use crate::correlate::{Pod, World};
+use crate::export::{flow, requests};
+use crate::flow::lit::{lit, passes};
+use crate::flow::map::{EMBEDDED, Map, StepId};
+use crate::model::{Body, Text};
+use crate::timeline::Evidence;
+
+/// Where the user's own map is, unless the command line says otherwise.
+fn own_map() -> Option<PathBuf> {
+    let base = std::env::var_os("XDG_CONFIG_HOME")
+        .filter(|v| Path::new(v).is_absolute())
+        .map(PathBuf::from)
+        .or_else(|| std::env::var_os("HOME").map(|h| PathBuf::from(h).join(".config")))?;
+    Some(base.join("kflow").join("flow.toml")).filter(|p| p.is_file())
+}
+
+/// Puts the user's map, if there is one, in the place of the embedded one.
+pub(super) fn take_map(named: Option<&Path>) -> anyhow::Result<()> {
+    let Some(path) = named.map(Path::to_owned).or_else(own_map) else {
+        return Ok(());
+    };
+    let text = std::fs::read_to_string(&path)
+        .with_context(|| format!("cannot read the flow map {}", path.display()))?;
+    let map = Map::overlaid(&text).with_context(|| path.display().to_string())?;
+    Map::install(map);
+    Ok(())
+}
+
+/// What of the map is asked for.
+enum Asked {
+    All,
+    Flow(usize),
+    Step(StepId),
+}
+
+fn asked(map: &Map, what: &str) -> Option<Asked> {
+    if let Some((i, _)) = map.flow(what) {
+        return Some(Asked::Flow(i));
+    }
+    map.step(what)
+        .or_else(|| map.step_by_function(what))
+        .map(|(id, _)| Asked::Step(id))
+}
+
+/// `kflow flow`
+pub(super) fn flow(args: &FlowArgs) -> anyhow::Result<u8> {
+    let mut out = out::stdout();
+    if args.map_source {
+        out.write_all(EMBEDDED.as_bytes())?;
+        out.flush()?;
+        return Ok(OK);
+    }
+    take_map(args.map.as_deref())?;
+    let map = Map::active();
+    let found = args.what.as_deref().map(|w| asked(map, w));
+    if args.input.session.is_none() {
+        let asked = match found {
+            None => Asked::All,
+            Some(Some(a)) if args.pod.is_none() => a,
+            Some(Some(_)) => bail!("a pod's steps are in a recording: name it with --session FILE"),
+            Some(None) => bail!("{}", unknown(map, args.what.as_deref().unwrap_or_default())),
+        };
+        match (asked, args.output) {
+            (Asked::Step(id), Format::Text) => flow::step_text(&mut out, map, id)?,
+            (Asked::Step(id), Format::Json) => flow::map_json(&mut out, map, |_, i| i == id)?,
+            (Asked::Flow(f), Format::Text) => {
+                flow::map_text(&mut out, map, Some(f), out::colour())?
+            }
+            (Asked::Flow(f), Format::Json) => flow::map_json(&mut out, map, |i, _| i == f)?,
+            (Asked::All, Format::Text) => flow::map_text(&mut out, map, None, out::colour())?,
+            (Asked::All, Format::Json) => flow::map_json(&mut out, map, |_, _| true)?,
+        }
+        out.flush()?;
+        return Ok(OK);
+    }
+
+    let source = Source::open(&args.input)?;
+    // The first word may be a pod when no flow or step bears the name.
+    let (asked, pod) = match (found, &args.pod) {
+        (None, pod) => (Asked::All, pod.as_deref()),
+        (Some(Some(a)), pod) => (a, pod.as_deref()),
+        (Some(None), None) => (Asked::All, args.what.as_deref()),
+        (Some(None), Some(_)) => {
+            bail!("{}", unknown(map, args.what.as_deref().unwrap_or_default()))
+        }
+    };
+    let world = source.world();
+    let pods = match pod {
+        None => Vec::new(),
+        Some(query) => {
+            let pods = find(&world, query);
+            if pods.is_empty() {
+                return no_such_pod(query, &world);
+            }
+            pods
+        }
+    };
+    let flows: Vec<usize> = match &asked {
+        Asked::All => (0..map.flows().len()).collect(),
+        Asked::Flow(f) => vec![*f],
+        Asked::Step(id) => map.get(*id).map(|s| s.flow).into_iter().collect(),
+    };
+    let step = match &asked {
+        Asked::Step(id) => Some(*id),
+        _ => None,
+    };
+    let mut passed = Vec::new();
+    if pods.is_empty() {
+        let upto = source
+            .session
+            .observations
+            .partition_point(|o| o.stamp.seen <= source.at);
+        let all: Vec<Evidence> = source
+            .session
+            .observations
+            .iter()
+            .take(upto)
+            .cloned()
+            .collect();
+        add(map, &flows, &all, "", &source, &mut passed);
+    }
+    for p in &pods {
+        add(map, &flows, &p.evidence, &p.key(), &source, &mut passed);
+    }
+    let options = flow::Options {
+        now: source.at,
+        step,
+        all: args.all,
+    };
+    match args.output {
+        Format::Text => flow::lit_text(&mut out, map, &passed, &options, out::colour())?,
+        Format::Json => flow::lit_json(&mut out, map, &passed, &options)?,
+    }
+    out.flush()?;
+    Ok(OK)
+}
+
+/// The passes of each flow.
+fn add(
+    map: &Map,
+    flows: &[usize],
+    evidence: &[Evidence],
+    pod: &str,
+    source: &Source,
+    to: &mut Vec<flow::Pass>,
+) {
+    let whole = lit(map, evidence, source.at);
+    for f in flows {
+        let anchored = map.flows().get(*f).is_some_and(|f| f.anchor.is_some());
+        if !anchored {
+            to.push(flow::Pass {
+                flow: *f,
+                number: 1,
+                of: 1,
+                pod: pod.to_owned(),
+                lit: whole.clone(),
+            });
+            continue;
+        }
+        let pieces = passes(map, *f, evidence);
+        let of = pieces.len();
+        for (i, piece) in pieces.iter().enumerate() {
+            to.push(flow::Pass {
+                flow: *f,
+                number: i + 1,
+                of,
+                pod: pod.to_owned(),
+                lit: lit(map, piece, source.at),
+            });
+        }
+    }
+}
+
+fn unknown(map: &Map, what: &str) -> String {
+    let flows: Vec<&str> = map.flows().iter().map(|f| f.name.as_str()).collect();
+    format!(
+        "{what:?} is no flow, step or function of the map; flows are {}",
+        flows.join(", ")
+    )
+}
+
+/// `kflow requests`
+pub(super) fn requests(args: &RequestsArgs) -> anyhow::Result<u8> {
+    let source = Source::open(&args.input)?;
+    let world = source.world();
+    let log = world.requests();
+    let mut out = out::stdout();
+    if let Some(id) = &args.id {
+        let found: Vec<_> = log
+            .list()
+            .into_iter()
+            .filter(|r| r.audit_id.starts_with(id.as_str()))
+            .collect();
+        let request = match found.as_slice() {
+            [one] => *one,
+            [] => bail!(
+                "no request has the audit id {id}: `kflow requests --list` names those that are known"
+            ),
+            several => bail!(
+                "{} audit ids begin with {id}: write more of it",
+                several.len()
+            ),
+        };
+        match args.output {
+            Format::Text => requests::waterfall(&mut out, request, source.at, out::colour())?,
+            Format::Json => requests::json(&mut out, std::iter::once(request.as_ref()), source.at)?,
+        }
+        out.flush()?;
+        return Ok(OK);
+    }
+    let ids = match &args.pod {
+        None => None,
+        Some(query) => {
+            let pods = find(&world, query);
+            if pods.is_empty() {
+                return no_such_pod(query, &world);
+            }
+            Some(audit_ids(&pods))
+        }
+    };
+    let listed = args.list || args.slow.is_some() || args.errors || ids.is_some();
+    if !listed {
+        match args.output {
+            Format::Text => requests::groups(&mut out, log, out::colour())?,
+            Format::Json => requests::groups_json(&mut out, log)?,
+        }
+        lost(&world);
+        out.flush()?;
+        return Ok(OK);
+    }
+    let chosen = log.list().into_iter().filter(|r| {
+        ids.as_ref().is_none_or(|ids| ids.contains(&r.audit_id))
+            && (!args.errors || r.is_error())
+            && args
+                .slow
+                .is_none_or(|ns| !r.is_long_running() && r.duration(source.at) > ns)
+    });
+    match args.output {
+        Format::Text => {
+            requests::list(&mut out, chosen.map(Arc::as_ref), source.at, out::colour())?
+        }
+        Format::Json => requests::json(&mut out, chosen.map(Arc::as_ref), source.at)?,
+    }
+    lost(&world);
+    out.flush()?;
+    Ok(OK)
+}
+
+/// Says on standard error what is not among the requests.
+#[expect(clippy::print_stderr, reason = "a notice beside the result")]
+fn lost(world: &World) {
+    let (forgotten, spans) = world.requests().forgotten();
+    if forgotten > 0 {
+        eprintln!("kflow: {forgotten} older requests were forgotten");
+    }
+    if spans > 0 {
+        eprintln!("kflow: {spans} spans found no request, or no room in it");
+    }
+}
+
+/// Audit ids of the requests about pods.
+fn audit_ids(pods: &[Pod]) -> BTreeSet<Text> {
+    pods.iter()
+        .flat_map(|p| p.evidence.iter())
+        .filter_map(|e| match &e.body {
+            Body::Audit(a) => Some(a.audit_id.clone()),
+            Body::Span(s) => s.attribute("audit-id").map(Text::from),
+            _ => None,
+        })
+        .collect()
+}
