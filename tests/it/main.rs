@@ -8,7 +8,6 @@ mod cri;
 mod flow_map;
 mod golden;
 mod layers;
-mod requests;
 mod session;
 
 #[cfg(feature = "live")]
