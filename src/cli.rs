@@ -8,6 +8,7 @@
 //! | `import` | `kflow import` |
 //! | `live` | `kflow proxy`, `record`, `doctor` |
 //! | `look` | `kflow replay`, `demo`, `keys`, `themes`, `config`, `screenshots` |
+//! | `tui` | `kflow tui` |
 //! | `read` | `kflow timeline`, `calls` |
 
 pub mod args;
@@ -21,6 +22,8 @@ mod live;
 mod look;
 mod out;
 mod read;
+#[cfg(all(feature = "live", feature = "tui"))]
+mod tui;
 
 use std::process::ExitCode;
 
@@ -60,6 +63,8 @@ fn run(args: Args) -> anyhow::Result<u8> {
         Command::Requests(a) => control::requests(&a),
         #[cfg(feature = "live")]
         Command::Proxy(a) => live::proxy(&a),
+        #[cfg(all(feature = "live", feature = "tui"))]
+        Command::Tui(a) => tui::tui(&a),
         #[cfg(feature = "live")]
         Command::Record(a) => live::record(&a),
         #[cfg(feature = "live")]

@@ -40,6 +40,9 @@ pub enum Command {
     /// Carry the kubelet's calls to the runtime, byte by byte, and tell what passed
     #[cfg(feature = "live")]
     Proxy(live::ProxyArgs),
+    /// Watch a running node or cluster, or play a recording
+    #[cfg(all(feature = "live", feature = "tui"))]
+    Tui(live::TuiArgs),
     /// Record a running node or cluster
     #[cfg(feature = "live")]
     Record(live::RecordArgs),

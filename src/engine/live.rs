@@ -147,8 +147,6 @@ pub struct Live {
     runtime: Option<tokio::runtime::Runtime>,
     tasks: Option<JoinSet<()>>,
     frozen: Option<Arc<Snapshot>>,
-    /// The newest picture with the mode that this view is in.
-    shown: Option<Arc<Snapshot>>,
 }
 
 impl Live {
@@ -212,18 +210,15 @@ impl Live {
             runtime: Some(runtime),
             tasks: Some(tasks),
             frozen: None,
-            shown: None,
         })
     }
 
     /// The newest picture, or the one at which the view is frozen.
-    pub fn snapshot(&mut self) -> Arc<Snapshot> {
+    pub fn snapshot(&self) -> Arc<Snapshot> {
         if let Some(frozen) = &self.frozen {
             return Arc::clone(frozen);
         }
-        let newest = Arc::clone(&lock(&self.shared.snapshot));
-        self.shown = Some(Arc::clone(&newest));
-        newest
+        Arc::clone(&lock(&self.shared.snapshot))
     }
 
     /// True while the view follows.
@@ -256,20 +251,23 @@ impl Live {
         }
     }
 
-    /// Freezes the view one observation further or back.
-    pub fn step(&mut self, forward: bool) {
+    /// Freezes the view at the next (or previous) observation that is `wanted`. False when there is none.
+    pub fn step(&mut self, forward: bool, wanted: impl Fn(&Observation) -> bool) -> bool {
         let shown = self.snapshot();
         let newest = Arc::clone(&lock(&self.shared.snapshot));
-        let mut seen = newest.log.iter().map(|o| o.stamp.seen);
+        let mut found = newest
+            .log
+            .iter()
+            .filter(|o| wanted(o))
+            .map(|o| o.stamp.seen);
         let to = if forward {
-            seen.find(|t| *t > shown.now)
+            found.find(|t| *t > shown.now)
         } else {
-            seen.rfind(|t| *t < shown.now)
+            found.rfind(|t| *t < shown.now)
         };
-        match to {
-            Some(t) => self.seek(t),
-            None => self.freeze(),
-        }
+        let Some(to) = to else { return false };
+        self.seek(to);
+        true
     }
 
     /// Adds a user's note.

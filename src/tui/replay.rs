@@ -55,7 +55,7 @@ pub fn is_error(o: &Observation) -> bool {
 }
 
 /// True when an observation names the pod.
-fn is_about(o: &Observation, uid: &PodUid, key: &str) -> bool {
+pub fn is_about(o: &Observation, uid: &PodUid, key: &str) -> bool {
     o.text(Field::Id, &mut |v| v == uid.as_str()) || o.text(Field::Pod, &mut |v| v == key)
 }
 

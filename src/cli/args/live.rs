@@ -84,6 +84,23 @@ pub struct LiveArgs {
     pub kubelet_root: PathBuf,
 }
 
+/// `kflow tui`
+#[derive(Debug, ClapArgs)]
+pub struct TuiArgs {
+    /// A recording instead of something that runs.
+    #[command(flatten)]
+    pub input: super::Input,
+    /// What to watch.
+    #[command(flatten)]
+    pub live: LiveArgs,
+    /// Theme: a name, or a file
+    #[arg(long, value_name = "THEME")]
+    pub theme: Option<String>,
+    /// Folder for recordings that are begun with R
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, default_value = ".")]
+    pub record_dir: PathBuf,
+}
+
 /// `kflow record`
 #[derive(Debug, ClapArgs)]
 pub struct RecordArgs {
