@@ -7,6 +7,7 @@ mod correlate;
 mod cri;
 mod flow_map;
 mod golden;
+mod deploy;
 mod layers;
 mod session;
 

@@ -70,7 +70,8 @@ fn scene<F: Future>(
     {
         let _guard = runtime.enter();
         let listener = UnixListener::bind(&server_path).unwrap();
-        serve(listener, Arc::clone(&seen), framed(&noise(16, 16 << 20)));
+        let canned = [("/t/Big", framed(&noise(16, 16 << 20)))];
+        serve(listener, Arc::clone(&seen), Arc::new(canned.into()));
     }
     let behind = tee(&rig.config.upstream, &server_path);
     let proxy = rig.start(Decoder::new());

@@ -1,5 +1,6 @@
 //! A gRPC client that sees everything: headers, bytes, trailers. And a server that answers what a test asks for.
 
+use std::collections::HashMap;
 use std::convert::Infallible;
 use std::io;
 use std::path::Path;
@@ -136,15 +137,18 @@ pub(crate) struct Seen {
 
 type Body = BoxBody<Bytes, io::Error>;
 
+/// Whole answers by path.
+pub(crate) type Canned = Arc<HashMap<&'static str, Bytes>>;
+
 /// Serves on a unix socket until the runtime ends.
-pub(crate) fn serve(listener: UnixListener, seen: Arc<Seen>, big: Bytes) {
+pub(crate) fn serve(listener: UnixListener, seen: Arc<Seen>, canned: Canned) {
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
-            let (seen, big) = (Arc::clone(&seen), big.clone());
+            let (seen, canned) = (Arc::clone(&seen), Arc::clone(&canned));
             tokio::spawn(async move {
                 let service = service_fn(move |r| {
-                    let (seen, big) = (Arc::clone(&seen), big.clone());
-                    async move { Ok::<_, Infallible>(answer(r, seen, big).await) }
+                    let (seen, canned) = (Arc::clone(&seen), Arc::clone(&canned));
+                    async move { Ok::<_, Infallible>(answer(r, seen, &canned).await) }
                 });
                 let mut builder = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
                 builder.max_send_buf_size(1 << 20);
@@ -178,7 +182,7 @@ impl Drop for Cancelled {
     }
 }
 
-async fn answer(request: Request<Incoming>, seen: Arc<Seen>, big: Bytes) -> Response<Body> {
+async fn answer(request: Request<Incoming>, seen: Arc<Seen>, canned: &Canned) -> Response<Body> {
     let path = request.uri().path().to_owned();
     let mut head = Response::builder().header("content-type", "application/grpc");
     for (k, v) in request
@@ -194,9 +198,11 @@ async fn answer(request: Request<Incoming>, seen: Arc<Seen>, big: Bytes) -> Resp
         .await
         .map(|b| b.to_bytes())
         .unwrap_or_default();
+    if let Some(whole) = canned.get(path.as_str()) {
+        return head.body(with_trailers(vec![whole.clone()], "0")).unwrap();
+    }
     let body = match path.as_str() {
         "/t/Echo" => with_trailers(vec![body], "0"),
-        "/t/Big" => with_trailers(vec![big], "0"),
         "/t/Stream" => with_trailers(
             (0..2000_u32).map(|n| framed(&n.to_be_bytes())).collect(),
             "0",

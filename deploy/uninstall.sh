@@ -1,0 +1,36 @@
+#!/bin/sh
+# Gives the kubelet its container runtime back and removes what install.sh made. Needs neither the apiserver nor a
+# working kubelet nor kflow itself; running it again changes nothing. The program stays.
+#
+# ROOT and SYSTEMCTL are for tests.
+set -u
+root=${ROOT:-}
+systemctl=${SYSTEMCTL:-systemctl}
+say() { echo "kflow uninstall: $*" >&2; }
+[ -n "$root" ] || [ "$(id -u)" = 0 ] || { say "run as root"; exit 1; }
+
+# First the kubelet, so that it never points at a socket that is gone.
+tapped=no
+[ ! -e "$root/etc/systemd/system/kubelet.service.d/50-kflow.conf" ] || tapped=yes
+rm -f "$root/etc/systemd/system/kubelet.service.d/50-kflow.conf" "$root/etc/kflow/kubelet.env"
+rmdir "$root/etc/systemd/system/kubelet.service.d" 2>/dev/null || true
+$systemctl daemon-reload || say "systemctl daemon-reload failed"
+failed=0
+if [ $tapped = yes ]; then
+  $systemctl restart kubelet.service || { say "the kubelet does not restart: journalctl -u kubelet"; failed=1; }
+fi
+$systemctl disable --now kflow-proxy.service 2>/dev/null || true
+rm -f "$root/etc/systemd/system/kflow-proxy.service" "$root/etc/systemd/system/kflow-revert.service" "$root/etc/kflow/proxy.env"
+rmdir "$root/etc/kflow" 2>/dev/null || true
+$systemctl daemon-reload || true
+
+# Nothing of kflow may be left in what the kubelet is started with.
+if $systemctl cat kubelet.service 2>/dev/null | grep -q /etc/kflow/; then
+  say "kubelet.service still names /etc/kflow: $systemctl cat kubelet.service"
+  failed=1
+fi
+[ $failed = 0 ] && say "done: the kubelet talks to its runtime directly"
+# Itself last: the dead-man switch runs it from here.
+rm -f "$root/usr/local/lib/kflow/uninstall.sh"
+rmdir "$root/usr/local/lib/kflow" 2>/dev/null || true
+exit $failed

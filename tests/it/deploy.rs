@@ -1,0 +1,167 @@
+//! install.sh and uninstall.sh, on a copy of what they touch, with a systemctl that only writes down.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+const KUBELET: &str = "[Service]\nEnvironmentFile=-/var/lib/kubelet/kubeadm-flags.env\nEnvironmentFile=-/etc/default/kubelet\nExecStart=/usr/bin/kubelet $KUBELET_KUBEADM_ARGS $KUBELET_EXTRA_ARGS\n";
+
+struct Node {
+    root: tempfile::TempDir,
+}
+
+impl Node {
+    fn new(kubelet_unit: &str) -> Self {
+        let root = tempfile::tempdir().unwrap();
+        let node = Self { root };
+        node.write("run/containerd/containerd.sock", "");
+        node.write(
+            "etc/default/kubelet",
+            "KUBELET_EXTRA_ARGS=\"--v=4 --node-labels=a=b\"\n",
+        );
+        node.write("kubelet.service", kubelet_unit);
+        // Prints the unit with its drop-ins, as systemctl does, and writes down everything else.
+        node.script(
+            "systemctl",
+            "case $1 in cat) cat \"$ROOT/kubelet.service\" $ROOT/etc/systemd/system/kubelet.service.d/*.conf 2>/dev/null; exit 0 ;; esac; echo \"$*\" >>\"$ROOT/did\"",
+        );
+        node.script(
+            "kflow",
+            "echo 'ok  CRI proxy  kflow 0.1.0 carries 2 connections'",
+        );
+        node
+    }
+    fn path(&self, path: &str) -> PathBuf {
+        self.root.path().join(path)
+    }
+    fn write(&self, path: &str, text: &str) {
+        fs::create_dir_all(self.path(path).parent().unwrap()).unwrap();
+        fs::write(self.path(path), text).unwrap();
+    }
+    fn script(&self, name: &str, body: &str) {
+        self.write(name, &format!("#!/bin/sh\n{body}\n"));
+        fs::set_permissions(self.path(name), fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    fn run(&self, script: &Path) -> Output {
+        Command::new("sh")
+            .arg(script)
+            .env("ROOT", self.root.path())
+            .env("SYSTEMCTL", self.path("systemctl"))
+            .env("KFLOW", self.path("kflow"))
+            .env("WAIT", "1")
+            .output()
+            .unwrap()
+    }
+    fn install(&self) -> Output {
+        self.run(&Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/install.sh"))
+    }
+    /// Every file with its content, but for the notes of the fake systemctl.
+    fn files(&self) -> Vec<(PathBuf, String)> {
+        fn walk(dir: &Path, all: &mut Vec<(PathBuf, String)>) {
+            for e in fs::read_dir(dir).unwrap().flatten() {
+                if e.path().is_dir() {
+                    walk(&e.path(), all);
+                } else if e.file_name() != "did" {
+                    all.push((e.path(), fs::read_to_string(e.path()).unwrap()));
+                }
+            }
+        }
+        let mut all = Vec::new();
+        walk(self.root.path(), &mut all);
+        all.sort();
+        all
+    }
+    fn did(&self) -> String {
+        fs::read_to_string(self.path("did")).unwrap_or_default()
+    }
+}
+
+fn text(o: &Output) -> String {
+    String::from_utf8_lossy(&o.stderr).into_owned()
+}
+
+#[test]
+fn installing_keeps_what_the_user_gave_the_kubelet_and_uninstalling_leaves_nothing() {
+    let node = Node::new(KUBELET);
+    let before = node.files();
+    let o = node.install();
+    assert!(o.status.success(), "{}", text(&o));
+    assert_eq!(
+        fs::read_to_string(node.path("etc/kflow/kubelet.env")).unwrap(),
+        "KUBELET_EXTRA_ARGS=\"--v=4 --node-labels=a=b --container-runtime-endpoint=unix:///run/kflow/cri.sock\"\n"
+    );
+    assert_eq!(
+        fs::read_to_string(node.path("etc/kflow/proxy.env")).unwrap(),
+        "KFLOW_UPSTREAM=/run/containerd/containerd.sock\n"
+    );
+    // The proxy runs before the kubelet is pointed at it.
+    let did = node.did();
+    let at = |what: &str| {
+        did.lines()
+            .position(|l| l == what)
+            .unwrap_or_else(|| panic!("{what}: {did}"))
+    };
+    assert!(at("restart kflow-proxy.service") < at("restart kubelet.service"));
+
+    let installed = node.files();
+    assert!(node.install().status.success());
+    assert_eq!(
+        node.files(),
+        installed,
+        "installing twice is installing once"
+    );
+
+    let uninstall = node.path("usr/local/lib/kflow/uninstall.sh");
+    fs::remove_file(node.path("did")).unwrap();
+    let o = node.run(&uninstall);
+    assert!(o.status.success(), "{}", text(&o));
+    assert_eq!(node.files(), before);
+    // The kubelet is given back before the proxy goes.
+    let did = node.did();
+    let at = |what: &str| {
+        did.lines()
+            .position(|l| l == what)
+            .unwrap_or_else(|| panic!("{what}: {did}"))
+    };
+    assert!(at("restart kubelet.service") < at("disable --now kflow-proxy.service"));
+    let again = node.run(&Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/uninstall.sh"));
+    assert!(again.status.success(), "{}", text(&again));
+    assert_eq!(
+        node.did().matches("restart kubelet.service").count(),
+        1,
+        "an untapped kubelet is left alone"
+    );
+}
+
+#[test]
+fn a_kubelet_that_does_not_come_by_way_of_the_proxy_gets_its_runtime_back() {
+    let node = Node::new(KUBELET);
+    let before = node.files();
+    node.script(
+        "kflow",
+        "echo '!   CRI proxy  kflow 0.1.0 listens, but nobody uses it'",
+    );
+    let o = node.install();
+    assert!(!o.status.success());
+    assert!(text(&o).contains("taking it away again"), "{}", text(&o));
+    node.script(
+        "kflow",
+        "echo 'ok  CRI proxy  kflow 0.1.0 carries 2 connections'",
+    );
+    assert_eq!(node.files(), before);
+}
+
+#[test]
+fn a_kubelet_that_cannot_be_tapped_by_a_drop_in_is_not_touched() {
+    let node = Node::new("[Service]\nExecStart=/usr/bin/kubelet --config=/etc/kubelet.yaml\n");
+    let before = node.files();
+    let o = node.install();
+    assert!(!o.status.success());
+    assert!(
+        text(&o).contains("containerRuntimeEndpoint: unix:///run/kflow/cri.sock"),
+        "{}",
+        text(&o)
+    );
+    assert_eq!((node.files(), node.did()), (before, String::new()));
+}
