@@ -16,6 +16,8 @@ mod proxy;
 #[cfg(feature = "live")]
 mod real;
 #[cfg(feature = "live")]
+mod record;
+#[cfg(feature = "live")]
 mod watch;
 
 #[cfg(feature = "tui")]
