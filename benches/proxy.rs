@@ -7,6 +7,7 @@
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::indexing_slicing,
+    clippy::panic,
     clippy::print_stdout,
     clippy::disallowed_methods,
     reason = "a benchmark: it measures time, prints, and stops at the first thing that goes wrong"
@@ -171,6 +172,9 @@ struct Relays {
 impl Relays {
     fn new(upstream: &Path) -> Self {
         let dir = tempfile::tempdir().unwrap();
+        // Only such a folder may hold the proxy's sockets.
+        let private = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+        std::fs::set_permissions(dir.path(), private).unwrap();
         let path = |name: &str| dir.path().join(name);
         let kflow = env!("CARGO_BIN_EXE_kflow");
         let socat = start(

@@ -175,7 +175,7 @@ impl Proxy {
                 let service = serve::Service::new(config, Arc::clone(&ring), Arc::clone(&counters));
                 let log = Arc::clone(log);
                 let ready = serve::Server::bind(socket)?;
-                Some(spawn("serve", move || ready.run(service, &log))?)
+                Some(spawn("serve", move || ready.run(&service, &log))?)
             }
             None => None,
         };

@@ -15,6 +15,7 @@ use crate::doctor::{self, Check, Health};
 use crate::engine::live::{Config, KubeletLog, Live};
 use crate::engine::record::{Options, State};
 use crate::export::text::clean;
+use crate::model::Text;
 use crate::proxy::{self, Log, Proxy};
 use crate::source::cri::Decoder;
 use crate::source::kube::live::Scope;
@@ -133,10 +134,9 @@ pub(super) fn record(args: &RecordArgs) -> anyhow::Result<u8> {
         path: args.output.clone(),
         max_size: args.max_size,
         pod: args.pod.clone(),
-        node: Default::default(),
+        node: Text::default(),
     })?;
     log(&format!("recording to {}", args.output.display()));
-    let mut live = live;
     let mut told = Vec::new();
     let why = wait(args.duration, || {
         // What each source gives, once and whenever it changes.

@@ -217,7 +217,8 @@ mod tests {
     #[test]
     fn the_endpoint_is_found_where_each_distribution_sets_it() {
         const CONFIG: &str = "apiVersion: kubelet.config.k8s.io/v1beta1\ncontainerRuntimeEndpoint: unix:///run/a.sock # here\nlogging:\n  containerRuntimeEndpoint: wrong\n";
-        let cases: [(&[(&str, &str)], &str, &str); 9] = [
+        type Case<'a> = (&'a [(&'a str, &'a str)], &'a str, &'a str);
+        let cases: [Case<'_>; 9] = [
             (
                 &[("var/lib/kubelet/config.yaml", CONFIG)],
                 "/var/lib/kubelet/config.yaml",

@@ -161,7 +161,7 @@ impl Drop for Recorder {
 
 fn open(options: &Options) -> Result<Writer, SessionError> {
     let mut header = Header::new(clock::now());
-    header.node = options.node.clone();
+    header.node.clone_from(&options.node);
     if let Some(pod) = &options.pod {
         header.notes.push(Text::from(format!("only pod {pod}")));
     }

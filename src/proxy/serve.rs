@@ -257,7 +257,7 @@ impl Server {
     }
 
     /// Serves until the ring is finished and subscribers had a moment to read the rest.
-    pub fn run(self, service: Service, log: &Log) {
+    pub fn run(self, service: &Service, log: &Log) {
         let Self {
             runtime,
             listener,

@@ -116,24 +116,26 @@ impl Out {
         if let Some(gap) = self.gap(o.stamp.seen) {
             match self.to.try_send(gap) {
                 Ok(()) => self.dropped = None,
-                Err(TrySendError::Full(_)) => return self.lose(o.stamp.seen),
+                Err(TrySendError::Full(_)) => {
+                    self.lose(o.stamp.seen);
+                    return Ok(());
+                }
                 Err(TrySendError::Closed(_)) => return Err(Stopped),
             }
         }
         let stamp = o.stamp;
         match self.to.try_send(o) {
             Ok(()) => self.counted(stamp),
-            Err(TrySendError::Full(_)) => return self.lose(stamp.seen),
+            Err(TrySendError::Full(_)) => self.lose(stamp.seen),
             Err(TrySendError::Closed(_)) => return Err(Stopped),
         }
         Ok(())
     }
 
-    fn lose(&mut self, at: Nanos) -> Result<(), Stopped> {
+    fn lose(&mut self, at: Nanos) {
         let (since, n) = self.dropped.unwrap_or((at, 0));
         self.dropped = Some((since, n + 1));
         lock(&self.card).lost += 1;
-        Ok(())
     }
 
     fn gap(&self, at: Nanos) -> Option<Observation> {

@@ -1,5 +1,13 @@
 //! The relay: bytes in = bytes out, whatever happens to the tap, the decoder or a subscriber.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test that meets what it does not expect has failed"
+)]
+
 mod faults;
 mod grpc;
 pub(crate) mod h2;

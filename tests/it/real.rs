@@ -1,4 +1,11 @@
 //! Through the proxy to a real containerd. Ignored unless `tests/real/run.sh` has started one (`KFLOW_REAL`).
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that meets what it does not expect has failed"
+)]
+
 mod cri;
 mod life;

@@ -112,13 +112,11 @@ async fn follow_file(path: &Path, feed: &mut Feed) -> Result<(), Stopped> {
                 let mut new = chunk.get(..n).unwrap_or_default();
                 if std::mem::take(&mut o.within_line) {
                     // The beginning of the first line was not read.
-                    match memchr::memchr(b'\n', new) {
-                        Some(i) => new = new.get(i + 1..).unwrap_or_default(),
-                        None => {
-                            o.within_line = true;
-                            continue;
-                        }
-                    }
+                    let Some(i) = memchr::memchr(b'\n', new) else {
+                        o.within_line = true;
+                        continue;
+                    };
+                    new = new.get(i + 1..).unwrap_or_default();
                 }
                 feed.push(new).await?;
                 continue;

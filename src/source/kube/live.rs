@@ -139,7 +139,7 @@ impl Watch {
             ("labelSelector", &self.labels),
         ] {
             if !value.is_empty() {
-                uri.push_str(&format!("&{name}={}", escape(value)));
+                uri.extend(["&", name, "=", &escape(value)]);
             }
         }
         uri
@@ -161,7 +161,21 @@ pub fn escape(s: &str) -> String {
         if b.is_ascii_alphanumeric() || b"-._~".contains(&b) {
             out.push(char::from(b));
         } else {
-            out.push_str(&format!("%{b:02X}"));
+            out.extend([
+                '%',
+                char::from(
+                    b"0123456789ABCDEF"
+                        .get(usize::from(b >> 4))
+                        .copied()
+                        .unwrap_or(b'0'),
+                ),
+                char::from(
+                    b"0123456789ABCDEF"
+                        .get(usize::from(b & 15))
+                        .copied()
+                        .unwrap_or(b'0'),
+                ),
+            ]);
         }
     }
     out
@@ -356,7 +370,7 @@ impl Watching {
             Stamp::exact(clock::now()),
         );
         if let Body::Watch(n) = &mut o.body {
-            n.scope = self.scope.clone();
+            n.scope.clone_from(&self.scope);
         }
         self.out.send(o).await
     }
@@ -407,7 +421,7 @@ impl Watching {
         loop {
             let mut query = format!("limit={PAGE}");
             if !token.is_empty() {
-                query.push_str(&format!("&continue={}", escape(&token)));
+                query.extend(["&continue=", &escape(&token)]);
             }
             let uri = self.watch.uri(&query);
             let response = self.get(&uri, "list").await?;
@@ -519,7 +533,7 @@ impl Watching {
             && self.passes(&o)
         {
             if let Body::Watch(n) = &mut o.body {
-                n.scope = self.scope.clone();
+                n.scope.clone_from(&self.scope);
             }
             if head.r#type == "DELETED" && self.watch.can_leave() {
                 let leaver = Leaver {
@@ -587,7 +601,7 @@ async fn ask(client: Client, watch: Watch, mut leavers: mpsc::Receiver<Leaver>, 
             return;
         }
     }
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }
 
 /// An error with its causes, in one line.

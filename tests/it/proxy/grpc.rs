@@ -13,7 +13,6 @@ use http_body_util::BodyExt;
 use kflow::model::cri::CallOutcome;
 use kflow::model::{Body, Observation};
 use kflow::source::cri::Decoder;
-use prost::bytes::Bytes;
 use tokio::net::UnixListener;
 
 use super::h2::{Answer, Raw, Seen, framed, serve};
@@ -231,6 +230,6 @@ fn a_client_that_reads_slowly_gets_every_message_of_a_stream() {
                 assert_eq!(echo.message(), b"meanwhile");
             }
         }
-        assert!(Bytes::from(all) == framed(&noise(16, 16 << 20)));
+        assert!(all == framed(&noise(16, 16 << 20)));
     });
 }

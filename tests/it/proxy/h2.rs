@@ -196,7 +196,7 @@ async fn answer(request: Request<Incoming>, seen: Arc<Seen>, canned: &Canned) ->
         .into_body()
         .collect()
         .await
-        .map(|b| b.to_bytes())
+        .map(http_body_util::Collected::to_bytes)
         .unwrap_or_default();
     if let Some(whole) = canned.get(path.as_str()) {
         return head.body(with_trailers(vec![whole.clone()], "0")).unwrap();

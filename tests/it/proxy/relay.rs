@@ -191,7 +191,9 @@ fn fifty_connections_do_not_mix() {
                 half_close(&writer);
             }));
         }
-        all.into_iter().for_each(|t| t.join().unwrap());
+        for t in all {
+            t.join().unwrap();
+        }
     });
     thread::scope(|s| {
         for n in 0..50 {

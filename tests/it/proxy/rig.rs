@@ -16,10 +16,13 @@ use kflow::source::cri::Direction;
 /// What a test waits for at most before it fails: never reached when all is well.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
+/// Connection, direction, bytes.
+pub(crate) type Chunk = (u32, Direction, Vec<u8>);
+
 /// A decoder that keeps what it is fed.
 #[derive(Clone, Default)]
 pub(crate) struct Tape {
-    pub(crate) chunks: Arc<Mutex<Vec<(u32, Direction, Vec<u8>)>>>,
+    pub(crate) chunks: Arc<Mutex<Vec<Chunk>>>,
 }
 
 impl Tape {

@@ -151,7 +151,7 @@ fn what_was_seen_live_is_what_the_recording_shows() {
         runtime: Some(real.socket()),
         ..Config::nothing()
     };
-    let mut live = Live::start(config).unwrap();
+    let live = Live::start(config).unwrap();
     let options = Options {
         path: file.clone(),
         max_size: None,
@@ -224,12 +224,11 @@ fn a_runtime_that_is_killed_under_load_fails_calls_and_hangs_none() {
                 let (mut ok, mut failed) = (0, 0);
                 let mut raw = connect(&path).await;
                 while !stop.load(std::sync::atomic::Ordering::Relaxed) {
-                    match raw.call(&runtime("ListContainers"), b"", &[]).await {
-                        Ok(_) => ok += 1,
-                        Err(_) => {
-                            failed += 1;
-                            raw = connect(&path).await;
-                        }
+                    if raw.call(&runtime("ListContainers"), b"", &[]).await.is_ok() {
+                        ok += 1;
+                    } else {
+                        failed += 1;
+                        raw = connect(&path).await;
                     }
                 }
                 (ok, failed)

@@ -26,7 +26,7 @@ fn burst(stream: &str, kind: &'static str) -> History {
         }
         let body = line["line"].take();
         if line["kind"] == "LIST" {
-            listed = body["items"].as_array().unwrap().clone();
+            listed.clone_from(body["items"].as_array().unwrap());
         } else if body["type"] != "BOOKMARK" {
             events.push(body);
         }
@@ -187,7 +187,9 @@ fn events_are_not_doubled_by_a_relist() {
     let watch = || Watch::all("api/v1", "events", "Event");
     let reduce = |all: &[Observation]| {
         let mut world = World::new();
-        all.iter().for_each(|o| world.observe(&Arc::new(o.clone())));
+        for o in all {
+            world.observe(&Arc::new(o.clone()));
+        }
         world.settle();
         let pods = world.pods().iter();
         let mut marks: Vec<String> = pods

@@ -171,9 +171,8 @@ impl Server {
 
 impl State {
     fn list(&mut self, from: usize, limit: usize) -> Answer {
-        match self.faults.first() {
-            Some(Fault::Busy | Fault::Broken) => return refuse(&self.faults.remove(0)),
-            _ => {}
+        if let Some(Fault::Busy | Fault::Broken) = self.faults.first() {
+            return refuse(&self.faults.remove(0));
         }
         self.asked.lists += usize::from(from == 0);
         self.asked.pages += 1;
