@@ -40,7 +40,7 @@ pub enum Command {
     /// Carry the kubelet's calls to the runtime, byte by byte, and tell what passed
     #[cfg(feature = "live")]
     Proxy(live::ProxyArgs),
-    /// Watch a running node or cluster, or play a recording
+    /// Watch a running node or cluster in the terminal
     #[cfg(all(feature = "live", feature = "tui"))]
     Tui(live::TuiArgs),
     /// Record a running node or cluster

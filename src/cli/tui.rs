@@ -1,41 +1,21 @@
-//! `kflow tui`: the terminal over a running engine, or over a recording.
+//! `kflow tui`: the terminal over a running engine.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use anyhow::bail;
-
 use super::args::live::TuiArgs;
-use super::input::parse_time;
 use crate::clock;
+use crate::engine::Snapshot;
 use crate::engine::live::Live;
 use crate::engine::record::Options as RecordOptions;
-use crate::engine::replay::Start;
-use crate::engine::{Player, Snapshot};
 use crate::model::{Body, Nanos, Text};
-use crate::tui::config::Environment;
 use crate::tui::driver::{Drive, Driver};
-use crate::tui::replay::{Replay, is_about, is_error};
-use crate::tui::run::{Options, run};
+use crate::tui::replay::{is_about, is_error};
+use crate::tui::run::run;
 
 /// `kflow tui`
 pub(super) fn tui(args: &TuiArgs) -> anyhow::Result<u8> {
-    let options = options(args);
-    if let Some(path) = &args.input.session {
-        let mut player = Player::open(path, Start::Begin)?;
-        if let Some(at) = &args.input.at {
-            let (begin, end) = player.range();
-            match parse_time(at, begin, end) {
-                Some(t) => player.seek(t),
-                None => bail!("--at {at:?} is not a time: write RFC 3339, -5m or +90s"),
-            }
-        }
-        run(&mut Replay::new(player), options)?;
-        return Ok(super::OK);
-    }
-    if args.input.at.is_some() {
-        bail!("--at needs a recording: --session FILE");
-    }
+    let options = super::look::options(args.theme.clone());
     let mut driver = Running {
         live: Live::start(super::live::config(&args.live)?)?,
         folder: args.record_dir.clone(),
@@ -44,37 +24,6 @@ pub(super) fn tui(args: &TuiArgs) -> anyhow::Result<u8> {
     // A recording is closed, not cut.
     driver.live.stop();
     Ok(super::OK)
-}
-
-fn options(args: &TuiArgs) -> Options {
-    let var = |name: &str| std::env::var(name).ok().filter(|v| !v.is_empty());
-    let under = |name: &str, home: &str| {
-        var(name)
-            .map(PathBuf::from)
-            .or_else(|| Some(PathBuf::from(var("HOME")?).join(home)))
-            .map(|dir| dir.join("kflow"))
-    };
-    let zone = match var("TZ") {
-        Some(name) if name.starts_with('/') => PathBuf::from(name),
-        Some(name) => PathBuf::from("/usr/share/zoneinfo").join(name.trim_start_matches(':')),
-        None => PathBuf::from("/etc/localtime"),
-    };
-    Options {
-        config: under("XDG_CONFIG_HOME", ".config").map(|d| d.join("config.toml")),
-        theme: args.theme.clone(),
-        environment: Environment {
-            no_color: var("NO_COLOR"),
-            colorterm: var("COLORTERM"),
-            term: var("TERM"),
-            locale: var("LC_ALL")
-                .or_else(|| var("LC_CTYPE"))
-                .or_else(|| var("LANG")),
-        },
-        // Without it times are shown in UTC.
-        zone: std::fs::read(zone).unwrap_or_default(),
-        state: under("XDG_STATE_HOME", ".local/state").map(|d| d.join("layout")),
-        pane: None,
-    }
 }
 
 /// A live engine that takes the terminal's requests.

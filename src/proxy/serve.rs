@@ -31,6 +31,8 @@ use crate::model::{Body, Nanos, Observation, Source, Stamp, Text};
 
 /// Lines of one message, bytes.
 const BATCH: usize = 256 << 10;
+/// How long lines may gather before a subscriber gets them: a message for each call would cost more than the call.
+const GATHER: Duration = Duration::from_millis(20);
 /// How long subscribers may take to read the rest when the proxy stops.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
@@ -126,6 +128,10 @@ impl Inner {
                     }
                 {
                     return;
+                }
+                // Not when the proxy stops: then nothing gathers any more.
+                if !news.borrow().finished {
+                    tokio::time::sleep(GATHER).await;
                 }
                 continue;
             }
@@ -264,7 +270,7 @@ impl Server {
             socket,
         } = self;
         // Subscribers come after the kubelet and after the decoder.
-        rustix::process::nice(5).ok();
+        rustix::process::nice(10).ok();
         let ended = runtime.block_on(async {
             let listener = UnixListener::from_std(listener)?;
             let mut news = service.inner.ring.news();

@@ -68,7 +68,7 @@ impl Decode for Decoder {
 
 /// How long the decoder lets chunks gather after it was woken: fewer wake-ups beat a fresher view, and stamps are
 /// taken by the relay.
-const GATHER: Duration = Duration::from_millis(2);
+const GATHER: Duration = Duration::from_millis(5);
 /// How often the decoder is asked for what it held back.
 const SETTLE: Duration = Duration::from_millis(250);
 /// Waiting bytes from which on the decoder does not wait for more.
@@ -283,7 +283,7 @@ type Conns = FxHashMap<u32, Arc<Flags>>;
 /// Decodes until the queue is finished.
 pub fn run(queue: &Queue, mut decoder: Box<dyn Decode>, ring: &Ring, log: &Log) {
     // The relay goes first when there are fewer cores than work. Raising one's own nice value is always allowed.
-    rustix::process::nice(5).ok();
+    rustix::process::nice(10).ok();
     let mut conns = Conns::default();
     let mut items = VecDeque::new();
     let mut out = Vec::new();

@@ -5,9 +5,9 @@ mod correlate;
 #[cfg(feature = "files")]
 #[cfg(test)]
 mod cri;
+mod deploy;
 mod flow_map;
 mod golden;
-mod deploy;
 mod layers;
 mod session;
 

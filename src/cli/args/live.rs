@@ -87,9 +87,6 @@ pub struct LiveArgs {
 /// `kflow tui`
 #[derive(Debug, ClapArgs)]
 pub struct TuiArgs {
-    /// A recording instead of something that runs.
-    #[command(flatten)]
-    pub input: super::Input,
     /// What to watch.
     #[command(flatten)]
     pub live: LiveArgs,
