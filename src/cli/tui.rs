@@ -20,7 +20,7 @@ pub(super) fn tui(args: &TuiArgs) -> anyhow::Result<u8> {
         live: Live::start(super::live::config(&args.live)?)?,
         folder: args.record_dir.clone(),
     };
-    run(&mut driver, options)?;
+    run(&mut driver, &options)?;
     // A recording is closed, not cut.
     driver.live.stop();
     Ok(super::OK)

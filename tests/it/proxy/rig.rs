@@ -167,7 +167,12 @@ pub(crate) fn send(mut to: &UnixStream, bytes: &[u8], seed: u64) {
 
 /// Observations in the proxy's ring.
 pub(crate) fn observations(proxy: &Proxy) -> Vec<Observation> {
-    let lines = proxy.ring.read(0, usize::MAX).lines;
+    in_ring(&proxy.ring)
+}
+
+/// Observations in a ring; all of them once the proxy has stopped.
+pub(crate) fn in_ring(ring: &kflow::proxy::ring::Ring) -> Vec<Observation> {
+    let lines = ring.read(0, usize::MAX).lines;
     lines
         .iter()
         .map(|l| serde_json::from_slice(l).unwrap())
