@@ -1,10 +1,11 @@
 //! The node: conditions, what the kubelet's loops do, calls in flight, image pulls, and how the sources stand.
 
 use super::{Pane, PaneId, Reply};
+use crate::correlate::Call;
 use crate::correlate::machinery::Work;
 use crate::engine::Snapshot;
 use crate::flow::Stage;
-use crate::model::{Nanos, Source};
+use crate::model::{Nanos, Source, Text};
 use crate::timeline::Outcome;
 use crate::tui::action::{Action, Command};
 use crate::tui::canvas::Canvas;
@@ -16,6 +17,10 @@ use crate::tui::text::{age, count, duration};
 #[derive(Debug, Default)]
 pub struct Node {
     top: usize,
+    flying: Vec<std::sync::Arc<Call>>,
+    /// Pods and containers whose image waits for its turn, and since when.
+    queued: Vec<(String, Text, Nanos)>,
+    seen: Option<(u64, Nanos)>,
 }
 
 /// Seconds of a sparkline.
@@ -180,59 +185,67 @@ fn loops(ctx: &Ctx<'_>, out: &mut Vec<Line>) {
     }
 }
 
-fn flying(ctx: &Ctx<'_>, out: &mut Vec<Line>) {
-    let t = ctx.theme;
-    let now = ctx.snap.now;
-    out.push(head(ctx, "RUNTIME OPERATIONS IN FLIGHT"));
-    let mut n = 0;
-    for c in ctx.snap.world.calls().in_flight().take(50) {
-        n += 1;
-        let deadline = c
-            .timeout_ns
-            .map(|d| format!(" of {}", duration(d)))
-            .unwrap_or_default();
-        out.push(line(&[
-            (&column(&c.method, 22), t.run),
-            (&right(&duration(c.duration(now)), 8), t.run),
-            (&column(&deadline, 9), t.dim),
-            (" ", t.text),
-            (&c.pod, t.text),
-            (" ", t.text),
-            (
-                if c.container.is_empty() {
-                    &c.image
-                } else {
-                    &c.container
-                },
-                t.accent,
-            ),
-        ]));
-    }
-    if n == 0 {
-        out.push(line(&[("none", t.faint)]));
-    }
-    // A pull that waits has no call yet: the pod's image step is open without one.
-    let mut queued = Vec::new();
-    for p in ctx.snap.world.pods().iter().filter(|p| p.gone.is_none()) {
-        for s in &p.timeline.spans {
-            let pulls = s.stage == Stage::Image && !s.is_stage() && s.outcome == Outcome::InFlight;
-            if pulls && s.call.is_none() {
-                queued.push((p, s));
+impl Node {
+    /// What flies and what waits: looked for among all calls and pods, so only a few times a second.
+    fn look(&mut self, snap: &Snapshot) {
+        self.flying = snap.world.calls().in_flight().take(50).cloned().collect();
+        self.queued.clear();
+        // A pull that waits has no call yet: the pod's image step is open without one.
+        for p in snap.world.pods().iter().filter(|p| p.gone.is_none()) {
+            if !matches!(p.current, Some((Stage::Image, _))) {
+                continue;
+            }
+            for s in &p.timeline.spans {
+                let pulls =
+                    s.stage == Stage::Image && !s.is_stage() && s.outcome == Outcome::InFlight;
+                if pulls && s.call.is_none() {
+                    self.queued.push((p.key(), s.container.clone(), s.start.at));
+                }
             }
         }
     }
-    out.push(Line::new());
-    out.push(head(ctx, "IMAGE PULLS QUEUED"));
-    for (p, s) in queued.iter().take(20) {
-        out.push(line(&[
-            (&column(&p.key(), 30), t.text),
-            (&s.container, t.accent),
-            (" waits ", t.dim),
-            (&duration(s.duration(now)), t.wait),
-        ]));
-    }
-    if queued.is_empty() {
-        out.push(line(&[("none", t.faint)]));
+    fn draw_flying(&self, ctx: &Ctx<'_>, out: &mut Vec<Line>) {
+        let t = ctx.theme;
+        let now = ctx.snap.now;
+        out.push(head(ctx, "RUNTIME OPERATIONS IN FLIGHT"));
+        for c in &self.flying {
+            let deadline = c
+                .timeout_ns
+                .map(|d| format!(" of {}", duration(d)))
+                .unwrap_or_default();
+            out.push(line(&[
+                (&column(&c.method, 22), t.run),
+                (&right(&duration(c.duration(now)), 8), t.run),
+                (&column(&deadline, 9), t.dim),
+                (" ", t.text),
+                (&c.pod, t.text),
+                (" ", t.text),
+                (
+                    if c.container.is_empty() {
+                        &c.image
+                    } else {
+                        &c.container
+                    },
+                    t.accent,
+                ),
+            ]));
+        }
+        if self.flying.is_empty() {
+            out.push(line(&[("none", t.faint)]));
+        }
+        out.push(Line::new());
+        out.push(head(ctx, "IMAGE PULLS QUEUED"));
+        for (pod, container, since) in self.queued.iter().take(20) {
+            out.push(line(&[
+                (&column(pod, 30), t.text),
+                (container, t.accent),
+                (" waits ", t.dim),
+                (&duration(now.since(*since)), t.wait),
+            ]));
+        }
+        if self.queued.is_empty() {
+            out.push(line(&[("none", t.faint)]));
+        }
     }
 }
 
@@ -408,7 +421,15 @@ impl Pane for Node {
     fn commands(&self) -> &'static [Action] {
         &[Action::Down, Action::Up, Action::PaneCalls]
     }
-    fn sync(&mut self, _snap: &Snapshot, _shared: &mut Shared, _size: (u16, u16)) {}
+    fn sync(&mut self, snap: &Snapshot, _shared: &mut Shared, _size: (u16, u16)) {
+        let recent = self.seen.is_some_and(|(version, at)| {
+            version == snap.version || (0..250_000_000).contains(&snap.now.since(at))
+        });
+        if !recent {
+            self.look(snap);
+            self.seen = Some((snap.version, snap.now));
+        }
+    }
     fn handle(&mut self, command: &Command, _snap: &Snapshot, _shared: &mut Shared) -> Reply {
         match command.action {
             Action::Down => self.top = (self.top + 1).min(500),
@@ -427,7 +448,7 @@ impl Pane for Node {
         a.push(Line::new());
         loops(ctx, &mut a);
         let mut b = Vec::new();
-        flying(ctx, &mut b);
+        self.draw_flying(ctx, &mut b);
         b.push(Line::new());
         sources(ctx, &mut b);
         let mut c = Vec::new();

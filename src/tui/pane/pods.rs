@@ -95,6 +95,8 @@ pub struct Pods {
     scroll: Scroll,
     /// What the rows were derived from: version of the snapshot; and whether settings changed since.
     seen: Option<u64>,
+    /// When the list was last put in order, by the snapshot's time, and how many pods there were.
+    ordered: Option<(crate::model::Nanos, usize)>,
     dirty: bool,
     total: usize,
     trouble: usize,
@@ -113,6 +115,7 @@ impl Default for Pods {
             rows: Vec::new(),
             scroll: Scroll::default(),
             seen: None,
+            ordered: None,
             dirty: true,
             total: 0,
             trouble: 0,
@@ -121,43 +124,61 @@ impl Default for Pods {
     }
 }
 
+/// Lists longer than this are put in order at most once per [`REORDER`].
+const LONG: usize = 1000;
+/// ns.
+const REORDER: i64 = SECOND / 2;
+
 /// Rows above the list: headings.
 const HEAD: u16 = 1;
 
 impl Pods {
     fn rebuild(&mut self, snap: &Snapshot) {
         let pods = snap.world.pods();
-        let mut keep: Vec<(u32, u32)> = Vec::with_capacity(pods.len());
-        for (i, p) in pods.iter().enumerate() {
+        // In the order of last time: what is nearly in order is put in order quickly.
+        let mut order: Vec<u32> = Vec::with_capacity(pods.len());
+        let mut known = vec![false; pods.len()];
+        for r in &self.rows {
+            if let Row::Pod(i) = r
+                && let Some(k) = known.get_mut(*i as usize)
+            {
+                *k = true;
+                order.push(*i);
+            }
+        }
+        order.extend((0..).zip(&known).filter(|(_, k)| !**k).map(|(i, _)| i));
+        let mut keep: Vec<order::Kept> = Vec::with_capacity(pods.len());
+        for i in order {
+            let Some(p) = pods.get(i as usize) else {
+                continue;
+            };
             if (p.gone.is_some() && !self.gone) || (order::is_finished(p) && !self.finished) {
                 continue;
             }
-            let v = snap.verdicts.get(&p.uid);
-            let verdict = v.map_or(("", ""), |v| (v.cause.as_str(), v.sentence.as_str()));
-            let r = PodRecord {
-                pod: p,
-                verdict,
-                now: snap.now,
-            };
             let score = if self.filter.is_all() {
                 Some(0)
             } else {
+                let v = snap.verdicts.get(&p.uid);
+                let verdict = v.map_or(("", ""), |v| (v.cause.as_str(), v.sentence.as_str()));
+                let r = PodRecord {
+                    pod: p,
+                    verdict,
+                    now: snap.now,
+                };
                 let labels = p.api.as_ref().map(|a| a.labels.as_slice());
                 self.filter.score(&p.key(), labels, &r)
             };
-            if let Some(s) = score {
-                keep.push((i as u32, s));
+            if let Some(score) = score {
+                keep.push(order::Kept {
+                    pod: i,
+                    score,
+                    rank: order::rank(snap, p),
+                });
             }
         }
         self.total = pods.len();
+        self.trouble = keep.iter().filter(|k| k.rank < order::FINE).count();
         let sorted = order::sort(snap, &keep, self.sort, self.reverse, self.group);
-        self.trouble = sorted
-            .iter()
-            .filter(|i| {
-                pods.get(**i as usize)
-                    .is_some_and(|p| order::rank(snap, p) < order::FINE)
-            })
-            .count();
         self.rows.clear();
         let mut last: Option<String> = None;
         let mut header = 0;
@@ -413,9 +434,17 @@ impl Pane for Pods {
         ]
     }
     fn sync(&mut self, snap: &Snapshot, shared: &mut Shared, size: (u16, u16)) {
-        if self.dirty || self.seen != Some(snap.version) {
+        // A long list is put in order a few times a second: rows that jump with every observation cannot be read, and
+        // rows show the newest state of their pods whatever their order.
+        let early = self.ordered.is_some_and(|(at, pods)| {
+            pods > LONG
+                && snap.world.pods().len() >= pods
+                && (0..REORDER).contains(&snap.now.since(at))
+        });
+        if self.dirty || (self.seen != Some(snap.version) && !early) {
             self.rebuild(snap);
             self.seen = Some(snap.version);
+            self.ordered = Some((snap.now, snap.world.pods().len()));
             self.dirty = false;
         }
         self.follow(snap, shared);

@@ -22,7 +22,8 @@ pub struct Sequence {
     fold: bool,
     messages: Vec<Message>,
     scroll: Scroll,
-    seen: Option<u64>,
+    /// The pod that the messages were made of.
+    seen: Option<crate::correlate::world::Pod>,
     follow: bool,
 }
 
@@ -132,12 +133,18 @@ impl Pane for Sequence {
             self.seen = None;
             self.follow = false;
         }
-        if self.seen != Some(snap.version) {
-            self.seen = Some(snap.version);
-            self.messages = shared
-                .view(snap)
-                .map(|p| messages::derive(p, &snap.world, self.fold))
-                .unwrap_or_default();
+        // Everything about a pod changes the pod: the same one has the same messages.
+        match shared.view(snap) {
+            Some(p)
+                if self
+                    .seen
+                    .as_ref()
+                    .is_some_and(|s| std::sync::Arc::ptr_eq(s, p)) => {}
+            Some(p) => {
+                self.messages = messages::derive(p, &snap.world, self.fold);
+                self.seen = Some(std::sync::Arc::clone(p));
+            }
+            None => self.messages.clear(),
         }
         if self.follow {
             self.scroll.at = self.messages.len();

@@ -18,7 +18,8 @@ pub struct Why {
     scroll: Scroll,
     verdict: Option<Arc<Verdict>>,
     pod: Option<crate::model::PodUid>,
-    seen: Option<u64>,
+    /// The pod that the verdict was made of, and when: it is made again when the pod changes or time goes by.
+    seen: Option<(crate::correlate::world::Pod, crate::model::Nanos)>,
 }
 
 const fn confidence(c: Confidence) -> &'static str {
@@ -130,7 +131,11 @@ impl Why {
             y += 1;
         }
         if !v.not_reached.is_empty() {
-            let steps: Vec<&str> = v.not_reached.iter().map(|s| s.as_str()).collect();
+            let steps: Vec<&str> = v
+                .not_reached
+                .iter()
+                .map(crate::model::Text::as_str)
+                .collect();
             canvas.spans(
                 2,
                 y,
@@ -214,13 +219,19 @@ impl Pane for Why {
             self.scroll = Scroll::default();
             self.seen = None;
         }
-        if self.seen != Some(snap.version) {
-            self.seen = Some(snap.version);
-            self.verdict = shared.view(snap).and_then(|p| {
-                // Of a pod that is well there is a verdict too: what it went through.
-                let known = snap.verdicts.get(&p.uid).cloned();
-                known.or_else(|| crate::diagnose::why(&snap.world, p, snap.now).map(Arc::new))
-            });
+        let Some(p) = shared.view(snap) else {
+            self.verdict = None;
+            return;
+        };
+        let fresh = self.seen.as_ref().is_some_and(|(pod, at)| {
+            Arc::ptr_eq(pod, p) && (0..500_000_000).contains(&snap.now.since(*at))
+        });
+        if !fresh {
+            self.seen = Some((Arc::clone(p), snap.now));
+            // Of a pod that is well there is a verdict too: what it went through.
+            let known = snap.verdicts.get(&p.uid).cloned();
+            self.verdict =
+                known.or_else(|| crate::diagnose::why(&snap.world, p, snap.now).map(Arc::new));
         }
         let n = self.current().map_or(0, |v| v.evidence.len());
         self.scroll.fit(n, usize::from(size.1));

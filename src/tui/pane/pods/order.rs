@@ -210,11 +210,22 @@ pub(super) fn tone(snap: &Snapshot, p: &PodView) -> Tone {
     }
 }
 
-/// The pods of `keep` (place in the world, score of the filter) in order. Ties stand by namespace and name, so that a
+/// A pod that the filter keeps.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Kept {
+    /// Place in the world.
+    pub(super) pod: u32,
+    /// How well it matches.
+    pub(super) score: u32,
+    /// How much it needs somebody.
+    pub(super) rank: u8,
+}
+
+/// Kept pods in order. Ties stand by namespace and name, so that a
 /// list never dances.
 pub(super) fn sort(
     snap: &Snapshot,
-    keep: &[(u32, u32)],
+    keep: &[Kept],
     by: Sort,
     reverse: bool,
     group: GroupBy,
@@ -223,17 +234,17 @@ pub(super) fn sort(
     // One number per pod for what changes; texts are compared where they lie.
     let mut keys: Vec<(u32, u32, i64)> = keep
         .iter()
-        .filter_map(|(i, score)| {
-            let p = pods.get(*i as usize)?;
+        .filter_map(|k| {
+            let p = pods.get(k.pod as usize)?;
             let n = match by {
-                Sort::Trouble => i64::from(rank(snap, p)),
+                Sort::Trouble => i64::from(k.rank),
                 Sort::Age => p.created.0.saturating_neg(),
                 Sort::Restarts => -i64::from(p.restarts),
                 Sort::Since => p.current.map_or(i64::MAX, |(_, s)| s.0),
                 Sort::Ready => i64::from(p.ready.0) - i64::from(p.ready.1),
                 _ => 0,
             };
-            Some((*i, *score, n))
+            Some((k.pod, k.score, n))
         })
         .collect();
     let pod = |i: u32| pods.get(i as usize);

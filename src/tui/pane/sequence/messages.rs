@@ -183,7 +183,14 @@ pub(super) fn derive(p: &PodView, world: &World, fold: bool) -> Vec<Message> {
         };
         out.push(m);
     }
-    for c in world.calls().iter().filter(|c| c.pod_uid == p.uid) {
+    // Calls are in order of start: what ended before the pod's first evidence is not looked at.
+    let first = p
+        .evidence
+        .first()
+        .map_or(Nanos(0), |e| e.stamp.at.plus(-60_000_000_000));
+    let chunks = world.calls().chunks.iter();
+    let late = chunks.skip_while(|c| c.last().is_some_and(|c| c.start < first));
+    for c in late.flat_map(|c| c.iter()).filter(|c| c.pod_uid == p.uid) {
         let image = c.method == "PullImage";
         out.push(Message {
             at: c.start,
@@ -209,7 +216,7 @@ pub(super) fn derive(p: &PodView, world: &World, fold: bool) -> Vec<Message> {
             evidence: Some(c.started.clone()),
         });
     }
-    for s in p.timeline.spans.iter() {
+    for s in &p.timeline.spans {
         let network = s.step.contains("etwork") || s.step.contains("CNI") || s.step.contains("cni");
         if network && s.call.is_none() && !s.is_stage() {
             out.push(Message {
