@@ -9,13 +9,14 @@ use anyhow::{Context, bail};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::args::Format;
-use super::args::live::{DoctorArgs, LiveArgs, ProxyArgs, RecordArgs};
+use super::args::live::{ControlArgs, DoctorArgs, LiveArgs, ProxyArgs, RecordArgs};
 use super::out;
 use crate::doctor::{self, Check, Health};
-use crate::engine::live::{Config, KubeletLog, Live};
+use crate::engine::live::{Config, Control, KubeletLog, Live};
 use crate::engine::record::{Options, State};
 use crate::export::text::clean;
 use crate::model::Text;
+use crate::model::log::Component;
 use crate::proxy::{self, Log, Proxy};
 use crate::source::cri::Decoder;
 use crate::source::kube::live::Scope;
@@ -122,8 +123,29 @@ pub(super) fn config(args: &LiveArgs) -> anyhow::Result<Config> {
         runtime: args.runtime.clone().or(found),
         kubelet_log,
         kubelet_root: here.then(|| args.kubelet_root.clone()),
+        control: control(&args.control),
         ..Config::nothing()
     })
+}
+
+fn control(args: &ControlArgs) -> Control {
+    let logs = [
+        (Component::Apiserver, &args.apiserver_log),
+        (Component::Scheduler, &args.scheduler_log),
+        (Component::ControllerManager, &args.controller_manager_log),
+        (Component::Containerd, &args.containerd_log),
+    ];
+    Control {
+        otlp: args.otlp.clone(),
+        audit_webhook: args.audit_webhook,
+        listen_anywhere: args.listen_anywhere,
+        audit_logs: args.audit_log.clone(),
+        logs: logs
+            .into_iter()
+            .flat_map(|(c, paths)| paths.iter().map(move |p| (c, p.clone())))
+            .collect(),
+        scrape: !args.no_scrape,
+    }
 }
 
 /// `kflow record`

@@ -3,6 +3,8 @@
 //! Two threads: one for the sources (a tokio runtime), one for the world. Between them a bounded channel: sources that
 //! can wait do, and what cannot is counted. Whoever draws reads the newest snapshot and never holds up either.
 
+mod control;
+
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
@@ -29,6 +31,7 @@ use crate::source::kube::live::{self as watch, Pace, Scope};
 use crate::source::live::{Board, Out};
 use crate::source::{LineDecoder, TimeHint, cri, fs};
 use crate::timeline::Evidence;
+pub use control::Control;
 
 /// Observations that may wait for the world.
 const ROOM: usize = 16_384;
@@ -71,6 +74,8 @@ pub struct Config {
     pub kubelet_log: KubeletLog,
     /// The kubelet's root folder, when cgroups, volumes and mounts are to be watched.
     pub kubelet_root: Option<PathBuf>,
+    /// Receivers, logs of the control plane, scrapes.
+    pub control: Control,
     /// How patient watches are.
     pub pace: Pace,
 }
@@ -86,6 +91,7 @@ impl Config {
             runtime: None,
             kubelet_log: KubeletLog::Off,
             kubelet_root: None,
+            control: Control::default(),
             pace: Pace::default(),
         }
     }
@@ -538,6 +544,7 @@ fn spawn_sources(config: &Config, board: &Board, tasks: &mut JoinSet<()>) {
             });
         }
     }
+    config.control.spawn(board, tasks);
     if let Some(scope) = config.scope.clone() {
         let config = config.clone();
         let board = board.clone();
@@ -555,6 +562,10 @@ fn spawn_sources(config: &Config, board: &Board, tasks: &mut JoinSet<()>) {
             };
             let mut watches = JoinSet::new();
             watch::start(&client, &scope, config.pace, &board, &mut watches);
+            let node = scope.node.as_deref();
+            config
+                .control
+                .spawn_scrapes(&client, node, &board, &mut watches);
             if config.kubelet_log == KubeletLog::Remote
                 && let Some(node) = scope.node.clone()
             {

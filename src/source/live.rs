@@ -132,6 +132,17 @@ impl Out {
         Ok(())
     }
 
+    /// Gives what there is room for; returns how many found none. The newest are refused, and counted as lost.
+    pub fn offer_all(&mut self, all: Vec<Observation>) -> usize {
+        let before = lock(&self.card).lost;
+        for o in all {
+            if self.offer(o).is_err() {
+                break;
+            }
+        }
+        usize::try_from(lock(&self.card).lost.saturating_sub(before)).unwrap_or(usize::MAX)
+    }
+
     fn lose(&mut self, at: Nanos) {
         let (since, n) = self.dropped.unwrap_or((at, 0));
         self.dropped = Some((since, n + 1));

@@ -5,5 +5,7 @@
 pub mod decode;
 
 mod families;
+#[cfg(feature = "live")]
+pub mod live;
 
 pub use decode::{MetricsDecoder, Scrape, Scrapes};

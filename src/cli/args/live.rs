@@ -1,6 +1,7 @@
 //! Arguments of the commands that look at something that runs.
 
 use clap::{Args as ClapArgs, ValueHint};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -82,6 +83,42 @@ pub struct LiveArgs {
     /// The kubelet's root folder
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, default_value = "/var/lib/kubelet")]
     pub kubelet_root: PathBuf,
+    /// Control plane.
+    #[command(flatten)]
+    pub control: ControlArgs,
+}
+
+/// Receivers, and logs of the control plane.
+#[derive(Clone, Debug, Default, ClapArgs)]
+#[command(next_help_heading = "Control plane")]
+pub struct ControlArgs {
+    /// Receive OpenTelemetry spans, by gRPC and HTTP [default: 127.0.0.1:4317 and :4318]
+    #[arg(long, value_name = "ADDR", num_args = 0.., default_missing_values = ["127.0.0.1:4317", "127.0.0.1:4318"])]
+    pub otlp: Vec<SocketAddr>,
+    /// Receive the audit webhook's batches [default: 127.0.0.1:4319]
+    #[arg(long, value_name = "ADDR", num_args = 0..=1, default_missing_value = "127.0.0.1:4319")]
+    pub audit_webhook: Option<SocketAddr>,
+    /// Let receivers listen on addresses that other machines can reach
+    #[arg(long)]
+    pub listen_anywhere: bool,
+    /// Follow an audit log
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub audit_log: Vec<PathBuf>,
+    /// Follow the log of kube-apiserver
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub apiserver_log: Vec<PathBuf>,
+    /// Follow the log of kube-scheduler
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub scheduler_log: Vec<PathBuf>,
+    /// Follow the log of kube-controller-manager
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub controller_manager_log: Vec<PathBuf>,
+    /// Follow the log of containerd
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub containerd_log: Vec<PathBuf>,
+    /// Ask neither apiserver nor kubelet for health and metrics
+    #[arg(long)]
+    pub no_scrape: bool,
 }
 
 /// `kflow tui`
