@@ -10,6 +10,7 @@
 //! | `look` | `kflow replay`, `demo`, `keys`, `themes`, `config`, `screenshots` |
 //! | `tui` | `kflow tui` |
 //! | `read` | `kflow timeline`, `calls` |
+//! | `why` | `kflow why`, `causes` |
 
 pub mod args;
 pub mod input;
@@ -24,6 +25,7 @@ mod out;
 mod read;
 #[cfg(all(feature = "live", feature = "tui"))]
 mod tui;
+mod why;
 
 use std::process::ExitCode;
 
@@ -69,6 +71,8 @@ fn run(args: Args) -> anyhow::Result<u8> {
         Command::Record(a) => live::record(&a),
         #[cfg(feature = "live")]
         Command::Doctor(a) => live::doctor(&a),
+        Command::Why(a) => why::why(&a),
+        Command::Causes(a) => why::catalogue(&a),
         #[cfg(feature = "tui")]
         Command::Replay(a) => look::replay(&a),
         #[cfg(feature = "tui")]

@@ -11,7 +11,6 @@
 
 pub mod backoff;
 pub mod catalogue;
-pub mod docs;
 pub mod facts;
 pub mod found;
 pub mod quantity;

@@ -9,9 +9,11 @@
 //! | [`requests`] | requests to the apiserver as text and JSON |
 //! | [`perfetto`], [`otlp`] | timelines for trace viewers |
 //! | [`html`] | timelines and verdicts as one page for a ticket |
+//! | [`causes`] | the catalogue of causes as text and Markdown |
 //! | [`why`] | verdicts as text, JSON and Markdown |
 
 pub mod calls;
+pub mod causes;
 pub mod flow;
 pub mod html;
 pub mod otlp;

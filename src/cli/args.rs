@@ -49,6 +49,12 @@ pub enum Command {
     /// Say what would work here, and what to do about the rest; changes nothing
     #[cfg(feature = "live")]
     Doctor(live::DoctorArgs),
+    /// Say why a pod is stuck, with evidence and what to do next
+    ///
+    /// Exits with 0 when all is well, 1 with a verdict, 2 when something cannot be read, 3 when there is no such pod.
+    Why(WhyArgs),
+    /// Print the catalogue of causes
+    Causes(CausesArgs),
     /// Play a session in the terminal
     #[cfg(feature = "tui")]
     Replay(look::ReplayArgs),
@@ -166,6 +172,33 @@ pub struct ImportArgs {
     /// Print no summary and no progress
     #[arg(long, short)]
     pub quiet: bool,
+}
+
+/// `kflow why`
+#[derive(Debug, ClapArgs)]
+pub struct WhyArgs {
+    /// ns/name, name, kind/name (deploy, rs, sts, ds, job), or UID
+    #[arg(required_unless_present = "all")]
+    pub pod: Option<String>,
+    /// Every pod that is not well, worst first, and owners that cannot create any
+    #[arg(long, conflicts_with = "pod")]
+    pub all: bool,
+    /// Namespace of a name without one
+    #[arg(short, long, value_name = "NAMESPACE")]
+    pub namespace: Option<String>,
+    /// Input.
+    #[command(flatten)]
+    pub input: Input,
+    /// How to write it
+    #[arg(short, long, value_enum, default_value_t)]
+    pub output: Format,
+}
+
+/// `kflow causes`
+#[derive(Debug, ClapArgs)]
+pub struct CausesArgs {
+    /// One cause, such as KF601
+    pub id: Option<String>,
 }
 
 /// `kflow timeline`

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use super::args::Input;
 use crate::correlate::World;
+use crate::engine::replay::Start;
 use crate::model::{Nanos, stamp::SECOND};
 use crate::session::{self, Session};
 
@@ -35,11 +36,7 @@ impl Source {
             .unwrap_or((session.header.created, session.header.created));
         let at = match at {
             None => end,
-            Some(text) => parse_time(text, begin, end).with_context(|| {
-                format!(
-                    "--at {text:?} is not a time: write RFC 3339 (2026-11-21T00:27:47.2Z), nanoseconds since the epoch, -5m (before the end) or +90s (after the begin)"
-                )
-            })?,
+            Some(text) => parse_time(text, begin, end).with_context(|| not_a_time(text))?,
         };
         Ok(Self { session, at })
     }
@@ -72,24 +69,42 @@ pub fn world_at(session: &Session, at: Nanos) -> World {
     world
 }
 
-/// A moment: RFC 3339, ns since the epoch, or relative to the end (`-5m`) or begin (`+90s`) of the session.
-pub fn parse_time(text: &str, begin: Nanos, end: Nanos) -> Option<Nanos> {
+/// What to say of a `--at` that is no time.
+pub fn not_a_time(text: &str) -> String {
+    format!(
+        "--at {text:?} is not a time: write RFC 3339 (2026-11-21T00:27:47.2Z), nanoseconds since the epoch, -5m (before the end) or +90s (after the begin)"
+    )
+}
+
+/// A moment of a session whose end may not be known yet.
+pub fn parse_start(text: &str) -> Option<Start> {
     let text = text.trim();
     if let Some(d) = text.strip_prefix('-') {
-        return Some(end.plus(-parse_duration(d).ok()?));
+        return Some(Start::BeforeEnd(parse_duration(d).ok()?));
     }
     if let Some(d) = text.strip_prefix('+') {
-        return Some(begin.plus(parse_duration(d).ok()?));
+        return Some(Start::AfterBegin(parse_duration(d).ok()?));
     }
     match text {
-        "begin" | "start" => return Some(begin),
-        "end" => return Some(end),
+        "begin" | "start" => return Some(Start::Begin),
+        "end" => return Some(Start::End),
         _ => {}
     }
     if let Ok(ns) = text.parse::<i64>() {
-        return Some(Nanos(ns));
+        return Some(Start::At(Nanos(ns)));
     }
-    Nanos::parse_rfc3339(text).map(|(t, _)| t)
+    Nanos::parse_rfc3339(text).map(|(t, _)| Start::At(t))
+}
+
+/// A moment: RFC 3339, ns since the epoch, or relative to the end (`-5m`) or begin (`+90s`) of the session.
+pub fn parse_time(text: &str, begin: Nanos, end: Nanos) -> Option<Nanos> {
+    Some(match parse_start(text)? {
+        Start::Begin => begin,
+        Start::End => end,
+        Start::At(t) => t,
+        Start::BeforeEnd(ns) => end.plus(-ns),
+        Start::AfterBegin(ns) => begin.plus(ns),
+    })
 }
 
 /// A duration as Go writes it: `100ms`, `2s`, `1m30s`, `1.5h`. ns.

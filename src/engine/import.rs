@@ -15,7 +15,9 @@ use crate::model::gap::Gap;
 use crate::model::log::Component;
 use crate::model::{Body, Nanos, Observation, Source, Stamp, Text};
 use crate::session::{Header, SourceInfo, format};
-use crate::source::{Fed, LineDecoder, TimeHint, audit, cri, fs, klog, kube, runtime};
+use crate::source::{
+    Fed, LineDecoder, TimeHint, audit, cri, fs, klog, kube, metrics, otlp, runtime,
+};
 
 /// A line longer than this is not taken (a list of 10,000 pods in one line has some 100 MB).
 const MAX_LINE: u64 = 512 << 20;
@@ -587,16 +589,8 @@ fn decoder(kind: Kind, hint: TimeHint) -> Box<dyn LineDecoder> {
         }
         Kind::CriBytes => Box::new(cri::ByteLog::new()),
         Kind::Containerd => Box::new(runtime::RuntimeDecoder::new(Component::Containerd)),
-        Kind::Otlp | Kind::Snapshots => Box::new(Unread),
-    }
-}
-
-/// Stands in until the source's decoder is there.
-struct Unread;
-
-impl LineDecoder for Unread {
-    fn line(&mut self, _: &[u8], _: &mut Vec<Observation>) -> Fed {
-        Fed::Ignored("no decoder yet")
+        Kind::Otlp => Box::new(otlp::OtlpDecoder::new()),
+        Kind::Snapshots => Box::new(metrics::MetricsDecoder::new()),
     }
 }
 

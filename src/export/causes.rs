@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::catalogue::{Catalogue, Cause};
+use crate::diagnose::catalogue::{Catalogue, Cause};
 use crate::flow::Stage;
 
 /// One line a cause: id, stage, title.
