@@ -318,3 +318,68 @@ fn completions_and_manual_pages_are_made_from_the_arguments() {
     run(&["man", dir.path().to_str().unwrap()]);
     assert!(dir.path().join("kflow-import.1").exists());
 }
+
+#[test]
+fn why_says_with_its_exit_code_whether_there_is_a_verdict() {
+    let s2 = fixture("sessions/S2-stuck-early.kflow.zst")
+        .display()
+        .to_string();
+    // s02/image-missing is in its back-off at that time; later it was deleted.
+    let at = "2026-11-21T00:28:30Z";
+    let out = run(&[
+        "why",
+        "s02/image-missing",
+        "-o",
+        "json",
+        "-s",
+        &s2,
+        "--at",
+        at,
+    ]);
+    assert_eq!(out.status.code(), Some(1));
+    let verdicts: Vec<Value> = serde_json::from_slice(&out.stdout).unwrap();
+    assert_eq!(verdicts[0]["cause"], "KF601");
+    assert_eq!(verdicts[0]["stage"], "image");
+    let text = run(&["why", "image-missing", "-n", "s02", "-s", &s2, "--at", at]);
+    let text = String::from_utf8(text.stdout).unwrap();
+    assert!(text.contains("127.0.0.1:5000/nope:1"), "{text}");
+    assert!(text.lines().all(|l| l.chars().count() <= 80), "{text}");
+
+    // An owner that cannot create any pod.
+    let owner = run(&["why", "deploy/quota", "-n", "s29", "-s", &s2, "--at", at]);
+    assert_eq!(
+        owner.status.code(),
+        Some(1),
+        "{}",
+        String::from_utf8_lossy(&owner.stderr)
+    );
+
+    let all = run(&["why", "--all", "-o", "json", "-s", &s2, "--at", at]);
+    assert_eq!(all.status.code(), Some(1));
+    let all: Vec<Value> = serde_json::from_slice(&all.stdout).unwrap();
+    assert!(all.len() > 10, "{}", all.len());
+
+    let well = run(&[
+        "why",
+        "s01/healthy",
+        "-s",
+        &s1(),
+        "--at",
+        "2026-11-21T00:24:45Z",
+    ]);
+    assert_eq!(well.status.code(), Some(0));
+    assert_eq!(
+        run(&["why", "s01/nobody", "-s", &s1()]).status.code(),
+        Some(3)
+    );
+    assert_eq!(run(&["why", "-s", &s1()]).status.code(), Some(2));
+}
+
+#[test]
+fn the_catalogue_is_printed_whole_and_by_id() {
+    let list = String::from_utf8(run(&["causes"]).stdout).unwrap();
+    assert!(list.lines().count() > 100);
+    let one = String::from_utf8(run(&["causes", "kf601"]).stdout).unwrap();
+    assert!(one.starts_with("KF601"), "{one}");
+    assert_eq!(run(&["causes", "KF000"]).status.code(), Some(3));
+}
