@@ -144,7 +144,7 @@ fn pod_verdict(cx: Context<'_>, view: &PodView) -> (Health, Option<Verdict>) {
 
 /// Well by the API alone, and never otherwise: nothing else has to be looked at.
 fn quick(view: &PodView) -> bool {
-    if view.gone.is_some() {
+    if view.gone.is_some() || view.is_remnant() {
         return true;
     }
     let Some(api) = view.api.as_deref() else {

@@ -129,6 +129,9 @@ pub(crate) fn view(input: &Input<'_>) -> PodView {
     let timeline = build.finish();
     state::containers(&mut v, &facts, &work);
     state::exits(&mut v, &runs);
+    if v.api.is_none() {
+        state::without_api(&mut v, &facts, &work, &runs);
+    }
     state::stages(&mut v, &facts, &timeline);
     v.timeline = Arc::new(timeline);
     v.evidence = Arc::clone(&input.evidence);
@@ -177,21 +180,50 @@ fn gone(input: &Input<'_>, f: &Facts<'_>) -> Option<Nanos> {
                 .then_some(o.stamp.at)
         }
         Some((o, p)) => absent(o.stamp.at, &p.namespace, &p.spec.node),
-        // Known from old Events alone, and not in a list that came after all that is known of it.
-        None => absent(
-            input
-                .evidence
-                .iter()
-                .map(|o| o.stamp.at.max(o.stamp.seen))
-                .max()?,
-            &input.namespace,
-            "",
-        )
-        .or_else(|| {
-            let told = f.events.last().map(|(o, _)| o.stamp.at)?;
-            (f.events.len() == input.evidence.len())
-                .then(|| absent(told, &input.namespace, ""))
-                .flatten()
-        }),
+        None => never_listed(input, f),
     }
+}
+
+/// When a pod was gone that the API never showed: it was there before a complete list of pods began, and was not in it.
+/// So it was deleted before, at a time that nobody told; the list's end bounds it.
+///
+/// A static pod needs no object: its mirror may be made later, or never.
+fn never_listed(input: &Input<'_>, f: &Facts<'_>) -> Option<Nanos> {
+    if is_static(&input.uid) {
+        return None;
+    }
+    let known = input
+        .evidence
+        .iter()
+        .map(|o| o.stamp.at)
+        .chain(f.items.iter().map(|(o, i)| {
+            // The runtime says since when it has what it has.
+            [i.created, i.started, i.finished]
+                .into_iter()
+                .filter(|t| t.0 > 0)
+                .min()
+                .map_or(o.stamp.at, |t| t.min(o.stamp.at))
+        }))
+        .min()?;
+    let on_node = !f.items.is_empty()
+        || input
+            .evidence
+            .iter()
+            .any(|o| matches!(o.source, Source::Cri | Source::Fs | Source::Kubelet));
+    let node = if on_node { input.local.as_str() } else { "" };
+    let window = input
+        .windows
+        .iter()
+        .find(|w| known < w.begin && w.covers(&input.namespace, node))?;
+    // Whoever changed the object later found it there: the list is not to be believed.
+    let denied = f.requests.iter().any(|r| {
+        r.a.verb != "delete" && (200..300).contains(&r.a.code) && r.received.at > window.end
+    });
+    (!denied).then_some(window.end)
+}
+
+/// A static pod's UID is the hash of its manifest: 32 hexadecimal digits without dashes.
+fn is_static(uid: &PodUid) -> bool {
+    let uid = uid.as_str();
+    uid.len() == 32 && uid.bytes().all(|b| b.is_ascii_hexdigit())
 }

@@ -53,6 +53,12 @@ pub struct ContainerView {
     pub last_exit: Option<i32>,
 }
 
+/// Status of a pod that the API never showed and whose object is known to be gone.
+pub const GONE: &str = "Gone";
+
+/// Status of a pod of which no source but the runtime tells, when all that the runtime holds of it has ended.
+pub const EXITED: &str = "Exited";
+
 /// What the world knows of one pod.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PodView {
@@ -70,7 +76,8 @@ pub struct PodView {
     pub owners: Vec<ObjectRef>,
     /// API phase, empty when the API was not seen.
     pub phase: Text,
-    /// The string that `kubectl get pods` shows under STATUS.
+    /// The string that `kubectl get pods` shows under STATUS. Of a pod that the API never showed: [`GONE`], [`EXITED`],
+    /// `Running` when a container runs, else empty.
     pub status: Text,
     /// Ready containers and all containers, as under READY.
     pub ready: (u32, u32),
@@ -110,5 +117,9 @@ impl PodView {
     /// State of a stage.
     pub fn stage(&self, stage: Stage) -> StageState {
         self.stages.get(stage.index()).copied().unwrap_or_default()
+    }
+    /// True for what is left in the runtime of a pod that no other source tells of: nothing of it lives.
+    pub fn is_remnant(&self) -> bool {
+        self.api.is_none() && self.status == EXITED
     }
 }

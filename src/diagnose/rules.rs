@@ -46,7 +46,7 @@ pub enum Health {
 
 /// How the pod is.
 pub fn health(f: &Facts<'_>) -> Health {
-    if f.view.gone.is_some() || f.view.phase == "Succeeded" {
+    if f.view.gone.is_some() || f.view.is_remnant() || f.view.phase == "Succeeded" {
         return Health::Well;
     }
     if let Some(api) = f.api {

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use kflow::correlate::{PodView, World};
+use kflow::diagnose::State;
 use kflow::model::{Body, Nanos, PodUid, Source};
 use kflow::timeline::{Evidence, Span};
 use proptest::prelude::*;
@@ -325,7 +326,7 @@ fn every_source_alone_and_every_source_left_out_gives_a_world() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases / 20, ..ProptestConfig::default() })]
 
     /// Any part of the evidence, in any order, some of it twice: no panic, nothing invented, and the order is no matter.
     #[test]
@@ -462,4 +463,81 @@ fn a_static_pod_and_its_mirrors_are_one_story() {
         .filter(|s| s.step == "StartContainer")
         .count();
     assert_eq!(starts, 1, "deleting the mirror stops nothing");
+}
+
+/// Pods that were deleted before the recording began are left in the runtime and in old Events.
+#[test]
+fn a_pod_that_a_complete_list_did_not_hold_is_gone_and_waits_for_nothing() {
+    let mut gone = 0;
+    for name in &SESSIONS[1..] {
+        let observations = session(name);
+        let listed_at = observations
+            .iter()
+            .find_map(|o| match &o.body {
+                Body::Watch(n) if n.resource == "pods" => Some(o.stamp.seen),
+                _ => None,
+            })
+            .expect("a list of pods");
+        for p in world(&observations).pods() {
+            let old = p.evidence.iter().any(|o| o.stamp.at < listed_at);
+            if p.api.is_some() || !old || p.uid.as_str().len() == 32 {
+                continue;
+            }
+            gone += 1;
+            assert_eq!(p.status, "Gone", "{name} {}", p.key());
+            assert_eq!(p.current, None, "{name} {}", p.key());
+            assert!(
+                p.gone.is_some_and(|at| at >= listed_at),
+                "{name} {}",
+                p.key()
+            );
+        }
+    }
+    assert!(gone > 20, "{gone}");
+    // What a list leaves out that has another scope is no pod less.
+    let observations: Vec<Evidence> = session("S2-stuck-early")
+        .iter()
+        .map(|o| {
+            let mut o: kflow::model::Observation = (**o).clone();
+            if let Body::Watch(n) = &mut o.body {
+                n.scope = "elsewhere".into();
+            }
+            Arc::new(o)
+        })
+        .collect();
+    let w = world(&observations);
+    assert_eq!(
+        w.find("s21/sidecar").first().expect("the remnant").gone,
+        None
+    );
+}
+
+#[test]
+fn with_the_tap_alone_what_is_left_of_a_pod_has_exited_and_is_not_stuck() {
+    let mut remnants = 0;
+    for name in SESSIONS {
+        let observations = session(name);
+        let w = world(observations.iter().filter(|o| o.source == Source::Cri));
+        let now = w.now();
+        for p in w.pods().iter().filter(|p| p.is_remnant()) {
+            remnants += 1;
+            assert_eq!(p.current, None, "{name} {}", p.uid);
+            let state = kflow::diagnose::why(&w, p, now).map(|v| v.state);
+            assert!(
+                matches!(state, Some(State::Healthy | State::Recovered)),
+                "{name} {} {state:?}",
+                p.uid
+            );
+            assert!(
+                p.containers
+                    .iter()
+                    .all(|c| c.state.starts_with("terminated")),
+                "{name} {:?}",
+                p.containers
+            );
+        }
+        // Nothing of the tap's tells that a pod is gone from the API.
+        assert!(w.pods().iter().all(|p| p.gone.is_none()), "{name}");
+    }
+    assert!(remnants > 20, "{remnants}");
 }

@@ -3,10 +3,12 @@
 use super::Facts;
 use super::start::Run;
 use super::work::Work;
+use crate::correlate::view::{EXITED, GONE};
 use crate::correlate::{ContainerView, PodView, StageState};
 use crate::flow::Stage;
 use crate::model::{
     Nanos, Text,
+    cri::RuntimeState,
     pod::{ContainerSpec, ContainerState, ContainerStatus},
 };
 use crate::timeline::{Outcome, Span, SpanIndex, Timeline};
@@ -118,6 +120,77 @@ pub(crate) fn exits(v: &mut PodView, runs: &[Run]) {
     }
 }
 
+/// Containers and status of a pod that the API never showed, by the runtime alone.
+pub(crate) fn without_api(v: &mut PodView, f: &Facts<'_>, work: &[Work], runs: &[Run]) {
+    for r in runs {
+        let attempt = r.attempt.unwrap_or(0);
+        let known = v.containers.iter().position(|c| c.name == r.container);
+        if known.is_some_and(|i| v.containers.get(i).is_some_and(|c| c.attempt >= attempt)) {
+            continue;
+        }
+        let state = match (r.end, r.start) {
+            (Some(_), _) if r.reason.is_empty() => "terminated".into(),
+            (Some(_), _) => format!("terminated/{}", r.reason).into(),
+            (None, Some(_)) => "running".into(),
+            (None, None) => "created".into(),
+        };
+        let c = ContainerView {
+            name: r.container.clone(),
+            id: r.id.as_str().into(),
+            attempt,
+            state,
+            last_exit: r.exit_code,
+            ..ContainerView::default()
+        };
+        match known.and_then(|i| v.containers.get_mut(i)) {
+            Some(old) => *old = c,
+            None => v.containers.push(c),
+        }
+    }
+    v.status = if v.gone.is_some() {
+        GONE.into()
+    } else if v.containers.iter().any(|c| c.state == "running") {
+        "Running".into()
+    } else if over(v, f, work) {
+        EXITED.into()
+    } else {
+        Text::default()
+    };
+}
+
+/// True when the runtime holds nothing of the pod that lives: all that is known of it is down, and something is known.
+fn over(v: &PodView, f: &Facts<'_>, work: &[Work]) -> bool {
+    // Sandboxes, and whether they are up; down is for good.
+    let mut sandboxes: Vec<(&str, bool)> = Vec::new();
+    let items = f.items.iter().filter_map(|(_, i)| {
+        let sandbox = i.subject.container_id.is_empty();
+        sandbox.then(|| {
+            (
+                i.subject.sandbox_id.as_str(),
+                i.state == RuntimeState::Ready,
+            )
+        })
+    });
+    let calls = work.iter().filter(|w| w.ok()).filter_map(|w| {
+        let up = match w.method.as_str() {
+            "RunPodSandbox" => true,
+            "StopPodSandbox" | "RemovePodSandbox" => false,
+            _ => return None,
+        };
+        Some((w.sandbox_id.as_str(), up))
+    });
+    for (id, up) in items.chain(calls).filter(|(id, _)| !id.is_empty()) {
+        match sandboxes.iter_mut().find(|s| s.0 == id) {
+            Some(s) => s.1 &= up,
+            None => sandboxes.push((id, up)),
+        }
+    }
+    let ended = |c: &ContainerView| c.state.starts_with("terminated");
+    !(sandboxes.is_empty() && v.containers.is_empty())
+        && !sandboxes.iter().any(|(_, up)| *up)
+        && v.containers.iter().all(ended)
+}
+
 /// Steps that wait for somebody else, or for time to pass.
 const WAITS: [&str; 7] = [
     "completeWork",
@@ -187,7 +260,7 @@ pub(crate) fn stages(v: &mut PodView, f: &Facts<'_>, t: &Timeline) {
         .is_some_and(|c| c.status == "True");
     let over = matches!(v.phase.as_str(), "Succeeded" | "Failed");
     v.current = None;
-    if v.gone.is_some() || (ready || over) && !deleting {
+    if v.gone.is_some() || v.is_remnant() || (ready || over) && !deleting {
         return;
     }
     v.current = if deleting {
