@@ -5,6 +5,7 @@ mod correlate;
 #[cfg(feature = "files")]
 #[cfg(test)]
 mod cri;
+mod deny;
 mod deploy;
 mod flow_map;
 mod golden;

@@ -1,0 +1,143 @@
+//! What may come in, as `deny.toml` says, held against what cargo resolves: for machines without cargo-deny.
+
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::process::Command;
+
+/// The packages that a Linux build takes in. Read from what is on the machine already: the build fetched it.
+fn packages() -> Vec<Value> {
+    let out = Command::new(env!("CARGO"))
+        .args(["metadata", "--format-version", "1", "--locked", "--offline"])
+        .args(["--filter-platform", "x86_64-unknown-linux-gnu"])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .unwrap();
+    assert!(
+        out.status.success(),
+        "{}",
+        String::from_utf8_lossy(&out.stderr)
+    );
+    let v: Value = serde_json::from_slice(&out.stdout).unwrap();
+    v["packages"].as_array().unwrap().clone()
+}
+
+fn rules() -> toml::Table {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/deny.toml");
+    std::fs::read_to_string(path).unwrap().parse().unwrap()
+}
+
+fn texts(v: &toml::Value) -> BTreeSet<String> {
+    let all = v.as_array().unwrap().iter();
+    all.map(|t| t.as_str().unwrap().to_owned()).collect()
+}
+
+/// True when an SPDX expression can be met with the allowed licences. Old manifests write `/` for OR.
+fn satisfied(expression: &str, allowed: &dyn Fn(&str) -> bool) -> bool {
+    let spaced = expression
+        .replace('(', " ( ")
+        .replace(')', " ) ")
+        .replace('/', " OR ");
+    let tokens: Vec<&str> = spaced.split_whitespace().collect();
+    let mut at = 0;
+    let met = any(&tokens, &mut at, allowed);
+    assert_eq!(at, tokens.len(), "all of {expression} is understood");
+    met
+}
+
+fn any(tokens: &[&str], at: &mut usize, allowed: &dyn Fn(&str) -> bool) -> bool {
+    let mut met = all(tokens, at, allowed);
+    while tokens.get(*at) == Some(&"OR") {
+        *at += 1;
+        met |= all(tokens, at, allowed);
+    }
+    met
+}
+
+fn all(tokens: &[&str], at: &mut usize, allowed: &dyn Fn(&str) -> bool) -> bool {
+    let mut met = one(tokens, at, allowed);
+    while tokens.get(*at) == Some(&"AND") {
+        *at += 1;
+        met &= one(tokens, at, allowed);
+    }
+    met
+}
+
+fn one(tokens: &[&str], at: &mut usize, allowed: &dyn Fn(&str) -> bool) -> bool {
+    if tokens[*at] == "(" {
+        *at += 1;
+        let met = any(tokens, at, allowed);
+        assert_eq!(tokens[*at], ")");
+        *at += 1;
+        return met;
+    }
+    let mut name = tokens[*at].to_owned();
+    *at += 1;
+    if tokens.get(*at) == Some(&"WITH") {
+        name = format!("{name} WITH {}", tokens[*at + 1]);
+        *at += 2;
+    }
+    allowed(&name)
+}
+
+#[test]
+fn every_dependency_has_a_licence_that_is_allowed() {
+    let rules = rules();
+    let allow = texts(&rules["licenses"]["allow"]);
+    let exceptions: Vec<(String, BTreeSet<String>)> = rules["licenses"]["exceptions"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|e| (e["name"].as_str().unwrap().to_owned(), texts(&e["allow"])))
+        .collect();
+    let packages = packages();
+    assert!(packages.len() > 100);
+    for p in packages {
+        let name = p["name"].as_str().unwrap();
+        let licence = p["license"].as_str().unwrap_or("none");
+        let more = exceptions.iter().find(|(n, _)| n == name);
+        let allowed =
+            |l: &str| allow.contains(l) || more.is_some_and(|(_, extra)| extra.contains(l));
+        assert!(satisfied(licence, &allowed), "{name}: {licence}");
+    }
+}
+
+#[test]
+fn nothing_banned_and_nothing_from_elsewhere_comes_in() {
+    let rules = rules();
+    let banned: Vec<&str> = rules["bans"]["deny"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|b| b["name"].as_str().unwrap())
+        .collect();
+    assert!(!banned.is_empty());
+    for p in packages() {
+        let name = p["name"].as_str().unwrap();
+        assert!(!banned.contains(&name), "{name} is banned");
+        if name != "kflow" {
+            let source = p["source"].as_str().unwrap_or("a path");
+            assert!(
+                source.starts_with("registry+"),
+                "{name} comes from {source}"
+            );
+        }
+    }
+}
+
+#[test]
+fn expressions_are_read_as_spdx_means_them() {
+    let allowed = |l: &str| matches!(l, "MIT" | "ISC" | "Apache-2.0 WITH LLVM-exception");
+    for (e, want) in [
+        ("MIT", true),
+        ("GPL-3.0", false),
+        ("GPL-3.0 OR MIT", true),
+        ("GPL-3.0 AND MIT", false),
+        ("Unlicense/MIT", true),
+        ("(GPL-3.0 OR MIT) AND ISC", true),
+        ("MIT OR Apache-2.0 AND GPL-3.0", true),
+        ("Apache-2.0 WITH LLVM-exception", true),
+        ("Apache-2.0", false),
+    ] {
+        assert_eq!(satisfied(e, &allowed), want, "{e}");
+    }
+}
