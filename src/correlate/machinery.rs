@@ -295,6 +295,28 @@ pub struct ObservedStart {
     pub init_ns: i64,
 }
 
+impl ObservedStart {
+    /// Reads the line; `None` for any other.
+    pub(crate) fn read(l: &LogLine, at: Nanos) -> Option<Self> {
+        if l.message != "Observed pod startup duration" {
+            return None;
+        }
+        let ns = |key: &str| {
+            let text = l.field(key)?;
+            // `podStartSLOduration` is a bare number of seconds, the others are Go durations.
+            parse_go_duration(text).or_else(|| Some((text.parse::<f64>().ok()? * 1e9) as i64))
+        };
+        Some(Self {
+            at,
+            pod: format!("{}/{}", l.pod.namespace, l.pod.name).into(),
+            sli_ns: ns("podStartSLOduration")?,
+            total_ns: ns("podStartE2EDuration")?,
+            pulling_ns: ns("totalImagesPullingTime").unwrap_or(0),
+            init_ns: ns("totalInitContainerRuntime").unwrap_or(0),
+        })
+    }
+}
+
 /// What the kubelet does besides pods.
 #[derive(Clone, Debug, Default)]
 pub struct Machinery {
@@ -413,22 +435,8 @@ impl Machinery {
     }
 
     fn start(&mut self, l: &LogLine, at: Nanos) {
-        let ns = |key: &str| {
-            let text = l.field(key)?;
-            // `podStartSLOduration` is a bare number of seconds, the others are Go durations.
-            parse_go_duration(text).or_else(|| Some((text.parse::<f64>().ok()? * 1e9) as i64))
-        };
-        let (Some(sli_ns), Some(total_ns)) = (ns("podStartSLOduration"), ns("podStartE2EDuration"))
-        else {
+        let Some(start) = ObservedStart::read(l, at) else {
             return;
-        };
-        let start = ObservedStart {
-            at,
-            pod: format!("{}/{}", l.pod.namespace, l.pod.name).into(),
-            sli_ns,
-            total_ns,
-            pulling_ns: ns("totalImagesPullingTime").unwrap_or(0),
-            init_ns: ns("totalInitContainerRuntime").unwrap_or(0),
         };
         if let Err(at) = self.starts.binary_search(&start) {
             self.starts.insert(at, start);

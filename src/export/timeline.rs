@@ -4,7 +4,7 @@ use serde::Serialize;
 use std::io::{self, Write};
 
 use super::text::{clean, cut, duration, time_of_day};
-use crate::correlate::{Pod, PodView};
+use crate::correlate::{Pod, PodStart, PodView, sli};
 use crate::flow::Stage;
 use crate::model::{Nanos, PodUid, Source};
 use crate::timeline::{Certainty, MarkKind, Outcome, Span};
@@ -28,9 +28,28 @@ struct PodJson<'a> {
     deletion_requested_ns: Option<Nanos>,
     gone_ns: Option<Nanos>,
     mirrors: &'a [PodUid],
+    owners: Vec<OwnerJson<'a>>,
+    start: Option<StartJson>,
     spans: Vec<SpanJson<'a>>,
     marks: Vec<MarkJson<'a>>,
     gaps: Vec<GapJson<'a>>,
+}
+
+#[derive(Serialize)]
+struct OwnerJson<'a> {
+    kind: &'a str,
+    name: &'a str,
+}
+
+#[derive(Serialize)]
+struct StartJson {
+    observed_ns: Nanos,
+    total_ns: i64,
+    sli_ns: i64,
+    pulling_ns: i64,
+    init_ns: i64,
+    kubelet_total_ns: Option<i64>,
+    kubelet_sli_ns: Option<i64>,
 }
 
 #[derive(Serialize)]
@@ -89,6 +108,23 @@ impl<'a> PodJson<'a> {
             deletion_requested_ns: p.deletion_requested,
             gone_ns: p.gone,
             mirrors: &p.mirrors,
+            owners: p
+                .owners
+                .iter()
+                .map(|o| OwnerJson {
+                    kind: &o.kind,
+                    name: &o.name,
+                })
+                .collect(),
+            start: sli::start(p).map(|s| StartJson {
+                observed_ns: s.observed,
+                total_ns: s.total_ns,
+                sli_ns: s.sli_ns,
+                pulling_ns: s.pulling_ns,
+                init_ns: s.init_ns,
+                kubelet_total_ns: s.logged.as_ref().map(|l| l.total_ns),
+                kubelet_sli_ns: s.logged.as_ref().map(|l| l.sli_ns),
+            }),
             spans: t
                 .spans
                 .iter()
@@ -174,6 +210,18 @@ fn pod(out: &mut impl Write, p: &PodView, now: Nanos, colour: bool) -> io::Resul
         "{}",
         paint.dim(&format!("  uid {}", clean(p.uid.as_str())))
     )?;
+    if !p.owners.is_empty() {
+        let chain: Vec<String> = p
+            .owners
+            .iter()
+            .map(|o| format!("{}/{}", o.kind, o.name))
+            .collect();
+        let line = format!("  owned by {}", clean(&chain.join(" of ")));
+        writeln!(out, "{}", paint.dim(&line))?;
+    }
+    if let Some(s) = sli::start(p) {
+        writeln!(out, "{}", paint.dim(&format!("  {}", started(&s))))?;
+    }
     let mut rows: Vec<(Nanos, String)> = Vec::new();
     let t = &p.timeline;
     for s in &t.spans {
@@ -213,6 +261,32 @@ fn pod(out: &mut impl Write, p: &PodView, now: Nanos, colour: bool) -> io::Resul
         writeln!(out, "{line}")?;
     }
     Ok(())
+}
+
+/// `started in 4.01s: 1.95s, pulling images 62.7ms, init containers 2.00s`
+pub fn started(s: &PodStart) -> String {
+    let mut text = format!("started in {}", duration(s.total_ns));
+    if s.pulling_ns > 0 || s.init_ns > 0 {
+        text.push_str(&format!(": {} SLI", duration(s.sli_ns)));
+    }
+    for (ns, what) in [
+        (s.pulling_ns, "pulling images"),
+        (s.init_ns, "init containers"),
+    ] {
+        if ns > 0 {
+            text.push_str(&format!(" + {} {what}", duration(ns)));
+        }
+    }
+    // A tenth of a second is what two watches differ by.
+    if let Some(l) = &s.logged
+        && l.total_ns - s.total_ns > 100_000_000
+    {
+        text.push_str(&format!(
+            " (the kubelet noticed only after {})",
+            duration(l.total_ns)
+        ));
+    }
+    text
 }
 
 /// How deep a span lies; 0 for one without a parent.

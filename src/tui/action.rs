@@ -26,11 +26,13 @@ pub enum Scope {
     Sequence,
     /// The flow pane.
     Flow,
+    /// The requests pane.
+    Requests,
 }
 
 impl Scope {
     /// All scopes.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Global,
         Self::List,
         Self::Pods,
@@ -41,6 +43,7 @@ impl Scope {
         Self::Node,
         Self::Sequence,
         Self::Flow,
+        Self::Requests,
     ];
     /// Name, as the configuration writes it.
     pub const fn name(self) -> &'static str {
@@ -55,6 +58,7 @@ impl Scope {
             Self::Node => "node",
             Self::Sequence => "sequence",
             Self::Flow => "flow",
+            Self::Requests => "requests",
         }
     }
     /// The scope of a name.
@@ -107,6 +111,7 @@ actions! {
     PaneNode "node" Global ["6"] "the node and the sources";
     PaneSequence "sequence" Global ["7"] "sequence diagram of the selected pod";
     PaneFlow "flow" Global ["8"] "call flow of the selected pod";
+    PaneRequests "requests" Global ["9"] "requests to the apiserver";
     NextPane "next-pane" Global ["tab"] "focus the next pane";
     PreviousPane "previous-pane" Global ["backtab"] "focus the pane before";
     Layout "layout" Global ["v"] "one pane, split, dashboard";
@@ -180,6 +185,11 @@ actions! {
     SequenceNoise "sequence-noise" Sequence ["f"] "fold repeats";
     FlowOnlyReached "flow-reached" Flow ["f"] "only steps that were reached";
     FlowFoldAll "flow-fold-all" Flow ["O"] "open or close everything";
+    RequestsGroups "requests-groups" Requests ["p"] "groups with percentiles, or all requests";
+    RequestsScope "requests-scope" Requests ["a"] "all requests, or those about the pod";
+    RequestsErrors "requests-errors" Requests ["E"] "only errors";
+    RequestsSlow "requests-slow" Requests ["S"] "only over 500 ms, the slowest first";
+    RequestsDetail "requests-detail" Requests ["d"] "what the selected request spent its time on";
 }
 
 impl Action {

@@ -17,6 +17,7 @@ pub mod flow;
 pub mod log;
 pub mod node;
 pub mod pods;
+pub mod requests;
 pub mod sequence;
 pub mod timeline;
 pub mod why;
@@ -41,11 +42,13 @@ pub enum PaneId {
     Sequence,
     /// Flow.
     Flow,
+    /// Requests to the apiserver.
+    Requests,
 }
 
 impl PaneId {
     /// All panes, in the order of their numbers.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Pods,
         Self::Timeline,
         Self::Calls,
@@ -54,6 +57,7 @@ impl PaneId {
         Self::Node,
         Self::Sequence,
         Self::Flow,
+        Self::Requests,
     ];
     /// Name on its tab.
     pub const fn name(self) -> &'static str {
@@ -66,6 +70,7 @@ impl PaneId {
             Self::Node => "Node",
             Self::Sequence => "Sequence",
             Self::Flow => "Flow",
+            Self::Requests => "Requests",
         }
     }
     /// Scope of its keys.
@@ -79,6 +84,7 @@ impl PaneId {
             Self::Node => Scope::Node,
             Self::Sequence => Scope::Sequence,
             Self::Flow => Scope::Flow,
+            Self::Requests => Scope::Requests,
         }
     }
     /// The command that shows it.
@@ -92,6 +98,7 @@ impl PaneId {
             Self::Node => Action::PaneNode,
             Self::Sequence => Action::PaneSequence,
             Self::Flow => Action::PaneFlow,
+            Self::Requests => Action::PaneRequests,
         }
     }
     /// The pane that a command shows.
@@ -195,6 +202,7 @@ pub fn all() -> Vec<Box<dyn Pane>> {
         Box::new(node::Node::default()),
         Box::new(sequence::Sequence::default()),
         Box::new(flow::FlowPane::default()),
+        Box::new(requests::Requests::default()),
     ]
 }
 

@@ -57,6 +57,8 @@ pub const SHOTS: &[Shot] = &[
     shot("node", "S1-basics", 600, "", "6"),
     shot("sequence", "S1-basics", 400, "s01/healthy", "7"),
     shot("flow", "S1-basics", 600, "s01/healthy", "8 f"),
+    shot("requests", "S1-basics", 600, "s01/healthy", "9"),
+    shot("request", "S7-restart-json", 900, "", "9 S p"),
     shot("help", "S1-basics", 600, "s01/healthy", "2 ?"),
     Shot {
         size: (200, 60),

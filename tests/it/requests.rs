@@ -15,10 +15,10 @@ use kflow::flow::Stage;
 use kflow::model::{Body, span::SpanKind, stamp::MILLI};
 use kflow::session::reader;
 
-type Recorded = (String, World, Vec<Arc<kflow::model::Observation>>);
+pub(crate) type Recorded = (String, World, Vec<Arc<kflow::model::Observation>>);
 
 /// Every session and its world, read once for all tests.
-fn sessions() -> &'static [Recorded] {
+pub(crate) fn sessions() -> &'static [Recorded] {
     static ALL: LazyLock<Vec<Recorded>> = LazyLock::new(|| {
         let mut names: Vec<_> = std::fs::read_dir("fixtures/sessions")
             .unwrap()

@@ -11,6 +11,7 @@ use rustc_hash::FxHashSet;
 
 use super::{Pane, PaneId, Reply};
 use crate::correlate::PodView;
+use crate::correlate::sli;
 use crate::engine::Snapshot;
 use crate::flow::Stage;
 use crate::model::{Nanos, PodUid};
@@ -206,6 +207,13 @@ impl Pane for TimelinePane {
         }
         if self.critical {
             s.push_str(&format!(" {} critical path", ctx.glyphs.dot));
+        }
+        if let Some(start) = ctx.shared.view(ctx.snap).and_then(|p| sli::start(p)) {
+            s.push_str(&format!(
+                " {} {}",
+                ctx.glyphs.dot,
+                crate::export::timeline::started(&start)
+            ));
         }
         s
     }
