@@ -79,6 +79,8 @@ pub enum KillWhy {
 pub struct ContainerFacts<'a> {
     /// Name.
     pub name: Text,
+    /// First sign of it.
+    pub first: Option<Nanos>,
     /// `Pulling` was said.
     pub pulling: Option<(Nanos, &'a Evidence)>,
     /// The image is there.
@@ -148,6 +150,10 @@ pub struct Facts<'a> {
     pub volumes: Option<Nanos>,
     /// The sandbox was made.
     pub sandbox: Option<Nanos>,
+    /// The sandbox was made, and not made again since.
+    pub sandbox_since: Option<Nanos>,
+    /// First try of a sandbox that has not been made.
+    pub sandbox_trying: Option<Nanos>,
     /// How often the sandbox was made or tried.
     pub sandbox_attempts: u32,
     /// Times that a `SandboxChanged` was told, and that a sandbox was made.
@@ -190,6 +196,8 @@ impl<'a> Facts<'a> {
             picked_up: None,
             volumes: None,
             sandbox: None,
+            sandbox_since: None,
+            sandbox_trying: None,
             sandbox_attempts: 0,
             sandboxes: 0,
             open: Vec::new(),
@@ -356,7 +364,9 @@ impl<'a> Facts<'a> {
         };
         if let Some(i) = self.signals.iter().position(same) {
             if let Some(old) = self.signals.get_mut(i) {
-                old.count = old.count.saturating_add(1).max(count);
+                // One failure is often said twice by one source: as a line and as an event, in the same moment.
+                let again = count > 0 && at.since(old.at) > SECOND / 2;
+                old.count = old.count.saturating_add(u32::from(again)).max(count);
                 old.at = at;
                 old.text = text;
                 old.evidence = o;
@@ -372,7 +382,7 @@ impl<'a> Facts<'a> {
             text,
             at,
             first: at,
-            count,
+            count: count.max(1),
             source: o.source,
             evidence: o,
         });
@@ -404,7 +414,9 @@ impl<'a> Facts<'a> {
             }
             "Pulling" => {
                 self.sandbox = self.sandbox.max(Some(at));
-                self.container(container).pulling = Some((at, o));
+                let c = self.container(container);
+                c.first.get_or_insert(at);
+                c.pulling = Some((at, o));
             }
             "Pulled" => {
                 self.sandbox = self.sandbox.max(Some(at));
@@ -557,6 +569,7 @@ impl<'a> Facts<'a> {
         match c.method.as_str() {
             "RunPodSandbox" => {
                 self.sandbox_attempts += 1;
+                self.sandbox_trying.get_or_insert(at);
                 self.volumes = self.volumes.max(Some(at));
             }
             "PullImage" if container.is_empty() => {
@@ -641,6 +654,8 @@ impl<'a> Facts<'a> {
         match method {
             "RunPodSandbox" => {
                 self.sandbox = self.sandbox.max(Some(at));
+                self.sandbox_since = Some(at);
+                self.sandbox_trying = None;
                 self.sandboxes += 1;
             }
             "PullImage" => {
@@ -679,9 +694,7 @@ impl<'a> Facts<'a> {
             return;
         }
         match l.message.as_str() {
-            "SyncLoop ADD" | "SyncPod enter" | "syncPod enter" | "Receiving a new pod" => {
-                self.sign(at)
-            }
+            "SyncLoop ADD" | "SyncPod enter" | "syncPod enter" => self.sign(at),
             "All volumes are attached and mounted for pod" => {
                 self.volumes = self.volumes.max(Some(at))
             }
@@ -780,9 +793,9 @@ impl<'a> Facts<'a> {
                     } else {
                         reason
                     };
-                    self.push(reason, "", c.message.as_str(), o, 1);
+                    self.push(reason, "", c.message.as_str(), o, 0);
                 }
-                ("DisruptionTarget", "True") => self.push(reason, "", c.message.as_str(), o, 1),
+                ("DisruptionTarget", "True") => self.push(reason, "", c.message.as_str(), o, 0),
                 ("PodResizePending", "True") => {
                     self.push(
                         "PodResizePending",
@@ -793,7 +806,7 @@ impl<'a> Facts<'a> {
                     );
                 }
                 ("PodResizeInProgress", _) if reason == "Error" => {
-                    self.push("PodResizeInProgress", "", c.message.as_str(), o, 1);
+                    self.push("PodResizeInProgress", "", c.message.as_str(), o, 0);
                 }
                 _ => {}
             }
@@ -804,7 +817,7 @@ impl<'a> Facts<'a> {
                 .message
                 .strip_prefix("Pod was rejected: ")
                 .unwrap_or(&api.status.message);
-            self.push(api.status.reason.as_str(), "", message, o, 1);
+            self.push(api.status.reason.as_str(), "", message, o, 0);
         }
         for s in api.statuses() {
             self.container(&s.name).status = Some(s);
@@ -814,7 +827,7 @@ impl<'a> Facts<'a> {
                     "" | "ContainerCreating" | "PodInitializing"
                 )
             {
-                self.push(reason.as_str(), &s.name, message.as_str(), o, 1);
+                self.push(reason.as_str(), &s.name, message.as_str(), o, 0);
             }
             if !s.id.is_empty() {
                 // A container id exists: its sandbox and image do too.
@@ -858,8 +871,11 @@ impl<'a> Facts<'a> {
             Stage::Api | Stage::Schedule => None,
             Stage::Admit => self.bound,
             Stage::Cgroup | Stage::Volumes => self.picked_up.or(self.bound),
-            Stage::Sandbox => self.volumes.or(self.picked_up),
-            Stage::Image | Stage::Create => self.sandbox,
+            Stage::Sandbox => self.sandbox_trying.or(self.picked_up),
+            Stage::Image | Stage::Create => self
+                .sandbox_since
+                .or_else(|| self.containers.iter().filter_map(|c| c.first).min())
+                .or(self.picked_up),
             Stage::Start => self.containers.iter().filter_map(|c| c.created).max(),
             Stage::Ready => self.containers.iter().filter_map(|c| c.started).max(),
             Stage::Terminate => self.deleted,

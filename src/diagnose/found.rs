@@ -197,7 +197,11 @@ impl<'a> Found<'a> {
             }),
             attempt: self.attempt,
             next_retry: self.next_retry.filter(|t| *t > f.now),
-            sentence: self.names.sentence(&self.cause.say),
+            // A node that no source names is still the node.
+            sentence: self
+                .names
+                .sentence(&self.cause.say)
+                .replace("node ?", "the node"),
             evidence: self.proofs,
             not_reached: not_reached(self.stage, f),
             next,

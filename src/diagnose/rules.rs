@@ -76,7 +76,14 @@ pub fn health(f: &Facts<'_>) -> Health {
     let done = |c: &&super::facts::ContainerFacts<'_>| {
         c.exits.last().is_some_and(|e| e.code == 0) && !c.runs()
     };
-    if !mains.is_empty() && policy != "Always" && !policy.is_empty() && mains.iter().all(done) {
+    // Without the API the policy is not known: a container that ended well once is taken as done.
+    let once = mains.iter().all(|c| c.exits.len() == 1);
+    let may_end = if policy.is_empty() {
+        once
+    } else {
+        policy != "Always"
+    };
+    if !mains.is_empty() && may_end && mains.iter().all(done) {
         return Health::Well;
     }
     let well = match f.is_ready() {
@@ -118,7 +125,9 @@ fn flaps(f: &Facts<'_>) -> bool {
 pub fn diagnose<'a>(cx: Context<'a>, f: &'a Facts<'a>, health: Health) -> Vec<Found<'a>> {
     let mut found = Vec::new();
     let deleting = f.deleted.is_some();
-    let failed = f.api.is_some_and(|p| p.status.phase == "Failed");
+    let failed = f
+        .api
+        .map_or_else(|| ended(f), |p| p.status.phase == "Failed");
     matched(f, deleting, failed, &mut found);
     if health == Health::Flapping {
         found.retain(|x: &Found<'_>| x.stage >= Stage::Start);
@@ -151,6 +160,19 @@ pub fn diagnose<'a>(cx: Context<'a>, f: &'a Facts<'a>, health: Health) -> Vec<Fo
     back_off(f, &mut found);
     order(&mut found);
     found
+}
+
+/// Without an API status: the kubelet itself said that it refused or ended the pod.
+fn ended(f: &Facts<'_>) -> bool {
+    f.signals.iter().any(|s| {
+        matches!(
+            s.reason.as_ref(),
+            "Evicted" | "DeadlineExceeded" | "Preempting" | "NodeShutdown"
+        ) || (f.sandbox.is_none()
+            && Catalogue::get()
+                .under(&s.reason)
+                .any(|c| c.stage == Stage::Admit && c.state == State::Failed))
+    })
 }
 
 /// First unfinished stage first; in it the highest rank; then the newest.
@@ -192,6 +214,10 @@ fn order(found: &mut Vec<Found<'_>>) {
             }
             None => kept.push(x),
         }
+    }
+    // The kubelet has not got an object yet: that passes by itself, or follows from what else is wrong.
+    if kept.len() > 1 && kept.first().is_some_and(|k| k.cause.id == "KF404") {
+        kept.rotate_left(1);
     }
     *found = kept;
 }
@@ -258,7 +284,14 @@ fn polish<'a>(mut x: Found<'a>, s: &Signal<'a>, f: &Facts<'a>) -> Found<'a> {
             }
         }
         "KF911" => terminate::who(&mut x, s, f),
-        "KF408" | "KF406" if x.names.get("volume").is_none() => {}
+        "KF220" => {
+            if let Some(api) = f.api {
+                x.names
+                    .replace("gates", &super::text::list(&api.spec.scheduling_gates));
+            }
+        }
+        // The sum of what is missing says less than a message about one volume.
+        "KF406" if x.names.get("what").is_none() => x = x.at_most(Confidence::Likely),
         _ => {}
     }
     if s.source == Source::Kube
@@ -281,14 +314,20 @@ fn back_off(f: &Facts<'_>, found: &mut [Found<'_>]) {
                 let pulls =
                     |s: &&Signal<'_>| s.reason == "ErrImagePull" && s.container == x.container;
                 let newest = f.signals.iter().filter(pulls).map(|s| s.at).max();
-                let count = f
-                    .signals
-                    .iter()
-                    .filter(pulls)
-                    .map(|s| s.count)
-                    .max()
-                    .unwrap_or(0);
-                let attempt = count.max(f.pull_failures);
+                let count = |source| {
+                    f.signals
+                        .iter()
+                        .filter(pulls)
+                        .filter(|s| s.source == source)
+                        .map(|s| s.count)
+                        .max()
+                };
+                // The tap counts every one; an Event's count may lag, and its sender may drop some.
+                let attempt = if f.pull_failures > 0 {
+                    f.pull_failures
+                } else {
+                    count(Source::Kube).or(count(Source::Kubelet)).unwrap_or(0)
+                };
                 if let (Some(at), true) = (newest, attempt > 0) {
                     x.attempt = attempt;
                     x.next_retry = Some(backoff::next_pull(attempt, at));

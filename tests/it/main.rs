@@ -7,6 +7,8 @@ mod correlate;
 mod cri;
 mod deny;
 mod deploy;
+#[cfg(feature = "files")]
+mod diagnose;
 mod flow_map;
 mod golden;
 mod layers;

@@ -81,7 +81,14 @@ pub(super) fn crashes<'a>(f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
                 || policy == "OnFailure"
                 || (policy.is_empty() && again < 2));
         let loops = recent >= 2 || (c.restarts >= 2 && recent >= 1);
-        if fine || (c.runs() && !loops) {
+        // The kubelet stopped it: that is not the container's doing.
+        let stopped = c.killed.is_some_and(|(t, why, _)| {
+            why == KillWhy::Stop && last.at.plus(2 * SECOND) >= t && last.at.since(t) < 600 * SECOND
+        }) || c
+            .stopped
+            .is_some_and(|t| last.at.since(t).abs() < 2 * SECOND && c.killed.is_none());
+        let dead = f.api.is_some_and(|p| p.status.phase == "Failed");
+        if fine || (stopped && !c.runs() && !dead) || (c.runs() && !loops) {
             continue;
         }
         crash(f, c, last, init, found);

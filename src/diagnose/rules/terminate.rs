@@ -223,12 +223,20 @@ fn finalizers<'a>(f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
     }
 }
 
+fn named(node: &str) -> String {
+    if node.is_empty() {
+        "the node".to_owned()
+    } else {
+        format!("node {node}")
+    }
+}
+
 /// Who ended the pod.
 pub(super) fn who(x: &mut Found<'_>, s: &Signal<'_>, f: &Facts<'_>) {
     let node = node_of(f.view, f.api);
     let who = match s.reason.as_ref() {
-        "Evicted" | "TerminationByKubelet" => format!("the kubelet of node {node} (eviction)"),
-        "Preempting" => format!("the kubelet of node {node}, for a critical pod"),
+        "Evicted" | "TerminationByKubelet" => format!("the kubelet of {} (eviction)", named(node)),
+        "Preempting" => format!("the kubelet of {}, for a critical pod", named(node)),
         "Preempted" | "PreemptionByScheduler" => {
             "the scheduler, for a pod with a higher priority (preemption)".into()
         }
@@ -239,7 +247,11 @@ pub(super) fn who(x: &mut Found<'_>, s: &Signal<'_>, f: &Facts<'_>) {
         _ => "the system".to_owned(),
     };
     x.names.set("who", &who);
-    if f.api.is_none_or(|p| p.status.phase != "Failed") {
+    // An eviction ends the pod for good; the others are deletions, which take their time.
+    let over = f
+        .api
+        .map_or(s.reason == "Evicted", |p| p.status.phase == "Failed");
+    if !over {
         x.state = State::Slow;
     }
 }
