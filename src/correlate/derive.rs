@@ -50,6 +50,8 @@ pub(crate) struct Input<'a> {
     pub(crate) shift_ns: i64,
     /// Sources that said anything at all, as bits.
     pub(crate) present: u16,
+    /// When the first of the node's sources (of any, when there is none) began to be recorded.
+    pub(crate) began: Option<Nanos>,
     /// Times at which the tap was blind: since, until.
     pub(crate) blind: &'a [(Nanos, Nanos)],
     /// Name of the node that the node's sources run on, empty while unknown.
@@ -105,6 +107,14 @@ pub(crate) fn view(input: &Input<'_>) -> PodView {
             .requests
             .iter()
             .find_map(|r| r.a.fact("node"))
+            .or_else(|| {
+                // Only a kubelet that runs the pod reports of it.
+                facts
+                    .events
+                    .iter()
+                    .find(|(_, e)| e.component == "kubelet" && !e.host.is_empty())
+                    .map(|(_, e)| e.host.as_str())
+            })
             .unwrap_or_default()
             .into();
     }

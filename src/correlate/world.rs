@@ -96,6 +96,8 @@ struct Owner {
     container: Text,
     attempt: Option<u32>,
     sandbox: bool,
+    /// The sandbox of a container, empty while unknown.
+    within: Text,
 }
 
 /// A call: where it stands in the log, and whose it is.

@@ -11,6 +11,7 @@ mod deploy;
 mod diagnose;
 mod flow_map;
 mod golden;
+mod judged;
 mod layers;
 mod session;
 

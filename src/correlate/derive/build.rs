@@ -89,6 +89,10 @@ impl<'a> Build<'a> {
             .any(|s| self.input.has(s))
             && (self.input.local.is_empty() || self.input.local == self.view.node)
     }
+    /// True when the node's sources were recorded at a moment: what they do not tell of an earlier one is no silence.
+    pub(crate) fn watched_at(&self, at: Nanos) -> bool {
+        self.watches_node() && self.input.began.is_some_and(|b| b <= at)
+    }
     /// True when the API says that the kubelet has begun: it wrote a status.
     pub(crate) fn started_by_api(&self) -> bool {
         self.facts

@@ -104,6 +104,16 @@ pub(crate) fn derive(b: &mut Build<'_>) {
         .iter()
         .map(|s| (s.start.at, s.end.map(|e| e.at), s.stage))
         .collect();
+    // A pod that is done waits for nobody but who deletes it.
+    if let Some((o, _)) = b
+        .facts
+        .states
+        .iter()
+        .find(|(_, p)| matches!(p.status.phase.as_str(), "Succeeded" | "Failed"))
+    {
+        let asked = b.view.deletion_requested.or(b.view.gone);
+        covered.push((o.stamp.at, asked.map(|a| a.max(o.stamp.at)), Stage::Ready));
+    }
     covered.sort();
     let Some((first, _, _)) = covered.first().copied() else {
         if !b.view.node.is_empty() || b.facts.states.is_empty() {
@@ -140,7 +150,8 @@ pub(crate) fn derive(b: &mut Build<'_>) {
         || matches!(b.view.phase.as_str(), "Succeeded" | "Failed")
         || b.spans()
             .iter()
-            .any(|s| s.outcome == Outcome::InFlight && s.end.is_none());
+            .any(|s| s.outcome == Outcome::InFlight && s.end.is_none())
+        || nothing_follows(b);
     if !over {
         let next = Stage::ALL
             .get(last.index() + 1)
@@ -151,13 +162,32 @@ pub(crate) fn derive(b: &mut Build<'_>) {
     }
 }
 
+/// True for a pod that the API does not know and that came to nothing: refused, or removed by the runtime.
+fn nothing_follows(b: &Build<'_>) -> bool {
+    let refused = b
+        .spans()
+        .iter()
+        .all(|s| s.stage == Stage::Api && s.outcome == Outcome::Error);
+    let removed = b
+        .spans()
+        .iter()
+        .filter(|s| s.stage != Stage::Terminate || s.step == "RemovePodSandbox")
+        .max_by_key(|s| s.start)
+        .is_some_and(|s| s.step == "RemovePodSandbox" && s.outcome == Outcome::Ok);
+    b.facts.states.is_empty() && (refused || removed)
+}
+
 fn why(b: &Build<'_>, start: Nanos, end: Nanos) -> &'static str {
     let node = [Source::Cri, Source::Kubelet, Source::Fs];
-    if b.input.blind.iter().any(|(s, e)| *s <= end && *e >= start) {
+    if b.input.began.is_some_and(|began| end <= began) {
+        "before the recording began"
+    } else if b.input.blind.iter().any(|(s, e)| *s <= end && *e >= start) {
         "the tap was blind"
     } else if !node.into_iter().any(|s| b.input.has(s)) {
         "no node source"
-    } else if !b.watches_node() {
+    } else if b.view.node.is_empty() && !b.input.evidence.iter().any(|o| node.contains(&o.source)) {
+        "not known where the pod ran"
+    } else if !b.view.node.is_empty() && !b.watches_node() {
         "no source on this pod's node"
     } else if !b.input.has(Source::Kubelet) {
         "no kubelet log"

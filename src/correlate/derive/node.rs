@@ -126,7 +126,11 @@ pub(crate) fn admit(b: &mut Build<'_>) {
             give_up(b, &mut s);
             b.add(s);
         }
-        (_, Some((at, w))) => {
+        (_, Some(worked)) => {
+            // What the worker did may have come before the first that was written of it.
+            let (at, w) = first_work(b)
+                .filter(|(at, _)| at.at < worked.0.at)
+                .unwrap_or(worked);
             // Nobody wrote of it, but the worker worked, so it was handed over between binding and that.
             if let Some(start) = bound
                 && start.at <= at.at
@@ -151,8 +155,8 @@ pub(crate) fn admit(b: &mut Build<'_>) {
             }
         }
         (None, None) => {
-            if b.watches_node()
-                && let Some(start) = bound
+            if let Some(start) = bound
+                && b.watched_at(start.at)
                 && let Some(proof) = b
                     .of(Stage::Schedule)
                     .last()

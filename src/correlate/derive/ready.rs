@@ -107,7 +107,10 @@ pub(crate) fn derive(b: &mut Build<'_>) {
     if let Some((_, outcome)) = closing {
         s.outcome = outcome;
     }
-    if let Some(c) = p.condition("Ready").filter(|c| c.status != "True") {
+    // Why it is not ready, while it has not been: later words are about later times.
+    if end.is_none()
+        && let Some(c) = p.condition("Ready").filter(|c| c.status != "True")
+    {
         s.code.clone_from(&c.reason);
         s.message.clone_from(&c.message);
     }
@@ -196,6 +199,7 @@ fn probes(b: &mut Build<'_>, c: &crate::model::pod::ContainerSpec, ready: Option
         evidence.extend(passed.map(|(_, o, _)| o));
         evidence.extend(failed.map(|(o, _)| o.clone()));
         evidence.push(proof.clone());
+        let certainty = certainty.max(run.certainty);
         let mut s = step(Stage::Ready, name, start, end, certainty, evidence);
         s.outcome = outcome;
         s.container.clone_from(&c.name);

@@ -21,7 +21,7 @@ pub(crate) struct Run {
     pub(crate) end: Option<Edge>,
     pub(crate) exit_code: Option<i32>,
     pub(crate) reason: Text,
-    certainty: Certainty,
+    pub(crate) certainty: Certainty,
     pub(crate) evidence: Vec<Evidence>,
 }
 
@@ -34,7 +34,7 @@ pub(crate) fn derive(b: &mut Build<'_>) {
                 let at = b.add(of_work(Stage::Start, w));
                 nested(b, at, w);
             }
-            // Hooks have no deadline; what runs before the pod is told to end is a postStart hook.
+            // Hooks have no deadline; what the worker runs as soon as a container started is a postStart hook.
             "ExecSync"
                 if w.deadline_ns.is_none()
                     && w.key.is_some()
@@ -42,7 +42,7 @@ pub(crate) fn derive(b: &mut Build<'_>) {
                     && work.iter().take(i).rev().any(|x| {
                         x.method == "StartContainer"
                             && x.container_id == w.container_id
-                            && x.ended().is_some_and(|e| w.start.at.since(e) < 2 * SECOND)
+                            && x.ended().is_some_and(|e| w.start.at.since(e) < SECOND / 4)
                     }) =>
             {
                 let mut s = of_work(Stage::Start, w);

@@ -78,7 +78,7 @@ fn told(b: &mut Build<'_>) {
         return;
     };
     // Nobody works on a pod that no node has.
-    if b.view.node.is_empty() || !b.watches_node() {
+    if b.view.node.is_empty() || !b.watched_at(asked) {
         return;
     }
     let Some(proof) = b
@@ -300,6 +300,8 @@ fn calls(b: &mut Build<'_>, asked: Option<Nanos>) {
         .map(|(o, _)| o.stamp.at);
     let work = std::mem::take(&mut b.work);
     let mut stops: u32 = 0;
+    // Of a pod that the API does not know, the runtime's word is all there is.
+    let unknown = b.facts.states.is_empty();
     for (i, w) in work.iter().enumerate() {
         let stage = match w.method.as_str() {
             // A container that is stopped to be started again is no end of the pod.
@@ -324,7 +326,10 @@ fn calls(b: &mut Build<'_>, asked: Option<Nanos>) {
             }
             "RemoveContainer" | "RemovePodSandbox"
                 if ending.is_some_and(|e| w.start.at >= e)
-                    || ended.is_some_and(|e| w.start.at >= e) =>
+                    || ended.is_some_and(|e| w.start.at >= e)
+                    || unknown
+                        && work.iter().take(i).any(|x| x.method == "StopPodSandbox")
+                        && !work.iter().skip(i).any(|x| x.method == "RunPodSandbox") =>
             {
                 Stage::Terminate
             }

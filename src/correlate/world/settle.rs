@@ -14,6 +14,7 @@ use crate::timeline::Evidence;
 pub(crate) struct Basis {
     shift: i64,
     present: u16,
+    began: Option<Nanos>,
     blind: Arc<Vec<(Nanos, Nanos)>>,
     local: Text,
     pub(crate) lists_changed: bool,
@@ -41,10 +42,12 @@ impl World {
     fn settle_basis(&mut self) {
         let shift = self.offset.shift();
         let present = self.sources.present();
+        let began = self.sources.began();
         let blind = self.sources.blind();
         let local = self.local_name();
         let all = shift != self.derived_with.shift
             || present != self.derived_with.present
+            || began != self.derived_with.began
             || local != self.derived_with.local
             || blind != *self.derived_with.blind;
         if all || self.derived_with.lists_changed {
@@ -61,6 +64,7 @@ impl World {
         self.derived_with = Basis {
             shift,
             present,
+            began,
             blind: Arc::new(blind),
             local,
             lists_changed: false,
@@ -184,6 +188,7 @@ impl World {
             windows,
             shift_ns: self.derived_with.shift,
             present: self.derived_with.present,
+            began: self.derived_with.began,
             blind: &self.derived_with.blind,
             local: self.derived_with.local.clone(),
         });
@@ -236,9 +241,13 @@ impl World {
                         call.container.clone_from(&owner.container);
                     }
                     call.attempt = call.attempt.or(owner.attempt);
+                    if call.sandbox_id.is_empty() {
+                        call.sandbox_id.0.clone_from(&owner.within);
+                    }
                 }
                 known = !call.pod.is_empty()
-                    && (call.container_id.is_empty() || !call.container.is_empty());
+                    && (call.container_id.is_empty()
+                        || !call.container.is_empty() && !call.sandbox_id.is_empty());
             });
             if !known {
                 later.push(key);

@@ -57,6 +57,11 @@ impl Sources {
             })
             .collect()
     }
+    /// When the first of the node's sources began to be recorded; of any source when none of the node's is.
+    pub(crate) fn began(&self) -> Option<Nanos> {
+        let first = |sources: &[Source]| sources.iter().filter_map(|s| self.get(*s).first).min();
+        first(&[Source::Cri, Source::Kubelet, Source::Fs]).or_else(|| first(&Source::ALL))
+    }
     /// Which sources said anything, as bits by index.
     pub(crate) fn present(&self) -> u16 {
         self.states

@@ -1,0 +1,163 @@
+//! What an independent reading of the raw recordings found wrong once, held in place.
+
+use crate::correlate::{session, world};
+use kflow::correlate::{PodView, World};
+use kflow::flow::Stage;
+use kflow::model::{Nanos, Source, cri::is_noise};
+use kflow::timeline::{Certainty, Outcome};
+
+const SESSIONS: [&str; 14] = [
+    "S1-basics",
+    "S2-stuck-early",
+    "S3-crashes",
+    "S4-runtime",
+    "S5-burst",
+    "S6-slowpull",
+    "S7-restart-json",
+    "S8-node",
+    "S9-evented-json",
+    "S10-pleg",
+    "S11-control-plane",
+    "S12-alpha-gates",
+    "S13-crictl",
+    "S14-verbosity2",
+];
+
+#[expect(clippy::panic, reason = "a missing pod fails the test")]
+fn pod<'a>(w: &'a World, namespace: &str, name: &str) -> &'a PodView {
+    w.pods()
+        .iter()
+        .find(|p| p.namespace == namespace && p.name == name)
+        .unwrap_or_else(|| panic!("no pod {namespace}/{name}"))
+}
+
+#[test]
+fn every_call_about_a_container_names_its_pod_container_and_sandbox() {
+    for name in SESSIONS {
+        let w = world(&session(name));
+        let mut nameless = Vec::new();
+        for c in w.calls().iter().filter(|c| !is_noise(&c.method)) {
+            if !c.container_id.is_empty() && !c.container.is_empty() {
+                assert!(
+                    !c.sandbox_id.is_empty(),
+                    "{name}: {} of {}/{} in no sandbox",
+                    c.method,
+                    c.pod,
+                    c.container
+                );
+            }
+            let about_one =
+                !c.container_id.is_empty() || !c.sandbox_id.is_empty() || !c.image.is_empty();
+            // Whose image is asked for only a span can tell when the sync makes no other call.
+            if c.pod.is_empty() && about_one && c.method != "ImageStatus" {
+                nameless.push(c.method.as_str());
+            }
+        }
+        nameless.sort_unstable();
+        // crictl pulls for nobody; three containers were gone before the recording of S14 began.
+        let expected: &[&str] = match name {
+            "S13-crictl" => &["PullImage", "PullImage"],
+            "S14-verbosity2" => &["ContainerStatus", "ContainerStatus", "ContainerStatus"],
+            _ => &[],
+        };
+        assert_eq!(nameless, expected, "{name}");
+    }
+}
+
+#[test]
+fn what_is_ready_has_no_reason_for_not_being_ready() {
+    for name in SESSIONS {
+        let w = world(&session(name));
+        for p in w.pods().iter() {
+            for s in &p.timeline.spans {
+                if s.stage == Stage::Ready && s.outcome == Outcome::Ok && s.step == "SetPodStatus" {
+                    assert_eq!(s.code, "", "{name} {}", p.key());
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_gap_says_why_and_a_pod_that_is_done_has_none_until_it_is_deleted() {
+    for name in SESSIONS {
+        let observations = session(name);
+        let began = observations
+            .iter()
+            .filter(|o| matches!(o.source, Source::Cri | Source::Kubelet | Source::Fs))
+            .map(|o| o.stamp.seen)
+            .min()
+            .unwrap_or(Nanos(0));
+        let w = world(&observations);
+        for p in w.pods().iter() {
+            for g in &p.timeline.gaps {
+                // One node, all of whose sources were recorded.
+                assert_ne!(g.why, "no source on this pod's node", "{name} {}", p.key());
+                assert_eq!(
+                    g.why == "before the recording began",
+                    g.end.unwrap_or(g.start) <= began,
+                    "{name} {}: {g:?}",
+                    p.key()
+                );
+            }
+        }
+    }
+    // Rejected at admission, and deleted 140 s later.
+    let w = world(&session("S2-stuck-early"));
+    let p = pod(&w, "s08a", "admit-affinity");
+    assert_eq!(p.timeline.gaps, []);
+    // Refused by a webhook: there is no pod that anybody waits for.
+    let w = world(&session("S7-restart-json"));
+    assert_eq!(pod(&w, "s30", "hook-deny").timeline.gaps, []);
+}
+
+#[test]
+fn a_sandbox_that_is_not_the_kubelets_ends_with_its_removal() {
+    let w = world(&session("S13-crictl"));
+    let p = pod(&w, "crictl", "by-crictl");
+    assert!(
+        p.timeline
+            .steps()
+            .any(|s| s.step == "RemovePodSandbox" && s.outcome == Outcome::Ok)
+    );
+    assert!(p.timeline.gaps.iter().all(|g| g.end.is_some()));
+    let sandbox = p.timeline.stage(Stage::Sandbox).map(|s| s.start.at);
+    let admit = p.timeline.stage(Stage::Admit).map(|s| s.start.at);
+    assert!(admit.is_none() || admit <= sandbox, "admitted after it ran");
+}
+
+#[test]
+fn a_hook_before_the_end_is_not_taken_for_one_after_the_start() {
+    let observations = session("S3-crashes");
+    let tap = world(observations.iter().filter(|o| o.source == Source::Cri));
+    assert!(
+        pod(&tap, "s15a", "slow-prestop")
+            .timeline
+            .steps()
+            .all(|s| s.step != "PostStartHook")
+    );
+    assert!(
+        pod(&tap, "s14", "poststart")
+            .timeline
+            .steps()
+            .any(|s| s.step == "PostStartHook")
+    );
+}
+
+#[test]
+fn a_probe_is_known_no_better_than_the_start_that_it_is_counted_from() {
+    let observations = session("S1-basics");
+    let w = world(
+        observations
+            .iter()
+            .filter(|o| matches!(o.source, Source::Kube | Source::Kubelet)),
+    );
+    let p = pod(&w, "s01", "healthy");
+    let mut probes = p
+        .timeline
+        .steps()
+        .filter(|s| s.step.ends_with("Probe"))
+        .peekable();
+    assert!(probes.peek().is_some());
+    assert!(probes.all(|s| s.certainty != Certainty::Measured));
+}
