@@ -51,10 +51,12 @@ impl World {
             || local != self.derived_with.local
             || blind != *self.derived_with.blind;
         if all || self.derived_with.lists_changed {
-            let begin = self.lists.windows().iter().map(|w| w.begin).max();
+            let listed = self.lists.windows().iter().map(|w| w.begin).max();
             let slots: Vec<Slot> = (0..)
                 .zip(self.files.iter())
-                .filter(|(_, f)| !f.dirty && (all || (f.api_last.is_some() && f.api_last <= begin)))
+                .filter(|(_, f)| {
+                    !f.dirty && (all || (f.api_last.is_some() && f.api_last <= listed))
+                })
                 .map(|(slot, _)| slot)
                 .collect();
             for slot in slots {
