@@ -50,7 +50,7 @@ pub fn main() -> ExitCode {
         // Whoever reads has read enough: `kflow calls | head` is no error.
         Err(e) if broken_pipe(&e) => ExitCode::from(OK),
         Err(e) => {
-            eprintln!("kflow: {}", crate::export::text::clean(&format!("{e:#}")));
+            eprintln!("kflow: {}", crate::export::text::clean(&told(&e)));
             ExitCode::from(ERROR)
         }
     }
@@ -90,6 +90,19 @@ fn run(args: Args) -> anyhow::Result<u8> {
     }
 }
 
+/// An error and its causes, each said once: many a message tells its cause already.
+fn told(e: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in e.chain().map(ToString::to_string) {
+        if text.is_empty() {
+            text = cause;
+        } else if !text.contains(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    text
+}
+
 fn broken_pipe(e: &anyhow::Error) -> bool {
     e.chain().any(|c| {
         c.downcast_ref::<std::io::Error>()
@@ -98,4 +111,27 @@ fn broken_pipe(e: &anyhow::Error) -> bool {
                 .and_then(serde_json::Error::io_error_kind)
                 .is_some_and(|k| k == std::io::ErrorKind::BrokenPipe)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cause_that_a_message_tells_already_is_not_said_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("gone");
+        let io = std::fs::File::open(&path).unwrap_err();
+        let said = io.to_string();
+        let e = anyhow::Error::new(crate::session::SessionError::Io {
+            op: "open",
+            path: "gone".into(),
+            source: io,
+        })
+        .context("cannot replay");
+        assert_eq!(
+            told(&e),
+            format!("cannot replay: cannot open session gone: {said}")
+        );
+    }
 }

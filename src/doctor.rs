@@ -80,8 +80,17 @@ pub async fn examine(root: &Path, config: &Config) -> Vec<Check> {
     let mut all = vec![system(root)];
     all.extend(runtimes(root).await);
     let runtime = config.runtime.clone().or_else(|| runtime_socket(root));
-    all.push(kubelet::endpoint(root, runtime.as_deref()));
-    all.push(proxy(config).await);
+    let (tap, listens) = proxy(config).await;
+    let live = cluster::live_endpoint(config).await;
+    all.push(kubelet::endpoint(
+        root,
+        kubelet::Known {
+            runtime: runtime.as_deref(),
+            proxy: listens.as_deref(),
+            live: live.as_deref(),
+        },
+    ));
+    all.push(tap);
     all.push(kubelet_log(root));
     all.push(folder(
         root,
@@ -165,7 +174,8 @@ async fn runtimes(root: &Path) -> Vec<Check> {
     all
 }
 
-async fn proxy(config: &Config) -> Check {
+/// The proxy, and where it listens.
+async fn proxy(config: &Config) -> (Check, Option<PathBuf>) {
     let path = config
         .proxy
         .clone()
@@ -174,7 +184,8 @@ async fn proxy(config: &Config) -> Check {
         Ok(mut client) => client.info().await,
         Err(e) => Err(e),
     };
-    match asked {
+    let listens = asked.as_ref().ok().map(|i| PathBuf::from(&i.listen));
+    let check = match asked {
         Ok(i) if i.upstream_up && i.connections > 0 => Check::new(
             "CRI proxy",
             Health::Works,
@@ -197,7 +208,8 @@ async fn proxy(config: &Config) -> Check {
         Err(e) => Check::new("CRI proxy", Health::Off, e.to_string()).todo(
             "kflow proxy --listen /run/kflow/cri.sock --upstream RUNTIME.sock, or deploy/install.sh",
         ),
-    }
+    };
+    (check, listens)
 }
 
 fn kubelet_log(root: &Path) -> Check {

@@ -36,6 +36,14 @@ pub enum SessionError {
         /// Why not.
         source: std::io::Error,
     },
+    /// A recording's file is there already.
+    #[error(
+        "{path} exists, and a recording never overwrites one: give another name, or move it away"
+    )]
+    Exists {
+        /// The file.
+        path: String,
+    },
     /// The first line is not a header.
     #[error(
         "{path} is not a kflow session: {why}. A session begins with a line like {{\"kflow\":1,…}}; raw captures become one with `kflow import`"

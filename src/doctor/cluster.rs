@@ -11,7 +11,7 @@ use tonic::codegen::http::Request;
 
 use super::{Check, Health};
 use crate::engine::live::{Config, connect};
-use crate::source::kube::live::chain;
+use crate::source::kube::live::{chain, escape};
 
 /// How long an apiserver may take.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -43,6 +43,34 @@ const WANTED: [(&[&str], &str, &str, &str, &str); 6] = [
         "the kubelet's log and endpoints from afar",
     ),
 ];
+
+/// `containerRuntimeEndpoint` of the running kubelet of the scope's node, by way of the apiserver. `None` when there is
+/// no node in the scope, no right (`get` on `nodes/proxy`), or the kubelet has none in its configuration.
+pub(super) async fn live_endpoint(config: &Config) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Configz {
+        kubeletconfig: Endpoint,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Endpoint {
+        #[serde(default)]
+        container_runtime_endpoint: String,
+    }
+    let node = config.scope.as_ref()?.node.as_deref()?;
+    let (client, _) = connect(config).await.ok()?;
+    let path = format!("/api/v1/nodes/{}/proxy/configz", escape(node));
+    let request = Request::get(path).body(Body::empty()).ok()?;
+    let body = timeout(PATIENCE, async {
+        let response = client.send(request).await.ok()?;
+        let body = http_body_util::Limited::new(response.into_body(), 1 << 20);
+        Some(body.collect().await.ok()?.to_bytes())
+    })
+    .await
+    .ok()??;
+    let configz: Configz = serde_json::from_slice(&body).ok()?;
+    Some(configz.kubeletconfig.container_runtime_endpoint)
+}
 
 /// One check for reaching the cluster, and one for each right.
 pub(super) async fn rights(config: &Config) -> Vec<Check> {

@@ -84,6 +84,41 @@ pub fn find(root: &Path) -> Option<Found> {
             change: drop_in.into(),
         });
     }
+    // A running kubelet says which files it was given; else the distributions' places.
+    if let Some(args) = &running {
+        // Drop-ins win over the file, the last by name over those before it.
+        let mut given: Vec<PathBuf> = flag(args, "--config-dir")
+            .and_then(|dir| fs::read_dir(below(root, &dir)).ok())
+            .into_iter()
+            .flatten()
+            .flatten()
+            .map(|e| e.path())
+            .filter(|p| p.extension().is_some_and(|e| e == "conf"))
+            .collect();
+        given.sort();
+        given.reverse();
+        given.extend(flag(args, "--config").map(|file| below(root, &file)));
+        for path in &given {
+            let set = fs::read_to_string(path)
+                .ok()
+                .and_then(|t| yaml_value(&t, "containerRuntimeEndpoint"));
+            if let Some(endpoint) = set {
+                let shown = path.strip_prefix(root).unwrap_or(path).display();
+                return Some(Found {
+                    place: format!("/{shown}, which the running kubelet was given"),
+                    endpoint: socket(&endpoint),
+                    change: drop_in.into(),
+                });
+            }
+        }
+        if !given.is_empty() {
+            return Some(Found {
+                place: "the kubelet's default: its configuration sets none".into(),
+                endpoint: socket(DEFAULT),
+                change: drop_in.into(),
+            });
+        }
+    }
     for path in [
         "var/lib/kubelet/instance-config.yaml",
         "var/lib/kubelet/config.yaml",
@@ -107,17 +142,65 @@ pub fn find(root: &Path) -> Option<Found> {
     })
 }
 
-/// The finding as a check.
-pub(super) fn endpoint(root: &Path, runtime: Option<&Path>) -> Check {
-    let Some(found) = find(root) else {
-        return Check::new(
-            "kubelet endpoint",
-            Health::Off,
-            "no kubelet on this machine",
-        );
+/// What decides where the kubelet's calls go, besides what is set on this machine.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Known<'a> {
+    /// The runtime's own socket.
+    pub(super) runtime: Option<&'a Path>,
+    /// Where a proxy of kflow listens.
+    pub(super) proxy: Option<&'a Path>,
+    /// `containerRuntimeEndpoint` in the running kubelet's `/configz`.
+    pub(super) live: Option<&'a str>,
+}
+
+/// The finding as a check. What the running kubelet itself says counts for more than any file.
+pub(super) fn endpoint(root: &Path, known: Known<'_>) -> Check {
+    let set = find(root);
+    let live = known.live.filter(|l| !l.is_empty()).map(socket);
+    let (found, text) = match (live, set) {
+        (None, None) => {
+            return Check::new(
+                "kubelet endpoint",
+                Health::Off,
+                "no kubelet on this machine",
+            );
+        }
+        (None, Some(set)) => {
+            let text = format!("{} from {}", set.endpoint.display(), set.place);
+            (set, text)
+        }
+        (Some(live), Some(set)) => {
+            let text = if live == set.endpoint {
+                format!(
+                    "{} from {} (its /configz says the same)",
+                    live.display(),
+                    set.place
+                )
+            } else {
+                format!(
+                    "{} by its /configz, which counts; {} says {}: changed since it started?",
+                    live.display(),
+                    set.place,
+                    set.endpoint.display()
+                )
+            };
+            let found = Found {
+                endpoint: live,
+                ..set
+            };
+            (found, text)
+        }
+        (Some(live), None) => {
+            let text = format!("{} by its /configz", live.display());
+            let found = Found {
+                place: "its /configz".into(),
+                endpoint: live,
+                change: "change containerRuntimeEndpoint on that node".into(),
+            };
+            (found, text)
+        }
     };
-    let text = format!("{} from {}", found.endpoint.display(), found.place);
-    if found.endpoint.starts_with("/run/kflow") {
+    if found.endpoint.starts_with("/run/kflow") || known.proxy == Some(found.endpoint.as_path()) {
         return Check::new(
             "kubelet endpoint",
             Health::Works,
@@ -129,12 +212,17 @@ pub(super) fn endpoint(root: &Path, runtime: Option<&Path>) -> Check {
         Health::Warning,
         format!("{text}: not tapped"),
     );
-    let upstream = runtime.unwrap_or(&found.endpoint);
+    let upstream = known.runtime.unwrap_or(&found.endpoint);
     check.todo(format!(
         "kflow proxy --listen /run/kflow/cri.sock --upstream {}\n{}",
         upstream.display(),
         found.change
     ))
+}
+
+/// An absolute path of the node, in the root that is looked at.
+fn below(root: &Path, path: &str) -> PathBuf {
+    root.join(path.trim_start_matches('/'))
 }
 
 fn socket(endpoint: &str) -> PathBuf {
@@ -218,7 +306,7 @@ mod tests {
     fn the_endpoint_is_found_where_each_distribution_sets_it() {
         const CONFIG: &str = "apiVersion: kubelet.config.k8s.io/v1beta1\ncontainerRuntimeEndpoint: unix:///run/a.sock # here\nlogging:\n  containerRuntimeEndpoint: wrong\n";
         type Case<'a> = (&'a [(&'a str, &'a str)], &'a str, &'a str);
-        let cases: [Case<'_>; 9] = [
+        let cases: [Case<'_>; 12] = [
             (
                 &[("var/lib/kubelet/config.yaml", CONFIG)],
                 "/var/lib/kubelet/config.yaml",
@@ -267,6 +355,57 @@ mod tests {
                 "/run/containerd/containerd.sock",
             ),
             (
+                &[
+                    ("var/lib/kubelet/config.yaml", CONFIG),
+                    (
+                        "opt/node/kubelet.yaml",
+                        "containerRuntimeEndpoint: unix:///run/o.sock\n",
+                    ),
+                    ("proc/42/comm", "kubelet\n"),
+                    (
+                        "proc/42/cmdline",
+                        "/opt/kubelet\0--config=/opt/node/kubelet.yaml\0-v=4\0",
+                    ),
+                ],
+                "/opt/node/kubelet.yaml, which the running kubelet was given",
+                "/run/o.sock",
+            ),
+            (
+                &[
+                    ("c.yaml", "containerRuntimeEndpoint: unix:///run/c.sock\n"),
+                    (
+                        "d/10.conf",
+                        "containerRuntimeEndpoint: unix:///run/10.sock\n",
+                    ),
+                    (
+                        "d/20.conf",
+                        "containerRuntimeEndpoint: unix:///run/20.sock\n",
+                    ),
+                    ("d/30.conf", "logging: {}\n"),
+                    (
+                        "d/readme",
+                        "containerRuntimeEndpoint: unix:///run/no.sock\n",
+                    ),
+                    ("proc/42/comm", "kubelet\n"),
+                    (
+                        "proc/42/cmdline",
+                        "kubelet\0--config\0/c.yaml\0--config-dir=/d\0",
+                    ),
+                ],
+                "/d/20.conf, which the running kubelet was given",
+                "/run/20.sock",
+            ),
+            (
+                &[
+                    ("var/lib/kubelet/config.yaml", CONFIG),
+                    ("c.yaml", "kind: KubeletConfiguration\n"),
+                    ("proc/42/comm", "kubelet\n"),
+                    ("proc/42/cmdline", "kubelet\0--config\0/c.yaml\0"),
+                ],
+                "the kubelet's default: its configuration sets none",
+                "/run/containerd/containerd.sock",
+            ),
+            (
                 &[("var/lib/rancher/k3s/agent/x", "")],
                 "the default of k3s",
                 "/run/k3s/containerd/containerd.sock",
@@ -305,11 +444,46 @@ mod tests {
     fn a_machine_without_a_kubelet_says_so() {
         let root = node(&[]);
         assert_eq!(find(root.path()), None);
-        let check = endpoint(root.path(), None);
+        let check = endpoint(root.path(), Known::default());
         assert_eq!(
             (check.health, check.found.as_str()),
             (Health::Off, "no kubelet on this machine")
         );
+    }
+
+    #[test]
+    fn what_the_running_kubelet_says_of_itself_counts() {
+        let root = node(&[(
+            "var/lib/kubelet/config.yaml",
+            "containerRuntimeEndpoint: unix:///run/file.sock\n",
+        )]);
+        let known = |live| Known {
+            proxy: Some(Path::new("/run/tee.sock")),
+            live: Some(live),
+            ..Known::default()
+        };
+        let said = |live| {
+            let c = endpoint(root.path(), known(live));
+            (c.health, c.found)
+        };
+        assert_eq!(
+            said("unix:///run/file.sock"),
+            (
+                Health::Warning,
+                "/run/file.sock from /var/lib/kubelet/config.yaml (its /configz says the same): not tapped"
+                    .to_owned()
+            )
+        );
+        assert_eq!(
+            said("unix:///run/tee.sock"),
+            (
+                Health::Works,
+                "/run/tee.sock by its /configz, which counts; /var/lib/kubelet/config.yaml says /run/file.sock: changed since it started?: kflow's proxy"
+                    .to_owned()
+            )
+        );
+        let elsewhere = endpoint(node(&[]).path(), known("unix:///run/x.sock"));
+        assert_eq!(elsewhere.found, "/run/x.sock by its /configz: not tapped");
     }
 
     #[test]
@@ -318,12 +492,12 @@ mod tests {
             "var/lib/kubelet/config.yaml",
             "containerRuntimeEndpoint: unix:///run/kflow/cri.sock\n",
         )]);
-        assert_eq!(endpoint(tapped.path(), None).todo, "");
+        assert_eq!(endpoint(tapped.path(), Known::default()).todo, "");
         let direct = node(&[(
             "var/lib/kubelet/config.yaml",
             "containerRuntimeEndpoint: unix:///run/containerd/containerd.sock\n",
         )]);
-        let todo = endpoint(direct.path(), None).todo;
+        let todo = endpoint(direct.path(), Known::default()).todo;
         assert!(todo.starts_with("kflow proxy --listen /run/kflow/cri.sock --upstream /run/containerd/containerd.sock\n"), "{todo}");
         assert!(todo.contains("deploy/install.sh"));
     }

@@ -56,7 +56,12 @@ fn wants_zstd(path: &Path) -> bool {
 impl Writer {
     /// Starts a recording at `path`, which must not exist: an incident's recording is never overwritten.
     pub fn record(path: &Path, header: &Header) -> Result<Self, SessionError> {
-        let file = private(true, path).map_err(io_error("create", path))?;
+        let file = private(true, path).map_err(|e| match e.kind() {
+            io::ErrorKind::AlreadyExists => SessionError::Exists {
+                path: path.display().to_string(),
+            },
+            _ => io_error("create", path)(e),
+        })?;
         Self::start(file, path.to_owned(), path.to_owned(), LEVEL, header)
     }
 

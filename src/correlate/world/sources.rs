@@ -79,7 +79,7 @@ pub(crate) struct ListWindow {
     pub(crate) begin: Nanos,
     /// End, by arrival.
     pub(crate) end: Nanos,
-    /// Scope: empty for all, a namespace, or `spec.nodeName=…`.
+    /// Scope: empty for all, else a namespace, `spec.nodeName=…`, or both with a comma between.
     pub(crate) scope: Text,
     /// The note that ended it.
     pub(crate) proof: Evidence,
@@ -90,10 +90,13 @@ impl ListWindow {
     pub(crate) fn covers(&self, namespace: &str, node: &str) -> bool {
         let scope = self.scope.as_str();
         scope.is_empty()
-            || scope == namespace
             || scope
-                .strip_prefix("spec.nodeName=")
-                .is_some_and(|n| n == node)
+                .split(',')
+                .all(|part| match part.strip_prefix("spec.nodeName=") {
+                    Some(n) => n == node,
+                    // A selector of another kind is no namespace: of such a list nothing is known.
+                    None => part == namespace,
+                })
     }
 }
 
@@ -147,5 +150,46 @@ impl Lists {
     }
     pub(crate) fn windows(&self) -> &Arc<Vec<ListWindow>> {
         &self.windows
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Observation, Stamp, gap::Note};
+
+    #[test]
+    fn a_list_covers_what_every_part_of_its_scope_lets_through() {
+        let cases = [
+            ("", "ns", "node1", true),
+            ("ns", "ns", "node1", true),
+            ("ns", "other", "node1", false),
+            ("spec.nodeName=node1", "ns", "node1", true),
+            ("spec.nodeName=node1", "ns", "", false),
+            ("ns,spec.nodeName=node1", "ns", "node1", true),
+            ("ns,spec.nodeName=node1", "other", "node1", false),
+            ("ns,spec.nodeName=node1", "ns", "node2", false),
+            ("ns,spec.nodeName=", "ns", "", true),
+            ("ns,app=x,spec.nodeName=node1", "ns", "node1", false),
+        ];
+        for (scope, namespace, node, covered) in cases {
+            let window = ListWindow {
+                begin: Nanos(1),
+                end: Nanos(2),
+                scope: Text::from(scope),
+                proof: Arc::new(Observation {
+                    stamp: Stamp::exact(Nanos(2)),
+                    source: Source::Kube,
+                    body: Body::Note(Note {
+                        text: Text::default(),
+                    }),
+                }),
+            };
+            assert_eq!(
+                window.covers(namespace, node),
+                covered,
+                "{scope:?} {namespace} {node}"
+            );
+        }
     }
 }
