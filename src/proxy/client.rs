@@ -34,7 +34,7 @@ pub enum Error {
         source: std::io::Error,
     },
     /// The proxy answered with an error.
-    #[error("the proxy at {path} answered {status}")]
+    #[error("the proxy at {path} broke off: {}", status.message())]
     Status {
         /// The socket.
         path: PathBuf,

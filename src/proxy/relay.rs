@@ -2,27 +2,26 @@
 //! to the tap. Nothing is parsed, nothing is held back, nothing is read before what was read has been written, so a
 //! slow reader slows the writer exactly as it would without kflow.
 //!
+//! A pump is a thread in blocking calls: a read and a write for each piece, and nothing between them to wait for. An
+//! event loop would need a third call for each and its own bookkeeping, which is more than the bytes themselves cost.
+//! What happens once in a connection's life (accepting, half-closes, draining) is the event loop's.
+//!
 //! When the runtime is down the relay does not accept either: it stops listening until the runtime listens again, so
 //! that a client gets the same `connection refused` or `no such file` that it would get from the runtime's own path.
 
-use std::cell::RefCell;
-use std::future::poll_fn;
-use std::io;
+use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream as Stream;
 use std::path::{Path, PathBuf};
-use std::pin::Pin;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::SyncSender;
-use std::task::{Context, Poll, ready};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rustix::net::{SendFlags, Shutdown};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::unix::{ReadHalf, WriteHalf};
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::{Notify as Wake, watch};
+use tokio::sync::{Notify as Wake, mpsc, watch};
 use tokio::task::{JoinSet, LocalSet};
 use tokio::time::{Instant, sleep, sleep_until};
 
@@ -33,10 +32,10 @@ use super::{Config, Counters, Error, Log};
 use crate::clock;
 use crate::source::cri::Direction;
 
-/// More than a unix socket's buffer holds by default (208 KiB), so that one read empties it.
-const SCRATCH: usize = 256 << 10;
-/// What a pump keeps of its memory for held-up bytes once they are written.
-const KEEP: usize = 64 << 10;
+/// What a pump reads at once, bytes. Larger pieces save calls that cost little beside copying.
+const PIECE: usize = 64 << 10;
+/// Stack of a pump's thread, bytes: a pump calls nothing deep.
+const STACK: usize = 128 << 10;
 /// How often a half-closed connection is looked at for a peer that is gone altogether.
 const HALF_CLOSED: Duration = Duration::from_millis(200);
 /// How often a runtime that is down is tried.
@@ -112,7 +111,6 @@ impl Relay {
                 conns: JoinSet::new(),
                 // Only a hint to look: one permit is enough for any number of closed connections.
                 upstream_closed: Rc::new(Wake::new()),
-                scratch: Rc::new(RefCell::new(vec![0; SCRATCH].into_boxed_slice())),
                 next_conn: 1,
                 drained: watch::channel(false).0,
             };
@@ -132,7 +130,6 @@ struct Doors {
     listener: Option<UnixListener>,
     conns: JoinSet<()>,
     upstream_closed: Rc<Wake>,
-    scratch: Rc<RefCell<Box<[u8]>>>,
     next_conn: u32,
     drained: watch::Sender<bool>,
 }
@@ -232,21 +229,51 @@ impl Doors {
             Ok(u) => u,
             Err(e) => return self.mirror_down(&e),
         };
+        let (client, upstream) = match (blocking(client), blocking(upstream)) {
+            (Ok(c), Ok(u)) => (c, u),
+            (Err(e), _) | (_, Err(e)) => {
+                (self.shared.log)(&format!("cannot carry a connection: {e}"));
+                return;
+            }
+        };
         let conn = self.next_conn;
         self.next_conn = self.next_conn.wrapping_add(1).max(1);
         Counters::add(&self.counters().accepted, 1);
         let tap = Tap::open(&self.shared.queue, conn, clock::now(), pid, &comm(pid));
+        let (ended, ends) = mpsc::unbounded_channel();
         let connection = Connection {
-            client,
-            upstream,
-            tap: Rc::new(RefCell::new(tap)),
-            scratch: Rc::clone(&self.scratch),
-            counters: Arc::clone(&self.shared.queue.counters),
+            wire: Arc::new(Wire {
+                client,
+                upstream,
+                tap: Mutex::new(Some(tap)),
+                counters: Arc::clone(&self.shared.queue.counters),
+            }),
+            ends,
         };
+        Counters::add(&self.counters().connections, 1);
+        let closing = Closing {
+            wire: Arc::clone(&connection.wire),
+            why: DRAINED,
+        };
+        for direction in [Direction::ClientToServer, Direction::ServerToClient] {
+            let (wire, ended) = (Arc::clone(&connection.wire), ended.clone());
+            let started = std::thread::Builder::new()
+                .name(format!("kflow-{conn}"))
+                .stack_size(STACK)
+                .spawn(move || {
+                    let how = wire.pump(direction);
+                    // Nobody listens when the connection was closed meanwhile.
+                    ended.send((direction, how)).ok();
+                });
+            if let Err(e) = started {
+                (self.shared.log)(&format!("closing a connection: cannot start a thread: {e}"));
+                return;
+            }
+        }
         let upstream_closed = Rc::clone(&self.upstream_closed);
         let drained = self.drained.subscribe();
         self.conns.spawn_local(async move {
-            let why = connection.carry(drained).await;
+            let why = connection.carry(drained, closing).await;
             if why == UPSTREAM_CLOSED {
                 upstream_closed.notify_one();
             }
@@ -312,97 +339,90 @@ const CLIENT_CLOSED: &str = "client closed";
 const UPSTREAM_CLOSED: &str = "runtime closed";
 const DRAINED: &str = "kflow stopped";
 
-struct Connection {
-    client: UnixStream,
-    upstream: UnixStream,
-    tap: Rc<RefCell<Tap>>,
-    scratch: Rc<RefCell<Box<[u8]>>>,
+/// A stream whose calls wait.
+fn blocking(stream: UnixStream) -> io::Result<Stream> {
+    let stream = stream.into_std()?;
+    stream.set_nonblocking(false)?;
+    Ok(stream)
+}
+
+/// What the two pumps of a connection share.
+struct Wire {
+    client: Stream,
+    upstream: Stream,
+    /// Held from before a piece is written until the tap has it: so an answer never gets to the tap before what it
+    /// answers. `None` once the connection has closed.
+    tap: Mutex<Option<Tap>>,
     counters: Arc<Counters>,
 }
 
-/// Tells the tap that the connection closed, also when its task is dropped.
+struct Connection {
+    wire: Arc<Wire>,
+    ends: mpsc::UnboundedReceiver<(Direction, End)>,
+}
+
+/// Tells pumps and tap that the connection closed, also when its task is dropped.
 struct Closing {
-    tap: Rc<RefCell<Tap>>,
-    counters: Arc<Counters>,
+    wire: Arc<Wire>,
     why: &'static str,
 }
 
 impl Drop for Closing {
     fn drop(&mut self) {
-        self.tap.borrow().close(clock::now(), self.why);
-        self.counters.connections.fetch_sub(1, Ordering::Relaxed);
+        // Wakes the pumps wherever they wait. It fails for a socket whose peer is gone, which wakes them too.
+        for socket in [&self.wire.client, &self.wire.upstream] {
+            rustix::net::shutdown(socket, Shutdown::Both).ok();
+        }
+        if let Some(tap) = self.wire.tap().take() {
+            tap.close(clock::now(), self.why);
+        }
+        self.wire
+            .counters
+            .connections
+            .fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 impl Connection {
-    async fn carry(self, mut drained: watch::Receiver<bool>) -> &'static str {
-        let Self {
-            mut client,
-            mut upstream,
-            tap,
-            scratch,
-            counters,
-        } = self;
-        Counters::add(&counters.connections, 1);
-        let mut closing = Closing {
-            tap: Rc::clone(&tap),
-            counters: Arc::clone(&counters),
-            why: DRAINED,
-        };
-        let (client_read, client_write) = client.split();
-        let (upstream_read, upstream_write) = upstream.split();
-        let pump = |from, to, direction| Pump {
-            from,
-            to,
-            direction,
-            held: Vec::new(),
-            written: 0,
-            tap: Rc::clone(&tap),
-            scratch: Rc::clone(&scratch),
-            counters: Arc::clone(&counters),
-        };
-        let mut up = pump(client_read, upstream_write, Direction::ClientToServer);
-        let mut down = pump(upstream_read, client_write, Direction::ServerToClient);
-        let (mut up_end, mut down_end) = (None, None);
+    async fn carry(
+        mut self,
+        mut drained: watch::Receiver<bool>,
+        mut closing: Closing,
+    ) -> &'static str {
+        let wire = Arc::clone(&self.wire);
+        let (client, upstream) = (&wire.client, &wire.upstream);
+        let (mut up_ended, mut down_ended) = (false, false);
         let mut first = None;
         loop {
-            let quiet = tokio::select! {
+            let ended = tokio::select! {
                 biased;
-                () = poll_fn(|cx| both(cx, (&mut up, &mut up_end), (&mut down, &mut down_end))) => false,
-                () = sleep(HALF_CLOSED), if up_end.is_some() || down_end.is_some() => true,
-                () = idle(&mut drained, &tap) => return closing.why,
+                ended = self.ends.recv() => ended,
+                () = sleep(HALF_CLOSED), if up_ended || down_ended => None,
+                () = idle(&mut drained, &wire) => return closing.why,
             };
-            let (client, upstream): (&UnixStream, &UnixStream) =
-                (up.from.as_ref(), down.from.as_ref());
-            if !quiet {
-                for (end, from, to, who) in [
-                    (&mut up_end, client, upstream, CLIENT_CLOSED),
-                    (&mut down_end, upstream, client, UPSTREAM_CLOSED),
-                ] {
-                    if let Some(How::Fresh(end_kind)) = *end {
-                        first.get_or_insert(match end_kind {
-                            End::Closed => who,
-                            // The reader went away: it is the other one who closed.
-                            End::Refused if who == CLIENT_CLOSED => UPSTREAM_CLOSED,
-                            End::Refused => CLIENT_CLOSED,
-                        });
-                        // "No more bytes" and "I take no more bytes" are passed on each in its own direction.
-                        // It fails when that side is gone, which the other pump sees for itself.
-                        match end_kind {
-                            End::Closed => rustix::net::shutdown(to, Shutdown::Write),
-                            End::Refused => rustix::net::shutdown(from, Shutdown::Read),
-                        }
-                        .ok();
-                        *end = Some(How::Told);
-                    }
+            if let Some((direction, how)) = ended {
+                let (from, to, who, other) = match direction {
+                    Direction::ClientToServer => (client, upstream, CLIENT_CLOSED, UPSTREAM_CLOSED),
+                    Direction::ServerToClient => (upstream, client, UPSTREAM_CLOSED, CLIENT_CLOSED),
+                };
+                // A reader that went away: it is the other one who closed.
+                first.get_or_insert(if how == End::Closed { who } else { other });
+                // "No more bytes" and "I take no more bytes" are passed on each in its own direction.
+                // It fails when that side is gone, which the other pump sees for itself.
+                match how {
+                    End::Closed => rustix::net::shutdown(to, Shutdown::Write),
+                    End::Refused => rustix::net::shutdown(from, Shutdown::Read),
+                }
+                .ok();
+                match direction {
+                    Direction::ClientToServer => up_ended = true,
+                    Direction::ServerToClient => down_ended = true,
                 }
             }
             closing.why = first.unwrap_or(DRAINED);
-            let both_ended = up_end.is_some() && down_end.is_some();
             // Who closed altogether takes nothing more: the other side is told by closing, as the system would.
-            let gone =
-                (up_end.is_some() && is_gone(client)) || (down_end.is_some() && is_gone(upstream));
-            if both_ended || gone {
+            let gone = (up_ended && is_gone(client)) || (down_ended && is_gone(upstream));
+            if (up_ended && down_ended) || gone {
                 return closing.why;
             }
         }
@@ -410,7 +430,7 @@ impl Connection {
 }
 
 /// Waits for the order to drain, then for the calls in flight.
-async fn idle(drained: &mut watch::Receiver<bool>, tap: &RefCell<Tap>) {
+async fn idle(drained: &mut watch::Receiver<bool>, wire: &Wire) {
     if drained.wait_for(|d| *d).await.is_err() {
         return;
     }
@@ -418,11 +438,8 @@ async fn idle(drained: &mut watch::Receiver<bool>, tap: &RefCell<Tap>) {
     let mut quiet = 0;
     while quiet < 6 {
         sleep(Duration::from_millis(50)).await;
-        quiet = if tap.borrow().in_flight() == 0 {
-            quiet + 1
-        } else {
-            0
-        };
+        let in_flight = wire.tap().as_ref().map_or(0, Tap::in_flight);
+        quiet = if in_flight == 0 { quiet + 1 } else { 0 };
     }
 }
 
@@ -444,77 +461,42 @@ enum End {
     Refused,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum How {
-    Fresh(End),
-    Told,
-}
-
-type Half<'p, 'h, 's> = (&'p mut Pump<'h>, &'s mut Option<How>);
-
-/// Runs the pumps that have not ended, until one of them ends.
-fn both<'h>(cx: &mut Context<'_>, up: Half<'_, 'h, '_>, down: Half<'_, 'h, '_>) -> Poll<()> {
-    let mut ended = false;
-    for (pump, end) in [up, down] {
-        if end.is_none()
-            && let Poll::Ready(how) = pump.poll(cx)
-        {
-            *end = Some(How::Fresh(how));
-            ended = true;
-        }
+impl Wire {
+    fn tap(&self) -> MutexGuard<'_, Option<Tap>> {
+        self.tap.lock().unwrap_or_else(PoisonError::into_inner)
     }
-    if ended {
-        Poll::Ready(())
-    } else {
-        Poll::Pending
-    }
-}
 
-struct Pump<'s> {
-    from: ReadHalf<'s>,
-    to: WriteHalf<'s>,
-    direction: Direction,
-    /// What was read and could not be written yet.
-    held: Vec<u8>,
-    written: usize,
-    tap: Rc<RefCell<Tap>>,
-    /// Shared by all pumps: between two polls it holds nothing.
-    scratch: Rc<RefCell<Box<[u8]>>>,
-    counters: Arc<Counters>,
-}
-
-impl Pump<'_> {
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<End> {
+    /// Carries one direction until it ends.
+    fn pump(&self, direction: Direction) -> End {
+        let (mut from, mut to) = match direction {
+            Direction::ClientToServer => (&self.client, &self.upstream),
+            Direction::ServerToClient => (&self.upstream, &self.client),
+        };
+        let mut piece = vec![0; PIECE];
         loop {
-            while let Some(rest) = self.held.get(self.written..).filter(|r| !r.is_empty()) {
-                match ready!(Pin::new(&mut self.to).poll_write(cx, rest)) {
-                    Ok(n) => self.written += n,
-                    Err(_) => return Poll::Ready(End::Refused),
-                }
-            }
-            self.written = 0;
-            self.held.clear();
-            self.held.shrink_to(KEEP);
-
-            let mut scratch = self.scratch.borrow_mut();
-            let mut buffer = ReadBuf::new(&mut scratch);
-            match ready!(Pin::new(&mut self.from).poll_read(cx, &mut buffer)) {
-                Ok(()) if buffer.filled().is_empty() => return Poll::Ready(End::Closed),
-                Ok(()) => {}
-                Err(_) => return Poll::Ready(End::Closed),
-            }
+            let n = match from.read(&mut piece) {
+                Ok(0) => return End::Closed,
+                Ok(n) => n,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
+                Err(_) => return End::Closed,
+            };
+            let bytes = piece.get(..n).unwrap_or_default();
+            let mut tap = self.tap();
             let at = clock::now();
-            let bytes = buffer.filled();
-            // Bytes first, everything else after.
-            let wrote = Pin::new(&mut self.to).poll_write(cx, bytes);
-            Counters::add(&self.counters.bytes, bytes.len() as u64);
-            self.tap.borrow_mut().chunk(self.direction, at, bytes);
-            match wrote {
-                Poll::Ready(Ok(n)) => self
-                    .held
-                    .extend_from_slice(bytes.get(n..).unwrap_or_default()),
-                Poll::Ready(Err(_)) => return Poll::Ready(End::Refused),
-                Poll::Pending => self.held.extend_from_slice(bytes),
+            // Bytes first, everything else after: but without waiting, because the tap is held.
+            let wrote = rustix::net::send(to, bytes, SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
+            Counters::add(&self.counters.bytes, n as u64);
+            if let Some(tap) = tap.as_mut() {
+                tap.chunk(direction, at, bytes);
+            }
+            drop(tap);
+            let rest = match wrote {
+                Ok(sent) => bytes.get(sent..).unwrap_or_default(),
+                Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => bytes,
+                Err(_) => return End::Refused,
+            };
+            if !rest.is_empty() && to.write_all(rest).is_err() {
+                return End::Refused;
             }
         }
     }
