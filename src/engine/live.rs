@@ -572,7 +572,7 @@ fn spawn_sources(config: &Config, board: &Board, tasks: &mut JoinSet<()>) {
                 let out = board.out(Source::Kubelet, "remote log");
                 watches.spawn(async move {
                     let decoder = Box::new(kubelet_decoder);
-                    log::remote(client, &node, Source::Kubelet, decoder, out).await;
+                    log::remote(client, &node, Source::Kubelet, decoder, log::ASK, out).await;
                 });
             }
             while watches.join_next().await.is_some() {}

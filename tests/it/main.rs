@@ -16,6 +16,8 @@ mod layers;
 mod session;
 
 #[cfg(feature = "live")]
+mod attach;
+#[cfg(feature = "live")]
 mod proxy;
 #[cfg(feature = "live")]
 mod real;

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs the tests that need a real containerd: a private one, with its own root, state and socket, and an image that is
-# built here. Nothing is pulled, nothing outside of a temporary folder is touched. Needs root, Debian's containerd and
-# runc (installed if missing), gcc with static libc.
+# built here. Nothing is pulled, nothing outside of a temporary folder is touched. Needs root; Debian's containerd and
+# runc, gcc with a static libc, and python3 are installed if missing.
 #
 #   tests/real/run.sh [test name filter]
 #   KFLOW_CONTAINERD=/path/to/containerd tests/real/run.sh     another containerd than the one in PATH
@@ -11,8 +11,12 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 
 [ "$(id -u)" = 0 ] || { echo "run as root: containerd needs it" >&2; exit 77; }
-if ! command -v "${KFLOW_CONTAINERD:-containerd}" >/dev/null || ! command -v runc >/dev/null; then
-  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends containerd runc
+missing=()
+command -v "${KFLOW_CONTAINERD:-containerd}" >/dev/null || missing+=(containerd)
+for tool in runc gcc python3; do command -v "$tool" >/dev/null || missing+=("$tool"); done
+if [ "${#missing[@]}" -gt 0 ]; then
+  apt-get update -qq
+  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" libc6-dev
 fi
 
 dir=$(mktemp -d /tmp/kflow-real.XXXXXX)
@@ -115,5 +119,5 @@ export KFLOW_REAL="$dir"
 case "${1:-}" in
   --keep) echo "$dir/run/containerd.sock"; read -r _ ;;
   --exec) shift; "$@" ;;
-  *) cargo test --test it "real::${1:-}" -- --ignored --test-threads=1 ;;
+  *) cargo test --locked --test it "real::${1:-}" -- --ignored --test-threads=1 ;;
 esac

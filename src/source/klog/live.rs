@@ -28,7 +28,7 @@ const BEFORE: u64 = 4 << 20;
 /// Lines of the journal that are read at first.
 const LINES_BEFORE: &str = "20000";
 /// How often a remote log is asked for.
-const ASK: Duration = Duration::from_secs(2);
+pub const ASK: Duration = Duration::from_secs(2);
 
 /// A decoder, made anew when its input begins anew.
 pub type NewDecoder = Box<dyn Fn() -> Box<dyn LineDecoder> + Send + Sync>;
@@ -271,13 +271,21 @@ pub async fn journal(unit: &str, source: Source, decoder: NewDecoder, mut out: O
     }
 }
 
-/// Asks the apiserver for a node's kubelet log again and again (`NodeLogQuery`, off by default in many clusters).
-pub async fn remote(client: Client, node: &str, source: Source, decoder: NewDecoder, out: Out) {
+/// Asks the apiserver for a node's kubelet log again and again (`NodeLogQuery`, off by default in many clusters), with a
+/// pause of `every` between.
+pub async fn remote(
+    client: Client,
+    node: &str,
+    source: Source,
+    decoder: NewDecoder,
+    every: Duration,
+    out: Out,
+) {
     let mut feed = Feed::new(source, decoder(), out);
     let mut since = clock::now().plus(-600 * crate::model::stamp::SECOND);
     // Lines of the overlap: the query's resolution is a second.
     let mut known: FxHashSet<Vec<u8>> = FxHashSet::default();
-    let mut backoff = Backoff::new(ASK, Duration::from_secs(60));
+    let mut backoff = Backoff::new(every, Duration::from_secs(60));
     loop {
         let asked = clock::now();
         let pause = match fetch(&client, node, &since.to_rfc3339()).await {
@@ -289,7 +297,7 @@ pub async fn remote(client: Client, node: &str, source: Source, decoder: NewDeco
                 backoff.reset();
                 feed.out.on(format!(
                     "log of {node} by way of the apiserver, every {} s",
-                    ASK.as_secs()
+                    every.as_secs()
                 ));
                 let mut now_known = FxHashSet::default();
                 for line in text.split(|b| *b == b'\n').filter(|l| !l.is_empty()) {
@@ -302,7 +310,7 @@ pub async fn remote(client: Client, node: &str, source: Source, decoder: NewDeco
                 }
                 known = now_known;
                 since = asked.plus(-2 * crate::model::stamp::SECOND);
-                ASK
+                every
             }
         };
         sleep(pause).await;

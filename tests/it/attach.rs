@@ -1,0 +1,62 @@
+//! What kflow attaches to on a node and by way of the apiserver, each against a stand-in: logs that rotate, a journal,
+//! directories that come and go, and the kubelet behind the node proxy.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::string_slice,
+    reason = "a test that meets what it does not expect has failed"
+)]
+
+mod api;
+mod files;
+mod journal;
+
+use std::time::Duration;
+
+use kflow::model::gap::Note;
+use kflow::model::{Body, Nanos, Observation, Source, Stamp, Text};
+use kflow::source::{Fed, LineDecoder};
+use tokio::sync::mpsc::Receiver;
+
+/// How long a test may take.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A decoder that understands everything: each line is a note.
+struct Lines;
+
+impl LineDecoder for Lines {
+    fn line(&mut self, line: &[u8], out: &mut Vec<Observation>) -> Fed {
+        out.push(Observation {
+            stamp: Stamp::exact(Nanos(0)),
+            source: Source::Kubelet,
+            body: Body::Note(Note {
+                text: Text::from(String::from_utf8_lossy(line)),
+            }),
+        });
+        Fed::Observed(1)
+    }
+}
+
+fn lines() -> kflow::source::klog::live::NewDecoder {
+    Box::new(|| Box::new(Lines))
+}
+
+/// What a source gives next: a note's text, or why there is a gap, in brackets.
+async fn next(from: &mut Receiver<Observation>) -> String {
+    let o = tokio::time::timeout(PATIENCE, from.recv())
+        .await
+        .expect("it goes on")
+        .expect("the source runs");
+    match o.body {
+        Body::Note(n) => n.text.to_string(),
+        Body::Gap(g) => format!("[{}]", g.why),
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn expect(from: &mut Receiver<Observation>, wanted: &[&str]) {
+    for w in wanted {
+        assert_eq!(next(from).await, *w);
+    }
+}

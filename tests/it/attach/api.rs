@@ -1,0 +1,176 @@
+//! The kubelet by way of the apiserver's node proxy: its log, its health, its metrics.
+
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use kflow::model::{Body, Source};
+use kflow::source::klog::live::remote;
+use kflow::source::live::Board;
+use kflow::source::metrics::live::{scrape, targets};
+use prost::bytes::Bytes;
+use tokio::net::TcpListener;
+use tonic::codegen::http::{Request, Response};
+
+use super::{PATIENCE, expect, lines};
+
+/// Pause between two questions.
+const EVERY: Duration = Duration::from_millis(1);
+
+type Page = Box<dyn FnMut(&str) -> (u16, String) + Send>;
+
+/// An apiserver that answers each path as `page` says, and remembers what was asked.
+async fn stand_in(page: Page) -> (kube::Client, Arc<Mutex<Vec<String>>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let (remember, page) = (Arc::clone(&asked), Arc::new(Mutex::new(page)));
+    tokio::spawn(async move {
+        loop {
+            let (stream, _) = listener.accept().await.unwrap();
+            let (remember, page) = (Arc::clone(&remember), Arc::clone(&page));
+            tokio::spawn(async move {
+                let serve = service_fn(move |r: Request<Incoming>| {
+                    let uri = r.uri().to_string();
+                    let (code, text) = page.lock().unwrap()(&uri);
+                    remember.lock().unwrap().push(uri);
+                    async move {
+                        Ok::<_, Infallible>(
+                            Response::builder()
+                                .status(code)
+                                .body(Full::new(Bytes::from(text)))
+                                .unwrap(),
+                        )
+                    }
+                });
+                // A client that goes away ends its connection.
+                hyper::server::conn::http1::Builder::new()
+                    .serve_connection(TokioIo::new(stream), serve)
+                    .await
+                    .ok();
+            });
+        }
+    });
+    let config = kube::Config::new(url.parse().unwrap());
+    (kube::Client::try_from(config).unwrap(), asked)
+}
+
+#[tokio::test]
+async fn a_remote_log_is_asked_for_again_and_overlapping_lines_come_once() {
+    let mut answers = vec![
+        (200, "three\nfour\n"),
+        // The query's resolution is a second: lines come twice.
+        (200, "two\nthree\n"),
+        (503, "the kubelet restarts"),
+        (200, "one\ntwo\n"),
+    ];
+    let page: Page = Box::new(move |_| {
+        let (code, text) = answers.pop().unwrap_or((200, ""));
+        (code, text.to_owned())
+    });
+    let (client, asked) = stand_in(page).await;
+    let (board, mut from) = Board::new(64);
+    let out = board.out(Source::Kubelet, "remote log");
+    let task =
+        tokio::spawn(
+            async move { remote(client, "node1", Source::Kubelet, lines(), EVERY, out).await },
+        );
+    expect(&mut from, &["one", "two", "three", "four"]).await;
+    let asked = asked.lock().unwrap().clone();
+    assert!(asked.len() >= 4);
+    for uri in &asked {
+        assert!(
+            uri.starts_with("/api/v1/nodes/node1/proxy/logs/?query=kubelet&sinceTime="),
+            "{uri}"
+        );
+        assert!(!uri.contains('+'), "{uri}");
+    }
+    assert!(board.statuses()[0].on);
+    task.abort();
+}
+
+#[tokio::test]
+async fn a_remote_log_that_is_not_to_be_had_says_what_is_missing() {
+    for (code, wanted) in [
+        (403, "needs get on nodes/proxy"),
+        (404, "enableSystemLogQuery is off"),
+        (405, "enableSystemLogQuery is off"),
+        (500, "answers 500"),
+    ] {
+        let (client, _) = stand_in(Box::new(move |_| (code, String::new()))).await;
+        let (board, _from) = Board::new(64);
+        let out = board.out(Source::Kubelet, "remote log");
+        let task = tokio::spawn(async move {
+            remote(client, "node1", Source::Kubelet, lines(), EVERY, out).await;
+        });
+        let told = async {
+            while !board.statuses()[0].detail.contains(wanted) {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, told)
+            .await
+            .unwrap_or_else(|_| panic!("{code}: {:?}", board.statuses()));
+        assert!(!board.statuses()[0].on);
+        task.abort();
+    }
+}
+
+#[tokio::test]
+async fn health_settings_and_metrics_are_asked_for_and_a_missing_right_is_told() {
+    let page: Page = Box::new(|uri| match uri {
+        "/api/v1/nodes/node1/proxy/healthz" => (200, "ok".into()),
+        "/api/v1/nodes/node1/proxy/metrics" => (
+            200,
+            "# TYPE kubelet_running_pods gauge\nkubelet_running_pods 2\n".into(),
+        ),
+        "/api/v1/nodes/node1/proxy/configz" => (
+            200,
+            r#"{"kubeletconfig":{"maxPods":110,"cgroupDriver":"systemd"}}"#.into(),
+        ),
+        _ => (403, String::new()),
+    });
+    let (client, asked) = stand_in(page).await;
+    let (board, mut from) = Board::new(64);
+    let target = targets(Some("node1")).pop().unwrap();
+    let task = tokio::spawn(scrape(
+        client,
+        target,
+        board.out(Source::Metrics, "kubelet"),
+    ));
+    let mut got = Vec::new();
+    while got.len() < 3 {
+        let o = tokio::time::timeout(PATIENCE, from.recv())
+            .await
+            .unwrap()
+            .unwrap();
+        let Body::Sample(s) = o.body else {
+            panic!("{:?}", o.body)
+        };
+        got.push((s.what.to_string(), s.code, s.values.len()));
+    }
+    got.sort();
+    assert_eq!(
+        got,
+        [
+            ("kubelet-configz".to_owned(), 200, 0),
+            ("kubelet-healthz".to_owned(), 200, 0),
+            ("kubelet-metrics".to_owned(), 200, 1),
+        ]
+    );
+    let told = async {
+        while !board.statuses()[0]
+            .detail
+            .contains("metrics/probes: forbidden")
+        {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, told).await.unwrap();
+    assert_eq!(asked.lock().unwrap().len(), 4);
+    task.abort();
+}
