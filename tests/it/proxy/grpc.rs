@@ -15,7 +15,7 @@ use kflow::model::{Body, Observation};
 use kflow::source::cri::Decoder;
 use tokio::net::UnixListener;
 
-use super::h2::{Answer, Raw, Seen, framed, serve};
+use super::h2::{Answer, EVENTS, Raw, Seen, framed, serve};
 use super::rig::{PATIENCE, Rig, connect, eventually, in_ring, noise};
 
 /// What passed: by connection, each way.
@@ -194,6 +194,102 @@ fn cancellation_and_deadline_reach_the_server_as_they_would_without_the_proxy() 
         .filter(|(_, how, _)| *how == CallOutcome::ClientReset)
         .count();
     assert_eq!(resets, 3);
+}
+
+/// A call that is never answered, by a client with a deadline of its own: its status, and that of the wire.
+async fn overdue(path: std::path::PathBuf) -> (tonic::Code, String) {
+    let channel = tonic::transport::Endpoint::from_static("http://localhost")
+        .connect_with_connector(tower::service_fn(move |_: tonic::codegen::http::Uri| {
+            let path = path.clone();
+            async move {
+                let stream = tokio::net::UnixStream::connect(path).await?;
+                Ok::<_, std::io::Error>(hyper_util::rt::TokioIo::new(stream))
+            }
+        }))
+        .await
+        .unwrap();
+    let mut grpc = tonic::client::Grpc::new(channel);
+    grpc.ready().await.unwrap();
+    let mut request = tonic::Request::new(());
+    request.set_timeout(std::time::Duration::from_millis(20));
+    let path = tonic::codegen::http::uri::PathAndQuery::from_static("/t/Never");
+    let codec = tonic_prost::ProstCodec::<(), ()>::default();
+    let status = grpc.unary(request, path, codec).await.unwrap_err();
+    (status.code(), status.message().to_owned())
+}
+
+#[test]
+fn a_deadline_ends_a_call_as_on_a_direct_connection_and_the_server_hears_of_it() {
+    let (observed, (direct, proxied)) = scene(|before, server, seen| async move {
+        let direct = overdue(server).await;
+        let proxied = overdue(before).await;
+        while seen.cancelled.load(Ordering::SeqCst) < 2 {
+            tokio::task::yield_now().await;
+        }
+        (direct, proxied)
+    });
+    assert_eq!(direct, proxied);
+    let deadlines = observed.iter().filter_map(|o| match &o.body {
+        Body::CallStart(c) => Some(c.timeout_ns),
+        _ => None,
+    });
+    assert_eq!(deadlines.collect::<Vec<_>>(), [Some(20_000_000)]);
+    assert_eq!(ends(&observed).len(), 1);
+}
+
+#[test]
+fn each_event_of_a_stream_passes_as_it_is_sent() {
+    use kflow::model::cri::ContainerEventKind as Kind;
+    /// `ContainerEventResponse`, as far as it is told here.
+    #[derive(Clone, PartialEq, prost::Message)]
+    struct Event {
+        #[prost(string, tag = "1")]
+        id: String,
+        #[prost(int32, tag = "2")]
+        kind: i32,
+        #[prost(int64, tag = "3")]
+        created_at: i64,
+    }
+    let (observed, ()) = scene(|before, _, seen| async move {
+        let (to, events) = tokio::sync::mpsc::unbounded_channel();
+        *seen.events.lock().unwrap() = Some(events);
+        let mut raw = Raw::connect(&before).await.unwrap();
+        let mut body = raw.start(EVENTS, b"", &[]).await.unwrap().into_body();
+        for n in 0..100 {
+            let event = Event {
+                id: format!("{n:064x}"),
+                kind: n % 4,
+                created_at: 1_795_225_509_000_000_000 + i64::from(n),
+            };
+            let sent = framed(&prost::Message::encode_to_vec(&event));
+            // The next is sent only once this one has arrived: nothing is held back.
+            to.send(sent.clone()).unwrap();
+            let got = body.frame().await.unwrap().unwrap().into_data().unwrap();
+            assert_eq!(got, sent);
+        }
+        // The client goes; the server hears of it.
+        drop(body);
+        while seen.cancelled.load(Ordering::SeqCst) < 1 {
+            tokio::task::yield_now().await;
+        }
+    });
+    let kinds: Vec<_> = observed
+        .iter()
+        .filter_map(|o| match &o.body {
+            Body::ContainerEvent(e) => Some(e.kind),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(kinds.len(), 100);
+    assert_eq!(
+        &kinds[..4],
+        [Kind::Created, Kind::Started, Kind::Stopped, Kind::Deleted]
+    );
+    assert!(
+        ends(&observed)
+            .iter()
+            .any(|(_, how, _)| *how == CallOutcome::ClientReset)
+    );
 }
 
 #[test]

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::convert::Infallible;
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use http_body_util::combinators::BoxBody;
@@ -16,6 +16,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use prost::bytes::Bytes;
 use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::mpsc::UnboundedReceiver;
 use tonic::codegen::http::{HeaderMap, HeaderValue, Request, Response};
 
 /// What a call brought.
@@ -128,11 +129,16 @@ impl Raw {
     }
 }
 
+/// The stream of events.
+pub(crate) const EVENTS: &str = "/runtime.v1.RuntimeService/GetContainerEvents";
+
 /// What the server saw.
 #[derive(Default)]
 pub(crate) struct Seen {
     pub(crate) cancelled: AtomicU64,
     pub(crate) waiting: AtomicU64,
+    /// What the next stream of events gives, as it comes.
+    pub(crate) events: Mutex<Option<UnboundedReceiver<Bytes>>>,
 }
 
 type Body = BoxBody<Bytes, io::Error>;
@@ -207,6 +213,26 @@ async fn answer(request: Request<Incoming>, seen: Arc<Seen>, canned: &Canned) ->
             (0..2000_u32).map(|n| framed(&n.to_be_bytes())).collect(),
             "0",
         ),
+        EVENTS => {
+            let guard = Cancelled(Arc::clone(&seen));
+            let mut events = seen.events.lock().unwrap().take().unwrap();
+            let (to, from) = tokio::sync::mpsc::channel(1);
+            tokio::spawn(async move {
+                let _cancelled = guard;
+                loop {
+                    let event = tokio::select! {
+                        e = events.recv() => e,
+                        () = to.closed() => None,
+                    };
+                    let Some(event) = event else { return };
+                    // Refused when the client has gone, which is seen next.
+                    to.send(Ok(Frame::data(event))).await.ok();
+                }
+            });
+            BodyExt::boxed(StreamBody::new(
+                tokio_stream::wrappers::ReceiverStream::new(from),
+            ))
+        }
         "/t/Never" => {
             let guard = Cancelled(Arc::clone(&seen));
             seen.waiting.fetch_add(1, Ordering::SeqCst);
