@@ -9,7 +9,7 @@ use crate::model::{
     Body, ContainerId, Nanos, Source, Text,
     cri::{CallEnd, CallKey, CallOutcome, CallStart, RuntimeState},
     event::EventSeen,
-    fs::FsObject,
+    fs::{FsAction, FsObject},
     log::{Component, LogLine},
     pod::{ContainerState, ContainerStatus, PodSeen},
     stamp::SECOND,
@@ -146,6 +146,8 @@ pub struct Facts<'a> {
     pub bound: Option<Nanos>,
     /// First sign that the kubelet works on the pod.
     pub picked_up: Option<Nanos>,
+    /// The kubelet waits for the volumes: its word, or the cgroup that it made just before.
+    pub volumes_wait: Option<(Nanos, &'a Evidence)>,
     /// All volumes were there.
     pub volumes: Option<Nanos>,
     /// The sandbox was made.
@@ -194,6 +196,7 @@ impl<'a> Facts<'a> {
             has_log: false,
             bound: None,
             picked_up: None,
+            volumes_wait: None,
             volumes: None,
             sandbox: None,
             sandbox_since: None,
@@ -285,6 +288,9 @@ impl<'a> Facts<'a> {
                         FsObject::PodCgroup { .. } | FsObject::PodDir { .. }
                     ) {
                         f.sign(at);
+                        if c.action == FsAction::Created {
+                            f.volumes_wait.get_or_insert((at, o));
+                        }
                     }
                 }
                 Body::Audit(a) => {
@@ -694,6 +700,7 @@ impl<'a> Facts<'a> {
             return;
         }
         match l.message.as_str() {
+            "Waiting for volumes to attach and mount for pod" => self.volumes_wait = Some((at, o)),
             "SyncLoop ADD" | "SyncPod enter" | "syncPod enter" => self.sign(at),
             "All volumes are attached and mounted for pod" => {
                 self.volumes = self.volumes.max(Some(at))

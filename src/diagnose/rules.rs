@@ -86,6 +86,15 @@ pub fn health(f: &Facts<'_>) -> Health {
     if !mains.is_empty() && may_end && mains.iter().all(done) {
         return Health::Well;
     }
+    // Not its past but its present: it asked for other resources and has not got them.
+    let resizing = f.api.is_some_and(|p| {
+        p.condition("PodResizePending").is_some_and(|c| {
+            c.status == "True" && c.transition.is_none_or(|t| f.now.since(t) >= 5 * SECOND)
+        })
+    });
+    if resizing {
+        return Health::Unwell;
+    }
     let well = match f.is_ready() {
         Some(ready) => ready,
         None if f.api.is_some() => false,

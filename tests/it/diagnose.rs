@@ -6,11 +6,13 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use kflow::correlate::World;
-use kflow::diagnose::{self, Diagnoser, State, Target, Verdict};
+use kflow::diagnose::{self, Catalogue, Diagnoser, State, Target, Verdict};
 use kflow::model::{Nanos, Source, stamp::SECOND};
 use kflow::session::reader;
 use kflow::timeline::Evidence;
 use serde::Deserialize;
+
+mod scenario;
 
 #[derive(Clone, Debug, Deserialize)]
 struct Expected {
@@ -235,17 +237,187 @@ fn all() -> (BTreeMap<(String, String, String), Row>, Vec<String>) {
     (rows, wrong)
 }
 
+/// Compares with a committed document, or writes it with `BLESS=1`.
+fn current(path: &str, text: &str) {
+    let path = root().join(path);
+    if std::env::var_os("BLESS").is_some() {
+        std::fs::write(&path, text).expect("the document can be written");
+    }
+    let on_disk = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        on_disk == text,
+        "{} is stale: BLESS=1 cargo test --test it diagnose",
+        path.display()
+    );
+}
+
+/// `docs/diagnosis.md`: scenario, expected, got, by set of sources.
+fn table(rows: &BTreeMap<(String, String, String), Row>) -> String {
+    let mut out = String::from(
+        "# Diagnosis of the recorded scenarios\n\n\
+         What `kflow why` says of every entry of `fixtures/expected.json`, as of the moment that it names: with all\n\
+         sources, with the API alone (watches and audit log), and with the node's own sources alone (tap, kubelet log,\n\
+         file system, runtime log). `-` is nothing told: the pod is not known to those sources, or too little is.\n\n\
+         Written by `BLESS=1 cargo test --test it diagnose`; a test fails when it is stale.\n\n\
+         | scenario | target | expected | all sources | API alone | node alone |\n|---|---|---|---|---|---|\n",
+    );
+    for ((_, scenario, target), r) in rows {
+        let e = &r.expected;
+        let expected = match &e.stage {
+            Some(stage) => format!("{} {stage}", e.causes.join(" or ")),
+            None => "well".to_owned(),
+        };
+        let got = |s| r.got.get(&s).map_or("-", String::as_str);
+        let _ = writeln!(
+            out,
+            "| {scenario} | {target} | {expected} | {} | {} | {} |",
+            got(Sources::All),
+            got(Sources::Api),
+            got(Sources::Node)
+        );
+    }
+    out
+}
+
 #[test]
 fn every_recorded_scenario_is_told_as_it_was() {
     let (rows, wrong) = all();
-    if std::env::var_os("TABLE").is_some() {
-        for ((_, scenario, target), r) in &rows {
-            eprintln!(
-                "{scenario:26} {target:28} {:?} {:?} | {:?}",
-                r.expected.stage,
-                r.expected.causes,
-                r.got.values()
-            );
+    assert!(
+        wrong.is_empty(),
+        "{} wrong:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
+    if std::env::var_os("ONLY").is_none() {
+        current("docs/diagnosis.md", &table(&rows));
+    }
+}
+
+#[test]
+fn the_list_of_causes_is_current() {
+    current(
+        "docs/causes.md",
+        &kflow::export::causes::markdown(Catalogue::get()),
+    );
+}
+
+fn scenarios() -> Vec<scenario::Scenario> {
+    let folder = root().join("fixtures/causes");
+    Catalogue::get()
+        .iter()
+        .map(|c| scenario::Scenario::load(&folder.join(format!("{}.json", c.id))))
+        .collect()
+}
+
+fn told(s: &scenario::Scenario, sources: Sources) -> Option<Verdict> {
+    let mut world = World::new();
+    for o in s.observations().iter().filter(|o| sources.has(o.source)) {
+        world.observe(o);
+    }
+    world.settle();
+    let target = diagnose::find(&world, &s.target, Some("ns"))
+        .into_iter()
+        .next()?;
+    match target {
+        Target::Pod(p) => diagnose::why(&world, p, s.now()),
+        Target::Owner(o, _) => diagnose::why_owner(&world, &o.object, s.now()),
+    }
+}
+
+#[test]
+fn every_cause_has_a_scenario_and_every_scenario_a_cause() {
+    let mut files: Vec<String> = std::fs::read_dir(root().join("fixtures/causes"))
+        .expect("fixtures/causes")
+        .filter_map(|f| {
+            Some(
+                f.ok()?
+                    .file_name()
+                    .to_str()?
+                    .strip_suffix(".json")?
+                    .to_owned(),
+            )
+        })
+        .collect();
+    files.sort();
+    let ids: Vec<&str> = Catalogue::get().iter().map(|c| c.id.as_str()).collect();
+    assert_eq!(files, ids);
+    for s in scenarios() {
+        assert!(
+            !s.names.is_empty() && !s.synthetic.is_empty(),
+            "{}",
+            s.cause
+        );
+    }
+}
+
+#[test]
+fn every_cause_is_told_of_its_scenario() {
+    let mut wrong = Vec::new();
+    for s in scenarios() {
+        let cause = Catalogue::get()
+            .cause(&s.cause)
+            .expect("named after its cause");
+        let stage = s.stage.as_deref().unwrap_or(cause.stage.name());
+        let Some(v) = told(&s, Sources::All) else {
+            wrong.push(format!("{}: nothing told", s.cause));
+            continue;
+        };
+        let mut text = v.sentence.clone();
+        for p in &v.evidence {
+            text.push_str(&p.text);
+        }
+        let state = serde_json::to_value(v.state).expect("a word");
+        let missing: Vec<&String> = s
+            .names
+            .iter()
+            .filter(|n| !text.to_lowercase().contains(&n.to_lowercase()))
+            .collect();
+        if v.cause != s.cause.as_str()
+            || v.stage.name() != stage
+            || !missing.is_empty()
+            || s.state.as_ref().is_some_and(|w| state != w.as_str())
+        {
+            wrong.push(format!(
+                "{} {stage} {:?}: got {} {} {state}, names missing {missing:?}: {}",
+                s.cause, s.state, v.cause, v.stage, v.sentence
+            ));
+        }
+        if [" ?", "  ", "..", "{"]
+            .iter()
+            .any(|h| v.sentence.contains(h))
+        {
+            wrong.push(format!(
+                "{}: a hole in the sentence: {}",
+                s.cause, v.sentence
+            ));
+        }
+        if std::env::var_os("SHOW").is_some() {
+            eprintln!("{}", kflow::export::why::text(&v, s.now()));
+        }
+    }
+    assert!(
+        wrong.is_empty(),
+        "{} wrong:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
+}
+
+#[test]
+fn part_of_the_sources_never_tell_another_cause() {
+    let mut wrong = Vec::new();
+    for s in scenarios() {
+        for sources in [Sources::Api, Sources::Node] {
+            let Some(v) = told(&s, sources) else { continue };
+            if !v.cause.is_empty()
+                && v.cause != s.cause.as_str()
+                && !s.also_fine.iter().any(|c| *c == v.cause.as_str())
+            {
+                wrong.push(format!(
+                    "{} {sources:?}: {} {}",
+                    s.cause, v.cause, v.sentence
+                ));
+            }
         }
     }
     assert!(

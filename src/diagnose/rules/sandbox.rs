@@ -37,13 +37,14 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &'a Facts<'a>, found: &mut Vec<Found
     }
     let Some(began) = f.picked_up else { return };
     let waited = cx.now.since(began);
-    if f.volumes.is_none() && (f.has_log || f.has_cri) && waited >= VOLUMES_NS {
+    if let (None, Some((_, o)), true) = (f.volumes, f.volumes_wait, waited >= VOLUMES_NS) {
         if let Some(x) = Found::new("KF401", f) {
             found.push(
                 x.name(
                     "detail",
                     &format!("no sandbox was asked for in {}", span(waited)),
                 )
+                .proof(o)
                 .absence(
                     began,
                     Source::Cri,

@@ -1,0 +1,331 @@
+//! Synthetic scenarios, `fixtures/causes/<id>.json`: a pod's story in a compact form, and what is to be said of it.
+//!
+//! Times are seconds from the story's beginning. `pod` merges into the pod's last state, with the names that a session
+//! uses; `call`/`end` are a CRI call with an id of its own, `event`, `log`, `node`, `object`, `audit`, `exit` and
+//! `other` (another pod) are what they say.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use kflow::model::cri::{
+    CallEnd, CallKey, CallOutcome, CallStart, Inventory, InventoryItem, RuntimeState, Service,
+    Subject,
+};
+use kflow::model::log::{Component, LogLine, Severity};
+use kflow::model::pod::PodSeen;
+use kflow::model::{
+    Body, Nanos, ObjectRef, Observation, PodRef, Source, Stamp, event::EventSeen, stamp::SECOND,
+};
+use kflow::timeline::Evidence;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+/// 2027-01-15T08:00:00Z: any whole second does.
+const BEGIN: i64 = 1_800_000_000 * SECOND;
+const UID: &str = "11111111-0000-4000-8000-000000000001";
+
+/// A story, and what is to be said of it.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Scenario {
+    pub(super) cause: String,
+    /// Says that it is synthetic, and where its strings are from.
+    pub(super) synthetic: String,
+    pub(super) target: String,
+    now_s: f64,
+    /// What the sentence or its evidence must name.
+    pub(super) names: Vec<String>,
+    /// Stage, when it is not the catalogue's.
+    pub(super) stage: Option<String>,
+    /// State, when it matters.
+    pub(super) state: Option<String>,
+    /// Causes that are true as well, and may be all that part of the sources tell.
+    #[serde(default)]
+    pub(super) also_fine: Vec<String>,
+    see: Vec<Value>,
+}
+
+fn at(s: f64) -> Nanos {
+    Nanos(BEGIN + (s * 1e9) as i64)
+}
+
+impl Scenario {
+    pub(super) fn load(path: &Path) -> Self {
+        let text =
+            std::fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        serde_json::from_str(&text).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+    }
+    pub(super) fn now(&self) -> Nanos {
+        at(self.now_s)
+    }
+    /// The story as observations, in order.
+    pub(super) fn observations(&self) -> Vec<Evidence> {
+        let mut pod = json!({"u": UID, "ns": "ns", "n": "p", "rv": 0});
+        let mut methods = std::collections::BTreeMap::new();
+        let mut out: Vec<Observation> = Vec::new();
+        for (n, step) in self.see.iter().enumerate() {
+            let t = at(step["t"]
+                .as_f64()
+                .unwrap_or_else(|| panic!("{}: a step without t", self.cause)));
+            let stamp = Stamp::exact(t);
+            let mut add = |source, body| {
+                out.push(Observation {
+                    stamp,
+                    source,
+                    body,
+                })
+            };
+            let text = |v: &Value, k: &str| v[k].as_str().unwrap_or("").to_owned();
+            if let Some(p) = step.get("pod") {
+                merge(&mut pod, p);
+                pod["rv"] = json!(n + 1);
+                pod["ev"] = json!(if n == 0 { "added" } else { "modified" });
+                add(Source::Kube, Body::Pod(Box::new(seen(&pod))));
+            } else if let Some(p) = step.get("other") {
+                add(Source::Kube, Body::Pod(Box::new(seen(p))));
+            } else if let Some(e) = step.get("event") {
+                add(Source::Kube, Body::Event(Box::new(event(e, n, t))));
+            } else if let Some(l) = step.get("log") {
+                let by = text(l, "by");
+                let (source, component) = match by.as_str() {
+                    "crio" => (Source::Runtime, Component::Crio),
+                    "containerd" => (Source::Runtime, Component::Containerd),
+                    _ => (Source::Kubelet, Component::Kubelet),
+                };
+                add(source, Body::Log(Box::new(log(l, component))));
+            } else if let Some(c) = step.get("call") {
+                methods.insert(c["id"].as_u64(), c.clone());
+                add(Source::Cri, Body::CallStart(Box::new(call(c))));
+            } else if let Some(e) = step.get("end") {
+                add(
+                    Source::Cri,
+                    Body::CallEnd(Box::new(end(e, methods.get(&e["id"].as_u64())))),
+                );
+            } else if let Some(e) = step.get("exit") {
+                add(Source::Cri, Body::Inventory(Box::new(exit(e, t))));
+            } else if let Some(v) = step.get("node") {
+                add(Source::Kube, Body::Node(Box::new(form(&times(v)))));
+            } else if let Some(v) = step.get("object") {
+                add(Source::Kube, Body::Object(Box::new(form(&times(v)))));
+            } else if let Some(v) = step.get("audit") {
+                let mut v = times(v);
+                v["o"] = json!({"k": "pods", "ns": "ns", "n": "p", "u": UID});
+                add(Source::Audit, Body::Audit(Box::new(form(&v))));
+            } else {
+                panic!("{}: a step that is nothing: {step}", self.cause);
+            }
+        }
+        out.into_iter().map(Arc::new).collect()
+    }
+}
+
+fn form<T: serde::de::DeserializeOwned>(v: &Value) -> T {
+    serde_json::from_value(v.clone()).unwrap_or_else(|e| panic!("{e}: {v}"))
+}
+
+fn seen(v: &Value) -> PodSeen {
+    form(&times(v))
+}
+
+/// Seconds of the story become nanoseconds since the epoch, wherever a session has a time.
+fn times(v: &Value) -> Value {
+    match v {
+        Value::Object(m) => m
+            .iter()
+            .map(|(k, v)| {
+                let is_time = matches!(k.as_str(), "ct" | "dt" | "t0" | "t1" | "t" | "rx");
+                let v = match v.as_f64() {
+                    Some(s) if is_time => json!(at(s).0),
+                    _ => times(v),
+                };
+                (k.clone(), v)
+            })
+            .collect(),
+        Value::Array(a) => a.iter().map(times).collect(),
+        other => other.clone(),
+    }
+}
+
+/// Fields of `new` take the place of those of `old`; lists are replaced whole.
+fn merge(old: &mut Value, new: &Value) {
+    match (old, new) {
+        (Value::Object(old), Value::Object(new)) => {
+            for (k, v) in new {
+                let whole = k == "st" || k == "sp";
+                match old.get_mut(k) {
+                    Some(o) if !whole || v.as_object().is_some_and(|m| !m.contains_key("cond")) => {
+                        merge(o, v)
+                    }
+                    _ => {
+                        old.insert(k.clone(), v.clone());
+                    }
+                }
+            }
+        }
+        (old, new) => *old = new.clone(),
+    }
+}
+
+fn event(e: &Value, n: usize, t: Nanos) -> EventSeen {
+    let text = |k: &str| e[k].as_str().unwrap_or("");
+    let (kind, name) = match text("on") {
+        "" => ("Pod", "p"),
+        kind => (kind, text("name")),
+    };
+    EventSeen {
+        object: ObjectRef {
+            kind: kind.into(),
+            namespace: "ns".into(),
+            name: name.into(),
+            uid: if kind == "Pod" {
+                UID.into()
+            } else {
+                format!("uid-{kind}-{name}").into()
+            },
+        },
+        container: text("c").into(),
+        reason: text("reason").into(),
+        message: text("message").into(),
+        warning: e["w"].as_bool().unwrap_or(true),
+        count: e["x"].as_u64().unwrap_or(1) as u32,
+        first: Some(t),
+        component: text("by").into(),
+        name: format!("{name}.{n:x}").into(),
+        ..EventSeen::default()
+    }
+}
+
+fn log(l: &Value, component: Component) -> LogLine {
+    let text = |k: &str| l[k].as_str().unwrap_or("");
+    let pod = if l["pod"].as_bool().unwrap_or(true) {
+        PodRef {
+            uid: UID.into(),
+            namespace: "ns".into(),
+            name: "p".into(),
+        }
+    } else {
+        PodRef::default()
+    };
+    LogLine {
+        component,
+        severity: match text("l") {
+            "info" => Severity::Info,
+            "warning" => Severity::Warning,
+            _ => Severity::Error,
+        },
+        location: "x.go:1".into(),
+        message: text("m").into(),
+        pod,
+        more_pods: Vec::new(),
+        container: text("c").into(),
+        container_id: "".into(),
+        error: text("e").into(),
+        fields: fields(&l["kv"]),
+    }
+}
+
+fn fields(v: &Value) -> Vec<(kflow::model::Text, kflow::model::Text)> {
+    v.as_object()
+        .into_iter()
+        .flatten()
+        .map(|(k, v)| (k.as_str().into(), v.as_str().unwrap_or("").into()))
+        .collect()
+}
+
+fn key(v: &Value) -> CallKey {
+    CallKey {
+        conn: 1,
+        stream: v["id"].as_u64().unwrap_or(0) as u32 * 2 + 1,
+    }
+}
+
+fn subject(c: &Value) -> Subject {
+    let text = |k: &str| c[k].as_str().unwrap_or("");
+    let (uid, name) = match text("of") {
+        "" => (UID, "p"),
+        other => (other, other),
+    };
+    Subject {
+        pod: PodRef {
+            uid: uid.into(),
+            namespace: "ns".into(),
+            name: name.into(),
+        },
+        container: text("c").into(),
+        container_id: text("cid").into(),
+        image: text("img").into(),
+        ..Subject::default()
+    }
+}
+
+fn call(c: &Value) -> CallStart {
+    let method = c["method"].as_str().unwrap_or("");
+    CallStart {
+        key: key(c),
+        service: if method == "PullImage" {
+            Service::Image
+        } else {
+            Service::Runtime
+        },
+        method: method.into(),
+        subject: subject(c),
+        timeout_ns: c["timeout_s"].as_i64().map(|s| s * SECOND),
+        traceparent: None,
+        request_bytes: 0,
+        filtered: false,
+        fields: fields(&c["f"]),
+    }
+}
+
+fn end(e: &Value, call: Option<&Value>) -> CallEnd {
+    let reset = e["reset"].as_bool().unwrap_or(false);
+    let mut subject = Subject::default();
+    if let Some(id) = e["cid"].as_str() {
+        subject = subject_of(call, id);
+    }
+    CallEnd {
+        key: key(e),
+        outcome: if reset {
+            CallOutcome::ClientReset
+        } else {
+            CallOutcome::Status
+        },
+        code: (!reset).then(|| e["code"].as_u64().unwrap_or(0) as u32),
+        message: e["message"].as_str().unwrap_or("").into(),
+        subject,
+        request_bytes: 0,
+        response_bytes: 0,
+        messages: 1,
+        fields: Vec::new(),
+    }
+}
+
+fn subject_of(call: Option<&Value>, id: &str) -> Subject {
+    let mut s = call.map(subject).unwrap_or_default();
+    s.container_id = id.into();
+    s
+}
+
+fn exit(e: &Value, t: Nanos) -> Inventory {
+    Inventory {
+        key: CallKey {
+            conn: 1,
+            stream: 9001,
+        },
+        complete: false,
+        sandboxes: false,
+        items: vec![InventoryItem {
+            subject: Subject {
+                container_id: e["id"].as_str().unwrap_or("").into(),
+                ..subject(e)
+            },
+            state: RuntimeState::Exited,
+            created: t,
+            started: Nanos(0),
+            finished: t,
+            exit_code: e["code"].as_i64().map(|c| c as i32),
+            reason: e["reason"].as_str().unwrap_or("Error").into(),
+            ips: Vec::new(),
+        }],
+    }
+}
