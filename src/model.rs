@@ -7,6 +7,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`id`] | newtypes for pod UIDs, sandbox and container ids, trace and span ids |
+//! | [`text`] | [`Text`]: how strings are held
 //! | [`stamp`] | [`Nanos`], [`Stamp`]: when, how exactly, and when kflow got it |
 //! | [`observation`] | [`Observation`], [`Source`], [`Body`] |
 //! | [`pod`], [`node`], [`object`] | Kubernetes API objects as a watch shows them, reduced to what kflow uses |
@@ -33,8 +34,9 @@ pub mod pod;
 pub mod sample;
 pub mod span;
 pub mod stamp;
+pub mod text;
 
-pub use compact_str::CompactString as Text;
 pub use id::{ContainerId, ObjectRef, PodRef, PodUid, SandboxId, SpanId, TraceId};
 pub use observation::{Body, Observation, Source};
 pub use stamp::{Nanos, Stamp};
+pub use text::Text;

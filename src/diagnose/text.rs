@@ -191,7 +191,7 @@ pub fn list<S: AsRef<str>>(names: &[S]) -> String {
 
 /// A number as text.
 pub fn number(n: impl ToCompactString) -> Text {
-    n.to_compact_string()
+    n.to_compact_string().into()
 }
 
 #[cfg(test)]
