@@ -5,6 +5,7 @@
 //! | [`args`] | what can be said on the command line (clap only) |
 //! | [`input`] | where a command that reads takes its observations from, and as of when |
 //! | `control` | `kflow flow`, `requests` |
+//! | `gather` | one look at what runs, for commands that answer once |
 //! | `import` | `kflow import` |
 //! | `live` | `kflow proxy`, `record`, `doctor` |
 //! | `look` | `kflow replay`, `demo`, `keys`, `themes`, `config`, `screenshots` |
@@ -16,6 +17,8 @@ pub mod args;
 pub mod input;
 
 mod control;
+#[cfg(feature = "live")]
+mod gather;
 mod import;
 #[cfg(feature = "live")]
 mod live;
@@ -27,10 +30,11 @@ mod read;
 mod tui;
 mod why;
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use args::{Args, Command};
-use clap::Parser;
+use clap::{CommandFactory, FromArgMatches};
 
 /// All is well, or was done.
 pub const OK: u8 = 0;
@@ -44,8 +48,7 @@ pub const NO_SUCH_POD: u8 = 3;
 /// Runs the program.
 #[expect(clippy::print_stderr, reason = "the one place where errors are told")]
 pub fn main() -> ExitCode {
-    let args = Args::parse();
-    match run(args) {
+    match run(parse()) {
         Ok(code) => ExitCode::from(code),
         // Whoever reads has read enough: `kflow calls | head` is no error.
         Err(e) if broken_pipe(&e) => ExitCode::from(OK),
@@ -54,6 +57,20 @@ pub fn main() -> ExitCode {
             ExitCode::from(ERROR)
         }
     }
+}
+
+/// Under the name `kubectl-kflow` it is a plugin of kubectl, and help says so.
+fn parse() -> Args {
+    let plugin = std::env::args_os().next().is_some_and(|me| {
+        Path::new(&me)
+            .file_stem()
+            .is_some_and(|n| n == "kubectl-kflow")
+    });
+    let mut command = Args::command();
+    if plugin {
+        command = command.bin_name("kubectl kflow");
+    }
+    Args::from_arg_matches(&command.get_matches()).unwrap_or_else(|e| e.exit())
 }
 
 fn run(args: Args) -> anyhow::Result<u8> {
@@ -66,7 +83,10 @@ fn run(args: Args) -> anyhow::Result<u8> {
         #[cfg(feature = "live")]
         Command::Proxy(a) => live::proxy(&a),
         #[cfg(all(feature = "live", feature = "tui"))]
-        Command::Tui(a) => tui::tui(&a),
+        Command::Tui(a) => match &a.session {
+            Some(file) => look::play(file, a.at.as_deref(), a.theme.clone()),
+            None => tui::tui(&a),
+        },
         #[cfg(feature = "live")]
         Command::Record(a) => live::record(&a),
         #[cfg(feature = "live")]

@@ -109,6 +109,28 @@ pub struct Input {
     /// As of this moment: RFC 3339, nanoseconds since the epoch, or from the end (-5m) or begin (+90s)
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub at: Option<String>,
+    /// Without a recording: look for so long [default: until the lists are complete]
+    #[cfg(feature = "live")]
+    #[arg(long = "for", value_name = "TIME", value_parser = live::duration)]
+    pub gather: Option<std::time::Duration>,
+    /// Without a recording: what to look at.
+    #[cfg(feature = "live")]
+    #[command(flatten)]
+    pub live: live::LiveArgs,
+    /// Namespace of a name without one
+    #[cfg(not(feature = "live"))]
+    #[arg(short, long, value_name = "NAMESPACE")]
+    pub namespace: Option<String>,
+}
+
+impl Input {
+    /// Namespace of a name without one.
+    pub fn namespace(&self) -> Option<&str> {
+        #[cfg(feature = "live")]
+        return self.live.namespace.as_deref();
+        #[cfg(not(feature = "live"))]
+        return self.namespace.as_deref();
+    }
 }
 
 /// `kflow import`
@@ -183,9 +205,10 @@ pub struct WhyArgs {
     /// Every pod that is not well, worst first, and owners that cannot create any
     #[arg(long, conflicts_with = "pod")]
     pub all: bool,
-    /// Namespace of a name without one
-    #[arg(short, long, value_name = "NAMESPACE")]
-    pub namespace: Option<String>,
+    /// Stay, and tell again whenever it changes (what runs, no recording)
+    #[cfg(feature = "live")]
+    #[arg(long, short)]
+    pub watch: bool,
     /// Input.
     #[command(flatten)]
     pub input: Input,

@@ -19,14 +19,39 @@ pub struct Source {
 }
 
 impl Source {
-    /// Reads what the arguments name.
+    /// Reads what the arguments name: a recording, or what runs.
     pub fn open(input: &Input) -> anyhow::Result<Self> {
         let Some(path) = &input.session else {
-            bail!(
-                "no input: name a recording with --session FILE (raw captures become one with `kflow import`)"
-            );
+            return Self::from_what_runs(input);
         };
+        #[cfg(feature = "live")]
+        if input.live.names_a_source() {
+            bail!(
+                "name either a recording (--session, KFLOW_SESSION) or what to look at (--node, --context, --proxy, …)"
+            );
+        }
         Self::from_session(load(path)?, input.at.as_deref())
+    }
+
+    #[cfg(feature = "live")]
+    fn from_what_runs(input: &Input) -> anyhow::Result<Self> {
+        let (live, snapshot) = super::gather::start(input)?;
+        let source = Self {
+            session: super::gather::session(&snapshot, &input.live),
+            at: snapshot.now,
+        };
+        live.stop();
+        match input.at.as_deref() {
+            None => Ok(source),
+            at => Self::from_session(source.session, at),
+        }
+    }
+
+    #[cfg(not(feature = "live"))]
+    fn from_what_runs(_: &Input) -> anyhow::Result<Self> {
+        bail!(
+            "no input: name a recording with --session FILE (raw captures become one with `kflow import`)"
+        );
     }
 
     /// A session that is there already.

@@ -30,7 +30,10 @@ fn stderr_log() -> Log {
 }
 
 /// Waits for SIGINT or SIGTERM, or for a time.
-fn wait(most: Option<Duration>, mut each: impl FnMut() -> bool) -> anyhow::Result<&'static str> {
+pub(super) fn wait(
+    most: Option<Duration>,
+    mut each: impl FnMut() -> bool,
+) -> anyhow::Result<&'static str> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

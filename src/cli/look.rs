@@ -55,29 +55,31 @@ pub(super) fn options(theme: Option<String>) -> Options {
     }
 }
 
+/// Where `--at` begins.
+fn start(at: Option<&str>) -> anyhow::Result<Start> {
+    let Some(text) = at else {
+        return Ok(Start::Begin);
+    };
+    super::input::parse_start(text).with_context(|| super::input::not_a_time(text))
+}
+
+/// `kflow replay`
 pub(super) fn replay(a: &ReplayArgs) -> anyhow::Result<u8> {
-    let player = Player::open(&a.session, Start::Begin)?;
-    let mut driver = Replay::new(player);
-    let now = crate::clock::now();
-    if let Some(at) = &a.at {
-        // The range is known once the session is read.
-        while driver.player().report().is_none() {
-            driver.player().tick(now);
-            std::thread::sleep(std::time::Duration::from_millis(5));
-        }
-        let (begin, end) = driver.player().range();
-        let to = super::input::parse_time(at, begin, end).with_context(|| {
-            format!("--at {at}: not a time (12:00:05, RFC 3339, +3s, -1m, start, end)")
-        })?;
-        driver.player().seek(to);
-    }
+    let mut driver = Replay::new(Player::open(&a.session, start(a.at.as_deref())?)?);
     driver.player().set_speed(a.speed.0);
     if !a.paused && a.at.is_none() {
         driver
-            .drive(Drive::PlayPause, now)
+            .drive(Drive::PlayPause, crate::clock::now())
             .map_err(anyhow::Error::msg)?;
     }
     run(&mut driver, &options(a.theme.clone()))?;
+    Ok(OK)
+}
+
+/// `kflow tui --session`: paused where it was asked for.
+pub(super) fn play(session: &Path, at: Option<&str>, theme: Option<String>) -> anyhow::Result<u8> {
+    let mut driver = Replay::new(Player::open(session, start(at)?)?);
+    run(&mut driver, &options(theme))?;
     Ok(OK)
 }
 

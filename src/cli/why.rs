@@ -13,42 +13,87 @@ use crate::model::Nanos;
 
 /// `kflow why`
 pub(super) fn why(args: &WhyArgs) -> anyhow::Result<u8> {
+    #[cfg(feature = "live")]
+    if args.watch {
+        return watch(args);
+    }
     let source = Source::open(&args.input)?;
     let world = source.world();
-    let verdicts = match &args.pod {
-        Some(query) => {
-            let targets = diagnose::find(&world, query, args.namespace.as_deref());
-            if targets.is_empty() {
-                return read::no_such_pod(query, &world);
-            }
-            of_targets(&world, &targets, source.at)
-        }
-        None => all(&world, source.at),
+    let Some(verdicts) = verdicts(args, &world, source.at) else {
+        return read::no_such_pod(args.pod.as_deref().unwrap_or_default(), &world);
     };
-    let bad = verdicts.iter().any(|v| is_bad(v));
     let mut out = out::stdout();
-    match args.output {
-        Format::Json => {
-            out.write_all(why::json(verdicts.iter().map(AsRef::as_ref), source.at).as_bytes())?
+    out.write_all(written(args.output, &verdicts, &world, source.at).as_bytes())?;
+    out.flush()?;
+    Ok(code(&verdicts))
+}
+
+/// The verdicts that were asked for; `None` when nobody has that name.
+fn verdicts(args: &WhyArgs, world: &World, at: Nanos) -> Option<Vec<Arc<Verdict>>> {
+    let Some(query) = &args.pod else {
+        return Some(all(world, at));
+    };
+    let targets = diagnose::find(world, query, args.input.namespace());
+    (!targets.is_empty()).then(|| of_targets(world, &targets, at))
+}
+
+fn code(verdicts: &[Arc<Verdict>]) -> u8 {
+    if verdicts.iter().any(|v| is_bad(v)) {
+        VERDICT
+    } else {
+        OK
+    }
+}
+
+fn written(format: Format, verdicts: &[Arc<Verdict>], world: &World, at: Nanos) -> String {
+    match format {
+        Format::Json => why::json(verdicts.iter().map(AsRef::as_ref), at),
+        Format::Text if verdicts.is_empty() => {
+            format!("{} pods are known, and all are well\n", world.pods().len())
         }
         Format::Text => {
-            for (n, v) in verdicts.iter().enumerate() {
-                if n > 0 {
-                    writeln!(out)?;
-                }
-                out.write_all(why::text(v, source.at).as_bytes())?;
-            }
-            if verdicts.is_empty() {
-                writeln!(
-                    out,
-                    "{} pods are known, and all are well",
-                    world.pods().len()
-                )?;
-            }
+            let reports: Vec<String> = verdicts.iter().map(|v| why::text(v, at)).collect();
+            reports.join("\n")
         }
     }
-    out.flush()?;
-    Ok(if bad { VERDICT } else { OK })
+}
+
+/// Tells the verdicts, and again whenever another cause, stage or state holds; until it is interrupted.
+#[cfg(feature = "live")]
+fn watch(args: &WhyArgs) -> anyhow::Result<u8> {
+    anyhow::ensure!(
+        args.input.session.is_none() && args.input.at.is_none(),
+        "--watch looks at what runs: leave out --session and --at (a recording is walked through with `kflow replay`)"
+    );
+    let (live, _) = super::gather::start(&args.input)?;
+    let (mut told, mut last) = (None, OK);
+    super::live::wait(None, || {
+        let snapshot = live.snapshot();
+        let found = verdicts(args, &snapshot.world, snapshot.now);
+        let now: Vec<_> = found
+            .iter()
+            .flatten()
+            .map(|v| (v.uid.clone(), v.cause.clone(), v.stage, v.state, v.attempt))
+            .collect();
+        last = found.as_deref().map_or(NO_SUCH_POD, code);
+        if told.as_ref() == Some(&(found.is_some(), now.clone())) {
+            return true;
+        }
+        told = Some((found.is_some(), now));
+        let text = match &found {
+            Some(v) => written(args.output, v, &snapshot.world, snapshot.now),
+            None => "there is no such pod\n".to_owned(),
+        };
+        let mut out = out::stdout();
+        let written = match args.output {
+            Format::Json => out.write_all(text.as_bytes()),
+            Format::Text => write!(out, "── {}\n{text}\n", snapshot.now.to_rfc3339()),
+        };
+        // Whoever reads has read enough.
+        written.and_then(|()| out.flush()).is_ok()
+    })?;
+    live.stop();
+    Ok(last)
 }
 
 fn is_bad(v: &Verdict) -> bool {

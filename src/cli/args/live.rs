@@ -88,6 +88,20 @@ pub struct LiveArgs {
     pub control: ControlArgs,
 }
 
+impl LiveArgs {
+    /// True when something is named that only what runs can give.
+    pub fn names_a_source(&self) -> bool {
+        self.node.is_some()
+            || self.context.is_some()
+            || self.kubeconfig.is_some()
+            || self.no_api
+            || self.local
+            || self.proxy.is_some()
+            || self.runtime.is_some()
+            || self.kubelet_log.is_some()
+    }
+}
+
 /// Receivers, and logs of the control plane.
 #[derive(Clone, Debug, Default, ClapArgs)]
 #[command(next_help_heading = "Control plane")]
@@ -124,6 +138,17 @@ pub struct ControlArgs {
 /// `kflow tui`
 #[derive(Debug, ClapArgs)]
 pub struct TuiArgs {
+    /// Play a recording instead of what runs (- is standard input)
+    #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub session: Option<PathBuf>,
+    /// With --session: begin at this moment
+    #[arg(
+        long,
+        value_name = "TIME",
+        allow_hyphen_values = true,
+        requires = "session"
+    )]
+    pub at: Option<String>,
     /// What to watch.
     #[command(flatten)]
     pub live: LiveArgs,
@@ -189,31 +214,9 @@ fn size(s: &str) -> Result<u64, String> {
 }
 
 /// `90s`, `10m`, `1h30m`.
-fn duration(s: &str) -> Result<Duration, String> {
-    let wrong = || format!("{s:?} is no time: write 90s, 10m, 1h30m");
-    let (mut total, mut number) = (0_u64, String::new());
-    for c in s.chars() {
-        let factor = match c {
-            '0'..='9' => {
-                number.push(c);
-                continue;
-            }
-            's' => 1,
-            'm' => 60,
-            'h' => 3600,
-            _ => return Err(wrong()),
-        };
-        let n: u64 = number.parse().map_err(|_| wrong())?;
-        number.clear();
-        total = n
-            .checked_mul(factor)
-            .and_then(|n| n.checked_add(total))
-            .ok_or_else(wrong)?;
-    }
-    if s.is_empty() || !number.is_empty() {
-        return Err(wrong());
-    }
-    Ok(Duration::from_secs(total))
+pub(super) fn duration(s: &str) -> Result<Duration, String> {
+    let ns = crate::cli::input::parse_duration(s)?;
+    Ok(Duration::from_nanos(u64::try_from(ns).unwrap_or(0)))
 }
 
 #[cfg(test)]
@@ -230,7 +233,7 @@ mod tests {
         }
         assert_eq!(duration("90s"), Ok(Duration::from_secs(90)));
         assert_eq!(duration("1h30m"), Ok(Duration::from_secs(5400)));
-        for bad in ["", "90", "s", "1d", "1h30", "-1s", "99999999999999999999h"] {
+        for bad in ["", "90", "s", "1y", "1h30", "-1s", "99999999999999999999h"] {
             assert!(duration(bad).is_err(), "{bad}");
         }
     }

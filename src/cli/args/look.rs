@@ -22,7 +22,7 @@ pub struct ReplayArgs {
     /// How fast: 1x, 10x, 0.5x, max
     #[arg(long, value_name = "FACTOR", value_parser = speed, default_value = "1x")]
     pub speed: Speed,
-    /// Begin at this time (12:00:05, RFC 3339, +3s after the begin, -1m before the end) and pause there
+    /// Begin at this moment and pause there: RFC 3339, nanoseconds since the epoch, -5m (before the end), +90s (after the begin)
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub at: Option<String>,
     /// Begin paused
