@@ -96,8 +96,8 @@ struct Owner {
     container: Text,
     attempt: Option<u32>,
     sandbox: bool,
-    /// The sandbox of a container, empty while unknown.
-    within: Text,
+    /// The sandbox of a container. Shared: a checkpoint copies the index, not the ids.
+    within: Option<Arc<str>>,
 }
 
 /// A call: where it stands in the log, and whose it is.
@@ -139,7 +139,7 @@ pub struct World {
     by_call: ShardMap<CallKey, CallAt>,
     by_span: Generations<SpanId, Slot>,
     by_trace: Generations<TraceId, Slot>,
-    by_audit: Generations<Text, Slot>,
+    by_audit: Generations<Arc<str>, Slot>,
     ends: Generations<CallKey, Evidence>,
     waiting: Generations<WaitKey, Vec<Evidence>>,
     dirty: Vec<Slot>,

@@ -248,7 +248,7 @@ impl World {
                         container: container.clone(),
                         attempt,
                         sandbox,
-                        within: Text::default(),
+                        within: None,
                     },
                 );
                 self.release(&WaitKey::Runtime(id.clone()));
@@ -269,12 +269,12 @@ impl World {
             || self
                 .by_runtime
                 .get(container.as_str())
-                .is_none_or(|o| !o.within.is_empty())
+                .is_none_or(|o| o.within.is_some())
         {
             return;
         }
         if let Some(known) = self.by_runtime.get_mut(container.as_str()) {
-            known.within.clone_from(sandbox);
+            known.within = Some(Arc::from(sandbox.as_str()));
         }
     }
     fn learn_span(&mut self, span: SpanId, slot: Slot) {
@@ -396,7 +396,7 @@ impl World {
             self.learn_name(slot, &a.object.namespace, &a.object.name);
             self.learn_audit(&a.audit_id, slot);
             self.put(slot, o);
-        } else if let Some(slot) = self.by_audit.get(&a.audit_id).copied() {
+        } else if let Some(slot) = self.by_audit.get(a.audit_id.as_str()).copied() {
             self.put(slot, o);
         } else if a.object.name.is_empty() || (a.verb == "create" && rest.is_empty() && a.code == 0)
         {
@@ -414,8 +414,8 @@ impl World {
         }
     }
     fn learn_audit(&mut self, id: &Text, slot: Slot) {
-        if !id.is_empty() && self.by_audit.get(id).is_none() {
-            self.by_audit.insert(id.clone(), slot);
+        if !id.is_empty() && self.by_audit.get(id.as_str()).is_none() {
+            self.by_audit.insert(Arc::from(id.as_str()), slot);
             self.release(&WaitKey::Audit(id.clone()));
         }
     }

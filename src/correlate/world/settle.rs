@@ -243,8 +243,10 @@ impl World {
                         call.container.clone_from(&owner.container);
                     }
                     call.attempt = call.attempt.or(owner.attempt);
-                    if call.sandbox_id.is_empty() {
-                        call.sandbox_id.0.clone_from(&owner.within);
+                    if call.sandbox_id.is_empty()
+                        && let Some(within) = &owner.within
+                    {
+                        call.sandbox_id.0 = within.as_ref().into();
                     }
                 }
                 known = !call.pod.is_empty()
