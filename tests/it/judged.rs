@@ -68,7 +68,7 @@ fn every_call_about_a_container_names_its_pod_container_and_sandbox() {
 fn what_is_ready_has_no_reason_for_not_being_ready() {
     for name in SESSIONS {
         let w = world(&session(name));
-        for p in w.pods().iter() {
+        for p in w.pods() {
             for s in &p.timeline.spans {
                 if s.stage == Stage::Ready && s.outcome == Outcome::Ok && s.step == "SetPodStatus" {
                     assert_eq!(s.code, "", "{name} {}", p.key());
@@ -89,7 +89,7 @@ fn a_gap_says_why_and_a_pod_that_is_done_has_none_until_it_is_deleted() {
             .min()
             .unwrap_or(Nanos(0));
         let w = world(&observations);
-        for p in w.pods().iter() {
+        for p in w.pods() {
             for g in &p.timeline.gaps {
                 // One node, all of whose sources were recorded.
                 assert_ne!(g.why, "no source on this pod's node", "{name} {}", p.key());
