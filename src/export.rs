@@ -5,6 +5,7 @@
 //! | [`text`] | texts from outside, harmless and cut; durations and times for people |
 //! | [`timeline`] | timelines as text and JSON |
 //! | [`calls`] | CRI calls as text and JSON |
+//! | [`owner`] | what makes pods, and what became of it, as text and JSON |
 //! | [`flow`] | the flow map, and what its steps did, as text and JSON |
 //! | [`requests`] | requests to the apiserver as text and JSON |
 //! | [`perfetto`], [`otlp`] | timelines for trace viewers |
@@ -17,6 +18,7 @@ pub mod causes;
 pub mod flow;
 pub mod html;
 pub mod otlp;
+pub mod owner;
 pub mod perfetto;
 pub mod requests;
 pub mod text;

@@ -227,7 +227,7 @@ pub struct CausesArgs {
 /// `kflow timeline`
 #[derive(Debug, ClapArgs)]
 pub struct TimelineArgs {
-    /// ns/name, name, or UID (default: every pod)
+    /// ns/name, name, or UID (default: every pod); or what makes pods: deploy/NAME, NAMESPACE/rs/NAME, job/NAME
     pub pod: Option<String>,
     /// Input.
     #[command(flatten)]

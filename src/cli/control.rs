@@ -123,11 +123,14 @@ pub(super) fn flow(args: &FlowArgs) -> anyhow::Result<u8> {
             .session
             .observations
             .partition_point(|o| o.stamp.seen <= source.at);
+        // A list of Events begins with those of an hour before; they are no part of what was recorded.
+        let begin = source.session.range().map_or(source.at, |(begin, _)| begin);
         let all: Vec<Evidence> = source
             .session
             .observations
             .iter()
             .take(upto)
+            .filter(|o| o.stamp.until() >= begin)
             .cloned()
             .collect();
         add(map, &flows, &all, "", &source, &mut passed);

@@ -5,8 +5,8 @@ use std::io::Write;
 use super::args::{CallsArgs, Format, TimelineArgs};
 use super::input::Source;
 use super::{NO_SUCH_POD, OK, out};
-use crate::correlate::{Pod, World};
-use crate::export::{calls, timeline};
+use crate::correlate::{ObjectState, Pod, World};
+use crate::export::{calls, owner, timeline};
 use crate::model::PodUid;
 
 /// `kflow timeline`
@@ -18,12 +18,32 @@ pub(super) fn timeline(args: &TimelineArgs) -> anyhow::Result<u8> {
         None => world.pods().to_vec(),
     };
     if let Some(query) = args.pod.as_deref().filter(|_| pods.is_empty()) {
-        return no_such_pod(query, &world);
+        let owners = owner::find(&world, query);
+        if owners.is_empty() {
+            return no_such_pod(query, &world);
+        }
+        return self::owners(&world, &owners, args.output);
     }
     let mut out = out::stdout();
     match args.output {
         Format::Json => timeline::json(&mut out, &pods)?,
         Format::Text => timeline::text(&mut out, &pods, source.at, out::colour())?,
+    }
+    out.flush()?;
+    Ok(OK)
+}
+
+/// The stories of what makes pods.
+fn owners(world: &World, found: &[&ObjectState], format: Format) -> anyhow::Result<u8> {
+    let stories: Vec<_> = found.iter().map(|o| owner::story(world, o)).collect();
+    let mut out = out::stdout();
+    match format {
+        Format::Json => owner::json(&mut out, &stories)?,
+        Format::Text => {
+            for story in &stories {
+                owner::text(&mut out, story, out::colour())?;
+            }
+        }
     }
     out.flush()?;
     Ok(OK)

@@ -13,7 +13,9 @@ mod flow_map;
 mod golden;
 mod judged;
 mod layers;
+mod requests;
 mod session;
+mod sli;
 
 #[cfg(feature = "live")]
 mod attach;

@@ -1,0 +1,257 @@
+//! The apiserver's side under load: 5,000 spans and 5,000 audit records in every second of a simulated minute, from bytes
+//! to a settled world with its pictures, as a live run does it.
+//!
+//! Audit lines are the recorded ones of `fixtures/captures` under fresh audit ids; every eighth span is the server span of
+//! one of those requests, the others hang below it. `cargo bench --bench control` prints how many times faster than real
+//! time that was, and what memory it took; it asserts only that nothing was lost on the way.
+
+#![expect(
+    clippy::print_stdout,
+    clippy::expect_used,
+    clippy::disallowed_methods,
+    reason = "a benchmark prints, asks the clock, and may give up when its fixture is broken"
+)]
+
+use std::io::Read;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use kflow::engine::Core;
+use kflow::engine::snapshot::Mode;
+use kflow::model::{Nanos, Text};
+use kflow::source::audit::decode::AuditLines;
+use kflow::source::otlp::decode::decode_request;
+use kflow::source::{Fed, LineDecoder};
+use prost::Message;
+
+const SECONDS: u64 = 60;
+const RATE: u64 = 5_000;
+/// Spans of one request.
+const SPANS: u64 = 8;
+/// Spans in one export.
+const BATCH: u64 = 512;
+/// Observations that a live run's log keeps.
+const KEEP: usize = 500_000;
+
+#[derive(Clone, PartialEq, Message)]
+struct Export {
+    #[prost(message, repeated, tag = "1")]
+    resources: Vec<ResourceSpans>,
+}
+#[derive(Clone, PartialEq, Message)]
+struct ResourceSpans {
+    #[prost(message, optional, tag = "1")]
+    resource: Option<Resource>,
+    #[prost(message, repeated, tag = "2")]
+    scopes: Vec<ScopeSpans>,
+}
+#[derive(Clone, PartialEq, Message)]
+struct Resource {
+    #[prost(message, repeated, tag = "1")]
+    attributes: Vec<KeyValue>,
+}
+#[derive(Clone, PartialEq, Message)]
+struct ScopeSpans {
+    #[prost(message, repeated, tag = "2")]
+    spans: Vec<Span>,
+}
+#[derive(Clone, PartialEq, Message)]
+struct Span {
+    #[prost(bytes = "vec", tag = "1")]
+    trace: Vec<u8>,
+    #[prost(bytes = "vec", tag = "2")]
+    id: Vec<u8>,
+    #[prost(bytes = "vec", tag = "4")]
+    parent: Vec<u8>,
+    #[prost(string, tag = "5")]
+    name: String,
+    #[prost(int32, tag = "6")]
+    kind: i32,
+    #[prost(fixed64, tag = "7")]
+    start: u64,
+    #[prost(fixed64, tag = "8")]
+    end: u64,
+    #[prost(message, repeated, tag = "9")]
+    attributes: Vec<KeyValue>,
+}
+#[derive(Clone, PartialEq, Message)]
+struct KeyValue {
+    #[prost(string, tag = "1")]
+    key: String,
+    #[prost(message, optional, tag = "2")]
+    value: Option<AnyValue>,
+}
+#[derive(Clone, PartialEq, Message)]
+struct AnyValue {
+    #[prost(string, optional, tag = "1")]
+    text: Option<String>,
+}
+
+fn attribute(key: &str, value: &str) -> KeyValue {
+    KeyValue {
+        key: key.to_owned(),
+        value: Some(AnyValue {
+            text: Some(value.to_owned()),
+        }),
+    }
+}
+
+/// The spans of one request, as the apiserver exports them: children first.
+fn trace(n: u64, audit_id: &str, at: u64) -> Vec<Span> {
+    let names = [
+        "POST /api/v1/namespaces/{:namespace}/pods",
+        "audit",
+        "priorityandfairness",
+        "authorization",
+        "Create",
+        "Create etcd3",
+        "etcdserverpb.KV/Txn",
+        "SerializeObject",
+    ];
+    let id = |depth: usize| (n * SPANS + depth as u64 + 1).to_be_bytes().to_vec();
+    names
+        .iter()
+        .enumerate()
+        .rev()
+        .map(|(depth, name)| Span {
+            trace: u128::from(n + 1).to_be_bytes().to_vec(),
+            id: id(depth),
+            parent: depth.checked_sub(1).map(id).unwrap_or_default(),
+            name: (*name).to_owned(),
+            kind: if depth == 0 { 2 } else { 1 },
+            start: at + depth as u64 * 10_000,
+            end: at + 5_000_000 - depth as u64 * 10_000,
+            attributes: vec![
+                attribute("audit-id", audit_id),
+                attribute("http.request.method", "POST"),
+                attribute("url.path", "/api/v1/namespaces/s01/pods"),
+                attribute("user_agent.original", "kubectl/v1.36.4"),
+            ],
+        })
+        .collect()
+}
+
+/// Recorded audit lines, split at their audit id.
+fn lines() -> Vec<(String, String)> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/captures/audit.jsonl.zst");
+    let file = std::fs::File::open(path).expect("the fixture");
+    let mut text = String::new();
+    zstd::stream::read::Decoder::new(file)
+        .and_then(|mut d| d.read_to_string(&mut text))
+        .expect("the fixture is compressed text");
+    text.lines()
+        .filter_map(|l| {
+            let (head, rest) = l.split_once("\"auditID\":\"")?;
+            let (_, tail) = rest.split_once('"')?;
+            Some((format!("{head}\"auditID\":\""), format!("\"{tail}")))
+        })
+        .collect()
+}
+
+fn resident_mib() -> u64 {
+    std::fs::read_to_string("/proc/self/status")
+        .ok()
+        .and_then(|s| {
+            let line = s.lines().find(|l| l.starts_with("VmRSS:"))?;
+            line.split_whitespace().nth(1)?.parse::<u64>().ok()
+        })
+        .unwrap_or(0)
+        / 1024
+}
+
+fn main() {
+    let templates = lines();
+    let mut core = Core::new();
+    let mut decoder = AuditLines::new();
+    let begin = 1_795_220_640_000_000_000_u64;
+    let mode = Mode::Live {
+        scope: Text::const_new("all"),
+        following: true,
+        recording: Text::default(),
+    };
+    let (mut spans, mut records, mut requests, mut bytes) = (0_u64, 0_u64, 0_u64, 0_u64);
+    let mut took = Duration::ZERO;
+    println!("second  busy s  resident MiB  requests kept  forgotten");
+    for second in 0..SECONDS {
+        // What arrives is made outside the measured time.
+        let mut audit = Vec::new();
+        let mut exports = Vec::new();
+        let mut batch = Vec::new();
+        for n in 0..RATE {
+            let number = second * RATE + n;
+            let id = format!("{number:08x}-0000-4000-8000-000000000000");
+            let (head, tail) = templates
+                .get((number % templates.len() as u64) as usize)
+                .expect("a template");
+            audit.push(format!("{head}{id}{tail}"));
+            if n % SPANS == 0 {
+                batch.extend(trace(number, &id, begin + second * 1_000_000_000));
+            }
+            if batch.len() as u64 >= BATCH || n + 1 == RATE {
+                let export = Export {
+                    resources: vec![ResourceSpans {
+                        resource: Some(Resource {
+                            attributes: vec![attribute("service.name", "apiserver")],
+                        }),
+                        scopes: vec![ScopeSpans {
+                            spans: std::mem::take(&mut batch),
+                        }],
+                    }],
+                };
+                exports.push(export.encode_to_vec());
+            }
+        }
+        let clock = Instant::now();
+        let now = Nanos((begin + second * 1_000_000_000) as i64);
+        let mut out = Vec::new();
+        let frame = audit.len().div_ceil(10);
+        let mut pending = exports.iter();
+        for lines in audit.chunks(frame) {
+            for line in lines {
+                bytes += line.len() as u64;
+                let fed = decoder.line(line.as_bytes(), &mut out);
+                assert!(matches!(fed, Fed::Observed(1)), "{fed:?}");
+                requests += 1;
+            }
+            records += out.len() as u64;
+            for export in pending.by_ref().take(exports.len().div_ceil(10)) {
+                bytes += export.len() as u64;
+                let got = decode_request(export, now).expect("an export decodes");
+                spans += got.len() as u64;
+                out.extend(got);
+            }
+            for mut o in out.drain(..) {
+                o.stamp.seen = now;
+                core.observe(Arc::new(o));
+            }
+            core.shrink(KEEP);
+            let shown = core.snapshot(now, mode.clone(), (now, now), Vec::new());
+            assert!(shown.version > 0);
+        }
+        took += clock.elapsed();
+        if second % 10 == 9 {
+            let log = core.settle().requests();
+            println!(
+                "{:>6}  {:>6.1}  {:>12}  {:>13}  {:>9}",
+                second + 1,
+                took.as_secs_f64(),
+                resident_mib(),
+                log.len(),
+                log.forgotten().0
+            );
+        }
+    }
+    let log = core.settle().requests();
+    assert_eq!(
+        log.len() as u64 + log.forgotten().0,
+        requests,
+        "every request is kept, or counted as forgotten"
+    );
+    println!(
+        "{spans} spans and {records} audit records ({} MiB) in {:.1} s: {:.1} times real time",
+        bytes >> 20,
+        took.as_secs_f64(),
+        SECONDS as f64 / took.as_secs_f64()
+    );
+}
