@@ -77,7 +77,7 @@ pub(super) fn flow(args: &FlowArgs) -> anyhow::Result<u8> {
             (Asked::Step(id), Format::Text) => flow::step_text(&mut out, map, id)?,
             (Asked::Step(id), Format::Json) => flow::map_json(&mut out, map, |_, i| i == id)?,
             (Asked::Flow(f), Format::Text) => {
-                flow::map_text(&mut out, map, Some(f), out::colour())?
+                flow::map_text(&mut out, map, Some(f), out::colour())?;
             }
             (Asked::Flow(f), Format::Json) => flow::map_json(&mut out, map, |i, _| i == f)?,
             (Asked::All, Format::Text) => flow::map_text(&mut out, map, None, out::colour())?,
@@ -253,7 +253,7 @@ pub(super) fn requests(args: &RequestsArgs) -> anyhow::Result<u8> {
     });
     match args.output {
         Format::Text => {
-            requests::list(&mut out, chosen.map(Arc::as_ref), source.at, out::colour())?
+            requests::list(&mut out, chosen.map(Arc::as_ref), source.at, out::colour())?;
         }
         Format::Json => requests::json(&mut out, chosen.map(Arc::as_ref), source.at)?,
     }

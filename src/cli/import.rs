@@ -84,8 +84,8 @@ fn summary(
 ) -> io::Result<()> {
     writeln!(
         out,
-        "{:<24} {:>10} {:>12}  {}",
-        "input", "lines", "observations", "left out"
+        "{:<24} {:>10} {:>12}  left out",
+        "input", "lines", "observations"
     )?;
     for s in &imported.summaries {
         writeln!(

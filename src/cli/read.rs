@@ -115,7 +115,7 @@ fn near(query: &str, names: impl Iterator<Item = String>) -> Vec<String> {
             let slips = distance(wanted, name);
             let contained = !wanted.is_empty() && name.contains(wanted);
             let close = slips <= 1 + wanted.len().min(name.len()) / 5;
-            (contained || close).then(|| (if contained { 0 } else { slips }, key))
+            (contained || close).then_some((if contained { 0 } else { slips }, key))
         })
         .collect();
     near.sort_unstable();

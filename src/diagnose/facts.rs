@@ -590,15 +590,13 @@ impl<'a> Facts<'a> {
         if c.method.starts_with("Stop")
             && c.method.len() == "StopContainer".len()
             && c.method == "StopContainer"
-        {
-            if let Some(t) = c
+            && let Some(t) = c
                 .fields
                 .iter()
                 .find(|(k, _)| k == "timeout")
                 .and_then(|(_, v)| v.parse().ok())
-            {
-                self.grace_s.get_or_insert(t);
-            }
+        {
+            self.grace_s.get_or_insert(t);
         }
         open.insert(
             c.key,
@@ -703,7 +701,7 @@ impl<'a> Facts<'a> {
             "Waiting for volumes to attach and mount for pod" => self.volumes_wait = Some((at, o)),
             "SyncLoop ADD" | "SyncPod enter" | "syncPod enter" => self.sign(at),
             "All volumes are attached and mounted for pod" => {
-                self.volumes = self.volumes.max(Some(at))
+                self.volumes = self.volumes.max(Some(at));
             }
             "Created PodSandbox for pod" => self.sandbox = self.sandbox.max(Some(at)),
             "SyncLoop DELETE" | "Pod is marked for graceful deletion, begin teardown" => {

@@ -272,11 +272,9 @@ fn matched<'a>(f: &Facts<'a>, deleting: bool, failed: bool, found: &mut Vec<Foun
 fn polish<'a>(mut x: Found<'a>, s: &Signal<'a>, f: &Facts<'a>) -> Found<'a> {
     match x.cause.id.as_str() {
         "KF507" | "KF702" => sandbox::earlier(&mut x, f),
-        "KF303" => {
-            if x.names.get("resource").is_none() {
-                x.names
-                    .set("resource", s.reason.trim_start_matches("OutOf"));
-            }
+        "KF303" if x.names.get("resource").is_none() => {
+            x.names
+                .set("resource", s.reason.trim_start_matches("OutOf"));
         }
         "KF314" => {
             if let Some(api) = f.api {

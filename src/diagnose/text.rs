@@ -190,6 +190,10 @@ pub fn list<S: AsRef<str>>(names: &[S]) -> String {
 }
 
 /// A number as text.
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "numbers are passed as they are"
+)]
 pub fn number(n: impl ToCompactString) -> Text {
     n.to_compact_string().into()
 }

@@ -248,7 +248,7 @@ mod tests {
         let mut line = Vec::new();
         assert_eq!(encode(&o, &mut line), 0);
         assert_eq!(line.last(), Some(&b'\n'));
-        assert_eq!(line.iter().filter(|b| **b == b'\n').count(), 1);
+        assert_eq!(memchr::memchr_iter(b'\n', &line).count(), 1);
         assert_eq!(decode(line.trim_ascii_end()), Line::Observation(o));
     }
 

@@ -147,6 +147,10 @@ impl Writer {
         self.redacted
     }
     /// The file that it becomes.
+    #[expect(
+        clippy::misnamed_getters,
+        reason = "its own path is a temporary one until it is finished"
+    )]
     pub fn path(&self) -> &Path {
         &self.target
     }

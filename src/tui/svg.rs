@@ -121,7 +121,7 @@ pub fn render(buf: &Buffer, title: &str) -> String {
             for (at, s) in blocks {
                 match joined.last_mut() {
                     Some((from, n, last)) if *last == s && s.2 >= 1.0 && *from + *n == at => {
-                        *n += 1
+                        *n += 1;
                     }
                     _ => joined.push((at, 1, s)),
                 }

@@ -54,7 +54,7 @@ pub(crate) fn pod(n: usize, name: &str, running: bool) -> PodSeen {
             name: "main".into(),
             id: ContainerId::from(format!("{n:064x}")),
             image: "registry.example/app:1".into(),
-            restarts: (n % 7 == 0).into(),
+            restarts: n.is_multiple_of(7).into(),
             ready: true,
             started: Some(true),
             state: ContainerState::Running { started: p.created },

@@ -12,7 +12,12 @@ fn fixture(name: &str) -> PathBuf {
 
 fn kflow() -> Command {
     let mut c = Command::new(env!("CARGO_BIN_EXE_kflow"));
-    c.env_remove("KFLOW_SESSION").stdin(Stdio::null());
+    // No cluster that happens to be at hand is asked.
+    c.env_remove("KFLOW_SESSION")
+        .env_remove("KUBERNETES_SERVICE_HOST")
+        .env("KUBECONFIG", "/no/such/kubeconfig")
+        .env("HOME", "/no/such/home")
+        .stdin(Stdio::null());
     c
 }
 
@@ -100,7 +105,9 @@ fn exit_codes_tell_what_went_wrong() {
     assert_eq!(code(&["timeline", "s01/helthy", "-s", &s1()]), Some(3));
     assert_eq!(code(&["calls", "--pod", "nobody", "-s", &s1()]), Some(3));
     assert_eq!(code(&["timeline", "-s", "/no/such/file"]), Some(2));
-    assert_eq!(code(&["timeline"]), Some(2));
+    assert_eq!(code(&["timeline", "--no-api"]), Some(2));
+    assert_eq!(code(&["why", "--all", "--watch", "-s", &s1()]), Some(2));
+    assert_eq!(code(&["why", "--all", "--node", "n", "-s", &s1()]), Some(2));
     assert_eq!(
         code(&["timeline", "-s", &s1(), "--at", "yesterday"]),
         Some(2)
@@ -108,6 +115,68 @@ fn exit_codes_tell_what_went_wrong() {
     assert_eq!(code(&["calls", "--slower-than", "5", "-s", &s1()]), Some(2));
     assert_eq!(code(&["nonsense"]), Some(2));
     assert_eq!(code(&["--help"]), Some(0));
+}
+
+#[test]
+fn what_cannot_be_read_is_said_with_what_to_do_next() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = |name: &str, content: &str| {
+        let path = dir.path().join(name);
+        std::fs::write(&path, content).unwrap();
+        path.display().to_string()
+    };
+    let newer = file("newer.kflow", "{\"kflow\":99,\"tool\":\"9.0.0\"}\n");
+    let log = file(
+        "kubelet.log",
+        "I1121 00:24:19.000000 1 kubelet.go:1] \"x\"\n",
+    );
+    let empty = file("empty.kflow", "");
+    let folder = dir.path().display().to_string();
+    for (args, words) in [
+        (vec!["timeline", "-s", &newer], "9.0.0"),
+        (vec!["timeline", "-s", &log], "not a kflow session"),
+        (vec!["timeline", "-s", &empty], "empty"),
+        (vec!["timeline", "-s", &folder], "kflow import --dir"),
+        (vec!["timeline", "-s", "/no/such/file"], "/no/such/file"),
+        (vec!["timeline", "--no-api"], "nothing to ask"),
+        (vec!["why", "x"], "kflow doctor"),
+    ] {
+        let out = run(&args);
+        let told = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert_eq!(out.status.code(), Some(2), "{args:?}: {told}");
+        assert!(told.contains(words), "{args:?}: {told}");
+        assert!(out.stdout.is_empty());
+    }
+}
+
+#[test]
+fn a_name_that_nobody_has_is_answered_with_those_a_slip_away() {
+    for args in [
+        ["timeline", "s01/helthy", "-s", &s1()],
+        ["why", "s01/helthy", "-s", &s1()],
+    ] {
+        let out = run(&args);
+        assert_eq!(out.status.code(), Some(3));
+        let told = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert!(
+            told.contains("did you mean") && told.contains("s01/healthy"),
+            "{told}"
+        );
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn as_a_plugin_of_kubectl_it_goes_by_that_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let plugin = dir.path().join("kubectl-kflow");
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_kflow"), &plugin).unwrap();
+    let out = Command::new(&plugin)
+        .args(["why", "--help"])
+        .output()
+        .unwrap();
+    let help = String::from_utf8_lossy(&out.stdout).into_owned();
+    assert!(help.contains("Usage: kubectl kflow why"), "{help}");
 }
 
 #[test]

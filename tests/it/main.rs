@@ -1,4 +1,13 @@
 //! One test binary: one link on small machines.
+#![allow(
+    clippy::indexing_slicing,
+    clippy::string_slice,
+    clippy::panic,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::let_underscore_must_use,
+    reason = "a test that meets what it does not expect has failed, helpers of tests included"
+)]
 
 mod cli;
 mod correlate;

@@ -521,7 +521,7 @@ fn back_off(b: &mut Build<'_>) {
                 Certainty::Inferred,
                 evidence,
             );
-            s.container.clone_from(&(*container));
+            s.container.clone_from(container);
             s.attempt = n;
             s.message.clone_from(&e.message);
             if next.is_none() && end.is_some() {

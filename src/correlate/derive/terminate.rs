@@ -222,12 +222,12 @@ fn pairs(b: &mut Build<'_>) {
 
 /// preStop hooks: the kubelet's lines, else commands without a deadline.
 fn pre_stop(b: &mut Build<'_>, asked: Option<Nanos>) {
-    let f = b.facts;
     const BEGIN: &str = "Running preStop hook";
     const ENDS: [&str; 2] = [
         "PreStop hook completed",
         "PreStop hook not completed in grace period",
     ];
+    let f = b.facts;
     let mut by_log = false;
     for (o, l) in f.lines(&[BEGIN]) {
         by_log = true;

@@ -92,10 +92,10 @@ impl World {
     }
     /// The file under one name.
     pub(super) fn name_slot(&mut self, namespace: &str, name: &str) -> u32 {
-        use std::fmt::Write;
         let mut key = Text::default();
-        // Writing to a string does not fail.
-        let _ = write!(key, "{namespace}/{name}").is_ok();
+        key.push_str(namespace);
+        key.push('/');
+        key.push_str(name);
         if let Some(n) = self.by_name.get(key.as_str()) {
             return *n;
         }

@@ -95,7 +95,7 @@ fn secret_after(s: &str, pattern: usize, at: usize) -> Option<(usize, usize)> {
         // `://user:pass@host`
         9 => {
             let n = rest
-                .find(|c: char| matches!(c, '/' | '?' | '"' | '\'' | ' ' | '\\' | '#'))
+                .find(['/', '?', '"', '\'', ' ', '\\', '#'])
                 .unwrap_or(rest.len());
             let a = rest.get(..n)?.rfind('@')?;
             (a > 0).then_some((at, at + a))
@@ -118,7 +118,7 @@ fn secret_after(s: &str, pattern: usize, at: usize) -> Option<(usize, usize)> {
 }
 
 fn run(s: &str) -> usize {
-    s.find(|c: char| matches!(c, ' ' | '"' | '\'' | '\\' | ']' | '}' | ',' | '&' | ';'))
+    s.find([' ', '"', '\'', '\\', ']', '}', ',', '&', ';'])
         .unwrap_or(s.len())
 }
 

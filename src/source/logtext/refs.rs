@@ -247,10 +247,10 @@ pub(crate) fn scan_prose(s: &str) -> Found<'_> {
             2 => {
                 let word = after.trim_start_matches(['"', '\'']);
                 let word = until(word, &[' ', '"', '\'', ',', ':', ')', '(']);
-                if word.contains('/') || is_uid(word) {
-                    if let Some(p) = pod_value(word) {
-                        found.add(p);
-                    }
+                if (word.contains('/') || is_uid(word))
+                    && let Some(p) = pod_value(word)
+                {
+                    found.add(p);
                 }
             }
             3 => {

@@ -198,8 +198,8 @@ mod tests {
             assert_eq!((t.as_ref(), r), (text, rest));
         }
         assert_eq!(unquote(r"no end"), None);
-        assert_eq!(unquote(r#"ends in a backslash \"#), None);
-        assert_eq!(unquote(r#"short \x4"#), None);
+        assert_eq!(unquote(r"ends in a backslash \"), None);
+        assert_eq!(unquote(r"short \x4"), None);
     }
 
     #[test]

@@ -104,10 +104,10 @@ impl Scrapes {
             match kind {
                 Kind::Metrics => sample.values = self.changes(&sample.what, s.body),
                 Kind::Configz => {
-                    sample.lines = settings(s.body).ok_or("configz that does not parse")?
+                    sample.lines = settings(s.body).ok_or("configz that does not parse")?;
                 }
                 Kind::Version => {
-                    sample.lines = version(s.body).ok_or("version that does not parse")?
+                    sample.lines = version(s.body).ok_or("version that does not parse")?;
                 }
                 Kind::Health | Kind::Skipped(_) => sample.lines = health(s.body),
             }

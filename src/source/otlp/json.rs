@@ -93,12 +93,12 @@ fn any(v: &Json, depth: u8) -> wire::AnyValue {
         Some(wire::Value::Bool(b))
     } else if let Some(d) = v.get("doubleValue").and_then(Json::as_f64) {
         Some(wire::Value::Double(d))
-    } else if let Some(a) = v.get("arrayValue").filter(|_| depth == 0) {
-        Some(wire::Value::Array(wire::Array {
-            values: list(a, "values").map(|v| any(v, depth + 1)).collect(),
-        }))
     } else {
-        None
+        v.get("arrayValue").filter(|_| depth == 0).map(|a| {
+            wire::Value::Array(wire::Array {
+                values: list(a, "values").map(|v| any(v, depth + 1)).collect(),
+            })
+        })
     };
     wire::AnyValue { value }
 }

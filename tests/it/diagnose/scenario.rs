@@ -73,7 +73,7 @@ impl Scenario {
                     stamp,
                     source,
                     body,
-                })
+                });
             };
             let text = |v: &Value, k: &str| v[k].as_str().unwrap_or("").to_owned();
             if let Some(p) = step.get("pod") {
@@ -154,7 +154,7 @@ fn merge(old: &mut Value, new: &Value) {
                 let whole = k == "st" || k == "sp";
                 match old.get_mut(k) {
                     Some(o) if !whole || v.as_object().is_some_and(|m| !m.contains_key("cond")) => {
-                        merge(o, v)
+                        merge(o, v);
                     }
                     _ => {
                         old.insert(k.clone(), v.clone());

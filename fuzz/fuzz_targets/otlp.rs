@@ -1,0 +1,10 @@
+//! A request to export spans.
+#![no_main]
+
+use kflow::model::Nanos;
+use kflow::source::otlp::decode::decode_request;
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|data: &[u8]| {
+    drop(decode_request(data, Nanos(1)));
+});
