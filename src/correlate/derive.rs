@@ -80,7 +80,7 @@ pub(crate) fn view(input: &Input<'_>) -> PodView {
         .states
         .iter()
         .filter(|(_, p)| p.created.0 != 0)
-        .map(|(_, p)| p.created)
+        .map(|(_, p)| p.created.plus(-input.shift_ns))
         .min();
     let mut v = PodView {
         uid: input.uid.clone(),

@@ -71,8 +71,8 @@ impl<K: Eq + Hash + Clone, V: Clone> ShardMap<K, V> {
     pub(crate) const fn len(&self) -> usize {
         self.len
     }
-    pub(crate) fn values(&self) -> impl Iterator<Item = &V> {
-        self.shards.iter().flat_map(|s| s.values())
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
+        self.shards.iter().flat_map(|s| s.iter())
     }
 }
 
@@ -124,8 +124,11 @@ impl<K: Eq + Hash + Clone, V: Clone> Generations<K, V> {
     {
         self.young.remove(key).or_else(|| self.old.remove(key))
     }
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
+        self.old.iter().chain(self.young.iter())
+    }
     pub(crate) fn values(&self) -> impl Iterator<Item = &V> {
-        self.old.values().chain(self.young.values())
+        self.iter().map(|(_, v)| v)
     }
 }
 

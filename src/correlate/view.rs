@@ -83,7 +83,7 @@ pub struct PodView {
     pub ready: (u32, u32),
     /// Restarts, as under RESTARTS.
     pub restarts: u32,
-    /// Creation by the API (1 s), or the first evidence.
+    /// Creation by the API (1 s), on the node's clock, or the first evidence.
     pub created: Nanos,
     /// When deletion was asked for, if it was.
     pub deletion_requested: Option<Nanos>,

@@ -127,6 +127,7 @@ pub struct World {
     sources: sources::Sources,
     lists: sources::Lists,
     offset: skew::Offset,
+    links: skew::Links,
     unfiled: Unfiled,
     requests: RequestLog,
     machinery: Arc<Machinery>,
@@ -160,6 +161,7 @@ impl Default for World {
             sources: sources::Sources::default(),
             lists: sources::Lists::default(),
             offset: skew::Offset::default(),
+            links: skew::Links::default(),
             unfiled: Unfiled::default(),
             requests: RequestLog::default(),
             machinery: Arc::default(),
@@ -259,7 +261,7 @@ impl World {
     /// What was not drawn, counted.
     pub fn unfiled(&self) -> Unfiled {
         Unfiled {
-            waiting: self.waiting.values().map(|v| v.len() as u64).sum(),
+            waiting: self.count_waiting(self.waiting.iter()),
             folded: self.files.iter().map(|f| f.folded).sum(),
             ..self.unfiled
         }

@@ -36,6 +36,7 @@ pub fn describe(map: &Map, step: &Step) -> String {
     line("stage", step.stage.map_or("", super::Stage::name));
     line("function", &step.function);
     line("also", &join(&step.also));
+    line("shown as", &join(&step.timeline));
     line("was", &join(&step.was));
     line("file", &step.file);
     if let Some(parent) = step.parent.and_then(|p| map.get(p)) {

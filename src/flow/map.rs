@@ -101,6 +101,8 @@ pub struct Step {
     pub function: Text,
     /// Other functions of the step.
     pub also: Vec<Text>,
+    /// Names that timelines give to it, where people know it by another than the function's: `CrashLoopBackOff`.
+    pub timeline: Vec<Text>,
     /// Names in other versions, with the version: `syncPod ≤1.26`.
     pub was: Vec<Text>,
     /// Source file, empty when there is none.
@@ -244,6 +246,7 @@ struct RawStep {
     label: Option<String>,
     function: Option<String>,
     also: Option<Vec<String>>,
+    timeline: Option<Vec<String>>,
     was: Option<Vec<String>>,
     file: Option<String>,
     stage: Option<String>,
@@ -278,6 +281,7 @@ impl RawMap {
             over(&mut old.label, s.label);
             over(&mut old.function, s.function);
             over(&mut old.also, s.also);
+            over(&mut old.timeline, s.timeline);
             over(&mut old.was, s.was);
             over(&mut old.file, s.file);
             over(&mut old.stage, s.stage);
@@ -380,6 +384,7 @@ impl RawMap {
                 label: s.label.ok_or_else(|| missing("label"))?.into(),
                 function: s.function.ok_or_else(|| missing("function"))?.into(),
                 also: texts(s.also),
+                timeline: texts(s.timeline),
                 was: texts(s.was),
                 file: s.file.unwrap_or_default().into(),
                 stage,
@@ -401,7 +406,7 @@ impl RawMap {
     }
 }
 
-/// Steps by function. Names of today win over `also`, and those over names of other versions.
+/// Steps by function. Names of today win over `also` and `timeline`, and those over names of other versions.
 fn functions(steps: &[Step]) -> FxHashMap<Text, StepId> {
     let mut out = FxHashMap::default();
     let numbered = || steps.iter().enumerate().map(|(i, s)| (StepId(i as u16), s));
@@ -409,7 +414,7 @@ fn functions(steps: &[Step]) -> FxHashMap<Text, StepId> {
         out.entry(s.function.clone()).or_insert(id);
     }
     for (id, s) in numbered() {
-        for name in &s.also {
+        for name in s.also.iter().chain(&s.timeline) {
             out.entry(name.clone()).or_insert(id);
         }
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use kflow::correlate::{PodView, World};
 use kflow::diagnose::State;
 use kflow::model::{Body, Nanos, PodUid, Source};
-use kflow::timeline::{Evidence, Span};
+use kflow::timeline::{Certainty, Evidence, Span};
 use proptest::prelude::*;
 
 /// Observations of a recorded session, in order of arrival.
@@ -296,6 +296,131 @@ fn check_spans(p: &PodView) -> Result<(), String> {
     Ok(())
 }
 
+/// Every moment that an observation tells, ns.
+fn moments(o: &kflow::model::Observation) -> Vec<i64> {
+    fn collect(json: &serde_json::Value, out: &mut Vec<i64>) {
+        match json {
+            serde_json::Value::Number(n) => out
+                .extend(n.as_i64().filter(|n| {
+                    (1_795_200_000_000_000_000..1_795_300_000_000_000_000).contains(n)
+                })),
+            serde_json::Value::Array(v) => v.iter().for_each(|x| collect(x, out)),
+            serde_json::Value::Object(m) => m.values().for_each(|x| collect(x, out)),
+            _ => {}
+        }
+    }
+    let mut out = Vec::new();
+    collect(&serde_json::to_value(o).expect("it serialises"), &mut out);
+    // A deletion was asked for when its grace period began.
+    if let Body::Pod(p) = &o.body
+        && let Some(at) = p.deletion
+    {
+        out.push(at.0 - p.deletion_grace_s.unwrap_or(0) * 1_000_000_000);
+    }
+    out
+}
+
+/// What is measured was told by the span's own evidence, to the nanosecond or within the edge's precision; every other
+/// edge is a moment that some evidence of the pod told, or the end of a list of pods.
+fn check_edges(p: &PodView, lists: &[i64]) -> Result<(), String> {
+    let sorted = |all: &mut dyn Iterator<Item = i64>| {
+        let mut v: Vec<i64> = all.collect();
+        v.sort_unstable();
+        v
+    };
+    let among = |told: &[i64], at: i64, precision: u32| {
+        let i = told.partition_point(|t| *t < at);
+        told.get(i)
+            .is_some_and(|t| *t - at < i64::from(precision.max(1)))
+    };
+    let lists_of_runtime = p.timeline.spans.iter().flat_map(|s| &s.evidence);
+    let all = sorted(
+        &mut p
+            .evidence
+            .iter()
+            .chain(lists_of_runtime)
+            .flat_map(|o| moments(o))
+            .chain(lists.iter().copied()),
+    );
+    for s in &p.timeline.spans {
+        let own = sorted(&mut s.evidence.iter().flat_map(|o| moments(o)));
+        let measured = s.certainty == Certainty::Measured && !s.is_stage();
+        for (edge, name) in [(Some(s.start), "start"), (s.end, "end")] {
+            let Some(e) = edge else { continue };
+            let ok = if measured {
+                among(&own, e.at.0, e.precision)
+            } else {
+                among(&all, e.at.0, e.precision)
+            };
+            if !ok {
+                return Err(format!(
+                    "{} {} {} {} #{}: {:?} {name} {e:?} that nobody told",
+                    p.key(),
+                    s.stage,
+                    s.step,
+                    s.container,
+                    s.attempt,
+                    s.certainty,
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn no_edge_of_any_span_is_a_moment_that_nobody_told() {
+    let mut wrong = Vec::new();
+    for name in SESSIONS {
+        let observations = session(name);
+        let lists: Vec<i64> = observations
+            .iter()
+            .filter(|o| matches!(o.body, Body::Watch(_)))
+            .map(|o| o.stamp.at.0)
+            .collect();
+        for sources in [
+            &Source::ALL[..],
+            &[Source::Kube],
+            &[Source::Cri],
+            &[Source::Kubelet],
+            &[Source::Otlp],
+            &[Source::Kube, Source::Kubelet],
+        ] {
+            let w = world(observations.iter().filter(|o| sources.contains(&o.source)));
+            wrong.extend(
+                w.pods()
+                    .iter()
+                    .filter_map(|p| Some(format!("{name} {}", check_edges(p, &lists).err()?))),
+            );
+        }
+    }
+    assert!(wrong.is_empty(), "{}:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// Steps bear the names of the call flow, so that every one can be looked up in its map.
+#[test]
+fn every_step_of_every_timeline_is_in_the_flow_map() {
+    let map = kflow::flow::map::Map::embedded();
+    let mut unknown = std::collections::BTreeSet::new();
+    for name in SESSIONS {
+        for p in world(&session(name)).pods() {
+            for s in p.timeline.steps().filter(|s| !s.is_run()) {
+                // Spans of the runtime inside a call bear the runtime's names.
+                let inside = s.parent.is_some_and(|up| {
+                    p.timeline
+                        .spans
+                        .get(up as usize)
+                        .is_some_and(|u| !u.is_stage())
+                });
+                if !inside && map.step_by_function(&s.step).is_none() {
+                    unknown.insert(format!("{} {}", s.stage, s.step));
+                }
+            }
+        }
+    }
+    assert!(unknown.is_empty(), "{unknown:#?}");
+}
+
 #[test]
 fn no_span_of_any_session_is_without_evidence_or_out_of_place() {
     for name in SESSIONS {
@@ -540,4 +665,81 @@ fn with_the_tap_alone_what_is_left_of_a_pod_has_exited_and_is_not_stuck() {
         assert!(w.pods().iter().all(|p| p.gone.is_none()), "{name}");
     }
     assert!(remnants > 20, "{remnants}");
+}
+
+/// What the apiserver, the scheduler and the controllers stamp, by a clock that is `by` ns ahead.
+fn with_api_ahead(observations: &[Evidence], by: i64) -> Vec<Evidence> {
+    observations
+        .iter()
+        .map(|o| {
+            let mut o: kflow::model::Observation = (**o).clone();
+            match &mut o.body {
+                Body::Audit(a) => {
+                    o.stamp.at = o.stamp.at + by;
+                    o.stamp.seen = o.stamp.seen + by;
+                    a.received = a.received + by;
+                }
+                Body::Span(s) if s.service != "kubelet" && s.service != "containerd" => {
+                    o.stamp.at = o.stamp.at + by;
+                    s.end = s.end + by;
+                }
+                Body::Event(e) if e.component != "kubelet" => {
+                    o.stamp.at = o.stamp.at + by;
+                    e.first = e.first.map(|t| t + by);
+                }
+                Body::Pod(p) => {
+                    p.created = p.created + by;
+                    p.deletion = p.deletion.map(|d| d + by);
+                    for c in &mut p.status.conditions {
+                        if c.kind == "PodScheduled" {
+                            c.transition = c.transition.map(|t| t + by);
+                        }
+                    }
+                }
+                _ => {}
+            }
+            Arc::new(o)
+        })
+        .collect()
+}
+
+#[test]
+fn a_control_plane_whose_clock_is_minutes_off_is_found_out_and_drawn_in_order() {
+    const MINUTES: i64 = 180_000_000_000;
+    const MILLI: i64 = 1_000_000;
+    let observations = session("S1-basics");
+    let linked = observations
+        .iter()
+        .any(|o| matches!(&o.body, Body::Span(s) if !s.links.is_empty()));
+    // Without linked spans the kubelet's Events and the watch bound the clocks, within a second or so.
+    let bound = if linked { 2 * MILLI } else { 1_000 * MILLI };
+    let straight = world(&observations);
+    for by in [MINUTES, -MINUTES] {
+        let w = world(&with_api_ahead(&observations, by));
+        let skew = w.skew();
+        let found = skew.api_ns.expect("bounds from both sides");
+        assert!(skew.api_within_ns <= bound, "{skew:?}");
+        assert!((found - by).abs() <= skew.api_within_ns, "{by}: {skew:?}");
+        let steps = |w: &World| -> Vec<(String, i64)> {
+            let p = w.find("s01/healthy")[0];
+            p.timeline
+                .spans
+                .iter()
+                .map(|s| {
+                    (
+                        format!("{} {} {} {}", s.stage, s.step, s.container, s.attempt),
+                        s.start.at.0,
+                    )
+                })
+                .collect()
+        };
+        let (mut a, mut b) = (steps(&straight), steps(&w));
+        a.sort();
+        b.sort();
+        assert_eq!(a.len(), b.len());
+        for (x, y) in a.iter().zip(&b) {
+            assert_eq!(x.0, y.0);
+            assert!((x.1 - y.1).abs() <= 2 * bound, "{by}: {x:?} {y:?}");
+        }
+    }
 }

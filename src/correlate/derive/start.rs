@@ -140,7 +140,7 @@ fn runs(b: &Build<'_>) -> Vec<Run> {
             exit_code: None,
             reason: Text::default(),
             certainty: Certainty::Measured,
-            evidence: w.evidence.last().cloned().into_iter().collect(),
+            evidence: w.proof_of_end().cloned().into_iter().collect(),
         });
     }
     // The runtime's own word of exits, ns.
@@ -224,7 +224,7 @@ fn runs(b: &Build<'_>) -> Vec<Run> {
         {
             r.end = w.end;
             r.certainty = Certainty::Inferred;
-            r.evidence.extend(w.evidence.last().cloned());
+            r.evidence.extend(w.proof_of_end().cloned());
         }
     }
     for r in &mut runs {

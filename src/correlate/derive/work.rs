@@ -2,7 +2,7 @@
 
 use super::facts::{CallFact, Facts, edge};
 use crate::model::{
-    Nanos, SpanId, Text,
+    Body, Nanos, SpanId, Text,
     cri::CallKey,
     pod::ContainerState,
     span::{SpanKind, SpanRecord},
@@ -35,6 +35,13 @@ pub(crate) struct Work {
 impl Work {
     pub(crate) fn ok(&self) -> bool {
         self.outcome == Outcome::Ok
+    }
+    /// What proves the end: the answer, else the span.
+    pub(crate) fn proof_of_end(&self) -> Option<&Evidence> {
+        self.evidence
+            .iter()
+            .find(|o| matches!(o.body, Body::CallEnd(_)))
+            .or_else(|| self.evidence.last())
     }
     pub(crate) fn ended(&self) -> Option<Nanos> {
         self.end.map(|e| e.at)

@@ -63,6 +63,7 @@ impl World {
                 self.file_audit(o, a);
             }
             Body::Span(s) => {
+                self.links.observe(s, o.stamp.at, &mut self.offset);
                 self.requests.observe(o);
                 Arc::make_mut(&mut self.machinery).observe(o);
                 self.file_span(o, s);
@@ -130,6 +131,8 @@ impl World {
         if slot == NOBODY {
             return;
         }
+        // What was learnt before a mirror turned out to be one leads to the static pod.
+        let slot = self.files.get(slot).and_then(|f| f.into).unwrap_or(slot);
         let Some(file) = self.files.get_mut(slot) else {
             return;
         };
@@ -186,14 +189,41 @@ impl World {
 
     // ---- waiting -----------------------------------------------------------------------------------------------
 
-    fn wait(&mut self, key: WaitKey, o: &Evidence) {
-        if let Some(v) = self.waiting.get_mut(&key) {
-            v.push(Arc::clone(o));
-            return;
+    /// Keeps an observation until one of the keys is known. It may come out once for each: filing it again is no harm.
+    fn wait(&mut self, keys: impl IntoIterator<Item = WaitKey>, o: &Evidence) {
+        for key in keys {
+            if let Some(v) = self.waiting.get_mut(&key) {
+                v.push(Arc::clone(o));
+            } else if let Some(forgotten) = self.waiting.insert(key, vec![Arc::clone(o)]) {
+                self.unfiled.given_up += self.count_waiting(forgotten.iter());
+            }
         }
-        if let Some(forgotten) = self.waiting.insert(key, vec![Arc::clone(o)]) {
-            self.unfiled.given_up += forgotten.values().map(|v| v.len() as u64).sum::<u64>();
-        }
+    }
+    /// How many observations wait under these keys, each once.
+    pub(super) fn count_waiting<'w>(
+        &self,
+        waiting: impl IntoIterator<Item = (&'w WaitKey, &'w Vec<Evidence>)>,
+    ) -> u64 {
+        waiting
+            .into_iter()
+            .flat_map(|(key, v)| v.iter().map(move |o| (key, o)))
+            .filter(|(key, o)| match &o.body {
+                // A span waits under its own id besides others.
+                Body::Span(s) => {
+                    **key == WaitKey::Span(s.span) && self.by_span.get(&s.span).is_none()
+                }
+                Body::CallStart(c) => {
+                    **key == call_key(c)
+                        && self.by_call.get(&c.key).is_some_and(|a| a.slot.is_none())
+                }
+                Body::Inventory(i) => i
+                    .items
+                    .first()
+                    .is_some_and(|x| runtime_keys(&x.subject).next().as_ref() == Some(*key)),
+                Body::ContainerEvent(c) => runtime_keys(&c.subject).next().as_ref() == Some(*key),
+                _ => true,
+            })
+            .count() as u64
     }
     fn release(&mut self, key: &WaitKey) {
         if let Some(v) = self.waiting.remove(key) {
@@ -208,6 +238,7 @@ impl World {
                     }
                     Body::Log(l) => self.file_log(&o, l),
                     Body::Fs(f) => self.file_fs(&o, f),
+                    Body::Inventory(i) => self.file_inventory(&o, i),
                     _ => {}
                 }
             }
@@ -396,15 +427,15 @@ impl World {
             self.learn_name(slot, &a.object.namespace, &a.object.name);
             self.learn_audit(&a.audit_id, slot);
             self.put(slot, o);
-        } else if let Some(slot) = self.by_audit.get(a.audit_id.as_str()).copied() {
-            self.put(slot, o);
         } else if a.object.name.is_empty() || (a.verb == "create" && rest.is_empty() && a.code == 0)
         {
-            if a.code >= 400 {
+            if let Some(slot) = self.by_audit.get(a.audit_id.as_str()).copied() {
+                self.put(slot, o);
+            } else if a.code >= 400 {
                 // Nothing was created: it is the owner's trouble.
                 self.file_audit_object(o, a);
             } else {
-                self.wait(WaitKey::Audit(a.audit_id.clone()), o);
+                self.wait([WaitKey::Audit(a.audit_id.clone())], o);
             }
         } else {
             self.put_name(&a.object.namespace, &a.object.name, o);
@@ -439,7 +470,7 @@ impl World {
         } else if let Some(slot) = self.runtime_owner(&l.container_id.0) {
             self.put(slot, o);
         } else {
-            self.wait(WaitKey::Runtime(l.container_id.0.clone()), o);
+            self.wait([WaitKey::Runtime(l.container_id.0.clone())], o);
         }
     }
     fn file_fs(&mut self, o: &Evidence, f: &FsChange) {
@@ -453,11 +484,19 @@ impl World {
             if let Some(slot) = self.runtime_owner(&id.0) {
                 self.put(slot, o);
             } else {
-                self.wait(WaitKey::Runtime(id.0.clone()), o);
+                self.wait([WaitKey::Runtime(id.0.clone())], o);
             }
         }
     }
+    /// Finds the pod of a span: by what it says itself, by the call that the tap saw, or by the span that it lies in.
+    ///
+    /// Each rule gives one answer whenever it gives any, and a span waits for all that could speak: so it does not
+    /// matter what comes first. The trace alone is no rule: whether the parent is about nobody is known with it only.
     fn file_span(&mut self, o: &Evidence, s: &SpanRecord) {
+        let call = is_cri_client(s);
+        if call && s.name.rsplit_once('/').is_some_and(|(_, m)| is_noise(m)) {
+            return self.learn_span(s.span, NOBODY);
+        }
         if let Some(slot) = self.span_owner(s) {
             self.learn_span(s.span, slot);
             if s.parent.is_none()
@@ -471,26 +510,22 @@ impl World {
             self.put(slot, o);
             return;
         }
-        let call = is_cri_client(s);
-        if call && s.name.rsplit_once('/').is_some_and(|(_, m)| is_noise(m)) {
+        let runtime = ["container.id", "sandbox.id"]
+            .into_iter()
+            .filter_map(|key| s.attribute(key))
+            .filter(|id| !id.is_empty())
+            .map(|id| WaitKey::Runtime(id.into()));
+        let audit = audit_of(s).map(|id| WaitKey::Audit(id.into()));
+        let parent = s
+            .parent
+            .filter(|p| self.by_span.get(p).is_none())
+            .map(WaitKey::Span);
+        let keys: smallvec::SmallVec<[WaitKey; 4]> = runtime.chain(audit).chain(parent).collect();
+        if keys.is_empty() && !call {
             return self.learn_span(s.span, NOBODY);
         }
-        if call
-            && s.parent
-                .is_none_or(|p| self.by_span.get(&p) == Some(&NOBODY))
-        {
-            // The kubelet's side of a call that no sync made: the tap may tell whose it is.
-            self.wait(WaitKey::Span(s.span), o);
-        } else if let Some(audit) = s.attribute("audit-id")
-            && s.parent.is_none()
-            && s.name.contains("/pods")
-        {
-            self.wait(WaitKey::Audit(audit.into()), o);
-        } else if let Some(parent) = s.parent {
-            self.wait(WaitKey::Span(parent), o);
-        } else {
-            self.learn_span(s.span, NOBODY);
-        }
+        // The kubelet's side of a call that no sync made: the tap may tell whose it is.
+        self.wait(keys.into_iter().chain([WaitKey::Span(s.span)]), o);
     }
     fn span_owner(&mut self, s: &SpanRecord) -> Option<Slot> {
         if let Some(uid) = s.attribute("k8s.pod.uid").filter(|u| !u.is_empty()) {
@@ -508,7 +543,7 @@ impl World {
                 return Some(slot);
             }
         }
-        if let Some(audit) = s.attribute("audit-id")
+        if let Some(audit) = audit_of(s)
             && let Some(slot) = self.by_audit.get(audit)
         {
             return Some(*slot);
@@ -517,13 +552,38 @@ impl World {
             return Some(*slot);
         }
         // Garbage collection is about nobody, and its calls are about somebody.
-        if let Some(slot) = s.parent.and_then(|p| self.by_span.get(&p))
-            && !(*slot == NOBODY && is_cri_client(s))
-        {
-            return Some(*slot);
-        }
-        self.by_trace.get(&s.trace).copied()
+        let slot = s.parent.and_then(|p| self.by_span.get(&p)).copied()?;
+        (slot != NOBODY || !is_cri_client(s) && !names_somebody(s)).then_some(slot)
     }
+}
+
+/// True for a span that tells of an id that may turn out to be a pod's.
+fn names_somebody(s: &SpanRecord) -> bool {
+    ["container.id", "sandbox.id"]
+        .into_iter()
+        .any(|key| s.attribute(key).is_some_and(|id| !id.is_empty()))
+        || audit_of(s).is_some()
+}
+
+/// The request that a span of the apiserver handles, when it is one about pods. What lies in it bears the id too, and
+/// is found by its parent.
+fn audit_of(s: &SpanRecord) -> Option<&str> {
+    s.attribute("audit-id").filter(|_| s.name.contains("/pods"))
+}
+
+/// The ids that lead from a subject to its pod.
+fn runtime_keys(s: &Subject) -> impl Iterator<Item = WaitKey> + use<> {
+    [s.container_id.0.clone(), s.sandbox_id.0.clone()]
+        .into_iter()
+        .filter(|id| !id.is_empty())
+        .map(WaitKey::Runtime)
+}
+
+/// The first of the keys that a call waits under.
+fn call_key(c: &crate::model::cri::CallStart) -> WaitKey {
+    runtime_keys(&c.subject).next().unwrap_or_else(|| {
+        WaitKey::Trace(c.traceparent.map(|(trace, _)| trace).unwrap_or_default())
+    })
 }
 
 /// The kubelet's span of a CRI call.

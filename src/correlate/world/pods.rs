@@ -103,7 +103,7 @@ impl PodFile {
     /// Sorts and removes duplicates; cheap when little was added since the last time.
     pub(crate) fn sort(&mut self) {
         if self.sorted < self.evidence.len() {
-            sort_evidence(&mut self.evidence);
+            sort_tail(&mut self.evidence, self.sorted);
             if self.evidence.len() > 2 * KEEP {
                 // A pod that lives for weeks: its beginning and its newest part stay, the middle is counted.
                 let away = self.evidence.len() - KEEP;
@@ -120,6 +120,35 @@ pub(crate) fn sort_evidence(v: &mut Vec<Evidence>) {
     // Stable: the sorted run in front costs one pass.
     v.sort();
     v.dedup();
+}
+
+/// Sorts evidence whose first `sorted` are in order, and removes duplicates. New evidence is mostly the newest, so only
+/// what lies behind its earliest is looked at.
+fn sort_tail(v: &mut Vec<Evidence>, sorted: usize) {
+    let at = sorted.min(v.len());
+    let (head, tail) = v.split_at_mut(at);
+    tail.sort();
+    let Some(first) = tail.first() else { return };
+    let from = head.partition_point(|e| e < first);
+    let mut rest = v.split_off(from);
+    sort_evidence(&mut rest);
+    v.append(&mut rest);
+}
+
+/// Two runs of evidence, each sorted and without duplicates, as one. `few` is much the shorter one.
+pub(crate) fn merged(many: &[Evidence], few: &[Evidence]) -> Vec<Evidence> {
+    let mut out = Vec::with_capacity(many.len() + few.len());
+    let mut rest = many;
+    for e in few {
+        let (before, after) = rest.split_at(rest.partition_point(|x| x < e));
+        out.extend_from_slice(before);
+        if after.first() != Some(e) {
+            out.push(Arc::clone(e));
+        }
+        rest = after;
+    }
+    out.extend_from_slice(rest);
+    out
 }
 
 /// Evidence that names a pod and tells no UID, and the pods that bear the name.
@@ -153,10 +182,19 @@ pub(crate) struct Life {
 /// Which of the pods of one name an observation that tells no UID is about; lives are sorted by birth.
 ///
 /// It is the youngest one that was born by then. The kubelet's word of an end that reaches it after the successor
-/// was created still belongs to the one that ended.
-pub(crate) fn bearer(lives: &[Life], o: &Evidence) -> Option<Slot> {
+/// was created still belongs to the one that ended. Births are by the node's clock; `shift_ns` brings API times to it.
+pub(crate) fn bearer(lives: &[Life], o: &Evidence, shift_ns: i64) -> Option<Slot> {
     const SLACK: i64 = crate::model::stamp::SECOND;
-    let at = o.stamp.at;
+    let by_api = match &o.body {
+        Body::Audit(_) => true,
+        Body::Event(e) => e.component != "kubelet",
+        _ => false,
+    };
+    let at = if by_api {
+        o.stamp.at.plus(-shift_ns)
+    } else {
+        o.stamp.at
+    };
     let about_an_end = match &o.body {
         Body::Log(l) => matches!(l.message.as_str(), "SyncLoop REMOVE" | "SyncLoop DELETE"),
         Body::Audit(a) => a.verb == "delete",

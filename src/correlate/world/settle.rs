@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::pods::{Life, PodFile, Slot, bearer, sort_evidence};
+use super::pods::{Life, PodFile, Slot, bearer, merged, sort_evidence};
 use super::{ListWindow, World};
 use crate::correlate::PodView;
 use crate::correlate::derive::{self, Input};
@@ -75,6 +75,7 @@ impl World {
 
     /// Shares out the evidence of names among the pods that bore them. Returns what belongs to each dirty pod.
     fn settle_names(&mut self) -> rustc_hash::FxHashMap<Slot, Vec<Evidence>> {
+        let shift = self.derived_with.shift;
         let mut names = std::mem::take(&mut self.dirty_names);
         for slot in &self.dirty {
             if let Some(n) = self.files.get(*slot).and_then(|f| f.name)
@@ -105,7 +106,7 @@ impl World {
                     let f = self.files.get(*s)?;
                     Some(Life {
                         slot: *s,
-                        birth: f.birth(),
+                        birth: f.created.map_or(f.birth(), |c| c.plus(-shift)),
                         by_api: f.created.is_some(),
                         end: f.deleted,
                     })
@@ -118,7 +119,7 @@ impl World {
             }
             let mut leftover = Vec::new();
             for e in evidence {
-                match bearer(&lives, &e).and_then(|s| assigned.get_mut(&s)) {
+                match bearer(&lives, &e, shift).and_then(|s| assigned.get_mut(&s)) {
                     Some(v) => v.push(e),
                     None => leftover.push(e),
                 }
@@ -155,18 +156,15 @@ impl World {
         file.dirty = false;
         file.sort();
         let unnamed = std::mem::take(&mut file.unnamed);
-        let mut evidence = file.evidence.clone();
+        let evidence = match named {
+            Some(named) if !named.is_empty() => merged(&file.evidence, named),
+            _ => file.evidence.clone(),
+        };
         // All but the evidence, which the view holds.
         let own = std::mem::take(&mut file.evidence);
         let rest = file.clone();
         file.evidence = own;
         let file = rest;
-        if let Some(named) = named
-            && !named.is_empty()
-        {
-            evidence.extend(named.iter().cloned());
-            sort_evidence(&mut evidence);
-        }
         if file.into.is_some() || (evidence.is_empty() && file.listed_items.is_empty()) {
             self.hide(slot, file.shown.as_ref());
             return;

@@ -5,7 +5,65 @@
 //! which the pairs came.
 
 use super::Skew;
-use crate::model::Nanos;
+use crate::correlate::store::Generations;
+use crate::model::{
+    Nanos, SpanId,
+    span::{SpanKind, SpanRecord},
+};
+
+/// Halves of linked spans that wait for the other half.
+const HALVES: usize = 1 << 14;
+
+/// Pairs the kubelet's span of a request with the apiserver's of the same request, which links it or has it as parent.
+/// The server's start lies inside the client's span: it bounds the offset from both sides within the request's length.
+/// (Its end does not: the server's span ends after the answer was sent.) A client that failed may have given up before
+/// a server that hung began: then its end says nothing.
+#[derive(Clone, Debug)]
+pub(crate) struct Links {
+    clients: Generations<SpanId, (Nanos, Option<Nanos>)>,
+    servers: Generations<SpanId, Nanos>,
+}
+
+impl Default for Links {
+    fn default() -> Self {
+        Self {
+            clients: Generations::new(HALVES),
+            servers: Generations::new(HALVES),
+        }
+    }
+}
+
+impl Links {
+    /// Takes a span that started at `start`; what it tells goes into `offset`.
+    pub(crate) fn observe(&mut self, s: &SpanRecord, start: Nanos, offset: &mut Offset) {
+        let mut pair = |(begin, end): (Nanos, Option<Nanos>), server: Nanos| {
+            offset.node_before_api(begin, server);
+            if let Some(end) = end {
+                offset.api_before_node(server, end);
+            }
+        };
+        match (s.kind, s.service.as_str()) {
+            (SpanKind::Client, "kubelet") if !s.name.starts_with("runtime.v1") => {
+                let client = (start, (!s.error).then_some(s.end));
+                if let Some(server) = self.servers.remove(&s.span) {
+                    pair(client, server);
+                } else {
+                    self.clients.insert(s.span, client);
+                }
+            }
+            (SpanKind::Server, "apiserver" | "kube-apiserver") => {
+                for client in s.links.iter().map(|(_, span)| *span).chain(s.parent) {
+                    if let Some(span) = self.clients.remove(&client) {
+                        pair(span, start);
+                    } else {
+                        self.servers.insert(client, start);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+}
 
 /// Bounds of apiserver's clock minus node's clock.
 #[derive(Clone, Copy, Debug, Default)]
@@ -28,9 +86,11 @@ impl Offset {
         self.at_most = Some(self.at_most.map_or(bound, |b| b.min(bound)));
         self.pairs += 1;
     }
-    /// The estimate: known when it is bounded from both sides.
+    /// The estimate: known when it is bounded from both sides, and by bounds that do not contradict each other (a clock
+    /// that was set meanwhile).
     pub(crate) fn estimate(&self) -> Skew {
-        let (Some(lo), Some(hi)) = (self.at_least, self.at_most) else {
+        let bounds = self.at_least.zip(self.at_most).filter(|(lo, hi)| lo <= hi);
+        let Some((lo, hi)) = bounds else {
             return Skew {
                 pairs: self.pairs,
                 ..Skew::default()
@@ -59,6 +119,36 @@ impl Offset {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_linked_pair_bounds_the_offset_whichever_half_comes_first() {
+        let client = SpanRecord {
+            service: "kubelet".into(),
+            name: "HTTP GET".into(),
+            kind: SpanKind::Client,
+            span: SpanId(7),
+            end: Nanos(3_000),
+            ..SpanRecord::default()
+        };
+        let server = SpanRecord {
+            service: "apiserver".into(),
+            kind: SpanKind::Server,
+            links: vec![(crate::model::TraceId(1), SpanId(7))],
+            ..SpanRecord::default()
+        };
+        let (mut a, mut b) = (Offset::default(), Offset::default());
+        let mut links = Links::default();
+        links.observe(&client, Nanos(1_000), &mut a);
+        links.observe(&server, Nanos(12_000), &mut a);
+        let mut links = Links::default();
+        links.observe(&server, Nanos(12_000), &mut b);
+        links.observe(&client, Nanos(1_000), &mut b);
+        assert_eq!(a.estimate(), b.estimate());
+        assert_eq!(
+            (a.estimate().api_ns, a.estimate().api_within_ns),
+            (Some(10_000), 1_000)
+        );
+    }
 
     #[test]
     fn bounds_from_both_sides_make_an_interval_and_order_does_not_matter() {

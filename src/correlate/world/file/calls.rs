@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::runtime_keys;
 use super::{CALLS, CallAt, WaitKey, World};
 use crate::correlate::Call;
 use crate::correlate::world::pods::Slot;
@@ -71,7 +72,7 @@ impl World {
                 .or_else(|| {
                     let (trace, span) = c.traceparent?;
                     // Without an id of its own a call belongs to the sync that it was made in.
-                    (s.container_id.is_empty() && s.sandbox_id.is_empty())
+                    (s.container_id.is_empty() && s.sandbox_id.is_empty() && !is_noise(&c.method))
                         .then(|| {
                             self.by_span
                                 .get(&span)
@@ -87,7 +88,9 @@ impl World {
         };
         if let Some(slot) = slot {
             self.learn_subject(slot, s);
-            if let Some((trace, span)) = c.traceparent {
+            if let Some((trace, span)) = c.traceparent
+                && !is_noise(&c.method)
+            {
                 self.learn_span(span, slot);
                 // One trace is one sync of one pod where these are called; garbage collection has many pods in one.
                 if matches!(
@@ -113,14 +116,12 @@ impl World {
                 self.put(slot, &end);
                 self.learn_subject(slot, &e.subject);
             }
-        } else if !s.container_id.is_empty() {
-            self.wait(WaitKey::Runtime(s.container_id.0.clone()), o);
-        } else if !s.sandbox_id.is_empty() {
-            self.wait(WaitKey::Runtime(s.sandbox_id.0.clone()), o);
-        } else if let Some((trace, _)) = c.traceparent
+        } else if !(s.container_id.is_empty() && s.sandbox_id.is_empty()) {
+            self.wait(runtime_keys(s), o);
+        } else if let Some((trace, span)) = c.traceparent
             && !is_noise(&c.method)
         {
-            self.wait(WaitKey::Trace(trace), o);
+            self.wait([WaitKey::Trace(trace), WaitKey::Span(span)], o);
         }
     }
     fn calls_end(&self, key: CallKey) -> Option<Evidence> {
@@ -199,10 +200,8 @@ impl World {
         if let Some(slot) = slot {
             self.learn_subject(slot, s);
             self.put(slot, o);
-        } else if !s.container_id.is_empty() {
-            self.wait(WaitKey::Runtime(s.container_id.0.clone()), o);
-        } else if !s.sandbox_id.is_empty() {
-            self.wait(WaitKey::Runtime(s.sandbox_id.0.clone()), o);
+        } else {
+            self.wait(runtime_keys(s), o);
         }
         slot
     }
