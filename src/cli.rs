@@ -6,6 +6,7 @@
 //! | [`input`] | where a command that reads takes its observations from, and as of when |
 //! | `control` | `kflow flow`, `requests` |
 //! | `gather` | one look at what runs, for commands that answer once |
+//! | `export` | `kflow export` |
 //! | `import` | `kflow import` |
 //! | `live` | `kflow proxy`, `record`, `doctor` |
 //! | `look` | `kflow replay`, `demo`, `keys`, `themes`, `config`, `screenshots` |
@@ -19,6 +20,7 @@ pub mod input;
 mod control;
 #[cfg(feature = "live")]
 mod gather;
+mod export;
 mod import;
 #[cfg(feature = "live")]
 mod live;
@@ -78,6 +80,7 @@ fn run(args: Args) -> anyhow::Result<u8> {
         Command::Import(a) => import::run(&a),
         Command::Timeline(a) => read::timeline(&a),
         Command::Calls(a) => read::calls(&a),
+        Command::Export(a) => export::export(&a),
         Command::Flow(a) => control::flow(&a),
         Command::Requests(a) => control::requests(&a),
         #[cfg(feature = "live")]

@@ -7,6 +7,7 @@ pub mod live;
 #[cfg(feature = "tui")]
 pub mod look;
 
+use crate::query::Query;
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum, ValueHint};
 use std::path::PathBuf;
 
@@ -33,6 +34,8 @@ pub enum Command {
     Timeline(TimelineArgs),
     /// Print the CRI calls
     Calls(CallsArgs),
+    /// Write timelines for Perfetto, OpenTelemetry, a ticket or a program
+    Export(ExportArgs),
     /// Print the map of the call flow, or what each of its steps did
     Flow(control::FlowArgs),
     /// Print the requests to the apiserver
@@ -251,6 +254,51 @@ pub struct CallsArgs {
     pub filter: CallFilter,
 }
 
+/// Formats of `kflow export`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ExportFormat {
+    /// A trace for ui.perfetto.dev and chrome://tracing.
+    Perfetto,
+    /// OpenTelemetry spans as OTLP JSON.
+    Otlp,
+    /// One page for a ticket, with verdicts.
+    Html,
+    /// Timelines for programs: see docs/json.md.
+    Json,
+    /// Timelines for people.
+    Text,
+    /// A picture of one pod's timeline.
+    #[cfg(feature = "tui")]
+    Svg,
+}
+
+/// `kflow export`
+#[derive(Debug, ClapArgs)]
+pub struct ExportArgs {
+    /// ns/name, name, or UID (default: every pod)
+    pub pod: Option<String>,
+    /// Input.
+    #[command(flatten)]
+    pub input: Input,
+    /// Format
+    #[arg(long, short, value_enum)]
+    pub format: ExportFormat,
+    /// File to write (default, or -: standard output)
+    #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub out: Option<PathBuf>,
+}
+
+/// An expression of the filter language.
+fn expression(text: &str) -> Result<Query, String> {
+    crate::query::parse(text).map_err(|e| e.to_string())
+}
+
+/// The same, as it was typed: the terminal shows it.
+#[cfg(feature = "tui")]
+fn filter(text: &str) -> Result<String, String> {
+    expression(text).map(|_| text.to_owned())
+}
+
 /// Which calls.
 #[derive(Clone, Debug, Default, ClapArgs)]
 #[command(next_help_heading = "Filter")]
@@ -258,6 +306,9 @@ pub struct CallFilter {
     /// Only calls about this pod: ns/name, name, or UID
     #[arg(long, value_name = "POD")]
     pub pod: Option<String>,
+    /// Only calls that an expression holds for: 'method:RunPodSandbox dur>2s !ok pod:web*'
+    #[arg(long, value_name = "EXPR", value_parser = expression)]
+    pub filter: Option<Query>,
     /// Only this method (several: repeat, or separate with commas)
     #[arg(long, value_name = "METHOD", value_delimiter = ',')]
     pub method: Vec<String>,

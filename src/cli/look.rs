@@ -52,6 +52,7 @@ pub(super) fn options(theme: Option<String>) -> Options {
             .or_else(|| home.map(|h| format!("{h}/.local/state")))
             .map(|d| Path::new(&d).join("kflow")),
         pane: None,
+        filter: None,
     }
 }
 
@@ -72,7 +73,9 @@ pub(super) fn replay(a: &ReplayArgs) -> anyhow::Result<u8> {
             .drive(Drive::PlayPause, crate::clock::now())
             .map_err(anyhow::Error::msg)?;
     }
-    run(&mut driver, &options(a.theme.clone()))?;
+    let mut o = options(a.theme.clone());
+    o.filter.clone_from(&a.filter);
+    run(&mut driver, &o)?;
     Ok(OK)
 }
 

@@ -66,6 +66,7 @@ pub(super) fn calls(args: &CallsArgs) -> anyhow::Result<u8> {
     let filter = calls::Filter {
         pods,
         methods: args.filter.method.clone(),
+        query: args.filter.filter.clone(),
         errors: args.filter.errors,
         slower_than_ns: args.filter.slower_than,
         no_noise: args.filter.no_noise,

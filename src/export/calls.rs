@@ -8,6 +8,7 @@ use super::timeline::Paint;
 use crate::correlate::{Call, CallLog};
 use crate::model::cri::{CallOutcome, Service, code_name};
 use crate::model::{Nanos, PodUid};
+use crate::query::{CallRecord, Query};
 
 /// Which calls.
 #[derive(Clone, Debug, Default)]
@@ -16,6 +17,8 @@ pub struct Filter {
     pub pods: Option<Vec<PodUid>>,
     /// Only these methods, when there are any; case does not matter.
     pub methods: Vec<String>,
+    /// Only those that an expression holds for.
+    pub query: Option<Query>,
     /// Only failed ones.
     pub errors: bool,
     /// Only those that took, or take, longer; ns.
@@ -33,6 +36,10 @@ impl Filter {
                     .methods
                     .iter()
                     .any(|m| m.eq_ignore_ascii_case(&c.method)))
+            && self
+                .query
+                .as_ref()
+                .is_none_or(|q| q.matches(&CallRecord { call: c, now }))
             && (!self.errors || c.is_error())
             && self.slower_than_ns.is_none_or(|ns| c.duration(now) > ns)
     }

@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use crate::diagnose::text::span;
 use crate::diagnose::{Confidence, Proof, State, Verdict};
+use crate::export::text::clean;
 use crate::model::{Nanos, ObjectRef, Source};
 
 /// Widest line, columns.
@@ -185,20 +186,6 @@ fn field(out: &mut String, label: &str, value: &str) {
 fn push(out: &mut String, line: &str) {
     out.push_str(line);
     out.push('\n');
-}
-
-/// Control characters and what reorders text on a terminal become `?`.
-pub fn clean(s: &str) -> String {
-    s.chars()
-        .map(|c| match c {
-            '\u{200b}'..='\u{200f}'
-            | '\u{202a}'..='\u{202e}'
-            | '\u{2066}'..='\u{2069}'
-            | '\u{feff}' => '?',
-            c if c.is_control() => ' ',
-            c => c,
-        })
-        .collect()
 }
 
 /// Breaks at spaces; a word longer than a line is broken where the line ends.

@@ -6,7 +6,8 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 use unicode_segmentation::UnicodeSegmentation as _;
 
-use super::text::{clean, cut, width};
+use super::text::{cut, width};
+use crate::export::text::clean;
 
 /// A part of the screen.
 #[derive(Debug)]

@@ -32,6 +32,12 @@ impl Filter {
         } else if let Some(labels) = t.strip_prefix("-l") {
             Kind::Labels(parse_labels(labels))
         } else if let Some(re) = t
+            .strip_prefix('/')
+            .and_then(|r| r.strip_suffix('/'))
+            .filter(|r| !r.is_empty())
+        {
+            Kind::Regex(compile(re)?, false)
+        } else if let Some(re) = t
             .strip_prefix('!')
             .filter(|r| !is_expression(r) && crate::query::Flag::parse(r).is_none())
         {
@@ -177,6 +183,7 @@ mod tests {
             "web",
             "shpwb",
             "^shop/web",
+            "/we[b]/",
             "!^kube",
             "-l app=web",
             "-l app=web,tier!=db",

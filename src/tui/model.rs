@@ -10,6 +10,7 @@ use super::shared::{Ctx, Shared};
 use super::theme::{Depth, Theme};
 use crate::engine::Snapshot;
 use crate::engine::snapshot::Mode;
+use crate::export::file::Kind;
 use crate::query::Candidate;
 
 /// What the shell around the model has to do.
@@ -23,6 +24,13 @@ pub enum Effect {
     Copy(String),
     /// Write this pane as SVG and text.
     Save(PaneId),
+    /// Write timelines into a file.
+    Export {
+        /// Format.
+        kind: Kind,
+        /// Of every pod, not of the selected one.
+        all: bool,
+    },
     /// Forget what is on the screen and draw it again.
     Redraw,
     /// Keep the layout for next time.
@@ -231,14 +239,24 @@ impl Model {
             },
             checked: None,
         };
+        let mut items = vec![
+            item("This pane", "SVG and text", Action::Save, ""),
+            item("Every pane", "SVG and text", Action::Save, "all"),
+        ];
+        for (whose, more) in [("Pod", ""), ("All pods", " all")] {
+            for k in Kind::ALL {
+                let label = format!("{whose}: {k}");
+                let arg = format!("{k}{more}");
+                items.push(item(&label, k.help(), Action::Export, &arg));
+            }
+        }
+        items.extend([
+            item("Verdict", "Markdown to the clipboard", Action::WhyCopy, ""),
+            item("Selection", "to the clipboard", Action::Copy, ""),
+        ]);
         Menu {
             title: "Export".to_owned(),
-            items: vec![
-                item("This pane", "SVG and text", Action::Save, ""),
-                item("Every pane", "SVG and text", Action::Save, "all"),
-                item("Verdict", "Markdown to the clipboard", Action::WhyCopy, ""),
-                item("Selection", "to the clipboard", Action::Copy, ""),
-            ],
+            items,
             ..Menu::default()
         }
     }

@@ -2,6 +2,7 @@
 
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
@@ -21,6 +22,7 @@ use super::update::Mouse;
 use super::{svg, view, zone};
 use crate::clock;
 use crate::engine::Snapshot;
+use crate::export::file::{self, Kind};
 
 /// How to run.
 #[derive(Debug, Default)]
@@ -37,6 +39,8 @@ pub struct Options {
     pub state: Option<PathBuf>,
     /// Pane to begin with.
     pub pane: Option<PaneId>,
+    /// Filter of calls and log to begin with.
+    pub filter: Option<String>,
 }
 
 /// Why the terminal could not be used.
@@ -111,6 +115,11 @@ pub fn run(driver: &mut dyn Driver, options: &Options) -> Result<(), RunError> {
     if let Some(p) = options.pane {
         model.show(p);
     }
+    if let Some(f) = &options.filter {
+        for p in [PaneId::Calls, PaneId::Log] {
+            model.set_filter_of(p, f);
+        }
+    }
     if let Some(w) = warnings.first() {
         model.complain(w.clone());
     }
@@ -180,6 +189,12 @@ pub fn run(driver: &mut dyn Driver, options: &Options) -> Result<(), RunError> {
                         Ok(name) => model.say(format!("saved {name}.svg and {name}.txt")),
                         Err(e) => model.complain(format!("cannot save {}: {e}", pane.name())),
                     },
+                    Effect::Export { kind, all } => {
+                        match export(&model, &snap, kind, all, Path::new(".")) {
+                            Ok(name) => model.say(format!("wrote {name}")),
+                            Err(e) => model.complain(format!("cannot write {kind}: {e}")),
+                        }
+                    }
                     Effect::Remember(layout) => remember(options.state.as_deref(), layout),
                 }
             }
@@ -261,6 +276,26 @@ pub fn save(model: &Model, snap: &Snapshot, pane: PaneId, dir: &Path) -> io::Res
     let title = format!("kflow {}", pane.name());
     std::fs::write(dir.join(format!("{name}.svg")), svg::render(&buf, &title))?;
     std::fs::write(dir.join(format!("{name}.txt")), svg::plain(&buf))?;
+    Ok(name)
+}
+
+/// Writes the timeline of the selected pod, or of all, into a file; its name.
+fn export(model: &Model, snap: &Snapshot, kind: Kind, all: bool, dir: &Path) -> io::Result<String> {
+    let (pods, what) = match model.shared.view(snap).filter(|_| !all) {
+        Some(p) => (vec![Arc::clone(p)], p.key().replace('/', "-")),
+        None => (snap.world.pods().to_vec(), "pods".to_owned()),
+    };
+    // A pod's name can come from a log line: only what Kubernetes allows in one gets into a file's name.
+    let what: String = what
+        .chars()
+        .filter(|c| c.is_ascii_alphanumeric() || "-.".contains(*c))
+        .take(120)
+        .collect();
+    let time = model.shared.time(snap).wall(snap.now, 0).replace(':', "");
+    let name = format!("kflow-{what}-{time}.{}", kind.ending());
+    let mut out = io::BufWriter::new(std::fs::File::create(dir.join(&name))?);
+    file::write(kind, &pods, &snap.verdicts, snap.now, &mut out)?;
+    out.flush()?;
     Ok(name)
 }
 

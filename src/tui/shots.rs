@@ -125,6 +125,24 @@ pub fn select(model: &mut Model, snap: &Snapshot, pod: &str) {
     }
 }
 
+/// A pod's timeline alone, wide enough to read, as SVG.
+pub fn timeline(snap: &Snapshot, pod: &crate::correlate::Pod) -> String {
+    let look = Look {
+        theme: super::theme::Theme::default(),
+        depth: Depth::True,
+        glyphs: super::glyph::Glyphs::new(true),
+    };
+    let size = (160, 60);
+    let mut m = Model::new(size, look, super::keys::Keymap::default());
+    m.shared.utc = true;
+    m.shared.pod = Some(pod.uid.clone());
+    m.show(super::pane::PaneId::Timeline);
+    m.sync(snap);
+    let mut buf = Buffer::empty(Rect::new(0, 0, size.0, size.1));
+    view::draw_pane(&m, snap, super::pane::PaneId::Timeline, &mut buf);
+    svg::render(&buf, &format!("kflow: timeline of {}", pod.key()))
+}
+
 /// Makes a picture of a snapshot; `None` for a theme that does not exist.
 pub fn render(shot: &Shot, snap: &Snapshot) -> Option<String> {
     let mut m = model(shot.size, shot.theme)?;

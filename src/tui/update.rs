@@ -11,6 +11,7 @@ use super::pane::{PaneId, Reply};
 use super::time::parse_seek;
 use crate::engine::Snapshot;
 use crate::engine::snapshot::Mode;
+use crate::export::file::Kind;
 
 mod prompt;
 
@@ -60,6 +61,13 @@ impl Model {
         } else {
             self.target(action)
         };
+        // The list may not have been on the screen since the picture changed.
+        if target == PaneId::Pods
+            && self.focus != PaneId::Pods
+            && let Some(p) = self.panes.iter_mut().find(|p| p.id() == PaneId::Pods)
+        {
+            p.sync(snap, &mut self.shared, self.size);
+        }
         if target != self.focus && !matches!(action, Action::NextPod | Action::PreviousPod) {
             self.show(target);
         }
@@ -236,6 +244,19 @@ impl Model {
                 return self.panes.iter().map(|p| Effect::Save(p.id())).collect();
             }
             Action::Save => return vec![Effect::Save(self.focus)],
+            Action::Export if !command.arg.is_empty() => {
+                let (kind, all) = match command.arg.split_once(' ') {
+                    Some((k, "all")) => (k, true),
+                    _ => (command.arg.as_str(), false),
+                };
+                match Kind::parse(kind) {
+                    Some(kind) => return vec![Effect::Export { kind, all }],
+                    None => {
+                        let names: Vec<&str> = Kind::ALL.iter().map(|k| k.name()).collect();
+                        self.complain(format!("formats are {}", names.join(", ")));
+                    }
+                }
+            }
             Action::Export => self.overlays.push(Overlay::Menu(Self::export_menu())),
             Action::Record => return drive(Drive::Record),
             Action::Theme => self.set_theme(&command.arg),
@@ -271,11 +292,14 @@ impl Model {
         }
     }
     pub(super) fn set_filter(&mut self, text: &str) {
-        let focus = self.focus;
+        self.set_filter_of(self.focus, text);
+    }
+    /// Sets the filter of a pane.
+    pub fn set_filter_of(&mut self, pane: PaneId, text: &str) {
         let result = self
             .panes
             .iter_mut()
-            .find(|p| p.id() == focus)
+            .find(|p| p.id() == pane)
             .map_or(Ok(()), |p| p.set_filter(text));
         if let Err(e) = result {
             self.complain(e);

@@ -48,6 +48,26 @@ pub fn draw(model: &Model, snap: &Snapshot, buf: &mut Buffer) {
             Overlay::Menu(m) => overlay::menu(&ctx, &mut canvas, m),
         }
     }
+    if !ctx.glyphs.is_unicode() {
+        to_ascii(buf);
+    }
+}
+
+/// What a terminal without Unicode cannot show: names and messages from outside, and signs of shortened texts.
+fn to_ascii(buf: &mut Buffer) {
+    for c in &mut buf.content {
+        if !c.symbol().is_ascii() {
+            let plain = match c.symbol() {
+                "…" => "~",
+                "·" => ".",
+                "×" => "x",
+                "µ" => "u",
+                "–" | "—" => "-",
+                _ => "?",
+            };
+            c.set_symbol(plain);
+        }
+    }
 }
 
 /// Draws one pane alone, with its rule: for exports.

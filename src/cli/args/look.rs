@@ -25,6 +25,9 @@ pub struct ReplayArgs {
     /// Begin at this moment and pause there: RFC 3339, nanoseconds since the epoch, -5m (before the end), +90s (after the begin)
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub at: Option<String>,
+    /// Filter of calls and log to begin with: 'method:RunPodSandbox dur>2s !ok pod:web*'
+    #[arg(long, value_name = "EXPR", value_parser = super::filter)]
+    pub filter: Option<String>,
     /// Begin paused
     #[arg(long)]
     pub paused: bool,

@@ -3,59 +3,22 @@
 
 mod detail;
 mod index;
+mod list;
 mod stats;
 
 use super::{Pane, PaneId, Reply};
 use crate::correlate::Call;
 use crate::engine::Snapshot;
-use crate::model::cri::{CallOutcome, code_name};
+use crate::model::Nanos;
 use crate::query::Field;
 use crate::tui::action::{Action, Command};
 use crate::tui::canvas::Canvas;
 use crate::tui::filter::Filter;
 use crate::tui::shared::{Ctx, Shared};
-use crate::tui::text::{bytes, count, cut_middle, duration};
+use crate::tui::text::count;
 use crate::tui::widget::scroll::Scroll;
-use crate::tui::widget::table::{self, Column};
-use index::{Index, Keep, Row};
-use ratatui::style::Style;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Col {
-    Time,
-    Method,
-    Subject,
-    Duration,
-    Code,
-    Size,
-}
-
-const fn col(
-    id: Col,
-    title: &'static str,
-    min: u16,
-    max: u16,
-    rank: u8,
-    right: bool,
-) -> Column<Col> {
-    Column {
-        id,
-        title,
-        min,
-        max,
-        rank,
-        right,
-    }
-}
-
-const COLUMNS: [Column<Col>; 6] = [
-    col(Col::Time, "START", 12, 15, 1, false),
-    col(Col::Method, "METHOD", 18, 26, 0, false),
-    col(Col::Subject, "POD  CONTAINER", 14, 200, 0, false),
-    col(Col::Duration, "TIME", 7, 8, 0, true),
-    col(Col::Code, "CODE", 8, 17, 2, false),
-    col(Col::Size, "SIZE", 5, 6, 3, true),
-];
+use index::{Index, Keep};
+pub(crate) use list::{outcome, outcome_style, select};
 
 /// The calls pane.
 #[derive(Debug)]
@@ -71,6 +34,8 @@ pub struct Calls {
     detail_top: usize,
     seen: Option<u64>,
     dirty: bool,
+    /// The time cursor that the selection stands for.
+    cursor: Option<Nanos>,
 }
 
 impl Default for Calls {
@@ -90,30 +55,8 @@ impl Default for Calls {
             detail_top: 0,
             seen: None,
             dirty: true,
+            cursor: None,
         }
-    }
-}
-
-/// Name of how a call stands: its code, or how it was cut off.
-pub(crate) fn outcome(c: &Call) -> String {
-    match (c.outcome, c.code) {
-        (Some(CallOutcome::Status), Some(code)) => code_name(code).to_owned(),
-        (Some(CallOutcome::ClientReset), _) => "cancelled".to_owned(),
-        (Some(CallOutcome::ServerReset), _) => "reset by runtime".to_owned(),
-        (Some(CallOutcome::ConnectionClosed), _) => "connection closed".to_owned(),
-        (Some(CallOutcome::Lost), _) => "end not seen".to_owned(),
-        (Some(CallOutcome::Status), None) => "no status".to_owned(),
-        (None, _) => "in flight".to_owned(),
-    }
-}
-
-pub(crate) fn outcome_style(ctx: &Ctx<'_>, c: &Call) -> Style {
-    if c.end.is_none() {
-        ctx.theme.run
-    } else if c.is_error() {
-        ctx.theme.fail
-    } else {
-        ctx.theme.ok
     }
 }
 
@@ -131,156 +74,16 @@ impl Calls {
             (0, 0, true)
         }
     }
+    /// The time cursor goes with the selection; at the top it follows what comes.
+    fn put_cursor(&mut self, snap: &Snapshot, shared: &mut Shared) {
+        shared.cursor = match self.scroll.at {
+            0 => None,
+            row => self.index.start(snap, row),
+        };
+        self.cursor = shared.cursor;
+    }
     fn selected<'a>(&self, snap: &'a Snapshot) -> Option<&'a std::sync::Arc<Call>> {
         self.index.call(snap, self.scroll.at)
-    }
-    fn draw_list(&self, ctx: &Ctx<'_>, canvas: &mut Canvas<'_>) {
-        let (t, g) = (ctx.theme, ctx.glyphs);
-        let columns = table::place(&COLUMNS, canvas.width().saturating_sub(3));
-        table::head(ctx, canvas, 2, 0, &columns, None);
-        let time = ctx.time();
-        for (n, row) in self.scroll.visible().enumerate() {
-            let y = 1 + n as u16;
-            let Some(r) = self.index.row(row) else {
-                continue;
-            };
-            match r {
-                Row::Fold { from, calls, .. } => {
-                    let Some(c) = self.index.at(ctx.snap, from) else {
-                        continue;
-                    };
-                    for p in &columns {
-                        let x = p.x + 2;
-                        match p.column.id {
-                            Col::Time => {
-                                canvas.text_in(x, y, p.w, &time.at(c.start, 1, 6), t.faint);
-                            }
-                            Col::Method => {
-                                canvas.text_in(
-                                    x,
-                                    y,
-                                    p.w,
-                                    &format!("{}{calls} List, Status", g.times),
-                                    t.faint,
-                                );
-                            }
-                            _ => {}
-                        }
-                    }
-                }
-                Row::Call(at) => {
-                    let Some(c) = self.index.at(ctx.snap, at) else {
-                        continue;
-                    };
-                    let live = c.end.is_none();
-                    if live {
-                        canvas.symbol(1, y, g.running, t.run);
-                    } else if c.is_error() {
-                        canvas.symbol(1, y, g.failing, t.fail);
-                    }
-                    for p in &columns {
-                        let (x, w, end) = (p.x + 2, p.w, p.x + 2 + p.w);
-                        match p.column.id {
-                            Col::Time => {
-                                canvas.text_in(x, y, w, &time.at(c.start, 1, 6), t.dim);
-                            }
-                            Col::Method => {
-                                let style = if c.is_noise() {
-                                    t.dim
-                                } else if live {
-                                    t.run
-                                } else {
-                                    t.strong
-                                };
-                                canvas.text_in(x, y, w, &c.method, style);
-                            }
-                            Col::Subject => subject(ctx, canvas, x, y, w, c),
-                            Col::Duration => {
-                                let d = c.duration(ctx.snap.now);
-                                let style = if live {
-                                    t.run
-                                } else if d > 1_000_000_000 {
-                                    t.warn
-                                } else {
-                                    t.text
-                                };
-                                canvas.text_right(end, y, w, &duration(d), style);
-                            }
-                            Col::Code => {
-                                let text = match (live, c.timeout_ns) {
-                                    (true, Some(d)) => format!("of {}", duration(d)),
-                                    _ => outcome(c),
-                                };
-                                canvas.text_in(x, y, w, &text, outcome_style(ctx, c));
-                            }
-                            Col::Size => {
-                                canvas.text_right(
-                                    end,
-                                    y,
-                                    w,
-                                    &bytes(c.request_bytes + c.response_bytes),
-                                    t.dim,
-                                );
-                            }
-                        }
-                    }
-                }
-            }
-            if row == self.scroll.at {
-                select(ctx, canvas, y);
-            }
-        }
-        self.scroll.draw(ctx, canvas, 1);
-    }
-}
-
-/// Marks a row as the selected one, keeping the colours of what stands in it.
-pub(crate) fn select(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, y: u16) {
-    let style = if ctx.focused {
-        ctx.theme.selection
-    } else {
-        ctx.theme.selection_off
-    };
-    let mut s = Style::new().add_modifier(style.add_modifier);
-    s.bg = style.bg;
-    let w = canvas.width();
-    canvas.style(0, y, w, 1, s);
-    canvas.symbol(0, y, ctx.glyphs.here, ctx.theme.accent.patch(s));
-}
-
-fn subject(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, x: u16, y: u16, w: u16, c: &Call) {
-    let t = ctx.theme;
-    if c.pod.is_empty() {
-        let id = if c.container_id.is_empty() {
-            c.sandbox_id.as_str()
-        } else {
-            c.container_id.as_str()
-        };
-        let what = if c.image.is_empty() {
-            id.get(..12).unwrap_or(id)
-        } else {
-            &c.image
-        };
-        canvas.text_in(x, y, w, what, t.faint);
-        return;
-    }
-    let cleaned = crate::tui::text::clean(&c.pod);
-    let room = if c.container.is_empty() {
-        w
-    } else {
-        w.saturating_sub(w / 3)
-    };
-    let used = canvas.text_in(x, y, room, &cut_middle(&cleaned, usize::from(room)), t.text);
-    if !c.container.is_empty() {
-        canvas.text_in(
-            x + used + 2,
-            y,
-            w.saturating_sub(used + 2),
-            &c.container,
-            t.accent,
-        );
-    } else if !c.image.is_empty() {
-        canvas.text_in(x + used + 2, y, w.saturating_sub(used + 2), &c.image, t.dim);
     }
 }
 
@@ -350,7 +153,13 @@ impl Pane for Calls {
             if let Some(row) = self.index.find(snap, k) {
                 self.scroll.at = row;
                 self.detail = Some(true);
+                shared.cursor = self.index.start(snap, row);
+                self.cursor = shared.cursor;
             }
+        }
+        if shared.cursor != self.cursor {
+            self.cursor = shared.cursor;
+            self.scroll.at = shared.cursor.map_or(0, |at| self.index.nearest(snap, at));
         }
         let (_, h, _) = self.split(size.0, size.1);
         self.scroll.fit(self.index.len(), usize::from(h.max(2)) - 1);
@@ -365,6 +174,9 @@ impl Pane for Calls {
         };
         if scroll.handle(command.action) {
             self.detail_top = 0;
+            if !self.stats {
+                self.put_cursor(snap, shared);
+            }
             return Reply::Done;
         }
         match command.action {
@@ -447,7 +259,12 @@ impl Pane for Calls {
         }
         let (lw, lh, detail) = self.split(w, h);
         if lw > 0 {
-            self.draw_list(ctx, &mut canvas.part(0, 0, lw, lh));
+            list::draw(
+                &self.index,
+                &self.scroll,
+                ctx,
+                &mut canvas.part(0, 0, lw, lh),
+            );
         }
         if detail {
             let (x, y) = if lw < w && lw > 0 { (lw, 0) } else { (0, lh) };
@@ -477,11 +294,12 @@ impl Pane for Calls {
         self.dirty = true;
         Ok(())
     }
-    fn click(&mut self, x: u16, y: u16, _snap: &Snapshot, _shared: &mut Shared) -> bool {
+    fn click(&mut self, x: u16, y: u16, snap: &Snapshot, shared: &mut Shared) -> bool {
         let row = self.scroll.top + usize::from(y.saturating_sub(1));
         let hit = x > 0 && y > 0 && row < self.index.len() && !self.stats;
         if hit {
             self.scroll.select(row);
+            self.put_cursor(snap, shared);
         }
         hit
     }

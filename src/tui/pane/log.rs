@@ -382,7 +382,7 @@ impl Pane for Log {
             let mut x = clock + 10;
             if pods > 0 {
                 let key = describe::pod(o);
-                let cleaned = crate::tui::text::clean(&key);
+                let cleaned = crate::export::text::clean(&key);
                 canvas.text_in(
                     x,
                     y,

@@ -1,5 +1,7 @@
 //! The node: conditions, what the kubelet's loops do, calls in flight, image pulls, and how the sources stand.
 
+use std::sync::LazyLock;
+
 use super::{Pane, PaneId, Reply};
 use crate::correlate::Call;
 use crate::correlate::machinery::Work;
@@ -10,8 +12,11 @@ use crate::timeline::Outcome;
 use crate::tui::action::{Action, Command};
 use crate::tui::canvas::Canvas;
 use crate::tui::describe;
+use crate::tui::glyph::Glyphs;
+use crate::tui::keys::Keymap;
 use crate::tui::shared::{Ctx, Shared};
-use crate::tui::text::{age, count, duration};
+use crate::tui::text::{age, bytes, count, duration};
+use crate::tui::theme::Theme;
 
 /// The node pane.
 #[derive(Debug, Default)]
@@ -99,7 +104,7 @@ fn nodes(ctx: &Ctx<'_>, out: &mut Vec<Line>) {
             .iter()
             .filter(|(k, _)| k == "cpu" || k == "memory")
         {
-            l.push((format!("  {k} {v}"), t.dim));
+            l.push((format!("  {k} {}", quantity(v)), t.dim));
         }
         for (k, v, e) in &api.taints {
             l.push((format!("  taint {k}={v}:{e}"), t.warn));
@@ -111,16 +116,33 @@ fn nodes(ctx: &Ctx<'_>, out: &mut Vec<Line>) {
     }
 }
 
-fn loops(ctx: &Ctx<'_>, out: &mut Vec<Line>) {
+/// A quantity of Kubernetes in fewer digits: `24581696Ki` is `23G`; others stay as they are.
+fn quantity(v: &str) -> String {
+    match v.strip_suffix("Ki").map(str::parse::<u64>) {
+        Some(Ok(n)) => bytes(n.saturating_mul(1024)),
+        _ => v.to_owned(),
+    }
+}
+
+fn loops(ctx: &Ctx<'_>, width: u16, out: &mut Vec<Line>) {
     let (t, g) = (ctx.theme, ctx.glyphs);
     let m = ctx.snap.world.machinery();
+    // A second a column, as many as there is room for.
+    let spark = SPARK.min(usize::from(width).saturating_sub(57));
     out.push(line(&[
         (&column("KUBELET", 24), t.head),
         (&right("COUNT", 8), t.head),
         (&right("LAST", 7), t.head),
         (&right("MEAN", 8), t.head),
         (&right("WORST", 8), t.head),
-        ("  LAST MINUTE", t.head),
+        (
+            if spark < SPARK {
+                "  UP TO NOW"
+            } else {
+                "  LAST MINUTE"
+            },
+            t.head,
+        ),
     ]));
     let mut any = false;
     for w in Work::ALL {
@@ -136,7 +158,7 @@ fn loops(ctx: &Ctx<'_>, out: &mut Vec<Line>) {
             .last
             .map(|l| age(ctx.snap.now.since(l)))
             .unwrap_or_default();
-        let series = a.series.last(ctx.snap.now, SPARK);
+        let series = a.series.last(ctx.snap.now, spark);
         let top = series.iter().copied().max().unwrap_or(0).max(1);
         let spark: String = series
             .iter()
@@ -185,7 +207,35 @@ fn loops(ctx: &Ctx<'_>, out: &mut Vec<Line>) {
     }
 }
 
+/// Lines are counted without a terminal: how they look does not change how many there are.
+static COUNTING: LazyLock<(Theme, Keymap)> = LazyLock::new(Default::default);
+
 impl Node {
+    /// The lines of one or two columns, and the width of the first.
+    fn lines(&self, ctx: &Ctx<'_>, w: u16) -> (Vec<Line>, Vec<Line>, u16) {
+        let wide = w >= 150;
+        let left = if wide {
+            120.min(w * 3 / 5 - 2)
+        } else {
+            w.saturating_sub(1)
+        };
+        let mut a = Vec::new();
+        nodes(ctx, &mut a);
+        a.push(Line::new());
+        loops(ctx, left, &mut a);
+        let mut b = Vec::new();
+        self.draw_flying(ctx, &mut b);
+        b.push(Line::new());
+        sources(ctx, &mut b);
+        b.push(Line::new());
+        trouble(ctx, &mut b);
+        if !wide {
+            a.push(Line::new());
+            a.append(&mut b);
+        }
+        (a, b, left)
+    }
+
     /// What flies and what waits: looked for among all calls and pods, so only a few times a second.
     fn look(&mut self, snap: &Snapshot) {
         self.flying = snap.world.calls().in_flight().take(50).cloned().collect();
@@ -349,17 +399,29 @@ fn trouble(ctx: &Ctx<'_>, out: &mut Vec<Line>) {
         }
     }
     let time = ctx.time();
-    let mut first = true;
-    for e in m.troubles().rev().take(30) {
-        if first {
-            out.push(head(ctx, "TROUBLE OF THE NODE, NEWEST FIRST"));
-            first = false;
-        }
+    // Equal neighbours are one line: a loop that fails says the same again and again.
+    let mut said: Vec<(String, String, u32)> = Vec::new();
+    for e in m.troubles().rev().take(120) {
         let (text, _) = describe::line(e);
+        match said.iter_mut().rev().take(3).find(|(_, t, _)| *t == text) {
+            Some((_, _, n)) => *n += 1,
+            None => said.push((time.at(e.stamp.at, e.stamp.precision, 3), text, 1)),
+        }
+    }
+    if !said.is_empty() {
+        out.push(head(ctx, "TROUBLE OF THE NODE, NEWEST FIRST"));
+    }
+    for (at, text, n) in said.iter().take(30) {
+        let times = if *n > 1 {
+            format!("{}{n} ", ctx.glyphs.times)
+        } else {
+            String::new()
+        };
         out.push(line(&[
-            (&time.at(e.stamp.at, e.stamp.precision, 3), t.dim),
+            (at, t.dim),
             (" ", t.text),
-            (&text, t.fail),
+            (&times, t.warn),
+            (text, t.fail),
         ]));
     }
     let mut starts: Vec<_> = m.starts().rev().take(12).collect();
@@ -421,7 +483,7 @@ impl Pane for Node {
     fn commands(&self) -> &'static [Action] {
         &[Action::Down, Action::Up, Action::PaneCalls]
     }
-    fn sync(&mut self, snap: &Snapshot, _shared: &mut Shared, _size: (u16, u16)) {
+    fn sync(&mut self, snap: &Snapshot, shared: &mut Shared, size: (u16, u16)) {
         let recent = self.seen.is_some_and(|(version, at)| {
             version == snap.version || (0..250_000_000).contains(&snap.now.since(at))
         });
@@ -429,47 +491,45 @@ impl Pane for Node {
             self.look(snap);
             self.seen = Some((snap.version, snap.now));
         }
+        if self.top > 0 {
+            let (theme, keys) = &*COUNTING;
+            let glyphs = Glyphs::new(true);
+            let ctx = Ctx {
+                snap,
+                shared,
+                theme,
+                glyphs,
+                keys,
+                focused: true,
+            };
+            let (a, b, _) = self.lines(&ctx, size.0);
+            let longest = a.len().max(b.len());
+            self.top = self.top.min(longest.saturating_sub(usize::from(size.1)));
+        }
     }
     fn handle(&mut self, command: &Command, _snap: &Snapshot, _shared: &mut Shared) -> Reply {
         match command.action {
-            Action::Down => self.top = (self.top + 1).min(500),
+            Action::Down => self.top = self.top + 1,
             Action::Up => self.top = self.top.saturating_sub(1),
-            Action::PageDown => self.top = (self.top + 10).min(500),
+            Action::PageDown => self.top = self.top + 10,
             Action::PageUp => self.top = self.top.saturating_sub(10),
             Action::Top => self.top = 0,
+            // Not further than there are lines: the next `sync` sees to that.
+            Action::Bottom => self.top = usize::from(u16::MAX),
             _ => return Reply::Ignored,
         }
         Reply::Done
     }
     fn draw(&self, ctx: &Ctx<'_>, canvas: &mut Canvas<'_>) {
         let (w, h) = (canvas.width(), canvas.height());
-        let mut a = Vec::new();
-        nodes(ctx, &mut a);
-        a.push(Line::new());
-        loops(ctx, &mut a);
-        let mut b = Vec::new();
-        self.draw_flying(ctx, &mut b);
-        b.push(Line::new());
-        sources(ctx, &mut b);
-        let mut c = Vec::new();
-        trouble(ctx, &mut c);
-        if w >= 150 {
-            let left = 122.min(w * 3 / 5);
-            b.push(Line::new());
-            b.extend(c);
-            let top = self
-                .top
-                .min(a.len().max(b.len()).saturating_sub(usize::from(h)));
-            draw_lines(&mut canvas.part(1, 0, left - 2, h), &a, top);
-            canvas.column(left, 0, h, ctx.glyphs.wall, ctx.theme.faint);
-            draw_lines(&mut canvas.part(left + 2, 0, w - left - 2, h), &b, top);
-        } else {
-            a.push(Line::new());
-            a.extend(b);
-            a.push(Line::new());
-            a.extend(c);
-            let top = self.top.min(a.len().saturating_sub(usize::from(h)));
-            draw_lines(&mut canvas.part(1, 0, w.saturating_sub(1), h), &a, top);
+        let (a, b, left) = self.lines(ctx, w);
+        let longest = a.len().max(b.len());
+        let top = self.top.min(longest.saturating_sub(usize::from(h)));
+        draw_lines(&mut canvas.part(1, 0, left, h), &a, top);
+        if !b.is_empty() {
+            canvas.column(left + 2, 0, h, ctx.glyphs.wall, ctx.theme.faint);
+            let x = left + 4;
+            draw_lines(&mut canvas.part(x, 0, w - x, h), &b, top);
         }
     }
 }

@@ -345,6 +345,9 @@ impl Pane for TimelinePane {
                     return Reply::Done;
                 };
                 let children = self.rows.get(self.scroll.at).is_some_and(|r| r.children);
+                if command.action == Action::Fold && !children {
+                    return Reply::Say("there is nothing below this step".to_owned());
+                }
                 if command.action == Action::Open && !children {
                     return match s.call {
                         Some(k) => {
@@ -364,7 +367,8 @@ impl Pane for TimelinePane {
                 self.dirty = true;
             }
             Action::FoldAll => {
-                self.all = Some(!self.all.unwrap_or(false));
+                // What is closed opens; when nothing is, everything closes.
+                self.all = Some(self.rows.iter().any(|r| r.children && !r.open));
                 self.turned.clear();
                 self.dirty = true;
             }

@@ -197,6 +197,29 @@ impl Index {
             Row::Fold { .. } => None,
         }
     }
+    /// When the call of a row began; of a fold, its first.
+    pub(super) fn start(&self, snap: &Snapshot, row: usize) -> Option<Nanos> {
+        match self.row(row)? {
+            Row::Call(at) | Row::Fold { from: at, .. } => self.at(snap, at).map(|c| c.start),
+        }
+    }
+    /// The row of the newest call that had begun at a moment, in flight or not. Rows that are done stand newest first.
+    pub(super) fn nearest(&self, snap: &Snapshot, at: Nanos) -> usize {
+        let exact = |n: &usize| self.start(snap, *n) == Some(at);
+        if let Some(n) = (0..self.flying.len()).find(exact) {
+            return n;
+        }
+        let (mut low, mut high) = (self.flying.len(), self.len());
+        while low < high {
+            let middle = low.midpoint(high);
+            if self.start(snap, middle).is_some_and(|s| s > at) {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        low.min(self.len().saturating_sub(1))
+    }
     /// The row of a call.
     pub(super) fn find(&self, snap: &Snapshot, key: CallKey) -> Option<usize> {
         let is = |at: At| self.at(snap, at).is_some_and(|c| c.key == key);

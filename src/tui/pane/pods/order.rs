@@ -64,21 +64,6 @@ impl Sort {
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|s| s.name() == name)
     }
-    /// Heading of the column that it sorts by.
-    pub const fn column(self) -> Option<&'static str> {
-        Some(match self {
-            Self::Trouble => return None,
-            Self::Name => "NAME",
-            Self::Namespace => "NAMESPACE",
-            Self::Age => "AGE",
-            Self::Status => "STATUS",
-            Self::Restarts => "RST",
-            Self::Since => "IN",
-            Self::Ready => "READY",
-            Self::Node => "NODE",
-            Self::Verdict => "WHY",
-        })
-    }
 }
 
 /// What pods are grouped by.

@@ -1,0 +1,137 @@
+//! Exact frames of every pane, of help and of the palette, at four sizes, of an empty node, one pod, stuck pods and 5,000
+//! pods, with their styles in three themes.
+//!
+//! A file holds one pane at one size. Of each frame it has the text, then for each row runs of cells by letter
+//! (`a12 b4`), then what each letter means in dark, light and monochrome: the text and the runs are those of all three.
+//! After a change that is meant: `INSTA_UPDATE=always cargo test --test it tui`.
+
+use std::fmt::Write as _;
+
+use kflow::engine::snapshot::Snapshot;
+use kflow::tui::shots::{frame, model, press, select};
+use kflow::tui::svg;
+use ratatui::buffer::{Buffer, Cell};
+use ratatui::style::{Color, Modifier};
+
+use super::{SIZES, churn, empty, session};
+
+const THEMES: [&str; 3] = ["dark", "light", "mono"];
+
+/// Name, keys to get there, and the pod that is selected in the session with stuck pods.
+const VIEWS: [(&str, &str); 10] = [
+    ("pods", "1"),
+    ("timeline", "2"),
+    ("calls", "3 d"),
+    ("log", "4 d"),
+    ("why", "5"),
+    ("node", "6"),
+    ("sequence", "7"),
+    ("flow", "8"),
+    ("help", "2 ?"),
+    ("palette", ": s e"),
+];
+
+fn colour(c: Color) -> String {
+    match c {
+        Color::Reset => "-".to_owned(),
+        Color::Rgb(r, g, b) => format!("#{r:02x}{g:02x}{b:02x}"),
+        other => format!("{other:?}"),
+    }
+}
+
+fn style(c: &Cell) -> String {
+    let mut s = format!("{} on {}", colour(c.fg), colour(c.bg));
+    if c.modifier != Modifier::empty() {
+        let _written = write!(s, " {:?}", c.modifier);
+    }
+    s
+}
+
+/// Text, runs and legend of the same frame in all themes.
+fn describe(frames: &[Buffer], out: &mut String) {
+    let Some(first) = frames.first() else { return };
+    let text = svg::plain(first);
+    assert!(
+        frames.iter().all(|f| svg::plain(f) == text),
+        "a theme changes what is said:\n{text}"
+    );
+    out.push_str(&text);
+    let mut legend: Vec<String> = Vec::new();
+    let area = *first.area();
+    for y in 0..area.height {
+        let mut runs: Vec<(usize, usize)> = Vec::new();
+        for x in 0..area.width {
+            let styles: Vec<String> = frames
+                .iter()
+                .filter_map(|f| f.cell((x, y)))
+                .map(style)
+                .collect();
+            let key = styles.join(" | ");
+            let id = legend.iter().position(|l| *l == key).unwrap_or_else(|| {
+                legend.push(key);
+                legend.len() - 1
+            });
+            match runs.last_mut() {
+                Some((last, n)) if *last == id => *n += 1,
+                _ => runs.push((id, 1)),
+            }
+        }
+        let row: Vec<String> = runs
+            .iter()
+            .map(|(id, n)| format!("{}{n}", letter(*id)))
+            .collect();
+        let _written = writeln!(out, "{y}: {}", row.join(" "));
+    }
+    for (id, styles) in legend.iter().enumerate() {
+        let _written = writeln!(out, "{} = {styles}", letter(id));
+    }
+}
+
+fn letter(id: usize) -> String {
+    let one = |n: usize| char::from(b'a' + u8::try_from(n % 26).unwrap_or(0));
+    if id < 26 {
+        one(id).to_string()
+    } else {
+        format!("{}{}", one(id / 26 - 1), one(id))
+    }
+}
+
+#[test]
+fn frames_are_what_they_were() {
+    let mut big = churn::core(5000, 30_000);
+    let mut single = churn::core(1, 12);
+    let situations: [(&str, Snapshot, &str); 4] = [
+        ("empty", empty(), ""),
+        (
+            "one pod",
+            churn::snapshot(&mut single, churn::BEGIN.plus(2_000_000_000)),
+            "",
+        ),
+        ("stuck", session("S2-stuck-early", 450), "s10/rc"),
+        (
+            "5000 pods",
+            churn::snapshot(&mut big, churn::BEGIN.plus(40_000_000_000)),
+            "",
+        ),
+    ];
+    for (view, keys) in VIEWS {
+        for size in SIZES {
+            let mut out = String::new();
+            for (name, snap, pod) in &situations {
+                let frames: Vec<Buffer> = THEMES
+                    .iter()
+                    .map(|theme| {
+                        let mut m = model(size, theme).expect("theme");
+                        frame(&mut m, snap);
+                        select(&mut m, snap, pod);
+                        press(&mut m, snap, keys);
+                        frame(&mut m, snap)
+                    })
+                    .collect();
+                let _written = writeln!(out, "== {name}");
+                describe(&frames, &mut out);
+            }
+            insta::assert_snapshot!(format!("tui-{view}-{}x{}", size.0, size.1), out);
+        }
+    }
+}

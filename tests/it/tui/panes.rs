@@ -1,0 +1,218 @@
+//! What single panes say about recorded pods.
+
+use kflow::tui::action::Command;
+use kflow::tui::model::{Effect, Model};
+use kflow::tui::pane::PaneId;
+use kflow::tui::shots::{frame, model, press, select};
+use kflow::tui::svg;
+
+use super::session;
+
+fn shown(m: &mut Model, snap: &kflow::engine::Snapshot) -> String {
+    svg::plain(&frame(m, snap))
+}
+
+fn open(
+    name: &str,
+    permille: i64,
+    pod: &str,
+    keys: &str,
+) -> (Model, kflow::engine::Snapshot, String) {
+    let snap = session(name, permille);
+    let mut m = model((160, 50), "dark").expect("theme");
+    frame(&mut m, &snap);
+    select(&mut m, &snap, pod);
+    press(&mut m, &snap, keys);
+    let text = shown(&mut m, &snap);
+    (m, snap, text)
+}
+
+#[test]
+fn the_sequence_draws_calls_from_the_kubelet_to_the_runtime_with_lengths_and_folds_repeats() {
+    let (mut m, snap, text) = open("S2-stuck-early", 450, "s10/rc", "7");
+    for party in [
+        "user / controller",
+        "apiserver",
+        "scheduler",
+        "kubelet",
+        "runtime",
+        "CNI / images",
+    ] {
+        assert!(text.contains(party), "{party}: {text}");
+    }
+    let call = text
+        .lines()
+        .find(|l| l.contains("RunPodSandbox"))
+        .expect("the call that fails");
+    assert!(
+        call.contains("▶") && call.contains("Unknown") && call.contains("ms"),
+        "{call}"
+    );
+    assert!(text.contains("×"), "repeats are folded: {text}");
+    let folded = text.matches("RunPodSandbox").count();
+    press(&mut m, &snap, "f");
+    let unfolded = shown(&mut m, &snap).matches("RunPodSandbox").count();
+    assert!(unfolded > folded, "{unfolded} {folded}");
+}
+
+#[test]
+fn the_flow_lights_what_was_reached_and_says_what_cannot_be_seen() {
+    let (mut m, snap, text) = open("S2-stuck-early", 450, "s10/rc", "8");
+    let row = |text: &str, name: &str| {
+        text.lines()
+            .find(|l| l.contains(name))
+            .unwrap_or_default()
+            .to_owned()
+    };
+    let root = text.lines().find(|l| l.contains("syncLoop"));
+    assert!(root.is_some(), "the node's loop is the root: {text}");
+    assert!(row(&text, "HandlePodAdditions").contains('●'), "{text}");
+    assert!(row(&text, "cannot be seen").contains('·'), "{text}");
+    assert!(row(&text, "canAdmitPod").contains("pkg/kubelet/"), "{text}");
+    // Only what was reached.
+    press(&mut m, &snap, "f");
+    let reached = shown(&mut m, &snap);
+    assert!(!reached.contains("cannot be seen"), "{reached}");
+    assert!(row(&reached, "RunPodSandbox").contains("pkg/kubelet/"));
+}
+
+#[test]
+fn why_names_cause_evidence_and_what_to_do_next() {
+    let (mut m, snap, text) = open("S2-stuck-early", 450, "s03/cm-missing", "5");
+    for wanted in [
+        "KF402",
+        "which does not exist in namespace s03.",
+        "EVIDENCE",
+        "NEXT",
+        "kubectl -n s03 get configmap not-there",
+    ] {
+        assert!(text.contains(wanted), "{wanted}: {text}");
+    }
+    // The verdict as Markdown goes to the clipboard.
+    let effects = press(&mut m, &snap, "Y");
+    assert!(
+        matches!(effects.as_slice(), [Effect::Copy(t)] if t.contains("KF402")),
+        "{effects:?}"
+    );
+}
+
+#[test]
+fn the_node_shows_its_conditions_loops_sources_and_pulls() {
+    let (_, _, text) = open("S2-stuck-early", 450, "", "6");
+    for wanted in [
+        "Ready=True",
+        "runtime relist",
+        "sync (1 s)",
+        "IMAGE PULLS QUEUED",
+        "s02/image-missing",
+        "memory 23G",
+        "SOURCE",
+        "TROUBLE OF THE NODE",
+    ] {
+        assert!(text.contains(wanted), "{wanted}: {text}");
+    }
+}
+
+#[test]
+fn one_time_cursor_goes_through_the_panes() {
+    let (mut m, snap, _) = open("S1-basics", 900, "s01/healthy", "3");
+    press(&mut m, &snap, "G k k k");
+    let at = m.shared.cursor.expect("the selection moves the cursor");
+    // The log stands at the same moment.
+    press(&mut m, &snap, "4 a");
+    frame(&mut m, &snap);
+    press(&mut m, &snap, "j");
+    let in_log = m.shared.cursor.expect("cursor");
+    assert!(
+        in_log.since(at).abs() < 2_000_000_000,
+        "{at:?} and {in_log:?}"
+    );
+    // And back: the calls go to the log's moment.
+    press(&mut m, &snap, "G k");
+    let late = m.shared.cursor.expect("cursor");
+    press(&mut m, &snap, "3 j");
+    let there = m.shared.cursor.expect("cursor");
+    assert!(
+        there.since(late).abs() < 5_000_000_000,
+        "{late:?} and {there:?}"
+    );
+}
+
+#[test]
+fn the_export_menu_has_every_format_and_asks_the_shell_to_write() {
+    use kflow::export::file::Kind;
+    let (mut m, snap, _) = open("S1-basics", 900, "s01/healthy", "e");
+    let text = shown(&mut m, &snap);
+    for k in Kind::ALL {
+        assert!(text.contains(&format!("Pod: {k}")), "{k}: {text}");
+        let c = Command::parse(&format!("export {k} all")).expect("export");
+        assert_eq!(
+            m.run(&c, &snap),
+            [Effect::Export { kind: k, all: true }],
+            "{k}"
+        );
+    }
+    let effects = press(&mut m, &snap, "j j enter");
+    assert_eq!(
+        effects,
+        [Effect::Export {
+            kind: Kind::Perfetto,
+            all: false
+        }]
+    );
+}
+
+#[test]
+fn recording_is_asked_for_by_its_key_in_every_pane() {
+    use kflow::tui::driver::Drive;
+    let (mut m, snap, _) = open("S1-basics", 900, "", "1");
+    for p in PaneId::ALL {
+        m.show(p);
+        assert_eq!(
+            press(&mut m, &snap, "R"),
+            [Effect::Drive(Drive::Record)],
+            "{p:?}"
+        );
+    }
+}
+
+#[test]
+fn pods_are_sorted_by_every_column_and_grouped_three_ways() {
+    let (mut m, snap, _) = open("S2-stuck-early", 450, "s10/rc", "1");
+    m.resize((160, 120), &snap);
+    let mut orders = std::collections::BTreeSet::new();
+    for column in [
+        "trouble",
+        "name",
+        "namespace",
+        "age",
+        "status",
+        "restarts",
+        "in",
+        "ready",
+        "node",
+        "why",
+    ] {
+        let c = Command::parse(&format!("sort {column}")).expect("sort");
+        m.run(&c, &snap);
+        let up = shown(&mut m, &snap);
+        press(&mut m, &snap, "r");
+        assert_ne!(up, shown(&mut m, &snap), "{column} backwards");
+        press(&mut m, &snap, "r");
+        orders.insert(up);
+    }
+    assert!(orders.len() >= 8, "{} different orders", orders.len());
+    for (group, head) in [
+        ("namespace", "s36"),
+        ("node", "not scheduled"),
+        ("owner", "without owner"),
+    ] {
+        let c = Command::parse(&format!("group {group}")).expect("group");
+        m.run(&c, &snap);
+        let text = shown(&mut m, &snap);
+        assert!(
+            text.contains(head) && text.contains(&format!("by {group}")),
+            "{text}"
+        );
+    }
+}
