@@ -18,9 +18,9 @@ pub mod args;
 pub mod input;
 
 mod control;
+mod export;
 #[cfg(feature = "live")]
 mod gather;
-mod export;
 mod import;
 #[cfg(feature = "live")]
 mod live;

@@ -103,7 +103,7 @@ pub(super) fn flow(args: &FlowArgs) -> anyhow::Result<u8> {
         Some(query) => {
             let pods = find(&world, query);
             if pods.is_empty() {
-                return no_such_pod(query, &world);
+                return Ok(no_such_pod(query, &world));
             }
             pods
         }
@@ -229,7 +229,7 @@ pub(super) fn requests(args: &RequestsArgs) -> anyhow::Result<u8> {
         Some(query) => {
             let pods = find(&world, query);
             if pods.is_empty() {
-                return no_such_pod(query, &world);
+                return Ok(no_such_pod(query, &world));
             }
             Some(audit_ids(&pods))
         }

@@ -24,7 +24,7 @@ pub(super) fn export(args: &ExportArgs) -> anyhow::Result<u8> {
         None => snap.world.pods().to_vec(),
     };
     if let Some(query) = args.pod.as_deref().filter(|_| pods.is_empty()) {
-        return read::no_such_pod(query, &snap.world);
+        return Ok(read::no_such_pod(query, &snap.world));
     }
     match args.out.as_deref().filter(|p| *p != Path::new("-")) {
         None => {

@@ -20,7 +20,7 @@ pub(super) fn timeline(args: &TimelineArgs) -> anyhow::Result<u8> {
     if let Some(query) = args.pod.as_deref().filter(|_| pods.is_empty()) {
         let owners = owner::find(&world, query);
         if owners.is_empty() {
-            return no_such_pod(query, &world);
+            return Ok(no_such_pod(query, &world));
         }
         return self::owners(&world, &owners, args.output);
     }
@@ -57,7 +57,7 @@ pub(super) fn calls(args: &CallsArgs) -> anyhow::Result<u8> {
         Some(query) => {
             let pods = find(&world, query);
             if pods.is_empty() {
-                return no_such_pod(query, &world);
+                return Ok(no_such_pod(query, &world));
             }
             Some(pods.iter().map(|p| p.uid.clone()).collect::<Vec<_>>())
         }
@@ -92,7 +92,7 @@ pub(super) fn find(world: &World, query: &str) -> Vec<Pod> {
 
 /// Says so, and names what comes near.
 #[expect(clippy::print_stderr, reason = "a notice instead of a result")]
-pub(super) fn no_such_pod(query: &str, world: &World) -> anyhow::Result<u8> {
+pub(super) fn no_such_pod(query: &str, world: &World) -> u8 {
     let near = near(query, world.pods().iter().map(|p| p.key()));
     let hint = if near.is_empty() {
         format!("{} pods are known", world.pods().len())
@@ -104,7 +104,7 @@ pub(super) fn no_such_pod(query: &str, world: &World) -> anyhow::Result<u8> {
         crate::export::text::clean(query),
         crate::export::text::clean(&hint)
     );
-    Ok(NO_SUCH_POD)
+    NO_SUCH_POD
 }
 
 /// Names that may have been meant: those that contain the word, and those that are a slip or two away. Nearest first.

@@ -20,7 +20,10 @@ pub(super) fn why(args: &WhyArgs) -> anyhow::Result<u8> {
     let source = Source::open(&args.input)?;
     let world = source.world();
     let Some(verdicts) = verdicts(args, &world, source.at) else {
-        return read::no_such_pod(args.pod.as_deref().unwrap_or_default(), &world);
+        return Ok(read::no_such_pod(
+            args.pod.as_deref().unwrap_or_default(),
+            &world,
+        ));
     };
     let mut out = out::stdout();
     out.write_all(written(args.output, &verdicts, &world, source.at).as_bytes())?;

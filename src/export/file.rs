@@ -1,7 +1,8 @@
 //! One choice of format for whoever exports timelines: the command line and the terminal's menu.
 
-use rustc_hash::FxHashMap;
+use std::collections::HashMap;
 use std::fmt;
+use std::hash::BuildHasher;
 use std::io::{self, Write};
 use std::sync::Arc;
 
@@ -77,10 +78,10 @@ impl fmt::Display for Kind {
 }
 
 /// Writes the timelines of these pods as of `now`.
-pub fn write(
+pub fn write<S: BuildHasher>(
     kind: Kind,
     pods: &[Pod],
-    verdicts: &FxHashMap<PodUid, Arc<Verdict>>,
+    verdicts: &HashMap<PodUid, Arc<Verdict>, S>,
     now: Nanos,
     out: &mut impl Write,
 ) -> io::Result<()> {
@@ -120,7 +121,7 @@ mod tests {
             assert_eq!(Kind::parse(kind.name()), Some(kind));
             let mut out = Vec::new();
             let pods = [Arc::clone(&pod)];
-            write(kind, &pods, &FxHashMap::default(), Nanos(5), &mut out).expect("a Vec takes all");
+            write(kind, &pods, &HashMap::new(), Nanos(5), &mut out).expect("a Vec takes all");
             let text = String::from_utf8(out).expect("UTF-8");
             assert!(text.contains("web"), "{kind}: {text}");
         }

@@ -509,9 +509,9 @@ impl Pane for Node {
     }
     fn handle(&mut self, command: &Command, _snap: &Snapshot, _shared: &mut Shared) -> Reply {
         match command.action {
-            Action::Down => self.top = self.top + 1,
+            Action::Down => self.top += 1,
             Action::Up => self.top = self.top.saturating_sub(1),
-            Action::PageDown => self.top = self.top + 10,
+            Action::PageDown => self.top += 10,
             Action::PageUp => self.top = self.top.saturating_sub(10),
             Action::Top => self.top = 0,
             // Not further than there are lines: the next `sync` sees to that.

@@ -83,6 +83,10 @@ const LIST: [Column<Col>; 7] = [
 type Key = (Text, Text, Text);
 
 /// The requests pane.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "independent switches of the user"
+)]
 #[derive(Debug, Default)]
 pub struct Requests {
     groups: Vec<RequestGroup>,

@@ -28,7 +28,7 @@ impl Model {
                 return Vec::new();
             }
             KeyCode::Char('c') if key.ctrl => return Vec::new(),
-            KeyCode::Enter => return self.accept(p, snap),
+            KeyCode::Enter => return self.accept(&p, snap),
             KeyCode::Tab | KeyCode::Down => {
                 changed = false;
                 choose(&mut p, true);
@@ -95,7 +95,7 @@ impl Model {
         self.overlays.push(Overlay::Prompt(p));
         Vec::new()
     }
-    fn accept(&mut self, p: Prompt, snap: &Snapshot) -> Vec<Effect> {
+    fn accept(&mut self, p: &Prompt, snap: &Snapshot) -> Vec<Effect> {
         match p.kind {
             PromptKind::Filter => {
                 self.set_filter(&p.text);

@@ -18,7 +18,7 @@ use super::{SIZES, churn, empty, session};
 const THEMES: [&str; 3] = ["dark", "light", "mono"];
 
 /// Name, keys to get there, and the pod that is selected in the session with stuck pods.
-const VIEWS: [(&str, &str); 10] = [
+const VIEWS: [(&str, &str); 11] = [
     ("pods", "1"),
     ("timeline", "2"),
     ("calls", "3 d"),
@@ -27,6 +27,7 @@ const VIEWS: [(&str, &str); 10] = [
     ("node", "6"),
     ("sequence", "7"),
     ("flow", "8"),
+    ("requests", "9"),
     ("help", "2 ?"),
     ("palette", ": s e"),
 ];

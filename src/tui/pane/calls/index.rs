@@ -183,7 +183,7 @@ impl Index {
             .copied()
     }
     /// The call of a place.
-    pub(super) fn at<'a>(&self, snap: &'a Snapshot, at: At) -> Option<&'a Arc<Call>> {
+    pub(super) fn at(snap: &Snapshot, at: At) -> Option<&Arc<Call>> {
         snap.world
             .calls()
             .chunks
@@ -193,14 +193,14 @@ impl Index {
     /// The call of a row, `None` for a fold.
     pub(super) fn call<'a>(&self, snap: &'a Snapshot, row: usize) -> Option<&'a Arc<Call>> {
         match self.row(row)? {
-            Row::Call(at) => self.at(snap, at),
+            Row::Call(at) => Self::at(snap, at),
             Row::Fold { .. } => None,
         }
     }
     /// When the call of a row began; of a fold, its first.
     pub(super) fn start(&self, snap: &Snapshot, row: usize) -> Option<Nanos> {
         match self.row(row)? {
-            Row::Call(at) | Row::Fold { from: at, .. } => self.at(snap, at).map(|c| c.start),
+            Row::Call(at) | Row::Fold { from: at, .. } => Self::at(snap, at).map(|c| c.start),
         }
     }
     /// The row of the newest call that had begun at a moment, in flight or not. Rows that are done stand newest first.
@@ -222,7 +222,7 @@ impl Index {
     }
     /// The row of a call.
     pub(super) fn find(&self, snap: &Snapshot, key: CallKey) -> Option<usize> {
-        let is = |at: At| self.at(snap, at).is_some_and(|c| c.key == key);
+        let is = |at: At| Self::at(snap, at).is_some_and(|c| c.key == key);
         if let Some(n) = self.flying.iter().position(|at| is(*at)) {
             return Some(n);
         }

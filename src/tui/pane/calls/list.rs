@@ -85,7 +85,7 @@ pub(super) fn draw(index: &Index, scroll: &Scroll, ctx: &Ctx<'_>, canvas: &mut C
         };
         match r {
             Row::Fold { from, calls, .. } => {
-                let Some(c) = index.at(ctx.snap, from) else {
+                let Some(c) = Index::at(ctx.snap, from) else {
                     continue;
                 };
                 for p in &columns {
@@ -108,7 +108,7 @@ pub(super) fn draw(index: &Index, scroll: &Scroll, ctx: &Ctx<'_>, canvas: &mut C
                 }
             }
             Row::Call(at) => {
-                let Some(c) = index.at(ctx.snap, at) else {
+                let Some(c) = Index::at(ctx.snap, at) else {
                     continue;
                 };
                 let live = c.end.is_none();
