@@ -80,8 +80,11 @@ fn userinfo(c: &Captures<'_>) -> String {
     }
 }
 
+/// What stands in the place of a match.
+type Replacement = fn(&Captures<'_>) -> String;
+
 static RULES: LazyLock<Vec<Rule>> = LazyLock::new(|| {
-    let table: [(&str, fn(&Captures<'_>) -> String); 10] = [
+    let table: [(&str, Replacement); 10] = [
         // PEM keys, cut ones too.
         (
             r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|\z)",

@@ -176,17 +176,14 @@ fn probes(b: &mut Build<'_>, c: &crate::model::pod::ContainerSpec, ready: Option
                     .map(|(o, _)| (edge(o), (*o).clone(), Certainty::Bounded))
             })
             .or_else(|| ready.map(|o| (edge(o), o.clone(), Certainty::Bounded)));
-        let failed = f
-            .events_of(&["Unhealthy"])
-            .filter(|(o, e)| {
-                e.container == c.name
-                    && o.stamp.at >= start.at
-                    && passed.as_ref().is_none_or(|(at, _, _)| o.stamp.at <= at.at)
-                    && e.message
-                        .get(..kind.len())
-                        .is_some_and(|m| m.eq_ignore_ascii_case(kind))
-            })
-            .next_back();
+        let failed = f.events_of(&["Unhealthy"]).rfind(|(o, e)| {
+            e.container == c.name
+                && o.stamp.at >= start.at
+                && passed.as_ref().is_none_or(|(at, _, _)| o.stamp.at <= at.at)
+                && e.message
+                    .get(..kind.len())
+                    .is_some_and(|m| m.eq_ignore_ascii_case(kind))
+        });
         let ended = run
             .end
             .or_else(|| b.view.gone.map(|at| Edge { at, precision: 1 }));

@@ -186,7 +186,7 @@ fn over(v: &PodView, f: &Facts<'_>, work: &[Work]) -> bool {
         }
     }
     let ended = |c: &ContainerView| c.state.starts_with("terminated");
-    !(sandboxes.is_empty() && v.containers.is_empty())
+    (!sandboxes.is_empty() || !v.containers.is_empty())
         && !sandboxes.iter().any(|(_, up)| *up)
         && v.containers.iter().all(ended)
 }

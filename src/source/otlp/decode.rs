@@ -356,7 +356,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_bytes_panic(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
-            let _ = decode_request(&bytes, Nanos(0));
+            drop(decode_request(&bytes, Nanos(0)));
             OtlpDecoder::new().line(&bytes, &mut Vec::new());
         }
         #[test]
@@ -366,7 +366,7 @@ mod tests {
             let mut bytes = STANDARD.decode(r.b64.as_bytes()).unwrap();
             let at = at % bytes.len();
             bytes[at] = byte;
-            let _ = decode_request(&bytes, Nanos(r.t));
+            drop(decode_request(&bytes, Nanos(r.t)));
         }
     }
 }
