@@ -10,6 +10,7 @@
 )]
 
 mod cli;
+mod control;
 mod correlate;
 #[cfg(feature = "files")]
 #[cfg(test)]

@@ -1,0 +1,275 @@
+//! The control plane from outside: flows, requests, owners; and what nobody should have sent.
+
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+
+use kflow::correlate::World;
+use kflow::flow::Map;
+use kflow::model::span::{SpanKind, SpanRecord};
+use kflow::model::stamp::{MILLI, SECOND};
+use kflow::model::{Body, Nanos, Observation, Source, SpanId, Stamp, TraceId};
+use kflow::source::LineDecoder;
+use kflow::source::audit::decode::AuditLines;
+use serde_json::Value;
+
+fn session(name: &str) -> String {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join(format!("fixtures/sessions/{name}.kflow.zst"))
+        .display()
+        .to_string()
+}
+
+fn run(args: &[&str]) -> (Option<i32>, String, String) {
+    let home = tempfile::tempdir().unwrap();
+    let out = Command::new(env!("CARGO_BIN_EXE_kflow"))
+        .args(args)
+        .env_remove("KFLOW_SESSION")
+        .env("XDG_CONFIG_HOME", home.path())
+        .output()
+        .unwrap();
+    (
+        out.status.code(),
+        String::from_utf8_lossy(&out.stdout).into_owned(),
+        String::from_utf8_lossy(&out.stderr).into_owned(),
+    )
+}
+
+fn json(args: &[&str]) -> Vec<Value> {
+    let (code, out, err) = run(args);
+    assert_eq!(code, Some(0), "{err}");
+    serde_json::from_str(&out).unwrap()
+}
+
+#[test]
+fn the_map_is_printed_whole_and_by_step() {
+    let flows = json(&["flow", "-o", "json"]);
+    let steps: usize = flows
+        .iter()
+        .map(|f| f["steps"].as_array().unwrap().len())
+        .sum();
+    assert_eq!(steps, Map::embedded().steps().len());
+    let (_, text, _) = run(&["flow", "RunPodSandbox"]);
+    assert!(text.contains("stage      sandbox"), "{text}");
+    let (code, _, err) = run(&["flow", "noSuchFunction"]);
+    assert_eq!(code, Some(2));
+    assert!(err.contains("kubelet-startup"), "{err}");
+}
+
+#[test]
+fn both_starts_of_a_restarted_kubelet_are_told_apart() {
+    let s = session("S7-restart-json");
+    let passes = json(&["flow", "kubelet-startup", "--session", &s, "-o", "json"]);
+    assert_eq!(passes.len(), 2);
+    let begins: Vec<i64> = passes
+        .iter()
+        .map(|p| p["begin_ns"].as_i64().unwrap())
+        .collect();
+    // The recording stopped the kubelet after 16 s and started it again 13 s later.
+    assert_eq!((begins[1] - begins[0]) / SECOND, 29);
+    for p in &passes {
+        let steps: Vec<&str> = p["steps"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|s| s["step"].as_str().unwrap())
+            .collect();
+        for wanted in ["a03", "a06", "a10", "a12", "a20", "a23", "a24", "a28"] {
+            assert!(steps.contains(&wanted), "{wanted}: {steps:?}");
+        }
+    }
+}
+
+#[test]
+fn a_users_map_adds_steps_and_what_shows_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("mine.toml");
+    std::fs::write(
+        &file,
+        "[step.b99]\nlabel = \"mine\"\nfunction = \"myPatch\"\nevidence = [{ log = \"SyncLoop ADD\" }]\n",
+    )
+    .unwrap();
+    let file = file.display().to_string();
+    let s = session("S1-basics");
+    let rows = json(&[
+        "flow",
+        "myPatch",
+        "s01/healthy",
+        "--map",
+        &file,
+        "--session",
+        &s,
+        "-o",
+        "json",
+    ]);
+    assert_eq!(rows[0]["steps"][0]["count"], 1);
+    std::fs::write(&file, "[step.b99]\nlabel = 7\n").unwrap();
+    let (code, _, err) = run(&["flow", "--map", &file]);
+    assert_eq!(code, Some(2));
+    assert!(err.contains("mine.toml"), "{err}");
+}
+
+#[test]
+fn slow_requests_and_errors_are_found_and_explained() {
+    let s = session("S7-restart-json");
+    let slow = json(&["requests", "--slow", "4s", "--session", &s, "-o", "json"]);
+    let names: Vec<&str> = slow.iter().map(|r| r["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["hook-slow", "hook-hangfail", "hook-hangignore"]);
+    assert_eq!(
+        (&slow[0]["code"], &slow[1]["code"]),
+        (&201.into(), &500.into())
+    );
+    let id = slow[0]["audit_id"].as_str().unwrap();
+    let (_, text, _) = run(&["requests", "--id", id, "--session", &s]);
+    assert!(text.contains("validating-webhook 4.00s"), "{text}");
+    let groups = json(&["requests", "--session", &s, "-o", "json"]);
+    let patches = groups
+        .iter()
+        .find(|g| g["verb"] == "patch" && g["resource"] == "pods/status")
+        .unwrap();
+    assert!(patches["p50_ns"].as_i64() <= patches["p99_ns"].as_i64());
+    let errors = json(&["requests", "--errors", "--session", &s, "-o", "json"]);
+    assert!(!errors.is_empty() && errors.iter().all(|r| r["code"].as_u64() >= Some(400)));
+}
+
+#[test]
+fn an_owner_without_pods_has_a_story() {
+    let s = session("S7-restart-json");
+    let world = {
+        let loaded = kflow::session::load(Path::new(&s)).unwrap();
+        let mut w = World::new();
+        loaded.observations.iter().for_each(|o| w.observe(o));
+        w.settle();
+        w
+    };
+    // The webhook refuses each of its pods.
+    let refused = world
+        .objects()
+        .into_iter()
+        .find(|o| {
+            o.object.kind == "ReplicaSet"
+                && o.evidence
+                    .iter()
+                    .any(|e| matches!(&e.body, Body::Event(v) if v.reason == "FailedCreate"))
+        })
+        .unwrap();
+    let name = format!("{}/rs/{}", refused.object.namespace, refused.object.name);
+    let story = json(&["timeline", &name, "--session", &s, "-o", "json"]);
+    assert_eq!(story[0]["pods"].as_array().unwrap().len(), 0);
+    let told = story[0]["happenings"].as_array().unwrap();
+    assert!(
+        told.iter()
+            .any(|h| h["bad"] == true && h["text"].as_str().unwrap().contains("denied"))
+    );
+    let burst = json(&[
+        "timeline",
+        "deploy/burst",
+        "--session",
+        &session("S5-burst"),
+        "-o",
+        "json",
+    ]);
+    assert_eq!(burst[0]["pods"].as_array().unwrap().len(), 40);
+    assert_eq!(burst[0]["controls"].as_array().unwrap().len(), 1);
+}
+
+fn span(at: i64, id: u64, parent: Option<u64>, audit_id: &str) -> Arc<Observation> {
+    Arc::new(Observation {
+        stamp: Stamp::exact(Nanos(at)),
+        source: Source::Otlp,
+        body: Body::Span(Box::new(SpanRecord {
+            service: "apiserver".into(),
+            name: "POST /api/v1/namespaces/{:namespace}/pods".into(),
+            kind: if audit_id.is_empty() {
+                SpanKind::Internal
+            } else {
+                SpanKind::Server
+            },
+            trace: TraceId(1),
+            span: SpanId(id),
+            parent: parent.map(SpanId),
+            end: Nanos(at + MILLI),
+            attributes: if audit_id.is_empty() {
+                Vec::new()
+            } else {
+                vec![("audit-id".into(), audit_id.into())]
+            },
+            ..SpanRecord::default()
+        })),
+    })
+}
+
+#[test]
+fn spans_without_parents_and_parents_that_never_come_do_no_harm() {
+    let mut world = World::new();
+    for n in 0..10_000 {
+        world.observe(&span(SECOND + n, 100 + n as u64, Some(7), ""));
+    }
+    world.observe(&span(SECOND, 1, Some(9), "a1"));
+    // Its own parent, and two that are each other's.
+    world.observe(&span(SECOND, 50, Some(50), ""));
+    world.observe(&span(SECOND, 51, Some(52), ""));
+    world.observe(&span(SECOND, 52, Some(51), ""));
+    world.settle();
+    let request = world.requests().get("a1").unwrap();
+    assert_eq!(
+        request.steps().len(),
+        1,
+        "what hangs below nothing is not its step"
+    );
+    assert!(request.evidence.len() <= 256);
+    assert!(
+        world.requests().forgotten().1 > 9_000,
+        "what found no room is counted"
+    );
+}
+
+/// A record of a create, at a level and with bodies as asked.
+fn record(level: &str, resource: &str, name: &str, body: &str) -> String {
+    format!(
+        r#"{{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"{level}","auditID":"{level}-{resource}","stage":"ResponseComplete","requestURI":"/api/v1/namespaces/s01/{resource}","verb":"create","user":{{"username":"u"}},"userAgent":"kubectl/v1","objectRef":{{"resource":"{resource}","namespace":"s01"{name},"apiVersion":"v1"}},"responseStatus":{{"code":201}}{body},"requestReceivedTimestamp":"2026-11-21T00:24:27.504775Z","stageTimestamp":"2026-11-21T00:24:27.512507Z"}}"#
+    )
+}
+
+#[test]
+fn audit_levels_differ_in_what_they_say_and_never_in_what_happened() {
+    let pod = r#","responseObject":{"kind":"Pod","metadata":{"name":"web-x1","namespace":"s01","uid":"11111111-2222-4333-8444-555555555555"}}"#;
+    for (level, name, body) in [
+        ("Metadata", r#","name":"web-x1""#, ""),
+        ("Request", r#","name":"web-x1""#, ""),
+        ("RequestResponse", "", pod),
+    ] {
+        let mut out = Vec::new();
+        AuditLines::new().line(record(level, "pods", name, body).as_bytes(), &mut out);
+        let mut world = World::new();
+        out.into_iter().for_each(|o| world.observe(&Arc::new(o)));
+        world.settle();
+        let r = world.requests().list()[0].clone();
+        assert_eq!((r.code, r.object.name.as_str()), (201, "web-x1"), "{level}");
+        assert_eq!(r.duration(world.now()), 7_732_000, "{level}");
+    }
+}
+
+#[test]
+fn no_body_of_a_secret_leaves_the_decoder() {
+    const SECRET: &str = "aHVudGVyMi1odW50ZXIy";
+    let object = format!(
+        r#"{{"kind":"Secret","metadata":{{"name":"db","namespace":"s01","annotations":{{"kubectl.kubernetes.io/last-applied-configuration":"{SECRET}"}}}},"data":{{"password":"{SECRET}"}},"stringData":{{"p":"{SECRET}"}}}}"#
+    );
+    let body = format!(r#","requestObject":{object},"responseObject":{object}"#);
+    let line = record("RequestResponse", "secrets", r#","name":"db""#, &body);
+    assert!(line.contains(SECRET));
+    let mut out = Vec::new();
+    AuditLines::new().line(line.as_bytes(), &mut out);
+    assert_eq!(out.len(), 1);
+    assert!(!serde_json::to_string(&out).unwrap().contains(SECRET));
+    // Half of a line is no record, and breaks nothing that follows.
+    for cut in [1, 50, line.len() / 2, line.len() - 1] {
+        let mut decoder = AuditLines::new();
+        let mut none = Vec::new();
+        decoder.line(line.as_bytes().get(..cut).unwrap(), &mut none);
+        assert!(none.is_empty(), "{cut}");
+        decoder.line(line.as_bytes(), &mut none);
+        assert_eq!(none.len(), 1, "{cut}");
+    }
+}
