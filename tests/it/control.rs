@@ -150,7 +150,7 @@ fn an_owner_without_pods_has_a_story() {
             o.object.kind == "ReplicaSet"
                 && o.evidence
                     .iter()
-                    .any(|e| matches!(&e.body, Body::Event(v) if v.reason == "FailedCreate"))
+                    .any(|e| matches!(&e.body, Body::Event(v) if v.reason == "FailedCreate" && v.message.contains("denied")))
         })
         .unwrap();
     let name = format!("{}/rs/{}", refused.object.namespace, refused.object.name);

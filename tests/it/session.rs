@@ -66,7 +66,7 @@ fn a_recording_is_never_overwritten() {
     let path = dir.path().join("a.kflow");
     small(&path);
     let e = Writer::record(&path, &Header::new(Nanos(1))).unwrap_err();
-    assert!(e.to_string().contains("cannot create"), "{e}");
+    assert!(e.to_string().contains("never overwrites"), "{e}");
 }
 
 #[test]
