@@ -145,10 +145,10 @@ pub fn diagnose<'a>(cx: Context<'a>, f: &'a Facts<'a>, health: Health) -> Vec<Fo
     } else if deleting && !failed {
         terminate::rules(cx, f, &mut found);
     } else if failed {
+        // What ends while the pod is deleted ends because of that.
         if deleting {
             terminate::rules(cx, f, &mut found);
-        }
-        if !found
+        } else if !found
             .iter()
             .any(|x| x.stage == Stage::Admit || x.stage == Stage::Terminate)
         {
@@ -200,6 +200,12 @@ fn order(found: &mut Vec<Found<'_>>) {
                 &b.container,
             ))
     });
+    // A wait says nothing beside what it waits for.
+    for (stage, id) in [(Stage::Image, "KF613"), (Stage::Volumes, "KF401")] {
+        if found.iter().any(|x| x.stage == stage && x.cause.id != id) {
+            found.retain(|x| x.cause.id != id);
+        }
+    }
     let mut kept: Vec<Found<'_>> = Vec::with_capacity(found.len());
     for x in found.drain(..) {
         let same = kept.iter_mut().find(|k| {
@@ -255,16 +261,16 @@ fn matched<'a>(f: &Facts<'a>, deleting: bool, failed: bool, found: &mut Vec<Foun
         }
         found.extend(best.map(|b| polish(b, s, f)));
     }
-    if let Some(api) = f.api.filter(|_| failed)
-        && api.status.reason == "Evicted"
+    // Evicted before anything of it was there: it was refused, not ended.
+    if failed
+        && f.sandbox.is_none()
         && f.containers.iter().all(|c| c.started.is_none())
+        && let Some(s) = f.signals.iter().find(|s| s.reason == "Evicted")
         && let Some(cause) = catalogue.cause("KF308")
-        && let (Some(names), Some(o)) = (cause.matches("", &api.status.message), f.api_evidence)
+        && let Some(names) = cause.matches("@rejected/Evicted", &s.text)
     {
-        let mut x = Found::of(cause, f).proof(o);
-        x.names = names;
         found.retain(|k| k.cause.id != "KF911");
-        found.push(x);
+        found.push(Found::of_signal(cause, names, s, f));
     }
 }
 
@@ -338,9 +344,7 @@ fn back_off(f: &Facts<'_>, found: &mut [Found<'_>]) {
                 if let (Some(at), true) = (newest, attempt > 0) {
                     x.attempt = attempt;
                     x.next_retry = Some(backoff::next_pull(attempt, at));
-                    if x.next_retry.is_some_and(|t| t > f.now) {
-                        x.state = State::BackingOff;
-                    }
+                    x.state = State::BackingOff;
                 } else if f
                     .signals
                     .iter()

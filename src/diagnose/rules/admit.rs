@@ -14,7 +14,7 @@ const PICK_UP_NS: i64 = 10 * SECOND;
 /// A kubelet logs something and calls the runtime every second; this long without either and it stands still.
 const SILENT_NS: i64 = 10 * SECOND;
 /// Without a node's own sources a slow kubelet cannot be told from a dead one before the node is marked.
-const BLIND_NS: i64 = 90 * SECOND;
+const BLIND_NS: i64 = 150 * SECOND;
 
 pub(super) fn rules<'a>(cx: Context<'a>, f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
     let Some(bound) = f.bound.or(f.picked_up) else {

@@ -80,7 +80,12 @@ pub(super) fn crashes<'a>(f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
                 || policy == "Never"
                 || policy == "OnFailure"
                 || (policy.is_empty() && again < 2));
-        let loops = recent >= 2 || (c.restarts >= 2 && recent >= 1);
+        let killed = c.killed.is_some_and(|(t, why, _)| {
+            why != KillWhy::Stop && f.now.since(t) < backoff::FORGOTTEN_NS
+        });
+        let loops = recent >= 2
+            || (c.restarts >= 2 && recent >= 1)
+            || (killed && !super::ready::is_ready(c));
         // The kubelet stopped it: that is not the container's doing.
         let stopped = c.killed.is_some_and(|(t, why, _)| {
             why == KillWhy::Stop && last.at.plus(2 * SECOND) >= t && last.at.since(t) < 600 * SECOND
@@ -107,7 +112,8 @@ fn crash<'a>(
         .max(c.restarts + u32::from(!c.runs()));
     let killed = c.killed.filter(|(t, why, _)| {
         // A kill and the exit that it leads to are at most a grace period apart.
-        *why != KillWhy::Stop && last.at.plus(2 * SECOND) >= *t && last.at.since(*t) < 120 * SECOND
+        // A newer kill is of the run that goes on: the same story.
+        *why != KillWhy::Stop && last.at.since(*t) < 120 * SECOND
     });
     let probe = |kind: &str| super::ready::probe_of(f, &c.name, kind);
     let failing = |p: &Option<crate::diagnose::facts::ProbeFact<'a>>| {
@@ -203,7 +209,7 @@ fn crash<'a>(
         x.next_retry = (waits_again && !dead).then_some(next);
         x.state = if dead {
             State::Failed
-        } else if x.next_retry.is_some_and(|t| t > f.now) || waits(c, "CrashLoopBackOff") {
+        } else if x.next_retry.is_some() || waits(c, "CrashLoopBackOff") {
             State::BackingOff
         } else {
             State::Stuck

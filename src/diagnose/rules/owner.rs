@@ -138,7 +138,7 @@ fn refused<'a>(f: &Facts<'a>, o: &ObjectState) -> Option<Found<'a>> {
         }
     }
     let (at, e, message) = newest?;
-    if worked.is_some_and(|w| w >= at) {
+    if worked.is_some_and(|w| w >= at) || forgotten(f.now, first.unwrap_or(at), at) {
         return None;
     }
     let (cause, names) = Catalogue::get()
@@ -153,6 +153,13 @@ fn refused<'a>(f: &Facts<'a>, o: &ObjectState) -> Option<Found<'a>> {
     x.attempt = count;
     x.proofs.push(proof(e));
     Some(x)
+}
+
+/// The controller tries again after twice the wait, at most 1000 s (client-go's item exponential failure rate limiter):
+/// much longer without another failure, and the owner is gone or was mended.
+fn forgotten(now: Nanos, first: Nanos, last: Nanos) -> bool {
+    let tried_for = last.since(first).min(1000 * SECOND);
+    now.since(last) > 2 * tried_for + 60 * SECOND
 }
 
 /// The resource that a quota is most short of: `pods: 1 more than 0 of 0`.

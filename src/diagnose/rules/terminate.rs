@@ -13,6 +13,8 @@ use crate::model::{Source, pod::ContainerState, stamp::SECOND};
 const HELD_NS: i64 = 3 * SECOND;
 /// A preStop hook that runs longer is told; most are a short sleep.
 const HOOK_NS: i64 = 6 * SECOND;
+/// Many applications take some seconds to stop.
+const STOP_NS: i64 = 10 * SECOND;
 /// After the grace period the kill takes a second or two.
 const KILL_NS: i64 = 5 * SECOND;
 /// With the API alone nothing tells why; this long after the grace period it is told that it hangs.
@@ -172,7 +174,7 @@ fn stop<'a>(cx: Context<'a>, f: &'a Facts<'a>, found: &mut Vec<Found<'a>>) {
                         .call(call, cx.now),
                 );
             }
-        } else if age >= (timeout / 2).max(KILL_NS)
+        } else if age >= (timeout / 2).max(STOP_NS)
             && age <= timeout
             && let Some(x) = Found::new("KF903", f)
         {
