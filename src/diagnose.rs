@@ -83,23 +83,24 @@ impl Diagnoser {
             shared: &shared,
             now,
         };
-        let mut changed = self.said.len() != world.pods().len();
-        for pod in world.pods() {
-            if let Some(s) = self.said.get_mut(&pod.uid)
-                && Arc::ptr_eq(&s.view, pod)
-                && (s.settled || (!moved && now >= s.at && now.since(s.at) < AGAIN_NS))
-            {
-                continue;
-            }
-            let (health, verdict) = pod_verdict(cx, pod);
-            let settled = health == Health::Well && over(pod);
-            changed = true;
+        let stale: Vec<&Pod> = world
+            .pods()
+            .iter()
+            .filter(|pod| {
+                self.said.get(&pod.uid).is_none_or(|s| {
+                    !Arc::ptr_eq(&s.view, pod)
+                        || !(s.settled || (!moved && now >= s.at && now.since(s.at) < AGAIN_NS))
+                })
+            })
+            .collect();
+        let changed = !stale.is_empty() || self.said.len() != world.pods().len();
+        for (pod, health, verdict) in each(cx, &stale) {
             self.said.insert(
                 pod.uid.clone(),
                 Said {
                     view: pod.clone(),
                     at: now,
-                    settled,
+                    settled: health == Health::Well && over(pod),
                     verdict: verdict.map(Arc::new),
                 },
             );
@@ -125,13 +126,44 @@ impl Diagnoser {
     }
 }
 
+/// Diagnoses pods, on several threads when there are many: one does not depend on another.
+fn each<'p>(cx: Context<'_>, pods: &[&'p Pod]) -> Vec<(&'p Pod, Health, Option<Verdict>)> {
+    const THREADS: usize = 4;
+    const MANY: usize = 512;
+    let one = |pods: &[&'p Pod]| -> Vec<_> {
+        pods.iter()
+            .map(|&pod| {
+                let (health, verdict) = pod_verdict(cx, pod);
+                (pod, health, verdict)
+            })
+            .collect()
+    };
+    if pods.len() < MANY {
+        return one(pods);
+    }
+    std::thread::scope(|s| {
+        let parts: Vec<_> = pods
+            .chunks(pods.len().div_ceil(THREADS))
+            .map(|part| s.spawn(move || one(part)))
+            .collect();
+        parts
+            .into_iter()
+            .flat_map(|t| match t.join() {
+                Ok(part) => part,
+                // A rule that panics is a fault of ours: it is told as one, not swallowed.
+                Err(panic) => std::panic::resume_unwind(panic),
+            })
+            .collect()
+    })
+}
+
 /// Well for good, unless new evidence comes.
 fn over(p: &PodView) -> bool {
     p.gone.is_some() || p.phase == "Succeeded" || p.api.is_some()
 }
 
 fn pod_verdict(cx: Context<'_>, view: &PodView) -> (Health, Option<Verdict>) {
-    if quick(view) {
+    if quick(view, cx.now) {
         return (Health::Well, None);
     }
     let f = Facts::gather(view, cx.now);
@@ -143,14 +175,19 @@ fn pod_verdict(cx: Context<'_>, view: &PodView) -> (Health, Option<Verdict>) {
 }
 
 /// Well by the API alone, and never otherwise: nothing else has to be looked at.
-fn quick(view: &PodView) -> bool {
+fn quick(view: &PodView, now: Nanos) -> bool {
     if view.gone.is_some() || view.is_remnant() {
         return true;
     }
     let Some(api) = view.api.as_deref() else {
         return false;
     };
-    let ready = api.condition("Ready").is_some_and(|c| c.status == "True");
+    // Ready for long, or so soon after its creation that readiness cannot have come and gone.
+    let ready = api.condition("Ready").is_some_and(|c| {
+        c.status == "True"
+            && c.transition
+                .is_some_and(|t| now.since(t) > 300 * SECOND || t.since(api.created) < 30 * SECOND)
+    });
     let calm = api.statuses().all(|s| s.restarts == 0 && s.last.is_none());
     let resizing = api.condition("PodResizePending").is_some();
     ready
@@ -159,7 +196,6 @@ fn quick(view: &PodView) -> bool {
         && api.deletion.is_none()
         && view.deletion_requested.is_none()
         && api.status.phase == "Running"
-        && view.evidence.len() < 64
 }
 
 fn worst(cx: Context<'_>, f: &Facts<'_>, health: Health) -> Option<Verdict> {

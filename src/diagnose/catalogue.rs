@@ -4,10 +4,11 @@
 //! Adding a cause is adding an entry to `catalogue.toml` and a scenario to `fixtures/causes`; tests fail where either
 //! is missing or an id is used twice.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
-use regex::Regex;
+use regex::{Regex, RegexSet};
 use rustc_hash::FxHashMap;
 use serde::Deserialize;
 
@@ -68,7 +69,7 @@ pub struct Cause {
     /// Who said so: `K`, `C`, `R`, `I`, `X`, `rec`.
     pub source: String,
     #[serde(skip)]
-    compiled: Vec<Regex>,
+    compiled: Vec<OnceLock<Option<Regex>>>,
 }
 
 const fn fifty() -> u8 {
@@ -88,18 +89,29 @@ fn stage<'de, D: serde::Deserializer<'de>>(d: D) -> Result<Stage, D::Error> {
 impl Cause {
     /// The names that the text gives, when it is this cause's.
     pub fn matches(&self, reason: &str, text: &str) -> Option<Names> {
-        for re in &self.compiled {
-            if let Some(found) = re.captures(text) {
-                let mut names = Names::default();
-                for key in re.capture_names().flatten() {
-                    if let Some(value) = found.name(key) {
-                        names.set(key, value.as_str());
-                    }
-                }
-                return Some(names);
+        (0..self.patterns.len())
+            .find_map(|i| self.names(i, text))
+            .or_else(|| self.alone(reason).then(Names::default))
+    }
+    /// The reason alone is enough.
+    fn alone(&self, reason: &str) -> bool {
+        self.any || self.any_on.iter().any(|r| r == reason)
+    }
+    /// What the named groups of a pattern hold. Patterns are compiled when they are first needed: most never are.
+    fn names(&self, pattern: usize, text: &str) -> Option<Names> {
+        let re = self
+            .compiled
+            .get(pattern)?
+            .get_or_init(|| Regex::new(self.patterns.get(pattern).map_or("", String::as_str)).ok())
+            .as_ref()?;
+        let found = re.captures(text)?;
+        let mut names = Names::default();
+        for key in re.capture_names().flatten() {
+            if let Some(value) = found.name(key) {
+                names.set(key, value.as_str());
             }
         }
-        (self.any || self.any_on.iter().any(|r| r == reason)).then(Names::default)
+        Some(names)
     }
 }
 
@@ -127,13 +139,23 @@ pub enum CatalogueError {
     },
 }
 
+/// The causes that are looked for under one reason, as one automaton over all their patterns.
+#[derive(Debug, Default)]
+struct Under {
+    /// By rank, highest first; then by id.
+    causes: Vec<usize>,
+    /// Cause and pattern of each member of the set, in the same order.
+    patterns: Vec<(usize, usize)>,
+    set: OnceLock<RegexSet>,
+}
+
 /// All causes.
 #[derive(Debug, Default)]
 pub struct Catalogue {
     causes: Vec<Cause>,
     by_id: FxHashMap<String, usize>,
-    by_reason: FxHashMap<String, Vec<usize>>,
-    by_prefix: Vec<(String, usize)>,
+    by_reason: FxHashMap<String, Under>,
+    by_prefix: Vec<(String, Under)>,
 }
 
 impl Catalogue {
@@ -165,26 +187,93 @@ impl Catalogue {
             if !cause.rule && (cause.on.is_empty() || (cause.patterns.is_empty() && !cause.any)) {
                 return Err(bad("cannot be recognised by anything"));
             }
-            for p in &cause.patterns {
-                cause
-                    .compiled
-                    .push(Regex::new(p).map_err(|source| CatalogueError::Pattern {
-                        id: id.clone(),
-                        source,
-                    })?);
-            }
+            cause.compiled = cause.patterns.iter().map(|_| OnceLock::new()).collect();
             cause.id.clone_from(&id);
             let index = all.causes.len();
             for reason in &cause.on {
                 match reason.strip_suffix('*') {
-                    Some(prefix) => all.by_prefix.push((prefix.to_owned(), index)),
-                    None => all.by_reason.entry(reason.clone()).or_default().push(index),
+                    Some(prefix) => {
+                        let mut under = Under::default();
+                        under.causes.push(index);
+                        all.by_prefix.push((prefix.to_owned(), under));
+                    }
+                    None => {
+                        let under = all.by_reason.entry(reason.clone()).or_default();
+                        under.causes.push(index);
+                    }
                 }
             }
             all.by_id.insert(id, index);
             all.causes.push(cause);
         }
+        let causes = &all.causes;
+        let prefixed = all.by_prefix.iter_mut().map(|(_, u)| u);
+        for under in all.by_reason.values_mut().chain(prefixed) {
+            // Stable: causes of one rank stay in the order of their ids.
+            under
+                .causes
+                .sort_by_key(|&i| Reverse(causes.get(i).map_or(0, |c| c.rank)));
+            for &i in &under.causes {
+                let n = causes.get(i).map_or(0, |c| c.patterns.len());
+                under.patterns.extend((0..n).map(|p| (i, p)));
+            }
+        }
         Ok(all)
+    }
+
+    /// Compiles every pattern: what is otherwise done when one is first needed.
+    pub fn compile(&self) -> Result<(), CatalogueError> {
+        for c in &self.causes {
+            for p in &c.patterns {
+                Regex::new(p).map_err(|source| CatalogueError::Pattern {
+                    id: c.id.clone(),
+                    source,
+                })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The highest cause that a text under a reason tells, among those that are allowed.
+    pub fn best(
+        &self,
+        reason: &str,
+        text: &str,
+        allow: impl Fn(&Cause) -> bool,
+    ) -> Option<(&Cause, Names)> {
+        let under = self.below(reason)?;
+        let set = under.set.get_or_init(|| {
+            let patterns = under.patterns.iter().map(|&(c, p)| {
+                self.causes
+                    .get(c)
+                    .and_then(|c| c.patterns.get(p))
+                    .map_or("", String::as_str)
+            });
+            RegexSet::new(patterns).unwrap_or_else(|_| RegexSet::empty())
+        });
+        let hits = set.matches(text);
+        let mut hits = hits.iter().filter_map(|i| under.patterns.get(i)).peekable();
+        for &i in &under.causes {
+            let cause = self.causes.get(i)?;
+            let mut pattern = None;
+            while let Some(&&(_, p)) = hits.peek().filter(|(c, _)| *c == i) {
+                pattern = pattern.or(Some(p));
+                hits.next();
+            }
+            if (pattern.is_some() || cause.alone(reason)) && allow(cause) {
+                let names = pattern.and_then(|p| cause.names(p, text));
+                return Some((cause, names.unwrap_or_default()));
+            }
+        }
+        None
+    }
+    fn below(&self, reason: &str) -> Option<&Under> {
+        self.by_reason.get(reason).or_else(|| {
+            self.by_prefix
+                .iter()
+                .find(|(p, _)| reason.starts_with(p.as_str()))
+                .map(|(_, u)| u)
+        })
     }
 
     /// All causes by id.
@@ -200,17 +289,11 @@ impl Catalogue {
     pub fn cause(&self, id: &str) -> Option<&Cause> {
         self.by_id.get(id).and_then(|&i| self.causes.get(i))
     }
-    /// Causes that are looked for in texts under a reason.
+    /// Causes that are looked for in texts under a reason, highest first.
     pub fn under(&self, reason: &str) -> impl Iterator<Item = &Cause> {
-        let exact = self.by_reason.get(reason).map_or(&[][..], Vec::as_slice);
-        let prefixed = self
-            .by_prefix
-            .iter()
-            .filter(move |(p, _)| reason.starts_with(p.as_str()))
-            .map(|(_, i)| i);
-        exact
-            .iter()
-            .chain(prefixed)
+        self.below(reason)
+            .into_iter()
+            .flat_map(|u| u.causes.iter())
             .filter_map(|&i| self.causes.get(i))
     }
     /// True when some cause is looked for under the reason.
@@ -226,6 +309,11 @@ mod tests {
     #[test]
     fn the_embedded_catalogue_is_complete_and_correct() {
         let all = Catalogue::parse(DATA).unwrap_or_else(|e| panic!("{e}"));
+        all.compile().unwrap_or_else(|e| panic!("{e}"));
+        for u in all.by_reason.values() {
+            let patterns = u.patterns.iter().map(|&(c, p)| &all.causes[c].patterns[p]);
+            assert!(RegexSet::new(patterns).is_ok());
+        }
         assert!(all.iter().count() >= 128);
         for c in all.iter() {
             for (text, _) in &c.steps {

@@ -17,7 +17,7 @@ use super::found::Found;
 use super::shared::Shared;
 use super::signal::Signal;
 use super::text::span;
-use super::{Catalogue, Confidence, State, backoff};
+use super::{Catalogue, Cause, Confidence, State, backoff};
 use crate::correlate::World;
 use crate::flow::Stage;
 use crate::model::{Nanos, Source, pod::ContainerState, stamp::SECOND};
@@ -241,25 +241,18 @@ fn order(found: &mut Vec<Found<'_>>) {
 fn matched<'a>(f: &Facts<'a>, deleting: bool, failed: bool, found: &mut Vec<Found<'a>>) {
     let catalogue = Catalogue::get();
     for s in &f.signals {
-        let mut best: Option<Found<'a>> = None;
-        for cause in catalogue.under(&s.reason) {
+        let allow = |cause: &Cause| {
             let by_code = cause.rule
                 && (cause.stage == Stage::Ready || cause.id == "KF902" || cause.id == "KF513");
             let ending = cause.stage == Stage::Terminate;
-            if by_code
-                || (deleting && !failed && !ending)
+            let wrong_time = (deleting && !failed && !ending)
                 || (ending && !deleting && !failed)
-                || (failed && !ending && cause.stage != Stage::Admit)
-                || f.is_over(cause.stage, s)
-                || best.as_ref().is_some_and(|b| b.rank >= cause.rank)
-            {
-                continue;
-            }
-            if let Some(names) = cause.matches(&s.reason, &s.text) {
-                best = Some(Found::of_signal(cause, names, s, f));
-            }
+                || (failed && !ending && cause.stage != Stage::Admit);
+            !by_code && !wrong_time && !f.is_over(cause.stage, s)
+        };
+        if let Some((cause, names)) = catalogue.best(&s.reason, &s.text, allow) {
+            found.push(polish(Found::of_signal(cause, names, s, f), s, f));
         }
-        found.extend(best.map(|b| polish(b, s, f)));
     }
     // Evicted before anything of it was there: it was refused, not ended.
     if failed

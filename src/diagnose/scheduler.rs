@@ -3,6 +3,8 @@
 //! `0/3 nodes are available: 1 Insufficient cpu, 2 node(s) had untolerated taint {a: b}. preemption: 0/3 nodes are
 //! available: …` (Kubernetes 1.36 `pkg/scheduler/framework/types.go`, `FitError.Error`).
 
+use rustc_hash::FxHashMap;
+
 use super::quantity::Quantity;
 use super::text::list;
 use crate::correlate::World;
@@ -118,34 +120,70 @@ pub fn requested(spec: &PodSpec, resource: &str) -> Quantity {
     main.max(init)
 }
 
-/// What is left of a resource on each node, best first: node, left, allocatable.
-fn left(world: &World, resource: &str) -> Vec<(Text, Quantity, Quantity)> {
-    let mut out: Vec<(Text, Quantity, Quantity)> = world
+/// What the pods of each node ask for together, by node and resource: read once, asked often.
+#[derive(Clone, Debug, Default)]
+pub struct Usage(FxHashMap<Text, FxHashMap<Text, Quantity>>);
+
+impl Usage {
+    /// Adds up the requests of all pods that hold room on a node.
+    pub fn of(world: &World) -> Self {
+        let mut all = Self::default();
+        for p in world.pods() {
+            let Some(api) = p.api.as_deref() else {
+                continue;
+            };
+            if p.gone.is_some()
+                || p.node.is_empty()
+                || matches!(api.status.phase.as_str(), "Succeeded" | "Failed")
+            {
+                continue;
+            }
+            let node = all.0.entry(p.node.clone()).or_default();
+            let mut names: Vec<&str> = vec!["pods"];
+            for c in api.spec.containers.iter().chain(&api.spec.init_containers) {
+                for (r, _) in &c.requests {
+                    if !names.contains(&r.as_str()) {
+                        names.push(r);
+                    }
+                }
+            }
+            for r in names {
+                let used = node.entry(r.into()).or_default();
+                *used = *used + requested(&api.spec, r);
+            }
+        }
+        all
+    }
+    fn used(&self, node: &str, resource: &str) -> Quantity {
+        self.0
+            .get(node)
+            .and_then(|n| n.get(resource))
+            .copied()
+            .unwrap_or_default()
+    }
+}
+
+/// What is left of a resource on the best node: node, left, allocatable.
+fn most_left(world: &World, usage: &Usage, resource: &str) -> Option<(Text, Quantity, Quantity)> {
+    world
         .nodes()
         .iter()
         .filter_map(|n| {
             let node = n.api.as_deref()?;
             let all = of(&node.allocatable, resource);
-            let used = world
-                .pods()
-                .iter()
-                .filter(|p| p.gone.is_none() && p.node == n.name)
-                .filter_map(|p| p.api.as_deref())
-                .filter(|p| !matches!(p.status.phase.as_str(), "Succeeded" | "Failed"))
-                .fold(Quantity::default(), |sum, p| {
-                    sum + requested(&p.spec, resource)
-                });
-            Some((node.name.clone(), all - used, all))
+            Some((
+                node.name.clone(),
+                all - usage.used(&node.name, resource),
+                all,
+            ))
         })
-        .collect();
-    out.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
-    out
+        .max_by(|a, b| a.1.cmp(&b.1).then_with(|| b.0.cmp(&a.0)))
 }
 
 /// What is missing of a resource on the best node: `node1 has 1900m of 2 left, 62100m too little`.
-pub fn shortfall(world: &World, pod: &PodSeen, resource: &str) -> Option<String> {
+pub fn shortfall(world: &World, usage: &Usage, pod: &PodSeen, resource: &str) -> Option<String> {
     let want = requested(&pod.spec, resource);
-    let (node, left, all) = left(world, resource).into_iter().next()?;
+    let (node, left, all) = most_left(world, usage, resource)?;
     let show = |q: Quantity| q.show(resource);
     if left < want {
         Some(format!(

@@ -1,12 +1,13 @@
 //! What concerns more than one pod: hanging calls of the kubelet's loops, running pulls, how the nodes are.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use rustc_hash::FxHashMap;
 
-use crate::correlate::{Call, NodeState, World};
+use super::scheduler::Usage;
+use crate::correlate::{Call, NodeState, Pod, World};
 use crate::model::{
-    Body, Nanos, Source, Text,
+    Body, Nanos, PodUid, Source, Text,
     log::{Component, LogLine},
     stamp::SECOND,
 };
@@ -115,6 +116,35 @@ pub struct Shared {
     pub has_node: bool,
     /// There are watches.
     pub has_api: bool,
+    usage: OnceLock<Usage>,
+    leaving: OnceLock<Vec<Pod>>,
+    held: OnceLock<FxHashMap<Text, Vec<String>>>,
+    announced: OnceLock<Vec<Announced>>,
+}
+
+/// A pull that was announced by an event, and has not ended.
+#[derive(Clone, Debug)]
+pub struct Announced {
+    /// Since when.
+    pub at: Nanos,
+    /// Node.
+    pub node: Text,
+    /// Pod.
+    pub uid: PodUid,
+    /// `ns/name` of it.
+    pub pod: String,
+    /// Image.
+    pub image: String,
+}
+
+/// Image of a `Pulling image "…"`.
+pub fn image_of(o: &Evidence) -> Option<String> {
+    let text = match &o.body {
+        Body::Event(e) => e.message.as_str(),
+        Body::Log(l) => l.field("message")?,
+        _ => return None,
+    };
+    Some(text.split('"').nth(1)?.to_owned())
 }
 
 impl Shared {
@@ -143,6 +173,66 @@ impl Shared {
         s.has_node = s.node_last.is_some();
         s.has_api = last(Source::Kube).is_some();
         s
+    }
+    /// What the pods of each node ask for. Read when a pod first needs it, like the rest of these.
+    pub fn usage(&self, world: &World) -> &Usage {
+        self.usage.get_or_init(|| Usage::of(world))
+    }
+    /// Pods that are deleted, or marked to be ended, and not gone.
+    pub fn leaving(&self, world: &World) -> &[Pod] {
+        self.leaving.get_or_init(|| {
+            let leaves = |p: &&Pod| {
+                p.gone.is_none()
+                    && (p.deletion_requested.is_some()
+                        || p.api.as_ref().is_some_and(|a| {
+                            a.deletion.is_some() || a.condition("DisruptionTarget").is_some()
+                        }))
+            };
+            world.pods().iter().filter(leaves).cloned().collect()
+        })
+    }
+    /// Pods of a node that wait to be started or stopped.
+    pub fn held_up(&self, world: &World, node: &str) -> &[String] {
+        let all = self.held.get_or_init(|| {
+            let mut all: FxHashMap<Text, Vec<String>> = FxHashMap::default();
+            for p in world.pods().iter().filter(|p| p.gone.is_none()) {
+                let unready = p.api.as_ref().is_some_and(|a| {
+                    a.condition("Ready").is_none_or(|c| c.status != "True")
+                        && !matches!(a.status.phase.as_str(), "Succeeded" | "Failed")
+                });
+                if p.deletion_requested.is_some() || unready {
+                    all.entry(p.node.clone()).or_default().push(p.key());
+                }
+            }
+            all
+        });
+        all.get(node).map_or(&[], Vec::as_slice)
+    }
+    /// Pulls that were announced and have not ended, by their events, oldest first.
+    pub fn announced(&self, world: &World) -> &[Announced] {
+        self.announced.get_or_init(|| {
+            let mut all: Vec<Announced> = Vec::new();
+            for p in world.pods().iter().filter(|p| p.gone.is_none()) {
+                let mut pulling = None;
+                for o in p.evidence.iter() {
+                    let Body::Event(e) = &o.body else { continue };
+                    match e.reason.as_str() {
+                        "Pulling" => pulling = image_of(o).map(|i| (o.stamp.at, i)),
+                        "Pulled" | "Failed" | "Created" => pulling = None,
+                        _ => {}
+                    }
+                }
+                all.extend(pulling.map(|(at, image)| Announced {
+                    at,
+                    node: p.node.clone(),
+                    uid: p.uid.clone(),
+                    pod: p.key(),
+                    image,
+                }));
+            }
+            all.sort_by(|a, b| (a.at, &a.uid).cmp(&(b.at, &b.uid)));
+            all
+        })
     }
     /// How the node of a pod is.
     pub fn node(&self, name: &str) -> Option<&NodeFacts> {

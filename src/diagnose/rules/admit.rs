@@ -123,9 +123,9 @@ pub(super) fn runtime<'a>(
     if !told {
         return false;
     }
-    let held = held_up(cx, node);
+    let held = cx.shared.held_up(cx.world, node);
     if held.len() > 1 {
-        x = x.name("held", &list(&held));
+        x = x.name("held", &list(held));
     }
     if f.picked_up.is_none() {
         x = x.absence(
@@ -137,23 +137,6 @@ pub(super) fn runtime<'a>(
     x.rank = 95;
     found.push(x);
     true
-}
-
-/// Pods of the node that wait to be started or stopped.
-fn held_up(cx: Context<'_>, node: &str) -> Vec<String> {
-    cx.world
-        .pods()
-        .iter()
-        .filter(|p| p.gone.is_none() && p.node == node)
-        .filter(|p| {
-            let unready = p.api.as_ref().is_some_and(|a| {
-                a.condition("Ready").is_none_or(|c| c.status != "True")
-                    && !matches!(a.status.phase.as_str(), "Succeeded" | "Failed")
-            });
-            p.deletion_requested.is_some() || unready
-        })
-        .map(|p| p.key())
-        .collect()
 }
 
 /// The kubelet does nothing about the pod.

@@ -172,9 +172,7 @@ fn crash<'a>(
                 None
             } else {
                 Catalogue::get()
-                    .under("StartError")
-                    .filter_map(|cause| Some((cause, cause.matches("StartError", &last.message)?)))
-                    .max_by_key(|(cause, _)| cause.rank)
+                    .best("StartError", &last.message, |_| true)
                     .map(|(cause, names)| {
                         let mut x = Found::of(cause, f);
                         x.names = names;

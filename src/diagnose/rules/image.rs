@@ -6,7 +6,7 @@ use crate::diagnose::found::{Found, node_of};
 use crate::diagnose::text::span;
 use crate::diagnose::{Confidence, InFlightCall};
 use crate::flow::Stage;
-use crate::model::{Body, Source, stamp::SECOND};
+use crate::model::{Source, stamp::SECOND};
 
 /// A pull that takes longer is worth telling.
 const SLOW_NS: i64 = 10 * SECOND;
@@ -40,7 +40,7 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &'a Facts<'a>, found: &mut Vec<Found
             continue;
         }
         let node = node_of(f.view, f.api);
-        let image = quoted(o).unwrap_or_default();
+        let image = crate::diagnose::shared::image_of(o).unwrap_or_default();
         let waited = cx.now.since(at);
         if f.has_cri || (cx.shared.is_local(node) && !cx.shared.pulls.is_empty()) {
             let other = cx.shared.pulls.iter().find(|p| p.pod_uid != f.view.uid);
@@ -90,18 +90,16 @@ fn blind<'a>(
     (at, o): (crate::model::Nanos, &'a crate::timeline::Evidence),
     found: &mut Vec<Found<'a>>,
 ) {
-    let earlier = cx.world.pods().iter().find_map(|p| {
-        if p.uid == f.view.uid || p.node != node || p.gone.is_some() {
-            return None;
-        }
-        let (when, what) = running_pull(p)?;
-        (when < at).then(|| (p.key(), when, what))
-    });
+    let earlier = cx
+        .shared
+        .announced(cx.world)
+        .iter()
+        .find(|p| p.node == node && p.at < at && p.uid != f.view.uid);
     let x = match earlier {
-        Some((by, when, what)) => Found::new("KF610", f).map(|x| {
-            x.name("other", &what)
-                .name("by", &by)
-                .name("running", &span(cx.now.since(when)))
+        Some(p) => Found::new("KF610", f).map(|x| {
+            x.name("other", &p.image)
+                .name("by", &p.pod)
+                .name("running", &span(cx.now.since(p.at)))
                 .at_most(Confidence::Possible)
         }),
         None => Found::new("KF609", f).map(|x| {
@@ -116,29 +114,4 @@ fn blind<'a>(
             .proof(o)
             .absence(at, Source::Kube, "no Pulled event since")
     }));
-}
-
-/// Image of a `Pulling image "…"`.
-fn quoted(o: &crate::timeline::Evidence) -> Option<String> {
-    let text = match &o.body {
-        Body::Event(e) => e.message.as_str(),
-        Body::Log(l) => l.field("message")?,
-        _ => return None,
-    };
-    Some(text.split('"').nth(1)?.to_owned())
-}
-
-/// A pod's pull that was announced and has not ended, by its events.
-fn running_pull(p: &crate::correlate::PodView) -> Option<(crate::model::Nanos, String)> {
-    let mut pulling = None;
-    for o in p.evidence.iter() {
-        if let Body::Event(e) = &o.body {
-            match e.reason.as_str() {
-                "Pulling" => pulling = Some((o.stamp.at, quoted(o)?)),
-                "Pulled" | "Failed" | "Created" => pulling = None,
-                _ => {}
-            }
-        }
-    }
-    pulling
 }

@@ -1,5 +1,7 @@
 //! Owners that cannot create their pods, and owners that no controller works on.
 
+use rustc_hash::FxHashMap;
+
 use super::Context;
 use crate::correlate::{ObjectState, PodView};
 use crate::diagnose::facts::Facts;
@@ -23,12 +25,13 @@ const KINDS: [&str; 6] = [
 /// Verdicts on all owners that cannot create pods, by namespace and name.
 pub fn owners(cx: Context<'_>) -> Vec<Verdict> {
     let mut out: Vec<Verdict> = Vec::new();
+    let children = children(cx);
     for o in cx.world.objects() {
         // A Deployment speaks for its ReplicaSets.
         if !KINDS.contains(&o.object.kind.as_str()) || parent(cx, o).is_some() {
             continue;
         }
-        out.extend(owner(cx, o));
+        out.extend(told(cx, o, &children));
     }
     out.sort_by(|a, b| (&a.namespace, &a.owner, &a.cause).cmp(&(&b.namespace, &b.owner, &b.cause)));
     out
@@ -47,27 +50,38 @@ fn parent<'w>(cx: Context<'w>, rs: &ObjectState) -> Option<&'w ObjectState> {
     cx.world.object("Deployment", &rs.object.namespace, &name)
 }
 
-fn children<'w>(cx: Context<'w>, o: &ObjectState) -> Vec<&'w ObjectState> {
-    if o.object.kind != "Deployment" {
-        return Vec::new();
+/// ReplicaSets by the namespace and name of their Deployment.
+type Children<'w> = FxHashMap<(&'w str, &'w str), Vec<&'w ObjectState>>;
+
+fn children(cx: Context<'_>) -> Children<'_> {
+    let mut all = Children::default();
+    for c in cx.world.objects() {
+        if let Some(p) = parent(cx, c) {
+            all.entry((&p.object.namespace, &p.object.name))
+                .or_default()
+                .push(c);
+        }
     }
-    cx.world
-        .objects()
-        .into_iter()
-        .filter(|c| {
-            c.object.kind == "ReplicaSet"
-                && c.object.namespace == o.object.namespace
-                && parent(cx, c).is_some_and(|p| p.object.name == o.object.name)
-        })
-        .collect()
+    all
 }
 
 /// The verdict on one owner, when it has trouble making pods.
 pub fn owner(cx: Context<'_>, o: &ObjectState) -> Option<Verdict> {
+    told(cx, o, &children(cx))
+}
+
+fn told(cx: Context<'_>, o: &ObjectState, children: &Children<'_>) -> Option<Verdict> {
     if gone(o) {
         return None;
     }
-    let children = children(cx, o);
+    let none = Vec::new();
+    let children = if o.object.kind == "Deployment" {
+        children
+            .get(&(o.object.namespace.as_str(), o.object.name.as_str()))
+            .unwrap_or(&none)
+    } else {
+        &none
+    };
     // The facts of a pod that does not exist: only its namespace is known.
     let view = PodView {
         namespace: o.object.namespace.clone(),
@@ -85,7 +99,7 @@ pub fn owner(cx: Context<'_>, o: &ObjectState) -> Option<Verdict> {
     let x = own
         .filter_map(|s| refused(&f, s))
         .max_by_key(|x| x.proofs.first().map(|p| p.at))
-        .or_else(|| ignored(cx, &f, o, &children))?;
+        .or_else(|| ignored(cx, &f, o, children))?;
     let mut v = x.name("owner", &owner_arg(&o.object)).verdict(cx.world, &f);
     v.owner = Some(o.object.clone());
     v.not_reached = vec!["create a pod".into()];
@@ -141,10 +155,7 @@ fn refused<'a>(f: &Facts<'a>, o: &ObjectState) -> Option<Found<'a>> {
     if worked.is_some_and(|w| w >= at) || forgotten(f.now, first.unwrap_or(at), at) {
         return None;
     }
-    let (cause, names) = Catalogue::get()
-        .under("FailedCreate")
-        .filter_map(|c| Some((c, c.matches("FailedCreate", message)?)))
-        .max_by_key(|(c, _)| c.rank)?;
+    let (cause, names) = Catalogue::get().best("FailedCreate", message, |_| true)?;
     let mut x = Found::of(cause, f).since(first.unwrap_or(at));
     x.names = names;
     if let Some(worst) = worst(&x) {

@@ -31,10 +31,7 @@ fn clauses<'a>(cx: Context<'a>, f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
     };
     let sentence = scheduler::parse(&s.text);
     for clause in &sentence.clauses {
-        let best = Catalogue::get()
-            .under("@clause")
-            .filter_map(|c| Some((c, c.matches("@clause", clause.text)?)))
-            .max_by_key(|(c, _)| c.rank);
+        let best = Catalogue::get().best("@clause", clause.text, |_| true);
         if let Some((cause, names)) = best {
             let mut x = Found::of_signal(cause, names, s, f);
             explain(cx, f.api, clause, &mut x);
@@ -55,12 +52,15 @@ fn explain(cx: Context<'_>, api: Option<&PodSeen>, clause: &Clause<'_>, x: &mut 
                 "requested",
                 &scheduler::requested(&pod.spec, &resource).show(&resource),
             );
-            if let Some(d) = scheduler::shortfall(cx.world, pod, &resource) {
+            if let Some(d) =
+                scheduler::shortfall(cx.world, cx.shared.usage(cx.world), pod, &resource)
+            {
                 x.names.set("detail", &d);
             }
         }
         "KF202" => {
-            if let Some(d) = scheduler::shortfall(cx.world, pod, "pods") {
+            if let Some(d) = scheduler::shortfall(cx.world, cx.shared.usage(cx.world), pod, "pods")
+            {
                 x.names.set("detail", &d);
             }
         }
@@ -147,10 +147,7 @@ fn claims<'a>(cx: Context<'a>, f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
                 break;
             }
             let reason = format!("@claim/{}", e.reason);
-            let best = Catalogue::get()
-                .under(&reason)
-                .filter_map(|c| Some((c, c.matches(&reason, &e.message)?)))
-                .max_by_key(|(c, _)| c.rank);
+            let best = Catalogue::get().best(&reason, &e.message, |_| true);
             if let Some((cause, names)) = best {
                 let mut x = Found::of(cause, f).proof(o);
                 x.names = names;
@@ -170,15 +167,8 @@ fn preemption<'a>(cx: Context<'a>, f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
     if nominated.is_empty() && !waits {
         return;
     }
-    for p in cx.world.pods() {
-        if p.gone.is_some() || p.uid == f.view.uid {
-            continue;
-        }
-        let preempted = p.deletion_requested.is_some()
-            || p.api
-                .as_ref()
-                .is_some_and(|a| a.deletion.is_some() || a.condition("DisruptionTarget").is_some());
-        if !preempted {
+    for p in cx.shared.leaving(cx.world) {
+        if p.uid == f.view.uid {
             continue;
         }
         let told = p.evidence.iter().rev().find(|o| match &o.body {

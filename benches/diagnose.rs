@@ -1,0 +1,115 @@
+//! Diagnosing every pod of a large session: the aim is 10,000 pods in less than 200 ms.
+//!
+//! The pods are those of three synthetic scenarios (a missing image, a crash loop, a claim that nobody fills) and of a
+//! healthy start, each copied under another name and UID, with all the observations of the story.
+
+use std::hint::black_box;
+use std::path::Path;
+use std::sync::Arc;
+
+use criterion::{Criterion, criterion_group, criterion_main};
+use kflow::correlate::World;
+use kflow::diagnose::Diagnoser;
+use kflow::model::{Body, Nanos, Observation, PodUid, Source};
+use kflow::session::reader;
+use kflow::timeline::Evidence;
+
+const PODS: usize = 10_000;
+
+/// A recorded session's pods, copied until there are enough: what a real pod has, not what is easy.
+fn world(session: &str, pods: usize) -> (World, Nanos) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join(format!("fixtures/sessions/{session}.kflow.zst"));
+    let session = reader::load(&path).expect("the session is readable");
+    let end = session
+        .observations
+        .last()
+        .expect("it is not empty")
+        .stamp
+        .seen;
+    // The middle of the session: everything is stuck, nothing is deleted yet.
+    let begin = session
+        .observations
+        .first()
+        .expect("it is not empty")
+        .stamp
+        .seen;
+    let now = begin.plus(end.since(begin) / 2);
+    let mut first = World::new();
+    for o in session.observations.iter().filter(|o| o.stamp.seen <= now) {
+        first.observe(o);
+    }
+    first.settle();
+    let originals: Vec<PodUid> = first
+        .pods()
+        .iter()
+        .filter(|p| p.gone.is_none() && p.api.is_some())
+        .map(|p| p.uid.clone())
+        .collect();
+    let mut all = World::new();
+    let mut made = 0;
+    'fill: loop {
+        for uid in &originals {
+            let pod = first.pod(uid).expect("it was there");
+            for o in pod.evidence.iter().filter(|o| copies(o)) {
+                all.observe(&Arc::new(copy(o, uid, made)));
+            }
+            made += 1;
+            if made == pods {
+                break 'fill;
+            }
+        }
+    }
+    all.settle();
+    assert!(all.pods().len() >= pods, "{} pods", all.pods().len());
+    (all, now)
+}
+
+/// What names its pod by UID can be copied under another.
+fn copies(o: &Evidence) -> bool {
+    matches!(o.source, Source::Kube | Source::Kubelet)
+        && matches!(o.body, Body::Pod(_) | Body::Event(_) | Body::Log(_))
+}
+
+fn copy(o: &Observation, uid: &PodUid, n: usize) -> Observation {
+    let mut o = o.clone();
+    let own = PodUid::from(format!("{}-{n}", uid.as_str()));
+    let name = |old: &str| format!("{old}-{n}").into();
+    match &mut o.body {
+        Body::Pod(p) => {
+            p.uid = own;
+            p.name = name(&p.name);
+        }
+        Body::Event(e) => {
+            e.object.uid = own.0;
+            e.object.name = name(&e.object.name);
+        }
+        Body::Log(l) => {
+            l.pod.uid = own;
+            l.pod.name = name(&l.pod.name);
+        }
+        _ => {}
+    }
+    o
+}
+
+fn bench(c: &mut Criterion) {
+    let mut group = c.benchmark_group("diagnose");
+    group.sample_size(10);
+    for session in ["S2-stuck-early", "S3-crashes", "S5-burst"] {
+        let (world, now) = world(session, PODS);
+        group.bench_function(format!("all of 10,000 pods like {session}"), |b| {
+            b.iter(|| black_box(Diagnoser::new().update(&world, now)));
+        });
+        let mut warm = Diagnoser::new();
+        let told = warm.update(&world, now).0.len();
+        eprintln!("{session}: {told} of {PODS} pods have a verdict");
+        group.bench_function(format!("again, nothing changed, {session}"), |b| {
+            b.iter(|| black_box(warm.update(&world, now)));
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, bench);
+criterion_main!(benches);
