@@ -5,6 +5,8 @@
 #![expect(
     clippy::print_stdout,
     clippy::disallowed_methods,
+    clippy::expect_used,
+    clippy::indexing_slicing,
     clippy::cast_sign_loss,
     reason = "a benchmark measures time and prints it"
 )]

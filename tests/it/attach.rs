@@ -1,13 +1,6 @@
 //! What kflow attaches to on a node and by way of the apiserver, each against a stand-in: logs that rotate, a journal,
 //! directories that come and go, and the kubelet behind the node proxy.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::string_slice,
-    reason = "a test that meets what it does not expect has failed"
-)]
-
 mod api;
 mod files;
 mod journal;

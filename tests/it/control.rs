@@ -138,7 +138,9 @@ fn an_owner_without_pods_has_a_story() {
     let world = {
         let loaded = kflow::session::load(Path::new(&s)).unwrap();
         let mut w = World::new();
-        loaded.observations.iter().for_each(|o| w.observe(o));
+        for o in &loaded.observations {
+            w.observe(o);
+        }
         w.settle();
         w
     };
@@ -242,7 +244,9 @@ fn audit_levels_differ_in_what_they_say_and_never_in_what_happened() {
         let mut out = Vec::new();
         AuditLines::new().line(record(level, "pods", name, body).as_bytes(), &mut out);
         let mut world = World::new();
-        out.into_iter().for_each(|o| world.observe(&Arc::new(o)));
+        for o in out {
+            world.observe(&Arc::new(o));
+        }
         world.settle();
         let r = world.requests().list()[0].clone();
         assert_eq!((r.code, r.object.name.as_str()), (201, "web-x1"), "{level}");

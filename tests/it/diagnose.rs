@@ -159,12 +159,6 @@ fn run(
                     got.as_ref().map_or("", |v| v.sentence.as_str())
                 ));
             }
-            if std::env::var_os("SHOW").is_some()
-                && let Some(v) = &got
-                && !v.cause.is_empty()
-            {
-                eprintln!("--- {sources:?}\n{}", kflow::export::why::text(v, now));
-            }
             let told = if verdict.is_err() {
                 format!("{told} WRONG")
             } else {
@@ -209,7 +203,10 @@ fn run(
     }
 }
 
-fn all() -> (BTreeMap<(String, String, String), Row>, Vec<String>) {
+/// Rows by session, scenario and target.
+type Rows = BTreeMap<(String, String, String), Row>;
+
+fn all() -> (Rows, Vec<String>) {
     let mut sessions: BTreeMap<String, Vec<Expected>> = BTreeMap::new();
     for e in expected() {
         sessions.entry(e.session.clone()).or_default().push(e);

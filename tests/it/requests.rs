@@ -1,12 +1,5 @@
 //! The apiserver's requests in real sessions: audit records and spans of one request are one request, and they agree.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    reason = "a test that cannot go on should stop"
-)]
-
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
