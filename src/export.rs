@@ -10,7 +10,7 @@
 //! | [`requests`] | requests to the apiserver as text and JSON |
 //! | [`perfetto`], [`otlp`] | timelines for trace viewers |
 //! | [`html`] | timelines and verdicts as one page for a ticket |
-//! | [`file`] | timelines in the format that is chosen |
+//! | [`mod@file`] | timelines in the format that is chosen |
 //! | [`causes`] | the catalogue of causes as text and Markdown |
 //! | [`why`] | verdicts as text, JSON and Markdown |
 

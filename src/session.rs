@@ -2,7 +2,7 @@
 //!
 //! | module | owns | pure |
 //! |---|---|---|
-//! | [`format`] | the lines: header, version, observation, what to do with lines of a later kflow | yes |
+//! | [`mod@format`] | the lines: header, version, observation, what to do with lines of a later kflow | yes |
 //! | [`redact`] | what looks like a credential never leaves the process | yes |
 //! | `reader` | files and streams, plain or zstd, whole or cut | no |
 //! | `writer` | files of mode 0600, frames that bound what a crash can take | no |

@@ -1,5 +1,5 @@
 //! The rules: which causes are true of a pod. One file for the stages whose causes need more than one observation;
-//! everything else is matched from the catalogue in [`matched`].
+//! everything else is matched from the catalogue in `matched`.
 
 mod admit;
 mod containers;

@@ -1,6 +1,6 @@
 //! Source `metrics`: `/metrics`, `/healthz`, `/readyz`, `/livez`, `/configz` and `/version`.
 //!
-//! [`decode`] reduces scrapes to the families in [`families`] and reads recorded ones; the live half scrapes.
+//! [`decode`] reduces scrapes to the families in `families` and reads recorded ones; the live half scrapes.
 
 pub mod decode;
 

@@ -1,7 +1,7 @@
 //! Source `otlp`: OpenTelemetry spans of kubelet, apiserver, containerd, CRI-O and etcd.
 //!
 //! [`decode`] reads recorded exports and OTLP JSON; [`decode_request`] reads what a live receiver gets. Which
-//! attributes are kept is in [`attributes`](self::attributes).
+//! attributes are kept is in [`attributes`].
 
 pub mod attributes;
 pub mod decode;
