@@ -94,7 +94,8 @@ impl Diagnoser {
             })
             .collect();
         let changed = !stale.is_empty() || self.said.len() != world.pods().len();
-        for (pod, health, verdict) in each(cx, &stale) {
+        for pod in stale.iter().copied() {
+            let (health, verdict) = pod_verdict(cx, pod);
             self.said.insert(
                 pod.uid.clone(),
                 Said {
@@ -124,37 +125,6 @@ impl Diagnoser {
         self.last = (pods, owners);
         self.last.clone()
     }
-}
-
-/// Diagnoses pods, on several threads when there are many: one does not depend on another.
-fn each<'p>(cx: Context<'_>, pods: &[&'p Pod]) -> Vec<(&'p Pod, Health, Option<Verdict>)> {
-    const THREADS: usize = 4;
-    const MANY: usize = 512;
-    let one = |pods: &[&'p Pod]| -> Vec<_> {
-        pods.iter()
-            .map(|&pod| {
-                let (health, verdict) = pod_verdict(cx, pod);
-                (pod, health, verdict)
-            })
-            .collect()
-    };
-    if pods.len() < MANY {
-        return one(pods);
-    }
-    std::thread::scope(|s| {
-        let parts: Vec<_> = pods
-            .chunks(pods.len().div_ceil(THREADS))
-            .map(|part| s.spawn(move || one(part)))
-            .collect();
-        parts
-            .into_iter()
-            .flat_map(|t| match t.join() {
-                Ok(part) => part,
-                // A rule that panics is a fault of ours: it is told as one, not swallowed.
-                Err(panic) => std::panic::resume_unwind(panic),
-            })
-            .collect()
-    })
 }
 
 /// Well for good, unless new evidence comes.
