@@ -53,8 +53,8 @@ pub struct Exit<'a> {
 pub struct ProbeFact<'a> {
     /// Newest failure.
     pub at: Nanos,
-    /// What it said, with the kind before it.
-    pub text: String,
+    /// What it said; an Event puts the kind before it.
+    pub text: &'a str,
     /// Failures since the container started, as far as they were counted.
     pub count: u32,
     /// The observation.
@@ -441,7 +441,7 @@ impl<'a> Facts<'a> {
             "SandboxChanged" => self.sandboxes += 1,
             "Killing" => self.killing(o, message, container),
             "Unhealthy" | "ProbeError" => {
-                self.probe(o, message, container, count);
+                self.probe(o, message, message, container);
                 return;
             }
             _ => {}
@@ -475,13 +475,13 @@ impl<'a> Facts<'a> {
         }
     }
 
-    fn probe(&mut self, o: &'a Evidence, text: &str, container: &str, _count: u32) {
+    fn probe(&mut self, o: &'a Evidence, kind: &str, text: &'a str, container: &str) {
         let at = o.stamp.at;
         let c = self.container(container);
         let started = c.started;
-        let slot = if text.starts_with("Readiness") {
+        let slot = if kind.starts_with("Readiness") {
             &mut c.readiness
-        } else if text.starts_with("Liveness") {
+        } else if kind.starts_with("Liveness") {
             &mut c.liveness
         } else {
             &mut c.startup
@@ -493,7 +493,7 @@ impl<'a> Facts<'a> {
         let again = at.since(before.1) < SECOND / 2;
         *slot = Some(ProbeFact {
             at,
-            text: text.to_owned(),
+            text,
             count: before.0 + u32::from(!again),
             evidence: o,
         });
@@ -733,10 +733,9 @@ impl<'a> Facts<'a> {
             }
             "Probe failed" | "Probe errored" => {
                 self.has_log = true;
-                if let Some((_, container, text)) = signal::of_log(l) {
-                    let text = text.into_owned();
-                    self.probe(o, &text, &container, 1);
-                }
+                let kind = l.field("probeType").unwrap_or("Readiness");
+                let said = l.field("output").unwrap_or(&l.error);
+                self.probe(o, kind, said, &l.container);
             }
             "Message for Container of pod" => {
                 if let Some(m) = l.field("containerMessage") {

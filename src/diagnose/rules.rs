@@ -245,10 +245,12 @@ fn matched<'a>(f: &Facts<'a>, deleting: bool, failed: bool, found: &mut Vec<Foun
             let by_code = cause.rule
                 && (cause.stage == Stage::Ready || cause.id == "KF902" || cause.id == "KF513");
             let ending = cause.stage == Stage::Terminate;
-            let wrong_time = (deleting && !failed && !ending)
-                || (ending && !deleting && !failed)
-                || (failed && !ending && cause.stage != Stage::Admit);
-            !by_code && !wrong_time && !f.is_over(cause.stage, s)
+            let in_time = match (failed, deleting) {
+                (true, _) => ending || cause.stage == Stage::Admit,
+                (false, true) => ending,
+                (false, false) => !ending,
+            };
+            !by_code && in_time && !f.is_over(cause.stage, s)
         };
         if let Some((cause, names)) = catalogue.best(&s.reason, &s.text, allow) {
             found.push(polish(Found::of_signal(cause, names, s, f), s, f));

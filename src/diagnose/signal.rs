@@ -152,14 +152,6 @@ pub fn of_log(l: &LogLine) -> Option<(Cow<'_, str>, Text, Cow<'_, str>)> {
         "PreStop hook not completed in grace period" => {
             own("FailedPreStopHook", Cow::Borrowed(l.message.as_str()))
         }
-        "Probe failed" | "Probe errored" => {
-            let kind = l.field("probeType").unwrap_or("Readiness");
-            let what = l.field("output").unwrap_or(error);
-            own(
-                "Unhealthy",
-                Cow::Owned(format!("{kind} probe failed: {what}")),
-            )
-        }
         "Pod is terminated, but some volumes have not been cleaned up" => own(
             "@unmount",
             Cow::Borrowed("some volumes have not been cleaned up"),

@@ -138,20 +138,28 @@ fn tidy(s: &str) -> String {
 
 /// At most `most` characters of a message on one line, without control characters.
 pub fn shorten(s: &str, most: usize) -> Text {
+    // Most messages are short and plain: those are taken as they are.
+    if s.len() <= most && s.bytes().all(|b| (b' '..0x7f).contains(&b)) {
+        return Text::from(s);
+    }
     let clean = |c: char| if c.is_control() { ' ' } else { c };
-    if s.chars().count() <= most {
-        return s.chars().map(clean).collect();
+    let n = s.chars().count();
+    let mut out = String::with_capacity(s.len().min(4 * most));
+    if n <= most {
+        out.extend(s.chars().map(clean));
+        return out.into();
     }
     // The end of an error is its cause, the beginning says who: both stay.
     let head = most * 2 / 3;
     let tail = most.saturating_sub(head + 3);
-    let n = s.chars().count();
-    s.chars()
-        .take(head)
-        .chain(" … ".chars())
-        .chain(s.chars().skip(n - tail))
-        .map(clean)
-        .collect()
+    out.extend(
+        s.chars()
+            .take(head)
+            .chain(" … ".chars())
+            .chain(s.chars().skip(n - tail))
+            .map(clean),
+    );
+    out.into()
 }
 
 /// A span of time in words: `850 ms`, `12 s`, `2m41s`, `3h05m`, `2d4h`.

@@ -110,6 +110,9 @@ fn judge(e: &Expected, sources: Sources, got: Option<&Verdict>) -> Result<(), St
     Ok(())
 }
 
+/// Rows by session, scenario and target.
+type Rows = BTreeMap<(String, String, String), Row>;
+
 struct Row {
     expected: Expected,
     got: BTreeMap<Sources, String>,
@@ -120,7 +123,7 @@ fn run(
     observations: &[Evidence],
     sources: Sources,
     asked: &[&Expected],
-    rows: &mut BTreeMap<(String, String, String), Row>,
+    rows: &mut Rows,
     wrong: &mut Vec<String>,
 ) {
     let mut world = World::new();
@@ -203,9 +206,6 @@ fn run(
     }
 }
 
-/// Rows by session, scenario and target.
-type Rows = BTreeMap<(String, String, String), Row>;
-
 fn all() -> (Rows, Vec<String>) {
     let mut sessions: BTreeMap<String, Vec<Expected>> = BTreeMap::new();
     for e in expected() {
@@ -249,7 +249,7 @@ fn current(path: &str, text: &str) {
 }
 
 /// `docs/diagnosis.md`: scenario, expected, got, by set of sources.
-fn table(rows: &BTreeMap<(String, String, String), Row>) -> String {
+fn table(rows: &Rows) -> String {
     let mut out = String::from(
         "# Diagnosis of the recorded scenarios\n\n\
          What `kflow why` says of every entry of `fixtures/expected.json`, as of the moment that it names: with all\n\
@@ -387,9 +387,6 @@ fn every_cause_is_told_of_its_scenario() {
                 "{}: a hole in the sentence: {}",
                 s.cause, v.sentence
             ));
-        }
-        if std::env::var_os("SHOW").is_some() {
-            eprintln!("{}", kflow::export::why::text(&v, s.now()));
         }
     }
     assert!(

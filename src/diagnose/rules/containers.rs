@@ -117,8 +117,7 @@ fn crash<'a>(
     });
     let probe = |kind: &str| super::ready::probe_of(f, &c.name, kind);
     let failing = |p: &Option<crate::diagnose::facts::ProbeFact<'a>>| {
-        p.as_ref()
-            .map(|p| (super::ready::said(&p.text), p.evidence))
+        p.as_ref().map(|p| (super::ready::said(p.text), p.evidence))
     };
     let times_killed = times(c.kills.max(c.restarts));
     let mut x = match killed {
@@ -303,7 +302,7 @@ fn init<'a>(cx: Context<'a>, f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
             if let Some(x) = Found::new("KF710", f) {
                 let what = failing.map_or_else(
                     || format!("it has been running for {}", span(running)),
-                    |p| format!("its startup probe fails: {}", super::ready::said(&p.text)),
+                    |p| format!("its startup probe fails: {}", super::ready::said(p.text)),
                 );
                 found.push(
                     x.container(&v.name)

@@ -116,7 +116,7 @@ fn probes<'a>(
             found.push(
                 x.container(&c.name)
                     .name("probe", &probe_of(f, &c.name, "startup"))
-                    .name("what", &said(&p.text))
+                    .name("what", &said(p.text))
                     .since(started)
                     .proof(p.evidence),
             );
@@ -142,7 +142,7 @@ fn probes<'a>(
         .since(started);
     match failing {
         Some(p) if (by_api && (slow || was_ready)) || (flapping && f.unready.len() >= 3) => {
-            let x = x.name("what", &said(&p.text)).proof(p.evidence);
+            let x = x.name("what", &said(p.text)).proof(p.evidence);
             found.push(x.proof_if(f.api_evidence));
         }
         // The event may have been dropped by its sender (25 in a burst, then one in five minutes).
