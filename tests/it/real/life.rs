@@ -110,7 +110,10 @@ fn a_pods_whole_life_passes_and_every_answer_is_that_of_a_direct_connection() {
     });
     let all = eventually("everything was decoded", || {
         let all = observations(&proxy);
-        all.iter().any(|o| matches!(&o.body, Body::CallEnd(c) if c.subject.sandbox_id.is_empty() && c.code == Some(12))).then_some(all)
+        let count = |is: fn(&Body) -> bool| all.iter().filter(|o| is(&o.body)).count();
+        let last = count(|b| matches!(b, Body::CallStart(c) if c.method == "RemovePodSandbox"));
+        let begun = count(|b| matches!(b, Body::CallStart(_)));
+        (last > 0 && begun == count(|b| matches!(b, Body::CallEnd(_)))).then_some(all)
     });
     assert_eq!(gaps(&proxy), vec![]);
     let methods: Vec<String> = all
