@@ -11,7 +11,8 @@ use std::hint::black_box;
 use std::path::Path;
 use std::sync::Arc;
 
-use criterion::{Criterion, criterion_group, criterion_main};
+use criterion::measurement::WallTime;
+use criterion::{BenchmarkGroup, Criterion, criterion_group, criterion_main};
 use kflow::correlate::World;
 use kflow::diagnose::Diagnoser;
 use kflow::model::{Body, Nanos, Observation, PodUid, Source};
@@ -21,7 +22,7 @@ use kflow::timeline::Evidence;
 const PODS: usize = 10_000;
 
 /// A recorded session's pods, copied until there are enough: what a real pod has, not what is easy.
-fn world(session: &str, pods: usize) -> (World, Nanos) {
+fn world(session: &str, pods: usize, log: bool) -> (World, Nanos) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join(format!("fixtures/sessions/{session}.kflow.zst"));
     let session = reader::load(&path).expect("the session is readable");
@@ -55,7 +56,7 @@ fn world(session: &str, pods: usize) -> (World, Nanos) {
     'fill: loop {
         for uid in &originals {
             let pod = first.pod(uid).expect("it was there");
-            for o in pod.evidence.iter().filter(|o| copies(o)) {
+            for o in pod.evidence.iter().filter(|o| copies(o, log)) {
                 all.observe(&Arc::new(copy(o, uid, made)));
             }
             made += 1;
@@ -70,8 +71,8 @@ fn world(session: &str, pods: usize) -> (World, Nanos) {
 }
 
 /// What names its pod by UID can be copied under another.
-fn copies(o: &Evidence) -> bool {
-    matches!(o.source, Source::Kube | Source::Kubelet)
+fn copies(o: &Evidence, log: bool) -> bool {
+    (o.source == Source::Kube || (log && o.source == Source::Kubelet))
         && matches!(o.body, Body::Pod(_) | Body::Event(_) | Body::Log(_))
 }
 
@@ -105,18 +106,30 @@ fn bench(c: &mut Criterion) {
         ("S3-crashes", PODS),
         ("S5-burst", 0),
     ] {
-        let (world, now) = world(session, PODS);
-        group.bench_function(format!("all of 10,000 pods like {session}"), |b| {
-            b.iter(|| black_box(Diagnoser::new().update(&world, now)));
-        });
-        let mut warm = Diagnoser::new();
-        let told = warm.update(&world, now).0.len();
-        assert_eq!(told, expected, "{session}: verdicts of {PODS} pods");
-        group.bench_function(format!("again, nothing changed, {session}"), |b| {
-            b.iter(|| black_box(warm.update(&world, now)));
-        });
+        for log in [false, true] {
+            case(&mut group, session, expected, log);
+        }
     }
     group.finish();
+}
+
+/// With the API alone, as most of 10,000 pods are known (a log is of one node), and with every pod's lines at -v=4.
+fn case(group: &mut BenchmarkGroup<'_, WallTime>, session: &str, expected: usize, log: bool) {
+    let with = if log { ", with log lines" } else { "" };
+    let (world, now) = world(session, PODS, log);
+    group.bench_function(format!("all of 10,000 pods like {session}{with}"), |b| {
+        b.iter(|| black_box(Diagnoser::new().update(&world, now)));
+    });
+    let mut warm = Diagnoser::new();
+    let told = warm.update(&world, now).0.len();
+    // The API alone does not tell of every one in the middle of its story.
+    assert!(
+        told <= expected && told * 10 >= expected * 8,
+        "{session}: {told} of {PODS} pods have a verdict"
+    );
+    group.bench_function(format!("again, nothing changed, {session}{with}"), |b| {
+        b.iter(|| black_box(warm.update(&world, now)));
+    });
 }
 
 criterion_group!(benches, bench);
