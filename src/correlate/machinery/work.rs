@@ -1,0 +1,162 @@
+//! Kinds of work, and which message tells of which.
+
+/// A kind of work of the kubelet. A closed set, in the order that the Node pane shows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Work {
+    /// `syncLoopIteration`: configCh ADD.
+    ConfigAdd,
+    /// configCh UPDATE.
+    ConfigUpdate,
+    /// configCh REMOVE.
+    ConfigRemove,
+    /// configCh DELETE.
+    ConfigDelete,
+    /// configCh RECONCILE.
+    ConfigReconcile,
+    /// plegCh.
+    PlegEvent,
+    /// syncCh.
+    Sync,
+    /// A probe manager's update.
+    ProbeUpdate,
+    /// housekeepingCh.
+    Housekeeping,
+    /// `Skipping pod synchronization`: the runtime or PLEG is not healthy.
+    Skipped,
+    /// A pod worker began to process an update.
+    WorkerBegan,
+    /// A pod worker finished one.
+    WorkerEnded,
+    /// `Error syncing pod, skipping`.
+    WorkerError,
+    /// A state change that a PLEG relist found.
+    PlegChange,
+    /// An unfiltered ListPodSandbox: PLEG relist, housekeeping or GC.
+    Relist,
+    /// A list filtered by a pod's label: PLEG's on-demand relist (1.36).
+    RelistOnDemand,
+    /// A probe that passed.
+    ProbePassed,
+    /// A probe that failed, or could not be run.
+    ProbeFailed,
+    /// A status patch was sent.
+    StatusPatch,
+    /// Container garbage collection.
+    ContainerGc,
+    /// Image garbage collection.
+    ImageGc,
+    /// A look of the eviction manager at its signals.
+    EvictionCheck,
+    /// A pod was evicted.
+    Eviction,
+    /// An OOM kill.
+    Oom,
+    /// The node's lease was renewed.
+    Lease,
+    /// The node's status was patched.
+    NodeStatus,
+}
+
+impl Work {
+    /// All kinds.
+    pub const ALL: [Self; 26] = [
+        Self::ConfigAdd,
+        Self::ConfigUpdate,
+        Self::ConfigRemove,
+        Self::ConfigDelete,
+        Self::ConfigReconcile,
+        Self::PlegEvent,
+        Self::Sync,
+        Self::ProbeUpdate,
+        Self::Housekeeping,
+        Self::Skipped,
+        Self::WorkerBegan,
+        Self::WorkerEnded,
+        Self::WorkerError,
+        Self::PlegChange,
+        Self::Relist,
+        Self::RelistOnDemand,
+        Self::ProbePassed,
+        Self::ProbeFailed,
+        Self::StatusPatch,
+        Self::ContainerGc,
+        Self::ImageGc,
+        Self::EvictionCheck,
+        Self::Eviction,
+        Self::Oom,
+        Self::Lease,
+        Self::NodeStatus,
+    ];
+    /// A short name for people.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::ConfigAdd => "config ADD",
+            Self::ConfigUpdate => "config UPDATE",
+            Self::ConfigRemove => "config REMOVE",
+            Self::ConfigDelete => "config DELETE",
+            Self::ConfigReconcile => "config RECONCILE",
+            Self::PlegEvent => "PLEG event",
+            Self::Sync => "sync (1 s)",
+            Self::ProbeUpdate => "probe update",
+            Self::Housekeeping => "housekeeping",
+            Self::Skipped => "skipped sync",
+            Self::WorkerBegan => "worker began",
+            Self::WorkerEnded => "worker ended",
+            Self::WorkerError => "worker error",
+            Self::PlegChange => "PLEG change",
+            Self::Relist => "runtime relist",
+            Self::RelistOnDemand => "on-demand relist",
+            Self::ProbePassed => "probe passed",
+            Self::ProbeFailed => "probe failed",
+            Self::StatusPatch => "status patch",
+            Self::ContainerGc => "container GC",
+            Self::ImageGc => "image GC",
+            Self::EvictionCheck => "eviction check",
+            Self::Eviction => "eviction",
+            Self::Oom => "OOM kill",
+            Self::Lease => "lease",
+            Self::NodeStatus => "node status",
+        }
+    }
+    /// True when it is trouble rather than work.
+    pub const fn is_trouble(self) -> bool {
+        matches!(
+            self,
+            Self::Skipped | Self::WorkerError | Self::ProbeFailed | Self::Eviction | Self::Oom
+        )
+    }
+}
+
+/// Kubelet messages that count as work. Longest prefix first where one begins another; all are constant messages of
+/// structured lines (kubernetes 1.36.2), or the beginnings of unstructured ones.
+pub(super) const MESSAGES: &[(&str, Work)] = &[
+    ("SyncLoop ADD", Work::ConfigAdd),
+    ("SyncLoop UPDATE", Work::ConfigUpdate),
+    ("SyncLoop REMOVE", Work::ConfigRemove),
+    ("SyncLoop DELETE", Work::ConfigDelete),
+    ("SyncLoop RECONCILE", Work::ConfigReconcile),
+    ("SyncLoop (PLEG): event for pod", Work::PlegEvent),
+    ("SyncLoop (SYNC) pods", Work::Sync),
+    ("SyncLoop (probe)", Work::ProbeUpdate),
+    ("SyncLoop (housekeeping) end", Work::Housekeeping),
+    ("Skipping pod synchronization", Work::Skipped),
+    ("Processing pod event done", Work::WorkerEnded),
+    ("Processing pod event", Work::WorkerBegan),
+    ("Error syncing pod, skipping", Work::WorkerError),
+    ("GenericPLEG", Work::PlegChange),
+    ("Probe succeeded", Work::ProbePassed),
+    ("Probe failed", Work::ProbeFailed),
+    ("Probe errored", Work::ProbeFailed),
+    ("Patch status for pod", Work::StatusPatch),
+    ("Container garbage collection succeeded", Work::ContainerGc),
+    ("Image garbage collection succeeded", Work::ImageGc),
+    (
+        "Eviction manager: synchronize housekeeping",
+        Work::EvictionCheck,
+    ),
+    (
+        "Eviction manager: pod is evicted successfully",
+        Work::Eviction,
+    ),
+    ("Got sys oom event", Work::Oom),
+];
