@@ -13,6 +13,7 @@ pub use series::{Activity, SERIES_SECONDS, Series};
 pub use start::ObservedStart;
 pub use work::Work;
 
+use crate::flow::{Map, StepId};
 use crate::model::{
     Body, Nanos, Observation, Text,
     audit::{AuditRecord, AuditStage},
@@ -27,6 +28,10 @@ use work::MESSAGES;
 const TROUBLE: usize = 64;
 /// `Observed pod startup duration` lines that are remembered (newest).
 const STARTS: usize = 1024;
+/// Name of the flow whose lines [`Machinery::startup`] keeps.
+pub const STARTUP: &str = "kubelet-startup";
+/// Observations that are remembered of each step of the kubelet's own start (newest).
+const STARTUP_KEEP: usize = 32;
 
 /// A series of a metric: the newest value and the one before, so that a rate can be told.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -47,6 +52,7 @@ pub struct Machinery {
     health: BTreeMap<Text, Evidence>,
     trouble: VecDeque<Evidence>,
     starts: VecDeque<ObservedStart>,
+    startup: BTreeMap<StepId, VecDeque<Evidence>>,
 }
 
 impl Machinery {
@@ -75,15 +81,45 @@ impl Machinery {
                 // The log counts them; spans bring the length.
                 self.time(work, s.end.since(o.stamp.at).max(0));
             }
-            Body::Event(e) if e.component == "kubelet" && e.object.kind == "Node" && e.warning => {
-                self.trouble(o);
+            Body::Event(e) if e.component == "kubelet" && e.object.kind == "Node" => {
+                if e.warning {
+                    self.trouble(o);
+                }
+                // What a list begins with is history, an hour of it.
+                if !e.listed {
+                    self.startup_step(o);
+                }
             }
             Body::Sample(s) => self.sample(s, o),
             _ => {}
         }
     }
 
+    /// Keeps what shows a step of the kubelet's own start.
+    fn startup_step(&mut self, o: &Evidence) {
+        let map = Map::active();
+        for id in map.steps_of(o) {
+            let starts = map
+                .get(id)
+                .and_then(|s| map.flows().get(s.flow))
+                .is_some_and(|f| f.name == STARTUP);
+            if !starts {
+                continue;
+            }
+            let kept = self.startup.entry(id).or_default();
+            if let Err(at) = kept.binary_search(o) {
+                kept.insert(at, o.clone());
+            }
+            if kept.len() > STARTUP_KEEP {
+                kept.pop_front();
+            }
+        }
+    }
+
     fn log(&mut self, l: &LogLine, o: &Evidence) {
+        if l.pod.is_empty() {
+            self.startup_step(o);
+        }
         if l.message == "Observed pod startup duration" {
             self.start(l, o.stamp.at);
             return;
@@ -221,6 +257,22 @@ impl Machinery {
     /// Errors of the kubelet that no pod is to blame for, oldest first.
     pub fn troubles(&self) -> impl DoubleEndedIterator<Item = &Evidence> {
         self.trouble.iter()
+    }
+    /// What shows the steps of the kubelet's own starts (log lines and events), oldest first; `flow::lit::passes` tells
+    /// the starts apart.
+    pub fn startup(&self) -> Vec<Evidence> {
+        let mut all: Vec<Evidence> = self.startup.values().flatten().cloned().collect();
+        all.sort();
+        all.dedup();
+        all
+    }
+    /// How many observations [`startup`](Self::startup) has, and the newest: it changes when they do.
+    pub fn startup_mark(&self) -> (usize, Option<Nanos>) {
+        let newest = self.startup.values().filter_map(|v| v.back()).max();
+        (
+            self.startup.values().map(VecDeque::len).sum(),
+            newest.map(|o| o.stamp.at),
+        )
     }
     /// Starts of pods as the kubelet measured them, oldest first.
     pub fn starts(&self) -> impl DoubleEndedIterator<Item = &ObservedStart> {

@@ -79,6 +79,32 @@ fn the_kubelets_own_measure_of_a_start_is_kept() {
 }
 
 #[test]
+fn the_lines_of_the_kubelets_own_start_are_kept_and_bounded() {
+    let mut m = Machinery::default();
+    let mut banner = (*line("Kubelet version", 0, &[("kubeletVersion", "v1.36.2")])).clone();
+    if let Body::Log(l) = &mut banner.body {
+        l.pod = PodRef::default();
+    }
+    for n in 0..100 {
+        let mut again = banner.clone();
+        again.stamp.at = again.stamp.at.plus(n * SECOND);
+        m.observe(&Arc::new(again.clone()));
+        m.observe(&Arc::new(again));
+    }
+    let kept = m.startup();
+    assert_eq!(kept.len(), STARTUP_KEEP);
+    assert_eq!(
+        kept.last().unwrap().stamp.at,
+        banner.stamp.at.plus(99 * SECOND)
+    );
+    let (flow, _) = Map::embedded().flow(STARTUP).unwrap();
+    assert_eq!(
+        crate::flow::lit::passes(Map::embedded(), flow, &kept).len(),
+        STARTUP_KEEP
+    );
+}
+
+#[test]
 fn series_forget_the_oldest_and_survive_jumps() {
     let mut s = Series::default();
     for n in 0..2000 {
