@@ -9,6 +9,8 @@
 //! | `export` | `kflow export` |
 //! | `import` | `kflow import` |
 //! | `live` | `kflow proxy`, `record`, `doctor` |
+//! | `manual` | completions and manual pages |
+//! | [`moment`] | moments and durations as they are typed |
 //! | `look` | `kflow replay`, `demo`, `keys`, `themes`, `config`, `screenshots` |
 //! | `tui` | `kflow tui` |
 //! | `read` | `kflow timeline`, `calls` |
@@ -26,6 +28,8 @@ mod import;
 mod live;
 #[cfg(feature = "tui")]
 mod look;
+mod manual;
+pub mod moment;
 mod out;
 mod read;
 #[cfg(all(feature = "live", feature = "tui"))]
@@ -108,8 +112,8 @@ fn run(args: Args) -> anyhow::Result<u8> {
         Command::Config(a) => look::configuration(&a),
         #[cfg(feature = "tui")]
         Command::Screenshots(a) => look::screenshots(&a),
-        Command::Completions { shell } => out::completions(shell),
-        Command::Man { dir } => out::man(dir.as_deref()),
+        Command::Completions { shell } => manual::completions(shell),
+        Command::Man { dir } => manual::man(dir.as_deref()),
     }
 }
 

@@ -61,7 +61,7 @@ fn start(at: Option<&str>) -> anyhow::Result<Start> {
     let Some(text) = at else {
         return Ok(Start::Begin);
     };
-    super::input::parse_start(text).with_context(|| super::input::not_a_time(text))
+    super::moment::parse_start(text).with_context(|| super::moment::not_a_time(text))
 }
 
 /// `kflow replay`
