@@ -18,6 +18,7 @@
 //! | `method` | the CRI's methods as a table |
 //! | `call`, `conn` | one call, one connection |
 //! | `decoder` | all connections |
+//! | `text` | bytes that should be text |
 //! | `bytes` | the tap's byte log: its line form, both ways |
 //!
 //! What is in no definition can reach no observation: environment values, registry credentials, annotations outside
@@ -41,6 +42,7 @@ mod proto;
 mod testkit;
 #[cfg(test)]
 mod tests;
+mod text;
 
 pub use bytes::ByteLog;
 pub use decoder::{Counters, Decoder};

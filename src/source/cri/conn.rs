@@ -446,7 +446,7 @@ impl Session {
         out: &mut Vec<Observation>,
     ) {
         let who = if from_client { "client" } else { "runtime" };
-        let debug = super::headers::text(debug, limits::TEXT);
+        let debug = super::text::text(debug, limits::TEXT);
         let name = error_name(code);
         self.goaway = format!("{who} said GOAWAY {name} {debug}")
             .trim_end()

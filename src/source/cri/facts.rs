@@ -4,10 +4,10 @@ pub(super) mod answers;
 pub(super) mod inventory;
 pub(super) mod requests;
 
-use super::headers::text;
 use super::limits;
 use super::messages::{Annotations, Owner, Resources, SandboxConfig, SandboxMetadata};
 use super::proto::Malformed;
+use super::text::text;
 use crate::model::cri::{RuntimeState, Subject};
 use crate::model::{PodRef, Text};
 

@@ -3,6 +3,7 @@
 use super::hpack::HeaderSet;
 use super::limits;
 use super::method::MethodRef;
+use super::text::text;
 use crate::model::stamp::MILLI;
 use crate::model::{SpanId, Text, TraceId};
 
@@ -126,20 +127,6 @@ fn traceparent(value: &[u8]) -> Option<(TraceId, SpanId)> {
     (ids.0.is_valid() && ids.1.is_valid()).then_some(ids)
 }
 
-/// Text cut to so many bytes, at a character.
-pub(super) fn text(value: &[u8], max: usize) -> Text {
-    let value = value.get(..max).unwrap_or(value);
-    match std::str::from_utf8(value) {
-        Ok(text) => Text::new(text),
-        // Cut inside a character: the valid part. Not text at all: with replacement characters.
-        Err(e) if e.error_len().is_none() => {
-            let valid = value.get(..e.valid_up_to()).unwrap_or_default();
-            String::from_utf8_lossy(valid).into()
-        }
-        Err(_) => String::from_utf8_lossy(value).into(),
-    }
-}
-
 /// `grpc-message` as the gRPC specification encodes it.
 fn percent_decoded(value: &[u8]) -> Text {
     if !value.contains(&b'%') {
@@ -237,7 +224,5 @@ mod tests {
         }
         let long = "é".repeat(limits::GRPC_MESSAGE);
         assert_eq!(percent_decoded(long.as_bytes()).len(), limits::GRPC_MESSAGE);
-        assert_eq!(text("aé".as_bytes(), 2), "a", "cut at a character");
-        assert_eq!(text(b"a\xff", 10), "a\u{fffd}");
     }
 }

@@ -235,7 +235,7 @@ impl Eq for MethodRef {}
 
 impl MethodRef {
     pub(super) fn parse(path: &[u8]) -> Self {
-        let whole = || Self::Other(super::headers::text(path, limits::TEXT));
+        let whole = || Self::Other(super::text::text(path, limits::TEXT));
         let Some((service, name)) = std::str::from_utf8(path)
             .ok()
             .and_then(|p| p.strip_prefix('/'))
@@ -256,7 +256,7 @@ impl MethodRef {
             .and_then(|i| table.get(i))
         {
             Some(method) => Self::Known(service, method),
-            None => Self::New(service, super::headers::text(name.as_bytes(), limits::TEXT)),
+            None => Self::New(service, super::text::text(name.as_bytes(), limits::TEXT)),
         }
     }
 
