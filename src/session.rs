@@ -21,7 +21,7 @@ pub use format::{Header, SourceInfo, VERSION};
 #[cfg(feature = "files")]
 pub use reader::{Batch, Reader, Report, Session, load};
 #[cfg(feature = "files")]
-pub use writer::{Writer, append};
+pub use writer::{Writer, append, replaceable};
 
 /// What can go wrong with a session.
 #[derive(Debug, thiserror::Error)]
@@ -41,6 +41,14 @@ pub enum SessionError {
         "{path} exists, and a recording never overwrites one: give another name, or move it away"
     )]
     Exists {
+        /// The file.
+        path: String,
+    },
+    /// What is there is not ours to replace.
+    #[error(
+        "{path} exists and is no kflow session, so it is not replaced: give another name, or move it away"
+    )]
+    Foreign {
         /// The file.
         path: String,
     },

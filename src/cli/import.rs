@@ -2,7 +2,10 @@
 
 use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
+use std::fs::File;
 use std::io::{self, IsTerminal, Write};
+use std::os::fd::AsFd;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -10,10 +13,19 @@ use std::time::Duration;
 use super::args::ImportArgs;
 use crate::engine::import::{self, Imported, Input, Kind, Options, Progress, Summary};
 use crate::export::text;
-use crate::session::Writer;
+use crate::session::{self, Header, Writer};
 
 /// `kflow import`
 pub(super) fn run(args: &ImportArgs) -> anyhow::Result<u8> {
+    let to_stdout = args.output.as_os_str() == "-";
+    anyhow::ensure!(
+        !(to_stdout && io::stdout().is_terminal()),
+        "a session is not for a terminal: name a file with -o, or send standard output into one"
+    );
+    if !to_stdout {
+        // Known before the work is done.
+        session::replaceable(&args.output)?;
+    }
     let (inputs, unknown) = inputs(args)?;
     let options = Options {
         year: args.year,
@@ -28,15 +40,45 @@ pub(super) fn run(args: &ImportArgs) -> anyhow::Result<u8> {
         bar.stop();
     }
     let imported = imported?;
-    let mut writer = Writer::replace(&args.output, args.level, &imported.header)?;
+    // What was found in a folder may be anything; what has a flag was meant to be of its kind.
+    let misfits: Vec<&str> = imported
+        .summaries
+        .iter()
+        .filter(|s| !args.dir.iter().any(|d| s.input.path.parent() == Some(d)))
+        .filter_map(|s| s.misfit.as_deref())
+        .collect();
+    anyhow::ensure!(
+        misfits.is_empty(),
+        "{}",
+        text::clean(&misfits.join("; and "))
+    );
+    if imported.observations.is_empty() {
+        if !args.quiet {
+            table(&mut io::stderr().lock(), &imported, &unknown)?;
+        }
+        anyhow::bail!("no observation in what was given: no session was written");
+    }
+    let mut writer = if to_stdout {
+        stdout(&imported.header).context("cannot write to standard output")?
+    } else {
+        Writer::replace(&args.output, args.level, &imported.header)?
+    };
     for o in &imported.observations {
         writer.write(o)?;
     }
     let bytes = writer.finish()?;
     if !args.quiet {
-        summary(&mut io::stderr().lock(), args, &imported, &unknown, bytes)?;
+        let mut out = io::stderr().lock();
+        table(&mut out, &imported, &unknown)?;
+        summary(&mut out, args, &imported, bytes)?;
     }
     Ok(super::OK)
+}
+
+/// A session on standard output.
+fn stdout(header: &Header) -> anyhow::Result<Writer> {
+    let file = File::from(io::stdout().as_fd().try_clone_to_owned()?);
+    Ok(Writer::stream(file, "on standard output", header)?)
 }
 
 fn inputs(args: &ImportArgs) -> anyhow::Result<(Vec<Input>, Vec<String>)> {
@@ -62,12 +104,28 @@ fn inputs(args: &ImportArgs) -> anyhow::Result<(Vec<Input>, Vec<String>)> {
         }));
     }
     for dir in &args.dir {
+        anyhow::ensure!(
+            !dir.is_file(),
+            "{} is a file, and --dir takes a folder: {}",
+            dir.display(),
+            match dir
+                .file_name()
+                .and_then(|n| Kind::of_file(&n.to_string_lossy()))
+            {
+                Some(kind) => format!("give it with --{}", kind.flag()),
+                None => "give it with the flag of its kind, such as --kubelet-log".to_owned(),
+            }
+        );
         let folder =
             import::scan(dir).with_context(|| format!("cannot read folder {}", dir.display()))?;
         anyhow::ensure!(
             !folder.inputs.is_empty(),
-            "{} holds no file that kflow knows (such as kubelet.log, watch.jsonl, pods.json, audit.log, cri-bytes.jsonl); name the captures with flags instead",
-            dir.display()
+            "{} holds no file that kflow knows (such as kubelet.log, watch.jsonl, pods.json, audit.log, cri-bytes.jsonl); {}",
+            dir.display(),
+            match below(dir) {
+                Some(folder) => format!("give one of the folders in it, such as {folder}"),
+                None => "name the captures with flags instead".to_owned(),
+            }
         );
         inputs.extend(folder.inputs);
         unknown.extend(folder.unknown);
@@ -75,13 +133,22 @@ fn inputs(args: &ImportArgs) -> anyhow::Result<(Vec<Input>, Vec<String>)> {
     Ok((inputs, unknown))
 }
 
-fn summary(
-    out: &mut impl Write,
-    args: &ImportArgs,
-    imported: &Imported,
-    unknown: &[String],
-    bytes: u64,
-) -> io::Result<()> {
+/// A folder in this one that has captures.
+fn below(dir: &Path) -> Option<String> {
+    let mut folders: Vec<_> = std::fs::read_dir(dir)
+        .ok()?
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| path.is_dir())
+        .collect();
+    folders.sort_unstable();
+    folders
+        .into_iter()
+        .find(|path| import::scan(path).is_ok_and(|f| !f.inputs.is_empty()))
+        .map(|path| path.display().to_string())
+}
+
+/// What became of every input.
+fn table(out: &mut impl Write, imported: &Imported, unknown: &[String]) -> io::Result<()> {
     writeln!(
         out,
         "{:<24} {:>10} {:>12}  left out",
@@ -100,6 +167,16 @@ fn summary(
     if !unknown.is_empty() {
         writeln!(out, "not read: {}", text::clean(&unknown.join(", ")))?;
     }
+    Ok(())
+}
+
+/// The session that came of it.
+fn summary(
+    out: &mut impl Write,
+    args: &ImportArgs,
+    imported: &Imported,
+    bytes: u64,
+) -> io::Result<()> {
     let span = match (imported.observations.first(), imported.observations.last()) {
         (Some(a), Some(b)) => format!(
             ", {} from {}",
@@ -131,6 +208,12 @@ fn left_out(s: &Summary) -> String {
     );
     if let Some(cut) = &s.cut {
         parts.push(format!("CUT: {cut}"));
+    }
+    if let Some(misfit) = &s.misfit {
+        parts.push(text::clean(misfit).into_owned());
+    }
+    if s.lines == 0 && s.cut.is_none() {
+        parts.push("it is empty".to_owned());
     }
     if parts.is_empty() {
         "-".to_owned()

@@ -65,14 +65,30 @@ impl Writer {
         Self::start(file, path.to_owned(), path.to_owned(), LEVEL, header)
     }
 
-    /// Writes a whole session that appears at `path` only when [`finish`](Self::finish) succeeds, in place of what
-    /// was there. `level` is zstd's, for paths that end in `.zst`.
+    /// Writes a whole session that appears at `path` only when [`finish`](Self::finish) succeeds, in place of the
+    /// session that was there. `level` is zstd's, for paths that end in `.zst`. What is not a file (a pipe, a device)
+    /// is written to as it is.
     pub fn replace(path: &Path, level: i32, header: &Header) -> Result<Self, SessionError> {
+        if replaceable(path)? == Place::Special {
+            let file = OpenOptions::new()
+                .write(true)
+                .open(path)
+                .map_err(io_error("open", path))?;
+            return Self::start(file, path.to_owned(), path.to_owned(), level, header);
+        }
+        // A link stays a link.
+        let path = &path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let mut name = path.file_name().unwrap_or_default().to_owned();
         name.push(".part");
         let part = path.with_file_name(name);
         let file = private(false, &part).map_err(io_error("create", path))?;
         Self::start(file, part, path.to_owned(), level, header)
+    }
+
+    /// Writes a session, plain, to what is open already, such as standard output. `name` is for errors.
+    pub fn stream(file: File, name: &str, header: &Header) -> Result<Self, SessionError> {
+        let path = PathBuf::from(name);
+        Self::start(file, path.clone(), path, LEVEL, header)
     }
 
     fn start(
@@ -158,14 +174,64 @@ impl Writer {
     /// Writes the rest to the disk and gives the file its name. Returns its size in bytes.
     pub fn finish(mut self) -> Result<u64, SessionError> {
         self.flush()?;
-        self.file
-            .get_ref()
-            .sync_all()
-            .map_err(io_error("write", &self.path))?;
+        let file = self.file.get_ref();
+        if file.metadata().is_ok_and(|m| m.is_file()) {
+            file.sync_all().map_err(io_error("write", &self.path))?;
+        }
         if self.path != self.target {
             std::fs::rename(&self.path, &self.target).map_err(io_error("create", &self.target))?;
+            self.path.clone_from(&self.target);
         }
         Ok(self.written)
+    }
+}
+
+impl Drop for Writer {
+    /// What was to appear whole and did not is no use to anyone, least of all on a full disk.
+    fn drop(&mut self) {
+        if self.path != self.target && std::fs::remove_file(&self.path).is_err() {
+            // It stays, under a name that says what it is.
+        }
+    }
+}
+
+/// What is at a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Nothing yet, or a session, or an empty file.
+    Free,
+    /// No file: a pipe, a device.
+    Special,
+}
+
+/// Says whether [`Writer::replace`] would take this path: what is there and is no session is never replaced.
+pub fn replaceable(path: &Path) -> Result<Place, SessionError> {
+    let meta = match std::fs::metadata(path) {
+        Ok(meta) => meta,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => {
+            let folder = path.parent().filter(|p| !p.as_os_str().is_empty());
+            if let Some(Err(e)) = folder.map(std::fs::metadata) {
+                return Err(io_error("create", path)(e));
+            }
+            return Ok(Place::Free);
+        }
+        Err(e) => return Err(io_error("create", path)(e)),
+    };
+    if meta.is_dir() {
+        let e = io::Error::other("it is a folder: name a file in it");
+        return Err(io_error("create", path)(e));
+    }
+    if !meta.is_file() {
+        return Ok(Place::Special);
+    }
+    if meta.len() == 0 {
+        return Ok(Place::Free);
+    }
+    match super::Reader::open(path) {
+        // A newer kflow's is one, too.
+        Ok(_) | Err(SessionError::Newer { .. }) => Ok(Place::Free),
+        Err(SessionError::NotASession { path, .. }) => Err(SessionError::Foreign { path }),
+        Err(e) => Err(e),
     }
 }
 

@@ -15,6 +15,13 @@ use crate::model::stamp::MICRO;
 /// Longest record that is put together from parts, bytes: what is longer is cut.
 const RECORD_MAX: usize = 1 << 20;
 
+/// `-- Boot … --`, `-- No entries --`.
+const MARKER: &str = "journal marker";
+/// `-o json` shows fields of more than 4 KiB as `null`.
+const TOO_LONG: &str = "longer than journalctl shows without --all";
+/// `[57B blob data]`: what the short forms show of a text with control characters, or that is not UTF-8.
+const BLOB: &str = "not printable: journalctl shows it with --all";
+
 /// A line as the program wrote it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Entry<'a> {
@@ -33,8 +40,8 @@ pub(crate) enum Step<'a> {
     Entry(Entry<'a>),
     /// Part of an entry.
     Partial,
-    /// Wrapper talk without an entry in it.
-    Marker,
+    /// Wrapper talk without an entry in it: what it is, a constant.
+    Marker(&'static str),
 }
 
 /// State that spans lines: a record of `-o export`, a partial container log line.
@@ -71,7 +78,7 @@ impl Unwrap {
                 self.export = Some(Export::default());
                 Step::Partial
             }
-            Some(b'-') if line.starts_with(b"-- ") => Step::Marker,
+            Some(b'-') if line.starts_with(b"-- ") => Step::Marker(MARKER),
             Some(c) if c.is_ascii_digit() => self.container_log(line),
             Some(c) if c.is_ascii_uppercase() => syslog(line).unwrap_or_else(|| plain(line)),
             _ => plain(line),
@@ -84,7 +91,7 @@ impl Unwrap {
             return self.export_end();
         }
         if self.pieces.is_empty() {
-            return Step::Marker;
+            return Step::Marker(MARKER);
         }
         Step::Entry(Entry {
             text: Cow::Owned(std::mem::take(&mut self.pieces)),
@@ -95,10 +102,10 @@ impl Unwrap {
 
     fn export_end(&mut self) -> Step<'static> {
         let Some(e) = self.export.take() else {
-            return Step::Marker;
+            return Step::Marker(MARKER);
         };
         match e.message {
-            None => Step::Marker,
+            None => Step::Marker("journal record without a message"),
             Some(message) => Step::Entry(Entry {
                 text: Cow::Owned(message),
                 received: e.received,
@@ -236,17 +243,24 @@ fn wrapper_time(s: &str) -> Option<Nanos> {
     })
 }
 
-/// `host ident[pid]: text`, what follows the time in every short form.
+/// `host ident[pid]: text`, what follows the time in every short form; the host is not there with `--no-hostname`.
 fn after_time(rest: &[u8], received: Option<Nanos>) -> Option<Step<'_>> {
-    let (_host, rest) = split(rest)?;
-    let (origin, _) = split(rest)?;
-    let origin = origin.strip_suffix(b":")?;
-    let text = rest.get(origin.len() + 2..)?;
+    let (host, after) = split(rest)?;
+    let (origin, text) = match host.strip_suffix(b":") {
+        Some(origin) => (origin, after),
+        None => {
+            let (origin, text) = split(after).unwrap_or((after, b""));
+            (origin.strip_suffix(b":")?, text)
+        }
+    };
     let plausible = origin
         .iter()
         .all(|c| c.is_ascii_alphanumeric() || b"-_.@/()[]\\".contains(c));
     if !plausible || origin.is_empty() {
         return None;
+    }
+    if text.starts_with(b"[") && text.ends_with(b"B blob data]") {
+        return Some(Step::Marker(BLOB));
     }
     Some(entry(text, received, std::str::from_utf8(origin).ok()?))
 }
@@ -327,8 +341,8 @@ fn json(line: &[u8]) -> Step<'_> {
             // The field was set more than once.
             Cow::Owned(first.into_bytes())
         } else {
-            // `null`: longer than journalctl shows without --all.
-            return Step::Marker;
+            // `null`
+            return Step::Marker(TOO_LONG);
         };
         return Step::Entry(Entry {
             text,
@@ -444,7 +458,7 @@ mod tests {
         }
         assert_eq!(
             Unwrap::default().line(br#"{"MESSAGE":null,"_PID":"7"}"#),
-            Step::Marker
+            Step::Marker(TOO_LONG)
         );
     }
 
@@ -480,7 +494,7 @@ mod tests {
         assert_eq!(u.line(b"__CURSOR=x"), Step::Partial);
         assert_eq!(u.line(b"MESSAGE=hello"), Step::Partial);
         assert!(matches!(u.finish(), Step::Entry(e) if e.text.as_ref() == b"hello"));
-        assert_eq!(u.finish(), Step::Marker);
+        assert_eq!(u.finish(), Step::Marker(MARKER));
     }
 
     #[test]
@@ -507,7 +521,7 @@ mod tests {
     fn journal_markers_are_no_entries() {
         assert_eq!(
             Unwrap::default().line(b"-- Boot 0123456789abcdef --"),
-            Step::Marker
+            Step::Marker(MARKER)
         );
     }
 }

@@ -21,6 +21,7 @@ mod deploy;
 mod diagnose;
 mod flow_map;
 mod golden;
+mod import;
 mod judged;
 mod layers;
 mod requests;

@@ -208,14 +208,16 @@ impl LineDecoder for KlogDecoder {
         let mut unwrap = std::mem::take(&mut self.unwrap);
         let fed = match unwrap.line(line) {
             Step::Entry(e) => {
-                if memchr::memchr(b'\n', &e.text).is_none() {
+                if self.foreign(&e.origin) {
+                    Fed::Ignored("log line of another component")
+                } else if memchr::memchr(b'\n', &e.text).is_none() {
                     self.text(&e.text, e.received, &e.origin, out)
                 } else {
                     self.lines(&e.text, e.received, &e.origin, out)
                 }
             }
             Step::Partial => Fed::Partial,
-            Step::Marker => Fed::Ignored("journal marker"),
+            Step::Marker(what) => Fed::Ignored(what),
         };
         self.unwrap = unwrap;
         fed
@@ -223,7 +225,9 @@ impl LineDecoder for KlogDecoder {
 
     fn finish(&mut self, out: &mut Vec<Observation>) -> Fed {
         let before = out.len();
-        if let Step::Entry(e) = self.unwrap.finish() {
+        if let Step::Entry(e) = self.unwrap.finish()
+            && !self.foreign(&e.origin)
+        {
             self.lines(&e.text, e.received, &e.origin, out);
         }
         self.release(out);
@@ -232,6 +236,23 @@ impl LineDecoder for KlogDecoder {
 }
 
 impl KlogDecoder {
+    /// True for a line of a whole journal that another component wrote, with the same kind of header.
+    fn foreign(&self, origin: &str) -> bool {
+        let ident = origin.split('[').next().unwrap_or_default();
+        let component = match ident {
+            "kubelet" => Some(Component::Kubelet),
+            "kube-apiserver" => Some(Component::Apiserver),
+            "kube-scheduler" => Some(Component::Scheduler),
+            "kube-controller-manager" => Some(Component::ControllerManager),
+            "kube-proxy" | "cloud-controller-manager" | "node-problem-detector" | "flanneld" => {
+                None
+            }
+            // A wrapper's own name (k3s, hyperkube, a script), a container log's stream, or nothing.
+            _ => return false,
+        };
+        component != Some(self.component)
+    }
+
     /// An entry of several lines: observed when any of them is, else what became of the first.
     fn lines(
         &mut self,

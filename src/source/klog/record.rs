@@ -117,7 +117,9 @@ impl Record {
             if !text.is_empty() {
                 text.push('\n');
             }
-            text.push_str(line.strip_prefix('\t').unwrap_or(line));
+            // journalctl's short forms print a tab as eight spaces.
+            let inner = line.strip_prefix('\t');
+            text.push_str(inner.or(line.strip_prefix("        ")).unwrap_or(line));
         }
     }
 

@@ -272,7 +272,7 @@ impl LineDecoder for RuntimeDecoder {
                 self.text(&text, received, out)
             }
             Step::Partial => Fed::Partial,
-            Step::Marker => Fed::Ignored("journal marker"),
+            Step::Marker(what) => Fed::Ignored(what),
         }
     }
 

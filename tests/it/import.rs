@@ -1,0 +1,100 @@
+//! `kflow import` from outside: every form that its inputs come in, and what is said of those that are none.
+
+mod files;
+mod journal;
+mod kubectl;
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("fixtures")
+        .join(name)
+}
+
+/// A raw capture of `fixtures/captures`, unpacked.
+fn capture(name: &str) -> Vec<u8> {
+    let bytes = std::fs::read(fixture("captures").join(format!("{name}.zst"))).unwrap();
+    zstd::decode_all(&bytes[..]).unwrap()
+}
+
+fn kflow() -> Command {
+    let mut c = Command::new(env!("CARGO_BIN_EXE_kflow"));
+    c.env_remove("KFLOW_SESSION")
+        .env("KUBECONFIG", "/no/such/kubeconfig")
+        .env("HOME", "/no/such/home")
+        .stdin(Stdio::null());
+    c
+}
+
+fn run(args: &[&str]) -> Output {
+    kflow().args(args).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// A folder for captures and sessions.
+struct Desk {
+    dir: tempfile::TempDir,
+}
+
+impl Desk {
+    fn new() -> Self {
+        Self {
+            dir: tempfile::tempdir().unwrap(),
+        }
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.dir.path().join(name).display().to_string()
+    }
+
+    fn file(&self, name: &str, content: impl AsRef<[u8]>) -> String {
+        let path = self.path(name);
+        std::fs::write(&path, content).unwrap();
+        path
+    }
+
+    /// Imports into a session of this name; gives back its path and what was said.
+    fn import(&self, name: &str, args: &[&str]) -> (String, String) {
+        let out = self.path(name);
+        let mut all = vec!["import", "-o", &out];
+        all.extend(args);
+        let o = run(&all);
+        assert_eq!(o.status.code(), Some(0), "{args:?}: {}", text(&o.stderr));
+        (out, text(&o.stderr))
+    }
+
+    /// Imports what cannot be; gives back what was said.
+    fn refused(&self, args: &[&str]) -> String {
+        let out = self.path("refused.kflow");
+        let mut all = vec!["import", "-o", &out];
+        all.extend(args);
+        let o = run(&all);
+        let said = text(&o.stderr);
+        assert_eq!(o.status.code(), Some(2), "{args:?}: {said}");
+        assert!(!Path::new(&out).exists(), "{args:?}: {said}");
+        assert!(!Path::new(&format!("{out}.part")).exists());
+        said
+    }
+
+    /// The timelines of a session, as text.
+    fn timelines(session: &str) -> String {
+        let o = run(&["timeline", "-o", "json", "-s", session]);
+        assert_eq!(o.status.code(), Some(0), "{}", text(&o.stderr));
+        text(&o.stdout)
+    }
+}
+
+fn unpacked(path: &str) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    std::fs::File::open(path)
+        .unwrap()
+        .read_to_end(&mut bytes)
+        .unwrap();
+    bytes
+}

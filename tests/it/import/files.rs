@@ -1,0 +1,260 @@
+//! Files as they lie about: in pieces, compressed, cut, empty, of another kind; and where a session may go.
+
+use super::{Desk, capture, fixture, kflow, run, text, unpacked};
+use std::io::Write;
+use std::process::Stdio;
+
+#[test]
+fn a_log_that_rotated_is_one_log_whatever_order_its_files_come_in() {
+    let desk = Desk::new();
+    let log = capture("kubelet.log");
+    let whole = desk.file("whole.log", &log);
+    let (want, _) = desk.import("whole.kflow", &["--kubelet-log", &whole]);
+    // Cut inside a line, as a copy that was truncated is, and compressed in three ways.
+    let cut = |n: usize| log.len() * n / 3 + 11;
+    let old = {
+        let mut gz = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        gz.write_all(&log[..cut(1)]).unwrap();
+        desk.file("kubelet.log.2.gz", gz.finish().unwrap())
+    };
+    let middle = desk.file(
+        "kubelet.log.1.zst",
+        zstd::bulk::compress(&log[cut(1)..cut(2)], 3).unwrap(),
+    );
+    let new = desk.file("kubelet.log", &log[cut(2)..]);
+    let mut sessions = Vec::new();
+    for (n, order) in [
+        [&old, &middle, &new],
+        [&new, &middle, &old],
+        [&middle, &new, &old],
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let args: Vec<&str> = order.iter().flat_map(|f| ["--kubelet-log", f]).collect();
+        let (session, said) = desk.import(&format!("{n}.kflow"), &args);
+        assert_eq!(said.lines().count(), 5, "a row a file: {said}");
+        sessions.push(unpacked(&session));
+    }
+    assert!(sessions[0] == sessions[1] && sessions[1] == sessions[2]);
+    // Two lines were cut in half; no other differs.
+    let observations = |session: &[u8]| text(session).lines().count();
+    let (all, pieces) = (observations(&unpacked(&want)), observations(&sessions[0]));
+    assert!(all - pieces <= 2, "{all} and {pieces}");
+}
+
+#[test]
+fn a_byte_log_in_pieces_keeps_the_state_of_its_connections() {
+    let desk = Desk::new();
+    let log = capture("cri-bytes.jsonl");
+    let line = |n: usize| memchr::memchr(b'\n', &log[n..]).unwrap() + n + 1;
+    let half = line(log.len() / 2);
+    let whole = desk.file("whole.jsonl", &log);
+    let (a, b) = (
+        desk.file("b.jsonl", &log[..half]),
+        desk.file("a.jsonl", &log[half..]),
+    );
+    let (want, _) = desk.import("want.kflow", &["--cri-bytes", &whole]);
+    let (got, _) = desk.import("got.kflow", &["--cri-bytes", &b, "--cri-bytes", &a]);
+    let calls = |s: &str| text(&run(&["calls", "-o", "json", "-s", s]).stdout);
+    assert!(calls(&want).lines().count() > 100);
+    assert!(calls(&want) == calls(&got));
+}
+
+#[test]
+fn the_year_turns_between_the_files_of_a_log() {
+    let desk = Desk::new();
+    let old = desk.file(
+        "kubelet.log.1",
+        "I1231 23:59:58.000000    1 kubelet.go:2724] \"SyncLoop ADD\" source=\"api\" pods=[\"a/b\"]\n",
+    );
+    let new = desk.file(
+        "kubelet.log",
+        "I0101 00:00:02.000000    1 kubelet.go:2724] \"SyncLoop ADD\" source=\"api\" pods=[\"a/c\"]\n",
+    );
+    let range = |args: &[&str]| {
+        let (session, said) = desk.import("y.kflow", args);
+        let log = text(&unpacked(&session));
+        assert_eq!(log.lines().count(), 3, "{log}");
+        let last = said.lines().last().unwrap().to_owned();
+        assert!(
+            last.contains(", 4.00s from") || last.contains(", 4s from"),
+            "{last}"
+        );
+        last
+    };
+    // The year is that of the oldest line, whatever the order of the files.
+    for order in [[&old, &new], [&new, &old]] {
+        let said = range(&[
+            "--kubelet-log",
+            order[0],
+            "--kubelet-log",
+            order[1],
+            "--year",
+            "2024",
+        ]);
+        assert!(said.contains("from 2024-12-31T23:59:58"), "{said}");
+    }
+    // Another capture tells, on either side of New Year.
+    for t in ["1767225590", "1767225610"] {
+        let audit = desk.file("fs.jsonl", format!("{{\"t\":{t}000000000,\"src\":\"cgroup:memory\",\"ev\":\"CREATE\",\"path\":\"/sys/fs/cgroup/memory/kubepods/besteffort/pod11111111-2222-3333-4444-555555555555\",\"dir\":true}}\n"));
+        let (session, said) = desk.import(
+            "z.kflow",
+            &["--kubelet-log", &new, "--fs", &audit, "--kubelet-log", &old],
+        );
+        let log = text(&unpacked(&session));
+        assert!(log.contains("\"t\":1767225598000000000"), "{said}{log}");
+        assert!(log.contains("\"t\":1767225602000000000"), "{said}{log}");
+    }
+}
+
+#[test]
+fn a_file_given_to_the_wrong_flag_is_told_what_it_is() {
+    let desk = Desk::new();
+    let of = |name: &str| {
+        fixture("captures")
+            .join(format!("{name}.zst"))
+            .display()
+            .to_string()
+    };
+    let session = fixture("sessions/S13-crictl.kflow.zst")
+        .display()
+        .to_string();
+    for (flag, file, word) in [
+        ("--kubelet-log", of("audit.jsonl"), "given with --audit"),
+        (
+            "--kubelet-log",
+            of("containerd.log"),
+            "given with --containerd-log",
+        ),
+        (
+            "--kubelet-log",
+            of("cri-bytes.jsonl"),
+            "given with --cri-bytes",
+        ),
+        ("--audit", of("kubelet.log"), "--kubelet-log"),
+        ("--audit", of("watch.jsonl"), "given with --watch"),
+        ("--watch", of("audit.jsonl"), "given with --audit"),
+        ("--watch", of("fs.jsonl"), "given with --fs"),
+        ("--cri-bytes", of("watch.jsonl"), "given with --watch"),
+        ("--fs", of("cri-bytes.jsonl"), "given with --cri-bytes"),
+        ("--otlp", of("audit.jsonl"), "given with --audit"),
+        ("--containerd-log", of("kubelet.log"), "--kubelet-log"),
+        ("--snapshots", of("fs.jsonl"), "given with --fs"),
+        ("--watch", session, "kflow replay"),
+        (
+            "--audit",
+            desk.file("junk", [7_u8; 5000]),
+            "nor anything else",
+        ),
+    ] {
+        let said = desk.refused(&[flag, &file]);
+        assert!(said.contains(word), "{flag} {file}: {said}");
+        assert_eq!(said.lines().count(), 1, "{said}");
+        // Also beside a capture that is right.
+        let said = desk.refused(&[flag, &file, "--scheduler-log", &of("scheduler.log")]);
+        assert!(said.contains(word), "{flag} {file}: {said}");
+    }
+}
+
+#[test]
+fn captures_without_an_observation_make_no_session() {
+    let desk = Desk::new();
+    let empty = desk.file("empty", "");
+    let said = desk.refused(&["--kubelet-log", &empty, "--watch", "/dev/null"]);
+    assert!(said.contains("it is empty"), "{said}");
+    assert!(said.contains("no session was written"), "{said}");
+    // One that has some makes one, and the other is told of.
+    let log = fixture("captures/scheduler.log.zst").display().to_string();
+    let (_, said) = desk.import("a.kflow", &["--watch", &empty, "--scheduler-log", &log]);
+    assert!(said.contains("it is empty"), "{said}");
+}
+
+#[test]
+fn folders_and_files_are_told_apart() {
+    let desk = Desk::new();
+    let captures = fixture("captures").display().to_string();
+    let file = fixture("captures/audit.jsonl.zst").display().to_string();
+    let said = desk.refused(&["--audit", &captures]);
+    assert!(said.contains("--dir"), "{said}");
+    let said = desk.refused(&["--dir", &file]);
+    assert!(said.contains("give it with --audit"), "{said}");
+    let said = desk.refused(&["--dir", &fixture("").display().to_string()]);
+    assert!(
+        said.contains("fixtures/audit") || said.contains("captures"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_session_can_go_to_standard_output_and_captures_come_from_standard_input() {
+    let log = capture("kubelet.log");
+    let mut import = kflow()
+        .args(["import", "--kubelet-log", "-", "-o", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = import.stdin.take().unwrap();
+    let feed = std::thread::spawn(move || stdin.write_all(&log));
+    let out = import.wait_with_output().unwrap();
+    feed.join().unwrap().unwrap();
+    assert_eq!(out.status.code(), Some(0));
+    assert!(text(&out.stderr).contains("observations"));
+    assert!(out.stdout.starts_with(b"{\"kflow\":1,"));
+    let desk = Desk::new();
+    let path = desk.file("piped.kflow", &out.stdout);
+    assert!(Desk::timelines(&path).contains("steady"));
+}
+
+#[test]
+fn a_session_is_put_in_the_place_of_a_session_and_of_nothing_else() {
+    let desk = Desk::new();
+    let log = fixture("captures/scheduler.log.zst").display().to_string();
+    let (session, _) = desk.import("a.kflow", &["--scheduler-log", &log]);
+    let first = unpacked(&session);
+    desk.import("a.kflow", &["--scheduler-log", &log]);
+    assert!(first == unpacked(&session));
+    // A slip of the hand: the capture itself.
+    let precious = desk.file("kubelet.log", capture("kubelet.log"));
+    let o = run(&["import", "--kubelet-log", &precious, "-o", &precious]);
+    assert_eq!(o.status.code(), Some(2));
+    assert!(
+        text(&o.stderr).contains("is not replaced"),
+        "{}",
+        text(&o.stderr)
+    );
+    assert!(unpacked(&precious) == capture("kubelet.log"));
+    let folder = desk.dir.path().display().to_string();
+    let o = run(&["import", "--scheduler-log", &log, "-o", &folder]);
+    assert_eq!(o.status.code(), Some(2));
+    assert!(
+        text(&o.stderr).contains("it is a folder"),
+        "{}",
+        text(&o.stderr)
+    );
+    // A link is written through.
+    let link = desk.path("link.kflow");
+    std::os::unix::fs::symlink(&session, &link).unwrap();
+    desk.import("link.kflow", &["--scheduler-log", &log]);
+    assert!(std::fs::symlink_metadata(&link).unwrap().is_symlink());
+}
+
+#[test]
+fn a_full_disk_is_told_and_leaves_nothing() {
+    let log = fixture("captures/kubelet.log.zst").display().to_string();
+    if !std::path::Path::new("/dev/full").exists() {
+        return;
+    }
+    let o = run(&["import", "--kubelet-log", &log, "-o", "/dev/full"]);
+    assert_eq!(o.status.code(), Some(2), "{}", text(&o.stderr));
+    assert!(
+        text(&o.stderr).contains("No space left"),
+        "{}",
+        text(&o.stderr)
+    );
+    use std::os::unix::fs::FileTypeExt;
+    let kind = std::fs::metadata("/dev/full").unwrap().file_type();
+    assert!(kind.is_char_device(), "the device is still one");
+}

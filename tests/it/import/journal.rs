@@ -1,0 +1,247 @@
+//! The kubelet's log as journald prints it. The converters below print as systemd 252 does; what they do (tabs as eight
+//! spaces, empty lines gone, blobs, arrays of bytes, binary fields, trailing blanks cut) was read off its output.
+
+use super::{Desk, capture, text};
+use kflow::model::Nanos;
+
+/// Lines that are hard to carry: a block value with tabs and blanks, bytes that are not UTF-8, a control character.
+const HARD: &[u8] = b"I1121 01:03:20.100000    5077 prober.go:111] \"Probe failed\" probeType=\"Readiness\" pod=\"s62/steady\" podUID=\"0\" containerName=\"c\" probeResult=\"failure\" output=<\n\tHTTP/1.1 500\n\t  two words\n >\n\
+I1121 01:03:20.200000    5077 kubelet.go:1] \"not UTF-8: \xff\xfe\" pod=\"s62/steady\"\n\
+I1121 01:03:20.300000    5077 kubelet.go:1] \"a bell: \x07\" pod=\"s62/steady\"\n";
+/// Of these, the short forms show none.
+const BLOBS: usize = 2;
+
+struct Line {
+    text: Vec<u8>,
+    /// When journald got it, ns: a little later than it was written.
+    at: Nanos,
+}
+
+/// The log as journald takes it from a pipe: a record a line, no empty ones, no blanks at the end.
+fn records() -> Vec<Line> {
+    let mut log = capture("kubelet.log");
+    let somewhere = memchr::memmem::find(&log, b"\nI1121 01:03:20").unwrap() + 1;
+    log.splice(somewhere..somewhere, HARD.iter().copied());
+    let mut at = Nanos(0);
+    log.split(|b| *b == b'\n')
+        .map(<[u8]>::trim_ascii_end)
+        .filter(|l| !l.is_empty())
+        .map(|l| {
+            if let Some(t) = std::str::from_utf8(l.get(6..21).unwrap_or_default())
+                .ok()
+                .and_then(|clock| Nanos::parse_rfc3339(&format!("2026-11-21T{clock}Z")))
+            {
+                at = t.0.plus(150_000);
+            }
+            Line {
+                text: l.to_vec(),
+                at,
+            }
+        })
+        .collect()
+}
+
+fn printable(text: &[u8]) -> bool {
+    std::str::from_utf8(text).is_ok_and(|s| s.chars().all(|c| c == '\t' || !c.is_control()))
+}
+
+/// Lines of other units, which no kubelet wrote: one of them with the kubelet's own form.
+const OTHERS: [(&str, &str); 3] = [
+    (
+        "kernel",
+        "IPv6: ADDRCONF(NETDEV_CHANGE): veth0: link becomes ready",
+    ),
+    (
+        "kube-proxy[977]",
+        "I1121 01:03:20.123456       1 proxier.go:100] \"SyncLoop ADD\" pods=[\"s62/ghost\"]",
+    ),
+    (
+        "containerd[400]",
+        "time=\"2026-11-21T01:03:20.5Z\" level=info msg=\"x\"",
+    ),
+];
+
+fn short(time: impl Fn(Nanos) -> String, host: &str) -> Vec<u8> {
+    let mut out = b"-- Journal begins at Sat 2026-11-21 00:00:00 UTC. --\n".to_vec();
+    let lines = records();
+    let middle = lines.len() / 2;
+    for (n, line) in lines.into_iter().enumerate() {
+        let t = time(line.at);
+        if n == middle {
+            for (who, what) in OTHERS {
+                out.extend(format!("{t} {host}{who}: {what}\n").bytes());
+            }
+            out.extend(b"-- Boot 67245c6af51f429fb8f1570d734271ab --\n");
+        }
+        out.extend(format!("{t} {host}kubelet[5077]: ").bytes());
+        if printable(&line.text) {
+            for b in line.text {
+                match b {
+                    b'\t' => out.extend(b"        "),
+                    b => out.push(b),
+                }
+            }
+        } else {
+            out.extend(format!("[{}B blob data]", line.text.len()).bytes());
+        }
+        out.push(b'\n');
+    }
+    out
+}
+
+fn json() -> Vec<u8> {
+    let mut out = Vec::new();
+    let others = OTHERS.map(|(who, what)| (who.split('[').next().unwrap().to_owned(), what));
+    for line in records() {
+        let message = if printable(&line.text) {
+            serde_json::to_string(std::str::from_utf8(&line.text).unwrap()).unwrap()
+        } else {
+            serde_json::to_string(&line.text).unwrap()
+        };
+        record_json(&mut out, "kubelet", &message, line.at);
+    }
+    for (who, what) in others {
+        record_json(
+            &mut out,
+            &who,
+            &serde_json::to_string(what).unwrap(),
+            Nanos(1),
+        );
+    }
+    // Longer than journalctl shows without --all.
+    record_json(&mut out, "kubelet", "null", Nanos(1));
+    out
+}
+
+fn record_json(out: &mut Vec<u8>, who: &str, message: &str, at: Nanos) {
+    out.extend(
+        format!(
+            "{{\"_UID\":\"0\",\"MESSAGE\":{message},\"_TRANSPORT\":\"stdout\",\"__CURSOR\":\"s=0667;i=213;b=6724;m=32cc;t=660c;x=53d0\",\"SYSLOG_IDENTIFIER\":\"{who}\",\"_HOSTNAME\":\"node1\",\"_PID\":\"5077\",\"__REALTIME_TIMESTAMP\":\"{}\",\"PRIORITY\":\"6\"}}\n",
+            at.0 / 1000
+        )
+        .bytes(),
+    );
+}
+
+fn export() -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut put = |who: &str, message: &[u8], at: Nanos| {
+        out.extend(
+            format!(
+                "__CURSOR=s=0667;i=213;b=6724;m=32cc;t=660c;x=53d0\n__REALTIME_TIMESTAMP={}\n__MONOTONIC_TIMESTAMP=13636122261\n_HOSTNAME=node1\nSYSLOG_IDENTIFIER={who}\n",
+                at.0 / 1000
+            )
+            .bytes(),
+        );
+        // A text with control characters (a tab is none) is written with its length.
+        if printable(message) {
+            out.extend(b"MESSAGE=");
+            out.extend(message);
+        } else {
+            out.extend(b"MESSAGE\n");
+            out.extend((message.len() as u64).to_le_bytes());
+            out.extend(message);
+        }
+        out.extend(b"\n_PID=5077\n\n");
+    };
+    for (who, what) in OTHERS {
+        put(who.split('[').next().unwrap(), what.as_bytes(), Nanos(1));
+    }
+    for line in records() {
+        put("kubelet", &line.text, line.at);
+    }
+    out
+}
+
+/// The same lines without any wrapper. Without what the short forms do not show, when that is wanted.
+fn bare(blobs: bool) -> Vec<u8> {
+    let mut out = Vec::new();
+    for line in records() {
+        if blobs || printable(&line.text) {
+            out.extend(&line.text);
+            out.push(b'\n');
+        }
+    }
+    out
+}
+
+/// What a session derives, but for when lines arrived, which a bare log does not tell.
+fn world(desk: &Desk, name: &str, log: Vec<u8>) -> (String, String) {
+    let path = desk.file(name, log);
+    let (session, said) = desk.import(
+        &format!("{name}.kflow"),
+        &["--kubelet-log", &path, "--year", "2026"],
+    );
+    let calls = super::run(&["flow", "--session", &session]);
+    (
+        format!("{}{}", Desk::timelines(&session), text(&calls.stdout)),
+        said,
+    )
+}
+
+#[test]
+fn every_form_of_the_journal_tells_the_story_of_the_bare_log() {
+    let desk = Desk::new();
+    let iso = |t: Nanos| t.to_rfc3339()[..26].to_owned() + "+0000";
+    let (whole, _) = world(&desk, "bare", bare(true));
+    let (shown, _) = world(&desk, "shown", bare(false));
+    assert!(whole.contains("s62"), "there is something to compare");
+    for (name, log, want) in [
+        (
+            "short",
+            short(|t| format!("Nov 21 {}", &t.to_rfc3339()[11..19]), "node1 "),
+            &shown,
+        ),
+        (
+            "short-precise",
+            short(|t| format!("Nov 21 {}", &t.to_rfc3339()[11..26]), "node1 "),
+            &shown,
+        ),
+        (
+            "short-iso",
+            short(|t| t.to_rfc3339()[..19].to_owned() + "+0000", "node1 "),
+            &shown,
+        ),
+        ("short-iso-precise", short(iso, "node1 "), &shown),
+        ("short-iso-precise-no-hostname", short(iso, ""), &shown),
+        (
+            "short-full",
+            short(
+                |t| format!("Sat 2026-11-21 {} UTC", &t.to_rfc3339()[11..19]),
+                "node1 ",
+            ),
+            &shown,
+        ),
+        ("json", json(), &whole),
+        ("export", export(), &whole),
+    ] {
+        let (got, said) = world(&desk, name, log);
+        assert!(&got == want, "{name}: {said}");
+        assert!(
+            said.contains("1 log line of another component"),
+            "{name}: {said}"
+        );
+        if name.starts_with("short") {
+            let blobs = format!("{BLOBS} not printable: journalctl shows it with --all");
+            assert!(said.contains(&blobs), "{name}: {said}");
+            assert!(said.contains("2 journal marker"), "{name}: {said}");
+        }
+        if name == "json" {
+            assert!(said.contains("1 longer than journalctl shows"), "{said}");
+        }
+    }
+}
+
+#[test]
+fn a_journal_that_is_cut_anywhere_is_read_as_far_as_it_goes() {
+    let desk = Desk::new();
+    for (name, log) in [("json", json()), ("export", export())] {
+        // Without its first bytes, and without its last.
+        let (from, to) = (log.len() / 3 + 7, log.len() * 2 / 3 + 3);
+        let path = desk.file(name, &log[from..to]);
+        let (_, said) = desk.import(&format!("{name}.kflow"), &["--kubelet-log", &path]);
+        let row = said.lines().nth(1).unwrap();
+        let observations: usize = row.split_whitespace().nth(2).unwrap().parse().unwrap();
+        assert!(observations > 200, "{name}: {said}");
+    }
+}

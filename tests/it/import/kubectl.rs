@@ -1,0 +1,150 @@
+//! API objects as kubectl prints them.
+
+use super::{Desk, fixture, run, text};
+use serde_json::{Value, json};
+
+/// The recorded watch as kubectl would have shown it: per stream, watch events.
+fn watched() -> Vec<(String, Value)> {
+    let mut all = Vec::new();
+    for line in text(&super::capture("watch.jsonl")).lines() {
+        let line: Value = serde_json::from_str(line).unwrap();
+        let stream = line["stream"].as_str().unwrap().to_owned();
+        let kind = match stream.as_str() {
+            "pods" => "Pod",
+            "events" => "Event",
+            _ => "Node",
+        };
+        match line["kind"].as_str().unwrap() {
+            "LIST" => {
+                for item in line["line"]["items"].as_array().unwrap() {
+                    let mut object = item.clone();
+                    object["kind"] = kind.into();
+                    object["apiVersion"] = "v1".into();
+                    all.push((stream.clone(), json!({"type": "ADDED", "object": object})));
+                }
+            }
+            _ if line["line"]["type"] == "BOOKMARK" => {}
+            _ => all.push((stream, line["line"].clone())),
+        }
+    }
+    all
+}
+
+/// As kubectl writes documents: indented, one after the other.
+fn printed<'a>(documents: impl IntoIterator<Item = &'a Value>) -> String {
+    documents
+        .into_iter()
+        .map(|d| serde_json::to_string_pretty(d).unwrap() + "\n")
+        .collect()
+}
+
+/// The newest state of every object of a stream.
+fn listed(stream: &str) -> Vec<Value> {
+    let mut last: Vec<Value> = Vec::new();
+    for (_, event) in watched().iter().filter(|(s, _)| s == stream) {
+        let object = event["object"].clone();
+        let uid = object["metadata"]["uid"].clone();
+        match last.iter_mut().find(|o| o["metadata"]["uid"] == uid) {
+            Some(o) => *o = object,
+            None => last.push(object),
+        }
+    }
+    last
+}
+
+fn list(items: &[Value]) -> Value {
+    json!({"apiVersion": "v1", "items": items, "kind": "List", "metadata": {"resourceVersion": ""}})
+}
+
+/// `ns/name status` of pods that the API knows.
+fn statuses(session: &str) -> Vec<String> {
+    let pods: Vec<Value> = serde_json::from_str(&Desk::timelines(session)).unwrap();
+    let mut all: Vec<String> = pods
+        .iter()
+        .filter(|p| p["phase"] != "")
+        .map(|p| {
+            format!(
+                "{}/{} {}",
+                p["namespace"].as_str().unwrap(),
+                p["name"].as_str().unwrap(),
+                p["status"].as_str().unwrap()
+            )
+        })
+        .collect();
+    all.sort();
+    all
+}
+
+#[test]
+fn watch_events_are_read_from_one_file_or_from_one_per_resource() {
+    let desk = Desk::new();
+    let all = watched();
+    let one = desk.file("all.json", printed(all.iter().map(|(_, e)| e)));
+    let of = |stream: &str| {
+        let events = all.iter().filter(|(s, _)| s == stream).map(|(_, e)| e);
+        desk.file(&format!("{stream}.json"), printed(events))
+    };
+    let (pods, events, nodes) = (of("pods"), of("events"), of("nodes"));
+    let (a, said) = desk.import("a.kflow", &["--watch", &one]);
+    assert!(!said.contains("malformed"), "{said}");
+    let (b, said) = desk.import(
+        "b.kflow",
+        &["--watch", &nodes, "--watch", &events, "--watch", &pods],
+    );
+    assert!(!said.contains("malformed"), "{said}");
+    let recorded = fixture("captures/watch.jsonl.zst").display().to_string();
+    let (c, _) = desk.import("c.kflow", &["--watch", &recorded]);
+    let want = statuses(&c);
+    assert!(!want.is_empty());
+    assert_eq!(statuses(&a), want);
+    assert_eq!(statuses(&b), want);
+    let calls = run(&["calls", "-s", &a]);
+    assert_eq!(calls.status.code(), Some(0), "no CRI, and no error");
+}
+
+#[test]
+fn plain_lists_are_read_one_per_resource_or_all_in_one() {
+    let desk = Desk::new();
+    let file = |name: &str, items: &[Value]| desk.file(name, printed([&list(items)]));
+    let (pods, events, nodes) = (listed("pods"), listed("events"), listed("nodes"));
+    let (p, e, n) = (
+        file("p.json", &pods),
+        file("e.json", &events),
+        file("n.json", &nodes),
+    );
+    let everything: Vec<Value> = [pods, events, nodes].concat();
+    let all = file("all.json", &everything);
+    let (a, said) = desk.import("a.kflow", &["--watch", &p, "--watch", &e, "--watch", &n]);
+    assert!(!said.contains("malformed"), "{said}");
+    let (b, _) = desk.import("b.kflow", &["--watch", &all]);
+    assert!(statuses(&a).iter().any(|s| s.starts_with("s62/steady")));
+    assert_eq!(statuses(&a), statuses(&b));
+    // A folder of them, named as one would name them.
+    let folder = desk.path("folder");
+    std::fs::create_dir(&folder).unwrap();
+    for (from, to) in [(&p, "pods.json"), (&e, "events.json"), (&n, "nodes.json")] {
+        std::fs::copy(from, format!("{folder}/{to}")).unwrap();
+    }
+    let (c, _) = desk.import("c.kflow", &["--dir", &folder]);
+    assert_eq!(statuses(&a), statuses(&c));
+}
+
+#[test]
+fn what_kubectl_prints_for_people_is_refused_with_what_to_ask_for() {
+    let desk = Desk::new();
+    for (name, content) in [
+        (
+            "pods.yaml",
+            "apiVersion: v1\nitems:\n- apiVersion: v1\n  kind: Pod\n",
+        ),
+        (
+            "pods.txt",
+            "NAMESPACE   NAME   READY   STATUS\ns62   steady   1/1   Running\n",
+        ),
+    ] {
+        let path = desk.file(name, content);
+        let said = desk.refused(&["--watch", &path]);
+        assert!(said.contains("-o json"), "{said}");
+        assert!(said.contains(name), "{said}");
+    }
+}
