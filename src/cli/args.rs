@@ -139,11 +139,11 @@ impl Input {
 /// `kflow import`
 #[derive(Debug, ClapArgs)]
 #[command(
-    after_help = "Every capture can be plain or zstd-compressed, and - is standard input (once). \
+    after_help = "Every capture can be plain, .zst or .gz, and - is standard input (once). A log that rotated is given file by file. \
 Flags can be repeated and come in any order; the session is the same."
 )]
 pub struct ImportArgs {
-    /// Write the session here: out.kflow, or out.kflow.zst for a compressed one
+    /// Write the session here: out.kflow, out.kflow.zst for a compressed one, or - for standard output
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: PathBuf,
     /// Take every file that kflow knows from a folder
@@ -182,7 +182,7 @@ pub struct ImportArgs {
     /// Log of containerd
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub containerd_log: Vec<PathBuf>,
-    /// Year of log lines that have none (default: as the other captures tell)
+    /// Year of the oldest of the log lines that have none (default: as the other captures tell)
     #[arg(long, value_name = "YEAR")]
     pub year: Option<i32>,
     /// Zone of log lines that have none: +02:00, -0530, Z

@@ -2,6 +2,7 @@
 
 use super::{Desk, capture, fixture, kflow, run, text, unpacked};
 use std::io::Write;
+use std::os::unix::fs::FileTypeExt;
 use std::process::Stdio;
 
 #[test]
@@ -254,7 +255,6 @@ fn a_full_disk_is_told_and_leaves_nothing() {
         "{}",
         text(&o.stderr)
     );
-    use std::os::unix::fs::FileTypeExt;
     let kind = std::fs::metadata("/dev/full").unwrap().file_type();
     assert!(kind.is_char_device(), "the device is still one");
 }
