@@ -22,4 +22,4 @@ pub use machinery::Machinery;
 pub use requests::{Request, RequestLog};
 pub use sli::PodStart;
 pub use view::{ContainerView, PodView, StageState};
-pub use world::{NodeState, ObjectState, Pod, Skew, SourceState, Unfiled, World};
+pub use world::{LazyPod, NodeState, ObjectState, Part, Pod, Skew, SourceState, Unfiled, World};

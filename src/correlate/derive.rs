@@ -143,8 +143,8 @@ pub(crate) fn view(input: &Input<'_>) -> PodView {
         state::without_api(&mut v, &facts, &work, &runs);
     }
     state::stages(&mut v, &facts, &timeline);
-    v.timeline = Arc::new(timeline);
-    v.evidence = Arc::clone(&input.evidence);
+    v.timeline = Arc::new(timeline).into();
+    v.evidence = Arc::clone(&input.evidence).into();
     v
 }
 

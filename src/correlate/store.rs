@@ -132,16 +132,17 @@ impl<K: Eq + Hash + Clone, V: Clone> Generations<K, V> {
     }
 }
 
+/// Entries to a chunk of a list of files: the first change after a clone copies one chunk.
 const CHUNK: usize = 256;
 
-/// A growing list in shared chunks.
+/// A growing list in shared chunks of `N`.
 #[derive(Clone, Debug)]
-pub(crate) struct Chunked<T> {
+pub(crate) struct Chunked<T, const N: usize = CHUNK> {
     chunks: Vec<Arc<Vec<T>>>,
     len: usize,
 }
 
-impl<T> Default for Chunked<T> {
+impl<T, const N: usize> Default for Chunked<T, N> {
     fn default() -> Self {
         Self {
             chunks: Vec::new(),
@@ -150,32 +151,51 @@ impl<T> Default for Chunked<T> {
     }
 }
 
-impl<T: Clone> Chunked<T> {
+impl<T: Clone, const N: usize> Chunked<T, N> {
     /// Appends and returns the index.
     pub(crate) fn push(&mut self, value: T) -> u32 {
         let at = self.len;
         match self.chunks.last_mut() {
-            Some(c) if c.len() < CHUNK => Arc::make_mut(c).push(value),
-            _ => {
-                let mut v = Vec::with_capacity(CHUNK);
-                v.push(value);
-                self.chunks.push(Arc::new(v));
-            }
+            Some(c) if c.len() < N => Arc::make_mut(c).push(value),
+            _ => self.chunks.push(Arc::new(vec![value])),
         }
         self.len += 1;
         at as u32
     }
+    pub(crate) const fn len(&self) -> usize {
+        self.len
+    }
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
     pub(crate) fn get(&self, at: u32) -> Option<&T> {
-        self.chunks
-            .get(at as usize / CHUNK)?
-            .get(at as usize % CHUNK)
+        self.chunks.get(at as usize / N)?.get(at as usize % N)
     }
     pub(crate) fn get_mut(&mut self, at: u32) -> Option<&mut T> {
-        let chunk = self.chunks.get_mut(at as usize / CHUNK)?;
-        Arc::make_mut(chunk).get_mut(at as usize % CHUNK)
+        let chunk = self.chunks.get_mut(at as usize / N)?;
+        Arc::make_mut(chunk).get_mut(at as usize % N)
     }
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
+    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = &T> {
         self.chunks.iter().flat_map(|c| c.iter())
+    }
+    /// The entries from `from` on.
+    pub(crate) fn since(&self, from: usize) -> impl Iterator<Item = &T> {
+        self.chunks
+            .get(from / N..)
+            .unwrap_or_default()
+            .iter()
+            .flat_map(|c| c.iter())
+            .skip(from % N)
+    }
+}
+
+impl<T: Clone, const N: usize> FromIterator<T> for Chunked<T, N> {
+    fn from_iter<I: IntoIterator<Item = T>>(iter: I) -> Self {
+        let mut list = Self::default();
+        for value in iter {
+            list.push(value);
+        }
+        list
     }
 }
 
@@ -210,7 +230,7 @@ mod tests {
 
     #[test]
     fn chunks_grow_and_change_in_place() {
-        let mut c = Chunked::default();
+        let mut c: Chunked<u32> = Chunked::default();
         for n in 0..600_u32 {
             assert_eq!(c.push(n), n);
         }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::world::Part;
 use crate::flow::Stage;
 use crate::model::{ContainerId, Nanos, ObjectRef, PodUid, Text, pod::PodSeen};
 use crate::timeline::{Evidence, Timeline};
@@ -100,9 +101,9 @@ pub struct PodView {
     /// Newest evidence, when.
     pub changed: Nanos,
     /// The timeline.
-    pub timeline: Arc<Timeline>,
+    pub timeline: Part<Timeline>,
     /// Evidence in order of time; the timeline's evidence is among it.
-    pub evidence: Arc<Vec<Evidence>>,
+    pub evidence: Part<Vec<Evidence>>,
 }
 
 impl PodView {

@@ -2,6 +2,7 @@
 
 mod file;
 mod nodes;
+mod pod;
 mod pods;
 mod settle;
 mod skew;
@@ -10,19 +11,17 @@ mod sources;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+pub use pod::{LazyPod, Part, Pod};
 pub(crate) use sources::ListWindow;
 
 use super::store::{Chunked, Generations, ShardMap};
-use super::{CallLog, Machinery, PodView, RequestLog};
+use super::{CallLog, Machinery, RequestLog};
 use crate::model::{
     Nanos, ObjectRef, PodUid, Source, SpanId, Text, TraceId, cri::CallKey, node::NodeSeen,
     object::ObjectSeen,
 };
 use crate::timeline::Evidence;
 use pods::{NameFile, PodFile, Slot};
-
-/// A pod: the view, shared between snapshots until it changes.
-pub type Pod = Arc<PodView>;
 
 /// A node: its newest state and what the kubelet does besides pods.
 #[derive(Clone, Debug, Default)]
@@ -146,7 +145,8 @@ pub struct World {
     dirty: Vec<Slot>,
     dirty_names: Vec<u32>,
     local: nodes::Local,
-    derived_with: settle::Basis,
+    basis: Arc<settle::Basis>,
+    lists_changed: bool,
 }
 
 impl Default for World {
@@ -179,7 +179,8 @@ impl Default for World {
             dirty: Vec::new(),
             dirty_names: Vec::new(),
             local: nodes::Local::default(),
-            derived_with: settle::Basis::default(),
+            basis: Arc::default(),
+            lists_changed: false,
         }
     }
 }
@@ -193,7 +194,7 @@ impl World {
     pub const fn now(&self) -> Nanos {
         self.now
     }
-    /// All pods, deleted ones too, by [`PodView::created`].
+    /// All pods, deleted ones too, by [`PodView::created`](super::PodView::created).
     pub fn pods(&self) -> &[Pod] {
         &self.pods
     }
@@ -205,19 +206,14 @@ impl World {
     /// Pods by `ns/name`, `name` or UID, newest first.
     pub fn find(&self, query: &str) -> Vec<&Pod> {
         if let Some(pod) = self.pod(&PodUid::from(query))
-            && pod.uid.as_str() != pod.key()
+            && !pod.is_called(query)
         {
             return vec![pod];
         }
         self.pods
             .iter()
             .rev()
-            .filter(|p| {
-                p.name == query
-                    || query
-                        .split_once('/')
-                        .is_some_and(|(ns, name)| p.namespace == ns && p.name == name)
-            })
+            .filter(|p| p.is_called(query))
             .collect()
     }
     /// Nodes by name.
@@ -274,9 +270,9 @@ impl World {
         Some(file.into.unwrap_or(slot))
     }
     /// Where a view stands in the list of pods.
-    fn place(&self, shown: &(Nanos, PodUid)) -> Option<usize> {
+    fn place(&self, shown: &pods::PodKey) -> Option<usize> {
         self.pods
-            .binary_search_by(|p| (p.created, &p.uid).cmp(&(shown.0, &shown.1)))
+            .binary_search_by(|p| p.listed_by().cmp(&(shown.0, &shown.1)))
             .ok()
     }
 }

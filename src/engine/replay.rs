@@ -338,7 +338,7 @@ impl Player {
     /// Builds the state at a position from the nearest checkpoint before it.
     fn jump(&mut self, target: usize) {
         let (position, world) = match self.checkpoint(target) {
-            Some(c) => (c.position, c.world.clone()),
+            Some(c) => (c.position, c.world.afresh()),
             None => (0, World::new()),
         };
         self.core = Core::resume(world, self.loaded.log.prefix(position), 0);
@@ -424,7 +424,7 @@ impl Player {
         let mut upto = self.position.checked_sub(1)?;
         loop {
             let (from, mut world) = match upto.checked_sub(1).and_then(|u| self.checkpoint(u)) {
-                Some(c) => (c.position, c.world.clone()),
+                Some(c) => (c.position, c.world.afresh()),
                 None => (0, World::new()),
             };
             world.settle();
@@ -467,6 +467,7 @@ impl Player {
             if c.position >= at && c.position > 0 {
                 c.world.observe(&note);
                 c.world.settle();
+                c.world.summarise();
                 c.position += 1;
             }
         }
@@ -620,6 +621,7 @@ impl Loader {
 
     fn keep(&mut self) {
         self.world.settle();
+        self.world.summarise();
         let checkpoints = Arc::make_mut(&mut self.loaded.checkpoints);
         checkpoints.push(Checkpoint {
             position: self.loaded.log.len(),

@@ -111,12 +111,15 @@ mod tests {
 
     #[test]
     fn every_format_has_a_name_that_leads_back_and_says_something_of_a_pod() {
-        let pod: Pod = Arc::new(PodView {
-            namespace: "shop".into(),
-            name: "web".into(),
-            uid: "u1".into(),
-            ..PodView::default()
-        });
+        let pod: Pod = Arc::new(
+            PodView {
+                namespace: "shop".into(),
+                name: "web".into(),
+                uid: "u1".into(),
+                ..PodView::default()
+            }
+            .into(),
+        );
         for kind in Kind::ALL {
             assert_eq!(Kind::parse(kind.name()), Some(kind));
             let mut out = Vec::new();

@@ -210,11 +210,14 @@ mod tests {
 
     #[test]
     fn a_hostile_name_stays_text() {
-        let pod = Arc::new(PodView {
-            namespace: "default".into(),
-            name: "</h2><script>alert('x')</script>\u{202e}\u{1b}[2J".into(),
-            ..PodView::default()
-        });
+        let pod: Pod = Arc::new(
+            PodView {
+                namespace: "default".into(),
+                name: "</h2><script>alert('x')</script>\u{202e}\u{1b}[2J".into(),
+                ..PodView::default()
+            }
+            .into(),
+        );
         let mut out = Vec::new();
         write("report", &[(&pod, None)], Nanos(0), &mut out).unwrap();
         let page = String::from_utf8(out).unwrap();

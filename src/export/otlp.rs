@@ -114,11 +114,14 @@ mod tests {
 
     #[test]
     fn a_pod_is_one_trace_with_one_root_and_stable_ids() {
-        let pod = Arc::new(PodView {
-            uid: "u1".into(),
-            name: "web".into(),
-            ..PodView::default()
-        });
+        let pod: Pod = Arc::new(
+            PodView {
+                uid: "u1".into(),
+                name: "web".into(),
+                ..PodView::default()
+            }
+            .into(),
+        );
         let render = || {
             let mut out = Vec::new();
             write(std::slice::from_ref(&pod), Nanos(5), &mut out).unwrap();

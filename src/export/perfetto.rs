@@ -381,19 +381,23 @@ mod tests {
 
     #[test]
     fn every_begin_has_its_end_and_times_never_go_back_in_a_track() {
-        let pod = Arc::new(PodView {
-            name: "web".into(),
-            namespace: "default".into(),
-            timeline: Arc::new(Timeline {
-                spans: vec![
-                    span("create", 5, Some(100)),
-                    span("a", 10, Some(120)),
-                    span("c", 60, None),
-                ],
-                ..Timeline::default()
-            }),
-            ..PodView::default()
-        });
+        let pod: Pod = Arc::new(
+            PodView {
+                name: "web".into(),
+                namespace: "default".into(),
+                timeline: Arc::new(Timeline {
+                    spans: vec![
+                        span("create", 5, Some(100)),
+                        span("a", 10, Some(120)),
+                        span("c", 60, None),
+                    ],
+                    ..Timeline::default()
+                })
+                .into(),
+                ..PodView::default()
+            }
+            .into(),
+        );
         let mut bytes = Vec::new();
         write(&[pod], Nanos(200), &mut bytes).unwrap();
         let trace = Trace::decode(bytes.as_slice()).unwrap();

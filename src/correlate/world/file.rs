@@ -4,7 +4,7 @@ mod calls;
 
 use std::sync::Arc;
 
-use super::pods::{NOBODY, PodFile, Slot};
+use super::pods::{NOBODY, Pile, PodFile, Slot};
 use super::{CallAt, Owner, WaitKey, World};
 use crate::model::{
     Body, ObjectRef, PodRef, PodUid, SpanId, Text,
@@ -38,7 +38,7 @@ impl World {
             Body::Object(x) => self.file_object(o, x),
             Body::Watch(_) => {
                 if self.lists.observe(o) {
-                    self.derived_with.lists_changed = true;
+                    self.lists_changed = true;
                 }
                 self.file_local(o);
             }
@@ -117,7 +117,7 @@ impl World {
             self.dirty.push(slot);
         }
     }
-    fn mark_name(&mut self, n: u32) {
+    pub(super) fn mark_name(&mut self, n: u32) {
         if let Some(f) = self.names.get(n)
             && !f.dirty
             && let Some(f) = self.names.get_mut(n)
@@ -356,6 +356,7 @@ impl World {
                     let f = Arc::make_mut(f);
                     f.into = Some(slot);
                     f.dirty = true;
+                    f.named = Pile::default();
                     (std::mem::take(&mut f.evidence), f.name.take())
                 });
                 self.dirty.push(old);
@@ -366,8 +367,8 @@ impl World {
                         Arc::make_mut(f).pods.retain(|s| *s != old);
                         self.mark_name(n);
                     }
-                    for e in evidence {
-                        self.put(slot, &e);
+                    for e in evidence.iter() {
+                        self.put(slot, e);
                     }
                 }
             }

@@ -4,20 +4,26 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+use crate::correlate::store::Chunked;
 use crate::model::{
-    Body, Nanos, PodUid, Text,
+    Body, Nanos, PodUid, Source, Text,
     cri::{CallKey, RuntimeState},
-    pod::WatchEvent,
+    pod::{PodSeen, WatchEvent},
 };
 use crate::timeline::Evidence;
 
 /// Index of a pod's file.
 pub(crate) type Slot = u32;
+/// What pods are listed by: when the view begins, and the UID.
+pub(crate) type PodKey = (Nanos, PodUid);
 /// Stands for "known, and not about a pod".
 pub(crate) const NOBODY: Slot = u32::MAX;
 
 /// Evidence of one kind and pod beyond this is folded away: the first half and the last half stay.
 pub(crate) const KEEP: usize = 20_000;
+
+/// Evidence in order of arrival. Unsorted and with duplicates: who derives a view sorts it.
+pub(crate) type Pile = Chunked<Evidence, 64>;
 
 /// The evidence of one pod.
 #[derive(Clone, Debug, Default)]
@@ -28,19 +34,26 @@ pub(crate) struct PodFile {
     pub(crate) mirrors: Vec<PodUid>,
     /// Slot of its name.
     pub(crate) name: Option<u32>,
-    /// Filed under the UID or an id that leads to it; sorted and without duplicates up to `sorted`.
-    pub(crate) evidence: Vec<Evidence>,
-    pub(crate) sorted: usize,
+    /// Filed under the UID or an id that leads to it.
+    pub(crate) evidence: Pile,
+    /// Filed under the name, and shared out to this pod.
+    pub(crate) named: Pile,
     /// What lists of the runtime say, folded: the earliest list for each id and state.
-    pub(crate) listed_items: Vec<(Text, RuntimeState, Evidence)>,
+    pub(crate) listed_items: Arc<Vec<(Text, RuntimeState, Evidence)>>,
     /// Calls that wait for names.
     pub(crate) unnamed: Vec<CallKey>,
     /// Key under which the view stands in the list of pods.
-    pub(crate) shown: Option<(Nanos, PodUid)>,
+    pub(crate) shown: Option<PodKey>,
     /// `creationTimestamp`.
     pub(crate) created: Option<Nanos>,
-    /// Earliest evidence.
+    /// Likewise, with that of mirrors.
+    pub(crate) created_any: Option<Nanos>,
+    /// Earliest evidence of its own.
     pub(crate) first: Option<Nanos>,
+    /// Earliest evidence that came by the name.
+    pub(crate) first_named: Option<Nanos>,
+    /// Newest state in the API, by resource version.
+    pub(crate) newest: Option<Evidence>,
     /// Newest sight in the API, by arrival.
     pub(crate) api_last: Option<Nanos>,
     /// When the API object went, of a pod that is not static.
@@ -49,8 +62,10 @@ pub(crate) struct PodFile {
     pub(crate) into: Option<Slot>,
     /// Folded away.
     pub(crate) folded: u64,
-    /// To be derived.
+    /// To be shown anew.
     pub(crate) dirty: bool,
+    /// A source on the node saw it.
+    pub(crate) on_node: bool,
     /// Voted for its node already.
     pub(crate) voted: bool,
 }
@@ -60,59 +75,121 @@ impl PodFile {
     pub(crate) fn birth(&self) -> Nanos {
         self.created.or(self.first).unwrap_or_default()
     }
+    /// When the pod's view begins, on the node's clock: what it is listed by.
+    pub(crate) fn shown_from(&self, shift_ns: i64) -> Nanos {
+        self.created_any.map_or_else(
+            || {
+                [self.first, self.first_named]
+                    .into_iter()
+                    .flatten()
+                    .min()
+                    .unwrap_or_default()
+            },
+            |c| c.plus(-shift_ns),
+        )
+    }
+    /// The newest state in the API.
+    pub(crate) fn newest(&self) -> Option<&PodSeen> {
+        match &self.newest.as_ref()?.body {
+            Body::Pod(p) => Some(p),
+            _ => None,
+        }
+    }
     /// Files one observation. Returns true when the pod's lifetime changed by it.
     pub(crate) fn push(&mut self, o: &Evidence) -> bool {
         let before = (self.birth(), self.deleted);
-        match &o.body {
-            Body::Pod(p) if p.mirror_of.is_none() => {
-                if p.created.0 != 0 {
-                    self.created = Some(self.created.map_or(p.created, |c| c.min(p.created)));
-                }
-                if p.event == WatchEvent::Deleted {
-                    self.deleted = Some(self.deleted.map_or(o.stamp.at, |d| d.min(o.stamp.at)));
-                } else {
-                    self.api_last = self.api_last.max(Some(o.stamp.at));
-                }
-            }
-            _ => {}
+        if let Body::Pod(p) = &o.body {
+            self.see(o, p);
         }
         // A span that began before the pod did (a retry loop of an informer) does not make the pod older.
-        self.first = Some(self.first.map_or(o.stamp.at, |f| f.min(o.stamp.at)));
+        self.first = earlier(self.first, o.stamp.at);
+        self.on_node |= on_node(o);
         self.evidence.push(Arc::clone(o));
         before != (self.birth(), self.deleted)
     }
+    fn see(&mut self, o: &Evidence, p: &PodSeen) {
+        if p.created.0 != 0 {
+            self.created_any = earlier(self.created_any, p.created);
+        }
+        if p.mirror_of.is_none() {
+            if p.created.0 != 0 {
+                self.created = earlier(self.created, p.created);
+            }
+            if p.event == WatchEvent::Deleted {
+                self.deleted = earlier(self.deleted, o.stamp.at);
+            } else {
+                self.api_last = self.api_last.max(Some(o.stamp.at));
+            }
+        }
+        // A resource version orders states better than arrival does.
+        let newer = self
+            .newest()
+            .zip(self.newest.as_ref())
+            .is_none_or(|(q, old)| {
+                (q.resource_version, old.stamp.at, old) < (p.resource_version, o.stamp.at, o)
+            });
+        if newer {
+            self.newest = Some(Arc::clone(o));
+        }
+    }
+    /// Takes one observation that names the pod and was shared out to it.
+    pub(crate) fn push_named(&mut self, o: &Evidence) {
+        self.first_named = earlier(self.first_named, o.stamp.at);
+        self.on_node |= on_node(o);
+        self.named.push(Arc::clone(o));
+    }
     /// Files what a list says of one id.
     pub(crate) fn push_listed(&mut self, id: &Text, state: RuntimeState, o: &Evidence) -> bool {
-        match self
-            .listed_items
-            .iter_mut()
-            .find(|(i, s, _)| i == id && *s == state)
-        {
+        let items = Arc::make_mut(&mut self.listed_items);
+        match items.iter_mut().find(|(i, s, _)| i == id && *s == state) {
             Some((_, _, old)) if *old <= *o => false,
             Some((_, _, old)) => {
                 *old = Arc::clone(o);
                 true
             }
             None => {
-                self.listed_items.push((id.clone(), state, Arc::clone(o)));
-                self.listed_items.sort();
+                items.push((id.clone(), state, Arc::clone(o)));
+                items.sort();
                 true
             }
         }
     }
-    /// Sorts and removes duplicates; cheap when little was added since the last time.
-    pub(crate) fn sort(&mut self) {
-        if self.sorted < self.evidence.len() {
-            sort_tail(&mut self.evidence, self.sorted);
-            if self.evidence.len() > 2 * KEEP {
-                // A pod that lives for weeks: its beginning and its newest part stay, the middle is counted.
-                let away = self.evidence.len() - KEEP;
-                self.folded += away as u64;
-                self.evidence.drain(KEEP / 2..KEEP / 2 + away);
-            }
-            self.sorted = self.evidence.len();
+    /// Folds away the middle of the evidence of a pod that lives for weeks: its beginning and its newest part stay,
+    /// the rest is counted.
+    pub(crate) fn fold(&mut self) {
+        if self.evidence.len() > 2 * KEEP {
+            let mut all = sorted([&self.evidence]);
+            let away = all.len().saturating_sub(KEEP);
+            self.folded += away as u64;
+            all.drain(KEEP / 2..KEEP / 2 + away);
+            self.evidence = all.into_iter().collect();
         }
     }
+    /// All evidence in order, each once.
+    pub(crate) fn sorted(&self) -> Vec<Evidence> {
+        sorted([&self.evidence, &self.named])
+    }
+}
+
+fn earlier(a: Option<Nanos>, b: Nanos) -> Option<Nanos> {
+    Some(a.map_or(b, |a| a.min(b)))
+}
+
+fn on_node(o: &Evidence) -> bool {
+    matches!(o.source, Source::Cri | Source::Fs | Source::Kubelet)
+}
+
+/// Evidence of several piles in order, each once.
+fn sorted<const N: usize>(piles: [&Pile; N]) -> Vec<Evidence> {
+    // Times lie beside the pointers: what they point at is read where times are equal only.
+    let mut all: Vec<(Nanos, &Evidence)> = piles
+        .iter()
+        .flat_map(|p| p.iter())
+        .map(|o| (o.stamp.at, o))
+        .collect();
+    all.sort();
+    all.dedup();
+    all.into_iter().map(|(_, o)| Arc::clone(o)).collect()
 }
 
 /// Sorts evidence and removes duplicates.
@@ -120,35 +197,6 @@ pub(crate) fn sort_evidence(v: &mut Vec<Evidence>) {
     // Stable: the sorted run in front costs one pass.
     v.sort();
     v.dedup();
-}
-
-/// Sorts evidence whose first `sorted` are in order, and removes duplicates. New evidence is mostly the newest, so only
-/// what lies behind its earliest is looked at.
-fn sort_tail(v: &mut Vec<Evidence>, sorted: usize) {
-    let at = sorted.min(v.len());
-    let (head, tail) = v.split_at_mut(at);
-    tail.sort();
-    let Some(first) = tail.first() else { return };
-    let from = head.partition_point(|e| e < first);
-    let mut rest = v.split_off(from);
-    sort_evidence(&mut rest);
-    v.append(&mut rest);
-}
-
-/// Two runs of evidence, each sorted and without duplicates, as one. `few` is much the shorter one.
-pub(crate) fn merged(many: &[Evidence], few: &[Evidence]) -> Vec<Evidence> {
-    let mut out = Vec::with_capacity(many.len() + few.len());
-    let mut rest = many;
-    for e in few {
-        let (before, after) = rest.split_at(rest.partition_point(|x| x < e));
-        out.extend_from_slice(before);
-        if after.first() != Some(e) {
-            out.push(Arc::clone(e));
-        }
-        rest = after;
-    }
-    out.extend_from_slice(rest);
-    out
 }
 
 /// Evidence that names a pod and tells no UID, and the pods that bear the name.
@@ -161,8 +209,10 @@ pub(crate) struct NameFile {
     /// Pods of this name.
     pub(crate) pods: SmallVec<[Slot; 1]>,
     /// The evidence.
-    pub(crate) evidence: Vec<Evidence>,
-    pub(crate) sorted: usize,
+    pub(crate) evidence: Pile,
+    /// How much of it was shared out, and among which lives.
+    pub(crate) shared: usize,
+    pub(crate) lives: Vec<Life>,
     /// File of what no pod of this name can have done.
     pub(crate) leftover: Option<Slot>,
     /// To be shared out.
@@ -170,7 +220,7 @@ pub(crate) struct NameFile {
 }
 
 /// A life: when it began and when it ended, as far as known.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Life {
     pub(crate) slot: Slot,
     pub(crate) birth: Nanos,

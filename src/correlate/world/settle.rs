@@ -1,219 +1,238 @@
-//! Settling: views of what changed.
+//! Settling: the pods that changed are caught as they stand, and listed. Views are derived when somebody looks.
 
 use std::sync::Arc;
 
-use super::pods::{Life, PodFile, Slot, bearer, merged, sort_evidence};
-use super::{ListWindow, World};
-use crate::correlate::PodView;
-use crate::correlate::derive::{self, Input};
-use crate::model::{Nanos, PodUid, Source, Text};
-use crate::timeline::Evidence;
+use super::pod::{LazyPod, Origin};
+use super::pods::{Life, Pile, PodFile, PodKey, Slot, bearer};
+use super::{ListWindow, Pod, World};
+use crate::model::{Body, Nanos, PodUid, Text, cri::CallKey};
 
-/// What all views depend on besides their own evidence: when it changes, all are derived again.
-#[derive(Clone, Debug, Default)]
+/// What all views depend on besides their own evidence: when it changes, all are caught again.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Basis {
-    shift: i64,
-    present: u16,
-    began: Option<Nanos>,
-    blind: Arc<Vec<(Nanos, Nanos)>>,
-    local: Text,
-    pub(crate) lists_changed: bool,
+    /// What to take off API times, ns.
+    pub(crate) shift: i64,
+    /// Sources that said anything at all, as bits.
+    pub(crate) present: u16,
+    /// When the first of the node's sources began to be recorded.
+    pub(crate) began: Option<Nanos>,
+    /// Times at which the tap was blind.
+    pub(crate) blind: Vec<(Nanos, Nanos)>,
+    /// Name of the node that the node's sources run on.
+    pub(crate) local: Text,
+    /// Complete lists of pods.
+    pub(crate) windows: Arc<Vec<ListWindow>>,
 }
 
 impl World {
     /// Brings the views of all pods that changed up to date.
     pub fn settle(&mut self) {
         self.settle_basis();
-        let assigned = self.settle_names();
+        self.settle_names();
         let mut dirty = std::mem::take(&mut self.dirty);
         dirty.sort_unstable();
         dirty.dedup();
-        let windows = Arc::clone(self.lists.windows());
         for slot in dirty {
-            self.settle_pod(slot, &windows, assigned.get(&slot));
+            self.settle_pod(slot);
         }
         self.settle_local();
-        if self.local_name() != self.derived_with.local {
+        if self.local_name() != self.basis.local {
             // The pods told where the node's sources run, and that tells what their silence means.
             self.settle();
         }
     }
 
+    /// Derives what lists show of the pods that nobody has looked at since they changed. The rest of their views is
+    /// derived again when somebody asks: a world that is kept for later is small.
+    pub fn summarise(&self) {
+        for pod in self.pods() {
+            pod.summarise();
+        }
+    }
+
+    /// A world to look at closely: what is derived for it goes with it, and not into this one.
+    #[must_use]
+    pub fn afresh(&self) -> Self {
+        let mut world = self.clone();
+        world.pods = Arc::new(self.pods.iter().map(|p| Arc::new(p.afresh())).collect());
+        world
+    }
+
     fn settle_basis(&mut self) {
-        let shift = self.offset.shift();
-        let present = self.sources.present();
-        let began = self.sources.began();
-        let blind = self.sources.blind();
-        let local = self.local_name();
-        let all = shift != self.derived_with.shift
-            || present != self.derived_with.present
-            || began != self.derived_with.began
-            || local != self.derived_with.local
-            || blind != *self.derived_with.blind;
-        if all || self.derived_with.lists_changed {
-            let listed = self.lists.windows().iter().map(|w| w.begin).max();
-            let slots: Vec<Slot> = (0..)
-                .zip(self.files.iter())
-                .filter(|(_, f)| {
-                    !f.dirty && (all || (f.api_last.is_some() && f.api_last <= listed))
-                })
-                .map(|(slot, _)| slot)
+        let lists_changed = std::mem::take(&mut self.lists_changed);
+        let basis = Basis {
+            shift: self.offset.shift(),
+            present: self.sources.present(),
+            began: self.sources.began(),
+            blind: self.sources.blind(),
+            local: self.local_name(),
+            windows: Arc::clone(self.lists.windows()),
+        };
+        let old = Arc::clone(&self.basis);
+        let all = basis.shift != old.shift
+            || basis.present != old.present
+            || basis.began != old.began
+            || basis.local != old.local
+            || basis.blind != old.blind;
+        if !all && !lists_changed {
+            return;
+        }
+        let listed = basis.windows.iter().map(|w| w.begin).max();
+        let slots: Vec<Slot> = (0..)
+            .zip(self.files.iter())
+            .filter(|(_, f)| !f.dirty && (all || (f.api_last.is_some() && f.api_last <= listed)))
+            .map(|(slot, _)| slot)
+            .collect();
+        for slot in slots {
+            self.mark(slot);
+        }
+        if basis.shift != old.shift {
+            let names: Vec<u32> = (0..)
+                .zip(self.names.iter())
+                .filter(|(_, n)| !n.evidence.is_empty())
+                .map(|(n, _)| n)
                 .collect();
-            for slot in slots {
+            for n in names {
+                self.mark_name(n);
+            }
+        }
+        self.basis = Arc::new(basis);
+    }
+
+    /// Shares out the evidence of names among the pods that bore them.
+    fn settle_names(&mut self) {
+        for n in std::mem::take(&mut self.dirty_names) {
+            let Some(file) = self.names.get(n) else {
+                continue;
+            };
+            let lives = self.lives(&file.pods);
+            let same = lives == file.lives;
+            let from = if same { file.shared } else { 0 };
+            let (evidence, leftover) = (file.evidence.clone(), file.leftover);
+            if let Some(file) = self.names.get_mut(n) {
+                let file = Arc::make_mut(file);
+                file.dirty = false;
+                file.shared = evidence.len();
+                file.lives.clone_from(&lives);
+            }
+            if !same {
+                // Somebody was born or died: all that was shared out is shared out again.
+                for slot in lives.iter().map(|l| l.slot).chain(leftover) {
+                    if let Some(f) = self.files.get_mut(slot) {
+                        let f = Arc::make_mut(f);
+                        f.named = Pile::default();
+                        f.first_named = None;
+                    }
+                    self.mark(slot);
+                }
+            }
+            for e in evidence.since(from) {
+                let slot = bearer(&lives, e, self.basis.shift).unwrap_or_else(|| self.leftover(n));
+                if let Some(f) = self.files.get_mut(slot) {
+                    Arc::make_mut(f).push_named(e);
+                }
                 self.mark(slot);
             }
         }
-        self.derived_with = Basis {
-            shift,
-            present,
-            began,
-            blind: Arc::new(blind),
-            local,
-            lists_changed: false,
-        };
     }
 
-    /// Shares out the evidence of names among the pods that bore them. Returns what belongs to each dirty pod.
-    fn settle_names(&mut self) -> rustc_hash::FxHashMap<Slot, Vec<Evidence>> {
-        let shift = self.derived_with.shift;
-        let mut names = std::mem::take(&mut self.dirty_names);
-        for slot in &self.dirty {
-            if let Some(n) = self.files.get(*slot).and_then(|f| f.name)
-                && self.names.get(n).is_some_and(|f| !f.evidence.is_empty())
-            {
-                names.push(n);
-            }
-        }
-        names.sort_unstable();
-        names.dedup();
-        let mut assigned = rustc_hash::FxHashMap::default();
-        for n in names {
-            let Some(file) = self.names.get_mut(n) else {
-                continue;
-            };
-            let file = Arc::make_mut(file);
-            file.dirty = false;
-            if file.sorted < file.evidence.len() {
-                sort_evidence(&mut file.evidence);
-                file.sorted = file.evidence.len();
-            }
-            let (slots, evidence, old_leftover) =
-                (file.pods.clone(), file.evidence.clone(), file.leftover);
-            let key: Text = format!("{}/{}", file.namespace, file.name).into();
-            let mut lives: Vec<Life> = slots
-                .iter()
-                .filter_map(|s| {
-                    let f = self.files.get(*s)?;
-                    Some(Life {
-                        slot: *s,
-                        birth: f.created.map_or(f.birth(), |c| c.plus(-shift)),
-                        by_api: f.created.is_some(),
-                        end: f.deleted,
-                    })
+    /// The lives of the pods of one name, by birth.
+    fn lives(&self, pods: &[Slot]) -> Vec<Life> {
+        let mut lives: Vec<Life> = pods
+            .iter()
+            .filter_map(|s| {
+                let f = self.files.get(*s)?;
+                Some(Life {
+                    slot: *s,
+                    birth: f.created.map_or(f.birth(), |c| c.plus(-self.basis.shift)),
+                    by_api: f.created.is_some(),
+                    end: f.deleted,
                 })
-                .collect();
-            lives.sort_by_key(|l| (l.birth, self.files.get(l.slot).map(|f| f.uid.clone())));
-            for life in &lives {
-                assigned.insert(life.slot, Vec::new());
-                self.mark(life.slot);
-            }
-            let mut leftover = Vec::new();
-            for e in evidence {
-                match bearer(&lives, &e, shift).and_then(|s| assigned.get_mut(&s)) {
-                    Some(v) => v.push(e),
-                    None => leftover.push(e),
-                }
-            }
-            if leftover.is_empty() && old_leftover.is_none() {
-                continue;
-            }
-            // Nobody of this name with a known UID was there: a pod that is known by name only.
-            let slot = old_leftover.unwrap_or_else(|| {
-                let slot = self.files.push(Arc::new(PodFile {
-                    uid: key.clone(),
-                    ..PodFile::default()
-                }));
-                self.by_uid.insert(Arc::from(key.as_str()), slot);
-                slot
-            });
-            if let Some(f) = self.names.get_mut(n) {
-                Arc::make_mut(f).leftover = Some(slot);
-            }
-            if let Some(f) = self.files.get_mut(slot) {
-                Arc::make_mut(f).first = leftover.first().map(|e| e.stamp.at);
-            }
-            assigned.insert(slot, leftover);
-            self.mark(slot);
-        }
-        assigned
+            })
+            .collect();
+        lives.sort_by_key(|l| (l.birth, self.files.get(l.slot).map(|f| f.uid.clone())));
+        lives
     }
 
-    fn settle_pod(&mut self, slot: Slot, windows: &[ListWindow], named: Option<&Vec<Evidence>>) {
+    /// Nobody of this name with a known UID was there: a pod that is known by name only.
+    fn leftover(&mut self, n: u32) -> Slot {
+        let Some(file) = self.names.get_mut(n).map(Arc::make_mut) else {
+            return super::pods::NOBODY;
+        };
+        if let Some(slot) = file.leftover {
+            return slot;
+        }
+        let key: Text = format!("{}/{}", file.namespace, file.name).into();
+        let slot = self.files.push(Arc::new(PodFile {
+            uid: key.clone(),
+            ..PodFile::default()
+        }));
+        file.leftover = Some(slot);
+        self.by_uid.insert(Arc::from(key.as_str()), slot);
+        slot
+    }
+
+    fn settle_pod(&mut self, slot: Slot) {
         let Some(file) = self.files.get_mut(slot) else {
             return;
         };
-        let file = Arc::make_mut(file);
-        file.dirty = false;
-        file.sort();
-        let unnamed = std::mem::take(&mut file.unnamed);
-        let evidence = match named {
-            Some(named) if !named.is_empty() => merged(&file.evidence, named),
-            _ => file.evidence.clone(),
-        };
-        // All but the evidence, which the view holds.
-        let own = std::mem::take(&mut file.evidence);
-        let rest = file.clone();
-        file.evidence = own;
-        let file = rest;
-        if file.into.is_some() || (evidence.is_empty() && file.listed_items.is_empty()) {
-            self.hide(slot, file.shown.as_ref());
-            return;
+        let f = Arc::make_mut(file);
+        f.dirty = false;
+        f.fold();
+        let unnamed = std::mem::take(&mut f.unnamed);
+        let shown = f.shown.clone();
+        let empty = f.evidence.is_empty() && f.named.is_empty() && f.listed_items.is_empty();
+        if f.into.is_some() || empty {
+            f.shown = None;
+            return self.hide(shown.as_ref());
         }
+        let key = (f.shown_from(self.basis.shift), PodUid(f.uid.clone()));
+        if shown.as_ref() != Some(&key) {
+            f.shown = Some(key.clone());
+        }
+        let file = Arc::clone(file);
         let (namespace, name) = file
             .name
             .and_then(|n| self.names.get(n))
-            .map(|f| (f.namespace.clone(), f.name.clone()))
+            .map(|n| (n.namespace.clone(), n.name.clone()))
             .or_else(|| {
                 let (ns, name) = file.uid.split_once('/')?;
                 Some((ns.into(), name.into()))
             })
             .unwrap_or_default();
-        let mut view = derive::view(&Input {
-            uid: PodUid(file.uid.clone()),
-            mirrors: file.mirrors.clone(),
-            namespace,
-            name,
-            evidence: Arc::new(evidence),
-            listed: &file.listed_items,
-            windows,
-            shift_ns: self.derived_with.shift,
-            present: self.derived_with.present,
-            began: self.derived_with.began,
-            blind: &self.derived_with.blind,
-            local: self.derived_with.local.clone(),
-        });
-        view.owners = self.owners(
-            view.api.as_ref().and_then(|p| p.owner.as_ref()),
-            &view.namespace,
-        );
-        if !file.voted
-            && !view.node.is_empty()
-            && view
-                .evidence
-                .iter()
-                .any(|e| matches!(e.source, Source::Cri | Source::Fs | Source::Kubelet))
-        {
-            self.local.vote(&view.node);
-            if let Some(f) = self.files.get_mut(slot) {
-                Arc::make_mut(f).voted = true;
+        self.name_calls(slot, unnamed, &file.uid, &namespace, &name);
+        if !file.voted && file.on_node {
+            let node = node_of(&file);
+            if !node.is_empty() {
+                self.local.vote(&node);
+                if let Some(f) = self.files.get_mut(slot) {
+                    Arc::make_mut(f).voted = true;
+                }
             }
         }
-        self.name_calls(slot, unnamed, &view);
-        self.show(slot, file.shown.as_ref(), view);
+        let owners = self.owners(file.newest().and_then(|p| p.owner.as_ref()), &namespace);
+        let pod = LazyPod::new(
+            key,
+            Origin {
+                file,
+                namespace,
+                name,
+                owners,
+                basis: Arc::clone(&self.basis),
+            },
+        );
+        self.show(shown.as_ref(), Arc::new(pod));
     }
 
     /// Gives the calls of a pod the names that are known by now.
-    fn name_calls(&mut self, slot: Slot, keys: Vec<crate::model::cri::CallKey>, view: &PodView) {
+    fn name_calls(
+        &mut self,
+        slot: Slot,
+        keys: Vec<CallKey>,
+        uid: &Text,
+        namespace: &Text,
+        name: &Text,
+    ) {
         let mut later = Vec::new();
         for key in keys {
             let Some(at) = self.by_call.get(&key).copied() else {
@@ -228,11 +247,11 @@ impl World {
             let mut known = true;
             self.calls.change(at.start, key, |call| {
                 if call.pod_uid.is_empty() {
-                    call.pod_uid = view.uid.clone();
+                    call.pod_uid = PodUid(uid.clone());
                 }
                 if call.pod.is_empty() {
-                    call.namespace.clone_from(&view.namespace);
-                    call.pod.clone_from(&view.name);
+                    call.namespace.clone_from(namespace);
+                    call.pod.clone_from(name);
                 }
                 if let Some(owner) = &owner
                     && !owner.sandbox
@@ -262,34 +281,53 @@ impl World {
         }
     }
 
-    /// Puts a view in its place in the list.
-    fn show(&mut self, slot: Slot, shown: Option<&(Nanos, PodUid)>, view: PodView) {
-        let key = (view.created, view.uid.clone());
-        let view = Arc::new(view);
-        if shown == Some(&key) {
-            if let Some(i) = self.place(&key)
-                && let Some(p) = Arc::make_mut(&mut self.pods).get_mut(i)
-            {
-                *p = view;
-            }
-            return;
-        }
-        if let Some(i) = shown.and_then(|s| self.place(s)) {
-            Arc::make_mut(&mut self.pods).remove(i);
-        }
+    /// Puts a pod in its place in the list.
+    fn show(&mut self, shown: Option<&PodKey>, pod: Pod) {
+        let old = shown.and_then(|s| self.place(s));
         let pods = Arc::make_mut(&mut self.pods);
-        let at = pods.partition_point(|p| (p.created, &p.uid) < (key.0, &key.1));
-        pods.insert(at, view);
-        if let Some(f) = self.files.get_mut(slot) {
-            Arc::make_mut(f).shown = Some(key);
+        if let Some(i) = old {
+            if let Some(p) = pods.get_mut(i)
+                && p.listed_by() == pod.listed_by()
+            {
+                *p = pod;
+                return;
+            }
+            pods.remove(i);
         }
+        let at = pods.partition_point(|p| p.listed_by() < pod.listed_by());
+        pods.insert(at, pod);
     }
-    fn hide(&mut self, slot: Slot, shown: Option<&(Nanos, PodUid)>) {
+    fn hide(&mut self, shown: Option<&PodKey>) {
         if let Some(i) = shown.and_then(|s| self.place(s)) {
             Arc::make_mut(&mut self.pods).remove(i);
-            if let Some(f) = self.files.get_mut(slot) {
-                Arc::make_mut(f).shown = None;
-            }
         }
     }
+}
+
+/// The node that a pod runs on, as its view will say: by the API, else by the request that bound it, else by the
+/// kubelet that reports of it.
+fn node_of(file: &PodFile) -> Text {
+    if let Some(p) = file.newest()
+        && !p.spec.node.is_empty()
+    {
+        return p.spec.node.clone();
+    }
+    let all = || file.evidence.iter().chain(file.named.iter());
+    let bound = all()
+        .filter_map(|o| match &o.body {
+            Body::Audit(a) => Some((a.received, a.fact("node")?)),
+            _ => None,
+        })
+        .min();
+    if let Some((_, node)) = bound {
+        return node.into();
+    }
+    all()
+        .filter_map(|o| match &o.body {
+            Body::Event(e) if e.component == "kubelet" && !e.host.is_empty() => Some((o, &e.host)),
+            _ => None,
+        })
+        .min()
+        .map(|(_, host)| host.clone())
+        .unwrap_or_default()
 }

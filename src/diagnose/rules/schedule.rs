@@ -189,7 +189,7 @@ fn preemption<'a>(cx: Context<'a>, f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
         };
         match told {
             Some(o) => victims.push((p, o)),
-            None if by_condition() => victims.extend(p.evidence.last().map(|o| (&**p, o))),
+            None if by_condition() => victims.extend(p.evidence.last().map(|o| (&***p, o))),
             None => {}
         }
     }

@@ -98,7 +98,7 @@ impl TimelinePane {
         t.spans.get(r.span as usize)
     }
     fn view<'a>(snap: &'a Snapshot, shared: &Shared) -> Option<&'a PodView> {
-        shared.view(snap).map(|p| &**p)
+        shared.view(snap).map(|p| &***p)
     }
     fn show(&mut self, w: Window) {
         self.window = Some(w);

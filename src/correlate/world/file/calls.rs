@@ -224,21 +224,27 @@ impl World {
             } else {
                 &s.container_id.0
             };
-            let news = self.files.get_mut(slot).is_some_and(|f| {
-                // Asked before it is copied: nearly every list says what is known.
-                if f.listed_items
+            // Asked before anything is copied: nearly every list says what is known.
+            let known = self.files.get(slot).is_none_or(|f| {
+                f.listed_items
                     .iter()
                     .any(|(i, st, e)| i == id && *st == item.state && *e <= *o)
-                {
-                    return false;
-                }
-                let f = Arc::make_mut(f);
-                f.first = Some(f.first.map_or(o.stamp.at, |t| t.min(o.stamp.at)));
-                f.push_listed(id, item.state, o)
             });
-            if news {
-                self.mark(slot);
+            if known {
+                continue;
             }
+            let Some(f) = self.files.get_mut(slot).map(Arc::make_mut) else {
+                continue;
+            };
+            let before = f.birth();
+            f.first = Some(f.first.map_or(o.stamp.at, |t| t.min(o.stamp.at)));
+            f.push_listed(id, item.state, o);
+            if before != f.birth()
+                && let Some(n) = f.name
+            {
+                self.mark_name(n);
+            }
+            self.mark(slot);
         }
     }
 }
