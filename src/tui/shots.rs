@@ -54,7 +54,10 @@ pub const SHOTS: &[Shot] = &[
     shot("percentiles", "S1-basics", 900, "s01/healthy", "3 p"),
     shot("log", "S2-stuck-early", 450, "s03/cm-missing", "4 d"),
     shot("why", "S2-stuck-early", 450, "s03/cm-missing", "5"),
-    shot("node", "S1-basics", 600, "", "6"),
+    Shot {
+        size: (200, 60),
+        ..shot("node", "S7-restart-json", 900, "", "6")
+    },
     shot("sequence", "S1-basics", 400, "s01/healthy", "7"),
     shot("flow", "S1-basics", 600, "s01/healthy", "8 f"),
     shot("requests", "S1-basics", 600, "s01/healthy", "9"),
