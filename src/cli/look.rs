@@ -66,6 +66,7 @@ fn start(at: Option<&str>) -> anyhow::Result<Start> {
 
 /// `kflow replay`
 pub(super) fn replay(a: &ReplayArgs) -> anyhow::Result<u8> {
+    super::control::take_map(None)?;
     let mut driver = Replay::new(Player::open(&a.session, start(a.at.as_deref())?)?);
     driver.player().set_speed(a.speed.0);
     if !a.paused && a.at.is_none() {
@@ -81,12 +82,14 @@ pub(super) fn replay(a: &ReplayArgs) -> anyhow::Result<u8> {
 
 /// `kflow tui --session`: paused where it was asked for.
 pub(super) fn play(session: &Path, at: Option<&str>, theme: Option<String>) -> anyhow::Result<u8> {
+    super::control::take_map(None)?;
     let mut driver = Replay::new(Player::open(session, start(at)?)?);
     run(&mut driver, &options(theme))?;
     Ok(OK)
 }
 
 pub(super) fn demo() -> anyhow::Result<u8> {
+    super::control::take_map(None)?;
     let reader = Reader::new("demo", Box::new(DEMO), DEMO.len() as u64)?;
     // Where pods hang for every reason, half-way through.
     let mut driver = Replay::new(Player::new(

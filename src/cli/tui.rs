@@ -15,6 +15,7 @@ use crate::tui::run::run;
 
 /// `kflow tui`
 pub(super) fn tui(args: &TuiArgs) -> anyhow::Result<u8> {
+    super::control::take_map(None)?;
     let options = super::look::options(args.theme.clone());
     let mut driver = Running {
         live: Live::start(super::live::config(&args.live)?)?,

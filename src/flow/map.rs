@@ -7,7 +7,7 @@ use std::sync::{LazyLock, OnceLock};
 
 use super::Stage;
 use super::clue::raw::{RawClue, parse_component};
-use super::clue::{Clue, ClueKind};
+use super::clue::{Clue, ClueKind, What};
 use super::matcher::Matcher;
 use crate::model::{Text, log::Component};
 
@@ -123,6 +123,18 @@ impl Step {
     /// True when no source can show it.
     pub fn is_invisible(&self) -> bool {
         self.clues.iter().all(|c| c.kind() == ClueKind::None)
+    }
+    /// Why no source can show it; `None` when one can.
+    pub fn invisible_because(&self) -> Option<&str> {
+        self.is_invisible().then(|| {
+            self.clues
+                .iter()
+                .find_map(|c| match &c.what {
+                    What::None(why) => Some(why.as_str()),
+                    _ => None,
+                })
+                .unwrap_or("it leaves no trace")
+        })
     }
     /// The kinds of its evidence, each once, best first.
     pub fn kinds(&self) -> Vec<ClueKind> {

@@ -50,6 +50,7 @@ const fn shot(
 pub const SHOTS: &[Shot] = &[
     shot("pods", "S2-stuck-early", 450, "s10/rc", "1"),
     shot("timeline", "S1-basics", 900, "s01/healthy", "2"),
+    shot("timeline-stuck", "S2-stuck-early", 450, "s10/rc", "2 d"),
     shot("calls", "S1-basics", 300, "s01/healthy", "3 d"),
     shot("percentiles", "S1-basics", 900, "s01/healthy", "3 p"),
     shot("log", "S2-stuck-early", 450, "s03/cm-missing", "4 d"),
@@ -59,7 +60,9 @@ pub const SHOTS: &[Shot] = &[
         ..shot("node", "S7-restart-json", 900, "", "6")
     },
     shot("sequence", "S1-basics", 400, "s01/healthy", "7"),
-    shot("flow", "S1-basics", 600, "s01/healthy", "8 f"),
+    shot("sequence-stuck", "S2-stuck-early", 450, "s10/rc", "7"),
+    shot("flow", "S1-basics", 600, "s01/healthy", "8"),
+    shot("flow-stuck", "S2-stuck-early", 450, "s10/rc", "8"),
     shot("requests", "S1-basics", 600, "s01/healthy", "9"),
     shot("request", "S7-restart-json", 900, "", "9 S p"),
     shot("help", "S1-basics", 600, "s01/healthy", "2 ?"),

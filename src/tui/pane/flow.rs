@@ -1,29 +1,21 @@
 //! The call tree of the flow map for the selected pod: each step lit as it is reached, with its length, how often, its
-//! evidence, source file and function. Steps that nothing can show are dim and say so.
+//! evidence, source file and function. Steps that nothing can show are dim and say why. The node's own loop is the root.
+
+mod draw;
+mod tree;
 
 use rustc_hash::FxHashSet;
 
 use super::{Pane, PaneId, Reply};
 use crate::engine::Snapshot;
-use crate::flow::lit::{Lit, RunEnd, lit};
-use crate::flow::map::{Map, Scope, StepId};
+use crate::flow::lit::{Lit, lit};
+use crate::flow::map::{Map, StepId};
 use crate::model::{Nanos, PodUid};
 use crate::tui::action::{Action, Command};
 use crate::tui::canvas::Canvas;
 use crate::tui::shared::{Ctx, Shared};
-use crate::tui::text::{duration, width};
 use crate::tui::widget::scroll::Scroll;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Row {
-    Flow(usize),
-    Step {
-        id: StepId,
-        depth: u16,
-        children: bool,
-        open: bool,
-    },
-}
+use tree::{Row, Show, Turned};
 
 /// The flow pane.
 #[derive(Debug, Default)]
@@ -33,94 +25,35 @@ pub struct FlowPane {
     rows: Vec<Row>,
     scroll: Scroll,
     reached: bool,
-    turned: FxHashSet<Row2>,
+    turned: FxHashSet<Turned>,
     all: bool,
     /// Observations that `lit` was derived from, and as of when.
     seen: Option<(usize, Nanos)>,
     dirty: bool,
-}
-
-/// A node that was turned: a flow or a step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Row2 {
-    Flow(usize),
-    Step(u16),
+    /// The pod is new here: the selection goes to where it stands.
+    fresh: bool,
 }
 
 impl FlowPane {
     fn found(&self, id: StepId) -> Option<&Lit> {
-        self.lit.iter().find(|l| l.step == id)
-    }
-    fn build(&mut self) {
-        let map = Map::active();
-        self.rows.clear();
-        let reached: FxHashSet<StepId> = {
-            // A step is on the way when something below it was lit.
-            let mut set: FxHashSet<StepId> = self.lit.iter().map(|l| l.step).collect();
-            for l in &self.lit {
-                let mut up = map.get(l.step).and_then(|s| s.parent);
-                while let Some(p) = up {
-                    if !set.insert(p) {
-                        break;
-                    }
-                    up = map.get(p).and_then(|s| s.parent);
-                }
-            }
-            set
-        };
-        for (f, flow) in map.flows().iter().enumerate() {
-            let steps: Vec<StepId> = map.steps_in(f).map(|(id, _)| id).collect();
-            let lit_here = steps.iter().any(|s| reached.contains(s));
-            // The node's own flows show where they were lit; a pod's flows always.
-            if !lit_here && (self.reached || flow.scope == Scope::Node) {
-                continue;
-            }
-            self.rows.push(Row::Flow(f));
-            let open = (lit_here || self.all) != self.turned.contains(&Row2::Flow(f));
-            if !open {
-                continue;
-            }
-            let children = |p: Option<StepId>| -> Vec<StepId> {
-                steps
-                    .iter()
-                    .copied()
-                    .filter(|s| {
-                        let parent = map
-                            .get(*s)
-                            .and_then(|s| s.parent)
-                            .filter(|p| steps.contains(p));
-                        parent == p && (!self.reached || reached.contains(s))
-                    })
-                    .collect()
-            };
-            let mut stack: Vec<(StepId, u16)> =
-                children(None).into_iter().rev().map(|s| (s, 1)).collect();
-            while let Some((id, depth)) = stack.pop() {
-                let below = children(Some(id));
-                let open = !self.turned.contains(&Row2::Step(id.0));
-                self.rows.push(Row::Step {
-                    id,
-                    depth,
-                    children: !below.is_empty(),
-                    open,
-                });
-                if open && depth < 30 {
-                    stack.extend(below.into_iter().rev().map(|s| (s, depth + 1)));
-                }
-            }
-        }
+        // By number, as `lit` gives them.
+        let at = self.lit.binary_search_by_key(&id, |l| l.step).ok()?;
+        self.lit.get(at)
     }
     fn turn(&mut self) {
-        let key = match self.rows.get(self.scroll.at) {
-            Some(Row::Flow(f)) => Row2::Flow(*f),
-            Some(Row::Step { id, .. }) => Row2::Step(id.0),
-            None => return,
+        let Some(key) = self.rows.get(self.scroll.at).map(|r| r.key()) else {
+            return;
         };
         if !self.turned.remove(&key) {
             self.turned.insert(key);
         }
         self.dirty = true;
     }
+}
+
+/// Rows of detail below the tree.
+const fn below(h: u16) -> u16 {
+    if h >= 14 { 4 } else { 0 }
 }
 
 impl Pane for FlowPane {
@@ -150,6 +83,7 @@ impl Pane for FlowPane {
             self.pod.clone_from(&shared.pod);
             self.seen = None;
             self.scroll = Scroll::default();
+            self.fresh = true;
         }
         let Some(p) = shared.view(snap) else {
             self.rows.clear();
@@ -158,17 +92,32 @@ impl Pane for FlowPane {
         let key = (p.evidence.len(), p.changed);
         if self.seen != Some(key) {
             self.lit = lit(Map::active(), &p.evidence, snap.now);
+            self.lit.sort_by_key(|l| l.step);
             self.seen = Some(key);
             self.dirty = true;
         }
-        if self.dirty {
-            self.build();
-            self.dirty = false;
+        if std::mem::take(&mut self.dirty) {
+            // Steps above that are lit meanwhile do not move the selection from its step.
+            let here = self.rows.get(self.scroll.at).map(|r| r.key());
+            let show = Show {
+                reached: self.reached,
+                all: self.all,
+                turned: &self.turned,
+            };
+            self.rows = tree::rows(Map::active(), &self.lit, show);
+            if std::mem::take(&mut self.fresh) {
+                // Of a pod that is well there is no place to look at first.
+                self.scroll.at = match p.current {
+                    Some(_) => tree::focus(&self.rows, &self.lit),
+                    None => 0,
+                };
+            } else if let Some(n) = here.and_then(|k| self.rows.iter().position(|r| r.key() == k)) {
+                self.scroll.at = n;
+            }
         }
-        let below = if size.1 >= 14 { 4 } else { 0 };
         self.scroll.fit(
             self.rows.len(),
-            usize::from(size.1.saturating_sub(below + 1)).max(1),
+            usize::from(size.1.saturating_sub(below(size.1) + 1)).max(1),
         );
     }
     fn handle(&mut self, command: &Command, _snap: &Snapshot, shared: &mut Shared) -> Reply {
@@ -216,40 +165,18 @@ impl Pane for FlowPane {
                 ctx,
                 canvas,
                 "No step has been seen.",
-                "Choose a pod in the list (1).",
+                "Choose a pod in the list (1); each step of its call flow lights up here as it is reached.",
             );
         }
-        let (t, g) = (ctx.theme, ctx.glyphs);
-        let map = Map::active();
         let (w, h) = (canvas.width(), canvas.height());
-        let now = ctx.snap.now;
-        // From the right: file, evidence, times, length.
-        let file = if w >= 130 { 44 } else { 0 };
-        let kinds = if w >= 100 { 16 } else { 0 };
-        let numbers = 17;
-        let tree = w.saturating_sub(file + kinds + numbers + 2);
-        canvas.text_in(3, 0, tree, "STEP", t.head);
-        canvas.text_right(tree + 9, 0, 8, "TIME", t.head);
-        canvas.text_right(tree + 16, 0, 6, "TIMES", t.head);
-        canvas.text_in(tree + numbers + 1, 0, kinds, "EVIDENCE", t.head);
-        canvas.text_in(tree + numbers + kinds + 1, 0, file, "SOURCE FILE", t.head);
+        let columns = draw::Columns::of(w);
+        columns.head(ctx, canvas);
         for (i, n) in self.scroll.visible().enumerate() {
             let y = 1 + i as u16;
             match self.rows.get(n) {
                 Some(Row::Flow(f)) => {
-                    let Some(flow) = map.flows().get(*f) else {
-                        continue;
-                    };
-                    let open = !matches!(self.rows.get(n + 1), Some(Row::Flow(_)) | None);
-                    canvas.spans(
-                        1,
-                        y,
-                        &[
-                            (if open { g.open } else { g.closed }, t.accent),
-                            (" ", t.text),
-                            (&flow.title, t.strong),
-                        ],
-                    );
+                    let open = matches!(self.rows.get(n + 1), Some(Row::Step { .. }));
+                    draw::flow(ctx, canvas, y, *f, open);
                 }
                 Some(Row::Step {
                     id,
@@ -257,75 +184,12 @@ impl Pane for FlowPane {
                     children,
                     open,
                 }) => {
-                    let Some(s) = map.get(*id) else { continue };
-                    let l = self.found(*id);
-                    let run = l.and_then(|l| l.runs.last());
-                    let (symbol, style) = match (l, run.map(|r| r.how)) {
-                        (Some(_), Some(RunEnd::Failed)) => (g.failing, t.fail),
-                        (Some(_), Some(RunEnd::InFlight)) => (g.running, t.run),
-                        (Some(_), _) => (g.on, t.ok),
-                        (None, _) if s.is_invisible() => (g.absent, t.faint),
-                        (None, _) => (g.off, t.dim),
-                    };
-                    let mut x = 1 + depth * 2;
                     let mark = match (children, open) {
-                        (true, false) => g.closed,
-                        (true, true) => g.open,
+                        (true, false) => ctx.glyphs.closed,
+                        (true, true) => ctx.glyphs.open,
                         _ => " ",
                     };
-                    canvas.symbol(x, y, mark, t.dim);
-                    canvas.symbol(x + 2, y, symbol, style);
-                    x += 4;
-                    let name_style = match l {
-                        Some(_) if matches!(run.map(|r| r.how), Some(RunEnd::Failed)) => t.fail,
-                        Some(_) => t.text,
-                        None => t.faint,
-                    };
-                    let room = tree.saturating_sub(x);
-                    let used = canvas.text_in(x, y, room, &s.function, name_style);
-                    let note = if l.is_none() && s.is_invisible() {
-                        "cannot be seen"
-                    } else {
-                        s.label.as_str()
-                    };
-                    canvas.text_in(
-                        x + used + 2,
-                        y,
-                        room.saturating_sub(used + 3),
-                        note,
-                        t.faint,
-                    );
-                    if let Some(l) = l {
-                        if let Some(d) = run.and_then(|r| r.duration(now)) {
-                            canvas.text_right(tree + 9, y, 8, &duration(d), style);
-                        }
-                        if l.count > 1 {
-                            canvas.text_right(
-                                tree + 16,
-                                y,
-                                6,
-                                &format!("{}{}", g.times, l.count),
-                                t.dim,
-                            );
-                        }
-                        let mut names: Vec<&str> =
-                            l.evidence.iter().map(|(_, e)| e.source.name()).collect();
-                        names.dedup();
-                        canvas.text_in(
-                            tree + numbers + 1,
-                            y,
-                            kinds.saturating_sub(1),
-                            &names.join(" "),
-                            t.dim,
-                        );
-                    }
-                    canvas.text_in(
-                        tree + numbers + kinds + 1,
-                        y,
-                        file.saturating_sub(2),
-                        &s.file,
-                        t.faint,
-                    );
+                    columns.step(ctx, canvas, y, *id, (*depth, mark), self.found(*id));
                 }
                 None => {}
             }
@@ -333,51 +197,49 @@ impl Pane for FlowPane {
                 super::calls::select(ctx, canvas, y);
             }
         }
-        let below = if h >= 14 { 4 } else { 0 };
+        let below = below(h);
         self.scroll
             .draw(ctx, &mut canvas.part(0, 0, w, h - below), 1);
         if below > 0 {
-            canvas.line(0, h - below, w, g.rule, t.faint);
-            if let Some(Row::Step { id, .. }) = self.rows.get(self.scroll.at)
-                && let Some(s) = map.get(*id)
-            {
-                let y = h - below + 1;
-                let x = canvas.spans(
-                    1,
-                    y,
-                    &[(&s.function, t.strong), ("  ", t.text), (&s.file, t.dim)],
-                );
-                if !s.was.is_empty() {
-                    canvas.text(x + 2, y, &format!("before: {}", s.was.join(", ")), t.faint);
+            let mut part = canvas.part(0, h - below, w, below);
+            match self.rows.get(self.scroll.at) {
+                Some(Row::Step { id, .. }) => {
+                    draw::detail(ctx, &mut part, *id, self.found(*id));
                 }
-                canvas.text(1, y + 1, &s.label, t.text);
-                let said = match self.found(*id) {
-                    Some(l) => {
-                        let time = ctx.time();
-                        let ev: Vec<String> = l
-                            .evidence
-                            .iter()
-                            .map(|(_, e)| {
-                                format!(
-                                    "{} {}",
-                                    e.source.name(),
-                                    time.at(e.stamp.at, e.stamp.precision, 6)
-                                )
-                            })
-                            .collect();
-                        format!("first seen by {}", ev.join(", "))
-                    }
-                    None if s.is_invisible() => "no source can show this step".to_owned(),
-                    None => {
-                        let kinds: Vec<String> =
-                            s.kinds().iter().map(|k| k.name().to_owned()).collect();
-                        format!("not reached; it would show as {}", kinds.join(", "))
-                    }
-                };
-                if width(&said) > 0 {
-                    canvas.text(1, y + 2, &said, t.dim);
-                }
+                _ => part.line(0, 0, w, ctx.glyphs.rule, ctx.theme.faint),
             }
         }
+    }
+    fn click(&mut self, _x: u16, y: u16, _snap: &Snapshot, _shared: &mut Shared) -> bool {
+        let Some(row) = y
+            .checked_sub(1)
+            .map(|r| self.scroll.top + usize::from(r))
+            .filter(|r| *r < self.rows.len())
+        else {
+            return false;
+        };
+        // A second click opens or closes.
+        if self.scroll.at == row {
+            self.turn();
+        }
+        self.scroll.select(row);
+        true
+    }
+    fn copy(&self, snap: &Snapshot, shared: &Shared) -> Option<String> {
+        let Some(Row::Step { id, .. }) = self.rows.get(self.scroll.at) else {
+            return None;
+        };
+        let s = Map::active().get(*id)?;
+        let mut text = format!("{} {}\n{}\n", s.function, s.file, s.label);
+        let time = shared.time(snap);
+        for (_, e) in self.found(*id).iter().flat_map(|l| &l.evidence) {
+            text.push_str(&format!(
+                "{} {} {}\n",
+                time.at(e.stamp.at, e.stamp.precision, 6),
+                e.source.name(),
+                crate::tui::describe::line(e).0
+            ));
+        }
+        Some(text)
     }
 }

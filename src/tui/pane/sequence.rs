@@ -25,6 +25,8 @@ pub struct Sequence {
     /// The pod that the messages were made of.
     seen: Option<crate::correlate::world::Pod>,
     follow: bool,
+    /// The pod is new here: the selection goes to what it hangs on.
+    fresh: bool,
 }
 
 impl Default for Sequence {
@@ -36,16 +38,30 @@ impl Default for Sequence {
             scroll: Scroll::default(),
             seen: None,
             follow: false,
+            fresh: false,
         }
     }
 }
 
-/// Rows above the arrows: the parties.
+/// Rows above the arrows: the parties, and who they are.
 const HEAD: u16 = 2;
 
-/// Columns of the lifelines, and of the time at the left.
+/// A message that comes so long after the one before is told apart, ns.
+const LATE: i64 = 1_000_000_000;
+
+/// Columns of the time since the message before.
+const fn since_width(w: u16) -> u16 {
+    if w >= 100 { 9 } else { 0 }
+}
+
+/// Rows of detail below the arrows.
+const fn below(h: u16) -> u16 {
+    if h >= 16 { 4 } else { 0 }
+}
+
+/// Columns of the lifelines, and of the times at the left.
 fn lifelines(w: u16) -> (u16, [u16; Party::ALL.len()]) {
-    let time = if w >= 100 { 16 } else { 10 };
+    let time = if w >= 100 { 16 } else { 10 } + since_width(w);
     let labels = (w / 4).clamp(14, 40);
     let room = w.saturating_sub(time + labels + 6);
     let gap = (room / (Party::ALL.len() as u16 - 1)).clamp(7, 30);
@@ -95,13 +111,107 @@ impl Sequence {
         let inside = hi - lo;
         let text_style = if m.bad { t.fail } else { t.text };
         let w = width(&full) as u16;
-        if w + 6 <= inside {
+        if w + 4 <= inside {
             canvas.text(lo + (inside - w) / 2, y, &format!(" {full} "), text_style);
         } else {
             // Beside the arrow, over the lifelines that it does not reach.
             let at = hi + 2;
             canvas.text(at, y, &full, text_style);
         }
+    }
+}
+
+impl Sequence {
+    /// The parties, who they are where that is known, and their lifelines.
+    fn heads(&self, ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, xs: &[u16], h: u16) {
+        let t = ctx.theme;
+        let pod = ctx.shared.view(ctx.snap);
+        let wide = canvas.width() >= 130;
+        let mut edge = 0;
+        for (p, x) in Party::ALL.into_iter().zip(xs.iter().copied()) {
+            let name = if wide { p.name() } else { p.short() };
+            let half = width(name) as u16 / 2;
+            canvas.text(x.saturating_sub(half), 0, name, t.strong);
+            let who = match (p, pod) {
+                (Party::User, Some(p)) => p
+                    .owners
+                    .first()
+                    .map(|o| format!("{} {}", o.kind, o.name))
+                    .unwrap_or_default(),
+                (Party::Kubelet, Some(p)) => p.node.to_string(),
+                _ => String::new(),
+            };
+            // Beside the lifeline when it is too long to stand on it, and never over its neighbour.
+            let next = xs.iter().copied().find(|n| *n > x).unwrap_or(u16::MAX);
+            let half = (next - x).saturating_sub(2);
+            let w = (width(&who) as u16).min(half.saturating_mul(2));
+            let from = x.saturating_sub(w / 2).max(edge);
+            let used = canvas.text_in(from, 1, next.saturating_sub(from + 2), &who, t.dim);
+            if used == 0 {
+                canvas.symbol(x, 1, ctx.glyphs.wall, t.faint);
+            } else {
+                edge = from + used + 1;
+            }
+            canvas.column(x, HEAD, h.saturating_sub(HEAD), ctx.glyphs.wall, t.faint);
+        }
+    }
+    /// The selected message: its evidence, and how it ended.
+    fn detail(&self, ctx: &Ctx<'_>, canvas: &mut Canvas<'_>) {
+        let t = ctx.theme;
+        canvas.line(0, 0, canvas.width(), ctx.glyphs.rule, t.faint);
+        let Some(m) = self.messages.get(self.scroll.at) else {
+            return;
+        };
+        let style = if m.open {
+            t.run
+        } else if m.bad {
+            t.fail
+        } else {
+            t.strong
+        };
+        let mut x = canvas.spans(
+            1,
+            1,
+            &[
+                (m.from.short(), t.dim),
+                (" ", t.text),
+                (ctx.glyphs.right, t.dim),
+                (" ", t.text),
+                (m.to.short(), t.dim),
+                ("  ", t.text),
+                (&m.text, style),
+            ],
+        );
+        if let Some(took) = m.took(ctx.snap.now) {
+            let how = if m.open { "  in flight for " } else { "  " };
+            x = canvas.spans(x, 1, &[(how, t.dim), (&duration(took), style)]);
+        }
+        if m.times > 1 {
+            let last = ctx.time().at(m.last, m.precision, 3);
+            let times = format!("  {}{} in all, the last {last}", ctx.glyphs.times, m.times);
+            x = canvas.spans(x, 1, &[(&times, t.dim)]);
+        }
+        canvas.spans(x, 1, &[("  ", t.text), (&m.code, t.fail)]);
+        let call = m.call.and_then(|k| ctx.snap.world.calls().get(m.at, k));
+        let answer = match call {
+            Some(c) if !c.message.is_empty() => c.message.to_string(),
+            Some(c) => c
+                .ended
+                .as_ref()
+                .map(|e| crate::tui::describe::line(e).0)
+                .unwrap_or_default(),
+            None => String::new(),
+        };
+        if let Some(e) = &m.evidence {
+            let (what, _) = crate::tui::describe::line(e);
+            let x = canvas.spans(
+                1,
+                2,
+                &[(e.source.name(), t.source(e.source)), ("  ", t.text)],
+            );
+            canvas.text(x, 2, &what, t.text);
+        }
+        canvas.text(1, 3, &answer, if m.bad { t.fail } else { t.dim });
     }
 }
 
@@ -132,6 +242,7 @@ impl Pane for Sequence {
             self.scroll = Scroll::default();
             self.seen = None;
             self.follow = false;
+            self.fresh = true;
         }
         // Everything about a pod changes the pod: the same one has the same messages.
         match shared.view(snap) {
@@ -149,9 +260,19 @@ impl Pane for Sequence {
         if self.follow {
             self.scroll.at = self.messages.len();
         }
+        if std::mem::take(&mut self.fresh) && shared.view(snap).is_some_and(|p| p.current.is_some())
+        {
+            // What is in flight, else what failed last, is what a pod that is not done hangs on.
+            let newest = |f: fn(&Message) -> bool| {
+                let found = self.messages.iter().enumerate().filter(|(_, m)| f(m));
+                found.max_by_key(|(_, m)| m.last).map(|(n, _)| n)
+            };
+            let on = newest(|m| m.open).or_else(|| newest(|m| m.bad && m.call.is_some()));
+            self.scroll.at = on.or_else(|| newest(|m| m.bad)).unwrap_or(0);
+        }
         self.scroll.fit(
             self.messages.len(),
-            usize::from(size.1.saturating_sub(HEAD)).max(1),
+            usize::from(size.1.saturating_sub(HEAD + below(size.1))).max(1),
         );
     }
     fn handle(&mut self, command: &Command, _snap: &Snapshot, shared: &mut Shared) -> Reply {
@@ -194,14 +315,11 @@ impl Pane for Sequence {
         }
         let t = ctx.theme;
         let (w, h) = (canvas.width(), canvas.height());
+        let below = below(h);
         let (time_width, xs) = lifelines(w);
-        for (p, x) in Party::ALL.into_iter().zip(xs) {
-            let name = if w >= 130 { p.name() } else { p.short() };
-            let half = width(name) as u16 / 2;
-            canvas.text(x.saturating_sub(half), 0, name, t.strong);
-            canvas.column(x, 1, h.saturating_sub(1), ctx.glyphs.wall, t.faint);
-        }
+        self.heads(ctx, canvas, &xs, h - below);
         let time = ctx.time();
+        let since = since_width(w);
         for (i, n) in self.scroll.visible().enumerate() {
             let y = HEAD + i as u16;
             let Some(m) = self.messages.get(n) else {
@@ -213,16 +331,34 @@ impl Pane for Sequence {
             canvas.text_in(
                 1,
                 y,
-                time_width,
+                time_width - since,
                 &time.at(m.at, m.precision, if w >= 100 { 6 } else { 1 }),
                 t.dim,
             );
+            let before = n.checked_sub(1).and_then(|b| self.messages.get(b));
+            if let Some(gap) = before.map(|b| m.at.since(b.at))
+                && since > 0
+                && gap > 0
+            {
+                let style = if gap >= LATE { t.wait } else { t.faint };
+                canvas.text_right(
+                    time_width + 1,
+                    y,
+                    since,
+                    &format!("+{}", duration(gap)),
+                    style,
+                );
+            }
             Self::arrow(ctx, canvas, y, m, &xs);
             if n == self.scroll.at {
                 super::calls::select(ctx, canvas, y);
             }
         }
-        self.scroll.draw(ctx, canvas, HEAD);
+        self.scroll
+            .draw(ctx, &mut canvas.part(0, 0, w, h - below), HEAD);
+        if below > 0 {
+            self.detail(ctx, &mut canvas.part(0, h - below, w, below));
+        }
     }
     fn click(&mut self, _x: u16, y: u16, _snap: &Snapshot, shared: &mut Shared) -> bool {
         let Some(row) = y

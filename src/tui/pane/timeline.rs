@@ -55,10 +55,25 @@ pub struct TimelinePane {
     seen: Option<(u64, Option<PodUid>)>,
     dirty: bool,
     big: bool,
+    /// The pod is new here: the selection goes to what it hangs on.
+    fresh: bool,
 }
 
 /// Rows above the tree: ruler and marks.
 const HEAD: u16 = 2;
+
+/// What a pod that is not done hangs on: the newest step in flight, else the newest that failed.
+fn hanging(t: &Timeline) -> Option<u32> {
+    let newest = |outcome: Outcome| {
+        t.spans
+            .iter()
+            .enumerate()
+            .filter(|(_, s)| s.outcome == outcome && !s.is_stage() && !s.is_run())
+            .max_by_key(|(i, s)| (s.start.at, *i))
+            .map(|(i, _)| i as u32)
+    };
+    newest(Outcome::InFlight).or_else(|| newest(Outcome::Error))
+}
 
 impl TimelinePane {
     fn detail_height(&self, h: u16) -> u16 {
@@ -237,6 +252,7 @@ impl Pane for TimelinePane {
             self.fit = Fit::Start;
             self.window = None;
             self.scroll = Scroll::default();
+            self.fresh = true;
         }
         let Some(p) = Self::view(snap, shared) else {
             self.rows.clear();
@@ -274,6 +290,13 @@ impl Pane for TimelinePane {
             self.follow_cursor(e.stamp.at);
         }
         self.scroll.fit(self.rows.len(), usize::from(h));
+        if std::mem::take(&mut self.fresh)
+            && p.current.is_some()
+            && let Some(span) = hanging(&p.timeline)
+        {
+            self.reveal(&p.timeline, span);
+            self.scroll.fit(self.rows.len(), usize::from(h));
+        }
     }
     fn handle(&mut self, command: &Command, snap: &Snapshot, shared: &mut Shared) -> Reply {
         if self.scroll.handle(command.action) {

@@ -31,7 +31,7 @@ fn open(
 fn the_sequence_draws_calls_from_the_kubelet_to_the_runtime_with_lengths_and_folds_repeats() {
     let (mut m, snap, text) = open("S2-stuck-early", 450, "s10/rc", "7");
     for party in [
-        "user / controller",
+        "user/controller",
         "apiserver",
         "scheduler",
         "kubelet",
@@ -64,10 +64,28 @@ fn the_flow_lights_what_was_reached_and_says_what_cannot_be_seen() {
             .unwrap_or_default()
             .to_owned()
     };
-    let root = text.lines().find(|l| l.contains("syncLoop"));
-    assert!(root.is_some(), "the node's loop is the root: {text}");
+    // It opens where the pod hangs.
+    let selected = row(&text, "▌");
+    assert!(
+        selected.contains("RunPodSandbox #6") && selected.contains('✖'),
+        "{text}"
+    );
+    m.resize((160, 250), &snap);
+    let text = shown(&mut m, &snap);
+    let root = row(&text, "syncLoopIteration");
+    assert!(
+        root.contains("the node's") && root.contains('×'),
+        "the node's loop is the root, with how often it went round: {text}"
+    );
     assert!(row(&text, "HandlePodAdditions").contains('●'), "{text}");
-    assert!(row(&text, "cannot be seen").contains('·'), "{text}");
+    let indent = |name: &str| row(&text, name).find(name);
+    assert!(indent("syncLoopIteration") < indent("HandlePodAdditions"));
+    assert!(indent("HandlePodAdditions") < indent("canAdmitPod"));
+    let dark = row(&text, "cannot be seen: ");
+    assert!(
+        dark.contains('·') && dark.contains("the scheduler's c"),
+        "it says why: {text}"
+    );
     assert!(row(&text, "canAdmitPod").contains("pkg/kubelet/"), "{text}");
     // Only what was reached.
     press(&mut m, &snap, "f");
@@ -103,14 +121,43 @@ fn the_node_shows_its_conditions_loops_sources_and_pulls() {
         "Ready=True",
         "runtime relist",
         "sync (1 s)",
-        "IMAGE PULLS QUEUED",
+        "IMAGE PULLS  0 in progress, ",
+        "queued",
         "s02/image-missing",
+        "SYNC LOOP",
+        "POD WORKERS",
+        "PLEG",
+        "GARBAGE, EVICTION",
+        "eviction check",
+        "lease",
+        "RUNTIME OPERATIONS",
         "memory 23G",
         "SOURCE",
         "TROUBLE OF THE NODE",
     ] {
         assert!(text.contains(wanted), "{wanted}: {text}");
     }
+}
+
+#[test]
+fn the_kubelets_own_start_is_a_waterfall() {
+    let (mut m, snap, _) = open("S7-restart-json", 900, "", "6");
+    m.resize((200, 80), &snap);
+    let text = shown(&mut m, &snap);
+    for wanted in [
+        "KUBELET START-UP  the newest of 2 starts",
+        "NewContainerManager",
+        "ApplyOOMScoreAdj",
+        "initializeRuntimeDependentModules",
+        "syncLoop",
+    ] {
+        assert!(text.contains(wanted), "{wanted}: {text}");
+    }
+    let slow = text.lines().find(|l| l.contains("ApplyOOMScoreAdj"));
+    assert!(
+        slow.is_some_and(|l| l.contains("201ms") && l.contains("▄▄")),
+        "the step that takes longest has the longest bar: {text}"
+    );
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Who called whom about a pod, from its evidence and its calls.
 
 use crate::correlate::{PodView, World};
-use crate::model::audit::AuditStage;
+use crate::model::audit::{AuditRecord, AuditStage};
 use crate::model::cri::CallKey;
 use crate::model::{Body, Nanos, Source};
 use crate::timeline::Evidence;
@@ -28,7 +28,7 @@ impl Party {
     ];
     pub(super) const fn name(self) -> &'static str {
         match self {
-            Self::User => "user / controller",
+            Self::User => "user/controller",
             Self::Apiserver => "apiserver",
             Self::Scheduler => "scheduler",
             Self::Kubelet => "kubelet",
@@ -64,6 +64,8 @@ pub(super) struct Message {
     pub(super) at: Nanos,
     pub(super) precision: u32,
     pub(super) end: Option<Nanos>,
+    /// Start of the newest of those that are folded into it.
+    pub(super) last: Nanos,
     pub(super) open: bool,
     pub(super) bad: bool,
     pub(super) from: Party,
@@ -105,6 +107,66 @@ fn who(agent: &str, user: &str) -> Party {
     }
 }
 
+/// The short name of who asked, where the column does not say it: a controller, a user.
+fn name_of(party: Party, user: &str) -> &str {
+    match party {
+        Party::User => user
+            .rsplit(':')
+            .next()
+            .filter(|n| !n.is_empty())
+            .unwrap_or(user),
+        _ => "",
+    }
+}
+
+/// A request as an arrow.
+fn request(e: &Evidence, a: &AuditRecord, what: &str) -> Message {
+    let from = who(&a.agent, &a.user);
+    let name = name_of(from, &a.user);
+    Message {
+        at: a.received,
+        last: a.received,
+        precision: e.stamp.precision,
+        end: Some(e.stamp.at),
+        open: false,
+        bad: a.code >= 400,
+        from,
+        to: Party::Apiserver,
+        text: if name.is_empty() {
+            format!("{} {what}", a.verb)
+        } else {
+            format!("{} {what} by {name}", a.verb)
+        },
+        code: if a.code >= 400 {
+            a.code.to_string()
+        } else {
+            String::new()
+        },
+        times: 1,
+        source: e.source,
+        call: None,
+        evidence: Some(e.clone()),
+    }
+}
+
+/// How the pod's owners came to be and went: the requests that made and deleted them.
+fn owners(p: &PodView, world: &World, out: &mut Vec<Message>) {
+    for o in &p.owners {
+        let Some(object) = world.object(&o.kind, &p.namespace, &o.name) else {
+            continue;
+        };
+        for e in &object.evidence {
+            if let Body::Audit(a) = &e.body
+                && a.stage == AuditStage::ResponseComplete
+                && matches!(a.verb.as_str(), "create" | "delete")
+                && !a.resource.contains('/')
+            {
+                out.push(request(e, a, &format!("{} {}", o.kind, o.name)));
+            }
+        }
+    }
+}
+
 /// What the kubelet's log says about a pod that nobody else shows: worth an arrow.
 fn log_arrow(message: &str) -> Option<(Party, Party, &str)> {
     Some(match message {
@@ -119,6 +181,7 @@ fn log_arrow(message: &str) -> Option<(Party, Party, &str)> {
 /// All messages by time; equal neighbours are one when `fold` says so.
 pub(super) fn derive(p: &PodView, world: &World, fold: bool) -> Vec<Message> {
     let mut out = Vec::new();
+    owners(p, world, &mut out);
     for e in p.evidence.iter() {
         let m = match &e.body {
             Body::Audit(a)
@@ -128,25 +191,7 @@ pub(super) fn derive(p: &PodView, world: &World, fold: bool) -> Vec<Message> {
                     continue;
                 }
                 let sub = a.resource.strip_prefix("pods").unwrap_or_default();
-                Message {
-                    at: a.received,
-                    precision: e.stamp.precision,
-                    end: Some(e.stamp.at),
-                    open: false,
-                    bad: a.code >= 400,
-                    from: who(&a.agent, &a.user),
-                    to: Party::Apiserver,
-                    text: format!("{} pod{sub}", a.verb),
-                    code: if a.code >= 400 {
-                        a.code.to_string()
-                    } else {
-                        String::new()
-                    },
-                    times: 1,
-                    source: e.source,
-                    call: None,
-                    evidence: Some(e.clone()),
-                }
+                request(e, a, &format!("pod{sub}"))
             }
             Body::Log(l) => {
                 let Some((from, to, text)) = log_arrow(&l.message) else {
@@ -194,6 +239,7 @@ pub(super) fn derive(p: &PodView, world: &World, fold: bool) -> Vec<Message> {
         let image = c.method == "PullImage";
         out.push(Message {
             at: c.start,
+            last: c.start,
             precision: 1,
             end: c.end,
             open: c.end.is_none(),
@@ -221,6 +267,7 @@ pub(super) fn derive(p: &PodView, world: &World, fold: bool) -> Vec<Message> {
         if network && s.call.is_none() && !s.is_stage() {
             out.push(Message {
                 at: s.start.at,
+                last: s.start.at,
                 precision: s.start.precision,
                 end: s.end.map(|e| e.at),
                 open: s.end.is_none(),
@@ -248,6 +295,7 @@ pub(super) fn derive(p: &PodView, world: &World, fold: bool) -> Vec<Message> {
         match same {
             Some(l) => {
                 l.times += 1;
+                l.last = l.last.max(m.at);
                 if let (Some(a), Some(b)) = (l.end, m.end) {
                     // Together they took as long as each did: the sum, seen from the first.
                     l.end = Some(a.plus(b.since(m.at)));
@@ -262,6 +310,7 @@ pub(super) fn derive(p: &PodView, world: &World, fold: bool) -> Vec<Message> {
 fn point(e: &Evidence, from: Party, to: Party, text: String, bad: bool) -> Message {
     Message {
         at: e.stamp.at,
+        last: e.stamp.at,
         precision: e.stamp.precision,
         end: None,
         open: false,

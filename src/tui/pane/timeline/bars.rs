@@ -42,7 +42,12 @@ pub(super) fn name(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, r: &Row, s: &Span, cr
         x += canvas.text(x, 0, &s.container, t.accent) + 1;
     }
     if s.attempt > 0 {
-        canvas.text(x, 0, &format!("#{}", s.attempt), t.warn);
+        x += canvas.text(x, 0, &format!("#{}", s.attempt), t.warn) + 1;
+    }
+    // Which volume, which image: steps of one name are told apart. What is long stands below.
+    if !s.is_stage() && s.outcome != Outcome::Error && s.message.len() <= 64 {
+        let what = s.message.strip_prefix("volume ").unwrap_or(&s.message);
+        canvas.text(x, 0, what, t.dim);
     }
 }
 
