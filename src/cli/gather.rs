@@ -80,9 +80,10 @@ fn asks_anything(c: &Config) -> bool {
 fn listed(snapshot: &Snapshot) -> bool {
     let (mut open, mut pods) = (0_i64, false);
     for o in snapshot.log.iter() {
-        let Body::Watch(WatchNote { kind, resource, .. }) = &o.body else {
+        let Body::Watch(note) = &o.body else {
             continue;
         };
+        let WatchNote { kind, resource, .. } = &**note;
         match kind {
             WatchKind::ListBegin => open += 1,
             WatchKind::ListEnd => {

@@ -416,9 +416,9 @@ impl World {
             Command::Note(at, text) => self.take(Observation {
                 stamp: Stamp::new(at, 1, clock::now()),
                 source: Source::Kflow,
-                body: Body::Note(Note {
+                body: Body::Note(Box::new(Note {
                     text: Text::from(text),
-                }),
+                })),
             }),
             Command::AsOf(at, answer) => {
                 answer.send(Arc::new(self.as_of(at))).ok();

@@ -257,13 +257,13 @@ impl Tape {
         let gap = Observation {
             stamp: Stamp::exact(at),
             source: Source::Kflow,
-            body: Body::Gap(Gap {
+            body: Body::Gap(Box::new(Gap {
                 of: Source::Kflow,
                 since: at,
                 lost: lost - self.told,
                 conn: 0,
                 why: Text::const_new("the disk was too slow for the recording"),
-            }),
+            })),
         };
         self.told = lost;
         self.writer.write(&gap)

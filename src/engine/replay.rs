@@ -449,7 +449,7 @@ impl Player {
         let note = format::redacted(Observation {
             stamp: Stamp::exact(self.cursor),
             source: Source::Kflow,
-            body: Body::Note(Note { text: text.into() }),
+            body: Body::Note(Box::new(Note { text: text.into() })),
         });
         if let Some(path) = &self.path {
             match &self.loaded.report {

@@ -99,7 +99,7 @@ pub enum Body {
     /// Any other API object: Deployment, ReplicaSet, Job, PersistentVolumeClaim and so on.
     Object(Box<ObjectSeen>),
     /// A list began or ended, or a watch broke.
-    Watch(gap::WatchNote),
+    Watch(Box<gap::WatchNote>),
     /// A CRI call began.
     CallStart(Box<cri::CallStart>),
     /// A CRI call ended.
@@ -107,7 +107,7 @@ pub enum Body {
     /// A message of a CRI server stream (`GetContainerEvents`).
     ContainerEvent(Box<cri::ContainerEvent>),
     /// A CRI connection opened or closed.
-    Conn(cri::ConnChange),
+    Conn(Box<cri::ConnChange>),
     /// What the runtime says exists: from List answers and status answers.
     Inventory(Box<cri::Inventory>),
     /// A log line.
@@ -121,7 +121,19 @@ pub enum Body {
     /// Numbers or health from an endpoint.
     Sample(Box<Sample>),
     /// Something was lost.
-    Gap(gap::Gap),
+    Gap(Box<gap::Gap>),
     /// A note that a user made at a time.
-    Note(gap::Note),
+    Note(Box<gap::Note>),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_observation_is_small_whatever_it_tells() {
+        // Sessions hold millions: what is rare and large is boxed.
+        assert_eq!(size_of::<Body>(), 16);
+        assert!(size_of::<Observation>() <= 48);
+    }
 }

@@ -209,9 +209,9 @@ mod tests {
         Observation {
             stamp: Stamp::exact(Nanos(1)),
             source: Source::Kflow,
-            body: Body::Note(Note {
+            body: Body::Note(Box::new(Note {
                 text: Text::from(n.to_string()),
-            }),
+            })),
         }
     }
 

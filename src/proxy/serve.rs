@@ -162,13 +162,13 @@ fn missed(since: Nanos, lost: u64) -> Bytes {
     let gap = Observation {
         stamp: Stamp::exact(clock::now()),
         source: Source::Kflow,
-        body: Body::Gap(Gap {
+        body: Body::Gap(Box::new(Gap {
             of: Source::Cri,
             since,
             lost,
             conn: 0,
             why: Text::const_new("this subscriber was slower than the proxy's ring is long"),
-        }),
+        })),
     };
     serde_json::to_vec(&gap).unwrap_or_default().into()
 }

@@ -403,12 +403,12 @@ fn gap(at: Nanos, since: Nanos, conn: u32, lost: u64, why: &str) -> Observation 
     Observation {
         stamp: Stamp::exact(at),
         source: Source::Cri,
-        body: Body::Gap(Gap {
+        body: Body::Gap(Box::new(Gap {
             of: Source::Cri,
             since,
             lost,
             conn,
             why: Text::from(why),
-        }),
+        })),
     }
 }

@@ -238,7 +238,7 @@ mod tests {
         Observation {
             stamp: Stamp::exact(Nanos(7)),
             source: Source::Kflow,
-            body: Body::Note(Note { text: text.into() }),
+            body: Body::Note(Box::new(Note { text: text.into() })),
         }
     }
 

@@ -333,13 +333,13 @@ fn cut_gap(at: Nanos, why: &str) -> Observation {
     Observation {
         stamp: Stamp::exact(at),
         source: Source::Kflow,
-        body: Body::Gap(Gap {
+        body: Body::Gap(Box::new(Gap {
             of: Source::Kflow,
             since: at,
             lost: 0,
             conn: 0,
             why: format!("the recording is cut: {why}").into(),
-        }),
+        })),
     }
 }
 

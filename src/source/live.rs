@@ -196,13 +196,13 @@ pub fn gap(of: Source, since: Nanos, at: Nanos, lost: u64, why: &str) -> Observa
     Observation {
         stamp: Stamp::exact(at),
         source: of,
-        body: Body::Gap(Gap {
+        body: Body::Gap(Box::new(Gap {
             of,
             since,
             lost,
             conn: 0,
             why: Text::from(why),
-        }),
+        })),
     }
 }
 
@@ -303,9 +303,9 @@ mod tests {
         Observation {
             stamp: Stamp::exact(Nanos(n)),
             source: Source::Fs,
-            body: Body::Note(Note {
+            body: Body::Note(Box::new(Note {
                 text: Text::default(),
-            }),
+            })),
         }
     }
 

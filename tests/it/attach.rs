@@ -23,9 +23,9 @@ impl LineDecoder for Lines {
         out.push(Observation {
             stamp: Stamp::exact(Nanos(0)),
             source: Source::Kubelet,
-            body: Body::Note(Note {
+            body: Body::Note(Box::new(Note {
                 text: Text::from(String::from_utf8_lossy(line)),
-            }),
+            })),
         });
         Fed::Observed(1)
     }

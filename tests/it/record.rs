@@ -40,9 +40,9 @@ fn note(n: i64) -> Evidence {
     );
     observation(
         n,
-        Body::Note(Note {
+        Body::Note(Box::new(Note {
             text: Text::from(text),
-        }),
+        })),
     )
 }
 

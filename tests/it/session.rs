@@ -21,9 +21,9 @@ fn note(n: i64) -> Observation {
     Observation {
         stamp: Stamp::exact(Nanos(n)),
         source: Source::Kflow,
-        body: Body::Note(Note {
+        body: Body::Note(Box::new(Note {
             text: format!("note {n}").into(),
-        }),
+        })),
     }
 }
 
@@ -215,9 +215,9 @@ fn a_secret_in_an_observation_is_not_in_the_file() {
     let path = dir.path().join("a.kflow");
     let mut w = Writer::record(&path, &Header::new(Nanos(1))).unwrap();
     let mut o = note(1);
-    o.body = Body::Note(Note {
+    o.body = Body::Note(Box::new(Note {
         text: "login with password=hunter2 failed".into(),
-    });
+    }));
     w.write(&o).unwrap();
     assert_eq!(w.redacted(), 1);
     w.finish().unwrap();

@@ -275,9 +275,9 @@ fn hostile_names_and_messages_are_shown_harmlessly() {
     core.observe(churn::observation(
         99,
         Source::Kflow,
-        Body::Note(Note {
+        Body::Note(Box::new(Note {
             text: "\u{1b}c\u{2066}note".into(),
-        }),
+        })),
     ));
     let snap = churn::snapshot(&mut core, churn::BEGIN.plus(1_000_000_000));
     for size in SIZES {

@@ -180,9 +180,9 @@ mod tests {
                 proof: Arc::new(Observation {
                     stamp: Stamp::exact(Nanos(2)),
                     source: Source::Kube,
-                    body: Body::Note(Note {
+                    body: Body::Note(Box::new(Note {
                         text: Text::default(),
-                    }),
+                    })),
                 }),
             };
             assert_eq!(

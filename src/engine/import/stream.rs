@@ -168,13 +168,13 @@ fn gap(kind: Kind, at: Nanos, why: &str) -> Observation {
     Observation {
         stamp: Stamp::exact(at),
         source: kind.source(),
-        body: Body::Gap(Gap {
+        body: Body::Gap(Box::new(Gap {
             of: kind.source(),
             since: at,
             lost: 0,
             conn: 0,
             why: why.into(),
-        }),
+        })),
     }
 }
 

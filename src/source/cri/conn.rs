@@ -91,7 +91,7 @@ impl Conn {
             },
             why,
         };
-        observe(out, Stamp::exact(at), Body::Conn(change));
+        observe(out, Stamp::exact(at), Body::Conn(Box::new(change)));
     }
 
     /// Takes a chunk. False when the connection is blind: the chunk was not looked at, or only to its first nonsense.
@@ -138,7 +138,7 @@ impl Conn {
             conn: self.id,
             why: why.into(),
         };
-        observe(out, Stamp::exact(at), Body::Gap(gap));
+        observe(out, Stamp::exact(at), Body::Gap(Box::new(gap)));
     }
 
     /// One half closed: a gRPC peer that closes its half is gone, and its calls with it.
@@ -324,7 +324,7 @@ impl Session {
                     conn: self.conn,
                     why: format!("more than {} calls open", limits::OPEN_CALLS).into(),
                 };
-                observe(out, Stamp::exact(at), Body::Gap(gap));
+                observe(out, Stamp::exact(at), Body::Gap(Box::new(gap)));
             }
             return Ok(());
         }

@@ -85,7 +85,7 @@ impl Decoder {
                 conn,
                 why: format!("more than {} connections open", limits::CONNECTIONS).into(),
             };
-            observe(out, Stamp::exact(at), Body::Gap(gap));
+            observe(out, Stamp::exact(at), Body::Gap(Box::new(gap)));
             return;
         }
         self.closed.remove(&conn);

@@ -137,13 +137,13 @@ impl FsDecoder {
                 out.push(Observation {
                     stamp: Stamp::exact(Nanos(t)),
                     source: Source::Fs,
-                    body: Body::Gap(Gap {
+                    body: Body::Gap(Box::new(Gap {
                         of: Source::Fs,
                         since: Nanos(t),
                         lost: 0,
                         conn: 0,
                         why: "inotify queue overflow".into(),
-                    }),
+                    })),
                 });
                 return Fed::Observed(1);
             }

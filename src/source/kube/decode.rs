@@ -119,12 +119,12 @@ pub fn note(resource: &str, kind: WatchKind, detail: &str, stamp: Stamp) -> Obse
     Observation {
         stamp,
         source: Source::Kube,
-        body: Body::Watch(WatchNote {
+        body: Body::Watch(Box::new(WatchNote {
             resource: resource.into(),
             kind,
             scope: Text::default(),
             detail: json::cut(detail, 1024),
-        }),
+        })),
     }
 }
 

@@ -43,7 +43,7 @@ impl Decode for Puppet {
         let key = CallKey { conn, stream: 1 };
         let body = match bytes {
             b"panic" => panic!("as asked"),
-            b"garbage" => Body::Gap(gap(conn, at, "nonsense")),
+            b"garbage" => Body::Gap(Box::new(gap(conn, at, "nonsense"))),
             b"start" => Body::CallStart(Box::new(CallStart {
                 key,
                 service: Service::Runtime,
@@ -84,7 +84,7 @@ impl Decode for Puppet {
         out.push(Observation {
             stamp: Stamp::exact(at),
             source: Source::Cri,
-            body: Body::Gap(gap(conn, at, why)),
+            body: Body::Gap(Box::new(gap(conn, at, why))),
         });
     }
     fn settle(&mut self, _: Nanos, _: &mut Vec<Observation>) {}

@@ -14,9 +14,9 @@ fn note(text: &str) -> Observation {
     Observation {
         stamp: Stamp::exact(Nanos(1)),
         source: Source::Kflow,
-        body: Body::Note(Note {
+        body: Body::Note(Box::new(Note {
             text: Text::from(text),
-        }),
+        })),
     }
 }
 
