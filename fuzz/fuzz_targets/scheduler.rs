@@ -1,0 +1,8 @@
+//! The scheduler's sentence, clause by clause.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|message: &str| {
+    drop(kflow::diagnose::scheduler::parse(message));
+});
