@@ -5,7 +5,7 @@
 
 use std::convert::Infallible;
 use std::future::Future;
-use std::io;
+use std::io::{self, Read};
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -115,22 +115,69 @@ pub async fn serve(listener: TcpListener, handler: Handler, stop: impl Future<Ou
     }
 }
 
-/// Reads a body of at most [`MAX_BODY`] bytes; the refusal to send when it cannot be had.
+/// Reads a body of at most [`MAX_BODY`] bytes, unpacked when it came packed by gzip; the refusal to send when it cannot
+/// be had.
 pub async fn body(request: Request<Incoming>) -> Result<prost::bytes::Bytes, Response<Body>> {
     use http_body_util::{BodyExt, LengthLimitError, Limited};
-    match Limited::new(request.into_body(), MAX_BODY).collect().await {
-        Ok(b) => Ok(b.to_bytes()),
-        Err(e) if e.downcast_ref::<LengthLimitError>().is_some() => Err(answer(
+    let too_large = || {
+        answer(
             StatusCode::PAYLOAD_TOO_LARGE,
             "text/plain",
             "body over 16 MiB",
-        )),
+        )
+    };
+    let packed = match header(&request, "content-encoding") {
+        "" | "identity" => false,
+        "gzip" => true,
+        _ => {
+            return Err(answer(
+                StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                "text/plain",
+                "compress it with gzip, or not at all",
+            ));
+        }
+    };
+    let body = match Limited::new(request.into_body(), MAX_BODY).collect().await {
+        Ok(b) => b.to_bytes(),
+        Err(e) if e.downcast_ref::<LengthLimitError>().is_some() => return Err(too_large()),
+        Err(_) => {
+            return Err(answer(
+                StatusCode::BAD_REQUEST,
+                "text/plain",
+                "the body broke off",
+            ));
+        }
+    };
+    if !packed {
+        return Ok(body);
+    }
+    match unpack(&body) {
+        Ok(Some(plain)) => Ok(plain.into()),
+        Ok(None) => Err(too_large()),
         Err(_) => Err(answer(
             StatusCode::BAD_REQUEST,
             "text/plain",
-            "the body broke off",
+            "the body is not gzip as its header says",
         )),
     }
+}
+
+/// Unpacks gzip; `None` when it holds more than [`MAX_BODY`], of which no more is unpacked than that.
+fn unpack(packed: &[u8]) -> io::Result<Option<Vec<u8>>> {
+    let mut plain = Vec::with_capacity(packed.len().saturating_mul(4).min(MAX_BODY));
+    flate2::read::MultiGzDecoder::new(packed)
+        .take(MAX_BODY as u64 + 1)
+        .read_to_end(&mut plain)?;
+    Ok((plain.len() <= MAX_BODY).then_some(plain))
+}
+
+/// A header's value; empty when it is not there or not text.
+pub fn header<'a>(request: &'a Request<Incoming>, name: &str) -> &'a str {
+    request
+        .headers()
+        .get(name)
+        .and_then(|v| v.to_str().ok())
+        .unwrap_or_default()
 }
 
 /// A short answer.

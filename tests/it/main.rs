@@ -35,6 +35,8 @@ mod proxy;
 #[cfg(feature = "live")]
 mod real;
 #[cfg(feature = "live")]
+mod receive;
+#[cfg(feature = "live")]
 mod record;
 #[cfg(feature = "live")]
 mod watch;

@@ -59,44 +59,67 @@ async fn http(
     request: tonic::codegen::http::Request<hyper::body::Incoming>,
     sink: &Sink,
 ) -> tonic::codegen::http::Response<tonic::body::Body> {
-    const PROTOBUF: &str = "application/x-protobuf";
-    if request.method() != Method::POST || request.uri().path() != TRACES {
+    if request.uri().path() != TRACES {
         return receive::answer(
             StatusCode::NOT_FOUND,
             "text/plain",
-            "post traces to /v1/traces",
+            "only traces are received here: post them to /v1/traces",
         );
     }
-    let header = |name: &str| {
-        request
-            .headers()
-            .get(name)
-            .and_then(|v| v.to_str().ok())
-            .unwrap_or_default()
-    };
-    let json = header("content-type").starts_with("application/json");
-    let encoding = header("content-encoding");
-    if !matches!(encoding, "" | "identity") {
+    if request.method() != Method::POST {
         return receive::answer(
-            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            StatusCode::METHOD_NOT_ALLOWED,
             "text/plain",
-            "send it without compression, or by gRPC",
+            "traces are posted",
         );
     }
+    let content_type = receive::header(&request, "content-type");
+    let format = content_type.split(';').next().unwrap_or_default().trim();
+    let json = match format {
+        "application/json" => true,
+        "application/x-protobuf" | "application/protobuf" | "" => false,
+        _ => {
+            return receive::answer(
+                StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                "text/plain",
+                "send application/x-protobuf or application/json",
+            );
+        }
+    };
     let body = match receive::body(request).await {
         Ok(body) => body,
         Err(refusal) => return refusal,
     };
-    match take(&body, json, sink) {
-        Ok(_) if json => receive::answer(StatusCode::OK, "application/json", "{}"),
-        Ok(answer) => receive::answer(StatusCode::OK, PROTOBUF, answer.encode_to_vec()),
-        Err(why) => receive::answer(StatusCode::BAD_REQUEST, "text/plain", why),
-    }
+    let (status, told) = match take(&body, json, sink) {
+        Ok(answer) if json => (StatusCode::OK, answer.json().into_bytes()),
+        Ok(answer) => (StatusCode::OK, answer.encode_to_vec()),
+        Err(why) => {
+            let why = RpcStatus {
+                code: tonic::Code::InvalidArgument as i32,
+                message: why,
+            };
+            let told = if json {
+                why.json().into_bytes()
+            } else {
+                why.encode_to_vec()
+            };
+            (StatusCode::BAD_REQUEST, told)
+        }
+    };
+    let format = if json {
+        "application/json"
+    } else {
+        "application/x-protobuf"
+    };
+    receive::answer(status, format, told)
 }
 
 fn take(body: &[u8], json: bool, sink: &Sink) -> Result<ExportResponse, String> {
     let now = clock::now();
-    let spans = if json {
+    let spans = if json && body.trim_ascii() == b"{}" {
+        // An empty request, in the JSON of protobuf.
+        Vec::new()
+    } else if json {
         let mut out = Vec::new();
         if let Fed::Malformed(why) = OtlpDecoder::new().line(body, &mut out) {
             return Err(why.to_owned());
@@ -122,6 +145,34 @@ fn take(body: &[u8], json: bool, sink: &Sink) -> Result<ExportResponse, String> 
 struct ExportResponse {
     #[prost(message, optional, tag = "1")]
     partial: Option<PartialSuccess>,
+}
+
+impl ExportResponse {
+    /// As OTLP's JSON has it: 64-bit numbers are strings.
+    fn json(&self) -> String {
+        let Some(p) = &self.partial else {
+            return "{}".to_owned();
+        };
+        serde_json::json!({
+            "partialSuccess": { "rejectedSpans": p.rejected.to_string(), "errorMessage": p.message }
+        })
+        .to_string()
+    }
+}
+
+/// `google.rpc.Status`: the body of a refusal by HTTP.
+#[derive(Clone, PartialEq, Eq, Message)]
+struct RpcStatus {
+    #[prost(int32, tag = "1")]
+    code: i32,
+    #[prost(string, tag = "2")]
+    message: String,
+}
+
+impl RpcStatus {
+    fn json(&self) -> String {
+        serde_json::json!({ "code": self.code, "message": self.message }).to_string()
+    }
 }
 
 /// `ExportTracePartialSuccess`.
