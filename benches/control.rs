@@ -132,26 +132,81 @@ fn trace(n: u64, audit_id: &str, at: u64) -> Vec<Span> {
         .collect()
 }
 
-/// Recorded audit lines, split at their audit id.
-fn lines() -> Vec<(String, String)> {
+/// A recorded audit line, cut where each copy of it differs: [id], [received], [stage].
+struct Template {
+    parts: [String; 4],
+    /// When it was received, since the first of the recording, and how long it took; µs.
+    received: u64,
+    took: u64,
+}
+
+impl Template {
+    /// The line as a request of its own in the `round`-th namespace, received at `begin`, µs.
+    fn line(&self, id: &str, round: u64, begin: u64) -> String {
+        let received = begin + self.received;
+        let [a, b, c, d] = &self.parts;
+        let line = format!(
+            "{a}{id}{b}{}{c}{}{d}",
+            micro_time(received),
+            micro_time(received + self.took)
+        );
+        line.replace("s62", &format!("s62-{round}"))
+    }
+}
+
+/// `2026-11-21T01:02:50.184626Z` of µs since the epoch.
+fn micro_time(us: u64) -> String {
+    chrono::DateTime::from_timestamp_micros(us as i64)
+        .expect("a time of our days")
+        .format("%Y-%m-%dT%H:%M:%S%.6fZ")
+        .to_string()
+}
+
+/// The recorded audit lines that kflow keeps, in order. One round of them is some 300 requests of a pod that starts, is
+/// patched and goes, of its namespace's objects, and of the node.
+fn templates() -> Vec<Template> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/captures/audit.jsonl.zst");
     let file = std::fs::File::open(path).expect("the fixture");
     let mut text = String::new();
     zstd::stream::read::Decoder::new(file)
         .and_then(|mut d| d.read_to_string(&mut text))
         .expect("the fixture is compressed text");
-    text.lines()
+    let micros = |t: &str| {
+        let t = chrono::DateTime::parse_from_rfc3339(t).expect("a time");
+        t.timestamp_micros() as u64
+    };
+    let mut all: Vec<Template> = text
+        .lines()
         // What kflow passes over (health checks) would not load it.
         .filter(|l| {
             let fed = AuditLines::new().line(l.as_bytes(), &mut Vec::new());
             matches!(fed, Fed::Observed(1))
         })
         .filter_map(|l| {
-            let (head, rest) = l.split_once("\"auditID\":\"")?;
-            let (_, tail) = rest.split_once('"')?;
-            Some((format!("{head}\"auditID\":\""), format!("\"{tail}")))
+            let (a, rest) = cut(l, "\"auditID\":\"")?;
+            let (_, rest) = rest.split_once('"')?;
+            let (b, rest) = cut(rest, "\"requestReceivedTimestamp\":\"")?;
+            let (received, rest) = rest.split_once('"')?;
+            let (c, rest) = cut(rest, "\"stageTimestamp\":\"")?;
+            let (stage, d) = rest.split_once('"')?;
+            Some(Template {
+                parts: [a, format!("\"{b}"), format!("\"{c}"), format!("\"{d}")],
+                received: micros(received),
+                took: micros(stage).saturating_sub(micros(received)),
+            })
         })
-        .collect()
+        .collect();
+    let first = all.iter().map(|t| t.received).min().expect("some lines");
+    // A round of 55 s is played in a tenth of a second, so that every second has its 5,000.
+    all.iter_mut()
+        .for_each(|t| t.received = (t.received - first) / 1000);
+    all
+}
+
+/// A text up to and with `key`, and what follows.
+fn cut<'a>(text: &'a str, key: &str) -> Option<(String, &'a str)> {
+    let (head, tail) = text.split_once(key)?;
+    Some((format!("{head}{key}"), tail))
 }
 
 fn resident_mib() -> u64 {
@@ -166,7 +221,7 @@ fn resident_mib() -> u64 {
 }
 
 fn main() {
-    let templates = lines();
+    let templates = templates();
     let mut core = Core::new();
     let mut decoder = AuditLines::new();
     let begin = 1_795_220_640_000_000_000_u64;
@@ -176,8 +231,9 @@ fn main() {
         recording: Text::default(),
     };
     let (mut spans, mut records, mut requests, mut bytes) = (0_u64, 0_u64, 0_u64, 0_u64);
+    let (mut pods, mut groups, mut grouped) = (0, 0, Duration::ZERO);
     let mut took = Duration::ZERO;
-    println!("second  busy s  resident MiB  requests kept  forgotten");
+    println!("second  busy s  resident MiB  requests kept  forgotten   pods  groups");
     for second in 0..SECONDS {
         // What arrives is made outside the measured time.
         let mut audit = Vec::new();
@@ -186,12 +242,13 @@ fn main() {
         for n in 0..RATE {
             let number = second * RATE + n;
             let id = format!("{number:08x}-0000-4000-8000-000000000000");
-            let (head, tail) = templates
+            let template = templates
                 .get((number % templates.len() as u64) as usize)
                 .expect("a template");
-            audit.push(format!("{head}{id}{tail}"));
+            let at = begin / 1000 + number * (1_000_000 / RATE);
+            audit.push(template.line(&id, number / templates.len() as u64, at));
             if n % SPANS == 0 {
-                batch.extend(trace(number, &id, begin + second * 1_000_000_000));
+                batch.extend(trace(number, &id, at * 1000));
             }
             if batch.len() as u64 >= BATCH || n + 1 == RATE {
                 let export = Export {
@@ -233,12 +290,17 @@ fn main() {
             core.shrink(KEEP);
             let shown = core.snapshot(now, mode.clone(), (now, now), Vec::new());
             assert!(shown.version > 0);
+            pods = shown.world.pods().len();
         }
         took += clock.elapsed();
+        // What the requests pane draws, and how long that takes.
+        let clock = Instant::now();
+        groups = core.settle().requests().groups().len();
+        grouped = grouped.max(clock.elapsed());
         if second % 10 == 9 {
             let log = core.settle().requests();
             println!(
-                "{:>6}  {:>6.1}  {:>12}  {:>13}  {:>9}",
+                "{:>6}  {:>6.1}  {:>12}  {:>13}  {:>9}  {pods:>5}  {groups:>6}",
                 second + 1,
                 took.as_secs_f64(),
                 resident_mib(),
@@ -253,6 +315,7 @@ fn main() {
         requests,
         "every request is kept, or counted as forgotten"
     );
+    println!("grouping by client, verb and resource: {grouped:.1?} at most");
     println!(
         "{spans} spans and {records} audit records ({} MiB) in {:.1} s: {:.1} times real time",
         bytes >> 20,
