@@ -81,6 +81,12 @@ impl Call {
 pub struct CallLog {
     /// Chunks of calls by start; shared between clones until they change.
     pub(crate) chunks: Vec<Arc<Vec<Arc<Call>>>>,
+    /// Calls in flight in each chunk: most chunks have none, and need not be looked through.
+    open: Vec<u32>,
+}
+
+fn is_open(call: &Call) -> u32 {
+    u32::from(call.end.is_none())
 }
 
 impl CallLog {
@@ -98,7 +104,12 @@ impl CallLog {
     }
     /// Calls in flight, oldest first.
     pub fn in_flight(&self) -> impl Iterator<Item = &Arc<Call>> {
-        self.iter().filter(|c| c.end.is_none())
+        self.chunks
+            .iter()
+            .zip(&self.open)
+            .filter(|(_, open)| **open > 0)
+            .flat_map(|(c, _)| c.iter())
+            .filter(|c| c.end.is_none())
     }
 }
 
@@ -119,12 +130,17 @@ impl CallLog {
             .and_then(|c| c.last())
             .is_none_or(|c| Self::order(c) < order);
         if after_all {
-            match self.chunks.last_mut() {
-                Some(c) if c.len() < CHUNK => Arc::make_mut(c).push(call),
+            let open = is_open(&call);
+            match (self.chunks.last_mut(), self.open.last_mut()) {
+                (Some(c), Some(n)) if c.len() < CHUNK => {
+                    Arc::make_mut(c).push(call);
+                    *n += open;
+                }
                 _ => {
                     let mut v = Vec::with_capacity(CHUNK);
                     v.push(call);
                     self.chunks.push(Arc::new(v));
+                    self.open.push(open);
                 }
             }
             return;
@@ -135,10 +151,17 @@ impl CallLog {
         };
         let chunk = Arc::make_mut(chunk);
         let i = chunk.partition_point(|c| Self::order(c) < order);
+        let mut open = self.open.get(at).copied().unwrap_or(0) + is_open(&call);
         chunk.insert(i, call);
         if chunk.len() > 2 * CHUNK {
             let tail = chunk.split_off(CHUNK);
+            let late: u32 = tail.iter().map(|c| is_open(c)).sum();
             self.chunks.insert(at + 1, Arc::new(tail));
+            self.open.insert(at + 1, late);
+            open -= late;
+        }
+        if let Some(n) = self.open.get_mut(at) {
+            *n = open;
         }
     }
     /// The chunk that holds, or would hold, a call.
@@ -165,12 +188,94 @@ impl CallLog {
             return;
         };
         if let Some(call) = Arc::make_mut(chunk).get_mut(i) {
-            f(Arc::make_mut(call));
+            let call = Arc::make_mut(call);
+            let before = is_open(call);
+            f(call);
+            if let Some(n) = self.open.get_mut(at) {
+                *n = *n + is_open(call) - before;
+            }
         }
     }
     /// Forgets the oldest chunk when there are more than `keep` calls; returns what went.
     pub(crate) fn shrink(&mut self, keep: usize) -> Option<Arc<Vec<Arc<Call>>>> {
-        (self.chunks.len() > 1 && self.chunks.len().saturating_sub(1) * CHUNK > keep)
-            .then(|| self.chunks.remove(0))
+        (self.chunks.len() > 1 && self.chunks.len().saturating_sub(1) * CHUNK > keep).then(|| {
+            self.open.remove(0);
+            self.chunks.remove(0)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Body, Observation, Source, Stamp, gap::Note};
+
+    fn call(n: i64, open: bool) -> Arc<Call> {
+        let key = CallKey {
+            conn: 1,
+            stream: n as u32,
+        };
+        Arc::new(Call {
+            key,
+            start: Nanos(n),
+            end: (!open).then_some(Nanos(n + 1)),
+            service: Service::Runtime,
+            method: "Version".into(),
+            outcome: None,
+            code: None,
+            message: Text::default(),
+            pod_uid: PodUid::default(),
+            namespace: Text::default(),
+            pod: Text::default(),
+            container: Text::default(),
+            attempt: None,
+            sandbox_id: SandboxId::default(),
+            container_id: ContainerId::default(),
+            image: Text::default(),
+            timeout_ns: None,
+            request_bytes: 0,
+            response_bytes: 0,
+            traceparent: None,
+            filtered: false,
+            started: Arc::new(Observation {
+                stamp: Stamp::exact(Nanos(n)),
+                source: Source::Cri,
+                body: Body::Note(Note {
+                    text: Text::default(),
+                }),
+            }),
+            ended: None,
+        })
+    }
+
+    #[test]
+    fn calls_in_flight_are_found_whatever_came_late_ended_or_was_forgotten() {
+        let mut log = CallLog::default();
+        let check = |log: &CallLog| {
+            let scanned: Vec<Nanos> = log
+                .iter()
+                .filter(|c| c.end.is_none())
+                .map(|c| c.start)
+                .collect();
+            let told: Vec<Nanos> = log.in_flight().map(|c| c.start).collect();
+            assert_eq!(scanned, told);
+            told.len()
+        };
+        // In an order that is not that of time, so that chunks are inserted into and split.
+        let n = 6 * CHUNK as i64;
+        for i in 0..n {
+            let at = i * 7919 % n;
+            log.insert(call(at, at % 3 == 0));
+        }
+        assert_eq!(check(&log), n as usize / 3);
+        for at in (0..n).step_by(6) {
+            let key = call(at, true).key;
+            log.change(Nanos(at), key, |c| c.end = Some(Nanos(at + 5)));
+        }
+        assert_eq!(check(&log), n as usize / 6);
+        while log.shrink(CHUNK).is_some() {
+            check(&log);
+        }
+        assert!(log.len() < 4 * CHUNK);
     }
 }

@@ -131,11 +131,12 @@ impl Pane for Calls {
             self.dirty = true;
         }
         if self.dirty || self.seen != Some(snap.version) {
-            let selected = self.selected(snap).map(|c| c.key);
+            let selected = self.selected(snap).map(|c| (c.key, c.start));
             let follow = self.scroll.at == 0;
             self.index
                 .update(snap, &self.keep, &self.filter, self.dirty);
-            if !follow && let Some(row) = selected.and_then(|k| self.index.find(snap, k)) {
+            let found = selected.and_then(|(k, start)| self.index.find_at(snap, k, start));
+            if !follow && let Some(row) = found {
                 self.scroll.at = row;
             }
             if self.stats {

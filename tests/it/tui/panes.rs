@@ -263,3 +263,32 @@ fn pods_are_sorted_by_every_column_and_grouped_three_ways() {
         );
     }
 }
+
+#[test]
+fn every_call_of_a_pod_is_an_arrow() {
+    for name in ["S1-basics", "S2-stuck-early", "S3-crashes", "S5-burst"] {
+        let snap = session(name, 1000);
+        let mut m = model((160, 50), "dark").expect("theme");
+        let calls = |uid: &kflow::model::PodUid| {
+            let all = snap.world.calls().iter();
+            all.filter(|c| c.pod_uid == *uid).count()
+        };
+        let mut pods: Vec<_> = snap.world.pods().iter().collect();
+        pods.sort_by_key(|p| std::cmp::Reverse(calls(&p.uid)));
+        press(&mut m, &snap, "7 f");
+        for p in pods.into_iter().take(5) {
+            m.shared.pod = Some(p.uid.clone());
+            let _text = shown(&mut m, &snap);
+            let diagram = m
+                .pane(PaneId::Sequence)
+                .and_then(|s| s.copy(&snap, &m.shared))
+                .expect("a diagram");
+            let arrows = diagram
+                .lines()
+                .filter(|l| l.trim_start().starts_with("kubelet-"))
+                .filter(|l| l.contains("runtime:") || l.contains("images:"))
+                .count();
+            assert_eq!(arrows, calls(&p.uid), "{name} {}", p.key());
+        }
+    }
+}

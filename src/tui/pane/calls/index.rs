@@ -220,6 +220,17 @@ impl Index {
         }
         low.min(self.len().saturating_sub(1))
     }
+    /// The row of a call that began at a known time: found by halves.
+    pub(super) fn find_at(&self, snap: &Snapshot, key: CallKey, start: Nanos) -> Option<usize> {
+        let is = |at: At| Self::at(snap, at).is_some_and(|c| c.key == key);
+        if let Some(n) = self.flying.iter().position(|at| is(*at)) {
+            return Some(n);
+        }
+        let from = self.nearest(snap, start);
+        (from..self.len())
+            .take_while(|n| self.start(snap, *n) == Some(start))
+            .find(|n| matches!(self.row(*n), Some(Row::Call(at)) if is(at)))
+    }
     /// The row of a call.
     pub(super) fn find(&self, snap: &Snapshot, key: CallKey) -> Option<usize> {
         let is = |at: At| Self::at(snap, at).is_some_and(|c| c.key == key);

@@ -29,13 +29,10 @@ struct Method {
     pace: [u64; 12],
 }
 
-type Chunk = Arc<Vec<Arc<Call>>>;
-
 /// What was found among calls and pods.
 #[derive(Debug, Default)]
 pub(super) struct Operations {
-    /// Chunks of calls with those of them in flight; a chunk that did not change is not looked at again.
-    chunks: Vec<(Chunk, Vec<Arc<Call>>)>,
+    flying: Vec<Arc<Call>>,
     /// Pods and containers whose image waits for its turn, and since when.
     queued: Vec<(String, Text, Nanos)>,
     methods: Vec<(Text, Method)>,
@@ -47,25 +44,9 @@ impl Operations {
     pub(super) fn pods_on(&self, node: &str) -> usize {
         self.pods.get(node).copied().unwrap_or(0)
     }
-    /// Looks at what changed since the last time.
+    /// Looks through calls and pods.
     pub(super) fn look(&mut self, snap: &Snapshot) {
-        let chunks = &snap.world.calls().chunks;
-        self.chunks.truncate(chunks.len());
-        for (i, c) in chunks.iter().enumerate() {
-            if self
-                .chunks
-                .get(i)
-                .is_some_and(|(old, _)| Arc::ptr_eq(old, c))
-            {
-                continue;
-            }
-            let open = c.iter().filter(|c| c.end.is_none()).cloned().collect();
-            let new = (Arc::clone(c), open);
-            match self.chunks.get_mut(i) {
-                Some(slot) => *slot = new,
-                None => self.chunks.push(new),
-            }
-        }
+        self.flying = snap.world.calls().in_flight().cloned().collect();
         self.pace(snap);
         self.queued.clear();
         self.pods.clear();
@@ -121,9 +102,8 @@ impl Operations {
             .sort_by_key(|(_, m)| std::cmp::Reverse(m.total));
     }
     fn flying(&self, pulls: bool) -> impl Iterator<Item = &Arc<Call>> {
-        self.chunks
+        self.flying
             .iter()
-            .flat_map(|(_, open)| open)
             .filter(move |c| (c.method == "PullImage") == pulls)
     }
 

@@ -228,14 +228,12 @@ pub(super) fn derive(p: &PodView, world: &World, fold: bool) -> Vec<Message> {
         };
         out.push(m);
     }
-    // Calls are in order of start: what ended before the pod's first evidence is not looked at.
-    let first = p
-        .evidence
-        .first()
-        .map_or(Nanos(0), |e| e.stamp.at.plus(-60_000_000_000));
-    let chunks = world.calls().chunks.iter();
-    let late = chunks.skip_while(|c| c.last().is_some_and(|c| c.start < first));
-    for c in late.flat_map(|c| c.iter()).filter(|c| c.pod_uid == p.uid) {
+    // The start of each of its calls is evidence of the pod: no need to look through everybody's.
+    let calls = p.evidence.iter().filter_map(|e| match &e.body {
+        Body::CallStart(c) => world.calls().get(e.stamp.at, c.key),
+        _ => None,
+    });
+    for c in calls.filter(|c| c.pod_uid == p.uid) {
         let image = c.method == "PullImage";
         out.push(Message {
             at: c.start,
