@@ -240,9 +240,9 @@ mod tests {
             started: Arc::new(Observation {
                 stamp: Stamp::exact(Nanos(n)),
                 source: Source::Cri,
-                body: Body::Note(Note {
+                body: Body::Note(Box::new(Note {
                     text: Text::default(),
-                }),
+                })),
             }),
             ended: None,
         })
