@@ -78,13 +78,11 @@ pub enum Command {
     #[command(hide = true)]
     Screenshots(look::ScreenshotArgs),
     /// Print a completion script for a shell
-    #[command(hide = true)]
     Completions {
         /// The shell.
         shell: clap_complete::Shell,
     },
     /// Print the manual page, or write one for each command into a folder
-    #[command(hide = true)]
     Man {
         /// The folder.
         #[arg(value_hint = ValueHint::DirPath)]

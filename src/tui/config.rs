@@ -11,8 +11,7 @@ use super::model::Look;
 use super::theme::{BUILT_IN, Depth, Theme};
 
 /// What can be configured.
-#[derive(Clone, Debug, PartialEq, serde::Deserialize)]
-#[serde(default, rename_all = "kebab-case")]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Config {
     /// Name of a built-in theme, or of a file in `themes/` beside the configuration.
     pub theme: String,
@@ -32,8 +31,6 @@ pub struct Config {
     pub keys: BTreeMap<String, Vec<String>>,
     /// Styles over the theme's.
     pub style: BTreeMap<String, String>,
-    #[serde(flatten)]
-    unknown: BTreeMap<String, toml::Value>,
 }
 
 impl Default for Config {
@@ -48,7 +45,6 @@ impl Default for Config {
             frame_rate: 30,
             keys: BTreeMap::new(),
             style: BTreeMap::new(),
-            unknown: BTreeMap::new(),
         }
     }
 }
@@ -78,17 +74,81 @@ impl Environment {
     }
 }
 
+/// Takes a key out of a table; false when it is not there, or is not what it should be, which is a warning.
+fn take<T: serde::de::DeserializeOwned>(
+    table: &mut toml::Table,
+    within: &str,
+    key: &str,
+    file: &str,
+    to: &mut T,
+    warnings: &mut Vec<String>,
+) -> bool {
+    let Some(value) = table.remove(key) else {
+        return false;
+    };
+    match value.try_into() {
+        Ok(v) => {
+            *to = v;
+            true
+        }
+        Err(e) => {
+            warnings.push(format!("{file}: {within}{key}: {}", e.message()));
+            false
+        }
+    }
+}
+
 impl Config {
     /// Reads a configuration. Warnings name `file` and the key.
     pub fn parse(text: &str, file: &str) -> (Self, Vec<String>) {
-        let mut config: Self = match toml::from_str(text) {
-            Ok(c) => c,
-            Err(e) => return (Self::default(), vec![format!("{file}: {}", e.message())]),
+        let mut table: toml::Table = match text.parse() {
+            Ok(t) => t,
+            Err(e) => {
+                let before = e.span().and_then(|s| text.get(..s.start));
+                let line = before.map_or(1, |b| b.lines().count().max(1));
+                let why = e.message();
+                return (Self::default(), vec![format!("{file}:{line}: {why}")]);
+            }
         };
-        let mut warnings: Vec<String> = std::mem::take(&mut config.unknown)
-            .keys()
-            .map(|k| format!("{file}: {k}: unknown key"))
-            .collect();
+        // Key by key: what is wrong with one says nothing of the others.
+        let mut config = Self::default();
+        let mut warnings = Vec::new();
+        let w = &mut warnings;
+        take(&mut table, "", "theme", file, &mut config.theme, w);
+        take(&mut table, "", "layout", file, &mut config.layout, w);
+        take(&mut table, "", "charset", file, &mut config.charset, w);
+        take(&mut table, "", "colours", file, &mut config.colours, w);
+        take(&mut table, "", "mouse", file, &mut config.mouse, w);
+        take(&mut table, "", "utc", file, &mut config.utc, w);
+        take(
+            &mut table,
+            "",
+            "frame-rate",
+            file,
+            &mut config.frame_rate,
+            w,
+        );
+        let (mut keys, mut style) = (toml::Table::new(), toml::Table::new());
+        take(&mut table, "", "keys", file, &mut keys, w);
+        take(&mut table, "", "style", file, &mut style, w);
+        for name in keys.keys().cloned().collect::<Vec<_>>() {
+            // One key need not be a list.
+            if let Some(toml::Value::String(key)) = keys.get(&name) {
+                config.keys.insert(name, vec![key.clone()]);
+                continue;
+            }
+            let mut list = Vec::new();
+            if take(&mut keys, "keys.", &name, file, &mut list, w) {
+                config.keys.insert(name, list);
+            }
+        }
+        for name in style.keys().cloned().collect::<Vec<_>>() {
+            let mut text = String::new();
+            if take(&mut style, "style.", &name, file, &mut text, w) {
+                config.style.insert(name, text);
+            }
+        }
+        warnings.extend(table.keys().map(|k| format!("{file}: {k}: unknown key")));
         let mut one_of = |key: &str, value: &mut String, allowed: &[&str]| {
             if !allowed.contains(&value.as_str()) {
                 warnings.push(format!(
@@ -310,7 +370,19 @@ mod tests {
                 "c.toml: frame-rate: must be between 1 and 120",
             ]
         );
-        assert_eq!(Config::parse("theme = 3", "c.toml").1.len(), 1);
+        let (c, w) = Config::parse(
+            "theme = 3\nutc = true\n[keys]\nquit = \"x\"\nglobal = { help = 1 }\n[style]\nok = 3",
+            "c.toml",
+        );
+        assert!(c.utc && c.theme == "dark" && c.style.is_empty());
+        assert_eq!(c.keys.get("quit"), Some(&vec!["x".to_owned()]));
+        let keys: Vec<&str> = w.iter().filter_map(|w| w.split(": ").nth(1)).collect();
+        assert_eq!(keys, ["theme", "keys.global", "style.ok"], "{w:?}");
+        let (_, w) = Config::parse("utc = true\n\ntheme = ", "c.toml");
+        assert!(
+            w.len() == 1 && w.iter().all(|w| w.starts_with("c.toml:3: ")),
+            "{w:?}"
+        );
     }
     #[test]
     fn the_charset_follows_locale_and_terminal() {

@@ -15,6 +15,8 @@ use super::time::{Clock, TimeFormat};
 pub struct Shared {
     /// The selected pod.
     pub pod: Option<PodUid>,
+    /// The user has pressed a key or a button: what is selected now was chosen.
+    pub touched: bool,
     /// The time cursor; `None` while it follows the time of the snapshot.
     pub cursor: Option<Nanos>,
     /// Up to two marks for a delta.

@@ -35,6 +35,7 @@ impl Model {
     /// A key was pressed.
     pub fn key(&mut self, key: Key, snap: &Snapshot) -> Vec<Effect> {
         self.message = None;
+        self.shared.touched = true;
         match self.overlays.last_mut() {
             Some(Overlay::Prompt(_)) => return self.prompt_key(key, snap),
             Some(Overlay::Menu(_)) => return self.menu_key(key, snap),
@@ -371,6 +372,7 @@ impl Model {
     /// The mouse did something.
     pub fn mouse(&mut self, mouse: Mouse, snap: &Snapshot) -> Vec<Effect> {
         self.message = None;
+        self.shared.touched = true;
         let (Mouse::Down(x, y) | Mouse::Up(x, y) | Mouse::Wheel(x, y, _)) = mouse;
         if !self.overlays.is_empty() {
             if let Mouse::Wheel(_, _, down) = mouse {

@@ -385,9 +385,13 @@ const fn short(a: Action) -> &'static str {
         Action::ToggleDone => "completed",
         Action::SortStuck => "trouble first",
         Action::SortReverse => "reverse",
-        Action::CallsDetail | Action::Detail | Action::LogDetail => "detail",
-        Action::CallsScope | Action::LogScope => "all/pod",
-        Action::CallsErrors => "errors",
+        Action::CallsDetail | Action::Detail | Action::LogDetail | Action::RequestsDetail => {
+            "detail"
+        }
+        Action::CallsScope | Action::LogScope | Action::RequestsScope => "all/pod",
+        Action::CallsErrors | Action::RequestsErrors => "errors",
+        Action::RequestsGroups => "groups",
+        Action::RequestsSlow => "slow",
         Action::CallsFlight => "in flight",
         Action::CallsNoise => "fold",
         Action::CallsStats => "percentiles",
@@ -405,6 +409,7 @@ const fn short(a: Action) -> &'static str {
         Action::SequenceNoise => "fold",
         Action::FlowOnlyReached => "reached",
         Action::FlowFoldAll | Action::FoldAll => "fold all",
+        Action::NextPod => "next pod",
         a => a.name(),
     }
 }

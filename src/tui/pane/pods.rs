@@ -54,6 +54,8 @@ pub struct Pods {
     total: usize,
     trouble: usize,
     place: FxHashMap<u32, usize>,
+    /// The pod that was selected because it stood first.
+    first: Option<crate::model::PodUid>,
 }
 
 impl Default for Pods {
@@ -70,6 +72,7 @@ impl Default for Pods {
             seen: None,
             ordered: None,
             dirty: true,
+            first: None,
             total: 0,
             trouble: 0,
             place: FxHashMap::default(),
@@ -171,8 +174,18 @@ impl Pods {
     }
     /// Puts the selection on the selected pod, or the selected pod under the selection.
     fn follow(&mut self, snap: &Snapshot, shared: &mut Shared) {
+        // Until the user does something, the first row is the one to look at, whatever comes to stand there.
+        if !shared.touched && (shared.pod.is_none() || shared.pod == self.first) {
+            self.scroll.at = 0;
+            self.select_row(snap, shared, true);
+            self.first.clone_from(&shared.pod);
+            return;
+        }
         let place = shared.pod.as_ref().and_then(|u| {
-            let i = snap.world.pods().iter().position(|p| &p.uid == u)?;
+            // The world's pods stand by creation and UID.
+            let p = snap.world.pod(u)?;
+            let order = |x: &Pod| (x.created, &x.uid).cmp(&(p.created, &p.uid));
+            let i = snap.world.pods().binary_search_by(order).ok()?;
             self.place.get(&(i as u32)).copied()
         });
         match place {

@@ -274,9 +274,12 @@ impl Pane for Why {
                 "Choose one in the list of pods (1).",
             );
         };
+        // That a pod is well needs no evidence; what it went through before does.
         match self.current() {
-            Some(v) => self.draw_verdict(ctx, canvas, v),
-            None => {
+            Some(v) if !(v.state == State::Healthy && v.evidence.is_empty()) => {
+                self.draw_verdict(ctx, canvas, v);
+            }
+            _ => {
                 let text = match p.current {
                     Some((s, since)) if p.gone.is_none() => {
                         format!(
@@ -289,7 +292,12 @@ impl Pane for Why {
                     _ if p.gone.is_some() => format!("{} is gone.", p.key()),
                     _ => format!("{} is well.", p.key()),
                 };
-                super::empty(ctx, canvas, &text, &format!("status {}", p.status));
+                let status = if p.status.is_empty() {
+                    String::new()
+                } else {
+                    format!("status {}", p.status)
+                };
+                super::empty(ctx, canvas, &text, &status);
                 if width(&text) > 0 && canvas.width() > 20 {
                     let x = canvas.width().saturating_sub(11) / 2;
                     let y = (canvas.height() / 3).saturating_sub(2);

@@ -8,7 +8,7 @@ use crate::correlate::Call;
 use crate::engine::Snapshot;
 use crate::flow::Stage;
 use crate::model::{Nanos, Text, stamp::SECOND};
-use crate::timeline::Outcome;
+use crate::timeline::{Outcome, Span};
 use crate::tui::shared::Ctx;
 use crate::tui::text::{count, duration};
 
@@ -29,12 +29,31 @@ struct Method {
     pace: [u64; 12],
 }
 
+/// How an image stands that no call in flight pulls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Waits {
+    /// The kubelet said that it pulls, and nobody shows its calls.
+    Pulling,
+    /// The kubelet said that it pulls, and has not called: other pulls go first.
+    Queued,
+    /// Its last pull failed.
+    BackOff,
+}
+
+#[derive(Clone, Debug)]
+struct Image {
+    waits: Waits,
+    pod: String,
+    container: Text,
+    since: Nanos,
+}
+
 /// What was found among calls and pods.
 #[derive(Debug, Default)]
 pub(super) struct Operations {
     flying: Vec<Arc<Call>>,
-    /// Pods and containers whose image waits for its turn, and since when.
-    queued: Vec<(String, Text, Nanos)>,
+    /// Images that no call in flight pulls.
+    images: Vec<Image>,
     methods: Vec<(Text, Method)>,
     /// Pods that exist, by node.
     pods: BTreeMap<Text, usize>,
@@ -48,7 +67,7 @@ impl Operations {
     pub(super) fn look(&mut self, snap: &Snapshot) {
         self.flying = snap.world.calls().in_flight().cloned().collect();
         self.pace(snap);
-        self.queued.clear();
+        self.images.clear();
         self.pods.clear();
         for p in snap.world.pods().iter().filter(|p| p.gone.is_none()) {
             if let Some(n) = self.pods.get_mut(&p.node) {
@@ -60,14 +79,33 @@ impl Operations {
             if !matches!(p.current, Some((Stage::Image, _))) {
                 continue;
             }
-            for s in &p.timeline.spans {
-                let pulls =
-                    s.stage == Stage::Image && !s.is_stage() && s.outcome == Outcome::InFlight;
-                if pulls && s.call.is_none() {
-                    self.queued.push((p.key(), s.container.clone(), s.start.at));
+            let open = || {
+                let spans = p.timeline.spans.iter();
+                spans.filter(|s| {
+                    s.stage == Stage::Image && !s.is_stage() && s.outcome == Outcome::InFlight
+                })
+            };
+            for s in open().filter(|s| s.call.is_none()) {
+                let called = |x: &Span| x.call.is_some() && x.container == s.container;
+                if open().any(called) {
+                    continue;
                 }
+                let waits = if s.step.contains("BackOff") {
+                    Waits::BackOff
+                } else if snap.world.calls().is_empty() {
+                    Waits::Pulling
+                } else {
+                    Waits::Queued
+                };
+                self.images.push(Image {
+                    waits,
+                    pod: p.key(),
+                    container: s.container.clone(),
+                    since: s.start.at,
+                });
             }
         }
+        self.images.sort_by_key(|i| (i.waits, i.since));
     }
     fn pace(&mut self, snap: &Snapshot) {
         let minute = snap.now.plus(-60 * SECOND);
@@ -119,23 +157,30 @@ impl Operations {
             out.push(call(ctx, c, &c.method));
         }
         out.push(Line::new());
-        let going = self.flying(true).count();
-        out.push(heading(
-            ctx,
-            "IMAGE PULLS",
-            &format!("{going} in progress, {} queued", self.queued.len()),
-        ));
+        let of = |w: Waits| self.images.iter().filter(|i| i.waits == w).count();
+        let going = self.flying(true).count() + of(Waits::Pulling);
+        let (queued, failed) = (of(Waits::Queued), of(Waits::BackOff));
+        let mut about = format!("{going} in progress, {queued} queued");
+        if failed > 0 {
+            about.push_str(&format!(", {failed} backing off"));
+        }
+        out.push(heading(ctx, "IMAGE PULLS", &about));
         for c in self.flying(true).take(20) {
             out.push(call(ctx, c, &c.image));
         }
-        for (pod, container, since) in self.queued.iter().take(20) {
+        for i in self.images.iter().take(20) {
+            let (word, style) = match i.waits {
+                Waits::Pulling => ("  pulling", t.run),
+                Waits::Queued => ("  queued", t.wait),
+                Waits::BackOff => ("  backing off", t.fail),
+            };
             out.push(line(&[
-                (&column("  queued", 24), t.wait),
-                (&right(&duration(ctx.snap.now.since(*since)), 8), t.wait),
+                (&column(word, 24), style),
+                (&right(&duration(ctx.snap.now.since(i.since)), 8), style),
                 ("  ", t.text),
-                (pod, t.text),
+                (&i.pod, t.text),
                 (" ", t.text),
-                (container, t.accent),
+                (&i.container, t.accent),
             ]));
         }
     }

@@ -117,8 +117,10 @@ pub(super) fn draw(
             ],
         );
         y += 1;
-        canvas.text(0, y, &when(s, &time), t.dim);
-        y += 1;
+        if y + 1 < h {
+            canvas.text(0, y, &when(s, &time), t.dim);
+            y += 1;
+        }
         if !s.message.is_empty() && y + 1 < h {
             let room = usize::from(h - 1 - y).min(if h > 5 { 6 } else { 1 });
             for line in wrap(&s.message, usize::from(w)).into_iter().take(room) {
