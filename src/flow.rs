@@ -11,6 +11,7 @@
 //! | [`lit`] | from evidence to what each step did: when, how often, how long |
 //! | [`docs`] | the map as text and Markdown |
 
+mod checks;
 pub mod clue;
 pub mod docs;
 pub mod lit;

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 
 use super::text::{clean, cut, duration, time_of_day};
 use super::timeline::Paint;
+use crate::flow::clue::ClueKind;
 use crate::flow::lit::{Lit, RunEnd};
 use crate::flow::map::{Flow, Map, Step, StepId};
 use crate::flow::{Stage, docs};
@@ -235,7 +236,7 @@ pub fn lit_text(
                 continue;
             }
             match pass.lit.iter().find(|l| l.step == id) {
-                Some(l) => line(out, step, l, depth, begin, options, &paint)?,
+                Some(l) => line(out, map, step, l, depth, begin, options, &paint)?,
                 None if options.all => {
                     let name = format!(
                         "{:indent$}{}",
@@ -263,6 +264,7 @@ pub fn lit_text(
 
 fn line(
     out: &mut impl Write,
+    map: &Map,
     step: &Step,
     l: &Lit,
     depth: usize,
@@ -270,14 +272,26 @@ fn line(
     options: &Options,
     paint: &Paint,
 ) -> io::Result<()> {
+    let starts = map
+        .flows()
+        .get(step.flow)
+        .is_some_and(|f| f.anchor.is_some());
     let failed = l.runs.iter().filter(|r| r.how == RunEnd::Failed).count();
-    let last = l.runs.last();
-    let took = last
-        .and_then(|r| r.duration(options.now))
+    // Of a start, each step's first run is the story: loops that it began go on for ever.
+    let runs = if starts {
+        l.runs.get(..1).unwrap_or_default()
+    } else {
+        &l.runs
+    };
+    let last = runs.last();
+    let took = runs
+        .iter()
+        .filter_map(|r| r.duration(options.now))
+        .max()
         .map(duration)
         .unwrap_or_default();
     let open = last.is_some_and(|r| r.how == RunEnd::InFlight);
-    let times = if l.count > 1 {
+    let times = if l.count > 1 && !starts {
         format!("×{}", l.count)
     } else {
         String::new()
@@ -295,12 +309,18 @@ fn line(
         clean(&step.function),
         indent = depth * 2
     );
+    let only_by = l.runs.is_empty() && l.evidence.iter().all(|(k, _)| *k == ClueKind::Metric);
     let kinds: Vec<&str> = l.evidence.iter().map(|(k, _)| k.name()).collect();
     let mut row = format!(
         "  {} {:<18} {:>9} {took:>8} {times:>6} {sign} {} {}",
         step.id,
         time_of_day(l.first.at, l.first.precision),
-        format!("+{}", duration(l.first.at - begin)),
+        // A scrape tells that it was done, not when.
+        format!(
+            "{}{}",
+            if only_by { "≤" } else { "+" },
+            duration(l.first.at - begin)
+        ),
         column(&name, 40),
         clean(&step.label),
     );
@@ -309,17 +329,23 @@ fn line(
     }
     row.push_str(&paint.dim(&format!("  ({})", kinds.join(","))));
     writeln!(out, "{row}")?;
-    if options.step.is_some() {
+    let named = l.runs.iter().any(|r| !r.what.is_empty());
+    if options.step.is_some() || named {
         for r in &l.runs {
             let took = r
                 .duration(options.now)
                 .map_or_else(|| "?".to_owned(), duration);
             writeln!(
                 out,
-                "      #{:<4} {:<18} {took:>8}  {}",
-                r.attempt,
+                "      {:<5} {:<18} {took:>8}  {:<9} {}",
+                if named {
+                    String::new()
+                } else {
+                    format!("#{}", r.attempt)
+                },
                 time_of_day(r.start, r.begin.stamp.precision),
-                ended(r.how)
+                ended(r.how),
+                clean(&r.what),
             )?;
         }
     }
@@ -349,7 +375,7 @@ struct LitJson<'a> {
     last_ns: Option<Nanos>,
     count: u32,
     evidence: Vec<EvidenceJson>,
-    runs: Vec<RunJson>,
+    runs: Vec<RunJson<'a>>,
 }
 
 #[derive(Serialize)]
@@ -360,8 +386,10 @@ struct EvidenceJson {
 }
 
 #[derive(Serialize)]
-struct RunJson {
+struct RunJson<'a> {
     attempt: u32,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    what: &'a str,
     start_ns: Nanos,
     end_ns: Option<Nanos>,
     outcome: &'static str,
@@ -397,7 +425,7 @@ pub fn lit_json(
     super::json_array(out, rows)
 }
 
-fn lit_of<'a>(step: &'a Step, l: Option<&Lit>) -> LitJson<'a> {
+fn lit_of<'a>(step: &'a Step, l: Option<&'a Lit>) -> LitJson<'a> {
     LitJson {
         step: &step.id,
         function: &step.function,
@@ -423,6 +451,7 @@ fn lit_of<'a>(step: &'a Step, l: Option<&Lit>) -> LitJson<'a> {
                 .iter()
                 .map(|r| RunJson {
                     attempt: r.attempt,
+                    what: &r.what,
                     start_ns: r.start,
                     end_ns: r.end,
                     outcome: ended(r.how),

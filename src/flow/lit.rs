@@ -9,7 +9,8 @@ use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::clue::{ClueKind, EdgeKind};
+use super::checks::{Checks, checks};
+use super::clue::{ClueKind, EdgeKind, What};
 use super::map::{Map, StepId};
 use super::matcher::Hit;
 use crate::model::{
@@ -37,6 +38,8 @@ pub enum RunEnd {
 pub struct Run {
     /// Attempt, from 0.
     pub attempt: u32,
+    /// What ran, where the runs of a step are of several things (a post-start hook by its name); else empty.
+    pub what: Text,
     /// Begin.
     pub start: Nanos,
     /// End, if it was seen.
@@ -141,6 +144,16 @@ struct Gathered {
     kinds: BTreeMap<ClueKind, Kind>,
 }
 
+impl From<Stamp> for Gathered {
+    fn from(at: Stamp) -> Self {
+        Self {
+            first: at,
+            last: at,
+            kinds: BTreeMap::new(),
+        }
+    }
+}
+
 /// What tells log lines of one thing from those of another: pod, container, and what the message names in quotes.
 type Subject = (Text, Text, Text);
 
@@ -152,6 +165,8 @@ struct Build {
     /// Open pairs of log lines.
     pairs: FxHashMap<(StepId, Subject), usize>,
     requests: FxHashMap<(StepId, Text), usize>,
+    /// Checks of health endpoints: where their runs are.
+    checks: FxHashMap<(StepId, Text), usize>,
     /// Steps that the newest state of each pod or node lights.
     held: FxHashMap<Text, FxHashSet<StepId>>,
 }
@@ -163,6 +178,9 @@ impl Build {
             self.call_ended(o, end.key, ok);
             return;
         }
+        if let Some(told) = checks(o) {
+            self.checked(map, o, &told);
+        }
         let hits = map.hits(o);
         let mut edges: SmallVec<[(StepId, ClueKind); 4]> = SmallVec::new();
         for hit in &hits {
@@ -172,6 +190,9 @@ impl Build {
             else {
                 continue;
             };
+            if matches!(clue.what, What::Health(_)) {
+                continue;
+            }
             let kind = clue.kind();
             let again = edges.contains(&(hit.step, kind));
             edges.push((hit.step, kind));
@@ -186,11 +207,10 @@ impl Build {
     /// Files a hit. `again` when the same observation already gave an edge of the step.
     fn hit(&mut self, o: &Arc<Observation>, hit: Hit, kind: ClueKind, again: bool) {
         let step = hit.step;
-        let g = self.steps.entry(step).or_insert_with(|| Gathered {
-            first: o.stamp,
-            last: o.stamp,
-            kinds: BTreeMap::new(),
-        });
+        let g = self
+            .steps
+            .entry(step)
+            .or_insert_with(|| Gathered::from(o.stamp));
         g.last = g.last.max(o.stamp);
         let k = g.kinds.entry(kind).or_default();
         if k.first.is_none() {
@@ -257,6 +277,71 @@ impl Build {
         }
     }
 
+    /// Files what a health answer says: a check runs from when it was first seen not to be through until the first
+    /// answer that has it through, or does not name it among those that are not.
+    fn checked(&mut self, map: &Map, o: &Arc<Observation>, told: &Checks<'_>) {
+        for (step, names) in map.checked() {
+            let tell = |this: &mut Self, name: &str, through: bool| {
+                let known = this.checks.get(&(step, name.into())).copied();
+                if known.is_none() && !names.fits(name) {
+                    return;
+                }
+                let g = this
+                    .steps
+                    .entry(step)
+                    .or_insert_with(|| Gathered::from(o.stamp));
+                let by_log = matches!(o.body, Body::Log(_));
+                let kind = if by_log {
+                    ClueKind::Log
+                } else {
+                    ClueKind::Metric
+                };
+                let shown = g.kinds.entry(kind).or_default();
+                shown.first.get_or_insert_with(|| Arc::clone(o));
+                let k = g.kinds.entry(ClueKind::Metric).or_default();
+                let at = known.unwrap_or_else(|| {
+                    let at = k.begin(o, o.stamp.at);
+                    if let Some(run) = k.runs.get_mut(at) {
+                        run.what = name.into();
+                    }
+                    this.checks.insert((step, name.into()), at);
+                    at
+                });
+                let open = k.runs.get(at).is_some_and(|r| r.end.is_none());
+                if open || known.is_none() {
+                    g.last = g.last.max(o.stamp);
+                }
+                if through && open {
+                    k.end(at, o, o.stamp.at, RunEnd::Ok);
+                } else if let Some(run) = k.runs.get_mut(at)
+                    && open
+                {
+                    // A log names what failed when it was asked; when all is well it says nothing.
+                    run.how = if by_log {
+                        RunEnd::Unseen
+                    } else {
+                        RunEnd::InFlight
+                    };
+                }
+            };
+            for name in &told.failing {
+                tell(self, name, false);
+            }
+            for name in &told.passed {
+                tell(self, name, true);
+            }
+            let gone: Vec<Text> = self
+                .checks
+                .keys()
+                .filter(|(s, name)| *s == step && !told.failing.contains(&name.as_str()))
+                .map(|(_, name)| name.clone())
+                .collect();
+            for name in gone {
+                tell(self, &name, true);
+            }
+        }
+    }
+
     fn call_ended(&mut self, o: &Arc<Observation>, key: CallKey, ok: bool) {
         for (step, at) in self.calls.remove(&key).unwrap_or_default() {
             let Some(g) = self.steps.get_mut(&step) else {
@@ -287,7 +372,7 @@ impl Build {
                     .map(|k| k.runs)
                     .find(|r| !r.is_empty())
                     .unwrap_or_default();
-                runs.sort_by_key(|r| r.start);
+                runs.sort_by(|a, b| (a.start, &a.what).cmp(&(b.start, &b.what)));
                 for (attempt, run) in (0_u32..).zip(&mut runs) {
                     run.attempt = attempt;
                 }
@@ -332,6 +417,7 @@ impl Kind {
     fn begin(&mut self, o: &Arc<Observation>, start: Nanos) -> usize {
         self.runs.push(Run {
             attempt: 0,
+            what: Text::default(),
             start,
             end: None,
             how: RunEnd::InFlight,

@@ -6,6 +6,7 @@
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
+use super::checks::checks;
 use super::clue::raw::PREFIX_LEAST;
 use super::clue::{Clue, EdgeKind, Pattern, PodFact, What};
 use super::map::{Map, Step, StepId};
@@ -144,6 +145,16 @@ impl Map {
         steps
     }
 
+    /// The steps that checks of a health endpoint show, and the names of those checks.
+    pub(super) fn checked(&self) -> impl Iterator<Item = (StepId, &Pattern)> {
+        self.matcher.health.iter().filter_map(|h| {
+            match &self.get(h.step)?.clues.get(usize::from(h.clue))?.what {
+                What::Health(name) => Some((h.step, name)),
+                _ => None,
+            }
+        })
+    }
+
     /// The clues that an observation fits.
     pub fn hits(&self, o: &Observation) -> Hits {
         let m = &self.matcher;
@@ -206,19 +217,14 @@ impl Map {
                 }
                 out.sort_unstable_by_key(|h| (h.step, h.clue));
                 out.dedup();
-                for line in &s.lines {
-                    // Of a health answer that failed, the checks that are not through yet.
-                    if let Some(check) = line.strip_prefix("[+]").or(line.strip_prefix("[-]")) {
-                        self.keep(
-                            &m.health,
-                            &mut out,
-                            |w| matches!(w, What::Health(p) if p.fits(check)),
-                        );
-                    }
-                }
-                out.dedup_by_key(|h| (h.step, h.clue));
             }
             _ => {}
+        }
+        if let Some(told) = checks(o) {
+            self.keep(&m.health, &mut out, |w| {
+                matches!(w, What::Health(p)
+                    if told.failing.iter().chain(&told.passed).any(|check| p.fits(check)))
+            });
         }
         out
     }

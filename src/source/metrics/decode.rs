@@ -14,7 +14,7 @@ use crate::source::{Fed, LineDecoder};
 /// thousands of the kept families.
 const SERIES_MAX: usize = 20_000;
 /// Lines of a health answer that are kept.
-const LINES_MAX: usize = 64;
+const LINES_MAX: usize = 128;
 /// Longest name of an endpoint, bytes.
 const NAME_MAX: usize = 64;
 /// Endpoints that are remembered.
@@ -39,10 +39,13 @@ pub struct Scrape<'a> {
 ///
 /// **A series is given out when its value differs from the last one given out, and begins at 0.** So an idle node
 /// costs a few values a scrape; a series that was never seen is 0, and one that vanished (the kubelet restarted)
-/// goes back to 0. Of a health answer only the checks that failed are kept, and its last line.
+/// goes back to 0. Of a health answer the checks that failed are kept, and its last line; those that passed when their
+/// number differs from the answer before, and in the first answer.
 #[derive(Debug, Default)]
 pub struct Scrapes {
     last: FxHashMap<Text, FxHashMap<Text, Known>>,
+    /// How many checks of an endpoint had passed.
+    passed: FxHashMap<Text, usize>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -109,10 +112,10 @@ impl Scrapes {
                 Kind::Version => {
                     sample.lines = version(s.body).ok_or("version that does not parse")?;
                 }
-                Kind::Health | Kind::Skipped(_) => sample.lines = health(s.body),
+                Kind::Health | Kind::Skipped(_) => sample.lines = self.health(&sample.what, s.body),
             }
         } else {
-            sample.lines = health(s.body);
+            sample.lines = self.health(&sample.what, s.body);
         }
         let start = s.at.plus(-i64::try_from(s.took_ns).unwrap_or(0));
         let precision = u32::try_from(s.took_ns.saturating_add(1)).unwrap_or(u32::MAX);
@@ -121,6 +124,16 @@ impl Scrapes {
             source: Source::Metrics,
             body: Body::Sample(Box::new(sample)),
         })
+    }
+
+    /// The lines of a health answer that are kept.
+    fn health(&mut self, what: &Text, body: &str) -> Vec<Text> {
+        let passed = body.lines().filter(|l| l.starts_with("[+]")).count();
+        if self.passed.len() >= ENDPOINTS_MAX && !self.passed.contains_key(what) {
+            self.passed.clear();
+        }
+        let before = self.passed.insert(what.clone(), passed);
+        health(body, before != Some(passed))
     }
 
     /// The kept series of a Prometheus text that differ from the last scrape, in the order of the text.
@@ -199,13 +212,13 @@ fn labels_end(s: &str) -> Option<usize> {
 }
 
 /// Failed checks, and the last line (`healthz check passed`).
-fn health(body: &str) -> Vec<Text> {
+fn health(body: &str, all: bool) -> Vec<Text> {
     let lines: Vec<&str> = body.lines().filter(|l| !l.trim().is_empty()).collect();
     let last = lines.len().saturating_sub(1);
     lines
         .iter()
         .enumerate()
-        .filter(|(i, l)| *i == last || !l.starts_with("[+]"))
+        .filter(|(i, l)| *i == last || all || !l.starts_with("[+]"))
         .take(LINES_MAX)
         .map(|(_, l)| cut(redact(l).as_ref(), FIELD_MAX))
         .collect()
@@ -429,7 +442,8 @@ apiserver_request_duration_seconds_sum{resource="secrets"} 0.5
                 "[+]ping ok\n[+]syncloop ok\nhealthz check passed\n"
             )
             .lines,
-            ["healthz check passed"]
+            ["[+]ping ok", "[+]syncloop ok", "healthz check passed"],
+            "the first answer names all"
         );
         assert_eq!(
             sample(
@@ -439,7 +453,22 @@ apiserver_request_duration_seconds_sum{resource="secrets"} 0.5
                 "[+]ping ok\n[-]etcd failed: reason withheld\nreadyz check failed\n"
             )
             .lines,
-            ["[-]etcd failed: reason withheld", "readyz check failed"]
+            [
+                "[+]ping ok",
+                "[-]etcd failed: reason withheld",
+                "readyz check failed"
+            ]
+        );
+        assert_eq!(
+            sample(
+                &mut s,
+                "kubelet-healthz",
+                200,
+                "[+]ping ok\n[+]syncloop ok\nhealthz check passed\n"
+            )
+            .lines,
+            ["healthz check passed"],
+            "what passed before is not told again"
         );
     }
 
