@@ -233,6 +233,9 @@ pub struct TimelineArgs {
     /// Input.
     #[command(flatten)]
     pub input: Input,
+    /// Also pods of the past, which only Events from before the recording tell of
+    #[arg(long)]
+    pub past: bool,
     /// How to write it
     #[arg(short, long, value_enum, default_value_t)]
     pub output: Format,
@@ -278,6 +281,9 @@ pub struct ExportArgs {
     /// Input.
     #[command(flatten)]
     pub input: Input,
+    /// Also pods of the past, which only Events from before the recording tell of
+    #[arg(long)]
+    pub past: bool,
     /// Format
     #[arg(long, short, value_enum)]
     pub format: ExportFormat,

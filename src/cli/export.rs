@@ -19,10 +19,7 @@ use crate::export::file::{self, Kind};
 pub(super) fn export(args: &ExportArgs) -> anyhow::Result<u8> {
     let source = Source::open(&args.input)?;
     let snap = snapshot(&source);
-    let pods: Vec<Pod> = match &args.pod {
-        Some(query) => read::find(&snap.world, query),
-        None => snap.world.pods().to_vec(),
-    };
+    let (pods, past) = read::chosen(&snap.world, args.pod.as_deref(), &args.input, args.past);
     if let Some(query) = args.pod.as_deref().filter(|_| pods.is_empty()) {
         return Ok(read::no_such_pod(query, &snap.world));
     }
@@ -39,6 +36,7 @@ pub(super) fn export(args: &ExportArgs) -> anyhow::Result<u8> {
             out.flush().with_context(what)?;
         }
     }
+    read::tell_of_past(past);
     Ok(OK)
 }
 

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use super::args::{CallsArgs, Format, TimelineArgs};
+use super::args::{CallsArgs, Format, Input, TimelineArgs};
 use super::input::Source;
 use super::{NO_SUCH_POD, OK, out};
 use crate::correlate::{ObjectState, Pod, World};
@@ -13,10 +13,7 @@ use crate::model::PodUid;
 pub(super) fn timeline(args: &TimelineArgs) -> anyhow::Result<u8> {
     let source = Source::open(&args.input)?;
     let world = source.world();
-    let pods = match &args.pod {
-        Some(query) => find(&world, query),
-        None => world.pods().to_vec(),
-    };
+    let (pods, past) = chosen(&world, args.pod.as_deref(), &args.input, args.past);
     if let Some(query) = args.pod.as_deref().filter(|_| pods.is_empty()) {
         let owners = owner::find(&world, query);
         if owners.is_empty() {
@@ -30,6 +27,7 @@ pub(super) fn timeline(args: &TimelineArgs) -> anyhow::Result<u8> {
         Format::Text => timeline::text(&mut out, &pods, source.at, out::colour())?,
     }
     out.flush()?;
+    tell_of_past(past);
     Ok(OK)
 }
 
@@ -53,16 +51,15 @@ fn owners(world: &World, found: &[&ObjectState], format: Format) -> anyhow::Resu
 pub(super) fn calls(args: &CallsArgs) -> anyhow::Result<u8> {
     let source = Source::open(&args.input)?;
     let world = source.world();
-    let pods = match &args.filter.pod {
-        Some(query) => {
-            let pods = find(&world, query);
-            if pods.is_empty() {
-                return Ok(no_such_pod(query, &world));
-            }
-            Some(pods.iter().map(|p| p.uid.clone()).collect::<Vec<_>>())
-        }
-        None => None,
+    let query = args.filter.pod.as_deref();
+    let pods = match (query, args.input.namespace()) {
+        (None, None) => None,
+        _ => Some(chosen(&world, query, &args.input, true).0),
     };
+    if let (Some(query), Some([])) = (query, pods.as_deref()) {
+        return Ok(no_such_pod(query, &world));
+    }
+    let pods = pods.map(|pods| pods.iter().map(|p| p.uid.clone()).collect());
     let filter = calls::Filter {
         pods,
         methods: args.filter.method.clone(),
@@ -88,6 +85,40 @@ pub(super) fn find(world: &World, query: &str) -> Vec<Pod> {
     }
     pods.reverse();
     pods
+}
+
+/// The pods that were asked for, oldest first, and how many pods of the past were left out: those only when nobody
+/// named them, or when others bear the name.
+pub(super) fn chosen(
+    world: &World,
+    query: Option<&str>,
+    input: &Input,
+    past: bool,
+) -> (Vec<Pod>, usize) {
+    let mut pods = match query {
+        Some(query) => find(world, query),
+        None => world.pods().to_vec(),
+    };
+    if let Some(namespace) = input.namespace() {
+        let whole = |p: &Pod, q: &str| q.contains('/') || p.uid.as_str() == q;
+        pods.retain(|p| p.namespace == namespace || query.is_some_and(|q| whole(p, q)));
+    }
+    let all = pods.len();
+    if !past && (query.is_none() || pods.iter().any(|p| !p.past)) {
+        pods.retain(|p| !p.past);
+    }
+    let left_out = all - pods.len();
+    (pods, left_out)
+}
+
+/// Says how many pods were left out.
+#[expect(clippy::print_stderr, reason = "a notice beside the result")]
+pub(super) fn tell_of_past(left_out: usize) {
+    if left_out > 0 {
+        eprintln!(
+            "kflow: {left_out} pods of the past, which only old Events tell of, are left out (--past shows them)"
+        );
+    }
 }
 
 /// Says so, and names what comes near.

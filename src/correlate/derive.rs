@@ -31,7 +31,7 @@ use std::sync::Arc;
 use super::PodView;
 use super::status::print_pod;
 use super::world::ListWindow;
-use crate::model::{Nanos, PodUid, Source, Text, cri::RuntimeState, pod::WatchEvent};
+use crate::model::{Body, Nanos, PodUid, Source, Text, cri::RuntimeState, pod::WatchEvent};
 use crate::timeline::Evidence;
 
 /// What a view is derived from.
@@ -102,6 +102,7 @@ pub(crate) fn view(input: &Input<'_>) -> PodView {
     }
     v.deletion_requested = deletion_requested(&facts);
     v.gone = gone(input, &facts);
+    v.past = v.api.is_none() && past(input);
     if v.node.is_empty() {
         v.node = facts
             .requests
@@ -230,6 +231,27 @@ fn never_listed(input: &Input<'_>, f: &Facts<'_>) -> Option<Nanos> {
         r.a.verb != "delete" && (200..300).contains(&r.a.code) && r.received.at > window.end
     });
     (!denied).then_some(window.end)
+}
+
+/// True when nothing but Events tells of the pod, and all of them are older than the first list of pods, in which it
+/// would be (a static pod by its mirror) if it had lived on.
+fn past(input: &Input<'_>) -> bool {
+    let first = input
+        .windows
+        .iter()
+        .filter(|w| w.covers(&input.namespace, ""))
+        .map(|w| w.begin)
+        .min();
+    first.is_some_and(|begin| {
+        input.evidence.iter().all(|o| match &o.body {
+            Body::Event(_) => o.stamp.at < begin,
+            // cAdvisor reads the kernel's old messages when it starts, and tells of OOM kills long ago.
+            Body::Log(l) => {
+                l.location.starts_with("handler.go:") || l.location.starts_with("manager.go:")
+            }
+            _ => false,
+        })
+    })
 }
 
 /// A static pod's UID is the hash of its manifest: 32 hexadecimal digits without dashes.

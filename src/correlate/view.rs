@@ -90,6 +90,9 @@ pub struct PodView {
     pub deletion_requested: Option<Nanos>,
     /// When the object was gone from the API, if it is.
     pub gone: Option<Nanos>,
+    /// True for a pod of the past: nothing tells of it but Events from before the first list of pods, and the API no
+    /// longer had it. A cluster keeps Events for an hour; lists leave such pods out unless they are asked for.
+    pub past: bool,
     /// State of each stage, by [`Stage::index`].
     pub stages: [StageState; 11],
     /// The first unfinished stage and since when; `None` for a pod that runs and is Ready, completed, or is gone.

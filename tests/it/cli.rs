@@ -99,6 +99,46 @@ fn a_pod_is_named_in_three_ways() {
 }
 
 #[test]
+fn pods_of_the_past_are_shown_when_they_are_asked_for() {
+    // The apiserver still had the Events of eleven earlier recordings.
+    let s12 = fixture("sessions/S12-alpha-gates.kflow.zst")
+        .display()
+        .to_string();
+    let keys = |args: &[&str]| {
+        let mut all = vec!["timeline", "-o", "json", "-s", &s12];
+        all.extend(args);
+        let mut keys: Vec<String> = json(&all)
+            .iter()
+            .map(|p| format!("{}/{}", p["namespace"], p["name"]).replace('"', ""))
+            .collect();
+        keys.sort();
+        keys
+    };
+    assert_eq!(keys(&[]), ["s60/healthy", "s61/crash"]);
+    assert!(keys(&["--past"]).len() > 100);
+    assert_eq!(keys(&["s01/healthy"]), ["s01/healthy"], "named, it is told");
+    assert_eq!(keys(&["healthy"]), ["s60/healthy"], "the one that is meant");
+    assert!(keys(&["healthy", "--past"]).len() > 1);
+    let said = String::from_utf8(run(&["timeline", "-s", &s12]).stderr).unwrap();
+    assert!(said.contains("--past shows them"), "{said}");
+}
+
+#[test]
+fn a_namespace_chooses_pods_of_a_session_too() {
+    let all = json(&["timeline", "-o", "json", "-s", &s1()]);
+    let one = json(&["timeline", "-n", "s36", "-o", "json", "-s", &s1()]);
+    assert!(!one.is_empty() && one.len() < all.len());
+    assert!(one.iter().all(|p| p["namespace"] == "s36"));
+    let calls = json(&["calls", "-n", "s36", "-o", "json", "-s", &s1()]);
+    assert!(!calls.is_empty());
+    assert!(calls.iter().all(|c| c["namespace"] == "s36"));
+    let elsewhere = run(&["timeline", "healthy", "-n", "s36", "-s", &s1()]);
+    assert_eq!(elsewhere.status.code(), Some(3));
+    let said = String::from_utf8(elsewhere.stderr).unwrap();
+    assert!(said.contains("s01/healthy"), "{said}");
+}
+
+#[test]
 fn exit_codes_tell_what_went_wrong() {
     let code = |args: &[&str]| run(args).status.code();
     assert_eq!(code(&["timeline", "s01/healthy", "-s", &s1()]), Some(0));

@@ -108,7 +108,11 @@ impl Pods {
             let Some(p) = pods.get(i as usize) else {
                 continue;
             };
-            if (p.gone.is_some() && !self.gone) || (order::is_finished(p) && !self.finished) {
+            // A pod of the past is found by its name.
+            if (p.past && self.filter.is_all())
+                || (p.gone.is_some() && !self.gone)
+                || (order::is_finished(p) && !self.finished)
+            {
                 continue;
             }
             let score = if self.filter.is_all() {
