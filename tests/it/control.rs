@@ -277,3 +277,121 @@ fn no_body_of_a_secret_leaves_the_decoder() {
         assert_eq!(none.len(), 1, "{cut}");
     }
 }
+
+/// What a user would not want to find in a recording: values of Secrets and ConfigMaps, environment, arguments of exec,
+/// tokens, and annotations that hold whole manifests.
+#[test]
+fn a_session_that_was_written_holds_nothing_that_a_body_kept_secret() {
+    let secret = |n: usize| format!("hunter{n}hunter{n}");
+    let marks: Vec<String> = (0..9).map(secret).collect();
+    let m = |n: usize| marks[n].as_str();
+    let pod = format!(
+        r#"{{"kind":"Pod","metadata":{{"name":"web-x1","namespace":"s01","uid":"11111111-2222-4333-8444-555555555555","annotations":{{"kubectl.kubernetes.io/last-applied-configuration":"{}"}}}},"spec":{{"containers":[{{"name":"c","image":"i","env":[{{"name":"PASSWORD","value":"{}"}}],"command":["sh","-c","{}"]}}]}}}}"#,
+        m(0),
+        m(1),
+        m(2)
+    );
+    let object = |kind: &str, value: &str| {
+        format!(
+            r#"{{"kind":"{kind}","metadata":{{"name":"db","namespace":"s01"}},"data":{{"password":"{value}"}},"stringData":{{"p":"{value}"}}}}"#
+        )
+    };
+    let token = format!(
+        r#"{{"kind":"TokenRequest","metadata":{{"name":"default"}},"spec":{{"boundObjectRef":{{"kind":"Pod","name":"web-x1","uid":"11111111-2222-4333-8444-555555555555"}}}},"status":{{"token":"{}"}}}}"#,
+        m(5)
+    );
+    let mut lines = Vec::new();
+    for level in ["Metadata", "Request", "RequestResponse"] {
+        for (resource, body) in [
+            ("pods", pod.clone()),
+            ("secrets", object("Secret", m(3))),
+            ("configmaps", object("ConfigMap", m(4))),
+            ("serviceaccounts/token", token.clone()),
+        ] {
+            let bodies = match level {
+                "Metadata" => String::new(),
+                "Request" => format!(r#","requestObject":{body}"#),
+                _ => format!(r#","requestObject":{body},"responseObject":{body}"#),
+            };
+            let (resource, sub) = resource.split_once('/').unwrap_or((resource, ""));
+            let name = format!(r#","name":"web-x1","subresource":"{sub}""#);
+            lines.push(record(level, resource, &name, &bodies));
+        }
+    }
+    // What comes in the request's own line: arguments of an exec, a token in the query, a password in a user agent.
+    lines.push(
+        record("Metadata", "pods", r#","name":"web-x1","subresource":"exec""#, "")
+            .replace(
+                r#""requestURI":"/api/v1/namespaces/s01/pods""#,
+                &format!(
+                    r#""requestURI":"/api/v1/namespaces/s01/pods/web-x1/exec?command=login&command={}&token={}&container=c""#,
+                    m(6),
+                    m(7)
+                ),
+            ),
+    );
+    lines.push(
+        record("Metadata", "pods", r#","name":"web-x1""#, "").replace(
+            r#""responseStatus":{"code":201}"#,
+            &format!(
+                r#""responseStatus":{{"code":403,"message":"denied: Authorization: Bearer {}"}}"#,
+                m(8)
+            ),
+        ),
+    );
+    let dir = tempfile::tempdir().unwrap();
+    let log = dir.path().join("audit.jsonl");
+    // The last line is half written.
+    let mut text = lines.join("\n");
+    let half = lines[3].len() / 2;
+    text.push('\n');
+    text.push_str(&lines[3][..half]);
+    for mark in &marks {
+        assert!(text.contains(mark.as_str()), "{mark}");
+    }
+    std::fs::write(&log, text).unwrap();
+    let session = dir.path().join("out.kflow");
+    let (log, session) = (log.display().to_string(), session.display().to_string());
+    let (code, _, err) = run(&["import", "--audit", &log, "-o", &session]);
+    assert_eq!(code, Some(0), "{err}");
+    let written = std::fs::read_to_string(&session).unwrap();
+    assert!(written.contains("web-x1") && written.contains("11111111-2222"));
+    for mark in &marks {
+        assert!(!written.contains(mark.as_str()), "{mark} is in the session");
+    }
+    // And nothing that is shown has it either.
+    for args in [
+        vec!["requests", "--list", "-o", "json", "--session", &session],
+        vec!["timeline", "-o", "json", "--session", &session],
+    ] {
+        let (_, out, _) = run(&args);
+        assert!(marks.iter().all(|m| !out.contains(m.as_str())), "{args:?}");
+    }
+}
+
+/// The apiserver's clock three minutes ahead of the exporter's: audit and span still are one request, told once.
+#[test]
+fn clocks_that_differ_by_minutes_neither_part_nor_double_a_request() {
+    let mut out = Vec::new();
+    let line = record("Metadata", "pods", r#","name":"web-x1""#, "");
+    AuditLines::new().line(line.as_bytes(), &mut out);
+    let received = out[0].stamp.at;
+    for apart in [-180 * SECOND, 0, 180 * SECOND] {
+        let mut world = World::new();
+        for o in &out {
+            world.observe(&Arc::new(o.clone()));
+        }
+        world.observe(&span(received.0 + apart, 1, None, "Metadata-pods"));
+        world.observe(&span(received.0 + apart + 1000, 2, Some(1), ""));
+        world.settle();
+        let all = world.requests().list();
+        assert_eq!(all.len(), 1, "{apart}");
+        assert_eq!(
+            all[0].duration(world.now()),
+            7_732_000,
+            "{apart}: as audit tells"
+        );
+        assert_eq!(all[0].steps().len(), 2, "{apart}");
+        assert!(all[0].steps().iter().all(|s| s.own_ns >= 0), "{apart}");
+    }
+}

@@ -223,3 +223,80 @@ fn a_slow_create_is_laid_to_its_webhook() {
             .any(|w| hook.detail.starts_with(w.name.as_str()))
     );
 }
+
+/// The apiserver reads its clock for audit where the request arrives and where its answer is complete. The handler's
+/// span begins and ends in between: what lies before it is the filters' share, what lies behind it the answer's.
+#[test]
+fn a_handlers_span_lies_within_what_audit_tells_and_the_rest_is_the_filters_share() {
+    const HANDLERS: [&str; 6] = ["Create", "Update", "Patch", "Delete", "Get", "List"];
+    let mut all: Vec<(i64, i64, i64)> = Vec::new();
+    for (name, world, _) in with_spans() {
+        for r in world.requests().list() {
+            let Some((received, ended)) = audit_times(r).filter(|_| !r.is_long_running()) else {
+                continue;
+            };
+            let steps = r.steps();
+            let (Some(root), Some(handler)) = (
+                steps.first(),
+                steps.iter().find(|s| HANDLERS.contains(&s.name.as_str())),
+            ) else {
+                continue;
+            };
+            let (before, after) = (handler.start.since(received), ended.since(handler.end));
+            // Audit's microseconds are truncated.
+            assert!(
+                before >= 0 && after > -1_000,
+                "{name} {}: {before} ns before, {after} ns behind the handler",
+                r.audit_id
+            );
+            // Inside, the filters' own spans account for the time between the server span's begin and the handler's.
+            let filters: i64 = steps
+                .iter()
+                .filter(|s| s.start < handler.start)
+                .map(|s| s.own_ns)
+                .sum();
+            let front = handler.start.since(root.start);
+            assert!(
+                filters >= front,
+                "{name} {}: the filters account for {filters} of {front} ns",
+                r.audit_id
+            );
+            all.push((root.start.since(received), before, after));
+        }
+    }
+    if all.is_empty() {
+        return;
+    }
+    assert!(all.len() > 2_000, "{}", all.len());
+    let share = |under: i64, of: fn(&(i64, i64, i64)) -> i64| {
+        all.iter().filter(|t| of(t) < under).count() as f64 * 100.0 / all.len() as f64
+    };
+    // The numbers that docs/flows.md states.
+    println!(
+        "{} requests; server span begins within 1 ms of audit's receipt: {:.1} %, handler within 1 ms: {:.1} %, within 5 ms: {:.1} %; handler ends within 1 ms of audit's end: {:.1} %",
+        all.len(),
+        share(MILLI, |t| t.0),
+        share(MILLI, |t| t.1),
+        share(5 * MILLI, |t| t.1),
+        share(MILLI, |t| t.2),
+    );
+    for (what, of) in [
+        (
+            "before the server span",
+            (|t| t.0) as fn(&(i64, i64, i64)) -> i64,
+        ),
+        ("before the handler", |t| t.1),
+        ("behind the handler", |t| t.2),
+    ] {
+        let mut v: Vec<i64> = all.iter().map(of).collect();
+        v.sort_unstable();
+        let at = |permille: usize| v[(v.len() - 1) * permille / 1000] / 1000;
+        println!(
+            "{what}: median {} µs, p95 {} µs, p99 {} µs, max {} µs",
+            at(500),
+            at(950),
+            at(990),
+            at(1000)
+        );
+    }
+}

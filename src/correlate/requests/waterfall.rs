@@ -51,7 +51,12 @@ pub(super) fn steps(evidence: &[Evidence], root: Option<(TraceId, SpanId)>) -> V
         };
         let mut children: Vec<_> = spans.iter().filter(|(c, _)| c.parent == Some(id)).collect();
         children.sort_by_key(|(c, at)| (*at, c.span));
-        let inside: i64 = union(children.iter().map(|(c, at)| (*at, c.end)));
+        // A child may stick out of its parent: a span's length is by another clock than its begin.
+        let inside: i64 = union(
+            children
+                .iter()
+                .map(|(c, at)| ((*at).max(*start), c.end.min(s.end))),
+        );
         steps.push(RequestStep {
             name: s.name.clone(),
             service: s.service.clone(),
