@@ -226,7 +226,7 @@ fn main() {
     let mut decoder = AuditLines::new();
     let begin = 1_795_220_640_000_000_000_u64;
     let mode = Mode::Live {
-        scope: Text::const_new("all"),
+        scope: Text::new("all"),
         following: true,
         recording: Text::default(),
     };

@@ -1,6 +1,5 @@
 //! Names and sentences: templates with names in them, spans of time and messages in words.
 
-use compact_str::ToCompactString;
 use smallvec::SmallVec;
 
 use crate::model::{Text, stamp::SECOND};
@@ -198,12 +197,8 @@ pub fn list<S: AsRef<str>>(names: &[S]) -> String {
 }
 
 /// A number as text.
-#[expect(
-    clippy::needless_pass_by_value,
-    reason = "numbers are passed as they are"
-)]
-pub fn number(n: impl ToCompactString) -> Text {
-    n.to_compact_string().into()
+pub fn number(n: impl std::fmt::Display) -> Text {
+    n.to_string().into()
 }
 
 #[cfg(test)]

@@ -104,8 +104,8 @@ impl Config {
                 namespace: Some(ns),
                 ..
             }) => Text::from(ns),
-            Some(_) => Text::const_new("all"),
-            None => Text::const_new("this node"),
+            Some(_) => Text::new("all"),
+            None => Text::new("this node"),
         }
     }
 
@@ -482,7 +482,7 @@ impl World {
         {
             all.push(SourceStatus {
                 source: Source::Kflow,
-                name: Text::const_new("recording"),
+                name: Text::new("recording"),
                 on: state.stopped.is_none(),
                 detail: Text::from(state.stopped.unwrap_or_default()),
                 lag_ns: None,

@@ -262,7 +262,7 @@ impl Tape {
                 since: at,
                 lost: lost - self.told,
                 conn: 0,
-                why: Text::const_new("the disk was too slow for the recording"),
+                why: Text::new("the disk was too slow for the recording"),
             })),
         };
         self.told = lost;

@@ -1,103 +1,79 @@
 //! Text as observations hold it: short ones inline, longer ones that come again and again stored once.
 //!
-//! A session says the same identifiers, names and messages hundreds of thousands of times. Up to 24 bytes stand in
-//! the value itself; of longer ones each thread remembers the last that it made, and gives the same memory again.
-//! What was remembered is never visible: two equal texts are equal wherever they are stored.
+//! A session says the same identifiers, names and messages hundreds of thousands of times. Up to 15 bytes stand in
+//! the value itself, which is 16 bytes large: two thirds of a `String`, and an observation has ten of them. Longer ones
+//! are counted references; each thread remembers the last that it made, and gives the same memory again. What was
+//! remembered is never visible: two equal texts are equal wherever they are stored.
 
 use std::borrow::{Borrow, Cow};
 use std::cell::RefCell;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::ops::Deref;
-use std::sync::Arc;
 
-use compact_str::CompactString;
+use ecow::EcoString;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Bytes that stand in the value itself.
-const INLINE: usize = 24;
 /// Longer texts hardly come again.
 const LONGEST: usize = 512;
 /// Texts that a thread remembers, a power of two.
-const SLOTS: usize = 1 << 13;
+const SLOTS: usize = 1 << 14;
 
 thread_local! {
     /// The last long texts that this thread made, each in the slot of its hash: bounded, and nothing to clean up.
-    static MADE: RefCell<Vec<Option<Arc<str>>>> = const { RefCell::new(Vec::new()) };
+    static MADE: RefCell<Vec<EcoString>> = const { RefCell::new(Vec::new()) };
 }
 
-/// A text, as large as a `String` and cheap to clone.
-#[derive(Clone)]
-pub struct Text(Repr);
-
-#[derive(Clone)]
-enum Repr {
-    /// Inline, or a long text of its own.
-    Own(CompactString),
-    /// Stored once for many.
-    Shared(Arc<str>),
-}
+/// A text of 16 bytes, cheap to clone.
+#[derive(Clone, Default)]
+pub struct Text(EcoString);
 
 impl Text {
     /// A text from a string.
     pub fn new(s: &str) -> Self {
-        if s.len() <= INLINE || s.len() > LONGEST {
-            return Self(Repr::Own(CompactString::new(s)));
+        if s.len() <= EcoString::INLINE_LIMIT || s.len() > LONGEST {
+            return Self(EcoString::from(s));
         }
-        Self(Repr::Shared(remembered(s)))
+        Self(remembered(s))
     }
-    /// A text that is known when compiling.
-    pub const fn const_new(s: &'static str) -> Self {
-        Self(Repr::Own(CompactString::const_new(s)))
-    }
-    /// Appends a string; the text is then one of its own.
+    /// Appends a string.
     pub fn push_str(&mut self, s: &str) {
-        if let Repr::Shared(shared) = &self.0 {
-            self.0 = Repr::Own(CompactString::new(shared));
-        }
-        if let Repr::Own(own) = &mut self.0 {
-            own.push_str(s);
-        }
+        self.0.push_str(s);
     }
     /// Appends a character.
     pub fn push(&mut self, c: char) {
-        self.push_str(c.encode_utf8(&mut [0; 4]));
+        self.0.push(c);
     }
     /// True when it is empty.
     pub fn is_empty(&self) -> bool {
-        self.as_str().is_empty()
+        self.0.is_empty()
     }
     /// The string.
     pub fn as_str(&self) -> &str {
-        match &self.0 {
-            Repr::Own(s) => s.as_str(),
-            Repr::Shared(s) => s,
-        }
+        self.0.as_str()
     }
 }
 
-fn remembered(s: &str) -> Arc<str> {
+fn remembered(s: &str) -> EcoString {
     let mut hasher = rustc_hash::FxHasher::default();
     s.hash(&mut hasher);
     // The upper bits are the better mixed ones.
     let slot = (hasher.finish() >> 32) as usize & (SLOTS - 1);
     MADE.with_borrow_mut(|made| {
         if made.is_empty() {
-            made.resize(SLOTS, None);
+            made.resize(SLOTS, EcoString::new());
         }
         match made.get_mut(slot) {
-            Some(Some(have)) if **have == *s => Arc::clone(have),
-            Some(place) => Arc::clone(place.insert(Arc::from(s))),
-            None => Arc::from(s),
+            Some(have) if have.as_str() == s => have.clone(),
+            Some(place) => {
+                *place = EcoString::from(s);
+                place.clone()
+            }
+            None => EcoString::from(s),
         }
     })
 }
 
-impl Default for Text {
-    fn default() -> Self {
-        Self::const_new("")
-    }
-}
 impl Deref for Text {
     type Target = str;
     fn deref(&self) -> &str {
@@ -127,10 +103,8 @@ impl fmt::Display for Text {
 
 impl PartialEq for Text {
     fn eq(&self, other: &Self) -> bool {
-        match (&self.0, &other.0) {
-            (Repr::Shared(a), Repr::Shared(b)) if Arc::ptr_eq(a, b) => true,
-            _ => self.as_str() == other.as_str(),
-        }
+        let (a, b) = (self.as_str(), other.as_str());
+        std::ptr::eq(a, b) || a == b
     }
 }
 impl Eq for Text {}
@@ -141,9 +115,11 @@ impl PartialOrd for Text {
 }
 impl Ord for Text {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        match (&self.0, &other.0) {
-            (Repr::Shared(a), Repr::Shared(b)) if Arc::ptr_eq(a, b) => std::cmp::Ordering::Equal,
-            _ => self.as_str().cmp(other.as_str()),
+        let (a, b) = (self.as_str(), other.as_str());
+        if std::ptr::eq(a, b) {
+            std::cmp::Ordering::Equal
+        } else {
+            a.cmp(b)
         }
     }
 }
@@ -199,15 +175,6 @@ impl From<&Text> for Text {
         s.clone()
     }
 }
-impl From<CompactString> for Text {
-    fn from(s: CompactString) -> Self {
-        if s.is_heap_allocated() {
-            Self::new(&s)
-        } else {
-            Self(Repr::Own(s))
-        }
-    }
-}
 impl From<char> for Text {
     fn from(c: char) -> Self {
         Self::new(c.encode_utf8(&mut [0; 4]))
@@ -220,7 +187,7 @@ impl From<Text> for String {
 }
 impl FromIterator<char> for Text {
     fn from_iter<I: IntoIterator<Item = char>>(chars: I) -> Self {
-        CompactString::from_iter(chars).into()
+        Self(EcoString::from_iter(chars))
     }
 }
 
@@ -250,9 +217,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_is_as_large_as_a_string() {
-        assert_eq!(size_of::<Text>(), size_of::<String>());
-        assert_eq!(size_of::<Option<Text>>(), size_of::<String>());
+    fn a_text_is_smaller_than_a_string() {
+        assert_eq!(size_of::<Text>(), 16);
     }
 
     #[test]
@@ -271,13 +237,13 @@ mod tests {
             "",
             "a",
             "ab",
-            &"x".repeat(24),
-            &"x".repeat(25),
+            &"x".repeat(15),
+            &"x".repeat(16),
             &"x".repeat(600),
         ];
         for a in all {
             for b in all {
-                let (s, t) = (Text::new(a), Text(Repr::Own(CompactString::new(b))));
+                let (s, t) = (Text::new(a), Text(EcoString::from(b)));
                 assert_eq!(s == t, a == b);
                 assert_eq!(s.cmp(&t), a.cmp(b));
             }

@@ -167,7 +167,7 @@ fn missed(since: Nanos, lost: u64) -> Bytes {
             since,
             lost,
             conn: 0,
-            why: Text::const_new("this subscriber was slower than the proxy's ring is long"),
+            why: Text::new("this subscriber was slower than the proxy's ring is long"),
         })),
     };
     serde_json::to_vec(&gap).unwrap_or_default().into()

@@ -59,7 +59,7 @@ impl Board {
             source,
             name: Text::from(name),
             on: false,
-            detail: Text::const_new("starting"),
+            detail: Text::new("starting"),
             lag_ns: None,
             lost: 0,
             count: 0,

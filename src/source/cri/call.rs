@@ -255,7 +255,7 @@ pub(super) enum End {
 
 fn not_decoded(unread: Option<Unread>, fields: &mut Vec<(Text, Text)>) {
     if let Some(why) = unread {
-        fields.push((Text::const_new("not_decoded"), Text::const_new(why.text())));
+        fields.push((Text::new("not_decoded"), Text::new(why.text())));
     }
 }
 
@@ -406,7 +406,7 @@ impl Told {
     fn count(&mut self, items: usize) {
         self.answered
             .fields
-            .push((Text::const_new("items"), items.to_string().into()));
+            .push((Text::new("items"), items.to_string().into()));
     }
 
     fn inventory(

@@ -268,7 +268,7 @@ impl Sight {
                     } else {
                         CallOutcome::ServerReset
                     };
-                    let note = (Text::const_new("reset"), error_name(code));
+                    let note = (Text::new("reset"), error_name(code));
                     session.end(stream, End::Broken(outcome, Some(note)), at, buffers, out);
                 }
             }
@@ -453,7 +453,7 @@ impl Session {
             .into();
         if !from_client {
             // Streams above the last one were not and will not be taken.
-            let note = (Text::const_new("goaway"), name);
+            let note = (Text::new("goaway"), name);
             let outcome = CallOutcome::ServerReset;
             self.end_above(last, outcome, Some(&note), at, buffers, out);
         }
@@ -479,7 +479,7 @@ fn error_name(code: u32) -> Text {
         "HTTP_1_1_REQUIRED",
     ];
     match NAMES.get(code as usize) {
-        Some(name) => Text::const_new(name),
+        Some(name) => Text::new(name),
         None => code.to_string().into(),
     }
 }

@@ -27,7 +27,7 @@ impl Facts {
     /// A field that is shown when it says something.
     fn text(&mut self, name: &'static str, value: &str) {
         if !value.is_empty() && self.fields.len() < limits::FIELDS {
-            self.fields.push((Text::const_new(name), cut(value)));
+            self.fields.push((Text::new(name), cut(value)));
         }
     }
     /// A number that is shown when it is not protobuf's "not set".
@@ -39,8 +39,7 @@ impl Facts {
     }
     fn shown(&mut self, name: &'static str, value: impl std::fmt::Display) {
         if self.fields.len() < limits::FIELDS {
-            self.fields
-                .push((Text::const_new(name), cut(&value.to_string())));
+            self.fields.push((Text::new(name), cut(&value.to_string())));
         }
     }
     fn flag(&mut self, name: &'static str, value: bool) {

@@ -269,7 +269,7 @@ impl MethodRef {
 
     pub(super) fn name(&self) -> Text {
         match self {
-            Self::Known(_, method) => Text::const_new(method.name),
+            Self::Known(_, method) => Text::new(method.name),
             Self::New(_, name) | Self::Other(name) => name.clone(),
         }
     }

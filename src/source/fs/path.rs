@@ -93,7 +93,7 @@ fn in_pod_dir<'a>(uid: &str, mut below: impl Iterator<Item = &'a str>) -> Option
     let Some(plugin) = below.next() else {
         return Some(FsObject::PodFile {
             uid,
-            inner: Text::const_new("volumes"),
+            inner: Text::new("volumes"),
         });
     };
     Some(FsObject::Volume {

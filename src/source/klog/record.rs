@@ -198,7 +198,7 @@ impl Record {
 
     fn field(&mut self, key: &str, value: &str) {
         let value = if is_secret_key(key) {
-            Text::const_new("<redacted>")
+            Text::new("<redacted>")
         } else {
             cut(redact(value).as_ref(), FIELD_MAX)
         };

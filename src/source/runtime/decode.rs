@@ -109,10 +109,10 @@ impl RuntimeDecoder {
             line.container_id = id.into();
         }
         if let Some(id) = ids.sandbox {
-            line.fields.push((Text::const_new("sandbox"), id.into()));
+            line.fields.push((Text::new("sandbox"), id.into()));
         }
         if let Some(n) = ids.attempt {
-            line.fields.push((Text::const_new("attempt"), n.into()));
+            line.fields.push((Text::new("attempt"), n.into()));
         }
         for (key, value) in fields {
             match key.as_ref() {
@@ -133,7 +133,7 @@ impl RuntimeDecoder {
 
 fn push(line: &mut LogLine, key: &str, value: &str) {
     let value = if is_secret_key(key) {
-        Text::const_new("<redacted>")
+        Text::new("<redacted>")
     } else {
         cut(redact(value).as_ref(), FIELD_MAX)
     };

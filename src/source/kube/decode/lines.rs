@@ -171,9 +171,9 @@ impl KubeLines {
                     Body::Event(e) if !self.occurrences.is_news(e, o.stamp) => {
                         return Fed::Ignored("event seen before");
                     }
-                    Body::Event(_) => self.resource = Text::const_new("events"),
-                    Body::Pod(_) => self.resource = Text::const_new("pods"),
-                    Body::Node(_) => self.resource = Text::const_new("nodes"),
+                    Body::Event(_) => self.resource = Text::new("events"),
+                    Body::Pod(_) => self.resource = Text::new("pods"),
+                    Body::Node(_) => self.resource = Text::new("nodes"),
                     Body::Object(x) => self.resource = plural(&x.object.kind),
                     _ => {}
                 }
