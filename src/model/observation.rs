@@ -126,6 +126,51 @@ pub enum Body {
     Note(Box<gap::Note>),
 }
 
+impl Body {
+    /// Gives back the room that reading reserved for more than came: a list of one is read into room for four.
+    pub fn shrink(&mut self) {
+        match self {
+            Self::Pod(p) => {
+                p.labels.shrink_to_fit();
+                let spec = &mut p.spec;
+                spec.volumes.shrink_to_fit();
+                spec.init_containers.shrink_to_fit();
+                spec.containers.shrink_to_fit();
+                for c in spec.init_containers.iter_mut().chain(&mut spec.containers) {
+                    c.requests.shrink_to_fit();
+                    c.limits.shrink_to_fit();
+                    c.probes.shrink_to_fit();
+                }
+                let status = &mut p.status;
+                status.conditions.shrink_to_fit();
+                status.init_containers.shrink_to_fit();
+                status.containers.shrink_to_fit();
+            }
+            Self::CallStart(c) => c.fields.shrink_to_fit(),
+            Self::CallEnd(c) => c.fields.shrink_to_fit(),
+            Self::Inventory(i) => i.items.shrink_to_fit(),
+            Self::Log(l) => {
+                l.fields.shrink_to_fit();
+                l.more_pods.shrink_to_fit();
+            }
+            Self::Audit(a) => {
+                a.annotations.shrink_to_fit();
+                a.facts.shrink_to_fit();
+            }
+            Self::Span(s) => {
+                s.attributes.shrink_to_fit();
+                s.events.shrink_to_fit();
+                s.links.shrink_to_fit();
+            }
+            Self::Sample(s) => {
+                s.values.shrink_to_fit();
+                s.lines.shrink_to_fit();
+            }
+            _ => {}
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -131,11 +131,14 @@ pub fn decode(line: &[u8]) -> Line {
         return Line::Blank;
     }
     match serde_json::from_slice::<Wire>(line) {
-        Ok(w) => Line::Observation(Observation {
-            stamp: Stamp::new(w.at, w.precision.max(1), w.seen),
-            source: w.source,
-            body: w.body,
-        }),
+        Ok(mut w) => {
+            w.body.shrink();
+            Line::Observation(Observation {
+                stamp: Stamp::new(w.at, w.precision.max(1), w.seen),
+                source: w.source,
+                body: w.body,
+            })
+        }
         Err(_) => unknown_kind(line).map_or(Line::Malformed, Line::Unknown),
     }
 }
