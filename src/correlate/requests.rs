@@ -22,9 +22,9 @@ use crate::model::{
 };
 use crate::timeline::Evidence;
 
-/// How many requests, and how many waiting traces, are kept in each of two generations. A kubelet of a busy node makes
-/// some 30 requests a second, so this is at least half an hour of one node, or half a minute of 5,000 a second.
-const KEPT: usize = 1 << 16;
+/// How many requests are kept, at least, and four times as many as traces that wait. A kubelet of a busy node makes
+/// some 30 requests a second, so this is three quarters of an hour of one node, or 20 s of 5,000 a second.
+const KEPT: usize = 3 << 15;
 /// Spans kept of one request: enough for a create with a dozen webhooks, and a bound for a watch that hoards children.
 const SPANS: usize = 256;
 

@@ -76,56 +76,69 @@ impl<K: Eq + Hash + Clone, V: Clone> ShardMap<K, V> {
     }
 }
 
-/// A map that forgets: when the young half is full, the old half is dropped and the young one becomes old. What was
-/// dropped is told, so that nothing is lost without being counted.
+/// Parts of a map that forgets.
+const PARTS: usize = 4;
+
+/// A map that forgets: when its newest part is full, the oldest of its parts is dropped and a new one begun. What was
+/// dropped is told, so that nothing is lost without being counted. Old parts hardly change: clones share them.
 #[derive(Clone, Debug)]
 pub(crate) struct Generations<K, V> {
     young: ShardMap<K, V>,
-    old: ShardMap<K, V>,
+    /// The newest first.
+    old: Vec<ShardMap<K, V>>,
+    /// Entries to a part.
     capacity: usize,
 }
 
 impl<K: Eq + Hash + Clone, V: Clone> Generations<K, V> {
-    pub(crate) fn new(capacity: usize) -> Self {
+    /// A map of the newest `keep` entries, and up to a third more.
+    pub(crate) fn new(keep: usize) -> Self {
         Self {
             young: ShardMap::default(),
-            old: ShardMap::default(),
-            capacity,
+            old: Vec::new(),
+            capacity: (keep / (PARTS - 1)).max(1),
         }
+    }
+    fn parts(&self) -> impl DoubleEndedIterator<Item = &ShardMap<K, V>> {
+        std::iter::once(&self.young).chain(&self.old)
     }
     pub(crate) fn get<Q>(&self, key: &Q) -> Option<&V>
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        self.young.get(key).or_else(|| self.old.get(key))
+        self.parts().find_map(|p| p.get(key))
     }
     pub(crate) fn get_mut<Q>(&mut self, key: &Q) -> Option<&mut V>
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        if self.young.get(key).is_some() {
-            self.young.get_mut(key)
-        } else {
-            self.old.get_mut(key)
-        }
+        std::iter::once(&mut self.young)
+            .chain(&mut self.old)
+            .find_map(|p| p.get_mut(key))
     }
-    /// Inserts; returns the generation that fell out, if one did.
+    /// Inserts; returns the part that fell out, if one did.
     pub(crate) fn insert(&mut self, key: K, value: V) -> Option<ShardMap<K, V>> {
         self.young.insert(key, value);
-        (self.young.len() >= self.capacity)
-            .then(|| std::mem::replace(&mut self.old, std::mem::take(&mut self.young)))
+        if self.young.len() < self.capacity {
+            return None;
+        }
+        self.old.insert(0, std::mem::take(&mut self.young));
+        (self.old.len() >= PARTS).then(|| self.old.pop()).flatten()
     }
     pub(crate) fn remove<Q>(&mut self, key: &Q) -> Option<V>
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        self.young.remove(key).or_else(|| self.old.remove(key))
+        std::iter::once(&mut self.young)
+            .chain(&mut self.old)
+            .find_map(|p| p.remove(key))
     }
+    /// The oldest part first.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
-        self.old.iter().chain(self.young.iter())
+        self.parts().rev().flat_map(ShardMap::iter)
     }
     pub(crate) fn values(&self) -> impl Iterator<Item = &V> {
         self.iter().map(|(_, v)| v)
@@ -219,13 +232,20 @@ mod tests {
 
     #[test]
     fn generations_tell_what_they_forget() {
-        let mut g = Generations::new(2);
-        assert!(g.insert(1, 'a').is_none());
-        assert_eq!(g.insert(2, 'b').map(|d| d.len()), Some(0));
-        assert!(g.insert(3, 'c').is_none());
-        assert_eq!(g.get(&1), Some(&'a'));
-        assert_eq!(g.insert(4, 'd').map(|d| d.len()), Some(2));
-        assert_eq!((g.get(&1), g.get(&3)), (None, Some(&'c')));
+        let mut g = Generations::new(3);
+        for n in 0..3 {
+            assert!(g.insert(n, n).is_none());
+        }
+        // The newest three are kept whatever comes.
+        for n in 3..20 {
+            let dropped = g
+                .insert(n, n)
+                .map(|d| d.iter().map(|(k, _)| *k).collect::<Vec<_>>());
+            assert_eq!(dropped, Some(vec![n - 3]));
+            assert_eq!((g.get(&(n - 3)), g.get(&(n - 2))), (None, Some(&(n - 2))));
+        }
+        assert_eq!(g.iter().map(|(k, _)| *k).collect::<Vec<_>>(), [17, 18, 19]);
+        assert_eq!((g.remove(&18), g.get(&18)), (Some(18), None));
     }
 
     #[test]

@@ -151,7 +151,7 @@ pub struct World {
 
 impl Default for World {
     fn default() -> Self {
-        const JOINS: usize = 1 << 17;
+        const JOINS: usize = 3 << 16;
         Self {
             now: Nanos::default(),
             pods: Arc::default(),

@@ -194,7 +194,7 @@ impl<T: Large> Deref for Part<T> {
     fn deref(&self) -> &T {
         match &self.origin {
             Some(origin) => self.here.get_or_init(|| T::of(origin)),
-            None => self.here.get().map_or_else(|| T::none(), |t| t),
+            None => self.here.get().map_or(T::none(), |t| t),
         }
     }
 }

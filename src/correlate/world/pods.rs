@@ -77,16 +77,16 @@ impl PodFile {
     }
     /// When the pod's view begins, on the node's clock: what it is listed by.
     pub(crate) fn shown_from(&self, shift_ns: i64) -> Nanos {
-        self.created_any.map_or_else(
-            || {
-                [self.first, self.first_named]
-                    .into_iter()
-                    .flatten()
-                    .min()
-                    .unwrap_or_default()
-            },
-            |c| c.plus(-shift_ns),
-        )
+        self.created_any
+            .map_or_else(|| self.heard_of(), |c| c.plus(-shift_ns))
+    }
+    /// The earliest evidence.
+    pub(crate) fn heard_of(&self) -> Nanos {
+        [self.first, self.first_named]
+            .into_iter()
+            .flatten()
+            .min()
+            .unwrap_or_default()
     }
     /// The newest state in the API.
     pub(crate) fn newest(&self) -> Option<&PodSeen> {

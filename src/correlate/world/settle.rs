@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::pod::{LazyPod, Origin};
 use super::pods::{Life, Pile, PodFile, PodKey, Slot, bearer};
 use super::{ListWindow, Pod, World};
-use crate::model::{Body, Nanos, PodUid, Text, cri::CallKey};
+use crate::model::{Body, Nanos, PodUid, Text, cri::CallKey, pod::WatchEvent};
 
 /// What all views depend on besides their own evidence: when it changes, all are caught again.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -77,10 +77,11 @@ impl World {
         if !all && !lists_changed {
             return;
         }
-        let listed = basis.windows.iter().map(|w| w.begin).max();
         let slots: Vec<Slot> = (0..)
             .zip(self.files.iter())
-            .filter(|(_, f)| !f.dirty && (all || (f.api_last.is_some() && f.api_last <= listed)))
+            .filter(|(_, f)| {
+                !f.dirty && (all || decided(f, &old.windows) != decided(f, &basis.windows))
+            })
             .map(|(slot, _)| slot)
             .collect();
         for slot in slots {
@@ -302,6 +303,22 @@ impl World {
             Arc::make_mut(&mut self.pods).remove(i);
         }
     }
+}
+
+/// What complete lists decide of a pod: of one that the API showed, the end of the first that should have held it and
+/// did not (what is told to be deleted needs none); of any other, how many lists were made since it was heard of.
+fn decided(file: &PodFile, windows: &[ListWindow]) -> (Option<Nanos>, usize) {
+    let Some((o, p)) = file.newest.as_ref().zip(file.newest()) else {
+        let first = file.heard_of();
+        return (None, windows.iter().filter(|w| first < w.begin).count());
+    };
+    if p.event == WatchEvent::Deleted {
+        return (None, 0);
+    }
+    let missing = windows
+        .iter()
+        .find(|w| w.begin > o.stamp.at && w.covers(&p.namespace, &p.spec.node));
+    (missing.map(|w| w.end), 0)
 }
 
 /// The node that a pod runs on, as its view will say: by the API, else by the request that bound it, else by the
