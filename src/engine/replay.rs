@@ -6,25 +6,22 @@
 //!
 //! The player never asks for the time: [`Player::tick`] is told it.
 
+mod load;
+mod step;
+
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::Core;
 use super::snapshot::{Mode, ObservationLog, Snapshot};
-use crate::correlate::{Pod, PodView, World};
+use crate::correlate::World;
 use crate::model::gap::Note;
-use crate::model::{Body, Nanos, Observation, PodUid, Source, Stamp, Text};
+use crate::model::{Body, Nanos, Observation, Source, Stamp, Text};
 use crate::session::reader::Progress;
 use crate::session::{self, Header, Reader, Report, SessionError, format};
-use crate::timeline::Evidence;
+use load::{Checkpoint, Loaded, Loader};
 
-/// Arrivals may be out of order by this much in a recording of several live sources, ns.
-const DISORDER: i64 = 2_000_000_000;
-/// Fewest observations between checkpoints.
-const EVERY: usize = 4096;
-/// Most checkpoints; when there are more, every second one goes.
-const CHECKPOINTS: usize = 64;
 /// Observations taken in one tick when the speed is "as fast as it goes".
 const FASTEST: usize = 10_000;
 
@@ -42,25 +39,6 @@ pub enum Start {
     BeforeEnd(i64),
     /// So many ns after the first observation.
     AfterBegin(i64),
-}
-
-/// A world that is kept to start from.
-#[derive(Clone, Debug)]
-struct Checkpoint {
-    /// Observations that it has seen.
-    position: usize,
-    world: World,
-}
-
-/// What the loader has so far. Replaced as a whole: every part is cheap to clone.
-#[derive(Clone, Debug, Default)]
-struct Loaded {
-    log: ObservationLog,
-    checkpoints: Arc<Vec<Checkpoint>>,
-    /// What reading met, once it is done.
-    report: Option<Report>,
-    /// Rises when what was there before has changed (observations that came late were put in their place).
-    reordered: u64,
 }
 
 /// A session that can be walked through.
@@ -115,11 +93,7 @@ impl Player {
         let (compressed, progress) = (reader.compressed, reader.progress());
         let inbox = Arc::new(Mutex::new(None));
         let stop = Arc::new(AtomicBool::new(false));
-        let loader = Loader {
-            inbox: Arc::clone(&inbox),
-            stop: Arc::clone(&stop),
-            ..Loader::default()
-        };
+        let loader = Loader::new(Arc::clone(&inbox), Arc::clone(&stop));
         std::thread::spawn(move || loader.run(reader));
         Self {
             name: name.into(),
@@ -366,84 +340,6 @@ impl Player {
         self.loaded.checkpoints.get(n.checked_sub(1)?)
     }
 
-    /// Moves by so many observations, negative ones back. Pauses.
-    pub fn step(&mut self, by: isize) {
-        self.set_playing(false);
-        self.start = None;
-        let target = self
-            .position
-            .saturating_add_signed(by)
-            .clamp(1, self.len().max(1));
-        self.place(target);
-        self.land();
-    }
-
-    /// Puts the cursor on the last observation that was taken.
-    fn land(&mut self) {
-        if let Some(o) = self
-            .position
-            .checked_sub(1)
-            .and_then(|n| self.loaded.log.get(n))
-        {
-            self.cursor = o.stamp.seen;
-        }
-        self.version += 1;
-    }
-
-    /// Moves to the next (or previous) observation that changes how a pod stands: its status, stages, containers;
-    /// any pod without `pod`. Pauses. Returns false when there is none.
-    pub fn step_pod(&mut self, pod: Option<&PodUid>, forward: bool) -> bool {
-        self.set_playing(false);
-        self.start = None;
-        let found = if forward {
-            self.next_change(pod)
-        } else {
-            self.previous_change(pod)
-        };
-        if let Some(target) = found {
-            self.place(target);
-            self.land();
-        }
-        found.is_some()
-    }
-
-    fn next_change(&mut self, pod: Option<&PodUid>) -> Option<usize> {
-        let mut world = self.core.settle().clone();
-        let mut watch = Watch::of(&world, pod);
-        for n in self.position..self.len() {
-            world.observe(self.loaded.log.get(n)?);
-            world.settle();
-            if watch.changed(&world, pod) {
-                return Some(n + 1);
-            }
-        }
-        None
-    }
-
-    fn previous_change(&mut self, pod: Option<&PodUid>) -> Option<usize> {
-        let mut upto = self.position.checked_sub(1)?;
-        loop {
-            let (from, mut world) = match upto.checked_sub(1).and_then(|u| self.checkpoint(u)) {
-                Some(c) => (c.position, c.world.afresh()),
-                None => (0, World::new()),
-            };
-            world.settle();
-            let mut watch = Watch::of(&world, pod);
-            let mut last = None;
-            for n in from..upto {
-                world.observe(self.loaded.log.get(n)?);
-                world.settle();
-                if watch.changed(&world, pod) {
-                    last = Some(n + 1);
-                }
-            }
-            if last.is_some() || from == 0 {
-                return last;
-            }
-            upto = from;
-        }
-    }
-
     /// Makes a note at the cursor and saves it into the session (not when it is read from a stream or embedded).
     pub fn note(&mut self, text: &str) -> Result<(), SessionError> {
         let note = format::redacted(Observation {
@@ -499,176 +395,5 @@ impl Player {
         let s = Arc::new(s);
         self.shown = Some(Arc::clone(&s));
         s
-    }
-}
-
-/// What `step by pod change` compares.
-struct Watch {
-    pods: Vec<Pod>,
-}
-
-impl Watch {
-    fn of(world: &World, pod: Option<&PodUid>) -> Self {
-        Self {
-            pods: match pod {
-                Some(uid) => world.pod(uid).cloned().into_iter().collect(),
-                None => world.pods().to_vec(),
-            },
-        }
-    }
-
-    /// True when a pod stands otherwise than before; remembers how they stand now.
-    fn changed(&mut self, world: &World, pod: Option<&PodUid>) -> bool {
-        let one: Vec<Pod>;
-        let now: &[Pod] = match pod {
-            Some(uid) => {
-                one = world.pod(uid).cloned().into_iter().collect();
-                &one
-            }
-            None => world.pods(),
-        };
-        let mut changed = now.len() != self.pods.len();
-        for (new, old) in now.iter().zip(self.pods.iter_mut()) {
-            if !Arc::ptr_eq(new, old) {
-                changed |= stands_otherwise(old, new);
-                *old = Arc::clone(new);
-            }
-        }
-        if now.len() != self.pods.len() {
-            self.pods = now.to_vec();
-        }
-        changed
-    }
-}
-
-fn stands_otherwise(a: &PodView, b: &PodView) -> bool {
-    a.uid != b.uid
-        || a.status != b.status
-        || a.stages != b.stages
-        || a.ready != b.ready
-        || a.restarts != b.restarts
-        || a.node != b.node
-        || a.gone.is_some() != b.gone.is_some()
-        || a.deletion_requested.is_some() != b.deletion_requested.is_some()
-        || a.current.map(|c| c.0) != b.current.map(|c| c.0)
-        || a.containers != b.containers
-}
-
-/// Reads, sorts and runs a world over everything once.
-#[derive(Default)]
-struct Loader {
-    inbox: Arc<Mutex<Option<Loaded>>>,
-    stop: Arc<AtomicBool>,
-    loaded: Loaded,
-    world: World,
-    /// Read, not yet in the log: something older may follow.
-    pending: Vec<Evidence>,
-    /// Came after its place in the log was closed.
-    late: Vec<Evidence>,
-    newest: Nanos,
-    every: usize,
-}
-
-impl Loader {
-    fn run(mut self, reader: Reader) {
-        self.every = EVERY;
-        let report = reader.for_each(|batch| {
-            self.take(batch.observations);
-            !self.stop.load(Ordering::Relaxed)
-        });
-        self.close(Nanos(i64::MAX));
-        self.put_late();
-        self.loaded.report = Some(report);
-        self.publish();
-    }
-
-    fn take(&mut self, observations: Vec<Evidence>) {
-        let closed = self
-            .loaded
-            .log
-            .iter()
-            .next_back()
-            .map_or(Nanos(i64::MIN), |o| o.stamp.seen);
-        for o in observations {
-            self.newest = self.newest.max(o.stamp.seen);
-            if o.stamp.seen < closed {
-                self.late.push(o);
-            } else {
-                self.pending.push(o);
-            }
-        }
-        self.close(self.newest.plus(-DISORDER));
-        self.publish();
-    }
-
-    /// Moves what is certainly in order into the log.
-    fn close(&mut self, upto: Nanos) {
-        if !self.pending.is_sorted_by_key(|o| o.stamp.seen) {
-            self.pending.sort_by_key(|o| o.stamp.seen);
-        }
-        let n = self.pending.partition_point(|o| o.stamp.seen <= upto);
-        let pending = std::mem::take(&mut self.pending);
-        let mut rest = pending.into_iter();
-        for o in rest.by_ref().take(n) {
-            self.world.observe(&o);
-            self.loaded.log.push(o);
-            if self.loaded.log.len().is_multiple_of(self.every) {
-                self.keep();
-            }
-        }
-        self.pending = rest.collect();
-    }
-
-    fn keep(&mut self) {
-        self.world.settle();
-        self.world.summarise();
-        let checkpoints = Arc::make_mut(&mut self.loaded.checkpoints);
-        checkpoints.push(Checkpoint {
-            position: self.loaded.log.len(),
-            world: self.world.clone(),
-        });
-        if checkpoints.len() > CHECKPOINTS {
-            self.every *= 2;
-            let every = self.every;
-            checkpoints.retain(|c| c.position.is_multiple_of(every));
-        }
-    }
-
-    /// Puts what came late (notes, mostly) in its place, and redoes the checkpoints behind it.
-    fn put_late(&mut self) {
-        if self.late.is_empty() {
-            return;
-        }
-        let late = std::mem::take(&mut self.late);
-        let mut all: Vec<Evidence> = self.loaded.log.iter().cloned().collect();
-        let first = late
-            .iter()
-            .map(|o| o.stamp.seen)
-            .min()
-            .unwrap_or(Nanos(i64::MIN));
-        let from = all.partition_point(|o| o.stamp.seen <= first);
-        all.extend(late);
-        all.sort_by_key(|o| o.stamp.seen);
-        let checkpoints = Arc::make_mut(&mut self.loaded.checkpoints);
-        checkpoints.retain(|c| c.position <= from);
-        let (mut position, world) = match checkpoints.last() {
-            Some(c) => (c.position, c.world.clone()),
-            None => (0, World::new()),
-        };
-        self.world = world;
-        self.loaded.log = all.iter().take(position).cloned().collect();
-        for o in all.into_iter().skip(position) {
-            self.world.observe(&o);
-            self.loaded.log.push(o);
-            position += 1;
-            if position.is_multiple_of(self.every) {
-                self.keep();
-            }
-        }
-        self.loaded.reordered += 1;
-    }
-
-    fn publish(&self) {
-        *self.inbox.lock().unwrap_or_else(PoisonError::into_inner) = Some(self.loaded.clone());
     }
 }
