@@ -46,10 +46,17 @@ const fn shot(
     }
 }
 
+const fn in_theme(theme: &'static str, of: Shot, name: &'static str) -> Shot {
+    Shot { name, theme, ..of }
+}
+
+const PODS: Shot = shot("pods", "S2-stuck-early", 450, "s10/rc", "1");
+const TIMELINE: Shot = shot("timeline", "S1-basics", 900, "s01/healthy", "2");
+
 /// The pictures of `screenshots/`: every pane, on recorded sessions.
 pub const SHOTS: &[Shot] = &[
-    shot("pods", "S2-stuck-early", 450, "s10/rc", "1"),
-    shot("timeline", "S1-basics", 900, "s01/healthy", "2"),
+    PODS,
+    TIMELINE,
     shot("timeline-stuck", "S2-stuck-early", 450, "s10/rc", "2 d"),
     shot("calls", "S1-basics", 300, "s01/healthy", "3 d"),
     shot("percentiles", "S1-basics", 900, "s01/healthy", "3 p"),
@@ -60,24 +67,27 @@ pub const SHOTS: &[Shot] = &[
         ..shot("node", "S7-restart-json", 900, "", "6")
     },
     shot("sequence", "S1-basics", 400, "s01/healthy", "7"),
-    shot("sequence-stuck", "S2-stuck-early", 450, "s10/rc", "7"),
-    shot("flow", "S1-basics", 600, "s01/healthy", "8"),
-    shot("flow-stuck", "S2-stuck-early", 450, "s10/rc", "8"),
+    shot("flow", "S2-stuck-early", 450, "s10/rc", "8"),
     shot("requests", "S1-basics", 600, "s01/healthy", "9"),
     shot("request", "S7-restart-json", 900, "", "9 S p"),
     shot("help", "S1-basics", 600, "s01/healthy", "2 ?"),
+    shot(
+        "filter",
+        "S2-stuck-early",
+        450,
+        "s10/rc",
+        "3 / method:*Sandbox* space !ok",
+    ),
     Shot {
         size: (200, 60),
         ..shot("dashboard", "S2-stuck-early", 450, "s10/rc", "3 1 v v")
     },
-    Shot {
-        theme: "light",
-        ..shot("timeline-light", "S1-basics", 900, "s01/healthy", "2")
-    },
-    Shot {
-        theme: "colour-blind",
-        ..shot("pods-colour-blind", "S2-stuck-early", 450, "s10/rc", "1")
-    },
+    in_theme("light", PODS, "pods-light"),
+    in_theme("light", TIMELINE, "timeline-light"),
+    in_theme("mono", PODS, "pods-mono"),
+    in_theme("mono", TIMELINE, "timeline-mono"),
+    in_theme("colour-blind", PODS, "pods-colour-blind"),
+    in_theme("high-contrast", PODS, "pods-high-contrast"),
 ];
 
 /// A model of this size in this theme with all colours; `None` for a theme that does not exist.

@@ -2,6 +2,7 @@
 
 mod frames;
 mod panes;
+mod pictures;
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -27,6 +27,7 @@ pub struct Node {
     top: usize,
     operations: runtime::Operations,
     startup: start::Startup,
+    trouble: health::Trouble,
     seen: Option<(u64, Nanos)>,
 }
 
@@ -62,7 +63,7 @@ impl Node {
         lines::gap(&mut b);
         sources::draw(ctx, &mut b);
         lines::gap(&mut b);
-        health::trouble(ctx, if wide { 10 } else { 20 }, &mut b);
+        self.trouble.draw(ctx, if wide { 10 } else { 20 }, &mut b);
         lines::gap(&mut b);
         self.startup.draw(ctx, other, &mut b);
         lines::gap(&mut b);
@@ -103,6 +104,7 @@ impl Pane for Node {
         if !recent {
             self.operations.look(snap);
             self.startup.look(snap);
+            self.trouble.look(snap);
             self.seen = Some((snap.version, snap.now));
         }
         if self.top > 0 {

@@ -56,6 +56,9 @@ pub struct Pods {
     place: FxHashMap<u32, usize>,
     /// The pod that was selected because it stood first.
     first: Option<crate::model::PodUid>,
+    /// The filter is new; and the pod that fits it best.
+    typed: bool,
+    best: Option<u32>,
 }
 
 impl Default for Pods {
@@ -73,6 +76,8 @@ impl Default for Pods {
             ordered: None,
             dirty: true,
             first: None,
+            typed: false,
+            best: None,
             total: 0,
             trouble: 0,
             place: FxHashMap::default(),
@@ -139,6 +144,12 @@ impl Pods {
         self.total = pods.len();
         self.trouble = keep.iter().filter(|k| k.rank < order::FINE).count();
         let sorted = order::sort(snap, &keep, self.sort, self.reverse, self.group);
+        // What was just typed means the pod that fits it best; in doubt the one that stands first.
+        if std::mem::take(&mut self.typed) {
+            let score = |i: &u32| keep.iter().find(|k| k.pod == *i).map_or(0, |k| k.score);
+            let best = keep.iter().map(|k| k.score).max().filter(|s| *s > 0);
+            self.best = best.and_then(|b| sorted.iter().copied().find(|i| score(i) == b));
+        }
         self.rows.clear();
         let mut last: Option<String> = None;
         let mut header = 0;
@@ -183,6 +194,11 @@ impl Pods {
             self.scroll.at = 0;
             self.select_row(snap, shared, true);
             self.first.clone_from(&shared.pod);
+            return;
+        }
+        if let Some(row) = self.best.take().and_then(|i| self.place.get(&i).copied()) {
+            self.scroll.at = row;
+            self.select_row(snap, shared, true);
             return;
         }
         let place = shared.pod.as_ref().and_then(|u| {
@@ -433,6 +449,7 @@ impl Pane for Pods {
     fn set_filter(&mut self, text: &str) -> Result<(), String> {
         self.filter = Filter::parse(text)?;
         self.dirty = true;
+        self.typed = true;
         Ok(())
     }
     fn click(&mut self, _x: u16, y: u16, snap: &Snapshot, shared: &mut Shared) -> bool {

@@ -178,7 +178,11 @@ pub(super) fn prompt(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, p: &Prompt) {
             let on = p.chosen == Some(*n);
             let style = if on { t.popup.patch(t.accent) } else { t.popup };
             c.text(2, row as u16, &cand.label, style);
-            c.text(label + 4, row as u16, &cand.help, t.popup.patch(t.dim));
+            // What was said of the row above need not be said again.
+            let above = row.checked_sub(1).and_then(|r| shown.get(r));
+            if above.is_none_or(|(_, a)| a.help != cand.help) {
+                c.text(label + 4, row as u16, &cand.help, t.popup.patch(t.dim));
+            }
             if on {
                 c.symbol(0, row as u16, ctx.glyphs.here, t.popup.patch(t.accent));
             }

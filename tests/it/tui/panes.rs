@@ -292,3 +292,23 @@ fn every_call_of_a_pod_is_an_arrow() {
         }
     }
 }
+
+#[test]
+fn a_fuzzy_filter_selects_what_fits_best() {
+    let (mut m, snap, _) = open("S2-stuck-early", 450, "s10/rc", "1");
+    press(&mut m, &snap, "/ imgnever enter");
+    let text = shown(&mut m, &snap);
+    let selected = text.lines().find(|l| l.starts_with('▌'));
+    assert!(
+        selected.is_some_and(|l| l.contains("image-never")),
+        "{text}"
+    );
+    // And it stays selected when everything is shown again.
+    press(&mut m, &snap, "esc");
+    let text = shown(&mut m, &snap);
+    let selected = text.lines().find(|l| l.starts_with('▌'));
+    assert!(
+        selected.is_some_and(|l| l.contains("image-never")),
+        "{text}"
+    );
+}

@@ -42,10 +42,10 @@ const fn col(
 
 const COLUMNS: [Column<Col>; 6] = [
     col(Col::Time, "START", 12, 15, 1, false),
-    col(Col::Method, "METHOD", 18, 26, 0, false),
-    col(Col::Subject, "POD  CONTAINER", 14, 200, 0, false),
+    col(Col::Method, "METHOD", 18, 25, 0, false),
+    col(Col::Subject, "POD  CONTAINER", 20, 200, 0, false),
     col(Col::Duration, "TIME", 7, 8, 0, true),
-    col(Col::Code, "CODE", 8, 17, 2, false),
+    col(Col::Code, "CODE", 8, 16, 2, false),
     col(Col::Size, "SIZE", 5, 6, 3, true),
 ];
 

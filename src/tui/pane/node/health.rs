@@ -1,7 +1,9 @@
 //! What the node says of itself: version, conditions, room, and the trouble that no pod is to blame for.
 
 use super::lines::{Line, column, flow, head, line};
+use crate::engine::Snapshot;
 use crate::model::{Body, Nanos, pod::Condition};
+use crate::timeline::Evidence;
 use crate::tui::describe;
 use crate::tui::shared::Ctx;
 use crate::tui::text::{age, bytes, count, duration};
@@ -134,36 +136,52 @@ pub(super) fn endpoints(ctx: &Ctx<'_>, out: &mut Vec<Line>) {
     }
 }
 
-/// Errors of the kubelet that no pod is to blame for, newest first, equal neighbours folded.
-pub(super) fn trouble(ctx: &Ctx<'_>, most: usize, out: &mut Vec<Line>) {
-    let t = ctx.theme;
-    let m = ctx.snap.world.machinery();
-    let time = ctx.time();
-    // Equal neighbours are one line: a loop that fails says the same again and again.
-    let mut said: Vec<(String, String, u32)> = Vec::new();
-    for e in m.troubles().rev().take(120) {
-        let (text, _) = describe::line(e);
-        match said.iter_mut().rev().take(3).find(|(_, t, _)| *t == text) {
-            Some((_, _, n)) => *n += 1,
-            None => said.push((time.at(e.stamp.at, e.stamp.precision, 3), text, 1)),
+/// Errors of the kubelet that no pod is to blame for.
+#[derive(Debug, Default)]
+pub(super) struct Trouble {
+    /// When, how exact, what, and how often: newest first.
+    said: Vec<(Nanos, u32, String, u32)>,
+    newest: Option<Evidence>,
+}
+
+impl Trouble {
+    /// Looks again when there is more. Equal neighbours are one: a loop that fails says the same again and again.
+    pub(super) fn look(&mut self, snap: &Snapshot) {
+        let newest = snap.world.machinery().troubles().next_back();
+        if newest == self.newest.as_ref() {
+            return;
+        }
+        self.newest = newest.cloned();
+        self.said.clear();
+        for e in snap.world.machinery().troubles().rev().take(120) {
+            let (text, _) = describe::line(e);
+            let near = self.said.iter_mut().rev().take(3);
+            match near.into_iter().find(|(_, _, t, _)| *t == text) {
+                Some((_, _, _, n)) => *n += 1,
+                None => self.said.push((e.stamp.at, e.stamp.precision, text, 1)),
+            }
         }
     }
-    if said.is_empty() {
-        return;
-    }
-    out.push(head(ctx, "TROUBLE OF THE NODE, NEWEST FIRST"));
-    for (at, text, n) in said.iter().take(most) {
-        let times = if *n > 1 {
-            format!("{}{n} ", ctx.glyphs.times)
-        } else {
-            String::new()
-        };
-        out.push(line(&[
-            ("  ", t.text),
-            (at, t.dim),
-            (" ", t.text),
-            (&times, t.warn),
-            (text, t.fail),
-        ]));
+    pub(super) fn draw(&self, ctx: &Ctx<'_>, most: usize, out: &mut Vec<Line>) {
+        let t = ctx.theme;
+        if self.said.is_empty() {
+            return;
+        }
+        let time = ctx.time();
+        out.push(head(ctx, "TROUBLE OF THE NODE, NEWEST FIRST"));
+        for (at, precision, text, n) in self.said.iter().take(most) {
+            let times = if *n > 1 {
+                format!("{}{n} ", ctx.glyphs.times)
+            } else {
+                String::new()
+            };
+            out.push(line(&[
+                ("  ", t.text),
+                (&time.at(*at, *precision, 3), t.dim),
+                (" ", t.text),
+                (&times, t.warn),
+                (text, t.fail),
+            ]));
+        }
     }
 }

@@ -12,8 +12,8 @@ use crate::timeline::{Outcome, Span};
 use crate::tui::shared::Ctx;
 use crate::tui::text::{count, duration};
 
-/// Calls that one look counts at most: a minute of a very busy node.
-const COUNTED: usize = 20_000;
+/// Calls that one look counts at most: a minute of a busy node.
+const COUNTED: usize = 8192;
 /// Columns of the bar of a call with a deadline.
 const BAR: usize = 10;
 
