@@ -3,12 +3,15 @@
 //! Pure: nothing here looks at a clock or a terminal. Text from outside is put on one line without control characters
 //! before it gets here (see [`crate::diagnose::text`]) and is escaped once more by [`clean`].
 
+mod evidence;
+
 use serde::Serialize;
 
 use crate::diagnose::text::span;
-use crate::diagnose::{Confidence, Proof, State, Verdict};
+use crate::diagnose::{Confidence, State, Verdict};
 use crate::export::text::clean;
-use crate::model::{Nanos, ObjectRef, Source};
+use crate::model::{Nanos, ObjectRef};
+use evidence::{clock, precision, source_name, told_once};
 
 /// Widest line, columns.
 pub const WIDTH: usize = 80;
@@ -124,16 +127,16 @@ pub fn subject(v: &Verdict) -> String {
 fn evidence(v: &Verdict, out: &mut String) {
     // The text is bounded, not the JSON: the best evidence comes first.
     const MOST: usize = 4;
-    for (i, p) in v.evidence.iter().take(MOST).enumerate() {
+    let (shown, more) = told_once(&v.evidence, MOST);
+    for (i, (p, also)) in shown.into_iter().enumerate() {
         let label = if i == 0 { "evidence" } else { "" };
         let head = format!("  {label:<8}  {:<12}  ", clock(p));
         let indent = head.chars().count();
-        let body = format!(
-            "{}  ({}, {})",
-            clean(&p.text),
-            source_name(p.source),
-            precision(p)
-        );
+        let mut from = format!("{}, {}", source_name(p.source), precision(p));
+        if !also.is_empty() {
+            from = format!("{from}; also {}", also.join(", "));
+        }
+        let body = format!("{}  ({from})", clean(&p.text));
         for (n, l) in wrap(&body, WIDTH - indent).into_iter().enumerate() {
             if n == 0 {
                 push(out, &format!("{head}{l}"));
@@ -142,37 +145,8 @@ fn evidence(v: &Verdict, out: &mut String) {
             }
         }
     }
-    if v.evidence.len() > MOST {
-        field(out, "", &format!("and {} more", v.evidence.len() - MOST));
-    }
-}
-
-/// Time of day (UTC), with no more digits than were measured.
-fn clock(p: &Proof) -> String {
-    let full = p.at.to_rfc3339();
-    let keep = match p.precision {
-        0..=1_000_000 => 12,
-        1_000_001..=100_000_000 => 10,
-        _ => 8,
-    };
-    full.chars().skip(11).take(keep).collect()
-}
-
-fn precision(p: &Proof) -> &'static str {
-    match p.precision {
-        0..=999 => "ns",
-        1_000..=999_999 => "us",
-        1_000_000..=999_999_999 => "ms",
-        _ => "1 s",
-    }
-}
-
-fn source_name(s: Source) -> &'static str {
-    match s {
-        Source::Cri => "tap",
-        Source::Kube => "api",
-        Source::Kubelet => "log",
-        other => other.name(),
+    if more > 0 {
+        field(out, "", &format!("and {more} more"));
     }
 }
 
