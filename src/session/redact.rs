@@ -84,7 +84,7 @@ fn userinfo(c: &Captures<'_>) -> String {
 type Replacement = fn(&Captures<'_>) -> String;
 
 static RULES: LazyLock<Vec<Rule>> = LazyLock::new(|| {
-    let table: [(&str, Replacement); 10] = [
+    let table: [(&str, Replacement); 11] = [
         // PEM keys, cut ones too.
         (
             r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|\z)",
@@ -107,7 +107,12 @@ static RULES: LazyLock<Vec<Rule>> = LazyLock::new(|| {
         ),
         // key=value, key: value, "key":"value". A bare `secret=` or `token:` names a Kubernetes object or says nothing.
         (
-            r#"(?i)((?:\b|_)(?:password|passwd|passphrase|pwd|client[_-]?secret|secret[_-]?key|(?:secret[_-]?)?access[_-]?key(?:[_-]?id)?|private[_-]?key|api[_-]?key|(?:access|auth|id|refresh|session|bearer|bootstrap)[_-]?token)\\?["']?\s*[:=]\s*\\?["']?)[^\s"'\\,;&}\])<][^\s"'\\,;&}\])]*"#,
+            r#"(?i)((?:\b|_)(?:password|passphrase|pwd|client[_-]?secret|secret[_-]?key|(?:secret[_-]?)?access[_-]?key(?:[_-]?id)?|private[_-]?key|api[_-]?key|(?:access|auth|id|refresh|session|bearer|bootstrap)[_-]?token)\\?["']?\s*[:=]\s*\\?["']?)[^\s"'\\,;&}\])<][^\s"'\\,;&}\])]*"#,
+            keep_first,
+        ),
+        // The same of `passwd`, but not of a path that ends so: `stat /etc/passwd: no such file or directory`.
+        (
+            r#"(?i)((?:(?:^|[^/A-Za-z0-9])passwd\\?["']?\s*[:=]|/passwd=)\s*\\?["']?)[^\s"'\\,;&}\])<][^\s"'\\,;&}\])]*"#,
             keep_first,
         ),
         (
@@ -285,7 +290,7 @@ mod tests {
 
     #[test]
     fn every_pattern_compiles() {
-        assert_eq!(RULES.len(), 10);
+        assert_eq!(RULES.len(), 11);
         assert!(HINTS.is_some());
     }
 
@@ -351,6 +356,8 @@ mod tests {
             "Failed to pull image \"127.0.0.1:5000/nope:1\": rpc error: code = NotFound",
             "webhook https://hook.s30.svc:443/deny?timeout=10s refused",
             "Bearer authentication failed",
+            "error during container init: mkdir /etc/passwd: not a directory",
+            "exec: \"/etc/passwd\": permission denied",
             "serviceaccounts/default/token",
             "failed to fetch oauth token: unexpected status",
         ] {
