@@ -126,6 +126,9 @@ pub struct PodSpec {
     /// Names of `schedulingGates`.
     #[serde(rename = "sg", skip_serializing_if = "Vec::is_empty")]
     pub scheduling_gates: Vec<Text>,
+    /// `resourceClaims` by what they refer to: a ResourceClaim's name, or `template/` and a template's.
+    #[serde(rename = "rcl", skip_serializing_if = "Vec::is_empty")]
+    pub resource_claims: Vec<Text>,
     /// Condition types of `readinessGates`.
     #[serde(rename = "rg", skip_serializing_if = "Vec::is_empty")]
     pub readiness_gates: Vec<Text>,

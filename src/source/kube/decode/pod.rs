@@ -67,6 +67,7 @@ struct RawSpec {
     topology_spread_constraints: Option<serde_json::Value>,
     tolerations: N<Vec<RawToleration>>,
     scheduling_gates: N<Vec<Named>>,
+    resource_claims: N<Vec<RawClaim>>,
     readiness_gates: N<Vec<Gate>>,
     image_pull_secrets: N<Vec<Named>>,
     volumes: N<Vec<RawVolume>>,
@@ -80,6 +81,23 @@ struct RawSpec {
 #[serde(default)]
 struct Named {
     name: N<Text>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default, rename_all = "camelCase")]
+struct RawClaim {
+    resource_claim_name: N<Text>,
+    resource_claim_template_name: N<Text>,
+}
+
+impl RawClaim {
+    fn refers(self) -> Text {
+        if self.resource_claim_name.0.is_empty() {
+            format!("template/{}", self.resource_claim_template_name.0).into()
+        } else {
+            self.resource_claim_name.0
+        }
+    }
 }
 
 #[derive(Deserialize, Default)]
@@ -155,6 +173,12 @@ impl RawSpec {
                 })
                 .collect(),
             scheduling_gates: names(self.scheduling_gates.0),
+            resource_claims: self
+                .resource_claims
+                .0
+                .into_iter()
+                .map(RawClaim::refers)
+                .collect(),
             readiness_gates: self
                 .readiness_gates
                 .0
