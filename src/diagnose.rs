@@ -44,6 +44,9 @@ const ALSO: usize = 6;
 /// A pod that cannot change by itself is looked at again when its evidence changes, and this often, ns.
 const AGAIN_NS: i64 = SECOND;
 
+/// Newest observations among which a refused deletion is looked for in a pod that is well.
+const LAST: usize = 8;
+
 /// What was said of a pod, and of which state of it.
 #[derive(Debug)]
 struct Said {
@@ -133,7 +136,7 @@ fn over(p: &PodView) -> bool {
 }
 
 fn pod_verdict(cx: Context<'_>, view: &PodView) -> (Health, Option<Verdict>) {
-    if quick(view, cx.now) {
+    if quick(cx, view) {
         return (Health::Well, None);
     }
     let f = Facts::gather(view, cx.now);
@@ -145,8 +148,9 @@ fn pod_verdict(cx: Context<'_>, view: &PodView) -> (Health, Option<Verdict>) {
 }
 
 /// Well by the API alone, and never otherwise: nothing else has to be looked at.
-fn quick(view: &PodView, now: Nanos) -> bool {
-    if view.gone.is_some() || view.is_remnant() {
+fn quick(cx: Context<'_>, view: &PodView) -> bool {
+    let now = cx.now;
+    if view.gone.is_some() || stray(cx, view) {
         return true;
     }
     let Some(api) = view.api.as_deref() else {
@@ -160,18 +164,35 @@ fn quick(view: &PodView, now: Nanos) -> bool {
     });
     let calm = api.statuses().all(|s| s.restarts == 0 && s.last.is_none());
     let resizing = api.condition("PodResizePending").is_some();
+    let refused = view
+        .evidence
+        .iter()
+        .rev()
+        .take(LAST)
+        .any(|o| matches!(&o.body, crate::model::Body::Audit(a) if facts::refused_delete(a)));
     ready
         && calm
         && !resizing
+        && !refused
         && api.deletion.is_none()
         && view.deletion_requested.is_none()
         && api.status.phase == "Running"
 }
 
+/// Only events of it are left, and the API does not list it: it is gone for as long as kflow looks.
+fn stray(cx: Context<'_>, view: &PodView) -> bool {
+    cx.shared.has_pods
+        && view.api.is_none()
+        && view
+            .evidence
+            .iter()
+            .all(|o| matches!(o.body, crate::model::Body::Event(_)))
+}
+
 fn worst(cx: Context<'_>, f: &Facts<'_>, health: Health) -> Option<Verdict> {
     let mut found = rules::diagnose(cx, f, health).into_iter();
-    let mut first = found.next()?.verdict(cx.world, f);
-    first.also = found.take(ALSO).map(|x| x.verdict(cx.world, f)).collect();
+    let mut first = found.next()?.verdict(f);
+    first.also = found.take(ALSO).map(|x| x.verdict(f)).collect();
     Some(first)
 }
 
@@ -185,14 +206,17 @@ pub fn why(world: &World, pod: &PodView, now: Nanos) -> Option<Verdict> {
         now,
     };
     let f = Facts::gather(pod, now);
+    if stray(cx, pod) {
+        return Some(well(&f, true));
+    }
     match rules::health(&f) {
-        Health::Well => Some(well(&f)),
+        Health::Well => Some(well(&f, f.view.gone.is_some() || f.removed.is_some())),
         health => worst(cx, &f, health),
     }
 }
 
 /// What is said of a pod that is well: whether it always was.
-fn well(f: &Facts<'_>) -> Verdict {
+fn well(f: &Facts<'_>, gone: bool) -> Verdict {
     let v = f.view;
     let past: Vec<&signal::Signal<'_>> = f
         .signals
@@ -203,7 +227,7 @@ fn well(f: &Facts<'_>) -> Verdict {
         .collect();
     let exits = f.containers.iter().any(|c| c.restarts > 0);
     let recovered = !past.is_empty() || exits;
-    let sentence = if v.gone.is_some() {
+    let sentence = if gone {
         "The pod is gone.".to_owned()
     } else if v.phase == "Succeeded" {
         "The pod has completed.".to_owned()
@@ -233,7 +257,7 @@ fn well(f: &Facts<'_>) -> Verdict {
         } else {
             "Healthy".into()
         },
-        stage: if v.deletion_requested.is_some() || v.gone.is_some() {
+        stage: if v.deletion_requested.is_some() || gone {
             Stage::Terminate
         } else {
             Stage::Ready

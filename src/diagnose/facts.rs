@@ -10,6 +10,7 @@ use crate::correlate::PodView;
 use crate::flow::Stage;
 use crate::model::{
     Body, ContainerId, Nanos, Source, Text,
+    audit::AuditRecord,
     cri::{CallKey, CallStart, RuntimeState},
     fs::{FsAction, FsObject},
     log::{Component, LogLine},
@@ -113,6 +114,8 @@ pub struct ContainerFacts<'a> {
     pub prestop: Option<(Nanos, &'a Evidence)>,
     /// Newest end of a StopContainer.
     pub stopped: Option<Nanos>,
+    /// The container that was started last.
+    pub started_id: ContainerId,
 }
 
 impl ContainerFacts<'_> {
@@ -121,11 +124,13 @@ impl ContainerFacts<'_> {
         let Some(started) = self.started else {
             return false;
         };
-        self.exits.last().is_none_or(|e| started > e.at)
-            && !matches!(
-                self.status.map(|s| &s.state),
-                Some(ContainerState::Terminated(t)) if t.finished.is_some_and(|f| f.plus(SECOND) > started)
-            )
+        self.exits.last().is_none_or(|e| {
+            // A process may end before the call that starts it has returned.
+            started > e.at && (e.id.is_empty() || e.id != self.started_id)
+        }) && !matches!(
+            self.status.map(|s| &s.state),
+            Some(ContainerState::Terminated(t)) if t.finished.is_some_and(|f| f.plus(SECOND) > started)
+        )
     }
 }
 
@@ -160,7 +165,7 @@ pub struct Facts<'a> {
     pub sandbox_trying: Option<Nanos>,
     /// How often the sandbox was made or tried.
     pub sandbox_attempts: u32,
-    /// Times that a `SandboxChanged` was told, and that a sandbox was made.
+    /// How often a sandbox was made.
     pub sandboxes: u32,
     /// Calls in flight, oldest first.
     pub open: Vec<CallFact<'a>>,
@@ -180,13 +185,35 @@ pub struct Facts<'a> {
     pub pull_failures: u32,
     /// Newest evidence of any source of the node.
     pub node_seen: Option<Nanos>,
+    /// Newest call for the pod that the runtime answered.
+    pub answered: Option<Nanos>,
+    /// The sandbox was stopped, and not made again since.
+    pub sandbox_stopped: Option<Nanos>,
+    /// The kubelet or the runtime has let the pod go.
+    pub removed: Option<Nanos>,
     ids: Vec<(ContainerId, Text)>,
 }
 
 /// Signals kept of one pod: causes that matter are among the newest of each kind.
 const SIGNALS: usize = 48;
 
+/// A request to delete the pod that was not let through: by a webhook, not because it has gone already.
+pub fn refused_delete(a: &AuditRecord) -> bool {
+    a.verb == "delete" && a.resource == "pods" && a.code >= 400 && a.code != 404 && a.code != 409
+}
+
+/// A refused deletion is news for this long, unless one is let through.
+const REFUSED_NS: i64 = 300 * SECOND;
+
 impl<'a> Facts<'a> {
+    /// Somebody wants the pod gone, and was refused.
+    pub fn deletion_refused(&self) -> bool {
+        self.deleted.is_none()
+            && self
+                .signals
+                .iter()
+                .any(|s| s.reason == "@delete" && self.now.since(s.at) < REFUSED_NS)
+    }
     /// Reads a pod's evidence once.
     pub fn gather(view: &'a PodView, now: Nanos) -> Self {
         let mut f = Self {
@@ -214,6 +241,9 @@ impl<'a> Facts<'a> {
             unready: Vec::new(),
             pull_failures: 0,
             node_seen: None,
+            answered: None,
+            sandbox_stopped: None,
+            removed: None,
             ids: Vec::new(),
         };
         for c in &view.containers {
@@ -298,7 +328,7 @@ impl<'a> Facts<'a> {
                 Body::Audit(a) => {
                     if a.resource == "pods/binding" && a.code == 201 {
                         f.bound.get_or_insert(at);
-                    } else if a.verb == "delete" && a.code >= 400 && a.code != 404 {
+                    } else if refused_delete(a) {
                         f.push("@delete", "", a.message.as_str(), o, 1);
                     }
                 }
@@ -413,6 +443,7 @@ impl<'a> Facts<'a> {
                 self.volumes = self.volumes.max(Some(at));
             }
             "Created PodSandbox for pod" => self.sandbox = self.sandbox.max(Some(at)),
+            "SyncLoop REMOVE" => self.removed = Some(at),
             "SyncLoop DELETE" | "Pod is marked for graceful deletion, begin teardown" => {
                 if self.deleted.is_none() {
                     self.deleted = Some(at);
@@ -549,10 +580,31 @@ impl<'a> Facts<'a> {
         }
     }
 
+    /// Made in what was seen, not found as it was left by an earlier time.
+    pub fn is_ours(&self) -> bool {
+        self.sandbox_attempts > 0 || self.bound.is_some() || self.volumes_wait.is_some()
+    }
+    /// The pod is over, as far as the node's own sources tell.
+    pub fn is_over_on_node(&self) -> bool {
+        self.api.is_none()
+            && self.sandbox_stopped.is_some()
+            && !self.containers.iter().any(ContainerFacts::runs)
+    }
     /// True when something of a later stage than a signal's happened after it, so that it is history.
     pub fn is_over(&self, stage: Stage, s: &Signal<'_>) -> bool {
         let after = |t: Option<Nanos>| t.is_some_and(|t| t > s.at);
         let c = self.known(&s.container);
+        match s.reason.as_ref() {
+            // A deletion that was let through later, by the API's whole seconds.
+            "@delete" => return after(self.deleted.map(|d| d.plus(SECOND))),
+            "@stop" | "FailedKillPod" => {
+                return after(self.sandbox_stopped)
+                    || c.is_some_and(|c| after(c.stopped))
+                    || (s.text.contains("code = Unavailable")
+                        && (after(self.answered) || self.now.since(s.at) > 60 * SECOND));
+            }
+            _ => {}
+        }
         let begun = c.is_some_and(|c| after(c.created) || after(c.started));
         match stage {
             Stage::Api => false,

@@ -5,7 +5,7 @@ use super::facts::{CallFact, Facts};
 use super::signal::Signal;
 use super::text::{Names, list, shorten, span};
 use super::{Confidence, InFlightCall, NextStep, Proof, State, Verdict};
-use crate::correlate::{PodView, World};
+use crate::correlate::PodView;
 use crate::flow::Stage;
 use crate::model::{
     Body, Nanos, ObjectRef, Source, Text, cri::code_name, log::Component, pod::PodSeen,
@@ -41,6 +41,8 @@ pub struct Found<'a> {
     pub confidence: Confidence,
     /// Among those of one stage the highest wins.
     pub rank: u8,
+    /// Told by a reason alone, whatever its text: says less than any other cause.
+    pub alone: bool,
 }
 
 impl<'a> Found<'a> {
@@ -64,6 +66,7 @@ impl<'a> Found<'a> {
             next_retry: None,
             confidence: cause.sure,
             rank: cause.rank,
+            alone: false,
         }
     }
     /// With a name for the sentence.
@@ -158,25 +161,47 @@ impl<'a> Found<'a> {
         let mut found = Self::of(cause, f).container(&s.container);
         found.names = names;
         found.names.set("reason", reason_in_words(&s.reason));
+        if cause.stage == Stage::Image
+            && let Some(image) = image_in(&s.text)
+        {
+            found.names.set("image", image);
+        }
         found.proofs.push(signal_proof(s));
         found
     }
 
+    /// Names that follow from others, once all are known.
+    fn settle(&mut self) {
+        match self.cause.id.as_str() {
+            "KF705" if self.names.get("exit").is_some() => self.names.remove("running"),
+            "KF705" if self.names.get("running").is_none() => self.names.set("how", "fails"),
+            "KF905" => {
+                let who = match self.names.get("container") {
+                    Some(c) => format!("container {c}"),
+                    None => "the pod".to_owned(),
+                };
+                self.names.set("who", &who);
+                if self.names.get("over").is_some() {
+                    self.names.remove("what");
+                }
+            }
+            _ => {}
+        }
+    }
+
     /// The verdict.
-    pub fn verdict(mut self, world: &World, f: &Facts<'_>) -> Verdict {
+    pub fn verdict(mut self, f: &Facts<'_>) -> Verdict {
         base_names(&mut self.names, f, &self.container);
         let view = f.view;
         self.names.set("age", &span(f.now.since(self.since)));
         let next = steps(self.cause, &self.names);
+        self.settle();
         let owner = view
             .owners
             .first()
             .cloned()
             .or_else(|| f.api.and_then(|p| p.owner.clone()));
-        let _ = world;
-        // Everything that is newer than the question is not known yet.
-        self.proofs
-            .dedup_by(|a, b| a.text == b.text && a.source == b.source);
+        tell_once(&mut self.proofs);
         Verdict {
             uid: view.uid.clone(),
             namespace: view.namespace.clone(),
@@ -198,10 +223,7 @@ impl<'a> Found<'a> {
             attempt: self.attempt,
             next_retry: self.next_retry.filter(|t| *t > f.now),
             // A node that no source names is still the node.
-            sentence: self
-                .names
-                .sentence(&self.cause.say)
-                .replace("node ?", "the node"),
+            sentence: unnamed(self.names.sentence(&self.cause.say)),
             evidence: self.proofs,
             not_reached: not_reached(self.stage, f),
             next,
@@ -209,6 +231,58 @@ impl<'a> Found<'a> {
             also: Vec::new(),
         }
     }
+}
+
+/// What no source names is still there: the node, the image.
+fn unnamed(sentence: String) -> String {
+    if !sentence.contains('?') {
+        return sentence;
+    }
+    sentence
+        .replace("Node ?", "The node")
+        .replace("node ?", "the node")
+        .replace("The pull of ?", "The pull of its image")
+        .replace("The image ?", "The image")
+        .replace("image ?", "the image")
+}
+
+/// Most lines of evidence: more of them say the same.
+const PROOFS: usize = 6;
+
+/// One line for one thing: the kubelet writes its events to its log, and its errors a second time when it gives up.
+fn tell_once(proofs: &mut Vec<Proof>) {
+    const EVENT: &str = "kubelet log: Event ";
+    const SYNC: &str = "kubelet log  \"Error syncing pod";
+    let told: Vec<String> = proofs
+        .iter()
+        .filter_map(|p| {
+            Some(
+                p.text
+                    .strip_prefix("Event ")?
+                    .split("  ")
+                    .next()?
+                    .to_owned(),
+            )
+        })
+        .collect();
+    let better = proofs.iter().any(|p| !p.text.starts_with(SYNC));
+    let mut seen: Vec<(Source, String)> = Vec::new();
+    proofs.retain(|p| {
+        let again = p
+            .text
+            .strip_prefix(EVENT)
+            .is_some_and(|r| told.iter().any(|t| r.split("  ").next() == Some(t)))
+            || (better && p.text.starts_with(SYNC));
+        // The count of repeats is not part of what is said; nor is the time in a line of the log.
+        let text = p.text.split("\"  (").next().unwrap_or_default();
+        let key: String = text.chars().filter(|c| !c.is_ascii_digit()).collect();
+        let known = seen.iter().any(|(s, k)| *s == p.source && *k == key);
+        if !again && !known {
+            seen.push((p.source, key));
+        }
+        !again && !known
+    });
+    proofs.truncate(PROOFS);
 }
 
 /// The steps of a cause with names filled in.
@@ -265,6 +339,12 @@ fn base_names(n: &mut Names, f: &Facts<'_>, container: &Text) {
     if let Some(d) = api.spec.active_deadline_s {
         n.set("deadline_s", &format!("{d} s"));
     }
+}
+
+/// The image that a message is about: `Failed to pull image "x": …`, `failed to pull and unpack image "x"`.
+fn image_in(text: &str) -> Option<&str> {
+    let (_, rest) = text.split_once("image \"")?;
+    Some(rest.split_once('"')?.0)
 }
 
 /// Node of a pod by the newest that is known.

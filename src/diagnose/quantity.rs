@@ -72,7 +72,12 @@ impl Quantity {
             || resource.contains("storage")
             || resource.starts_with("hugepages")
         {
-            for (name, size) in [("Gi", 1_i128 << 30), ("Mi", 1 << 20), ("Ki", 1 << 10)] {
+            for (name, size) in [
+                ("Ti", 1_i128 << 40),
+                ("Gi", 1 << 30),
+                ("Mi", 1 << 20),
+                ("Ki", 1 << 10),
+            ] {
                 if units.abs() >= size {
                     let tenths = units * 10 / size;
                     return if tenths % 10 == 0 || tenths.abs() >= 1000 {

@@ -46,7 +46,9 @@ pub enum Health {
 
 /// How the pod is.
 pub fn health(f: &Facts<'_>) -> Health {
-    if f.view.gone.is_some() || f.view.is_remnant() || f.view.phase == "Succeeded" {
+    let remnant = f.view.is_remnant() && !f.is_ours();
+    let removed = f.api.is_none() && f.removed.is_some();
+    if f.view.gone.is_some() || removed || remnant || f.view.phase == "Succeeded" {
         return Health::Well;
     }
     if let Some(api) = f.api {
@@ -60,6 +62,9 @@ pub fn health(f: &Facts<'_>) -> Health {
     // A mirror pod may be deleted as often as one likes: its static pod goes on.
     let is_static = !f.view.mirrors.is_empty() || f.api.is_some_and(|p| p.mirror_of.is_some());
     if f.deleted.is_some() && !is_static {
+        return Health::Unwell;
+    }
+    if f.deletion_refused() {
         return Health::Unwell;
     }
     let policy = f.api.map_or("", |p| p.spec.restart_policy.as_str());
@@ -103,6 +108,7 @@ pub fn health(f: &Facts<'_>) -> Health {
             !mains.is_empty()
                 && mains.iter().all(|c| c.runs())
                 && !mains.iter().any(|c| ready::unready_by_node(c))
+                && containers::hook_in_flight(f).is_none()
         }
     };
     if !well {
@@ -141,6 +147,7 @@ pub fn diagnose<'a>(cx: Context<'a>, f: &'a Facts<'a>, health: Health) -> Vec<Fo
     if health == Health::Flapping {
         found.retain(|x: &Found<'_>| x.stage >= Stage::Start);
         containers::crashes(f, &mut found);
+        sandbox::flapping(f, &mut found);
         ready::rules(cx, f, &mut found);
     } else if deleting && !failed {
         terminate::rules(cx, f, &mut found);
@@ -166,9 +173,28 @@ pub fn diagnose<'a>(cx: Context<'a>, f: &'a Facts<'a>, health: Health) -> Vec<Fo
             schedule::rules(cx, f, &mut found);
         }
     }
+    if failed && found.is_empty() {
+        refused(f, &mut found);
+    }
     back_off(f, &mut found);
     order(&mut found);
     found
+}
+
+/// The kubelet refused the pod for a reason that no entry of the catalogue knows.
+fn refused<'a>(f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
+    let Some(status) = f.api.map(|p| &p.status).filter(|s| !s.reason.is_empty()) else {
+        return;
+    };
+    if f.sandbox.is_none()
+        && let Some(x) = Found::new("KF316", f)
+    {
+        found.push(
+            x.name("reason", &status.reason)
+                .name("what", &status.message)
+                .proof_if(f.api_evidence),
+        );
+    }
 }
 
 /// Without an API status: the kubelet itself said that it refused or ended the pod.
@@ -200,12 +226,22 @@ fn order(found: &mut Vec<Found<'_>>) {
                 &b.container,
             ))
     });
-    // A wait says nothing beside what it waits for.
-    for (stage, id) in [(Stage::Image, "KF613"), (Stage::Volumes, "KF401")] {
+    // A wait says nothing beside what it waits for, and nothing special beside what is.
+    for (stage, id) in [
+        (Stage::Image, "KF613"),
+        (Stage::Volumes, "KF401"),
+        (Stage::Sandbox, "KF517"),
+    ] {
         if found.iter().any(|x| x.stage == stage && x.cause.id != id) {
             found.retain(|x| x.cause.id != id);
         }
     }
+    let special: Vec<(Stage, crate::model::Text)> = found
+        .iter()
+        .filter(|x| !x.alone)
+        .map(|x| (x.stage, x.container.clone()))
+        .collect();
+    found.retain(|x| !x.alone || !special.contains(&(x.stage, x.container.clone())));
     let mut kept: Vec<Found<'_>> = Vec::with_capacity(found.len());
     for x in found.drain(..) {
         let same = kept.iter_mut().find(|k| {
@@ -223,6 +259,7 @@ fn order(found: &mut Vec<Found<'_>>) {
                 }
                 k.proofs.extend(x.proofs);
                 k.confidence = k.confidence.min(x.confidence);
+                k.alone &= x.alone;
                 if k.in_flight.is_none() {
                     k.in_flight = x.in_flight;
                 }
@@ -244,16 +281,27 @@ fn matched<'a>(f: &Facts<'a>, deleting: bool, failed: bool, found: &mut Vec<Foun
         let allow = |cause: &Cause| {
             let by_code = cause.rule
                 && (cause.stage == Stage::Ready || cause.id == "KF902" || cause.id == "KF513");
-            let ending = cause.stage == Stage::Terminate;
+            let stage = stands_in(cause, &s.reason);
+            let ending = stage == Stage::Terminate;
             let in_time = match (failed, deleting) {
                 (true, _) => ending || cause.stage == Stage::Admit,
                 (false, true) => ending,
-                (false, false) => !ending,
+                (false, false) => !ending || (cause.id == "KF910" && f.deletion_refused()),
             };
-            !by_code && in_time && !f.is_over(cause.stage, s)
+            !by_code && in_time && !f.is_over(stage, s)
         };
         if let Some((cause, names)) = catalogue.best(&s.reason, &s.text, allow) {
-            found.push(polish(Found::of_signal(cause, names, s, f), s, f));
+            let stage = stands_in(cause, &s.reason);
+            let alone = names.iter().next().is_none() && cause.matches(&s.reason, "").is_some();
+            let mut x = Found::of_signal(cause, names, s, f)
+                .at(stage)
+                .since(f.since(stage));
+            if alone {
+                x.alone = true;
+                let text = s.text.strip_prefix("Error: ").unwrap_or(&s.text);
+                x.names.set("what", text.trim_end_matches('.'));
+            }
+            found.push(polish(x, s, f));
         }
     }
     // Evicted before anything of it was there: it was refused, not ended.
@@ -269,13 +317,39 @@ fn matched<'a>(f: &Facts<'a>, deleting: bool, failed: bool, found: &mut Vec<Foun
     }
 }
 
+/// Where the pod stands still: a runtime that fails as a whole fails whatever is asked of it.
+fn stands_in(cause: &Cause, reason: &str) -> Stage {
+    if cause.stage != Stage::Sandbox {
+        return cause.stage;
+    }
+    match reason {
+        "ErrImagePull" | "ImagePullBackOff" | "InspectFailed" | "ImageInspectError" => Stage::Image,
+        "CreateContainerError" | "ContainerError" => Stage::Create,
+        "RunContainerError" => Stage::Start,
+        "@stop" | "FailedKillPod" => Stage::Terminate,
+        _ => cause.stage,
+    }
+}
+
 /// What the text alone does not say.
 fn polish<'a>(mut x: Found<'a>, s: &Signal<'a>, f: &Facts<'a>) -> Found<'a> {
     match x.cause.id.as_str() {
         "KF507" | "KF702" => sandbox::earlier(&mut x, f),
-        "KF303" if x.names.get("resource").is_none() => {
+        "KF303" => {
             x.names
                 .set("resource", s.reason.trim_start_matches("OutOf"));
+            amounts(&mut x);
+        }
+        "KF602" => {
+            let unread = f
+                .signals
+                .iter()
+                .find(|s| s.reason == "FailedToRetrieveImagePullSecret");
+            if let Some(u) = unread {
+                let names = u.text.split(['(', ')']).nth(1).unwrap_or_default();
+                x.names.set("missing", names);
+                x.proofs.push(super::found::signal_proof(u));
+            }
         }
         "KF314" => {
             if let Some(api) = f.api {
@@ -294,8 +368,15 @@ fn polish<'a>(mut x: Found<'a>, s: &Signal<'a>, f: &Facts<'a>) -> Found<'a> {
         "KF911" => terminate::who(&mut x, s, f),
         "KF220" => {
             if let Some(api) = f.api {
-                x.names
-                    .replace("gates", &super::text::list(&api.spec.scheduling_gates));
+                let gates = &api.spec.scheduling_gates;
+                x.names.replace("gates", &super::text::list(gates));
+                if gates.len() > 1 {
+                    x.names.set("many", &super::text::list(gates));
+                    x.names.remove("gates");
+                }
+            }
+            if x.names.get("gates").is_none() && x.names.get("many").is_none() {
+                x.names.set("many", "of the pod");
             }
         }
         // The sum of what is missing says less than a message about one volume.
@@ -310,6 +391,22 @@ fn polish<'a>(mut x: Found<'a>, s: &Signal<'a>, f: &Facts<'a>) -> Found<'a> {
         x = x.at_most(Confidence::Likely);
     }
     x
+}
+
+/// The amounts of a refusal, as people write them: the kubelet tells bytes, and CPUs in thousandths.
+fn amounts(x: &mut Found<'_>) {
+    use super::quantity::Quantity;
+    let resource = x.names.get("resource").unwrap_or_default().to_owned();
+    let suffix = if resource == "cpu" { "m" } else { "" };
+    for key in ["requested", "used", "capacity"] {
+        let amount = x
+            .names
+            .get(key)
+            .and_then(|v| Quantity::parse(&format!("{v}{suffix}")));
+        if let Some(q) = amount {
+            x.names.replace(key, &q.show(&resource));
+        }
+    }
 }
 
 /// Attempt and next try, by the kubelet's own rules.

@@ -21,6 +21,8 @@ pub const LOOP_CALL_NS: i64 = 10 * SECOND;
 pub struct NodeFacts {
     /// Status, reason and message of its condition Ready.
     pub ready: Option<(Text, Text, Text)>,
+    /// Since when it is so.
+    pub ready_since: Option<Nanos>,
     /// Observation of that.
     pub evidence: Option<Evidence>,
     /// The kubelet says that it skips pods: when, why.
@@ -38,6 +40,7 @@ impl NodeFacts {
         let mut f = Self::default();
         if let Some(c) = node.api.as_ref().and_then(|n| n.condition("Ready")) {
             f.ready = Some((c.status.clone(), c.reason.clone(), c.message.clone()));
+            f.ready_since = c.transition;
         }
         for o in node.evidence.iter().rev() {
             if o.source.is_node() {
@@ -116,10 +119,13 @@ pub struct Shared {
     pub has_node: bool,
     /// There are watches.
     pub has_api: bool,
+    /// Pods are listed by the API, so that one which is not in the list is not there.
+    pub has_pods: bool,
     usage: OnceLock<Usage>,
     leaving: OnceLock<Vec<Pod>>,
     held: OnceLock<FxHashMap<Text, Vec<String>>>,
     announced: OnceLock<Vec<Announced>>,
+    placed: OnceLock<FxHashMap<Text, (Nanos, String)>>,
 }
 
 /// A pull that was announced by an event, and has not ended.
@@ -172,6 +178,7 @@ impl Shared {
         s.node_last = last(Source::Kubelet).max(last(Source::Cri));
         s.has_node = s.node_last.is_some();
         s.has_api = last(Source::Kube).is_some();
+        s.has_pods = world.pods().iter().any(|p| p.api.is_some());
         s
     }
     /// What the pods of each node ask for. Read when a pod first needs it, like the rest of these.
@@ -207,6 +214,31 @@ impl Shared {
             all
         });
         all.get(node).map_or(&[], Vec::as_slice)
+    }
+    /// The newest pod that a scheduler placed, and when: such a scheduler is alive.
+    pub fn placed(&self, world: &World, scheduler: &str) -> Option<&(Nanos, String)> {
+        let all = self.placed.get_or_init(|| {
+            let mut all: FxHashMap<Text, (Nanos, String)> = FxHashMap::default();
+            for p in world.pods() {
+                let Some(api) = p.api.as_deref() else {
+                    continue;
+                };
+                // A pod that names its node itself is scheduled by nobody: only the event tells.
+                let at = p.evidence.iter().find_map(|o| match &o.body {
+                    Body::Event(e) if e.reason == "Scheduled" => Some(o.stamp.at),
+                    _ => None,
+                });
+                let Some(at) = at else { continue };
+                let newest = all
+                    .entry(api.spec.scheduler.clone())
+                    .or_insert_with(|| (at, p.key()));
+                if at > newest.0 {
+                    *newest = (at, p.key());
+                }
+            }
+            all
+        });
+        all.get(scheduler)
     }
     /// Pulls that were announced and have not ended, by their events, oldest first.
     pub fn announced(&self, world: &World) -> &[Announced] {

@@ -75,7 +75,16 @@ pub fn of_event<'a>(reason: &'a str, message: &'a str) -> Option<(Cow<'a, str>, 
         | "ResizeCompleted" => return None,
         other => other,
     };
-    Some((Cow::Borrowed(canonical), Cow::Borrowed(message)))
+    Some((Cow::Borrowed(canonical), unescaped(message)))
+}
+
+/// A message that quotes another one escapes its quotes, once for each time.
+fn unescaped(text: &str) -> Cow<'_, str> {
+    if text.contains("\\\"") {
+        Cow::Owned(text.replace("\\\\\\\"", "\"").replace("\\\"", "\""))
+    } else {
+        Cow::Borrowed(text)
+    }
 }
 
 /// Container that an event's `fieldPath` names: `spec.containers{web}`.
@@ -240,10 +249,7 @@ fn of_sync_error(error: &str) -> Option<(Cow<'_, str>, Text, Cow<'_, str>)> {
             r => r,
         };
         // The text is quoted once more: its own quotes are escaped.
-        let text = text
-            .trim_end_matches(']')
-            .trim_matches('"')
-            .replace("\\\"", "\"");
+        let text = unescaped(text.trim_end_matches(']').trim_matches('"')).into_owned();
         let text = if reason == "FailedKillPod" {
             format!("failed to \"{action}\" for \"{who}\": {text}")
         } else {

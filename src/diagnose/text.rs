@@ -21,8 +21,12 @@ impl Names {
     }
     /// Sets a name whatever it was before.
     pub fn replace(&mut self, key: &str, value: &str) {
-        self.0.retain(|(k, _)| k != key);
+        self.remove(key);
         self.set(key, value);
+    }
+    /// Takes a name away.
+    pub fn remove(&mut self, key: &str) {
+        self.0.retain(|(k, _)| k != key);
     }
     /// With a name set.
     #[must_use]

@@ -50,10 +50,16 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).to_owned()
 }
 
-fn expected() -> Vec<Expected> {
-    let text =
-        std::fs::read_to_string(root().join("fixtures/expected.json")).expect("expected.json");
-    serde_json::from_str(&text).expect("expected.json has the documented form")
+/// Folders of sessions, and what is expected of them: the recordings of which the rules were made, and excerpts of
+/// others that were played afterwards, with other names, of causes that are in the catalogue.
+const RECORDED: [(&str, &str); 2] = [
+    ("fixtures/sessions", "fixtures/expected.json"),
+    ("fixtures/causes/real", "fixtures/causes/real/expected.json"),
+];
+
+fn expected(path: &str) -> Vec<Expected> {
+    let text = std::fs::read_to_string(root().join(path)).expect("what is expected");
+    serde_json::from_str(&text).expect("it has the documented form")
 }
 
 fn ask(world: &World, e: &Expected, now: Nanos) -> Option<Verdict> {
@@ -206,9 +212,9 @@ fn run(
     }
 }
 
-fn all() -> (Rows, Vec<String>) {
+fn all((folder, wanted): (&str, &str)) -> (Rows, Vec<String>) {
     let mut sessions: BTreeMap<String, Vec<Expected>> = BTreeMap::new();
-    for e in expected() {
+    for e in expected(wanted) {
         sessions.entry(e.session.clone()).or_default().push(e);
     }
     let mut rows = BTreeMap::new();
@@ -218,7 +224,7 @@ fn all() -> (Rows, Vec<String>) {
         if only.as_ref().is_some_and(|o| !name.starts_with(o.as_str())) {
             continue;
         }
-        let path = root().join(format!("fixtures/sessions/{name}.kflow.zst"));
+        let path = root().join(format!("{folder}/{name}.kflow.zst"));
         let session = reader::load(&path).unwrap_or_else(|e| panic!("{e}"));
         let asked: Vec<&Expected> = asked.iter().collect();
         for sources in Sources::EACH {
@@ -249,14 +255,28 @@ fn current(path: &str, text: &str) {
 }
 
 /// `docs/diagnosis.md`: scenario, expected, got, by set of sources.
-fn table(rows: &Rows) -> String {
+fn document(tables: &[Rows]) -> String {
     let mut out = String::from(
         "# Diagnosis of the recorded scenarios\n\n\
-         What `kflow why` says of every entry of `fixtures/expected.json`, as of the moment that it names: with all\n\
+         What `kflow why` says of every entry of an `expected.json`, as of the moment that it names: with all\n\
          sources, with the API alone (watches and audit log), and with the node's own sources alone (tap, kubelet log,\n\
          file system, runtime log). `-` is nothing told: the pod is not known to those sources, or too little is.\n\n\
          Written by `BLESS=1 cargo test --test it diagnose`; a test fails when it is stale.\n\n\
-         | scenario | target | expected | all sources | API alone | node alone |\n|---|---|---|---|---|---|\n",
+",
+    );
+    for (rows, of) in tables.iter().zip([
+        "The recordings in `fixtures/sessions`",
+        "Others, in `fixtures/causes/real`",
+    ]) {
+        let _ = write!(out, "\n## {of}\n\n");
+        table(rows, &mut out);
+    }
+    out
+}
+
+fn table(rows: &Rows, out: &mut String) {
+    out.push_str(
+        "| scenario | target | expected | all sources | API alone | node alone |\n|---|---|---|---|---|---|\n",
     );
     for ((_, scenario, target), r) in rows {
         let e = &r.expected;
@@ -273,12 +293,17 @@ fn table(rows: &Rows) -> String {
             got(Sources::Node)
         );
     }
-    out
 }
 
 #[test]
 fn every_recorded_scenario_is_told_as_it_was() {
-    let (rows, wrong) = all();
+    let mut tables = Vec::new();
+    let mut wrong = Vec::new();
+    for recorded in RECORDED {
+        let (rows, bad) = all(recorded);
+        tables.push(rows);
+        wrong.extend(bad);
+    }
     assert!(
         wrong.is_empty(),
         "{} wrong:\n{}",
@@ -286,7 +311,7 @@ fn every_recorded_scenario_is_told_as_it_was() {
         wrong.join("\n")
     );
     if std::env::var_os("ONLY").is_none() {
-        current("docs/diagnosis.md", &table(&rows));
+        current("docs/diagnosis.md", &document(&tables));
     }
 }
 

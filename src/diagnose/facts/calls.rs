@@ -39,9 +39,7 @@ impl<'a> Facts<'a> {
             }
             _ => {}
         }
-        if c.method.starts_with("Stop")
-            && c.method.len() == "StopContainer".len()
-            && c.method == "StopContainer"
+        if c.method == "StopContainer"
             && let Some(t) = c
                 .fields
                 .iter()
@@ -113,8 +111,10 @@ impl<'a> Facts<'a> {
         call: &CallFact<'a>,
         end: &CallEnd,
     ) {
+        self.answered = Some(at);
         match method {
             "RunPodSandbox" => {
+                self.sandbox_stopped = None;
                 self.sandbox = self.sandbox.max(Some(at));
                 self.sandbox_since = Some(at);
                 self.sandbox_trying = None;
@@ -136,7 +136,10 @@ impl<'a> Facts<'a> {
             "StartContainer" => {
                 let c = self.container(&call.container);
                 c.started = c.started.max(Some(at));
+                c.started_id = call.start.subject.container_id.clone();
             }
+            "StopPodSandbox" => self.sandbox_stopped = Some(at),
+            "RemovePodSandbox" if self.sandbox_stopped.is_some() => self.removed = Some(at),
             "StopContainer" => {
                 let c = self.container(&call.container);
                 c.stopped = Some(at);

@@ -55,7 +55,6 @@ impl<'a> Facts<'a> {
                 let c = self.container(container);
                 c.started = c.started.max(Some(at));
             }
-            "SandboxChanged" => self.sandboxes += 1,
             "Killing" => self.killing(o, message, container),
             "Unhealthy" | "ProbeError" => {
                 self.probe(o, message, message, container);

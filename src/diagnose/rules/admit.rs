@@ -12,7 +12,7 @@ use crate::model::{Nanos, Source, stamp::SECOND};
 /// A kubelet that works picks a pod up within a second.
 const PICK_UP_NS: i64 = 10 * SECOND;
 /// A kubelet logs something and calls the runtime every second; this long without either and it stands still.
-const SILENT_NS: i64 = 10 * SECOND;
+pub(super) const SILENT_NS: i64 = 10 * SECOND;
 /// Without a node's own sources a slow kubelet cannot be told from a dead one before the node is marked.
 const BLIND_NS: i64 = 150 * SECOND;
 

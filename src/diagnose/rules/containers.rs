@@ -3,12 +3,12 @@
 use super::{Context, held_up, waits};
 use crate::correlate::ContainerView;
 use crate::diagnose::backoff;
-use crate::diagnose::facts::{ContainerFacts, Exit, Facts, KillWhy};
+use crate::diagnose::facts::{CallFact, ContainerFacts, Exit, Facts, KillWhy};
 use crate::diagnose::found::Found;
 use crate::diagnose::text::{list, span, times};
 use crate::diagnose::{Catalogue, Confidence, State};
 use crate::flow::Stage;
-use crate::model::stamp::SECOND;
+use crate::model::{Source, pod::ContainerState, stamp::SECOND};
 
 /// An init container that runs longer is told as slow: most are done in seconds.
 const INIT_NS: i64 = 30 * SECOND;
@@ -34,24 +34,74 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &'a Facts<'a>, found: &mut Vec<Found
                     .state(State::Slow)
                     .at_most(Confidence::Likely)
                     .name("what", &what)
-                    .name("earlier", " yet")
+                    .name("yet", "yet")
                     .call(call, cx.now),
             );
         }
     }
-    if let Some(call) = f.in_flight("ExecSync")
-        && call.start.timeout_ns.is_none()
-        && cx.now.since(call.at) >= CALL_NS
-        && f.known(&call.container)
-            .is_some_and(|c| !super::ready::is_ready(c))
+    post_start(cx, f, found);
+}
+
+/// A postStart hook that runs long: an ExecSync without a deadline, for a container that is not ready.
+pub(super) fn hook_in_flight<'f, 'a>(f: &'f Facts<'a>) -> Option<&'f CallFact<'a>> {
+    f.in_flight("ExecSync").filter(|call| {
+        call.start.timeout_ns.is_none()
+            && f.now.since(call.at) >= CALL_NS
+            && f.deleted.is_none()
+            && f.known(&call.container)
+                .is_some_and(|c| !super::ready::is_ready(c))
+    })
+}
+
+/// While the hook runs, the kubelet does not report that the container has started.
+pub(super) fn awaits_hook(f: &Facts<'_>, c: &ContainerFacts<'_>) -> bool {
+    let waiting = c
+        .status
+        .is_none_or(|s| matches!(s.state, ContainerState::Waiting { .. }));
+    waiting
+        && f.api
+            .and_then(|p| p.container(&c.name))
+            .is_some_and(|s| !s.post_start.is_empty())
+}
+
+fn post_start<'a>(cx: Context<'a>, f: &'a Facts<'a>, found: &mut Vec<Found<'a>>) {
+    if found.iter().any(|k| k.cause.id == "KF705") {
+        return;
+    }
+    if let Some(call) = hook_in_flight(f)
         && let Some(x) = Found::new("KF705", f)
     {
         found.push(
             x.container(&call.container)
                 .state(State::Slow)
                 .at_most(Confidence::Likely)
+                .since(call.at)
                 .call(call, cx.now),
         );
+        return;
+    }
+    for c in &f.containers {
+        let Some(started) = c.started.filter(|_| c.runs() && awaits_hook(f, c)) else {
+            continue;
+        };
+        let running = cx.now.since(started);
+        if running >= CALL_NS
+            && let Some(x) = Found::new("KF705", f)
+        {
+            found.push(
+                x.container(&c.name)
+                    .state(State::Slow)
+                    .at_most(Confidence::Likely)
+                    .since(started)
+                    .name("running", &span(running))
+                    .proof_if(f.api_evidence)
+                    .absence(
+                        started,
+                        Source::Kube,
+                        "Started, has a postStart hook, and is not shown as running since",
+                    ),
+            );
+        }
     }
 }
 
@@ -92,12 +142,24 @@ pub(super) fn crashes<'a>(f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
         }) || c
             .stopped
             .is_some_and(|t| last.at.since(t).abs() < 2 * SECOND && c.killed.is_none());
+        // One that never ran was stopped by nobody.
+        let stopped = stopped && !never_ran(last);
         let dead = f.api.is_some_and(|p| p.status.phase == "Failed");
         if fine || (stopped && !c.runs() && !dead) || (c.runs() && !loops) {
             continue;
         }
         crash(f, c, last, init, found);
     }
+}
+
+/// Its command could not be started.
+fn never_ran(e: &Exit<'_>) -> bool {
+    matches!(e.reason.as_str(), "StartError" | "ContainerCannotRun")
+}
+
+/// Nothing starts it again.
+fn is_final(f: &Facts<'_>) -> bool {
+    f.api.is_some_and(|p| p.status.phase == "Failed") || f.is_over_on_node()
 }
 
 fn crash<'a>(
@@ -163,7 +225,7 @@ fn crash<'a>(
                 None => x.name("nolimit", "it may"),
             }
         }),
-        _ if matches!(last.reason.as_str(), "StartError" | "ContainerCannotRun") => {
+        _ if never_ran(last) => {
             let named = found.iter().any(|k| {
                 matches!(k.cause.id.as_str(), "KF704" | "KF606" | "KF711") && k.container == c.name
             });
@@ -196,11 +258,11 @@ fn crash<'a>(
     let next = c
         .status
         .and_then(|s| match &s.state {
-            crate::model::pod::ContainerState::Waiting { message, .. } => backoff::said(message),
+            ContainerState::Waiting { message, .. } => backoff::said(message),
             _ => None,
         })
         .map_or_else(|| backoff::next_start(n, last.at), |d| last.at.plus(d));
-    let dead = f.api.is_some_and(|p| p.status.phase == "Failed");
+    let dead = is_final(f);
     let over = |x: &mut Found<'a>| {
         x.attempt = n;
         x.next_retry = (waits_again && !dead).then_some(next);
@@ -272,9 +334,8 @@ fn in_words(f: &Facts<'_>, c: &ContainerFacts<'_>, last: &Exit<'_>, n: u32) -> S
         .filter(|s| *s < last.at)
         .map(|s| format!(" after {}", span(last.at.since(s))))
         .unwrap_or_default();
-    let policy = f.api.map_or("", |p| p.spec.restart_policy.as_str());
-    let dead = f.api.is_some_and(|p| p.status.phase == "Failed");
-    if dead && policy == "Never" {
+    let policy = f.api.map_or("Never", |p| p.spec.restart_policy.as_str());
+    if is_final(f) && policy == "Never" && n <= 1 {
         return format!(
             "ended with exit code {}{signal}{reason}{ran}, and is not restarted",
             last.code

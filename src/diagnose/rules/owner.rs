@@ -71,7 +71,7 @@ pub fn owner(cx: Context<'_>, o: &ObjectState) -> Option<Verdict> {
 }
 
 fn told(cx: Context<'_>, o: &ObjectState, children: &Children<'_>) -> Option<Verdict> {
-    if gone(o) {
+    if gone(o) || unlisted(cx, o) {
         return None;
     }
     let none = Vec::new();
@@ -100,7 +100,7 @@ fn told(cx: Context<'_>, o: &ObjectState, children: &Children<'_>) -> Option<Ver
         .filter_map(|s| refused(&f, s))
         .max_by_key(|x| x.proofs.first().map(|p| p.at))
         .or_else(|| ignored(cx, &f, o, children))?;
-    let mut v = x.name("owner", &owner_arg(&o.object)).verdict(cx.world, &f);
+    let mut v = x.name("owner", &owner_arg(&o.object)).verdict(&f);
     v.owner = Some(o.object.clone());
     v.not_reached = vec!["create a pod".into()];
     Some(v)
@@ -111,6 +111,17 @@ fn gone(o: &ObjectState) -> bool {
         || o.evidence.iter().rev().any(|e| {
             matches!(&e.body, Body::Audit(a) if a.verb == "delete" && (200..300).contains(&a.code) && !a.resource.contains('/') && plural_is(&a.resource, &o.object))
         })
+}
+
+/// Only old events of it are left: owners of its kind are listed, and it is not among them.
+fn unlisted(cx: Context<'_>, o: &ObjectState) -> bool {
+    o.api.is_none()
+        && o.evidence.iter().all(|e| matches!(e.body, Body::Event(_)))
+        && cx
+            .world
+            .objects()
+            .iter()
+            .any(|k| k.object.kind == o.object.kind && k.api.is_some())
 }
 
 fn plural_is(resource: &str, o: &ObjectRef) -> bool {
@@ -170,7 +181,8 @@ fn refused<'a>(f: &Facts<'a>, o: &ObjectState) -> Option<Found<'a>> {
 /// much longer without another failure, and the owner is gone or was mended.
 fn forgotten(now: Nanos, first: Nanos, last: Nanos) -> bool {
     let tried_for = last.since(first).min(1000 * SECOND);
-    now.since(last) > 2 * tried_for + 60 * SECOND
+    // The next try comes after no more than all the time that was spent so far.
+    now.since(last) > tried_for + 60 * SECOND
 }
 
 /// The resource that a quota is most short of: `pods: 1 more than 0 of 0`.
@@ -224,7 +236,11 @@ fn ignored<'a>(
             }
             Body::Event(_) => answered = Some(at),
             Body::Object(s) => {
-                if s.generation > s.observed_generation {
+                // A Job has no observed generation: what its controller counts tells that it was looked at.
+                let counted = ["startTime", "active", "succeeded", "failed"]
+                    .iter()
+                    .any(|k| s.fact(k).is_some());
+                if s.generation > s.observed_generation && !counted {
                     if asked.is_none_or(|(t, _)| answered.is_some_and(|a| a > t)) {
                         asked = Some((at, e));
                     }
@@ -258,7 +274,8 @@ fn ignored<'a>(
 }
 
 fn scaled_to_nothing(o: &ObjectState) -> bool {
-    o.api
-        .as_ref()
-        .is_some_and(|a| a.fact("replicas") == Some("0") && a.generation <= a.observed_generation)
+    o.api.as_ref().is_some_and(|a| {
+        a.fact("suspend") == Some("true")
+            || (a.fact("replicas") == Some("0") && a.generation <= a.observed_generation)
+    })
 }

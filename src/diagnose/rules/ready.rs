@@ -29,6 +29,8 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &Facts<'a>, found: &mut Vec<Found<'a
         k.proofs
             .extend(n.evidence.as_ref().map(crate::diagnose::found::proof));
     }
+    // Settings of DNS are told at the very start, and keep no pod from being ready.
+    found.retain(|k| k.cause.id != "KF808" || cx.now.since(f.view.created) >= SLOW_NS);
     let ready = f.is_ready();
     let flapping = ready == Some(true) || f.unready.len() >= 2;
     for c in &f.containers {
@@ -63,10 +65,11 @@ pub(super) fn unready_by_node(c: &ContainerFacts<'_>) -> bool {
 /// `exec`, `httpGet :8080/healthz`, of a container's probe.
 pub(super) fn probe_of(f: &Facts<'_>, container: &str, kind: &str) -> String {
     probe(f, container, kind).map_or_else(String::new, |p| {
-        format!(
-            "{} every {} s, {} failures in a row count",
-            p.handler, p.period_s, p.failure_threshold
-        )
+        let counts = match p.failure_threshold {
+            0 | 1 => "each failure counts".to_owned(),
+            n => format!("{n} failures in a row count"),
+        };
+        format!("{} every {} s, {counts}", p.handler, p.period_s)
     })
 }
 
@@ -85,6 +88,10 @@ pub(super) fn said(text: &str) -> String {
         .or_else(|| text.split_once("probe errored:"))
         .or_else(|| text.split_once("state:"))
         .map_or(text, |(_, w)| w);
+    // An exec probe that cannot be run: the runtime says who failed in ever more words, and last of all why.
+    let what = what
+        .rsplit_once("unable to start container process: ")
+        .map_or(what, |(_, w)| w);
     shorten(what.trim(), 200).to_string()
 }
 
@@ -210,7 +217,7 @@ fn lag<'a>(cx: Context<'a>, f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
         let Some(started) = c.started.filter(|_| waiting && c.exits.is_empty()) else {
             continue;
         };
-        if cx.now.since(started) < LAG_NS {
+        if cx.now.since(started) < LAG_NS || super::containers::awaits_hook(f, c) {
             continue;
         }
         if let Some(x) = Found::new("KF806", f) {

@@ -3,8 +3,8 @@
 use super::Context;
 use crate::diagnose::facts::Facts;
 use crate::diagnose::found::Found;
-use crate::diagnose::text::span;
-use crate::diagnose::{Confidence, State};
+use crate::diagnose::text::{list, span};
+use crate::diagnose::{Confidence, State, backoff};
 use crate::flow::Stage;
 use crate::model::{Source, stamp::SECOND};
 
@@ -12,8 +12,12 @@ use crate::model::{Source, stamp::SECOND};
 const SLOW_NS: i64 = 10 * SECOND;
 /// Volumes are polled three times a second; the kubelet itself complains only after 123 s.
 const VOLUMES_NS: i64 = 20 * SECOND;
-/// With the API alone: a FailedMount comes after 123 s at most, so what is silent longer is the sandbox.
-const BLIND_NS: i64 = 150 * SECOND;
+/// With the API alone: what a ConfigMap or Secret lacks is told at once, so what is silent this long is the sandbox,
+/// or a volume that has to be attached: that is told after 123 s.
+const BLIND_NS: i64 = 25 * SECOND;
+
+/// After this long the kubelet has said which volumes it waits for.
+const VOLUMES_TOLD_NS: i64 = 150 * SECOND;
 
 pub(super) fn rules<'a>(cx: Context<'a>, f: &'a Facts<'a>, found: &mut Vec<Found<'a>>) {
     if let Some(call) = f.in_flight("RunPodSandbox") {
@@ -44,6 +48,7 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &'a Facts<'a>, found: &mut Vec<Found
                     "detail",
                     &format!("no sandbox was asked for in {}", span(waited)),
                 )
+                .name("volumes", &list(&attached(f)))
                 .proof(o)
                 .absence(
                     began,
@@ -57,22 +62,58 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &'a Facts<'a>, found: &mut Vec<Found
             .api
             .and_then(|p| p.condition("PodReadyToStartContainers"))
             .is_some_and(|c| c.status == "False");
-        if waiting && let Some(x) = Found::new("KF506", f) {
+        let volumes = attached(f);
+        let silence = "PodReadyToStartContainers=False, and no event of volumes or sandbox";
+        if !waiting {
+            return;
+        }
+        if !volumes.is_empty() && waited < VOLUMES_TOLD_NS {
+            if let Some(x) = Found::new("KF401", f) {
+                found.push(
+                    x.name("volumes", &list(&volumes))
+                        .name("detail", &format!("nothing was said for {}", span(waited)))
+                        .at_most(Confidence::Possible)
+                        .absence(began, Source::Kube, silence),
+                );
+            }
+        } else if let Some(x) = Found::new("KF506", f) {
             found.push(
-                x.name("running", &span(waited))
+                x.name("blind", &span(waited))
                     .at_most(Confidence::Possible)
-                    .absence(
-                        began,
-                        Source::Kube,
-                        "PodReadyToStartContainers=False, and no event of volumes or sandbox",
-                    ),
+                    .absence(began, Source::Kube, silence),
             );
         }
     }
 }
 
+/// Volumes that somebody has to attach or mount from elsewhere: `data (claim db-0)`.
+fn attached(f: &Facts<'_>) -> Vec<String> {
+    const LOCAL: [&str; 7] = [
+        "configMap",
+        "secret",
+        "projected",
+        "downwardAPI",
+        "emptyDir",
+        "hostPath",
+        "image",
+    ];
+    let Some(pod) = f.api else { return Vec::new() };
+    let remote = pod
+        .spec
+        .volumes
+        .iter()
+        .filter(|v| !LOCAL.contains(&v.kind.as_str()));
+    remote
+        .map(|v| match v.kind.as_str() {
+            "persistentVolumeClaim" => format!("{} (claim {})", v.name, v.refers),
+            "ephemeral" => format!("{} (claim {}-{})", v.name, pod.name, v.name),
+            kind => format!("{} ({kind})", v.name),
+        })
+        .collect()
+}
+
 /// Made again and again.
-fn flapping<'a>(f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
+pub(super) fn flapping<'a>(f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
     let changed = f.signals.iter().find(|s| s.reason == "SandboxChanged");
     let times = changed
         .map_or(0, |s| s.count)
@@ -88,7 +129,7 @@ fn flapping<'a>(f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
         .name("times", &(times + 1).to_string())
         .proof_if(changed.map(|s| s.evidence));
     if let Some(last) = changed
-        && f.now.since(last.at) > 300 * SECOND
+        && f.now.since(last.at) > backoff::FORGOTTEN_NS
     {
         return;
     }
@@ -110,7 +151,7 @@ pub(super) fn earlier<'a>(x: &mut Found<'a>, f: &Facts<'a>) {
         let lasted = c.end.map_or(0, |e| e.since(c.at));
         x.names.set(
             "earlier",
-            &format!(", after {method} timed out after {}", span(lasted)),
+            &format!("after {method} timed out after {}", span(lasted)),
         );
         *x = x.clone().proof(c.evidence);
         if let Some(p) = x.proofs.last_mut() {
@@ -124,12 +165,9 @@ pub(super) fn earlier<'a>(x: &mut Found<'a>, f: &Facts<'a>) {
     });
     match told {
         Some(s) => {
-            x.names
-                .set("earlier", &format!(", after {method} timed out"));
+            x.names.set("earlier", &format!("after {method} timed out"));
             x.proofs.push(crate::diagnose::found::signal_proof(s));
         }
-        None => x
-            .names
-            .set("earlier", " (the earlier call was not recorded)"),
+        None => x.names.set("earlier", "by a call that was not recorded"),
     }
 }

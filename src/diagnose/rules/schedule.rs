@@ -6,7 +6,7 @@ use crate::diagnose::facts::Facts;
 use crate::diagnose::found::Found;
 use crate::diagnose::scheduler::{self, Clause};
 use crate::diagnose::text::list;
-use crate::diagnose::{Catalogue, State};
+use crate::diagnose::{Catalogue, Confidence, State};
 use crate::model::{Body, Source, Text, node::NodeSeen, pod::PodSeen, stamp::SECOND};
 
 /// A scheduler that runs says something of a pod within milliseconds.
@@ -16,7 +16,7 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &Facts<'a>, found: &mut Vec<Found<'a
     clauses(cx, f, found);
     claims(cx, f, found);
     preemption(cx, f, found);
-    silent(f, found);
+    silent(cx, f, found);
 }
 
 fn clauses<'a>(cx: Context<'a>, f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
@@ -90,6 +90,21 @@ fn explain(cx: Context<'_>, api: Option<&PodSeen>, clause: &Clause<'_>, x: &mut 
         "KF205" | "KF206" => {
             if let Some(d) = scheduler::labels(pod, &nodes) {
                 x.names.set("detail", &d);
+            }
+        }
+        "KF207" => {
+            let anti = x.names.get("rule").is_some_and(|r| r.contains("anti"));
+            if let Some(d) = scheduler::neighbours(&pod.spec, anti) {
+                x.names.set("detail", &d);
+            }
+        }
+        "KF208" => {
+            let keys = scheduler::spread_over(&pod.spec);
+            if !keys.is_empty() {
+                x.names.set(
+                    "detail",
+                    &format!("it is to be spread over {}", list(&keys)),
+                );
             }
         }
         "KF209" => {
@@ -215,7 +230,12 @@ fn preemption<'a>(cx: Context<'a>, f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
     if names.is_empty() {
         x = x.name("what", "the scheduler has nominated it for that node");
     } else {
-        x = x.name("victims", &format!("{},", list(&names)));
+        let have = if names.len() == 1 {
+            "which has a lower priority, is"
+        } else {
+            "which have a lower priority, are"
+        };
+        x = x.name("victims", &format!("{}, {have}", list(&names)));
     }
     for (_, o) in victims {
         x = x.proof(o);
@@ -224,7 +244,7 @@ fn preemption<'a>(cx: Context<'a>, f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
 }
 
 /// Nobody has said anything.
-fn silent<'a>(f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
+fn silent<'a>(cx: Context<'a>, f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
     let Some(pod) = f.api else { return };
     let said = pod.condition("PodScheduled").is_some()
         || f.signals.iter().any(|s| s.reason == "FailedScheduling")
@@ -235,14 +255,43 @@ fn silent<'a>(f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
     if said || !pod.spec.scheduling_gates.is_empty() || f.now.since(pod.created) < SILENT_NS {
         return;
     }
-    if let Some(x) = Found::new("KF223", f) {
-        found.push(x.proof_if(f.api_evidence).absence(
-            pod.created,
-            Source::Kube,
-            format!(
-                "no PodScheduled condition and no event of a scheduler for {}",
-                super::ago(f, pod.created)
-            ),
-        ));
+    let absence = format!(
+        "no PodScheduled condition and no event of a scheduler for {}",
+        super::ago(f, pod.created)
+    );
+    // A scheduler does not take up a pod whose claims do not exist, and says nothing of it.
+    if !pod.spec.resource_claims.is_empty() {
+        let claims: Vec<&str> = pod
+            .spec
+            .resource_claims
+            .iter()
+            .map(|c| c.trim_start_matches("template/"))
+            .collect();
+        if let Some(x) = Found::new("KF221", f) {
+            let what = format!(
+                "no scheduler has looked at the pod for {}, which waits for {}",
+                super::ago(f, pod.created),
+                list(&claims)
+            );
+            found.push(
+                x.name("what", &what)
+                    .at_most(Confidence::Possible)
+                    .proof_if(f.api_evidence)
+                    .absence(pod.created, Source::Kube, absence),
+            );
+        }
+        return;
     }
+    let Some(x) = Found::new("KF223", f) else {
+        return;
+    };
+    let alive = cx.shared.placed(cx.world, &pod.spec.scheduler);
+    let x = match alive.filter(|(at, _)| at.since(pod.created) > SILENT_NS) {
+        Some((_, other)) => x.name("alive", other).at_most(Confidence::Possible),
+        None => x.name("absent", "running"),
+    };
+    found.push(
+        x.proof_if(f.api_evidence)
+            .absence(pod.created, Source::Kube, absence),
+    );
 }

@@ -1,7 +1,7 @@
 //! Deleted and not gone.
 
 use super::{Context, admit};
-use crate::diagnose::facts::Facts;
+use crate::diagnose::facts::{ContainerFacts, Facts, KillWhy};
 use crate::diagnose::found::{Found, node_of};
 use crate::diagnose::signal::Signal;
 use crate::diagnose::text::{list, span};
@@ -17,8 +17,8 @@ const HOOK_NS: i64 = 6 * SECOND;
 const STOP_NS: i64 = 10 * SECOND;
 /// After the grace period the kill takes a second or two.
 const KILL_NS: i64 = 5 * SECOND;
-/// With the API alone nothing tells why; this long after the grace period it is told that it hangs.
-const BLIND_NS: i64 = 120 * SECOND;
+/// A kubelet that comes back has done what it missed after this long.
+const BACK_NS: i64 = 20 * SECOND;
 /// Name of the job controller's finalizer.
 const JOB: &str = "batch.kubernetes.io/job-tracking";
 
@@ -35,17 +35,7 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &'a Facts<'a>, found: &mut Vec<Found
         }
     }
     let node = node_of(f.view, f.api);
-    if let Some(n) = cx.shared.node(node)
-        && let Some((status, reason, _)) = &n.ready
-        && status == "Unknown"
-        && age > grace
-        && let Some(x) = Found::new("KF902", f)
-    {
-        found.push(
-            x.name("what", &format!("Ready={status} {reason}"))
-                .proof_if(n.evidence.as_ref()),
-        );
-    }
+    unreported(cx, f, node, age > grace, found);
     let stopping = f
         .in_flight("StopContainer")
         .or_else(|| f.in_flight("StopPodSandbox"));
@@ -56,19 +46,141 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &'a Facts<'a>, found: &mut Vec<Found
     hook(cx, f, age, found);
     stop(cx, f, found);
     finalizers(f, found);
-    if found.is_empty()
-        && f.node_seen.is_none()
-        && age > grace + BLIND_NS
-        && running(f)
-        && let Some(x) = Found::new("KF905", f)
+    if f.node_seen.is_none() && found.iter().all(|k| k.cause.id == "KF911") {
+        // A kubelet that has just come back has its own backlog.
+        let settled = cx
+            .shared
+            .node(node)
+            .and_then(|n| n.ready_since)
+            .is_none_or(|t| cx.now.since(t) >= BACK_NS);
+        if settled {
+            blind(f, age, grace, found);
+        }
+    }
+    // Who ended it is one thing; what holds it up is what can be changed.
+    if found.iter().any(|k| k.cause.id != "KF911") {
+        for k in found.iter_mut().filter(|k| k.cause.id == "KF911") {
+            k.rank = 30;
+        }
+    }
+}
+
+/// With the API alone: a deleted pod that still runs, and what its spec says of hooks.
+fn blind<'a>(f: &Facts<'a>, age: i64, grace: i64, found: &mut Vec<Found<'a>>) {
+    let pulling = f.containers.iter().find_map(|c| {
+        let (at, o) = c.pulling?;
+        let over = c
+            .pulled
+            .max(c.created)
+            .max(c.started)
+            .is_some_and(|t| t >= at)
+            || f.signals
+                .iter()
+                .any(|s| s.reason == "ErrImagePull" && s.container == c.name && s.at >= at);
+        (!over).then_some((c, at, o))
+    });
+    if let Some((c, at, o)) = pulling
+        && age >= HELD_NS
+        && let Some(x) = Found::new("KF913", f)
     {
-        let what = format!("it still runs {} after its grace period", span(age - grace));
         found.push(
-            x.name("what", &what)
-                .name("container", &running_names(f))
-                .at_most(Confidence::Possible)
-                .proof_if(f.api_evidence),
+            x.container(&c.name)
+                .name("method", "PullImage")
+                .name(
+                    "image",
+                    &crate::diagnose::shared::image_of(o).unwrap_or_default(),
+                )
+                .name("running", &span(f.now.since(at)))
+                .at_most(Confidence::Likely)
+                .proof(o)
+                .absence(at, Source::Kube, "no Pulled event since"),
         );
+        return;
+    }
+    let told = |c: &&ContainerFacts<'_>| {
+        c.killed.is_some_and(|(_, why, _)| why == KillWhy::Stop)
+            && matches!(
+                c.status.map(|s| &s.state),
+                Some(ContainerState::Running { .. })
+            )
+    };
+    let Some(c) = f.containers.iter().find(told) else {
+        return;
+    };
+    let Some((at, _, o)) = c.killed else { return };
+    let hook = f
+        .api
+        .and_then(|p| p.container(&c.name))
+        .is_some_and(|s| !s.pre_stop.is_empty());
+    let late = age > grace + 2 * KILL_NS;
+    let (id, patience) = match (late, hook) {
+        (true, _) => ("KF905", 0),
+        (false, true) => ("KF904", HOOK_NS),
+        (false, false) => ("KF903", STOP_NS),
+    };
+    let Some(x) = Found::new(id, f).filter(|_| age >= patience) else {
+        return;
+    };
+    let x = if late {
+        let what = format!("it still runs {} after its grace period", span(age - grace));
+        x.name("what", &what)
+    } else {
+        x.name("running", &span(f.now.since(at)))
+    };
+    found.push(
+        x.container(&c.name)
+            .at_most(if late {
+                Confidence::Possible
+            } else {
+                Confidence::Likely
+            })
+            .proof(o)
+            .proof_if(f.api_evidence),
+    );
+}
+
+/// Nobody can say that the pod has stopped: its node is marked, or its kubelet is silent.
+fn unreported<'a>(
+    cx: Context<'a>,
+    f: &Facts<'a>,
+    node: &str,
+    late: bool,
+    found: &mut Vec<Found<'a>>,
+) {
+    if !late {
+        return;
+    }
+    let Some(x) = Found::new("KF902", f) else {
+        return;
+    };
+    let marked = cx
+        .shared
+        .node(node)
+        .and_then(|n| Some((n, n.ready.as_ref()?)))
+        .filter(|(_, (status, ..))| status == "Unknown");
+    if let Some((n, (status, reason, _))) = marked {
+        found.push(
+            x.name("what", &format!("Ready={status} {reason}"))
+                .proof_if(n.evidence.as_ref()),
+        );
+        return;
+    }
+    let silent = cx.shared.node_last.filter(|t| {
+        cx.shared.is_local(node)
+            && cx.now.since(*t) >= admit::SILENT_NS
+            && f.open.is_empty()
+            && running(f)
+    });
+    if let Some(last) = silent {
+        let what = format!(
+            "it has neither logged nor called the runtime for {}",
+            span(cx.now.since(last))
+        );
+        found.push(x.name("what", &what).at_most(Confidence::Likely).absence(
+            last,
+            Source::Kubelet,
+            "last line of the kubelet's log, or call of it",
+        ));
     }
 }
 
@@ -78,18 +190,8 @@ fn running(f: &Facts<'_>) -> bool {
         .any(|c| match c.status.map(|s| &s.state) {
             Some(ContainerState::Running { .. }) => c.stopped.is_none(),
             Some(_) => false,
-            None => c.runs(),
+            None => c.runs() && c.stopped.is_none(),
         })
-}
-
-fn running_names(f: &Facts<'_>) -> String {
-    let names: Vec<_> = f
-        .containers
-        .iter()
-        .filter(|c| c.runs())
-        .map(|c| c.name.as_str())
-        .collect();
-    list(&names)
 }
 
 /// A call of the pod itself that the worker waits for.
@@ -174,8 +276,7 @@ fn stop<'a>(cx: Context<'a>, f: &'a Facts<'a>, found: &mut Vec<Found<'a>>) {
                         .call(call, cx.now),
                 );
             }
-        } else if age >= (timeout / 2).max(STOP_NS)
-            && age <= timeout
+        } else if age >= STOP_NS.min(timeout / 2).max(HOOK_NS)
             && let Some(x) = Found::new("KF903", f)
         {
             found.push(
