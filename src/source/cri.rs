@@ -76,6 +76,8 @@ pub mod limits {
     pub const REMEMBERED_LISTS: usize = 1024;
     /// Items of one list that are decoded.
     pub const LIST_ITEMS: usize = 50_000;
+    /// Items of lists that a connection remembers, so as not to read them again.
+    pub const KNOWN_ITEMS: usize = 8_192;
     /// Longest text taken from a message or header, bytes; longer ones are cut.
     pub const TEXT: usize = 1024;
     /// Longest `grpc-message`, bytes; longer ones are cut.

@@ -24,24 +24,28 @@ pub(super) fn observe(out: &mut Vec<Observation>, stamp: Stamp, body: Body) {
     });
 }
 
-/// What lists of a connection said last: a list is decoded only when it says something else.
+/// What lists of a connection said last: a list is decoded only when it says something else, and of such a list only
+/// the items that do.
 #[derive(Debug, Default)]
-pub(super) struct Lists(FxHashMap<u64, (u64, usize)>);
+pub(super) struct Lists {
+    lists: FxHashMap<u64, (u64, usize)>,
+    known: inventory::Known,
+}
 
 impl Lists {
     /// How many items the list had when it said exactly this the last time.
     fn unchanged(&self, question: u64, content: u64) -> Option<usize> {
-        self.0
+        self.lists
             .get(&question)
             .filter(|(known, _)| *known == content)
             .map(|(_, items)| *items)
     }
 
     fn remember(&mut self, question: u64, content: u64, items: usize) {
-        if self.0.len() >= limits::REMEMBERED_LISTS {
-            self.0.clear();
+        if self.lists.len() >= limits::REMEMBERED_LISTS {
+            self.lists.clear();
         }
-        self.0.insert(question, (content, items));
+        self.lists.insert(question, (content, items));
     }
 }
 
@@ -353,12 +357,12 @@ impl Told {
         lists: &mut Lists,
         out: &mut Vec<Observation>,
     ) -> Result<(), Malformed> {
-        let content = inventory::fingerprint(sandboxes, message)?;
+        let content = lists.known.fingerprint(sandboxes, message)?;
         let items = if let Some(items) = lists.unchanged(self.question, content) {
             items
         } else {
             let mut found = Vec::new();
-            let items = read_list(sandboxes, message, &mut found)?;
+            let items = lists.known.read(sandboxes, message, &mut found)?;
             lists.remember(self.question, content, items);
             let whole = found.len() == items;
             self.inventory(asked, sandboxes, whole, found, at, out);
@@ -370,9 +374,10 @@ impl Told {
 
     /// A message of a list that comes in a stream of them.
     fn streamed_part(&mut self, sandboxes: bool, message: &[u8]) -> Result<(), Malformed> {
-        let content = inventory::fingerprint(sandboxes, message)?;
+        let mut known = inventory::Known::default();
+        let content = known.fingerprint(sandboxes, message)?;
         self.streamed_hash = self.streamed_hash.wrapping_add(content);
-        self.streamed_items += read_list(sandboxes, message, &mut self.streamed)?;
+        self.streamed_items += known.read(sandboxes, message, &mut self.streamed)?;
         Ok(())
     }
 
@@ -425,17 +430,5 @@ impl Told {
             items,
         };
         observe(out, Stamp::exact(at), Body::Inventory(Box::new(inventory)));
-    }
-}
-
-fn read_list(
-    sandboxes: bool,
-    message: &[u8],
-    out: &mut Vec<InventoryItem>,
-) -> Result<usize, Malformed> {
-    if sandboxes {
-        inventory::sandboxes(message, out)
-    } else {
-        inventory::containers(message, out)
     }
 }

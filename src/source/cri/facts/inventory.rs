@@ -2,7 +2,7 @@
 
 use std::hash::Hasher as _;
 
-use rustc_hash::FxHasher;
+use rustc_hash::{FxHashMap, FxHasher};
 
 use super::{Facts, container_state, cut, owner, pod, sandbox_state};
 use crate::model::cri::{ContainerEventKind, InventoryItem, RuntimeState, Subject};
@@ -125,100 +125,137 @@ pub(in crate::source::cri) fn container_status_answer(
     Ok(item)
 }
 
-/// Items of a List or Stream answer: field 1, repeated. Gives how many there are, of which at most
-/// [`limits::LIST_ITEMS`] are appended.
-fn items(
-    bytes: &[u8],
-    out: &mut Vec<InventoryItem>,
-    item: impl Fn(&[u8]) -> Result<InventoryItem, Malformed>,
-) -> Result<usize, Malformed> {
-    let mut fields = Reader::new(bytes);
-    let mut n = 0;
-    while let Some((number, value)) = fields.next()? {
-        if let (1, Value::Bytes(b)) = (number, value) {
-            n += 1;
-            if out.len() < limits::LIST_ITEMS {
-                out.push(item(b)?);
-            }
-        }
-    }
-    Ok(n)
+/// Fields of a listed sandbox that are read: id, metadata, state, creation. As bits.
+const SANDBOX_FIELDS: u32 = 1 << 1 | 1 << 2 | 1 << 3 | 1 << 4;
+/// Fields of a listed container that are read: id, sandbox, metadata, image, state, creation, labels.
+const CONTAINER_FIELDS: u32 = 1 << 1 | 1 << 2 | 1 << 3 | 1 << 4 | 1 << 6 | 1 << 7 | 1 << 8;
+
+/// Items that were read, by a number that stays the same while an item says the same: of a list that changes, most items
+/// do not.
+#[derive(Debug, Default)]
+pub(in crate::source::cri) struct Known {
+    items: FxHashMap<u64, InventoryItem>,
+    /// Numbers of the items of the list that was looked at last.
+    prints: Vec<u64>,
 }
 
-/// Fields of a listed sandbox that are read: id, metadata, state, creation.
-const SANDBOX_FIELDS: &[u32] = &[1, 2, 3, 4];
-/// Fields of a listed container that are read: id, sandbox, metadata, image, state, creation, labels.
-const CONTAINER_FIELDS: &[u32] = &[1, 2, 3, 4, 6, 7, 8];
+impl Known {
+    /// A number that stays the same while a list says the same of what is read of it. containerd lists in the order of
+    /// a Go map, and Go writes the labels of each item in such an order too: neither order counts.
+    pub(in crate::source::cri) fn fingerprint(
+        &mut self,
+        sandboxes: bool,
+        bytes: &[u8],
+    ) -> Result<u64, Malformed> {
+        self.prints.clear();
+        let mut list = Reader::new(bytes);
+        let mut sum = 0u64;
+        while let Some((number, value)) = list.next()? {
+            if let (1, Value::Bytes(item)) = (number, value) {
+                let print = print_of(sandboxes, item)?;
+                if self.prints.len() < limits::LIST_ITEMS {
+                    self.prints.push(print);
+                }
+                sum = sum.wrapping_add(print);
+            }
+        }
+        Ok(sum)
+    }
 
-/// A number that stays the same while a list says the same of what is read of it. containerd lists in the order of a
-/// Go map, and Go writes the labels of each item in such an order too: neither order counts.
-pub(in crate::source::cri) fn fingerprint(sandboxes: bool, bytes: &[u8]) -> Result<u64, Malformed> {
+    /// Items of the answer that [`fingerprint`](Self::fingerprint) has just looked at. Gives how many there are, of
+    /// which at most [`limits::LIST_ITEMS`] are appended.
+    pub(in crate::source::cri) fn read(
+        &mut self,
+        sandboxes: bool,
+        bytes: &[u8],
+        out: &mut Vec<InventoryItem>,
+    ) -> Result<usize, Malformed> {
+        if self.items.len() > 2 * self.prints.len() + 64 {
+            self.items.clear();
+        }
+        out.reserve(self.prints.len());
+        let mut prints = self.prints.iter();
+        let mut list = Reader::new(bytes);
+        let mut n = 0;
+        while let Some((number, value)) = list.next()? {
+            let (1, Value::Bytes(bytes)) = (number, value) else {
+                continue;
+            };
+            n += 1;
+            if out.len() >= limits::LIST_ITEMS {
+                continue;
+            }
+            let print = prints.next();
+            if let Some(known) = print.and_then(|p| self.items.get(p)) {
+                out.push(known.clone());
+                continue;
+            }
+            let item = if sandboxes {
+                sandbox(bytes)
+            } else {
+                container(bytes)
+            }?;
+            if let Some(print) = print
+                && self.items.len() < limits::KNOWN_ITEMS
+            {
+                self.items.insert(*print, item.clone());
+            }
+            out.push(item);
+        }
+        Ok(n)
+    }
+}
+
+/// A number for what is read of an item.
+fn print_of(sandboxes: bool, item: &[u8]) -> Result<u64, Malformed> {
     let read = if sandboxes {
         SANDBOX_FIELDS
     } else {
         CONTAINER_FIELDS
     };
-    let mut list = Reader::new(bytes);
-    let mut sum = 0u64;
-    while let Some((number, value)) = list.next()? {
-        let (1, Value::Bytes(item)) = (number, value) else {
+    let mut fields = Reader::new(item);
+    let mut of_item = u64::from(sandboxes);
+    while let Some((number, value)) = fields.next()? {
+        if number > 8 || read & 1 << number == 0 {
             continue;
-        };
-        let mut fields = Reader::new(item);
-        let mut of_item = 0u64;
-        while let Some((number, value)) = fields.next()? {
-            if !read.contains(&number) {
-                continue;
-            }
-            let mut hasher = FxHasher::default();
-            hasher.write_u32(number);
-            match value {
-                Value::Bytes(b) => hasher.write(b),
-                Value::Varint(n) | Value::Fixed64(n) => hasher.write_u64(n),
-                Value::Fixed32(n) => hasher.write_u32(n),
-            }
-            of_item = of_item.wrapping_add(hasher.finish());
         }
-        // Through the hash once more, so that fields cannot move from one item to another unseen.
         let mut hasher = FxHasher::default();
-        hasher.write_u64(of_item);
-        sum = sum.wrapping_add(hasher.finish());
+        hasher.write_u32(number);
+        match value {
+            Value::Bytes(b) => hasher.write(b),
+            Value::Varint(n) | Value::Fixed64(n) => hasher.write_u64(n),
+            Value::Fixed32(n) => hasher.write_u32(n),
+        }
+        of_item = of_item.wrapping_add(hasher.finish());
     }
-    Ok(sum)
+    // Through the hash once more, so that fields cannot move from one item to another unseen.
+    let mut hasher = FxHasher::default();
+    hasher.write_u64(of_item);
+    Ok(hasher.finish())
 }
 
-pub(in crate::source::cri) fn sandboxes(
-    bytes: &[u8],
-    out: &mut Vec<InventoryItem>,
-) -> Result<usize, Malformed> {
-    items(bytes, out, |b| {
-        let m: Sandbox<'_> = decode(b)?;
-        Ok(sandbox_item(m.id, &m.metadata, m.state, m.created_at))
-    })
+fn sandbox(bytes: &[u8]) -> Result<InventoryItem, Malformed> {
+    let m: Sandbox<'_> = decode(bytes)?;
+    Ok(sandbox_item(m.id, &m.metadata, m.state, m.created_at))
 }
 
-pub(in crate::source::cri) fn containers(
-    bytes: &[u8],
-    out: &mut Vec<InventoryItem>,
-) -> Result<usize, Malformed> {
-    items(bytes, out, |b| {
-        let m: Container<'_> = decode(b)?;
-        Ok(bare(
-            Subject {
-                pod: owner(&m.labels),
-                attempt: Some(m.metadata.attempt),
-                container: cut(m.metadata.name),
-                sandbox_id: cut(m.sandbox_id).into(),
-                container_id: cut(m.id).into(),
-                image: cut(match m.image.user_specified_image {
-                    "" => m.image.image,
-                    image => image,
-                }),
-            },
-            container_state(m.state).0,
-            m.created_at,
-        ))
-    })
+fn container(bytes: &[u8]) -> Result<InventoryItem, Malformed> {
+    let m: Container<'_> = decode(bytes)?;
+    Ok(bare(
+        Subject {
+            pod: owner(&m.labels),
+            attempt: Some(m.metadata.attempt),
+            container: cut(m.metadata.name),
+            sandbox_id: cut(m.sandbox_id).into(),
+            container_id: cut(m.id).into(),
+            image: cut(match m.image.user_specified_image {
+                "" => m.image.image,
+                image => image,
+            }),
+        },
+        container_state(m.state).0,
+        m.created_at,
+    ))
 }
 
 /// One message of `GetContainerEvents`: kind, whom, and when by the runtime's clock (0 when not told).
@@ -252,4 +289,50 @@ pub(in crate::source::cri) fn container_event(
         subject.attempt = Some(m.sandbox.metadata.attempt);
     }
     Ok((kind, subject, Nanos(m.created_at)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::cri::testkit::{int, len, map};
+
+    fn listed(items: &[(&str, u64, &str)]) -> Vec<u8> {
+        let item = |(id, state, name): &(&str, u64, &str)| {
+            let fields = [
+                len(1, id.as_bytes()),
+                len(2, b"sandbox"),
+                int(6, *state),
+                map(8, "io.kubernetes.container.name", name),
+                map(9, "io.kubernetes.container.restartCount", "0"),
+            ];
+            len(1, &fields.concat())
+        };
+        items.iter().flat_map(item).collect()
+    }
+
+    #[test]
+    fn a_list_read_by_what_is_known_of_the_last_says_what_it_says_afresh() {
+        let lists = [
+            listed(&[("a", 0, "x"), ("b", 1, "y")]),
+            listed(&[("b", 1, "y"), ("a", 1, "x"), ("c", 0, "z")]),
+            listed(&[("c", 1, "z")]),
+            listed(&[("a", 1, "x"), ("a", 1, "x")]),
+        ];
+        let mut known = Known::default();
+        let mut prints = Vec::new();
+        for list in lists {
+            let read = |known: &mut Known| {
+                let mut found = Vec::new();
+                let print = known.fingerprint(false, &list).unwrap();
+                let n = known.read(false, &list, &mut found).unwrap();
+                (print, n, found)
+            };
+            let seen = read(&mut known);
+            assert_eq!(seen, read(&mut Known::default()));
+            assert_eq!(seen, read(&mut known), "again");
+            prints.push(seen.0);
+        }
+        prints.dedup();
+        assert_eq!(prints.len(), 4, "each list says something else");
+    }
 }
