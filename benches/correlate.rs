@@ -150,9 +150,19 @@ fn used(since: Instant) -> Duration {
         .map_or_else(|| since.elapsed(), Duration::from_nanos)
 }
 
-/// Filing time and settling time of `churn`, with a settle for each 33 ms of a live run or each `every` observations.
-fn run(mut w: World, churn: &[Evidence], every: usize) -> (Duration, Duration) {
-    let (mut filing, mut settling) = (Duration::ZERO, Duration::ZERO);
+/// Which views an engine's frame looks at.
+#[derive(Clone, Copy)]
+enum Looks {
+    /// None: a recording, an import, a seek on its way.
+    Nowhere,
+    /// Those that changed, whole: the list, and a diagnosis that goes through everything.
+    Everywhere,
+}
+
+/// Filing time, settling time and looking time of `churn`, with a frame (settling, a snapshot, looks) for each `every`
+/// observations.
+fn run(mut w: World, churn: &[Evidence], every: usize, looks: Looks) -> [Duration; 3] {
+    let mut spent = [Duration::ZERO; 3];
     let begin = Instant::now();
     for part in churn.chunks(every) {
         let t = used(begin);
@@ -160,12 +170,24 @@ fn run(mut w: World, churn: &[Evidence], every: usize) -> (Duration, Duration) {
             w.observe(o);
         }
         let filed = used(begin);
-        filing += filed.saturating_sub(t);
         w.settle();
-        settling += used(begin).saturating_sub(filed);
-        std::hint::black_box(w.clone());
+        let shot = std::hint::black_box(w.clone());
+        let settled = used(begin);
+        if let Looks::Everywhere = looks {
+            for p in shot.pods() {
+                std::hint::black_box(p.timeline.spans.len());
+            }
+        }
+        let looked = used(begin);
+        for (sum, (from, to)) in
+            spent
+                .iter_mut()
+                .zip([(t, filed), (filed, settled), (settled, looked)])
+        {
+            *sum += to.saturating_sub(from);
+        }
     }
-    (filing, settling)
+    spent
 }
 
 fn main() {
@@ -175,36 +197,53 @@ fn main() {
     churn.sort_by_key(|o| o.stamp.seen);
     println!("churn: {} observations of 300 pods", churn.len());
     let n = churn.len() as f64;
-    let mut filed = Vec::new();
+    let mut costs = Vec::new();
+    // A frame every 4,096 observations is one every 4 ms at a million a second; every 65,536 one every 65 ms.
+    let frames = [
+        ("one frame at the end", usize::MAX, Looks::Nowhere),
+        ("a frame every 4,096", 4_096, Looks::Nowhere),
+        ("a frame every 65,536", 65_536, Looks::Nowhere),
+        (
+            "a frame every 65,536 that looks at all",
+            65_536,
+            Looks::Everywhere,
+        ),
+    ];
     for pods in [1_000_u64, 100_000] {
-        // The best of a few: the machine does other things too.
-        let (f, s) = (0..3)
-            .map(|_| run(old(&lines, pods), &churn, usize::MAX))
-            .min()
-            .expect("three runs");
-        println!(
-            "{pods:>7} pods: filing {:6.0} ns each ({:.2} M/s); one settle of all 300 lives {:.1} ms; together {:.2} M/s",
-            f.as_nanos() as f64 / n,
-            n / f.as_secs_f64() / 1e6,
-            s.as_secs_f64() * 1e3,
-            n / (f + s).as_secs_f64() / 1e6,
-        );
-        filed.push(f.as_secs_f64());
-        let (f, s) = run(old(&lines, pods), &churn, 4096);
-        println!(
-            "{pods:>7} pods, a settle and a snapshot every 4096: filing {:6.0} ns each, settling {:6.0} ns each",
-            f.as_nanos() as f64 / n,
-            s.as_nanos() as f64 / n,
-        );
-        let w = old(&lines, pods);
+        let known = old(&lines, pods);
+        // What is known of old was looked at.
+        for p in known.pods() {
+            std::hint::black_box(p.timeline.spans.len());
+        }
+        for (what, every, looks) in frames {
+            // The best of a few: the machine does other things too.
+            let spent = (0..3)
+                .map(|_| run(known.clone(), &churn, every, looks))
+                .min_by_key(|s| s.iter().sum::<Duration>())
+                .expect("three runs");
+            let whole: Duration = spent.iter().sum();
+            let each = spent.map(|d| d.as_nanos() as f64 / n);
+            println!(
+                "{pods:>7} pods, {what:38} filing {:5.0} ns, settling {:5.0} ns, looking {:5.0} ns each: {:.2} M/s",
+                each[0],
+                each[1],
+                each[2],
+                n / whole.as_secs_f64() / 1e6,
+            );
+            costs.push(whole.as_secs_f64());
+        }
         let t = Instant::now();
-        std::hint::black_box(w.clone());
+        std::hint::black_box(known.clone());
         println!(
             "{pods:>7} pods: a clone {:.2} ms",
             t.elapsed().as_secs_f64() * 1e3
         );
     }
-    if let [few, many] = filed.as_slice() {
-        println!("ratio of filing, 100,000 to 1,000 pods: {:.2}", many / few);
+    let (few, many) = costs.split_at(frames.len());
+    for ((what, ..), (few, many)) in frames.iter().zip(few.iter().zip(many)) {
+        println!(
+            "cost at 100,000 to that at 1,000 pods, {what}: {:.2}",
+            many / few
+        );
     }
 }

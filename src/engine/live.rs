@@ -359,6 +359,8 @@ impl World {
     ) {
         let mut got = Vec::with_capacity(BATCH);
         let mut drawn = Nanos::default();
+        // A picture takes half of the thread's time at most: under a flood there are fewer of them, and none is lost.
+        let mut pause = FRAME.as_nanos() as i64;
         while !self.shared.stop.load(Ordering::Relaxed) {
             let n = waiting.block_on(async {
                 tokio::time::timeout(FRAME, from.recv_many(&mut got, BATCH))
@@ -375,10 +377,11 @@ impl World {
             let now = clock::now();
             let since = now.since(drawn);
             // Ages grow while nothing happens.
-            if since >= 1_000_000_000 || (new && since >= FRAME.as_nanos() as i64) {
+            if since >= 1_000_000_000 || (new && since >= pause) {
                 self.core.shrink(KEEP);
                 self.publish(now);
-                drawn = now;
+                drawn = clock::now();
+                pause = drawn.since(now).max(FRAME.as_nanos() as i64);
             }
         }
         // What was on its way when the sources stopped.
