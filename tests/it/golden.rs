@@ -31,8 +31,9 @@
 //!   (25:29.892538, .893461), audit `delete pods` by the kubelet (25:29.933768 → .941568).
 
 use crate::correlate::{session, world};
+use kflow::flow::Stage;
 use kflow::model::{Nanos, Source};
-use kflow::timeline::Span;
+use kflow::timeline::{Certainty, Span};
 use std::fmt::Write;
 
 fn clock(at: Nanos) -> String {
@@ -71,12 +72,8 @@ fn line(spans: &[Span], s: &Span) -> String {
     out
 }
 
-#[test]
-fn the_healthy_pod_is_right_in_every_stage() {
-    let observations = session("S1-basics");
-    // Spans come late or not at all; the story does not hang on them.
-    let w = world(observations.iter().filter(|o| o.source != Source::Otlp));
-    let p = w.find("s01/healthy")[0];
+/// Every span and gap of the pod, compared with the golden file.
+fn same_as_golden(name: &str, p: &kflow::correlate::PodView, want: &str) {
     let mut told = String::new();
     for s in &p.timeline.spans {
         told.push_str(&line(&p.timeline.spans, s));
@@ -86,16 +83,154 @@ fn the_healthy_pod_is_right_in_every_stage() {
         let end = g.end.map_or("…".into(), clock);
         writeln!(told, "? {} {} → {end} {}", g.stage, clock(g.start), g.why).unwrap();
     }
-    let path = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/fixtures/correlate/s01-healthy.txt"
-    );
     if std::env::var_os("KFLOW_BLESS").is_some() {
+        let path = format!("{}/fixtures/correlate/{name}", env!("CARGO_MANIFEST_DIR"));
         std::fs::write(path, &told).expect("the golden file is written");
     }
-    let want = include_str!("../../fixtures/correlate/s01-healthy.txt");
     for (i, (a, b)) in told.lines().zip(want.lines()).enumerate() {
-        assert_eq!(a, b, "line {}", i + 1);
+        assert_eq!(a, b, "{name} line {}", i + 1);
     }
     assert_eq!(told.lines().count(), want.lines().count());
+}
+
+#[test]
+fn the_healthy_pod_is_right_in_every_stage() {
+    let observations = session("S1-basics");
+    // Spans come late or not at all; the story does not hang on them.
+    let w = world(observations.iter().filter(|o| o.source != Source::Otlp));
+    let p = w.find("s01/healthy")[0];
+    same_as_golden(
+        "s01-healthy.txt",
+        p,
+        include_str!("../../fixtures/correlate/s01-healthy.txt"),
+    );
+}
+
+/// With the API alone every edge of the node's work is a second wide, or an Event's; nothing is measured, and what the
+/// API never shows (`cgroup`, the kubelet's admission, the runtime's calls one by one) is not there.
+#[test]
+fn the_api_alone_tells_a_coarse_story_and_measures_nothing() {
+    let observations = session("S1-basics");
+    let w = world(observations.iter().filter(|o| o.source == Source::Kube));
+    let p = w.find("s01/healthy")[0];
+    let stages: std::collections::BTreeSet<_> = p.timeline.spans.iter().map(|s| s.stage).collect();
+    for unseen in [Stage::Cgroup, Stage::Volumes] {
+        assert!(!stages.contains(&unseen), "{unseen}");
+    }
+    for s in &p.timeline.spans {
+        assert_ne!(s.certainty, Certainty::Measured, "{s:?}");
+    }
+    same_as_golden(
+        "s01-healthy-api.txt",
+        p,
+        include_str!("../../fixtures/correlate/s01-healthy-api.txt"),
+    );
+}
+
+/// The tap alone knows nothing before `RunPodSandbox` and nothing of readiness; each call is exact, the rest unknown.
+#[test]
+fn the_tap_alone_measures_the_runtimes_calls_and_leaves_the_rest_unknown() {
+    let observations = session("S1-basics");
+    let w = world(observations.iter().filter(|o| o.source == Source::Cri));
+    let p = w.find("s01/healthy")[0];
+    let full = world(observations.iter().filter(|o| o.source != Source::Otlp));
+    let full = full.find("s01/healthy")[0];
+    for s in p.timeline.spans.iter().filter(|s| s.call.is_some()) {
+        assert_eq!(s.certainty, Certainty::Measured);
+        let same = |x: &&Span| x.call == s.call && (x.start, x.end) == (s.start, s.end);
+        assert!(full.timeline.spans.iter().any(|x| same(&x)), "{s:?}");
+    }
+    for unseen in [
+        Stage::Api,
+        Stage::Schedule,
+        Stage::Cgroup,
+        Stage::Volumes,
+        Stage::Ready,
+    ] {
+        assert!(
+            p.timeline.spans.iter().all(|s| s.stage != unseen),
+            "{unseen}"
+        );
+    }
+    same_as_golden(
+        "s01-healthy-tap.txt",
+        p,
+        include_str!("../../fixtures/correlate/s01-healthy-tap.txt"),
+    );
+}
+
+#[test]
+fn a_container_that_is_stopped_to_be_restarted_does_not_end_the_pod() {
+    let observations = session("S3-crashes");
+    let w = world(observations.iter());
+    let spans = &w.find("s12/liveness")[0].timeline.spans;
+    let stops: Vec<_> = spans.iter().filter(|s| s.step == "StopContainer").collect();
+    // Five kills of the liveness probe; the last one's container waits in back-off when the pod is deleted.
+    assert_eq!(stops.len(), 5);
+    for (n, s) in (0_u32..).zip(&stops) {
+        assert_eq!((s.stage, s.attempt), (Stage::Start, n), "{s:?}");
+    }
+    let end = spans
+        .iter()
+        .find(|s| s.is_stage() && s.stage == Stage::Terminate)
+        .unwrap();
+    let asked = spans.iter().find(|s| s.step == "Delete").unwrap();
+    assert_eq!(end.start, asked.start);
+    // The former attempts' remains are collected while the pod lives, and the last one's at its end.
+    let removed: Vec<_> = spans
+        .iter()
+        .filter(|s| s.step == "RemoveContainer")
+        .map(|s| (s.attempt, s.stage))
+        .collect();
+    let want = |n| {
+        (
+            n,
+            if n < 4 {
+                Stage::Start
+            } else {
+                Stage::Terminate
+            },
+        )
+    };
+    assert_eq!(removed, (0..5).map(want).collect::<Vec<_>>());
+    // Neither makes the start longer than it was.
+    let start = spans
+        .iter()
+        .find(|s| s.is_stage() && s.stage == Stage::Start)
+        .unwrap();
+    assert!(start.end.unwrap() < end.end.unwrap());
+}
+
+#[test]
+fn a_pod_that_waits_for_a_hung_sync_loop_says_so() {
+    let observations = session("S10-pleg");
+    let w = world(observations.iter());
+    let find = |w: &kflow::correlate::World, step: &str| {
+        let p = w.find("s18c/new-pod")[0].clone();
+        p.timeline.spans.iter().find(|s| s.step == step).cloned()
+    };
+    let wait = find(&w, "syncLoopIteration").unwrap();
+    // "Receiving a new pod", "SyncLoop ADD".
+    assert_eq!(clock(wait.start.at), "53:30.729726000");
+    assert_eq!(wait.end.map(|e| clock(e.at)).unwrap(), "57:06.560037000");
+    assert_eq!(
+        (wait.stage, wait.certainty),
+        (Stage::Admit, Certainty::Measured)
+    );
+    let handled = find(&w, "HandlePodAdditions").unwrap();
+    assert_eq!(handled.start, wait.end.unwrap());
+    // While it hangs, it is what the pod waits for.
+    let then = wait.start.at.plus(60_000_000_000);
+    let w = world(observations.iter().filter(|o| o.stamp.seen <= then));
+    assert_eq!(find(&w, "syncLoopIteration").unwrap().end, None);
+    assert!(find(&w, "HandlePodAdditions").is_none());
+    // No other pod of a session whose loop is free has such a step.
+    let s1 = world(session("S1-basics").iter());
+    let waits = |p: &kflow::correlate::Pod| {
+        p.timeline
+            .spans
+            .iter()
+            .any(|s| s.step == "syncLoopIteration")
+    };
+    assert!(!s1.pods().iter().any(waits));
 }

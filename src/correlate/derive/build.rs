@@ -58,9 +58,12 @@ pub(crate) fn step(
     }
 }
 
-/// True for what a stage's span holds: neither runs nor what garbage collection does minutes after the end.
+/// True for what a stage's span holds: neither runs nor what garbage collection does minutes after the end, or after
+/// an attempt.
 fn in_stage(s: &Span) -> bool {
     !s.is_run()
+        && !(s.stage == Stage::Start && s.step == "RemoveContainer")
+        && !(s.stage == Stage::Sandbox && s.step == "RemovePodSandbox")
         && !(s.stage == Stage::Terminate
             && (matches!(
                 s.step.as_str(),

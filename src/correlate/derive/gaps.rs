@@ -102,6 +102,7 @@ pub(crate) fn derive(b: &mut Build<'_>) {
     let mut covered: Vec<(Nanos, Option<Nanos>, Stage)> = b
         .spans()
         .iter()
+        .filter(|s| !is_garbage_collection(s))
         .map(|s| (s.start.at, s.end.map(|e| e.at), s.stage))
         .collect();
     // A pod that is done waits for nobody but who deletes it.
@@ -159,6 +160,16 @@ pub(crate) fn derive(b: &mut Build<'_>) {
             .unwrap_or(Stage::Terminate);
         let why = why(b, until, b.view.changed.max(until));
         b.gap(next, until, None, why);
+    }
+}
+
+/// True for what comes minutes later, when the kubelet gets round to it: nobody waited for it.
+fn is_garbage_collection(s: &Span) -> bool {
+    match s.step.as_str() {
+        "RemovePodSandbox" | "cleanupOrphanedPodDirs" => true,
+        "RemoveContainer" => s.stage == Stage::Start,
+        "StopPodSandbox" => s.stage == Stage::Terminate && s.attempt > 0,
+        _ => false,
     }
 }
 

@@ -7,6 +7,10 @@ use crate::model::fs::{FsAction, FsObject};
 use crate::timeline::{Certainty, Edge, Evidence, Outcome};
 
 const RECEIVED: [&str; 2] = ["Receiving a new pod", "SyncLoop ADD"];
+/// The pod waits for the sync loop, which takes one thing after the other: a hung runtime holds it in housekeeping.
+const WAITS: &str = "syncLoopIteration";
+/// Less than this is the handing over itself and no step of its own, ns. The loop is free within a millisecond.
+const BUSY: i64 = 100 * crate::model::stamp::MILLI;
 const HANDED: [&str; 3] = [
     "Pod is being synced for the first time",
     "Notifying pod of pending update",
@@ -76,13 +80,25 @@ pub(crate) fn admit(b: &mut Build<'_>) {
         .or_else(|| first_work(b));
     match (received, worked) {
         (Some((r, _)), Some((at, w))) if at.at >= r.stamp.at => {
+            let busy = add.filter(|(a, _)| (r.stamp.at.plus(BUSY)..=at.at).contains(&a.stamp.at));
+            if let Some((a, _)) = busy {
+                b.add(step(
+                    Stage::Admit,
+                    WAITS,
+                    edge(r),
+                    Some(edge(a)),
+                    Certainty::Measured,
+                    vec![r.clone(), a.clone()],
+                ));
+            }
+            let taken = busy.map_or(r, |(a, _)| a);
             let whole = b.add(step(
                 Stage::Admit,
                 "HandlePodAdditions",
-                edge(r),
+                edge(taken),
                 Some(at),
                 Certainty::Measured,
-                vec![r.clone(), w.clone()],
+                vec![taken.clone(), w.clone()],
             ));
             if let (Some((a, _)), Some((h, _))) = (add, handed) {
                 let admitted = f
@@ -115,9 +131,14 @@ pub(crate) fn admit(b: &mut Build<'_>) {
         }
         (Some((r, _)), None) => {
             // Seen, and not handed to a worker: the sync loop is busy with something else.
+            let step_name = if add.is_some() {
+                "HandlePodAdditions"
+            } else {
+                WAITS
+            };
             let mut s = step(
                 Stage::Admit,
-                "HandlePodAdditions",
+                step_name,
                 edge(r),
                 None,
                 Certainty::Inferred,

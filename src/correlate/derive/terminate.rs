@@ -2,6 +2,7 @@
 
 use super::build::step;
 use super::cri::{nested, of_work};
+use super::facts::event_edge;
 use super::volumes::{Said, said, volume_of};
 use super::{Build, edge};
 use crate::flow::Stage;
@@ -116,8 +117,10 @@ fn told(b: &mut Build<'_>) {
                 .filter(|w| matches!(w.method.as_str(), "StopContainer" | "StopPodSandbox"))
                 .map(|w| (w.start, w.evidence.first().cloned())),
         )
-        .filter(|(e, _)| e.at >= start.at)
+        // The worker may turn to it before the request is answered.
+        .filter(|(e, _)| e.at >= asked)
         .min_by_key(|(e, _)| *e);
+    let start = turned.as_ref().map_or(start, |(e, _)| start.min(*e));
     // Nothing to stop: the pod was over before, or never began.
     let over = f.states.iter().any(|(o, p)| {
         o.stamp.at <= start.at && matches!(p.status.phase.as_str(), "Succeeded" | "Failed")
@@ -302,15 +305,18 @@ fn calls(b: &mut Build<'_>, asked: Option<Nanos>) {
     let mut stops: u32 = 0;
     // Of a pod that the API does not know, the runtime's word is all there is.
     let unknown = b.facts.states.is_empty();
+    let restarts = Restarts::of(b);
     for (i, w) in work.iter().enumerate() {
         let stage = match w.method.as_str() {
             // A container that is stopped to be started again is no end of the pod.
             "StopContainer" => {
-                if work.iter().skip(i).any(|x| {
-                    x.method == "CreateContainer"
-                        && x.container == w.container
-                        && !w.container.is_empty()
-                }) {
+                if restarts.are_why(w)
+                    || work.iter().skip(i).any(|x| {
+                        x.method == "CreateContainer"
+                            && x.container == w.container
+                            && !w.container.is_empty()
+                    })
+                {
                     Stage::Start
                 } else {
                     Stage::Terminate
@@ -333,6 +339,9 @@ fn calls(b: &mut Build<'_>, asked: Option<Nanos>) {
             {
                 Stage::Terminate
             }
+            // Garbage of former attempts, while the pod lives.
+            "RemoveContainer" => Stage::Start,
+            "RemovePodSandbox" => Stage::Sandbox,
             _ => continue,
         };
         let mut s = of_work(stage, w);
@@ -344,6 +353,48 @@ fn calls(b: &mut Build<'_>, asked: Option<Nanos>) {
         nested(b, index, w);
     }
     b.work = work;
+}
+
+/// What tells a container that is stopped to be started again, after a failed probe or a change, from one that is
+/// stopped because the pod ends. It may never be started: the pod may be deleted while it backs off.
+struct Restarts {
+    /// When the pod's worker began to end the pod.
+    ending: Option<Nanos>,
+    /// Containers, and when they were said to be killed for a restart: `[at, until)`.
+    announced: Vec<(Text, Nanos, Nanos)>,
+}
+
+impl Restarts {
+    /// The kubelet announces a kill, then makes the call at once.
+    const SOON: i64 = SECOND;
+
+    fn of(b: &Build<'_>) -> Self {
+        let announced = b
+            .facts
+            .events_of(&["Killing"])
+            .filter(|(_, e)| e.message.ends_with("will be restarted"))
+            .map(|(o, e)| {
+                let edge = event_edge(o);
+                let until = edge.at.plus(i64::from(edge.precision));
+                (e.container.clone(), edge.at, until)
+            })
+            .collect();
+        let ending = b
+            .of(Stage::Terminate)
+            .filter(|s| s.step == "SyncTerminatingPod")
+            .map(|s| s.start.at)
+            .min();
+        Self { ending, announced }
+    }
+
+    fn are_why(&self, stop: &super::work::Work) -> bool {
+        self.ending.is_none_or(|e| stop.start.at < e)
+            && self.announced.iter().any(|(c, at, until)| {
+                *c == stop.container
+                    && stop.start.at >= at.plus(-Self::SOON)
+                    && stop.start.at < until.plus(Self::SOON)
+            })
+    }
 }
 
 /// Each volume's teardown.

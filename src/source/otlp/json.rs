@@ -26,6 +26,82 @@ pub(super) fn request(root: &Json) -> Option<wire::Request> {
     Some(wire::Request { resource_spans })
 }
 
+/// Reads one decoded span of the recordings: `{"recv","service","name","kind","trace","span","start","end","attrs":{…},…}`.
+/// Gives back when its batch came, too.
+pub(super) fn decoded(root: &Json) -> Option<(wire::Request, i64)> {
+    let (_, _) = (root.get("trace")?, root.get("span")?);
+    let service = wire::KeyValue {
+        key: "service.name".to_owned(),
+        value: Some(wire::AnyValue {
+            value: Some(wire::Value::String(text(root, "service"))),
+        }),
+    };
+    let span = wire::Span {
+        trace_id: bytes(root, "trace"),
+        span_id: bytes(root, "span"),
+        parent_span_id: bytes(root, "parent"),
+        name: text(root, "name"),
+        kind: constant(root.get("kind"), &[]),
+        start: number(root, "start"),
+        end: number(root, "end"),
+        attributes: map(root),
+        events: list(root, "events")
+            .map(|e| wire::Event {
+                time: number(e, "t"),
+                name: text(e, "name"),
+                attributes: map(e),
+            })
+            .collect(),
+        links: list(root, "links")
+            .map(|l| wire::Link {
+                trace_id: bytes(l, "trace"),
+                span_id: bytes(l, "span"),
+            })
+            .collect(),
+        status: root.get("status").map(|st| wire::Status {
+            message: text(st, "msg"),
+            code: constant(st.get("code"), &[]),
+        }),
+    };
+    let request = wire::Request {
+        resource_spans: vec![wire::ResourceSpans {
+            resource: Some(wire::Resource {
+                attributes: vec![service],
+            }),
+            scope_spans: vec![wire::ScopeSpans { spans: vec![span] }],
+        }],
+    };
+    Some((request, root.get("recv")?.as_i64()?))
+}
+
+/// `"attrs":{"key":value}`, plain values.
+fn map(v: &Json) -> Vec<wire::KeyValue> {
+    fn plain(v: &Json, depth: u8) -> Option<wire::AnyValue> {
+        let value = match v {
+            Json::String(s) => wire::Value::String(s.clone()),
+            Json::Bool(b) => wire::Value::Bool(*b),
+            Json::Number(n) => match n.as_i64() {
+                Some(n) => wire::Value::Int(n),
+                None => wire::Value::Double(n.as_f64()?),
+            },
+            Json::Array(a) if depth == 0 => wire::Value::Array(wire::Array {
+                values: a.iter().filter_map(|v| plain(v, depth + 1)).collect(),
+            }),
+            _ => return None,
+        };
+        Some(wire::AnyValue { value: Some(value) })
+    }
+    let attributes = v.get("attrs").and_then(Json::as_object);
+    attributes
+        .into_iter()
+        .flatten()
+        .map(|(key, v)| wire::KeyValue {
+            key: key.clone(),
+            value: plain(v, 0),
+        })
+        .collect()
+}
+
 fn list<'a>(v: &'a Json, key: &str) -> impl Iterator<Item = &'a Json> {
     v.get(key).and_then(Json::as_array).into_iter().flatten()
 }
