@@ -1,14 +1,15 @@
 //! `terminate`: from the request to the last unmount, the cgroup's removal and the final delete.
 
+mod calls;
+mod unmount;
+
 use super::build::step;
-use super::cri::{nested, of_work};
-use super::facts::event_edge;
-use super::volumes::{Said, said, volume_of};
+use super::cri::of_work;
 use super::{Build, edge};
 use crate::flow::Stage;
+use crate::model::Nanos;
 use crate::model::fs::{FsAction, FsObject};
 use crate::model::stamp::SECOND;
-use crate::model::{Nanos, Text};
 use crate::timeline::{Certainty, Edge, Evidence, Outcome};
 
 /// Adds `terminate`.
@@ -17,8 +18,8 @@ pub(crate) fn derive(b: &mut Build<'_>) {
     pairs(b);
     told(b);
     pre_stop(b, asked);
-    calls(b, asked);
-    unmounts(b);
+    calls::calls(b, asked);
+    unmount::unmounts(b);
     removals(b);
     final_delete(b);
     if b.of(Stage::Terminate).next().is_none()
@@ -292,200 +293,6 @@ fn pre_stop(b: &mut Build<'_>, asked: Option<Nanos>) {
     }
 }
 
-/// StopContainer, StopPodSandbox, and what garbage collection removes.
-fn calls(b: &mut Build<'_>, asked: Option<Nanos>) {
-    let ending = asked.or(b.view.gone);
-    let ended = b
-        .facts
-        .states
-        .iter()
-        .find(|(_, p)| matches!(p.status.phase.as_str(), "Succeeded" | "Failed"))
-        .map(|(o, _)| o.stamp.at);
-    let work = std::mem::take(&mut b.work);
-    let mut stops: u32 = 0;
-    // Of a pod that the API does not know, the runtime's word is all there is.
-    let unknown = b.facts.states.is_empty();
-    let restarts = Restarts::of(b);
-    for (i, w) in work.iter().enumerate() {
-        let stage = match w.method.as_str() {
-            // A container that is stopped to be started again is no end of the pod.
-            "StopContainer" => {
-                if restarts.are_why(w)
-                    || work.iter().skip(i).any(|x| {
-                        x.method == "CreateContainer"
-                            && x.container == w.container
-                            && !w.container.is_empty()
-                    })
-                {
-                    Stage::Start
-                } else {
-                    Stage::Terminate
-                }
-            }
-            // So is a sandbox that is stopped to be made anew.
-            "StopPodSandbox" => {
-                if work.iter().skip(i).any(|x| x.method == "RunPodSandbox") {
-                    Stage::Sandbox
-                } else {
-                    Stage::Terminate
-                }
-            }
-            "RemoveContainer" | "RemovePodSandbox"
-                if ending.is_some_and(|e| w.start.at >= e)
-                    || ended.is_some_and(|e| w.start.at >= e)
-                    || unknown
-                        && work.iter().take(i).any(|x| x.method == "StopPodSandbox")
-                        && !work.iter().skip(i).any(|x| x.method == "RunPodSandbox") =>
-            {
-                Stage::Terminate
-            }
-            // Garbage of former attempts, while the pod lives.
-            "RemoveContainer" => Stage::Start,
-            "RemovePodSandbox" => Stage::Sandbox,
-            _ => continue,
-        };
-        let mut s = of_work(stage, w);
-        if w.method == "StopPodSandbox" {
-            s.attempt = s.attempt.max(stops);
-            stops += 1;
-        }
-        let index = b.add(s);
-        nested(b, index, w);
-    }
-    b.work = work;
-}
-
-/// What tells a container that is stopped to be started again, after a failed probe or a change, from one that is
-/// stopped because the pod ends. It may never be started: the pod may be deleted while it backs off.
-struct Restarts {
-    /// When the pod's worker began to end the pod.
-    ending: Option<Nanos>,
-    /// Containers, and when they were said to be killed for a restart: `[at, until)`.
-    announced: Vec<(Text, Nanos, Nanos)>,
-}
-
-impl Restarts {
-    /// The kubelet announces a kill, then makes the call at once.
-    const SOON: i64 = SECOND;
-
-    fn of(b: &Build<'_>) -> Self {
-        let announced = b
-            .facts
-            .events_of(&["Killing"])
-            .filter(|(_, e)| e.message.ends_with("will be restarted"))
-            .map(|(o, e)| {
-                let edge = event_edge(o);
-                let until = edge.at.plus(i64::from(edge.precision));
-                (e.container.clone(), edge.at, until)
-            })
-            .collect();
-        let ending = b
-            .of(Stage::Terminate)
-            .filter(|s| s.step == "SyncTerminatingPod")
-            .map(|s| s.start.at)
-            .min();
-        Self { ending, announced }
-    }
-
-    fn are_why(&self, stop: &super::work::Work) -> bool {
-        self.ending.is_none_or(|e| stop.start.at < e)
-            && self.announced.iter().any(|(c, at, until)| {
-                *c == stop.container
-                    && stop.start.at >= at.plus(-Self::SOON)
-                    && stop.start.at < until.plus(Self::SOON)
-            })
-    }
-}
-
-/// Each volume's teardown.
-fn unmounts(b: &mut Build<'_>) {
-    let f = b.facts;
-    let mut begun: Vec<(Text, Evidence)> = Vec::new();
-    let mut by_log = false;
-    for (o, l) in &f.logs {
-        let Some(what) = said(l) else { continue };
-        let name = match what {
-            Said::UnmountStarted => volume_of(&l.message),
-            Said::TornDown => volume_of(&l.message),
-            _ => None,
-        };
-        let Some(name) = name else { continue };
-        // These lines bear the unique name, `kubernetes.io/configmap/<uid>-cfg`; the pod's own follows the UID.
-        let name = name
-            .split_once(b.input.uid.as_str())
-            .and_then(|(_, rest)| rest.strip_prefix('-'))
-            .or_else(|| inner_name(&l.message))
-            .unwrap_or(name);
-        by_log = true;
-        if what == Said::UnmountStarted {
-            if !begun.iter().any(|(n, _)| n == name) {
-                begun.push((name.into(), (*o).clone()));
-            }
-            continue;
-        }
-        let start = begun
-            .iter()
-            .position(|(n, _)| n == name)
-            .map(|i| begun.swap_remove(i).1);
-        let mut evidence = vec![(*o).clone()];
-        let from = start.as_ref().map_or_else(|| edge(o), edge);
-        let certainty = if start.is_some() {
-            Certainty::Measured
-        } else {
-            Certainty::Inferred
-        };
-        evidence.extend(start);
-        let mut s = step(
-            Stage::Terminate,
-            "UnmountVolume.TearDown",
-            from.min(edge(o)),
-            Some(edge(o)),
-            certainty,
-            evidence,
-        );
-        s.message = format!("volume {name}").into();
-        b.add(s);
-    }
-    for (name, o) in begun {
-        let mut s = step(
-            Stage::Terminate,
-            "UnmountVolume.TearDown",
-            edge(&o),
-            None,
-            Certainty::Inferred,
-            vec![o.clone()],
-        );
-        s.message = format!("volume {name}").into();
-        b.add(s);
-    }
-    if by_log {
-        return;
-    }
-    for (o, a, x) in &f.fs {
-        if *a == FsAction::Removed
-            && let FsObject::Volume { volume, inner, .. } = x
-            && !volume.is_empty()
-            && inner.is_empty()
-        {
-            let mut s = step(
-                Stage::Terminate,
-                "UnmountVolume.TearDown",
-                edge(o),
-                Some(edge(o)),
-                Certainty::Inferred,
-                vec![(*o).clone()],
-            );
-            s.message = format!("volume {volume}").into();
-            b.add(s);
-        }
-    }
-}
-
-fn inner_name(message: &str) -> Option<&str> {
-    let (_, rest) = message.split_once("InnerVolumeSpecName \"")?;
-    rest.split_once('"').map(|(name, _)| name)
-}
-
 /// The cgroup and the directory go.
 fn removals(b: &mut Build<'_>) {
     let f = b.facts;
@@ -593,19 +400,4 @@ fn final_delete(b: &mut Build<'_>) {
     );
     s.message = p.finalizers.join(", ").into();
     b.add(s);
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_inner_name_of_a_torn_down_volume_is_the_pods() {
-        assert_eq!(
-            inner_name(
-                "UnmountVolume.TearDown succeeded for volume \"kubernetes.io/empty-dir/4ac3c3e9-1ad8-496b-869a-7687fcb13acf-mem\" pod \"4ac3c3e9-1ad8-496b-869a-7687fcb13acf\" (UID: \"4ac3c3e9-1ad8-496b-869a-7687fcb13acf\"). InnerVolumeSpecName \"mem\". PluginName \"kubernetes.io/empty-dir\", VolumeGIDValue \"\""
-            ),
-            Some("mem")
-        );
-    }
 }

@@ -1,0 +1,228 @@
+//! Tests of the runtime's log.
+
+use super::*;
+use proptest::prelude::*;
+
+const A: &str = "2c93681428e261bbf96c9c70c7653ad2db3b26a1657b6ee3bfebb88bd36208a9";
+const B: &str = "028f66a30f94b666bfca4bf2459fcbca807056e958aea0dd1f6b952252d5fefb";
+
+fn one(line: &str) -> (Stamp, LogLine) {
+    let mut out = Vec::new();
+    let fed = RuntimeDecoder::new(Component::Containerd).line(line.as_bytes(), &mut out);
+    assert_eq!(fed, Fed::Observed(1), "{line}");
+    let o = out.remove(0);
+    match o.body {
+        Body::Log(l) => (o.stamp, *l),
+        other => panic!("{other:?}"),
+    }
+}
+fn message(m: &str) -> LogLine {
+    let quoted = m.replace('\\', "\\\\").replace('"', "\\\"");
+    one(&format!(
+        r#"time="2026-11-21T00:24:27.843640571Z" level=info msg="{quoted}""#
+    ))
+    .1
+}
+
+#[test]
+fn a_real_line_keeps_its_nanoseconds() {
+    let (stamp, l) = one(
+        r#"time="2026-11-21T00:24:21.2256050Z" level=error msg="ContainerStatus for \"2c93681428e261bbf96c9c70c7653ad2db3b26a1657b6ee3bfebb88bd36208a9\" failed" error="rpc error: code = NotFound desc = an error occurred when try to find container \"2c93681428e261bbf96c9c70c7653ad2db3b26a1657b6ee3bfebb88bd36208a9\": not found""#,
+    );
+    assert_eq!(stamp, Stamp::exact(Nanos(1_795_220_661_225_605_000)));
+    assert_eq!(l.severity, Severity::Error);
+    assert_eq!(l.container_id.as_str(), A);
+    assert!(l.error.ends_with("not found"));
+}
+
+#[test]
+fn messages_give_up_pod_sandbox_and_container() {
+    let pod = PodRef {
+        uid: "4ac3c3e9-1ad8-496b-869a-7687fcb13acf".into(),
+        ..PodRef::by_name("s01", "healthy")
+    };
+    let meta = "&PodSandboxMetadata{Name:healthy,Uid:4ac3c3e9-1ad8-496b-869a-7687fcb13acf,Namespace:s01,Attempt:0,}";
+    let none = PodRef::default();
+    for (text, want_pod, sandbox, container, id) in [
+        (format!("RunPodSandbox for {meta}"), &pod, "", "", ""),
+        (
+            format!(r#"RunPodSandbox for {meta} returns sandbox id "{A}""#),
+            &pod,
+            A,
+            "",
+            "",
+        ),
+        (
+            format!(
+                r#"CreateContainer within sandbox "{A}" for container &ContainerMetadata{{Name:setup,Attempt:0,}}"#
+            ),
+            &none,
+            A,
+            "setup",
+            "",
+        ),
+        (
+            format!(
+                r#"CreateContainer within sandbox "{A}" for &ContainerMetadata{{Name:setup,Attempt:0,}} returns container id "{B}""#
+            ),
+            &none,
+            A,
+            "setup",
+            B,
+        ),
+        (
+            format!(r#"StartContainer for "{B}" returns successfully"#),
+            &none,
+            "",
+            "",
+            B,
+        ),
+        (
+            format!(r#"StopContainer for "{B}" with timeout 30 (s)"#),
+            &none,
+            "",
+            "",
+            B,
+        ),
+        (
+            format!(r#"Stop container "{B}" with signal terminated"#),
+            &none,
+            "",
+            "",
+            B,
+        ),
+        (
+            format!(r#"StopPodSandbox for "{A}" returns successfully"#),
+            &none,
+            A,
+            "",
+            "",
+        ),
+        (
+            format!(r#"RemovePodSandbox "{A}" returns successfully"#),
+            &none,
+            A,
+            "",
+            "",
+        ),
+        (
+            format!(r#"TearDown network for sandbox "{A}" successfully"#),
+            &none,
+            A,
+            "",
+            "",
+        ),
+        (
+            format!(
+                r#"received container exit event container_id:"{B}" id:"{B}" pid:7 exited_at:{{seconds:1}}"#
+            ),
+            &none,
+            "",
+            "",
+            B,
+        ),
+        (
+            format!(r#"received sandbox exit event container_id:"{A}" id:"{A}" exit_status:137"#),
+            &none,
+            A,
+            "",
+            "",
+        ),
+        (
+            format!(r#"received sandbox container exit event sandbox_id:"{A}" exit_status:137"#),
+            &none,
+            A,
+            "",
+            "",
+        ),
+        (
+            format!(
+                r#"Container to stop "{B}" must be in running or unknown state, current state "CONTAINER_EXITED""#
+            ),
+            &none,
+            "",
+            "",
+            B,
+        ),
+        (
+            r#"PullImage "127.0.0.1:5000/busybox:1.36""#.into(),
+            &none,
+            "",
+            "",
+            "",
+        ),
+        (
+            format!("Ran pod sandbox {A} with infra container: default/web/POD"),
+            &PodRef::by_name("default", "web"),
+            A,
+            "",
+            "",
+        ),
+        (
+            format!("Created container {B}: default/web/nginx"),
+            &PodRef::by_name("default", "web"),
+            "",
+            "nginx",
+            B,
+        ),
+    ] {
+        let l = message(&text);
+        assert_eq!(&l.pod, want_pod, "{text}");
+        assert_eq!(l.field("sandbox").unwrap_or(""), sandbox, "{text}");
+        assert_eq!(l.container, container, "{text}");
+        assert_eq!(l.container_id.as_str(), id, "{text}");
+    }
+}
+
+#[test]
+fn crio_times_json_lines_and_the_journal_are_read() {
+    let (stamp, _) = one(r#"time="2026-11-21 00:24:21.225605096Z" level=info msg="x""#);
+    assert_eq!(stamp.at, Nanos(1_795_220_661_225_605_096));
+    let (stamp, l) = one(&format!(
+        r#"Nov 21 00:24:21 node1 containerd[311]: time="2026-11-21T00:24:21.225605096Z" level=warning msg="cleaning up" id={A}"#
+    ));
+    assert_eq!(stamp.at, Nanos(1_795_220_661_225_605_096));
+    assert_eq!((l.severity, l.field("id")), (Severity::Warning, Some(A)));
+    let (stamp, l) =
+        one(r#"{"level":"info","msg":"StopPodSandbox","time":"2026-11-21T00:24:21.225605096Z"}"#);
+    assert_eq!(stamp.at, Nanos(1_795_220_661_225_605_096));
+    assert_eq!(l.message, "StopPodSandbox");
+}
+
+#[test]
+fn lines_without_use_are_ignored_and_cut_ones_malformed() {
+    for (line, want) in [
+        (
+            r#"time="2026-11-21T00:24:21.225605096Z" level=info msg="container event discarded" container=ef type=CONTAINER_STOPPED_EVENT"#,
+            Fed::Ignored("container event without a listener"),
+        ),
+        (
+            "E1121 00:24:21.2    1 exec.go:1] \"Unhandled Error\"",
+            Fed::Ignored("not a logrus line"),
+        ),
+        (
+            r#"time="2026-11-21T00:24:21Z" level=info msg="cut"#,
+            Fed::Malformed("line cut inside its message"),
+        ),
+        ("time=x level=info msg=y", Fed::Malformed("no time")),
+        ("", Fed::Ignored("empty line")),
+    ] {
+        assert_eq!(
+            RuntimeDecoder::new(Component::Containerd).line(line.as_bytes(), &mut Vec::new()),
+            want,
+            "{line}"
+        );
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+        let mut d = RuntimeDecoder::new(Component::Crio);
+        d.line(&bytes, &mut Vec::new());
+        let mut line = b"time=\"2026-11-21T00:24:21Z\" msg=".to_vec();
+        line.extend(&bytes);
+        d.line(&line, &mut Vec::new());
+        d.finish(&mut Vec::new());
+    }
+}
