@@ -17,6 +17,7 @@ pub mod docs;
 pub mod lit;
 pub mod map;
 pub mod matcher;
+mod names;
 pub mod stage;
 
 pub use lit::{Lit, Run};

@@ -44,15 +44,20 @@ enum Asked {
     All,
     Flow(usize),
     Step(StepId),
+    /// Steps that bear one name, the best first.
+    Steps(Vec<StepId>),
 }
 
 fn asked(map: &Map, what: &str) -> Option<Asked> {
     if let Some((i, _)) = map.flow(what) {
         return Some(Asked::Flow(i));
     }
-    map.step(what)
-        .or_else(|| map.step_by_function(what))
-        .map(|(id, _)| Asked::Step(id))
+    let named = map.named(what);
+    match named.as_slice() {
+        [] => None,
+        [one] => Some(Asked::Step(*one)),
+        _ => Some(Asked::Steps(named)),
+    }
 }
 
 /// `kflow flow`
@@ -76,6 +81,17 @@ pub(super) fn flow(args: &FlowArgs) -> anyhow::Result<u8> {
         match (asked, args.output) {
             (Asked::Step(id), Format::Text) => flow::step_text(&mut out, map, id)?,
             (Asked::Step(id), Format::Json) => flow::map_json(&mut out, map, |_, i| i == id)?,
+            (Asked::Steps(ids), Format::Text) => {
+                for (n, id) in ids.into_iter().enumerate() {
+                    if n > 0 {
+                        writeln!(out)?;
+                    }
+                    flow::step_text(&mut out, map, id)?;
+                }
+            }
+            (Asked::Steps(ids), Format::Json) => {
+                flow::map_json(&mut out, map, |_, i| ids.contains(&i))?;
+            }
             (Asked::Flow(f), Format::Text) => {
                 flow::map_text(&mut out, map, Some(f), out::colour())?;
             }
@@ -108,8 +124,13 @@ pub(super) fn flow(args: &FlowArgs) -> anyhow::Result<u8> {
             pods
         }
     };
+    // Of several steps of one name, what the best of them did.
+    let asked = match asked {
+        Asked::Steps(ids) => ids.first().map_or(Asked::All, |id| Asked::Step(*id)),
+        asked => asked,
+    };
     let flows: Vec<usize> = match &asked {
-        Asked::All => (0..map.flows().len()).collect(),
+        Asked::All | Asked::Steps(_) => (0..map.flows().len()).collect(),
         Asked::Flow(f) => vec![*f],
         Asked::Step(id) => map.get(*id).map(|s| s.flow).into_iter().collect(),
     };
@@ -188,6 +209,13 @@ fn add(
 }
 
 fn unknown(map: &Map, what: &str) -> String {
+    let near = map.near(what);
+    if !near.is_empty() {
+        return format!(
+            "{what:?} is no flow, step or function of the map; did you mean {}?",
+            near.join(", ")
+        );
+    }
     let flows: Vec<&str> = map.flows().iter().map(|f| f.name.as_str()).collect();
     format!(
         "{what:?} is no flow, step or function of the map; flows are {}",

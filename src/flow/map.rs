@@ -9,6 +9,7 @@ use super::Stage;
 use super::clue::raw::{RawClue, parse_component};
 use super::clue::{Clue, ClueKind, What};
 use super::matcher::Matcher;
+use super::names;
 use crate::model::{Text, log::Component};
 
 /// The embedded file.
@@ -19,9 +20,14 @@ pub const EMBEDDED: &str = include_str!("map.toml");
 pub enum MapError {
     /// It is not TOML, or has a key that does not belong there.
     #[error(
-        "read the flow map: {0}; see the head of the embedded map (`kflow flow --map-source`) for its format"
+        "read the flow map: {what}{place}; see the head of the embedded map (`kflow flow --map-source`) for its format"
     )]
-    Toml(#[from] Box<toml::de::Error>),
+    Toml {
+        /// What is wrong, with the key.
+        what: String,
+        /// Where: ` in line 3: …`, or nothing.
+        place: String,
+    },
     /// A step names something that is not there.
     #[error(
         "check step {step} of the flow map: {what} `{name}` is not in the map; add it or name another"
@@ -188,7 +194,7 @@ impl Map {
     pub fn parse(files: &[&str]) -> Result<Self, MapError> {
         let mut raw = RawMap::default();
         for text in files {
-            raw.lay(toml::from_str(text).map_err(Box::new)?);
+            raw.lay(toml::from_str(text).map_err(|e| wrong(text, &e))?);
         }
         raw.build()
     }
@@ -410,7 +416,7 @@ impl RawMap {
         Ok(Map {
             version: self.version.unwrap_or_default().into(),
             matcher: Matcher::compile(&steps),
-            by_function: functions(&steps),
+            by_function: names::functions(&steps),
             flows,
             steps,
             by_id,
@@ -418,23 +424,17 @@ impl RawMap {
     }
 }
 
-/// Steps by function. Names of today win over `also` and `timeline`, and those over names of other versions.
-fn functions(steps: &[Step]) -> FxHashMap<Text, StepId> {
-    let mut out = FxHashMap::default();
-    let numbered = || steps.iter().enumerate().map(|(i, s)| (StepId(i as u16), s));
-    for (id, s) in numbered() {
-        out.entry(s.function.clone()).or_insert(id);
+/// What is wrong with a file, in one line: parsers draw pictures, which a line of text cannot hold.
+fn wrong(text: &str, e: &toml::de::Error) -> MapError {
+    let line = e.span().and_then(|at| {
+        let before = text.get(..at.start)?;
+        let number = before.matches('\n').count();
+        Some((number + 1, text.lines().nth(number)?.trim()))
+    });
+    MapError::Toml {
+        what: e.message().to_owned(),
+        place: line
+            .map(|(n, l)| format!(" in line {n}: `{l}`"))
+            .unwrap_or_default(),
     }
-    for (id, s) in numbered() {
-        for name in s.also.iter().chain(&s.timeline) {
-            out.entry(name.clone()).or_insert(id);
-        }
-    }
-    for (id, s) in numbered() {
-        for name in &s.was {
-            let name = name.split(' ').next().unwrap_or_default();
-            out.entry(name.into()).or_insert(id);
-        }
-    }
-    out
 }

@@ -54,6 +54,13 @@ fn the_map_is_printed_whole_and_by_step() {
     let (code, _, err) = run(&["flow", "noSuchFunction"]);
     assert_eq!(code, Some(2));
     assert!(err.contains("kubelet-startup"), "{err}");
+    let (_, _, err) = run(&["flow", "RunPodSanbox"]);
+    assert!(err.contains("did you mean RunPodSandbox?"), "{err}");
+    let (_, text, _) = run(&["flow", "syncPod"]);
+    assert!(
+        text.contains("g06") && text.contains("c09") && text.contains("syncPod ≤1.26"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -106,7 +113,17 @@ fn a_users_map_adds_steps_and_what_shows_them() {
     std::fs::write(&file, "[step.b99]\nlabel = 7\n").unwrap();
     let (code, _, err) = run(&["flow", "--map", &file]);
     assert_eq!(code, Some(2));
-    assert!(err.contains("mine.toml"), "{err}");
+    assert!(
+        err.contains("mine.toml") && err.contains("in line 2: `label = 7`"),
+        "{err}"
+    );
+    std::fs::write(&file, "[step.b10]\nevidense = []\n").unwrap();
+    let (_, _, err) = run(&["flow", "--map", &file]);
+    assert!(
+        err.contains("mine.toml") && err.contains("unknown field `evidense`"),
+        "the file and the key: {err}"
+    );
+    assert_eq!(err.lines().count(), 1, "{err}");
 }
 
 #[test]
