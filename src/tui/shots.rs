@@ -66,7 +66,13 @@ pub const SHOTS: &[Shot] = &[
         size: (200, 60),
         ..shot("node", "S7-restart-json", 900, "", "6")
     },
-    shot("sequence", "S1-basics", 400, "s01/healthy", "7"),
+    shot(
+        "sequence",
+        "S11-control-plane",
+        890,
+        "s57/dep-75dcc5f874-t9cmk",
+        "7",
+    ),
     shot("flow", "S2-stuck-early", 450, "s10/rc", "8"),
     shot("requests", "S1-basics", 600, "s01/healthy", "9"),
     shot("request", "S7-restart-json", 900, "", "9 S p"),

@@ -109,15 +109,17 @@ impl Pods {
         }
         order.extend((0..).zip(&known).filter(|(_, k)| !**k).map(|(i, _)| i));
         let mut keep: Vec<order::Kept> = Vec::with_capacity(pods.len());
+        let mut past = 0;
         for i in order {
             let Some(p) = pods.get(i as usize) else {
                 continue;
             };
             // A pod of the past is found by its name.
-            if (p.past && self.filter.is_all())
-                || (p.gone.is_some() && !self.gone)
-                || (order::is_finished(p) && !self.finished)
-            {
+            if p.past && self.filter.is_all() {
+                past += 1;
+                continue;
+            }
+            if (p.gone.is_some() && !self.gone) || (order::is_finished(p) && !self.finished) {
                 continue;
             }
             let score = if self.filter.is_all() {
@@ -141,7 +143,7 @@ impl Pods {
                 });
             }
         }
-        self.total = pods.len();
+        self.total = pods.len() - past;
         self.trouble = keep.iter().filter(|k| k.rank < order::FINE).count();
         let sorted = order::sort(snap, &keep, self.sort, self.reverse, self.group);
         // What was just typed means the pod that fits it best; in doubt the one that stands first.
