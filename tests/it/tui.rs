@@ -125,7 +125,7 @@ fn every_key_of_the_map_does_something_in_its_pane() {
                 select(&mut m, &snap, "s10/rc");
                 frame(&mut m, &snap);
                 // Somewhere in the middle, so that there is a way in every direction.
-                press(&mut m, &snap, "g j j");
+                press(&mut m, &snap, "g j");
                 m.message = None;
                 let before = frame(&mut m, &snap);
                 assert_eq!(m.keys.action(pane.scope(), *k), Some(*a), "{k}");
