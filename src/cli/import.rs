@@ -34,7 +34,8 @@ pub(super) fn run(args: &ImportArgs) -> anyhow::Result<u8> {
         fallback: Some(crate::clock::now()),
     };
     let progress = Arc::new(Progress::default());
-    let bar = (!args.quiet && io::stderr().is_terminal()).then(|| Bar::start(&progress));
+    let shown = !args.quiet && io::stderr().is_terminal();
+    let bar = shown.then(|| Bar::start(&progress, READING));
     let imported = import::run(&inputs, &options, &progress);
     if let Some(bar) = bar {
         bar.stop();
@@ -63,9 +64,18 @@ pub(super) fn run(args: &ImportArgs) -> anyhow::Result<u8> {
     } else {
         Writer::replace(&args.output, args.level, &imported.header)?
     };
-    for o in &imported.observations {
-        writer.write(o)?;
+    let progress = Arc::new(Progress::default());
+    let all = imported.observations.len() as u64;
+    progress.total.store(all, Ordering::Relaxed);
+    let bar = shown.then(|| Bar::start(&progress, WRITING));
+    let written = imported.observations.iter().try_for_each(|o| {
+        progress.taken.fetch_add(1, Ordering::Relaxed);
+        writer.write(o)
+    });
+    if let Some(bar) = bar {
+        bar.stop();
     }
+    written?;
     let bytes = writer.finish()?;
     if !args.quiet {
         let mut out = io::stderr().lock();
@@ -149,6 +159,7 @@ fn below(dir: &Path) -> Option<String> {
 
 /// What became of every input.
 fn table(out: &mut impl Write, imported: &Imported, unknown: &[String]) -> io::Result<()> {
+    let width = width();
     writeln!(
         out,
         "{:<24} {:>10} {:>12}  left out",
@@ -161,7 +172,7 @@ fn table(out: &mut impl Write, imported: &Imported, unknown: &[String]) -> io::R
             text::cut(&text::clean(&s.input.name()), 24),
             s.lines,
             s.observations,
-            left_out(s)
+            fold(&left_out(s), width)
         )?;
     }
     if !unknown.is_empty() {
@@ -194,6 +205,42 @@ fn summary(
     )
 }
 
+/// Column at which the last column of the table begins.
+const LEFT_OUT: usize = 50;
+
+/// Width of the terminal that the summary goes to; where it goes into a file, lines are as long as they are.
+fn width() -> usize {
+    #[cfg(feature = "tui")]
+    if io::stderr().is_terminal()
+        && let Ok((columns, _)) = crossterm::terminal::size()
+    {
+        return usize::from(columns);
+    }
+    usize::MAX
+}
+
+/// A list that does not fit beside its row goes below it, broken between its parts.
+fn fold(list: &str, width: usize) -> String {
+    const INDENT: &str = "    ";
+    if list.chars().count() <= width.saturating_sub(LEFT_OUT) {
+        return list.to_owned();
+    }
+    let mut out = format!("\n{INDENT}");
+    let mut line = INDENT.len();
+    for part in list.split_inclusive(", ") {
+        let long = part.trim_end().chars().count();
+        if line > INDENT.len() && line + long > width {
+            out.truncate(out.trim_end().len());
+            out.push('\n');
+            out.push_str(INDENT);
+            line = INDENT.len();
+        }
+        out.push_str(part);
+        line += part.chars().count();
+    }
+    out
+}
+
 /// `4 blank, 1 malformed: not klog; cut: …`
 fn left_out(s: &Summary) -> String {
     let mut parts: Vec<String> = s
@@ -222,6 +269,9 @@ fn left_out(s: &Summary) -> String {
     }
 }
 
+const READING: &str = "reading {wide_bar} {bytes}/{total_bytes} {bytes_per_sec} {eta}";
+const WRITING: &str = "writing {wide_bar} {human_pos}/{human_len} observations {eta}";
+
 /// A progress bar that looks at the counters ten times a second.
 struct Bar {
     stop: Arc<AtomicBool>,
@@ -229,13 +279,11 @@ struct Bar {
 }
 
 impl Bar {
-    fn start(progress: &Arc<Progress>) -> Self {
+    fn start(progress: &Arc<Progress>, template: &'static str) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let (progress, stopped) = (Arc::clone(progress), Arc::clone(&stop));
         let thread = std::thread::spawn(move || {
-            let style = ProgressStyle::with_template(
-                "{wide_bar} {bytes}/{total_bytes} {bytes_per_sec} {eta}",
-            );
+            let style = ProgressStyle::with_template(template);
             let bar = ProgressBar::new(0);
             if let Ok(style) = style {
                 bar.set_style(style);
@@ -256,5 +304,21 @@ impl Bar {
         if self.thread.join().is_err() {
             // Only the drawing of the bar is lost.
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_is_broken_between_its_parts() {
+        let list = "5137 cAdvisor, 147 command line flag, 1 no klog header";
+        assert_eq!(fold(list, usize::MAX), list);
+        assert_eq!(fold("-", 80), "-");
+        assert_eq!(
+            fold(list, 46),
+            "\n    5137 cAdvisor, 147 command line flag,\n    1 no klog header"
+        );
     }
 }
