@@ -61,14 +61,18 @@ pub(crate) fn step(
 /// True for what a stage's span holds: neither runs nor what garbage collection does minutes after the end, or after
 /// an attempt.
 fn in_stage(s: &Span) -> bool {
-    !s.is_run()
-        && !(s.stage == Stage::Start && s.step == "RemoveContainer")
-        && !(s.stage == Stage::Sandbox && s.step == "RemovePodSandbox")
-        && !(s.stage == Stage::Terminate
-            && (matches!(
+    let garbage = match s.stage {
+        Stage::Start => s.step == "RemoveContainer",
+        Stage::Sandbox => s.step == "RemovePodSandbox",
+        Stage::Terminate => {
+            matches!(
                 s.step.as_str(),
                 "RemoveContainer" | "RemovePodSandbox" | "cleanupOrphanedPodDirs"
-            ) || s.step == "StopPodSandbox" && s.attempt > 0))
+            ) || s.step == "StopPodSandbox" && s.attempt > 0
+        }
+        _ => false,
+    };
+    !s.is_run() && !garbage
 }
 
 impl<'a> Build<'a> {
