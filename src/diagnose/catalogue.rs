@@ -329,6 +329,126 @@ mod tests {
     }
 
     #[test]
+    fn the_words_of_cri_o_of_docker_and_of_older_kubelets_are_known_too() {
+        for (reason, text, id) in [
+            (
+                "FailedCreatePodSandBox",
+                r#"Failed to create pod sandbox: rpc error: code = Unknown desc = failed to create pod network sandbox k8s_p_ns_u_0(5e1f): error adding pod ns_p to CNI network "multus-cni-network": plugin type="multus-shim" name="multus-cni-network" failed (add): CmdAdd (shim): timed out"#,
+                "KF501",
+            ),
+            (
+                "FailedCreatePodSandBox",
+                r#"Failed to create pod sandbox: rpc error: code = Unknown desc = [failed to set up sandbox container "5e1f" network for pod "p": networkPlugin cni failed to set up pod "p_ns" network: open /run/flannel/subnet.env: no such file or directory]"#,
+                "KF501",
+            ),
+            (
+                "FailedCreatePodSandBox",
+                "rpc error: code = Unknown desc = error reserving pod name k8s_p_ns_u_0 for id 5e1f: name is reserved",
+                "KF507",
+            ),
+            (
+                "FailedCreatePodSandBox",
+                "rpc error: code = Unknown desc = failed to find runtime handler kata from runtime list map[runc:0xc0]",
+                "KF508",
+            ),
+            (
+                "FailedCreatePodSandBox",
+                "rpc error: code = Unknown desc = failed to mount container k8s_POD_p in pod sandbox: mkdir x: no space left on device",
+                "KF512",
+            ),
+            (
+                "ErrImagePull",
+                "rpc error: code = Unknown desc = reading manifest 9 in docker.io/library/nope: manifest unknown",
+                "KF601",
+            ),
+            (
+                "ErrImagePull",
+                "rpc error: code = Unknown desc = Error response from daemon: manifest for nginx:nope not found: manifest unknown: manifest unknown",
+                "KF601",
+            ),
+            (
+                "ErrImagePull",
+                "unable to pull image or OCI artifact: pull image err: initializing source docker://quay.io/x/y:1: reading manifest 1 in quay.io/x/y: unauthorized: access to the requested resource is not authorized",
+                "KF602",
+            ),
+            (
+                "ErrImagePull",
+                "rpc error: code = Unknown desc = Error response from daemon: pull access denied for x, repository does not exist or may require 'docker login': denied: requested access to the resource is denied",
+                "KF602",
+            ),
+            (
+                "ErrImagePull",
+                "initializing source docker://nginx:1: reading manifest 1 in docker.io/library/nginx: toomanyrequests: You have reached your pull rate limit",
+                "KF603",
+            ),
+            (
+                "ErrImagePull",
+                r#"initializing source docker://reg.example/x:1: pinging container registry reg.example: Get "https://reg.example/v2/": dial tcp: lookup reg.example on 10.0.0.2:53: no such host"#,
+                "KF604",
+            ),
+            (
+                "ErrImagePull",
+                "rpc error: code = Unknown desc = Error response from daemon: Get https://reg.example/v2/: x509: certificate signed by unknown authority",
+                "KF604",
+            ),
+            (
+                "ErrImagePull",
+                r#"choosing image instance: no image found in image index for architecture "amd64", variant "", OS "linux""#,
+                "KF606",
+            ),
+            (
+                "CreateContainerError",
+                "container create failed: executable file `ngnix` not found in $PATH: No such file or directory",
+                "KF704",
+            ),
+            (
+                "CreateContainerError",
+                r#"container create failed: time="2026-01-01T00:00:00Z" level=error msg="runc create failed: unable to start container process: exec: \"ngnix\": executable file not found in $PATH""#,
+                "KF704",
+            ),
+            (
+                "RunContainerError",
+                r#"OCI runtime create failed: container_linux.go:380: starting container process caused: exec: "ngnix": executable file not found in $PATH: unknown"#,
+                "KF704",
+            ),
+            (
+                "CreateContainerError",
+                "error reserving ctr name k8s_c_p_ns_u_0 for id 5e1f: name is reserved",
+                "KF702",
+            ),
+            (
+                "FailedMount",
+                r#"Unable to mount volumes for pod "p_ns(u)": timeout expired waiting for volumes to attach or mount for pod "ns"/"p". list of unmounted volumes=[data]. list of unattached volumes=[data token]"#,
+                "KF401",
+            ),
+            (
+                "@clause",
+                "node(s) had taint {dedicated: db}, that the pod didn't tolerate",
+                "KF203",
+            ),
+            ("@clause", "node(s) didn't match node selector", "KF205"),
+            (
+                "@clause",
+                "node(s) had volume node affinity conflict",
+                "KF216",
+            ),
+            (
+                "FailedKillPod",
+                r#"error killing pod: failed to "KillContainer" for "c" with KillContainerError: "rpc error: code = Unavailable desc = connection error: desc = "transport: Error while dialing: dial unix /run/containerd/containerd.sock: connect: connection refused"""#,
+                "KF515",
+            ),
+            (
+                "InspectFailed",
+                r#"Failed to inspect image "x:1": rpc error: code = Unavailable desc = connection error: desc = "transport: Error while dialing: dial unix /run/containerd/containerd.sock: connect: connection refused""#,
+                "KF515",
+            ),
+        ] {
+            let best = Catalogue::get().best(reason, text, |_| true);
+            assert_eq!(best.map(|(c, _)| c.id.as_str()), Some(id), "{text}");
+        }
+    }
+
+    #[test]
     fn an_id_that_occurs_twice_is_refused() {
         let twice = "[KF1]\ntitle='a'\n[KF1]\ntitle='b'\n";
         assert!(matches!(

@@ -2,137 +2,25 @@
 
 mod calls;
 mod events;
+mod lines;
+mod parts;
+
+pub use parts::{CallFact, ContainerFacts, Exit, KillWhy, ProbeFact};
 
 use rustc_hash::FxHashMap;
 
-use super::signal::{self, Signal};
+use super::signal::Signal;
 use crate::correlate::PodView;
 use crate::flow::Stage;
 use crate::model::{
     Body, ContainerId, Nanos, Source, Text,
     audit::AuditRecord,
-    cri::{CallKey, CallStart, RuntimeState},
+    cri::{CallKey, RuntimeState},
     fs::{FsAction, FsObject},
-    log::{Component, LogLine},
-    pod::{ContainerState, ContainerStatus, PodSeen},
+    pod::{ContainerState, PodSeen},
     stamp::SECOND,
 };
 use crate::timeline::Evidence;
-
-/// A call that was made for the pod.
-#[derive(Clone, Debug)]
-pub struct CallFact<'a> {
-    /// Start and who it is about.
-    pub start: &'a CallStart,
-    /// When it began.
-    pub at: Nanos,
-    /// When it ended.
-    pub end: Option<Nanos>,
-    /// Container, as far as known.
-    pub container: Text,
-    /// The start's observation.
-    pub evidence: &'a Evidence,
-}
-
-/// How a container ended.
-#[derive(Clone, Debug)]
-pub struct Exit<'a> {
-    /// When.
-    pub at: Nanos,
-    /// Exit code.
-    pub code: i32,
-    /// `Error`, `OOMKilled`, `Completed`, `StartError`, …
-    pub reason: Text,
-    /// Its own message.
-    pub message: Text,
-    /// Which container.
-    pub id: ContainerId,
-    /// The observation.
-    pub evidence: &'a Evidence,
-}
-
-/// A failing probe.
-#[derive(Clone, Debug)]
-pub struct ProbeFact<'a> {
-    /// Newest failure.
-    pub at: Nanos,
-    /// What it said; an Event puts the kind before it.
-    pub text: &'a str,
-    /// Failures since the container started, as far as they were counted.
-    pub count: u32,
-    /// The observation.
-    pub evidence: &'a Evidence,
-}
-
-/// Why the kubelet killed a container.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum KillWhy {
-    /// Liveness probe.
-    Liveness,
-    /// Startup probe.
-    Startup,
-    /// postStart hook.
-    PostStart,
-    /// The pod is stopped, or something else.
-    Stop,
-}
-
-/// What a container did.
-#[derive(Clone, Debug, Default)]
-pub struct ContainerFacts<'a> {
-    /// Name.
-    pub name: Text,
-    /// First sign of it.
-    pub first: Option<Nanos>,
-    /// `Pulling` was said.
-    pub pulling: Option<(Nanos, &'a Evidence)>,
-    /// The image is there.
-    pub pulled: Option<Nanos>,
-    /// Created.
-    pub created: Option<Nanos>,
-    /// Started.
-    pub started: Option<Nanos>,
-    /// Ends, oldest first, each container id once.
-    pub exits: Vec<Exit<'a>>,
-    /// Restarts by the API.
-    pub restarts: u32,
-    /// Newest kill by the kubelet, and why.
-    pub killed: Option<(Nanos, KillWhy, &'a Evidence)>,
-    /// Kills because of a probe or hook.
-    pub kills: u32,
-    /// Readiness, liveness and startup probe: newest failure.
-    pub readiness: Option<ProbeFact<'a>>,
-    /// Liveness.
-    pub liveness: Option<ProbeFact<'a>>,
-    /// Startup.
-    pub startup: Option<ProbeFact<'a>>,
-    /// Newest word of the kubelet about readiness.
-    pub ready_said: Option<(Nanos, bool)>,
-    /// Newest status of the API.
-    pub status: Option<&'a ContainerStatus>,
-    /// A preStop hook runs since.
-    pub prestop: Option<(Nanos, &'a Evidence)>,
-    /// Newest end of a StopContainer.
-    pub stopped: Option<Nanos>,
-    /// The container that was started last.
-    pub started_id: ContainerId,
-}
-
-impl ContainerFacts<'_> {
-    /// It runs: it started after it last ended.
-    pub fn runs(&self) -> bool {
-        let Some(started) = self.started else {
-            return false;
-        };
-        self.exits.last().is_none_or(|e| {
-            // A process may end before the call that starts it has returned.
-            started > e.at && (e.id.is_empty() || e.id != self.started_id)
-        }) && !matches!(
-            self.status.map(|s| &s.state),
-            Some(ContainerState::Terminated(t)) if t.finished.is_some_and(|f| f.plus(SECOND) > started)
-        )
-    }
-}
 
 /// What is known of a pod, in the form that rules ask for.
 #[derive(Clone, Debug)]
@@ -424,87 +312,6 @@ impl<'a> Facts<'a> {
             source: o.source,
             evidence: o,
         });
-    }
-
-    fn log(&mut self, o: &'a Evidence, l: &'a LogLine) {
-        let at = o.stamp.at;
-        if l.component == Component::Kubelet {
-            self.has_log = true;
-        }
-        if let Some((reason, message, path)) = signal::logged_event(l) {
-            self.sign(at);
-            self.happened(o, reason, message, signal::container_of_path(path), 1);
-            return;
-        }
-        match l.message.as_str() {
-            "Waiting for volumes to attach and mount for pod" => self.volumes_wait = Some((at, o)),
-            "SyncLoop ADD" | "SyncPod enter" | "syncPod enter" => self.sign(at),
-            "All volumes are attached and mounted for pod" => {
-                self.volumes = self.volumes.max(Some(at));
-            }
-            "Created PodSandbox for pod" => self.sandbox = self.sandbox.max(Some(at)),
-            "SyncLoop REMOVE" => self.removed = Some(at),
-            "SyncLoop DELETE" | "Pod is marked for graceful deletion, begin teardown" => {
-                if self.deleted.is_none() {
-                    self.deleted = Some(at);
-                }
-            }
-            "Running preStop hook" => {
-                let name = self.log_container(l);
-                self.container(&name).prestop = Some((at, o));
-            }
-            "PreStop hook completed" => {
-                let name = self.log_container(l);
-                self.container(&name).prestop = None;
-            }
-            "SyncLoop (probe)" => {
-                let ready = l.field("status") == Some("ready");
-                if l.field("probe") == Some("readiness") && !l.container.is_empty() {
-                    self.container(&l.container).ready_said = Some((at, ready));
-                }
-            }
-            "Probe succeeded" => {
-                let readiness = l.field("probeType") == Some("Readiness");
-                let name = l.container.clone();
-                let c = self.container(&name);
-                if readiness {
-                    c.ready_said = Some((at, true));
-                }
-            }
-            "Probe failed" | "Probe errored" => {
-                self.has_log = true;
-                let kind = l.field("probeType").unwrap_or("Readiness");
-                let said = l.field("output").unwrap_or(&l.error);
-                self.probe(o, kind, said, &l.container);
-            }
-            "Message for Container of pod" => {
-                if let Some(m) = l.field("containerMessage") {
-                    let name = l.container.clone();
-                    self.killing(o, m, &name);
-                }
-            }
-            "Killing container with a grace period" => {
-                if let Some(g) = l.field("gracePeriod").and_then(|g| g.parse().ok()) {
-                    self.grace_s.get_or_insert(g);
-                }
-            }
-            _ => {
-                if let Some((reason, container, text)) = signal::of_log(l) {
-                    if reason == "FailedPreStopHook" {
-                        self.container(&container).prestop = None;
-                    }
-                    self.push(reason, &container, text, o, 1);
-                }
-            }
-        }
-    }
-
-    fn log_container(&self, l: &LogLine) -> Text {
-        if l.container.is_empty() {
-            self.name_of(&l.container_id)
-        } else {
-            l.container.clone()
-        }
     }
 
     /// What the newest API state adds.

@@ -1,15 +1,19 @@
 //! What a rule found, and the verdict that is made of it.
 
+mod lines;
+
+pub use lines::{proof, signal_proof};
+
+use lines::tell_once;
+
 use super::catalogue::{Catalogue, Cause};
 use super::facts::{CallFact, Facts};
 use super::signal::Signal;
-use super::text::{Names, list, shorten, span};
+use super::text::{Names, list, span};
 use super::{Confidence, InFlightCall, NextStep, Proof, State, Verdict};
 use crate::correlate::PodView;
 use crate::flow::Stage;
-use crate::model::{
-    Body, Nanos, ObjectRef, Source, Text, cri::code_name, log::Component, pod::PodSeen,
-};
+use crate::model::{Nanos, ObjectRef, Source, Text, pod::PodSeen};
 use crate::timeline::Evidence;
 
 /// One thing that is true of a pod.
@@ -246,45 +250,6 @@ fn unnamed(sentence: String) -> String {
         .replace("image ?", "the image")
 }
 
-/// Most lines of evidence: more of them say the same.
-const PROOFS: usize = 6;
-
-/// One line for one thing: the kubelet writes its events to its log, and its errors a second time when it gives up.
-fn tell_once(proofs: &mut Vec<Proof>) {
-    const EVENT: &str = "kubelet log: Event ";
-    const SYNC: &str = "kubelet log  \"Error syncing pod";
-    let told: Vec<String> = proofs
-        .iter()
-        .filter_map(|p| {
-            Some(
-                p.text
-                    .strip_prefix("Event ")?
-                    .split("  ")
-                    .next()?
-                    .to_owned(),
-            )
-        })
-        .collect();
-    let better = proofs.iter().any(|p| !p.text.starts_with(SYNC));
-    let mut seen: Vec<(Source, String)> = Vec::new();
-    proofs.retain(|p| {
-        let again = p
-            .text
-            .strip_prefix(EVENT)
-            .is_some_and(|r| told.iter().any(|t| r.split("  ").next() == Some(t)))
-            || (better && p.text.starts_with(SYNC));
-        // The count of repeats is not part of what is said; nor is the time in a line of the log.
-        let text = p.text.split("\"  (").next().unwrap_or_default();
-        let key: String = text.chars().filter(|c| !c.is_ascii_digit()).collect();
-        let known = seen.iter().any(|(s, k)| *s == p.source && *k == key);
-        if !again && !known {
-            seen.push((p.source, key));
-        }
-        !again && !known
-    });
-    proofs.truncate(PROOFS);
-}
-
 /// The steps of a cause with names filled in.
 pub fn steps(cause: &Cause, names: &Names) -> Vec<NextStep> {
     cause
@@ -398,118 +363,6 @@ fn not_reached(stage: Stage, f: &Facts<'_>) -> Vec<Text> {
         out.push("the pod's main containers".into());
     }
     out
-}
-
-/// A line of evidence for a failure.
-pub fn signal_proof(s: &Signal<'_>) -> Proof {
-    let mut p = proof(s.evidence);
-    if s.source == Source::Cri {
-        let method = match &s.evidence.body {
-            Body::CallEnd(_) => match s.reason.as_ref() {
-                "FailedCreatePodSandBox" => "RunPodSandbox",
-                "ErrImagePull" => "PullImage",
-                "ImageInspectError" => "ImageStatus",
-                "CreateContainerError" => "CreateContainer",
-                "RunContainerError" => "StartContainer",
-                "PodSandboxStatusError" => "PodSandboxStatus",
-                _ => "Stop",
-            },
-            _ => "",
-        };
-        if let Body::CallEnd(c) = &s.evidence.body {
-            let code = c.code.map_or("no answer", code_name);
-            p.text = format!("CRI {method}  {code}  \"{}\"", shorten(&c.message, 400));
-        }
-    } else if matches!(s.evidence.body, Body::Pod(_)) {
-        p.text = format!("status {}  \"{}\"", s.reason, shorten(&s.text, 400));
-    }
-    if s.count > 1 {
-        use std::fmt::Write as _;
-        // Writing to a String does not fail.
-        if write!(p.text, "  ({} times)", s.count).is_err() {
-            return p;
-        }
-    }
-    p
-}
-
-/// A line of evidence.
-pub fn proof(o: &Evidence) -> Proof {
-    let text = match &o.body {
-        Body::Event(e) => format!("Event {}  \"{}\"", e.reason, shorten(&e.message, 400)),
-        Body::Log(l) => {
-            let who = match l.component {
-                Component::Kubelet => "kubelet",
-                Component::Apiserver => "kube-apiserver",
-                Component::Scheduler => "kube-scheduler",
-                Component::ControllerManager => "kube-controller-manager",
-                Component::Containerd => "containerd",
-                Component::Crio => "cri-o",
-            };
-            match super::signal::logged_event(l) {
-                Some((reason, message, _)) => {
-                    format!("{who} log: Event {reason}  \"{}\"", shorten(message, 400))
-                }
-                None if l.error.is_empty() => {
-                    let more = ["containerMessage", "networkReady", "output"]
-                        .iter()
-                        .find_map(|k| l.field(k))
-                        .map_or(String::new(), |v| format!(": {}", shorten(v, 300)));
-                    format!("{who} log  \"{}{more}\"", shorten(&l.message, 300))
-                }
-                None => format!(
-                    "{who} log  \"{}: {}\"",
-                    shorten(&l.message, 160),
-                    shorten(&l.error, 400)
-                ),
-            }
-        }
-        Body::CallStart(c) => format!("CRI {}", c.method),
-        Body::CallEnd(c) => format!(
-            "CRI answer  {}  \"{}\"",
-            c.code.map_or("none", code_name),
-            shorten(&c.message, 400)
-        ),
-        Body::Pod(p) => format!(
-            "status {}{}",
-            p.status.phase,
-            if p.status.reason.is_empty() {
-                String::new()
-            } else {
-                format!("/{}", p.status.reason)
-            }
-        ),
-        Body::Node(n) => n.condition("Ready").map_or_else(
-            || format!("node {}", n.name),
-            |c| {
-                format!(
-                    "node {} Ready={} {}  \"{}\"",
-                    n.name,
-                    c.status,
-                    c.reason,
-                    shorten(&c.message, 300)
-                )
-            },
-        ),
-        Body::Audit(a) => format!(
-            "request {} {} by {}: {} {}",
-            a.verb,
-            a.resource,
-            a.user,
-            a.code,
-            shorten(&a.message, 300)
-        ),
-        Body::Inventory(_) => "CRI status".to_owned(),
-        Body::Object(s) => format!("{} {}", s.object.kind, s.object.name),
-        _ => o.source.name().to_owned(),
-    };
-    Proof {
-        at: o.stamp.at,
-        precision: o.stamp.precision,
-        source: o.source,
-        text,
-        evidence: Some(o.clone()),
-    }
 }
 
 /// `Deployment/web`, in the form that kubectl takes: `deployment/web`.
