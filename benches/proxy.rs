@@ -25,12 +25,15 @@ use std::time::{Duration, Instant};
 use h2::{Raw, Seen, framed, serve};
 use prost::Message;
 
-/// Rounds in which the candidates take turns, so that what else the machine does hits all of them.
-const ROUNDS: usize = 10;
-/// Calls of a round.
-const CALLS: usize = 500;
+/// Rounds in which the candidates take turns, so that what else the machine does hits all of them. What is told is the
+/// median of the rounds' percentiles: a burst of something else is in a few rounds only.
+const ROUNDS: usize = 31;
+/// Calls of a round: some tens of milliseconds, so that what kflow does later with the copies is in its own round.
+const CALLS: usize = 1000;
+/// Rounds of large answers.
+const LARGE_ROUNDS: usize = 20;
 /// Large answers of a round.
-const LARGE: usize = 4;
+const LARGE: usize = 2;
 /// How long the idle load of a node is watched.
 const IDLE: Duration = Duration::from_secs(30);
 
@@ -164,6 +167,11 @@ fn start(command: &mut Command, path: &Path) -> Running {
     running
 }
 
+/// `KFLOW_BENCH=latency` leaves out the idle load, `latency,unwatched` the subscriber too: for finding out what costs.
+fn bench(what: &str) -> bool {
+    std::env::var("KFLOW_BENCH").is_ok_and(|b| b.split(',').any(|w| w == what))
+}
+
 struct Relays {
     dir: tempfile::TempDir,
     running: Vec<(&'static str, Running)>,
@@ -194,6 +202,12 @@ impl Relays {
                 .arg(path("serve")),
             &path("kflow"),
         );
+        if bench("unwatched") {
+            return Self {
+                dir,
+                running: vec![("socat", socat), ("kflow", proxy)],
+            };
+        }
         let recorder = Command::new(kflow)
             .args(["record", "--no-api", "--proxy"])
             .arg(path("serve"))
@@ -237,6 +251,13 @@ fn percentile(sorted: &[Duration], p: f64) -> f64 {
     sorted[i].as_secs_f64() * 1e6
 }
 
+/// The median over rounds of a percentile of each.
+fn typical(rounds: &[Vec<Duration>], p: f64) -> f64 {
+    let mut all: Vec<f64> = rounds.iter().map(|r| percentile(r, p)).collect();
+    all.sort_unstable_by(f64::total_cmp);
+    all[all.len() / 2]
+}
+
 /// Latency of one call after the other.
 async fn latency(title: &str, method: &str, upstream: &Path, relays: &Relays) {
     let candidates = [
@@ -244,28 +265,36 @@ async fn latency(title: &str, method: &str, upstream: &Path, relays: &Relays) {
         ("socat", relays.path("socat")),
         ("kflow", relays.path("kflow")),
     ];
-    let mut all: Vec<Vec<Duration>> = vec![Vec::new(); 3];
+    let mut all: Vec<Vec<Vec<Duration>>> = vec![Vec::new(); 3];
     let mut raws = Vec::new();
     for (_, path) in &candidates {
         raws.push(Raw::connect(path).await.unwrap());
     }
+    let mut order = [0, 1, 2];
     for round in 0..=ROUNDS {
-        for (i, raw) in raws.iter_mut().enumerate() {
+        // Each goes after each of the others equally often, and first.
+        order.rotate_left(1);
+        if round % 3 == 0 {
+            order.swap(1, 2);
+        }
+        for i in order {
+            let mut took = Vec::with_capacity(CALLS);
             for _ in 0..CALLS {
                 let begin = Instant::now();
-                raw.call(method, b"", &[]).await.unwrap();
-                // The first round warms up.
-                if round > 0 {
-                    all[i].push(begin.elapsed());
-                }
+                raws[i].call(method, b"", &[]).await.unwrap();
+                took.push(begin.elapsed());
+            }
+            took.sort_unstable();
+            // The first round warms up.
+            if round > 0 {
+                all[i].push(took);
             }
         }
     }
     let mut base = (0.0, 0.0);
     let mut limit = (0.0, 0.0);
     for (i, (name, _)) in candidates.iter().enumerate() {
-        all[i].sort_unstable();
-        let (p50, p99) = (percentile(&all[i], 0.5), percentile(&all[i], 0.99));
+        let (p50, p99) = (typical(&all[i], 0.5), typical(&all[i], 0.99));
         let added = (p50 - base.0, p99 - base.1);
         let text = match i {
             0 => {
@@ -274,10 +303,10 @@ async fn latency(title: &str, method: &str, upstream: &Path, relays: &Relays) {
             }
             1 => {
                 limit = added;
-                format!("{:+.0} | {:+.0} | 1.00 | 1.00", added.0, added.1)
+                format!("{:+.1} | {:+.1} | 1.00 | 1.00", added.0, added.1)
             }
             _ => format!(
-                "{:+.0} | {:+.0} | {:.2} | {:.2}",
+                "{:+.1} | {:+.1} | {:.2} | {:.2}",
                 added.0,
                 added.1,
                 added.0 / limit.0,
@@ -289,7 +318,7 @@ async fn latency(title: &str, method: &str, upstream: &Path, relays: &Relays) {
         } else {
             text
         };
-        println!("| {title} | {name} | {p50:.0} | {p99:.0} | {text} |");
+        println!("| {title} | {name} | {p50:.1} | {p99:.1} | {text} |");
     }
 }
 
@@ -306,7 +335,7 @@ async fn throughput(upstream: &Path, relays: &Relays) {
     for (_, path) in &candidates {
         raws.push(Raw::connect(path).await.unwrap());
     }
-    for round in 0..=ROUNDS {
+    for round in 0..=LARGE_ROUNDS {
         for (i, raw) in raws.iter_mut().enumerate() {
             for _ in 0..LARGE {
                 let begin = Instant::now();
@@ -331,6 +360,15 @@ async fn throughput(upstream: &Path, relays: &Relays) {
         };
         println!("| {name} | {rate:.0} | {ratio} |");
     }
+}
+
+/// What else the machine has to do, as far as one number tells it.
+fn load() -> String {
+    let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    text.split_whitespace()
+        .take(3)
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 /// CPU seconds that a process and the children that it has waited for have used.
@@ -391,6 +429,7 @@ fn main() {
     if args.next().as_deref() == Some("--serve") {
         return serve_forever(Path::new(&args.next().expect("a path")));
     }
+    println!("load average before: {}", load());
     let dir = tempfile::tempdir().unwrap();
     let synthetic = dir.path().join("synthetic.sock");
     let me = std::env::current_exe().unwrap();
@@ -400,7 +439,7 @@ fn main() {
         .build()
         .unwrap();
     runtime.block_on(async {
-        {
+        if !bench("latency") {
             let relays = Relays::new(&synthetic);
             println!("Idle load of 110 pods, {} s\n\n| process | CPU % of a core | resident MiB | at most MiB |\n|---|---|---|---|", IDLE.as_secs());
             idle(&relays).await;
@@ -420,4 +459,5 @@ fn main() {
         let (now, most) = memory(relays.pid("kflow"));
         println!("\nkflow proxy afterwards: {now:.1} MiB resident, {most:.1} MiB at most");
     });
+    println!("load average after: {}", load());
 }

@@ -66,9 +66,9 @@ impl Decode for Decoder {
     }
 }
 
-/// How long the decoder lets chunks gather after it was woken: fewer wake-ups beat a fresher view, and stamps are
-/// taken by the relay.
-const GATHER: Duration = Duration::from_millis(5);
+/// How long the decoder lets chunks gather after it was woken: fewer wake-ups, each of which costs the relay a call,
+/// beat a fresher view, and stamps are taken by the relay.
+const GATHER: Duration = Duration::from_millis(20);
 /// How often the decoder is asked for what it held back.
 const SETTLE: Duration = Duration::from_millis(250);
 /// Waiting bytes from which on the decoder does not wait for more.
@@ -112,7 +112,6 @@ impl Flags {
 #[derive(Debug, Default)]
 struct State {
     items: VecDeque<(u32, Nanos, Item)>,
-    bytes: usize,
     waiting: bool,
     finished: bool,
 }
@@ -147,16 +146,13 @@ impl Queue {
                 _ => 0,
             };
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if !forced && state.bytes + size > self.limit {
+        if !forced && self.bytes() + size > self.limit {
             return false;
         }
-        state.bytes += size;
-        self.counters
-            .queued_bytes
-            .store(state.bytes as u64, Ordering::Relaxed);
+        Counters::add(&self.counters.queued_bytes, size as u64);
         state.items.push_back((conn, at, item));
         // One wake-up for a batch: the decoder says when it waits for the first item, or for many bytes.
-        let wake = state.waiting && (state.items.len() == 1 || state.bytes >= ENOUGH);
+        let wake = state.waiting && (state.items.len() == 1 || self.bytes() >= ENOUGH);
         if wake {
             state.waiting = false;
         }
@@ -182,7 +178,7 @@ impl Queue {
         if state.items.is_empty() && !state.finished {
             state = self.wait(state, SETTLE);
         }
-        if !state.items.is_empty() && state.bytes < ENOUGH && !state.finished {
+        if !state.items.is_empty() && self.bytes() < ENOUGH && !state.finished {
             state = self.wait(state, GATHER);
         }
         std::mem::swap(&mut state.items, into);
@@ -199,13 +195,17 @@ impl Queue {
         state
     }
 
+    /// Bytes that are in memory: waiting, or taken and not decoded yet. Rises only under the lock.
+    fn bytes(&self) -> usize {
+        usize::try_from(Counters::get(&self.counters.queued_bytes)).unwrap_or(usize::MAX)
+    }
+
     /// Room for this many bytes again: called as chunks are decoded, so that the limit holds for what is in memory.
+    /// Without the lock, for which the relay would have to wait.
     fn release(&self, size: usize) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.bytes = state.bytes.saturating_sub(size);
         self.counters
             .queued_bytes
-            .store(state.bytes as u64, Ordering::Relaxed);
+            .fetch_sub(size as u64, Ordering::Relaxed);
     }
 }
 
