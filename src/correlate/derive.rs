@@ -186,10 +186,15 @@ fn gone(input: &Input<'_>, f: &Facts<'_>) -> Option<Nanos> {
     };
     match f.states.last() {
         Some((o, p)) if p.event == WatchEvent::Deleted => {
-            // A mirror pod's end is the end of the story only when the kubelet stopped the pod itself.
-            (p.mirror_of.is_none() || f.line(&["SyncTerminatedPod enter"]).is_some())
-                .then_some(o.stamp.at)
+            // A mirror pod's end is the end of the story only when the kubelet stopped the pod itself. What left the
+            // kubelet's own list it stopped.
+            (p.mirror_of.is_none()
+                || o.source != Source::Kube
+                || f.line(&["SyncTerminatedPod enter"]).is_some())
+            .then_some(o.stamp.at)
         }
+        // The kubelet's static pod needs no object.
+        Some((o, _)) if o.source != Source::Kube => None,
         Some((o, p)) => absent(o.stamp.at, &p.namespace, &p.spec.node),
         None => never_listed(input, f),
     }

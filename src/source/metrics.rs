@@ -1,4 +1,4 @@
-//! Source `metrics`: `/metrics`, `/healthz`, `/readyz`, `/livez`, `/configz` and `/version`.
+//! Source `metrics`: `/metrics`, `/healthz`, `/readyz`, `/livez`, `/configz`, `/version` and the kubelet's `/pods`.
 //!
 //! [`decode`] reduces scrapes to the families in `families` and reads recorded ones; the live half scrapes.
 
@@ -7,5 +7,6 @@ pub mod decode;
 mod families;
 #[cfg(feature = "live")]
 pub mod live;
+mod pods;
 
 pub use decode::{MetricsDecoder, Scrape, Scrapes};

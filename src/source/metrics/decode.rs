@@ -1,10 +1,11 @@
-//! Scrapes in, [`Sample`] observations out.
+//! Scrapes in, [`Sample`] observations out, and states of static pods.
 
 use rustc_hash::FxHashMap;
 use serde::Deserialize;
 use std::borrow::Cow;
 
 use super::families::{SETTINGS, is_kept};
+use super::pods::KubeletPods;
 use crate::model::sample::{Sample, Value};
 use crate::model::{Body, Nanos, Observation, Source, Stamp, Text};
 use crate::source::logtext::{FIELD_MAX, cut, redact};
@@ -46,6 +47,7 @@ pub struct Scrapes {
     last: FxHashMap<Text, FxHashMap<Text, Known>>,
     /// How many checks of an endpoint had passed.
     passed: FxHashMap<Text, usize>,
+    pods: KubeletPods,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -61,6 +63,7 @@ enum Kind {
     Health,
     Configz,
     Version,
+    Pods,
     Skipped(&'static str),
 }
 
@@ -75,7 +78,7 @@ fn kind(what: &str) -> Kind {
         }
         w if w.ends_with("-configz") => Kind::Configz,
         w if w.ends_with("-version") => Kind::Version,
-        w if w.ends_with("-pods") => Kind::Skipped("kubelet pods, which the watch shows better"),
+        "kubelet-pods" => Kind::Pods,
         w if w.ends_with("-runningpods") => {
             Kind::Skipped("running pods, which the CRI shows better")
         }
@@ -90,9 +93,19 @@ fn kind(what: &str) -> Kind {
 }
 
 impl Scrapes {
+    /// What the scrape tells, or why it tells nothing: of metrics, health and settings a [`Sample`], of the kubelet's
+    /// pods those that changed. No answer is a sample that says so.
+    pub fn take(&mut self, s: Scrape<'_>, out: &mut Vec<Observation>) -> Result<(), &'static str> {
+        if s.code == 200 && matches!(kind(s.what), Kind::Pods) {
+            return self.pods.changes(s, out);
+        }
+        out.push(self.sample(s)?);
+        Ok(())
+    }
+
     /// The scrape as an observation, or why there is none. The stamp is the whole time that the scrape took: the
     /// values were read at some moment in it.
-    pub fn sample(&mut self, s: Scrape<'_>) -> Result<Observation, &'static str> {
+    fn sample(&mut self, s: Scrape<'_>) -> Result<Observation, &'static str> {
         let kind = kind(s.what);
         if let Kind::Skipped(reason) = kind {
             return Err(reason);
@@ -112,7 +125,9 @@ impl Scrapes {
                 Kind::Version => {
                     sample.lines = version(s.body).ok_or("version that does not parse")?;
                 }
-                Kind::Health | Kind::Skipped(_) => sample.lines = self.health(&sample.what, s.body),
+                Kind::Health | Kind::Pods | Kind::Skipped(_) => {
+                    sample.lines = self.health(&sample.what, s.body);
+                }
             }
         } else {
             sample.lines = self.health(&sample.what, s.body);
@@ -301,11 +316,9 @@ impl LineDecoder for MetricsDecoder {
             code: l.status,
             body: l.body.as_deref().or(l.error.as_deref()).unwrap_or_default(),
         };
-        match self.scrapes.sample(scrape) {
-            Ok(o) => {
-                out.push(o);
-                Fed::Observed(1)
-            }
+        let before = out.len();
+        match self.scrapes.take(scrape, out) {
+            Ok(()) => Fed::Observed(out.len() - before),
             Err(reason) => Fed::Ignored(reason),
         }
     }

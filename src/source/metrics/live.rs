@@ -44,6 +44,7 @@ pub fn targets(node: Option<&str>) -> Vec<Target> {
                 ("kubelet-metrics", path("metrics")),
                 ("kubelet-metrics-probes", path("metrics/probes")),
                 ("kubelet-healthz", path("healthz")),
+                ("kubelet-pods", path("pods")),
             ],
             once: vec![("kubelet-configz", path("configz"))],
         });
@@ -62,6 +63,7 @@ fn escape(node: &str) -> String {
 pub async fn scrape(client: Client, target: Target, mut out: Out) {
     let mut scrapes = Scrapes::default();
     let mut once = target.once.clone();
+    let mut told = Vec::new();
     loop {
         let mut trouble = None;
         let mut asked = target.paths.clone();
@@ -90,9 +92,9 @@ pub async fn scrape(client: Client, target: Target, mut out: Out) {
                 code,
                 body: &body,
             };
-            match scrapes.sample(scrape) {
-                Ok(o) => {
-                    if out.send(o).await.is_err() {
+            match scrapes.take(scrape, &mut told) {
+                Ok(()) => {
+                    if out.send_all(&mut told).await.is_err() {
                         return;
                     }
                 }

@@ -61,7 +61,9 @@ impl World {
             }
             Some(_) => {}
         }
-        if let Some(f) = self.files.get_mut(slot) {
+        if mirror != real
+            && let Some(f) = self.files.get_mut(slot)
+        {
             let f = Arc::make_mut(f);
             if let Err(at) = f.mirrors.binary_search(mirror) {
                 f.mirrors.insert(at, mirror.clone());
