@@ -10,10 +10,12 @@ use super::args::live::LiveArgs;
 use crate::clock;
 use crate::engine::Snapshot;
 use crate::engine::live::{Config, Live};
+use crate::engine::snapshot::SourceStatus;
 use crate::export::text::clean;
 use crate::model::gap::{WatchKind, WatchNote};
 use crate::model::{Body, Source};
 use crate::session::{Header, Report, Session};
+use crate::source::live::STARTING;
 
 /// Longest wait for lists unless told otherwise.
 const MOST: Duration = Duration::from_secs(15);
@@ -96,14 +98,19 @@ fn listed(snapshot: &Snapshot) -> bool {
     pods && open <= 0
 }
 
-/// True when the apiserver, or all of its lists, cannot be had.
+/// True when the apiserver, or one of its lists of pods, cannot be had. One that has not answered yet is waited for.
 fn refused(snapshot: &Snapshot) -> bool {
     let mut of_api = snapshot
         .sources
         .iter()
-        .filter(|s| s.source == Source::Kube && (s.name == "apiserver" || s.name.contains("pods")))
+        .filter(|s| s.source == Source::Kube && (s.name == "kubeconfig" || s.name.contains("pods")))
         .peekable();
-    of_api.peek().is_some() && of_api.any(|s| !s.on && !s.detail.is_empty())
+    of_api.peek().is_some() && of_api.any(|s| is_off(s))
+}
+
+/// True for a source that tried and could not.
+fn is_off(s: &SourceStatus) -> bool {
+    !s.on && !s.detail.is_empty() && s.detail != STARTING
 }
 
 /// Says which sources gave nothing and why; an error when none gave anything.
@@ -112,7 +119,7 @@ fn tell(snapshot: &Snapshot) -> anyhow::Result<()> {
     let off: Vec<String> = snapshot
         .sources
         .iter()
-        .filter(|s| !s.on && !s.detail.is_empty())
+        .filter(|s| is_off(s))
         .map(|s| format!("{} {}: {}", s.source.name(), s.name, s.detail))
         .collect();
     let seen = snapshot.log.iter().any(|o| !matches!(o.body, Body::Gap(_)));

@@ -20,6 +20,7 @@ use crate::model::log::Component;
 use crate::proxy::{self, Log, Proxy};
 use crate::source::cri::Decoder;
 use crate::source::kube::live::Scope;
+use crate::source::live::STARTING;
 
 /// Where the proxy serves observations unless told otherwise.
 const OBSERVATIONS: &str = "/run/kflow/observations.sock";
@@ -166,6 +167,9 @@ pub(super) fn record(args: &RecordArgs) -> anyhow::Result<u8> {
     let why = wait(args.duration, || {
         // What each source gives, once and whenever it changes.
         for s in live.snapshot().sources.clone() {
+            if !s.on && s.detail == STARTING {
+                continue;
+            }
             let text = format!(
                 "{} {}: {} ({})",
                 s.source.name(),

@@ -551,7 +551,7 @@ fn spawn_sources(config: &Config, board: &Board, tasks: &mut JoinSet<()>) {
     if let Some(scope) = config.scope.clone() {
         let config = config.clone();
         let board = board.clone();
-        let connecting = board.out(Source::Kube, "apiserver");
+        let connecting = board.out(Source::Kube, "kubeconfig");
         tasks.spawn(async move {
             let client = match connect(&config).await {
                 Ok((client, server)) => {

@@ -171,7 +171,7 @@ async fn session(
         .map_err(End::Failed)?;
     let info = client.info().await.map_err(End::Failed)?;
     out.on(format!(
-        "{} connections, last {} s kept",
+        "{} connections; begun with its last {} s",
         info.connections,
         info.ring_age_ns / 1_000_000_000
     ));

@@ -33,6 +33,9 @@ pub struct Status {
     pub count: u64,
 }
 
+/// What a source says of itself before it has tried anything: neither on nor off.
+pub const STARTING: &str = "starting";
+
 /// All sources of a run: their common channel, and how each stands.
 #[derive(Clone, Debug)]
 pub struct Board {
@@ -59,7 +62,7 @@ impl Board {
             source,
             name: Text::from(name),
             on: false,
-            detail: Text::new("starting"),
+            detail: Text::new(STARTING),
             lag_ns: None,
             lost: 0,
             count: 0,

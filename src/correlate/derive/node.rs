@@ -285,6 +285,16 @@ pub(crate) fn cgroup(b: &mut Build<'_>) {
             && matches!(x, FsObject::PodCgroup { .. })
     });
     let sync = first_sync(b);
+    // What was there when the watch began says only that it was made before. What needs it says so sooner.
+    let needs_it = f
+        .line(&["Waiting for volumes to attach and mount for pod"])
+        .map(|(o, _)| o.stamp.at)
+        .into_iter()
+        .chain(b.work.iter().map(|w| w.start.at))
+        .min();
+    let made = made.filter(|(o, action, _)| {
+        *action == FsAction::Created || needs_it.is_none_or(|t| o.stamp.at <= t)
+    });
     if let Some((o, action, _)) = made {
         let before = f
             .lines(&["Got phase for pod", "SyncPod enter"])

@@ -18,7 +18,7 @@ use tonic::codegen::http::{Request, StatusCode};
 use crate::clock;
 use crate::model::{Observation, Source};
 use crate::source::LineDecoder;
-use crate::source::kube::live::{chain, escape};
+use crate::source::kube::live::{escape, root};
 use crate::source::live::{Backoff, Lines, Out, Stopped, decode_now, gap};
 
 /// How often a file is looked at.
@@ -326,20 +326,32 @@ async fn fetch(client: &Client, node: &str, since: &str) -> Result<Vec<u8>, Stri
     let request = Request::get(uri)
         .body(HttpBody::empty())
         .map_err(|e| e.to_string())?;
-    let response = client.send(request).await.map_err(|e| chain(&e))?;
+    let response = client
+        .send(request)
+        .await
+        .map_err(|e| format!("cannot reach the apiserver: {}", root(&e)))?;
     match response.status() {
         StatusCode::OK => {}
         StatusCode::FORBIDDEN => return Err("forbidden: needs get on nodes/proxy".into()),
         StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED => {
-            return Err(format!(
-                "the kubelet of {node} gives no log: enableSystemLogQuery is off in its configuration"
-            ));
+            return Err(no_query(node));
         }
         status => return Err(format!("the kubelet of {node} answers {status}")),
     }
-    http_body_util::Limited::new(response.into_body(), 64 << 20)
+    let body = http_body_util::Limited::new(response.into_body(), 64 << 20)
         .collect()
         .await
         .map(|b| b.to_bytes().to_vec())
-        .map_err(|e| format!("the log of {node} broke off: {e}"))
+        .map_err(|e| format!("the log of {node} broke off: {e}"))?;
+    // Without the query the same path lists the files in /var/log, and answers 200.
+    if body.starts_with(b"<!doctype html>") {
+        return Err(no_query(node));
+    }
+    Ok(body)
+}
+
+fn no_query(node: &str) -> String {
+    format!(
+        "the kubelet of {node} gives no log: set enableSystemLogQuery: true (and enableSystemLogHandler: true) in its configuration"
+    )
 }

@@ -385,7 +385,7 @@ impl Watching {
             Ok(Err(e)) => {
                 return Err(Trouble::Broken(format!(
                     "cannot reach the apiserver: {}",
-                    chain(&e)
+                    root(&e)
                 )));
             }
             Ok(Ok(r)) => r,
@@ -616,6 +616,15 @@ pub fn chain(e: &dyn std::error::Error) -> String {
         cause = c.source();
     }
     text
+}
+
+/// The last cause of an error: what the system or the peer said, without who passed it on.
+pub fn root(e: &dyn std::error::Error) -> String {
+    let mut last = e;
+    while let Some(cause) = last.source() {
+        last = cause;
+    }
+    last.to_string()
 }
 
 /// What a run watches.

@@ -9,6 +9,7 @@ use tonic::codegen::http::{Request, StatusCode};
 
 use super::{Scrape, Scrapes};
 use crate::clock;
+use crate::source::kube::live::root;
 use crate::source::live::Out;
 
 /// How often health and metrics are asked for.
@@ -27,6 +28,8 @@ pub struct Target {
     pub paths: Vec<(&'static str, String)>,
     /// Paths that are asked for once: settings.
     pub once: Vec<(&'static str, String)>,
+    /// The resource that all of the paths are of, for who may get; `None` where each path is a right of its own.
+    pub right: Option<&'static str>,
 }
 
 /// The apiserver, and the kubelet of a node if one is named.
@@ -35,6 +38,7 @@ pub fn targets(node: Option<&str>) -> Vec<Target> {
         name: "apiserver readyz",
         paths: vec![("apiserver-readyz", "/readyz?verbose".to_owned())],
         once: vec![("apiserver-version", "/version".to_owned())],
+        right: None,
     }];
     if let Some(node) = node {
         let path = |what: &str| format!("/api/v1/nodes/{}/proxy/{what}", escape(node));
@@ -47,6 +51,7 @@ pub fn targets(node: Option<&str>) -> Vec<Target> {
                 ("kubelet-pods", path("pods")),
             ],
             once: vec![("kubelet-configz", path("configz"))],
+            right: Some("nodes/proxy"),
         });
     }
     all
@@ -76,7 +81,8 @@ pub async fn scrape(client: Client, target: Target, mut out: Out) {
             let at = clock::now();
             let (code, body) = match answer {
                 Ok((StatusCode::FORBIDDEN, _)) => {
-                    trouble = Some(format!("{path}: forbidden: needs get on it"));
+                    let right = target.right.unwrap_or(&path);
+                    trouble = Some(format!("forbidden: needs get on {right}"));
                     continue;
                 }
                 Ok((code, body)) => (code.as_u16(), body),
@@ -113,7 +119,7 @@ async fn get(client: &Client, path: &str) -> Result<(StatusCode, String), String
     let request = Request::get(path)
         .body(HttpBody::empty())
         .map_err(|e| e.to_string())?;
-    let response = client.send(request).await.map_err(|e| e.to_string())?;
+    let response = client.send(request).await.map_err(|e| root(&e))?;
     let code = response.status();
     let body = http_body_util::Limited::new(response.into_body(), BODY_MAX)
         .collect()

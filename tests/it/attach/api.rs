@@ -97,8 +97,8 @@ async fn a_remote_log_is_asked_for_again_and_overlapping_lines_come_once() {
 async fn a_remote_log_that_is_not_to_be_had_says_what_is_missing() {
     for (code, wanted) in [
         (403, "needs get on nodes/proxy"),
-        (404, "enableSystemLogQuery is off"),
-        (405, "enableSystemLogQuery is off"),
+        (404, "set enableSystemLogQuery: true"),
+        (405, "set enableSystemLogQuery: true"),
         (500, "answers 500"),
     ] {
         let (client, _) = stand_in(Box::new(move |_| (code, String::new()))).await;
