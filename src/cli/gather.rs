@@ -70,6 +70,7 @@ fn asks_anything(c: &Config) -> bool {
     c.scope.is_some()
         || c.proxy.is_some()
         || c.runtime.is_some()
+        || c.kubelet.is_some()
         || c.kubelet_root.is_some()
         || c.kubelet_log != crate::engine::live::KubeletLog::Off
         || !c.control.logs.is_empty()

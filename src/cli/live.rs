@@ -126,6 +126,7 @@ pub(super) fn config(args: &LiveArgs) -> anyhow::Result<Config> {
             .or_else(|| here.then(|| PathBuf::from(OBSERVATIONS))),
         runtime: args.runtime.clone().or(found),
         kubelet_log,
+        kubelet: args.kubelet.clone(),
         kubelet_root: here.then(|| args.kubelet_root.clone()),
         control: control(&args.control),
         ..Config::nothing()

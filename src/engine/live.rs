@@ -4,6 +4,7 @@
 //! can wait do, and what cannot is counted. Whoever draws reads the newest snapshot and never holds up either.
 
 mod control;
+mod sources;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +13,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use kube::config::{KubeConfigOptions, Kubeconfig};
 use tokio::sync::mpsc::Receiver;
 use tokio::task::JoinSet;
 
@@ -21,17 +21,13 @@ use super::snapshot::{Mode, Snapshot, SourceStatus};
 use super::{Core, ObservationLog};
 use crate::clock;
 use crate::model::gap::Note;
-use crate::model::log::Component;
 use crate::model::{Body, Nanos, Observation, Source, Stamp, Text};
-use crate::proxy::client;
 use crate::session::format;
-use crate::source::klog::KlogDecoder;
-use crate::source::klog::live as log;
-use crate::source::kube::live::{self as watch, Pace, Scope};
-use crate::source::live::{Board, Out};
-use crate::source::{LineDecoder, TimeHint, cri, fs};
+use crate::source::kube::live::{Pace, Scope};
+use crate::source::live::Board;
 use crate::timeline::Evidence;
 pub use control::Control;
+pub use sources::{connect, kubelet};
 
 /// Observations that may wait for the world.
 const ROOM: usize = 16_384;
@@ -72,6 +68,8 @@ pub struct Config {
     pub runtime: Option<PathBuf>,
     /// The kubelet's log.
     pub kubelet_log: KubeletLog,
+    /// The kubelet's own address, `http(s)://HOST:PORT`; `None` asks it by way of the apiserver.
+    pub kubelet: Option<String>,
     /// The kubelet's root folder, when cgroups, volumes and mounts are to be watched.
     pub kubelet_root: Option<PathBuf>,
     /// Receivers, logs of the control plane, scrapes.
@@ -90,6 +88,7 @@ impl Config {
             proxy: None,
             runtime: None,
             kubelet_log: KubeletLog::Off,
+            kubelet: None,
             kubelet_root: None,
             control: Control::default(),
             pace: Pace::default(),
@@ -167,7 +166,7 @@ impl Live {
         let mut tasks = JoinSet::new();
         {
             let _guard = runtime.enter();
-            spawn_sources(&config, &board, &mut tasks);
+            sources::spawn(&config, &board, &mut tasks);
         }
         Self::run(config, board, from, runtime, tasks)
     }
@@ -494,135 +493,5 @@ impl World {
             });
         }
         all
-    }
-}
-
-fn kubelet_decoder() -> Box<dyn LineDecoder> {
-    let hint = TimeHint {
-        near: Some(clock::now()),
-        ..TimeHint::default()
-    };
-    Box::new(KlogDecoder::new(Component::Kubelet, hint))
-}
-
-fn spawn_sources(config: &Config, board: &Board, tasks: &mut JoinSet<()>) {
-    if let Some(path) = config.proxy.clone() {
-        tasks.spawn(client::follow(path, board.out(Source::Cri, "proxy")));
-    }
-    if let Some(path) = config.runtime.clone() {
-        tasks.spawn(inventory(path, board.out(Source::Runtime, "inventory")));
-    }
-    if let Some(root) = &config.kubelet_root {
-        let roots = fs::live::Roots::of_this_node(root);
-        let mountinfo = roots.mountinfo.clone();
-        tasks.spawn(fs::live::directories(
-            roots,
-            board.out(Source::Fs, "directories"),
-        ));
-        tasks.spawn(fs::live::mounts(mountinfo, board.out(Source::Fs, "mounts")));
-    }
-    let kubelet = |name: &str| board.out(Source::Kubelet, name);
-    match config.kubelet_log.clone() {
-        KubeletLog::Off | KubeletLog::Remote => {}
-        KubeletLog::File(path) => {
-            let out = kubelet(&path.to_string_lossy());
-            tasks.spawn(log::file(
-                path,
-                Source::Kubelet,
-                Box::new(kubelet_decoder),
-                out,
-            ));
-        }
-        KubeletLog::Journal(unit) => {
-            let out = kubelet("journal");
-            tasks.spawn(async move {
-                log::journal(&unit, Source::Kubelet, Box::new(kubelet_decoder), out).await;
-            });
-        }
-        KubeletLog::Stdin => {
-            let out = kubelet("stdin");
-            tasks.spawn(async move {
-                let stdin = tokio::io::stdin();
-                log::stream("stdin", stdin, Source::Kubelet, kubelet_decoder(), out).await;
-            });
-        }
-    }
-    config.control.spawn(board, tasks);
-    if let Some(scope) = config.scope.clone() {
-        let config = config.clone();
-        let board = board.clone();
-        let connecting = board.out(Source::Kube, "kubeconfig");
-        tasks.spawn(async move {
-            let client = match connect(&config).await {
-                Ok((client, server)) => {
-                    connecting.on(server);
-                    client
-                }
-                Err(why) => {
-                    connecting.off(why);
-                    return;
-                }
-            };
-            let mut watches = JoinSet::new();
-            watch::start(&client, &scope, config.pace, &board, &mut watches);
-            let node = scope.node.as_deref();
-            config
-                .control
-                .spawn_scrapes(&client, node, &board, &mut watches);
-            if config.kubelet_log == KubeletLog::Remote
-                && let Some(node) = scope.node.clone()
-            {
-                let out = board.out(Source::Kubelet, "remote log");
-                watches.spawn(async move {
-                    let decoder = Box::new(kubelet_decoder);
-                    log::remote(client, &node, Source::Kubelet, decoder, log::ASK, out).await;
-                });
-            }
-            while watches.join_next().await.is_some() {}
-        });
-    }
-}
-
-/// A client for the apiserver of the kubeconfig, and the apiserver's address.
-pub async fn connect(config: &Config) -> Result<(kube::Client, String), String> {
-    let options = KubeConfigOptions {
-        context: config.context.clone(),
-        ..KubeConfigOptions::default()
-    };
-    let found = match &config.kubeconfig {
-        Some(path) => {
-            let read = Kubeconfig::read_from(path)
-                .map_err(|e| format!("cannot read kubeconfig {}: {e}", path.display()))?;
-            kube::Config::from_custom_kubeconfig(read, &options)
-                .await
-                .map_err(|e| e.to_string())
-        }
-        None if config.context.is_some() => kube::Config::from_kubeconfig(&options)
-            .await
-            .map_err(|e| e.to_string()),
-        None => kube::Config::infer().await.map_err(|e| e.to_string()),
-    };
-    let found = found.map_err(|e| format!("no cluster: {e}"))?;
-    let server = found.cluster_url.to_string();
-    kube::Client::try_from(found)
-        .map(|c| (c, server))
-        .map_err(|e| format!("cannot make a client: {e}"))
-}
-
-/// Asks a runtime what exists until it has answered once.
-async fn inventory(path: PathBuf, mut out: Out) {
-    let mut backoff =
-        crate::source::live::Backoff::new(Duration::from_secs(1), Duration::from_secs(30));
-    loop {
-        match cri::live::inventory(&path).await {
-            Ok(mut lists) => {
-                out.on("asked once for what exists");
-                // The engine stops: so does this.
-                out.send_all(&mut lists).await.ok();
-                return;
-            }
-            Err(e) => out.off(format!("{}: {e}", path.display())),
-        }
-        tokio::time::sleep(backoff.pause()).await;
     }
 }

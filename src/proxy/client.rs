@@ -138,6 +138,9 @@ pub async fn follow(path: PathBuf, mut out: Out) {
     }
 }
 
+/// How often the proxy is asked how it is doing.
+const LOOK: Duration = Duration::from_secs(5);
+
 /// How far a subscriber has got.
 #[derive(Debug, Default)]
 struct Position {
@@ -169,14 +172,23 @@ async fn session(
         })
         .await
         .map_err(End::Failed)?;
-    let info = client.info().await.map_err(End::Failed)?;
-    out.on(format!(
-        "{} connections; begun with its last {} s",
-        info.connections,
-        info.ring_age_ns / 1_000_000_000
-    ));
+    let begun = client.info().await.map_err(End::Failed)?.ring_age_ns / 1_000_000_000;
+    let mut look = tokio::time::interval(LOOK);
     loop {
-        let batch = match stream.message().await {
+        let message = tokio::select! {
+            message = stream.message() => message,
+            _ = look.tick() => {
+                let info = client.info().await.map_err(End::Failed)?;
+                if info.upstream_up {
+                    let open = info.connections;
+                    out.on(format!("{open} connections; begun with its last {begun} s"));
+                } else {
+                    out.off(format!("the runtime at {} does not answer", info.upstream));
+                }
+                continue;
+            }
+        };
+        let batch = match message {
             Ok(Some(batch)) => batch,
             Ok(None) => return Ok(()),
             Err(status) => return Err(End::Failed(client.status(status))),

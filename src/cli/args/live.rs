@@ -80,6 +80,10 @@ pub struct LiveArgs {
     /// Kubelet log: a file, - for standard input, `journal`, `remote` (by way of the apiserver), or `off`
     #[arg(long, value_name = "WHERE")]
     pub kubelet_log: Option<String>,
+    /// Ask the kubelet itself for pods, health and metrics: https://HOST:10250, with the kubeconfig's credentials, or
+    /// http://HOST:10255 where readOnlyPort is on [default: by way of the apiserver]
+    #[arg(long, value_name = "URL")]
+    pub kubelet: Option<String>,
     /// The kubelet's root folder
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, default_value = "/var/lib/kubelet")]
     pub kubelet_root: PathBuf,
@@ -99,6 +103,7 @@ impl LiveArgs {
             || self.proxy.is_some()
             || self.runtime.is_some()
             || self.kubelet_log.is_some()
+            || self.kubelet.is_some()
     }
 }
 

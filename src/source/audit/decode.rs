@@ -60,7 +60,14 @@ fn decode(json: &[u8], seen: Option<Nanos>, out: &mut Vec<Observation>) -> Fed {
     let before = out.len();
     let mut fed = Fed::Observed(0);
     for item in items {
-        fed = match serde_json::from_str::<Raw<'_>>(item.get()).map(|r| one(r, seen, out)) {
+        let item = serde_json::from_str::<Raw<'_>>(item.get()).map(|mut item| {
+            // What the webhook posts says the version once, of the list.
+            if item.api_version.is_empty() {
+                item.api_version.clone_from(&raw.api_version);
+            }
+            one(item, seen, out)
+        });
+        fed = match item {
             Ok(Fed::Malformed(why)) => Fed::Malformed(why),
             Err(_) => Fed::Malformed("not an audit record"),
             Ok(_) => fed,

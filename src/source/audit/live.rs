@@ -41,7 +41,10 @@ pub async fn serve(listener: TcpListener, sink: Sink, stop: impl Future<Output =
             };
             let mut out = Vec::new();
             let fed = decode::decode_batch(&body, clock::now(), &mut out);
-            if let Fed::Malformed(why) = fed {
+            // One record that is none does not make the others worthless.
+            if let Fed::Malformed(why) = fed
+                && out.is_empty()
+            {
                 return receive::answer(StatusCode::BAD_REQUEST, "text/plain", why);
             }
             // What the engine has no room for is counted there; the apiserver is not asked to send it again.

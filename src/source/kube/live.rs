@@ -466,7 +466,7 @@ impl Watching {
         let uri = self.watch.uri(&format!(
             "watch=1&allowWatchBookmarks=true&resourceVersion={}&timeoutSeconds={}",
             escape(&version),
-            self.pace.watch.as_secs()
+            self.lasts().as_secs()
         ));
         let mut body = self.get(&uri, "watch").await?.into_body();
         self.out.on(format!("watching {}", self.watch.resource));
@@ -507,6 +507,16 @@ impl Watching {
             if let Some(trouble) = ended {
                 return Err(trouble);
             }
+        }
+    }
+
+    /// How long the apiserver is asked to keep the watch open. Events come without bookmarks, because the apiserver
+    /// does not cache them: a quiet watch ends before its silence is taken for a broken connection.
+    fn lasts(&self) -> Duration {
+        if self.watch.resource == "events" {
+            self.pace.watch.min(self.pace.stall * 4 / 5)
+        } else {
+            self.pace.watch
         }
     }
 

@@ -41,20 +41,37 @@ pub fn targets(node: Option<&str>) -> Vec<Target> {
         right: None,
     }];
     if let Some(node) = node {
-        let path = |what: &str| format!("/api/v1/nodes/{}/proxy/{what}", escape(node));
+        let base = format!("/api/v1/nodes/{}/proxy", escape(node));
         all.push(Target {
-            name: "kubelet metrics",
-            paths: vec![
-                ("kubelet-metrics", path("metrics")),
-                ("kubelet-metrics-probes", path("metrics/probes")),
-                ("kubelet-healthz", path("healthz")),
-                ("kubelet-pods", path("pods")),
-            ],
-            once: vec![("kubelet-configz", path("configz"))],
             right: Some("nodes/proxy"),
+            ..asked_at("kubelet metrics", &base)
         });
     }
     all
+}
+
+/// The kubelet when it is asked itself. Each of its paths is a right of its own there (since 1.33), which
+/// `nodes/proxy`, a right to run commands in pods, is not needed for.
+pub fn kubelet() -> Target {
+    Target {
+        right: Some("nodes/metrics, nodes/healthz, nodes/pods and nodes/configz"),
+        ..asked_at("kubelet", "")
+    }
+}
+
+fn asked_at(name: &'static str, base: &str) -> Target {
+    let path = |what: &str| format!("{base}/{what}");
+    Target {
+        name,
+        paths: vec![
+            ("kubelet-metrics", path("metrics")),
+            ("kubelet-metrics-probes", path("metrics/probes")),
+            ("kubelet-healthz", path("healthz")),
+            ("kubelet-pods", path("pods")),
+        ],
+        once: vec![("kubelet-configz", path("configz"))],
+        right: None,
+    }
 }
 
 /// A node's name in a path: names are DNS labels, anything else is no node.

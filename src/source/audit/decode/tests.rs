@@ -289,3 +289,25 @@ proptest! {
         let _ = percent_decoded(&s);
     }
 }
+
+#[test]
+fn a_batch_as_an_apiserver_posts_it_says_the_version_once() {
+    // Body of one request of a kube-apiserver 1.36.
+    let body = include_bytes!("../../../../fixtures/audit/webhook-batch.json");
+    let mut out = Vec::new();
+    assert_eq!(decode_batch(body, Nanos(7), &mut out), Fed::Observed(2));
+    let stages: Vec<_> = out
+        .iter()
+        .map(|o| match &o.body {
+            Body::Audit(a) => (a.stage, a.verb.as_str(), a.resource.as_str()),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(
+        stages,
+        [
+            (AuditStage::RequestReceived, "update", "leases"),
+            (AuditStage::ResponseComplete, "update", "leases"),
+        ]
+    );
+}
