@@ -10,6 +10,7 @@ use crate::source::cri;
 
 mod cluster;
 pub mod kubelet;
+mod logs;
 
 /// How a part stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -91,15 +92,22 @@ pub async fn examine(root: &Path, config: &Config) -> Vec<Check> {
         },
     ));
     all.push(tap);
-    all.push(kubelet_log(root));
+    all.push(logs::kubelet(root, &config.kubelet_log).await);
+    let kubelet_root = config.kubelet_root.as_deref();
+    let pods = kubelet_root
+        .unwrap_or(Path::new("/var/lib/kubelet"))
+        .join("pods");
     all.push(folder(
         root,
         "pod volumes",
-        "var/lib/kubelet/pods",
+        &pods,
         "directories and mounts of pods",
     ));
     all.push(cgroups(root));
     all.push(inotify(root));
+    all.push(cluster::kubelet(config).await);
+    all.push(logs::audit(root, &config.control));
+    all.push(logs::spans(&config.control).await);
     all.extend(cluster::rights(config).await);
     all
 }
@@ -212,34 +220,8 @@ async fn proxy(config: &Config) -> (Check, Option<PathBuf>) {
     (check, listens)
 }
 
-fn kubelet_log(root: &Path) -> Check {
-    let file = root.join("var/log/kubelet.log");
-    let journal = ["var/log/journal", "run/log/journal"]
-        .iter()
-        .map(|p| root.join(p))
-        .find(|p| p.exists());
-    if fs::File::open(&file).is_ok() {
-        Check::new("kubelet log", Health::Works, format!("{}", file.display()))
-            .todo(format!("kflow tui --kubelet-log {}", file.display()))
-    } else if let Some(dir) = journal {
-        match fs::read_dir(&dir) {
-            Ok(_) => Check::new("kubelet log", Health::Works, "the journal of unit kubelet"),
-            Err(e) => Check::new(
-                "kubelet log",
-                Health::Off,
-                format!("{}: {e}", dir.display()),
-            )
-            .todo("sudo usermod --append --groups systemd-journal $USER"),
-        }
-    } else {
-        Check::new("kubelet log", Health::Off, "neither a journal nor /var/log/kubelet.log").todo(
-            "kflow tui --kubelet-log FILE, or --kubelet-log remote where enableSystemLogQuery is on",
-        )
-    }
-}
-
-fn folder(root: &Path, what: &'static str, path: &str, gives: &str) -> Check {
-    let path = root.join(path);
+fn folder(root: &Path, what: &'static str, path: &Path, gives: &str) -> Check {
+    let path = root.join(path.strip_prefix("/").unwrap_or(path));
     match fs::read_dir(&path) {
         Ok(entries) => Check::new(
             what,

@@ -87,6 +87,11 @@ fn hostname() -> String {
         .into_owned()
 }
 
+/// The unit that this machine's kubelet runs in.
+fn own_unit() -> String {
+    doctor::kubelet::unit(Path::new("/")).to_owned()
+}
+
 /// What the arguments ask for.
 pub(super) fn config(args: &LiveArgs) -> anyhow::Result<Config> {
     let host = hostname();
@@ -105,16 +110,19 @@ pub(super) fn config(args: &LiveArgs) -> anyhow::Result<Config> {
         .then(|| doctor::runtime_socket(Path::new("/")))
         .flatten();
     let kubelet_log = match args.kubelet_log.as_deref() {
-        None if here => KubeletLog::Journal("kubelet".into()),
+        None if here => KubeletLog::Journal(own_unit()),
         None if args.node.is_some() && scope.is_some() => KubeletLog::Remote,
         None | Some("off") => KubeletLog::Off,
         Some("-") => KubeletLog::Stdin,
-        Some("journal") => KubeletLog::Journal("kubelet".into()),
+        Some("journal") => KubeletLog::Journal(own_unit()),
         Some("remote") if args.node.is_none() || scope.is_none() => {
             bail!("--kubelet-log remote needs --node, and an apiserver to ask")
         }
         Some("remote") => KubeletLog::Remote,
-        Some(path) => KubeletLog::File(PathBuf::from(path)),
+        Some(other) => match other.strip_prefix("journal:") {
+            Some(unit) => KubeletLog::Journal(unit.to_owned()),
+            None => KubeletLog::File(PathBuf::from(other)),
+        },
     };
     Ok(Config {
         scope,

@@ -10,39 +10,44 @@ use tokio::time::timeout;
 use tonic::codegen::http::Request;
 
 use super::{Check, Health};
-use crate::engine::live::{Config, connect};
-use crate::source::kube::live::{chain, escape};
+use crate::engine::live::{Config, KubeletLog, connect};
+use crate::source::kube::live::{escape, root};
 
 /// How long an apiserver may take.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What kflow asks for: verbs, group, resource, subresource, and what it gives.
-const WANTED: [(&[&str], &str, &str, &str, &str); 6] = [
-    (&["list", "watch"], "", "pods", "", "pods"),
-    (&["list", "watch"], "", "events", "", "events"),
-    (&["list", "watch"], "", "nodes", "", "nodes"),
-    (
-        &["list", "watch"],
-        "apps",
-        "replicasets",
-        "",
-        "owners of pods",
-    ),
-    (
-        &["list", "watch"],
-        "",
-        "persistentvolumeclaims",
-        "",
-        "claims",
-    ),
-    (
-        &["get"],
-        "",
-        "nodes",
-        "proxy",
-        "the kubelet's log and endpoints from afar",
-    ),
-];
+type Want = (
+    &'static [&'static str],
+    &'static str,
+    &'static str,
+    &'static str,
+    &'static str,
+);
+
+/// The same as `deploy/rbac.yaml`.
+const WANTED: [Want; 10] = {
+    const ALL: &[&str] = &["get", "list", "watch"];
+    const WATCH: &[&str] = &["list", "watch"];
+    [
+        (ALL, "", "pods", "", "pods"),
+        (WATCH, "", "events", "", "events"),
+        (WATCH, "", "nodes", "", "nodes"),
+        (WATCH, "apps", "deployments", "", "owners of pods"),
+        (WATCH, "apps", "replicasets", "", "owners of pods"),
+        (WATCH, "apps", "daemonsets", "", "owners of pods"),
+        (WATCH, "apps", "statefulsets", "", "owners of pods"),
+        (WATCH, "batch", "jobs", "", "owners of pods"),
+        (WATCH, "", "persistentvolumeclaims", "", "claims"),
+        (
+            &["get"],
+            "",
+            "nodes",
+            "proxy",
+            "the kubelet's log, pods, health and metrics by way of the apiserver",
+        ),
+    ]
+};
 
 /// `containerRuntimeEndpoint` of the running kubelet of the scope's node, by way of the apiserver. `None` when there is
 /// no node in the scope, no right (`get` on `nodes/proxy`), or the kubelet has none in its configuration.
@@ -90,8 +95,13 @@ pub(super) async fn rights(config: &Config) -> Vec<Check> {
             ];
         }
     };
+    let user = who(&client).await.unwrap_or_else(|| "USER".to_owned());
     let mut all = Vec::new();
     for (verbs, group, resource, sub, gives) in WANTED {
+        // Who asks the kubelet itself needs no way through the apiserver.
+        if sub == "proxy" && config.kubelet.is_some() && config.kubelet_log != KubeletLog::Remote {
+            continue;
+        }
         let mut missing = Vec::new();
         for verb in verbs {
             let namespace = config.scope.as_ref().and_then(|s| s.namespace.as_deref());
@@ -116,17 +126,101 @@ pub(super) async fn rights(config: &Config) -> Vec<Check> {
         all.push(if missing.is_empty() {
             Check::new("rights", Health::Works, format!("{name}: {gives}"))
         } else {
-            let verbs = missing.join(", ");
-            Check::new("rights", Health::Off, format!("{name}: may not {verbs} ({gives})")).todo(
-                format!(
-                    "kubectl create clusterrole kflow-{resource} --verb={} --resource={name}, and bind it; or kubectl apply -f deploy/rbac.yaml",
-                    missing.join(",")
-                ),
-            )
+            let check = Check::new(
+                "rights",
+                Health::Off,
+                format!("{name}: may not {} ({gives})", missing.join(", ")),
+            );
+            check.todo(grant(verbs, group, &name, &user))
         });
     }
-    all.insert(0, Check::new("apiserver", Health::Works, server));
+    all.insert(
+        0,
+        Check::new("apiserver", Health::Works, format!("{server} as {user}")),
+    );
     all
+}
+
+/// The lines that give a user a right.
+fn grant(verbs: &[&str], group: &str, resource: &str, user: &str) -> String {
+    let role = format!("kflow-{}", resource.replace('/', "-"));
+    let of = if group.is_empty() {
+        resource.to_owned()
+    } else {
+        format!("{resource}.{group}")
+    };
+    format!(
+        "kubectl create clusterrole {role} --verb={} --resource={of}\nkubectl create clusterrolebinding {role} --clusterrole={role} --user={user}",
+        verbs.join(",")
+    )
+}
+
+/// Who the apiserver takes kflow for. `None` before Kubernetes 1.28, or when it does not say.
+async fn who(client: &Client) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Review {
+        status: Status,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Status {
+        user_info: User,
+    }
+    #[derive(Deserialize)]
+    struct User {
+        username: String,
+    }
+    let review = json!({
+        "apiVersion": "authentication.k8s.io/v1",
+        "kind": "SelfSubjectReview",
+    });
+    let request = Request::post("/apis/authentication.k8s.io/v1/selfsubjectreviews")
+        .header("content-type", "application/json")
+        .body(Body::from(review.to_string().into_bytes()))
+        .ok()?;
+    let response = timeout(PATIENCE, client.send(request)).await.ok()?.ok()?;
+    let body = http_body_util::Limited::new(response.into_body(), 1 << 20);
+    let bytes = body.collect().await.ok()?.to_bytes();
+    let review: Review = serde_json::from_slice(&bytes).ok()?;
+    Some(review.status.user_info.username)
+}
+
+/// The kubelet's own endpoints: pods, health, metrics, settings.
+pub(super) async fn kubelet(config: &Config) -> Check {
+    const WHAT: &str = "kubelet itself";
+    let Some(address) = &config.kubelet else {
+        let node = config.scope.as_ref().and_then(|s| s.node.as_ref());
+        return if node.is_some() {
+            Check::new(
+                WHAT,
+                Health::Works,
+                "asked by way of the apiserver, see nodes/proxy",
+            )
+        } else {
+            Check::new(WHAT, Health::Off, "no node is named")
+                .todo("kflow tui --node NODE, or --kubelet https://HOST:10250")
+        };
+    };
+    let asked = async {
+        let client = crate::engine::live::kubelet(config).await?;
+        let request = Request::get("/healthz")
+            .body(Body::empty())
+            .map_err(|e| e.to_string())?;
+        let response = timeout(PATIENCE, client.send(request))
+            .await
+            .map_err(|_| format!("no answer in {} s", PATIENCE.as_secs()))?
+            .map_err(|e| root(&e))?;
+        Ok::<_, String>(response.status())
+    };
+    match asked.await {
+        Ok(status) if status.is_success() => Check::new(WHAT, Health::Works, address.as_str()),
+        Ok(status) => Check::new(WHAT, Health::Off, format!("{address} answers {status}")).todo(
+            "kubectl create clusterrole kflow-kubelet-read --verb=get --resource=nodes/metrics,nodes/healthz,nodes/pods,nodes/configz, and bind it (deploy/rbac.yaml)",
+        ),
+        Err(e) => Check::new(WHAT, Health::Off, format!("{address}: {e}")).todo(
+            "--kubelet https://HOST:10250 with the kubelet's own address, or http://HOST:10255 where readOnlyPort is on",
+        ),
+    }
 }
 
 async fn may(
@@ -162,7 +256,7 @@ async fn may(
     let response = timeout(PATIENCE, client.send(request))
         .await
         .map_err(|_| format!("no answer in {} s", PATIENCE.as_secs()))?
-        .map_err(|e| chain(&e))?;
+        .map_err(|e| root(&e))?;
     let status = response.status();
     let body = http_body_util::Limited::new(response.into_body(), 1 << 20)
         .collect()

@@ -24,41 +24,9 @@ const DEFAULT: &str = "/run/containerd/containerd.sock";
 pub fn find(root: &Path) -> Option<Found> {
     let read = |path: &str| fs::read_to_string(root.join(path)).ok();
 
-    // Distributions that run the kubelet inside their own process.
-    for (name, service) in [("k3s", "k3s"), ("rke2", "rke2-agent")] {
-        let path = format!("etc/rancher/{name}/config.yaml");
-        if root.join(format!("var/lib/rancher/{name}")).exists() || root.join(&path).exists() {
-            let change = format!(
-                "echo 'container-runtime-endpoint: unix:///run/kflow/cri.sock' > /etc/rancher/{name}/config.yaml.d/50-kflow.yaml\nsystemctl restart {service}"
-            );
-            let set = read(&path).and_then(|t| yaml_value(&t, "container-runtime-endpoint"));
-            return Some(Found {
-                place: if set.is_some() {
-                    format!("/{path}")
-                } else {
-                    format!("the default of {name}")
-                },
-                endpoint: socket(
-                    set.as_deref()
-                        .unwrap_or("/run/k3s/containerd/containerd.sock"),
-                ),
-                change,
-            });
-        }
+    if let Some(found) = embedded(root) {
+        return Some(found);
     }
-    let microk8s = "var/snap/microk8s/current/args/kubelet";
-    if let Some(text) = read(microk8s) {
-        return Some(Found {
-            place: format!("/{microk8s}"),
-            endpoint: socket(
-                flag(&text, "--container-runtime-endpoint")
-                    .as_deref()
-                    .unwrap_or("/var/snap/microk8s/common/run/containerd.sock"),
-            ),
-            change: "in /var/snap/microk8s/current/args/kubelet: --container-runtime-endpoint=unix:///run/kflow/cri.sock\nsnap restart microk8s.daemon-kubelite".into(),
-        });
-    }
-
     let flags = "var/lib/kubelet/kubeadm-flags.env";
     let drop_in = "deploy/install.sh (a systemd drop-in with --container-runtime-endpoint=unix:///run/kflow/cri.sock)";
     let running = process_flags(root);
@@ -140,6 +108,91 @@ pub fn find(root: &Path) -> Option<Found> {
         endpoint: socket(DEFAULT),
         change: drop_in.into(),
     })
+}
+
+/// Distributions that run the kubelet inside their own process.
+fn embedded(root: &Path) -> Option<Found> {
+    let read = |path: &str| fs::read_to_string(root.join(path)).ok();
+    for name in ["k3s", "rke2"] {
+        let path = format!("etc/rancher/{name}/config.yaml");
+        if !root.join(format!("var/lib/rancher/{name}")).exists() && !root.join(&path).exists() {
+            continue;
+        }
+        // Its own setting `container-runtime-endpoint` would switch its containerd off; an argument for the kubelet
+        // wins over the one that it makes itself.
+        let dir = format!("/etc/rancher/{name}/config.yaml.d");
+        let change = format!(
+            "mkdir -p {dir}; echo 'kubelet-arg+: [container-runtime-endpoint=unix:///run/kflow/cri.sock]' > {dir}/50-kflow.yaml\nsystemctl restart {}",
+            unit(root)
+        );
+        let mut files: Vec<PathBuf> = fs::read_dir(below(root, &dir))
+            .into_iter()
+            .flatten()
+            .flatten()
+            .map(|e| e.path())
+            .collect();
+        files.sort();
+        files.reverse();
+        files.push(root.join(&path));
+        let set = files.iter().find_map(|f| {
+            let text = fs::read_to_string(f).ok()?;
+            let value = flag(&text, "container-runtime-endpoint")
+                .or_else(|| yaml_value(&text, "container-runtime-endpoint"))?;
+            Some((
+                format!("/{}", f.strip_prefix(root).unwrap_or(f).display()),
+                value,
+            ))
+        });
+        let (place, endpoint) = set.unwrap_or_else(|| {
+            let own = "/run/k3s/containerd/containerd.sock";
+            (format!("the default of {name}"), own.to_owned())
+        });
+        return Some(Found {
+            place,
+            endpoint: socket(endpoint.trim_end_matches([']', ','])),
+            change,
+        });
+    }
+    let microk8s = "var/snap/microk8s/current/args/kubelet";
+    let set = flag(&read(microk8s)?, "--container-runtime-endpoint")
+        .unwrap_or_else(|| "${SNAP_COMMON}/run/containerd.sock".into());
+    Some(Found {
+        place: format!("/{microk8s}"),
+        // The shell that starts it knows these.
+        endpoint: socket(
+            &set.replace("${SNAP_COMMON}", "/var/snap/microk8s/common")
+                .replace("${SNAP_DATA}", "/var/snap/microk8s/current"),
+        ),
+        change: format!(
+            "in /{microk8s}: --container-runtime-endpoint=unix:///run/kflow/cri.sock\nsnap restart microk8s.daemon-kubelite"
+        ),
+    })
+}
+
+/// The systemd unit whose journal has the kubelet's log.
+pub fn unit(root: &Path) -> &'static str {
+    let there = |path: &str| root.join(path).exists();
+    let units = [
+        ("var/lib/rancher/k3s/server", "k3s"),
+        ("var/lib/rancher/k3s", "k3s-agent"),
+        ("var/lib/rancher/rke2/server", "rke2-server"),
+        ("var/lib/rancher/rke2", "rke2-agent"),
+        (
+            "var/snap/microk8s/current/args/kubelet",
+            "snap.microk8s.daemon-kubelite",
+        ),
+        ("var/lib/k0s/kubelet", "k0sworker"),
+    ];
+    let found = units.iter().find(|(path, _)| there(path));
+    found.map_or("kubelet", |(_, unit)| unit)
+}
+
+/// The file that a running kubelet writes its log to, when it does not write to the journal.
+pub(super) fn log_file(root: &Path) -> Option<PathBuf> {
+    let fd = process(root)?.join("fd/2");
+    let to = fs::read_link(fd).ok()?;
+    // A pipe or a socket has no path; /dev/null has no log.
+    fs::metadata(&to).is_ok_and(|m| m.is_file()).then_some(to)
 }
 
 /// What decides where the kubelet's calls go, besides what is set on this machine.
@@ -231,14 +284,17 @@ fn socket(endpoint: &str) -> PathBuf {
 
 /// The arguments of a running kubelet, separated by spaces.
 fn process_flags(root: &Path) -> Option<String> {
-    for entry in fs::read_dir(root.join("proc")).ok()?.flatten() {
-        let comm = fs::read_to_string(entry.path().join("comm")).unwrap_or_default();
-        if comm.trim_end() == "kubelet" {
-            let line = fs::read(entry.path().join("cmdline")).ok()?;
-            return Some(String::from_utf8_lossy(&line).replace('\0', " "));
-        }
-    }
-    None
+    let line = fs::read(process(root)?.join("cmdline")).ok()?;
+    Some(String::from_utf8_lossy(&line).replace('\0', " "))
+}
+
+/// The folder in `/proc` of a running kubelet.
+fn process(root: &Path) -> Option<PathBuf> {
+    fs::read_dir(root.join("proc"))
+        .ok()?
+        .flatten()
+        .map(|e| e.path())
+        .find(|p| fs::read_to_string(p.join("comm")).is_ok_and(|c| c.trim_end() == "kubelet"))
 }
 
 /// Value of `--name=value` or `--name value` in a command line, an environment file or a list of arguments.
@@ -283,222 +339,4 @@ fn yaml_value(text: &str, key: &str) -> Option<String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn node(files: &[(&str, &str)]) -> tempfile::TempDir {
-        let root = tempfile::tempdir().unwrap();
-        for (path, text) in files {
-            let path = root.path().join(path);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        }
-        root
-    }
-
-    fn found(files: &[(&str, &str)]) -> (String, String) {
-        let root = node(files);
-        let f = find(root.path()).unwrap();
-        (f.place, f.endpoint.display().to_string())
-    }
-
-    #[test]
-    fn the_endpoint_is_found_where_each_distribution_sets_it() {
-        const CONFIG: &str = "apiVersion: kubelet.config.k8s.io/v1beta1\ncontainerRuntimeEndpoint: unix:///run/a.sock # here\nlogging:\n  containerRuntimeEndpoint: wrong\n";
-        type Case<'a> = (&'a [(&'a str, &'a str)], &'a str, &'a str);
-        let cases: [Case<'_>; 12] = [
-            (
-                &[("var/lib/kubelet/config.yaml", CONFIG)],
-                "/var/lib/kubelet/config.yaml",
-                "/run/a.sock",
-            ),
-            (
-                &[
-                    ("var/lib/kubelet/config.yaml", CONFIG),
-                    (
-                        "var/lib/kubelet/instance-config.yaml",
-                        "containerRuntimeEndpoint: \"unix:///run/i.sock\"\n",
-                    ),
-                ],
-                "/var/lib/kubelet/instance-config.yaml",
-                "/run/i.sock",
-            ),
-            (
-                &[
-                    ("var/lib/kubelet/config.yaml", CONFIG),
-                    (
-                        "var/lib/kubelet/kubeadm-flags.env",
-                        "KUBELET_KUBEADM_ARGS=\"--container-runtime-endpoint=unix:///var/run/crio/crio.sock --pod-infra-container-image=x\"\n",
-                    ),
-                ],
-                "/var/lib/kubelet/kubeadm-flags.env, a flag",
-                "/var/run/crio/crio.sock",
-            ),
-            (
-                &[
-                    ("var/lib/kubelet/config.yaml", CONFIG),
-                    ("proc/42/comm", "kubelet\n"),
-                    (
-                        "proc/42/cmdline",
-                        "/usr/bin/kubelet\0--config=/c\0--container-runtime-endpoint\0unix:///run/p.sock\0",
-                    ),
-                ],
-                "a flag of the running kubelet",
-                "/run/p.sock",
-            ),
-            (
-                &[(
-                    "var/lib/kubelet/config.yaml",
-                    "kind: KubeletConfiguration\n",
-                )],
-                "the kubelet's default",
-                "/run/containerd/containerd.sock",
-            ),
-            (
-                &[
-                    ("var/lib/kubelet/config.yaml", CONFIG),
-                    (
-                        "opt/node/kubelet.yaml",
-                        "containerRuntimeEndpoint: unix:///run/o.sock\n",
-                    ),
-                    ("proc/42/comm", "kubelet\n"),
-                    (
-                        "proc/42/cmdline",
-                        "/opt/kubelet\0--config=/opt/node/kubelet.yaml\0-v=4\0",
-                    ),
-                ],
-                "/opt/node/kubelet.yaml, which the running kubelet was given",
-                "/run/o.sock",
-            ),
-            (
-                &[
-                    ("c.yaml", "containerRuntimeEndpoint: unix:///run/c.sock\n"),
-                    (
-                        "d/10.conf",
-                        "containerRuntimeEndpoint: unix:///run/10.sock\n",
-                    ),
-                    (
-                        "d/20.conf",
-                        "containerRuntimeEndpoint: unix:///run/20.sock\n",
-                    ),
-                    ("d/30.conf", "logging: {}\n"),
-                    (
-                        "d/readme",
-                        "containerRuntimeEndpoint: unix:///run/no.sock\n",
-                    ),
-                    ("proc/42/comm", "kubelet\n"),
-                    (
-                        "proc/42/cmdline",
-                        "kubelet\0--config\0/c.yaml\0--config-dir=/d\0",
-                    ),
-                ],
-                "/d/20.conf, which the running kubelet was given",
-                "/run/20.sock",
-            ),
-            (
-                &[
-                    ("var/lib/kubelet/config.yaml", CONFIG),
-                    ("c.yaml", "kind: KubeletConfiguration\n"),
-                    ("proc/42/comm", "kubelet\n"),
-                    ("proc/42/cmdline", "kubelet\0--config\0/c.yaml\0"),
-                ],
-                "the kubelet's default: its configuration sets none",
-                "/run/containerd/containerd.sock",
-            ),
-            (
-                &[("var/lib/rancher/k3s/agent/x", "")],
-                "the default of k3s",
-                "/run/k3s/containerd/containerd.sock",
-            ),
-            (
-                &[(
-                    "etc/rancher/rke2/config.yaml",
-                    "container-runtime-endpoint: /run/own.sock\n",
-                )],
-                "/etc/rancher/rke2/config.yaml",
-                "/run/own.sock",
-            ),
-            (
-                &[(
-                    "var/snap/microk8s/current/args/kubelet",
-                    "--kubeconfig=x\n--container-runtime-endpoint=${SNAP_COMMON}/run/containerd.sock\n",
-                )],
-                "/var/snap/microk8s/current/args/kubelet",
-                "${SNAP_COMMON}/run/containerd.sock",
-            ),
-            (
-                &[(
-                    "etc/kubernetes/kubelet/config.json",
-                    "{\n  \"kind\": \"KubeletConfiguration\",\n  \"containerRuntimeEndpoint\": \"unix:///run/eks.sock\",\n}",
-                )],
-                "/etc/kubernetes/kubelet/config.json",
-                "/run/eks.sock",
-            ),
-        ];
-        for (files, place, endpoint) in cases {
-            assert_eq!(found(files), (place.to_owned(), endpoint.to_owned()));
-        }
-    }
-
-    #[test]
-    fn a_machine_without_a_kubelet_says_so() {
-        let root = node(&[]);
-        assert_eq!(find(root.path()), None);
-        let check = endpoint(root.path(), Known::default());
-        assert_eq!(
-            (check.health, check.found.as_str()),
-            (Health::Off, "no kubelet on this machine")
-        );
-    }
-
-    #[test]
-    fn what_the_running_kubelet_says_of_itself_counts() {
-        let root = node(&[(
-            "var/lib/kubelet/config.yaml",
-            "containerRuntimeEndpoint: unix:///run/file.sock\n",
-        )]);
-        let known = |live| Known {
-            proxy: Some(Path::new("/run/tee.sock")),
-            live: Some(live),
-            ..Known::default()
-        };
-        let said = |live| {
-            let c = endpoint(root.path(), known(live));
-            (c.health, c.found)
-        };
-        assert_eq!(
-            said("unix:///run/file.sock"),
-            (
-                Health::Warning,
-                "/run/file.sock from /var/lib/kubelet/config.yaml (its /configz says the same): not tapped"
-                    .to_owned()
-            )
-        );
-        assert_eq!(
-            said("unix:///run/tee.sock"),
-            (
-                Health::Works,
-                "/run/tee.sock by its /configz, which counts; /var/lib/kubelet/config.yaml says /run/file.sock: changed since it started?: kflow's proxy"
-                    .to_owned()
-            )
-        );
-        let elsewhere = endpoint(node(&[]).path(), known("unix:///run/x.sock"));
-        assert_eq!(elsewhere.found, "/run/x.sock by its /configz: not tapped");
-    }
-
-    #[test]
-    fn a_tapped_kubelet_needs_nothing_and_another_gets_the_exact_lines() {
-        let tapped = node(&[(
-            "var/lib/kubelet/config.yaml",
-            "containerRuntimeEndpoint: unix:///run/kflow/cri.sock\n",
-        )]);
-        assert_eq!(endpoint(tapped.path(), Known::default()).todo, "");
-        let direct = node(&[(
-            "var/lib/kubelet/config.yaml",
-            "containerRuntimeEndpoint: unix:///run/containerd/containerd.sock\n",
-        )]);
-        let todo = endpoint(direct.path(), Known::default()).todo;
-        assert!(todo.starts_with("kflow proxy --listen /run/kflow/cri.sock --upstream /run/containerd/containerd.sock\n"), "{todo}");
-        assert!(todo.contains("deploy/install.sh"));
-    }
-}
+mod tests;

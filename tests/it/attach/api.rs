@@ -95,13 +95,16 @@ async fn a_remote_log_is_asked_for_again_and_overlapping_lines_come_once() {
 
 #[tokio::test]
 async fn a_remote_log_that_is_not_to_be_had_says_what_is_missing() {
-    for (code, wanted) in [
-        (403, "needs get on nodes/proxy"),
-        (404, "set enableSystemLogQuery: true"),
-        (405, "set enableSystemLogQuery: true"),
-        (500, "answers 500"),
+    // What a kubelet without the query answers: its folder of logs.
+    const LISTING: &str = "<!doctype html>\n<meta name=\"viewport\" content=\"width=device-width\">\n<pre>\n<a href=\"README\">README</a>\n";
+    for (code, body, wanted) in [
+        (403, "", "needs get on nodes/proxy"),
+        (404, "", "set enableSystemLogQuery: true"),
+        (405, "", "set enableSystemLogQuery: true"),
+        (200, LISTING, "set enableSystemLogQuery: true"),
+        (500, "", "answers 500"),
     ] {
-        let (client, _) = stand_in(Box::new(move |_| (code, String::new()))).await;
+        let (client, _) = stand_in(Box::new(move |_| (code, body.to_owned()))).await;
         let (board, _from) = Board::new(64);
         let out = board.out(Source::Kubelet, "remote log");
         let task = tokio::spawn(async move {
@@ -163,14 +166,11 @@ async fn health_settings_and_metrics_are_asked_for_and_a_missing_right_is_told()
         ]
     );
     let told = async {
-        while !board.statuses()[0]
-            .detail
-            .contains("metrics/probes: forbidden")
-        {
+        while board.statuses()[0].detail != "forbidden: needs get on nodes/proxy" {
             tokio::task::yield_now().await;
         }
     };
     tokio::time::timeout(PATIENCE, told).await.unwrap();
-    assert_eq!(asked.lock().unwrap().len(), 4);
+    assert_eq!(asked.lock().unwrap().len(), 5);
     task.abort();
 }

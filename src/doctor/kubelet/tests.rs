@@ -1,0 +1,256 @@
+use super::*;
+
+fn node(files: &[(&str, &str)]) -> tempfile::TempDir {
+    let root = tempfile::tempdir().unwrap();
+    for (path, text) in files {
+        let path = root.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    root
+}
+
+fn found(files: &[(&str, &str)]) -> (String, String) {
+    let root = node(files);
+    let f = find(root.path()).unwrap();
+    (f.place, f.endpoint.display().to_string())
+}
+
+#[test]
+fn the_endpoint_is_found_where_each_distribution_sets_it() {
+    const CONFIG: &str = "apiVersion: kubelet.config.k8s.io/v1beta1\ncontainerRuntimeEndpoint: unix:///run/a.sock # here\nlogging:\n  containerRuntimeEndpoint: wrong\n";
+    type Case<'a> = (&'a [(&'a str, &'a str)], &'a str, &'a str);
+    let cases: [Case<'_>; 13] = [
+        (
+            &[("var/lib/kubelet/config.yaml", CONFIG)],
+            "/var/lib/kubelet/config.yaml",
+            "/run/a.sock",
+        ),
+        (
+            &[
+                ("var/lib/kubelet/config.yaml", CONFIG),
+                (
+                    "var/lib/kubelet/instance-config.yaml",
+                    "containerRuntimeEndpoint: \"unix:///run/i.sock\"\n",
+                ),
+            ],
+            "/var/lib/kubelet/instance-config.yaml",
+            "/run/i.sock",
+        ),
+        (
+            &[
+                ("var/lib/kubelet/config.yaml", CONFIG),
+                (
+                    "var/lib/kubelet/kubeadm-flags.env",
+                    "KUBELET_KUBEADM_ARGS=\"--container-runtime-endpoint=unix:///var/run/crio/crio.sock --pod-infra-container-image=x\"\n",
+                ),
+            ],
+            "/var/lib/kubelet/kubeadm-flags.env, a flag",
+            "/var/run/crio/crio.sock",
+        ),
+        (
+            &[
+                ("var/lib/kubelet/config.yaml", CONFIG),
+                ("proc/42/comm", "kubelet\n"),
+                (
+                    "proc/42/cmdline",
+                    "/usr/bin/kubelet\0--config=/c\0--container-runtime-endpoint\0unix:///run/p.sock\0",
+                ),
+            ],
+            "a flag of the running kubelet",
+            "/run/p.sock",
+        ),
+        (
+            &[(
+                "var/lib/kubelet/config.yaml",
+                "kind: KubeletConfiguration\n",
+            )],
+            "the kubelet's default",
+            "/run/containerd/containerd.sock",
+        ),
+        (
+            &[
+                ("var/lib/kubelet/config.yaml", CONFIG),
+                (
+                    "opt/node/kubelet.yaml",
+                    "containerRuntimeEndpoint: unix:///run/o.sock\n",
+                ),
+                ("proc/42/comm", "kubelet\n"),
+                (
+                    "proc/42/cmdline",
+                    "/opt/kubelet\0--config=/opt/node/kubelet.yaml\0-v=4\0",
+                ),
+            ],
+            "/opt/node/kubelet.yaml, which the running kubelet was given",
+            "/run/o.sock",
+        ),
+        (
+            &[
+                ("c.yaml", "containerRuntimeEndpoint: unix:///run/c.sock\n"),
+                (
+                    "d/10.conf",
+                    "containerRuntimeEndpoint: unix:///run/10.sock\n",
+                ),
+                (
+                    "d/20.conf",
+                    "containerRuntimeEndpoint: unix:///run/20.sock\n",
+                ),
+                ("d/30.conf", "logging: {}\n"),
+                (
+                    "d/readme",
+                    "containerRuntimeEndpoint: unix:///run/no.sock\n",
+                ),
+                ("proc/42/comm", "kubelet\n"),
+                (
+                    "proc/42/cmdline",
+                    "kubelet\0--config\0/c.yaml\0--config-dir=/d\0",
+                ),
+            ],
+            "/d/20.conf, which the running kubelet was given",
+            "/run/20.sock",
+        ),
+        (
+            &[
+                ("var/lib/kubelet/config.yaml", CONFIG),
+                ("c.yaml", "kind: KubeletConfiguration\n"),
+                ("proc/42/comm", "kubelet\n"),
+                ("proc/42/cmdline", "kubelet\0--config\0/c.yaml\0"),
+            ],
+            "the kubelet's default: its configuration sets none",
+            "/run/containerd/containerd.sock",
+        ),
+        (
+            &[("var/lib/rancher/k3s/agent/x", "")],
+            "the default of k3s",
+            "/run/k3s/containerd/containerd.sock",
+        ),
+        (
+            &[(
+                "etc/rancher/rke2/config.yaml",
+                "container-runtime-endpoint: /run/own.sock\n",
+            )],
+            "/etc/rancher/rke2/config.yaml",
+            "/run/own.sock",
+        ),
+        (
+            &[
+                (
+                    "etc/rancher/k3s/config.yaml.d/50-kflow.yaml",
+                    "kubelet-arg+: [container-runtime-endpoint=unix:///run/kflow/cri.sock]\n",
+                ),
+                ("var/lib/rancher/k3s/server/x", ""),
+            ],
+            "/etc/rancher/k3s/config.yaml.d/50-kflow.yaml",
+            "/run/kflow/cri.sock",
+        ),
+        (
+            &[(
+                "var/snap/microk8s/current/args/kubelet",
+                "--kubeconfig=x\n--container-runtime-endpoint=${SNAP_COMMON}/run/containerd.sock\n",
+            )],
+            "/var/snap/microk8s/current/args/kubelet",
+            "/var/snap/microk8s/common/run/containerd.sock",
+        ),
+        (
+            &[(
+                "etc/kubernetes/kubelet/config.json",
+                "{\n  \"kind\": \"KubeletConfiguration\",\n  \"containerRuntimeEndpoint\": \"unix:///run/eks.sock\",\n}",
+            )],
+            "/etc/kubernetes/kubelet/config.json",
+            "/run/eks.sock",
+        ),
+    ];
+    for (files, place, endpoint) in cases {
+        assert_eq!(found(files), (place.to_owned(), endpoint.to_owned()));
+    }
+}
+
+#[test]
+fn a_machine_without_a_kubelet_says_so() {
+    let root = node(&[]);
+    assert_eq!(find(root.path()), None);
+    let check = endpoint(root.path(), Known::default());
+    assert_eq!(
+        (check.health, check.found.as_str()),
+        (Health::Off, "no kubelet on this machine")
+    );
+}
+
+#[test]
+fn what_the_running_kubelet_says_of_itself_counts() {
+    let root = node(&[(
+        "var/lib/kubelet/config.yaml",
+        "containerRuntimeEndpoint: unix:///run/file.sock\n",
+    )]);
+    let known = |live| Known {
+        proxy: Some(Path::new("/run/tee.sock")),
+        live: Some(live),
+        ..Known::default()
+    };
+    let said = |live| {
+        let c = endpoint(root.path(), known(live));
+        (c.health, c.found)
+    };
+    assert_eq!(
+        said("unix:///run/file.sock"),
+        (
+            Health::Warning,
+            "/run/file.sock from /var/lib/kubelet/config.yaml (its /configz says the same): not tapped"
+                .to_owned()
+        )
+    );
+    assert_eq!(
+        said("unix:///run/tee.sock"),
+        (
+            Health::Works,
+            "/run/tee.sock by its /configz, which counts; /var/lib/kubelet/config.yaml says /run/file.sock: changed since it started?: kflow's proxy"
+                .to_owned()
+        )
+    );
+    let elsewhere = endpoint(node(&[]).path(), known("unix:///run/x.sock"));
+    assert_eq!(elsewhere.found, "/run/x.sock by its /configz: not tapped");
+}
+
+#[test]
+fn a_tapped_kubelet_needs_nothing_and_another_gets_the_exact_lines() {
+    let tapped = node(&[(
+        "var/lib/kubelet/config.yaml",
+        "containerRuntimeEndpoint: unix:///run/kflow/cri.sock\n",
+    )]);
+    assert_eq!(endpoint(tapped.path(), Known::default()).todo, "");
+    let direct = node(&[(
+        "var/lib/kubelet/config.yaml",
+        "containerRuntimeEndpoint: unix:///run/containerd/containerd.sock\n",
+    )]);
+    let todo = endpoint(direct.path(), Known::default()).todo;
+    assert!(
+        todo.starts_with(
+            "kflow proxy --listen /run/kflow/cri.sock --upstream /run/containerd/containerd.sock\n"
+        ),
+        "{todo}"
+    );
+    assert!(todo.contains("deploy/install.sh"));
+}
+
+#[test]
+fn an_embedded_kubelet_gets_its_endpoint_by_an_argument_and_keeps_its_runtime() {
+    for (files, service) in [
+        (&["var/lib/rancher/k3s/server/x"], "k3s"),
+        (&["var/lib/rancher/k3s/agent/x"], "k3s-agent"),
+        (&["var/lib/rancher/rke2/server/x"], "rke2-server"),
+        (&["var/lib/rancher/rke2/agent/x"], "rke2-agent"),
+    ] {
+        let root = node(&[(files[0], "")]);
+        let todo = endpoint(root.path(), Known::default()).todo;
+        let last = todo.lines().last().unwrap();
+        assert_eq!(last, format!("systemctl restart {service}"));
+        // The distribution's own setting of that name switches its containerd off.
+        assert!(!todo.contains("'container-runtime-endpoint"), "{todo}");
+        assert!(
+            todo.contains("kubelet-arg+: [container-runtime-endpoint=unix:///run/kflow/cri.sock]"),
+            "{todo}"
+        );
+        assert_eq!(unit(root.path()), service);
+    }
+    assert_eq!(unit(node(&[]).path()), "kubelet");
+}

@@ -1,0 +1,216 @@
+//! What a node writes, or sends, by itself: logs, audit records, spans.
+
+use std::fs::{self, File};
+use std::path::Path;
+use std::time::Duration;
+
+use tokio::process::Command;
+
+use super::kubelet::{log_file, unit};
+use super::{Check, Health};
+use crate::engine::live::{Control, KubeletLog};
+
+/// How long `journalctl` may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The kubelet's log: where the arguments say, else where this system keeps it.
+pub(super) async fn kubelet(root: &Path, asked: &KubeletLog) -> Check {
+    const WHAT: &str = "kubelet log";
+    match asked {
+        KubeletLog::File(path) => return file(WHAT, path, "--kubelet-log"),
+        KubeletLog::Stdin => return Check::new(WHAT, Health::Works, "standard input"),
+        KubeletLog::Remote => {
+            return Check::new(
+                WHAT,
+                Health::Warning,
+                "by way of the apiserver: needs get on nodes/proxy, and a kubelet that answers",
+            )
+            .todo("in the kubelet's configuration: enableSystemLogHandler: true, enableSystemLogQuery: true");
+        }
+        KubeletLog::Off | KubeletLog::Journal(_) => {}
+    }
+    let unit = match asked {
+        KubeletLog::Journal(unit) => unit.as_str(),
+        _ => unit(root),
+    };
+    let plain = root.join("var/log/kubelet.log");
+    if let Some(path) = log_file(root).or_else(|| plain.exists().then_some(plain)) {
+        let check = file(WHAT, &path, "--kubelet-log");
+        return match check.health {
+            Health::Works => check.todo(format!("kflow tui --kubelet-log {}", path.display())),
+            _ => check,
+        };
+    }
+    let journal = ["var/log/journal", "run/log/journal"]
+        .iter()
+        .map(|p| root.join(p))
+        .find(|p| p.exists());
+    let Some(dir) = journal else {
+        return Check::new(WHAT, Health::Off, "neither a journal nor /var/log/kubelet.log").todo(
+            "kflow tui --kubelet-log FILE, or --kubelet-log remote where enableSystemLogQuery is on",
+        );
+    };
+    if let Err(e) = fs::read_dir(&dir) {
+        return Check::new(WHAT, Health::Off, format!("{}: {e}", dir.display()))
+            .todo("sudo usermod --append --groups systemd-journal $USER");
+    }
+    let found = format!("the journal of unit {unit}");
+    // A copy of a root has no journal that could be asked.
+    if root != Path::new("/") {
+        return Check::new(WHAT, Health::Works, found);
+    }
+    match entries(unit).await {
+        Ok(true) => Check::new(WHAT, Health::Works, found),
+        Ok(false) => Check::new(
+            WHAT,
+            Health::Off,
+            format!("the journal has nothing of unit {unit}"),
+        )
+        .todo("kflow tui --kubelet-log journal:UNIT, or --kubelet-log FILE"),
+        Err(e) => Check::new(WHAT, Health::Off, format!("journalctl: {e}"))
+            .todo("kflow tui --kubelet-log FILE"),
+    }
+}
+
+/// True when a unit's journal has anything.
+async fn entries(unit: &str) -> Result<bool, String> {
+    let mut command = Command::new("journalctl");
+    command
+        .args([
+            "--quiet",
+            "--no-pager",
+            "--lines=1",
+            "--output=cat",
+            "--unit",
+            unit,
+        ])
+        .kill_on_drop(true);
+    match tokio::time::timeout(PATIENCE, command.output()).await {
+        Err(_) => Err(format!("no answer in {} s", PATIENCE.as_secs())),
+        Ok(Err(e)) => Err(e.to_string()),
+        Ok(Ok(o)) => Ok(!o.stdout.trim_ascii().is_empty()),
+    }
+}
+
+fn file(what: &'static str, path: &Path, flag: &str) -> Check {
+    match File::open(path) {
+        Ok(_) => Check::new(what, Health::Works, path.display().to_string()),
+        Err(e) => Check::new(what, Health::Off, format!("{}: {e}", path.display())).todo(
+            if e.kind() == std::io::ErrorKind::PermissionDenied {
+                "run as root".to_owned()
+            } else {
+                format!("name the file that is written: {flag} FILE")
+            },
+        ),
+    }
+}
+
+/// The audit log: of the arguments, or of an apiserver that runs here as a static pod.
+pub(super) fn audit(root: &Path, asked: &Control) -> Check {
+    const WHAT: &str = "audit";
+    const MANIFEST: &str = "etc/kubernetes/manifests/kube-apiserver.yaml";
+    if let Some(path) = asked.audit_logs.first() {
+        return file(WHAT, path, "--audit-log");
+    }
+    if let Some(addr) = asked.audit_webhook {
+        return Check::new(WHAT, Health::Works, format!("received on {addr}"));
+    }
+    let Ok(manifest) = fs::read_to_string(root.join(MANIFEST)) else {
+        return Check::new(WHAT, Health::Off, "no apiserver of this machine's own")
+            .todo("where it runs: kflow tui --audit-log FILE, or --audit-webhook");
+    };
+    let log = manifest
+        .lines()
+        .find_map(|l| l.trim().strip_prefix("- --audit-log-path="));
+    match log {
+        Some(path) => Check::new(WHAT, Health::Works, format!("{path}, by /{MANIFEST}"))
+            .todo(format!("kflow tui --audit-log {path}")),
+        None => Check::new(WHAT, Health::Off, format!("/{MANIFEST} sets no --audit-log-path"))
+            .todo("in it, with a policy and a mount: --audit-policy-file=/etc/kubernetes/audit.yaml --audit-log-path=/var/log/kubernetes/audit.log"),
+    }
+}
+
+/// Whether spans could be received.
+pub(super) async fn spans(asked: &Control) -> Check {
+    const WHAT: &str = "spans";
+    let sends = "in the kubelet's configuration: tracing: {endpoint: \"127.0.0.1:4317\", samplingRatePerMillion: 1000000}";
+    let Some(addr) = asked.otlp.first().copied() else {
+        return Check::new(WHAT, Health::Off, "nobody listens for them")
+            .todo(format!("kflow tui --otlp\n{sends}"));
+    };
+    match crate::source::otlp::live::bind(addr, asked.listen_anywhere).await {
+        Ok(_) => Check::new(
+            WHAT,
+            Health::Works,
+            format!("{addr} is free to receive them"),
+        )
+        .todo(sends),
+        Err(e) => Check::new(WHAT, Health::Off, e.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(path: &str, text: &str) -> tempfile::TempDir {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+        root
+    }
+
+    #[tokio::test]
+    async fn the_log_that_was_named_is_the_one_that_is_looked_at() {
+        let root = with("k.log", "x\n");
+        let there = KubeletLog::File(root.path().join("k.log"));
+        assert_eq!(kubelet(root.path(), &there).await.health, Health::Works);
+        let missing = KubeletLog::File(root.path().join("no.log"));
+        let check = kubelet(root.path(), &missing).await;
+        assert_eq!(check.health, Health::Off);
+        assert_eq!(
+            check.todo,
+            "name the file that is written: --kubelet-log FILE"
+        );
+    }
+
+    #[tokio::test]
+    async fn without_a_word_the_systems_own_places_are_looked_at() {
+        let off = &KubeletLog::Off;
+        let file = with("var/log/kubelet.log", "x\n");
+        let check = kubelet(file.path(), off).await;
+        assert!(
+            check.todo.starts_with("kflow tui --kubelet-log "),
+            "{check:?}"
+        );
+        let k3s = with("var/log/journal/x/system.journal", "");
+        fs::create_dir_all(k3s.path().join("var/lib/rancher/k3s/server")).unwrap();
+        let check = kubelet(k3s.path(), off).await;
+        assert_eq!(check.found, "the journal of unit k3s");
+        let bare = tempfile::tempdir().unwrap();
+        assert_eq!(kubelet(bare.path(), off).await.health, Health::Off);
+    }
+
+    #[test]
+    fn the_audit_log_of_a_static_apiserver_is_found_in_its_manifest() {
+        const MANIFEST: &str = "etc/kubernetes/manifests/kube-apiserver.yaml";
+        let asked = Control::default();
+        let on = with(
+            MANIFEST,
+            "  - command:\n    - kube-apiserver\n    - --audit-log-path=/var/log/a.log\n",
+        );
+        assert_eq!(
+            audit(on.path(), &asked).todo,
+            "kflow tui --audit-log /var/log/a.log"
+        );
+        let off = with(MANIFEST, "  - command:\n    - kube-apiserver\n");
+        assert!(
+            audit(off.path(), &asked)
+                .todo
+                .contains("--audit-policy-file=")
+        );
+        let worker = tempfile::tempdir().unwrap();
+        assert_eq!(audit(worker.path(), &asked).health, Health::Off);
+    }
+}
