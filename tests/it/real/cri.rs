@@ -201,17 +201,42 @@ pub(super) struct Pod {
     pub(super) container: String,
 }
 
+/// What runc says now and then on a loaded machine, with and without a proxy before containerd: its own first process
+/// was late. A kubelet tries again.
+const RUNC_WAS_LATE: [&str; 2] = ["final child's PID from pipe", "context deadline exceeded"];
+/// How often a kubelet of the tests tries.
+const ATTEMPTS: u32 = 5;
+
+/// Calls what starts a process; `None` when that failed in a way that is worth another attempt.
+async fn starts(raw: &mut Raw, method: &str, request: &impl Message) -> Option<String> {
+    let answer = call(raw, method, request).await;
+    if answer.trailer("grpc-status") == Some("0") {
+        let id = Id::decode(answer.message()).map(|i| i.id);
+        return Some(id.unwrap_or_default());
+    }
+    let why = answer.trailer("grpc-message").unwrap_or_default();
+    assert!(
+        RUNC_WAS_LATE.iter().any(|m| why.contains(m)),
+        "{method}: {answer:?}"
+    );
+    None
+}
+
 /// From RunPodSandbox to StartContainer.
 pub(super) async fn start_pod(raw: &mut Raw, name: &str) -> Pod {
-    let config = sandbox_config(name);
-    let sandbox = works(
-        raw,
-        "RunPodSandbox",
-        &RunPodSandbox {
+    let mut config = sandbox_config(name);
+    let mut attempt = 0;
+    let sandbox = loop {
+        config.metadata.as_mut().expect("it has").attempt = attempt;
+        let request = RunPodSandbox {
             config: Some(config.clone()),
-        },
-    )
-    .await;
+        };
+        if let Some(id) = starts(raw, "RunPodSandbox", &request).await {
+            break id;
+        }
+        attempt += 1;
+        assert!(attempt < ATTEMPTS, "no sandbox in {attempt} attempts");
+    };
     let image = Some(Image {
         image: IMAGE.into(),
     });
@@ -225,26 +250,37 @@ pub(super) async fn start_pod(raw: &mut Raw, name: &str) -> Pod {
     .await;
     let mut labels = config.labels.clone();
     labels.insert("io.kubernetes.container.name".into(), "c".into());
-    let container = CreateContainer {
-        sandbox: sandbox.clone(),
-        config: Some(ContainerConfig {
-            metadata: Some(ContainerMetadata {
-                name: "c".into(),
-                attempt: 0,
+    let mut attempt = 0;
+    let container = loop {
+        let container = CreateContainer {
+            sandbox: sandbox.clone(),
+            config: Some(ContainerConfig {
+                metadata: Some(ContainerMetadata {
+                    name: "c".into(),
+                    attempt,
+                }),
+                image: image.clone(),
+                args: vec![],
+                envs: vec![KeyValue {
+                    key: "PASSWORD".into(),
+                    value: SECRET.into(),
+                }],
+                labels: labels.clone(),
+                log_path: String::new(),
             }),
-            image,
-            args: vec![],
-            envs: vec![KeyValue {
-                key: "PASSWORD".into(),
-                value: SECRET.into(),
-            }],
-            labels,
-            log_path: String::new(),
-        }),
-        sandbox_config: Some(config),
+            sandbox_config: Some(config.clone()),
+        };
+        let container = works(raw, "CreateContainer", &container).await;
+        if starts(raw, "StartContainer", &id(&container))
+            .await
+            .is_some()
+        {
+            break container;
+        }
+        works(raw, "RemoveContainer", &id(&container)).await;
+        attempt += 1;
+        assert!(attempt < ATTEMPTS, "no container in {attempt} attempts");
     };
-    let container = works(raw, "CreateContainer", &container).await;
-    works(raw, "StartContainer", &id(&container)).await;
     Pod {
         name: name.into(),
         sandbox,
