@@ -251,6 +251,15 @@ fn percentile(sorted: &[Duration], p: f64) -> f64 {
     sorted[i].as_secs_f64() * 1e6
 }
 
+/// A ratio of what two relays add; none where the plain one adds nothing that could be told from noise.
+fn ratio(added: f64, limit: f64) -> String {
+    if limit > 0.5 {
+        format!("{:.2}", added / limit)
+    } else {
+        "–".to_owned()
+    }
+}
+
 /// The median over rounds of a percentile of each.
 fn typical(rounds: &[Vec<Duration>], p: f64) -> f64 {
     let mut all: Vec<f64> = rounds.iter().map(|r| percentile(r, p)).collect();
@@ -306,11 +315,11 @@ async fn latency(title: &str, method: &str, upstream: &Path, relays: &Relays) {
                 format!("{:+.1} | {:+.1} | 1.00 | 1.00", added.0, added.1)
             }
             _ => format!(
-                "{:+.1} | {:+.1} | {:.2} | {:.2}",
+                "{:+.1} | {:+.1} | {} | {}",
                 added.0,
                 added.1,
-                added.0 / limit.0,
-                added.1 / limit.1
+                ratio(added.0, limit.0),
+                ratio(added.1, limit.1)
             ),
         };
         let text = if text.is_empty() {
