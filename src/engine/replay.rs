@@ -315,6 +315,8 @@ impl Player {
             Some(c) => (c.position, c.world.afresh()),
             None => (0, World::new()),
         };
+        // What was derived for the last picture goes before more is derived for the next.
+        self.shown = None;
         self.core = Core::resume(world, self.loaded.log.prefix(position), 0);
         self.position = position;
         self.version += 1;
