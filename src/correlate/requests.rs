@@ -471,6 +471,14 @@ fn from_handler_span(r: &mut Request, s: &SpanRecord) {
                 }
             }
         }
+        // A `generateName` create at the level Metadata: the key of the store tells what came of it.
+        "Create etcd3" => {
+            if let Some((place, name)) = s.attribute("key").and_then(|k| k.rsplit_once('/'))
+                && (r.object.namespace.is_empty() || place.ends_with(r.object.namespace.as_str()))
+            {
+                fill(&mut r.object.name, &name.into());
+            }
+        }
         "Call mutating webhook" | "Call validating webhook" => {
             if let Some(name) = s.attribute("webhook") {
                 let hook = webhook(&mut r.webhooks, name, s.name == "Call mutating webhook");

@@ -140,6 +140,8 @@ pub struct World {
     by_span: Generations<SpanId, Slot>,
     by_trace: Generations<TraceId, Slot>,
     by_audit: Generations<Arc<str>, Slot>,
+    /// Pods that requests without a name created (`generateName`), as the store's key tells: namespace and name.
+    stored: Generations<Arc<str>, (Text, Text)>,
     ends: Generations<CallKey, Evidence>,
     waiting: Generations<WaitKey, Vec<Evidence>>,
     dirty: Vec<Slot>,
@@ -174,6 +176,7 @@ impl Default for World {
             by_span: Generations::new(JOINS),
             by_trace: Generations::new(JOINS),
             by_audit: Generations::new(JOINS),
+            stored: Generations::new(JOINS / 8),
             ends: Generations::new(JOINS / 8),
             waiting: Generations::new(JOINS / 4),
             dirty: Vec::new(),

@@ -412,3 +412,63 @@ fn clocks_that_differ_by_minutes_neither_part_nor_double_a_request() {
         assert!(all[0].steps().iter().all(|s| s.own_ns >= 0), "{apart}");
     }
 }
+
+/// At the level Metadata a `generateName` create says nowhere what its pod is called. The store's span does.
+#[test]
+fn a_pod_whose_create_bears_no_name_is_found_by_the_key_under_which_it_was_stored() {
+    use kflow::flow::Stage;
+    use kflow::model::pod::PodSeen;
+    let mut out = Vec::new();
+    let line = record("Metadata", "pods", "", "");
+    AuditLines::new().line(line.as_bytes(), &mut out);
+    let audit = Arc::new(out.remove(0));
+    let at = audit.stamp.at.0 - 7_732_000;
+    let mut stored = Observation::clone(&span(at + MILLI, 2, Some(1), "Metadata-pods"));
+    let Body::Span(s) = &mut stored.body else {
+        panic!("a span")
+    };
+    s.kind = SpanKind::Internal;
+    s.name = "Create etcd3".into();
+    s.attributes
+        .push(("key".into(), "/registry/pods/s01/web-7d4b9-x1abc".into()));
+    let stored = Arc::new(stored);
+    let pod = Arc::new(Observation {
+        stamp: Stamp::exact(Nanos(at + 9 * MILLI)),
+        source: Source::Kube,
+        body: Body::Pod(Box::new(PodSeen {
+            uid: "11111111-2222-4333-8444-555555555555".into(),
+            namespace: "s01".into(),
+            name: "web-7d4b9-x1abc".into(),
+            created: Nanos(at - at % SECOND),
+            ..PodSeen::default()
+        })),
+    });
+    let all = [audit, stored, pod];
+    for order in [
+        [0, 1, 2],
+        [0, 2, 1],
+        [1, 0, 2],
+        [1, 2, 0],
+        [2, 0, 1],
+        [2, 1, 0],
+    ] {
+        let mut world = World::new();
+        for n in order {
+            world.observe(&all[n]);
+        }
+        world.settle();
+        let pods = world.find("s01/web-7d4b9-x1abc");
+        assert_eq!(pods.len(), 1, "{order:?}");
+        let create = pods[0]
+            .timeline
+            .spans
+            .iter()
+            .find(|s| s.stage == Stage::Api && s.step == "Create")
+            .unwrap();
+        assert!(
+            create.evidence.iter().any(|e| e.source == Source::Audit),
+            "{order:?}"
+        );
+        assert_eq!(create.end.unwrap().at.0 - create.start.at.0, 7_732_000);
+    }
+}

@@ -7,6 +7,7 @@ use crate::correlate::world::World;
 use crate::correlate::world::pods::{NOBODY, Pile, Slot};
 use crate::model::{
     ObjectRef, PodRef, PodUid, Text, audit::AuditRecord, event::EventSeen, pod::PodSeen,
+    span::SpanRecord,
 };
 use crate::timeline::Evidence;
 
@@ -124,6 +125,8 @@ impl World {
             } else if a.code >= 400 {
                 // Nothing was created: it is the owner's trouble.
                 self.file_audit_object(o, a);
+            } else if let Some((namespace, name)) = self.stored.get(a.audit_id.as_str()).cloned() {
+                self.put_name(&namespace, &name, o);
             } else {
                 self.wait([WaitKey::Audit(a.audit_id.clone())], o);
             }
@@ -132,6 +135,27 @@ impl World {
             if a.code >= 400 && a.verb == "create" {
                 self.file_audit_object(o, a);
             }
+        }
+    }
+    /// At the level Metadata nothing in the record of a `generateName` create tells the pod's name: the key under which
+    /// the apiserver stored it does.
+    pub(super) fn learn_stored(&mut self, s: &SpanRecord) {
+        if s.name != "Create etcd3" {
+            return;
+        }
+        let (Some(id), Some(key)) = (s.attribute("audit-id"), s.attribute("key")) else {
+            return;
+        };
+        let mut parts = key.rsplit('/');
+        let (Some(name), Some(namespace), Some("pods")) =
+            (parts.next(), parts.next(), parts.next())
+        else {
+            return;
+        };
+        if self.stored.get(id).is_none() {
+            self.stored
+                .insert(Arc::from(id), (namespace.into(), name.into()));
+            self.release(&WaitKey::Audit(id.into()));
         }
     }
     fn learn_audit(&mut self, id: &Text, slot: Slot) {

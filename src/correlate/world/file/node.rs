@@ -53,6 +53,7 @@ impl World {
     /// Each rule gives one answer whenever it gives any, and a span waits for all that could speak: so it does not
     /// matter what comes first. The trace alone is no rule: whether the parent is about nobody is known with it only.
     pub(super) fn file_span(&mut self, o: &Evidence, s: &SpanRecord) {
+        self.learn_stored(s);
         let call = is_cri_client(s);
         if call && s.name.rsplit_once('/').is_some_and(|(_, m)| is_noise(m)) {
             return self.learn_span(s.span, NOBODY);
