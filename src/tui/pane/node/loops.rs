@@ -8,8 +8,15 @@ use crate::tui::text::{age, count, duration};
 /// Seconds of a sparkline.
 pub(super) const SPARK: usize = 60;
 
-/// Loops with their kinds of work, and the histograms of the kubelet's metrics that time them.
-const GROUPS: &[(&str, &[Work], &[(&str, &str)])] = &[
+/// A loop's name, its kinds of work, and the histograms of the kubelet's metrics that time it, each with its label.
+type Group = (
+    &'static str,
+    &'static [Work],
+    &'static [(&'static str, &'static str)],
+);
+
+/// Every loop.
+const GROUPS: &[Group] = &[
     (
         "SYNC LOOP",
         &[
