@@ -46,7 +46,8 @@ pub enum Health {
 
 /// How the pod is.
 pub fn health(f: &Facts<'_>) -> Health {
-    let remnant = f.view.is_remnant() && !f.is_ours();
+    // The tap does not tell a pod that was deleted from one that failed; the kubelet's log does.
+    let remnant = f.view.is_remnant() && !(f.is_ours() && f.has_log);
     let removed = f.api.is_none() && f.removed.is_some();
     if f.view.gone.is_some() || removed || remnant || f.view.phase == "Succeeded" {
         return Health::Well;
