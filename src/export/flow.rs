@@ -236,7 +236,16 @@ pub fn lit_text(
                 continue;
             }
             match pass.lit.iter().find(|l| l.step == id) {
-                Some(l) => line(out, map, step, l, depth, begin, options, &paint)?,
+                Some(lit) => {
+                    let seen = Seen {
+                        step,
+                        lit,
+                        depth,
+                        begin,
+                        starts: flow.anchor.is_some(),
+                    };
+                    line(out, &seen, options, &paint)?;
+                }
                 None if options.all => {
                     let name = format!(
                         "{:indent$}{}",
@@ -262,20 +271,25 @@ pub fn lit_text(
     Ok(())
 }
 
-fn line(
-    out: &mut impl Write,
-    map: &Map,
-    step: &Step,
-    l: &Lit,
+/// A step that was seen, where it stands in its pass.
+struct Seen<'a> {
+    step: &'a Step,
+    lit: &'a Lit,
     depth: usize,
+    /// When the pass began.
     begin: Nanos,
-    options: &Options,
-    paint: &Paint,
-) -> io::Result<()> {
-    let starts = map
-        .flows()
-        .get(step.flow)
-        .is_some_and(|f| f.anchor.is_some());
+    /// The pass is a start, of which each step's first run is the story.
+    starts: bool,
+}
+
+fn line(out: &mut impl Write, seen: &Seen<'_>, options: &Options, paint: &Paint) -> io::Result<()> {
+    let &Seen {
+        step,
+        lit: l,
+        depth,
+        begin,
+        starts,
+    } = seen;
     let failed = l.runs.iter().filter(|r| r.how == RunEnd::Failed).count();
     // Of a start, each step's first run is the story: loops that it began go on for ever.
     let runs = if starts {
