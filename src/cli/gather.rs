@@ -106,7 +106,7 @@ fn refused(snapshot: &Snapshot) -> bool {
         .iter()
         .filter(|s| s.source == Source::Kube && (s.name == "kubeconfig" || s.name.contains("pods")))
         .peekable();
-    of_api.peek().is_some() && of_api.any(|s| is_off(s))
+    of_api.peek().is_some() && of_api.any(is_off)
 }
 
 /// True for a source that tried and could not.
