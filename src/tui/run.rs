@@ -3,6 +3,7 @@
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
@@ -123,13 +124,14 @@ pub fn run(driver: &mut dyn Driver, options: &Options) -> Result<(), RunError> {
     if let Some(w) = warnings.first() {
         model.complain(w.clone());
     }
+    let asked_to_end = asked_to_end().map_err(terminal("listening for signals"))?;
     let input = input_thread();
     let mut drawn: Option<u64> = None;
     let mut dirty = true;
     let frame = 1_000_000_000 / i64::from(config.frame_rate.max(1));
     let mut last_frame = clock::now().plus(-frame);
     let mut last_config = clock::now();
-    loop {
+    while !asked_to_end.load(Ordering::Relaxed) {
         let mut snap = driver.snapshot(clock::now());
         let changed = drawn != Some(snap.version);
         let now = clock::now();
@@ -222,6 +224,19 @@ pub fn run(driver: &mut dyn Driver, options: &Options) -> Result<(), RunError> {
             }
         }
     }
+    drop(restore);
+    Ok(())
+}
+
+/// Set when somebody asks the process to end, or its terminal is gone: the loop ends as with `q`, so that the terminal is
+/// given back and a recording is closed.
+fn asked_to_end() -> io::Result<Arc<AtomicBool>> {
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+    let flag = Arc::new(AtomicBool::new(false));
+    for signal in [SIGHUP, SIGINT, SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&flag))?;
+    }
+    Ok(flag)
 }
 
 /// Reads the terminal in a thread of its own, so that a frame never waits for input nor input for a frame. Bounded:
