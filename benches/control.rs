@@ -199,8 +199,9 @@ fn templates() -> Vec<Template> {
         .collect();
     let first = all.iter().map(|t| t.received).min().expect("some lines");
     // A round of 55 s is played in a tenth of a second, so that every second has its 5,000.
-    all.iter_mut()
-        .for_each(|t| t.received = (t.received - first) / 1000);
+    for t in &mut all {
+        t.received = (t.received - first) / 1000;
+    }
     all
 }
 
@@ -297,28 +298,28 @@ fn main() {
                 spans += got.len() as u64;
                 out.extend(got);
             }
-            decode += cpu() - step;
+            decode += cpu().saturating_sub(step);
             step = cpu();
             for mut o in out.drain(..) {
                 o.stamp.seen = now;
                 core.observe(Arc::new(o));
             }
             core.shrink(KEEP);
-            observe += cpu() - step;
+            observe += cpu().saturating_sub(step);
             step = cpu();
             core.settle();
-            settle += cpu() - step;
+            settle += cpu().saturating_sub(step);
             step = cpu();
             let shown = core.snapshot(now, mode.clone(), (now, now), Vec::new());
             assert!(shown.version > 0);
             pods = shown.world.pods().len();
-            picture += cpu() - step;
+            picture += cpu().saturating_sub(step);
         }
-        took += cpu() - clock;
+        took += cpu().saturating_sub(clock);
         // What the requests pane draws, and how long that takes.
         let clock = cpu();
         let groups = core.settle().requests().groups().len();
-        grouped = grouped.max(cpu() - clock);
+        grouped = grouped.max(cpu().saturating_sub(clock));
         if second % 10 == 9 {
             let log = core.settle().requests();
             println!(
