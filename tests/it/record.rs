@@ -188,6 +188,8 @@ fn only_one_pod_and_what_is_about_none() {
 #[test]
 fn a_recording_after_kill_9_is_readable_up_to_the_last_flush() {
     let rig = crate::proxy::rig::Rig::new();
+    // The source is on while the runtime behind the proxy answers.
+    let _runtime = rig.upstream();
     let proxy = rig.start(kflow::source::cri::Decoder::new());
     let path = rig.path("run.kflow.zst");
     let mut child = Command::new(env!("CARGO_BIN_EXE_kflow"))
@@ -219,6 +221,8 @@ fn a_recording_after_kill_9_is_readable_up_to_the_last_flush() {
 #[test]
 fn sigterm_closes_a_recording_orderly() {
     let rig = crate::proxy::rig::Rig::new();
+    // The source is on while the runtime behind the proxy answers.
+    let _runtime = rig.upstream();
     let proxy = rig.start(kflow::source::cri::Decoder::new());
     let path = rig.path("run.kflow.zst");
     let mut child = Command::new(env!("CARGO_BIN_EXE_kflow"))
