@@ -1,6 +1,6 @@
 //! Owners that cannot create their pods, and owners that no controller works on.
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::Context;
 use crate::correlate::{ObjectState, PodView};
@@ -25,13 +25,14 @@ const KINDS: [&str; 6] = [
 /// Verdicts on all owners that cannot create pods, by namespace and name.
 pub fn owners(cx: Context<'_>) -> Vec<Verdict> {
     let mut out: Vec<Verdict> = Vec::new();
-    let children = children(cx);
-    for o in cx.world.objects() {
+    let objects = cx.world.objects();
+    let all = Owners::of(cx, &objects);
+    for o in objects {
         // A Deployment speaks for its ReplicaSets.
         if !KINDS.contains(&o.object.kind.as_str()) || parent(cx, o).is_some() {
             continue;
         }
-        out.extend(told(cx, o, &children));
+        out.extend(told(cx, o, &all));
     }
     out.sort_by(|a, b| (&a.namespace, &a.owner, &a.cause).cmp(&(&b.namespace, &b.owner, &b.cause)));
     out
@@ -50,33 +51,47 @@ fn parent<'w>(cx: Context<'w>, rs: &ObjectState) -> Option<&'w ObjectState> {
     cx.world.object("Deployment", &rs.object.namespace, &name)
 }
 
-/// ReplicaSets by the namespace and name of their Deployment.
-type Children<'w> = FxHashMap<(&'w str, &'w str), Vec<&'w ObjectState>>;
+/// What is asked of all owners, read once.
+struct Owners<'w> {
+    /// ReplicaSets by the namespace and name of their Deployment.
+    children: FxHashMap<(&'w str, &'w str), Vec<&'w ObjectState>>,
+    /// Kinds that the API lists.
+    listed: FxHashSet<&'w str>,
+}
 
-fn children(cx: Context<'_>) -> Children<'_> {
-    let mut all = Children::default();
-    for c in cx.world.objects() {
-        if let Some(p) = parent(cx, c) {
-            all.entry((&p.object.namespace, &p.object.name))
-                .or_default()
-                .push(c);
+impl<'w> Owners<'w> {
+    fn of(cx: Context<'w>, objects: &[&'w ObjectState]) -> Self {
+        let mut all = Self {
+            children: FxHashMap::default(),
+            listed: FxHashSet::default(),
+        };
+        for o in objects {
+            if o.api.is_some() {
+                all.listed.insert(&o.object.kind);
+            }
+            if let Some(p) = parent(cx, o) {
+                all.children
+                    .entry((&p.object.namespace, &p.object.name))
+                    .or_default()
+                    .push(o);
+            }
         }
+        all
     }
-    all
 }
 
 /// The verdict on one owner, when it has trouble making pods.
 pub fn owner(cx: Context<'_>, o: &ObjectState) -> Option<Verdict> {
-    told(cx, o, &children(cx))
+    told(cx, o, &Owners::of(cx, &cx.world.objects()))
 }
 
-fn told(cx: Context<'_>, o: &ObjectState, children: &Children<'_>) -> Option<Verdict> {
-    if gone(o) || unlisted(cx, o) {
+fn told(cx: Context<'_>, o: &ObjectState, all: &Owners<'_>) -> Option<Verdict> {
+    if gone(o) || unlisted(all, o) {
         return None;
     }
     let none = Vec::new();
     let children = if o.object.kind == "Deployment" {
-        children
+        all.children
             .get(&(o.object.namespace.as_str(), o.object.name.as_str()))
             .unwrap_or(&none)
     } else {
@@ -114,14 +129,10 @@ fn gone(o: &ObjectState) -> bool {
 }
 
 /// Only old events of it are left: owners of its kind are listed, and it is not among them.
-fn unlisted(cx: Context<'_>, o: &ObjectState) -> bool {
+fn unlisted(all: &Owners<'_>, o: &ObjectState) -> bool {
     o.api.is_none()
         && o.evidence.iter().all(|e| matches!(e.body, Body::Event(_)))
-        && cx
-            .world
-            .objects()
-            .iter()
-            .any(|k| k.object.kind == o.object.kind && k.api.is_some())
+        && all.listed.contains(o.object.kind.as_str())
 }
 
 fn plural_is(resource: &str, o: &ObjectRef) -> bool {
