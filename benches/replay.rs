@@ -17,8 +17,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use kflow::engine::replay::{Player, Start};
+use kflow::engine::replay::Player;
 use kflow::model::Nanos;
+use kflow::query::Moment;
 use kflow::tui::shots;
 use regex::{Captures, Regex};
 
@@ -150,7 +151,7 @@ fn play_it(file: &Path) {
     let begun = Instant::now();
     let now = || Nanos(begun.elapsed().as_nanos() as i64);
     let mut model = shots::model((200, 60), "dark").expect("theme");
-    let mut player = Player::open(file, Start::Begin).expect("a session");
+    let mut player = Player::open(file, Moment::Begin).expect("a session");
     let wait = |player: &mut Player| {
         std::thread::sleep(Duration::from_millis(2));
         player.tick(now());

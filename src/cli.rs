@@ -10,7 +10,6 @@
 //! | `import` | `kflow import` |
 //! | `live` | `kflow proxy`, `record`, `doctor` |
 //! | `manual` | completions and manual pages |
-//! | [`moment`] | moments and durations as they are typed |
 //! | `look` | `kflow replay`, `demo`, `keys`, `themes`, `config`, `screenshots` |
 //! | `tui` | `kflow tui` |
 //! | `read` | `kflow timeline`, `calls` |
@@ -29,7 +28,6 @@ mod live;
 #[cfg(feature = "tui")]
 mod look;
 mod manual;
-pub mod moment;
 mod out;
 mod read;
 #[cfg(all(feature = "live", feature = "tui"))]
@@ -39,8 +37,11 @@ mod why;
 use std::path::Path;
 use std::process::ExitCode;
 
+use anyhow::Context as _;
 use args::{Args, Command};
 use clap::{CommandFactory, FromArgMatches};
+
+use crate::query::{self, Moment};
 
 /// All is well, or was done.
 pub const OK: u8 = 0;
@@ -50,6 +51,11 @@ pub const VERDICT: u8 = 1;
 pub const ERROR: u8 = 2;
 /// No such pod.
 pub const NO_SUCH_POD: u8 = 3;
+
+/// What `--at` says.
+fn moment(text: &str) -> anyhow::Result<Moment> {
+    Moment::parse(text).with_context(|| format!("--at {text:?} is not a time: {}", query::FORMS))
+}
 
 /// Runs the program.
 #[expect(clippy::print_stderr, reason = "the one place where errors are told")]

@@ -1,4 +1,5 @@
-//! The expression language that filters pods, calls and observations, in the terminal and on the command line.
+//! What users type to find something: the expression language that filters pods, calls and observations, and moments of
+//! a session, both in the terminal and on the command line.
 //!
 //! ```text
 //! method:RunPodSandbox dur>2s !ok pod:web*        terms next to each other must all hold
@@ -12,12 +13,14 @@
 
 mod complete;
 mod field;
+mod moment;
 mod parse;
 mod record;
 
 pub use complete::{Candidate, complete, explain};
 pub use field::{FIELDS, FLAGS, Field, Flag, NUMBERS, Number};
-pub use parse::{QueryError, parse, parse_duration};
+pub use moment::{FORMS, Moment, duration, parse_duration};
+pub use parse::{QueryError, parse};
 pub use record::{CallRecord, PodRecord, Record};
 
 use regex::{Regex, RegexBuilder};

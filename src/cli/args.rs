@@ -107,7 +107,7 @@ pub struct Input {
     /// A recording, made by `kflow record` or `kflow import` (- is standard input)
     #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath, env = "KFLOW_SESSION")]
     pub session: Option<PathBuf>,
-    /// As of this moment: RFC 3339, nanoseconds since the epoch, or from the end (-5m) or begin (+90s)
+    /// As of this moment: RFC 3339, a time of day (UTC), ns since the epoch, or from the end (-5m) or begin (+90s)
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub at: Option<String>,
     /// Without a recording: look for so long [default: until the lists are complete]
@@ -320,7 +320,7 @@ pub struct CallFilter {
     #[arg(long)]
     pub errors: bool,
     /// Only calls that took, or take, longer: 100ms, 2s, 1m30s
-    #[arg(long, value_name = "DURATION", value_parser = super::moment::parse_duration)]
+    #[arg(long, value_name = "DURATION", value_parser = crate::query::duration)]
     pub slower_than: Option<i64>,
     /// Fold the loops' own calls (List*, Status, …) that are about nobody and went well
     #[arg(long)]

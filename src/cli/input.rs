@@ -1,10 +1,10 @@
 //! Where a command that reads takes its observations from, and as of when.
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use std::path::Path;
 
 use super::args::Input;
-use super::moment::{not_a_time, parse_time};
+use super::moment;
 use crate::correlate::World;
 use crate::model::Nanos;
 use crate::session::{self, Session};
@@ -61,7 +61,7 @@ impl Source {
             .unwrap_or((session.header.created, session.header.created));
         let at = match at {
             None => end,
-            Some(text) => parse_time(text, begin, end).with_context(|| not_a_time(text))?,
+            Some(text) => moment(text)?.within((begin, end), None, 0),
         };
         Ok(Self { session, at })
     }

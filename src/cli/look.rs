@@ -9,8 +9,9 @@ use anyhow::Context as _;
 use super::OK;
 use super::args::look::{ConfigArgs, ReplayArgs, ScreenshotArgs, ThemesArgs};
 use crate::engine::Core;
-use crate::engine::replay::{Player, Start};
+use crate::engine::replay::Player;
 use crate::engine::snapshot::{Mode, Snapshot};
+use crate::query::Moment;
 use crate::session::Reader;
 use crate::tui::action::Action;
 use crate::tui::config::{self, Config, Environment};
@@ -57,11 +58,11 @@ pub(super) fn options(theme: Option<String>) -> Options {
 }
 
 /// Where `--at` begins.
-fn start(at: Option<&str>) -> anyhow::Result<Start> {
+fn start(at: Option<&str>) -> anyhow::Result<Moment> {
     let Some(text) = at else {
-        return Ok(Start::Begin);
+        return Ok(Moment::Begin);
     };
-    super::moment::parse_start(text).with_context(|| super::moment::not_a_time(text))
+    super::moment(text)
 }
 
 /// `kflow replay`
@@ -92,11 +93,7 @@ pub(super) fn demo() -> anyhow::Result<u8> {
     super::control::take_map(None)?;
     let reader = Reader::new("demo", Box::new(DEMO), DEMO.len() as u64)?;
     // Where pods hang for every reason, half-way through.
-    let mut driver = Replay::new(Player::new(
-        reader,
-        "demo",
-        Start::AfterBegin(100_000_000_000),
-    ));
+    let mut driver = Replay::new(Player::new(reader, "demo", Moment::Later(100_000_000_000)));
     run(&mut driver, &options(None))?;
     Ok(OK)
 }

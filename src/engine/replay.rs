@@ -18,28 +18,13 @@ use super::snapshot::{Mode, ObservationLog, Snapshot};
 use crate::correlate::World;
 use crate::model::gap::Note;
 use crate::model::{Body, Nanos, Observation, Source, Stamp, Text};
+use crate::query::Moment;
 use crate::session::reader::Progress;
 use crate::session::{self, Header, Reader, Report, SessionError, format};
 use load::{Checkpoint, Loaded, Loader};
 
 /// Observations taken in one tick when the speed is "as fast as it goes".
 const FASTEST: usize = 10_000;
-
-/// Where a player begins.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Start {
-    /// At the first observation.
-    #[default]
-    Begin,
-    /// At the last one.
-    End,
-    /// At a moment.
-    At(Nanos),
-    /// So many ns before the last observation.
-    BeforeEnd(i64),
-    /// So many ns after the first observation.
-    AfterBegin(i64),
-}
 
 /// A session that can be walked through.
 #[derive(Debug)]
@@ -57,7 +42,7 @@ pub struct Player {
     /// Observations that the core has seen.
     position: usize,
     cursor: Nanos,
-    start: Option<Start>,
+    start: Option<Moment>,
     playing: bool,
     speed_permille: u32,
     wall: Option<Nanos>,
@@ -76,7 +61,7 @@ impl Drop for Player {
 
 impl Player {
     /// Opens a session and begins to load it. Paused, at real-time speed.
-    pub fn open(path: &Path, start: Start) -> Result<Self, SessionError> {
+    pub fn open(path: &Path, start: Moment) -> Result<Self, SessionError> {
         let reader = Reader::open(path)?;
         let name = path.file_name().map_or_else(
             || path.display().to_string(),
@@ -88,7 +73,7 @@ impl Player {
     }
 
     /// Plays what a reader gives.
-    pub fn new(reader: Reader, name: &str, start: Start) -> Self {
+    pub fn new(reader: Reader, name: &str, start: Moment) -> Self {
         let header = reader.header.clone();
         let (compressed, progress) = (reader.compressed, reader.progress());
         let inbox = Arc::new(Mutex::new(None));
@@ -171,7 +156,7 @@ impl Player {
             self.wall = None;
             self.version += 1;
         }
-        if playing && !matches!(self.start, Some(Start::At(_))) && self.position > 0 {
+        if playing && !matches!(self.start, Some(Moment::At(_))) && self.position > 0 {
             self.start = None;
         }
     }
@@ -235,17 +220,11 @@ impl Player {
             && !self.is_empty()
         {
             let (begin, end) = self.range();
-            let to = match start {
-                Start::Begin => begin,
-                Start::End => end,
-                Start::At(t) => t.max(begin).min(end),
-                Start::BeforeEnd(ns) => end.plus(-ns).max(begin),
-                Start::AfterBegin(ns) => begin.plus(ns).min(end),
-            };
+            let to = start.within((begin, end), None, 0).clamp(begin, end);
             let settled = match start {
-                Start::Begin => true,
-                Start::At(_) | Start::AfterBegin(_) => to < end,
-                Start::End | Start::BeforeEnd(_) => false,
+                Moment::Begin => true,
+                Moment::At(_) | Moment::Clock(_) | Moment::Later(_) => to < end,
+                Moment::End | Moment::Share(_) | Moment::Earlier(_) => false,
             };
             if settled || self.loaded.report.is_some() {
                 self.start = None;
@@ -284,7 +263,7 @@ impl Player {
         let end = self.range().1;
         self.seek(end);
         if self.loaded.report.is_none() {
-            self.start = Some(Start::End);
+            self.start = Some(Moment::End);
         }
     }
 

@@ -1,5 +1,6 @@
 //! Text to expression.
 
+use super::moment::parse_duration;
 use super::{Cmp, Field, Flag, Number, Op, Pattern, Query};
 
 /// Parentheses and negations deeper than this are refused.
@@ -319,45 +320,6 @@ fn nearest(name: &str) -> String {
         Some(a) => format!("; did you mean {a}?"),
         None => format!("; fields are {}", known.collect::<Vec<_>>().join(", ")),
     }
-}
-
-/// Reads `3s`, `1m30s`, `250ms`, `1.5h`, or a bare number of seconds. ns.
-pub fn parse_duration(text: &str) -> Option<i64> {
-    let mut rest = text.trim();
-    if rest.is_empty() {
-        return None;
-    }
-    let mut total = 0.0_f64;
-    let mut parts = 0;
-    while !rest.is_empty() {
-        let digits = rest
-            .find(|c: char| !c.is_ascii_digit() && c != '.')
-            .unwrap_or(rest.len());
-        let (number, tail) = rest.split_at_checked(digits)?;
-        let letters = tail
-            .find(|c: char| c.is_ascii_digit() || c == '.')
-            .unwrap_or(tail.len());
-        let (unit, tail) = tail.split_at_checked(letters)?;
-        let scale = match unit {
-            "ns" => 1.0,
-            "us" | "µs" | "μs" => 1e3,
-            "ms" => 1e6,
-            "s" => 1e9,
-            "" if parts == 0 && tail.is_empty() => 1e9,
-            "m" => 60e9,
-            "h" => 3600e9,
-            "d" => 86_400e9,
-            _ => return None,
-        };
-        // Whole nanoseconds stay exact beyond 2^53.
-        if unit == "ns" && parts == 0 && tail.is_empty() && !number.contains('.') {
-            return number.parse().ok();
-        }
-        total += number.parse::<f64>().ok()? * scale;
-        parts += 1;
-        rest = tail;
-    }
-    (total < i64::MAX as f64).then_some(total as i64)
 }
 
 /// Reads `12`, `4K`, `16M`, `1G` (powers of 1024). Bytes.

@@ -148,72 +148,6 @@ pub fn precision(ns: u32) -> String {
     }
 }
 
-/// Reads what a user types to go somewhere: `12:00:05.5` (on the day of `now`), RFC 3339, `+3s`, `-1m30s`, `40%`,
-/// `start`, `end`. `None` when it is none of these.
-pub fn parse_seek(
-    text: &str,
-    now: Nanos,
-    range: (Nanos, Nanos),
-    utc_offset_s: i32,
-) -> Option<Nanos> {
-    let t = text.trim();
-    match t {
-        "" => return None,
-        "start" | "begin" => return Some(range.0),
-        "end" => return Some(range.1),
-        _ => {}
-    }
-    if let Some(p) = t.strip_suffix('%') {
-        let share: f64 = p.trim().parse().ok()?;
-        if !(0.0..=100.0).contains(&share) {
-            return None;
-        }
-        let length = range.1.since(range.0) as f64;
-        return Some(range.0.plus((length * share / 100.0) as i64));
-    }
-    if let Some(rest) = t.strip_prefix('+') {
-        return Some(now.plus(parse_duration(rest)?));
-    }
-    if let Some(rest) = t.strip_prefix('-') {
-        return Some(now.plus(-parse_duration(rest)?));
-    }
-    if let Some((at, _)) = Nanos::parse_rfc3339(t) {
-        return Some(at);
-    }
-    let (hms, frac) = t.split_once('.').unwrap_or((t, ""));
-    let mut parts = hms.split(':').map(|p| p.parse::<i64>().ok());
-    let (h, m, s) = (
-        parts.next()??,
-        parts.next()??,
-        parts.next().unwrap_or(Some(0))?,
-    );
-    if parts.next().is_some() || h > 23 || m > 59 || s > 60 || h < 0 || m < 0 || s < 0 {
-        return None;
-    }
-    let mut ns = 0;
-    if !frac.is_empty() {
-        if !frac.bytes().all(|b| b.is_ascii_digit()) || frac.len() > 9 {
-            return None;
-        }
-        ns = frac.parse::<i64>().ok()? * 10_i64.pow(9 - frac.len() as u32);
-    }
-    let day = 86_400 * SECOND;
-    let offset = i64::from(utc_offset_s) * SECOND;
-    let midnight = now.plus(offset).0.div_euclid(day) * day;
-    let at = Nanos(midnight + (h * 3600 + m * 60 + s) * SECOND + ns - offset);
-    // A session over midnight: the day on which it lies inside the range.
-    [0, -day, day]
-        .into_iter()
-        .map(|d| at.plus(d))
-        .find(|a| (range.0..=range.1).contains(a))
-        .or(Some(at))
-}
-
-/// Reads `3s`, `1m30s`, `250ms`, `1.5h`, or a bare number of seconds. ns.
-pub fn parse_duration(text: &str) -> Option<i64> {
-    crate::query::parse_duration(text)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -246,25 +180,5 @@ mod tests {
         assert_eq!(f.at(NOON.plus(90 * SECOND), 1_000_000_000, 3), "+1m40s");
         f.origin = None;
         assert!(f.at(NOON, 1, 0).contains(':'));
-    }
-    #[test]
-    fn a_place_to_seek_is_read_in_every_form() {
-        let range = (NOON, NOON.plus(100 * SECOND));
-        let p = |t: &str| parse_seek(t, NOON.plus(10 * SECOND), range, 0);
-        assert_eq!(p("start"), Some(NOON));
-        assert_eq!(p("end"), Some(range.1));
-        assert_eq!(p("50%"), Some(NOON.plus(50 * SECOND)));
-        assert_eq!(p("+3s"), Some(NOON.plus(13 * SECOND)));
-        assert_eq!(p("-1m"), Some(NOON.plus(-50 * SECOND)));
-        let wall = TimeFormat {
-            utc: true,
-            ..TimeFormat::default()
-        }
-        .wall(NOON.plus(7 * SECOND), 0);
-        assert_eq!(p(&format!("{wall}.5")), Some(NOON.plus(7_500_000_000)));
-        assert_eq!(p(&NOON.to_rfc3339()), Some(NOON));
-        for bad in ["", "soon", "25:00:00", "1:2:3:4", "101%", "+x", "1:99"] {
-            assert_eq!(p(bad), None, "{bad}");
-        }
     }
 }

@@ -6,10 +6,10 @@ use super::keys::Key;
 use super::layout::Layout;
 use super::model::{Effect, Look, Model, Overlay, Prompt, PromptKind};
 use super::pane::{PaneId, Reply};
-use super::time::parse_seek;
 use crate::engine::Snapshot;
 use crate::engine::snapshot::Mode;
 use crate::export::file::Kind;
+use crate::query::Moment;
 
 mod mouse;
 mod prompt;
@@ -269,8 +269,9 @@ impl Model {
         } else {
             self.shared.offset_s
         };
-        match parse_seek(text, snap.now, snap.range, offset) {
-            Some(at) => {
+        match Moment::parse(text) {
+            Some(moment) => {
+                let at = moment.within(snap.range, Some(snap.now), offset);
                 self.shared.cursor = None;
                 vec![Effect::Drive(Drive::Seek(at))]
             }

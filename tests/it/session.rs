@@ -2,9 +2,9 @@
 
 use kflow::engine::Player;
 use kflow::engine::import::{self, Input, Kind, Options};
-use kflow::engine::replay::Start;
 use kflow::model::gap::Note;
 use kflow::model::{Body, Nanos, Observation, PodUid, Source, Stamp};
+use kflow::query::Moment;
 use kflow::session::{self, Header, SessionError, VERSION, Writer};
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
@@ -339,7 +339,7 @@ fn the_year_of_log_lines_comes_from_other_inputs_or_the_user() {
 }
 
 /// Loads a player to the end.
-fn player(path: &Path, start: Start) -> Player {
+fn player(path: &Path, start: Moment) -> Player {
     let mut p = Player::open(path, start).unwrap();
     while p.report().is_none() {
         p.tick(Nanos(0));
@@ -359,7 +359,7 @@ fn wherever_a_player_is_put_it_shows_what_a_fresh_world_shows() {
     let path = fixture("sessions/S1-basics.kflow.zst");
     let session = session::load(&path).unwrap();
     let (begin, end) = session.range().unwrap();
-    let mut p = player(&path, Start::Begin);
+    let mut p = player(&path, Moment::Begin);
     assert_eq!(p.len(), session.observations.len());
     assert_eq!(p.cursor(), begin);
     let at = |p: &mut Player, permille: i64| {
@@ -391,7 +391,7 @@ fn wherever_a_player_is_put_it_shows_what_a_fresh_world_shows() {
 #[test]
 fn a_player_moves_by_the_time_that_it_is_told() {
     let path = fixture("sessions/S1-basics.kflow.zst");
-    let mut p = player(&path, Start::Begin);
+    let mut p = player(&path, Moment::Begin);
     let (begin, end) = p.range();
     p.set_playing(true);
     p.tick(Nanos(1_000));
@@ -429,7 +429,7 @@ fn a_player_moves_by_the_time_that_it_is_told() {
 #[test]
 fn a_player_steps_by_observation_and_by_change_of_a_pod() {
     let path = fixture("sessions/S1-basics.kflow.zst");
-    let mut p = player(&path, Start::Begin);
+    let mut p = player(&path, Moment::Begin);
     p.seek(p.range().0);
     let here = p.position();
     p.step(3);
@@ -480,7 +480,7 @@ fn a_note_is_seen_at_its_time_and_saved() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("s.kflow.zst");
     std::fs::copy(fixture("sessions/S13-crictl.kflow.zst"), &path).unwrap();
-    let mut p = player(&path, Start::Begin);
+    let mut p = player(&path, Moment::Begin);
     let (begin, end) = p.range();
     let middle = begin.plus((end - begin) / 2);
     p.seek(middle);
@@ -490,7 +490,7 @@ fn a_note_is_seen_at_its_time_and_saved() {
     p.seek_end();
     let live = state(&p.snapshot().world);
 
-    let mut again = player(&path, Start::At(middle));
+    let mut again = player(&path, Moment::At(middle));
     assert_eq!(again.cursor(), middle);
     let log = again.snapshot().log.clone();
     assert!(

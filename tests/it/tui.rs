@@ -329,13 +329,14 @@ fn pictures_are_made_of_every_pane() {
 
 #[test]
 fn a_replay_takes_what_the_keys_ask_for() {
-    use kflow::engine::replay::{Player, Start};
+    use kflow::engine::replay::Player;
+    use kflow::query::Moment;
     use kflow::tui::driver::{Drive, Driver};
     use kflow::tui::replay::{Replay, is_error};
 
     let path =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/sessions/S2-stuck-early.kflow.zst");
-    let mut r = Replay::new(Player::open(&path, Start::Begin).expect("fixture"));
+    let mut r = Replay::new(Player::open(&path, Moment::Begin).expect("fixture"));
     let now = Nanos(0);
     while r.player().report().is_none() {
         r.snapshot(now);

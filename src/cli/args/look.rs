@@ -22,7 +22,7 @@ pub struct ReplayArgs {
     /// How fast: 1x, 10x, 0.5x, max
     #[arg(long, value_name = "FACTOR", value_parser = speed, default_value = "1x")]
     pub speed: Speed,
-    /// Begin at this moment and pause there: RFC 3339, nanoseconds since the epoch, -5m (before the end), +90s (after the begin)
+    /// Begin at this moment and pause there: RFC 3339, a time of day (UTC), ns since the epoch, -5m (before the end), +90s (after the begin)
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub at: Option<String>,
     /// Filter of calls and log to begin with: 'method:RunPodSandbox dur>2s !ok pod:web*'
