@@ -147,9 +147,10 @@ pub fn parse_duration(text: &str) -> Option<i64> {
     (total < i64::MAX as f64).then_some(total as i64)
 }
 
-/// A duration, or what is wrong with it, as the command line wants to know it. ns.
+/// A duration as the command line takes it, or what is wrong with it: a number without a unit is nobody's guess. ns.
 pub fn duration(text: &str) -> Result<i64, String> {
     parse_duration(text)
+        .filter(|_| text.ends_with(char::is_alphabetic))
         .ok_or_else(|| format!("{text:?} is not a duration such as 100ms, 2s or 1m30s"))
 }
 
