@@ -1,7 +1,7 @@
 //! How long a frame takes at 200×60 with 10,000 pods and a million observations, while 20,000 more arrive each second:
 //! bringing the model up to date and drawing, and from a key to its frame. Percentiles of 200 frames for each pane, by
 //! the clock and as processor time of this thread, which other work on the machine does not lengthen.
-//! `cargo bench --bench draw`
+//! `cargo bench --bench draw`, or only some panes and one layout: `cargo bench --bench draw -- dashboard pods log`
 #![expect(
     clippy::print_stdout,
     clippy::disallowed_methods,
@@ -73,10 +73,23 @@ fn main() {
     shots::frame(&mut m, &snap);
     let mut buf = Buffer::empty(Rect::new(0, 0, 200, 60));
     let moves = ["j", "ctrl-d", "j", "G", "k", "g"];
-    for layout in ["layout single", "layout dashboard"] {
+    // `cargo bench` adds `--bench`.
+    let asked: Vec<String> = std::env::args()
+        .skip(1)
+        .filter(|a| !a.starts_with('-'))
+        .collect();
+    let layouts = ["single", "dashboard"];
+    let named = |name: &str| asked.iter().any(|a| a.eq_ignore_ascii_case(name));
+    let any_layout = !layouts.iter().any(|l| named(l));
+    let any_pane = !PaneId::ALL.iter().any(|p| named(p.name()));
+    for layout in layouts.into_iter().filter(|l| any_layout || named(l)) {
+        let layout = &format!("layout {layout}");
         println!("{layout}");
         m.run(&Command::parse(layout).expect("layout"), &snap);
-        for pane in PaneId::ALL {
+        for pane in PaneId::ALL
+            .into_iter()
+            .filter(|p| any_pane || named(p.name()))
+        {
             m.show(pane);
             if matches!(pane, PaneId::Log) {
                 // Everything, not one pod's.

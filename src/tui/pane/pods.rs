@@ -1,19 +1,18 @@
 //! Pods: what kubectl shows, the strip of stages, the time in the stage and the verdict.
 //!
-//! Sorting, grouping and filtering happen in `sync` when something changed; drawing formats only visible rows.
+//! Sorting, grouping and filtering happen in `sync`, for what changed; drawing formats only visible rows.
 
+mod list;
 mod order;
 mod row;
 
-use rustc_hash::FxHashMap;
-
+use list::{List, Row, Wanted};
 pub use order::{GroupBy, Sort};
 
 use super::{Item, Menu, Pane, PaneId, Reply};
 use crate::correlate::world::Pod;
 use crate::engine::Snapshot;
-use crate::model::stamp::SECOND;
-use crate::query::{Field, PodRecord};
+use crate::query::Field;
 use crate::tui::action::{Action, Command};
 use crate::tui::canvas::Canvas;
 use crate::tui::filter::Filter;
@@ -22,169 +21,46 @@ use crate::tui::text::count;
 use crate::tui::widget::scroll::Scroll;
 use crate::tui::widget::table;
 
-/// A row of the list.
-#[derive(Clone, Debug, PartialEq)]
-enum Row {
-    /// A group: its name, pods in it, and how many of them are in trouble.
-    Group(String, usize, usize),
-    /// A pod, by its place in the world.
-    Pod(u32),
-}
-
 /// The pods pane.
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "independent switches of the user"
-)]
 #[derive(Debug)]
 pub struct Pods {
-    sort: Sort,
-    reverse: bool,
-    group: GroupBy,
-    gone: bool,
-    finished: bool,
-    filter: Filter,
-    rows: Vec<Row>,
-    scroll: Scroll,
-    /// What the rows were derived from: version of the snapshot; and whether settings changed since.
-    seen: Option<u64>,
-    /// When the list was last put in order, by the snapshot's time, and how many pods there were.
-    ordered: Option<(crate::model::Nanos, usize)>,
+    wanted: Wanted,
+    /// Something else is wanted than the list has.
     dirty: bool,
-    total: usize,
-    trouble: usize,
-    place: FxHashMap<u32, usize>,
+    list: List,
+    scroll: Scroll,
     /// The pod that was selected because it stood first.
     first: Option<crate::model::PodUid>,
-    /// The filter is new; and the pod that fits it best.
+    /// The filter is new.
     typed: bool,
-    best: Option<u32>,
 }
 
 impl Default for Pods {
     fn default() -> Self {
         Self {
-            sort: Sort::Trouble,
-            reverse: false,
-            group: GroupBy::None,
-            gone: true,
-            finished: true,
-            filter: Filter::default(),
-            rows: Vec::new(),
-            scroll: Scroll::default(),
-            seen: None,
-            ordered: None,
+            wanted: Wanted {
+                sort: Sort::Trouble,
+                reverse: false,
+                group: GroupBy::None,
+                gone: true,
+                finished: true,
+                filter: Filter::default(),
+            },
             dirty: true,
+            list: List::default(),
+            scroll: Scroll::default(),
             first: None,
             typed: false,
-            best: None,
-            total: 0,
-            trouble: 0,
-            place: FxHashMap::default(),
         }
     }
 }
-
-/// Lists longer than this are put in order at most once per [`REORDER`].
-const LONG: usize = 1000;
-/// ns.
-const REORDER: i64 = SECOND / 2;
 
 /// Rows above the list: headings.
 const HEAD: u16 = 1;
 
 impl Pods {
-    fn rebuild(&mut self, snap: &Snapshot) {
-        let pods = snap.world.pods();
-        // In the order of last time: what is nearly in order is put in order quickly.
-        let mut order: Vec<u32> = Vec::with_capacity(pods.len());
-        let mut known = vec![false; pods.len()];
-        for r in &self.rows {
-            if let Row::Pod(i) = r
-                && let Some(k) = known.get_mut(*i as usize)
-            {
-                *k = true;
-                order.push(*i);
-            }
-        }
-        order.extend((0..).zip(&known).filter(|(_, k)| !**k).map(|(i, _)| i));
-        let mut keep: Vec<order::Kept> = Vec::with_capacity(pods.len());
-        let mut past = 0;
-        for i in order {
-            let Some(p) = pods.get(i as usize) else {
-                continue;
-            };
-            // A pod of the past is found by its name.
-            if p.past && self.filter.is_all() {
-                past += 1;
-                continue;
-            }
-            if (p.gone.is_some() && !self.gone) || (order::is_finished(p) && !self.finished) {
-                continue;
-            }
-            let score = if self.filter.is_all() {
-                Some(0)
-            } else {
-                let v = snap.verdicts.get(&p.uid);
-                let verdict = v.map_or(("", ""), |v| (v.cause.as_str(), v.sentence.as_str()));
-                let r = PodRecord {
-                    pod: p,
-                    verdict,
-                    now: snap.now,
-                };
-                let labels = p.api.as_ref().map(|a| a.labels.as_slice());
-                self.filter.score(&p.key(), labels, &r)
-            };
-            if let Some(score) = score {
-                keep.push(order::Kept {
-                    pod: i,
-                    score,
-                    rank: order::rank(snap, p),
-                });
-            }
-        }
-        self.total = pods.len() - past;
-        self.trouble = keep.iter().filter(|k| k.rank < order::FINE).count();
-        let sorted = order::sort(snap, &keep, self.sort, self.reverse, self.group);
-        // What was just typed means the pod that fits it best; in doubt the one that stands first.
-        if std::mem::take(&mut self.typed) {
-            let score = |i: &u32| keep.iter().find(|k| k.pod == *i).map_or(0, |k| k.score);
-            let best = keep.iter().map(|k| k.score).max().filter(|s| *s > 0);
-            self.best = best.and_then(|b| sorted.iter().copied().find(|i| score(i) == b));
-        }
-        self.rows.clear();
-        let mut last: Option<String> = None;
-        let mut header = 0;
-        for i in sorted {
-            if self.group != GroupBy::None
-                && let Some(p) = pods.get(i as usize)
-            {
-                let g = self.group.of(p);
-                if last.as_ref() != Some(&g) {
-                    header = self.rows.len();
-                    self.rows.push(Row::Group(g.clone(), 0, 0));
-                    last = Some(g);
-                }
-                let bad = usize::from(order::rank(snap, p) < order::FINE);
-                if let Some(Row::Group(_, n, t)) = self.rows.get_mut(header) {
-                    *n += 1;
-                    *t += bad;
-                }
-            }
-            self.rows.push(Row::Pod(i));
-        }
-        self.place = self
-            .rows
-            .iter()
-            .enumerate()
-            .filter_map(|(n, r)| match r {
-                Row::Pod(i) => Some((*i, n)),
-                Row::Group(..) => None,
-            })
-            .collect();
-    }
     fn pod_at<'a>(&self, snap: &'a Snapshot, row: usize) -> Option<&'a Pod> {
-        match self.rows.get(row)? {
+        match self.list.rows.get(row)? {
             Row::Pod(i) => snap.world.pods().get(*i as usize),
             Row::Group(..) => None,
         }
@@ -198,18 +74,15 @@ impl Pods {
             self.first.clone_from(&shared.pod);
             return;
         }
-        if let Some(row) = self.best.take().and_then(|i| self.place.get(&i).copied()) {
+        // What was just typed means the pod that fits it best; in doubt the one that stands first.
+        if std::mem::take(&mut self.typed)
+            && let Some(row) = self.list.best()
+        {
             self.scroll.at = row;
             self.select_row(snap, shared, true);
             return;
         }
-        let place = shared.pod.as_ref().and_then(|u| {
-            // The world's pods stand by creation and UID.
-            let p = snap.world.pod(u)?;
-            let order = |x: &Pod| (x.created, &x.uid).cmp(&(p.created, &p.uid));
-            let i = snap.world.pods().binary_search_by(order).ok()?;
-            self.place.get(&(i as u32)).copied()
-        });
+        let place = (shared.pod.as_ref()).and_then(|uid| self.list.row_of(snap, uid));
         match place {
             Some(row) => self.scroll.at = row,
             None => self.select_row(snap, shared, true),
@@ -217,15 +90,15 @@ impl Pods {
     }
     /// Selects the pod of the current row; on a group's row the next (or last) pod.
     fn select_row(&mut self, snap: &Snapshot, shared: &mut Shared, down: bool) {
-        let at = self.scroll.at.min(self.rows.len().saturating_sub(1));
+        let at = self.scroll.at.min(self.list.rows.len().saturating_sub(1));
         let found = if down {
-            (at..self.rows.len())
+            (at..self.list.rows.len())
                 .chain((0..at).rev())
                 .find(|r| self.pod_at(snap, *r).is_some())
         } else {
             (0..=at)
                 .rev()
-                .chain(at..self.rows.len())
+                .chain(at..self.list.rows.len())
                 .find(|r| self.pod_at(snap, *r).is_some())
         };
         if let Some(r) = found
@@ -238,11 +111,11 @@ impl Pods {
         }
     }
     fn set_sort(&mut self, sort: Sort) {
-        if self.sort == sort {
-            self.reverse = !self.reverse;
+        if self.wanted.sort == sort {
+            self.wanted.reverse = !self.wanted.reverse;
         } else {
-            self.sort = sort;
-            self.reverse = false;
+            self.wanted.sort = sort;
+            self.wanted.reverse = false;
         }
         self.dirty = true;
     }
@@ -271,21 +144,25 @@ impl Pane for Pods {
         PaneId::Pods
     }
     fn title(&self, ctx: &Ctx<'_>) -> String {
-        let shown = self.place.len();
-        let mut s = if shown == self.total {
+        let shown = self.list.shown();
+        let mut s = if shown == self.list.total {
             count(shown)
         } else {
-            format!("{} of {}", count(shown), count(self.total))
+            format!("{} of {}", count(shown), count(self.list.total))
         };
-        if self.trouble > 0 {
+        if self.list.trouble > 0 {
             s.push_str(&format!(
                 " {} {} not well",
                 ctx.glyphs.dot,
-                count(self.trouble)
+                count(self.list.trouble)
             ));
         }
-        if self.group != GroupBy::None {
-            s.push_str(&format!(" {} by {}", ctx.glyphs.dot, self.group.name()));
+        if self.wanted.group != GroupBy::None {
+            s.push_str(&format!(
+                " {} by {}",
+                ctx.glyphs.dot,
+                self.wanted.group.name()
+            ));
         }
         s
     }
@@ -302,21 +179,10 @@ impl Pane for Pods {
         ]
     }
     fn sync(&mut self, snap: &Snapshot, shared: &mut Shared, size: (u16, u16)) {
-        // A long list is put in order a few times a second: rows that jump with every observation cannot be read, and
-        // rows show the newest state of their pods whatever their order.
-        let early = self.ordered.is_some_and(|(at, pods)| {
-            pods > LONG
-                && snap.world.pods().len() >= pods
-                && (0..REORDER).contains(&snap.now.since(at))
-        });
-        if self.dirty || (self.seen != Some(snap.version) && !early) {
-            self.rebuild(snap);
-            self.seen = Some(snap.version);
-            self.ordered = Some((snap.now, snap.world.pods().len()));
-            self.dirty = false;
-        }
+        let afresh = std::mem::take(&mut self.dirty);
+        self.list.sync(snap, &self.wanted, afresh);
         self.follow(snap, shared);
-        self.scroll.fit(self.rows.len(), list_height(size));
+        self.scroll.fit(self.list.rows.len(), list_height(size));
     }
     fn handle(&mut self, command: &Command, snap: &Snapshot, shared: &mut Shared) -> Reply {
         let action = command.action;
@@ -339,7 +205,7 @@ impl Pane for Pods {
                 None => return Reply::Say(format!("there is no column \"{}\"", command.arg)),
             },
             Action::SortReverse => {
-                self.reverse = !self.reverse;
+                self.wanted.reverse = !self.wanted.reverse;
                 self.dirty = true;
             }
             Action::SortName => self.set_sort(Sort::Name),
@@ -348,8 +214,8 @@ impl Pane for Pods {
             Action::SortRestarts => self.set_sort(Sort::Restarts),
             Action::SortStuck => self.set_sort(Sort::Trouble),
             Action::Group => {
-                self.group = match command.arg.as_str() {
-                    "" => self.group.next(),
+                self.wanted.group = match command.arg.as_str() {
+                    "" => self.wanted.group.next(),
                     name => match GroupBy::parse(name) {
                         Some(g) => g,
                         None => {
@@ -360,19 +226,23 @@ impl Pane for Pods {
                 self.dirty = true;
             }
             Action::ToggleGone => {
-                self.gone = !self.gone;
+                self.wanted.gone = !self.wanted.gone;
                 self.dirty = true;
                 return Reply::Say(format!(
                     "pods that are gone are {}",
-                    if self.gone { "shown" } else { "hidden" }
+                    if self.wanted.gone { "shown" } else { "hidden" }
                 ));
             }
             Action::ToggleDone => {
-                self.finished = !self.finished;
+                self.wanted.finished = !self.wanted.finished;
                 self.dirty = true;
                 return Reply::Say(format!(
                     "completed pods are {}",
-                    if self.finished { "shown" } else { "hidden" }
+                    if self.wanted.finished {
+                        "shown"
+                    } else {
+                        "hidden"
+                    }
                 ));
             }
             _ => return Reply::Ignored,
@@ -380,13 +250,13 @@ impl Pane for Pods {
         Reply::Done
     }
     fn draw(&self, ctx: &Ctx<'_>, canvas: &mut Canvas<'_>) {
-        if self.rows.is_empty() {
-            let (text, hint) = if self.total == 0 {
+        if self.list.rows.is_empty() {
+            let (text, hint) = if self.list.total == 0 {
                 (
                     "No pod has been seen yet.",
                     "They appear with the first watch event, call or log line about them.",
                 )
-            } else if self.filter.is_all() {
+            } else if self.wanted.filter.is_all() {
                 (
                     "Every pod is hidden.",
                     "d shows those that are gone, D those that are completed.",
@@ -398,12 +268,12 @@ impl Pane for Pods {
             return;
         }
         let columns = row::columns(canvas.width());
-        let sorted = row::sorted_by(self.sort).map(|id| (id, !self.reverse));
+        let sorted = row::sorted_by(self.wanted.sort).map(|id| (id, !self.wanted.reverse));
         table::head(ctx, canvas, 2, 0, &columns, sorted);
         let h = list_height((canvas.width(), canvas.height())) as u16;
         for (n, row) in self.scroll.visible().enumerate() {
             let y = HEAD + n as u16;
-            match self.rows.get(row) {
+            match self.list.rows.get(row) {
                 Some(Row::Pod(i)) => {
                     if let Some(p) = ctx.snap.world.pods().get(*i as usize) {
                         row::pod(ctx, canvas, &columns, y, p);
@@ -446,10 +316,10 @@ impl Pane for Pods {
         }
     }
     fn filter(&self) -> Option<&str> {
-        Some(self.filter.text())
+        Some(self.wanted.filter.text())
     }
     fn set_filter(&mut self, text: &str) -> Result<(), String> {
-        self.filter = Filter::parse(text)?;
+        self.wanted.filter = Filter::parse(text)?;
         self.dirty = true;
         self.typed = true;
         Ok(())

@@ -1,9 +1,11 @@
 //! In which order pods stand, and how well they are.
 
+use std::cmp::Ordering;
+
 use crate::correlate::{PodView, StageState};
-use crate::diagnose::State;
-use crate::engine::Snapshot;
+use crate::diagnose::{State, Verdict};
 use crate::flow::Stage;
+use crate::model::Text;
 
 /// What pods are sorted by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -144,11 +146,11 @@ pub(super) fn is_finished(p: &PodView) -> bool {
 }
 
 /// How much a pod needs somebody: lower is more.
-pub(super) fn rank(snap: &Snapshot, p: &PodView) -> u8 {
+pub(super) fn rank(verdict: Option<&Verdict>, p: &PodView) -> u8 {
     if p.gone.is_some() {
         return 40;
     }
-    match snap.verdicts.get(&p.uid).map(|v| v.state) {
+    match verdict.map(|v| v.state) {
         Some(State::Stuck) => 0,
         Some(State::Failed) => 1,
         Some(State::BackingOff) => 2,
@@ -172,7 +174,7 @@ pub(super) enum Tone {
     Over,
 }
 
-pub(super) fn tone(snap: &Snapshot, p: &PodView) -> Tone {
+pub(super) fn tone(verdict: Option<&Verdict>, p: &PodView) -> Tone {
     if p.gone.is_some() {
         return Tone::Gone;
     }
@@ -182,7 +184,7 @@ pub(super) fn tone(snap: &Snapshot, p: &PodView) -> Tone {
         || p.status.contains("OOM")
         || p.status.contains("Evicted")
         || p.status.starts_with("OutOf");
-    if bad || rank(snap, p) < 3 {
+    if bad || rank(verdict, p) < 3 {
         Tone::Bad
     } else if p.deletion_requested.is_some() || p.stage(Stage::Terminate) == StageState::Running {
         Tone::Waiting
@@ -195,71 +197,71 @@ pub(super) fn tone(snap: &Snapshot, p: &PodView) -> Tone {
     }
 }
 
-/// A pod that the filter keeps.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Kept {
-    /// Place in the world.
-    pub(super) pod: u32,
-    /// How well it matches.
-    pub(super) score: u32,
+/// What a pod's place in the list depends on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Key {
+    /// How well the filter likes it; `None` when it is not shown.
+    pub(super) score: Option<u32>,
+    /// A pod of the past that nobody asked for.
+    pub(super) past: bool,
     /// How much it needs somebody.
     pub(super) rank: u8,
+    /// Its group.
+    pub(super) group: Text,
+    number: i64,
+    text: Text,
+    namespace: Text,
+    name: Text,
 }
 
-/// Kept pods in order. Ties stand by namespace and name, so that a
-/// list never dances.
-pub(super) fn sort(
-    snap: &Snapshot,
-    keep: &[Kept],
-    by: Sort,
-    reverse: bool,
-    group: GroupBy,
-) -> Vec<u32> {
-    let pods = snap.world.pods();
-    // One number per pod for what changes; texts are compared where they lie.
-    let mut keys: Vec<(u32, u32, i64)> = keep
-        .iter()
-        .filter_map(|k| {
-            let p = pods.get(k.pod as usize)?;
-            let n = match by {
-                Sort::Trouble => i64::from(k.rank),
+impl Key {
+    /// The key of a pod that is shown, or not, with this score.
+    pub(super) fn new(
+        p: &PodView,
+        verdict: Option<&Verdict>,
+        score: Option<u32>,
+        by: Sort,
+        group: GroupBy,
+    ) -> Self {
+        let rank = rank(verdict, p);
+        Self {
+            score,
+            past: false,
+            rank,
+            group: match group {
+                GroupBy::None => Text::default(),
+                g => g.of(p).into(),
+            },
+            number: match by {
+                Sort::Trouble => i64::from(rank),
                 Sort::Age => p.created.0.saturating_neg(),
                 Sort::Restarts => -i64::from(p.restarts),
                 Sort::Since => p.current.map_or(i64::MAX, |(_, s)| s.0),
                 Sort::Ready => i64::from(p.ready.0) - i64::from(p.ready.1),
                 _ => 0,
-            };
-            Some((k.pod, k.score, n))
-        })
-        .collect();
-    let pod = |i: u32| pods.get(i as usize);
-    let text = |i: u32| -> &str {
-        let Some(p) = pod(i) else { return "" };
-        match by {
-            Sort::Status => &p.status,
-            Sort::Node => &p.node,
-            Sort::Verdict => snap.verdicts.get(&p.uid).map_or("~", |v| v.cause.as_str()),
-            _ => "",
+            },
+            text: match by {
+                Sort::Status => p.status.clone(),
+                Sort::Node => p.node.clone(),
+                Sort::Verdict => verdict.map_or_else(|| "~".into(), |v| v.cause.as_str().into()),
+                _ => Text::default(),
+            },
+            namespace: p.namespace.clone(),
+            name: p.name.clone(),
         }
-    };
-    let name = |i: u32| pod(i).map(|p| (&p.namespace, &p.name, &p.uid));
-    let grouped = |i: u32| pod(i).map(|p| group.of(p));
-    keys.sort_by(|a, b| {
-        let g = if group == GroupBy::None {
-            std::cmp::Ordering::Equal
-        } else {
-            grouped(a.0).cmp(&grouped(b.0))
-        };
-        let main = a.2.cmp(&b.2).then_with(|| text(a.0).cmp(text(b.0)));
+    }
+    /// Which of two stands first. Ties stand by namespace and name, so that a list never dances.
+    pub(super) fn order(&self, other: &Self, by: Sort, reverse: bool) -> Ordering {
+        let named = |a: &Self, b: &Self| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name));
         let main = match by {
-            Sort::Name | Sort::Namespace => name(a.0).cmp(&name(b.0)),
-            _ => main,
+            Sort::Name | Sort::Namespace => named(self, other),
+            _ => (self.number, &self.text).cmp(&(other.number, &other.text)),
         };
         let main = if reverse { main.reverse() } else { main };
         // A better match of a fuzzy filter stands first.
-        g.then(b.1.cmp(&a.1))
+        (self.group.cmp(&other.group))
+            .then(other.score.cmp(&self.score))
             .then(main)
-            .then_with(|| name(a.0).cmp(&name(b.0)))
-    });
-    keys.into_iter().map(|(i, _, _)| i).collect()
+            .then_with(|| named(self, other))
+    }
 }

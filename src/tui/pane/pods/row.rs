@@ -87,7 +87,7 @@ pub(super) fn pod(
 ) {
     let (snap, t, g) = (ctx.snap, ctx.theme, ctx.glyphs);
     let gone = p.gone.is_some();
-    let verdict = snap.verdicts.get(&p.uid);
+    let verdict = snap.verdicts.get(&p.uid).map(|v| &**v);
     let base = if gone { t.gone } else { t.text };
     let dim = if gone { t.gone } else { t.dim };
     let quiet = snap.now.since(p.changed);
@@ -140,7 +140,7 @@ pub(super) fn pod(
             }
             Col::Ready => {}
             Col::Status => {
-                let style = match order::tone(snap, p) {
+                let style = match order::tone(verdict, p) {
                     order::Tone::Gone => t.gone,
                     order::Tone::Bad => t.fail,
                     order::Tone::Waiting => t.wait,
