@@ -16,6 +16,7 @@ mod churn;
 
 use std::time::Instant;
 
+use kflow::engine::snapshot::Mode;
 use kflow::tui::action::Command;
 use kflow::tui::pane::PaneId;
 use kflow::tui::shots;
@@ -104,6 +105,12 @@ fn main() {
                 }
                 ms += 33;
                 snap = churn::snapshot(&mut core, churn::BEGIN.plus(ms * 1_000_000));
+                snap.mode = Mode::Replay {
+                    name: "churn".into(),
+                    playing: true,
+                    speed_permille: 1000,
+                    loading_permille: 1000,
+                };
                 let begin = times();
                 m.sync(&snap);
                 view::draw(&m, &snap, &mut buf);

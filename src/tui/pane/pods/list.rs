@@ -4,14 +4,15 @@
 //! with the last one (`Arc` identity): only the others are looked at again, and only those whose place may have changed
 //! are sorted in anew. Ten thousand pods of which some hundreds change with each frame cost what those hundreds cost.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use rustc_hash::FxHashMap;
 
 use super::order::{self, GroupBy, Key, Sort};
-use crate::correlate::world::Pod;
+use crate::correlate::world::{LazyPod, Pod};
 use crate::diagnose::Verdict;
 use crate::engine::Snapshot;
+use crate::engine::snapshot::Mode;
 use crate::model::stamp::SECOND;
 use crate::model::{Nanos, PodUid};
 use crate::query::PodRecord;
@@ -72,6 +73,33 @@ impl Wanted {
     }
 }
 
+/// A pod of the last picture. The handle is weak: a view that nobody else needs is not kept for the list, nor is it
+/// the list that takes it apart.
+#[derive(Debug)]
+struct Seen {
+    handle: Weak<LazyPod>,
+    created: Nanos,
+    uid: PodUid,
+}
+
+impl Seen {
+    fn new(p: &Pod) -> Self {
+        let (created, uid) = p.listed_by();
+        Self {
+            handle: Arc::downgrade(p),
+            created,
+            uid: uid.clone(),
+        }
+    }
+    /// The same state of the same pod. (Nothing else can lie there while there is a handle.)
+    fn is(&self, p: &Pod) -> bool {
+        std::ptr::eq(self.handle.as_ptr(), Arc::as_ptr(p))
+    }
+    const fn listed_by(&self) -> (Nanos, &PodUid) {
+        (self.created, &self.uid)
+    }
+}
+
 /// The list.
 #[derive(Debug, Default)]
 pub(super) struct List {
@@ -82,7 +110,7 @@ pub(super) struct List {
     /// Pods shown that need somebody.
     pub(super) trouble: usize,
     /// Pods of the last picture and their keys, in the world's order.
-    pods: Vec<Pod>,
+    pods: Vec<Seen>,
     keys: Vec<Key>,
     verdicts: Arc<FxHashMap<PodUid, Arc<Verdict>>>,
     version: Option<u64>,
@@ -113,19 +141,23 @@ impl List {
     }
     /// Takes a new picture. `afresh` when something else is wanted than last time.
     pub(super) fn sync(&mut self, snap: &Snapshot, wanted: &Wanted, afresh: bool) {
-        if !afresh && self.version == Some(snap.version) {
+        if !afresh
+            && self.version == Some(snap.version)
+            && Arc::ptr_eq(&self.verdicts, &snap.verdicts)
+        {
             return;
         }
         self.version = Some(snap.version);
         // A long list is put in order a few times a second: rows that jump with every observation cannot be read, and
         // rows show the newest state of their pods whatever their order.
         let waits = !afresh
+            && moves(&snap.mode)
             && snap.world.pods().len() > LONG
             && (self.ordered).is_some_and(|at| (0..REORDER).contains(&snap.now.since(at)));
         if afresh || (!waits && wanted.filter.depends_on_time()) {
             self.take_all(snap, wanted);
         } else {
-            self.take(snap, wanted);
+            self.take(snap, wanted, !waits);
         }
         if !waits {
             self.ordered = Some(snap.now);
@@ -153,17 +185,17 @@ impl List {
         self.verdicts = Arc::clone(&snap.verdicts);
         self.moved = (0..pods.len() as u32).collect();
     }
-    /// Looks again at the pods that changed, and at those of which something else is said.
-    fn take(&mut self, snap: &Snapshot, wanted: &Wanted) {
+    /// Looks again at the pods that changed, and when the list `settles` at those of which something else is said.
+    fn take(&mut self, snap: &Snapshot, wanted: &Wanted, settles: bool) {
         let pods = snap.world.pods();
         let aligned = pods.len() == self.pods.len()
             && (pods.iter().zip(&self.pods))
-                .all(|(a, b)| Arc::ptr_eq(a, b) || a.listed_by() == b.listed_by());
+                .all(|(a, b)| b.is(a) || a.listed_by() == b.listed_by());
         let mut stale = if aligned {
             let mut stale = Vec::new();
             for (i, (old, new)) in (0..).zip(self.pods.iter_mut().zip(pods)) {
-                if !Arc::ptr_eq(old, new) {
-                    *old = Arc::clone(new);
+                if !old.is(new) {
+                    old.handle = Arc::downgrade(new);
                     stale.push(i);
                 }
             }
@@ -171,6 +203,22 @@ impl List {
         } else {
             self.realign(pods)
         };
+        if settles {
+            self.find_said(snap, &mut stale);
+        }
+        for i in stale {
+            if let (Some(p), Some(key)) = (pods.get(i as usize), self.keys.get_mut(i as usize)) {
+                let new = wanted.key(snap, p);
+                if *key != new {
+                    *key = new;
+                    self.moved.push(i);
+                }
+            }
+        }
+    }
+    /// Adds the pods of which something else is said than when the list was put in order.
+    fn find_said(&mut self, snap: &Snapshot, stale: &mut Vec<u32>) {
+        let pods = snap.world.pods();
         let old = std::mem::replace(&mut self.verdicts, Arc::clone(&snap.verdicts));
         if !Arc::ptr_eq(&old, &snap.verdicts) {
             let said = snap
@@ -185,15 +233,6 @@ impl List {
                 .extend(about.filter_map(|uid| Some(place_of(pods, snap.world.pod(uid)?)? as u32)));
             stale.sort_unstable();
             stale.dedup();
-        }
-        for i in stale {
-            if let (Some(p), Some(key)) = (pods.get(i as usize), self.keys.get_mut(i as usize)) {
-                let new = wanted.key(snap, p);
-                if *key != new {
-                    *key = new;
-                    self.moved.push(i);
-                }
-            }
         }
     }
     /// Pods came or went: everything that knows a pod by its place learns the new one. Gives the places of pods that
@@ -221,7 +260,7 @@ impl List {
                     if let Some(place) = places_left.next() {
                         *place = i;
                     }
-                    if !Arc::ptr_eq(b, p) {
+                    if !b.is(p) {
                         stale.push(i);
                     }
                 }
@@ -246,7 +285,7 @@ impl List {
         });
         self.resized = true;
         self.keys = keys;
-        self.pods = pods.to_vec();
+        self.pods = pods.iter().map(Seen::new).collect();
         self.find_places();
         stale
     }
@@ -308,6 +347,14 @@ impl List {
     }
 }
 
+/// True while pictures follow each other by themselves.
+const fn moves(mode: &Mode) -> bool {
+    match mode {
+        Mode::Replay { playing, .. } => *playing,
+        Mode::Live { following, .. } => *following,
+    }
+}
+
 /// The place of a pod in the world's list.
 fn place_of(pods: &[Pod], p: &Pod) -> Option<usize> {
     pods.binary_search_by(|x| x.listed_by().cmp(&p.listed_by()))
@@ -320,7 +367,6 @@ mod tests {
 
     use super::*;
     use crate::engine::Core;
-    use crate::engine::snapshot::Mode;
     use crate::model::pod::{PodSeen, WatchEvent};
     use crate::model::{Body, Observation, Source, Stamp};
 
