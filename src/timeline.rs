@@ -129,6 +129,9 @@ pub enum MarkKind {
     Status,
     /// An API request about the pod.
     Request,
+    /// When something is to have happened by: the `deletionTimestamp`, the request and its grace. It lies in the
+    /// future of what proves it, and what happens by then, if anything, is another mark or span.
+    Due,
     /// A user's note.
     Note,
 }
@@ -193,18 +196,22 @@ impl Timeline {
             .iter()
             .filter(|s| s.outcome == Outcome::InFlight && !s.is_run())
     }
-    /// First and last moment (open spans count with their start).
+    /// First and last moment (open spans count with their start). What is due counts for as long as the pod has not
+    /// ended: a pod that ends before its time has no empty tail.
     pub fn range(&self) -> Option<(Nanos, Nanos)> {
-        let starts = self
-            .spans
-            .iter()
-            .map(|s| s.start.at)
-            .chain(self.marks.iter().map(|m| m.at.at));
+        let ending = self.spans.iter().any(|s| s.end.is_none());
+        let marks = || {
+            self.marks
+                .iter()
+                .filter(move |m| ending || m.kind != MarkKind::Due)
+                .map(|m| m.at.at)
+        };
+        let starts = self.spans.iter().map(|s| s.start.at).chain(marks());
         let ends = self
             .spans
             .iter()
             .map(|s| s.end.map_or(s.start.at, |e| e.at))
-            .chain(self.marks.iter().map(|m| m.at.at));
+            .chain(marks());
         Some((starts.min()?, ends.max()?))
     }
 }

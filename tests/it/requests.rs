@@ -7,6 +7,7 @@ use kflow::correlate::{Request, World};
 use kflow::flow::Stage;
 use kflow::model::{Body, span::SpanKind, stamp::MILLI};
 use kflow::session::reader;
+use kflow::timeline::MarkKind;
 
 pub(crate) type Recorded = (String, World, Vec<Arc<kflow::model::Observation>>);
 
@@ -299,4 +300,60 @@ fn a_handlers_span_lies_within_what_audit_tells_and_the_rest_is_the_filters_shar
             at(1000)
         );
     }
+}
+
+/// A pod's `deletionTimestamp` is the request and its grace: it lies in the future of the request that sets it, and the
+/// timeline has it there, from the watch as from the answer that audit keeps.
+#[test]
+fn a_deletion_is_due_its_grace_after_it_was_asked_for_whoever_tells_of_it() {
+    let (_, world, all) = sessions()
+        .iter()
+        .find(|(n, ..)| n.starts_with("S8"))
+        .unwrap();
+    let audited: Vec<_> = all
+        .iter()
+        .filter(|o| o.source == kflow::model::Source::Audit)
+        .cloned()
+        .collect();
+    let mut by_audit = World::new();
+    for o in &audited {
+        by_audit.observe(o);
+    }
+    by_audit.settle();
+    let due = |w: &World, key: &str| -> Vec<(i64, String)> {
+        let (ns, name) = key.split_once('/').unwrap();
+        let pod = w
+            .pods()
+            .iter()
+            .find(|p| p.namespace == ns && p.name == name)
+            .unwrap();
+        let t = &pod.timeline;
+        let due: Vec<_> = t.marks.iter().filter(|m| m.kind == MarkKind::Due).collect();
+        for m in &due {
+            assert!(m.at.at > m.evidence.stamp.at, "{key}: not in the future");
+        }
+        due.iter()
+            .map(|m| (m.at.at.0 / 1_000_000_000, m.text.to_string()))
+            .collect()
+    };
+    let said = |s: i64| format!("deletion due, {s} s after it was asked for");
+    // 00:49:30, 00:51:46, 00:50:56 UTC in the objects of the watch.
+    for (key, at, grace) in [
+        ("s54/hostnet", 1_795_222_170, 2),
+        ("s28/bystander", 1_795_222_306, 2),
+        ("s49/drainme", 1_795_222_256, 2),
+        ("s48/low", 1_795_222_232, 10),
+    ] {
+        assert_eq!(due(world, key), [(at, said(grace))], "{key}");
+        // The eviction API answers with a Status: only the object has it.
+        let evicted = key == "s49/drainme";
+        let want = if evicted {
+            vec![]
+        } else {
+            vec![(at, said(grace))]
+        };
+        assert_eq!(due(&by_audit, key), want, "{key}, audit alone");
+    }
+    // Forced, with no grace: nothing is due.
+    assert_eq!(due(world, "s53/forced"), []);
 }

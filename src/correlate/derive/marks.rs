@@ -2,8 +2,8 @@
 
 use super::{Build, edge};
 use crate::flow::Stage;
-use crate::model::{Body, Text, event::EventSeen};
-use crate::timeline::{Mark, MarkKind, Outcome};
+use crate::model::{Body, Nanos, Text, event::EventSeen, stamp::SECOND};
+use crate::timeline::{Evidence, Mark, MarkKind, Outcome};
 
 /// The stage that an Event tells of.
 pub(crate) fn stage_of_event(e: &EventSeen) -> Stage {
@@ -65,6 +65,7 @@ pub(crate) fn derive(b: &mut Build<'_>) {
     conditions(b);
     restarts(b);
     requests(b);
+    due(b);
     probes(b);
 }
 
@@ -203,6 +204,41 @@ fn requests(b: &mut Build<'_>) {
             container: Text::default(),
             text: format!("{} {}{code} by {}", r.a.verb, r.a.resource, r.a.user).into(),
             bad: r.a.code >= 400,
+            count: 1,
+            evidence: o.clone(),
+        });
+    }
+}
+
+/// When a pod asked to end is to be gone by: `deletionTimestamp` is the request and its grace. Asked again with less
+/// grace it is due earlier. The last deletion, of a pod that has ended, has no grace and nothing is due.
+fn due(b: &mut Build<'_>) {
+    let f = b.facts;
+    let told = f.states.iter().filter_map(|(o, p)| {
+        let at = p.deletion.filter(|_| p.mirror_of.is_none())?;
+        Some((at, p.deletion_grace_s?, *o))
+    });
+    // Without a watch, the answer to the request has it; a mirror pod's says nothing of the pod.
+    let answered = f.requests.iter().filter_map(|r| {
+        let asked = r.a.resource == "pods" && r.a.verb == "delete" && r.a.code < 300;
+        let (at, _) = Nanos::parse_rfc3339(r.a.fact("deletionTimestamp").filter(|_| asked)?)?;
+        let grace = r.a.fact("gracePeriodSeconds")?.parse().ok()?;
+        Some((at, grace, r.evidence.first()?))
+    });
+    let mut due: Vec<(Nanos, i64, &Evidence)> = told.collect();
+    if due.is_empty() && b.view.mirrors.is_empty() {
+        due = answered.collect();
+    }
+    due.retain(|(_, grace, _)| *grace > 0);
+    due.dedup_by_key(|(at, grace, _)| (*at, *grace));
+    for (at, grace, o) in due {
+        b.marks.push(Mark {
+            at: f.api_edge(at, SECOND as u32),
+            kind: MarkKind::Due,
+            stage: Stage::Terminate,
+            container: Text::default(),
+            text: format!("deletion due, {grace} s after it was asked for").into(),
+            bad: false,
             count: 1,
             evidence: o.clone(),
         });
