@@ -161,3 +161,25 @@ fn a_probe_is_known_no_better_than_the_start_that_it_is_counted_from() {
     assert!(probes.peek().is_some());
     assert!(probes.all(|s| s.certainty != Certainty::Measured));
 }
+
+#[test]
+fn the_time_in_a_stage_is_that_of_the_verdict_about_it() {
+    // 00:29:18, when most of the pods hang that were made to.
+    let now = Nanos(1_795_220_958_013_000_000);
+    let observations = session("S2-stuck-early");
+    let w = world(observations.iter().filter(|o| o.stamp.seen <= now));
+    let mut stuck = 0;
+    for p in w.pods() {
+        let Some(v) = kflow::diagnose::why(&w, p, now) else {
+            continue;
+        };
+        let Some((_, since)) = p.current.filter(|(stage, _)| *stage == v.stage) else {
+            continue;
+        };
+        // Attempts that fail alike, and questions that are answered between them, begin nothing new.
+        let apart = since.since(v.since);
+        assert!(apart.abs() < 500_000_000, "{}: {apart} ns apart", p.key());
+        stuck += 1;
+    }
+    assert_eq!(stuck, 16);
+}

@@ -202,23 +202,29 @@ const WAITS: [&str; 7] = [
     "networkErrors",
 ];
 
-/// How a stage stands, by its span and the last of its steps.
-fn state_of(t: &Timeline, stage: Stage) -> Option<StageState> {
+/// Calls that only ask how things stand: an answer is no progress.
+const ASKS: [&str; 3] = ["ImageStatus", "PodSandboxStatus", "ContainerStatus"];
+
+/// The steps that a stage itself consists of, not what happened inside of them.
+fn steps(t: &Timeline, stage: Stage) -> impl Iterator<Item = &Span> {
     let whole = t
         .spans
         .iter()
-        .position(|s| s.stage == stage && s.is_stage())? as SpanIndex;
+        .position(|s| s.stage == stage && s.is_stage())
+        .map(|i| i as SpanIndex);
+    t.spans
+        .iter()
+        .filter(move |s| s.stage == stage && whole.is_some() && s.parent == whole)
+}
+
+/// How a stage stands, by its span and the last of its steps.
+fn state_of(t: &Timeline, stage: Stage) -> Option<StageState> {
     let span = t.stage(stage)?;
-    let steps = || {
-        t.spans
-            .iter()
-            .filter(move |s| s.stage == stage && s.parent == Some(whole))
-    };
     Some(match span.outcome {
         Outcome::Ok => StageState::Done,
         Outcome::Error | Outcome::Cancelled => StageState::Failing,
         Outcome::InFlight => {
-            let open = || steps().filter(|s| s.end.is_none());
+            let open = || steps(t, stage).filter(|s| s.end.is_none());
             // An unschedulable pod stands in a queue between attempts.
             let waits = |s: &Span| {
                 WAITS.contains(&s.step.as_str()) || s.step == "scheduleOnePod" && s.attempt > 0
@@ -306,13 +312,11 @@ pub(crate) fn stages(v: &mut PodView, f: &Facts<'_>, t: &Timeline) {
 /// Since when a stage has been in the state that it is in: its open step, else the first failure in a row.
 fn since(t: &Timeline, stage: Stage) -> Option<Nanos> {
     let mut since = None;
-    for s in t
-        .spans
-        .iter()
-        .filter(|s| s.stage == stage && !s.is_run() && !s.is_stage())
-    {
+    for s in steps(t, stage).filter(|s| !s.is_run()) {
+        let step = s.step.as_str();
         match s.outcome {
-            Outcome::Ok if !WAITS.contains(&s.step.as_str()) => since = None,
+            Outcome::Ok if ASKS.contains(&step) => {}
+            Outcome::Ok if !WAITS.contains(&step) => since = None,
             _ => since = since.or(Some(s.start.at)),
         }
     }
