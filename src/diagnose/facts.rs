@@ -102,6 +102,18 @@ impl<'a> Facts<'a> {
                 .iter()
                 .any(|s| s.reason == "@delete" && self.now.since(s.at) < REFUSED_NS)
     }
+    /// While a container's post-start hook runs, the kubelet does not report that it has started.
+    pub fn awaits_hook(&self, c: &ContainerFacts<'_>) -> bool {
+        let waiting = c
+            .status
+            .is_none_or(|s| matches!(s.state, ContainerState::Waiting { .. }));
+        waiting
+            && self
+                .api
+                .and_then(|p| p.container(&c.name))
+                .is_some_and(|s| !s.post_start.is_empty())
+    }
+
     /// Reads a pod's evidence once.
     pub fn gather(view: &'a PodView, now: Nanos) -> Self {
         let mut f = Self {

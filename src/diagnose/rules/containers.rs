@@ -53,17 +53,6 @@ pub(super) fn hook_in_flight<'f, 'a>(f: &'f Facts<'a>) -> Option<&'f CallFact<'a
     })
 }
 
-/// While the hook runs, the kubelet does not report that the container has started.
-pub(super) fn awaits_hook(f: &Facts<'_>, c: &ContainerFacts<'_>) -> bool {
-    let waiting = c
-        .status
-        .is_none_or(|s| matches!(s.state, ContainerState::Waiting { .. }));
-    waiting
-        && f.api
-            .and_then(|p| p.container(&c.name))
-            .is_some_and(|s| !s.post_start.is_empty())
-}
-
 fn post_start<'a>(cx: Context<'a>, f: &'a Facts<'a>, found: &mut Vec<Found<'a>>) {
     if found.iter().any(|k| k.cause.id == "KF705") {
         return;
@@ -81,7 +70,7 @@ fn post_start<'a>(cx: Context<'a>, f: &'a Facts<'a>, found: &mut Vec<Found<'a>>)
         return;
     }
     for c in &f.containers {
-        let Some(started) = c.started.filter(|_| c.runs() && awaits_hook(f, c)) else {
+        let Some(started) = c.started.filter(|_| c.runs() && f.awaits_hook(c)) else {
             continue;
         };
         let running = cx.now.since(started);

@@ -217,7 +217,7 @@ fn lag<'a>(cx: Context<'a>, f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
         let Some(started) = c.started.filter(|_| waiting && c.exits.is_empty()) else {
             continue;
         };
-        if cx.now.since(started) < LAG_NS || super::containers::awaits_hook(f, c) {
+        if cx.now.since(started) < LAG_NS || f.awaits_hook(c) {
             continue;
         }
         if let Some(x) = Found::new("KF806", f) {

@@ -1,9 +1,11 @@
-//! Kinds of captures, and how a file's name gives its kind away.
+//! Kinds of captures, what reads each, and how a file's name gives its kind away.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::model::Source;
+use crate::model::log::Component;
+use crate::source::{LineDecoder, TimeHint, audit, cri, fs, klog, kube, metrics, otlp, runtime};
 
 /// What kind of capture an input is. In order of merging.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -47,6 +49,25 @@ impl Kind {
         Self::Scheduler,
         Self::ControllerManager,
     ];
+
+    /// What reads it.
+    pub(super) fn decoder(self, hint: TimeHint) -> Box<dyn LineDecoder> {
+        match self {
+            Self::Watch => Box::new(kube::decode::KubeLines::new(hint)),
+            Self::Audit => Box::new(audit::decode::AuditLines::new()),
+            Self::Fs => Box::new(fs::FsDecoder::new()),
+            Self::Kubelet => Box::new(klog::KlogDecoder::new(Component::Kubelet, hint)),
+            Self::Apiserver => Box::new(klog::KlogDecoder::new(Component::Apiserver, hint)),
+            Self::Scheduler => Box::new(klog::KlogDecoder::new(Component::Scheduler, hint)),
+            Self::ControllerManager => {
+                Box::new(klog::KlogDecoder::new(Component::ControllerManager, hint))
+            }
+            Self::CriBytes => Box::new(cri::ByteLog::new()),
+            Self::Containerd => Box::new(runtime::RuntimeDecoder::new(Component::Containerd)),
+            Self::Otlp => Box::new(otlp::OtlpDecoder::new()),
+            Self::Snapshots => Box::new(metrics::MetricsDecoder::new()),
+        }
+    }
 
     /// Name of the flag, without dashes.
     pub const fn flag(self) -> &'static str {

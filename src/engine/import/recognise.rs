@@ -1,7 +1,6 @@
 //! What an input is that is not what it was said to be.
 
 use super::Kind;
-use super::stream::decoder;
 use crate::source::{Fed, TimeHint};
 
 /// Lines that are tried.
@@ -70,7 +69,7 @@ fn kind_of(begin: &[u8]) -> Option<Kind> {
     // The first of those that make the same of it: the logs of the control plane are read like the kubelet's.
     let mut best: Option<(usize, Kind)> = None;
     for kind in Kind::ALL {
-        let mut decoder = decoder(kind, TimeHint::default());
+        let mut decoder = kind.decoder(TimeHint::default());
         let mut out = Vec::new();
         let mut malformed = 0;
         for line in &lines {

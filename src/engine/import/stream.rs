@@ -7,13 +7,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::open::Open;
 use super::{Input, Kind, Options, Summary, recognise};
 use crate::model::gap::Gap;
-use crate::model::log::Component;
 use crate::model::stamp::SECOND;
 use crate::model::{Body, Nanos, Observation, Stamp};
 use crate::session::format;
-use crate::source::{
-    Fed, LineDecoder, TimeHint, audit, cri, fs, klog, kube, metrics, otlp, runtime,
-};
+use crate::source::{Fed, LineDecoder, TimeHint};
 
 /// A line longer than this is not taken (a list of 10,000 pods in one line has some 100 MB).
 const MAX_LINE: u64 = 512 << 20;
@@ -89,7 +86,7 @@ impl Stream {
             year: options.year,
             utc_offset_s: options.utc_offset_s,
         };
-        let mut decoder = decoder(self.kind, hint);
+        let mut decoder = self.kind.decoder(hint);
         let mut observations = Vec::new();
         let mut summaries = Vec::with_capacity(self.files.len());
         let mut cuts = Vec::new();
@@ -203,7 +200,7 @@ impl Summary {
 
 /// The first moment that a piece of a stream tells, by its begin. klog lines are of one year here, as it has none.
 fn first(kind: Kind, begin: &[u8]) -> Option<Nanos> {
-    let mut decoder = decoder(kind, TimeHint::default());
+    let mut decoder = kind.decoder(TimeHint::default());
     let mut out = Vec::new();
     for line in begin.split(|b| *b == b'\n') {
         decoder.line(line, &mut out);
@@ -270,23 +267,4 @@ pub(super) fn decode_all(
     });
     done.sort_by_key(|(n, _)| *n);
     done.into_iter().map(|(_, d)| d).collect()
-}
-
-/// The decoder of a kind of capture.
-pub(super) fn decoder(kind: Kind, hint: TimeHint) -> Box<dyn LineDecoder> {
-    match kind {
-        Kind::Watch => Box::new(kube::decode::KubeLines::new(hint)),
-        Kind::Audit => Box::new(audit::decode::AuditLines::new()),
-        Kind::Fs => Box::new(fs::FsDecoder::new()),
-        Kind::Kubelet => Box::new(klog::KlogDecoder::new(Component::Kubelet, hint)),
-        Kind::Apiserver => Box::new(klog::KlogDecoder::new(Component::Apiserver, hint)),
-        Kind::Scheduler => Box::new(klog::KlogDecoder::new(Component::Scheduler, hint)),
-        Kind::ControllerManager => {
-            Box::new(klog::KlogDecoder::new(Component::ControllerManager, hint))
-        }
-        Kind::CriBytes => Box::new(cri::ByteLog::new()),
-        Kind::Containerd => Box::new(runtime::RuntimeDecoder::new(Component::Containerd)),
-        Kind::Otlp => Box::new(otlp::OtlpDecoder::new()),
-        Kind::Snapshots => Box::new(metrics::MetricsDecoder::new()),
-    }
 }
