@@ -68,6 +68,14 @@ pub struct Fill {
     pub oldest: Option<Nanos>,
 }
 
+/// Redacted, as in a session: what a subscriber gets may end in a file.
+fn line(o: &Observation) -> Bytes {
+    let mut line = Vec::with_capacity(256);
+    format::encode(o, &mut line);
+    line.truncate(line.trim_ascii_end().len());
+    Bytes::from(line)
+}
+
 impl Ring {
     /// A ring that keeps at most this many bytes and nothing that is older.
     pub fn new(max_bytes: usize, max_age: Duration) -> Self {
@@ -84,13 +92,10 @@ impl Ring {
         if observations.is_empty() {
             return;
         }
+        // Made before the lock is taken: readers wait for the appending only.
+        let lines: Vec<Bytes> = observations.iter().map(line).collect();
         let mut state = self.lock();
-        for o in observations.drain(..) {
-            let mut line = Vec::with_capacity(256);
-            // Redacted, as in a session: what a subscriber gets may end in a file.
-            format::encode(&o, &mut line);
-            line.truncate(line.trim_ascii_end().len());
-            let line = Bytes::from(line);
+        for (o, line) in observations.drain(..).zip(lines) {
             let position = state.first + state.lines.len() as u64;
             match &o.body {
                 Body::Conn(c) if c.open => {
@@ -249,12 +254,6 @@ mod tests {
                 fields: Vec::new(),
             })),
         }
-    }
-
-    fn line(o: &Observation) -> Bytes {
-        let mut line = Vec::new();
-        format::encode(o, &mut line);
-        Bytes::from(line.trim_ascii_end().to_vec())
     }
 
     #[test]

@@ -73,6 +73,9 @@ const GATHER: Duration = Duration::from_millis(20);
 const SETTLE: Duration = Duration::from_millis(250);
 /// Waiting bytes from which on the decoder does not wait for more.
 const ENOUGH: usize = 512 << 10;
+/// Bytes that are decoded (in some 10 µs) before whoever waits for this core may have it. A scheduler lets a thread that it
+/// has started run for a millisecond whatever its nice value: the pumps, and both ends of the connection, would wait.
+const TURN: usize = 32 << 10;
 /// Memory that a queued item takes besides its bytes.
 const ITEM: usize = 96;
 
@@ -200,6 +203,11 @@ impl Queue {
         usize::try_from(Counters::get(&self.counters.queued_bytes)).unwrap_or(usize::MAX)
     }
 
+    /// True while what waits is little: then the decoder may be slow.
+    fn is_calm(&self) -> bool {
+        self.bytes() < self.limit / 4
+    }
+
     /// Room for this many bytes again: called as chunks are decoded, so that the limit holds for what is in memory.
     /// Without the lock, for which the relay would have to wait.
     fn release(&self, size: usize) {
@@ -282,11 +290,11 @@ type Conns = FxHashMap<u32, Arc<Flags>>;
 
 /// Decodes until the queue is finished.
 pub fn run(queue: &Queue, mut decoder: Box<dyn Decode>, ring: &Ring, log: &Log) {
-    // The relay goes first when there are fewer cores than work. Raising one's own nice value is always allowed.
-    rustix::process::nice(10).ok();
+    // Not with a higher nice value: on two busy cores it would not keep up, and what it loses makes a connection blind.
     let mut conns = Conns::default();
     let mut items = VecDeque::new();
     let mut out = Vec::new();
+    let mut turn = 0;
     while queue.take(&mut items) {
         for (conn, at, item) in items.drain(..) {
             let size = ITEM
@@ -314,14 +322,27 @@ pub fn run(queue: &Queue, mut decoder: Box<dyn Decode>, ring: &Ring, log: &Log) 
             follow(&conns, out.get(from..).unwrap_or_default(), &queue.counters);
             Counters::add(&queue.counters.panics, step.is_err().into());
             queue.release(size);
+            turn += size;
+            if turn >= TURN {
+                turn = 0;
+                give(&mut out, queue, ring);
+                // Losing bytes is worse than being in the way.
+                if queue.is_calm() {
+                    std::thread::yield_now();
+                }
+            }
         }
         let settled = catch_unwind(AssertUnwindSafe(|| decoder.settle(clock::now(), &mut out)));
         if settled.is_err() {
             Counters::add(&queue.counters.panics, 1);
         }
-        Counters::add(&queue.counters.observations, out.len() as u64);
-        ring.push(&mut out, clock::now());
+        give(&mut out, queue, ring);
     }
+}
+
+fn give(out: &mut Vec<Observation>, queue: &Queue, ring: &Ring) {
+    Counters::add(&queue.counters.observations, out.len() as u64);
+    ring.push(out, clock::now());
 }
 
 const PANICKED: &str = "the decoder panicked";

@@ -13,6 +13,8 @@ pub(super) struct Buffers {
 impl Buffers {
     /// Empty buffers that are kept for the next message.
     const KEPT: usize = 4;
+    /// Largest buffer that is kept: one of a rare giant would hold its memory for good.
+    const KEPT_BYTES: usize = 1 << 20;
 
     fn take(&mut self) -> Vec<u8> {
         self.free.pop().unwrap_or_default()
@@ -35,7 +37,8 @@ impl Buffers {
 
     fn give_back(&mut self, mut buffer: Vec<u8>) {
         self.held -= buffer.len();
-        if buffer.capacity() > 0 && self.free.len() < Self::KEPT {
+        let kept = 1..=Self::KEPT_BYTES;
+        if kept.contains(&buffer.capacity()) && self.free.len() < Self::KEPT {
             buffer.clear();
             self.free.push(buffer);
         }
