@@ -41,6 +41,9 @@ pub struct Cause {
     /// Patterns on the text; the first that hits wins.
     #[serde(default, rename = "match")]
     pub patterns: Vec<String>,
+    /// A text that this hits is another cause's, whatever else it says.
+    #[serde(default)]
+    pub unless: String,
     /// The reason alone is enough, for all of `on`.
     #[serde(default)]
     pub any: bool,
@@ -70,6 +73,8 @@ pub struct Cause {
     pub source: String,
     #[serde(skip)]
     compiled: Vec<OnceLock<Option<Regex>>>,
+    #[serde(skip)]
+    barrier: OnceLock<Option<Regex>>,
 }
 
 const fn fifty() -> u8 {
@@ -87,8 +92,20 @@ fn stage<'de, D: serde::Deserializer<'de>>(d: D) -> Result<Stage, D::Error> {
 }
 
 impl Cause {
+    /// The text is another cause's.
+    fn barred(&self, text: &str) -> bool {
+        !self.unless.is_empty()
+            && self
+                .barrier
+                .get_or_init(|| Regex::new(&self.unless).ok())
+                .as_ref()
+                .is_some_and(|re| re.is_match(text))
+    }
     /// The names that the text gives, when it is this cause's.
     pub fn matches(&self, reason: &str, text: &str) -> Option<Names> {
+        if self.barred(text) {
+            return None;
+        }
         (0..self.patterns.len())
             .find_map(|i| self.names(i, text))
             .or_else(|| self.alone(reason).then(Names::default))
@@ -224,7 +241,7 @@ impl Catalogue {
     /// Compiles every pattern: what is otherwise done when one is first needed.
     pub fn compile(&self) -> Result<(), CatalogueError> {
         for c in &self.causes {
-            for p in &c.patterns {
+            for p in c.patterns.iter().chain([&c.unless]) {
                 Regex::new(p).map_err(|source| CatalogueError::Pattern {
                     id: c.id.clone(),
                     source,
@@ -260,7 +277,7 @@ impl Catalogue {
                 pattern = pattern.or(Some(p));
                 hits.next();
             }
-            if (pattern.is_some() || cause.alone(reason)) && allow(cause) {
+            if (pattern.is_some() || cause.alone(reason)) && !cause.barred(text) && allow(cause) {
                 let names = pattern.and_then(|p| cause.names(p, text));
                 return Some((cause, names.unwrap_or_default()));
             }

@@ -353,13 +353,7 @@ fn not_reached(stage: Stage, f: &Facts<'_>) -> Vec<Text> {
     if stage <= Stage::Schedule {
         out.insert(0, "bind to a node".into());
     }
-    let initial = |name: &str| {
-        f.view
-            .containers
-            .iter()
-            .any(|c| c.name == name && c.init && !c.sidecar)
-    };
-    if f.containers.iter().any(|c| initial(&c.name) && c.runs()) {
+    if f.containers.iter().any(|c| f.is_init(&c.name) && c.runs()) {
         out.push("the pod's main containers".into());
     }
     out

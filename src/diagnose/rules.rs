@@ -48,7 +48,13 @@ pub enum Health {
 pub fn health(f: &Facts<'_>) -> Health {
     // The tap does not tell a pod that was deleted from one that failed; the kubelet's log does.
     let remnant = f.view.is_remnant() && !(f.is_ours() && f.has_log);
-    let removed = f.api.is_none() && f.removed.is_some();
+    // The runtime holds nothing of it any more, but the kubelet may.
+    let left = |t: Nanos| {
+        f.signals
+            .iter()
+            .any(|s| matches!(s.reason.as_ref(), "@unmount" | "@cgroup") && s.at > t)
+    };
+    let removed = f.api.is_none() && f.removed.is_some_and(|t| !left(t));
     if f.view.gone.is_some() || removed || remnant || f.view.phase == "Succeeded" {
         return Health::Well;
     }
@@ -72,12 +78,7 @@ pub fn health(f: &Facts<'_>) -> Health {
     let mains: Vec<_> = f
         .containers
         .iter()
-        .filter(|c| {
-            !f.view
-                .containers
-                .iter()
-                .any(|v| v.name == c.name && (v.init || v.ephemeral))
-        })
+        .filter(|c| !f.is_initial(&c.name) && !f.is_ephemeral(&c.name))
         .collect();
     let done = |c: &&super::facts::ContainerFacts<'_>| {
         c.exits.last().is_some_and(|e| e.code == 0) && !c.runs()
@@ -289,7 +290,7 @@ fn matched<'a>(f: &Facts<'a>, deleting: bool, failed: bool, found: &mut Vec<Foun
                 (false, true) => ending,
                 (false, false) => !ending || (cause.id == "KF910" && f.deletion_refused()),
             };
-            !by_code && in_time && !f.is_over(stage, s)
+            !by_code && in_time && !f.is_ephemeral(&s.container) && !f.is_over(stage, s)
         };
         if let Some((cause, names)) = catalogue.best(&s.reason, &s.text, allow) {
             let stage = stands_in(cause, &s.reason);

@@ -127,6 +127,10 @@ pub struct PodSpec {
     /// Names of `schedulingGates`.
     #[serde(rename = "sg", skip_serializing_if = "Vec::is_empty")]
     pub scheduling_gates: Vec<Text>,
+    /// Group of pods that are only scheduled together: `schedulingGroup.podGroupName` (1.36), or the workload and the
+    /// group of it in `workloadRef` (1.35).
+    #[serde(rename = "pg", skip_serializing_if = "Text::is_empty")]
+    pub pod_group: Text,
     /// `resourceClaims` by what they refer to: a ResourceClaim's name, or `template/` and a template's.
     #[serde(rename = "rcl", skip_serializing_if = "Vec::is_empty")]
     pub resource_claims: Vec<Text>,

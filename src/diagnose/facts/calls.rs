@@ -3,7 +3,7 @@
 use rustc_hash::FxHashMap;
 
 use super::{CallFact, Facts};
-use crate::diagnose::signal;
+use crate::diagnose::{shared, signal};
 use crate::model::{
     Nanos, Text,
     cri::{CallEnd, CallKey, CallOutcome, CallStart},
@@ -70,6 +70,19 @@ impl<'a> Facts<'a> {
             .find(|c| self.known(&c.name).is_none_or(|k| k.started.is_none()))
             .or_else(|| self.view.containers.iter().find(spec))
             .map(|c| c.name.clone())
+            .or_else(|| {
+                // Without the API: the container of which the kubelet said that it pulls the image.
+                let said = |c: &&super::ContainerFacts<'_>| {
+                    c.pulling
+                        .and_then(|(_, o)| shared::image_of(o))
+                        .is_some_and(|i| i == image)
+                };
+                self.containers
+                    .iter()
+                    .rev()
+                    .find(said)
+                    .map(|c| c.name.clone())
+            })
             .unwrap_or_default()
     }
 

@@ -3,7 +3,7 @@
 use super::{Exit, Facts, KillWhy, ProbeFact};
 use crate::diagnose::signal;
 use crate::model::{
-    Nanos,
+    Body, Nanos,
     event::EventSeen,
     pod::{ContainerState, PodSeen},
     stamp::SECOND,
@@ -93,6 +93,8 @@ impl<'a> Facts<'a> {
 
     pub(super) fn probe(&mut self, o: &'a Evidence, kind: &str, text: &'a str, container: &str) {
         let at = o.stamp.at;
+        let errored = text.contains("probe errored")
+            || matches!(&o.body, Body::Log(l) if l.message == "Probe errored");
         let c = self.container(container);
         let started = c.started;
         let slot = if kind.starts_with("Readiness") {
@@ -110,6 +112,7 @@ impl<'a> Facts<'a> {
         *slot = Some(ProbeFact {
             at,
             text,
+            errored,
             count: before.0 + u32::from(!again),
             evidence: o,
         });

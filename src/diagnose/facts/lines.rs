@@ -26,6 +26,11 @@ impl<'a> Facts<'a> {
                 self.volumes = self.volumes.max(Some(at));
             }
             "Created PodSandbox for pod" => self.sandbox = self.sandbox.max(Some(at)),
+            "Creating container in pod" => {
+                if let Some(kind) = l.field("containerType").filter(|_| !l.container.is_empty()) {
+                    self.container(&l.container).kind = kind;
+                }
+            }
             "SyncLoop REMOVE" => self.removed = Some(at),
             "SyncLoop DELETE" | "Pod is marked for graceful deletion, begin teardown" => {
                 if self.deleted.is_none() {
@@ -76,6 +81,12 @@ impl<'a> Facts<'a> {
                     if reason == "FailedPreStopHook" {
                         self.container(&container).prestop = None;
                     }
+                    // The runtime's log has ids, and no names.
+                    let container = if container.is_empty() {
+                        self.name_of(&l.container_id)
+                    } else {
+                        container
+                    };
                     self.push(reason, &container, text, o, 1);
                 }
             }

@@ -47,6 +47,8 @@ pub struct ProbeFact<'a> {
     pub at: Nanos,
     /// What it said; an Event puts the kind before it.
     pub text: &'a str,
+    /// It could not be run, which leaves the container as ready as it was.
+    pub errored: bool,
     /// Failures since the container started, as far as they were counted.
     pub count: u32,
     /// The observation.
@@ -71,6 +73,8 @@ pub enum KillWhy {
 pub struct ContainerFacts<'a> {
     /// Name.
     pub name: Text,
+    /// What the kubelet's log calls it: `container`, `init container`, `ephemeral container`; empty when it did not say.
+    pub kind: &'a str,
     /// First sign of it.
     pub first: Option<Nanos>,
     /// `Pulling` was said.
@@ -108,6 +112,14 @@ pub struct ContainerFacts<'a> {
 }
 
 impl ContainerFacts<'_> {
+    /// An init container, by the kubelet's log.
+    pub fn is_init(&self) -> bool {
+        self.kind == "init container"
+    }
+    /// An ephemeral container, by the kubelet's log.
+    pub fn is_ephemeral(&self) -> bool {
+        self.kind == "ephemeral container"
+    }
     /// It runs: it started after it last ended.
     pub fn runs(&self) -> bool {
         let Some(started) = self.started else {

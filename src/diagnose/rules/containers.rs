@@ -1,7 +1,6 @@
 //! Containers that exit, init containers and sidecars that hold up the others, calls to make them that hang.
 
 use super::{Context, held_up, waits};
-use crate::correlate::ContainerView;
 use crate::diagnose::backoff;
 use crate::diagnose::facts::{CallFact, ContainerFacts, Exit, Facts, KillWhy};
 use crate::diagnose::found::Found;
@@ -94,17 +93,12 @@ fn post_start<'a>(cx: Context<'a>, f: &'a Facts<'a>, found: &mut Vec<Found<'a>>)
     }
 }
 
-fn view<'v>(f: &'v Facts<'_>, name: &str) -> Option<&'v ContainerView> {
-    f.view.containers.iter().find(|v| v.name == name)
-}
-
 /// Containers that ended and should not have, with the best reason that is known.
 pub(super) fn crashes<'a>(f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
     let policy = f.api.map_or("", |p| p.spec.restart_policy.as_str());
     for c in &f.containers {
-        let v = view(f, &c.name);
-        let init = v.is_some_and(|v| v.init && !v.sidecar);
-        if v.is_some_and(|v| v.ephemeral) {
+        let init = f.is_init(&c.name);
+        if f.is_ephemeral(&c.name) {
             continue;
         }
         let Some(last) = c.exits.last() else { continue };
@@ -335,14 +329,15 @@ fn in_words(f: &Facts<'_>, c: &ContainerFacts<'_>, last: &Exit<'_>, n: u32) -> S
 }
 
 fn init<'a>(cx: Context<'a>, f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
-    for v in f.view.containers.iter().filter(|v| v.init) {
-        let Some(c) = f.known(&v.name) else { continue };
-        let held = held_up(f, &v.name);
-        let Some(started) = c.started.filter(|_| c.runs() && !held.is_empty()) else {
+    for c in f.containers.iter().filter(|c| f.is_initial(&c.name)) {
+        let held = held_up(f, &c.name);
+        // Without the API nobody knows of the others before they are begun.
+        let holds = !held.is_empty() || f.api.is_none();
+        let Some(started) = c.started.filter(|_| c.runs() && holds) else {
             continue;
         };
         let running = cx.now.since(started);
-        if v.sidecar {
+        if f.is_sidecar(&c.name) {
             let begun = c.status.and_then(|s| s.started);
             let failing = c.startup.as_ref().filter(|p| p.at >= started);
             if running < SIDECAR_NS || begun == Some(true) || (begun.is_none() && failing.is_none())
@@ -355,7 +350,7 @@ fn init<'a>(cx: Context<'a>, f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
                     |p| format!("its startup probe fails: {}", super::ready::said(p.text)),
                 );
                 found.push(
-                    x.container(&v.name)
+                    x.container(&c.name)
                         .name("what", &what)
                         .name("held", &list(&held))
                         .since(started)
@@ -363,13 +358,19 @@ fn init<'a>(cx: Context<'a>, f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
                 );
             }
         } else if running >= INIT_NS
-            && !found.iter().any(|k| k.container == v.name)
+            && !found.iter().any(|k| k.container == c.name)
+            // The image of the next one is pulled once this one is done, or is a sidecar.
+            && (f.api.is_some() || f.containers.iter().all(|o| o.first.max(o.created) <= c.started))
             && let Some(x) = Found::new("KF707", f)
         {
             found.push(
-                x.container(&v.name)
+                x.container(&c.name)
                     .state(State::Slow)
-                    .at_most(Confidence::Likely)
+                    .at_most(if f.api.is_some() {
+                        Confidence::Likely
+                    } else {
+                        Confidence::Possible
+                    })
                     .name(
                         "what",
                         &format!("has been running for {} and is not done", span(running)),

@@ -29,13 +29,18 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &Facts<'a>, found: &mut Vec<Found<'a
         k.proofs
             .extend(n.evidence.as_ref().map(crate::diagnose::found::proof));
     }
-    // Settings of DNS are told at the very start, and keep no pod from being ready.
-    found.retain(|k| k.cause.id != "KF808" || cx.now.since(f.view.created) >= SLOW_NS);
+    // Settings of DNS are told at the very start, and keep no pod from being ready: nothing to say of one that starts.
+    let runs = f.api.is_none_or(|p| {
+        p.status
+            .containers
+            .iter()
+            .all(|c| matches!(c.state, ContainerState::Running { .. }))
+    });
+    found.retain(|k| k.cause.id != "KF808" || (runs && cx.now.since(f.view.created) >= SLOW_NS));
     let ready = f.is_ready();
     let flapping = ready == Some(true) || f.unready.len() >= 2;
     for c in &f.containers {
-        let v = f.view.containers.iter().find(|v| v.name == c.name);
-        if v.is_some_and(|v| v.ephemeral || (v.init && !v.sidecar)) || !c.runs() {
+        if f.is_ephemeral(&c.name) || f.is_init(&c.name) || !c.runs() {
             continue;
         }
         probes(cx, f, c, flapping, found);
@@ -56,7 +61,9 @@ pub(super) fn unready_by_node(c: &ContainerFacts<'_>) -> bool {
     };
     let failing = |p: &Option<crate::diagnose::facts::ProbeFact<'_>>| {
         p.as_ref().is_some_and(|p| {
-            p.at >= started && c.ready_said.is_none_or(|(t, ready)| !ready || t < p.at)
+            p.at >= started
+                && !p.errored
+                && c.ready_said.is_none_or(|(t, ready)| !ready || t < p.at)
         })
     };
     failing(&c.readiness) || failing(&c.startup)
@@ -105,7 +112,10 @@ fn probes<'a>(
     let Some(started) = c.started else { return };
     let running = cx.now.since(started);
     let delay = |kind| probe(f, &c.name, kind).map_or(0, |p| i64::from(p.initial_delay_s)) * SECOND;
+    // A sidecar that does not start holds up the others: that is told by `containers::init`.
+    let told = f.api.is_none() && f.is_sidecar(&c.name) && c.kills == 0;
     if let Some(p) = c.startup.as_ref().filter(|p| p.at.plus(SECOND) >= started)
+        && !told
         && c.status.and_then(|s| s.started) != Some(true)
         && !is_ready(c)
         && c.ready_said.is_none_or(|(t, r)| !r || t < p.at)
@@ -207,7 +217,7 @@ fn gates<'a>(cx: Context<'a>, f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
 }
 
 fn lag<'a>(cx: Context<'a>, f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
-    if f.api.is_none() || !f.has_cri || !found.is_empty() {
+    if f.api.is_none() || found.iter().any(|k| k.cause.id != "KF808") {
         return;
     }
     for c in &f.containers {
@@ -225,13 +235,20 @@ fn lag<'a>(cx: Context<'a>, f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
                 x.container(&c.name)
                     .name("running", &span(cx.now.since(started)))
                     .since(started)
-                    .proof_if(
-                        f.view
-                            .evidence
-                            .iter()
-                            .rev()
-                            .find(|o| matches!(&o.body, Body::CallEnd(_)) && o.stamp.at <= started),
-                    )
+                    // By an Event alone: its time is whole seconds, and the kubelet's.
+                    .at_most(if f.has_cri {
+                        Confidence::Likely
+                    } else {
+                        Confidence::Possible
+                    })
+                    .proof_if(f.view.evidence.iter().rev().find(|o| {
+                        let says = match &o.body {
+                            Body::CallEnd(_) => f.has_cri,
+                            Body::Event(e) => !f.has_cri && e.reason == "Started",
+                            _ => false,
+                        };
+                        says && o.stamp.at <= started
+                    }))
                     .proof_if(f.api_evidence),
             );
         }

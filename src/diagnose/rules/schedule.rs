@@ -5,8 +5,9 @@ use crate::correlate::PodView;
 use crate::diagnose::facts::Facts;
 use crate::diagnose::found::Found;
 use crate::diagnose::scheduler::{self, Clause};
-use crate::diagnose::text::list;
+use crate::diagnose::text::{Names, list};
 use crate::diagnose::{Catalogue, Confidence, State};
+use crate::flow::Stage;
 use crate::model::{Body, Source, Text, node::NodeSeen, pod::PodSeen, stamp::SECOND};
 
 /// A scheduler that runs says something of a pod within milliseconds.
@@ -30,6 +31,7 @@ fn clauses<'a>(cx: Context<'a>, f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
         return;
     };
     let sentence = scheduler::parse(&s.text);
+    let before = found.len();
     for clause in &sentence.clauses {
         let best = Catalogue::get().best("@clause", clause.text, |_| true);
         if let Some((cause, names)) = best {
@@ -37,6 +39,16 @@ fn clauses<'a>(cx: Context<'a>, f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
             explain(cx, f.api, clause, &mut x);
             found.push(x);
         }
+    }
+    // A plugin of the scheduler that nobody has heard of: its own words are better than none.
+    if found.len() == before
+        && !found.iter().any(|k| k.stage == Stage::Schedule)
+        && let Some(cause) = Catalogue::get().cause("KF226")
+    {
+        let said: Vec<&str> = sentence.clauses.iter().map(|c| c.text).collect();
+        let mut x = Found::of_signal(cause, Names::default(), s, f);
+        x.names.set("what", &list(&said));
+        found.push(x);
     }
 }
 
@@ -243,6 +255,33 @@ fn preemption<'a>(cx: Context<'a>, f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
     found.push(x);
 }
 
+/// A gang that is not complete is held before the scheduler's queue: no condition, no event (Kubernetes 1.36).
+fn gang<'a>(cx: Context<'a>, f: &Facts<'a>, pod: &PodSeen) -> Option<Found<'a>> {
+    let members = cx.world.pods().iter().filter(|p| {
+        p.gone.is_none()
+            && p.namespace == f.view.namespace
+            && p.api
+                .as_ref()
+                .is_some_and(|a| a.spec.pod_group == pod.spec.pod_group)
+    });
+    let have = match members.count() {
+        1 => "is only this one".to_owned(),
+        n => format!("are {n}"),
+    };
+    Some(
+        Found::new("KF109", f)?
+            .name("group", &pod.spec.pod_group)
+            .name("have", &have)
+            .at_most(Confidence::Likely)
+            .proof_if(f.api_evidence)
+            .absence(
+                pod.created,
+                Source::Kube,
+                "no PodScheduled condition and no event of a scheduler since",
+            ),
+    )
+}
+
 /// Nobody has said anything.
 fn silent<'a>(cx: Context<'a>, f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
     let Some(pod) = f.api else { return };
@@ -253,6 +292,10 @@ fn silent<'a>(cx: Context<'a>, f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
             .iter()
             .any(|o| matches!(&o.body, Body::Event(e) if e.component.contains("scheduler")));
     if said || !pod.spec.scheduling_gates.is_empty() || f.now.since(pod.created) < SILENT_NS {
+        return;
+    }
+    if !pod.spec.pod_group.is_empty() {
+        found.extend(gang(cx, f, pod));
         return;
     }
     let absence = format!(

@@ -67,6 +67,8 @@ struct RawSpec {
     topology_spread_constraints: Option<serde_json::Value>,
     tolerations: N<Vec<RawToleration>>,
     scheduling_gates: N<Vec<Named>>,
+    scheduling_group: N<RawGroup>,
+    workload_ref: N<RawGroup>,
     resource_claims: N<Vec<RawClaim>>,
     readiness_gates: N<Vec<Gate>>,
     image_pull_secrets: N<Vec<Named>>,
@@ -96,6 +98,25 @@ impl RawClaim {
             format!("template/{}", self.resource_claim_template_name.0).into()
         } else {
             self.resource_claim_name.0
+        }
+    }
+}
+
+/// `schedulingGroup` of 1.36 and `workloadRef` of 1.35.
+#[derive(Deserialize, Default)]
+#[serde(default, rename_all = "camelCase")]
+struct RawGroup {
+    pod_group_name: N<Text>,
+    name: N<Text>,
+    pod_group: N<Text>,
+}
+
+impl RawGroup {
+    fn named(self) -> Text {
+        match (self.pod_group_name.0, self.name.0) {
+            (group, _) if !group.is_empty() => group,
+            (_, workload) if workload.is_empty() => workload,
+            (_, workload) => format!("{workload}/{}", self.pod_group.0).into(),
         }
     }
 }
@@ -173,6 +194,10 @@ impl RawSpec {
                 })
                 .collect(),
             scheduling_gates: names(self.scheduling_gates.0),
+            pod_group: match self.scheduling_group.0.named() {
+                group if group.is_empty() => self.workload_ref.0.named(),
+                group => group,
+            },
             resource_claims: self
                 .resource_claims
                 .0
