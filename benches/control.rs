@@ -1,8 +1,9 @@
 //! The apiserver's side under load: 5,000 spans and 5,000 audit records in every second of a simulated minute, from bytes
 //! to a settled world with its pictures, as a live run does it.
 //!
-//! Audit lines are the recorded ones of `fixtures/captures`, round after round, each round with audit ids, times and a
-//! namespace of its own; every eighth span is the server span of one of those requests, the others hang below it.
+//! Audit lines are the recorded ones of `fixtures/captures`, round after round, each round with audit ids, times, a
+//! namespace and a pod of its own (with `one` as second argument all rounds tell of one pod, which then has tens of
+//! thousands of requests); every eighth span is the server span of one of those requests, the others hang below it.
 //! `cargo bench --bench control` prints how many times faster than real time that was (by the processor's time, so that a
 //! busy machine does not matter) and what memory it took; it asserts only that nothing was lost on the way.
 
@@ -32,6 +33,8 @@ const RATE: u64 = 5_000;
 const SPANS: u64 = 8;
 /// Spans in one export.
 const BATCH: u64 = 512;
+/// UID of the recorded pod.
+const POD: &str = "4e4df844-2868-44f4-b348-afe965e789f5";
 /// Observations that a live run's log keeps.
 const KEEP: usize = 500_000;
 
@@ -142,7 +145,7 @@ struct Template {
 }
 
 impl Template {
-    /// The line as a request of its own in the `round`-th namespace, received at `begin`, µs.
+    /// The line as a request of its own about the `round`-th pod, received at `begin`, µs.
     fn line(&self, id: &str, round: u64, begin: u64) -> String {
         let received = begin + self.received;
         let [a, b, c, d] = &self.parts;
@@ -152,6 +155,7 @@ impl Template {
             micro_time(received + self.took)
         );
         line.replace("s62", &format!("s62-{round}"))
+            .replace(POD, &format!("{round:08x}{}", POD.get(8..).unwrap_or("")))
     }
 }
 
@@ -248,6 +252,7 @@ fn main() {
         .nth(1)
         .and_then(|n| n.parse().ok())
         .unwrap_or(SECONDS);
+    let one_pod = std::env::args().nth(2).is_some_and(|a| a == "one");
     for second in 0..seconds {
         // What arrives is made outside the measured time.
         let mut audit = Vec::new();
@@ -260,7 +265,12 @@ fn main() {
                 .get((number % templates.len() as u64) as usize)
                 .expect("a template");
             let at = begin / 1000 + number * (1_000_000 / RATE);
-            audit.push(template.line(&id, number / templates.len() as u64, at));
+            let round = if one_pod {
+                0
+            } else {
+                number / templates.len() as u64
+            };
+            audit.push(template.line(&id, round, at));
             if n % SPANS == 0 {
                 batch.extend(trace(number, &id, at * 1000));
             }

@@ -1,14 +1,9 @@
 //! `api` and `schedule`: from the request to the binding.
 
 use super::build::step;
-use super::{Build, Facts, edge, facts::Request};
+use super::{Build, edge, facts::Request};
 use crate::flow::Stage;
-use crate::model::{
-    Nanos, Text,
-    pod::WatchEvent,
-    span::{SpanKind, SpanRecord},
-    stamp::SECOND,
-};
+use crate::model::{Nanos, Text, pod::WatchEvent, stamp::SECOND};
 use crate::timeline::{Certainty, Edge, Evidence, Outcome, Span};
 
 /// A whole second of the API, narrowed by what must have come before and after.
@@ -60,9 +55,9 @@ pub(crate) fn api(b: &mut Build<'_>) {
             let i = {
                 // The apiserver's own span tells of the same request. It begins behind the first filters and ends after
                 // the audit record is written, so audit sets the edges.
-                if let Some((o, span)) = server_span(f, r.a.audit_id.as_str()) {
+                if let Some((o, span)) = f.server_span(r.a.audit_id.as_str()) {
                     s.end = s.end.or_else(|| Some(f.api_edge(span.end, 1)));
-                    s.evidence.push((*o).clone());
+                    s.evidence.push(o.clone());
                 }
                 any = true;
                 b.add(s)
@@ -88,40 +83,30 @@ pub(crate) fn api(b: &mut Build<'_>) {
     ));
 }
 
-/// The apiserver's span of a request. Handlers repeat the audit id on spans of their own.
-fn server_span<'a>(f: &'a Facts<'a>, audit_id: &str) -> Option<&'a (&'a Evidence, &'a SpanRecord)> {
-    f.spans
-        .iter()
-        .find(|(_, s)| s.kind == SpanKind::Server && s.attribute("audit-id") == Some(audit_id))
-}
-
 /// Webhooks and the store's write, as children of a request.
 fn children(b: &mut Build<'_>, parent: u32, audit_id: &str) {
     let f = b.facts;
-    let Some(trace) = server_span(f, audit_id).map(|(_, s)| s.trace) else {
+    let Some((_, server)) = f.server_span(audit_id) else {
         return;
     };
-    for (o, s) in f.spans.iter().filter(|(_, s)| s.trace == trace) {
-        let webhook = s.name.starts_with("Call ") && s.name.ends_with("webhook");
-        if webhook || s.name == "Create etcd3" {
-            let mut span = step(
-                Stage::Api,
-                &s.name,
-                f.api_edge(o.stamp.at, o.stamp.precision),
-                Some(f.api_edge(s.end, 1)),
-                Certainty::Measured,
-                vec![(*o).clone()],
-            );
-            span.parent = Some(parent);
-            span.message = s
-                .attribute("webhook")
-                .map_or_else(|| s.message.clone(), Text::from);
-            if s.error {
-                span.outcome = Outcome::Error;
-                span.message.clone_from(&s.message);
-            }
-            b.add(span);
+    for (o, s) in f.within_request(server.trace) {
+        let mut span = step(
+            Stage::Api,
+            &s.name,
+            f.api_edge(o.stamp.at, o.stamp.precision),
+            Some(f.api_edge(s.end, 1)),
+            Certainty::Measured,
+            vec![o.clone()],
+        );
+        span.parent = Some(parent);
+        span.message = s
+            .attribute("webhook")
+            .map_or_else(|| s.message.clone(), Text::from);
+        if s.error {
+            span.outcome = Outcome::Error;
+            span.message.clone_from(&s.message);
         }
+        b.add(span);
     }
 }
 

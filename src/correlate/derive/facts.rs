@@ -1,7 +1,7 @@
 //! A pod's evidence, sorted into kinds.
 
 use crate::model::{
-    Body, Nanos, SpanId, Text,
+    Body, Nanos, SpanId, Text, TraceId,
     audit::AuditRecord,
     cri::{
         CallEnd, CallKey, CallOutcome, CallStart, ContainerEvent, InventoryItem, RuntimeState,
@@ -11,7 +11,7 @@ use crate::model::{
     fs::{FsAction, FsObject},
     log::{Component, LogLine},
     pod::PodSeen,
-    span::SpanRecord,
+    span::{SpanKind, SpanRecord},
 };
 use crate::timeline::{Certainty, Edge, Evidence, Outcome};
 use rustc_hash::FxHashMap;
@@ -101,6 +101,10 @@ pub(crate) struct Facts<'a> {
     by_message: FxHashMap<&'a str, Vec<u32>>,
     pub(crate) requests: Vec<Request<'a>>,
     pub(crate) spans: Vec<(&'a Evidence, &'a SpanRecord)>,
+    /// Where in `spans` the apiserver's span of a request stands, by audit id.
+    by_audit: FxHashMap<&'a str, u32>,
+    /// Where in `spans` what an apiserver does within a request stands, by trace.
+    in_request: FxHashMap<TraceId, Vec<u32>>,
     pub(crate) fs: Vec<(&'a Evidence, FsAction, &'a FsObject)>,
     /// Moves API times onto the node's clock.
     pub(crate) shift_ns: i64,
@@ -196,6 +200,16 @@ impl<'a> Facts<'a> {
         for (i, (_, l)) in (0..).zip(&f.logs) {
             f.by_message.entry(l.message.as_str()).or_default().push(i);
         }
+        for (i, (_, s)) in (0..).zip(&f.spans) {
+            if s.kind == SpanKind::Server
+                && let Some(id) = s.attribute("audit-id")
+            {
+                // Handlers repeat the audit id on spans of their own: the first is the request's.
+                f.by_audit.entry(id).or_insert(i);
+            } else if s.name == "Create etcd3" || is_webhook(s) {
+                f.in_request.entry(s.trace).or_default().push(i);
+            }
+        }
         f.items.sort_by(|a, b| a.0.cmp(b.0).then(a.1.cmp(b.1)));
         f.requests.sort_by_key(|r| r.received.at);
         // A resource version orders states better than arrival does.
@@ -257,6 +271,21 @@ impl<'a> Facts<'a> {
     pub(crate) fn line(&self, messages: &[&str]) -> Option<(&'a Evidence, &'a LogLine)> {
         self.lines(messages).next()
     }
+    /// The apiserver's span of a request.
+    pub(crate) fn server_span(&self, audit_id: &str) -> Option<(&'a Evidence, &'a SpanRecord)> {
+        self.spans
+            .get(*self.by_audit.get(audit_id)? as usize)
+            .copied()
+    }
+    /// Calls of webhooks and the store's write within the request of a trace, in order of time.
+    pub(crate) fn within_request(
+        &self,
+        trace: TraceId,
+    ) -> impl Iterator<Item = (&'a Evidence, &'a SpanRecord)> {
+        let at = self.in_request.get(&trace).map_or(&[][..], Vec::as_slice);
+        at.iter()
+            .filter_map(|i| self.spans.get(*i as usize).copied())
+    }
     /// Events with one of these reasons.
     pub(crate) fn events_of<'s>(
         &'s self,
@@ -271,6 +300,11 @@ impl<'a> Facts<'a> {
     pub(crate) fn newest(&self) -> Option<&'a PodSeen> {
         self.states.last().map(|(_, p)| *p)
     }
+}
+
+/// The apiserver asks a webhook.
+fn is_webhook(s: &SpanRecord) -> bool {
+    s.name.starts_with("Call ") && s.name.ends_with("webhook")
 }
 
 /// The edge of a kubelet's Event: a repeat has a whole second only, which its arrival bounds.
