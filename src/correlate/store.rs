@@ -12,10 +12,11 @@ use std::sync::Arc;
 /// Few entries to a shard: the first change after a snapshot copies one shard.
 const SHARDS: usize = 1024;
 
-/// A hash map in shared shards.
+/// A hash map in shared shards. The list of shards is shared as well: the clone of a map that does not change afterwards
+/// costs one pointer.
 #[derive(Clone, Debug)]
 pub(crate) struct ShardMap<K, V> {
-    shards: Vec<Arc<FxHashMap<K, V>>>,
+    shards: Arc<Vec<Arc<FxHashMap<K, V>>>>,
     len: usize,
 }
 
@@ -23,7 +24,7 @@ impl<K, V> Default for ShardMap<K, V> {
     fn default() -> Self {
         let empty: Arc<FxHashMap<K, V>> = Arc::default();
         Self {
-            shards: vec![empty; SHARDS],
+            shards: Arc::new(vec![empty; SHARDS]),
             len: 0,
         }
     }
@@ -35,7 +36,9 @@ impl<K: Eq + Hash + Clone, V: Clone> ShardMap<K, V> {
         (FxBuildHasher.hash_one(key) >> 40) as usize % SHARDS
     }
     fn shard_mut<Q: Hash + ?Sized>(&mut self, key: &Q) -> Option<&mut FxHashMap<K, V>> {
-        self.shards.get_mut(Self::shard(key)).map(Arc::make_mut)
+        Arc::make_mut(&mut self.shards)
+            .get_mut(Self::shard(key))
+            .map(Arc::make_mut)
     }
     pub(crate) fn get<Q>(&self, key: &Q) -> Option<&V>
     where

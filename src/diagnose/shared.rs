@@ -122,7 +122,7 @@ pub struct Shared {
     /// Pods are listed by the API, so that one which is not in the list is not there.
     pub has_pods: bool,
     usage: OnceLock<Usage>,
-    leaving: OnceLock<Vec<Pod>>,
+    victims: OnceLock<Vec<Victim>>,
     held: OnceLock<FxHashMap<Text, Vec<String>>>,
     announced: OnceLock<Vec<Announced>>,
     placed: OnceLock<FxHashMap<Text, (Nanos, String)>>,
@@ -141,6 +141,61 @@ pub struct Announced {
     pub pod: String,
     /// Image.
     pub image: String,
+}
+
+/// A pod that was told to go so that another finds room, and has not gone.
+#[derive(Clone, Debug)]
+pub struct Victim {
+    /// It.
+    pub pod: Pod,
+    /// Events that tell for which pods, newest first.
+    told: Vec<Evidence>,
+    /// Its condition says that a scheduler preempts it, and not for whom.
+    marked: bool,
+}
+
+impl Victim {
+    fn of(pod: &Pod) -> Option<Self> {
+        let api = pod.api.as_deref();
+        let disrupted = api.and_then(|a| a.condition("DisruptionTarget"));
+        let leaves = pod.gone.is_none()
+            && (pod.deletion_requested.is_some()
+                || disrupted.is_some()
+                || api.is_some_and(|a| a.deletion.is_some()));
+        if !leaves {
+            return None;
+        }
+        let preempted =
+            |o: &&Evidence| matches!(&o.body, Body::Event(e) if e.reason == "Preempted");
+        let told: Vec<Evidence> = pod
+            .evidence
+            .iter()
+            .rev()
+            .filter(preempted)
+            .cloned()
+            .collect();
+        let marked = disrupted.is_some_and(|c| c.reason == "PreemptionByScheduler");
+        (marked || !told.is_empty()).then(|| Self {
+            pod: Arc::clone(pod),
+            told,
+            marked,
+        })
+    }
+    /// What says that it goes for a pod, which is nominated for a node or (empty) for none yet.
+    pub fn proof(&self, of: &PodUid, nominated: &str) -> Option<&Evidence> {
+        let names = |o: &&Evidence| match &o.body {
+            Body::Event(e) => {
+                e.message.contains(of.as_str())
+                    || e.related.as_ref().is_some_and(|r| r.uid == of.as_str())
+            }
+            _ => false,
+        };
+        let marked = self.marked && (nominated.is_empty() || self.pod.node == nominated);
+        self.told
+            .iter()
+            .find(names)
+            .or_else(|| self.pod.evidence.last().filter(|_| marked))
+    }
 }
 
 /// Image of a `Pulling image "…"`.
@@ -185,18 +240,10 @@ impl Shared {
     pub fn usage(&self, world: &World) -> &Usage {
         self.usage.get_or_init(|| Usage::of(world))
     }
-    /// Pods that are deleted, or marked to be ended, and not gone.
-    pub fn leaving(&self, world: &World) -> &[Pod] {
-        self.leaving.get_or_init(|| {
-            let leaves = |p: &&Pod| {
-                p.gone.is_none()
-                    && (p.deletion_requested.is_some()
-                        || p.api.as_ref().is_some_and(|a| {
-                            a.deletion.is_some() || a.condition("DisruptionTarget").is_some()
-                        }))
-            };
-            world.pods().iter().filter(leaves).cloned().collect()
-        })
+    /// Pods that were told to make room for others, and are not gone.
+    pub fn victims(&self, world: &World) -> &[Victim] {
+        self.victims
+            .get_or_init(|| world.pods().iter().filter_map(Victim::of).collect())
     }
     /// Pods of a node that wait to be started or stopped.
     pub fn held_up(&self, world: &World, node: &str) -> &[String] {

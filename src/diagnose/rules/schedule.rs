@@ -194,30 +194,11 @@ fn preemption<'a>(cx: Context<'a>, f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
     if nominated.is_empty() && !waits {
         return;
     }
-    for p in cx.shared.leaving(cx.world) {
-        if p.uid == f.view.uid {
-            continue;
-        }
-        let told = p.evidence.iter().rev().find(|o| match &o.body {
-            Body::Event(e) => {
-                e.reason == "Preempted"
-                    && (e.message.contains(f.view.uid.as_str())
-                        || e.related
-                            .as_ref()
-                            .is_some_and(|r| r.uid == f.view.uid.as_str()))
-            }
-            _ => false,
-        });
-        let by_condition = || {
-            p.api.as_ref().is_some_and(|a| {
-                a.condition("DisruptionTarget")
-                    .is_some_and(|c| c.reason == "PreemptionByScheduler")
-            }) && (nominated.is_empty() || p.node == nominated)
-        };
-        match told {
-            Some(o) => victims.push((p, o)),
-            None if by_condition() => victims.extend(p.evidence.last().map(|o| (&***p, o))),
-            None => {}
+    for v in cx.shared.victims(cx.world) {
+        if v.pod.uid != f.view.uid
+            && let Some(o) = v.proof(&f.view.uid, nominated)
+        {
+            victims.push((&v.pod, o));
         }
     }
     if victims.is_empty() && nominated.is_empty() {
