@@ -5,7 +5,6 @@ use indicatif::{ProgressBar, ProgressStyle};
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -45,7 +44,7 @@ pub(super) fn run(args: &ImportArgs) -> anyhow::Result<u8> {
     let misfits: Vec<&str> = imported
         .summaries
         .iter()
-        .filter(|s| !args.dir.iter().any(|d| s.input.path.parent() == Some(d)))
+        .filter(|s| !args.dir.iter().any(|d| s.input.path.starts_with(d)))
         .filter_map(|s| s.misfit.as_deref())
         .collect();
     anyhow::ensure!(
@@ -108,10 +107,7 @@ fn inputs(args: &ImportArgs) -> anyhow::Result<(Vec<Input>, Vec<String>)> {
     let mut inputs = Vec::new();
     let mut unknown = Vec::new();
     for (kind, paths) in named {
-        inputs.extend(paths.iter().map(|p| Input {
-            kind,
-            path: p.clone(),
-        }));
+        inputs.extend(paths.iter().map(|p| Input::new(kind, p)));
     }
     for dir in &args.dir {
         anyhow::ensure!(
@@ -129,13 +125,15 @@ fn inputs(args: &ImportArgs) -> anyhow::Result<(Vec<Input>, Vec<String>)> {
         let folder =
             import::scan(dir).with_context(|| format!("cannot read folder {}", dir.display()))?;
         anyhow::ensure!(
-            !folder.inputs.is_empty(),
-            "{} holds no file that kflow knows (such as kubelet.log, watch.jsonl, pods.json, audit.log, cri-bytes.jsonl); {}",
+            folder.nodes.is_empty(),
+            "{} holds captures of several nodes or recordings, and a session has those of one: give one of the folders in it, such as {}",
             dir.display(),
-            match below(dir) {
-                Some(folder) => format!("give one of the folders in it, such as {folder}"),
-                None => "name the captures with flags instead".to_owned(),
-            }
+            some(folder.nodes.iter().map(|p| p.display()), 3)
+        );
+        anyhow::ensure!(
+            !folder.inputs.is_empty(),
+            "{} holds no file that kflow knows (such as kubelet.log, watch.jsonl, pods.json, audit.log, cri-bytes.jsonl), nor do the folders in it: name the captures with flags instead",
+            dir.display()
         );
         inputs.extend(folder.inputs);
         unknown.extend(folder.unknown);
@@ -143,40 +141,53 @@ fn inputs(args: &ImportArgs) -> anyhow::Result<(Vec<Input>, Vec<String>)> {
     Ok((inputs, unknown))
 }
 
-/// A folder in this one that has captures.
-fn below(dir: &Path) -> Option<String> {
-    let mut folders: Vec<_> = std::fs::read_dir(dir)
-        .ok()?
-        .filter_map(|entry| Some(entry.ok()?.path()))
-        .filter(|path| path.is_dir())
-        .collect();
-    folders.sort_unstable();
-    folders
-        .into_iter()
-        .find(|path| import::scan(path).is_ok_and(|f| !f.inputs.is_empty()))
-        .map(|path| path.display().to_string())
+/// The first of some names, and how many more there are.
+fn some<T: std::fmt::Display>(names: impl ExactSizeIterator<Item = T>, most: usize) -> String {
+    let more = names.len().saturating_sub(most);
+    let mut parts: Vec<String> = names.take(most).map(|n| n.to_string()).collect();
+    if more > 0 {
+        parts.push(format!("and {more} more"));
+    }
+    text::clean(&parts.join(", ")).into_owned()
 }
 
 /// What became of every input.
 fn table(out: &mut impl Write, imported: &Imported, unknown: &[String]) -> io::Result<()> {
-    let width = width();
+    // A bundle has a list of each kind for each namespace, and most of them are empty.
+    let says = |s: &&Summary| {
+        s.observations > 0 || !s.malformed.is_empty() || s.cut.is_some() || s.misfit.is_some()
+    };
+    let all = &imported.summaries;
+    let told: Vec<&Summary> = if all.len() > MANY {
+        all.iter().filter(says).collect()
+    } else {
+        all.iter().collect()
+    };
+    let names = told.iter().map(|s| s.input.name.chars().count()).max();
+    let names = names.unwrap_or_default().clamp(24, 40);
+    // What is left of a line for its last column.
+    let left = width().saturating_sub(names + 26);
     writeln!(
         out,
-        "{:<24} {:>10} {:>12}  left out",
+        "{:<names$} {:>10} {:>12}  left out",
         "input", "lines", "observations"
     )?;
-    for s in &imported.summaries {
+    for s in &told {
         writeln!(
             out,
-            "{:<24} {:>10} {:>12}  {}",
-            text::cut(&text::clean(&s.input.name()), 24),
+            "{:<names$} {:>10} {:>12}  {}",
+            text::cut(&text::clean(&s.input.name), names),
             s.lines,
             s.observations,
-            fold(&left_out(s), width)
+            fold(&left_out(s), left, width())
         )?;
     }
+    if told.len() < all.len() {
+        let silent = all.len() - told.len();
+        writeln!(out, "{silent} more inputs have nothing that kflow uses")?;
+    }
     if !unknown.is_empty() {
-        writeln!(out, "not read: {}", text::clean(&unknown.join(", ")))?;
+        writeln!(out, "not read: {}", some(unknown.iter(), MANY))?;
     }
     Ok(())
 }
@@ -205,8 +216,8 @@ fn summary(
     )
 }
 
-/// Column at which the last column of the table begins.
-const LEFT_OUT: usize = 50;
+/// Inputs that are each told of, and files that were not read.
+const MANY: usize = 20;
 
 /// Width of the terminal that the summary goes to; where it goes into a file, lines are as long as they are.
 fn width() -> usize {
@@ -220,9 +231,9 @@ fn width() -> usize {
 }
 
 /// A list that does not fit beside its row goes below it, broken between its parts.
-fn fold(list: &str, width: usize) -> String {
+fn fold(list: &str, left: usize, width: usize) -> String {
     const INDENT: &str = "    ";
-    if list.chars().count() <= width.saturating_sub(LEFT_OUT) {
+    if list.chars().count() <= left {
         return list.to_owned();
     }
     let mut out = format!("\n{INDENT}");
@@ -314,10 +325,10 @@ mod tests {
     #[test]
     fn a_list_is_broken_between_its_parts() {
         let list = "5137 cAdvisor, 147 command line flag, 1 no klog header";
-        assert_eq!(fold(list, usize::MAX), list);
-        assert_eq!(fold("-", 80), "-");
+        assert_eq!(fold(list, usize::MAX, usize::MAX), list);
+        assert_eq!(fold("-", 30, 80), "-");
         assert_eq!(
-            fold(list, 46),
+            fold(list, 10, 46),
             "\n    5137 cAdvisor, 147 command line flag,\n    1 no klog header"
         );
     }

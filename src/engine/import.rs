@@ -5,12 +5,14 @@
 //! arrived in the same nanosecond, the kind of source decides, then the file's path, then the order of lines: the
 //! result does not depend on the order of flags or on threads.
 
+mod folder;
 mod kind;
 mod open;
 mod recognise;
 mod stream;
 
-pub use kind::{Folder, Input, Kind, scan};
+pub use folder::{Folder, scan};
+pub use kind::{Input, Kind};
 pub use open::Progress;
 
 use std::collections::BTreeMap;
@@ -140,7 +142,7 @@ pub fn run(
         .iter()
         .map(|s| SourceInfo {
             source: s.input.kind.source().name().into(),
-            name: s.input.name().into(),
+            name: s.input.name.as_str().into(),
             observations: Some(s.observations),
         })
         .collect();

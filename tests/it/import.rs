@@ -1,5 +1,6 @@
 //! `kflow import` from outside: every form that its inputs come in, and what is said of those that are none.
 
+mod bundle;
 mod files;
 mod journal;
 mod kubectl;

@@ -303,10 +303,7 @@ fn a_cut_capture_is_read_as_far_as_it_goes_and_says_so() {
     let bytes = std::fs::read(fixture("captures/kubelet.log.zst")).unwrap();
     let path = dir.path().join("kubelet.log.zst");
     std::fs::write(&path, &bytes[..bytes.len() * 2 / 3]).unwrap();
-    let input = Input {
-        kind: Kind::Kubelet,
-        path,
-    };
+    let input = Input::new(Kind::Kubelet, &path);
     let imported = import::run(&[input], &Options::default(), &Arc::default()).unwrap();
     let summary = &imported.summaries[0];
     assert!(summary.cut.is_some());

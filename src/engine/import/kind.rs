@@ -1,6 +1,5 @@
 //! Kinds of captures, what reads each, and how a file's name gives its kind away.
 
-use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::model::Source;
@@ -186,17 +185,38 @@ impl Kind {
             return None;
         })
     }
+
+    /// The kind of a file in a bundle, by its name or by that of the folder that it is in: `events/default.json` of
+    /// Troubleshoot's `cluster-resources`, `kube-system/kube-scheduler-a/logs.txt` of `kubectl cluster-info dump`.
+    pub(super) fn of_bundled(name: &str, folder: &str) -> Option<Self> {
+        if name.contains("-errors.") {
+            return None;
+        }
+        Self::of_file(name).or_else(|| match plain_name(name).rsplit_once('.')? {
+            (_, "json") if WATCHED.contains(&folder) => Some(Self::Watch),
+            ("logs", "txt") => Self::of_file(&format!("{folder}.log")).filter(|k| k.klog()),
+            _ => None,
+        })
+    }
+
+    /// What a node's captures, of which a session has those of one, are made of.
+    pub(super) const fn of_node(self) -> bool {
+        matches!(
+            self,
+            Self::CriBytes | Self::Fs | Self::Containerd | Self::Kubelet
+        )
+    }
 }
 
 /// The name without what says how the file is compressed.
-fn plain_name(name: &str) -> &str {
+pub(super) fn plain_name(name: &str) -> &str {
     name.strip_suffix(".zst")
         .or_else(|| name.strip_suffix(".gz"))
         .unwrap_or(name)
 }
 
 /// Names of files that hold lists or watches of API objects.
-const WATCHED: [&str; 15] = [
+const WATCHED: [&str; 16] = [
     "watch",
     "pods",
     "events",
@@ -211,6 +231,7 @@ const WATCHED: [&str; 15] = [
     "pvcs",
     "pvs",
     "resourcequotas",
+    "resource-quota",
     "objects",
 ];
 
@@ -221,55 +242,25 @@ pub struct Input {
     pub kind: Kind,
     /// Where it is; `-` is standard input.
     pub path: PathBuf,
+    /// Its name for people and for the session's header: the file's, or its path below the folder that was given.
+    pub name: String,
 }
 
 impl Input {
+    /// An input that was named by itself.
+    pub fn new(kind: Kind, path: &Path) -> Self {
+        let name = path.file_name().unwrap_or(path.as_os_str());
+        Self {
+            kind,
+            path: path.to_path_buf(),
+            name: name.to_string_lossy().into_owned(),
+        }
+    }
+
     /// True for standard input.
     pub fn is_stdin(&self) -> bool {
         self.path.as_os_str() == "-"
     }
-
-    /// The file's name for people and for the session's header.
-    pub fn name(&self) -> String {
-        match self.path.file_name() {
-            Some(n) => n.to_string_lossy().into_owned(),
-            None => self.path.display().to_string(),
-        }
-    }
-}
-
-/// What a folder holds.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Folder {
-    /// Files that kflow reads.
-    pub inputs: Vec<Input>,
-    /// Files that it does not know.
-    pub unknown: Vec<String>,
-}
-
-/// Finds the captures in a folder (not in the folders below it). When the raw OTLP is there, its decoded form is left.
-pub fn scan(dir: &Path) -> io::Result<Folder> {
-    let mut folder = Folder::default();
-    let mut names = Vec::new();
-    for entry in std::fs::read_dir(dir)? {
-        let entry = entry?;
-        if entry.path().is_file() {
-            names.push(entry.file_name().to_string_lossy().into_owned());
-        }
-    }
-    names.sort_unstable();
-    let raw_otlp = names.iter().any(|n| plain_name(n) == "otlp.jsonl");
-    for name in names {
-        match Kind::of_file(&name) {
-            Some(Kind::Otlp) if raw_otlp && name.starts_with("otlp-decoded") => {}
-            Some(kind) => folder.inputs.push(Input {
-                kind,
-                path: dir.join(name),
-            }),
-            None => folder.unknown.push(name),
-        }
-    }
-    Ok(folder)
 }
 
 #[cfg(test)]
@@ -312,6 +303,25 @@ mod tests {
             ("", None),
         ] {
             assert_eq!(Kind::of_file(name), kind, "{name}");
+        }
+    }
+
+    #[test]
+    fn files_of_a_bundle_are_known_by_their_folders_too() {
+        for (path, kind) in [
+            ("pods/kube-system.json", Some(Kind::Watch)),
+            ("events/default.json", Some(Kind::Watch)),
+            ("shop/pods.json", Some(Kind::Watch)),
+            ("cluster-resources/pods-errors.json", None),
+            ("configmaps/default.json", None),
+            ("pods/readme.txt", None),
+            ("kube-apiserver-a/logs.txt", Some(Kind::Apiserver)),
+            ("kube-scheduler-a/logs.txt", Some(Kind::Scheduler)),
+            ("events-exporter/logs.txt", None),
+            ("web-0/logs.txt", None),
+        ] {
+            let (folder, name) = path.split_once('/').unwrap();
+            assert_eq!(Kind::of_bundled(name, folder), kind, "{path}");
         }
     }
 }

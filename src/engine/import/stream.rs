@@ -10,6 +10,7 @@ use crate::model::gap::Gap;
 use crate::model::stamp::SECOND;
 use crate::model::{Body, Nanos, Observation, Stamp};
 use crate::session::format;
+use crate::source::kube::decode::EMPTY_LIST;
 use crate::source::{Fed, LineDecoder, TimeHint};
 
 /// A line longer than this is not taken (a list of 10,000 pods in one line has some 100 MB).
@@ -152,10 +153,10 @@ fn take(mut file: Open, decoder: &mut dyn LineDecoder, out: &mut Vec<Observation
             }
         }
     }
-    if out.len() == before {
+    if out.len() == before && !summary.ignored.contains_key(EMPTY_LIST) {
         let most = summary.malformed.iter().chain(&summary.ignored);
         let why = most.max_by_key(|(_, n)| **n).map(|(why, _)| *why);
-        summary.misfit = recognise::misfit(&summary.input.name(), summary.input.kind, &begin, why);
+        summary.misfit = recognise::misfit(&summary.input.name, summary.input.kind, &begin, why);
     }
     summary
 }

@@ -27,7 +27,7 @@ mod object;
 mod pod;
 
 pub use event::Occurrences;
-pub use lines::KubeLines;
+pub use lines::{EMPTY_LIST, KubeLines};
 pub use newest::newest_time;
 
 /// Decodes one object. `kind` is the object's kind where the JSON does not tell (items of a `PodList`); `stamp` is

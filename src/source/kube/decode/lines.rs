@@ -18,6 +18,8 @@ use super::json::N;
 use super::{Occurrences, arrival, decode_object, decode_typed, newest_time, note, plural};
 use crate::model::{Body, Nanos, Observation, Stamp, Text, gap::WatchKind, pod::WatchEvent};
 
+/// Why nothing came of a list: there is nothing of its kind.
+pub const EMPTY_LIST: &str = "empty list";
 /// Longest document that is waited for, bytes. A list of 5,000 pods has about 50 MB.
 const LONGEST: usize = 512 << 20;
 
@@ -74,6 +76,15 @@ impl KubeLines {
                 let stamp = self.guess(doc);
                 self.list(&kind, &items, stamp, out)
             }
+            // Go writes a list of nothing as null.
+            Envelope {
+                kind: Some(kind),
+                items: None,
+                ..
+            } if kind.ends_with("List") => Fed::Ignored(EMPTY_LIST),
+            Envelope {
+                items: Some(items), ..
+            } if items.is_empty() => Fed::Ignored(EMPTY_LIST),
             Envelope {
                 kind: Some(kind), ..
             } if !kind.is_empty() => {
