@@ -67,7 +67,12 @@ impl Input<'_> {
 
 /// Derives the view of a pod.
 pub(crate) fn view(input: &Input<'_>) -> PodView {
-    let facts = Facts::new(&input.evidence, input.listed, input.shift_ns);
+    let facts = Facts::new(
+        (&input.uid, &input.mirrors),
+        &input.evidence,
+        input.listed,
+        input.shift_ns,
+    );
     let api = facts.newest();
     let first = input
         .evidence

@@ -165,8 +165,7 @@ impl Victim {
         if !leaves {
             return None;
         }
-        let preempted =
-            |o: &&Evidence| matches!(&o.body, Body::Event(e) if e.reason == "Preempted");
+        let preempted = |o: &&Evidence| matches!(&o.body, Body::Event(e) if e.reason == "Preempted" && !e.is_of_another_pod(&pod.uid, &pod.mirrors));
         let told: Vec<Evidence> = pod
             .evidence
             .iter()

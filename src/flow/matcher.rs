@@ -209,7 +209,10 @@ impl Map {
                 |w| matches!(w, What::ContainerEvent(k) if *k == e.kind),
             ),
             Body::Sample(s) => {
-                out.extend(bucket(&m.endpoints, &s.what).iter().copied());
+                // An endpoint that answers not at all shows nothing.
+                if s.code != 0 {
+                    out.extend(bucket(&m.endpoints, &s.what).iter().copied());
+                }
                 for (series, value) in &s.values {
                     if value.0 > 0.0 {
                         out.extend(bucket(&m.metrics, family(series)).iter().copied());

@@ -8,6 +8,7 @@ use crate::model::{
     event::EventSeen,
     log::{Component, LogLine, Severity},
     pod::{Condition, PodSeen},
+    sample::{Sample, Value},
     span::SpanRecord,
 };
 use std::sync::Arc;
@@ -188,6 +189,31 @@ fn each_kind_of_evidence_lights_its_step() {
     assert_eq!(
         ids(&at(1, Source::Otlp, Body::Span(Box::new(span)))),
         ["f01"]
+    );
+    let scrape = |code: u16, values: &[(&str, f64)]| {
+        let sample = Sample {
+            what: "kubelet-configz".into(),
+            code,
+            values: values
+                .iter()
+                .map(|(k, v)| ((*k).into(), Value(*v)))
+                .collect(),
+            ..Sample::default()
+        };
+        at(1, Source::Metrics, Body::Sample(Box::new(sample)))
+    };
+    assert_eq!(ids(&scrape(200, &[])), ["a04"]);
+    assert_eq!(ids(&scrape(0, &[])), [""; 0], "no answer shows nothing");
+    assert_eq!(
+        ids(&scrape(
+            200,
+            &[(
+                "kubelet_evictions{eviction_signal=\"memory.available\"}",
+                0.0
+            )]
+        )),
+        ["a04"],
+        "nothing was evicted"
     );
     let mut pod = PodSeen::default();
     pod.status.reason = "OutOfcpu".into();

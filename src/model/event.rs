@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Nanos, ObjectRef, Text};
+use super::{Nanos, ObjectRef, PodRef, PodUid, Text};
 
 /// One occurrence of an Event: a new object, or a repeat that came as MODIFIED with a higher count.
 ///
@@ -52,4 +52,35 @@ pub struct EventSeen {
     /// Annotations worth keeping (`starved_resource`, `offending_containers`, …), sorted by key.
     #[serde(rename = "a", default, skip_serializing_if = "Vec::is_empty")]
     pub annotations: Vec<(Text, Text)>,
+}
+
+impl EventSeen {
+    /// The pod that is to have the room of this Event's pod: of `Preempted` the related object, or what the message
+    /// names (`Preempted by pod UID on node N`, without its UID before 1.26: `Preempted by NS/NAME on node N`).
+    pub fn preemptor(&self) -> Option<PodRef> {
+        if self.reason != "Preempted" {
+            return None;
+        }
+        if let Some(r) = self.related.as_ref().filter(|r| r.kind == "Pod") {
+            return Some(PodRef {
+                uid: PodUid(r.uid.clone()),
+                namespace: r.namespace.clone(),
+                name: r.name.clone(),
+            });
+        }
+        let by = self.message.strip_prefix("Preempted by ")?;
+        if let Some(pod) = by.strip_prefix("pod ") {
+            let uid = pod.split(' ').next().filter(|w| w.len() == 36)?;
+            return Some(PodRef::by_uid(uid));
+        }
+        let (namespace, name) = by.split(' ').next()?.split_once('/')?;
+        Some(PodRef::by_name(namespace, name))
+    }
+    /// True when it is about another pod than this one, by UID.
+    pub fn is_of_another_pod(&self, uid: &PodUid, mirrors: &[PodUid]) -> bool {
+        self.object.kind == "Pod"
+            && !self.object.uid.is_empty()
+            && self.object.uid != uid.0
+            && mirrors.iter().all(|m| m.0 != self.object.uid)
+    }
 }

@@ -183,3 +183,44 @@ fn the_time_in_a_stage_is_that_of_the_verdict_about_it() {
     }
     assert_eq!(stuck, 16);
 }
+
+#[test]
+fn preemptor_and_victim_tell_of_each_other_by_event_or_by_log_and_once() {
+    use kflow::model::{Body, log::Component};
+    let all = session("S8-node");
+    let event = |o: &&kflow::timeline::Evidence| matches!(&o.body, Body::Event(_));
+    let scheduler = |o: &&kflow::timeline::Evidence| matches!(&o.body, Body::Log(l) if l.component == Component::Scheduler);
+    let told = |w: &World, name: &str| -> Vec<String> {
+        let t = &pod(w, "s48", name).timeline;
+        let marks = t.marks.iter().filter(|m| m.text.starts_with("Preempt"));
+        marks.map(|m| m.text.to_string()).collect()
+    };
+    let room = "Preempting s48/low on node node1: its room is for this pod";
+    let by = "Preempted: Preempted by pod 5445feeb-1c2a-449a-9cf0-9bdd14fed899 on node node1";
+    let both = world(&all);
+    assert_eq!(told(&both, "high"), [room]);
+    assert_eq!(told(&both, "low"), [format!("{by} (s48/high)")]);
+    let by_event = world(all.iter().filter(|o| !scheduler(o)));
+    assert_eq!(told(&by_event, "high"), [room]);
+    assert_eq!(told(&by_event, "low"), [by]);
+    let by_log = world(all.iter().filter(|o| !event(o)));
+    assert_eq!(told(&by_log, "high"), [room]);
+    // The victim's Event is no event of the preemptor, which nobody preempts.
+    let high = pod(&both, "s48", "high");
+    let end = all.last().unwrap().stamp.seen;
+    if let Some(v) = kflow::diagnose::why(&both, high, end) {
+        assert!(!v.sentence.contains("preempt"), "{}", v.sentence);
+    }
+}
+
+#[test]
+fn a_deletion_that_found_nothing_is_no_part_of_the_pods_end() {
+    // `kubectl delete` of s48/low came 14 s after it was gone, and was answered with 404.
+    let w = world(&session("S8-node"));
+    let low = pod(&w, "s48", "low");
+    let end = low.timeline.stage(Stage::Terminate).unwrap();
+    assert_eq!(end.outcome, Outcome::Ok, "{}", end.message);
+    assert!(end.end.unwrap().at.since(end.start.at) < 13_000_000_000);
+    let late = "delete pods 404 by kubernetes-admin";
+    assert!(low.timeline.marks.iter().any(|m| m.text == late && m.bad));
+}

@@ -1,7 +1,7 @@
 //! A pod's evidence, sorted into kinds.
 
 use crate::model::{
-    Body, Nanos, SpanId, Text, TraceId,
+    Body, Nanos, PodUid, SpanId, Text, TraceId,
     audit::AuditRecord,
     cri::{
         CallEnd, CallKey, CallOutcome, CallStart, ContainerEvent, InventoryItem, RuntimeState,
@@ -87,11 +87,27 @@ pub(crate) struct Request<'a> {
     pub(crate) evidence: Vec<Evidence>,
 }
 
+impl Request<'_> {
+    /// True for a deletion that found no pod, because the one of that name was gone by then.
+    pub(crate) fn came_too_late(&self, gone: Option<Nanos>) -> bool {
+        self.a.verb == "delete"
+            && self.a.code == 404
+            && gone.is_some_and(|at| self.received.at >= at)
+    }
+}
+
+/// What the scheduler logs of each victim.
+const PREEMPTED: &str = "Preemptor Pod preempted victim Pod";
+
 /// What is known of a pod, by kind; everything in order of time.
 #[derive(Debug, Default)]
 pub(crate) struct Facts<'a> {
     pub(crate) states: Vec<(&'a Evidence, &'a PodSeen)>,
     pub(crate) events: Vec<(&'a Evidence, &'a EventSeen)>,
+    /// Events of other pods in which this one plays a part: those that it preempts.
+    pub(crate) of_others: Vec<(&'a Evidence, &'a EventSeen)>,
+    /// The scheduler's lines that name preemptor and victim.
+    pub(crate) preemptions: Vec<(&'a Evidence, &'a LogLine)>,
     pub(crate) calls: Vec<CallFact<'a>>,
     pub(crate) container_events: Vec<(&'a Evidence, &'a ContainerEvent)>,
     pub(crate) items: Vec<(&'a Evidence, &'a InventoryItem)>,
@@ -112,6 +128,7 @@ pub(crate) struct Facts<'a> {
 
 impl<'a> Facts<'a> {
     pub(crate) fn new(
+        (uid, mirrors): (&PodUid, &[PodUid]),
         evidence: &'a [Evidence],
         listed: &'a [(Text, RuntimeState, Evidence)],
         shift_ns: i64,
@@ -126,6 +143,7 @@ impl<'a> Facts<'a> {
         for o in evidence {
             match &o.body {
                 Body::Pod(p) => f.states.push((o, p)),
+                Body::Event(e) if e.is_of_another_pod(uid, mirrors) => f.of_others.push((o, e)),
                 Body::Event(e) => f.events.push((o, e)),
                 Body::CallStart(c) if seen.insert(c.key, f.calls.len()).is_none() => {
                     f.calls.push(CallFact {
@@ -147,6 +165,9 @@ impl<'a> Facts<'a> {
                     ) =>
                 {
                     f.logs.push((o, l));
+                }
+                Body::Log(l) if l.component == Component::Scheduler && l.message == PREEMPTED => {
+                    f.preemptions.push((o, l));
                 }
                 Body::Audit(a) => {
                     let at = f.api_edge(o.stamp.at, o.stamp.precision);

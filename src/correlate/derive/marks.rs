@@ -62,6 +62,7 @@ pub(crate) fn stage_of_event(e: &EventSeen) -> Stage {
 /// Adds the marks.
 pub(crate) fn derive(b: &mut Build<'_>) {
     events(b);
+    preemptions(b);
     conditions(b);
     restarts(b);
     requests(b);
@@ -71,15 +72,59 @@ pub(crate) fn derive(b: &mut Build<'_>) {
 
 fn events(b: &mut Build<'_>) {
     for (o, e) in &b.facts.events {
+        // The Event names the preemptor by its UID only, the scheduler's log by its name.
+        let by = b.facts.preemptions.iter().find(|(_, l)| {
+            e.reason == "Preempted"
+                && l.more_pods
+                    .iter()
+                    .any(|v| v.name == e.object.name && v.namespace == e.object.namespace)
+        });
+        let named = by.map_or(String::new(), |(_, l)| {
+            format!(" ({}/{})", l.pod.namespace, l.pod.name)
+        });
         b.marks.push(Mark {
             at: b.facts.api_edge_of(o),
             kind: MarkKind::Event,
             stage: stage_of_event(e),
             container: e.container.clone(),
-            text: Text::from(format!("{}: {}", e.reason, e.message)),
+            text: Text::from(format!("{}: {}{named}", e.reason, e.message)),
             bad: e.warning,
             count: e.count.max(1),
             evidence: (*o).clone(),
+        });
+    }
+}
+
+/// Pods that this one preempts, by their Events, else by the scheduler's log.
+fn preemptions(b: &mut Build<'_>) {
+    let f = b.facts;
+    let told = f.of_others.iter().filter_map(|(o, e)| {
+        let node = e.message.split_once(" on node ").map(|(_, node)| node);
+        e.preemptor()?;
+        Some((*o, &e.object.namespace, &e.object.name, node))
+    });
+    let logged = f.preemptions.iter().flat_map(|(o, l)| {
+        l.more_pods
+            .iter()
+            .filter(|v| v.name != b.view.name || v.namespace != b.view.namespace)
+            .map(|v| (*o, &v.namespace, &v.name, l.field("node")))
+    });
+    let mut known: Vec<(&Text, &Text)> = Vec::new();
+    for (o, namespace, name, node) in told.chain(logged) {
+        if known.contains(&(namespace, name)) {
+            continue;
+        }
+        known.push((namespace, name));
+        let place = node.map_or(String::new(), |n| format!(" on node {n}"));
+        b.marks.push(Mark {
+            at: f.api_edge(o.stamp.at, o.stamp.precision),
+            kind: MarkKind::Event,
+            stage: Stage::Schedule,
+            container: Text::default(),
+            text: format!("Preempting {namespace}/{name}{place}: its room is for this pod").into(),
+            bad: false,
+            count: 1,
+            evidence: o.clone(),
         });
     }
 }
@@ -180,7 +225,9 @@ fn restarts(b: &mut Build<'_>) {
 fn requests(b: &mut Build<'_>) {
     for r in &b.facts.requests {
         let step = r.a.resource == "pods/binding"
-            || r.a.resource == "pods" && matches!(r.a.verb.as_str(), "create" | "delete");
+            || r.a.resource == "pods"
+                && matches!(r.a.verb.as_str(), "create" | "delete")
+                && !r.came_too_late(b.view.gone);
         let Some(o) = r.evidence.first() else {
             continue;
         };

@@ -54,6 +54,9 @@ fn request(b: &mut Build<'_>) -> Option<Nanos> {
         if !(eviction || delete) || (delete && r.a.agent.starts_with("kubelet/")) {
             continue;
         }
+        if r.came_too_late(b.view.gone) {
+            continue;
+        }
         let mut s = step(
             Stage::Terminate,
             if eviction { "Evict" } else { "Delete" },

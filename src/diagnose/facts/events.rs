@@ -15,6 +15,10 @@ impl<'a> Facts<'a> {
         if e.object.kind != "Pod" && !e.object.kind.is_empty() {
             return;
         }
+        // A pod that this one preempts.
+        if e.is_of_another_pod(&self.view.uid, &self.view.mirrors) {
+            return;
+        }
         if e.component == "kubelet" {
             self.sign(o.stamp.at);
         }

@@ -297,10 +297,15 @@ fn noise<'a>(location: &str, text: impl Fn() -> Cow<'a, str>) -> Option<&'static
     if location.starts_with("handler.go:") && text().starts_with("error while reading \"/proc/") {
         return Some("cAdvisor reading file descriptors");
     }
-    if location.starts_with("factory.go:")
-        || location.starts_with("container.go:") && text().starts_with("Start housekeeping")
-    {
+    if location.starts_with("factory.go:") {
         return Some("cAdvisor choosing a handler");
+    }
+    // Of a pod's cgroup it is kept.
+    if location.starts_with("container.go:") {
+        let t = text();
+        if t.starts_with("Start housekeeping") && !t.contains("/pod") && !t.contains("-pod") {
+            return Some("cAdvisor beginning with a cgroup that is no pod's");
+        }
     }
     if location.starts_with("labels.go:") && text().contains("Label not found") {
         return Some("absent optional container label");

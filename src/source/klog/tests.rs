@@ -486,3 +486,27 @@ proptest! {
         decode(&bytes);
     }
 }
+
+#[test]
+fn cadvisors_housekeeping_is_kept_where_it_is_of_a_pods_cgroup() {
+    let line = |path: &str| {
+        format!(
+            "I1121 00:24:27.539827    3731 container.go:547] Start housekeeping for container \"{path}\""
+        )
+    };
+    let uid = "4ac3c3e9-1ad8-496b-869a-7687fcb13acf";
+    for path in ["/", "/kubepods/besteffort", "/system.slice/ssh.service"] {
+        assert_eq!(decode(line(path)).0, [], "{path}");
+    }
+    for path in [
+        format!("/kubepods/burstable/pod{uid}"),
+        format!(
+            "/kubepods.slice/kubepods-pod{}.slice/cri-containerd-1e26.scope",
+            uid.replace('-', "_")
+        ),
+    ] {
+        let (out, _) = decode(line(&path));
+        assert_eq!(out.len(), 1, "{path}");
+        assert_eq!(log(&out[0]).pod.uid.as_str(), uid, "{path}");
+    }
+}

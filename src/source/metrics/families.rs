@@ -88,8 +88,10 @@ const SUMS: &[&str] = &[
     "kubelet_run_podsandbox_duration_seconds",
     "kubelet_cgroup_manager_duration_seconds",
     "kubelet_pod_worker_duration_seconds",
+    "dra_operations_duration_seconds",
     "apiserver_request_duration_seconds",
     "apiserver_request_filter_duration_seconds",
+    "apiserver_admission_step_admission_duration_seconds",
     "apiserver_admission_webhook_admission_duration_seconds",
     "apiserver_flowcontrol_request_wait_duration_seconds",
     "etcd_request_duration_seconds",
@@ -99,7 +101,12 @@ const SUMS: &[&str] = &[
 ];
 
 /// Families with a series for each resource, of which only those that a pod's story meets are kept.
-const BY_RESOURCE: &[&str] = &["apiserver_request_total"];
+const BY_RESOURCE: &[&str] = &[
+    "apiserver_request_total",
+    "apiserver_watch_cache_events_dispatched_total",
+    "apiserver_watch_cache_initializations_total",
+    "apiserver_watch_events_total",
+];
 
 /// The resources of [`BY_RESOURCE`] and of the apiserver's sums.
 const RESOURCES: &[&str] = &[

@@ -77,6 +77,8 @@ impl World {
             && related.kind == "Pod"
         {
             self.put_ref(&pod_of(related), o);
+        } else if let Some(preemptor) = e.preemptor() {
+            self.put_ref(&preemptor, o);
         }
         if e.object.kind == "Pod" {
             if e.component == "kubelet" {
