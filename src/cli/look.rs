@@ -172,7 +172,12 @@ pub(super) fn configuration(a: &ConfigArgs) -> anyhow::Result<u8> {
                 "neither XDG_CONFIG_HOME nor HOME is set: no configuration is read"
             )?,
         }
-        read(o.config.as_deref());
+        // Everything that the terminal would complain of.
+        let (config, file) = read(o.config.as_deref());
+        told(&config.keymap(&file).1);
+        let beside = o.config.map(config::Watched::new);
+        let theme = |name: &str| beside.as_ref().and_then(|w| w.theme(name));
+        told(&config.look(&o.environment, &file, &theme).1);
     }
     Ok(OK)
 }

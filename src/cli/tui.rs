@@ -34,6 +34,11 @@ struct Running {
 }
 
 impl Running {
+    fn freeze(&mut self) -> String {
+        self.live.freeze();
+        "frozen; sources go on (End follows)".to_owned()
+    }
+
     fn record(&mut self, now: Nanos) -> Result<String, String> {
         if self.live.recording().is_some_and(|r| r.stopped.is_none()) {
             let ended = self.live.stop_recording();
@@ -70,12 +75,12 @@ impl Driver for Running {
         let (found, what, forward) = match request {
             Drive::PlayPause => {
                 if self.live.follows() {
-                    self.live.freeze();
-                    return Ok("frozen; sources go on (End follows)".into());
+                    return Ok(self.freeze());
                 }
                 self.live.follow();
                 return Ok(String::new());
             }
+            Drive::Freeze => return Ok(self.freeze()),
             Drive::Follow => {
                 self.live.follow();
                 return Ok(String::new());

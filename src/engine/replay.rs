@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::Core;
-use super::snapshot::{Mode, ObservationLog, Snapshot};
+use super::snapshot::{Mode, ObservationLog, Snapshot, SourceStatus};
 use crate::correlate::World;
 use crate::model::gap::Note;
 use crate::model::{Body, Nanos, Observation, Source, Stamp, Text};
@@ -353,6 +353,21 @@ impl Player {
         Ok(())
     }
 
+    /// What of the session could not be read, as the state of a source.
+    fn incomplete(&self) -> Option<SourceStatus> {
+        let report = self.loaded.report.as_ref()?;
+        let sentence = report.sentence();
+        (!sentence.is_empty()).then(|| SourceStatus {
+            source: Source::Kflow,
+            name: "session".into(),
+            on: false,
+            detail: sentence.into(),
+            lag_ns: None,
+            lost: report.malformed,
+            count: report.observations,
+        })
+    }
+
     /// The picture at the cursor; the same one again while nothing has changed.
     pub fn snapshot(&mut self) -> Arc<Snapshot> {
         if let Some(s) = &self.shown
@@ -373,6 +388,7 @@ impl Player {
         let range = self.range();
         let mut s = self.core.snapshot(self.cursor, mode, range, Vec::new());
         s.version = self.version;
+        s.sources.extend(self.incomplete());
         let s = Arc::new(s);
         self.shown = Some(Arc::clone(&s));
         s

@@ -179,7 +179,8 @@ actions! {
     CallsStats "calls-statistics" Calls ["p"] "percentiles per method";
     LogScope "log-scope" Log ["a"] "all observations, or those of the pod";
     LogSources "log-sources" Log ["f"] "choose sources";
-    LogDetail "log-detail" Log ["d"] "the whole observation";
+    LogDetail "log-detail" Log ["d"] "all that the observation says";
+    LogRaw "log-raw" Log ["r"] "the observation as facts, or as a session holds it";
     LogFollow "log-follow" Log ["t"] "follow the end";
     WhyCopy "why-copy" Why ["Y"] "copy the verdict as Markdown";
     SequenceNoise "sequence-noise" Sequence ["f"] "fold repeats";

@@ -99,17 +99,18 @@ fn take<T: serde::de::DeserializeOwned>(
 }
 
 impl Config {
-    /// Reads a configuration. Warnings name `file` and the key.
+    /// Reads a configuration. Warnings name `file` and the key. What is no TOML is a warning, and everything is as by
+    /// default.
     pub fn parse(text: &str, file: &str) -> (Self, Vec<String>) {
-        let mut table: toml::Table = match text.parse() {
-            Ok(t) => t,
-            Err(e) => {
-                let before = e.span().and_then(|s| text.get(..s.start));
-                let line = before.map_or(1, |b| b.lines().count().max(1));
-                let why = e.message();
-                return (Self::default(), vec![format!("{file}:{line}: {why}")]);
-            }
-        };
+        Self::read(text, file).unwrap_or_else(|why| (Self::default(), vec![why]))
+    }
+    /// Reads a configuration with warnings, or says where it is no TOML.
+    pub fn read(text: &str, file: &str) -> Result<(Self, Vec<String>), String> {
+        let mut table: toml::Table = text.parse().map_err(|e: toml::de::Error| {
+            let before = e.span().and_then(|s| text.get(..s.start));
+            let line = before.map_or(1, |b| b.lines().count().max(1));
+            format!("{file}:{line}: {}", e.message())
+        })?;
         // Key by key: what is wrong with one says nothing of the others.
         let mut config = Self::default();
         let mut warnings = Vec::new();
@@ -181,7 +182,7 @@ impl Config {
             warnings.push(format!("{file}: frame-rate: must be between 1 and 120"));
             config.frame_rate = 30;
         }
-        (config, warnings)
+        Ok((config, warnings))
     }
     /// The layout.
     pub fn layout(&self) -> Layout {
@@ -225,7 +226,7 @@ impl Config {
         if !built_in && depth != Depth::Mono {
             match themes(&self.theme) {
                 Some(text) => {
-                    let loaded = Theme::load(&text, &self.theme);
+                    let loaded = Theme::load(&text, &format!("themes/{}.toml", self.theme));
                     warnings.extend(loaded.warnings);
                     look.theme = loaded.theme.at(depth);
                 }
@@ -292,26 +293,39 @@ pub fn path(xdg: Option<&str>, home: Option<&str>) -> Option<PathBuf> {
     Some(base.join("kflow").join("config.toml"))
 }
 
-/// A configuration file that is looked at again when it changed.
+/// A configuration file that is looked at again when it or a theme beside it changed.
 #[derive(Debug)]
 pub struct Watched {
     path: PathBuf,
-    seen: Option<SystemTime>,
+    seen: Option<Modified>,
 }
+
+/// When the configuration and the newest theme were written; `None` for what there is not.
+type Modified = (Option<SystemTime>, Option<SystemTime>);
 
 impl Watched {
     /// Watches a path; the file may not exist yet.
     pub const fn new(path: PathBuf) -> Self {
         Self { path, seen: None }
     }
-    /// The file's text when it is new or changed since the last call.
+    /// The file's text when something is new or changed since the last call; empty while there is no file.
     pub fn poll(&mut self) -> Option<String> {
-        let modified = std::fs::metadata(&self.path).ok()?.modified().ok()?;
+        let modified = self.modified();
         if self.seen == Some(modified) {
             return None;
         }
         self.seen = Some(modified);
-        std::fs::read_to_string(&self.path).ok()
+        match modified.0 {
+            Some(_) => std::fs::read_to_string(&self.path).ok(),
+            None => Some(String::new()),
+        }
+    }
+    fn modified(&self) -> Modified {
+        let of = |p: &Path| std::fs::metadata(p).ok()?.modified().ok();
+        let dir = self.path.parent().map(|d| d.join("themes"));
+        let themes = dir.and_then(|d| std::fs::read_dir(d).ok()).into_iter();
+        let newest = themes.flatten().filter_map(|f| of(&f.ok()?.path())).max();
+        (of(&self.path), newest)
     }
     /// Name for warnings.
     pub fn name(&self) -> String {

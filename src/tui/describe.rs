@@ -1,10 +1,17 @@
-//! An observation in one line, and whole.
+//! An observation in one line, as facts, and whole.
+
+mod facts;
+
+pub use facts::facts;
+
+use ratatui::style::Style;
 
 use crate::model::cri::{CallOutcome, code_name};
 use crate::model::fs::{FsAction, FsObject};
 use crate::model::log::Severity;
 use crate::model::pod::{ContainerState, WatchEvent};
 use crate::model::{Body, Observation, PodRef};
+use crate::tui::theme::Theme;
 
 /// How an observation reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -17,6 +24,16 @@ pub enum Tone {
     Warn,
     /// An error.
     Bad,
+}
+
+/// The style of a tone.
+pub const fn style(theme: &Theme, tone: Tone) -> Style {
+    match tone {
+        Tone::Quiet => theme.faint,
+        Tone::Plain => theme.text,
+        Tone::Warn => theme.warn,
+        Tone::Bad => theme.fail,
+    }
 }
 
 fn id12(id: &str) -> &str {

@@ -10,6 +10,8 @@ use crate::model::{Nanos, PodUid};
 pub enum Drive {
     /// Play or pause; live: freeze or follow.
     PlayPause,
+    /// Live: let the picture stand still, sources go on. A replay needs nothing: it stands where its user puts it.
+    Freeze,
     /// Play this many thousandths of real time per second; 0 is as fast as it goes.
     Speed(u32),
     /// Show this moment.

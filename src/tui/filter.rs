@@ -30,7 +30,10 @@ impl Filter {
         let kind = if t.is_empty() {
             Kind::All
         } else if let Some(labels) = t.strip_prefix("-l") {
-            Kind::Labels(parse_labels(labels))
+            match parse_labels(labels) {
+                none if none.is_empty() => Kind::All,
+                labels => Kind::Labels(labels),
+            }
         } else if let Some(re) = t
             .strip_prefix('/')
             .and_then(|r| r.strip_suffix('/'))
@@ -58,6 +61,33 @@ impl Filter {
             text: t.to_owned(),
             kind,
         })
+    }
+    /// What to show while `text` is being typed: a value that is not finished is taken as the beginning of one.
+    pub fn typed(text: &str) -> String {
+        let more = format!("{text}*");
+        let word = text.rsplit(char::is_whitespace).next().unwrap_or_default();
+        let begun = word
+            .split_once(':')
+            .is_some_and(|(_, v)| !v.is_empty() && !v.contains(['*', '?', '/', '"', '\'', ')']));
+        if begun && is_expression(text.trim()) && Self::parse(&more).is_ok() {
+            more
+        } else {
+            text.to_owned()
+        }
+    }
+    /// True for what may only mean something when more of it is typed: an expression, labels, the name of a field.
+    pub fn may_go_on(&self) -> bool {
+        use crate::query::{FIELDS, FLAGS, NUMBERS};
+        match &self.kind {
+            Kind::All | Kind::Regex(..) => false,
+            Kind::Labels(_) | Kind::Query(_) => true,
+            Kind::Fuzzy(_) => {
+                let begins = |name: &str| name.starts_with(&self.text);
+                FIELDS.iter().any(|(f, ..)| begins(f.name()))
+                    || NUMBERS.iter().any(|(n, ..)| begins(n.name()))
+                    || FLAGS.iter().any(|(f, ..)| begins(f.name()))
+            }
+        }
     }
     /// What was typed.
     pub fn text(&self) -> &str {
@@ -188,6 +218,7 @@ mod tests {
             "-l app=web",
             "-l app=web,tier!=db",
             "-l app",
+            "-l",
             "ns:shop !ready",
             "pod:web*",
             "!ready",
@@ -205,6 +236,29 @@ mod tests {
             "ready",
         ] {
             assert!(!keeps(no), "{no}");
+        }
+        for (text, typed) in [
+            ("pod:we", "pod:we*"),
+            ("!ready ns:sh", "!ready ns:sh*"),
+            ("pod:web*", "pod:web*"),
+            ("dur>2s", "dur>2s"),
+            ("pod:", "pod:"),
+            ("web", "web"),
+            ("pod:web ", "pod:web "),
+        ] {
+            assert_eq!(Filter::typed(text), typed);
+        }
+        for (text, more) in [
+            ("me", true),
+            ("pod:x", true),
+            ("-l a", true),
+            ("web", false),
+        ] {
+            assert_eq!(
+                Filter::parse(text).map(|f| f.may_go_on()),
+                Ok(more),
+                "{text}"
+            );
         }
         assert!(Filter::parse("[").is_err());
         assert!(Filter::parse("dur>soon").is_err());

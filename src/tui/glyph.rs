@@ -73,6 +73,8 @@ glyphs! {
     mark: "◆", "*";
     /// A bad mark.
     bad_mark: "▲", "!";
+    /// When the grace period of a deletion ends.
+    due: "◇", "o";
     /// Time cursor.
     cursor: "┃", "|";
     /// Track of a scroll bar.

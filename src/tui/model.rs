@@ -67,6 +67,8 @@ pub struct Prompt {
     pub hint: Result<String, String>,
     /// What the filter was before.
     pub before: String,
+    /// What the filter is while more is typed: the last one that left something.
+    pub shown: String,
 }
 
 /// What lies over the panes.

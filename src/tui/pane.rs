@@ -174,6 +174,10 @@ pub trait Pane: fmt::Debug {
     fn set_filter(&mut self, _text: &str) -> Result<(), String> {
         Ok(())
     }
+    /// How many rows the filter leaves; `None` while that is not known.
+    fn matches(&self) -> Option<usize> {
+        None
+    }
     /// A click at a place inside the pane; true when it did something.
     fn click(&mut self, _x: u16, _y: u16, _snap: &Snapshot, _shared: &mut Shared) -> bool {
         false

@@ -81,6 +81,7 @@ impl Driver for Replay {
                 self.player.set_playing(!playing);
                 self.player.tick(now);
             }
+            Drive::Freeze => {}
             Drive::Speed(permille) => {
                 self.player.set_speed(permille);
             }

@@ -24,6 +24,8 @@ use super::{svg, view, zone};
 use crate::clock;
 use crate::engine::Snapshot;
 use crate::export::file::{self, Kind};
+use crate::model::Source;
+use crate::model::stamp::SECOND;
 
 /// How to run.
 #[derive(Debug, Default)]
@@ -77,10 +79,66 @@ impl Drop for Restore {
     fn drop(&mut self) {
         if self.mouse {
             // Nothing can be done about a terminal that is gone.
-            let _gone = execute!(io::stdout(), event::DisableMouseCapture);
+            let _gone = capture(false);
         }
         ratatui::restore();
     }
+}
+
+fn capture(mouse: bool) -> io::Result<()> {
+    if mouse {
+        execute!(io::stdout(), event::EnableMouseCapture)
+    } else {
+        execute!(io::stdout(), event::DisableMouseCapture)
+    }
+}
+
+/// Least time between two frames, ns.
+fn frame_time(config: &Config) -> i64 {
+    SECOND / i64::from(config.frame_rate.max(1))
+}
+
+/// The first warning, and how many more there are.
+fn summary(warnings: &[String]) -> Option<String> {
+    let first = warnings.first()?;
+    Some(match warnings.len() {
+        1 => first.clone(),
+        n => format!("{first} (and {} more: kflow config)", n - 1),
+    })
+}
+
+/// Takes over a configuration that was changed. One that is no TOML changes nothing; what the user switched by key stays
+/// as it is unless its setting changed.
+fn take_over(
+    text: &str,
+    watched: &Watched,
+    options: &Options,
+    config: &mut Config,
+    model: &mut Model,
+) -> Result<(), String> {
+    let file = watched.name();
+    let (mut new, mut warnings) = Config::read(text, &file)?;
+    if let Some(t) = &options.theme {
+        new.theme.clone_from(t);
+    }
+    let (keys, more) = new.keymap(&file);
+    warnings.extend(more);
+    let (look, more) = new.look(&options.environment, &file, &|n| watched.theme(n));
+    warnings.extend(more);
+    model.keys = keys;
+    model.look = look;
+    if new.utc != config.utc {
+        model.shared.utc = new.utc;
+    }
+    if new.layout != config.layout {
+        model.layout = new.layout();
+    }
+    *config = new;
+    match summary(&warnings) {
+        Some(w) => model.complain(w),
+        None => model.say("configuration read again"),
+    }
+    Ok(())
 }
 
 /// Runs until the user leaves.
@@ -95,12 +153,11 @@ pub fn run(driver: &mut dyn Driver, options: &Options) -> Result<(), RunError> {
         config.theme.clone_from(t);
     }
     let mut screen = ratatui::try_init().map_err(terminal("starting"))?;
-    let restore = Restore {
+    let mut restore = Restore {
         mouse: config.mouse,
     };
     if config.mouse {
-        execute!(io::stdout(), event::EnableMouseCapture)
-            .map_err(terminal("starting the mouse"))?;
+        capture(true).map_err(terminal("starting the mouse"))?;
     }
     let size = screen.size().map_err(terminal("asking for its size"))?;
     let file = watched.as_ref().map_or_else(String::new, Watched::name);
@@ -121,31 +178,38 @@ pub fn run(driver: &mut dyn Driver, options: &Options) -> Result<(), RunError> {
             model.set_filter_of(p, f);
         }
     }
-    if let Some(w) = warnings.first() {
-        model.complain(w.clone());
+    if let Some(w) = summary(&warnings) {
+        model.complain(w);
     }
     let asked_to_end = asked_to_end().map_err(terminal("listening for signals"))?;
     let input = input_thread();
-    let mut drawn: Option<u64> = None;
+    let mut drawn: Option<(u64, i64)> = None;
     let mut dirty = true;
-    let frame = 1_000_000_000 / i64::from(config.frame_rate.max(1));
+    let mut told = false;
+    let mut frame = frame_time(&config);
     let mut last_frame = clock::now().plus(-frame);
     let mut last_config = clock::now();
     while !asked_to_end.load(Ordering::Relaxed) {
         let mut snap = driver.snapshot(clock::now());
-        let changed = drawn != Some(snap.version);
+        // Time alone changes what is shown too: ages, and what has taken too long.
+        let picture = (snap.version, snap.now.0 / SECOND);
+        let changed = drawn != Some(picture);
         let now = clock::now();
+        if !told && let Some(why) = own_trouble(&snap) {
+            model.complain(why);
+            told = true;
+        }
         // Keys are answered at once; what the engine changes waits for its frame.
         if dirty || (changed && now.since(last_frame) >= frame) {
             model.sync(&snap);
             screen
                 .draw(|f| view::draw(&model, &snap, f.buffer_mut()))
                 .map_err(terminal("drawing"))?;
-            drawn = Some(snap.version);
+            drawn = Some(picture);
             last_frame = now;
             dirty = false;
         }
-        let wait = if changed && drawn != Some(snap.version) {
+        let wait = if changed && drawn != Some(picture) {
             Duration::from_nanos(u64::try_from(frame - now.since(last_frame)).unwrap_or(0))
                 .min(POLL)
         } else {
@@ -204,28 +268,30 @@ pub fn run(driver: &mut dyn Driver, options: &Options) -> Result<(), RunError> {
         }
         if clock::now().since(last_config) > CONFIG_EVERY {
             last_config = clock::now();
-            if let Some((text, name)) = watched.as_mut().and_then(|w| Some((w.poll()?, w.name()))) {
-                let (mut config, mut warnings) = Config::parse(&text, &name);
-                if let Some(t) = &options.theme {
-                    config.theme.clone_from(t);
+            if let Some(w) = watched.as_mut()
+                && let Some(text) = w.poll()
+            {
+                let before = config.clone();
+                if let Err(why) = take_over(&text, w, options, &mut config, &mut model) {
+                    model.complain(format!("{why}; nothing was changed"));
                 }
-                let (keys, more) = config.keymap(&name);
-                warnings.extend(more);
-                let (look, more) =
-                    config.look(&options.environment, &name, &|n| theme_file(&watched, n));
-                warnings.extend(more);
-                model.keys = keys;
-                model.look = look;
-                match warnings.first() {
-                    Some(w) => model.complain(w.clone()),
-                    None => model.say("configuration read again"),
+                if config.mouse != before.mouse {
+                    restore.mouse = config.mouse;
+                    capture(config.mouse).map_err(terminal("changing the mouse"))?;
                 }
+                frame = frame_time(&config);
                 dirty = true;
             }
         }
     }
     drop(restore);
     Ok(())
+}
+
+/// What went wrong in kflow itself: a damaged session, a recording that stopped.
+fn own_trouble(snap: &Snapshot) -> Option<String> {
+    let mut own = snap.sources.iter().filter(|s| s.source == Source::Kflow);
+    Some(own.find(|s| !s.on)?.detail.to_string())
 }
 
 /// Set when somebody asks the process to end, or its terminal is gone: the loop ends as with `q`, so that the terminal is

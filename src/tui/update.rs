@@ -9,6 +9,7 @@ use super::pane::{PaneId, Reply};
 use crate::engine::Snapshot;
 use crate::engine::snapshot::Mode;
 use crate::export::file::Kind;
+use crate::model::Nanos;
 use crate::query::Moment;
 
 mod mouse;
@@ -45,6 +46,7 @@ impl Model {
     }
     /// A command: from a key, the palette, a menu or a script.
     pub fn run(&mut self, command: &Command, snap: &Snapshot) -> Vec<Effect> {
+        let before = self.shared.cursor;
         let action = command.action;
         // Changing the pod works in every pane, through the list of pods.
         let target = if matches!(action, Action::NextPod | Action::PreviousPod) {
@@ -88,6 +90,25 @@ impl Model {
             Reply::Copy(t) => self.copied(t),
         };
         self.sync(snap);
+        self.frozen(before, snap, effects)
+    }
+    /// Who scrolls back from what comes wants it to stand still.
+    fn frozen(
+        &self,
+        before: Option<Nanos>,
+        snap: &Snapshot,
+        mut effects: Vec<Effect>,
+    ) -> Vec<Effect> {
+        let follows = matches!(
+            snap.mode,
+            Mode::Live {
+                following: true,
+                ..
+            }
+        );
+        if follows && before.is_none() && self.shared.cursor.is_some() && effects.is_empty() {
+            effects.push(Effect::Drive(Drive::Freeze));
+        }
         effects
     }
     /// The pane that a command is for: a pane's own commands reach it from the palette too.
@@ -383,6 +404,7 @@ impl Model {
             candidates: Vec::new(),
             chosen: None,
             hint: Ok(String::new()),
+            shown: before.clone(),
             before,
         };
         self.refresh(&mut p, snap);

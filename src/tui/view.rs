@@ -194,6 +194,19 @@ fn title(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>) {
             }
         }
     }
+    // Kflow's own part failed: a session is damaged, a recording stopped.
+    if snap
+        .sources
+        .iter()
+        .any(|s| s.source == Source::Kflow && !s.on)
+    {
+        let badge = if matches!(snap.mode, Mode::Replay { .. }) {
+            " INCOMPLETE "
+        } else {
+            " NOT RECORDING "
+        };
+        x += canvas.text(x, 0, badge, t.alarm) + 1;
+    }
     let time = ctx.time();
     let clock = if w >= 90 {
         time.full(snap.now, 1_000_000)
@@ -396,6 +409,7 @@ const fn short(a: Action) -> &'static str {
         Action::CallsNoise => "fold",
         Action::CallsStats => "percentiles",
         Action::LogSources => "sources",
+        Action::LogRaw => "raw",
         Action::LogFollow => "follow",
         Action::PlayPause => "play",
         Action::NextError => "next error",

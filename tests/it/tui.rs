@@ -3,6 +3,7 @@
 mod frames;
 mod panes;
 mod pictures;
+mod ways;
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -290,6 +290,9 @@ impl Pane for Calls {
     fn filter(&self) -> Option<&str> {
         Some(self.filter.text())
     }
+    fn matches(&self) -> Option<usize> {
+        Some(self.index.len())
+    }
     fn set_filter(&mut self, text: &str) -> Result<(), String> {
         self.filter = Filter::parse(text)?;
         self.dirty = true;

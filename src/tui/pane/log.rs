@@ -2,15 +2,16 @@
 
 use super::{Item, Menu, Pane, PaneId, Reply};
 use crate::engine::Snapshot;
-use crate::model::{Nanos, PodUid, Source};
+use crate::model::{Nanos, Observation, PodUid, Source};
 use crate::query::Field;
 use crate::timeline::Evidence;
 use crate::tui::action::{Action, Command};
 use crate::tui::canvas::Canvas;
-use crate::tui::describe::{self, Tone};
+use crate::tui::describe;
 use crate::tui::filter::Filter;
 use crate::tui::shared::{Ctx, Shared};
-use crate::tui::text::{count, cut_middle, wrap};
+use crate::tui::text::{count, cut_middle, duration, width};
+use crate::tui::widget::facts::Facts;
 use crate::tui::widget::scroll::Scroll;
 
 /// Observations looked at per frame while a filter goes through a long log: a frame never waits for it.
@@ -37,6 +38,7 @@ pub struct Log {
     scroll: Scroll,
     follow: bool,
     detail: bool,
+    raw: bool,
     detail_top: usize,
     cursor: Option<Nanos>,
     seen: Option<u64>,
@@ -57,6 +59,7 @@ impl Default for Log {
             scroll: Scroll::default(),
             follow: true,
             detail: false,
+            raw: false,
             detail_top: 0,
             cursor: None,
             seen: None,
@@ -162,6 +165,29 @@ impl Log {
         let below = h / 2;
         (h - below, below)
     }
+    fn draw_detail(&self, ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, o: &Observation) {
+        let (t, time) = (ctx.theme, ctx.time());
+        let (w, h) = (canvas.width(), canvas.height());
+        let head = format!(
+            "{}  {}  {}",
+            time.full(o.stamp.at, o.stamp.precision),
+            crate::tui::time::precision(o.stamp.precision),
+            o.source.name()
+        );
+        let used = canvas.text(0, 0, &head, t.strong);
+        let seen = format!("seen {} after", duration(o.stamp.seen.since(o.stamp.at)));
+        if usize::from(w.saturating_sub(used + 2)) >= width(&seen) {
+            canvas.text_right(w, 0, 24, &seen, t.dim);
+        }
+        let mut below = canvas.part(0, 1, w, h.saturating_sub(1));
+        if self.raw {
+            let mut raw = Facts::default();
+            raw.head(describe::whole(o), t.dim);
+            raw.draw(ctx, &mut below, self.detail_top);
+        } else {
+            describe::facts(o, &time, t).draw(ctx, &mut below, self.detail_top);
+        }
+    }
     fn sources_menu(&self) -> Menu {
         Menu {
             title: "Sources".to_owned(),
@@ -221,6 +247,7 @@ impl Pane for Log {
             Action::LogScope,
             Action::LogSources,
             Action::LogDetail,
+            Action::LogRaw,
             Action::LogFollow,
             Action::Filter,
             Action::Open,
@@ -265,8 +292,9 @@ impl Pane for Log {
         }
         if shared.cursor != self.cursor {
             self.cursor = shared.cursor;
+            // Without a cursor time goes on.
+            self.follow = shared.cursor.is_none();
             if let Some(at) = shared.cursor {
-                self.follow = false;
                 self.scroll.at = self.nearest(snap, at);
             }
         }
@@ -302,6 +330,12 @@ impl Pane for Log {
                 }
             }
             Action::LogDetail => self.detail = !self.detail,
+            Action::LogRaw => {
+                // Asked for while nothing is shown, it means to be seen.
+                self.raw = !self.raw || !self.detail;
+                self.detail = true;
+                self.detail_top = 0;
+            }
             Action::LogSources => match Source::ALL.iter().find(|s| s.name() == command.arg) {
                 Some(s) => {
                     if self.off.contains(s) {
@@ -364,12 +398,7 @@ impl Pane for Log {
                 continue;
             };
             let (text, tone) = describe::line(o);
-            let style = match tone {
-                Tone::Quiet => t.faint,
-                Tone::Plain => t.text,
-                Tone::Warn => t.warn,
-                Tone::Bad => t.fail,
-            };
+            let style = describe::style(t, tone);
             let digits = if w >= 100 { 6 } else { 3 };
             canvas.text_in(
                 1,
@@ -400,34 +429,17 @@ impl Pane for Log {
         self.scroll.draw(ctx, &mut canvas.part(0, 0, w, list), 0);
         if below > 0 {
             canvas.line(0, list, w, ctx.glyphs.rule, t.rule);
-            let mut part = canvas.part(1, list + 1, w.saturating_sub(2), below - 1);
             if let Some(o) = self.row(ctx.snap, self.scroll.at) {
-                let head = format!(
-                    "{}  {}  {}",
-                    time.full(o.stamp.at, o.stamp.precision),
-                    crate::tui::time::precision(o.stamp.precision),
-                    o.source.name()
-                );
-                part.text(0, 0, &head, t.strong);
-                let seen = format!(
-                    "seen {} after",
-                    crate::tui::text::duration(o.stamp.seen.since(o.stamp.at))
-                );
-                part.text_right(w.saturating_sub(3), 0, 24, &seen, t.dim);
-                let lines: Vec<String> = describe::whole(o)
-                    .lines()
-                    .flat_map(|l| wrap(l, usize::from(w.saturating_sub(2))))
-                    .collect();
-                let room = usize::from(below.saturating_sub(2));
-                let top = self.detail_top.min(lines.len().saturating_sub(room));
-                for (i, l) in lines.iter().skip(top).take(room).enumerate() {
-                    part.text(0, 1 + i as u16, l, t.dim);
-                }
+                let mut part = canvas.part(1, list + 1, w.saturating_sub(2), below - 1);
+                self.draw_detail(ctx, &mut part, o);
             }
         }
     }
     fn filter(&self) -> Option<&str> {
         Some(self.filter.text())
+    }
+    fn matches(&self) -> Option<usize> {
+        (self.upto == self.len || self.rows() > 0).then(|| self.rows())
     }
     fn set_filter(&mut self, text: &str) -> Result<(), String> {
         self.filter = Filter::parse(text)?;

@@ -318,6 +318,9 @@ impl Pane for Pods {
     fn filter(&self) -> Option<&str> {
         Some(self.wanted.filter.text())
     }
+    fn matches(&self) -> Option<usize> {
+        Some(self.list.shown())
+    }
     fn set_filter(&mut self, text: &str) -> Result<(), String> {
         self.wanted.filter = Filter::parse(text)?;
         self.dirty = true;

@@ -266,6 +266,13 @@ impl Pane for Requests {
     fn filter(&self) -> Option<&str> {
         Some(&self.filter)
     }
+    fn matches(&self) -> Option<usize> {
+        Some(if self.listing {
+            self.list.len()
+        } else {
+            self.groups.len()
+        })
+    }
     fn set_filter(&mut self, text: &str) -> Result<(), String> {
         self.filter = text.to_lowercase();
         self.dirty = true;

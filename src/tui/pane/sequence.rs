@@ -278,9 +278,8 @@ impl Pane for Sequence {
     fn handle(&mut self, command: &Command, _snap: &Snapshot, shared: &mut Shared) -> Reply {
         if self.scroll.handle(command.action) {
             self.follow = command.action == Action::Bottom;
-            if let Some(m) = self.messages.get(self.scroll.at) {
-                shared.cursor = Some(m.at);
-            }
+            let at = self.messages.get(self.scroll.at).map(|m| m.at);
+            shared.cursor = at.filter(|_| !self.follow);
             return Reply::Done;
         }
         match command.action {

@@ -85,8 +85,12 @@ impl TimelinePane {
         };
         let open = t.in_flight().next().is_some();
         let last = if open { snap.now.max(last) } else { last };
+        // What is to come belongs to it too: the end of the grace period of a pod that is being deleted.
+        let due = bars::due(p).filter(|_| p.gone.is_none());
+        let last = due.map_or(last, |d| d.max(last));
         let mut end = last;
-        if self.fit == Fit::Start {
+        // Of a pod that is being deleted, that is the part to look at.
+        if self.fit == Fit::Start && due.is_none() {
             let ready = t.stage(Stage::Ready).and_then(|s| s.end).map(|e| e.at);
             // A start that is a small part of a long life would be a dot.
             if let Some(r) = ready.filter(|r| last.since(first) > 3 * r.since(first)) {
@@ -366,6 +370,10 @@ impl Pane for TimelinePane {
                     s.stage,
                     window,
                 );
+            }
+            if s.is_stage() && s.stage == Stage::Terminate {
+                let mut lane = canvas.part(left + 1, y, columns, 1);
+                bars::grace(ctx, &mut lane, p, window);
             }
             let style = if s.outcome == Outcome::InFlight && !s.is_run() {
                 ctx.theme.run

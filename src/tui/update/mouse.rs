@@ -74,6 +74,7 @@ impl Model {
             self.pressed = None;
             return Vec::new();
         };
+        let before = self.shared.cursor;
         let inner: Rect = slot.inner();
         let id = slot.pane;
         let inside = |x: u16, y: u16| (x.saturating_sub(inner.x), y.saturating_sub(inner.y));
@@ -108,6 +109,6 @@ impl Model {
             }
         }
         self.sync(snap);
-        Vec::new()
+        self.frozen(before, snap, Vec::new())
     }
 }

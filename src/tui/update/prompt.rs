@@ -8,6 +8,7 @@ use crate::tui::action::{Action, Command};
 use crate::tui::filter::Filter;
 use crate::tui::keys::Key;
 use crate::tui::model::{Effect, Model, Overlay, Prompt, PromptKind};
+use crate::tui::pane::Pane;
 use nucleo_matcher::pattern::{CaseMatching, Normalization, Pattern};
 use nucleo_matcher::{Config, Matcher, Utf32Str};
 
@@ -87,13 +88,29 @@ impl Model {
             p.chosen = None;
             self.refresh(&mut p, snap);
             if p.kind == PromptKind::Filter && p.hint.is_ok() {
-                let text = p.text.clone();
-                self.set_filter(&text);
-                self.sync(snap);
+                self.preview(&mut p, snap);
             }
         }
         self.overlays.push(Overlay::Prompt(p));
         Vec::new()
+    }
+    /// Filters by what is typed so far. What leaves nothing only because it is not finished does not empty the list.
+    fn preview(&mut self, p: &mut Prompt, snap: &Snapshot) {
+        let typed = Filter::typed(&p.text);
+        self.set_filter(&typed);
+        self.sync(snap);
+        let nothing = self.pane(self.focus).and_then(Pane::matches) == Some(0);
+        if nothing && Filter::parse(&p.text).is_ok_and(|f| f.may_go_on()) {
+            p.hint = Err(match p.shown.as_str() {
+                "" => "nothing matches yet: everything is shown".to_owned(),
+                shown => format!("nothing matches yet: shown is {shown}"),
+            });
+            let shown = p.shown.clone();
+            self.set_filter(&shown);
+            self.sync(snap);
+        } else {
+            p.shown = typed;
+        }
     }
     fn accept(&mut self, p: &Prompt, snap: &Snapshot) -> Vec<Effect> {
         match p.kind {
@@ -155,6 +172,9 @@ impl Model {
                     Ok(_) if p.text.is_empty() => Ok(
                         "fuzzy   !inverse   -l app=web   /regex/   pod:web* dur>2s !ok".to_owned(),
                     ),
+                    Ok(_) if p.text.starts_with("-l") => {
+                        Ok("labels: app=web  tier!=db  app  !app  (commas between)".to_owned())
+                    }
                     Ok(_) => Ok(explain(&p.text).unwrap_or_default()),
                 };
             }

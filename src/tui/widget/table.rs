@@ -20,6 +20,28 @@ pub struct Column<C> {
     pub right: bool,
 }
 
+impl<C: Copy> Column<C> {
+    /// A column of texts: which, its heading, its least and most width, and how soon it is dropped.
+    pub const fn new(id: C, title: &'static str, min: u16, max: u16, rank: u8) -> Self {
+        Self {
+            id,
+            title,
+            min,
+            max,
+            rank,
+            right: false,
+        }
+    }
+    /// The same for numbers.
+    #[must_use]
+    pub const fn right(self) -> Self {
+        Self {
+            right: true,
+            ..self
+        }
+    }
+}
+
 /// A column with its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Placed<C> {
@@ -118,14 +140,7 @@ mod tests {
     use super::*;
 
     const fn c(id: u8, min: u16, max: u16, rank: u8) -> Column<u8> {
-        Column {
-            id,
-            title: "",
-            min,
-            max,
-            rank,
-            right: false,
-        }
+        Column::new(id, "", min, max, rank)
     }
 
     #[test]

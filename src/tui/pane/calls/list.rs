@@ -22,31 +22,13 @@ enum Col {
     Size,
 }
 
-const fn col(
-    id: Col,
-    title: &'static str,
-    min: u16,
-    max: u16,
-    rank: u8,
-    right: bool,
-) -> Column<Col> {
-    Column {
-        id,
-        title,
-        min,
-        max,
-        rank,
-        right,
-    }
-}
-
 const COLUMNS: [Column<Col>; 6] = [
-    col(Col::Time, "START", 12, 15, 1, false),
-    col(Col::Method, "METHOD", 18, 25, 0, false),
-    col(Col::Subject, "POD  CONTAINER", 20, 200, 0, false),
-    col(Col::Duration, "TIME", 7, 8, 0, true),
-    col(Col::Code, "CODE", 8, 16, 2, false),
-    col(Col::Size, "SIZE", 5, 6, 3, true),
+    Column::new(Col::Time, "START", 12, 15, 1),
+    Column::new(Col::Method, "METHOD", 18, 25, 0),
+    Column::new(Col::Subject, "POD  CONTAINER", 20, 200, 0),
+    Column::new(Col::Duration, "TIME", 7, 8, 0).right(),
+    Column::new(Col::Code, "CODE", 8, 16, 2),
+    Column::new(Col::Size, "SIZE", 5, 6, 3).right(),
 ];
 
 /// Name of how a call stands: its code, or how it was cut off.

@@ -50,8 +50,9 @@ pub(super) struct Wanted {
 impl Wanted {
     fn key(&self, snap: &Snapshot, p: &Pod) -> Key {
         let verdict = snap.verdicts.get(&p.uid).map(|v| &**v);
-        // A pod of the past is found by its name.
-        let past = p.past && self.filter.is_all();
+        // A pod of the past is found by its name; one that was gone before anything told its name, by its UID.
+        let unknown = p.gone.is_some() && p.name.is_empty();
+        let past = (p.past || unknown) && self.filter.is_all();
         let hidden =
             past || (p.gone.is_some() && !self.gone) || (order::is_finished(p) && !self.finished);
         let score = if hidden {

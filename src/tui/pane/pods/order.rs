@@ -202,7 +202,7 @@ pub(super) fn tone(verdict: Option<&Verdict>, p: &PodView) -> Tone {
 pub(super) struct Key {
     /// How well the filter likes it; `None` when it is not shown.
     pub(super) score: Option<u32>,
-    /// A pod of the past that nobody asked for.
+    /// A pod of the past, or one that was gone before it had a name, that nobody asked for.
     pub(super) past: bool,
     /// How much it needs somebody.
     pub(super) rank: u8,

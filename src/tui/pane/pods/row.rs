@@ -25,35 +25,17 @@ pub(super) enum Col {
     Verdict,
 }
 
-const fn col(
-    id: Col,
-    title: &'static str,
-    min: u16,
-    max: u16,
-    rank: u8,
-    right: bool,
-) -> Column<Col> {
-    Column {
-        id,
-        title,
-        min,
-        max,
-        rank,
-        right,
-    }
-}
-
 const COLUMNS: [Column<Col>; 10] = [
-    col(Col::Namespace, "NAMESPACE", 11, 20, 3, false),
-    col(Col::Name, "NAME", 20, 44, 0, false),
-    col(Col::Ready, "READY", 5, 5, 1, true),
-    col(Col::Status, "STATUS", 14, 22, 0, false),
-    col(Col::Stages, "STAGES", 11, 11, 0, false),
-    col(Col::Since, "IN", 6, 6, 1, true),
-    col(Col::Restarts, "RST", 4, 4, 1, true),
-    col(Col::Age, "AGE", 5, 5, 1, true),
-    col(Col::Node, "NODE", 8, 22, 4, false),
-    col(Col::Verdict, "WHY", 24, 200, 2, false),
+    Column::new(Col::Namespace, "NAMESPACE", 11, 20, 3),
+    Column::new(Col::Name, "NAME", 20, 44, 0),
+    Column::new(Col::Ready, "READY", 5, 5, 1).right(),
+    Column::new(Col::Status, "STATUS", 14, 22, 0),
+    Column::new(Col::Stages, "STAGES", 11, 11, 0),
+    Column::new(Col::Since, "IN", 6, 6, 1).right(),
+    Column::new(Col::Restarts, "RST", 4, 4, 1).right(),
+    Column::new(Col::Age, "AGE", 5, 5, 1).right(),
+    Column::new(Col::Node, "NODE", 8, 22, 4),
+    Column::new(Col::Verdict, "WHY", 24, 200, 2),
 ];
 
 /// The column that shows what is sorted by; none for trouble, which is in several.

@@ -24,44 +24,26 @@ enum Col {
     Object,
 }
 
-const fn col(
-    id: Col,
-    title: &'static str,
-    min: u16,
-    max: u16,
-    rank: u8,
-    right: bool,
-) -> Column<Col> {
-    Column {
-        id,
-        title,
-        min,
-        max,
-        rank,
-        right,
-    }
-}
-
 const GROUPS: [Column<Col>; 9] = [
-    col(Col::Count, "COUNT", 6, 8, 0, true),
-    col(Col::Errors, "ERRORS", 6, 7, 0, true),
-    col(Col::P50, "P50", 7, 8, 1, true),
-    col(Col::P95, "P95", 7, 8, 2, true),
-    col(Col::P99, "P99", 7, 8, 0, true),
-    col(Col::Max, "MAX", 7, 8, 2, true),
-    col(Col::Verb, "VERB", 7, 9, 0, false),
-    col(Col::Resource, "RESOURCE", 14, 34, 0, false),
-    col(Col::Client, "CLIENT", 12, 90, 1, false),
+    Column::new(Col::Count, "COUNT", 6, 8, 0).right(),
+    Column::new(Col::Errors, "ERRORS", 6, 7, 0).right(),
+    Column::new(Col::P50, "P50", 7, 8, 1).right(),
+    Column::new(Col::P95, "P95", 7, 8, 2).right(),
+    Column::new(Col::P99, "P99", 7, 8, 0).right(),
+    Column::new(Col::Max, "MAX", 7, 8, 2).right(),
+    Column::new(Col::Verb, "VERB", 7, 9, 0),
+    Column::new(Col::Resource, "RESOURCE", 14, 34, 0),
+    Column::new(Col::Client, "CLIENT", 12, 90, 1),
 ];
 
 const LIST: [Column<Col>; 7] = [
-    col(Col::Time, "RECEIVED", 12, 15, 1, false),
-    col(Col::Took, "TIME", 7, 8, 0, true),
-    col(Col::Code, "CODE", 4, 4, 0, true),
-    col(Col::Verb, "VERB", 7, 9, 0, false),
-    col(Col::Resource, "RESOURCE", 14, 26, 0, false),
-    col(Col::Object, "OBJECT", 12, 60, 2, false),
-    col(Col::Client, "CLIENT", 12, 60, 3, false),
+    Column::new(Col::Time, "RECEIVED", 12, 15, 1),
+    Column::new(Col::Took, "TIME", 7, 8, 0).right(),
+    Column::new(Col::Code, "CODE", 4, 4, 0).right(),
+    Column::new(Col::Verb, "VERB", 7, 9, 0),
+    Column::new(Col::Resource, "RESOURCE", 14, 26, 0),
+    Column::new(Col::Object, "OBJECT", 12, 60, 2),
+    Column::new(Col::Client, "CLIENT", 12, 60, 3),
 ];
 
 impl Requests {

@@ -5,9 +5,12 @@ use ratatui::style::Style;
 use super::rows::Row;
 use crate::correlate::PodView;
 use crate::flow::Stage;
+use crate::model::Nanos;
+use crate::model::stamp::SECOND;
 use crate::timeline::{Certainty, MarkKind, Outcome, Span};
 use crate::tui::canvas::Canvas;
 use crate::tui::shared::Ctx;
+use crate::tui::text::age;
 use crate::tui::widget::ruler::Window;
 
 /// The tree at the left.
@@ -154,6 +157,35 @@ pub(super) fn gaps(
     }
 }
 
+/// When the grace period ends: a deletion's timestamp lies ahead of its request by it.
+pub(super) fn due(p: &PodView) -> Option<Nanos> {
+    let api = p.api.as_ref().filter(|a| a.deletion.is_some())?;
+    let grace = api.deletion_grace_s.unwrap_or(0).saturating_mul(SECOND);
+    Some(p.deletion_requested?.plus(grace))
+}
+
+/// What of a grace period is still to come, as a thin line that leads to its end.
+pub(super) fn grace(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, p: &PodView, window: Window) {
+    let (w, now) = (canvas.width(), ctx.snap.now);
+    let Some(due) = due(p).filter(|d| p.gone.is_none() && *d > now && now < window.to) else {
+        return;
+    };
+    let a = window.place(now.max(window.from), w).max(0.0) as u16 + 1;
+    let z = window.place(due, w).min(f64::from(w)) as u16;
+    canvas.line(a, 0, z.saturating_sub(a), ctx.glyphs.rule, ctx.theme.wait);
+    if let Some(x) = window.column(due, w) {
+        canvas.symbol(x, 0, ctx.glyphs.due, ctx.theme.wait);
+    }
+}
+
+/// `due in 12s`, `was due 3s ago`.
+pub(super) fn until(due: Nanos, now: Nanos) -> String {
+    match due.since(now) {
+        ns if ns > 0 => format!("due in {}", age(ns)),
+        ns => format!("was due {} ago", age(-ns)),
+    }
+}
+
 /// The lane of marks: what is bad wins a cell, then the later one.
 pub(super) fn marks(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, p: &PodView, window: Window) {
     let (t, g) = (ctx.theme, ctx.glyphs);
@@ -175,6 +207,19 @@ pub(super) fn marks(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, p: &PodView, window:
     };
     draw(false, canvas);
     draw(true, canvas);
+    if let Some(at) = due(p)
+        && let Some(x) = window.column(at, w)
+    {
+        canvas.symbol(x, 0, g.due, t.wait);
+        let text = format!(" {}", until(at, ctx.snap.now));
+        // On the side where there is room, and only while it is of interest.
+        let len = text.len() as u16;
+        if p.gone.is_none() && x + len < w {
+            canvas.text(x + 1, 0, &text, t.wait);
+        } else if p.gone.is_none() {
+            canvas.text_right(x.saturating_sub(1), 0, x, text.trim(), t.wait);
+        }
+    }
 }
 
 /// The time cursor and the two marks of a delta, over the tree where nothing is drawn.

@@ -1,6 +1,9 @@
 //! What is known of the selected span, and what stands at the cursor.
 
+use super::bars;
 use crate::correlate::PodView;
+
+use crate::flow::Stage;
 use crate::model::Nanos;
 use crate::timeline::{Certainty, Outcome, Span};
 use crate::tui::canvas::Canvas;
@@ -118,7 +121,18 @@ pub(super) fn draw(
         );
         y += 1;
         if y + 1 < h {
-            canvas.text(0, y, &when(s, &time), t.dim);
+            let x = canvas.text(0, y, &when(s, &time), t.dim);
+            if s.stage == Stage::Terminate
+                && p.gone.is_none()
+                && let Some(due) = bars::due(p)
+            {
+                let text = format!(
+                    "  {}, {}",
+                    bars::until(due, ctx.snap.now),
+                    time.at(due, 1, 3)
+                );
+                canvas.text(x, y, &text, t.wait);
+            }
             y += 1;
         }
         if !s.message.is_empty() && y + 1 < h {
