@@ -210,7 +210,7 @@ fn gone(input: &Input<'_>, f: &Facts<'_>) -> Option<Nanos> {
 ///
 /// A static pod needs no object: its mirror may be made later, or never.
 fn never_listed(input: &Input<'_>, f: &Facts<'_>) -> Option<Nanos> {
-    if is_static(&input.uid) {
+    if facts::has_static_uid(&input.uid) {
         return None;
     }
     let known = input
@@ -262,10 +262,4 @@ fn past(input: &Input<'_>) -> bool {
             _ => false,
         })
     })
-}
-
-/// A static pod's UID is the hash of its manifest: 32 hexadecimal digits without dashes.
-fn is_static(uid: &PodUid) -> bool {
-    let uid = uid.as_str();
-    uid.len() == 32 && uid.bytes().all(|b| b.is_ascii_hexdigit())
 }

@@ -10,7 +10,7 @@ use crate::timeline::{Evidence, Timeline};
 /// How a stage of a pod stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum StageState {
-    /// Nothing of it was seen, and nothing after it.
+    /// Nothing of it was seen, and nothing after it; or it never comes, as scheduling for a static pod.
     #[default]
     NotReached,
     /// A later stage was reached, so this one passed, but no source saw it.

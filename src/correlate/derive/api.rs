@@ -148,6 +148,10 @@ fn bound(b: &Build<'_>, created: Option<Nanos>) -> Option<Bound> {
 /// Adds `schedule`.
 pub(crate) fn schedule(b: &mut Build<'_>) {
     let f = b.facts;
+    if f.is_static(&b.view.uid) {
+        // Its condition PodScheduled is the kubelet's own word.
+        return;
+    }
     let created = b.ends(Stage::Api).or_else(|| b.starts(Stage::Api));
     let bindings: Vec<&Request<'_>> = f
         .requests

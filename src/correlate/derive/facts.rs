@@ -317,10 +317,20 @@ impl<'a> Facts<'a> {
             .filter(|(_, e)| reasons.contains(&e.reason.as_str()))
             .copied()
     }
+    /// A static pod: the kubelet has it from a file, and no scheduler ever sees it.
+    pub(crate) fn is_static(&self, uid: &PodUid) -> bool {
+        has_static_uid(uid) || self.states.iter().any(|(_, p)| p.mirror_of.is_some())
+    }
     /// The newest state.
     pub(crate) fn newest(&self) -> Option<&'a PodSeen> {
         self.states.last().map(|(_, p)| *p)
     }
+}
+
+/// A static pod's UID is the hash of its manifest: 32 hexadecimal digits without dashes.
+pub(crate) fn has_static_uid(uid: &PodUid) -> bool {
+    let uid = uid.as_str();
+    uid.len() == 32 && uid.bytes().all(|b| b.is_ascii_hexdigit())
 }
 
 /// The apiserver asks a webhook.

@@ -370,11 +370,17 @@ fn by_api(b: &mut Build<'_>, runs: &[Run]) {
     }
 }
 
+/// The container of `back-off 10s restarting failed container=c pod=crash_s11(e903b267-…)`.
+fn waits_for(error: &str) -> Option<&str> {
+    let (_, rest) = error.split_once("restarting failed container=")?;
+    rest.split(' ').next()
+}
+
 /// The wait between an exit and the next attempt.
 fn back_off(b: &mut Build<'_>, runs: &[Run]) {
     let f = b.facts;
     let ending = b.view.deletion_requested.or(b.view.gone);
-    // Ends of attempts: exits, and starts and creations that failed.
+    // Ends of attempts: exits, and starts that failed.
     let mut ends: Vec<(Text, Edge, Option<u32>, Evidence)> = runs
         .iter()
         .filter_map(|r| {
@@ -395,6 +401,8 @@ fn back_off(b: &mut Build<'_>, runs: &[Run]) {
         }
     }
     ends.sort();
+    // Of a start that failed the runtime may tell an exit as well.
+    ends.dedup_by(|b, a| a.0 == b.0 && a.2.is_some() && a.2 == b.2);
     for (i, (container, at, attempt, o)) in ends.iter().enumerate() {
         if ending.is_some_and(|d| at.at >= d) {
             continue;
@@ -446,7 +454,7 @@ fn back_off(b: &mut Build<'_>, runs: &[Run]) {
                     .find(|(x, l)| {
                         within(x.stamp.at)
                             && x.stamp.at >= at.at
-                            && l.error.contains(container.as_str())
+                            && waits_for(&l.error) == Some(container.as_str())
                     })
                     .map(|(x, l)| (x.clone(), l.error.clone()))
             });

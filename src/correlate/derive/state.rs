@@ -247,15 +247,16 @@ pub(crate) fn stages(v: &mut PodView, f: &Facts<'_>, t: &Timeline) {
         .filter(|s| s.stage != Stage::Terminate)
         .map(|s| s.stage.index())
         .max();
+    let never =
+        |stage| stage == Stage::Terminate || stage == Stage::Schedule && f.is_static(&v.uid);
     for stage in Stage::ALL {
         let i = stage.index();
-        let state = state_of(t, stage).unwrap_or(
-            if stage != Stage::Terminate && reached.is_some_and(|r| i < r) {
+        let state =
+            state_of(t, stage).unwrap_or(if !never(stage) && reached.is_some_and(|r| i < r) {
                 StageState::Unseen
             } else {
                 StageState::NotReached
-            },
-        );
+            });
         if let Some(s) = v.stages.get_mut(i) {
             *s = state;
         }

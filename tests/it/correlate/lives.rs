@@ -1,0 +1,195 @@
+//! Which pod is meant, and what becomes of it: names borne twice, mirrors, what is gone, what is left.
+
+use std::sync::Arc;
+
+use kflow::correlate::PodView;
+use kflow::diagnose::State;
+use kflow::model::{Body, Source};
+use kflow::timeline::Evidence;
+
+use super::{SESSIONS, session, world};
+
+/// How much later the second life is, ns.
+const LATER: i64 = 100_000_000_000;
+
+/// Moves every moment of the recordings' day.
+fn later(json: &mut serde_json::Value, by: i64) {
+    match json {
+        serde_json::Value::Number(n) => {
+            if let Some(at) = n
+                .as_i64()
+                .filter(|n| (1_795_200_000_000_000_000..1_795_300_000_000_000_000).contains(n))
+            {
+                *json = (at + by).into();
+            }
+        }
+        serde_json::Value::Array(v) => v.iter_mut().for_each(|x| later(x, by)),
+        serde_json::Value::Object(m) => m.values_mut().for_each(|x| later(x, by)),
+        _ => {}
+    }
+}
+
+/// Two pods of one name, one after the other: what tells a name alone goes to the one that lived then.
+#[test]
+fn a_pod_that_is_created_anew_under_its_name_keeps_its_own_story() {
+    let observations = session("S1-basics");
+    // The second life: the first one's evidence a minute later, under another UID.
+    let old = "4ac3c3e9-1ad8-496b-869a-7687fcb13acf";
+    let new = "5bd4d4f0-2be9-4a7c-97ab-8798fdc24bd0";
+    let about = |o: &&Evidence| {
+        let text = serde_json::to_string(o).unwrap();
+        text.contains("s01/healthy")
+            || text.contains(old)
+            || text.contains("\"ns\":\"s01\",\"n\":\"healthy\"")
+    };
+    // Calls are told apart by connection and stream, which this copy would repeat: logs, events and states will do.
+    let first: Vec<Evidence> = observations
+        .iter()
+        .filter(|o| matches!(o.source, Source::Kubelet | Source::Kube | Source::Fs))
+        .filter(about)
+        .cloned()
+        .collect();
+    let second: Vec<Evidence> = first
+        .iter()
+        .map(|o| {
+            let text = serde_json::to_string(o).unwrap().replace(old, new);
+            let mut json: serde_json::Value = serde_json::from_str(&text).unwrap();
+            later(&mut json, LATER);
+            let mut o: kflow::model::Observation = serde_json::from_value(json).unwrap();
+            if let Body::Pod(p) = &mut o.body {
+                p.resource_version += 100_000;
+            }
+            Arc::new(o)
+        })
+        .collect();
+    let alone = world(&first);
+    let both = world(first.iter().chain(&second));
+    let steps = |p: &PodView| -> Vec<String> {
+        p.timeline
+            .spans
+            .iter()
+            .map(|s| format!("{} {} {} {:?}", s.stage, s.step, s.container, s.start))
+            .collect()
+    };
+    let a = alone.pod(&old.into()).expect("the first life");
+    let b = both
+        .pod(&old.into())
+        .expect("the first life beside the second");
+    assert_eq!(steps(a), steps(b));
+    let c = both.pod(&new.into()).expect("the second life");
+    assert_eq!(steps(a).len(), steps(c).len());
+    for (x, y) in a.timeline.spans.iter().zip(&c.timeline.spans) {
+        assert_eq!(
+            (x.stage, &x.step, &x.container),
+            (y.stage, &y.step, &y.container)
+        );
+        assert_eq!(x.start.at + LATER, y.start.at, "{} {}", x.stage, x.step);
+    }
+    assert_eq!(both.find("s01/healthy").len(), 2);
+}
+
+#[test]
+fn a_static_pod_and_its_mirrors_are_one_story() {
+    let w = world(&session("S1-basics"));
+    let found = w.find("s17/static-web-node1");
+    assert_eq!(found.len(), 1);
+    let p = found[0];
+    assert_eq!(
+        p.uid.as_str().len(),
+        32,
+        "the UID is the kubelet's: {}",
+        p.uid
+    );
+    assert_eq!(
+        p.mirrors.len(),
+        2,
+        "the mirror was deleted once and made again"
+    );
+    for mirror in &p.mirrors {
+        assert_eq!(w.pod(mirror).map(|x| &x.uid), Some(&p.uid));
+    }
+    let starts = p
+        .timeline
+        .spans
+        .iter()
+        .filter(|s| s.step == "StartContainer")
+        .count();
+    assert_eq!(starts, 1, "deleting the mirror stops nothing");
+}
+
+/// Pods that were deleted before the recording began are left in the runtime and in old Events.
+#[test]
+fn a_pod_that_a_complete_list_did_not_hold_is_gone_and_waits_for_nothing() {
+    let mut gone = 0;
+    for name in &SESSIONS[1..] {
+        let observations = session(name);
+        let listed_at = observations
+            .iter()
+            .find_map(|o| match &o.body {
+                Body::Watch(n) if n.resource == "pods" => Some(o.stamp.seen),
+                _ => None,
+            })
+            .expect("a list of pods");
+        for p in world(&observations).pods() {
+            let old = p.evidence.iter().any(|o| o.stamp.at < listed_at);
+            if p.api.is_some() || !old || p.uid.as_str().len() == 32 {
+                continue;
+            }
+            gone += 1;
+            assert_eq!(p.status, "Gone", "{name} {}", p.key());
+            assert_eq!(p.current, None, "{name} {}", p.key());
+            assert!(
+                p.gone.is_some_and(|at| at >= listed_at),
+                "{name} {}",
+                p.key()
+            );
+        }
+    }
+    assert!(gone > 20, "{gone}");
+    // What a list leaves out that has another scope is no pod less.
+    let observations: Vec<Evidence> = session("S2-stuck-early")
+        .iter()
+        .map(|o| {
+            let mut o: kflow::model::Observation = (**o).clone();
+            if let Body::Watch(n) = &mut o.body {
+                n.scope = "elsewhere".into();
+            }
+            Arc::new(o)
+        })
+        .collect();
+    let w = world(&observations);
+    assert_eq!(
+        w.find("s21/sidecar").first().expect("the remnant").gone,
+        None
+    );
+}
+
+#[test]
+fn with_the_tap_alone_what_is_left_of_a_pod_has_exited_and_is_not_stuck() {
+    let mut remnants = 0;
+    for name in SESSIONS {
+        let observations = session(name);
+        let w = world(observations.iter().filter(|o| o.source == Source::Cri));
+        let now = w.now();
+        for p in w.pods().iter().filter(|p| p.is_remnant()) {
+            remnants += 1;
+            assert_eq!(p.current, None, "{name} {}", p.uid);
+            let state = kflow::diagnose::why(&w, p, now).map(|v| v.state);
+            assert!(
+                matches!(state, Some(State::Healthy | State::Recovered)),
+                "{name} {} {state:?}",
+                p.uid
+            );
+            assert!(
+                p.containers
+                    .iter()
+                    .all(|c| c.state.starts_with("terminated")),
+                "{name} {:?}",
+                p.containers
+            );
+        }
+        // Nothing of the tap's tells that a pod is gone from the API.
+        assert!(w.pods().iter().all(|p| p.gone.is_none()), "{name}");
+    }
+    assert!(remnants > 20, "{remnants}");
+}
