@@ -179,14 +179,14 @@ fn quick(cx: Context<'_>, view: &PodView) -> bool {
         && api.status.phase == "Running"
 }
 
-/// Only events of it are left, and the API does not list it: it is gone for as long as kflow looks.
+/// Only events of it are left, and the API does not list it: it is gone for as long as kflow looks. Or only a directory
+/// is, of which neither the API nor the kubelet's log says a word: somebody left it behind.
 fn stray(cx: Context<'_>, view: &PodView) -> bool {
-    cx.shared.has_pods
-        && view.api.is_none()
-        && view
-            .evidence
-            .iter()
-            .all(|o| matches!(o.body, crate::model::Body::Event(_)))
+    use crate::model::Body;
+    let only = |is: fn(&Body) -> bool| view.evidence.iter().all(|o| is(&o.body));
+    view.api.is_none()
+        && ((cx.shared.has_pods && only(|b| matches!(b, Body::Event(_))))
+            || ((cx.shared.has_pods || cx.shared.has_log) && only(|b| matches!(b, Body::Fs(_)))))
 }
 
 fn worst(cx: Context<'_>, f: &Facts<'_>, health: Health) -> Option<Verdict> {

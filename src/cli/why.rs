@@ -26,7 +26,7 @@ pub(super) fn why(args: &WhyArgs) -> anyhow::Result<u8> {
         ));
     };
     let mut out = out::stdout();
-    out.write_all(written(args.output, &verdicts, &world, source.at).as_bytes())?;
+    out.write_all(written(args, &verdicts, &world, source.at).as_bytes())?;
     out.flush()?;
     Ok(code(&verdicts))
 }
@@ -48,17 +48,53 @@ fn code(verdicts: &[Arc<Verdict>]) -> u8 {
     }
 }
 
-fn written(format: Format, verdicts: &[Arc<Verdict>], world: &World, at: Nanos) -> String {
-    match format {
+fn written(args: &WhyArgs, verdicts: &[Arc<Verdict>], world: &World, at: Nanos) -> String {
+    match args.output {
         Format::Json => why::json(verdicts.iter().map(AsRef::as_ref), at),
-        Format::Text if verdicts.is_empty() => {
-            format!("{} pods are known, and all are well\n", world.pods().len())
-        }
+        Format::Text if verdicts.is_empty() => nothing(args, world),
         Format::Text => {
             let reports: Vec<String> = verdicts.iter().map(|v| why::text(v, at)).collect();
             reports.join("\n")
         }
     }
+}
+
+/// No verdict: all pods are well, or those that were asked for are on their way.
+fn nothing(args: &WhyArgs, world: &World) -> String {
+    let Some(query) = &args.pod else {
+        return format!("{} pods are known, and all are well\n", world.pods().len());
+    };
+    let mut text = String::new();
+    for target in diagnose::find(world, query, args.input.namespace()) {
+        let (head, body) = match target {
+            Target::Pod(p) => {
+                let status = if p.status.is_empty() {
+                    "in no status yet"
+                } else {
+                    p.status.as_str()
+                };
+                (
+                    format!("{}   {status}", p.key()),
+                    "Nothing has failed, and nothing has taken too long so far.",
+                )
+            }
+            Target::Owner(o, pods) => {
+                let body = if pods.is_empty() {
+                    "It has no pod, and nothing says that it was kept from making one."
+                } else {
+                    "Its pods are well, or on their way."
+                };
+                let o = &o.object;
+                let kind = o.kind.to_lowercase();
+                (format!("{kind}/{} ({})", o.name, o.namespace), body)
+            }
+        };
+        text.push_str(&crate::export::text::clean(&head));
+        text.push('\n');
+        text.push_str(body);
+        text.push('\n');
+    }
+    text
 }
 
 /// Tells the verdicts, and again whenever another cause, stage or state holds; until it is interrupted.
@@ -84,7 +120,7 @@ fn watch(args: &WhyArgs) -> anyhow::Result<u8> {
         }
         told = Some((found.is_some(), now));
         let text = match &found {
-            Some(v) => written(args.output, v, &snapshot.world, snapshot.now),
+            Some(v) => written(args, v, &snapshot.world, snapshot.now),
             None => "there is no such pod\n".to_owned(),
         };
         let mut out = out::stdout();

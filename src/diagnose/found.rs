@@ -178,7 +178,15 @@ impl<'a> Found<'a> {
     fn settle(&mut self) {
         match self.cause.id.as_str() {
             "KF705" if self.names.get("exit").is_some() => self.names.remove("running"),
-            "KF705" if self.names.get("running").is_none() => self.names.set("how", "fails"),
+            "KF705" if self.names.get("running").is_none() => {
+                let how = match self.names.get("what") {
+                    Some(w) if w != "PostStartHook failed" => {
+                        format!("fails: {}", crate::diagnose::rules::hook_error(w))
+                    }
+                    _ => "fails".to_owned(),
+                };
+                self.names.set("how", &how);
+            }
             "KF905" => {
                 let who = match self.names.get("container") {
                     Some(c) => format!("container {c}"),
@@ -262,6 +270,17 @@ pub fn steps(cause: &Cause, names: &Names) -> Vec<NextStep> {
         .collect()
 }
 
+fn pulled<'f>(f: &'f Facts<'_>, container: &Text) -> Option<&'f str> {
+    let pull = |s: &&Signal<'_>| {
+        matches!(s.reason.as_ref(), "ErrImagePull" | "ImagePullBackOff")
+            && (s.container == *container || container.is_empty() || s.container.is_empty())
+    };
+    f.signals.iter().filter(pull).find_map(|s| {
+        let (_, rest) = s.text.split_once("image \"")?;
+        rest.split('"').next()
+    })
+}
+
 fn base_names(n: &mut Names, f: &Facts<'_>, container: &Text) {
     let v = f.view;
     n.set("ns", &v.namespace);
@@ -269,6 +288,11 @@ fn base_names(n: &mut Names, f: &Facts<'_>, container: &Text) {
     n.set("uid", v.uid.as_str());
     n.set("node", node_of(v, f.api));
     n.set("container", container);
+    // There are logs of a previous one only after a restart.
+    let before = f.known(container).is_some_and(|c| {
+        c.restarts > 0 || c.exits.len() > 1 || c.status.is_some_and(|s| s.last.is_some())
+    });
+    n.set("logs", if before { "--previous" } else { "--tail=100" });
     let image = v
         .containers
         .iter()
@@ -285,6 +309,12 @@ fn base_names(n: &mut Names, f: &Facts<'_>, container: &Text) {
             )
         })
         .unwrap_or_default();
+    // Without the API: the image that the failed pull itself names.
+    let image = if image.is_empty() {
+        pulled(f, container).unwrap_or_default().into()
+    } else {
+        image
+    };
     n.set("image", &image);
     n.set("registry", registry(&image));
     if let Some(g) = f.grace_s {

@@ -27,6 +27,8 @@ pub struct NodeFacts {
     pub evidence: Option<Evidence>,
     /// The kubelet says that it skips pods: when, why.
     pub skips: Option<(Nanos, Text, Evidence)>,
+    /// The kubelet ended because of what it says here, and has said nothing else since.
+    pub fatal: Option<(Nanos, Text, Evidence)>,
     /// Newest word of the runtime's network not being ready.
     pub network: Option<(Nanos, Evidence)>,
     /// Newest line of the kubelet's log, and newest request of it, about the node as a whole.
@@ -64,6 +66,10 @@ impl NodeFacts {
     }
     fn line(&mut self, o: &Evidence, l: &LogLine) {
         let at = o.stamp.at;
+        // Lines come newest first.
+        if l.message == "command failed" && self.fatal.is_none() {
+            self.fatal = Some((at, l.error.clone(), o.clone()));
+        }
         if l.message.starts_with("Skipping pod synchronization") {
             if self.skips.is_none() {
                 self.skips = Some((at, l.error.clone(), o.clone()));
@@ -117,6 +123,8 @@ pub struct Shared {
     pub node_last: Option<Nanos>,
     /// There are node sources, API sources.
     pub has_node: bool,
+    /// There is the kubelet's log.
+    pub has_log: bool,
     /// There are watches.
     pub has_api: bool,
     /// Pods are listed by the API, so that one which is not in the list is not there.
@@ -221,6 +229,10 @@ impl Shared {
                 s.hanging.push(c.clone());
             }
         }
+        // Statistics hang with one shim that hangs; a runtime that stands still answers nothing.
+        if s.hanging.iter().all(|c| c.method.contains("Stats")) {
+            s.hanging.clear();
+        }
         for n in world.nodes() {
             let f = NodeFacts::of(n);
             if f.local {
@@ -231,6 +243,7 @@ impl Shared {
         let last = |source| world.source(source).last;
         s.node_last = last(Source::Kubelet).max(last(Source::Cri));
         s.has_node = s.node_last.is_some();
+        s.has_log = last(Source::Kubelet).is_some();
         s.has_api = last(Source::Kube).is_some();
         s.has_pods = world.pods().iter().any(|p| p.api.is_some());
         s

@@ -272,6 +272,8 @@ fn of_sync_error(error: &str) -> Option<(Cow<'_, str>, Text, Cow<'_, str>)> {
         owned("PodDataDirs")
     } else if error.contains("dynamic resources") {
         owned("FailedPrepareDynamicResources")
+    } else if error.contains("delete cgroup paths") {
+        owned("@cgroup")
     } else if error.contains("error killing pod") {
         owned("FailedKillPod")
     } else {

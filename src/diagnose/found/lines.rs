@@ -3,7 +3,12 @@
 use crate::diagnose::Proof;
 use crate::diagnose::signal::Signal;
 use crate::diagnose::text::shorten;
-use crate::model::{Body, Source, cri::code_name, log::Component};
+use crate::model::{
+    Body, Source,
+    cri::code_name,
+    fs::{FsAction, FsObject},
+    log::Component,
+};
 use crate::timeline::Evidence;
 
 /// Most lines of evidence: more of them say the same.
@@ -146,6 +151,22 @@ pub fn proof(o: &Evidence) -> Proof {
         ),
         Body::Inventory(_) => "CRI status".to_owned(),
         Body::Object(s) => format!("{} {}", s.object.kind, s.object.name),
+        Body::Fs(c) => {
+            let what = match c.object {
+                FsObject::PodCgroup { .. } => "cgroup of the pod",
+                FsObject::PodDir { .. } => "directory of the pod",
+                _ => "file of the pod",
+            };
+            format!(
+                "{what} {}",
+                match c.action {
+                    FsAction::Created => "made",
+                    FsAction::Removed => "removed",
+                    FsAction::Changed => "written",
+                    FsAction::Present => "there",
+                }
+            )
+        }
         _ => o.source.name().to_owned(),
     };
     Proof {

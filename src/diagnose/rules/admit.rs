@@ -1,11 +1,12 @@
 //! Bound, and nothing moves: a kubelet that does not run, a runtime that does not answer.
 
 use super::Context;
-use crate::diagnose::Confidence;
 use crate::diagnose::InFlightCall;
 use crate::diagnose::facts::Facts;
 use crate::diagnose::found::{Found, node_of};
+use crate::diagnose::shared::NodeFacts;
 use crate::diagnose::text::{list, shorten, span};
+use crate::diagnose::{Catalogue, Confidence};
 use crate::flow::Stage;
 use crate::model::{Nanos, Source, stamp::SECOND};
 
@@ -13,6 +14,8 @@ use crate::model::{Nanos, Source, stamp::SECOND};
 const PICK_UP_NS: i64 = 10 * SECOND;
 /// A kubelet logs something and calls the runtime every second; this long without either and it stands still.
 pub(super) const SILENT_NS: i64 = 10 * SECOND;
+/// A supervisor starts the kubelet again after ten seconds or less.
+const RESTART_NS: i64 = 20 * SECOND;
 /// Without a node's own sources a slow kubelet cannot be told from a dead one before the node is marked.
 const BLIND_NS: i64 = 150 * SECOND;
 
@@ -37,6 +40,9 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &Facts<'a>, found: &mut Vec<Found<'a
         return;
     }
     if f.picked_up.is_none() && waiting >= PICK_UP_NS {
+        if dies(cx, f, bound, found) {
+            return;
+        }
         kubelet(cx, f, bound, found);
     }
 }
@@ -136,6 +142,45 @@ pub(super) fn runtime<'a>(
     }
     x.rank = 95;
     found.push(x);
+    true
+}
+
+/// The kubelet ends as soon as it is started: its last words tell why.
+fn dies<'a>(cx: Context<'a>, f: &Facts<'a>, bound: Nanos, found: &mut Vec<Found<'a>>) -> bool {
+    let node = node_of(f.view, f.api);
+    let facts = if cx.shared.is_local(node) {
+        cx.shared.local_node().or_else(|| cx.shared.node(node))
+    } else {
+        None
+    };
+    // Started again and again by its supervisor, it says the same each time; one that works says much else.
+    let works = |n: &NodeFacts, at: Nanos| n.heard.is_some_and(|h| h.since(at) >= RESTART_NS);
+    let Some((at, why, o)) = facts.and_then(|n| n.fatal.as_ref().filter(|(at, ..)| !works(n, *at)))
+    else {
+        return false;
+    };
+    let told = Catalogue::get().best("@log", why, |c| c.id == "KF516");
+    let x = match told {
+        Some((cause, names)) => {
+            let mut x = Found::of(cause, f).at(Stage::Admit);
+            x.names = names;
+            x
+        }
+        None => {
+            let Some(x) = Found::new("KF301", f) else {
+                return false;
+            };
+            x.name(
+                "what",
+                &format!("it ends as soon as it is started: {}", shorten(why, 160)),
+            )
+        }
+    };
+    found.push(x.since(bound).proof(o).absence(
+        *at,
+        Source::Cri,
+        "no call of the kubelet to the runtime for a pod since",
+    ));
     true
 }
 

@@ -6,7 +6,7 @@ use super::Context;
 use crate::correlate::{ObjectState, PodView};
 use crate::diagnose::facts::Facts;
 use crate::diagnose::found::{Found, owner_arg, proof};
-use crate::diagnose::{Catalogue, Verdict};
+use crate::diagnose::{Catalogue, Confidence, Verdict};
 use crate::model::{Body, Nanos, ObjectRef, Source, pod::WatchEvent, stamp::SECOND};
 use crate::timeline::Evidence;
 
@@ -174,7 +174,8 @@ fn refused<'a>(f: &Facts<'a>, o: &ObjectState) -> Option<Found<'a>> {
         }
     }
     let (at, e, message) = newest?;
-    if worked.is_some_and(|w| w >= at) || forgotten(f.now, first.unwrap_or(at), at) {
+    let old = forgotten(f.now, first.unwrap_or(at), at);
+    if worked.is_some_and(|w| w >= at) || (old && !lacks(o)) {
         return None;
     }
     let (cause, names) = Catalogue::get().best("FailedCreate", message, |_| true)?;
@@ -185,7 +186,21 @@ fn refused<'a>(f: &Facts<'a>, o: &ObjectState) -> Option<Found<'a>> {
     }
     x.attempt = count;
     x.proofs.push(proof(e));
+    if old {
+        x = x.at_most(Confidence::Likely);
+    }
     Some(x)
+}
+
+/// By its own status it still has fewer pods than it wants. Its newer events may have been dropped by their sender (25
+/// in a burst, then one in five minutes), or its controller may stand still: the last refusal is the best that is known.
+fn lacks(o: &ObjectState) -> bool {
+    let Some(api) = &o.api else { return false };
+    let count = |key: &str| api.fact(key).and_then(|n| n.parse::<i64>().ok());
+    match o.object.kind.as_str() {
+        "DaemonSet" => count("desiredNumberScheduled") > count("currentNumberScheduled"),
+        _ => count("replicas").is_some_and(|want| want > count("statusReplicas").unwrap_or(0)),
+    }
 }
 
 /// The controller tries again after twice the wait, at most 1000 s (client-go's item exponential failure rate limiter):

@@ -61,9 +61,9 @@ pub(super) fn unready_by_node(c: &ContainerFacts<'_>) -> bool {
     };
     let failing = |p: &Option<crate::diagnose::facts::ProbeFact<'_>>| {
         p.as_ref().is_some_and(|p| {
-            p.at >= started
-                && !p.errored
-                && c.ready_said.is_none_or(|(t, ready)| !ready || t < p.at)
+            // A probe that cannot be run leaves the container as it was: not ready, unless it was said to be since.
+            let counts = !p.errored || c.ready_said.is_none_or(|(t, _)| t < started);
+            p.at >= started && counts && c.ready_said.is_none_or(|(t, ready)| !ready || t < p.at)
         })
     };
     failing(&c.readiness) || failing(&c.startup)
