@@ -10,6 +10,7 @@ mod kind;
 mod open;
 mod recognise;
 mod stream;
+mod yaml;
 
 pub use folder::{Folder, scan};
 pub use kind::{Input, Kind};

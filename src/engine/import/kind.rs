@@ -179,7 +179,7 @@ impl Kind {
             Self::Fs
         } else if starts("snapshots") && is(&["jsonl"]) {
             Self::Snapshots
-        } else if WATCHED.iter().any(|w| starts(w)) && json {
+        } else if WATCHED.iter().any(|w| starts(w)) && (json || is(&["yaml", "yml"])) {
             Self::Watch
         } else {
             return None;
@@ -187,13 +187,13 @@ impl Kind {
     }
 
     /// The kind of a file in a bundle, by its name or by that of the folder that it is in: `events/default.json` of
-    /// Troubleshoot's `cluster-resources`, `kube-system/kube-scheduler-a/logs.txt` of `kubectl cluster-info dump`.
+    /// Troubleshoot's `cluster-resources`, `nodes/a.yaml` of OpenShift's must-gather, `kube-system/kube-scheduler-a/logs.txt` of `kubectl cluster-info dump`.
     pub(super) fn of_bundled(name: &str, folder: &str) -> Option<Self> {
         if name.contains("-errors.") {
             return None;
         }
         Self::of_file(name).or_else(|| match plain_name(name).rsplit_once('.')? {
-            (_, "json") if WATCHED.contains(&folder) => Some(Self::Watch),
+            (_, "json" | "yaml") if WATCHED.contains(&folder) => Some(Self::Watch),
             ("logs", "txt") => Self::of_file(&format!("{folder}.log")).filter(|k| k.klog()),
             _ => None,
         })
@@ -314,6 +314,9 @@ mod tests {
             ("shop/pods.json", Some(Kind::Watch)),
             ("cluster-resources/pods-errors.json", None),
             ("configmaps/default.json", None),
+            ("nodes/node1.yaml", Some(Kind::Watch)),
+            ("core/events.yaml", Some(Kind::Watch)),
+            ("web-0/web-0.yaml", None),
             ("pods/readme.txt", None),
             ("kube-apiserver-a/logs.txt", Some(Kind::Apiserver)),
             ("kube-scheduler-a/logs.txt", Some(Kind::Scheduler)),

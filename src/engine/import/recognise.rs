@@ -7,7 +7,7 @@ use crate::source::{Fed, TimeHint};
 const LINES: usize = 200;
 
 /// What a file of some other kind begins with, and what to do with it.
-const FOREIGN: [(&[u8], &str); 11] = [
+const FOREIGN: [(&[u8], &str); 6] = [
     (
         b"LPKSHHRH",
         "it is a journal file: print it with `journalctl --file FILE -o export`",
@@ -19,14 +19,8 @@ const FOREIGN: [(&[u8], &str); 11] = [
         b"{\"kflow\":",
         "it is a kflow session already: `kflow replay` plays it",
     ),
-    (b"apiVersion:", YAML),
-    (b"kind:", YAML),
-    (b"---", YAML),
-    (b"- apiVersion:", YAML),
-    (b"items:", YAML),
     (b"NAME", "it is a table: ask kubectl for it with -o json"),
 ];
-const YAML: &str = "it is YAML: ask kubectl for it with -o json";
 
 /// A sentence about an input that gave nothing, from what it begins with. `None` when it is what it was said to be.
 pub(super) fn misfit(name: &str, said: Kind, begin: &[u8], why: Option<&str>) -> Option<String> {
@@ -40,6 +34,11 @@ pub(super) fn misfit(name: &str, said: Kind, begin: &[u8], why: Option<&str>) ->
     }
     if begin.get(257..262) == Some(b"ustar") {
         return Some(format!("{not}: it is a tar archive: unpack it first"));
+    }
+    if said != Kind::Watch && super::yaml::is(text) {
+        return Some(format!(
+            "{not}: it looks like objects of the API in YAML, which are given with --watch"
+        ));
     }
     match kind_of(text) {
         // Every log of a Kubernetes component is read alike.
@@ -100,8 +99,8 @@ mod tests {
             (Kind::Kubelet, AUDIT, Some("--audit")),
             (Kind::Audit, KLOG, Some("--kubelet-log")),
             (Kind::Watch, KLOG, Some("--kubelet-log")),
-            (Kind::Watch, "apiVersion: v1\nitems:\n", Some("-o json")),
-            (Kind::Watch, "---\napiVersion: v1\n", Some("-o json")),
+            (Kind::Audit, "apiVersion: v1\nitems:\n", Some("--watch")),
+            (Kind::Kubelet, "---\napiVersion: v1\n", Some("--watch")),
             (Kind::Watch, "NAMESPACE  NAME  READY\n", Some("-o json")),
             (
                 Kind::Otlp,

@@ -1,11 +1,11 @@
 //! Inputs become observations: one decoder for a stream, which is a file, or several that continue each other.
 
 use std::collections::BTreeMap;
-use std::io::{self, BufRead, Read};
+use std::io::{self, BufRead, BufReader, Read};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::open::Open;
-use super::{Input, Kind, Options, Summary, recognise};
+use super::{Input, Kind, Options, Summary, recognise, yaml};
 use crate::model::gap::Gap;
 use crate::model::stamp::SECOND;
 use crate::model::{Body, Nanos, Observation, Stamp};
@@ -124,6 +124,9 @@ fn take(mut file: Open, decoder: &mut dyn LineDecoder, out: &mut Vec<Observation
     let mut begin = file.peek();
     begin = begin.get(..BEGIN).unwrap_or(begin);
     let begin = begin.to_vec();
+    if file.input.kind == Kind::Watch && yaml::is(&begin) {
+        file.reader = Box::new(BufReader::new(yaml::Documents::new(file.reader)));
+    }
     let mut line = Vec::new();
     loop {
         line.clear();
@@ -156,6 +159,7 @@ fn take(mut file: Open, decoder: &mut dyn LineDecoder, out: &mut Vec<Observation
     if out.len() == before && !summary.ignored.contains_key(EMPTY_LIST) {
         let most = summary.malformed.iter().chain(&summary.ignored);
         let why = most.max_by_key(|(_, n)| **n).map(|(why, _)| *why);
+        let why = why.or(summary.cut.as_deref());
         summary.misfit = recognise::misfit(&summary.input.name, summary.input.kind, &begin, why);
     }
     summary

@@ -130,21 +130,38 @@ fn plain_lists_are_read_one_per_resource_or_all_in_one() {
 }
 
 #[test]
+fn yaml_is_read_as_json_is() {
+    let desk = Desk::new();
+    // The first object of the list, as kubectl prints it with -o yaml.
+    let list = std::fs::read(fixture("kube/kubectl-get.json")).unwrap();
+    let list: Value = serde_json::from_slice(&list).unwrap();
+    let json = desk.file("pod.json", printed([&list["items"][0]]));
+    let yaml = fixture("kube/kubectl-get.yaml").display().to_string();
+    let (a, _) = desk.import("a.kflow", &["--watch", &json]);
+    let (b, _) = desk.import("b.kflow", &["--watch", &yaml]);
+    assert!(Desk::timelines(&a).contains("static-web-node1"));
+    assert_eq!(Desk::timelines(&a), Desk::timelines(&b));
+    // Two documents, the second of which is cut in the middle of a word.
+    let two = std::fs::read_to_string(&yaml).unwrap();
+    let cut = desk.file(
+        "cut.yaml",
+        format!("{two}---\nkind: Pod\nmetadata: {{name: \"x"),
+    );
+    let (c, said) = desk.import("c.kflow", &["--watch", &cut]);
+    assert!(said.contains("CUT: not YAML"), "{said}");
+    assert_eq!(Desk::timelines(&a), Desk::timelines(&c));
+}
+
+#[test]
 fn what_kubectl_prints_for_people_is_refused_with_what_to_ask_for() {
     let desk = Desk::new();
-    for (name, content) in [
-        (
-            "pods.yaml",
-            "apiVersion: v1\nitems:\n- apiVersion: v1\n  kind: Pod\n",
-        ),
-        (
-            "pods.txt",
-            "NAMESPACE   NAME   READY   STATUS\ns62   steady   1/1   Running\n",
-        ),
-    ] {
-        let path = desk.file(name, content);
-        let said = desk.refused(&["--watch", &path]);
-        assert!(said.contains("-o json"), "{said}");
-        assert!(said.contains(name), "{said}");
-    }
+    let path = desk.file(
+        "pods.txt",
+        "NAMESPACE   NAME   READY   STATUS\ns62   steady   1/1   Running\n",
+    );
+    let said = desk.refused(&["--watch", &path]);
+    assert!(
+        said.contains("-o json") && said.contains("pods.txt"),
+        "{said}"
+    );
 }
