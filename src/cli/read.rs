@@ -28,6 +28,7 @@ pub(super) fn timeline(args: &TimelineArgs) -> anyhow::Result<u8> {
     }
     out.flush()?;
     tell_of_past(past);
+    tell_of_loss(&world);
     Ok(OK)
 }
 
@@ -74,6 +75,7 @@ pub(super) fn calls(args: &CallsArgs) -> anyhow::Result<u8> {
         Format::Text => calls::text(&mut out, world.calls(), &filter, source.at, out::colour())?,
     }
     out.flush()?;
+    tell_of_loss(&world);
     Ok(OK)
 }
 
@@ -118,6 +120,27 @@ pub(super) fn tell_of_past(left_out: usize) {
         eprintln!(
             "kflow: {left_out} pods of the past, which only old Events tell of, are left out (--past shows them)"
         );
+    }
+}
+
+/// Says on standard error what of a long session is kept no more.
+#[expect(clippy::print_stderr, reason = "a notice beside the result")]
+fn tell_of_loss(world: &World) {
+    let u = world.unfiled();
+    for (n, what) in [
+        (
+            u.folded,
+            "observations of pods that have very many are kept no more (their timelines have a gap there)",
+        ),
+        (u.calls_forgotten, "older calls were forgotten"),
+        (
+            u.given_up,
+            "observations name ids that nothing led to a pod, and were given up",
+        ),
+    ] {
+        if n > 0 {
+            eprintln!("kflow: {n} {what}");
+        }
     }
 }
 

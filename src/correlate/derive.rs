@@ -30,7 +30,7 @@ use std::sync::Arc;
 
 use super::PodView;
 use super::status::print_pod;
-use super::world::ListWindow;
+use super::world::{Folded, ListWindow};
 use crate::model::{Body, Nanos, PodUid, Source, Text, cri::RuntimeState, pod::WatchEvent};
 use crate::timeline::Evidence;
 
@@ -56,6 +56,8 @@ pub(crate) struct Input<'a> {
     pub(crate) blind: &'a [(Nanos, Nanos)],
     /// Name of the node that the node's sources run on, empty while unknown.
     pub(crate) local: Text,
+    /// Evidence that is kept no more.
+    pub(crate) folded: Folded,
 }
 
 impl Input<'_> {

@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 pub use pod::{LazyPod, Part, Pod};
+pub(crate) use pods::Folded;
 pub(crate) use sources::ListWindow;
 
 use super::store::{Chunked, Generations, ShardMap};
@@ -78,13 +79,14 @@ pub struct Skew {
 pub struct Unfiled {
     /// Observations that name an id (container, trace, request) that nothing led to a pod yet.
     pub waiting: u64,
-    /// Such observations that were given up after many newer ones.
+    /// Such observations that were given up: after many newer ones, or because too many wait for the same id.
     pub given_up: u64,
     /// Requests that only read (get, list, watch) pods: not filed.
     pub reads: u64,
     /// CRI calls forgotten in a long run, oldest first.
     pub calls_forgotten: u64,
-    /// Evidence of pods that live long, folded away between the beginning and the newest part.
+    /// Evidence of pods that live long, and of names that were borne often, folded away between the beginning and the
+    /// newest part. The timelines of these pods have a gap there.
     pub folded: u64,
 }
 
@@ -261,7 +263,7 @@ impl World {
     pub fn unfiled(&self) -> Unfiled {
         Unfiled {
             waiting: self.count_waiting(self.waiting.iter()),
-            folded: self.files.iter().map(|f| f.folded).sum(),
+            folded: self.files.iter().map(|f| f.folded.count).sum(),
             ..self.unfiled
         }
     }

@@ -5,7 +5,24 @@ use super::build::step;
 use crate::flow::Stage;
 use crate::model::stamp::SECOND;
 use crate::model::{Nanos, Source};
-use crate::timeline::{Certainty, Edge, Outcome, Span};
+use crate::timeline::{Certainty, Edge, Outcome, Span, UnknownGap};
+
+/// What a pod that lives for weeks is no longer known by.
+fn folded(b: &mut Build<'_>) {
+    let f = b.input.folded;
+    if f.count > 0 {
+        b.gaps.push(UnknownGap {
+            stage: Stage::Ready,
+            start: f.since,
+            end: Some(f.until),
+            why: format!(
+                "{} observations of this time are kept no more: too many of one pod",
+                f.count
+            )
+            .into(),
+        });
+    }
+}
 
 /// The pod worker's back-off: what failed is tried again at its next sync.
 fn retries(b: &mut Build<'_>) {
@@ -98,6 +115,7 @@ fn retries(b: &mut Build<'_>) {
 /// Finds what no span covers: from the first span to readiness (or the newest span), and from deletion to its end.
 pub(crate) fn derive(b: &mut Build<'_>) {
     retries(b);
+    folded(b);
     // Time in which something is known to have gone on; an open span covers all that follows.
     let mut covered: Vec<(Nanos, Option<Nanos>, Stage)> = b
         .spans()

@@ -11,6 +11,9 @@ use super::{CallAt, Owner, WaitKey, World};
 use crate::model::{Body, PodRef, SpanId, Text, cri::Subject};
 use crate::timeline::Evidence;
 
+/// Observations that wait for one id at most: the first ones.
+const WAIT_FOR_ONE: usize = 4096;
+
 /// Calls kept in a long run.
 const CALLS: usize = 1 << 20;
 
@@ -186,7 +189,12 @@ impl World {
     fn wait(&mut self, keys: impl IntoIterator<Item = WaitKey>, o: &Evidence) {
         for key in keys {
             if let Some(v) = self.waiting.get_mut(&key) {
-                v.push(Arc::clone(o));
+                if v.len() < WAIT_FOR_ONE {
+                    v.push(Arc::clone(o));
+                } else {
+                    let one = vec![Arc::clone(o)];
+                    self.unfiled.given_up += self.count_waiting([(&key, &one)]);
+                }
             } else if let Some(forgotten) = self.waiting.insert(key, vec![Arc::clone(o)]) {
                 self.unfiled.given_up += self.count_waiting(forgotten.iter());
             }

@@ -44,6 +44,7 @@ impl Origin {
             began: self.basis.began,
             blind: &self.basis.blind,
             local: self.basis.local.clone(),
+            folded: self.file.folded,
         });
         view.owners.clone_from(&self.owners);
         view

@@ -22,6 +22,45 @@ pub(crate) const NOBODY: Slot = u32::MAX;
 /// Evidence of one kind and pod beyond this is folded away: the first half and the last half stay.
 pub(crate) const KEEP: usize = 20_000;
 
+/// What lists of the runtime say of one pod beyond this is folded away likewise.
+const KEEP_LISTED: usize = 4096;
+
+/// Evidence of a pod that was folded away: how much, and of which time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Folded {
+    /// Observations.
+    pub(crate) count: u64,
+    /// The time of the first.
+    pub(crate) since: Nanos,
+    /// The time of the last.
+    pub(crate) until: Nanos,
+}
+
+impl Folded {
+    pub(crate) fn note(&mut self, o: &Evidence) {
+        let at = o.stamp.at;
+        if self.count == 0 {
+            (self.since, self.until) = (at, at);
+        }
+        self.count += 1;
+        self.since = self.since.min(at);
+        self.until = self.until.max(at);
+    }
+}
+
+/// Folds away the middle of what has grown too long: its beginning and its newest part stay. Returns what went.
+pub(crate) fn fold(pile: &mut Pile) -> Vec<Evidence> {
+    if pile.len() <= 2 * KEEP {
+        return Vec::new();
+    }
+    let mut all = sorted([pile]);
+    let gone = all
+        .drain(KEEP / 2..(all.len().max(KEEP) - KEEP / 2))
+        .collect();
+    *pile = all.into_iter().collect();
+    gone
+}
+
 /// Evidence in order of arrival. Unsorted and with duplicates: who derives a view sorts it.
 pub(crate) type Pile = Chunked<Evidence, 64>;
 
@@ -60,8 +99,8 @@ pub(crate) struct PodFile {
     pub(crate) deleted: Option<Nanos>,
     /// Where the file went when it turned out to be a mirror pod's.
     pub(crate) into: Option<Slot>,
-    /// Folded away.
-    pub(crate) folded: u64,
+    /// What is kept no more.
+    pub(crate) folded: Folded,
     /// To be shown anew.
     pub(crate) dirty: bool,
     /// A source on the node saw it.
@@ -149,20 +188,21 @@ impl PodFile {
             }
             None => {
                 items.push((id.clone(), state, Arc::clone(o)));
+                if items.len() > KEEP_LISTED {
+                    items.sort_by(|a, b| a.2.cmp(&b.2));
+                    for (_, _, o) in items.drain(KEEP_LISTED / 4..KEEP_LISTED * 3 / 4) {
+                        self.folded.note(&o);
+                    }
+                }
                 items.sort();
                 true
             }
         }
     }
-    /// Folds away the middle of the evidence of a pod that lives for weeks: its beginning and its newest part stay,
-    /// the rest is counted.
+    /// Folds away the middle of the evidence of a pod that lives for weeks.
     pub(crate) fn fold(&mut self) {
-        if self.evidence.len() > 2 * KEEP {
-            let mut all = sorted([&self.evidence]);
-            let away = all.len().saturating_sub(KEEP);
-            self.folded += away as u64;
-            all.drain(KEEP / 2..KEEP / 2 + away);
-            self.evidence = all.into_iter().collect();
+        for o in fold(&mut self.evidence) {
+            self.folded.note(&o);
         }
     }
     /// All evidence in order, each once.

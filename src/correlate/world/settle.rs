@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::pod::{LazyPod, Origin};
-use super::pods::{Life, Pile, PodFile, PodKey, Slot, bearer};
+use super::pods::{KEEP, Life, Pile, PodFile, PodKey, Slot, bearer, fold};
 use super::{ListWindow, Pod, World};
 use crate::model::{Body, Nanos, PodUid, Text, cri::CallKey, pod::WatchEvent};
 
@@ -103,11 +103,17 @@ impl World {
     /// Shares out the evidence of names among the pods that bore them.
     fn settle_names(&mut self) {
         for n in std::mem::take(&mut self.dirty_names) {
+            let gone = match self.names.get_mut(n) {
+                Some(file) if file.evidence.len() > 2 * KEEP => {
+                    fold(&mut Arc::make_mut(file).evidence)
+                }
+                _ => Vec::new(),
+            };
             let Some(file) = self.names.get(n) else {
                 continue;
             };
             let lives = self.lives(&file.pods);
-            let same = lives == file.lives;
+            let same = gone.is_empty() && lives == file.lives;
             let from = if same { file.shared } else { 0 };
             let (evidence, leftover) = (file.evidence.clone(), file.leftover);
             if let Some(file) = self.names.get_mut(n) {
@@ -117,7 +123,7 @@ impl World {
                 file.lives.clone_from(&lives);
             }
             if !same {
-                // Somebody was born or died: all that was shared out is shared out again.
+                // Somebody was born or died, or not all is kept: what is there is shared out again.
                 for slot in lives.iter().map(|l| l.slot).chain(leftover) {
                     if let Some(f) = self.files.get_mut(slot) {
                         let f = Arc::make_mut(f);
@@ -125,6 +131,12 @@ impl World {
                         f.first_named = None;
                     }
                     self.mark(slot);
+                }
+            }
+            for e in &gone {
+                let slot = bearer(&lives, e, self.basis.shift).unwrap_or_else(|| self.leftover(n));
+                if let Some(f) = self.files.get_mut(slot) {
+                    Arc::make_mut(f).folded.note(e);
                 }
             }
             for e in evidence.since(from) {
@@ -348,3 +360,6 @@ fn node_of(file: &PodFile) -> Text {
         .map(|(_, host)| host.clone())
         .unwrap_or_default()
 }
+
+#[cfg(test)]
+mod tests;
