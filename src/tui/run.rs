@@ -81,7 +81,10 @@ impl Drop for Restore {
             // Nothing can be done about a terminal that is gone.
             let _gone = capture(false);
         }
-        ratatui::restore();
+        // In a panic the hook did it; once more would put the cursor over what the panic said.
+        if !std::thread::panicking() {
+            ratatui::restore();
+        }
     }
 }
 
