@@ -136,6 +136,16 @@ pub enum Mode {
     },
 }
 
+impl Mode {
+    /// True while pictures follow each other by themselves.
+    pub const fn moves(&self) -> bool {
+        match self {
+            Self::Replay { playing, .. } => *playing,
+            Self::Live { following, .. } => *following,
+        }
+    }
+}
+
 /// One immutable picture of everything.
 #[derive(Clone, Debug)]
 pub struct Snapshot {

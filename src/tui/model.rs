@@ -188,15 +188,18 @@ impl Model {
             self.focus = s.pane;
         }
         for s in &slots {
-            let inner = s.inner();
-            let shared = &mut self.shared;
-            if let Some(p) = self.panes.iter_mut().find(|p| p.id() == s.pane) {
-                p.sync(snap, shared, (inner.width, inner.height));
-            }
+            self.sync_pane(s, snap);
         }
         // The pods decide what is selected: without them on the screen, the first pod still is.
         if self.shared.pod.is_none() {
             self.shared.pod = snap.world.pods().first().map(|p| p.uid.clone());
+        }
+    }
+    /// Brings one pane up to date for a place, whether it is on the screen or not.
+    pub fn sync_pane(&mut self, slot: &Slot, snap: &Snapshot) {
+        let inner = slot.inner();
+        if let Some(p) = self.panes.iter_mut().find(|p| p.id() == slot.pane) {
+            p.sync(snap, &mut self.shared, (inner.width, inner.height));
         }
     }
     /// What drawing may read.

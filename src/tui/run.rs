@@ -16,7 +16,7 @@ use ratatui::layout::Rect;
 use super::config::{Config, Environment, Watched};
 use super::driver::Driver;
 use super::keys::Key;
-use super::layout::Layout;
+use super::layout::{Layout, Slot};
 use super::model::{Effect, Model};
 use super::pane::PaneId;
 use super::update::Mouse;
@@ -254,7 +254,7 @@ pub fn run(driver: &mut dyn Driver, options: &Options) -> Result<(), RunError> {
                         model.sync(&snap);
                     }
                     Effect::Copy(text) => copy(&text).map_err(terminal("copying"))?,
-                    Effect::Save(pane) => match save(&model, &snap, pane, Path::new(".")) {
+                    Effect::Save(pane) => match save(&mut model, &snap, pane, Path::new(".")) {
                         Ok(name) => model.say(format!("saved {name}.svg and {name}.txt")),
                         Err(e) => model.complain(format!("cannot save {}: {e}", pane.name())),
                     },
@@ -351,10 +351,14 @@ fn copy(text: &str) -> io::Result<()> {
 }
 
 /// Draws a pane alone at the size of the screen and writes it as SVG and text; the name without its ending.
-pub fn save(model: &Model, snap: &Snapshot, pane: PaneId, dir: &Path) -> io::Result<String> {
+pub fn save(model: &mut Model, snap: &Snapshot, pane: PaneId, dir: &Path) -> io::Result<String> {
     let body = super::layout::body(model.size, false);
-    let mut buf = Buffer::empty(Rect::new(0, 0, body.width.max(20), body.height.max(5)));
+    let area = Rect::new(0, 0, body.width.max(20), body.height.max(5));
+    let mut buf = Buffer::empty(area);
+    // It may not be on the screen, or be smaller there.
+    model.sync_pane(&Slot { pane, area }, snap);
     view::draw_pane(model, snap, pane, &mut buf);
+    model.sync(snap);
     let time = model.shared.time(snap).wall(snap.now, 0).replace(':', "");
     let name = format!("kflow-{}-{time}", pane.name().to_lowercase());
     let title = format!("kflow {}", pane.name());

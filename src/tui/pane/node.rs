@@ -28,7 +28,8 @@ pub struct Node {
     operations: runtime::Operations,
     startup: start::Startup,
     trouble: health::Trouble,
-    seen: Option<(u64, Nanos)>,
+    /// Picture and time at which each of the two long looks was taken: at the calls, and at the pods.
+    seen: [Option<(u64, Nanos)>; 2],
 }
 
 /// How often calls and pods are looked through at most, ns.
@@ -98,14 +99,26 @@ impl Pane for Node {
         &[Action::Down, Action::Up, Action::PaneCalls]
     }
     fn sync(&mut self, snap: &Snapshot, shared: &mut Shared, size: (u16, u16)) {
-        let recent = self.seen.is_some_and(|(version, at)| {
-            version == snap.version || (0..LOOK).contains(&snap.now.since(at))
-        });
-        if !recent {
-            self.operations.look(snap);
-            self.startup.look(snap);
-            self.trouble.look(snap);
-            self.seen = Some((snap.version, snap.now));
+        let moves = snap.mode.moves();
+        for (what, seen) in self.seen.iter_mut().enumerate() {
+            let recent = seen.is_some_and(|(version, at)| {
+                version == snap.version || moves && (0..LOOK).contains(&snap.now.since(at))
+            });
+            if recent {
+                continue;
+            }
+            let first = seen.replace((snap.version, snap.now)).is_none();
+            if what == 0 {
+                self.operations.look_at_calls(snap);
+                self.startup.look(snap);
+                self.trouble.look(snap);
+            } else {
+                self.operations.look_at_pods(snap);
+            }
+            // While pictures follow each other, a frame takes one of the two; the next one takes the other.
+            if moves && !first {
+                break;
+            }
         }
         if self.top > 0 {
             let (theme, keys) = &*COUNTING;

@@ -232,3 +232,57 @@ fn every_pane_says_what_an_empty_session_means() {
         assert!(words >= 4, "{pane:?}: {text}");
     }
 }
+
+#[test]
+fn a_pane_that_is_not_on_the_screen_is_saved_as_it_would_be_shown() {
+    let snap = session("S2-stuck-early", 450);
+    let mut m = model((120, 40), "dark").expect("theme");
+    frame(&mut m, &snap);
+    select(&mut m, &snap, "s10/rc");
+    let before = frame(&mut m, &snap);
+    let dir = tempfile::tempdir().expect("folder");
+    for (pane, word) in [
+        (PaneId::Calls, "RunPodSandbox"),
+        (PaneId::Log, "kubelet"),
+        (PaneId::Why, "KF"),
+        (PaneId::Sequence, "kubernetes-admin"),
+    ] {
+        let name = kflow::tui::run::save(&mut m, &snap, pane, dir.path()).expect("saved");
+        let text = std::fs::read_to_string(dir.path().join(format!("{name}.txt"))).expect("text");
+        assert!(text.contains(word), "{pane:?}: {text}");
+        let svg = std::fs::read_to_string(dir.path().join(format!("{name}.svg"))).expect("svg");
+        assert!(svg.contains(word), "{pane:?}");
+    }
+    assert_eq!(frame(&mut m, &snap), before, "the screen is as it was");
+}
+
+#[test]
+fn the_line_of_the_cursor_stands_alone_under_every_span_of_every_pod() {
+    let snap = session("S2-stuck-early", 450);
+    let mut seen = 0;
+    for pod in snap.world.pods() {
+        for keys in ["2", "2 d", "2 x l l x d", "2 4 k k 2 d"] {
+            let mut m = model((80, 24), "dark").expect("theme");
+            frame(&mut m, &snap);
+            m.shared.pod = Some(pod.uid.clone());
+            press(&mut m, &snap, keys);
+            for _ in 0..8 {
+                press(&mut m, &snap, "j");
+                let text = screen(&mut m, &snap);
+                let Some(line) = text.lines().find(|l| l.contains(" after creation")) else {
+                    continue;
+                };
+                let (_, rest) = line.split_once(" after creation").expect("found");
+                let rest = rest.trim_end();
+                assert!(
+                    rest.is_empty() || rest.starts_with("  "),
+                    "{}: {line}",
+                    pod.key()
+                );
+                assert!(line.trim_start().starts_with('┃'), "{line}");
+                seen += 1;
+            }
+        }
+    }
+    assert!(seen > 500, "{seen}");
+}

@@ -63,10 +63,13 @@ impl Operations {
     pub(super) fn pods_on(&self, node: &str) -> usize {
         self.pods.get(node).copied().unwrap_or(0)
     }
-    /// Looks through calls and pods.
-    pub(super) fn look(&mut self, snap: &Snapshot) {
+    /// Looks through the calls: what is in flight, and the last minute.
+    pub(super) fn look_at_calls(&mut self, snap: &Snapshot) {
         self.flying = snap.world.calls().in_flight().cloned().collect();
         self.pace(snap);
+    }
+    /// Looks through the pods: on which node they are, and which images they wait for.
+    pub(super) fn look_at_pods(&mut self, snap: &Snapshot) {
         self.images.clear();
         self.pods.clear();
         for p in snap.world.pods().iter().filter(|p| p.gone.is_none()) {

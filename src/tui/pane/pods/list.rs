@@ -12,7 +12,6 @@ use super::order::{self, GroupBy, Key, Sort};
 use crate::correlate::world::{LazyPod, Pod};
 use crate::diagnose::Verdict;
 use crate::engine::Snapshot;
-use crate::engine::snapshot::Mode;
 use crate::model::stamp::SECOND;
 use crate::model::{Nanos, PodUid};
 use crate::query::PodRecord;
@@ -152,7 +151,7 @@ impl List {
         // A long list is put in order a few times a second: rows that jump with every observation cannot be read, and
         // rows show the newest state of their pods whatever their order.
         let waits = !afresh
-            && moves(&snap.mode)
+            && snap.mode.moves()
             && snap.world.pods().len() > LONG
             && (self.ordered).is_some_and(|at| (0..REORDER).contains(&snap.now.since(at)));
         if afresh || (!waits && wanted.filter.depends_on_time()) {
@@ -348,14 +347,6 @@ impl List {
     }
 }
 
-/// True while pictures follow each other by themselves.
-const fn moves(mode: &Mode) -> bool {
-    match mode {
-        Mode::Replay { playing, .. } => *playing,
-        Mode::Live { following, .. } => *following,
-    }
-}
-
 /// The place of a pod in the world's list.
 fn place_of(pods: &[Pod], p: &Pod) -> Option<usize> {
     pods.binary_search_by(|x| x.listed_by().cmp(&p.listed_by()))
@@ -368,6 +359,7 @@ mod tests {
 
     use super::*;
     use crate::engine::Core;
+    use crate::engine::snapshot::Mode;
     use crate::model::pod::{PodSeen, WatchEvent};
     use crate::model::{Body, Observation, Source, Stamp};
 
