@@ -319,6 +319,13 @@ impl<'a> Facts<'a> {
             .rev()
             .find(|(i, _)| i == id)
             .map(|(_, n)| n.clone())
+            // Its CreateContainer was not seen: a pod of one container leaves no choice.
+            .or_else(
+                || match (self.api.is_some(), self.view.containers.as_slice()) {
+                    (true, [only]) => Some(only.name.clone()),
+                    _ => None,
+                },
+            )
             .unwrap_or_default()
     }
 

@@ -33,6 +33,14 @@ pub struct Context<'a> {
     pub now: Nanos,
 }
 
+impl Context<'_> {
+    /// Something of the tap was lost since: that a call was not seen proves nothing.
+    fn lost_calls_since(&self, at: Nanos) -> bool {
+        let gaps = &self.world.source(Source::Cri).gaps;
+        gaps.iter().any(|g| g.stamp.at >= at)
+    }
+}
+
 /// How a pod is, before any cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Health {

@@ -70,9 +70,12 @@ impl NodeFacts {
         if l.message == "command failed" && self.fatal.is_none() {
             self.fatal = Some((at, l.error.clone(), o.clone()));
         }
-        if l.message.starts_with("Skipping pod synchronization") {
+        // Before structured logging: `skipping pod synchronization - PLEG is not healthy: …`.
+        let old = l.message.strip_prefix("skipping pod synchronization - ");
+        if old.is_some() || l.message.starts_with("Skipping pod synchronization") {
             if self.skips.is_none() {
-                self.skips = Some((at, l.error.clone(), o.clone()));
+                let why = old.map_or_else(|| l.error.clone(), Text::from);
+                self.skips = Some((at, why, o.clone()));
             }
         } else if l.message.starts_with("Container runtime network not ready")
             && self.network.is_none()

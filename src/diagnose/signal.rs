@@ -1,5 +1,7 @@
 //! Signals: what went wrong, from whatever source, under the reason that the kubelet or scheduler would report it by.
 
+pub mod old;
+
 use std::borrow::Cow;
 
 use crate::model::{
@@ -140,13 +142,25 @@ pub fn call_error(end: &CallEnd) -> Option<String> {
 
 /// Reason, container and text of a log line, when it tells of something that failed for one pod.
 pub fn of_log(l: &LogLine) -> Option<(Cow<'_, str>, Text, Cow<'_, str>)> {
+    of_line(l, &l.message, &l.error)
+}
+
+/// The same of a line whose message and error were told in another form.
+pub fn of_line<'l>(
+    l: &'l LogLine,
+    message: &'l str,
+    error: &'l str,
+) -> Option<(Cow<'l, str>, Text, Cow<'l, str>)> {
     if matches!(l.component, Component::Containerd | Component::Crio) {
         return of_runtime_log(l);
     }
-    let error = l.error.as_str();
     let own = |reason: &'static str, text| Some((Cow::Borrowed(reason), l.container.clone(), text));
-    match l.message.as_str() {
+    match message {
         "Error syncing pod, skipping" | "Error syncing pod" => of_sync_error(error),
+        "Unable to make pod data directories for pod" => own(
+            "PodDataDirs",
+            Cow::Owned(format!("error making pod data directories: {error}")),
+        ),
         "Failed to create sandbox for pod"
         | "CreatePodSandbox for pod failed"
         | "Failed to create pod sandbox" => own("FailedCreatePodSandBox", Cow::Borrowed(error)),
@@ -159,7 +173,7 @@ pub fn of_log(l: &LogLine) -> Option<(Cow<'_, str>, Text, Cow<'_, str>)> {
         "Failed to execute PostStartHook" => own("FailedPostStartHook", Cow::Borrowed(error)),
         "PreStop hook failed" => own("FailedPreStopHook", Cow::Borrowed(error)),
         "PreStop hook not completed in grace period" => {
-            own("FailedPreStopHook", Cow::Borrowed(l.message.as_str()))
+            own("FailedPreStopHook", Cow::Borrowed(message))
         }
         "Pod is terminated, but some volumes have not been cleaned up" => own(
             "@unmount",
@@ -168,7 +182,7 @@ pub fn of_log(l: &LogLine) -> Option<(Cow<'_, str>, Text, Cow<'_, str>)> {
         "Failed to remove pod cgroup" | "Failed to delete cgroup paths" => own(
             "@cgroup",
             if error.is_empty() {
-                Cow::Borrowed(l.message.as_str())
+                Cow::Borrowed(message)
             } else {
                 Cow::Borrowed(error)
             },
@@ -194,23 +208,24 @@ pub fn of_log(l: &LogLine) -> Option<(Cow<'_, str>, Text, Cow<'_, str>)> {
             if l.severity < Severity::Warning {
                 return None;
             }
-            let text = if error.is_empty() { m } else { error };
+            // An old kubelet quotes the error of a volume's operation once more.
+            let text = unescaped(if error.is_empty() { m } else { error });
             if text.contains("UnmountVolume") || text.contains("UnmountDevice") {
-                own("@unmount", Cow::Borrowed(text))
+                own("@unmount", text)
             } else if text.contains("AttachVolume.Attach failed") || text.contains("Multi-Attach") {
-                own("FailedAttachVolume", Cow::Borrowed(text))
+                own("FailedAttachVolume", text)
             } else if text.contains("MountVolume") || text.contains("hostPath type check") {
-                own("FailedMount", Cow::Borrowed(text))
+                own("FailedMount", text)
             } else if text.contains("MapVolume") {
-                own("FailedMapVolume", Cow::Borrowed(text))
+                own("FailedMapVolume", text)
             } else if text.contains("VerifyControllerAttachedVolume")
                 || text.contains("VolumesInUse")
             {
-                own("@volumes", Cow::Borrowed(text))
+                own("@volumes", text)
             } else if text.contains("orphaned pod") {
-                own("@cgroup", Cow::Borrowed(text))
+                own("@cgroup", text)
             } else {
-                own("@log", Cow::Borrowed(text))
+                own("@log", text)
             }
         }
     }

@@ -12,6 +12,7 @@ use kflow::session::reader;
 use kflow::timeline::Evidence;
 use serde::Deserialize;
 
+mod degraded;
 mod scenario;
 
 #[derive(Clone, Debug, Deserialize)]
@@ -33,13 +34,15 @@ enum Sources {
     All,
     Api,
     Node,
+    /// All of them, of which something is lost.
+    Less,
 }
 
 impl Sources {
     const EACH: [Self; 3] = [Self::All, Self::Api, Self::Node];
     fn has(self, s: Source) -> bool {
         match self {
-            Self::All => true,
+            Self::All | Self::Less => true,
             Self::Api => matches!(s, Source::Kube | Source::Audit),
             Self::Node => s.is_node(),
         }
@@ -93,11 +96,28 @@ fn judge(e: &Expected, sources: Sources, got: Option<&Verdict>) -> Result<(), St
             Ok(())
         };
     }
-    if !e.causes.iter().any(|c| *c == v.cause.as_str()) {
+    // What holds of any failure of the stage is less than its cause, and not another one.
+    let general = match (sources, e.stage.as_deref()) {
+        (Sources::Less, Some("volumes")) => "KF401",
+        (Sources::Less, Some("sandbox")) => "KF517",
+        (Sources::Less, Some("image")) => "KF613",
+        _ => "",
+    };
+    // That a container ends with 137 is seen, although not who killed it.
+    if sources == Sources::Less && v.cause == "KF708" && v.sentence.contains("137") {
+        return Ok(());
+    }
+    if v.cause != general && !e.causes.iter().any(|c| *c == v.cause.as_str()) {
         return Err(format!("cause {}", v.cause));
     }
     if e.stage.as_deref() != Some(v.stage.name()) {
         return Err(format!("stage {}", v.stage));
+    }
+    if [" ?", "  ", "..", "{"]
+        .iter()
+        .any(|h| v.sentence.contains(h))
+    {
+        return Err("a hole in the sentence".into());
     }
     if sources == Sources::All {
         let mut text = v.sentence.to_lowercase();
@@ -110,7 +130,7 @@ fn judge(e: &Expected, sources: Sources, got: Option<&Verdict>) -> Result<(), St
             }
         }
     }
-    if !e.state.is_empty() && !e.state.contains(&v.state) {
+    if !e.state.is_empty() && !e.state.contains(&v.state) && sources != Sources::Less {
         return Err(format!("state {:?}", v.state));
     }
     Ok(())
@@ -184,7 +204,8 @@ fn run(
         }
         // Healthy ones have no verdict at any time between their being ready and their deletion.
         if o.stamp.seen >= tick {
-            tick = o.stamp.seen.plus(SECOND);
+            let step = if sources == Sources::Less { 10 } else { 1 };
+            tick = o.stamp.seen.plus(step * SECOND);
             world.settle();
             let now = o.stamp.seen;
             let (verdicts, _) = diagnoser.update(&world, now);

@@ -1,7 +1,7 @@
 //! What lines of the kubelet's and the runtime's log say of a pod.
 
 use super::Facts;
-use crate::diagnose::signal;
+use crate::diagnose::signal::{self, old, old::Old};
 use crate::model::{
     Text,
     log::{Component, LogLine},
@@ -19,7 +19,36 @@ impl<'a> Facts<'a> {
             self.happened(o, reason, message, signal::container_of_path(path), 1);
             return;
         }
-        match l.message.as_str() {
+        let plain = l.error.is_empty() && l.fields.is_empty();
+        match Some(l.message.as_str())
+            .filter(|_| plain)
+            .and_then(old::read)
+        {
+            Some(Old::Event {
+                reason,
+                message,
+                path,
+            }) => {
+                self.sign(at);
+                self.happened(o, reason, message, signal::container_of_path(path), 1);
+            }
+            Some(Old::Probe {
+                kind,
+                container,
+                text,
+                errored,
+            }) => {
+                self.probe(o, kind, text, container);
+                self.container(container).mark_errored(kind, errored);
+            }
+            Some(Old::Line { message, error }) => self.line(o, l, message, error),
+            None => self.line(o, l, &l.message, &l.error),
+        }
+    }
+
+    fn line(&mut self, o: &'a Evidence, l: &'a LogLine, message: &'a str, error: &'a str) {
+        let at = o.stamp.at;
+        match message {
             "Waiting for volumes to attach and mount for pod" => self.volumes_wait = Some((at, o)),
             "SyncLoop ADD" | "SyncPod enter" | "syncPod enter" => self.sign(at),
             "All volumes are attached and mounted for pod" => {
@@ -77,7 +106,7 @@ impl<'a> Facts<'a> {
                 }
             }
             _ => {
-                if let Some((reason, container, text)) = signal::of_log(l) {
+                if let Some((reason, container, text)) = signal::of_line(l, message, error) {
                     if reason == "FailedPreStopHook" {
                         self.container(&container).prestop = None;
                     }

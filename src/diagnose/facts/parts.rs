@@ -112,6 +112,17 @@ pub struct ContainerFacts<'a> {
 }
 
 impl ContainerFacts<'_> {
+    /// Notes whether the newest failure of a probe was that it could not be run.
+    pub fn mark_errored(&mut self, kind: &str, errored: bool) {
+        let slot = match kind {
+            "Readiness" => &mut self.readiness,
+            "Liveness" => &mut self.liveness,
+            _ => &mut self.startup,
+        };
+        if let Some(p) = slot {
+            p.errored = errored;
+        }
+    }
     /// An init container, by the kubelet's log.
     pub fn is_init(&self) -> bool {
         self.kind == "init container"

@@ -43,7 +43,21 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &'a Facts<'a>, found: &mut Vec<Found
         let image = crate::diagnose::shared::image_of(o).unwrap_or_default();
         let waited = cx.now.since(at);
         if f.has_cri || (cx.shared.is_local(node) && !cx.shared.pulls.is_empty()) {
+            if cx.lost_calls_since(at) {
+                continue;
+            }
             let other = cx.shared.pulls.iter().find(|p| p.pod_uid != f.view.uid);
+            if other.is_none() {
+                // No pull was seen at all, so a call was not seen rather than not made: which one, only Events can tell.
+                let before = found.len();
+                if waited >= SLOW_NS {
+                    blind(cx, f, c, node, &image, (at, o), found);
+                }
+                let at = found.len().min(before);
+                let guessed = found.split_off(at);
+                found.extend(guessed.into_iter().filter(|x| x.cause.id == "KF610"));
+                continue;
+            }
             if waited >= QUEUED_NS
                 && let Some(x) = Found::new("KF610", f)
             {
@@ -69,8 +83,6 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &'a Facts<'a>, found: &mut Vec<Found
                         since: p.start,
                         deadline_ns: p.timeout_ns,
                     });
-                } else {
-                    x = x.at_most(Confidence::Possible);
                 }
                 found.push(x);
             }

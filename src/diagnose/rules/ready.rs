@@ -220,7 +220,7 @@ fn lag<'a>(cx: Context<'a>, f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
     if f.api.is_none() || found.iter().any(|k| k.cause.id != "KF808") {
         return;
     }
-    for c in &f.containers {
+    for c in f.containers.iter().filter(|c| !c.name.is_empty()) {
         let waiting = c
             .status
             .is_none_or(|s| matches!(s.state, ContainerState::Waiting { .. }));

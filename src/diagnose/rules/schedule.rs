@@ -263,6 +263,33 @@ fn gang<'a>(cx: Context<'a>, f: &Facts<'a>, pod: &PodSeen) -> Option<Found<'a>> 
     )
 }
 
+/// A pod whose resource claim is not there yet is held before the scheduler's queue: no condition, no event.
+fn unclaimed<'a>(f: &Facts<'a>, pod: &PodSeen) -> Option<Found<'a>> {
+    let claims: Vec<String> = pod
+        .spec
+        .resource_claims
+        .iter()
+        .map(|c| match c.strip_prefix("template/") {
+            Some(t) => format!("the claim that is made of template {t}"),
+            None => format!("claim {c}"),
+        })
+        .collect();
+    Some(
+        Found::new("KF221", f)?
+            .name(
+                "what",
+                &format!("the scheduler waits until there is {}", list(&claims)),
+            )
+            .at_most(Confidence::Likely)
+            .proof_if(f.api_evidence)
+            .absence(
+                pod.created,
+                Source::Kube,
+                "no PodScheduled condition and no event of a scheduler since",
+            ),
+    )
+}
+
 /// Nobody has said anything.
 fn silent<'a>(cx: Context<'a>, f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
     let Some(pod) = f.api else { return };
@@ -277,6 +304,10 @@ fn silent<'a>(cx: Context<'a>, f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
     }
     if !pod.spec.pod_group.is_empty() {
         found.extend(gang(cx, f, pod));
+        return;
+    }
+    if !pod.spec.resource_claims.is_empty() {
+        found.extend(unclaimed(f, pod));
         return;
     }
     let absence = format!(
