@@ -14,7 +14,7 @@ use kflow::proxy::{Config, Log, Proxy};
 use kflow::source::cri::Direction;
 
 /// What a test waits for at most before it fails: never reached when all is well.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Connection, direction, bytes.
 pub(crate) type Chunk = (u32, Direction, Vec<u8>);

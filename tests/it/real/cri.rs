@@ -153,7 +153,8 @@ pub(super) fn sandbox_config(name: &str) -> SandboxConfig {
             .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
             .collect(),
         linux: Some(LinuxSandbox {
-            cgroup_parent: format!("/kubepods/besteffort/pod{uid}"),
+            // Not below kubepods: a kubelet on this machine ends what it finds there and does not know.
+            cgroup_parent: format!("/kflow-test/pod{uid}"),
             // The node's network: no CNI is needed.
             security_context: Some(SecurityContext {
                 namespace_options: Some(NamespaceOption { network: 2 }),

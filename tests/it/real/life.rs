@@ -1,6 +1,7 @@
 //! Pods that live and die, restarts, load.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use kflow::engine::live::{Config, Live};
@@ -20,7 +21,7 @@ use crate::proxy::rig::{Rig, eventually, gaps, in_ring, observations};
 fn block_on<T>(f: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
-        tokio::time::timeout(Duration::from_secs(120), f)
+        tokio::time::timeout(Duration::from_secs(240), f)
             .await
             .expect("nothing hangs")
     })
@@ -35,13 +36,13 @@ fn rig() -> (Real, Rig) {
 }
 
 async fn connect(path: &std::path::Path) -> Raw {
-    for _ in 0..2000 {
+    // However long it takes: who calls has a limit.
+    loop {
         if let Ok(raw) = Raw::connect(path).await {
             return raw;
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    panic!("nobody listens on {}", path.display());
 }
 
 #[test]
@@ -213,6 +214,20 @@ fn what_was_seen_live_is_what_the_recording_shows() {
     }
 }
 
+/// How the calls of one client went.
+#[derive(Default)]
+struct Client {
+    worked: AtomicUsize,
+    failed: AtomicUsize,
+}
+
+/// Waits until it is true of each.
+async fn all(clients: &[Arc<Client>], is: impl Fn(&Client) -> bool) {
+    while !clients.iter().all(|c| is(c)) {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
 #[test]
 #[ignore = "needs a real containerd: tests/real/run.sh"]
 fn a_runtime_that_is_killed_under_load_fails_calls_and_hangs_none() {
@@ -221,25 +236,25 @@ fn a_runtime_that_is_killed_under_load_fails_calls_and_hangs_none() {
     rig.config.ring_bytes = usize::MAX;
     let proxy = rig.start(Decoder::new());
     block_on(async {
-        let stop = Arc::new(std::sync::atomic::AtomicBool::new(false));
+        let clients: Vec<Arc<Client>> = (0..20).map(|_| Arc::default()).collect();
+        let stop = Arc::new(AtomicBool::new(false));
         let mut tasks = tokio::task::JoinSet::new();
-        for _ in 0..20 {
-            let (path, stop) = (rig.config.listen.clone(), Arc::clone(&stop));
+        for client in &clients {
+            let (path, client) = (rig.config.listen.clone(), Arc::clone(client));
+            let stop = Arc::clone(&stop);
             tasks.spawn(async move {
-                let (mut ok, mut failed) = (0, 0);
                 let mut raw = connect(&path).await;
-                while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                while !stop.load(Ordering::Relaxed) {
                     if raw.call(&runtime("ListContainers"), b"", &[]).await.is_ok() {
-                        ok += 1;
+                        client.worked.fetch_add(1, Ordering::Relaxed);
                     } else {
-                        failed += 1;
+                        client.failed.fetch_add(1, Ordering::Relaxed);
                         raw = connect(&path).await;
                     }
                 }
-                (ok, failed)
             });
         }
-        tokio::time::sleep(Duration::from_millis(500)).await;
+        all(&clients, |c| c.worked.load(Ordering::Relaxed) > 1).await;
         tokio::task::block_in_place(|| real.stop());
         let refused = Raw::connect(&rig.config.listen).await;
         real.start();
@@ -250,16 +265,11 @@ fn a_runtime_that_is_killed_under_load_fails_calls_and_hangs_none() {
                 break;
             }
         }
-        stop.store(true, std::sync::atomic::Ordering::Relaxed);
-        let (mut ok, mut failed) = (0, 0);
-        while let Some(counts) = tasks.join_next().await {
-            let counts = counts.unwrap();
-            (ok, failed) = (ok + counts.0, failed + counts.1);
+        all(&clients, |c| c.failed.load(Ordering::Relaxed) > 0).await;
+        stop.store(true, Ordering::Relaxed);
+        while let Some(ended) = tasks.join_next().await {
+            ended.unwrap();
         }
-        assert!(
-            ok > 20 && failed >= 20,
-            "{ok} calls worked, {failed} failed"
-        );
         drop(refused);
     });
     // What the decoder has not got to is still in its queue.
