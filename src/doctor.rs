@@ -89,10 +89,11 @@ pub async fn examine(root: &Path, config: &Config) -> Vec<Check> {
             runtime: runtime.as_deref(),
             proxy: listens.as_deref(),
             live: live.as_deref(),
+            hidden: tap.health == Health::Off && tap.todo == AS_ROOT,
         },
     ));
     all.push(tap);
-    all.push(logs::kubelet(root, &config.kubelet_log).await);
+    all.push(logs::kubelet(root, config).await);
     let kubelet_root = config.kubelet_root.as_deref();
     let pods = kubelet_root
         .unwrap_or(Path::new("/var/lib/kubelet"))
@@ -166,7 +167,13 @@ async fn runtimes(root: &Path) -> Vec<Check> {
         let shown = path.display();
         all.push(match cri::live::version(&path).await {
             Ok(version) => Check::new("runtime", Health::Works, format!("{version} at {shown}")),
-            Err(e) => Check::new("runtime", Health::Off, format!("{name} at {shown}: {e}")),
+            Err(e) => {
+                let check = Check::new("runtime", Health::Off, format!("{name} at {shown}: {e}"));
+                match denied(&path) {
+                    true => check.todo(AS_ROOT),
+                    false => check,
+                }
+            }
         });
     }
     if all.is_empty() {
@@ -180,6 +187,15 @@ async fn runtimes(root: &Path) -> Vec<Check> {
         );
     }
     all
+}
+
+/// What to do about what only root may.
+const AS_ROOT: &str = "run as root: sudo kflow doctor";
+
+/// True when there is a socket, which this user may not use; or when this user may not even know.
+fn denied(socket: &Path) -> bool {
+    std::os::unix::net::UnixStream::connect(socket)
+        .is_err_and(|e| e.kind() == std::io::ErrorKind::PermissionDenied)
 }
 
 /// The proxy, and where it listens.
@@ -213,6 +229,10 @@ async fn proxy(config: &Config) -> (Check, Option<PathBuf>) {
             Health::Off,
             format!("the runtime at {} does not answer", i.upstream),
         ),
+        // Whether there is one is not known: nothing is to be started.
+        Err(e) if denied(&path) => {
+            Check::new("CRI proxy", Health::Off, e.to_string()).todo(AS_ROOT)
+        }
         Err(e) => Check::new("CRI proxy", Health::Off, e.to_string()).todo(
             "kflow proxy --listen /run/kflow/cri.sock --upstream RUNTIME.sock, or deploy/install.sh",
         ),

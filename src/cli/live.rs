@@ -206,6 +206,11 @@ pub(super) fn record(args: &RecordArgs) -> anyhow::Result<u8> {
                 "{why}: {} observations, {} bytes, {} lost",
                 s.observations, s.bytes, s.lost
             ));
+            if let Some((left_out, unnamed)) = s.only {
+                log(&format!(
+                    "of other pods, and not in the recording: {left_out}; of no pod that is named, and in it: {unnamed}"
+                ));
+            }
             Ok(super::OK)
         }
         None => bail!("the recording was never started"),

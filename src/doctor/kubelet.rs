@@ -204,6 +204,8 @@ pub(super) struct Known<'a> {
     pub(super) proxy: Option<&'a Path>,
     /// `containerRuntimeEndpoint` in the running kubelet's `/configz`.
     pub(super) live: Option<&'a str>,
+    /// This user may not ask whether there is a proxy.
+    pub(super) hidden: bool,
 }
 
 /// The finding as a check. What the running kubelet itself says counts for more than any file.
@@ -259,6 +261,14 @@ pub(super) fn endpoint(root: &Path, known: Known<'_>) -> Check {
             Health::Works,
             format!("{text}: kflow's proxy"),
         );
+    }
+    if known.hidden {
+        return Check::new(
+            "kubelet endpoint",
+            Health::Warning,
+            format!("{text}: whether that is a proxy of kflow's, only root can ask"),
+        )
+        .todo(super::AS_ROOT);
     }
     let check = Check::new(
         "kubelet endpoint",

@@ -8,25 +8,20 @@ use tokio::process::Command;
 
 use super::kubelet::{log_file, unit};
 use super::{Check, Health};
-use crate::engine::live::{Control, KubeletLog};
+use crate::engine::live::{Config, Control, KubeletLog, connect};
+use crate::source::klog::remote::{Offer, offer};
 
-/// How long `journalctl` may take.
+const WHAT: &str = "kubelet log";
+/// How long `journalctl`, or a kubelet, may take.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The kubelet's log: where the arguments say, else where this system keeps it.
-pub(super) async fn kubelet(root: &Path, asked: &KubeletLog) -> Check {
-    const WHAT: &str = "kubelet log";
+pub(super) async fn kubelet(root: &Path, config: &Config) -> Check {
+    let asked = &config.kubelet_log;
     match asked {
         KubeletLog::File(path) => return file(WHAT, path, "--kubelet-log"),
         KubeletLog::Stdin => return Check::new(WHAT, Health::Works, "standard input"),
-        KubeletLog::Remote => {
-            return Check::new(
-                WHAT,
-                Health::Warning,
-                "by way of the apiserver: needs get on nodes/proxy, and a kubelet that answers",
-            )
-            .todo("in the kubelet's configuration: enableSystemLogHandler: true, enableSystemLogQuery: true");
-        }
+        KubeletLog::Remote => return remote(config).await,
         KubeletLog::Off | KubeletLog::Journal(_) => {}
     }
     let unit = match asked {
@@ -46,9 +41,12 @@ pub(super) async fn kubelet(root: &Path, asked: &KubeletLog) -> Check {
         .map(|p| root.join(p))
         .find(|p| p.exists());
     let Some(dir) = journal else {
-        return Check::new(WHAT, Health::Off, "neither a journal nor /var/log/kubelet.log").todo(
-            "kflow tui --kubelet-log FILE, or --kubelet-log remote where enableSystemLogQuery is on",
-        );
+        return Check::new(
+            WHAT,
+            Health::Off,
+            "neither a journal nor /var/log/kubelet.log",
+        )
+        .todo("kflow tui --kubelet-log FILE, or --kubelet-log remote with --node NODE");
     };
     if let Err(e) = fs::read_dir(&dir) {
         return Check::new(WHAT, Health::Off, format!("{}: {e}", dir.display()))
@@ -69,6 +67,38 @@ pub(super) async fn kubelet(root: &Path, asked: &KubeletLog) -> Check {
         .todo("kflow tui --kubelet-log journal:UNIT, or --kubelet-log FILE"),
         Err(e) => Check::new(WHAT, Health::Off, format!("journalctl: {e}"))
             .todo("kflow tui --kubelet-log FILE"),
+    }
+}
+
+/// What the node's kubelet gives of its log by way of the apiserver: it is asked.
+async fn remote(config: &Config) -> Check {
+    let node = config.scope.as_ref().and_then(|s| s.node.as_deref());
+    let Some(node) = node else {
+        return Check::new(
+            WHAT,
+            Health::Off,
+            "by way of the apiserver: no node is named",
+        )
+        .todo("kflow doctor --kubelet-log remote --node NODE");
+    };
+    let asked = async {
+        let (client, _) = connect(config).await?;
+        tokio::time::timeout(PATIENCE, offer(&client, node))
+            .await
+            .map_err(|_| format!("no answer in {} s", PATIENCE.as_secs()))?
+    };
+    match asked.await {
+        Ok(Offer::Query) => Check::new(
+            WHAT,
+            Health::Works,
+            format!("the journal of {node}, by way of the apiserver"),
+        ),
+        Ok(Offer::File(name)) => Check::new(
+            WHAT,
+            Health::Works,
+            format!("/var/log/{name} of {node}, by way of the apiserver"),
+        ),
+        Err(e) => Check::new(WHAT, Health::Off, format!("by way of the apiserver: {e}")),
     }
 }
 
@@ -161,12 +191,19 @@ mod tests {
         root
     }
 
+    fn asked(kubelet_log: KubeletLog) -> Config {
+        Config {
+            kubelet_log,
+            ..Config::nothing()
+        }
+    }
+
     #[tokio::test]
     async fn the_log_that_was_named_is_the_one_that_is_looked_at() {
         let root = with("k.log", "x\n");
-        let there = KubeletLog::File(root.path().join("k.log"));
+        let there = asked(KubeletLog::File(root.path().join("k.log")));
         assert_eq!(kubelet(root.path(), &there).await.health, Health::Works);
-        let missing = KubeletLog::File(root.path().join("no.log"));
+        let missing = asked(KubeletLog::File(root.path().join("no.log")));
         let check = kubelet(root.path(), &missing).await;
         assert_eq!(check.health, Health::Off);
         assert_eq!(
@@ -177,7 +214,7 @@ mod tests {
 
     #[tokio::test]
     async fn without_a_word_the_systems_own_places_are_looked_at() {
-        let off = &KubeletLog::Off;
+        let off = &asked(KubeletLog::Off);
         let file = with("var/log/kubelet.log", "x\n");
         let check = kubelet(file.path(), off).await;
         assert!(

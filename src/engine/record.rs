@@ -18,6 +18,10 @@ use crate::model::{Body, Nanos, Observation, Source, Stamp, Text};
 use crate::session::{Header, SessionError, Writer};
 use crate::timeline::Evidence;
 
+mod only;
+
+use only::Only;
+
 /// Observations that may wait for the disk.
 const ROOM: usize = 1 << 16;
 /// How often at least bytes go to the kernel.
@@ -49,6 +53,9 @@ pub struct State {
     pub bytes: u64,
     /// Observations that found no room.
     pub lost: u64,
+    /// Of a recording of one pod: observations about other pods, which are not in it, and observations that name no
+    /// pod, which are.
+    pub only: Option<(u64, u64)>,
     /// Why it has stopped, when it has.
     pub stopped: Option<String>,
 }
@@ -76,6 +83,7 @@ impl Recorder {
             observations: 0,
             bytes: 0,
             lost: 0,
+            only: None,
             stopped: None,
         }));
         let lost = Arc::new(AtomicU64::new(0));
@@ -111,12 +119,10 @@ impl Recorder {
 
     /// Takes an observation, or counts it as lost. Never waits.
     pub fn take(&mut self, o: &Evidence) {
-        if self.filter.as_mut().is_some_and(|f| !f.passes(o)) {
-            return;
-        }
+        let Some(o) = self.kept(o) else { return };
         let Some(to) = &self.to else { return };
         // A thread that has ended has said why, and what it did not take is not a loss of the recording's middle.
-        if let Err(TrySendError::Full(_)) = to.try_send(Arc::clone(o)) {
+        if let Err(TrySendError::Full(_)) = to.try_send(o) {
             self.lost.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -124,18 +130,27 @@ impl Recorder {
     /// Takes what was seen before the recording began, waiting for room.
     pub fn take_history<'a>(&mut self, all: impl Iterator<Item = &'a Evidence>) {
         for o in all {
-            if self.filter.as_mut().is_none_or(|f| f.passes(o))
+            if let Some(o) = self.kept(o)
                 && let Some(to) = &self.to
-                && to.send(Arc::clone(o)).is_err()
+                && to.send(o).is_err()
             {
                 return;
             }
         }
     }
 
+    fn kept(&mut self, o: &Evidence) -> Option<Evidence> {
+        match &mut self.filter {
+            Some(only) => only.keep(o),
+            None => Some(Arc::clone(o)),
+        }
+    }
+
     /// How it stands.
     pub fn state(&self) -> State {
-        lock(&self.state).clone()
+        let mut state = lock(&self.state).clone();
+        state.only = self.filter.as_ref().map(|f| (f.left_out, f.unnamed));
+        state
     }
 
     /// Writes what is left and closes the file.
@@ -342,71 +357,5 @@ fn carry(carried: &mut Carried, o: Evidence) {
         carried.remove(&key);
     } else {
         carried.insert(key, o);
-    }
-}
-
-/// Lets through what is about one pod, and what is about no pod at all.
-#[derive(Debug)]
-struct Only {
-    namespace: Text,
-    name: Text,
-    /// The uids that it had: a pod of a StatefulSet comes again under its name.
-    uids: Vec<Text>,
-}
-
-impl Only {
-    fn new(pod: &str) -> Self {
-        let (namespace, name) = match pod.split_once('/') {
-            Some((ns, name)) => (Text::from(ns), Text::from(name)),
-            None => (Text::default(), Text::default()),
-        };
-        let uids = if namespace.is_empty() {
-            vec![Text::from(pod)]
-        } else {
-            Vec::new()
-        };
-        Self {
-            namespace,
-            name,
-            uids,
-        }
-    }
-
-    fn is(&mut self, namespace: &str, name: &str, uid: &str) -> bool {
-        let named = !self.name.is_empty() && self.namespace == namespace && self.name == name;
-        if named && !uid.is_empty() && !self.uids.iter().any(|u| u == uid) {
-            self.uids.push(Text::from(uid));
-        }
-        named || (!uid.is_empty() && self.uids.iter().any(|u| u == uid))
-    }
-
-    fn passes(&mut self, o: &Observation) -> bool {
-        match &o.body {
-            Body::Pod(p) => self.is(&p.namespace, &p.name, p.uid.as_str()),
-            Body::Event(e) if e.object.kind == "Pod" => {
-                self.is(&e.object.namespace, &e.object.name, &e.object.uid)
-            }
-            Body::CallStart(c) => self.of_call(&c.subject),
-            Body::CallEnd(c) => self.of_call(&c.subject),
-            Body::ContainerEvent(c) => self.of_call(&c.subject),
-            Body::Log(l) if !l.pod.is_empty() => {
-                let others = l.more_pods.clone();
-                self.is(&l.pod.namespace, &l.pod.name, l.pod.uid.as_str())
-                    || others
-                        .iter()
-                        .any(|p| self.is(&p.namespace, &p.name, p.uid.as_str()))
-            }
-            Body::Fs(f) => f
-                .object
-                .pod()
-                .is_none_or(|uid| self.is("", "", uid.as_str())),
-            _ => true,
-        }
-    }
-
-    /// A call that names no pod may be about this one: an id alone does not tell.
-    fn of_call(&mut self, subject: &crate::model::cri::Subject) -> bool {
-        let pod = &subject.pod;
-        pod.is_empty() || self.is(&pod.namespace, &pod.name, pod.uid.as_str())
     }
 }

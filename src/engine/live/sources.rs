@@ -14,7 +14,7 @@ use crate::model::Source;
 use crate::model::log::Component;
 use crate::proxy::client;
 use crate::source::klog::KlogDecoder;
-use crate::source::klog::live as log;
+use crate::source::klog::{live as log, remote};
 use crate::source::kube::live as watch;
 use crate::source::live::{Backoff, Board, Out};
 use crate::source::{LineDecoder, TimeHint, cri, fs, metrics};
@@ -110,7 +110,7 @@ pub(super) fn spawn(config: &Config, board: &Board, tasks: &mut JoinSet<()>) {
                 let out = board.out(Source::Kubelet, "remote log");
                 watches.spawn(async move {
                     let decoder = Box::new(kubelet_decoder);
-                    log::remote(client, &node, Source::Kubelet, decoder, log::ASK, out).await;
+                    remote::remote(client, &node, Source::Kubelet, decoder, remote::ASK, out).await;
                 });
             }
             while watches.join_next().await.is_some() {}

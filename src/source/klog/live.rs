@@ -1,4 +1,5 @@
-//! Logs that are being written: files that rotate, journald, standard input, and the apiserver's way to a node's log.
+//! Logs that are being written: files that rotate, journald, standard input. The apiserver's way to a node's log is
+//! [`remote`](super::remote).
 
 use std::io::SeekFrom;
 use std::os::unix::fs::MetadataExt;
@@ -6,19 +7,14 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
-use http_body_util::BodyExt;
-use kube::client::{Body as HttpBody, Client};
-use rustc_hash::FxHashSet;
 use tokio::fs::File;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncSeekExt};
 use tokio::process::Command;
 use tokio::time::sleep;
-use tonic::codegen::http::{Request, StatusCode};
 
 use crate::clock;
 use crate::model::{Observation, Source};
 use crate::source::LineDecoder;
-use crate::source::kube::live::{escape, root};
 use crate::source::live::{Backoff, Lines, Out, Stopped, decode_now, gap};
 
 /// How often a file is looked at.
@@ -27,23 +23,21 @@ const LOOK: Duration = Duration::from_millis(200);
 const BEFORE: u64 = 4 << 20;
 /// Lines of the journal that are read at first.
 const LINES_BEFORE: &str = "20000";
-/// How often a remote log is asked for.
-pub const ASK: Duration = Duration::from_secs(2);
 
 /// A decoder, made anew when its input begins anew.
 pub type NewDecoder = Box<dyn Fn() -> Box<dyn LineDecoder> + Send + Sync>;
 
 /// A log that is decoded line by line.
-struct Feed {
+pub(super) struct Feed {
     source: Source,
     decoder: Box<dyn LineDecoder>,
     lines: Lines,
     buffer: Vec<Observation>,
-    out: Out,
+    pub(super) out: Out,
 }
 
 impl Feed {
-    fn new(source: Source, decoder: Box<dyn LineDecoder>, out: Out) -> Self {
+    pub(super) fn new(source: Source, decoder: Box<dyn LineDecoder>, out: Out) -> Self {
         Self {
             source,
             decoder,
@@ -52,7 +46,7 @@ impl Feed {
             out,
         }
     }
-    async fn push(&mut self, chunk: &[u8]) -> Result<(), Stopped> {
+    pub(super) async fn push(&mut self, chunk: &[u8]) -> Result<(), Stopped> {
         let Self {
             decoder,
             lines,
@@ -63,7 +57,7 @@ impl Feed {
         self.out.send_all(&mut self.buffer).await
     }
     /// The input ended, or goes on elsewhere.
-    async fn end(&mut self) -> Result<(), Stopped> {
+    pub(super) async fn end(&mut self) -> Result<(), Stopped> {
         self.decoder.finish(&mut self.buffer);
         for o in &mut self.buffer {
             o.stamp.seen = clock::now();
@@ -71,7 +65,7 @@ impl Feed {
         self.lines.cut();
         self.out.send_all(&mut self.buffer).await
     }
-    async fn lost(&mut self, why: &str) -> Result<(), Stopped> {
+    pub(super) async fn lost(&mut self, why: &str) -> Result<(), Stopped> {
         let now = clock::now();
         self.out.send(gap(self.source, now, now, 0, why)).await
     }
@@ -269,89 +263,4 @@ pub async fn journal(unit: &str, source: Source, decoder: NewDecoder, mut out: O
         since = Some(format!("@{}", began.0.max(clock::now().0) / 1_000_000_000));
         sleep(backoff.pause()).await;
     }
-}
-
-/// Asks the apiserver for a node's kubelet log again and again (`NodeLogQuery`, off by default in many clusters), with a
-/// pause of `every` between.
-pub async fn remote(
-    client: Client,
-    node: &str,
-    source: Source,
-    decoder: NewDecoder,
-    every: Duration,
-    out: Out,
-) {
-    let mut feed = Feed::new(source, decoder(), out);
-    let mut since = clock::now().plus(-600 * crate::model::stamp::SECOND);
-    // Lines of the overlap: the query's resolution is a second.
-    let mut known: FxHashSet<Vec<u8>> = FxHashSet::default();
-    let mut backoff = Backoff::new(every, Duration::from_secs(60));
-    loop {
-        let asked = clock::now();
-        let pause = match fetch(&client, node, &since.to_rfc3339()).await {
-            Err(why) => {
-                feed.out.off(why);
-                backoff.pause()
-            }
-            Ok(text) => {
-                backoff.reset();
-                feed.out.on(format!(
-                    "log of {node} by way of the apiserver, every {} s",
-                    every.as_secs()
-                ));
-                let mut now_known = FxHashSet::default();
-                for line in text.split(|b| *b == b'\n').filter(|l| !l.is_empty()) {
-                    if !known.contains(line)
-                        && (feed.push(line).await.is_err() || feed.push(b"\n").await.is_err())
-                    {
-                        return;
-                    }
-                    now_known.insert(line.to_vec());
-                }
-                known = now_known;
-                since = asked.plus(-2 * crate::model::stamp::SECOND);
-                every
-            }
-        };
-        sleep(pause).await;
-    }
-}
-
-async fn fetch(client: &Client, node: &str, since: &str) -> Result<Vec<u8>, String> {
-    let uri = format!(
-        "/api/v1/nodes/{}/proxy/logs/?query=kubelet&sinceTime={}",
-        escape(node),
-        escape(since)
-    );
-    let request = Request::get(uri)
-        .body(HttpBody::empty())
-        .map_err(|e| e.to_string())?;
-    let response = client
-        .send(request)
-        .await
-        .map_err(|e| format!("cannot reach the apiserver: {}", root(&e)))?;
-    match response.status() {
-        StatusCode::OK => {}
-        StatusCode::FORBIDDEN => return Err("forbidden: needs get on nodes/proxy".into()),
-        StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED => {
-            return Err(no_query(node));
-        }
-        status => return Err(format!("the kubelet of {node} answers {status}")),
-    }
-    let body = http_body_util::Limited::new(response.into_body(), 64 << 20)
-        .collect()
-        .await
-        .map(|b| b.to_bytes().to_vec())
-        .map_err(|e| format!("the log of {node} broke off: {e}"))?;
-    // Without the query the same path lists the files in /var/log, and answers 200.
-    if body.starts_with(b"<!doctype html>") {
-        return Err(no_query(node));
-    }
-    Ok(body)
-}
-
-fn no_query(node: &str) -> String {
-    format!(
-        "the kubelet of {node} gives no log: set enableSystemLogQuery: true (and enableSystemLogHandler: true) in its configuration"
-    )
 }

@@ -9,7 +9,7 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use kflow::model::{Body, Source};
-use kflow::source::klog::live::remote;
+use kflow::source::klog::remote::{Offer, offer, remote};
 use kflow::source::live::Board;
 use kflow::source::metrics::live::{scrape, targets};
 use prost::bytes::Bytes;
@@ -23,7 +23,8 @@ const EVERY: Duration = Duration::from_millis(1);
 
 type Page = Box<dyn FnMut(&str) -> (u16, String) + Send>;
 
-/// An apiserver that answers each path as `page` says, and remembers what was asked.
+/// An apiserver that answers each path, with what range of it is wanted, as `page` says, and remembers what was asked.
+/// The first line of a part (206) is its `Content-Range`.
 async fn stand_in(page: Page) -> (kube::Client, Arc<Mutex<Vec<String>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -35,16 +36,20 @@ async fn stand_in(page: Page) -> (kube::Client, Arc<Mutex<Vec<String>>>) {
             let (remember, page) = (Arc::clone(&remember), Arc::clone(&page));
             tokio::spawn(async move {
                 let serve = service_fn(move |r: Request<Incoming>| {
-                    let uri = r.uri().to_string();
-                    let (code, text) = page.lock().unwrap()(&uri);
+                    let mut uri = r.uri().to_string();
+                    if let Some(range) = r.headers().get("Range") {
+                        uri.extend([" ", range.to_str().unwrap()]);
+                    }
+                    let (code, mut text) = page.lock().unwrap()(&uri);
+                    let mut response = Response::builder().status(code);
+                    if code == 206 || code == 416 {
+                        let (range, rest) = text.split_once('\n').unwrap();
+                        response = response.header("Content-Range", range);
+                        text = rest.to_owned();
+                    }
                     remember.lock().unwrap().push(uri);
                     async move {
-                        Ok::<_, Infallible>(
-                            Response::builder()
-                                .status(code)
-                                .body(Full::new(Bytes::from(text)))
-                                .unwrap(),
-                        )
+                        Ok::<_, Infallible>(response.body(Full::new(Bytes::from(text))).unwrap())
                     }
                 });
                 // A client that goes away ends its connection.
@@ -121,6 +126,62 @@ async fn a_remote_log_that_is_not_to_be_had_says_what_is_missing() {
         assert!(!board.statuses()[0].on);
         task.abort();
     }
+}
+
+/// A part of a file as Go's file server gives it.
+fn part(file: &str, range: &str) -> (u16, String) {
+    let length = file.len();
+    let (from, to) = range
+        .strip_prefix("bytes=")
+        .unwrap()
+        .split_once('-')
+        .unwrap();
+    let (from, to) = match (from.parse(), to.parse::<usize>()) {
+        (Ok(from), Ok(to)) => (from, (to + 1).min(length)),
+        (Ok(from), Err(_)) => (from, length),
+        (Err(_), to) => (length - to.unwrap().min(length), length),
+    };
+    match file.get(from..to).filter(|part| !part.is_empty()) {
+        Some(part) => (206, format!("bytes {from}-{}/{length}\n{part}", to - 1)),
+        None => (416, format!("bytes */{length}\ninvalid range")),
+    }
+}
+
+#[tokio::test]
+async fn a_log_that_is_a_file_is_followed_where_the_kubelet_refuses_the_query() {
+    // As a kubelet 1.36 says it, with a query that is on and a log that is a file.
+    const REFUSED: &str = "\noptions present and query resolved to log files for [kubelet]\ntry without specifying options\n\n";
+    let log = Arc::new(Mutex::new("one\ntwo\n".to_owned()));
+    let grows = Arc::clone(&log);
+    let (client, _) = stand_in(Box::new(move |uri| match uri.split_once(' ') {
+        None => (200, REFUSED.to_owned()),
+        Some(("/api/v1/nodes/node1/proxy/logs/kubelet/kubelet.log", range)) => {
+            part(&log.lock().unwrap(), range)
+        }
+        Some(_) => (404, "404 page not found\n".to_owned()),
+    }))
+    .await;
+    let offered = offer(&client, "node1").await;
+    assert_eq!(offered, Ok(Offer::File("kubelet/kubelet.log")));
+    let (board, mut from) = Board::new(64);
+    let out = board.out(Source::Kubelet, "remote log");
+    let task =
+        tokio::spawn(
+            async move { remote(client, "node1", Source::Kubelet, lines(), EVERY, out).await },
+        );
+    expect(&mut from, &["one", "two"]).await;
+    // A line comes when it is whole.
+    grows.lock().unwrap().push_str("thr");
+    grows.lock().unwrap().push_str("ee\nfour\n");
+    expect(&mut from, &["three", "four"]).await;
+    assert!(
+        board.statuses()[0]
+            .detail
+            .contains("/var/log/kubelet/kubelet.log")
+    );
+    "five\n".clone_into(&mut grows.lock().unwrap());
+    expect(&mut from, &["[the log was truncated or rotated]", "five"]).await;
+    task.abort();
 }
 
 #[tokio::test]
