@@ -184,7 +184,8 @@ impl Pane for Requests {
         }
         let due = self.seen.is_none_or(|(version, at)| {
             version != snap.version
-                && (self.list.len().max(self.groups.len()) < MANY
+                && (!snap.mode.moves()
+                    || self.list.len().max(self.groups.len()) < MANY
                     || snap.now.since(at).abs() >= SECOND)
         });
         if self.dirty || due {

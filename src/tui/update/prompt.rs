@@ -9,6 +9,7 @@ use crate::tui::filter::Filter;
 use crate::tui::keys::Key;
 use crate::tui::model::{Effect, Model, Overlay, Prompt, PromptKind};
 use crate::tui::pane::Pane;
+use crate::tui::text::count;
 use nucleo_matcher::pattern::{CaseMatching, Normalization, Pattern};
 use nucleo_matcher::{Config, Matcher, Utf32Str};
 
@@ -99,8 +100,8 @@ impl Model {
         let typed = Filter::typed(&p.text);
         self.set_filter(&typed);
         self.sync(snap);
-        let nothing = self.pane(self.focus).and_then(Pane::matches) == Some(0);
-        if nothing && Filter::parse(&p.text).is_ok_and(|f| f.may_go_on()) {
+        let found = self.pane(self.focus).and_then(Pane::matches);
+        if found == Some(0) && Filter::parse(&p.text).is_ok_and(|f| f.may_go_on()) {
             p.hint = Err(match p.shown.as_str() {
                 "" => "nothing matches yet: everything is shown".to_owned(),
                 shown => format!("nothing matches yet: shown is {shown}"),
@@ -110,6 +111,9 @@ impl Model {
             self.sync(snap);
         } else {
             p.shown = typed;
+            if let (Some(n), Ok(hint)) = (found.filter(|_| !p.text.is_empty()), &mut p.hint) {
+                *hint = format!("{} match   {hint}", count(n));
+            }
         }
     }
     fn accept(&mut self, p: &Prompt, snap: &Snapshot) -> Vec<Effect> {

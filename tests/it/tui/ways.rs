@@ -79,6 +79,11 @@ fn an_expression_that_is_being_typed_never_empties_the_list() {
     };
     assert!(calls(half, "RunPodSandbox") > 0, "{half}");
     assert_eq!(calls(half, "StopPodSandbox"), 0, "{half}");
+    let bottom = half.lines().last().unwrap_or_default();
+    assert!(
+        bottom.contains("/method:RunP") && bottom.contains(" match "),
+        "{bottom}"
+    );
     press(&mut m, &snap, "X");
     let wrong = screen(&mut m, &snap);
     assert!(
