@@ -6,8 +6,9 @@
 //!
 //! The kubelet looks for that moment only once its status manager has noted the status that it sent. When the watch is
 //! faster than the note, it finds the pod running only when *any* pod of the node changes next, which may be a minute
-//! later: so it was for two in five starts of the recordings. [`start`] takes the first sight, and [`PodStart::logged`]
-//! has what the kubelet made of it.
+//! later: so it was for two in five starts of the recordings, each of them at the first change after the note. What it
+//! logs then is the time of that change, which tells nothing of the pod. [`start`] takes the first sight, and
+//! [`PodStart::logged`] has what the kubelet made of it, with the times of its note and of its next look.
 //!
 //! Mirror pods are left out: they are made when the static pod already runs, so their "start" says how long the mirror
 //! took.

@@ -281,8 +281,17 @@ pub fn started(s: &PodStart) -> String {
     if let Some(l) = &s.logged
         && l.total_ns - s.total_ns > 100_000_000
     {
+        let looked = match l.noted.zip(l.watched) {
+            Some((noted, watched)) => {
+                format!(
+                    ": the watch outran its own note of it, and it looked again {} later",
+                    duration(watched.since(noted))
+                )
+            }
+            None => String::new(),
+        };
         text.push_str(&format!(
-            " (the kubelet noticed only after {})",
+            " (the kubelet noticed only after {}{looked}, when a pod changed)",
             duration(l.total_ns)
         ));
     }
