@@ -7,9 +7,11 @@
 //!
 //! A clone of the world is cheap (pods are shared until they change): snapshots for the UI and checkpoints for seeking are clones.
 
+mod basis;
 pub mod calls;
 mod derive;
 pub mod machinery;
+mod part;
 pub mod requests;
 pub mod sli;
 mod status;
@@ -19,7 +21,8 @@ pub mod world;
 
 pub use calls::{Call, CallLog};
 pub use machinery::Machinery;
+pub use part::Part;
 pub use requests::{Request, RequestLog};
 pub use sli::PodStart;
 pub use view::{ContainerView, PodView, StageState};
-pub use world::{LazyPod, NodeState, ObjectState, Part, Pod, Skew, SourceState, Unfiled, World};
+pub use world::{LazyPod, NodeState, ObjectState, Pod, Skew, SourceState, Unfiled, World};

@@ -14,15 +14,18 @@
 mod checks;
 pub mod clue;
 pub mod docs;
+mod index;
 pub mod lit;
 pub mod map;
 pub mod matcher;
 mod names;
 pub mod stage;
+mod step;
 
 pub use lit::{Lit, Run};
-pub use map::{Flow, Map, MapError, Step, StepId};
+pub use map::{Map, MapError};
 pub use stage::Stage;
+pub use step::{Flow, Step, StepId};
 
 #[cfg(test)]
 mod tests;

@@ -17,6 +17,7 @@ mod gaps;
 mod marks;
 mod node;
 mod ready;
+mod span;
 mod start;
 mod state;
 mod terminate;
@@ -24,13 +25,13 @@ mod volumes;
 mod work;
 
 pub(crate) use build::Build;
-pub(crate) use facts::{Facts, edge};
+pub(crate) use facts::Facts;
 
 use std::sync::Arc;
 
-use super::PodView;
+use super::basis::{Basis, Folded};
 use super::status::print_pod;
-use super::world::{Folded, ListWindow};
+use super::view::PodView;
 use crate::model::{Body, Nanos, PodUid, Source, Text, cri::RuntimeState, pod::WatchEvent};
 use crate::timeline::Evidence;
 
@@ -44,27 +45,10 @@ pub(crate) struct Input<'a> {
     pub(crate) evidence: Arc<Vec<Evidence>>,
     /// What lists of the runtime say: id, state, the earliest list that says so.
     pub(crate) listed: &'a [(Text, RuntimeState, Evidence)],
-    /// Complete lists of pods.
-    pub(crate) windows: &'a [ListWindow],
-    /// What to take off API times.
-    pub(crate) shift_ns: i64,
-    /// Sources that said anything at all, as bits.
-    pub(crate) present: u16,
-    /// When the first of the node's sources (of any, when there is none) began to be recorded.
-    pub(crate) began: Option<Nanos>,
-    /// Times at which the tap was blind: since, until.
-    pub(crate) blind: &'a [(Nanos, Nanos)],
-    /// Name of the node that the node's sources run on, empty while unknown.
-    pub(crate) local: Text,
+    /// What is known of all pods.
+    pub(crate) basis: &'a Basis,
     /// Evidence that is kept no more.
     pub(crate) folded: Folded,
-}
-
-impl Input<'_> {
-    /// True when a source said anything in this session, about whomever.
-    pub(crate) const fn has(&self, source: Source) -> bool {
-        self.present & (1 << source as u16) != 0
-    }
 }
 
 /// Derives the view of a pod.
@@ -73,7 +57,7 @@ pub(crate) fn view(input: &Input<'_>) -> PodView {
         (&input.uid, &input.mirrors),
         &input.evidence,
         input.listed,
-        input.shift_ns,
+        input.basis.shift,
     );
     let api = facts.newest();
     let first = input
@@ -87,7 +71,7 @@ pub(crate) fn view(input: &Input<'_>) -> PodView {
         .states
         .iter()
         .filter(|(_, p)| p.created.0 != 0)
-        .map(|(_, p)| p.created.plus(-input.shift_ns))
+        .map(|(_, p)| p.created.plus(-input.basis.shift))
         .min();
     let mut v = PodView {
         uid: input.uid.clone(),
@@ -186,6 +170,7 @@ fn deletion_requested(f: &Facts<'_>) -> Option<Nanos> {
 fn gone(input: &Input<'_>, f: &Facts<'_>) -> Option<Nanos> {
     let absent = |after: Nanos, namespace: &str, node: &str| {
         input
+            .basis
             .windows
             .iter()
             .find(|w| w.begin > after && w.covers(namespace, node))
@@ -233,8 +218,13 @@ fn never_listed(input: &Input<'_>, f: &Facts<'_>) -> Option<Nanos> {
             .evidence
             .iter()
             .any(|o| matches!(o.source, Source::Cri | Source::Fs | Source::Kubelet));
-    let node = if on_node { input.local.as_str() } else { "" };
+    let node = if on_node {
+        input.basis.local.as_str()
+    } else {
+        ""
+    };
     let window = input
+        .basis
         .windows
         .iter()
         .find(|w| known < w.begin && w.covers(&input.namespace, node))?;
@@ -249,6 +239,7 @@ fn never_listed(input: &Input<'_>, f: &Facts<'_>) -> Option<Nanos> {
 /// would be (a static pod by its mirror) if it had lived on.
 fn past(input: &Input<'_>) -> bool {
     let first = input
+        .basis
         .windows
         .iter()
         .filter(|w| w.covers(&input.namespace, ""))

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::world::Part;
+use super::part::Part;
 use crate::flow::Stage;
 use crate::model::{ContainerId, Nanos, ObjectRef, PodUid, Text, pod::PodSeen};
 use crate::timeline::{Evidence, Timeline};

@@ -11,10 +11,9 @@ mod sources;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-pub use pod::{LazyPod, Part, Pod};
-pub(crate) use pods::Folded;
-pub(crate) use sources::ListWindow;
+pub use pod::{LazyPod, Pod};
 
+use super::basis::Basis;
 use super::store::{Chunked, Generations, ShardMap};
 use super::{CallLog, Machinery, RequestLog};
 use crate::model::{
@@ -149,7 +148,7 @@ pub struct World {
     dirty: Vec<Slot>,
     dirty_names: Vec<u32>,
     local: nodes::Local,
-    basis: Arc<settle::Basis>,
+    basis: Arc<Basis>,
     lists_changed: bool,
 }
 

@@ -7,10 +7,10 @@ use std::sync::{LazyLock, OnceLock};
 
 use super::Stage;
 use super::clue::raw::{RawClue, parse_component};
-use super::clue::{Clue, ClueKind, What};
-use super::matcher::Matcher;
-use super::names;
-use crate::model::{Text, log::Component};
+use super::index::Index;
+use super::step::functions;
+pub use super::step::{Flow, Scope, Step, StepId};
+use crate::model::Text;
 
 /// The embedded file.
 pub const EMBEDDED: &str = include_str!("map.toml");
@@ -60,97 +60,6 @@ pub enum MapError {
     },
 }
 
-/// Number of a step in its map, in the order of ids.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct StepId(pub u16);
-
-/// Whose story a flow is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Scope {
-    /// One pod's.
-    #[default]
-    Pod,
-    /// A node's or component's.
-    Node,
-    /// Either: it has steps for all pods and steps for one.
-    Both,
-}
-
-/// A flow: steps that belong together.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Flow {
-    /// Its letter.
-    pub id: Text,
-    /// Its name in commands: `kubelet-startup`.
-    pub name: Text,
-    /// Its title for people.
-    pub title: Text,
-    /// Whose log its steps are in, unless they say otherwise.
-    pub component: Component,
-    /// Whose story it is.
-    pub scope: Scope,
-    /// The step that begins a new pass (a new start of the component).
-    pub anchor: Option<StepId>,
-}
-
-/// A step of a flow: one function of Kubernetes or the runtime, and how it shows itself.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Step {
-    /// Its id: `c09`.
-    pub id: Text,
-    /// Index of its flow in [`Map::flows`].
-    pub flow: usize,
-    /// What it does.
-    pub label: Text,
-    /// The function.
-    pub function: Text,
-    /// Other functions of the step.
-    pub also: Vec<Text>,
-    /// Names that timelines give to it, where people know it by another than the function's: `CrashLoopBackOff`.
-    pub timeline: Vec<Text>,
-    /// Names in other versions, with the version: `syncPod ≤1.26`.
-    pub was: Vec<Text>,
-    /// Source file, empty when there is none.
-    pub file: Text,
-    /// The stage of a pod's life that it belongs to, if any.
-    pub stage: Option<Stage>,
-    /// The step that calls it.
-    pub parent: Option<StepId>,
-    /// Evidence, best first.
-    pub clues: Vec<Clue>,
-    /// True when each clue is an occurrence of its own, false when they are facets of one.
-    pub alternatives: bool,
-    /// Why no recording of the test data shows it, empty when one does.
-    pub unseen: Text,
-}
-
-impl Step {
-    /// True when no source can show it.
-    pub fn is_invisible(&self) -> bool {
-        self.clues.iter().all(|c| c.kind() == ClueKind::None)
-    }
-    /// Why no source can show it; `None` when one can.
-    pub fn invisible_because(&self) -> Option<&str> {
-        self.is_invisible().then(|| {
-            self.clues
-                .iter()
-                .find_map(|c| match &c.what {
-                    What::None(why) => Some(why.as_str()),
-                    _ => None,
-                })
-                .unwrap_or("it leaves no trace")
-        })
-    }
-    /// The kinds of its evidence, each once, best first.
-    pub fn kinds(&self) -> Vec<ClueKind> {
-        let mut kinds: Vec<ClueKind> = self.clues.iter().map(Clue::kind).collect();
-        kinds.sort_unstable();
-        kinds.dedup();
-        kinds
-    }
-}
-
 /// All flows and steps, with what finds them.
 #[derive(Clone, Debug, Default)]
 pub struct Map {
@@ -160,7 +69,7 @@ pub struct Map {
     steps: Vec<Step>,
     by_id: FxHashMap<Text, StepId>,
     by_function: FxHashMap<Text, StepId>,
-    pub(super) matcher: Matcher,
+    pub(super) index: Index,
 }
 
 /// The map that the program uses, when a user's file lies over the embedded one.
@@ -415,8 +324,8 @@ impl RawMap {
         }
         Ok(Map {
             version: self.version.unwrap_or_default().into(),
-            matcher: Matcher::compile(&steps),
-            by_function: names::functions(&steps),
+            index: Index::compile(&steps),
+            by_function: functions(&steps),
             flows,
             steps,
             by_id,

@@ -1,8 +1,7 @@
 //! Steps by the names that people know them by: of today, of other versions, and nearly right.
 
-use rustc_hash::FxHashMap;
-
-use super::map::{Map, Step, StepId};
+use super::map::Map;
+use super::step::{StepId, bare};
 use crate::model::Text;
 
 impl Map {
@@ -68,11 +67,6 @@ impl Map {
     }
 }
 
-/// A name of another version without the version: `kl.canAdmitPod ≤1.33`.
-fn bare(was: &str) -> &str {
-    was.split(' ').next().unwrap_or_default()
-}
-
 /// How many letters have to be put in, left out or changed to make one text of the other.
 fn distance(a: &str, b: &str) -> usize {
     let mut row: Vec<usize> = (0..=b.len()).collect();
@@ -91,26 +85,6 @@ fn distance(a: &str, b: &str) -> usize {
         }
     }
     row.last().copied().unwrap_or_default()
-}
-
-/// Steps by function. Names of today win over `also` and `timeline`, and those over names of other versions.
-pub(super) fn functions(steps: &[Step]) -> FxHashMap<Text, StepId> {
-    let mut out = FxHashMap::default();
-    let numbered = || steps.iter().enumerate().map(|(i, s)| (StepId(i as u16), s));
-    for (id, s) in numbered() {
-        out.entry(s.function.clone()).or_insert(id);
-    }
-    for (id, s) in numbered() {
-        for name in s.also.iter().chain(&s.timeline) {
-            out.entry(name.clone()).or_insert(id);
-        }
-    }
-    for (id, s) in numbered() {
-        for name in &s.was {
-            out.entry(bare(name).into()).or_insert(id);
-        }
-    }
-    out
 }
 
 #[cfg(test)]

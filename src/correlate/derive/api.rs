@@ -1,32 +1,11 @@
 //! `api` and `schedule`: from the request to the binding.
 
-use super::build::step;
-use super::{Build, edge, facts::Request};
+use super::Build;
+use super::facts::Request;
+use super::span::{edge, narrow, step};
 use crate::flow::Stage;
 use crate::model::{Nanos, Text, pod::WatchEvent, stamp::SECOND};
 use crate::timeline::{Certainty, Edge, Evidence, Outcome, Span};
-
-/// A whole second of the API, narrowed by what must have come before and after.
-pub(crate) fn narrow(second: Edge, after: Option<Nanos>, before: Option<Nanos>) -> Edge {
-    let mut at = second.at;
-    let mut until = second.at.plus(i64::from(second.precision));
-    if let Some(a) = after
-        && a > at
-        && a < until
-    {
-        at = a;
-    }
-    if let Some(b) = before
-        && b >= at
-        && b.plus(1) < until
-    {
-        until = b.plus(1);
-    }
-    Edge {
-        at,
-        precision: u32::try_from(until.since(at)).unwrap_or(1).max(1),
-    }
-}
 
 fn of_request(stage: Stage, name: &str, r: &Request<'_>) -> Span {
     let mut s = step(

@@ -1,14 +1,12 @@
 //! Collecting spans, and putting them together.
 
-use super::start::Run;
-use super::work::Work;
+use super::span::step;
+use super::work::{Run, Work};
 use super::{Facts, Input};
-use crate::correlate::PodView;
+use crate::correlate::view::PodView;
 use crate::flow::Stage;
-use crate::model::{Nanos, Text};
-use crate::timeline::{
-    Certainty, Edge, Evidence, Mark, Outcome, Span, SpanIndex, Timeline, UnknownGap,
-};
+use crate::model::Nanos;
+use crate::timeline::{Edge, Mark, Outcome, Span, SpanIndex, Timeline, UnknownGap};
 
 /// Longest time between two stages that needs no explanation.
 const EXPLAINED: i64 = 250 * crate::model::stamp::MILLI;
@@ -25,37 +23,6 @@ pub(crate) struct Build<'a> {
     spans: Vec<Span>,
     pub(crate) marks: Vec<Mark>,
     pub(crate) gaps: Vec<UnknownGap>,
-}
-
-/// A span of a step; everything that is not given is empty.
-pub(crate) fn step(
-    stage: Stage,
-    name: &str,
-    start: Edge,
-    end: Option<Edge>,
-    certainty: Certainty,
-    evidence: Vec<Evidence>,
-) -> Span {
-    Span {
-        stage,
-        step: name.into(),
-        container: Text::default(),
-        attempt: 0,
-        start,
-        end,
-        outcome: if end.is_some() {
-            Outcome::Ok
-        } else {
-            Outcome::InFlight
-        },
-        code: Text::default(),
-        message: Text::default(),
-        certainty,
-        parent: None,
-        call: None,
-        deadline_ns: None,
-        evidence,
-    }
 }
 
 /// True for what a stage's span holds: neither runs nor what garbage collection does minutes after the end, or after
@@ -93,12 +60,12 @@ impl<'a> Build<'a> {
         use crate::model::Source;
         [Source::Cri, Source::Kubelet, Source::Fs]
             .into_iter()
-            .any(|s| self.input.has(s))
-            && (self.input.local.is_empty() || self.input.local == self.view.node)
+            .any(|s| self.input.basis.has(s))
+            && (self.input.basis.local.is_empty() || self.input.basis.local == self.view.node)
     }
     /// True when the node's sources were recorded at a moment: what they do not tell of an earlier one is no silence.
     pub(crate) fn watched_at(&self, at: Nanos) -> bool {
-        self.watches_node() && self.input.began.is_some_and(|b| b <= at)
+        self.watches_node() && self.input.basis.began.is_some_and(|b| b <= at)
     }
     /// True when the API says that the kubelet has begun: it wrote a status.
     pub(crate) fn started_by_api(&self) -> bool {

@@ -4,11 +4,9 @@ mod image;
 
 pub(crate) use image::image;
 
-use super::api::narrow;
-use super::build::step;
-use super::facts::event_edge;
+use super::Build;
+use super::span::{edge, event_edge, narrow, step};
 use super::work::Work;
-use super::{Build, edge};
 use crate::flow::Stage;
 use crate::model::Text;
 use crate::timeline::{Certainty, Edge, Outcome, Span, SpanIndex};
@@ -153,7 +151,7 @@ fn sandbox_by_api(b: &mut Build<'_>) {
         Some((*o, c.transition?))
     });
     if let Some((o, at)) = ready {
-        let end = super::api::narrow(
+        let end = narrow(
             f.api_edge(at, crate::model::stamp::SECOND as u32),
             since.map(|s| s.at),
             Some(o.stamp.at),

@@ -16,6 +16,8 @@ use crate::model::{
 use crate::timeline::{Certainty, Edge, Evidence, Outcome};
 use rustc_hash::FxHashMap;
 
+use super::span::event_edge;
+
 /// A call: its start and its end, if it was seen.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CallFact<'a> {
@@ -336,23 +338,4 @@ pub(crate) fn has_static_uid(uid: &PodUid) -> bool {
 /// The apiserver asks a webhook.
 fn is_webhook(s: &SpanRecord) -> bool {
     s.name.starts_with("Call ") && s.name.ends_with("webhook")
-}
-
-/// The edge of a kubelet's Event: a repeat has a whole second only, which its arrival bounds.
-pub(crate) fn event_edge(o: &Evidence) -> Edge {
-    let e = edge(o);
-    let listed = matches!(&o.body, Body::Event(e) if e.listed);
-    if listed {
-        e
-    } else {
-        super::api::narrow(e, None, Some(o.stamp.seen))
-    }
-}
-
-/// The edge of an observation.
-pub(crate) fn edge(o: &Evidence) -> Edge {
-    Edge {
-        at: o.stamp.at,
-        precision: o.stamp.precision.max(1),
-    }
 }

@@ -1,7 +1,7 @@
 //! Time that nothing explains.
 
 use super::Build;
-use super::build::step;
+use super::span::step;
 use crate::flow::Stage;
 use crate::model::stamp::SECOND;
 use crate::model::{Nanos, Source};
@@ -208,19 +208,25 @@ fn nothing_follows(b: &Build<'_>) -> bool {
 
 fn why(b: &Build<'_>, start: Nanos, end: Nanos) -> &'static str {
     let node = [Source::Cri, Source::Kubelet, Source::Fs];
-    if b.input.began.is_some_and(|began| end <= began) {
+    if b.input.basis.began.is_some_and(|began| end <= began) {
         "before the recording began"
-    } else if b.input.blind.iter().any(|(s, e)| *s <= end && *e >= start) {
+    } else if b
+        .input
+        .basis
+        .blind
+        .iter()
+        .any(|(s, e)| *s <= end && *e >= start)
+    {
         "the tap was blind"
-    } else if !node.into_iter().any(|s| b.input.has(s)) {
+    } else if !node.into_iter().any(|s| b.input.basis.has(s)) {
         "no node source"
     } else if b.view.node.is_empty() && !b.input.evidence.iter().any(|o| node.contains(&o.source)) {
         "not known where the pod ran"
     } else if !b.view.node.is_empty() && !b.watches_node() {
         "no source on this pod's node"
-    } else if !b.input.has(Source::Kubelet) {
+    } else if !b.input.basis.has(Source::Kubelet) {
         "no kubelet log"
-    } else if !b.input.has(Source::Cri) {
+    } else if !b.input.basis.has(Source::Cri) {
         "no tap on the runtime"
     } else {
         "nothing was recorded"

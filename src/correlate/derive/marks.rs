@@ -1,6 +1,7 @@
 //! Marks: what happened at a moment.
 
-use super::{Build, edge};
+use super::Build;
+use super::span::edge;
 use crate::flow::Stage;
 use crate::model::{Body, Nanos, Text, event::EventSeen, stamp::SECOND};
 use crate::timeline::{Evidence, Mark, MarkKind, Outcome};

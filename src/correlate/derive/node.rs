@@ -1,7 +1,7 @@
 //! `admit` and `cgroup`: the kubelet takes the pod.
 
-use super::build::step;
-use super::{Build, edge};
+use super::Build;
+use super::span::{edge, step};
 use crate::flow::Stage;
 use crate::model::fs::{FsAction, FsObject};
 use crate::timeline::{Certainty, Edge, Evidence, Outcome};

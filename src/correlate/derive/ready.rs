@@ -1,8 +1,7 @@
 //! `ready`: from the last start to `Ready=True`.
 
-use super::api::narrow;
-use super::build::step;
-use super::{Build, edge};
+use super::Build;
+use super::span::{edge, narrow, step};
 use crate::flow::Stage;
 use crate::model::stamp::SECOND;
 use crate::timeline::{Certainty, Edge, Evidence, Outcome};

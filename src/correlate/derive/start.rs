@@ -1,29 +1,15 @@
 //! `start`: containers begin, run, end, and are waited for before they begin again.
 
-use super::api::narrow;
-use super::build::step;
+use super::Build;
 use super::cri::{nested, of_work};
-use super::{Build, edge};
+use super::span::{edge, narrow, step};
+use super::work::Run;
 use crate::flow::Stage;
 use crate::model::cri::ContainerEventKind;
 use crate::model::pod::ContainerState;
 use crate::model::stamp::SECOND;
 use crate::model::{Nanos, Text};
 use crate::timeline::{Certainty, Edge, Evidence, Outcome, RUN};
-
-/// A container's run: one attempt, from its start to its exit.
-#[derive(Clone, Debug)]
-pub(crate) struct Run {
-    pub(crate) container: Text,
-    pub(crate) attempt: Option<u32>,
-    pub(crate) id: Text,
-    pub(crate) start: Option<Edge>,
-    pub(crate) end: Option<Edge>,
-    pub(crate) exit_code: Option<i32>,
-    pub(crate) reason: Text,
-    pub(crate) certainty: Certainty,
-    pub(crate) evidence: Vec<Evidence>,
-}
 
 /// Adds `start`.
 pub(crate) fn derive(b: &mut Build<'_>) {

@@ -1,8 +1,7 @@
 //! Containers, the strip of stages, and where the pod stands.
 
 use super::Facts;
-use super::start::Run;
-use super::work::Work;
+use super::work::{Run, Work};
 use crate::correlate::view::{EXITED, GONE};
 use crate::correlate::{ContainerView, PodView, StageState};
 use crate::flow::Stage;

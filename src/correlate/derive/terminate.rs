@@ -3,9 +3,9 @@
 mod calls;
 mod unmount;
 
-use super::build::step;
+use super::Build;
 use super::cri::of_work;
-use super::{Build, edge};
+use super::span::{edge, step};
 use crate::flow::Stage;
 use crate::model::Nanos;
 use crate::model::fs::{FsAction, FsObject};

@@ -1,7 +1,7 @@
 //! `volumes`: the wait of the pod worker, and what the volume manager does meanwhile.
 
-use super::build::step;
-use super::{Build, edge};
+use super::Build;
+use super::span::{edge, step};
 use crate::flow::Stage;
 use crate::model::fs::{FsAction, FsObject};
 use crate::model::{Text, log::LogLine};

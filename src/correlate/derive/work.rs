@@ -1,6 +1,7 @@
-//! What the pod worker asked of the runtime: from the tap, else from the kubelet's spans.
+//! What the pod worker asked of the runtime: from the tap, else from the kubelet's spans; and the runs that came of it.
 
-use super::facts::{CallFact, Facts, edge};
+use super::facts::{CallFact, Facts};
+use super::span::edge;
 use crate::model::{
     Body, Nanos, SpanId, Text,
     cri::CallKey,
@@ -46,6 +47,20 @@ impl Work {
     pub(crate) fn ended(&self) -> Option<Nanos> {
         self.end.map(|e| e.at)
     }
+}
+
+/// A container's run: one attempt, from its start to its exit.
+#[derive(Clone, Debug)]
+pub(crate) struct Run {
+    pub(crate) container: Text,
+    pub(crate) attempt: Option<u32>,
+    pub(crate) id: Text,
+    pub(crate) start: Option<Edge>,
+    pub(crate) end: Option<Edge>,
+    pub(crate) exit_code: Option<i32>,
+    pub(crate) reason: Text,
+    pub(crate) certainty: Certainty,
+    pub(crate) evidence: Vec<Evidence>,
 }
 
 /// Methods that are steps of a pod's life; lists and status calls of the loops are not.

@@ -4,14 +4,14 @@
 //! that is derived from it is the same whenever that is done. Nobody looks at most of the states that a pod goes through
 //! while a session is read: those are never derived.
 
-use std::fmt;
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
 use super::pods::{PodFile, PodKey};
-use super::settle::Basis;
-use crate::correlate::PodView;
+use crate::correlate::basis::Basis;
 use crate::correlate::derive::{self, Input};
+use crate::correlate::part::{Derive, Part};
+use crate::correlate::view::PodView;
 use crate::model::{ObjectRef, PodUid, Text};
 use crate::timeline::{Evidence, Timeline};
 
@@ -38,16 +38,23 @@ impl Origin {
             name: self.name.clone(),
             evidence: Arc::new(self.file.sorted()),
             listed: &self.file.listed_items,
-            windows: &self.basis.windows,
-            shift_ns: self.basis.shift,
-            present: self.basis.present,
-            began: self.basis.began,
-            blind: &self.basis.blind,
-            local: self.basis.local.clone(),
+            basis: &self.basis,
             folded: self.file.folded,
         });
         view.owners.clone_from(&self.owners);
         view
+    }
+}
+
+impl Derive<Timeline> for Origin {
+    fn part(&self) -> Arc<Timeline> {
+        self.view().timeline.shared()
+    }
+}
+
+impl Derive<Vec<Evidence>> for Origin {
+    fn part(&self) -> Arc<Vec<Evidence>> {
+        Arc::new(self.file.sorted())
     }
 }
 
@@ -104,8 +111,8 @@ impl LazyPod {
     }
     fn slim(&self, mut view: PodView) -> PodView {
         if let Some(origin) = &self.origin {
-            view.timeline = Part::of(origin);
-            view.evidence = Part::of(origin);
+            view.timeline = Part::of(Arc::clone(origin) as Arc<dyn Derive<Timeline>>);
+            view.evidence = Part::of(Arc::clone(origin) as Arc<dyn Derive<Vec<Evidence>>>);
         }
         view
     }
@@ -131,101 +138,5 @@ impl From<PodView> for LazyPod {
             origin: None,
             view: OnceLock::from(view),
         }
-    }
-}
-
-/// A large part of a view: derived with it, or again at the first look where only the summary was kept.
-#[derive(Clone)]
-pub struct Part<T> {
-    here: OnceLock<Arc<T>>,
-    origin: Option<Arc<Origin>>,
-}
-
-/// What a view can leave out.
-pub(crate) trait Large: Sized + 'static {
-    /// Derives it.
-    fn of(origin: &Origin) -> Arc<Self>;
-    /// What stands where there is none.
-    fn none() -> &'static Self;
-}
-
-impl Large for Timeline {
-    fn of(origin: &Origin) -> Arc<Self> {
-        origin.view().timeline.shared()
-    }
-    fn none() -> &'static Self {
-        static NONE: Timeline = Timeline {
-            spans: Vec::new(),
-            marks: Vec::new(),
-            gaps: Vec::new(),
-        };
-        &NONE
-    }
-}
-
-impl Large for Vec<Evidence> {
-    fn of(origin: &Origin) -> Arc<Self> {
-        Arc::new(origin.file.sorted())
-    }
-    fn none() -> &'static Self {
-        static NONE: Vec<Evidence> = Vec::new();
-        &NONE
-    }
-}
-
-#[expect(private_bounds, reason = "closed: a timeline and evidence")]
-impl<T: Large + Default> Part<T> {
-    fn of(origin: &Arc<Origin>) -> Self {
-        Self {
-            here: OnceLock::new(),
-            origin: Some(Arc::clone(origin)),
-        }
-    }
-    /// It, to hold on to.
-    pub fn shared(&self) -> Arc<T> {
-        match &self.origin {
-            Some(origin) => Arc::clone(self.here.get_or_init(|| T::of(origin))),
-            None => self.here.get().cloned().unwrap_or_default(),
-        }
-    }
-}
-
-impl<T: Large> Deref for Part<T> {
-    type Target = T;
-    fn deref(&self) -> &T {
-        match &self.origin {
-            Some(origin) => self.here.get_or_init(|| T::of(origin)),
-            None => self.here.get().map_or(T::none(), |t| t),
-        }
-    }
-}
-
-impl<T> From<Arc<T>> for Part<T> {
-    fn from(here: Arc<T>) -> Self {
-        Self {
-            here: OnceLock::from(here),
-            origin: None,
-        }
-    }
-}
-
-impl<T> Default for Part<T> {
-    fn default() -> Self {
-        Self {
-            here: OnceLock::new(),
-            origin: None,
-        }
-    }
-}
-
-impl<T: Large + PartialEq> PartialEq for Part<T> {
-    fn eq(&self, other: &Self) -> bool {
-        **self == **other
-    }
-}
-
-impl<T: Large + fmt::Debug> fmt::Debug for Part<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        T::fmt(self, f)
     }
 }

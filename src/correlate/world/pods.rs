@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+use crate::correlate::basis::Folded;
 use crate::correlate::store::Chunked;
 use crate::model::{
     Body, Nanos, PodUid, Source, Text,
@@ -24,29 +25,6 @@ pub(crate) const KEEP: usize = 20_000;
 
 /// What lists of the runtime say of one pod beyond this is folded away likewise.
 const KEEP_LISTED: usize = 4096;
-
-/// Evidence of a pod that was folded away: how much, and of which time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Folded {
-    /// Observations.
-    pub(crate) count: u64,
-    /// The time of the first.
-    pub(crate) since: Nanos,
-    /// The time of the last.
-    pub(crate) until: Nanos,
-}
-
-impl Folded {
-    pub(crate) fn note(&mut self, o: &Evidence) {
-        let at = o.stamp.at;
-        if self.count == 0 {
-            (self.since, self.until) = (at, at);
-        }
-        self.count += 1;
-        self.since = self.since.min(at);
-        self.until = self.until.max(at);
-    }
-}
 
 /// Folds away the middle of what has grown too long: its beginning and its newest part stay. Returns what went.
 pub(crate) fn fold(pile: &mut Pile) -> Vec<Evidence> {

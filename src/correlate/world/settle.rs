@@ -4,25 +4,9 @@ use std::sync::Arc;
 
 use super::pod::{LazyPod, Origin};
 use super::pods::{KEEP, Life, Pile, PodFile, PodKey, Slot, bearer, fold};
-use super::{ListWindow, Pod, World};
+use super::{Pod, World};
+use crate::correlate::basis::{Basis, ListWindow};
 use crate::model::{Body, Nanos, PodUid, Text, cri::CallKey, pod::WatchEvent};
-
-/// What all views depend on besides their own evidence: when it changes, all are caught again.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Basis {
-    /// What to take off API times, ns.
-    pub(crate) shift: i64,
-    /// Sources that said anything at all, as bits.
-    pub(crate) present: u16,
-    /// When the first of the node's sources began to be recorded.
-    pub(crate) began: Option<Nanos>,
-    /// Times at which the tap was blind.
-    pub(crate) blind: Vec<(Nanos, Nanos)>,
-    /// Name of the node that the node's sources run on.
-    pub(crate) local: Text,
-    /// Complete lists of pods.
-    pub(crate) windows: Arc<Vec<ListWindow>>,
-}
 
 impl World {
     /// Brings the views of all pods that changed up to date.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::SourceState;
+use crate::correlate::basis::ListWindow;
 use crate::model::{Body, Nanos, Source, Text, gap::WatchKind};
 use crate::timeline::Evidence;
 
@@ -72,34 +73,6 @@ impl Sources {
     }
 }
 
-/// A complete list of pods: who was known before it, is in scope and is not in it, is gone.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct ListWindow {
-    /// Begin, by arrival.
-    pub(crate) begin: Nanos,
-    /// End, by arrival.
-    pub(crate) end: Nanos,
-    /// Scope: empty for all, else a namespace, `spec.nodeName=…`, or both with a comma between.
-    pub(crate) scope: Text,
-    /// The note that ended it.
-    pub(crate) proof: Evidence,
-}
-
-impl ListWindow {
-    /// True when a pod would be in the list if it existed.
-    pub(crate) fn covers(&self, namespace: &str, node: &str) -> bool {
-        let scope = self.scope.as_str();
-        scope.is_empty()
-            || scope
-                .split(',')
-                .all(|part| match part.strip_prefix("spec.nodeName=") {
-                    Some(n) => n == node,
-                    // A selector of another kind is no namespace: of such a list nothing is known.
-                    None => part == namespace,
-                })
-    }
-}
-
 /// Begins and ends of lists of pods, sorted, as they came.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Lists {
@@ -150,46 +123,5 @@ impl Lists {
     }
     pub(crate) fn windows(&self) -> &Arc<Vec<ListWindow>> {
         &self.windows
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::model::{Observation, Stamp, gap::Note};
-
-    #[test]
-    fn a_list_covers_what_every_part_of_its_scope_lets_through() {
-        let cases = [
-            ("", "ns", "node1", true),
-            ("ns", "ns", "node1", true),
-            ("ns", "other", "node1", false),
-            ("spec.nodeName=node1", "ns", "node1", true),
-            ("spec.nodeName=node1", "ns", "", false),
-            ("ns,spec.nodeName=node1", "ns", "node1", true),
-            ("ns,spec.nodeName=node1", "other", "node1", false),
-            ("ns,spec.nodeName=node1", "ns", "node2", false),
-            ("ns,spec.nodeName=", "ns", "", true),
-            ("ns,app=x,spec.nodeName=node1", "ns", "node1", false),
-        ];
-        for (scope, namespace, node, covered) in cases {
-            let window = ListWindow {
-                begin: Nanos(1),
-                end: Nanos(2),
-                scope: Text::from(scope),
-                proof: Arc::new(Observation {
-                    stamp: Stamp::exact(Nanos(2)),
-                    source: Source::Kube,
-                    body: Body::Note(Box::new(Note {
-                        text: Text::default(),
-                    })),
-                }),
-            };
-            assert_eq!(
-                window.covers(namespace, node),
-                covered,
-                "{scope:?} {namespace} {node}"
-            );
-        }
     }
 }

@@ -1,11 +1,9 @@
 //! `image`: looked for, pulled, refused, backed off from.
 
-use crate::correlate::derive::api::narrow;
-use crate::correlate::derive::build::step;
+use crate::correlate::derive::Build;
 use crate::correlate::derive::cri::{nested, of_work};
-use crate::correlate::derive::facts::event_edge;
+use crate::correlate::derive::span::{edge, event_edge, narrow, step};
 use crate::correlate::derive::work::Work;
-use crate::correlate::derive::{Build, edge};
 use crate::flow::Stage;
 use crate::model::Text;
 use crate::timeline::{Certainty, Edge, Evidence, Outcome, SpanIndex};

@@ -2,7 +2,7 @@
 
 use crate::correlate::derive::Build;
 use crate::correlate::derive::cri::{nested, of_work};
-use crate::correlate::derive::facts::event_edge;
+use crate::correlate::derive::span::event_edge;
 use crate::correlate::derive::work::Work;
 use crate::flow::Stage;
 use crate::model::stamp::SECOND;

@@ -1,8 +1,8 @@
 //! Each volume's teardown.
 
-use crate::correlate::derive::build::step;
+use crate::correlate::derive::Build;
+use crate::correlate::derive::span::{edge, step};
 use crate::correlate::derive::volumes::{Said, said, volume_of};
-use crate::correlate::derive::{Build, edge};
 use crate::flow::Stage;
 use crate::model::Text;
 use crate::model::fs::{FsAction, FsObject};
