@@ -16,6 +16,9 @@ use crate::timeline::Evidence;
 /// A call of the kubelet's loops that is in flight longer than this shows a runtime that does not answer.
 pub const LOOP_CALL_NS: i64 = 10 * SECOND;
 
+/// A kubelet renews its lease every ten seconds (`nodeLeaseDurationSeconds` 40, a quarter of it): two have not come.
+pub const LEASE_LATE_NS: i64 = 25 * SECOND;
+
 /// How a node is.
 #[derive(Clone, Debug, Default)]
 pub struct NodeFacts {
@@ -33,6 +36,8 @@ pub struct NodeFacts {
     pub network: Option<(Nanos, Evidence)>,
     /// Newest line of the kubelet's log, and newest request of it, about the node as a whole.
     pub heard: Option<Nanos>,
+    /// The kubelet renewed its lease last, by the audit log.
+    pub lease: Option<Nanos>,
     /// The node's own sources are among the evidence.
     pub local: bool,
 }
@@ -128,6 +133,8 @@ pub struct Shared {
     pub has_node: bool,
     /// There is the kubelet's log.
     pub has_log: bool,
+    /// Newest record of the audit log.
+    pub audited: Option<Nanos>,
     /// There are watches.
     pub has_api: bool,
     /// Pods are listed by the API, so that one which is not in the list is not there.
@@ -237,7 +244,16 @@ impl Shared {
             s.hanging.clear();
         }
         for n in world.nodes() {
-            let f = NodeFacts::of(n);
+            let mut f = NodeFacts::of(n);
+            let lease = world.object("Lease", "kube-node-lease", &n.name);
+            f.lease = lease.and_then(|l| {
+                let renewed = |o: &&Evidence| match &o.body {
+                    Body::Audit(a) => (200..300).contains(&a.code),
+                    _ => false,
+                };
+                let last = l.evidence.iter().rev().find(renewed)?.stamp.at;
+                Some(last)
+            });
             if f.local {
                 s.local = n.name.clone();
             }
@@ -246,6 +262,7 @@ impl Shared {
         let last = |source| world.source(source).last;
         s.node_last = last(Source::Kubelet).max(last(Source::Cri));
         s.has_node = s.node_last.is_some();
+        s.audited = last(Source::Audit);
         s.has_log = last(Source::Kubelet).is_some();
         s.has_api = last(Source::Kube).is_some();
         s.has_pods = world.pods().iter().any(|p| p.api.is_some());
@@ -355,7 +372,10 @@ impl Shared {
         for n in names {
             let f = self.nodes.get(n);
             n.hash(&mut h);
-            f.map(|f| (&f.ready, f.skipping(now).is_some()))
+            let late = f
+                .and_then(|f| f.lease)
+                .map(|t| now.since(t) >= LEASE_LATE_NS);
+            f.map(|f| (&f.ready, f.skipping(now).is_some(), late))
                 .hash(&mut h);
         }
         h.finish()

@@ -4,7 +4,7 @@ use super::Context;
 use crate::diagnose::InFlightCall;
 use crate::diagnose::facts::Facts;
 use crate::diagnose::found::{Found, node_of};
-use crate::diagnose::shared::NodeFacts;
+use crate::diagnose::shared::{LEASE_LATE_NS, NodeFacts};
 use crate::diagnose::text::{list, shorten, span};
 use crate::diagnose::{Catalogue, Confidence};
 use crate::flow::Stage;
@@ -14,6 +14,8 @@ use crate::model::{Nanos, Source, stamp::SECOND};
 const PICK_UP_NS: i64 = 10 * SECOND;
 /// A kubelet logs something and calls the runtime every second; this long without either and it stands still.
 pub(super) const SILENT_NS: i64 = 10 * SECOND;
+/// A kubelet that lives begins with a pod within a second, unless a hundred came at once.
+const IDLE_NS: i64 = 20 * SECOND;
 /// A supervisor starts the kubelet again after ten seconds or less.
 const RESTART_NS: i64 = 20 * SECOND;
 /// Without a node's own sources a slow kubelet cannot be told from a dead one before the node is marked.
@@ -184,6 +186,29 @@ fn dies<'a>(cx: Context<'a>, f: &Facts<'a>, bound: Nanos, found: &mut Vec<Found<
     true
 }
 
+/// A kubelet that renews its lease, and does not begin with a pod.
+fn idle<'a>(cx: Context<'a>, f: &Facts<'a>, bound: Nanos, lease: i64) -> Option<Found<'a>> {
+    if cx.now.since(bound) < IDLE_NS {
+        return None;
+    }
+    let what = format!(
+        "the kubelet lives (it renewed its lease {} ago) and does not begin with the pod",
+        span(lease)
+    );
+    Some(
+        Found::new("KF302", f)?
+            .at(Stage::Admit)
+            .since(bound)
+            .name("what", &what)
+            .at_most(Confidence::Possible)
+            .absence(
+                bound,
+                Source::Kube,
+                "bound, and no sign of the kubelet since: no status, no event",
+            ),
+    )
+}
+
 /// The kubelet does nothing about the pod.
 fn kubelet<'a>(cx: Context<'a>, f: &Facts<'a>, bound: Nanos, found: &mut Vec<Found<'a>>) {
     let node = node_of(f.view, f.api);
@@ -219,6 +244,26 @@ fn kubelet<'a>(cx: Context<'a>, f: &Facts<'a>, bound: Nanos, found: &mut Vec<Fou
                 Source::Kubelet,
                 "last line of the kubelet's log, or call of it",
             );
+    } else if let Some(lease) = facts.and_then(|n| n.lease).filter(|_| {
+        // The log is written while one looks: a record that is not there was not made.
+        !cx.shared.is_local(node)
+            && cx
+                .shared
+                .audited
+                .is_some_and(|t| cx.now.since(t) < SILENT_NS)
+    }) {
+        let age = cx.now.since(lease);
+        if age < LEASE_LATE_NS {
+            // It lives, and lets the pod lie: so it does while the runtime does not answer it.
+            found.extend(idle(cx, f, bound, age));
+            return;
+        }
+        let what = format!("it has not renewed its lease for {}", span(age));
+        x = x.name("what", &what).at_most(Confidence::Likely).absence(
+            lease,
+            Source::Audit,
+            "the kubelet's lease was renewed, as every ten seconds, and not since",
+        );
     } else if cx.now.since(bound) < BLIND_NS {
         // The kubelet lives, or nothing is known of it: slow is not dead.
         return;

@@ -82,7 +82,7 @@ fn half(all: &[Evidence], seed: u64) -> Vec<Evidence> {
             Body::CallEnd(c) => u64::from(c.key.conn) << 32 | u64::from(c.key.stream),
             _ => (1 << 60) | *i as u64,
         };
-        dice(n ^ seed) % 2 == 0
+        dice(n ^ seed).is_multiple_of(2)
     };
     // What is lost is counted, and told where it was lost.
     let gap = |o: &Evidence| {
