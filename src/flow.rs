@@ -27,5 +27,10 @@ pub use map::{Map, MapError};
 pub use stage::Stage;
 pub use step::{Flow, Step, StepId};
 
+/// The message of a log line in the words of the map's own version of Kubernetes.
+pub fn said(line: &crate::model::log::LogLine) -> &str {
+    Map::active().wording(&line.message)
+}
+
 #[cfg(test)]
 mod tests;

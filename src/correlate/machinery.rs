@@ -13,7 +13,7 @@ pub use series::{Activity, SERIES_SECONDS, Series};
 pub use start::ObservedStart;
 pub use work::Work;
 
-use crate::flow::{Map, StepId};
+use crate::flow::{Map, StepId, said};
 use crate::model::{
     Body, Nanos, Observation, Text,
     audit::{AuditRecord, AuditStage},
@@ -28,6 +28,8 @@ use work::MESSAGES;
 const TROUBLE: usize = 64;
 /// `Observed pod startup duration` lines that are remembered (newest).
 const STARTS: usize = 1024;
+/// Lines that are remembered of each kind of work that says what it did (newest).
+const NEWEST: usize = 8;
 /// Name of the flow whose lines [`Machinery::startup`] keeps.
 pub const STARTUP: &str = "kubelet-startup";
 /// Observations that are remembered of each step of the kubelet's own start (newest).
@@ -48,6 +50,7 @@ pub struct Reading {
 #[derive(Clone, Debug, Default)]
 pub struct Machinery {
     work: BTreeMap<Work, Activity>,
+    newest: BTreeMap<Work, VecDeque<Evidence>>,
     readings: BTreeMap<Text, Reading>,
     health: BTreeMap<Text, Evidence>,
     trouble: VecDeque<Evidence>,
@@ -106,13 +109,7 @@ impl Machinery {
             if !starts {
                 continue;
             }
-            let kept = self.startup.entry(id).or_default();
-            if let Err(at) = kept.binary_search(o) {
-                kept.insert(at, o.clone());
-            }
-            if kept.len() > STARTUP_KEEP {
-                kept.pop_front();
-            }
+            keep(self.startup.entry(id).or_default(), o, STARTUP_KEEP);
         }
     }
 
@@ -120,14 +117,26 @@ impl Machinery {
         if l.pod.is_empty() {
             self.startup_step(o);
         }
-        if l.message == "Observed pod startup duration" {
+        let message = said(l);
+        if message == "Observed pod startup duration" {
             self.start(l, o.stamp.at);
             return;
         }
-        if let Some((_, work)) = MESSAGES.iter().find(|(m, _)| l.message.starts_with(m)) {
+        if let Some((_, work)) = MESSAGES.iter().find(|(m, _)| message.starts_with(m)) {
             if *work == Work::PlegChange && l.severity == Severity::Error {
                 self.trouble(o);
                 return;
+            }
+            // One look at the signals logs them again and again: the lines of one list are enough.
+            if *work == Work::Threshold
+                && !l
+                    .field("log")
+                    .is_some_and(|list| list.ends_with("grace periods satisfied"))
+            {
+                return;
+            }
+            if work.says_what() {
+                keep(self.newest.entry(*work).or_default(), o, NEWEST);
             }
             let took = match work {
                 Work::Housekeeping => l.field("duration").and_then(parse_go_duration),
@@ -216,17 +225,16 @@ impl Machinery {
     }
 
     fn trouble(&mut self, o: &Evidence) {
-        if let Err(at) = self.trouble.binary_search(o) {
-            self.trouble.insert(at, o.clone());
-        }
-        if self.trouble.len() > TROUBLE {
-            self.trouble.pop_front();
-        }
+        keep(&mut self.trouble, o, TROUBLE);
     }
 
     /// What is known of a kind of work.
     pub fn work(&self, work: Work) -> Option<&Activity> {
         self.work.get(&work)
+    }
+    /// The newest lines of a kind of work that [says what](Work::says_what) it did, oldest first.
+    pub fn newest(&self, work: Work) -> impl DoubleEndedIterator<Item = &Evidence> {
+        self.newest.get(&work).into_iter().flatten()
     }
     /// Pod workers that process an update right now, as the log tells at `-v=4`; `None` at a lower verbosity.
     pub fn busy_workers(&self) -> Option<u64> {
@@ -277,6 +285,16 @@ impl Machinery {
     /// Starts of pods as the kubelet measured them, oldest first.
     pub fn starts(&self) -> impl DoubleEndedIterator<Item = &ObservedStart> {
         self.starts.iter()
+    }
+}
+
+/// Keeps the newest of what came, each once, in order of time.
+fn keep(kept: &mut VecDeque<Evidence>, o: &Evidence, most: usize) {
+    if let Err(at) = kept.binary_search(o) {
+        kept.insert(at, o.clone());
+    }
+    if kept.len() > most {
+        kept.pop_front();
     }
 }
 

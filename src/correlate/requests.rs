@@ -442,14 +442,12 @@ fn from_server_span(r: &mut Request, s: &SpanRecord) {
         r.agent = ua.split(' ').next().unwrap_or(ua).into();
     }
     if r.verb.is_empty() {
-        let target = ["http.target", "url.path"]
-            .iter()
-            .find_map(|k| s.attribute(k))
-            .or_else(|| s.name.split_once(' ').map(|(_, path)| path))
-            .unwrap_or_default();
+        // The name has them too, as method and route.
+        let (method, route) = s.name.split_once(' ').unwrap_or_default();
+        let told = |keys: &[&str]| keys.iter().find_map(|k| s.attribute(k));
         let t = target::read(
-            s.attribute("http.request.method").unwrap_or_default(),
-            target,
+            told(&["http.request.method"]).unwrap_or(method),
+            told(&["http.target", "url.path"]).unwrap_or(route),
         );
         r.verb = t.verb.into();
         r.resource = t.resource;

@@ -98,7 +98,7 @@ pub fn container_of_path(path: &str) -> &str {
 
 /// An Event that the kubelet wrote to its log: reason, message, `fieldPath`, warning.
 pub fn logged_event(l: &LogLine) -> Option<(&str, &str, &str)> {
-    if l.message != "Event occurred" {
+    if crate::flow::said(l) != "Event occurred" {
         return None;
     }
     Some((
@@ -142,7 +142,7 @@ pub fn call_error(end: &CallEnd) -> Option<String> {
 
 /// Reason, container and text of a log line, when it tells of something that failed for one pod.
 pub fn of_log(l: &LogLine) -> Option<(Cow<'_, str>, Text, Cow<'_, str>)> {
-    of_line(l, &l.message, &l.error)
+    of_line(l, crate::flow::said(l), &l.error)
 }
 
 /// The same of a line whose message and error were told in another form.

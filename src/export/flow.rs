@@ -192,6 +192,7 @@ const fn ended(how: RunEnd) -> &'static str {
         RunEnd::Failed => "error",
         RunEnd::InFlight => "in-flight",
         RunEnd::Unseen => "unseen",
+        RunEnd::Before => "before",
     }
 }
 
@@ -345,7 +346,7 @@ fn line(out: &mut impl Write, seen: &Seen<'_>, options: &Options, paint: &Paint)
     writeln!(out, "{row}")?;
     let named = l.runs.iter().any(|r| !r.what.is_empty());
     if options.step.is_some() || named {
-        for r in &l.runs {
+        for r in l.runs.iter().filter(|r| r.how != RunEnd::Before) {
             let took = r
                 .duration(options.now)
                 .map_or_else(|| "?".to_owned(), duration);
@@ -361,6 +362,17 @@ fn line(out: &mut impl Write, seen: &Seen<'_>, options: &Options, paint: &Paint)
                 ended(r.how),
                 clean(&r.what),
             )?;
+        }
+        let before = l.runs.iter().filter(|r| r.how == RunEnd::Before);
+        let names: Vec<String> = before
+            .map(|r| clean(r.what.strip_prefix("poststarthook/").unwrap_or(&r.what)).into_owned())
+            .collect();
+        if !names.is_empty() {
+            let n = names.len();
+            writeln!(out, "      {n} were through when first asked about:")?;
+            for three in names.chunks(2) {
+                writeln!(out, "        {}", three.join(", "))?;
+            }
         }
     }
     Ok(())

@@ -225,6 +225,8 @@ pub struct Clue {
     pub since: Text,
     /// Newest version with it, empty for any.
     pub until: Text,
+    /// The message of the map's own version that a log line of another version stands for, empty for its own.
+    pub stands_for: Text,
 }
 
 impl Clue {

@@ -31,6 +31,8 @@ pub enum RunEnd {
     InFlight,
     /// The next run began, and nobody saw the end of this one.
     Unseen,
+    /// It was over when it was first asked about: nobody saw its begin, and how long it took is not known.
+    Before,
 }
 
 /// One run of a step, from edge to edge.
@@ -307,11 +309,18 @@ impl Build {
                     this.checks.insert((step, name.into()), at);
                     at
                 });
-                let open = k.runs.get(at).is_some_and(|r| r.end.is_none());
+                let open = k
+                    .runs
+                    .get(at)
+                    .is_some_and(|r| r.end.is_none() && r.how != RunEnd::Before);
                 if open || known.is_none() {
                     g.last = g.last.max(o.stamp);
                 }
-                if through && open {
+                if through && known.is_none() {
+                    if let Some(run) = k.runs.get_mut(at) {
+                        run.how = RunEnd::Before;
+                    }
+                } else if through && open {
                     k.end(at, o, o.stamp.at, RunEnd::Ok);
                 } else if let Some(run) = k.runs.get_mut(at)
                     && open

@@ -437,6 +437,19 @@ fn a_users_file_replaces_extends_and_adds() {
 }
 
 #[test]
+fn a_line_of_another_version_is_read_as_the_one_that_it_stands_for() {
+    let map = Map::embedded();
+    assert_eq!(map.wording("syncPod enter"), "SyncPod enter");
+    assert_eq!(map.wording("SyncPod enter"), "SyncPod enter");
+    assert_eq!(map.wording("of no step"), "of no step");
+    let own = "[step.b10]\nmore = [{ log = 'SyncLoop NEW', since = '1.40', as = 'SyncLoop ADD' }]";
+    let map = Map::overlaid(own).unwrap();
+    assert_eq!(map.wording("SyncLoop NEW"), "SyncLoop ADD");
+    let o = log(1, Component::Kubelet, "SyncLoop NEW");
+    assert_eq!(map.steps_of(&o).as_slice(), [map.step("b10").unwrap().0]);
+}
+
+#[test]
 fn a_wrong_file_is_refused_with_the_step_and_the_reason() {
     let cases = [
         ("[step.c09]\nlabl = 'x'", "labl"),
@@ -450,6 +463,14 @@ fn a_wrong_file_is_refused_with_the_step_and_the_reason() {
         ),
         ("[step.c09]\nevidence = [{ log = 'a…' }]", "too short"),
         ("[step.c09]\nevidence = [{ fs = 'disk' }]", "pod_cgroup"),
+        (
+            "[step.c09]\nmore = [{ log = 'x', as = 'SyncLoop ADD' }]",
+            "is no `log` of this step",
+        ),
+        (
+            "[step.c09]\nmore = [{ log = 'sync…', as = 'SyncPod enter' }]",
+            "`as` goes with the whole message",
+        ),
         (
             "[step.q01]\nlabel='x'\nfunction='y'\nevidence=[{none='z'}]",
             "flow `q`",

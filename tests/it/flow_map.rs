@@ -3,13 +3,15 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
 use kflow::correlate::World;
+use kflow::flow::clue::{Pattern, What};
 use kflow::flow::lit::{RunEnd, lit, passes};
 use kflow::flow::{Map, StepId, docs};
-use kflow::model::Source;
 use kflow::model::stamp::{MILLI, SECOND};
+use kflow::model::{Body, Source};
 use kflow::session::Session;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
@@ -195,4 +197,115 @@ fn both_starts_of_a_kubelet_are_passes_with_all_their_steps() {
             assert!((0..SECOND).contains(&since), "{id} {since}");
         }
     }
+}
+
+/// Another version's wording is data: a recording of one that writes `syncPod enter` reads as one of this.
+#[test]
+fn a_recording_in_the_words_of_an_older_version_gives_the_same_timelines() {
+    let path = root().join("fixtures/sessions/S1-basics.kflow.zst");
+    let session = kflow::session::load(&path).unwrap();
+    let mut renamed = 0;
+    let (mut today, mut older) = (World::new(), World::new());
+    for o in &session.observations {
+        // Spans tell of the same: without them the lines have to.
+        if o.source == Source::Otlp {
+            continue;
+        }
+        today.observe(o);
+        let mut old = (**o).clone();
+        if let Body::Log(l) = &mut old.body
+            && let Some(rest) = l.message.strip_prefix("Sync")
+            && matches!(
+                l.message.as_str(),
+                "SyncPod enter"
+                    | "SyncPod exit"
+                    | "SyncTerminatingPod enter"
+                    | "SyncTerminatingPod exit"
+            )
+        {
+            l.message = format!("sync{rest}").into();
+            renamed += 1;
+        }
+        older.observe(&Arc::new(old));
+    }
+    assert!(renamed > 50, "{renamed}");
+    today.settle();
+    older.settle();
+    let told = |w: &World| -> Vec<String> {
+        let all = w.pods().iter().flat_map(|p| {
+            let key = p.key();
+            let spans: Vec<String> = p
+                .timeline
+                .spans
+                .iter()
+                .map(|s| {
+                    format!(
+                        "{key} {} {} {:?} {:?} {:?}",
+                        s.step, s.container, s.start, s.end, s.outcome
+                    )
+                })
+                .collect();
+            spans
+        });
+        all.collect()
+    };
+    assert!(
+        told(&today)
+            .iter()
+            .any(|s| s.contains("SyncTerminatingPod"))
+    );
+    assert_eq!(told(&today), told(&older));
+}
+
+/// What the program knows of the kubelet's lines it knows by the words of the map, so that those of another version are
+/// data: no message is written into the rooms that read lines without being evidence of a step.
+#[test]
+fn every_whole_message_that_the_program_knows_is_in_the_map() {
+    // Every distinct message of the recorded kubelets.
+    let lines = include_str!("../../fixtures/klog/messages.tsv");
+    let known: BTreeSet<&str> = lines
+        .lines()
+        .filter_map(|l| l.split("] \"").nth(1)?.split('"').next())
+        .filter(|m| m.len() > 8 && m.contains(' '))
+        .collect();
+    assert!(known.len() > 100, "{}", known.len());
+    let mapped: BTreeSet<String> = Map::embedded()
+        .steps()
+        .iter()
+        .flat_map(|s| &s.clues)
+        .filter_map(|c| match &c.what {
+            What::Log {
+                message: Pattern::Is(m) | Pattern::Starts(m),
+                ..
+            } => Some(m.to_string()),
+            _ => None,
+        })
+        .collect();
+    let mut wrong = Vec::new();
+    let mut found = 0;
+    let mut folders = vec![root().join("src/correlate"), root().join("src/diagnose")];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let name = path.to_string_lossy().into_owned();
+            if !name.ends_with(".rs") || name.ends_with("tests.rs") {
+                continue;
+            }
+            let text = std::fs::read_to_string(&path).unwrap();
+            let code = text.split("#[cfg(test)]").next().unwrap();
+            for literal in code.split('"').filter(|l| known.contains(l)) {
+                found += 1;
+                // The kubelet's Events in its log are Events, evidence as such.
+                if !mapped.contains(literal) && literal != "Event occurred" {
+                    wrong.push(format!("{name}: {literal:?}"));
+                }
+            }
+        }
+    }
+    assert!(found > 30, "{found}");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

@@ -7,7 +7,7 @@ pub(crate) use image::image;
 use super::Build;
 use super::span::{edge, event_edge, narrow, step};
 use super::work::Work;
-use crate::flow::Stage;
+use crate::flow::{Stage, said};
 use crate::model::Text;
 use crate::timeline::{Certainty, Edge, Outcome, Span, SpanIndex};
 
@@ -94,12 +94,12 @@ fn sandbox_by_log(b: &mut Build<'_>) {
         .collect();
     let mut attempt = 0;
     for (i, (o, l)) in lines.iter().enumerate() {
-        if !l.message.starts_with("Creating ") {
+        if !said(l).starts_with("Creating ") {
             continue;
         }
         let next = lines
             .get(i + 1)
-            .filter(|(_, n)| !n.message.starts_with("Creating "));
+            .filter(|(_, n)| !said(n).starts_with("Creating "));
         let mut evidence = vec![(*o).clone()];
         evidence.extend(next.map(|(o, _)| (*o).clone()));
         let mut s = step(

@@ -1,5 +1,6 @@
 //! A pod's evidence, sorted into kinds.
 
+use crate::flow::said;
 use crate::model::{
     Body, Nanos, PodUid, SpanId, Text, TraceId,
     audit::AuditRecord,
@@ -168,7 +169,7 @@ impl<'a> Facts<'a> {
                 {
                     f.logs.push((o, l));
                 }
-                Body::Log(l) if l.component == Component::Scheduler && l.message == PREEMPTED => {
+                Body::Log(l) if l.component == Component::Scheduler && said(l) == PREEMPTED => {
                     f.preemptions.push((o, l));
                 }
                 Body::Audit(a) => {
@@ -221,7 +222,7 @@ impl<'a> Facts<'a> {
             }
         }
         for (i, (_, l)) in (0..).zip(&f.logs) {
-            f.by_message.entry(l.message.as_str()).or_default().push(i);
+            f.by_message.entry(said(l)).or_default().push(i);
         }
         for (i, (_, s)) in (0..).zip(&f.spans) {
             if s.kind == SpanKind::Server

@@ -6,7 +6,7 @@ mod unmount;
 use super::Build;
 use super::cri::of_work;
 use super::span::{edge, step};
-use crate::flow::Stage;
+use crate::flow::{Stage, said};
 use crate::model::Nanos;
 use crate::model::fs::{FsAction, FsObject};
 use crate::model::stamp::SECOND;
@@ -201,14 +201,14 @@ fn pairs(b: &mut Build<'_>) {
         }
         let lines: Vec<_> = f.lines(&[enter, exit]).collect();
         for (i, (o, l)) in lines.iter().enumerate() {
-            if l.message != enter
+            if said(l) != enter
                 || spans
                     .iter()
                     .any(|(x, _)| x.stamp.at.since(o.stamp.at).abs() < SECOND / 50)
             {
                 continue;
             }
-            let end = lines.get(i + 1).filter(|(_, n)| n.message == exit);
+            let end = lines.get(i + 1).filter(|(_, n)| said(n) == exit);
             // A span comes only when it ends, so what is open is known by its line alone.
             let mut evidence = vec![(*o).clone()];
             evidence.extend(end.map(|(o, _)| (*o).clone()));
@@ -268,7 +268,7 @@ fn pre_stop(b: &mut Build<'_>, asked: Option<Nanos>) {
             s.message.clone_from(&w.message);
         }
         s.container.clone_from(&l.container);
-        if end.is_some_and(|(_, l)| l.message != ENDS[0]) {
+        if end.is_some_and(|(_, l)| said(l) != ENDS[0]) {
             s.outcome = Outcome::Cancelled;
             s.message = "not completed in the grace period".into();
         }

@@ -2,7 +2,7 @@
 
 use super::Build;
 use super::span::{edge, step};
-use crate::flow::Stage;
+use crate::flow::{self, Stage};
 use crate::model::fs::{FsAction, FsObject};
 use crate::model::{Text, log::LogLine};
 use crate::timeline::{Certainty, Edge, Evidence, Outcome, SpanIndex};
@@ -83,7 +83,7 @@ fn waits(b: &mut Build<'_>) -> Vec<SpanIndex> {
     let mut attempt = 0;
     let mut mounted = false;
     for (i, (o, l)) in lines.iter().enumerate() {
-        if l.message != WAITING {
+        if flow::said(l) != WAITING {
             continue;
         }
         let next = lines.get(i + 1).filter(|(_, n)| n.message != WAITING);
@@ -99,7 +99,7 @@ fn waits(b: &mut Build<'_>) -> Vec<SpanIndex> {
         };
         let short = end.is_some_and(|e| e.at.since(o.stamp.at) < MOMENT);
         // Without its own line, the worker's error that follows tells that the wait was given up.
-        let again = lines.get(i + 1).filter(|(_, n)| n.message == WAITING);
+        let again = lines.get(i + 1).filter(|(_, n)| flow::said(n) == WAITING);
         let error = f.lines(&["Error syncing pod, skipping"]).find(|(e, _)| {
             e.stamp.at >= o.stamp.at && again.is_none_or(|(n, _)| e.stamp.at <= n.stamp.at)
         });
@@ -114,7 +114,7 @@ fn waits(b: &mut Build<'_>) -> Vec<SpanIndex> {
             (end, _, _) => (end, proof, None),
         };
         let failed = next
-            .filter(|(_, n)| n.message == GIVEN_UP)
+            .filter(|(_, n)| flow::said(n) == GIVEN_UP)
             .map(|(_, l)| *l)
             .or(error);
         if mounted && short && failed.is_none() {

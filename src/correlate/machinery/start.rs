@@ -1,5 +1,6 @@
 //! The kubelet's own measure of a pod's start.
 
+use crate::flow::said;
 use crate::model::{Nanos, Text, log::LogLine, stamp::parse_go_duration};
 
 /// What the kubelet logged of a pod's start (`Observed pod startup duration`).
@@ -27,7 +28,7 @@ pub struct ObservedStart {
 impl ObservedStart {
     /// Reads the line; `None` for any other.
     pub(crate) fn read(l: &LogLine, at: Nanos) -> Option<Self> {
-        if l.message != "Observed pod startup duration" {
+        if said(l) != "Observed pod startup duration" {
             return None;
         }
         let ns = |key: &str| {

@@ -150,3 +150,34 @@ fn metric_means_are_of_the_time_between_scrapes() {
         .unwrap();
     assert!((mean - 0.02).abs() < 1e-9);
 }
+
+#[test]
+fn what_changed_and_which_signal_are_kept_the_newest_of_each() {
+    let mut m = Machinery::default();
+    for i in (0..20).rev() {
+        m.observe(&line(
+            "GenericPLEG",
+            i,
+            &[("oldState", "running"), ("newState", "exited")],
+        ));
+    }
+    for list in [
+        "thresholds - ignoring grace period",
+        "thresholds - grace periods satisfied",
+    ] {
+        m.observe(&line(
+            "Eviction manager: threshold observed resource",
+            30,
+            &[("log", list), ("signal", "memory.available")],
+        ));
+    }
+    let kept: Vec<i64> = m
+        .newest(Work::PlegChange)
+        .map(|o| o.stamp.at.0 / 1_000_000 % 1000)
+        .collect();
+    assert_eq!(kept, [12, 13, 14, 15, 16, 17, 18, 19]);
+    assert_eq!(m.newest(Work::Threshold).count(), 1, "once for each look");
+    assert_eq!(m.work(Work::Threshold).unwrap().count, 1);
+    m.observe(&line("SyncLoop ADD", 40, &[]));
+    assert_eq!(m.newest(Work::ConfigAdd).count(), 0, "nothing more to say");
+}

@@ -47,6 +47,8 @@ pub enum Work {
     ImageGc,
     /// A look of the eviction manager at its signals.
     EvictionCheck,
+    /// A signal was beyond its threshold for its grace period.
+    Threshold,
     /// A pod was evicted.
     Eviction,
     /// An OOM kill.
@@ -59,7 +61,7 @@ pub enum Work {
 
 impl Work {
     /// All kinds.
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 27] = [
         Self::ConfigAdd,
         Self::ConfigUpdate,
         Self::ConfigRemove,
@@ -82,6 +84,7 @@ impl Work {
         Self::ContainerGc,
         Self::ImageGc,
         Self::EvictionCheck,
+        Self::Threshold,
         Self::Eviction,
         Self::Oom,
         Self::Lease,
@@ -112,6 +115,7 @@ impl Work {
             Self::ContainerGc => "container GC",
             Self::ImageGc => "image GC",
             Self::EvictionCheck => "eviction check",
+            Self::Threshold => "threshold met",
             Self::Eviction => "eviction",
             Self::Oom => "OOM kill",
             Self::Lease => "lease",
@@ -122,7 +126,19 @@ impl Work {
     pub const fn is_trouble(self) -> bool {
         matches!(
             self,
-            Self::Skipped | Self::WorkerError | Self::ProbeFailed | Self::Eviction | Self::Oom
+            Self::Skipped
+                | Self::WorkerError
+                | Self::ProbeFailed
+                | Self::Threshold
+                | Self::Eviction
+                | Self::Oom
+        )
+    }
+    /// True when its lines say more than that it happened: what changed, which signal, whose probe.
+    pub const fn says_what(self) -> bool {
+        matches!(
+            self,
+            Self::PlegChange | Self::ProbeFailed | Self::Threshold | Self::Eviction | Self::Oom
         )
     }
 }
@@ -153,6 +169,10 @@ pub(super) const MESSAGES: &[(&str, Work)] = &[
     (
         "Eviction manager: synchronize housekeeping",
         Work::EvictionCheck,
+    ),
+    (
+        "Eviction manager: threshold observed resource",
+        Work::Threshold,
     ),
     (
         "Eviction manager: pod is evicted successfully",

@@ -61,11 +61,13 @@ pub(super) fn read(method: &str, target: &str) -> Target {
         ("PUT", _) => "update",
         _ => plain(method),
     };
+    // A route says that there is a name, not which: `/api/v1/namespaces/{:namespace}/pods/{:name}`.
+    let told = |s: &str| Text::from(if s.starts_with("{:") { "" } else { s });
     Target {
         verb,
         resource,
-        namespace: namespace.into(),
-        name: name.into(),
+        namespace: told(namespace),
+        name: told(name),
         query: query.into(),
     }
 }
@@ -124,6 +126,11 @@ mod tests {
                 "DELETE",
                 "/apis/batch/v1/namespaces/s05/jobs",
                 ("deletecollection", "jobs", "s05", ""),
+            ),
+            (
+                "GET",
+                "/api/v1/namespaces/{:namespace}/pods/{:name}",
+                ("get", "pods", "", ""),
             ),
             ("", "", ("", "", "", "")),
             ("GET", "/apis", ("get", "/apis", "", "")),

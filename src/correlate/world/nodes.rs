@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::pods::{Slot, sort_evidence};
 use super::{NodeState, ObjectState, World};
+use crate::flow::said;
 use crate::model::{
     Body, ObjectRef, Text,
     audit::AuditRecord,
@@ -116,7 +117,7 @@ impl World {
                 l.component,
                 Component::Kubelet | Component::Containerd | Component::Crio
             ) || l.severity == Severity::Info)
-            && !TELLING.contains(&l.message.as_str())
+            && !TELLING.contains(&said(l))
             && (l.severity < Severity::Warning)
         {
             return;

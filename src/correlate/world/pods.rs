@@ -6,6 +6,7 @@ use smallvec::SmallVec;
 
 use crate::correlate::basis::Folded;
 use crate::correlate::store::Chunked;
+use crate::flow::said;
 use crate::model::{
     Body, Nanos, PodUid, Source, Text,
     cri::{CallKey, RuntimeState},
@@ -264,7 +265,7 @@ pub(crate) fn bearer(lives: &[Life], o: &Evidence, shift_ns: i64) -> Option<Slot
         o.stamp.at
     };
     let about_an_end = match &o.body {
-        Body::Log(l) => matches!(l.message.as_str(), "SyncLoop REMOVE" | "SyncLoop DELETE"),
+        Body::Log(l) => matches!(said(l), "SyncLoop REMOVE" | "SyncLoop DELETE"),
         Body::Audit(a) => a.verb == "delete",
         _ => false,
     };

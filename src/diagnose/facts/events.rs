@@ -98,7 +98,7 @@ impl<'a> Facts<'a> {
     pub(super) fn probe(&mut self, o: &'a Evidence, kind: &str, text: &'a str, container: &str) {
         let at = o.stamp.at;
         let errored = text.contains("probe errored")
-            || matches!(&o.body, Body::Log(l) if l.message == "Probe errored");
+            || matches!(&o.body, Body::Log(l) if crate::flow::said(l) == "Probe errored");
         let c = self.container(container);
         let started = c.started;
         let slot = if kind.starts_with("Readiness") {

@@ -2,6 +2,7 @@
 
 use super::Facts;
 use crate::diagnose::signal::{self, old, old::Old};
+use crate::flow::said;
 use crate::model::{
     Text,
     log::{Component, LogLine},
@@ -42,7 +43,7 @@ impl<'a> Facts<'a> {
                 self.container(container).mark_errored(kind, errored);
             }
             Some(Old::Line { message, error }) => self.line(o, l, message, error),
-            None => self.line(o, l, &l.message, &l.error),
+            None => self.line(o, l, said(l), &l.error),
         }
     }
 
@@ -50,7 +51,7 @@ impl<'a> Facts<'a> {
         let at = o.stamp.at;
         match message {
             "Waiting for volumes to attach and mount for pod" => self.volumes_wait = Some((at, o)),
-            "SyncLoop ADD" | "SyncPod enter" | "syncPod enter" => self.sign(at),
+            "SyncLoop ADD" | "SyncPod enter" => self.sign(at),
             "All volumes are attached and mounted for pod" => {
                 self.volumes = self.volumes.max(Some(at));
             }

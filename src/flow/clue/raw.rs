@@ -31,6 +31,8 @@ pub(in crate::flow) struct RawClue {
     service: Option<String>,
     #[serde(rename = "where")]
     fields: BTreeMap<String, String>,
+    #[serde(rename = "as")]
+    stands_for: Option<String>,
     edge: EdgeKind,
     filtered: Option<bool>,
     deadline: Option<bool>,
@@ -76,6 +78,9 @@ impl RawClue {
         ];
         if kinds.iter().filter(|k| **k).count() != 1 {
             return Err("an entry of `evidence` needs exactly one of log, event, cri, span, audit, condition, pod, fs, container_event, metric, endpoint, health, none".into());
+        }
+        if self.stands_for.is_some() && self.log.as_ref().is_none_or(|m| m.ends_with('…')) {
+            return Err("`as` goes with the whole message of a `log`".into());
         }
         let pattern = |s: &Option<String>| Pattern::parse(s.as_deref().unwrap_or_default());
         let text = |s: &Option<String>| Text::from(s.as_deref().unwrap_or_default());
@@ -171,6 +176,7 @@ impl RawClue {
             edge: self.edge,
             since: text(&self.since),
             until: text(&self.until),
+            stands_for: text(&self.stands_for),
         })
     }
 }

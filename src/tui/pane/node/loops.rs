@@ -2,11 +2,15 @@
 
 use super::lines::{Line, column, line, right, spark};
 use crate::correlate::machinery::Work;
+use crate::model::{Body, log::LogLine};
 use crate::tui::shared::Ctx;
 use crate::tui::text::{age, count, duration};
 
 /// Seconds of a sparkline.
 pub(super) const SPARK: usize = 60;
+
+/// Lines below a kind of work that say what it did last.
+const NEWEST: usize = 3;
 
 /// A loop's name, its kinds of work, and the histograms of the kubelet's metrics that time it, each with its label.
 type Group = (
@@ -59,7 +63,11 @@ const GROUPS: &[Group] = &[
     (
         "STATUS, LEASE",
         &[Work::StatusPatch, Work::Lease, Work::NodeStatus],
-        &[],
+        // From the kubelet's noticing a change until the apiserver has it.
+        &[(
+            "change to patch, by its metrics",
+            "kubelet_pod_status_sync_duration_seconds",
+        )],
     ),
     (
         "GARBAGE, EVICTION",
@@ -67,6 +75,7 @@ const GROUPS: &[Group] = &[
             Work::ContainerGc,
             Work::ImageGc,
             Work::EvictionCheck,
+            Work::Threshold,
             Work::Eviction,
             Work::Oom,
         ],
@@ -122,6 +131,7 @@ pub(super) fn draw(ctx: &Ctx<'_>, width: u16, out: &mut Vec<Line>) {
                     if trouble { t.fail } else { t.accent },
                 ),
             ]));
+            newest(ctx, *w, &mut rows);
         }
         for (label, family) in *metrics {
             if let Some(mean) = m.histogram_mean(family) {
@@ -175,4 +185,59 @@ pub(super) fn draw(ctx: &Ctx<'_>, width: u16, out: &mut Vec<Line>) {
             t.faint,
         )]));
     }
+}
+
+/// The newest lines of a kind of work that say what it did.
+fn newest(ctx: &Ctx<'_>, work: Work, rows: &mut Vec<Line>) {
+    let t = ctx.theme;
+    let machinery = ctx.snap.world.machinery();
+    for e in machinery.newest(work).rev().take(NEWEST) {
+        let Body::Log(l) = &e.body else { continue };
+        let (who, what) = said(ctx, work, l);
+        rows.push(line(&[
+            ("    ", t.text),
+            (&ctx.time().at(e.stamp.at, e.stamp.precision, 3), t.dim),
+            (" ", t.text),
+            (&who, t.text),
+            (if who.is_empty() { "" } else { "  " }, t.text),
+            (&what, if work.is_trouble() { t.fail } else { t.dim }),
+        ]));
+    }
+}
+
+/// Whom a line is about, and what it says.
+fn said(ctx: &Ctx<'_>, work: Work, l: &LogLine) -> (String, String) {
+    let field = |key| l.field(key).unwrap_or_default();
+    let pod = (!l.pod.uid.is_empty())
+        .then(|| ctx.snap.world.pod(&l.pod.uid))
+        .flatten();
+    let mut who = match pod {
+        Some(p) => p.key(),
+        None if l.pod.name.is_empty() => l.pod.uid.0.to_string(),
+        None => format!("{}/{}", l.pod.namespace, l.pod.name),
+    };
+    let container = pod
+        .and_then(|p| p.containers.iter().find(|c| c.id == l.container_id))
+        .map_or(l.container.as_str(), |c| c.name.as_str());
+    if !container.is_empty() {
+        who.push_str(&format!(" [{container}]"));
+    }
+    let what = match work {
+        Work::PlegChange => format!(
+            "{} {} {}",
+            field("oldState"),
+            ctx.glyphs.right,
+            field("newState")
+        ),
+        Work::ProbeFailed => format!("{} {}", field("probeType"), field("output")),
+        Work::Threshold => format!(
+            "{}: {} left, threshold {}",
+            field("signal"),
+            field("available"),
+            field("quantity")
+        ),
+        Work::Oom => l.fields.iter().map(|(k, v)| format!("{k}={v} ")).collect(),
+        _ => String::new(),
+    };
+    (who, what)
 }

@@ -194,7 +194,7 @@ pub(super) fn derive(p: &PodView, world: &World, fold: bool) -> Vec<Message> {
                 request(e, a, &format!("pod{sub}"))
             }
             Body::Log(l) => {
-                let Some((from, to, text)) = log_arrow(&l.message) else {
+                let Some((from, to, text)) = log_arrow(crate::flow::said(l)) else {
                     continue;
                 };
                 let text = match (text, l.field("event")) {
