@@ -236,7 +236,10 @@ fn said(ctx: &Ctx<'_>, work: Work, l: &LogLine) -> (String, String) {
             field("available"),
             field("quantity")
         ),
-        Work::Oom => l.fields.iter().map(|(k, v)| format!("{k}={v} ")).collect(),
+        Work::Oom => {
+            let fields: Vec<String> = l.fields.iter().map(|(k, v)| format!("{k}={v}")).collect();
+            fields.join(" ")
+        }
         _ => String::new(),
     };
     (who, what)
