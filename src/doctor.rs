@@ -169,9 +169,10 @@ async fn runtimes(root: &Path) -> Vec<Check> {
             Ok(version) => Check::new("runtime", Health::Works, format!("{version} at {shown}")),
             Err(e) => {
                 let check = Check::new("runtime", Health::Off, format!("{name} at {shown}: {e}"));
-                match denied(&path) {
-                    true => check.todo(AS_ROOT),
-                    false => check,
+                if denied(&path) {
+                    check.todo(AS_ROOT)
+                } else {
+                    check
                 }
             }
         });
@@ -210,6 +211,17 @@ async fn proxy(config: &Config) -> (Check, Option<PathBuf>) {
     };
     let listens = asked.as_ref().ok().map(|i| PathBuf::from(&i.listen));
     let check = match asked {
+        Ok(i) if i.upstream_up && i.connections > 0 && i.blind > 0 => Check::new(
+            "CRI proxy",
+            Health::Warning,
+            format!(
+                "kflow {} carries {} connections; {}",
+                i.version,
+                i.connections,
+                crate::proxy::client::blindness(i.blind)
+            ),
+        )
+        .todo("systemctl restart kubelet"),
         Ok(i) if i.upstream_up && i.connections > 0 => Check::new(
             "CRI proxy",
             Health::Works,

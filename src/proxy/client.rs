@@ -43,6 +43,13 @@ pub enum Error {
     },
 }
 
+/// What a user has to know of connections that went blind.
+pub fn blindness(connections: u64) -> String {
+    format!(
+        "{connections} connections went blind since it started: each stays so until its client connects anew (a restart of the kubelet does it)"
+    )
+}
+
 /// A connection to the service.
 #[derive(Debug)]
 pub struct Client {
@@ -181,7 +188,12 @@ async fn session(
                 let info = client.info().await.map_err(End::Failed)?;
                 if info.upstream_up {
                     let open = info.connections;
-                    out.on(format!("{open} connections; begun with its last {begun} s"));
+                    let mut detail = format!("{open} connections; begun with its last {begun} s");
+                    if info.blind > 0 {
+                        detail.push_str("; ");
+                        detail.push_str(&blindness(info.blind));
+                    }
+                    out.on(detail);
                 } else {
                     out.off(format!("the runtime at {} does not answer", info.upstream));
                 }
