@@ -9,7 +9,7 @@ use tokio::process::Command;
 use super::kubelet::{log_file, unit};
 use super::{Check, Health};
 use crate::engine::live::{Config, Control, KubeletLog, connect};
-use crate::source::klog::remote::{Offer, offer};
+use crate::source::klog::live::remote::{Offer, offer};
 
 const WHAT: &str = "kubelet log";
 /// How long `journalctl`, or a kubelet, may take.

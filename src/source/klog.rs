@@ -6,8 +6,6 @@
 pub mod decode;
 #[cfg(feature = "live")]
 pub mod live;
-#[cfg(feature = "live")]
-pub mod remote;
 
 mod header;
 mod json;

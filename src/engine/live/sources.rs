@@ -14,7 +14,7 @@ use crate::model::Source;
 use crate::model::log::Component;
 use crate::proxy::client;
 use crate::source::klog::KlogDecoder;
-use crate::source::klog::{live as log, remote};
+use crate::source::klog::live::{self as log, remote};
 use crate::source::kube::live as watch;
 use crate::source::live::{Backoff, Board, Out};
 use crate::source::{LineDecoder, TimeHint, cri, fs, metrics};

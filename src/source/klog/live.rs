@@ -1,5 +1,7 @@
 //! Logs that are being written: files that rotate, journald, standard input. The apiserver's way to a node's log is
-//! [`remote`](super::remote).
+//! [`remote`].
+
+pub mod remote;
 
 use std::io::SeekFrom;
 use std::os::unix::fs::MetadataExt;

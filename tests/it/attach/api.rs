@@ -9,7 +9,7 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use kflow::model::{Body, Source};
-use kflow::source::klog::remote::{Offer, offer, remote};
+use kflow::source::klog::live::remote::{Offer, offer, remote};
 use kflow::source::live::Board;
 use kflow::source::metrics::live::{scrape, targets};
 use prost::bytes::Bytes;

@@ -15,7 +15,7 @@ use rustc_hash::FxHashSet;
 use tokio::time::sleep;
 use tonic::codegen::http::{HeaderMap, Request, StatusCode};
 
-use super::live::{Feed, NewDecoder};
+use super::{Feed, NewDecoder};
 use crate::clock;
 use crate::model::stamp::SECOND;
 use crate::model::{Nanos, Source};
