@@ -360,6 +360,7 @@ mod tests {
             "exec: \"/etc/passwd\": permission denied",
             "serviceaccounts/default/token",
             "failed to fetch oauth token: unexpected status",
+            "failed to fetch token: serviceaccounts \"robot\" not found",
         ] {
             assert_eq!(text(s), s);
         }
