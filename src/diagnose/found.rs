@@ -181,7 +181,7 @@ impl<'a> Found<'a> {
             "KF705" if self.names.get("running").is_none() => {
                 let how = match self.names.get("what") {
                     Some(w) if w != "PostStartHook failed" => {
-                        format!("fails: {}", crate::diagnose::rules::hook_error(w))
+                        format!("fails: {}", crate::diagnose::text::hook_error(w))
                     }
                     _ => "fails".to_owned(),
                 };

@@ -146,14 +146,6 @@ fn flaps(f: &Facts<'_>) -> bool {
             >= 3
 }
 
-/// What a hook's error comes down to: the runtime says who failed in ever more words, and last of all why.
-pub fn hook_error(text: &str) -> String {
-    let what = text
-        .rsplit_once("unable to start container process: ")
-        .map_or(text, |(_, w)| w);
-    super::text::shorten(what.trim().trim_end_matches(['"', '.']), 160).to_string()
-}
-
 /// All that is true of a pod that is not well, most important first.
 pub fn diagnose<'a>(cx: Context<'a>, f: &'a Facts<'a>, health: Health) -> Vec<Found<'a>> {
     let mut found = Vec::new();

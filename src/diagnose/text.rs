@@ -205,6 +205,14 @@ pub fn number(n: impl std::fmt::Display) -> Text {
     n.to_string().into()
 }
 
+/// What a hook's error comes down to: the runtime says who failed in ever more words, and last of all why.
+pub fn hook_error(text: &str) -> String {
+    let what = text
+        .rsplit_once("unable to start container process: ")
+        .map_or(text, |(_, w)| w);
+    shorten(what.trim().trim_end_matches(['"', '.']), 160).to_string()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -8,5 +8,7 @@ mod families;
 #[cfg(feature = "live")]
 pub mod live;
 mod pods;
+mod scrape;
 
-pub use decode::{MetricsDecoder, Scrape, Scrapes};
+pub use decode::{MetricsDecoder, Scrapes};
+pub use scrape::Scrape;

@@ -6,6 +6,7 @@ use std::borrow::Cow;
 
 use super::families::{SETTINGS, is_kept};
 use super::pods::KubeletPods;
+use super::scrape::Scrape;
 use crate::model::sample::{Sample, Value};
 use crate::model::{Body, Nanos, Observation, Source, Stamp, Text};
 use crate::source::logtext::{FIELD_MAX, cut, redact};
@@ -20,21 +21,6 @@ const LINES_MAX: usize = 128;
 const NAME_MAX: usize = 64;
 /// Endpoints that are remembered.
 const ENDPOINTS_MAX: usize = 64;
-
-/// One answer of one endpoint.
-#[derive(Clone, Copy, Debug)]
-pub struct Scrape<'a> {
-    /// When the answer was complete.
-    pub at: Nanos,
-    /// How long it took, ns.
-    pub took_ns: u64,
-    /// `kubelet-metrics`, `kubelet-healthz`, `apiserver-readyz`, … What is in the body follows from its end.
-    pub what: &'a str,
-    /// HTTP status, 0 when there was no answer.
-    pub code: u16,
-    /// Body, or the error when there was no answer.
-    pub body: &'a str,
-}
 
 /// Reduces scrapes to what kflow shows. Shared by the decoder and the live scraper.
 ///

@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::decode::Scrape;
+use super::scrape::Scrape;
 use crate::model::pod::{PodSeen, WatchEvent};
 use crate::model::{Body, Observation, PodUid, Source, Stamp};
 use crate::source::kube::decode::decode_object;
