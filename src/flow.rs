@@ -21,6 +21,7 @@ pub mod matcher;
 mod names;
 pub mod stage;
 mod step;
+mod wording;
 
 pub use lit::{Lit, Run};
 pub use map::{Map, MapError};

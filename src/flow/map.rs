@@ -7,10 +7,10 @@ use std::sync::{LazyLock, OnceLock};
 
 use super::Stage;
 use super::clue::raw::{RawClue, parse_component};
-use super::clue::{Pattern, What};
 use super::index::Index;
 use super::step::functions;
 pub use super::step::{Flow, Scope, Step, StepId};
+use super::wording::Wordings;
 use crate::model::Text;
 
 /// The embedded file.
@@ -71,7 +71,7 @@ pub struct Map {
     by_id: FxHashMap<Text, StepId>,
     by_function: FxHashMap<Text, StepId>,
     /// Messages of other versions, and those of this one that they stand for.
-    wordings: FxHashMap<Text, Text>,
+    wordings: Wordings,
     pub(super) index: Index,
 }
 
@@ -114,7 +114,7 @@ impl Map {
     /// The message of the map's own version that a log message stands for, or itself: what reads log lines compares with
     /// the words of one version, and those of others are data (`as`).
     pub fn wording<'a>(&'a self, message: &'a str) -> &'a str {
-        self.wordings.get(message).map_or(message, Text::as_str)
+        self.wordings.of(message)
     }
 
     /// Flows by letter.
@@ -333,7 +333,10 @@ impl RawMap {
         }
         Ok(Map {
             version: self.version.unwrap_or_default().into(),
-            wordings: wordings(&steps)?,
+            wordings: Wordings::compile(&steps).map_err(|(step, message)| MapError::Evidence {
+                step: step.to_string(),
+                why: format!("`as = \"{message}\"` is no `log` of this step's own version"),
+            })?,
             index: Index::compile(&steps),
             by_function: functions(&steps),
             flows,
@@ -341,40 +344,6 @@ impl RawMap {
             by_id,
         })
     }
-}
-
-/// The messages of other versions. What one stands for is a message of the same step.
-fn wordings(steps: &[Step]) -> Result<FxHashMap<Text, Text>, MapError> {
-    let mut all = FxHashMap::default();
-    for step in steps {
-        for clue in &step.clues {
-            let What::Log {
-                message: Pattern::Is(message),
-                ..
-            } = &clue.what
-            else {
-                continue;
-            };
-            if clue.stands_for.is_empty() {
-                continue;
-            }
-            let known = step.clues.iter().any(|c| {
-                matches!(&c.what, What::Log { message: Pattern::Is(m), .. } if *m == clue.stands_for)
-                    && c.stands_for.is_empty()
-            });
-            if !known {
-                return Err(MapError::Evidence {
-                    step: step.id.to_string(),
-                    why: format!(
-                        "`as = \"{}\"` is no `log` of this step's own version",
-                        clue.stands_for
-                    ),
-                });
-            }
-            all.insert(message.clone(), clue.stands_for.clone());
-        }
-    }
-    Ok(all)
 }
 
 /// What is wrong with a file, in one line: parsers draw pictures, which a line of text cannot hold.

@@ -95,10 +95,11 @@ pub fn read(line: &str) -> Option<Old<'_>> {
             path,
         });
     }
-    let (kind, rest) = line.split_once(" probe for \"")?;
-    if !matches!(kind, "Readiness" | "Liveness" | "Startup") {
-        return None;
-    }
+    // By its begin: nearly every line of a verbose log gets here, and none is worth a search.
+    let kind = ["Readiness", "Liveness", "Startup"]
+        .into_iter()
+        .find(|kind| line.starts_with(kind))?;
+    let rest = line.strip_prefix(kind)?.strip_prefix(" probe for \"")?;
     let (who, rest) = rest.split_once("\" ")?;
     let (_, container) = who.rsplit_once(':')?;
     let (errored, rest) = match rest.strip_prefix("errored") {

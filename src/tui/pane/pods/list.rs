@@ -9,6 +9,7 @@ use std::sync::{Arc, Weak};
 use rustc_hash::FxHashMap;
 
 use super::order::{self, GroupBy, Key, Sort};
+use crate::correlate::StageState;
 use crate::correlate::world::{LazyPod, Pod};
 use crate::diagnose::Verdict;
 use crate::engine::Snapshot;
@@ -49,8 +50,10 @@ pub(super) struct Wanted {
 impl Wanted {
     fn key(&self, snap: &Snapshot, p: &Pod) -> Key {
         let verdict = snap.verdicts.get(&p.uid).map(|v| &**v);
-        // A pod of the past is found by its name; one that was gone before anything told its name, by its UID.
-        let unknown = p.gone.is_some() && p.name.is_empty();
+        // A pod of the past is found by its name; one of which there is no more than a UID, and nothing that happened
+        // to it or all of it over, by that.
+        let nothing = || p.stages.iter().all(|s| *s == StageState::NotReached);
+        let unknown = p.name.is_empty() && (p.gone.is_some() || nothing());
         let past = (p.past || unknown) && self.filter.is_all();
         let hidden =
             past || (p.gone.is_some() && !self.gone) || (order::is_finished(p) && !self.finished);
