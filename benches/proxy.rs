@@ -16,6 +16,8 @@
 #[path = "../tests/it/proxy/h2.rs"]
 #[expect(dead_code, reason = "shared with the tests, which use more of it")]
 mod h2;
+#[path = "proxy/system.rs"]
+mod system;
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -25,6 +27,7 @@ use std::time::{Duration, Instant};
 use h2::{Raw, Seen, framed, serve};
 use kflow::proxy::client::Client;
 use prost::Message;
+use system::{cpu, load, memory};
 
 /// Rounds in which the candidates take turns, so that what else the machine does hits all of them. What is told is the
 /// median of the rounds' percentiles: a burst of something else is in a few rounds only.
@@ -393,45 +396,6 @@ async fn throughput(upstream: &Path, relays: &Relays) {
         };
         println!("| {name} | {rate:.0} | {ratio} |");
     }
-}
-
-/// What else the machine has to do, as far as one number tells it.
-fn load() -> String {
-    let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    text.split_whitespace()
-        .take(3)
-        .collect::<Vec<_>>()
-        .join(" ")
-}
-
-/// CPU seconds that a process and the children that it has waited for have used.
-fn cpu(pid: u32) -> f64 {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    let after = stat.rsplit(')').next().unwrap_or_default();
-    let ticks: Vec<f64> = after
-        .split_whitespace()
-        .skip(11)
-        .take(4)
-        .map(|t| t.parse().unwrap())
-        .collect();
-    ticks.iter().sum::<f64>() / 100.0
-}
-
-/// Memory of a process: resident now, and at most so far; MiB.
-fn memory(pid: u32) -> (f64, f64) {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let kib = |key: &str| {
-        let line = status
-            .lines()
-            .find_map(|l| l.strip_prefix(key))
-            .unwrap_or("0");
-        line.trim()
-            .trim_end_matches(" kB")
-            .parse::<f64>()
-            .unwrap_or(0.0)
-            / 1024.0
-    };
-    (kib("VmRSS:"), kib("VmHWM:"))
 }
 
 /// Two lists a second and a status every five seconds: a node of 110 pods at rest.

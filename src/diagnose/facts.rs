@@ -4,6 +4,7 @@ mod calls;
 mod events;
 mod lines;
 mod parts;
+mod roles;
 
 pub use parts::{CallFact, ContainerFacts, Exit, KillWhy, ProbeFact};
 
@@ -265,45 +266,6 @@ impl<'a> Facts<'a> {
     /// What is known of a container.
     pub fn known(&self, name: &str) -> Option<&ContainerFacts<'a>> {
         self.containers.iter().find(|c| c.name == name)
-    }
-    fn spec(&self, name: &str) -> Option<&crate::correlate::ContainerView> {
-        self.view
-            .containers
-            .iter()
-            .find(|v| v.name == name)
-            .filter(|_| self.api.is_some())
-    }
-    /// An init container or a sidecar: by the API, or as the kubelet's log calls it.
-    pub fn is_initial(&self, name: &str) -> bool {
-        match self.spec(name) {
-            Some(v) => v.init,
-            None => self.known(name).is_some_and(ContainerFacts::is_init),
-        }
-    }
-    /// A sidecar: by the API. The kubelet's log calls it an init container, but it has probes, or main containers were
-    /// begun beside it.
-    pub fn is_sidecar(&self, name: &str) -> bool {
-        if let Some(v) = self.spec(name) {
-            return v.sidecar;
-        }
-        let Some(c) = self.known(name).filter(|c| c.is_init()) else {
-            return false;
-        };
-        c.startup.is_some()
-            || c.liveness.is_some()
-            || c.readiness.is_some()
-            || self.containers.iter().any(|o| o.kind == "container")
-    }
-    /// An init container that has to end before others start.
-    pub fn is_init(&self, name: &str) -> bool {
-        self.is_initial(name) && !self.is_sidecar(name)
-    }
-    /// An ephemeral container: whatever becomes of it, the pod is none the worse for it.
-    pub fn is_ephemeral(&self, name: &str) -> bool {
-        match self.spec(name) {
-            Some(v) => v.ephemeral,
-            None => self.known(name).is_some_and(ContainerFacts::is_ephemeral),
-        }
     }
     fn sign(&mut self, at: Nanos) {
         if self.picked_up.is_none() {
