@@ -7,7 +7,6 @@ use std::borrow::Cow;
 use crate::model::{
     Nanos, Source, Text,
     cri::{CallEnd, CallOutcome, code_name},
-    event::EventSeen,
     log::{Component, LogLine, Severity},
 };
 use crate::timeline::Evidence;
@@ -140,12 +139,8 @@ pub fn call_error(end: &CallEnd) -> Option<String> {
     }
 }
 
-/// Reason, container and text of a log line, when it tells of something that failed for one pod.
-pub fn of_log(l: &LogLine) -> Option<(Cow<'_, str>, Text, Cow<'_, str>)> {
-    of_line(l, crate::flow::said(l), &l.error)
-}
-
-/// The same of a line whose message and error were told in another form.
+/// Reason, container and text of a log line, when it tells of something that failed for one pod. Message and error
+/// are in the words of the map, whoever wrote the line.
 pub fn of_line<'l>(
     l: &'l LogLine,
     message: &'l str,
@@ -294,11 +289,6 @@ fn of_sync_error(error: &str) -> Option<(Cow<'_, str>, Text, Cow<'_, str>)> {
     } else {
         owned("@log")
     }
-}
-
-/// Container of an event: its own field.
-pub fn event_container(e: &EventSeen) -> Text {
-    e.container.clone()
 }
 
 #[cfg(test)]

@@ -11,7 +11,8 @@ use tonic::codegen::http::Request;
 
 use super::{Check, Health};
 use crate::engine::live::{Config, KubeletLog, connect};
-use crate::source::kube::live::{escape, root};
+use crate::source::kube::live::escape;
+use crate::source::live::root;
 
 /// How long an apiserver may take.
 const PATIENCE: Duration = Duration::from_secs(5);

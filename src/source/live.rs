@@ -297,6 +297,15 @@ impl Backoff {
     }
 }
 
+/// The last cause of an error: what the system or the peer said, without who passed it on.
+pub fn root(e: &dyn std::error::Error) -> String {
+    let mut last = e;
+    while let Some(cause) = last.source() {
+        last = cause;
+    }
+    last.to_string()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,6 +4,8 @@ mod image;
 
 pub(crate) use image::image;
 
+use rustc_hash::FxHashMap;
+
 use super::Build;
 use super::span::{edge, event_edge, narrow, step};
 use super::work::Work;
@@ -260,7 +262,7 @@ pub(crate) fn create(b: &mut Build<'_>) {
 /// A container's configuration that cannot be made fails before the runtime is asked.
 fn config_errors(b: &mut Build<'_>) {
     let f = b.facts;
-    let mut attempts: Vec<(&Text, u32)> = Vec::new();
+    let mut attempts: FxHashMap<&Text, u32> = FxHashMap::default();
     for (o, e) in f.events_of(&["Failed"]) {
         let Some(message) = e.message.strip_prefix("Error: ") else {
             continue;
@@ -302,13 +304,7 @@ fn config_errors(b: &mut Build<'_>) {
             start = at;
             evidence.push(x.clone());
         }
-        let n = if let Some((_, n)) = attempts.iter_mut().find(|(c, _)| *c == e.container) {
-            *n += 1;
-            *n
-        } else {
-            attempts.push((&e.container, 0));
-            0
-        };
+        let attempt = attempts.entry(&e.container).or_default();
         let mut s = step(
             Stage::Create,
             "generateContainerConfig",
@@ -318,7 +314,8 @@ fn config_errors(b: &mut Build<'_>) {
             evidence,
         );
         s.container.clone_from(&e.container);
-        s.attempt = n;
+        s.attempt = *attempt;
+        *attempt += 1;
         s.outcome = Outcome::Error;
         s.code = "CreateContainerConfigError".into();
         s.message = message.into();

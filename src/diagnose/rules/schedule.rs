@@ -249,18 +249,10 @@ fn gang<'a>(cx: Context<'a>, f: &Facts<'a>, pod: &PodSeen) -> Option<Found<'a>> 
         1 => "is only this one".to_owned(),
         n => format!("are {n}"),
     };
-    Some(
-        Found::new("KF109", f)?
-            .name("group", &pod.spec.pod_group)
-            .name("have", &have)
-            .at_most(Confidence::Likely)
-            .proof_if(f.api_evidence)
-            .absence(
-                pod.created,
-                Source::Kube,
-                "no PodScheduled condition and no event of a scheduler since",
-            ),
-    )
+    let x = Found::new("KF109", f)?
+        .name("group", &pod.spec.pod_group)
+        .name("have", &have);
+    Some(unseen(x, f, pod))
 }
 
 /// A pod whose resource claim is not there yet is held before the scheduler's queue: no condition, no event.
@@ -274,20 +266,20 @@ fn unclaimed<'a>(f: &Facts<'a>, pod: &PodSeen) -> Option<Found<'a>> {
             None => format!("claim {c}"),
         })
         .collect();
-    Some(
-        Found::new("KF221", f)?
-            .name(
-                "what",
-                &format!("the scheduler waits until there is {}", list(&claims)),
-            )
-            .at_most(Confidence::Likely)
-            .proof_if(f.api_evidence)
-            .absence(
-                pod.created,
-                Source::Kube,
-                "no PodScheduled condition and no event of a scheduler since",
-            ),
-    )
+    let what = format!("the scheduler waits until there is {}", list(&claims));
+    let x = Found::new("KF221", f)?.name("what", &what);
+    Some(unseen(x, f, pod))
+}
+
+/// What holds a pod before the scheduler's queue is concluded from nobody having said anything.
+fn unseen<'a>(x: Found<'a>, f: &Facts<'a>, pod: &PodSeen) -> Found<'a> {
+    x.at_most(Confidence::Likely)
+        .proof_if(f.api_evidence)
+        .absence(
+            pod.created,
+            Source::Kube,
+            "no PodScheduled condition and no event of a scheduler since",
+        )
 }
 
 /// Nobody has said anything.

@@ -20,7 +20,7 @@ use crate::clock;
 use crate::model::gap::WatchKind;
 use crate::model::pod::WatchEvent;
 use crate::model::{Body, Observation, Source, Stamp, Text};
-use crate::source::live::{Backoff, Lines, Out, Stopped};
+use crate::source::live::{Backoff, Lines, Out, Stopped, root};
 
 mod scope;
 
@@ -461,29 +461,6 @@ async fn ask(client: Client, watch: Watch, mut leavers: mpsc::Receiver<Leaver>, 
         }
     }
     std::future::pending::<()>().await;
-}
-
-/// An error with its causes, in one line.
-pub fn chain(e: &dyn std::error::Error) -> String {
-    let mut text = e.to_string();
-    let mut cause = e.source();
-    while let Some(c) = cause {
-        let next = c.to_string();
-        if !text.ends_with(&next) {
-            text = format!("{text}: {next}");
-        }
-        cause = c.source();
-    }
-    text
-}
-
-/// The last cause of an error: what the system or the peer said, without who passed it on.
-pub fn root(e: &dyn std::error::Error) -> String {
-    let mut last = e;
-    while let Some(cause) = last.source() {
-        last = cause;
-    }
-    last.to_string()
 }
 
 /// Runs the watches of a scope.

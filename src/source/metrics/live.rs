@@ -9,8 +9,8 @@ use tonic::codegen::http::{Request, StatusCode};
 
 use super::{Scrape, Scrapes};
 use crate::clock;
-use crate::source::kube::live::root;
 use crate::source::live::Out;
+use crate::source::live::root;
 
 /// How often health and metrics are asked for.
 const EVERY: Duration = Duration::from_secs(10);

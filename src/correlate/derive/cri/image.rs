@@ -1,5 +1,7 @@
 //! `image`: looked for, pulled, refused, backed off from.
 
+use rustc_hash::FxHashMap;
+
 use crate::correlate::derive::Build;
 use crate::correlate::derive::cri::{nested, of_work};
 use crate::correlate::derive::span::{edge, event_edge, narrow, step};
@@ -91,7 +93,7 @@ pub(crate) fn image(b: &mut Build<'_>) {
 /// Images that are never pulled: a name that is none, or a policy that forbids it.
 fn refused(b: &mut Build<'_>) {
     let f = b.facts;
-    let mut attempts: Vec<(&Text, u32)> = Vec::new();
+    let mut attempts: FxHashMap<&Text, u32> = FxHashMap::default();
     for (o, e) in f.events_of(&["InspectFailed", "ErrImageNeverPull"]) {
         let mut end = event_edge(o);
         let until = end.at.plus(i64::from(end.precision));
@@ -112,13 +114,7 @@ fn refused(b: &mut Build<'_>) {
             evidence.push(x);
             at
         });
-        let n = if let Some((_, n)) = attempts.iter_mut().find(|(c, _)| *c == e.container) {
-            *n += 1;
-            *n
-        } else {
-            attempts.push((&e.container, 0));
-            0
-        };
+        let attempt = attempts.entry(&e.container).or_default();
         let mut s = step(
             Stage::Image,
             "EnsureImageExists",
@@ -128,7 +124,8 @@ fn refused(b: &mut Build<'_>) {
             evidence,
         );
         s.container.clone_from(&e.container);
-        s.attempt = n;
+        s.attempt = *attempt;
+        *attempt += 1;
         s.outcome = Outcome::Error;
         s.code = if e.reason == "InspectFailed" {
             "InvalidImageName".into()

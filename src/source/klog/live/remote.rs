@@ -19,7 +19,8 @@ use super::{Feed, NewDecoder};
 use crate::clock;
 use crate::model::stamp::SECOND;
 use crate::model::{Nanos, Source};
-use crate::source::kube::live::{escape, root};
+use crate::source::kube::live::escape;
+use crate::source::live::root;
 use crate::source::live::{Backoff, Out, Stopped};
 
 /// How often a remote log is asked for.

@@ -118,15 +118,10 @@ fn a_failed_scrape_says_why_and_forgets_nothing() {
 
 #[test]
 fn of_a_health_answer_the_failed_checks_and_the_result_are_kept() {
+    const PASSED: &str = "[+]ping ok\n[+]syncloop ok\nhealthz check passed\n";
     let mut s = Scrapes::default();
     assert_eq!(
-        sample(
-            &mut s,
-            "kubelet-healthz",
-            200,
-            "[+]ping ok\n[+]syncloop ok\nhealthz check passed\n"
-        )
-        .lines,
+        sample(&mut s, "kubelet-healthz", 200, PASSED).lines,
         ["[+]ping ok", "[+]syncloop ok", "healthz check passed"],
         "the first answer names all"
     );
@@ -145,13 +140,7 @@ fn of_a_health_answer_the_failed_checks_and_the_result_are_kept() {
         ]
     );
     assert_eq!(
-        sample(
-            &mut s,
-            "kubelet-healthz",
-            200,
-            "[+]ping ok\n[+]syncloop ok\nhealthz check passed\n"
-        )
-        .lines,
+        sample(&mut s, "kubelet-healthz", 200, PASSED).lines,
         ["healthz check passed"],
         "what passed before is not told again"
     );
