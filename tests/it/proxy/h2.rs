@@ -6,7 +6,6 @@ use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt, Full, StreamBody};
@@ -236,7 +235,7 @@ async fn answer(request: Request<Incoming>, seen: Arc<Seen>, canned: &Canned) ->
         "/t/Never" => {
             let guard = Cancelled(Arc::clone(&seen));
             seen.waiting.fetch_add(1, Ordering::SeqCst);
-            tokio::time::sleep(Duration::from_secs(3600)).await;
+            std::future::pending::<()>().await;
             drop(guard);
             with_trailers(vec![], "4")
         }

@@ -1,8 +1,10 @@
 //! Pods that live and die, restarts, load.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+
+use tokio::sync::watch;
 
 use kflow::engine::live::{Config, Live};
 use kflow::engine::record::Options;
@@ -41,7 +43,7 @@ async fn connect(path: &std::path::Path) -> Raw {
         if let Ok(raw) = Raw::connect(path).await {
             return raw;
         }
-        tokio::time::sleep(Duration::from_millis(10)).await;
+        tokio::task::block_in_place(|| drop(crate::proxy::rig::connect(path)));
     }
 }
 
@@ -215,16 +217,16 @@ fn what_was_seen_live_is_what_the_recording_shows() {
 }
 
 /// How the calls of one client went.
-#[derive(Default)]
-struct Client {
-    worked: AtomicUsize,
-    failed: AtomicUsize,
+#[derive(Clone, Copy, Default)]
+struct Calls {
+    worked: usize,
+    failed: usize,
 }
 
 /// Waits until it is true of each.
-async fn all(clients: &[Arc<Client>], is: impl Fn(&Client) -> bool) {
-    while !clients.iter().all(|c| is(c)) {
-        tokio::time::sleep(Duration::from_millis(1)).await;
+async fn all(clients: &[watch::Sender<Calls>], is: impl Fn(&Calls) -> bool) {
+    for c in clients {
+        c.subscribe().wait_for(&is).await.unwrap();
     }
 }
 
@@ -236,25 +238,26 @@ fn a_runtime_that_is_killed_under_load_fails_calls_and_hangs_none() {
     rig.config.ring_bytes = usize::MAX;
     let proxy = rig.start(Decoder::new());
     block_on(async {
-        let clients: Vec<Arc<Client>> = (0..20).map(|_| Arc::default()).collect();
+        let clients: Vec<watch::Sender<Calls>> =
+            (0..20).map(|_| watch::Sender::default()).collect();
         let stop = Arc::new(AtomicBool::new(false));
         let mut tasks = tokio::task::JoinSet::new();
         for client in &clients {
-            let (path, client) = (rig.config.listen.clone(), Arc::clone(client));
+            let (path, client) = (rig.config.listen.clone(), client.clone());
             let stop = Arc::clone(&stop);
             tasks.spawn(async move {
                 let mut raw = connect(&path).await;
                 while !stop.load(Ordering::Relaxed) {
                     if raw.call(&runtime("ListContainers"), b"", &[]).await.is_ok() {
-                        client.worked.fetch_add(1, Ordering::Relaxed);
+                        client.send_modify(|c| c.worked += 1);
                     } else {
-                        client.failed.fetch_add(1, Ordering::Relaxed);
+                        client.send_modify(|c| c.failed += 1);
                         raw = connect(&path).await;
                     }
                 }
             });
         }
-        all(&clients, |c| c.worked.load(Ordering::Relaxed) > 1).await;
+        all(&clients, |c| c.worked > 1).await;
         tokio::task::block_in_place(|| real.stop());
         let refused = Raw::connect(&rig.config.listen).await;
         real.start();
@@ -265,7 +268,7 @@ fn a_runtime_that_is_killed_under_load_fails_calls_and_hangs_none() {
                 break;
             }
         }
-        all(&clients, |c| c.failed.load(Ordering::Relaxed) > 0).await;
+        all(&clients, |c| c.failed > 0).await;
         stop.store(true, Ordering::Relaxed);
         while let Some(ended) = tasks.join_next().await {
             ended.unwrap();
