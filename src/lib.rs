@@ -10,6 +10,7 @@
 //! | [`correlate`] | the world: which observation belongs to which pod, and what it means | yes |
 //! | [`diagnose`] | causes, rules, verdicts | yes |
 //! | [`query`] | the expression language over pods, calls and observations | yes |
+//! | `file` | files that are written: whole or not at all | no |
 //! | [`session`] | the recording format: header, lines, redaction (pure); reader and writer (edge) | half |
 //! | [`export`] | timelines and verdicts as text, JSON, Perfetto, OTLP, HTML, SVG | yes |
 //! | [`source`] | one folder a source: `decode` (pure) beside `live` (I/O) | half |
@@ -37,6 +38,8 @@ pub mod clock;
 pub mod doctor;
 #[cfg(feature = "files")]
 pub mod engine;
+#[cfg(feature = "files")]
+pub mod file;
 #[cfg(feature = "live")]
 pub mod proxy;
 #[cfg(feature = "tui")]

@@ -5,7 +5,7 @@
 //! | [`mod@format`] | the lines: header, version, observation, what to do with lines of a later kflow | yes |
 //! | [`redact`] | what looks like a credential never leaves the process | yes |
 //! | `reader` | files and streams, plain or zstd, whole or cut | no |
-//! | `writer` | files of mode 0600, frames that bound what a crash can take | no |
+//! | `writer` | recordings and whole sessions, frames that bound what a crash can take | no |
 //!
 //! `docs/session-format.md` is the contract for other programs.
 
@@ -36,11 +36,21 @@ pub enum SessionError {
         /// Why not.
         source: std::io::Error,
     },
+    /// The file could not be made or given its name.
+    #[cfg(feature = "files")]
+    #[error(transparent)]
+    File(#[from] crate::file::FileError),
     /// A recording's file is there already.
     #[error(
         "{path} exists, and a recording never overwrites one: give another name, or move it away"
     )]
     Exists {
+        /// The file.
+        path: String,
+    },
+    /// Another process is recording to the file.
+    #[error("{path} is being recorded: nothing can be added to it before that has ended")]
+    Busy {
         /// The file.
         path: String,
     },

@@ -1,43 +1,100 @@
 //! `kflow export`: timelines in other people's formats.
 
-use std::fs::File;
-use std::io::{BufWriter, Write};
-use std::path::Path;
+use std::io::Write;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context as _;
 
-use super::args::{ExportArgs, ExportFormat};
+use super::args::{ExportArgs, ExportFormat, Input};
 use super::input::Source;
 use super::{OK, out, read};
 use crate::correlate::Pod;
 use crate::engine::Core;
 use crate::engine::snapshot::{Mode, Snapshot};
 use crate::export::file::{self, Kind};
+use crate::file::{self as files, Access, AtomicFile};
+use crate::session;
 
 /// `kflow export`
 pub(super) fn export(args: &ExportArgs) -> anyhow::Result<u8> {
+    let output = args.out.as_deref().filter(|p| *p != Path::new("-"));
+    let inputs = inputs(&args.input);
+    files::distinct(
+        output.unwrap_or(Path::new("-")),
+        inputs.iter().map(PathBuf::as_path),
+    )?;
+    if let Some(path) = output {
+        no_session(path)?;
+    }
     let source = Source::open(&args.input)?;
     let snap = snapshot(&source);
     let (pods, past) = read::chosen(&snap.world, args.pod.as_deref(), &args.input, args.past);
     if let Some(query) = args.pod.as_deref().filter(|_| pods.is_empty()) {
         return Ok(read::no_such_pod(query, &snap.world));
     }
-    match args.out.as_deref().filter(|p| *p != Path::new("-")) {
+    fits(args.format, &pods)?;
+    match output {
         None => {
             let mut out = out::stdout();
             write(args.format, &pods, &snap, &mut out)?;
             out.flush()?;
         }
         Some(path) => {
-            let what = || format!("cannot write {}", path.display());
-            let mut out = BufWriter::new(File::create(path).with_context(what)?);
-            write(args.format, &pods, &snap, &mut out).with_context(what)?;
-            out.flush().with_context(what)?;
+            let mut out = AtomicFile::create(path, Access::Private)?;
+            write(args.format, &pods, &snap, &mut out)
+                .with_context(|| format!("cannot write {}", path.display()))?;
+            out.commit()?;
         }
     }
     read::tell_of_past(past);
     Ok(OK)
+}
+
+/// Every file that the arguments name to be read.
+fn inputs(input: &Input) -> Vec<PathBuf> {
+    let mut all: Vec<PathBuf> = input.session.clone().into_iter().collect();
+    #[cfg(feature = "live")]
+    {
+        let live = &input.live;
+        let control = &live.control;
+        all.extend(live.kubeconfig.clone());
+        all.extend(live.kubelet_log.as_deref().map(PathBuf::from));
+        for logs in [
+            &control.audit_log,
+            &control.apiserver_log,
+            &control.scheduler_log,
+            &control.controller_manager_log,
+            &control.containerd_log,
+        ] {
+            all.extend(logs.iter().cloned());
+        }
+    }
+    all
+}
+
+/// Refuses to replace a recording by what is made of one.
+fn no_session(path: &Path) -> anyhow::Result<()> {
+    let is_file = files::place(path)? == files::Place::File;
+    anyhow::ensure!(
+        !(is_file && session::Reader::open(path).is_ok()),
+        "{} is a kflow session, and an export does not replace one: give another name, or move it away",
+        path.display()
+    );
+    Ok(())
+}
+
+/// Refuses a choice of pods that a format cannot take.
+fn fits(format: ExportFormat, pods: &[Pod]) -> anyhow::Result<()> {
+    #[cfg(feature = "tui")]
+    anyhow::ensure!(
+        format != ExportFormat::Svg || pods.len() == 1,
+        "a picture is of one pod, and {} were found: name one, as ns/name or UID",
+        pods.len()
+    );
+    #[cfg(not(feature = "tui"))]
+    let _ = (format, pods);
+    Ok(())
 }
 
 /// What was known at the moment that was asked for, with verdicts.
@@ -71,13 +128,9 @@ fn write(
         ExportFormat::Text => Kind::Text,
         #[cfg(feature = "tui")]
         ExportFormat::Svg => {
-            let [pod] = pods else {
-                anyhow::bail!(
-                    "a picture is of one pod, and {} were found: name one, as ns/name or UID",
-                    pods.len()
-                );
-            };
-            out.write_all(crate::tui::shots::timeline(snap, pod).as_bytes())?;
+            for pod in pods {
+                out.write_all(crate::tui::shots::timeline(snap, pod).as_bytes())?;
+            }
             return Ok(());
         }
     };

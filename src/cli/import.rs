@@ -12,6 +12,7 @@ use std::time::Duration;
 use super::args::ImportArgs;
 use crate::engine::import::{self, Imported, Input, Kind, Options, Progress, Summary};
 use crate::export::text;
+use crate::file;
 use crate::session::{self, Header, Writer};
 
 /// `kflow import`
@@ -26,6 +27,7 @@ pub(super) fn run(args: &ImportArgs) -> anyhow::Result<u8> {
         session::replaceable(&args.output)?;
     }
     let (inputs, unknown) = inputs(args)?;
+    file::distinct(&args.output, inputs.iter().map(|i| i.path.as_path()))?;
     let options = Options {
         year: args.year,
         utc_offset_s: args.utc_offset,

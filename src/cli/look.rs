@@ -11,6 +11,7 @@ use super::args::look::{ConfigArgs, ReplayArgs, ScreenshotArgs, ThemesArgs};
 use crate::engine::Core;
 use crate::engine::replay::Player;
 use crate::engine::snapshot::{Mode, Snapshot};
+use crate::file::{self, Access};
 use crate::query::Moment;
 use crate::session::Reader;
 use crate::tui::action::Action;
@@ -213,8 +214,7 @@ pub(super) fn screenshots(a: &ScreenshotArgs) -> anyhow::Result<u8> {
                 stale.push(path.display().to_string());
             }
         } else {
-            std::fs::write(&path, svg)
-                .with_context(|| format!("cannot write {}", path.display()))?;
+            file::write(&path, Access::Public, svg.as_bytes())?;
         }
     }
     anyhow::ensure!(

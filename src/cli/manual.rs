@@ -6,6 +6,7 @@ use std::path::Path;
 
 use super::args::Args;
 use super::out::stdout;
+use crate::file::{self, Access};
 
 /// `kflow completions`
 pub(super) fn completions(shell: clap_complete::Shell) -> anyhow::Result<u8> {
@@ -20,7 +21,11 @@ pub(super) fn completions(shell: clap_complete::Shell) -> anyhow::Result<u8> {
 /// `kflow man`
 pub(super) fn man(dir: Option<&Path>) -> anyhow::Result<u8> {
     match dir {
-        Some(dir) => clap_mangen::generate_to(Args::command(), dir)?,
+        Some(dir) => {
+            let mut command = Args::command().disable_help_subcommand(true);
+            command.build();
+            pages(command, dir)?;
+        }
         None => {
             let mut page = Vec::new();
             clap_mangen::Man::new(Args::command()).render(&mut page)?;
@@ -30,4 +35,16 @@ pub(super) fn man(dir: Option<&Path>) -> anyhow::Result<u8> {
         }
     }
     Ok(super::OK)
+}
+
+/// Writes the page of a command and of each that it has.
+fn pages(command: clap::Command, dir: &Path) -> anyhow::Result<()> {
+    for sub in command.get_subcommands().filter(|s| !s.is_hide_set()) {
+        pages(sub.clone(), dir)?;
+    }
+    let man = clap_mangen::Man::new(command);
+    let mut page = Vec::new();
+    man.render(&mut page)?;
+    file::write(&dir.join(man.get_filename()), Access::Public, &page)?;
+    Ok(())
 }

@@ -4,7 +4,7 @@
 //! `kill -9` costs at most that. When the disk refuses, the recording ends where it is readable, and says so.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,16 +18,17 @@ use crate::model::{Body, Nanos, Observation, Source, Stamp, Text};
 use crate::session::{Header, SessionError, Writer};
 use crate::timeline::Evidence;
 
+mod files;
 mod only;
 
+use files::Files;
+pub use files::{KEEP, numbered};
 use only::Only;
 
 /// Observations that may wait for the disk.
 const ROOM: usize = 1 << 16;
 /// How often at least bytes go to the kernel.
 const FLUSH: Duration = Duration::from_millis(500);
-/// Files that are kept of a recording that rotates, the current one included.
-pub const KEEP: u32 = 5;
 
 /// What to record, and where to.
 #[derive(Clone, Debug)]
@@ -92,7 +93,7 @@ impl Recorder {
         let path = options.path.clone();
         let tape = Tape {
             writer,
-            rotated: 0,
+            files: Files::new(&options.path),
             before: (0, 0),
             told: 0,
             carried: BTreeMap::new(),
@@ -200,7 +201,7 @@ enum Carry {
 struct Tape {
     writer: Writer,
     options: Options,
-    rotated: u32,
+    files: Files,
     /// Observations and bytes of the files before this one.
     before: (u64, u64),
     /// Losses that were recorded.
@@ -288,20 +289,11 @@ impl Tape {
     fn rotate(&mut self) -> Result<(), SessionError> {
         self.before.0 += self.writer.observations();
         self.before.1 += self.writer.bytes();
-        self.rotated += 1;
-        let aside = numbered(&self.options.path, self.rotated);
-        std::fs::rename(&self.options.path, &aside).map_err(|source| SessionError::Io {
-            op: "rename",
-            path: self.options.path.display().to_string(),
-            source,
-        })?;
+        let file = self.writer.handle()?;
+        self.files.aside(file)?;
         let full = std::mem::replace(&mut self.writer, open(&self.options)?);
         // It is still the same file, whatever its name is now.
         full.finish()?;
-        if let Some(old) = (self.rotated + 1).checked_sub(KEEP).filter(|n| *n > 0) {
-            // An old one that is gone already need not be removed.
-            std::fs::remove_file(numbered(&self.options.path, old)).ok();
-        }
         let mut carried: Vec<&Evidence> = self.carried.values().collect();
         carried.sort_by_key(|o| o.stamp.seen);
         for o in carried {
@@ -316,18 +308,6 @@ impl Tape {
         state.bytes = self.before.1 + self.writer.bytes();
         state.lost = self.lost.load(Ordering::Relaxed);
     }
-}
-
-/// `incident.kflow.zst` and 2 make `incident.2.kflow.zst`.
-pub fn numbered(path: &Path, n: u32) -> PathBuf {
-    let name = path
-        .file_name()
-        .unwrap_or_default()
-        .to_string_lossy()
-        .into_owned();
-    let (stem, ext) = name.split_once('.').unwrap_or((&name, ""));
-    let dot = if ext.is_empty() { "" } else { "." };
-    path.with_file_name(format!("{stem}.{n}{dot}{ext}"))
 }
 
 fn carry(carried: &mut Carried, o: Evidence) {

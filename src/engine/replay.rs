@@ -331,7 +331,11 @@ impl Player {
         if let Some(path) = &self.path {
             match &self.loaded.report {
                 Some(r) if r.cut.is_none() => {
-                    session::writer::append_to(path, self.compressed, std::slice::from_ref(&note))?;
+                    session::writer::append_whole(
+                        path,
+                        self.compressed,
+                        std::slice::from_ref(&note),
+                    )?;
                 }
                 _ => session::append(path, std::slice::from_ref(&note))?,
             }

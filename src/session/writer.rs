@@ -3,12 +3,12 @@
 //! The writer never asks for the time: whoever records calls [`Writer::flush`] at least once a second, which ends the
 //! frame and hands the bytes to the kernel. After `kill -9` everything up to the last flush is there.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use super::{Header, SessionError, format, load};
+use crate::file::{self, Access, AtomicFile, FileError, Place};
 use crate::model::Observation;
 
 /// Uncompressed bytes after which a frame ends by itself: bounds what a reader buffers and what a crash can take.
@@ -16,14 +16,35 @@ const FRAME: usize = 1 << 20;
 /// Compression level of recordings: the fastest that still shrinks JSON lines about tenfold.
 pub const LEVEL: i32 = 3;
 
+#[derive(Debug)]
+enum Out {
+    /// A recording, or a stream: what is written is there at once.
+    Direct(BufWriter<File>),
+    /// A session that appears when it is whole.
+    Whole(AtomicFile),
+}
+
+impl Write for Out {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Direct(out) => out.write(bytes),
+            Self::Whole(out) => out.write(bytes),
+        }
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::Direct(out) => out.flush(),
+            Self::Whole(out) => out.flush(),
+        }
+    }
+}
+
 /// A session that is being written.
 #[derive(Debug)]
 pub struct Writer {
-    file: BufWriter<File>,
-    /// Where the bytes go now.
+    out: Out,
+    /// For errors.
     path: PathBuf,
-    /// Where they belong when all are there; equal to `path` for a recording.
-    target: PathBuf,
     /// zstd level; `None` writes plain lines.
     level: Option<i32>,
     pending: Vec<u8>,
@@ -37,72 +58,43 @@ fn io_error(op: &'static str, path: &Path) -> impl FnOnce(io::Error) -> SessionE
     move |source| SessionError::Io { op, path, source }
 }
 
-fn private(new: bool, path: &Path) -> io::Result<File> {
-    let mut o = OpenOptions::new();
-    o.write(true).mode(0o600);
-    if new {
-        o.create_new(true);
-    } else {
-        o.create(true).truncate(true);
-    }
-    o.open(path)
-}
-
 /// True for `x.kflow.zst`.
 fn wants_zstd(path: &Path) -> bool {
     path.extension().is_some_and(|e| e == "zst")
 }
 
 impl Writer {
-    /// Starts a recording at `path`, which must not exist: an incident's recording is never overwritten.
+    /// Starts a recording at `path`, which must not exist: an incident's recording is never overwritten. While it is
+    /// written the file is locked, so that [`append`] leaves it alone.
     pub fn record(path: &Path, header: &Header) -> Result<Self, SessionError> {
-        let file = private(true, path).map_err(|e| match e.kind() {
-            io::ErrorKind::AlreadyExists => SessionError::Exists {
-                path: path.display().to_string(),
-            },
-            _ => io_error("create", path)(e),
+        let file = file::create_new(path).map_err(|e| match e {
+            FileError::Exists { path } => SessionError::Exists { path },
+            e => e.into(),
         })?;
-        Self::start(file, path.to_owned(), path.to_owned(), LEVEL, header)
+        // File systems without locks have none to be waited for either.
+        file.try_lock().ok();
+        Self::start(direct(file), path, LEVEL, header)
     }
 
     /// Writes a whole session that appears at `path` only when [`finish`](Self::finish) succeeds, in place of the
     /// session that was there. `level` is zstd's, for paths that end in `.zst`. What is not a file (a pipe, a device)
     /// is written to as it is.
     pub fn replace(path: &Path, level: i32, header: &Header) -> Result<Self, SessionError> {
-        if replaceable(path)? == Place::Special {
-            let file = OpenOptions::new()
-                .write(true)
-                .open(path)
-                .map_err(io_error("open", path))?;
-            return Self::start(file, path.to_owned(), path.to_owned(), level, header);
-        }
-        // A link stays a link.
-        let path = &path.canonicalize().unwrap_or_else(|_| path.to_owned());
-        let mut name = path.file_name().unwrap_or_default().to_owned();
-        name.push(".part");
-        let part = path.with_file_name(name);
-        let file = private(false, &part).map_err(io_error("create", path))?;
-        Self::start(file, part, path.to_owned(), level, header)
+        replaceable(path)?;
+        let out = AtomicFile::create(path, Access::Private)?;
+        Self::start(Out::Whole(out), path, level, header)
     }
 
     /// Writes a session, plain, to what is open already, such as standard output. `name` is for errors.
     pub fn stream(file: File, name: &str, header: &Header) -> Result<Self, SessionError> {
-        let path = PathBuf::from(name);
-        Self::start(file, path.clone(), path, LEVEL, header)
+        Self::start(direct(file), Path::new(name), LEVEL, header)
     }
 
-    fn start(
-        file: File,
-        path: PathBuf,
-        target: PathBuf,
-        level: i32,
-        header: &Header,
-    ) -> Result<Self, SessionError> {
-        let level = wants_zstd(&target).then_some(level);
+    fn start(out: Out, path: &Path, level: i32, header: &Header) -> Result<Self, SessionError> {
+        let level = wants_zstd(path).then_some(level);
         let mut w = Self {
-            file: BufWriter::with_capacity(1 << 16, file),
-            path,
-            target,
+            out,
+            path: path.to_owned(),
             level,
             pending: Vec::with_capacity(FRAME + 4096),
             written: 0,
@@ -133,11 +125,11 @@ impl Writer {
         let result = match self.level {
             Some(level) => zstd::bulk::compress(&self.pending, level).and_then(|frame| {
                 self.written += frame.len() as u64;
-                self.file.write_all(&frame)
+                self.out.write_all(&frame)
             }),
             None => {
                 self.written += self.pending.len() as u64;
-                self.file.write_all(&self.pending)
+                self.out.write_all(&self.pending)
             }
         };
         self.pending.clear();
@@ -147,7 +139,7 @@ impl Writer {
     /// Ends the frame and hands everything to the kernel.
     pub fn flush(&mut self) -> Result<(), SessionError> {
         self.end_frame()?;
-        self.file.flush().map_err(io_error("write", &self.path))
+        self.out.flush().map_err(io_error("write", &self.path))
     }
 
     /// Bytes in the file, plus those not yet in a frame (uncompressed): what a size limit compares.
@@ -162,84 +154,61 @@ impl Writer {
     pub const fn redacted(&self) -> u64 {
         self.redacted
     }
-    /// The file that it becomes.
-    #[expect(
-        clippy::misnamed_getters,
-        reason = "its own path is a temporary one until it is finished"
-    )]
-    pub fn path(&self) -> &Path {
-        &self.target
+    /// A second handle of the file that a recording is written to.
+    pub fn handle(&self) -> Result<File, SessionError> {
+        let file = match &self.out {
+            Out::Direct(out) => out.get_ref().try_clone(),
+            Out::Whole(_) => Err(io::ErrorKind::Unsupported.into()),
+        };
+        file.map_err(io_error("open", &self.path))
     }
 
     /// Writes the rest to the disk and gives the file its name. Returns its size in bytes.
     pub fn finish(mut self) -> Result<u64, SessionError> {
         self.flush()?;
-        let file = self.file.get_ref();
-        if file.metadata().is_ok_and(|m| m.is_file()) {
-            file.sync_all().map_err(io_error("write", &self.path))?;
-        }
-        if self.path != self.target {
-            std::fs::rename(&self.path, &self.target).map_err(io_error("create", &self.target))?;
-            self.path.clone_from(&self.target);
+        match self.out {
+            Out::Direct(out) => {
+                let file = out.get_ref();
+                if file.metadata().is_ok_and(|m| m.is_file()) {
+                    file.sync_all().map_err(io_error("write", &self.path))?;
+                    // A handle of it may stay open.
+                    file.unlock().ok();
+                }
+            }
+            Out::Whole(out) => out.commit()?,
         }
         Ok(self.written)
     }
 }
 
-impl Drop for Writer {
-    /// What was to appear whole and did not is no use to anyone, least of all on a full disk.
-    fn drop(&mut self) {
-        if self.path != self.target && std::fs::remove_file(&self.path).is_err() {
-            // It stays, under a name that says what it is.
-        }
-    }
+fn direct(file: File) -> Out {
+    Out::Direct(BufWriter::with_capacity(1 << 16, file))
 }
 
-/// What is at a path.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
-    /// Nothing yet, or a session, or an empty file.
-    Free,
-    /// No file: a pipe, a device.
-    Special,
-}
-
-/// Says whether [`Writer::replace`] would take this path: what is there and is no session is never replaced.
-pub fn replaceable(path: &Path) -> Result<Place, SessionError> {
-    let meta = match std::fs::metadata(path) {
-        Ok(meta) => meta,
-        Err(e) if e.kind() == io::ErrorKind::NotFound => {
-            let folder = path.parent().filter(|p| !p.as_os_str().is_empty());
-            if let Some(Err(e)) = folder.map(std::fs::metadata) {
-                return Err(io_error("create", path)(e));
-            }
-            return Ok(Place::Free);
-        }
-        Err(e) => return Err(io_error("create", path)(e)),
-    };
-    if meta.is_dir() {
-        let e = io::Error::other("it is a folder: name a file in it");
-        return Err(io_error("create", path)(e));
-    }
-    if !meta.is_file() {
-        return Ok(Place::Special);
-    }
-    if meta.len() == 0 {
-        return Ok(Place::Free);
+/// Says whether [`Writer::replace`] would take this path: a file that is no session is never replaced.
+pub fn replaceable(path: &Path) -> Result<(), SessionError> {
+    if file::place(path)? != Place::File || is_empty(path) {
+        return Ok(());
     }
     match super::Reader::open(path) {
         // A newer kflow's is one, too.
-        Ok(_) | Err(SessionError::Newer { .. }) => Ok(Place::Free),
+        Ok(_) | Err(SessionError::Newer { .. }) => Ok(()),
         Err(SessionError::NotASession { path, .. }) => Err(SessionError::Foreign { path }),
         Err(e) => Err(e),
     }
 }
 
-/// Appends observations (notes) to a session that exists. One whose tail is cut is written anew, whole.
+fn is_empty(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|m| m.len() == 0)
+}
+
+/// Appends observations (notes) to a session that exists. One whose tail is cut is written anew, whole, and the file as
+/// it was stays beside it as `NAME.cut`. A recording that is still being written is refused.
 pub fn append(path: &Path, observations: &[Observation]) -> Result<(), SessionError> {
+    let file = idle(path)?;
     let session = load(path)?;
     if session.report.cut.is_none() {
-        return append_to(path, session.report.compressed, observations);
+        return append_to(file, path, session.report.compressed, observations);
     }
     let mut w = Writer::replace(path, LEVEL, &session.header)?;
     for o in &session.observations {
@@ -248,11 +217,53 @@ pub fn append(path: &Path, observations: &[Observation]) -> Result<(), SessionEr
     for o in observations {
         w.write(o)?;
     }
+    keep_cut(path)?;
     w.finish().map(drop)
 }
 
+/// Gives a session a second name, `NAME.cut`, `NAME.cut2`, …, under which it stays when its own is given away.
+fn keep_cut(path: &Path) -> Result<(), SessionError> {
+    let path = &path.canonicalize().map_err(io_error("open", path))?;
+    let mut n = 1_u32;
+    loop {
+        let mut name = path.as_os_str().to_owned();
+        name.push(".cut");
+        if n > 1 {
+            name.push(n.to_string());
+        }
+        match std::fs::hard_link(path, &name) {
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists && n < 1000 => n += 1,
+            made => return made.map_err(io_error("keep", path)),
+        }
+    }
+}
+
 /// Appends to a session that is known to be whole: `compressed` as its [`Report`](super::Report) says.
-pub fn append_to(
+pub fn append_whole(
+    path: &Path,
+    compressed: bool,
+    observations: &[Observation],
+) -> Result<(), SessionError> {
+    append_to(idle(path)?, path, compressed, observations)
+}
+
+/// Opens a session to which no other process writes, and keeps it so until the file is closed.
+fn idle(path: &Path) -> Result<File, SessionError> {
+    let file = OpenOptions::new()
+        .read(true)
+        .append(true)
+        .open(path)
+        .map_err(io_error("write", path))?;
+    if matches!(file.try_lock(), Err(TryLockError::WouldBlock)) {
+        return Err(SessionError::Busy {
+            path: path.display().to_string(),
+        });
+    }
+    Ok(file)
+}
+
+fn append_to(
+    mut file: File,
     path: &Path,
     compressed: bool,
     observations: &[Observation],
@@ -264,8 +275,8 @@ pub fn append_to(
     if compressed {
         bytes = zstd::bulk::compress(&bytes, LEVEL).map_err(io_error("write", path))?;
     }
-    let append = || -> io::Result<()> {
-        let mut file = OpenOptions::new().read(true).append(true).open(path)?;
+    let before = file.metadata().map_err(io_error("write", path))?.len();
+    let append = |file: &mut File| -> io::Result<()> {
         let mut last = [b'\n'];
         if !compressed && file.seek(SeekFrom::End(-1)).is_ok() {
             file.read_exact(&mut last)?;
@@ -276,5 +287,9 @@ pub fn append_to(
         file.write_all(&bytes)?;
         file.sync_all()
     };
-    append().map_err(io_error("write", path))
+    append(&mut file).map_err(|e| {
+        // Half a note would be read as a cut.
+        file.set_len(before).ok();
+        io_error("write", path)(e)
+    })
 }

@@ -24,6 +24,7 @@ use super::{svg, view, zone};
 use crate::clock;
 use crate::engine::Snapshot;
 use crate::export::file::{self, Kind};
+use crate::file::{self as files, Access, FileError};
 use crate::model::Source;
 use crate::model::stamp::SECOND;
 
@@ -351,7 +352,12 @@ fn copy(text: &str) -> io::Result<()> {
 }
 
 /// Draws a pane alone at the size of the screen and writes it as SVG and text; the name without its ending.
-pub fn save(model: &mut Model, snap: &Snapshot, pane: PaneId, dir: &Path) -> io::Result<String> {
+pub fn save(
+    model: &mut Model,
+    snap: &Snapshot,
+    pane: PaneId,
+    dir: &Path,
+) -> Result<String, FileError> {
     let body = super::layout::body(model.size, false);
     let area = Rect::new(0, 0, body.width.max(20), body.height.max(5));
     let mut buf = Buffer::empty(area);
@@ -362,13 +368,22 @@ pub fn save(model: &mut Model, snap: &Snapshot, pane: PaneId, dir: &Path) -> io:
     let time = model.shared.time(snap).wall(snap.now, 0).replace(':', "");
     let name = format!("kflow-{}-{time}", pane.name().to_lowercase());
     let title = format!("kflow {}", pane.name());
-    std::fs::write(dir.join(format!("{name}.svg")), svg::render(&buf, &title))?;
-    std::fs::write(dir.join(format!("{name}.txt")), svg::plain(&buf))?;
+    let picture = svg::render(&buf, &title);
+    let text = svg::plain(&buf);
+    let svg = files::write_free(dir, &name, "svg", |f| f.write_all(picture.as_bytes()))?;
+    let name = svg.strip_suffix(".svg").unwrap_or(&svg).to_owned();
+    files::write_free(dir, &name, "txt", |f| f.write_all(text.as_bytes()))?;
     Ok(name)
 }
 
 /// Writes the timeline of the selected pod, or of all, into a file; its name.
-fn export(model: &Model, snap: &Snapshot, kind: Kind, all: bool, dir: &Path) -> io::Result<String> {
+fn export(
+    model: &Model,
+    snap: &Snapshot,
+    kind: Kind,
+    all: bool,
+    dir: &Path,
+) -> Result<String, FileError> {
     let (pods, what) = match model.shared.view(snap).filter(|_| !all) {
         Some(p) => (vec![Arc::clone(p)], p.key().replace('/', "-")),
         None => (snap.world.pods().to_vec(), "pods".to_owned()),
@@ -380,11 +395,9 @@ fn export(model: &Model, snap: &Snapshot, kind: Kind, all: bool, dir: &Path) -> 
         .take(120)
         .collect();
     let time = model.shared.time(snap).wall(snap.now, 0).replace(':', "");
-    let name = format!("kflow-{what}-{time}.{}", kind.ending());
-    let mut out = io::BufWriter::new(std::fs::File::create(dir.join(&name))?);
-    file::write(kind, &pods, &snap.verdicts, snap.now, &mut out)?;
-    out.flush()?;
-    Ok(name)
+    files::write_free(dir, &format!("kflow-{what}-{time}"), kind.ending(), |out| {
+        file::write(kind, &pods, &snap.verdicts, snap.now, out)
+    })
 }
 
 fn remembered(state: Option<&Path>) -> Option<Layout> {
@@ -394,7 +407,8 @@ fn remembered(state: Option<&Path>) -> Option<Layout> {
 fn remember(state: Option<&Path>, layout: Layout) {
     if let Some(dir) = state {
         // Losing a preference is not worth a word.
-        let _kept = std::fs::create_dir_all(dir)
-            .and_then(|()| std::fs::write(dir.join("layout"), layout.name()));
+        let path = dir.join("layout");
+        let _kept = std::fs::create_dir_all(dir).is_ok()
+            && files::write(&path, Access::Private, layout.name().as_bytes()).is_ok();
     }
 }

@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// Room, the rooms that it may look at.
-const ROOMS: [(&str, &[&str]); 15] = [
+const ROOMS: [(&str, &[&str]); 16] = [
     ("model", &[]),
+    ("file", &[]),
     ("flow", &["model"]),
     ("timeline", &["model", "flow"]),
     ("correlate", &["model", "flow", "timeline"]),
@@ -15,7 +16,7 @@ const ROOMS: [(&str, &[&str]); 15] = [
         "query",
         &["model", "flow", "timeline", "correlate", "diagnose"],
     ),
-    ("session", &["model", "timeline"]),
+    ("session", &["model", "timeline", "file"]),
     (
         "export",
         &[
@@ -45,6 +46,7 @@ const ROOMS: [(&str, &[&str]); 15] = [
             "clock",
             "proxy",
             "export",
+            "file",
         ],
     ),
     ("doctor", &["model", "source", "proxy", "engine"]),
@@ -60,12 +62,14 @@ const ROOMS: [(&str, &[&str]); 15] = [
             "export",
             "engine",
             "clock",
+            "file",
         ],
     ),
     (
         "cli",
         &[
             "model",
+            "file",
             "flow",
             "timeline",
             "correlate",

@@ -19,6 +19,7 @@ mod deny;
 mod deploy;
 #[cfg(feature = "files")]
 mod diagnose;
+mod files;
 mod flow_map;
 mod golden;
 mod import;

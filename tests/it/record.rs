@@ -84,6 +84,8 @@ fn a_recording_holds_what_it_was_given_in_that_order() {
 fn a_recording_that_rotates_keeps_the_last_files_and_each_knows_what_exists() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("run.kflow.zst");
+    // A recording of an earlier run has a number that this one would take.
+    fs::write(numbered(&path, 2), "an earlier run's").unwrap();
     let mut r = Recorder::start(Options {
         max_size: Some(20_000),
         ..options(&path)
@@ -95,8 +97,12 @@ fn a_recording_that_rotates_keeps_the_last_files_and_each_knows_what_exists() {
     let end = r.stop();
     assert!(end.observations >= 19_999, "{end:?}");
     let files = fs::read_dir(dir.path()).unwrap().count();
-    assert_eq!(files, KEEP as usize);
+    assert_eq!(files, KEEP + 1);
     assert!(!numbered(&path, 1).exists());
+    assert_eq!(
+        fs::read_to_string(numbered(&path, 2)).unwrap(),
+        "an earlier run's"
+    );
     let last = session::load(&path).unwrap();
     assert_eq!(
         last.observations[0],

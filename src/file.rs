@@ -1,0 +1,489 @@
+//! Files that kflow writes: each appears whole or not at all, and none replaces what it must not.
+//!
+//! | what is written | how |
+//! |---|---|
+//! | a document (export, import, picture) | [`AtomicFile`]: a file of its own beside the target, renamed when it is whole |
+//! | a recording, which grows while others read it | [`create_new`]: a name that was free |
+//! | a file that is moved aside | [`rename_new`]: to a name that was free |
+//!
+//! Temporary files have a random name and are opened with `O_EXCL`, which also refuses symbolic links. An input is never
+//! an output: [`distinct`].
+
+use std::ffi::OsString;
+use std::fs::{File, Metadata, OpenOptions, Permissions};
+use std::io::{self, BufWriter, Write};
+use std::os::fd::AsFd;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use tempfile::{Builder, NamedTempFile, TempPath};
+
+/// Bytes that are collected before they are written.
+const BUFFER: usize = 1 << 16;
+/// Names that are tried before one that is free is given up for.
+const NAMES: u32 = 1000;
+
+/// What can go wrong with a file that is to be written.
+#[derive(Debug, thiserror::Error)]
+pub enum FileError {
+    /// The system refused.
+    #[error("cannot {op} {path}: {source}")]
+    Io {
+        /// What was tried: `create`, `write`, `rename`.
+        op: &'static str,
+        /// The file.
+        path: String,
+        /// Why not.
+        source: io::Error,
+    },
+    /// The name is taken.
+    #[error("{path} exists: give another name, or move it away")]
+    Exists {
+        /// The file.
+        path: String,
+    },
+    /// A folder has the name.
+    #[error("cannot write {path}: it is a folder: name a file in it")]
+    Folder {
+        /// The folder.
+        path: String,
+    },
+    /// A symbolic link leads nowhere.
+    #[error(
+        "cannot write {path}: it is a symbolic link to a file that does not exist: name that file"
+    )]
+    Dangling {
+        /// The link.
+        path: String,
+    },
+    /// The output is one of the inputs.
+    #[error(
+        "the output {output} is the same file as the input {input}: give the output another name"
+    )]
+    Input {
+        /// The output.
+        output: String,
+        /// The input.
+        input: String,
+    },
+}
+
+fn error(op: &'static str, path: &Path) -> impl FnOnce(io::Error) -> FileError {
+    let path = path.display().to_string();
+    move |source| FileError::Io { op, path, source }
+}
+
+/// Who may read a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Its owner: whatever tells of a cluster.
+    Private,
+    /// Whoever the umask lets: manual pages, pictures of the documentation.
+    Public,
+}
+
+impl Access {
+    const fn mode(self) -> u32 {
+        match self {
+            Self::Private => 0o600,
+            Self::Public => 0o666,
+        }
+    }
+}
+
+/// What has a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Nothing.
+    Free,
+    /// A file.
+    File,
+    /// A pipe, a socket, a device: written to as it is.
+    Special,
+}
+
+/// What is at `path`, when something can be written there.
+pub fn place(path: &Path) -> Result<Place, FileError> {
+    let shown = || path.display().to_string();
+    match std::fs::metadata(path) {
+        Ok(m) if m.is_dir() => Err(FileError::Folder { path: shown() }),
+        Ok(m) if m.is_file() => Ok(Place::File),
+        Ok(_) => Ok(Place::Special),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => {
+            if std::fs::symlink_metadata(path).is_ok() {
+                return Err(FileError::Dangling { path: shown() });
+            }
+            std::fs::metadata(folder(path)).map_err(error("create", path))?;
+            Ok(Place::Free)
+        }
+        Err(e) => Err(error("create", path)(e)),
+    }
+}
+
+/// The folder that a name is in.
+fn folder(path: &Path) -> &Path {
+    path.parent()
+        .filter(|p| !p.as_os_str().is_empty())
+        .unwrap_or(Path::new("."))
+}
+
+#[derive(Debug)]
+enum Out {
+    /// Beside the target.
+    Beside(BufWriter<NamedTempFile>),
+    /// The target itself, which is no file.
+    Special(BufWriter<File>),
+}
+
+/// A file that takes its name when it is whole. Dropped before that, it leaves everything as it was.
+#[derive(Debug)]
+pub struct AtomicFile {
+    out: Out,
+    target: PathBuf,
+}
+
+impl AtomicFile {
+    /// Begins a file for `path`. What has that name stays until [`commit`](Self::commit). The file behind a symbolic
+    /// link is the one that is replaced; a pipe or a device is written to as it is.
+    pub fn create(path: &Path, access: Access) -> Result<Self, FileError> {
+        let open = |path: &Path| OpenOptions::new().write(true).open(path);
+        let target = match place(path)? {
+            Place::Special => {
+                let file = open(path).map_err(error("open", path))?;
+                return Ok(Self {
+                    out: Out::Special(BufWriter::with_capacity(BUFFER, file)),
+                    target: path.to_owned(),
+                });
+            }
+            Place::File => {
+                // Who may not write to a file may not replace it, and links that the kernel does not follow
+                // (fs.protected_symlinks) are not followed here.
+                open(path).map_err(error("write", path))?;
+                path.canonicalize().map_err(error("write", path))?
+            }
+            Place::Free => path.to_owned(),
+        };
+        Self::beside(target, access)
+    }
+
+    fn beside(target: PathBuf, access: Access) -> Result<Self, FileError> {
+        let mut prefix = OsString::from(".");
+        prefix.push(target.file_name().unwrap_or_default());
+        prefix.push(".");
+        let file = Builder::new()
+            .prefix(&prefix)
+            .suffix(".part")
+            .permissions(Permissions::from_mode(access.mode()))
+            .tempfile_in(folder(&target))
+            .map_err(error("create", &target))?;
+        Ok(Self {
+            out: Out::Beside(BufWriter::with_capacity(BUFFER, file)),
+            target,
+        })
+    }
+
+    /// Writes the rest to the disk and gives the file its name, in place of what had it.
+    pub fn commit(self) -> Result<(), FileError> {
+        if let Some((file, target)) = self.whole()? {
+            file.persist(&target)
+                .map_err(|e| error("create", &target)(e.error))?;
+            settle(&target);
+        }
+        Ok(())
+    }
+
+    /// The same, under the first of `name(1)`, `name(2)`, … that is free. Returns the name.
+    fn commit_free(self, name: impl Fn(u32) -> PathBuf) -> Result<PathBuf, FileError> {
+        let Some((mut file, target)) = self.whole()? else {
+            return Ok(name(1));
+        };
+        for n in 1..=NAMES {
+            let path = name(n);
+            match file.persist_noclobber(&path) {
+                Ok(_) => {
+                    settle(&path);
+                    return Ok(path);
+                }
+                Err(e) if e.error.kind() == io::ErrorKind::AlreadyExists => file = e.file,
+                Err(e) => return Err(error("create", &path)(e.error)),
+            }
+        }
+        Err(FileError::Exists {
+            path: target.display().to_string(),
+        })
+    }
+
+    /// Everything is on the disk.
+    fn whole(self) -> Result<Option<(NamedTempFile, PathBuf)>, FileError> {
+        let target = self.target;
+        match self.out {
+            Out::Special(mut out) => {
+                out.flush().map_err(error("write", &target))?;
+                Ok(None)
+            }
+            Out::Beside(out) => {
+                let file = out
+                    .into_inner()
+                    .map_err(|e| error("write", &target)(e.into_error()))?;
+                file.as_file().sync_all().map_err(error("write", &target))?;
+                Ok(Some((file, target)))
+            }
+        }
+    }
+}
+
+impl Write for AtomicFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match &mut self.out {
+            Out::Beside(out) => out.write(bytes),
+            Out::Special(out) => out.write(bytes),
+        }
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        match &mut self.out {
+            Out::Beside(out) => out.flush(),
+            Out::Special(out) => out.flush(),
+        }
+    }
+}
+
+/// Puts a new name on the disk. The content is there already; file systems that cannot do this keep names another way.
+fn settle(path: &Path) {
+    if let Ok(folder) = File::open(folder(path)) {
+        folder.sync_all().ok();
+    }
+}
+
+/// Writes a document whole.
+pub fn write(path: &Path, access: Access, bytes: &[u8]) -> Result<(), FileError> {
+    let mut file = AtomicFile::create(path, access)?;
+    file.write_all(bytes).map_err(error("write", path))?;
+    file.commit()
+}
+
+/// Writes a document whole under the first free name of `stem.ending`, `stem-2.ending`, … in a folder; the name.
+pub fn write_free(
+    folder: &Path,
+    stem: &str,
+    ending: &str,
+    write: impl FnOnce(&mut AtomicFile) -> io::Result<()>,
+) -> Result<String, FileError> {
+    let name = |n: u32| match n {
+        1 => format!("{stem}.{ending}"),
+        n => format!("{stem}-{n}.{ending}"),
+    };
+    let first = folder.join(name(1));
+    let mut file = AtomicFile::beside(first.clone(), Access::Private)?;
+    write(&mut file).map_err(error("write", &first))?;
+    let path = file.commit_free(|n| folder.join(name(n)))?;
+    Ok(path
+        .file_name()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned())
+}
+
+/// Creates a file that only its owner may read, to be appended to. A name that is taken, be it by a symbolic link, is
+/// refused.
+pub fn create_new(path: &Path) -> Result<File, FileError> {
+    OpenOptions::new()
+        .append(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)
+        .map_err(|e| match e.kind() {
+            io::ErrorKind::AlreadyExists => FileError::Exists {
+                path: path.display().to_string(),
+            },
+            _ => error("create", path)(e),
+        })
+}
+
+/// Renames a file to a name that is free, in one step: a name that is taken is an error of kind `AlreadyExists`.
+pub fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
+    let mut file = TempPath::try_from_path(from)?;
+    // It is no temporary file: only its way of being renamed is wanted.
+    file.disable_cleanup(true);
+    file.persist_noclobber(to).map_err(|e| e.error)
+}
+
+/// Which file something is, whatever its name: device and inode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Identity(u64, u64);
+
+impl Identity {
+    /// That of an open file.
+    pub fn of(file: &File) -> io::Result<Self> {
+        file.metadata().map(|m| Self::from(&m))
+    }
+    /// True when `path` itself, not what it links to, is this file.
+    pub fn is_at(self, path: &Path) -> bool {
+        std::fs::symlink_metadata(path).is_ok_and(|m| Self::from(&m) == self)
+    }
+}
+
+impl From<&Metadata> for Identity {
+    fn from(m: &Metadata) -> Self {
+        Self(m.dev(), m.ino())
+    }
+}
+
+/// The file at a path, or of standard input or output for `-`.
+fn identity(path: &Path, standard: impl AsFd) -> Option<Identity> {
+    let meta = if path.as_os_str() == "-" {
+        File::from(standard.as_fd().try_clone_to_owned().ok()?).metadata()
+    } else {
+        std::fs::metadata(path)
+    };
+    // Two terminals, or /dev/null twice, are no clash.
+    meta.ok().filter(Metadata::is_file).map(|m| (&m).into())
+}
+
+/// Refuses an output that is one of the inputs, by whatever name, symbolic link or hard link. `-` is standard output or
+/// input.
+pub fn distinct<'a>(
+    output: &Path,
+    inputs: impl IntoIterator<Item = &'a Path>,
+) -> Result<(), FileError> {
+    let Some(out) = identity(output, io::stdout()) else {
+        return Ok(());
+    };
+    for input in inputs {
+        if identity(input, io::stdin()) == Some(out) {
+            return Err(FileError::Input {
+                output: output.display().to_string(),
+                input: input.display().to_string(),
+            });
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    fn names(dir: &Path) -> Vec<String> {
+        let mut all: Vec<String> = fs::read_dir(dir)
+            .unwrap()
+            .map(|e| e.unwrap().file_name().to_string_lossy().into_owned())
+            .collect();
+        all.sort();
+        all
+    }
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().permissions().mode() & 0o777
+    }
+
+    #[test]
+    fn a_file_appears_whole_or_not_at_all() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.html");
+        fs::write(&path, "old").unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
+        let mut f = AtomicFile::create(&path, Access::Private).unwrap();
+        f.write_all(b"new").unwrap();
+        f.flush().unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "old");
+        assert_eq!(names(dir.path()).len(), 2);
+        drop(f);
+        assert_eq!(names(dir.path()), ["a.html"]);
+        assert_eq!(fs::read_to_string(&path).unwrap(), "old");
+        let mut f = AtomicFile::create(&path, Access::Private).unwrap();
+        f.write_all(b"new").unwrap();
+        f.commit().unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "new");
+        assert_eq!((names(dir.path()).len(), mode(&path)), (1, 0o600));
+    }
+
+    #[test]
+    fn a_symbolic_link_stays_one_and_one_that_leads_nowhere_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let (real, link) = (dir.path().join("real"), dir.path().join("link"));
+        symlink(&real, &link).unwrap();
+        let e = write(&link, Access::Private, b"x").unwrap_err();
+        assert!(matches!(e, FileError::Dangling { .. }), "{e}");
+        assert!(!real.exists());
+        fs::write(&real, "old").unwrap();
+        write(&link, Access::Private, b"new").unwrap();
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert_eq!(fs::read_to_string(&real).unwrap(), "new");
+    }
+
+    #[test]
+    fn what_is_no_file_is_written_to_or_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        write(Path::new("/dev/null"), Access::Private, b"x").unwrap();
+        let e = write(dir.path(), Access::Private, b"x").unwrap_err();
+        assert!(matches!(e, FileError::Folder { .. }), "{e}");
+        let e = write(&dir.path().join("no/file"), Access::Private, b"x").unwrap_err();
+        assert!(e.to_string().contains("no/file"), "{e}");
+    }
+
+    #[test]
+    fn a_name_that_is_taken_is_never_replaced_by_what_named_itself() {
+        let dir = tempfile::tempdir().unwrap();
+        let save = |text: &str| {
+            write_free(dir.path(), "pod", "txt", |f| f.write_all(text.as_bytes())).unwrap()
+        };
+        symlink("/nowhere", dir.path().join("pod-2.txt")).unwrap();
+        assert_eq!([save("a"), save("b")], ["pod.txt", "pod-3.txt"]);
+        assert_eq!(fs::read_to_string(dir.path().join("pod.txt")).unwrap(), "a");
+        assert_eq!(names(dir.path()).len(), 3);
+    }
+
+    #[test]
+    fn new_files_and_new_names_take_nothing_away() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        create_new(&at("a")).unwrap().write_all(b"1").unwrap();
+        assert_eq!(mode(&at("a")), 0o600);
+        assert!(matches!(
+            create_new(&at("a")),
+            Err(FileError::Exists { .. })
+        ));
+        symlink(at("elsewhere"), at("link")).unwrap();
+        assert!(matches!(
+            create_new(&at("link")),
+            Err(FileError::Exists { .. })
+        ));
+        assert!(!at("elsewhere").exists());
+        fs::write(at("b"), "2").unwrap();
+        let e = rename_new(&at("a"), &at("b")).unwrap_err();
+        assert_eq!(e.kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(fs::read_to_string(at("b")).unwrap(), "2");
+        let e = rename_new(&at("a"), &at("link")).unwrap_err();
+        assert_eq!(e.kind(), io::ErrorKind::AlreadyExists);
+        rename_new(&at("a"), &at("c")).unwrap();
+        assert_eq!(names(dir.path()), ["b", "c", "link"]);
+    }
+
+    #[test]
+    fn an_input_is_never_an_output_whatever_it_is_called() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        fs::write(at("in"), "x").unwrap();
+        fs::write(at("other"), "x").unwrap();
+        fs::hard_link(at("in"), at("hard")).unwrap();
+        symlink(at("in"), at("soft")).unwrap();
+        let inputs = [at("other"), at("in")];
+        let inputs = || inputs.iter().map(PathBuf::as_path);
+        for output in ["in", "hard", "soft", "../in", "./in"] {
+            let output = match output.strip_prefix("../") {
+                Some(rest) => dir
+                    .path()
+                    .join("..")
+                    .join(dir.path().file_name().unwrap())
+                    .join(rest),
+                None => at(output),
+            };
+            let e = distinct(&output, inputs()).unwrap_err();
+            assert!(matches!(e, FileError::Input { .. }), "{e}");
+        }
+        distinct(&at("new"), inputs()).unwrap();
+        distinct(Path::new("/dev/null"), [Path::new("/dev/null")]).unwrap();
+    }
+}

@@ -1,0 +1,254 @@
+//! Nothing of the user's is destroyed: an output is whole or is not there, and an input is never an output.
+
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use kflow::model::gap::Note;
+use kflow::model::{Body, Nanos, Observation, Source, Stamp};
+use kflow::session::{self, Header, SessionError, Writer};
+
+fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("fixtures")
+        .join(name)
+}
+
+fn kflow(dir: &Path, args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_kflow"))
+        .args(args)
+        .current_dir(dir)
+        .env_remove("KFLOW_SESSION")
+        .output()
+        .unwrap()
+}
+
+/// Everything in a folder: names, contents, modes; a link as the file that it leads to.
+fn state(dir: &Path) -> Vec<(String, Vec<u8>, u32)> {
+    let mut all: Vec<_> = fs::read_dir(dir)
+        .unwrap()
+        .map(|e| {
+            let path = e.unwrap().path();
+            let mode = fs::symlink_metadata(&path).unwrap().permissions().mode();
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            (name, fs::read(&path).unwrap_or_default(), mode)
+        })
+        .collect();
+    all.sort();
+    all
+}
+
+/// A folder with a session, a capture, other names of both, and what an earlier command has written.
+fn folder() -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    fs::copy(fixture("sessions/S13-crictl.kflow.zst"), at("s.kflow.zst")).unwrap();
+    fs::copy(fixture("captures/kubelet.log.zst"), at("kubelet.log.zst")).unwrap();
+    for (name, file) in [("s", "s.kflow.zst"), ("log", "kubelet.log.zst")] {
+        fs::hard_link(at(file), at(&format!("hard-{name}"))).unwrap();
+        symlink(at(file), at(&format!("soft-{name}"))).unwrap();
+    }
+    fs::write(at("old.html"), "an older page").unwrap();
+    fs::write(at("old.kflow"), "{\"kflow\":1}\n").unwrap();
+    fs::set_permissions(at("old.html"), fs::Permissions::from_mode(0o640)).unwrap();
+    symlink("nowhere", at("dangling")).unwrap();
+    dir
+}
+
+#[test]
+fn a_command_that_fails_changes_nothing() {
+    let dir = folder();
+    let before = state(dir.path());
+    let s = "s.kflow.zst";
+    let log = "kubelet.log.zst";
+    let export = |out| vec!["export", "-s", s, "-f", "html", "-o", out];
+    let import = |out| vec!["import", "-q", "--kubelet-log", log, "-o", out];
+    let same = "is the same file as the input";
+    for (args, code, words) in [
+        (export(s), 2, same),
+        (export("hard-s"), 2, same),
+        (export("soft-s"), 2, same),
+        (export("./s.kflow.zst"), 2, same),
+        (
+            vec!["export", "-s", "soft-s", "-f", "json", "-o", "hard-s"],
+            2,
+            same,
+        ),
+        (import(log), 2, "no kflow session"),
+        (import("hard-log"), 2, "no kflow session"),
+        (
+            vec!["import", "-q", "--dir", ".", "-o", "soft-log"],
+            2,
+            "no kflow session",
+        ),
+        (export("old.kflow"), 2, "an export does not replace one"),
+        (export("dangling"), 2, "does not exist: name that file"),
+        (export("."), 2, "it is a folder"),
+        (export("no/such/page.html"), 2, "no/such/page.html"),
+        (
+            vec!["export", "-s", s, "-f", "svg", "-o", "old.html"],
+            2,
+            "a picture is of one pod",
+        ),
+        (
+            vec!["export", "-s", s, "-f", "svg", "-o", "new.svg"],
+            2,
+            "a picture is of one pod",
+        ),
+        (
+            vec!["export", "no/body", "-s", s, "-f", "html", "-o", "old.html"],
+            3,
+            "no/body",
+        ),
+        (
+            vec!["export", "-s", "old.html", "-f", "html", "-o", "new.html"],
+            2,
+            "not a kflow session",
+        ),
+        (
+            vec!["import", "-q", "--audit", "old.html", "-o", "old.kflow"],
+            2,
+            "old.html",
+        ),
+        (import("old.html"), 2, "no kflow session"),
+        (
+            vec!["record", "--no-api", "--kubelet-log", log, "-o", s],
+            2,
+            "never overwrites one",
+        ),
+        (
+            vec!["record", "--no-api", "--kubelet-log", log, "-o", "dangling"],
+            2,
+            "never overwrites one",
+        ),
+    ] {
+        let out = kflow(dir.path(), &args);
+        let told = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert_eq!(out.status.code(), Some(code), "{args:?}: {told}");
+        assert!(told.contains(words), "{args:?}: {told}");
+        assert!(state(dir.path()) == before, "{args:?} changed something");
+    }
+}
+
+#[test]
+fn what_is_written_is_whole_private_and_alone() {
+    let dir = folder();
+    let s = "s.kflow.zst";
+    for (args, name, begins) in [
+        (
+            vec!["export", "-s", s, "-f", "html", "-o", "old.html"],
+            "old.html",
+            "<!",
+        ),
+        (
+            vec!["export", "-s", s, "-f", "json", "-o", "new.json"],
+            "new.json",
+            "[",
+        ),
+        (
+            vec![
+                "import",
+                "-q",
+                "--kubelet-log",
+                "kubelet.log.zst",
+                "-o",
+                "old.kflow",
+            ],
+            "old.kflow",
+            "{\"kflow\":1,",
+        ),
+    ] {
+        let others = |dir: &Path| {
+            let mut all = state(dir);
+            all.retain(|(n, _, _)| n != name);
+            all
+        };
+        let before = others(dir.path());
+        let out = kflow(dir.path(), &args);
+        assert!(
+            out.status.success(),
+            "{}",
+            String::from_utf8_lossy(&out.stderr)
+        );
+        let path = dir.path().join(name);
+        assert!(fs::read(&path).unwrap().starts_with(begins.as_bytes()));
+        let mode = fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "{name}");
+        assert!(
+            others(dir.path()) == before,
+            "{args:?} changed something else"
+        );
+    }
+}
+
+/// A limit of the size of files stands for a disk that is full.
+#[test]
+fn a_disk_that_is_full_leaves_the_older_file() {
+    let dir = folder();
+    let before = state(dir.path());
+    for args in [
+        "export -s s.kflow.zst -f json -o old.html",
+        "import -q --kubelet-log kubelet.log.zst -o old.kflow",
+    ] {
+        let out = Command::new("sh")
+            .args([
+                "-c",
+                &format!("trap '' XFSZ; ulimit -f 8; exec \"$0\" {args}"),
+            ])
+            .arg(env!("CARGO_BIN_EXE_kflow"))
+            .current_dir(dir.path())
+            .output()
+            .unwrap();
+        let told = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert_eq!(out.status.code(), Some(2), "{args}: {told}");
+        assert!(told.contains("cannot write"), "{args}: {told}");
+        assert!(state(dir.path()) == before, "{args} changed something");
+    }
+}
+
+fn note(n: i64) -> Observation {
+    Observation {
+        stamp: Stamp::exact(Nanos(n)),
+        source: Source::Kflow,
+        body: Body::Note(Box::new(Note {
+            text: format!("note {n}").into(),
+        })),
+    }
+}
+
+#[test]
+fn a_note_is_not_written_into_what_is_being_recorded() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("run.kflow");
+    let mut w = Writer::record(&path, &Header::new(Nanos(1))).unwrap();
+    w.write(&note(1)).unwrap();
+    w.flush().unwrap();
+    // A flush may have got half of a line out: without the lock the file would be taken for one that was cut.
+    fs::OpenOptions::new()
+        .append(true)
+        .open(&path)
+        .unwrap()
+        .write_all(b"{\"t\":2,")
+        .unwrap();
+    let e = session::append(&path, &[note(9)]).unwrap_err();
+    assert!(matches!(e, SessionError::Busy { .. }), "{e}");
+    assert_eq!(state(dir.path()).len(), 1);
+    w.finish().unwrap();
+    session::append(&path, &[note(9)]).unwrap();
+    assert_eq!(session::load(&path).unwrap().report.cut, None);
+}
+
+#[test]
+fn what_a_note_into_a_cut_session_would_lose_is_kept_beside_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("run.kflow");
+    let cut = "{\"kflow\":1}\n{\"t\":1,\"s\":1,\"src\":\"kflow\",\"b\":{\"hologram\":{\"x\":1}}}\n{\"t\":2,\"s\":2,\"src\":\"kf";
+    fs::write(&path, cut).unwrap();
+    session::append(&path, &[note(9)]).unwrap();
+    let kept = dir.path().join("run.kflow.cut");
+    assert_eq!(fs::read_to_string(kept).unwrap(), cut);
+    assert_eq!(session::load(&path).unwrap().report.cut, None);
+    assert_eq!(state(dir.path()).len(), 2);
+}
