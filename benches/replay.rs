@@ -18,7 +18,6 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use kflow::engine::replay::Player;
-use kflow::model::Nanos;
 use kflow::query::Moment;
 use kflow::tui::shots;
 use regex::{Captures, Regex};
@@ -149,7 +148,7 @@ fn row(what: &str, value: f64, unit: &str, limit: f64) {
 
 fn play_it(file: &Path) {
     let begun = Instant::now();
-    let now = || Nanos(begun.elapsed().as_nanos() as i64);
+    let now = kflow::clock::monotonic;
     let mut model = shots::model((200, 60), "dark").expect("theme");
     let mut player = Player::open(file, Moment::Begin).expect("a session");
     let wait = |player: &mut Player| {

@@ -140,10 +140,7 @@ pub(super) fn flow(args: &FlowArgs) -> anyhow::Result<u8> {
     };
     let mut passed = Vec::new();
     if pods.is_empty() {
-        let upto = source
-            .session
-            .observations
-            .partition_point(|o| o.stamp.seen <= source.at);
+        let upto = source.session.arrived_by(source.at);
         // A list of Events begins with those of an hour before; they are no part of what was recorded.
         let begin = source.session.range().map_or(source.at, |(begin, _)| begin);
         let all: Vec<Evidence> = source

@@ -100,8 +100,8 @@ fn fits(format: ExportFormat, pods: &[Pod]) -> anyhow::Result<()> {
 /// What was known at the moment that was asked for, with verdicts.
 fn snapshot(source: &Source) -> Snapshot {
     let mut core = Core::new();
-    let all = &source.session.observations;
-    for o in all.iter().filter(|o| o.stamp.seen <= source.at) {
+    let upto = source.session.arrived_by(source.at);
+    for o in source.session.observations.iter().take(upto) {
         core.observe(Arc::clone(o));
     }
     let range = source.session.range().unwrap_or((source.at, source.at));

@@ -1,7 +1,7 @@
 //! One look at what runs: the live sources until they have told what there is, for commands that answer once.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::bail;
 
@@ -9,7 +9,7 @@ use super::args::Input;
 use super::args::live::LiveArgs;
 use crate::clock;
 use crate::engine::Snapshot;
-use crate::engine::live::{Config, Live};
+use crate::engine::live::{Config, FAILED, Live};
 use crate::engine::snapshot::SourceStatus;
 use crate::export::text::clean;
 use crate::model::gap::{WatchKind, WatchNote};
@@ -32,16 +32,17 @@ pub(super) fn start(input: &Input) -> anyhow::Result<(Live, Arc<Snapshot>)> {
         bail!("nothing to ask: --no-api leaves no source; name one, such as --proxy or --runtime");
     }
     let live = Live::start(config)?;
-    let begun = clock::now();
-    let waited = |since: crate::model::Nanos| {
-        Duration::from_nanos(u64::try_from(clock::now().since(since)).unwrap_or(0))
-    };
+    let begun = clock::monotonic();
+    let waited = |since: Instant| clock::monotonic().saturating_duration_since(since);
     let mut complete = None;
     loop {
         std::thread::sleep(POLL);
+        if live.failed() {
+            bail!(FAILED);
+        }
         let snapshot = live.snapshot();
         if complete.is_none() && (!asks_api || listed(&snapshot) || refused(&snapshot)) {
-            complete = Some(clock::now());
+            complete = Some(clock::monotonic());
         }
         let enough = match input.gather {
             Some(time) => waited(begun) >= time,

@@ -86,7 +86,7 @@ pub fn load(path: &Path) -> anyhow::Result<Session> {
 /// The world of what was seen up to a moment.
 pub fn world_at(session: &Session, at: Nanos) -> World {
     let mut world = World::new();
-    let upto = session.observations.partition_point(|o| o.stamp.seen <= at);
+    let upto = session.arrived_by(at);
     for o in session.observations.iter().take(upto) {
         world.observe(o);
     }

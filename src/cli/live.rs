@@ -12,8 +12,8 @@ use super::args::Format;
 use super::args::live::{ControlArgs, DoctorArgs, LiveArgs, ProxyArgs, RecordArgs};
 use super::out;
 use crate::doctor::{self, Check, Health};
-use crate::engine::live::{Config, Control, KubeletLog, Live};
-use crate::engine::record::{Options, State};
+use crate::engine::live::{Config, Control, FAILED, KubeletLog, Live};
+use crate::engine::record::{CLOSE, Options, State};
 use crate::export::text::clean;
 use crate::model::Text;
 use crate::model::log::Component;
@@ -193,10 +193,23 @@ pub(super) fn record(args: &RecordArgs) -> anyhow::Result<u8> {
                 log(&text);
             }
         }
-        live.recording().is_none_or(|r| r.stopped.is_none())
+        live.recording().is_none_or(|r| r.stopped.is_none()) && !live.failed()
     })?;
+    let failed = live.failed();
     let ended = live.stop();
+    if failed {
+        bail!(FAILED);
+    }
     match ended {
+        Some(State {
+            path,
+            stopped: None,
+            ..
+        }) => bail!(
+            "{} was not closed within {} s: its disk does not answer, and what was seen last may be missing",
+            path.display(),
+            CLOSE.as_secs()
+        ),
         Some(State {
             stopped: Some(reason),
             ..

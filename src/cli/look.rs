@@ -73,7 +73,7 @@ pub(super) fn replay(a: &ReplayArgs) -> anyhow::Result<u8> {
     driver.player().set_speed(a.speed.0);
     if !a.paused && a.at.is_none() {
         driver
-            .drive(Drive::PlayPause, crate::clock::now())
+            .drive(Drive::PlayPause, crate::clock::monotonic())
             .map_err(anyhow::Error::msg)?;
     }
     let mut o = options(a.theme.clone());
@@ -190,7 +190,7 @@ fn picture(dir: &Path, session: &str, permille: u16) -> anyhow::Result<Snapshot>
     let (begin, end) = s.range().context("the session is empty")?;
     let now = begin.plus(end.since(begin) / 1000 * i64::from(permille));
     let mut core = Core::new();
-    for o in s.observations.iter().filter(|o| o.stamp.seen <= now) {
+    for o in s.observations.iter().take(s.arrived_by(now)) {
         core.observe(Arc::clone(o));
     }
     let mode = Mode::Replay {

@@ -2,12 +2,13 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use super::args::live::TuiArgs;
 use crate::clock;
 use crate::engine::Snapshot;
-use crate::engine::live::Live;
-use crate::engine::record::Options as RecordOptions;
+use crate::engine::live::{Live, Sought};
+use crate::engine::record::{Options as RecordOptions, State};
 use crate::model::{Body, Nanos, Text};
 use crate::tui::driver::{Drive, Driver};
 use crate::tui::replay::{is_about, is_error};
@@ -23,8 +24,29 @@ pub(super) fn tui(args: &TuiArgs) -> anyhow::Result<u8> {
     };
     run(&mut driver, &options)?;
     // A recording is closed, not cut.
-    driver.live.stop();
-    Ok(super::OK)
+    match driver.live.stop() {
+        Some(State {
+            path,
+            stopped: None,
+            ..
+        }) => anyhow::bail!(
+            "{} is still not written: its disk is too slow",
+            path.display()
+        ),
+        _ => Ok(super::OK),
+    }
+}
+
+/// How long the terminal waits for a recording to be closed.
+const CLOSING: Duration = Duration::from_secs(1);
+
+/// What the terminal says of a wish to see a moment.
+fn said(sought: Sought) -> Result<String, String> {
+    match sought {
+        Sought::Shown => Ok(String::new()),
+        Sought::Coming => Ok("the picture of that moment is being made".to_owned()),
+        Sought::Busy => Err("the picture of another moment is still being made".to_owned()),
+    }
 }
 
 /// A live engine that takes the terminal's requests.
@@ -41,14 +63,20 @@ impl Running {
 
     fn record(&mut self, now: Nanos) -> Result<String, String> {
         if self.live.recording().is_some_and(|r| r.stopped.is_none()) {
-            let ended = self.live.stop_recording();
-            return Ok(ended.map_or_else(String::new, |s| {
-                format!(
-                    "recorded {} observations to {}",
-                    s.observations,
-                    s.path.display()
-                )
-            }));
+            let Some(s) = self.live.stop_recording(CLOSING) else {
+                return Ok(String::new());
+            };
+            let path = s.path.display();
+            return match s.stopped.as_deref() {
+                Some("stopped") => Ok(format!(
+                    "recorded {} observations to {path}",
+                    s.observations
+                )),
+                Some(why) => Err(why.to_owned()),
+                None => Ok(format!(
+                    "{path} is still being written, and closes by itself"
+                )),
+            };
         }
         let name = now.to_rfc3339().replace(':', "-");
         let name = name.split('.').next().unwrap_or_default();
@@ -67,11 +95,11 @@ impl Running {
 }
 
 impl Driver for Running {
-    fn snapshot(&mut self, _now: Nanos) -> Arc<Snapshot> {
+    fn snapshot(&mut self, _now: Instant) -> Arc<Snapshot> {
         self.live.snapshot()
     }
 
-    fn drive(&mut self, request: Drive, now: Nanos) -> Result<String, String> {
+    fn drive(&mut self, request: Drive, _now: Instant) -> Result<String, String> {
         let (found, what, forward) = match request {
             Drive::PlayPause => {
                 if self.live.follows() {
@@ -87,14 +115,13 @@ impl Driver for Running {
             }
             Drive::Speed(_) => return Err("what runs has its own speed".into()),
             Drive::Seek(to) => {
-                self.live.seek(to.min(clock::now()));
-                return Ok(String::new());
+                return said(self.live.seek(to.min(clock::now())));
             }
             Drive::Note { at, text } => {
                 self.live.note(at, &text);
                 return Ok("noted; a recording will have it".into());
             }
-            Drive::Record => return self.record(now),
+            Drive::Record => return self.record(clock::now()),
             Drive::Step { forward } => (self.live.step(forward, |_| true), "observation", forward),
             Drive::StepPod { pod, forward } => {
                 let key = self.key(&pod);
@@ -117,11 +144,12 @@ impl Driver for Running {
                 (self.live.step(true, note), "note", true)
             }
         };
-        if found {
-            Ok(String::new())
-        } else {
-            let side = if forward { "after" } else { "before" };
-            Ok(format!("there is no {what} {side} this"))
+        match found {
+            Some(sought) => said(sought),
+            None => {
+                let side = if forward { "after" } else { "before" };
+                Ok(format!("there is no {what} {side} this"))
+            }
         }
     }
 }

@@ -107,6 +107,9 @@ fn watch(args: &WhyArgs) -> anyhow::Result<u8> {
     let (live, _) = super::gather::start(&args.input)?;
     let (mut told, mut last) = (None, OK);
     super::live::wait(None, || {
+        if live.failed() {
+            return false;
+        }
         let snapshot = live.snapshot();
         let found = verdicts(args, &snapshot.world, snapshot.now);
         let now: Vec<_> = found
@@ -131,6 +134,7 @@ fn watch(args: &WhyArgs) -> anyhow::Result<u8> {
         // Whoever reads has read enough.
         written.and_then(|()| out.flush()).is_ok()
     })?;
+    anyhow::ensure!(!live.failed(), crate::engine::live::FAILED);
     live.stop();
     Ok(last)
 }

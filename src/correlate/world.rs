@@ -254,6 +254,10 @@ impl World {
     pub fn source(&self, source: Source) -> SourceState {
         self.sources.get(source).clone()
     }
+    /// The newest steps of the recording machine's clock, by time.
+    pub fn clock_steps(&self) -> &[Evidence] {
+        self.sources.steps()
+    }
     /// Clock skew.
     pub fn skew(&self) -> Skew {
         self.offset.estimate()

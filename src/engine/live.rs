@@ -1,33 +1,37 @@
 //! Runs live sources and owns the one world while they run.
 //!
 //! Two threads: one for the sources (a tokio runtime), one for the world. Between them a bounded channel: sources that
-//! can wait do, and what cannot is counted. Whoever draws reads the newest snapshot and never holds up either.
+//! can wait do, and what cannot is counted. Whoever draws reads the newest snapshot and never holds up either. The world's
+//! thread waits for neither the disk nor the terminal: a recorder has its own thread, and a picture of a past moment is
+//! made beside it from the log that the newest snapshot shares.
 
 mod control;
+mod past;
 mod sources;
+mod world;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use tokio::sync::mpsc::Receiver;
 use tokio::task::JoinSet;
 
-use super::record::{Options, Recorder, State};
+use super::Core;
+use super::record::{CLOSE, Options, Recorder, Recording, State};
 use super::snapshot::{Mode, Snapshot, SourceStatus};
-use super::{Core, ObservationLog};
 use crate::clock;
-use crate::model::gap::Note;
-use crate::model::{Body, Nanos, Observation, Source, Stamp, Text};
-use crate::session::format;
+use crate::model::{Nanos, Observation, Source, Text};
 use crate::source::kube::live::{Pace, Scope};
 use crate::source::live::Board;
-use crate::timeline::Evidence;
 pub use control::Control;
+use past::Frozen;
+pub use past::Sought;
 pub use sources::{connect, kubelet};
+use world::World;
 
 /// Observations that may wait for the world.
 const ROOM: usize = 16_384;
@@ -37,6 +41,8 @@ const KEEP: usize = 500_000;
 const FRAME: Duration = Duration::from_millis(100);
 /// Observations that are taken before it is looked whether a picture is due.
 const BATCH: usize = 4096;
+/// How long the world's thread may take to end when kflow ends.
+const END: Duration = Duration::from_secs(10);
 
 /// Where the kubelet's log is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -125,16 +131,16 @@ pub enum Error {
 /// Requests to the world's thread.
 enum Command {
     Record(Recorder),
-    StopRecording(mpsc::SyncSender<Option<State>>),
+    StopRecording,
     Note(Nanos, String),
-    AsOf(Nanos, mpsc::SyncSender<Arc<Snapshot>>),
+    #[cfg(test)]
+    Panic,
 }
 
 /// What the threads share.
 #[derive(Debug)]
 struct Shared {
     snapshot: Mutex<Arc<Snapshot>>,
-    recording: Mutex<Option<State>>,
     stop: AtomicBool,
 }
 
@@ -149,9 +155,14 @@ pub struct Live {
     shared: Arc<Shared>,
     commands: mpsc::Sender<Command>,
     world: Option<JoinHandle<()>>,
+    /// Closed when the world's thread has ended.
+    ended: Mutex<mpsc::Receiver<()>>,
     runtime: Option<tokio::runtime::Runtime>,
     tasks: Option<JoinSet<()>>,
-    frozen: Option<Arc<Snapshot>>,
+    frozen: Option<Frozen>,
+    recording: Mutex<Option<Recording>>,
+    /// The last picture of a world whose thread failed.
+    last: OnceLock<Arc<Snapshot>>,
 }
 
 impl Live {
@@ -188,42 +199,56 @@ impl Live {
         let first = Core::new().snapshot(now, mode.clone(), (now, now), Vec::new());
         let shared = Arc::new(Shared {
             snapshot: Mutex::new(Arc::new(first)),
-            recording: Mutex::new(None),
             stop: AtomicBool::new(false),
         });
         let (commands, asked) = mpsc::channel();
-        let world = World {
-            core: Core::new(),
-            board,
-            begun: now,
-            mode,
-            recorder: None,
-            shared: Arc::clone(&shared),
-        };
+        let (ending, ended) = mpsc::channel();
+        let world = World::new(board, now, mode, Arc::clone(&shared));
         // A runtime of its own: the world outlives the sources, to take what they gave last.
         let waiting = tokio::runtime::Builder::new_current_thread()
             .enable_time()
             .build()?;
         let world = std::thread::Builder::new()
             .name("kflow-world".into())
-            .spawn(move || world.run(&waiting, from, &asked))?;
+            .spawn(move || {
+                let _ending: mpsc::Sender<()> = ending;
+                world.run(&waiting, from, &asked);
+            })?;
         Ok(Self {
             config,
             shared,
             commands,
             world: Some(world),
+            ended: Mutex::new(ended),
             runtime: Some(runtime),
             tasks: Some(tasks),
             frozen: None,
+            recording: Mutex::new(None),
+            last: OnceLock::new(),
         })
     }
 
-    /// The newest picture, or the one at which the view is frozen.
+    /// The newest picture, or the one at which the view is frozen. After a failure of the world's thread the last one,
+    /// with a source of kflow's own that says so.
     pub fn snapshot(&self) -> Arc<Snapshot> {
-        if let Some(frozen) = &self.frozen {
-            return Arc::clone(frozen);
+        if self.failed() {
+            let last = self.last.get_or_init(|| stands_still(&self.newest()));
+            return Arc::clone(last);
         }
+        match &self.frozen {
+            Some(frozen) => frozen.snapshot(),
+            None => self.newest(),
+        }
+    }
+
+    fn newest(&self) -> Arc<Snapshot> {
         Arc::clone(&lock(&self.shared.snapshot))
+    }
+
+    /// True when the world's thread has ended by itself, which only a bug makes it do: no newer picture comes.
+    pub fn failed(&self) -> bool {
+        self.world.as_ref().is_some_and(JoinHandle::is_finished)
+            && !self.shared.stop.load(Ordering::Relaxed)
     }
 
     /// True while the view follows.
@@ -234,8 +259,7 @@ impl Live {
     /// Freezes the view where it is. Sources and recording go on.
     pub fn freeze(&mut self) {
         if self.frozen.is_none() {
-            let newest = Arc::clone(&lock(&self.shared.snapshot));
-            self.frozen = Some(not_following(&newest));
+            self.frozen = Some(Frozen::at(past::not_following(&self.newest())));
         }
     }
 
@@ -244,22 +268,21 @@ impl Live {
         self.frozen = None;
     }
 
-    /// Freezes the view as of a moment.
-    pub fn seek(&mut self, to: Nanos) {
-        let (answer, got) = mpsc::sync_channel(1);
-        if self.commands.send(Command::AsOf(to, answer)).is_ok()
-            && let Ok(snapshot) = got.recv_timeout(Duration::from_secs(5))
-        {
-            self.frozen = Some(not_following(&snapshot));
-        } else {
-            self.freeze();
+    /// Freezes the view as of a moment. Making the picture is waited for a second at most; then the view stays where it
+    /// is until the picture is there.
+    pub fn seek(&mut self, to: Nanos) -> Sought {
+        if self.frozen.as_ref().is_some_and(Frozen::is_coming) {
+            return Sought::Busy;
         }
+        let (frozen, sought) = past::seek(self.newest(), self.snapshot(), to);
+        self.frozen = Some(frozen);
+        sought
     }
 
-    /// Freezes the view at the next (or previous) observation that is `wanted`. False when there is none.
-    pub fn step(&mut self, forward: bool, wanted: impl Fn(&Observation) -> bool) -> bool {
+    /// Freezes the view at the next (or previous) observation that is `wanted`. `None` when there is none.
+    pub fn step(&mut self, forward: bool, wanted: impl Fn(&Observation) -> bool) -> Option<Sought> {
         let shown = self.snapshot();
-        let newest = Arc::clone(&lock(&self.shared.snapshot));
+        let newest = self.newest();
         let mut found = newest
             .log
             .iter()
@@ -270,9 +293,7 @@ impl Live {
         } else {
             found.rfind(|t| *t < shown.now)
         };
-        let Some(to) = to else { return false };
-        self.seek(to);
-        true
+        to.map(|to| self.seek(to))
     }
 
     /// Adds a user's note.
@@ -285,21 +306,22 @@ impl Live {
     pub fn record(&self, mut options: Options) -> Result<(), crate::session::SessionError> {
         options.node = self.config.node();
         let recorder = Recorder::start(options)?;
-        *lock(&self.shared.recording) = Some(recorder.state());
+        *lock(&self.recording) = Some(recorder.recording());
         self.commands.send(Command::Record(recorder)).ok();
         Ok(())
     }
 
-    /// Ends the recording; returns how it ended, `None` when there was none.
-    pub fn stop_recording(&self) -> Option<State> {
-        let (answer, got) = mpsc::sync_channel(1);
-        self.commands.send(Command::StopRecording(answer)).ok()?;
-        got.recv().ok().flatten()
+    /// Ends the recording and waits for its file to be closed, `limit` at most: [`State::stopped`] says whether it is.
+    /// `None` when there was no recording.
+    pub fn stop_recording(&self, limit: Duration) -> Option<State> {
+        self.commands.send(Command::StopRecording).ok();
+        let recording = lock(&self.recording).clone()?;
+        Some(recording.wait(limit))
     }
 
-    /// How the recording stands.
+    /// How the last recording stands.
     pub fn recording(&self) -> Option<State> {
-        lock(&self.shared.recording).clone()
+        Some(lock(&self.recording).as_ref()?.state())
     }
 
     fn finish(&mut self) {
@@ -309,17 +331,19 @@ impl Live {
             runtime.shutdown_timeout(Duration::from_secs(1));
         }
         self.shared.stop.store(true, Ordering::Relaxed);
-        if let Some(world) = self.world.take() {
-            // Its panic, if any, was told by the panic hook.
-            drop(world.join());
+        if self.world.take().is_some() {
+            // Nothing is ever sent: it is closed, or the time is over.
+            let _closed = lock(&self.ended).recv_timeout(END);
+        }
+        if let Some(recording) = &*lock(&self.recording) {
+            recording.wait(CLOSE);
         }
     }
 
-    /// Stops everything; returns how the recording ended.
+    /// Stops everything; returns how the recording ended. One that is not closed within 30 s is left to the system.
     pub fn stop(mut self) -> Option<State> {
-        let ended = self.stop_recording();
         self.finish();
-        ended
+        self.recording()
     }
 }
 
@@ -329,169 +353,54 @@ impl Drop for Live {
     }
 }
 
-fn not_following(s: &Snapshot) -> Arc<Snapshot> {
-    let mut s = s.clone();
-    if let Mode::Live { following, .. } = &mut s.mode {
-        *following = false;
-    }
-    // Another picture than any that follows, though it has the same observations.
-    s.version |= 1 << 63;
+/// The last picture of a world whose thread failed, with a word that says so.
+fn stands_still(newest: &Snapshot) -> Arc<Snapshot> {
+    let mut s = newest.clone();
+    s.sources.push(SourceStatus {
+        source: Source::Kflow,
+        name: Text::new("engine"),
+        on: false,
+        detail: Text::new(FAILED),
+        lag_ns: None,
+        lost: 0,
+        count: 0,
+    });
+    s.version |= 1 << 62;
     Arc::new(s)
 }
 
-/// The world's thread.
-struct World {
-    core: Core,
-    board: Board,
-    begun: Nanos,
-    mode: Mode,
-    recorder: Option<Recorder>,
-    shared: Arc<Shared>,
-}
+/// What is said when the world's thread has failed.
+pub const FAILED: &str = "kflow's engine has failed (a bug): what is shown stands still, and nothing more is recorded; start kflow anew, and report what it wrote on standard error";
 
-impl World {
-    fn run(
-        mut self,
-        waiting: &tokio::runtime::Runtime,
-        mut from: Receiver<Observation>,
-        asked: &mpsc::Receiver<Command>,
-    ) {
-        let mut got = Vec::with_capacity(BATCH);
-        let mut drawn = Nanos::default();
-        // A picture takes half of the thread's time at most: under a flood there are fewer of them, and none is lost.
-        let mut pause = FRAME.as_nanos() as i64;
-        while !self.shared.stop.load(Ordering::Relaxed) {
-            let n = waiting.block_on(async {
-                tokio::time::timeout(FRAME, from.recv_many(&mut got, BATCH))
-                    .await
-                    .unwrap_or(0)
-            });
-            let new = n > 0;
-            for o in got.drain(..) {
-                self.take(o);
-            }
-            while let Ok(command) = asked.try_recv() {
-                self.command(command);
-            }
-            let now = clock::now();
-            let since = now.since(drawn);
-            // Ages grow while nothing happens.
-            if since >= 1_000_000_000 || (new && since >= pause) {
-                self.core.shrink(KEEP);
-                self.publish(now);
-                drawn = clock::now();
-                pause = drawn.since(now).max(FRAME.as_nanos() as i64);
-            }
-        }
-        // What was on its way when the sources stopped.
-        while let Ok(o) = from.try_recv() {
-            self.take(o);
-        }
-        while let Ok(command) = asked.try_recv() {
-            self.command(command);
-        }
-        self.publish(clock::now());
-        self.recorder = None;
-    }
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-    fn take(&mut self, o: Observation) {
-        // As a session would hold it, so that a recording shows what was seen live.
-        let o: Evidence = Arc::new(format::redacted(o));
-        if let Some(r) = &mut self.recorder {
-            r.take(&o);
+    #[test]
+    fn a_world_whose_thread_failed_says_so_and_its_recording_is_closed() {
+        let dir = tempfile::tempdir().unwrap();
+        let live = Live::start(Config::nothing()).unwrap();
+        live.record(Options {
+            path: dir.path().join("run.kflow"),
+            max_size: None,
+            pod: None,
+            node: Text::default(),
+        })
+        .unwrap();
+        assert!(!live.failed());
+        live.commands.send(Command::Panic).unwrap();
+        let ended = lock(&live.ended).recv_timeout(Duration::from_secs(60));
+        assert_eq!(ended, Err(mpsc::RecvTimeoutError::Disconnected));
+        let recording = lock(&live.recording).clone().unwrap();
+        let closed = recording.wait(Duration::from_secs(60));
+        assert_eq!(closed.stopped.as_deref(), Some("stopped"));
+        // The thread is gone a moment after it has closed its channel.
+        while !live.failed() {
+            std::thread::yield_now();
         }
-        self.core.observe(o);
-    }
-
-    fn command(&mut self, command: Command) {
-        match command {
-            Command::Record(mut recorder) => {
-                recorder.take_history(self.core.log().iter());
-                self.recorder = Some(recorder);
-            }
-            Command::StopRecording(answer) => {
-                let ended = self.recorder.take().map(Recorder::stop);
-                *lock(&self.shared.recording) = None;
-                // Who asked may have gone.
-                answer.send(ended).ok();
-            }
-            Command::Note(at, text) => self.take(Observation {
-                stamp: Stamp::new(at, 1, clock::now()),
-                source: Source::Kflow,
-                body: Body::Note(Box::new(Note {
-                    text: Text::from(text),
-                })),
-            }),
-            Command::AsOf(at, answer) => {
-                answer.send(Arc::new(self.as_of(at))).ok();
-            }
-        }
-    }
-
-    /// What was known at a moment: the world of the observations that had arrived by then.
-    fn as_of(&self, at: Nanos) -> Snapshot {
-        let log: &ObservationLog = self.core.log();
-        let mut core = Core::new();
-        for o in log.iter().take_while(|o| o.stamp.seen <= at) {
-            core.observe(Arc::clone(o));
-        }
-        core.snapshot(
-            at,
-            self.mode.clone(),
-            (self.begun, clock::now()),
-            self.statuses(),
-        )
-    }
-
-    fn publish(&mut self, now: Nanos) {
-        let mut file = Text::default();
-        if let Some(r) = &self.recorder {
-            let state = r.state();
-            if state.stopped.is_none() {
-                file = Text::from(state.path.to_string_lossy());
-            }
-            *lock(&self.shared.recording) = Some(state);
-        }
-        if let Mode::Live { recording, .. } = &mut self.mode {
-            *recording = file;
-        }
-        let statuses = self.statuses();
-        let range = (
-            self.core.log().get(0).map_or(self.begun, |o| o.stamp.seen),
-            now,
-        );
-        let snapshot = self.core.snapshot(now, self.mode.clone(), range, statuses);
-        *lock(&self.shared.snapshot) = Arc::new(snapshot);
-    }
-
-    fn statuses(&self) -> Vec<SourceStatus> {
-        let mut all: Vec<SourceStatus> = self
-            .board
-            .statuses()
-            .into_iter()
-            .map(|s| SourceStatus {
-                source: s.source,
-                name: s.name,
-                on: s.on,
-                detail: s.detail,
-                lag_ns: s.lag_ns,
-                lost: s.lost,
-                count: s.count,
-            })
-            .collect();
-        if let Some(state) = self.recorder.as_ref().map(Recorder::state)
-            && (state.stopped.is_some() || state.lost > 0)
-        {
-            all.push(SourceStatus {
-                source: Source::Kflow,
-                name: Text::new("recording"),
-                on: state.stopped.is_none(),
-                detail: Text::from(state.stopped.unwrap_or_default()),
-                lag_ns: None,
-                lost: state.lost,
-                count: state.observations,
-            });
-        }
-        all
+        let shown = live.snapshot();
+        let engine = shown.sources.iter().find(|s| s.name == "engine").unwrap();
+        assert!(!engine.on && engine.detail == FAILED);
+        assert!(Arc::ptr_eq(&shown, &live.snapshot()));
     }
 }

@@ -1,4 +1,6 @@
-//! The recorder: a tee with a thread of its own. The engine never waits for the disk.
+//! The recorder: a tee with a thread of its own, which alone touches the disk: it opens, writes, rotates, syncs and closes.
+//! The engine hands it observations and never waits for it; whoever waits for a recording to open or to close does so
+//! through a [`Recording`], with a limit.
 //!
 //! What finds no room is counted and recorded as a gap. Everything is with the kernel a second after it was seen, so
 //! `kill -9` costs at most that. When the disk refuses, the recording ends where it is readable, and says so.
@@ -7,13 +9,12 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
-use std::time::Duration;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use crate::clock;
+use crate::engine::ObservationLog;
 use crate::model::gap::Gap;
-use crate::model::stamp::SECOND;
 use crate::model::{Body, Nanos, Observation, Source, Stamp, Text};
 use crate::session::{Header, SessionError, Writer};
 use crate::timeline::Evidence;
@@ -27,6 +28,10 @@ use only::Only;
 
 /// Observations that may wait for the disk.
 const ROOM: usize = 1 << 16;
+/// How long a file system may take to create the file.
+const OPEN: Duration = Duration::from_secs(5);
+/// How long the end of a recording is waited for when kflow ends.
+pub const CLOSE: Duration = Duration::from_secs(30);
 /// How often at least bytes go to the kernel.
 const FLUSH: Duration = Duration::from_millis(500);
 
@@ -61,117 +66,169 @@ pub struct State {
     pub stopped: Option<String>,
 }
 
-/// A recording that runs. Dropping it ends it orderly.
-#[derive(Debug)]
-pub struct Recorder {
-    to: Option<SyncSender<Evidence>>,
-    thread: Option<JoinHandle<()>>,
-    state: Arc<Mutex<State>>,
-    lost: Arc<AtomicU64>,
-    filter: Option<Only>,
+/// What the recorder's thread is given.
+enum Given {
+    /// What was seen before the recording began.
+    History(Box<ObservationLog>),
+    One(Evidence),
 }
 
-fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
-    state.lock().unwrap_or_else(PoisonError::into_inner)
+/// The giving end of a recording. When it is dropped, what is left is written and the file is closed; nothing waits for it.
+#[derive(Debug)]
+pub struct Recorder {
+    to: SyncSender<Given>,
+    recording: Recording,
+    lost: Arc<AtomicU64>,
+}
+
+/// How a recording stands, for whoever wants to know or to wait. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Recording {
+    shared: Arc<(Mutex<State>, Condvar)>,
+}
+
+impl Recording {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.shared.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+    /// How it stands.
+    pub fn state(&self) -> State {
+        self.lock().clone()
+    }
+    /// Waits until it has ended, `limit` at most: [`State::stopped`] says whether it has.
+    pub fn wait(&self, limit: Duration) -> State {
+        let waited = self
+            .shared
+            .1
+            .wait_timeout_while(self.lock(), limit, |s| s.stopped.is_none());
+        waited.unwrap_or_else(PoisonError::into_inner).0.clone()
+    }
+    fn ended(&self, how: String) {
+        self.lock().stopped = Some(how);
+        self.shared.1.notify_all();
+    }
+}
+
+/// Says that the thread has ended, also when it panicked.
+struct Ending(Recording);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        if self.0.state().stopped.is_none() {
+            self.0
+                .ended("the recorder failed (a bug in kflow)".to_owned());
+        }
+    }
 }
 
 impl Recorder {
-    /// Creates the file and starts the thread.
+    /// Creates the file. A file system that does not answer within 5 s is an error.
     pub fn start(options: Options) -> Result<Self, SessionError> {
-        let writer = open(&options)?;
-        let state = Arc::new(Mutex::new(State {
-            path: options.path.clone(),
-            observations: 0,
-            bytes: 0,
-            lost: 0,
-            only: None,
-            stopped: None,
-        }));
+        let recording = Recording {
+            shared: Arc::new((
+                Mutex::new(State {
+                    path: options.path.clone(),
+                    observations: 0,
+                    bytes: 0,
+                    lost: 0,
+                    only: None,
+                    stopped: None,
+                }),
+                Condvar::new(),
+            )),
+        };
         let lost = Arc::new(AtomicU64::new(0));
         let (to, from) = sync_channel(ROOM);
-        let filter = options.pod.as_deref().map(Only::new);
+        let (opened, open_told) = sync_channel(1);
         let path = options.path.clone();
-        let tape = Tape {
-            writer,
-            files: Files::new(&options.path),
-            before: (0, 0),
-            told: 0,
-            carried: BTreeMap::new(),
-            state: Arc::clone(&state),
-            lost: Arc::clone(&lost),
-            options,
+        let failed = |source| SessionError::Io {
+            op: "create",
+            path: path.display().to_string(),
+            source,
         };
-        let thread = std::thread::Builder::new()
+        let (its, losses) = (recording.clone(), Arc::clone(&lost));
+        std::thread::Builder::new()
             .name("kflow-record".into())
-            .spawn(move || tape.run(&from))
-            .map_err(|source| SessionError::Io {
-                op: "write",
-                path: path.display().to_string(),
-                source,
-            })?;
+            .spawn(move || {
+                let _ending = Ending(its.clone());
+                let writer = match open(&options) {
+                    Ok(w) => w,
+                    Err(e) => {
+                        its.ended(e.to_string());
+                        // Whoever asked may have waited long enough.
+                        opened.send(Err(e)).ok();
+                        return;
+                    }
+                };
+                if opened.send(Ok(())).is_err() {
+                    return;
+                }
+                Tape {
+                    writer,
+                    files: Files::new(&options.path),
+                    before: (0, 0),
+                    told: 0,
+                    carried: BTreeMap::new(),
+                    filter: options.pod.as_deref().map(Only::new),
+                    recording: its,
+                    lost: losses,
+                    options,
+                }
+                .run(&from);
+            })
+            .map_err(failed)?;
+        match open_told.recv_timeout(OPEN) {
+            Ok(opened) => opened?,
+            Err(RecvTimeoutError::Timeout) => {
+                return Err(failed(std::io::Error::new(
+                    std::io::ErrorKind::TimedOut,
+                    format!("its file system has not answered for {} s", OPEN.as_secs()),
+                )));
+            }
+            Err(RecvTimeoutError::Disconnected) => {
+                return Err(failed(std::io::Error::other("the recorder failed")));
+            }
+        }
         Ok(Self {
-            to: Some(to),
-            thread: Some(thread),
-            state,
+            to,
+            recording,
             lost,
-            filter,
         })
     }
 
     /// Takes an observation, or counts it as lost. Never waits.
-    pub fn take(&mut self, o: &Evidence) {
-        let Some(o) = self.kept(o) else { return };
-        let Some(to) = &self.to else { return };
+    pub fn take(&self, o: &Evidence) {
+        self.give(Given::One(Arc::clone(o)), 1);
+    }
+
+    /// Takes what was seen before the recording began. Never waits: the list is shared, not copied.
+    pub fn take_history(&self, all: ObservationLog) {
+        let n = all.len() as u64;
+        self.give(Given::History(Box::new(all)), n);
+    }
+
+    fn give(&self, what: Given, n: u64) {
         // A thread that has ended has said why, and what it did not take is not a loss of the recording's middle.
-        if let Err(TrySendError::Full(_)) = to.try_send(o) {
-            self.lost.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-
-    /// Takes what was seen before the recording began, waiting for room.
-    pub fn take_history<'a>(&mut self, all: impl Iterator<Item = &'a Evidence>) {
-        for o in all {
-            if let Some(o) = self.kept(o)
-                && let Some(to) = &self.to
-                && to.send(o).is_err()
-            {
-                return;
-            }
-        }
-    }
-
-    fn kept(&mut self, o: &Evidence) -> Option<Evidence> {
-        match &mut self.filter {
-            Some(only) => only.keep(o),
-            None => Some(Arc::clone(o)),
+        if let Err(TrySendError::Full(_)) = self.to.try_send(what) {
+            self.lost.fetch_add(n, Ordering::Relaxed);
         }
     }
 
     /// How it stands.
     pub fn state(&self) -> State {
-        let mut state = lock(&self.state).clone();
-        state.only = self.filter.as_ref().map(|f| (f.left_out, f.unnamed));
-        state
+        self.recording.state()
     }
 
-    /// Writes what is left and closes the file.
-    pub fn stop(mut self) -> State {
-        self.finish();
-        self.state()
+    /// For whoever waits for its end.
+    pub fn recording(&self) -> Recording {
+        self.recording.clone()
     }
 
-    fn finish(&mut self) {
-        self.to = None;
-        if let Some(t) = self.thread.take() {
-            // Its panic, if any, was told by the panic hook.
-            drop(t.join());
-        }
-    }
-}
-
-impl Drop for Recorder {
-    fn drop(&mut self) {
-        self.finish();
+    /// Has what is left written and the file closed; waits for it, 30 s at most.
+    pub fn stop(self) -> State {
+        let recording = self.recording();
+        drop(self);
+        recording.wait(CLOSE)
     }
 }
 
@@ -207,12 +264,13 @@ struct Tape {
     /// Losses that were recorded.
     told: u64,
     carried: Carried,
-    state: Arc<Mutex<State>>,
+    filter: Option<Only>,
+    recording: Recording,
     lost: Arc<AtomicU64>,
 }
 
 impl Tape {
-    fn run(mut self, from: &Receiver<Evidence>) {
+    fn run(mut self, from: &Receiver<Given>) {
         let ended = self.record(from);
         let ended = ended.and_then(|()| self.writer.flush());
         self.publish();
@@ -220,49 +278,67 @@ impl Tape {
             Ok(()) => self.writer.finish().map(|_| ()),
             Err(e) => Err(e),
         };
-        lock(&self.state).stopped = Some(match ended {
+        self.recording.ended(match ended {
             Ok(()) => "stopped".to_owned(),
             Err(e) => format!("{e}; the file is readable up to its last second"),
         });
     }
 
-    fn record(&mut self, from: &Receiver<Evidence>) -> Result<(), SessionError> {
-        let mut flushed = clock::now();
+    fn record(&mut self, from: &Receiver<Given>) -> Result<(), SessionError> {
+        let mut flushed = clock::monotonic();
         loop {
-            let next = match from.recv_timeout(FLUSH) {
-                Ok(o) => Some(o),
-                Err(RecvTimeoutError::Timeout) => None,
-                Err(RecvTimeoutError::Disconnected) => return Ok(()),
-            };
-            if let Some(o) = next {
-                self.tell_losses(o.stamp.seen)?;
-                self.writer.write(&o)?;
-                if self.options.max_size.is_some() {
-                    carry(&mut self.carried, o);
+            match from.recv_timeout(FLUSH) {
+                Ok(Given::One(o)) => self.take(&o, &mut flushed)?,
+                Ok(Given::History(all)) => {
+                    for o in all.iter() {
+                        self.take(o, &mut flushed)?;
+                    }
                 }
+                Err(RecvTimeoutError::Timeout) => self.flush_when_due(&mut flushed)?,
+                Err(RecvTimeoutError::Disconnected) => return Ok(()),
             }
-            let now = clock::now();
-            if now.since(flushed) >= SECOND / 2 {
-                self.writer.flush()?;
-                flushed = now;
-                self.publish();
+        }
+    }
+
+    fn take(&mut self, o: &Evidence, flushed: &mut Instant) -> Result<(), SessionError> {
+        let kept = match &mut self.filter {
+            Some(only) => only.keep(o),
+            None => Some(Arc::clone(o)),
+        };
+        if let Some(o) = kept {
+            self.tell_losses(o.stamp.seen)?;
+            self.writer.write(&o)?;
+            if self.options.max_size.is_some() {
+                carry(&mut self.carried, o);
             }
+        }
+        self.flush_when_due(flushed)?;
+        if self
+            .options
+            .max_size
+            .is_some_and(|max| self.writer.bytes() >= max)
+        {
+            self.writer.flush()?;
+            // Compressed it may be far from full.
             if self
                 .options
                 .max_size
                 .is_some_and(|max| self.writer.bytes() >= max)
             {
-                self.writer.flush()?;
-                // Compressed it may be far from full.
-                if self
-                    .options
-                    .max_size
-                    .is_some_and(|max| self.writer.bytes() >= max)
-                {
-                    self.rotate()?;
-                }
+                self.rotate()?;
             }
         }
+        Ok(())
+    }
+
+    fn flush_when_due(&mut self, flushed: &mut Instant) -> Result<(), SessionError> {
+        let now = clock::monotonic();
+        if now.saturating_duration_since(*flushed) >= FLUSH {
+            self.writer.flush()?;
+            *flushed = now;
+            self.publish();
+        }
+        Ok(())
     }
 
     fn tell_losses(&mut self, at: Nanos) -> Result<(), SessionError> {
@@ -303,10 +379,11 @@ impl Tape {
     }
 
     fn publish(&self) {
-        let mut state = lock(&self.state);
+        let mut state = self.recording.lock();
         state.observations = self.before.0 + self.writer.observations();
         state.bytes = self.before.1 + self.writer.bytes();
         state.lost = self.lost.load(Ordering::Relaxed);
+        state.only = self.filter.as_ref().map(|f| (f.left_out, f.unnamed));
     }
 }
 

@@ -2,9 +2,9 @@
 //!
 //! A loader thread reads the session and runs a world over it once, keeping clones as checkpoints on the way. The
 //! player stands at a position in the log; going forward it observes, going back or far it starts from a checkpoint.
-//! "As of TIME" is: of the observations whose `seen` is not after TIME.
+//! "As of TIME" is: of the observations whose `seen` is not after TIME ([`ObservationLog::arrived_by`]).
 //!
-//! The player never asks for the time: [`Player::tick`] is told it.
+//! The player never asks for the time: [`Player::tick`] is told it, by the monotonic clock.
 
 mod load;
 mod step;
@@ -12,6 +12,7 @@ mod step;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use super::Core;
 use super::snapshot::{Mode, ObservationLog, Snapshot, SourceStatus};
@@ -45,7 +46,7 @@ pub struct Player {
     start: Option<Moment>,
     playing: bool,
     speed_permille: u32,
-    wall: Option<Nanos>,
+    ticked: Option<Instant>,
     /// Playing advances the cursor by less than 1 ns a tick at very low speeds: the remainder, ns × 1000.
     remainder: i64,
 
@@ -95,7 +96,7 @@ impl Player {
             start: Some(start),
             playing: false,
             speed_permille: 1000,
-            wall: None,
+            ticked: None,
             remainder: 0,
             version: 1,
             shown: None,
@@ -141,7 +142,7 @@ impl Player {
             log.get(0),
             log.len().checked_sub(1).and_then(|n| log.get(n)),
         ) {
-            (Some(a), Some(b)) => (a.stamp.seen, b.stamp.seen),
+            (Some(_), Some(b)) => (log.earliest().unwrap_or(b.stamp.seen), b.stamp.seen),
             _ => (self.header.created, self.header.created),
         }
     }
@@ -153,7 +154,7 @@ impl Player {
         }
         if self.playing != playing {
             self.playing = playing;
-            self.wall = None;
+            self.ticked = None;
             self.version += 1;
         }
         if playing && !matches!(self.start, Some(Moment::At(_))) && self.position > 0 {
@@ -170,13 +171,15 @@ impl Player {
 
     /// Takes what was loaded meanwhile, and moves the cursor by the time that has passed. Returns true when a new
     /// [`snapshot`](Self::snapshot) shows something else.
-    pub fn tick(&mut self, wall: Nanos) -> bool {
+    pub fn tick(&mut self, now: Instant) -> bool {
         let before = self.version;
         self.take_loaded();
-        let elapsed = self.wall.map_or(0, |w| wall.since(w).max(0));
-        self.wall = Some(wall);
+        let elapsed = self
+            .ticked
+            .map_or(Duration::ZERO, |t| now.saturating_duration_since(t));
+        self.ticked = Some(now);
         if self.playing && self.start.is_none() {
-            self.advance(elapsed);
+            self.advance(i64::try_from(elapsed.as_nanos()).unwrap_or(i64::MAX));
         }
         self.version != before
     }
@@ -214,7 +217,7 @@ impl Player {
         self.version += 1;
         if reordered {
             // The past is another one now: what stands there is built anew.
-            self.jump(self.count_until(self.cursor));
+            self.jump(self.loaded.log.arrived_by(self.cursor));
         }
         if let Some(start) = self.start
             && !self.is_empty()
@@ -236,21 +239,6 @@ impl Player {
         }
     }
 
-    /// Number of observations seen up to a moment.
-    fn count_until(&self, at: Nanos) -> usize {
-        let log = &self.loaded.log;
-        let (mut low, mut high) = (0, log.len());
-        while low < high {
-            let mid = low + (high - low) / 2;
-            if log.get(mid).is_some_and(|o| o.stamp.seen <= at) {
-                low = mid + 1;
-            } else {
-                high = mid;
-            }
-        }
-        low
-    }
-
     /// Puts the cursor at a moment, inside the session.
     pub fn seek(&mut self, to: Nanos) {
         self.start = None;
@@ -268,7 +256,7 @@ impl Player {
     }
 
     fn go(&mut self, to: Nanos) {
-        let target = self.count_until(to);
+        let target = self.loaded.log.arrived_by(to);
         self.place(target);
         if self.cursor != to {
             self.cursor = to;
@@ -341,7 +329,7 @@ impl Player {
             }
         }
         let note = Arc::new(note);
-        let at = self.count_until(self.cursor);
+        let at = self.loaded.log.arrived_by(self.cursor);
         self.loaded.log = self.loaded.log.inserted(at, Arc::clone(&note));
         // Evidence may come in any order: later checkpoints just learn of it too.
         for c in Arc::make_mut(&mut self.loaded.checkpoints) {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::correlate::World;
 use crate::diagnose::Verdict;
-use crate::model::{Nanos, PodUid, Source, Text};
+use crate::model::{Body, Nanos, PodUid, Source, Text};
 use crate::timeline::Evidence;
 
 /// Observations in order of arrival, in shared chunks: cheap to clone, bounded at the front when live.
@@ -12,6 +12,10 @@ use crate::timeline::Evidence;
 pub struct ObservationLog {
     chunks: Vec<Arc<Vec<Evidence>>>,
     len: usize,
+    /// Earliest arrival.
+    earliest: Option<Nanos>,
+    /// The clock was set back meanwhile: `seen` does not only rise.
+    set_back: bool,
 }
 
 impl ObservationLog {
@@ -20,6 +24,9 @@ impl ObservationLog {
     /// Appends one observation.
     pub fn push(&mut self, o: Evidence) {
         self.len += 1;
+        let seen = o.stamp.seen;
+        self.earliest = Some(self.earliest.map_or(seen, |e| e.min(seen)));
+        self.set_back |= matches!(&o.body, Body::ClockStep(c) if c.by < 0);
         match self.chunks.last_mut() {
             Some(c) if c.len() < Self::CHUNK => Arc::make_mut(c).push(o),
             _ => {
@@ -46,6 +53,28 @@ impl ObservationLog {
         // Only the last chunk is partial, unless the front was dropped as whole chunks.
         self.chunks.get(n / Self::CHUNK)?.get(n % Self::CHUNK)
     }
+    /// Earliest arrival: that of the first observation, unless the clock was set back.
+    pub const fn earliest(&self) -> Option<Nanos> {
+        self.earliest
+    }
+    /// How many observations had arrived by `at`. Where the clock was set back and showed that time more than once, the
+    /// last time counts.
+    pub fn arrived_by(&self, at: Nanos) -> usize {
+        if self.set_back {
+            let later = self.iter().rev().take_while(|o| o.stamp.seen > at);
+            return self.len - later.count();
+        }
+        let (mut low, mut high) = (0, self.len);
+        while low < high {
+            let mid = low + (high - low) / 2;
+            if self.get(mid).is_some_and(|o| o.stamp.seen <= at) {
+                low = mid + 1;
+            } else {
+                high = mid;
+            }
+        }
+        low
+    }
     /// The first `n` observations: whole chunks are shared.
     #[must_use]
     pub fn prefix(&self, n: usize) -> Self {
@@ -57,7 +86,12 @@ impl ObservationLog {
         {
             chunks.push(Arc::new(part.iter().take(rest).cloned().collect()));
         }
-        Self { chunks, len: n }
+        Self {
+            chunks,
+            len: n,
+            earliest: self.earliest,
+            set_back: self.set_back,
+        }
     }
     /// A log with one more observation at place `at`.
     #[must_use]

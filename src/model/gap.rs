@@ -1,4 +1,4 @@
-//! Losses, watch notes and user notes: what a session says about itself.
+//! Losses, steps of the clock, watch notes and user notes: what a session says about itself.
 
 use serde::{Deserialize, Serialize};
 
@@ -27,6 +27,16 @@ pub struct Gap {
 )]
 const fn is_zero(n: &u32) -> bool {
     *n == 0
+}
+
+/// The wall clock of the machine that records moved against its monotonic clock: it was set, or the machine slept.
+///
+/// The stamp is by the clock after the step. Stamps of kflow and of sources on the same machine that arrived before this
+/// observation are by the clock before it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct ClockStep {
+    /// By how much, ns; negative when the clock was set back.
+    pub by: i64,
 }
 
 /// A list began or ended, or a watch broke: the world needs it to tell "deleted" from "not listed yet".

@@ -122,6 +122,8 @@ pub enum Body {
     Sample(Box<Sample>),
     /// Something was lost.
     Gap(Box<gap::Gap>),
+    /// The recording machine's clock was set, or the machine slept.
+    ClockStep(Box<gap::ClockStep>),
     /// A note that a user made at a time.
     Note(Box<gap::Note>),
 }

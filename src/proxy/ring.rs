@@ -6,12 +6,12 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use prost::bytes::Bytes;
 use tokio::sync::watch;
 
-use crate::model::{Body, Nanos, Observation};
+use crate::model::{Body, Observation};
 use crate::session::format;
 
 /// Memory that a line takes besides its bytes.
@@ -22,7 +22,7 @@ const ENTRY: usize = 48;
 pub struct Ring {
     state: Mutex<State>,
     max_bytes: usize,
-    max_age_ns: i64,
+    max_age: Duration,
     news: watch::Sender<News>,
 }
 
@@ -37,7 +37,7 @@ pub struct News {
 
 #[derive(Debug, Default)]
 struct State {
-    lines: VecDeque<(Nanos, Bytes)>,
+    lines: VecDeque<(Instant, Bytes)>,
     /// Position of the oldest line.
     first: u64,
     bytes: usize,
@@ -64,8 +64,8 @@ pub struct Fill {
     pub lines: u64,
     /// Bytes, bookkeeping included.
     pub bytes: u64,
-    /// Arrival of the oldest line, `None` when empty.
-    pub oldest: Option<Nanos>,
+    /// Age of the oldest line, `None` when empty.
+    pub age: Option<Duration>,
 }
 
 /// Redacted, as in a session: what a subscriber gets may end in a file.
@@ -82,13 +82,13 @@ impl Ring {
         Self {
             state: Mutex::default(),
             max_bytes,
-            max_age_ns: i64::try_from(max_age.as_nanos()).unwrap_or(i64::MAX),
+            max_age,
             news: watch::channel(News::default()).0,
         }
     }
 
-    /// Takes observations, in order, as of `now`.
-    pub fn push(&self, observations: &mut Vec<Observation>, now: Nanos) {
+    /// Takes observations, in order, as of `now` by the monotonic clock.
+    pub fn push(&self, observations: &mut Vec<Observation>, now: Instant) {
         if observations.is_empty() {
             return;
         }
@@ -114,7 +114,7 @@ impl Ring {
             state.bytes += line.len() + ENTRY;
             state.lines.push_back((now, line));
         }
-        state.trim(self.max_bytes, now.plus(-self.max_age_ns));
+        state.trim(self.max_bytes, self.max_age, now);
         let next = state.first + state.lines.len() as u64;
         drop(state);
         self.news.send_modify(|n| n.next = next);
@@ -175,13 +175,16 @@ impl Ring {
     }
 
     /// How full it is, as of `now`.
-    pub fn fill(&self, now: Nanos) -> Fill {
+    pub fn fill(&self, now: Instant) -> Fill {
         let mut state = self.lock();
-        state.trim(self.max_bytes, now.plus(-self.max_age_ns));
+        state.trim(self.max_bytes, self.max_age, now);
         Fill {
             lines: state.lines.len() as u64,
             bytes: state.bytes as u64,
-            oldest: state.lines.front().map(|(seen, _)| *seen),
+            age: state
+                .lines
+                .front()
+                .map(|(came, _)| now.saturating_duration_since(*came)),
         }
     }
 
@@ -191,9 +194,9 @@ impl Ring {
 }
 
 impl State {
-    fn trim(&mut self, max_bytes: usize, not_before: Nanos) {
-        while let Some((seen, line)) = self.lines.front() {
-            if self.bytes <= max_bytes && *seen >= not_before {
+    fn trim(&mut self, max_bytes: usize, max_age: Duration, now: Instant) {
+        while let Some((came, line)) = self.lines.front() {
+            if self.bytes <= max_bytes && now.saturating_duration_since(*came) <= max_age {
                 return;
             }
             self.bytes -= line.len() + ENTRY;
@@ -206,9 +209,10 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock;
     use crate::model::cri::{CallEnd, CallKey, CallOutcome, CallStart, Service, Subject};
     use crate::model::gap::Note;
-    use crate::model::{Source, Stamp, Text};
+    use crate::model::{Nanos, Source, Stamp, Text};
 
     fn note(n: usize) -> Observation {
         Observation {
@@ -259,7 +263,7 @@ mod tests {
     #[test]
     fn a_reader_gets_every_line_once_and_in_order() {
         let ring = Ring::new(1 << 20, Duration::from_secs(60));
-        ring.push(&mut (0..10).map(note).collect(), Nanos(0));
+        ring.push(&mut (0..10).map(note).collect(), clock::monotonic());
         let one = ring.read(0, 1);
         assert_eq!((one.first, one.lost, one.lines.len()), (0, 0, 1));
         let rest = ring.read(1, usize::MAX);
@@ -274,28 +278,30 @@ mod tests {
     fn a_slow_reader_is_told_how_much_it_missed() {
         let size = line(&note(10)).len() + ENTRY;
         let ring = Ring::new(size * 5, Duration::from_secs(60));
-        ring.push(&mut (10..30).map(note).collect(), Nanos(0));
+        ring.push(&mut (10..30).map(note).collect(), clock::monotonic());
         let got = ring.read(3, usize::MAX);
         assert_eq!((got.first, got.lost, got.lines.len()), (15, 12, 5));
-        assert!(ring.fill(Nanos(0)).bytes <= (size * 5) as u64);
+        assert!(ring.fill(clock::monotonic()).bytes <= (size * 5) as u64);
     }
 
     #[test]
     fn lines_go_when_they_are_old() {
         let ring = Ring::new(1 << 20, Duration::from_secs(60));
-        ring.push(&mut vec![note(1)], Nanos::from_secs(100));
-        ring.push(&mut vec![note(2)], Nanos::from_secs(159));
-        assert_eq!(ring.fill(Nanos::from_secs(160)).lines, 2);
-        assert_eq!(
-            ring.fill(Nanos::from_secs(161)).oldest,
-            Some(Nanos::from_secs(159))
-        );
+        let begun = clock::monotonic();
+        let at = |s| begun + Duration::from_secs(s);
+        ring.push(&mut vec![note(1)], at(100));
+        ring.push(&mut vec![note(2)], at(159));
+        assert_eq!(ring.fill(at(160)).lines, 2);
+        assert_eq!(ring.fill(at(161)).age, Some(Duration::from_secs(2)));
     }
 
     #[test]
     fn what_is_still_open_is_told_to_a_late_reader_however_old_it_is() {
         let ring = Ring::new(1, Duration::from_secs(60));
-        ring.push(&mut vec![start(1), start(3), end(1), note(1)], Nanos(0));
+        ring.push(
+            &mut vec![start(1), start(3), end(1), note(1)],
+            clock::monotonic(),
+        );
         let (open, first) = ring.oldest();
         assert_eq!(open, [line(&start(3))]);
         assert_eq!(first, 4);

@@ -74,8 +74,7 @@ impl Inner {
     }
 
     fn info(&self) -> InfoResponse {
-        let now = clock::now();
-        let fill = self.ring.fill(now);
+        let fill = self.ring.fill(clock::monotonic());
         let c = &self.counters;
         InfoResponse {
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -86,8 +85,8 @@ impl Inner {
             ring_lines: fill.lines,
             ring_bytes: fill.bytes,
             ring_age_ns: fill
-                .oldest
-                .map_or(0, |t| u64::try_from(now.since(t)).unwrap_or(0)),
+                .age
+                .map_or(0, |d| u64::try_from(d.as_nanos()).unwrap_or(u64::MAX)),
             connections: Counters::get(&c.connections),
             accepted: Counters::get(&c.accepted),
             blind: Counters::get(&c.blind),

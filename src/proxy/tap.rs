@@ -342,7 +342,7 @@ pub fn run(queue: &Queue, mut decoder: Box<dyn Decode>, ring: &Ring, log: &Log) 
 
 fn give(out: &mut Vec<Observation>, queue: &Queue, ring: &Ring) {
     Counters::add(&queue.counters.observations, out.len() as u64);
-    ring.push(out, clock::now());
+    ring.push(out, clock::monotonic());
 }
 
 const PANICKED: &str = "the decoder panicked";

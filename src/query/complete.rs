@@ -42,7 +42,7 @@ pub fn complete(text: &str, known: &dyn Fn(Field) -> Vec<String>) -> Vec<Candida
             Field::Source => Source::ALL.iter().map(|s| s.name().to_owned()).collect(),
             Field::Stage => Stage::ALL.iter().map(|s| s.name().to_owned()).collect(),
             Field::Kind => [
-                "call", "log", "event", "pod", "audit", "span", "fs", "gap", "note",
+                "call", "log", "event", "pod", "audit", "span", "fs", "gap", "clock", "note",
             ]
             .map(str::to_owned)
             .to_vec(),

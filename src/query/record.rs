@@ -139,6 +139,7 @@ pub(crate) const fn kind(b: &Body) -> &'static str {
         Body::Fs(_) => "fs",
         Body::Sample(_) => "sample",
         Body::Gap(_) => "gap",
+        Body::ClockStep(_) => "clock",
         Body::Note(_) => "note",
     }
 }
@@ -266,6 +267,7 @@ impl Record for Observation {
             },
             Body::Sample(s) => field == Field::Message && f(&s.what),
             Body::Gap(g) => field == Field::Message && f(&g.why),
+            Body::ClockStep(_) => false,
             Body::Note(n) => field == Field::Message && f(&n.text),
         }
     }
@@ -290,7 +292,7 @@ impl Record for Observation {
             Body::Log(l) => l.severity > Severity::Info,
             Body::Audit(a) => a.code >= 400,
             Body::Span(s) => s.error,
-            Body::Gap(_) => true,
+            Body::Gap(_) | Body::ClockStep(_) => true,
             _ => false,
         };
         match flag {

@@ -161,7 +161,7 @@ fn unknown_kind(line: &[u8]) -> Option<String> {
 }
 
 /// Names of the bodies that this kflow knows (a test compares them with [`Body`]).
-pub const KINDS: [&str; 17] = [
+pub const KINDS: [&str; 18] = [
     "pod",
     "event",
     "node",
@@ -178,6 +178,7 @@ pub const KINDS: [&str; 17] = [
     "fs",
     "sample",
     "gap",
+    "clock_step",
     "note",
 ];
 
@@ -200,6 +201,7 @@ pub const fn kind(body: &Body) -> &'static str {
         Body::Fs(_) => "fs",
         Body::Sample(_) => "sample",
         Body::Gap(_) => "gap",
+        Body::ClockStep(_) => "clock_step",
         Body::Note(_) => "note",
     }
 }

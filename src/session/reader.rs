@@ -81,19 +81,25 @@ pub struct Batch {
 pub struct Session {
     /// The header.
     pub header: Header,
-    /// Observations by `seen`; equal ones in the order of the file.
+    /// Observations by `seen`, equal ones in the order of the file; a step of the clock begins anew.
     pub observations: Vec<Evidence>,
     /// What reading met.
     pub report: Report,
 }
 
 impl Session {
-    /// First and last arrival.
+    /// Earliest and last arrival.
     pub fn range(&self) -> Option<(Nanos, Nanos)> {
-        Some((
-            self.observations.first()?.stamp.seen,
-            self.observations.last()?.stamp.seen,
-        ))
+        let arrivals = || self.observations.iter().map(|o| o.stamp.seen);
+        Some((arrivals().min()?, arrivals().next_back()?))
+    }
+    /// How many observations had arrived by `at`. Where the clock was set back and showed that time more than once, the
+    /// last time counts.
+    pub fn arrived_by(&self, at: Nanos) -> usize {
+        self.observations
+            .iter()
+            .rposition(|o| o.stamp.seen <= at)
+            .map_or(0, |n| n + 1)
     }
 }
 
@@ -313,14 +319,37 @@ impl Reader {
             observations.extend(batch.observations);
             true
         });
-        if !observations.is_sorted_by_key(|o| o.stamp.seen) {
-            observations.sort_by_key(|o| o.stamp.seen);
-        }
+        sort_arrivals(&mut observations);
         Session {
             header,
             observations,
             report,
         }
+    }
+}
+
+/// Puts observations that came slightly out of order into order of arrival. A step of the recording machine's clock stays
+/// where it is, between what arrived before and after it.
+pub fn sort_arrivals(all: &mut [Evidence]) {
+    let mut rest = all;
+    while !rest.is_empty() {
+        // The first may be the step that ended the stretch before.
+        let end = rest
+            .iter()
+            .skip(1)
+            .position(|o| matches!(o.body, Body::ClockStep(_)))
+            .map_or(rest.len(), |n| n + 1);
+        let Some((stretch, after)) = rest.split_at_mut_checked(end) else {
+            return;
+        };
+        let of_one_clock = match stretch {
+            [first, later @ ..] if matches!(first.body, Body::ClockStep(_)) => later,
+            all => all,
+        };
+        if !of_one_clock.is_sorted_by_key(|o| o.stamp.seen) {
+            of_one_clock.sort_by_key(|o| o.stamp.seen);
+        }
+        rest = after;
     }
 }
 

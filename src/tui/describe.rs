@@ -248,8 +248,19 @@ pub fn line(o: &Observation) -> (String, Tone) {
             format!("lost {} of {}: {}", g.lost, g.of.name(), g.why),
             Tone::Bad,
         ),
+        Body::ClockStep(c) => (clock_step(c.by), Tone::Bad),
         Body::Note(n) => (format!("note: {}", n.text), Tone::Plain),
     }
+}
+
+/// A step of the clock in words.
+pub fn clock_step(by: i64) -> String {
+    format!(
+        "the clock of this machine was set {} by {}{}",
+        if by < 0 { "back" } else { "forward" },
+        crate::tui::text::duration(by.saturating_abs()),
+        if by < 0 { "" } else { ", or the machine slept" }
+    )
 }
 
 fn path(o: &FsObject) -> String {

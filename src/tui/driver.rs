@@ -1,6 +1,7 @@
 //! What the terminal asks of whatever stands behind it: a session that is played, or a live engine.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use crate::engine::Snapshot;
 use crate::model::{Nanos, PodUid};
@@ -50,10 +51,10 @@ pub enum Drive {
     Record,
 }
 
-/// The engine as the terminal sees it. `now` is the system's time, handed in.
+/// The engine as the terminal sees it. `now` is read from the monotonic clock and handed in.
 pub trait Driver {
     /// The newest picture; the same `Arc` while nothing changed. Must return at once.
-    fn snapshot(&mut self, now: Nanos) -> Arc<Snapshot>;
+    fn snapshot(&mut self, now: Instant) -> Arc<Snapshot>;
     /// Does what the user asked; answers with a line to show (empty for none), or with why it cannot.
-    fn drive(&mut self, request: Drive, now: Nanos) -> Result<String, String>;
+    fn drive(&mut self, request: Drive, now: Instant) -> Result<String, String>;
 }

@@ -1,12 +1,13 @@
 //! The terminal's driver over a session that is played.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use super::driver::{Drive, Driver};
 use crate::engine::Snapshot;
 use crate::engine::replay::Player;
 use crate::model::log::Severity;
-use crate::model::{Body, Nanos, Observation, PodUid};
+use crate::model::{Body, Observation, PodUid};
 use crate::query::{Field, Record as _};
 
 /// A player that takes the terminal's requests.
@@ -49,7 +50,7 @@ pub fn is_error(o: &Observation) -> bool {
         Body::Event(e) => e.warning && !e.listed,
         Body::Log(l) => l.severity > Severity::Warning,
         Body::Audit(a) => a.code >= 500,
-        Body::Gap(_) => true,
+        Body::Gap(_) | Body::ClockStep(_) => true,
         _ => false,
     }
 }
@@ -60,11 +61,11 @@ pub fn is_about(o: &Observation, uid: &PodUid, key: &str) -> bool {
 }
 
 impl Driver for Replay {
-    fn snapshot(&mut self, now: Nanos) -> Arc<Snapshot> {
+    fn snapshot(&mut self, now: Instant) -> Arc<Snapshot> {
         self.player.tick(now);
         self.player.snapshot()
     }
-    fn drive(&mut self, request: Drive, now: Nanos) -> Result<String, String> {
+    fn drive(&mut self, request: Drive, now: Instant) -> Result<String, String> {
         let none = |found: bool, what: &str, forward: bool| {
             if found {
                 String::new()

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use crossterm::event::{self, Event, KeyEventKind, MouseButton, MouseEventKind};
@@ -69,7 +69,7 @@ fn terminal(what: &'static str) -> impl Fn(io::Error) -> RunError {
 /// How long to wait at most before the engine is asked for a newer picture.
 const POLL: Duration = Duration::from_millis(50);
 /// How often the configuration is looked at.
-const CONFIG_EVERY: i64 = 2_000_000_000;
+const CONFIG_EVERY: Duration = Duration::from_secs(2);
 
 /// Gives the terminal back, whatever happens; ratatui's own hook does the same in a panic.
 struct Restore {
@@ -97,9 +97,9 @@ fn capture(mouse: bool) -> io::Result<()> {
     }
 }
 
-/// Least time between two frames, ns.
-fn frame_time(config: &Config) -> i64 {
-    SECOND / i64::from(config.frame_rate.max(1))
+/// Least time between two frames.
+fn frame_time(config: &Config) -> Duration {
+    Duration::from_secs(1) / u32::from(config.frame_rate.max(1))
 }
 
 /// The first warning, and how many more there are.
@@ -191,31 +191,31 @@ pub fn run(driver: &mut dyn Driver, options: &Options) -> Result<(), RunError> {
     let mut dirty = true;
     let mut told = false;
     let mut frame = frame_time(&config);
-    let mut last_frame = clock::now().plus(-frame);
-    let mut last_config = clock::now();
+    let mut last_frame: Option<Instant> = None;
+    let mut last_config = clock::monotonic();
     while !asked_to_end.load(Ordering::Relaxed) {
-        let mut snap = driver.snapshot(clock::now());
+        let mut snap = driver.snapshot(clock::monotonic());
         // Time alone changes what is shown too: ages, and what has taken too long.
         let picture = (snap.version, snap.now.0 / SECOND);
         let changed = drawn != Some(picture);
-        let now = clock::now();
+        let now = clock::monotonic();
+        let since_frame = last_frame.map_or(Duration::MAX, |t| now.saturating_duration_since(t));
         if !told && let Some(why) = own_trouble(&snap) {
             model.complain(why);
             told = true;
         }
         // Keys are answered at once; what the engine changes waits for its frame.
-        if dirty || (changed && now.since(last_frame) >= frame) {
+        if dirty || (changed && since_frame >= frame) {
             model.sync(&snap);
             screen
                 .draw(|f| view::draw(&model, &snap, f.buffer_mut()))
                 .map_err(terminal("drawing"))?;
             drawn = Some(picture);
-            last_frame = now;
+            last_frame = Some(now);
             dirty = false;
         }
         let wait = if changed && drawn != Some(picture) {
-            Duration::from_nanos(u64::try_from(frame - now.since(last_frame)).unwrap_or(0))
-                .min(POLL)
+            frame.saturating_sub(since_frame).min(POLL)
         } else {
             POLL
         };
@@ -246,12 +246,12 @@ pub fn run(driver: &mut dyn Driver, options: &Options) -> Result<(), RunError> {
                     }
                     Effect::Redraw => screen.clear().map_err(terminal("drawing"))?,
                     Effect::Drive(d) => {
-                        match driver.drive(d, clock::now()) {
+                        match driver.drive(d, clock::monotonic()) {
                             Ok(said) if said.is_empty() => {}
                             Ok(said) => model.say(said),
                             Err(e) => model.complain(e),
                         }
-                        snap = driver.snapshot(clock::now());
+                        snap = driver.snapshot(clock::monotonic());
                         model.sync(&snap);
                     }
                     Effect::Copy(text) => copy(&text).map_err(terminal("copying"))?,
@@ -270,8 +270,8 @@ pub fn run(driver: &mut dyn Driver, options: &Options) -> Result<(), RunError> {
             }
             next = input.try_recv().ok();
         }
-        if clock::now().since(last_config) > CONFIG_EVERY {
-            last_config = clock::now();
+        if clock::monotonic().saturating_duration_since(last_config) > CONFIG_EVERY {
+            last_config = clock::monotonic();
             if let Some(w) = watched.as_mut()
                 && let Some(text) = w.poll()
             {

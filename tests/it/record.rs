@@ -60,9 +60,9 @@ fn pod(n: i64, name: &str) -> Evidence {
 fn a_recording_holds_what_it_was_given_in_that_order() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("run.kflow.zst");
-    let mut r = Recorder::start(options(&path)).unwrap();
+    let r = Recorder::start(options(&path)).unwrap();
     let given: Vec<Evidence> = (0..5000).map(note).collect();
-    r.take_history(given[..2000].iter());
+    r.take_history(given[..2000].iter().cloned().collect());
     for o in &given[2000..] {
         r.take(o);
     }
@@ -86,14 +86,14 @@ fn a_recording_that_rotates_keeps_the_last_files_and_each_knows_what_exists() {
     let path = dir.path().join("run.kflow.zst");
     // A recording of an earlier run has a number that this one would take.
     fs::write(numbered(&path, 2), "an earlier run's").unwrap();
-    let mut r = Recorder::start(Options {
+    let r = Recorder::start(Options {
         max_size: Some(20_000),
         ..options(&path)
     })
     .unwrap();
     r.take(&pod(1, "early"));
     let all: Vec<Evidence> = (2..20_000).map(note).collect();
-    r.take_history(all.iter());
+    r.take_history(all.into_iter().collect());
     let end = r.stop();
     assert!(end.observations >= 19_999, "{end:?}");
     let files = fs::read_dir(dir.path()).unwrap().count();
@@ -135,7 +135,7 @@ fn a_full_disk_ends_the_recording_where_it_is_readable_and_says_so() {
             &mut (0..1000)
                 .map(|n| (*note(batch * 1000 + n)).clone())
                 .collect(),
-            kflow::clock::now(),
+            kflow::clock::monotonic(),
         );
     }
     let end = child.wait_with_output().unwrap();
@@ -157,7 +157,7 @@ fn a_full_disk_ends_the_recording_where_it_is_readable_and_says_so() {
 fn only_one_pod_and_what_is_about_none() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("run.kflow");
-    let mut r = Recorder::start(Options {
+    let r = Recorder::start(Options {
         pod: Some("ns/wanted".into()),
         ..options(&path)
     })
@@ -212,7 +212,7 @@ fn a_recording_after_kill_9_is_readable_up_to_the_last_flush() {
         .unwrap();
     proxy.ring.push(
         &mut (0..100).map(|n| (*note(n)).clone()).collect(),
-        kflow::clock::now(),
+        kflow::clock::monotonic(),
     );
     crate::proxy::rig::eventually("a hundred observations are on disk", || {
         let read = session::load(&path).ok()?;
@@ -245,7 +245,7 @@ fn sigterm_closes_a_recording_orderly() {
         .unwrap();
     proxy
         .ring
-        .push(&mut vec![(*note(7)).clone()], kflow::clock::now());
+        .push(&mut vec![(*note(7)).clone()], kflow::clock::monotonic());
     crate::proxy::rig::eventually("it has arrived", || {
         (session::load(&path).ok()?.observations.len() == 1).then_some(())
     });

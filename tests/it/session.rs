@@ -339,7 +339,7 @@ fn the_year_of_log_lines_comes_from_other_inputs_or_the_user() {
 fn player(path: &Path, start: Moment) -> Player {
     let mut p = Player::open(path, start).unwrap();
     while p.report().is_none() {
-        p.tick(Nanos(0));
+        p.tick(kflow::clock::monotonic());
         std::thread::yield_now();
     }
     p
@@ -390,19 +390,21 @@ fn a_player_moves_by_the_time_that_it_is_told() {
     let path = fixture("sessions/S1-basics.kflow.zst");
     let mut p = player(&path, Moment::Begin);
     let (begin, end) = p.range();
+    let origin = kflow::clock::monotonic();
+    let at = |ns| origin + std::time::Duration::from_nanos(ns);
     p.set_playing(true);
-    p.tick(Nanos(1_000));
+    p.tick(at(1_000));
     assert_eq!(p.cursor(), begin, "the first tick only sets the clock");
-    p.tick(Nanos(1_000 + 2_000_000_000));
+    p.tick(at(1_000 + 2_000_000_000));
     assert_eq!(p.cursor(), begin.plus(2_000_000_000));
     p.set_speed(10_000);
-    p.tick(Nanos(1_000 + 3_000_000_000));
+    p.tick(at(1_000 + 3_000_000_000));
     assert_eq!(p.cursor(), begin.plus(12_000_000_000));
     p.set_playing(false);
-    p.tick(Nanos(9_000_000_000));
+    p.tick(at(9_000_000_000));
     assert_eq!(p.cursor(), begin.plus(12_000_000_000));
     assert!(
-        !p.tick(Nanos(9_100_000_000)),
+        !p.tick(at(9_100_000_000)),
         "nothing changes while it is paused"
     );
     let shown = p.snapshot();
@@ -414,7 +416,7 @@ fn a_player_moves_by_the_time_that_it_is_told() {
     p.set_playing(true);
     let mut ticks = 0;
     while p.playing() {
-        p.tick(Nanos(10_000_000_000));
+        p.tick(at(10_000_000_000));
         ticks += 1;
         assert!(ticks < 100);
     }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use kflow::engine::Core;
 use kflow::engine::snapshot::{Mode, Snapshot};
-use kflow::model::{Body, Nanos, Source, gap::Note};
+use kflow::model::{Body, Source, gap::Note};
 use kflow::tui::action::{Action, Scope};
 use kflow::tui::keys::{Key, Keymap};
 use kflow::tui::model::Effect;
@@ -338,7 +338,7 @@ fn a_replay_takes_what_the_keys_ask_for() {
     let path =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/sessions/S2-stuck-early.kflow.zst");
     let mut r = Replay::new(Player::open(&path, Moment::Begin).expect("fixture"));
-    let now = Nanos(0);
+    let now = kflow::clock::monotonic();
     while r.player().report().is_none() {
         r.snapshot(now);
         std::thread::yield_now();

@@ -69,7 +69,7 @@ impl World {
                 Arc::make_mut(&mut self.machinery).observe(o);
                 self.file_local(o);
             }
-            Body::Conn(_) | Body::Gap(_) | Body::Note(_) => self.file_local(o),
+            Body::Conn(_) | Body::Gap(_) | Body::ClockStep(_) | Body::Note(_) => self.file_local(o),
         }
     }
 

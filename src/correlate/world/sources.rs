@@ -14,6 +14,8 @@ const GAPS: usize = 256;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sources {
     states: [SourceState; Source::ALL.len()],
+    /// The newest steps of the recording machine's clock, by time.
+    steps: Vec<Evidence>,
 }
 
 impl Sources {
@@ -22,6 +24,19 @@ impl Sources {
             s.count += 1;
             s.first = Some(s.first.map_or(o.stamp.seen, |f| f.min(o.stamp.seen)));
             s.last = s.last.max(Some(o.stamp.seen));
+        }
+        if let Body::ClockStep(_) = &o.body {
+            // What arrived by the clock before the step would lie in the future.
+            for s in &mut self.states {
+                s.last = s.last.map(|l| l.min(o.stamp.seen));
+            }
+            let at = self.steps.partition_point(|e| e < o);
+            if self.steps.get(at) != Some(o) {
+                self.steps.insert(at, Arc::clone(o));
+            }
+            if self.steps.len() > GAPS {
+                self.steps.remove(0);
+            }
         }
         if let Body::Gap(g) = &o.body
             && let Some(s) = self.states.get_mut(g.of as usize)
@@ -46,6 +61,10 @@ impl Sources {
             gaps: Vec::new(),
         };
         self.states.get(source as usize).unwrap_or(&NONE)
+    }
+    /// The newest steps of the recording machine's clock, by time.
+    pub(crate) fn steps(&self) -> &[Evidence] {
+        &self.steps
     }
     /// Times at which the tap was blind.
     pub(crate) fn blind(&self) -> Vec<(Nanos, Nanos)> {

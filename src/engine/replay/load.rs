@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::correlate::World;
 use crate::engine::snapshot::ObservationLog;
-use crate::model::Nanos;
+use crate::model::{Body, Nanos};
+use crate::session::reader::sort_arrivals;
 use crate::session::{Reader, Report};
 use crate::timeline::Evidence;
 
@@ -73,13 +74,21 @@ impl Loader {
     }
 
     fn take(&mut self, observations: Vec<Evidence>) {
-        let closed = self
+        let mut closed = self
             .loaded
             .log
             .iter()
             .next_back()
             .map_or(Nanos(i64::MIN), |o| o.stamp.seen);
         for o in observations {
+            if matches!(o.body, Body::ClockStep(_)) {
+                // What follows is by another clock than what came before.
+                self.close(Nanos(i64::MAX));
+                self.newest = o.stamp.seen;
+                closed = o.stamp.seen;
+                self.add(o);
+                continue;
+            }
             self.newest = self.newest.max(o.stamp.seen);
             if o.stamp.seen < closed {
                 self.late.push(o);
@@ -105,13 +114,17 @@ impl Loader {
         let pending = std::mem::take(&mut self.pending);
         let mut rest = pending.into_iter();
         for o in rest.by_ref().take(n) {
-            self.world.observe(&o);
-            self.loaded.log.push(o);
-            if self.loaded.log.len().is_multiple_of(self.every) {
-                self.keep();
-            }
+            self.add(o);
         }
         self.pending = rest.collect();
+    }
+
+    fn add(&mut self, o: Evidence) {
+        self.world.observe(&o);
+        self.loaded.log.push(o);
+        if self.loaded.log.len().is_multiple_of(self.every) {
+            self.keep();
+        }
     }
 
     fn keep(&mut self) {
@@ -136,29 +149,23 @@ impl Loader {
         }
         let late = std::mem::take(&mut self.late);
         let mut all: Vec<Evidence> = self.loaded.log.iter().cloned().collect();
-        let first = late
-            .iter()
-            .map(|o| o.stamp.seen)
-            .min()
-            .unwrap_or(Nanos(i64::MIN));
-        let from = all.partition_point(|o| o.stamp.seen <= first);
         all.extend(late);
-        all.sort_by_key(|o| o.stamp.seen);
+        sort_arrivals(&mut all);
+        let from = all
+            .iter()
+            .zip(self.loaded.log.iter())
+            .take_while(|(new, old)| Arc::ptr_eq(new, old))
+            .count();
         let checkpoints = Arc::make_mut(&mut self.loaded.checkpoints);
         checkpoints.retain(|c| c.position <= from);
-        let (mut position, world) = match checkpoints.last() {
+        let (position, world) = match checkpoints.last() {
             Some(c) => (c.position, c.world.clone()),
             None => (0, World::new()),
         };
         self.world = world;
         self.loaded.log = all.iter().take(position).cloned().collect();
         for o in all.into_iter().skip(position) {
-            self.world.observe(&o);
-            self.loaded.log.push(o);
-            position += 1;
-            if position.is_multiple_of(self.every) {
-                self.keep();
-            }
+            self.add(o);
         }
         self.loaded.reordered += 1;
     }

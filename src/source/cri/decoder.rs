@@ -159,6 +159,12 @@ impl Decoder {
 
     /// Gives out the start of calls whose request did not complete for a while. Called now and then when live.
     pub fn settle(&mut self, now: Nanos, out: &mut Vec<Observation>) {
+        if now < self.last.plus(-START_AFTER) {
+            // The clock was set back: how long a call has waited is not known.
+            self.last = now;
+            self.settle_until(Nanos(i64::MAX), out);
+            return;
+        }
         self.last = self.last.max(now);
         self.settle_until(now.plus(-START_AFTER), out);
     }

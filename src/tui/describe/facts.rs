@@ -110,6 +110,10 @@ pub fn facts(o: &Observation, time: &TimeFormat, theme: &Theme) -> Facts {
             to.head(line(o).0);
             to.fact("since", to.time(g.since));
         }
+        Body::ClockStep(_) => {
+            to.head(line(o).0);
+            to.head("what arrived before this line is stamped by the clock before the step");
+        }
         Body::Note(n) => to.head(&n.text),
     }
     to.facts

@@ -61,7 +61,7 @@ fn a_late_subscriber_gets_the_last_minutes_and_then_what_is_new() {
     let proxy = rig.start(Tape::default());
     proxy
         .ring
-        .push(&mut vec![note("before")], kflow::clock::now());
+        .push(&mut vec![note("before")], kflow::clock::monotonic());
     block_on(async {
         let mut client = Client::connect(&rig.path("obs.sock")).await.unwrap();
         let mut all = client.subscribe(ALL).await.unwrap();
@@ -81,7 +81,7 @@ fn a_late_subscriber_gets_the_last_minutes_and_then_what_is_new() {
             .unwrap_err();
         proxy
             .ring
-            .push(&mut vec![note("after")], kflow::clock::now());
+            .push(&mut vec![note("after")], kflow::clock::monotonic());
         assert_eq!(notes(&next(&mut all).await.unwrap()), ["after"]);
         assert_eq!(notes(&next(&mut only_new).await.unwrap()), ["after"]);
 
@@ -124,7 +124,9 @@ fn a_subscriber_that_does_not_read_loses_lines_and_is_told_while_others_lose_not
         let mut seen = 0;
         for n in 0..640 {
             let text = format!("{n} {}", "x".repeat(64 << 10));
-            proxy.ring.push(&mut vec![note(&text)], kflow::clock::now());
+            proxy
+                .ring
+                .push(&mut vec![note(&text)], kflow::clock::monotonic());
             while seen <= n {
                 let batch = next(&mut reads).await.unwrap();
                 assert_eq!(batch.lost, 0);
@@ -161,7 +163,7 @@ fn subscribers_read_the_rest_when_the_proxy_stops() {
         let mut stream = client.subscribe(ALL).await.unwrap();
         proxy
             .ring
-            .push(&mut vec![note("last words")], kflow::clock::now());
+            .push(&mut vec![note("last words")], kflow::clock::monotonic());
         let stopping = std::thread::spawn(|| proxy.stop());
         assert_eq!(notes(&next(&mut stream).await.unwrap()), ["last words"]);
         assert_eq!(next(&mut stream).await, None);

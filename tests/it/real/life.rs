@@ -200,7 +200,7 @@ fn what_was_seen_live_is_what_the_recording_shows() {
             .any(|s| s.name == "proxy" && !s.on)
             .then_some(())
     });
-    live.stop_recording().unwrap();
+    live.stop_recording(Duration::from_secs(60)).unwrap();
     let live_world = Arc::clone(&live.snapshot().world);
     let recorded = session::load(&file).unwrap();
     let mut world = kflow::correlate::World::new();

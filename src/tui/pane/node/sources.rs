@@ -1,9 +1,13 @@
 //! The sources: what they see, how late, and what was lost.
 
 use super::lines::{Line, column, line, right};
-use crate::model::{Nanos, Source};
+use crate::model::{Body, Nanos, Source};
+use crate::tui::describe::clock_step;
 use crate::tui::shared::Ctx;
 use crate::tui::text::{age, count, duration};
+
+/// Steps of the clock that are shown.
+const STEPS: usize = 3;
 
 pub(super) fn draw(ctx: &Ctx<'_>, out: &mut Vec<Line>) {
     let (t, g) = (ctx.theme, ctx.glyphs);
@@ -66,6 +70,15 @@ pub(super) fn draw(ctx: &Ctx<'_>, out: &mut Vec<Line>) {
             (" nothing from ", t.faint),
             (&off.join(", "), t.faint),
         ]));
+    }
+    for o in ctx.snap.world.clock_steps().iter().rev().take(STEPS) {
+        if let Body::ClockStep(c) = &o.body {
+            let at = ctx.shared.time(ctx.snap).wall(o.stamp.at, 0);
+            out.push(line(&[
+                (&clock_step(c.by), t.wait),
+                (&format!(" at {at}"), t.dim),
+            ]));
+        }
     }
     let skew = ctx.snap.world.skew();
     if let Some(ns) = skew.api_ns {

@@ -37,7 +37,7 @@ impl Startup {
         let starts = passes(map, flow, &m.startup());
         self.starts = starts.len();
         if let Some(newest) = starts.last() {
-            self.steps = lit(map, newest, snap.now)
+            self.steps = lit(map, newest, Nanos(i64::MAX))
                 .into_iter()
                 .filter(|l| map.get(l.step).is_some_and(|s| s.flow == flow))
                 .collect();
