@@ -18,12 +18,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kflow::engine::Core;
-use kflow::engine::snapshot::Mode;
-use kflow::model::{Nanos, Text};
-use kflow::source::audit::decode::AuditLines;
-use kflow::source::otlp::decode::decode_request;
-use kflow::source::{Fed, LineDecoder};
+use kflow_engine::Core;
+use kflow_engine::snapshot::Mode;
+use kflow_model::{Nanos, Text};
+use kflow_sources::audit::decode::AuditLines;
+use kflow_sources::otlp::decode::decode_request;
+use kflow_sources::{Fed, LineDecoder};
 use prost::Message;
 
 /// Simulated seconds, unless the first argument says otherwise.

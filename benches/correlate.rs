@@ -17,9 +17,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use kflow::correlate::World;
-use kflow::model::{Body, Observation};
-use kflow::timeline::Evidence;
+use kflow_core::correlate::World;
+use kflow_model::{Body, Evidence, Observation};
 
 const UID: &str = "4ac3c3e9-1ad8-496b-869a-7687fcb13acf";
 const IDS: [&str; 4] = [
@@ -32,7 +31,7 @@ const IDS: [&str; 4] = [
 /// The lines of one pod's life, as the session format writes them, with the calls of the loops in between.
 fn life() -> Vec<String> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/sessions/S1-basics.kflow.zst");
-    let session = kflow::session::load(&path).expect("the recorded session");
+    let session = kflow_model::session::load(&path).expect("the recorded session");
     let mut keys = std::collections::HashSet::new();
     let mut lines = Vec::new();
     for o in &session.observations {

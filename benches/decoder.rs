@@ -13,10 +13,11 @@ use std::hint::black_box;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use kflow::model::{Nanos, Observation};
-use kflow::source::LineDecoder as _;
-use kflow::source::cri::bytes::{Record, write_record};
-use kflow::source::cri::{ByteLog, Decoder, Direction};
+use kflow_cri::{Decoder, Direction};
+use kflow_model::{Nanos, Observation};
+use kflow_sources::LineDecoder as _;
+use kflow_sources::cri::ByteLog;
+use kflow_sources::cri::bytes::{Record, write_record};
 
 type Chunk = (u32, Direction, Vec<u8>);
 type Row = (&'static str, fn() -> Vec<Chunk>);

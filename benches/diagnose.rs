@@ -13,11 +13,10 @@ use std::sync::Arc;
 
 use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, Criterion, criterion_group, criterion_main};
-use kflow::correlate::World;
-use kflow::diagnose::Diagnoser;
-use kflow::model::{Body, Nanos, Observation, PodUid, Source};
-use kflow::session::reader;
-use kflow::timeline::Evidence;
+use kflow_core::correlate::World;
+use kflow_core::diagnose::Diagnoser;
+use kflow_model::session::reader;
+use kflow_model::{Body, Evidence, Nanos, Observation, PodUid, Source};
 
 const PODS: usize = 10_000;
 

@@ -16,11 +16,11 @@ mod churn;
 
 use std::time::Instant;
 
-use kflow::engine::snapshot::Mode;
-use kflow::tui::action::Command;
-use kflow::tui::pane::PaneId;
-use kflow::tui::shots;
-use kflow::tui::view;
+use kflow_engine::snapshot::Mode;
+use kflow_tui::action::Command;
+use kflow_tui::pane::PaneId;
+use kflow_tui::shots;
+use kflow_tui::view;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use rustix::time::{ClockId, clock_gettime};

@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use h2::{Raw, Seen, framed, serve};
-use kflow::proxy::client::Client;
+use kflow_sources::proxy::Client;
 use prost::Message;
 use system::{cpu, load, memory};
 

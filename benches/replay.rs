@@ -17,9 +17,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use kflow::engine::replay::Player;
-use kflow::query::Moment;
-use kflow::tui::shots;
+use kflow_core::query::Moment;
+use kflow_engine::replay::Player;
+use kflow_tui::shots;
 use regex::{Captures, Regex};
 
 const OBSERVATIONS: usize = 1_000_000;
@@ -148,7 +148,7 @@ fn row(what: &str, value: f64, unit: &str, limit: f64) {
 
 fn play_it(file: &Path) {
     let begun = Instant::now();
-    let now = kflow::clock::monotonic;
+    let now = kflow_model::clock::monotonic;
     let mut model = shots::model((200, 60), "dark").expect("theme");
     let mut player = Player::open(file, Moment::Begin).expect("a session");
     let wait = |player: &mut Player| {

@@ -20,17 +20,13 @@ pub mod input;
 
 mod control;
 mod export;
-#[cfg(feature = "live")]
 mod gather;
 mod import;
-#[cfg(feature = "live")]
 mod live;
-#[cfg(feature = "tui")]
 mod look;
 mod manual;
 mod out;
 mod read;
-#[cfg(all(feature = "live", feature = "tui"))]
 mod tui;
 mod why;
 
@@ -41,7 +37,7 @@ use anyhow::Context as _;
 use args::{Args, Command};
 use clap::{CommandFactory, FromArgMatches};
 
-use crate::query::{self, Moment};
+use kflow_core::query::{self, Moment};
 
 /// All is well, or was done.
 pub const OK: u8 = 0;
@@ -65,7 +61,7 @@ pub fn main() -> ExitCode {
         // Whoever reads has read enough: `kflow calls | head` is no error.
         Err(e) if broken_pipe(&e) => ExitCode::from(OK),
         Err(e) => {
-            eprintln!("kflow: {}", crate::export::text::clean(&told(&e)));
+            eprintln!("kflow: {}", kflow_export::text::clean(&told(&e)));
             ExitCode::from(ERROR)
         }
     }
@@ -93,30 +89,20 @@ fn run(args: Args) -> anyhow::Result<u8> {
         Command::Export(a) => export::export(&a),
         Command::Flow(a) => control::flow(&a),
         Command::Requests(a) => control::requests(&a),
-        #[cfg(feature = "live")]
         Command::Proxy(a) => live::proxy(&a),
-        #[cfg(all(feature = "live", feature = "tui"))]
         Command::Tui(a) => match &a.session {
             Some(file) => look::play(file, a.at.as_deref(), a.theme.clone()),
             None => tui::tui(&a),
         },
-        #[cfg(feature = "live")]
         Command::Record(a) => live::record(&a),
-        #[cfg(feature = "live")]
         Command::Doctor(a) => live::doctor(&a),
         Command::Why(a) => why::why(&a),
         Command::Causes(a) => why::catalogue(&a),
-        #[cfg(feature = "tui")]
         Command::Replay(a) => look::replay(&a),
-        #[cfg(feature = "tui")]
         Command::Demo => look::demo(),
-        #[cfg(feature = "tui")]
         Command::Keys => look::keys(),
-        #[cfg(feature = "tui")]
         Command::Themes(a) => look::themes(&a),
-        #[cfg(feature = "tui")]
         Command::Config(a) => look::configuration(&a),
-        #[cfg(feature = "tui")]
         Command::Screenshots(a) => look::screenshots(&a),
         Command::Completions { shell } => manual::completions(shell),
         Command::Man { dir } => manual::man(dir.as_deref()),
@@ -156,7 +142,7 @@ mod tests {
         let path = dir.path().join("gone");
         let io = std::fs::File::open(&path).unwrap_err();
         let said = io.to_string();
-        let e = anyhow::Error::new(crate::session::SessionError::Io {
+        let e = anyhow::Error::new(kflow_model::session::SessionError::Io {
             op: "open",
             path: "gone".into(),
             source: io,

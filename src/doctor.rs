@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use crate::engine::live::Config;
-use crate::source::cri;
+use kflow_engine::live::Config;
+use kflow_sources::cri;
 
 mod cluster;
 pub mod kubelet;
@@ -205,7 +205,7 @@ async fn proxy(config: &Config) -> (Check, Option<PathBuf>) {
         .proxy
         .clone()
         .unwrap_or_else(|| PathBuf::from("/run/kflow/observations.sock"));
-    let asked = match crate::proxy::client::Client::connect(&path).await {
+    let asked = match kflow_sources::proxy::Client::connect(&path).await {
         Ok(mut client) => client.info().await,
         Err(e) => Err(e),
     };
@@ -218,7 +218,7 @@ async fn proxy(config: &Config) -> (Check, Option<PathBuf>) {
                 "kflow {} carries {} connections; {}",
                 i.version,
                 i.connections,
-                crate::proxy::client::blindness(i.blind)
+                kflow_sources::proxy::blindness(i.blind)
             ),
         )
         .todo("systemctl restart kubelet"),
@@ -272,7 +272,7 @@ fn folder(root: &Path, what: &'static str, path: &Path, gives: &str) -> Check {
 
 fn cgroups(root: &Path) -> Check {
     let base = root.join("sys/fs/cgroup");
-    let roots = crate::source::fs::live::Roots::of_this_node(Path::new("/var/lib/kubelet"));
+    let roots = kflow_sources::fs::live::Roots::of_this_node(Path::new("/var/lib/kubelet"));
     if base.join("cgroup.controllers").exists() {
         Check::new("cgroups", Health::Works, "version 2")
     } else if fs::read_dir(&base).is_ok_and(|mut d| d.next().is_some()) {

@@ -1,5 +1,13 @@
-//! The `kflow` program: a thin shell around the library.
+//! The `kflow` program: arguments, wiring and exit statuses around the libraries of the workspace.
+
+#![expect(
+    unreachable_pub,
+    reason = "a program has no interface: `pub` marks what a module gives to the others"
+)]
+
+mod cli;
+mod doctor;
 
 fn main() -> std::process::ExitCode {
-    kflow::cli::main()
+    cli::main()
 }

@@ -1,8 +1,8 @@
 //! A batch of the audit webhook.
 #![no_main]
 
-use kflow::model::Nanos;
-use kflow::source::audit::decode::decode_batch;
+use kflow_model::Nanos;
+use kflow_sources::audit::decode::decode_batch;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {

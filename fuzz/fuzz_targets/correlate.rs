@@ -3,9 +3,9 @@
 
 use std::sync::LazyLock;
 
-use kflow::correlate::World;
-use kflow::session::Reader;
-use kflow::timeline::Evidence;
+use kflow_core::correlate::World;
+use kflow_model::session::Reader;
+use kflow_model::Evidence;
 use libfuzzer_sys::fuzz_target;
 
 static SESSION: &[u8] = include_bytes!("../../fixtures/sessions/S13-crictl.kflow.zst");
@@ -26,7 +26,7 @@ fn timelines(of: impl Iterator<Item = Evidence>) -> String {
     of.for_each(|o| world.observe(&o));
     world.settle();
     let mut out = Vec::new();
-    kflow::export::timeline::json(&mut out, world.pods()).expect("a vector grows");
+    kflow_export::timeline::json(&mut out, world.pods()).expect("a vector grows");
     String::from_utf8_lossy(&out).into_owned()
 }
 

@@ -1,8 +1,8 @@
 //! Bytes of a connection: the first byte of a chunk says its direction and, with the second, its length.
 #![no_main]
 
-use kflow::model::Nanos;
-use kflow::source::cri::{Decoder, Direction};
+use kflow_model::Nanos;
+use kflow_cri::{Decoder, Direction};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {

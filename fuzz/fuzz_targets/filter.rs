@@ -1,7 +1,7 @@
 //! What a user types as a filter.
 #![no_main]
 
-use kflow::tui::filter::Filter;
+use kflow_tui::filter::Filter;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {

@@ -1,9 +1,9 @@
 //! Lines of a component's log.
 #![no_main]
 
-use kflow::model::log::Component;
-use kflow::source::klog::KlogDecoder;
-use kflow::source::{LineDecoder, TimeHint};
+use kflow_model::log::Component;
+use kflow_sources::klog::KlogDecoder;
+use kflow_sources::{LineDecoder, TimeHint};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {

@@ -1,9 +1,9 @@
 //! One object of a list, and one event of a watch.
 #![no_main]
 
-use kflow::model::pod::WatchEvent;
-use kflow::model::{Nanos, Stamp};
-use kflow::source::kube::decode::{decode_object, decode_watch_event};
+use kflow_model::pod::WatchEvent;
+use kflow_model::{Nanos, Stamp};
+use kflow_sources::kube::decode::{decode_object, decode_watch_event};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {

@@ -1,13 +1,13 @@
 //! Lines of the sources that have no target of their own; the first byte chooses which.
 #![no_main]
 
-use kflow::model::log::Component;
-use kflow::source::cri::bytes::ByteLog;
-use kflow::source::fs::FsDecoder;
-use kflow::source::kube::decode::KubeLines;
-use kflow::source::metrics::MetricsDecoder;
-use kflow::source::runtime::RuntimeDecoder;
-use kflow::source::{LineDecoder, TimeHint};
+use kflow_model::log::Component;
+use kflow_sources::cri::bytes::ByteLog;
+use kflow_sources::fs::FsDecoder;
+use kflow_sources::kube::decode::KubeLines;
+use kflow_sources::metrics::MetricsDecoder;
+use kflow_sources::runtime::RuntimeDecoder;
+use kflow_sources::{LineDecoder, TimeHint};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {

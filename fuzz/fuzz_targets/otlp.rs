@@ -1,8 +1,8 @@
 //! A request to export spans.
 #![no_main]
 
-use kflow::model::Nanos;
-use kflow::source::otlp::decode::decode_request;
+use kflow_model::Nanos;
+use kflow_sources::otlp::decode::decode_request;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {

@@ -4,5 +4,5 @@
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|message: &str| {
-    drop(kflow::diagnose::scheduler::parse(message));
+    drop(kflow_core::diagnose::scheduler::parse(message));
 });

@@ -1,7 +1,7 @@
 //! A session, whole or cut, plain or compressed; and that what a line says survives being written again.
 #![no_main]
 
-use kflow::session::{Reader, format};
+use kflow_model::session::{Reader, format};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {

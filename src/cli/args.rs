@@ -1,14 +1,12 @@
 //! What can be said on the command line. Only clap: completions and man pages are made from it.
 
 pub mod control;
-#[cfg(feature = "live")]
 pub mod live;
 
-#[cfg(feature = "tui")]
 pub mod look;
 
-use crate::query::Query;
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum, ValueHint};
+use kflow_core::query::Query;
 use std::path::PathBuf;
 
 /// Trace what Kubernetes and the container runtime do to a pod, call by call.
@@ -41,16 +39,12 @@ pub enum Command {
     /// Print the requests to the apiserver
     Requests(control::RequestsArgs),
     /// Carry the kubelet's calls to the runtime, byte by byte, and tell what passed
-    #[cfg(feature = "live")]
     Proxy(live::ProxyArgs),
     /// Watch a running node or cluster in the terminal
-    #[cfg(all(feature = "live", feature = "tui"))]
     Tui(live::TuiArgs),
     /// Record a running node or cluster
-    #[cfg(feature = "live")]
     Record(live::RecordArgs),
     /// Say what would work here, and what to do about the rest; changes nothing
-    #[cfg(feature = "live")]
     Doctor(live::DoctorArgs),
     /// Say why a pod is stuck, with evidence and what to do next
     ///
@@ -59,22 +53,16 @@ pub enum Command {
     /// Print the catalogue of causes
     Causes(CausesArgs),
     /// Play a session in the terminal
-    #[cfg(feature = "tui")]
     Replay(look::ReplayArgs),
     /// Play a recorded node with pods that hang; needs nothing
-    #[cfg(feature = "tui")]
     Demo,
     /// Print the key map
-    #[cfg(feature = "tui")]
     Keys,
     /// List themes, or their keys
-    #[cfg(feature = "tui")]
     Themes(look::ThemesArgs),
     /// Say where the configuration is read from, or print the default one
-    #[cfg(feature = "tui")]
     Config(look::ConfigArgs),
     /// Make the pictures of every pane
-    #[cfg(feature = "tui")]
     #[command(hide = true)]
     Screenshots(look::ScreenshotArgs),
     /// Print a completion script for a shell
@@ -111,26 +99,17 @@ pub struct Input {
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub at: Option<String>,
     /// Without a recording: look for so long [default: until the lists are complete]
-    #[cfg(feature = "live")]
     #[arg(long = "for", value_name = "TIME", value_parser = live::duration)]
     pub gather: Option<std::time::Duration>,
     /// Without a recording: what to look at.
-    #[cfg(feature = "live")]
     #[command(flatten)]
     pub live: live::LiveArgs,
-    /// Namespace of a name without one
-    #[cfg(not(feature = "live"))]
-    #[arg(short, long, value_name = "NAMESPACE")]
-    pub namespace: Option<String>,
 }
 
 impl Input {
     /// Namespace of a name without one.
     pub fn namespace(&self) -> Option<&str> {
-        #[cfg(feature = "live")]
-        return self.live.namespace.as_deref();
-        #[cfg(not(feature = "live"))]
-        return self.namespace.as_deref();
+        self.live.namespace.as_deref()
     }
 }
 
@@ -207,7 +186,6 @@ pub struct WhyArgs {
     #[arg(long, conflicts_with = "pod")]
     pub all: bool,
     /// Stay, and tell again whenever it changes (what runs, no recording)
-    #[cfg(feature = "live")]
     #[arg(long, short)]
     pub watch: bool,
     /// Input.
@@ -269,7 +247,6 @@ pub enum ExportFormat {
     /// Timelines for people.
     Text,
     /// A picture of one pod's timeline.
-    #[cfg(feature = "tui")]
     Svg,
 }
 
@@ -294,11 +271,10 @@ pub struct ExportArgs {
 
 /// An expression of the filter language.
 fn expression(text: &str) -> Result<Query, String> {
-    crate::query::parse(text).map_err(|e| e.to_string())
+    kflow_core::query::parse(text).map_err(|e| e.to_string())
 }
 
 /// The same, as it was typed: the terminal shows it.
-#[cfg(feature = "tui")]
 fn filter(text: &str) -> Result<String, String> {
     expression(text).map(|_| text.to_owned())
 }
@@ -320,7 +296,7 @@ pub struct CallFilter {
     #[arg(long)]
     pub errors: bool,
     /// Only calls that took, or take, longer: 100ms, 2s, 1m30s
-    #[arg(long, value_name = "DURATION", value_parser = crate::query::duration)]
+    #[arg(long, value_name = "DURATION", value_parser = kflow_core::query::duration)]
     pub slower_than: Option<i64>,
     /// Fold the loops' own calls (List*, Status, …) that are about nobody and went well
     #[arg(long)]

@@ -11,12 +11,11 @@ use super::args::control::{FlowArgs, RequestsArgs};
 use super::input::Source;
 use super::read::{find, no_such_pod};
 use super::{OK, out};
-use crate::correlate::{Pod, World};
-use crate::export::{flow, requests};
-use crate::flow::lit::{lit, passes};
-use crate::flow::map::{EMBEDDED, Map, StepId};
-use crate::model::{Body, Text};
-use crate::timeline::Evidence;
+use kflow_core::correlate::{Pod, World};
+use kflow_core::flow::lit::{lit, passes};
+use kflow_core::flow::map::{EMBEDDED, Map, StepId};
+use kflow_export::{flow, requests};
+use kflow_model::{Body, Evidence, Text};
 
 /// Where the user's own map is, unless the command line says otherwise.
 fn own_map() -> Option<PathBuf> {

@@ -9,12 +9,12 @@ use anyhow::Context as _;
 use super::args::{ExportArgs, ExportFormat, Input};
 use super::input::Source;
 use super::{OK, out, read};
-use crate::correlate::Pod;
-use crate::engine::Core;
-use crate::engine::snapshot::{Mode, Snapshot};
-use crate::export::file::{self, Kind};
-use crate::file::{self as files, Access, AtomicFile};
-use crate::session;
+use kflow_core::correlate::Pod;
+use kflow_engine::Core;
+use kflow_engine::snapshot::{Mode, Snapshot};
+use kflow_export::file::{self, Kind};
+use kflow_model::file::{self as files, Access, AtomicFile};
+use kflow_model::session;
 
 /// `kflow export`
 pub(super) fn export(args: &ExportArgs) -> anyhow::Result<u8> {
@@ -54,7 +54,6 @@ pub(super) fn export(args: &ExportArgs) -> anyhow::Result<u8> {
 /// Every file that the arguments name to be read.
 fn inputs(input: &Input) -> Vec<PathBuf> {
     let mut all: Vec<PathBuf> = input.session.clone().into_iter().collect();
-    #[cfg(feature = "live")]
     {
         let live = &input.live;
         let control = &live.control;
@@ -86,14 +85,11 @@ fn no_session(path: &Path) -> anyhow::Result<()> {
 
 /// Refuses a choice of pods that a format cannot take.
 fn fits(format: ExportFormat, pods: &[Pod]) -> anyhow::Result<()> {
-    #[cfg(feature = "tui")]
     anyhow::ensure!(
         format != ExportFormat::Svg || pods.len() == 1,
         "a picture is of one pod, and {} were found: name one, as ns/name or UID",
         pods.len()
     );
-    #[cfg(not(feature = "tui"))]
-    let _ = (format, pods);
     Ok(())
 }
 
@@ -126,10 +122,9 @@ fn write(
         ExportFormat::Html => Kind::Html,
         ExportFormat::Json => Kind::Json,
         ExportFormat::Text => Kind::Text,
-        #[cfg(feature = "tui")]
         ExportFormat::Svg => {
             for pod in pods {
-                out.write_all(crate::tui::shots::timeline(snap, pod).as_bytes())?;
+                out.write_all(kflow_tui::shots::timeline(snap, pod).as_bytes())?;
             }
             return Ok(());
         }

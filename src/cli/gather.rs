@@ -7,15 +7,15 @@ use anyhow::bail;
 
 use super::args::Input;
 use super::args::live::LiveArgs;
-use crate::clock;
-use crate::engine::Snapshot;
-use crate::engine::live::{Config, FAILED, Live};
-use crate::engine::snapshot::SourceStatus;
-use crate::export::text::clean;
-use crate::model::gap::{WatchKind, WatchNote};
-use crate::model::{Body, Source};
-use crate::session::{Header, Report, Session};
-use crate::source::live::STARTING;
+use kflow_engine::Snapshot;
+use kflow_engine::live::{Config, FAILED, Live};
+use kflow_engine::snapshot::SourceStatus;
+use kflow_export::text::clean;
+use kflow_model::clock;
+use kflow_model::gap::{WatchKind, WatchNote};
+use kflow_model::session::{Header, Report, Session};
+use kflow_model::{Body, Source};
+use kflow_sources::live::STARTING;
 
 /// Longest wait for lists unless told otherwise.
 const MOST: Duration = Duration::from_secs(15);
@@ -73,7 +73,7 @@ fn asks_anything(c: &Config) -> bool {
         || c.runtime.is_some()
         || c.kubelet.is_some()
         || c.kubelet_root.is_some()
-        || c.kubelet_log != crate::engine::live::KubeletLog::Off
+        || c.kubelet_log != kflow_engine::live::KubeletLog::Off
         || !c.control.logs.is_empty()
         || !c.control.audit_logs.is_empty()
         || !c.control.otlp.is_empty()

@@ -10,10 +10,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::args::ImportArgs;
-use crate::engine::import::{self, Imported, Input, Kind, Options, Progress, Summary};
-use crate::export::text;
-use crate::file;
-use crate::session::{self, Header, Writer};
+use kflow_engine::import::{self, Imported, Input, Kind, Options, Progress, Summary};
+use kflow_export::text;
+use kflow_model::file;
+use kflow_model::session::{self, Header, Writer};
 
 /// `kflow import`
 pub(super) fn run(args: &ImportArgs) -> anyhow::Result<u8> {
@@ -32,7 +32,7 @@ pub(super) fn run(args: &ImportArgs) -> anyhow::Result<u8> {
         year: args.year,
         utc_offset_s: args.utc_offset,
         node: args.node.as_str().into(),
-        fallback: Some(crate::clock::now()),
+        fallback: Some(kflow_model::clock::now()),
     };
     let progress = Arc::new(Progress::default());
     let shown = !args.quiet && io::stderr().is_terminal();
@@ -223,7 +223,6 @@ const MANY: usize = 20;
 
 /// Width of the terminal that the summary goes to; where it goes into a file, lines are as long as they are.
 fn width() -> usize {
-    #[cfg(feature = "tui")]
     if io::stderr().is_terminal()
         && let Ok((columns, _)) = crossterm::terminal::size()
     {

@@ -5,9 +5,10 @@ use std::path::Path;
 
 use super::args::Input;
 use super::moment;
-use crate::correlate::World;
-use crate::model::Nanos;
-use crate::session::{self, Session};
+use kflow_core::correlate::World;
+use kflow_engine::world_at;
+use kflow_model::Nanos;
+use kflow_model::session::{self, Session};
 
 /// A session that was read, and the moment that was asked for.
 #[derive(Debug)]
@@ -24,7 +25,6 @@ impl Source {
         let Some(path) = &input.session else {
             return Self::from_what_runs(input);
         };
-        #[cfg(feature = "live")]
         if input.live.names_a_source() {
             bail!(
                 "name either a recording (--session, KFLOW_SESSION) or what to look at (--node, --context, --proxy, …)"
@@ -33,7 +33,6 @@ impl Source {
         Self::from_session(load(path)?, input.at.as_deref())
     }
 
-    #[cfg(feature = "live")]
     fn from_what_runs(input: &Input) -> anyhow::Result<Self> {
         let (live, snapshot) = super::gather::start(input)?;
         let source = Self {
@@ -45,13 +44,6 @@ impl Source {
             None => Ok(source),
             at => Self::from_session(source.session, at),
         }
-    }
-
-    #[cfg(not(feature = "live"))]
-    fn from_what_runs(_: &Input) -> anyhow::Result<Self> {
-        bail!(
-            "no input: name a recording with --session FILE (raw captures become one with `kflow import`)"
-        );
     }
 
     /// A session that is there already.
@@ -81,15 +73,4 @@ pub fn load(path: &Path) -> anyhow::Result<Session> {
         eprintln!("kflow: {}: {notice}", path.display());
     }
     Ok(session)
-}
-
-/// The world of what was seen up to a moment.
-pub fn world_at(session: &Session, at: Nanos) -> World {
-    let mut world = World::new();
-    let upto = session.arrived_by(at);
-    for o in session.observations.iter().take(upto) {
-        world.observe(o);
-    }
-    world.settle();
-    world
 }

@@ -12,15 +12,15 @@ use super::args::Format;
 use super::args::live::{ControlArgs, DoctorArgs, LiveArgs, ProxyArgs, RecordArgs};
 use super::out;
 use crate::doctor::{self, Check, Health};
-use crate::engine::live::{Config, Control, FAILED, KubeletLog, Live};
-use crate::engine::record::{CLOSE, Options, State};
-use crate::export::text::clean;
-use crate::model::Text;
-use crate::model::log::Component;
-use crate::proxy::{self, Log, Proxy};
-use crate::source::cri::Decoder;
-use crate::source::kube::live::Scope;
-use crate::source::live::STARTING;
+use kflow_cri::Decoder;
+use kflow_engine::live::{Config, Control, FAILED, KubeletLog, Live};
+use kflow_engine::record::{CLOSE, Options, State};
+use kflow_export::text::clean;
+use kflow_model::Text;
+use kflow_model::log::Component;
+use kflow_proxy::{Log, Proxy};
+use kflow_sources::kube::live::Scope;
+use kflow_sources::live::STARTING;
 
 /// Where the proxy serves observations unless told otherwise.
 const OBSERVATIONS: &str = "/run/kflow/observations.sock";
@@ -64,12 +64,12 @@ pub(super) fn wait(
 
 /// `kflow proxy`
 pub(super) fn proxy(args: &ProxyArgs) -> anyhow::Result<u8> {
-    let config = proxy::Config {
+    let config = kflow_proxy::Config {
         serve: (!args.no_serve).then(|| args.serve.clone()),
         ring_bytes: usize::try_from(args.ring_size).unwrap_or(usize::MAX),
         ring_age: args.ring_age,
         drain: args.drain,
-        ..proxy::Config::new(&args.listen, &args.upstream)
+        ..kflow_proxy::Config::new(&args.listen, &args.upstream)
     };
     let log = stderr_log();
     let proxy = Proxy::start(&config, Box::new(Decoder::new()), &log)?;

@@ -8,18 +8,18 @@ use anyhow::Context as _;
 
 use super::OK;
 use super::args::look::{ConfigArgs, ReplayArgs, ScreenshotArgs, ThemesArgs};
-use crate::engine::Core;
-use crate::engine::replay::Player;
-use crate::engine::snapshot::{Mode, Snapshot};
-use crate::file::{self, Access};
-use crate::query::Moment;
-use crate::session::Reader;
-use crate::tui::action::Action;
-use crate::tui::config::{self, Config, Environment};
-use crate::tui::driver::{Drive, Driver as _};
-use crate::tui::replay::Replay;
-use crate::tui::run::{Options, run};
-use crate::tui::{shots, theme};
+use kflow_core::query::Moment;
+use kflow_engine::Core;
+use kflow_engine::replay::Player;
+use kflow_engine::snapshot::{Mode, Snapshot};
+use kflow_model::file::{self, Access};
+use kflow_model::session::Reader;
+use kflow_tui::action::Action;
+use kflow_tui::config::{self, Config, Environment};
+use kflow_tui::driver::{Drive, Driver as _};
+use kflow_tui::replay::Replay;
+use kflow_tui::run::{Options, run};
+use kflow_tui::{shots, theme};
 
 /// A recorded node with pods that hang, for `kflow demo`.
 const DEMO: &[u8] = include_bytes!("../../fixtures/sessions/S2-stuck-early.kflow.zst");
@@ -73,7 +73,7 @@ pub(super) fn replay(a: &ReplayArgs) -> anyhow::Result<u8> {
     driver.player().set_speed(a.speed.0);
     if !a.paused && a.at.is_none() {
         driver
-            .drive(Drive::PlayPause, crate::clock::monotonic())
+            .drive(Drive::PlayPause, kflow_model::clock::monotonic())
             .map_err(anyhow::Error::msg)?;
     }
     let mut o = options(a.theme.clone());

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::args::Args;
 use super::out::stdout;
-use crate::file::{self, Access};
+use kflow_model::file::{self, Access};
 
 /// `kflow completions`
 pub(super) fn completions(shell: clap_complete::Shell) -> anyhow::Result<u8> {

@@ -5,9 +5,9 @@ use std::io::Write;
 use super::args::{CallsArgs, Format, Input, TimelineArgs};
 use super::input::Source;
 use super::{NO_SUCH_POD, OK, out};
-use crate::correlate::{ObjectState, Pod, World};
-use crate::export::{calls, owner, timeline};
-use crate::model::PodUid;
+use kflow_core::correlate::{ObjectState, Pod, World};
+use kflow_export::{calls, owner, timeline};
+use kflow_model::PodUid;
 
 /// `kflow timeline`
 pub(super) fn timeline(args: &TimelineArgs) -> anyhow::Result<u8> {
@@ -155,8 +155,8 @@ pub(super) fn no_such_pod(query: &str, world: &World) -> u8 {
     };
     eprintln!(
         "kflow: no pod {}: {}",
-        crate::export::text::clean(query),
-        crate::export::text::clean(&hint)
+        kflow_export::text::clean(query),
+        kflow_export::text::clean(&hint)
     );
     NO_SUCH_POD
 }

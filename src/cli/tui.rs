@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::args::live::TuiArgs;
-use crate::clock;
-use crate::engine::Snapshot;
-use crate::engine::live::{Live, Sought};
-use crate::engine::record::{Options as RecordOptions, State};
-use crate::model::{Body, Nanos, Text};
-use crate::tui::driver::{Drive, Driver};
-use crate::tui::replay::{is_about, is_error};
-use crate::tui::run::run;
+use kflow_engine::Snapshot;
+use kflow_engine::live::{Live, Sought};
+use kflow_engine::record::{Options as RecordOptions, State};
+use kflow_model::clock;
+use kflow_model::{Body, Nanos, Text};
+use kflow_tui::driver::{Drive, Driver};
+use kflow_tui::replay::{is_about, is_error};
+use kflow_tui::run::run;
 
 /// `kflow tui`
 pub(super) fn tui(args: &TuiArgs) -> anyhow::Result<u8> {
@@ -140,7 +140,7 @@ impl Driver for Running {
                 (self.live.step(forward, wanted), "error", forward)
             }
             Drive::Mark => {
-                let note = |o: &crate::model::Observation| matches!(o.body, Body::Note(_));
+                let note = |o: &kflow_model::Observation| matches!(o.body, Body::Note(_));
                 (self.live.step(true, note), "note", true)
             }
         };
@@ -155,7 +155,7 @@ impl Driver for Running {
 }
 
 impl Running {
-    fn key(&self, pod: &crate::model::PodUid) -> String {
+    fn key(&self, pod: &kflow_model::PodUid) -> String {
         let world = Arc::clone(&self.live.snapshot().world);
         world.pod(pod).map(|p| p.key()).unwrap_or_default()
     }

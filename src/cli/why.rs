@@ -6,14 +6,13 @@ use std::sync::Arc;
 use super::args::{CausesArgs, Format, WhyArgs};
 use super::input::Source;
 use super::{NO_SUCH_POD, OK, VERDICT, out, read};
-use crate::correlate::World;
-use crate::diagnose::{self, Catalogue, Diagnoser, State, Target, Verdict};
-use crate::export::{causes, why};
-use crate::model::Nanos;
+use kflow_core::correlate::World;
+use kflow_core::diagnose::{self, Catalogue, Diagnoser, State, Target, Verdict};
+use kflow_export::{causes, why};
+use kflow_model::Nanos;
 
 /// `kflow why`
 pub(super) fn why(args: &WhyArgs) -> anyhow::Result<u8> {
-    #[cfg(feature = "live")]
     if args.watch {
         return watch(args);
     }
@@ -89,7 +88,7 @@ fn nothing(args: &WhyArgs, world: &World) -> String {
                 (format!("{kind}/{} ({})", o.name, o.namespace), body)
             }
         };
-        text.push_str(&crate::export::text::clean(&head));
+        text.push_str(&kflow_export::text::clean(&head));
         text.push('\n');
         text.push_str(body);
         text.push('\n');
@@ -98,7 +97,6 @@ fn nothing(args: &WhyArgs, world: &World) -> String {
 }
 
 /// Tells the verdicts, and again whenever another cause, stage or state holds; until it is interrupted.
-#[cfg(feature = "live")]
 fn watch(args: &WhyArgs) -> anyhow::Result<u8> {
     anyhow::ensure!(
         args.input.session.is_none() && args.input.at.is_none(),
@@ -134,7 +132,7 @@ fn watch(args: &WhyArgs) -> anyhow::Result<u8> {
         // Whoever reads has read enough.
         written.and_then(|()| out.flush()).is_ok()
     })?;
-    anyhow::ensure!(!live.failed(), crate::engine::live::FAILED);
+    anyhow::ensure!(!live.failed(), kflow_engine::live::FAILED);
     live.stop();
     Ok(last)
 }
@@ -203,6 +201,6 @@ pub(super) fn catalogue(args: &CausesArgs) -> anyhow::Result<u8> {
 fn no_such_cause(id: &str) {
     eprintln!(
         "kflow: no cause {}: `kflow causes` lists them",
-        crate::export::text::clean(id)
+        kflow_export::text::clean(id)
     );
 }

@@ -10,9 +10,9 @@ use tokio::time::timeout;
 use tonic::codegen::http::Request;
 
 use super::{Check, Health};
-use crate::engine::live::{Config, KubeletLog, connect};
-use crate::source::kube::live::escape;
-use crate::source::live::root;
+use kflow_engine::live::{Config, KubeletLog, connect};
+use kflow_sources::kube::live::escape;
+use kflow_sources::live::root;
 
 /// How long an apiserver may take.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -203,7 +203,7 @@ pub(super) async fn kubelet(config: &Config) -> Check {
         };
     };
     let asked = async {
-        let client = crate::engine::live::kubelet(config).await?;
+        let client = kflow_engine::live::kubelet(config).await?;
         let request = Request::get("/healthz")
             .body(Body::empty())
             .map_err(|e| e.to_string())?;

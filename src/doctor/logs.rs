@@ -8,8 +8,8 @@ use tokio::process::Command;
 
 use super::kubelet::{log_file, unit};
 use super::{Check, Health};
-use crate::engine::live::{Config, Control, KubeletLog, connect};
-use crate::source::klog::live::remote::{Offer, offer};
+use kflow_engine::live::{Config, Control, KubeletLog, connect};
+use kflow_sources::klog::live::remote::{Offer, offer};
 
 const WHAT: &str = "kubelet log";
 /// How long `journalctl`, or a kubelet, may take.
@@ -168,7 +168,7 @@ pub(super) async fn spans(asked: &Control) -> Check {
         return Check::new(WHAT, Health::Off, "nobody listens for them")
             .todo(format!("kflow tui --otlp\n{sends}"));
     };
-    match crate::source::otlp::live::bind(addr, asked.listen_anywhere).await {
+    match kflow_sources::otlp::live::bind(addr, asked.listen_anywhere).await {
         Ok(_) => Check::new(
             WHAT,
             Health::Works,

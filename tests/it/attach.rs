@@ -7,9 +7,9 @@ mod journal;
 
 use std::time::Duration;
 
-use kflow::model::gap::Note;
-use kflow::model::{Body, Nanos, Observation, Source, Stamp, Text};
-use kflow::source::{Fed, LineDecoder};
+use kflow_model::gap::Note;
+use kflow_model::{Body, Nanos, Observation, Source, Stamp, Text};
+use kflow_sources::{Fed, LineDecoder};
 use tokio::sync::mpsc::Receiver;
 
 /// How long a test may take.
@@ -31,7 +31,7 @@ impl LineDecoder for Lines {
     }
 }
 
-fn lines() -> kflow::source::klog::live::NewDecoder {
+fn lines() -> kflow_sources::klog::live::NewDecoder {
     Box::new(|| Box::new(Lines))
 }
 

@@ -3,12 +3,12 @@
 
 use std::sync::Arc;
 
-use kflow::engine::Core;
-use kflow::engine::snapshot::{Mode, Snapshot};
-use kflow::model::cri::{CallEnd, CallKey, CallOutcome, CallStart, Service, Subject};
-use kflow::model::log::{Component, LogLine, Severity};
-use kflow::model::pod::{ContainerSpec, ContainerState, ContainerStatus, PodSeen, WatchEvent};
-use kflow::model::{Body, ContainerId, Nanos, Observation, PodRef, PodUid, Source, Stamp, Text};
+use kflow_engine::Core;
+use kflow_engine::snapshot::{Mode, Snapshot};
+use kflow_model::cri::{CallEnd, CallKey, CallOutcome, CallStart, Service, Subject};
+use kflow_model::log::{Component, LogLine, Severity};
+use kflow_model::pod::{ContainerSpec, ContainerState, ContainerStatus, PodSeen, WatchEvent};
+use kflow_model::{Body, ContainerId, Nanos, Observation, PodRef, PodUid, Source, Stamp, Text};
 
 /// Noon of some day.
 pub(crate) const BEGIN: Nanos = Nanos(1_790_000_000_000_000_000);

@@ -46,7 +46,10 @@ fn json(args: &[&str]) -> Vec<Value> {
 fn timelines_have_the_documented_form() {
     let pods = json(&["timeline", "-o", "json", "--session", &s1()]);
     assert!(pods.len() >= 6);
-    let stages: Vec<&str> = kflow::flow::Stage::ALL.iter().map(|s| s.name()).collect();
+    let stages: Vec<&str> = kflow_core::flow::Stage::ALL
+        .iter()
+        .map(|s| s.name())
+        .collect();
     let mut spans = 0;
     for pod in &pods {
         for key in ["uid", "namespace", "name", "node", "phase", "status"] {

@@ -4,13 +4,13 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
-use kflow::correlate::World;
-use kflow::flow::Map;
-use kflow::model::span::{SpanKind, SpanRecord};
-use kflow::model::stamp::{MILLI, SECOND};
-use kflow::model::{Body, Nanos, Observation, Source, SpanId, Stamp, TraceId};
-use kflow::source::LineDecoder;
-use kflow::source::audit::decode::AuditLines;
+use kflow_core::correlate::World;
+use kflow_core::flow::Map;
+use kflow_model::span::{SpanKind, SpanRecord};
+use kflow_model::stamp::{MILLI, SECOND};
+use kflow_model::{Body, Nanos, Observation, Source, SpanId, Stamp, TraceId};
+use kflow_sources::LineDecoder;
+use kflow_sources::audit::decode::AuditLines;
 use serde_json::Value;
 
 fn session(name: &str) -> String {
@@ -153,7 +153,7 @@ fn slow_requests_and_errors_are_found_and_explained() {
 fn an_owner_without_pods_has_a_story() {
     let s = session("S7-restart-json");
     let world = {
-        let loaded = kflow::session::load(Path::new(&s)).unwrap();
+        let loaded = kflow_model::session::load(Path::new(&s)).unwrap();
         let mut w = World::new();
         for o in &loaded.observations {
             w.observe(o);
@@ -416,8 +416,8 @@ fn clocks_that_differ_by_minutes_neither_part_nor_double_a_request() {
 /// At the level Metadata a `generateName` create says nowhere what its pod is called. The store's span does.
 #[test]
 fn a_pod_whose_create_bears_no_name_is_found_by_the_key_under_which_it_was_stored() {
-    use kflow::flow::Stage;
-    use kflow::model::pod::PodSeen;
+    use kflow_core::flow::Stage;
+    use kflow_model::pod::PodSeen;
     let mut out = Vec::new();
     let line = record("Metadata", "pods", "", "");
     AuditLines::new().line(line.as_bytes(), &mut out);

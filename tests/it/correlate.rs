@@ -9,9 +9,8 @@ mod proof;
 
 use std::path::PathBuf;
 
-use kflow::correlate::World;
-use kflow::model::Nanos;
-use kflow::timeline::Evidence;
+use kflow_core::correlate::World;
+use kflow_model::{Evidence, Nanos};
 
 /// Observations of a recorded session, in order of arrival.
 #[expect(clippy::panic, reason = "a broken fixture fails the test")]
@@ -19,7 +18,7 @@ pub(crate) fn session(name: &str) -> Vec<Evidence> {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
         .join("fixtures/sessions")
         .join(format!("{name}.kflow.zst"));
-    kflow::session::load(&path)
+    kflow_model::session::load(&path)
         .unwrap_or_else(|e| panic!("{name}: {e}"))
         .observations
 }

@@ -6,10 +6,10 @@
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 
-use kflow::model::cri::{CallEnd, CallOutcome, CallStart, Service, code_name};
-use kflow::model::{Body, Nanos, Observation, SpanId, TraceId};
-use kflow::source::cri::ByteLog;
-use kflow::source::{Fed, LineDecoder as _};
+use kflow_model::cri::{CallEnd, CallOutcome, CallStart, Service, code_name};
+use kflow_model::{Body, Nanos, Observation, SpanId, TraceId};
+use kflow_sources::cri::ByteLog;
+use kflow_sources::{Fed, LineDecoder as _};
 
 fn folder() -> PathBuf {
     std::env::var_os("KFLOW_CRI_FIXTURES").map_or_else(

@@ -5,11 +5,10 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use kflow::correlate::World;
-use kflow::diagnose::{self, Catalogue, Diagnoser, State, Target, Verdict};
-use kflow::model::{Nanos, Source, stamp::SECOND};
-use kflow::session::reader;
-use kflow::timeline::Evidence;
+use kflow_core::correlate::World;
+use kflow_core::diagnose::{self, Catalogue, Diagnoser, State, Target, Verdict};
+use kflow_model::session::reader;
+use kflow_model::{Evidence, Nanos, Source, stamp::SECOND};
 use serde::Deserialize;
 
 mod degraded;
@@ -340,7 +339,7 @@ fn every_recorded_scenario_is_told_as_it_was() {
 fn the_list_of_causes_is_current() {
     current(
         "docs/causes.md",
-        &kflow::export::causes::markdown(Catalogue::get()),
+        &kflow_export::causes::markdown(Catalogue::get()),
     );
 }
 

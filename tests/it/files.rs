@@ -6,9 +6,9 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use kflow::model::gap::Note;
-use kflow::model::{Body, Nanos, Observation, Source, Stamp};
-use kflow::session::{self, Header, SessionError, Writer};
+use kflow_model::gap::Note;
+use kflow_model::session::{self, Header, SessionError, Writer};
+use kflow_model::{Body, Nanos, Observation, Source, Stamp};
 
 fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))

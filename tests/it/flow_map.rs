@@ -2,13 +2,13 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
-use kflow::correlate::World;
-use kflow::flow::clue::{Pattern, What};
-use kflow::flow::lit::{RunEnd, lit, passes};
-use kflow::flow::{Map, StepId, docs};
-use kflow::model::stamp::{MILLI, SECOND};
-use kflow::model::{Body, Source};
-use kflow::session::Session;
+use kflow_core::correlate::World;
+use kflow_core::flow::clue::{Pattern, What};
+use kflow_core::flow::lit::{RunEnd, lit, passes};
+use kflow_core::flow::{Map, StepId, docs};
+use kflow_model::session::Session;
+use kflow_model::stamp::{MILLI, SECOND};
+use kflow_model::{Body, Source};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -31,7 +31,7 @@ fn seen(map: &Map) -> (Vec<docs::Seen>, bool) {
     let seen = files
         .into_iter()
         .map(|(n, path)| {
-            let session = kflow::session::load(&path).unwrap();
+            let session = kflow_model::session::load(&path).unwrap();
             let (begin, _) = session.range().unwrap();
             spans &= has_spans(&session);
             let steps: BTreeSet<StepId> = session
@@ -112,7 +112,7 @@ fn every_step_is_seen_in_a_recording_or_says_why_not_and_the_page_is_current() {
 fn a_healthy_pods_steps_are_lit_once_however_many_sources_tell_of_them() {
     let map = Map::embedded();
     let path = root().join("fixtures/sessions/S1-basics.kflow.zst");
-    let session = kflow::session::load(&path).unwrap();
+    let session = kflow_model::session::load(&path).unwrap();
     let mut world = World::new();
     for o in &session.observations {
         world.observe(o);
@@ -168,7 +168,7 @@ fn a_healthy_pods_steps_are_lit_once_however_many_sources_tell_of_them() {
 fn both_starts_of_a_kubelet_are_passes_with_all_their_steps() {
     let map = Map::embedded();
     let path = root().join("fixtures/sessions/S7-restart-json.kflow.zst");
-    let session = kflow::session::load(&path).unwrap();
+    let session = kflow_model::session::load(&path).unwrap();
     let (begin, end) = session.range().unwrap();
     let evidence: Vec<_> = session
         .observations
@@ -203,7 +203,7 @@ fn both_starts_of_a_kubelet_are_passes_with_all_their_steps() {
 #[test]
 fn a_recording_in_the_words_of_an_older_version_gives_the_same_timelines() {
     let path = root().join("fixtures/sessions/S1-basics.kflow.zst");
-    let session = kflow::session::load(&path).unwrap();
+    let session = kflow_model::session::load(&path).unwrap();
     let mut renamed = 0;
     let (mut today, mut older) = (World::new(), World::new());
     for o in &session.observations {
@@ -283,7 +283,10 @@ fn every_whole_message_that_the_program_knows_is_in_the_map() {
         .collect();
     let mut wrong = Vec::new();
     let mut found = 0;
-    let mut folders = vec![root().join("src/correlate"), root().join("src/diagnose")];
+    let mut folders = vec![
+        root().join("crates/core/src/correlate"),
+        root().join("crates/core/src/diagnose"),
+    ];
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();

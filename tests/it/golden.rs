@@ -31,9 +31,9 @@
 //!   (25:29.892538, .893461), audit `delete pods` by the kubelet (25:29.933768 → .941568).
 
 use crate::correlate::{session, world};
-use kflow::flow::Stage;
-use kflow::model::{Nanos, Source};
-use kflow::timeline::{Certainty, Span};
+use kflow_core::flow::Stage;
+use kflow_core::timeline::{Certainty, Span};
+use kflow_model::{Nanos, Source};
 use std::fmt::Write;
 
 fn clock(at: Nanos) -> String {
@@ -73,7 +73,7 @@ fn line(spans: &[Span], s: &Span) -> String {
 }
 
 /// Every span and gap of the pod, compared with the golden file.
-fn same_as_golden(name: &str, p: &kflow::correlate::PodView, want: &str) {
+fn same_as_golden(name: &str, p: &kflow_core::correlate::PodView, want: &str) {
     let mut told = String::new();
     for s in &p.timeline.spans {
         told.push_str(&line(&p.timeline.spans, s));
@@ -205,7 +205,7 @@ fn a_container_that_is_stopped_to_be_restarted_does_not_end_the_pod() {
 fn a_pod_that_waits_for_a_hung_sync_loop_says_so() {
     let observations = session("S10-pleg");
     let w = world(observations.iter());
-    let find = |w: &kflow::correlate::World, step: &str| {
+    let find = |w: &kflow_core::correlate::World, step: &str| {
         let p = w.find("s18c/new-pod")[0].clone();
         p.timeline.spans.iter().find(|s| s.step == step).cloned()
     };
@@ -226,7 +226,7 @@ fn a_pod_that_waits_for_a_hung_sync_loop_says_so() {
     assert!(find(&w, "HandlePodAdditions").is_none());
     // No other pod of a session whose loop is free has such a step.
     let s1 = world(session("S1-basics").iter());
-    let waits = |p: &kflow::correlate::Pod| {
+    let waits = |p: &kflow_core::correlate::Pod| {
         p.timeline
             .spans
             .iter()

@@ -1,10 +1,10 @@
 //! What an independent reading of the raw recordings found wrong once, held in place.
 
 use crate::correlate::{session, world};
-use kflow::correlate::{PodView, World};
-use kflow::flow::Stage;
-use kflow::model::{Nanos, Source, cri::is_noise};
-use kflow::timeline::{Certainty, Outcome};
+use kflow_core::correlate::{PodView, World};
+use kflow_core::flow::Stage;
+use kflow_core::timeline::{Certainty, Outcome};
+use kflow_model::{Nanos, Source, cri::is_noise};
 
 const SESSIONS: [&str; 14] = [
     "S1-basics",
@@ -170,7 +170,7 @@ fn the_time_in_a_stage_is_that_of_the_verdict_about_it() {
     let w = world(observations.iter().filter(|o| o.stamp.seen <= now));
     let mut stuck = 0;
     for p in w.pods() {
-        let Some(v) = kflow::diagnose::why(&w, p, now) else {
+        let Some(v) = kflow_core::diagnose::why(&w, p, now) else {
             continue;
         };
         let Some((_, since)) = p.current.filter(|(stage, _)| *stage == v.stage) else {
@@ -186,10 +186,10 @@ fn the_time_in_a_stage_is_that_of_the_verdict_about_it() {
 
 #[test]
 fn preemptor_and_victim_tell_of_each_other_by_event_or_by_log_and_once() {
-    use kflow::model::{Body, log::Component};
+    use kflow_model::{Body, log::Component};
     let all = session("S8-node");
-    let event = |o: &&kflow::timeline::Evidence| matches!(&o.body, Body::Event(_));
-    let scheduler = |o: &&kflow::timeline::Evidence| matches!(&o.body, Body::Log(l) if l.component == Component::Scheduler);
+    let event = |o: &&kflow_model::Evidence| matches!(&o.body, Body::Event(_));
+    let scheduler = |o: &&kflow_model::Evidence| matches!(&o.body, Body::Log(l) if l.component == Component::Scheduler);
     let told = |w: &World, name: &str| -> Vec<String> {
         let t = &pod(w, "s48", name).timeline;
         let marks = t.marks.iter().filter(|m| m.text.starts_with("Preempt"));
@@ -208,7 +208,7 @@ fn preemptor_and_victim_tell_of_each_other_by_event_or_by_log_and_once() {
     // The victim's Event is no event of the preemptor, which nobody preempts.
     let high = pod(&both, "s48", "high");
     let end = all.last().unwrap().stamp.seen;
-    if let Some(v) = kflow::diagnose::why(&both, high, end) {
+    if let Some(v) = kflow_core::diagnose::why(&both, high, end) {
         assert!(!v.sentence.contains("preempt"), "{}", v.sentence);
     }
 }

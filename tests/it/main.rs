@@ -12,37 +12,26 @@
 mod cli;
 mod control;
 mod correlate;
-#[cfg(feature = "files")]
 #[cfg(test)]
 mod cri;
 mod deny;
 mod deploy;
-#[cfg(feature = "files")]
 mod diagnose;
 mod files;
 mod flow_map;
 mod golden;
 mod import;
 mod judged;
-mod layers;
 mod requests;
 mod session;
 mod sli;
 
-#[cfg(feature = "live")]
 mod attach;
-#[cfg(feature = "live")]
 mod proxy;
-#[cfg(feature = "live")]
 mod real;
-#[cfg(feature = "live")]
 mod receive;
-#[cfg(feature = "live")]
 mod record;
-#[cfg(feature = "live")]
 mod watch;
 
-#[cfg(feature = "tui")]
 mod churn;
-#[cfg(feature = "tui")]
 mod tui;

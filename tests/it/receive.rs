@@ -5,10 +5,10 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
 use base64::Engine as _;
-use kflow::model::{Body, Observation, Source};
-use kflow::source::live::Board;
-use kflow::source::receive::Sink;
-use kflow::source::{audit, otlp};
+use kflow_model::{Body, Observation, Source};
+use kflow_sources::live::Board;
+use kflow_sources::receive::Sink;
+use kflow_sources::{audit, otlp};
 use prost::Message;
 use prost::bytes::{Buf, BufMut, Bytes};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

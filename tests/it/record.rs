@@ -6,13 +6,12 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use kflow::engine::record::{KEEP, Options, Recorder, numbered};
-use kflow::model::fs::{FsAction, FsChange, FsObject};
-use kflow::model::gap::Note;
-use kflow::model::pod::PodSeen;
-use kflow::model::{Body, Nanos, Observation, PodUid, Source, Stamp, Text};
-use kflow::session;
-use kflow::timeline::Evidence;
+use kflow_engine::record::{KEEP, Options, Recorder, numbered};
+use kflow_model::fs::{FsAction, FsChange, FsObject};
+use kflow_model::gap::Note;
+use kflow_model::pod::PodSeen;
+use kflow_model::session;
+use kflow_model::{Body, Evidence, Nanos, Observation, PodUid, Source, Stamp, Text};
 
 fn options(path: &Path) -> Options {
     Options {
@@ -116,7 +115,7 @@ fn a_recording_that_rotates_keeps_the_last_files_and_each_knows_what_exists() {
 #[test]
 fn a_full_disk_ends_the_recording_where_it_is_readable_and_says_so() {
     let rig = crate::proxy::rig::Rig::new();
-    let proxy = rig.start(kflow::source::cri::Decoder::new());
+    let proxy = rig.start(kflow_cri::Decoder::new());
     let path = rig.path("run.kflow.zst");
     let child = Command::new("sh")
         .args([
@@ -135,7 +134,7 @@ fn a_full_disk_ends_the_recording_where_it_is_readable_and_says_so() {
             &mut (0..1000)
                 .map(|n| (*note(batch * 1000 + n)).clone())
                 .collect(),
-            kflow::clock::monotonic(),
+            kflow_model::clock::monotonic(),
         );
     }
     let end = child.wait_with_output().unwrap();
@@ -196,7 +195,7 @@ fn a_recording_after_kill_9_is_readable_up_to_the_last_flush() {
     let rig = crate::proxy::rig::Rig::new();
     // The source is on while the runtime behind the proxy answers.
     let _runtime = rig.upstream();
-    let proxy = rig.start(kflow::source::cri::Decoder::new());
+    let proxy = rig.start(kflow_cri::Decoder::new());
     let path = rig.path("run.kflow.zst");
     let mut child = Command::new(env!("CARGO_BIN_EXE_kflow"))
         .args(["record", "--no-api", "--proxy"])
@@ -212,7 +211,7 @@ fn a_recording_after_kill_9_is_readable_up_to_the_last_flush() {
         .unwrap();
     proxy.ring.push(
         &mut (0..100).map(|n| (*note(n)).clone()).collect(),
-        kflow::clock::monotonic(),
+        kflow_model::clock::monotonic(),
     );
     crate::proxy::rig::eventually("a hundred observations are on disk", || {
         let read = session::load(&path).ok()?;
@@ -229,7 +228,7 @@ fn sigterm_closes_a_recording_orderly() {
     let rig = crate::proxy::rig::Rig::new();
     // The source is on while the runtime behind the proxy answers.
     let _runtime = rig.upstream();
-    let proxy = rig.start(kflow::source::cri::Decoder::new());
+    let proxy = rig.start(kflow_cri::Decoder::new());
     let path = rig.path("run.kflow.zst");
     let mut child = Command::new(env!("CARGO_BIN_EXE_kflow"))
         .args(["record", "--no-api", "--proxy"])
@@ -243,9 +242,10 @@ fn sigterm_closes_a_recording_orderly() {
     said.find(|l| l.as_ref().unwrap().contains("cri proxy: on"))
         .unwrap()
         .unwrap();
-    proxy
-        .ring
-        .push(&mut vec![(*note(7)).clone()], kflow::clock::monotonic());
+    proxy.ring.push(
+        &mut vec![(*note(7)).clone()],
+        kflow_model::clock::monotonic(),
+    );
     crate::proxy::rig::eventually("it has arrived", || {
         (session::load(&path).ok()?.observations.len() == 1).then_some(())
     });

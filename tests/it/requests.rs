@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
-use kflow::correlate::{Request, World};
-use kflow::flow::Stage;
-use kflow::model::{Body, span::SpanKind, stamp::MILLI};
-use kflow::session::reader;
-use kflow::timeline::MarkKind;
+use kflow_core::correlate::{Request, World};
+use kflow_core::flow::Stage;
+use kflow_core::timeline::MarkKind;
+use kflow_model::session::reader;
+use kflow_model::{Body, span::SpanKind, stamp::MILLI};
 
-pub(crate) type Recorded = (String, World, Vec<Arc<kflow::model::Observation>>);
+pub(crate) type Recorded = (String, World, Vec<Arc<kflow_model::Observation>>);
 
 /// Every session and its world, read once for all tests.
 pub(crate) fn sessions() -> &'static [Recorded] {
@@ -166,8 +166,8 @@ fn a_pods_timeline_tells_of_its_creation_as_audit_and_spans_do() {
     );
 }
 
-fn audit_times(r: &Request) -> Option<(kflow::model::Nanos, kflow::model::Nanos)> {
-    use kflow::model::audit::AuditStage::ResponseComplete;
+fn audit_times(r: &Request) -> Option<(kflow_model::Nanos, kflow_model::Nanos)> {
+    use kflow_model::audit::AuditStage::ResponseComplete;
     r.evidence.iter().find_map(|e| match &e.body {
         Body::Audit(a) if a.stage == ResponseComplete => Some((a.received, e.stamp.at)),
         _ => None,
@@ -312,7 +312,7 @@ fn a_deletion_is_due_its_grace_after_it_was_asked_for_whoever_tells_of_it() {
         .unwrap();
     let audited: Vec<_> = all
         .iter()
-        .filter(|o| o.source == kflow::model::Source::Audit)
+        .filter(|o| o.source == kflow_model::Source::Audit)
         .cloned()
         .collect();
     let mut by_audit = World::new();

@@ -1,11 +1,11 @@
 //! Sessions: what is written is read, a cut costs little, a player shows what a fresh world shows.
 
-use kflow::engine::Player;
-use kflow::engine::import::{self, Input, Kind, Options};
-use kflow::model::gap::Note;
-use kflow::model::{Body, Nanos, Observation, PodUid, Source, Stamp};
-use kflow::query::Moment;
-use kflow::session::{self, Header, SessionError, VERSION, Writer};
+use kflow_core::query::Moment;
+use kflow_engine::Player;
+use kflow_engine::import::{self, Input, Kind, Options};
+use kflow_model::gap::Note;
+use kflow_model::session::{self, Header, SessionError, VERSION, Writer};
+use kflow_model::{Body, Nanos, Observation, PodUid, Source, Stamp};
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -254,13 +254,13 @@ fn replay_equals_import_byte_for_byte() {
 
     // And what is derived from them is the same text.
     let json = |observations: Vec<Observation>| {
-        let mut world = kflow::correlate::World::new();
+        let mut world = kflow_core::correlate::World::new();
         for o in observations {
             world.observe(&Arc::new(o));
         }
         world.settle();
         let mut out = Vec::new();
-        kflow::export::timeline::json(&mut out, world.pods()).unwrap();
+        kflow_export::timeline::json(&mut out, world.pods()).unwrap();
         out
     };
     let a = json(imported.observations);
@@ -339,15 +339,15 @@ fn the_year_of_log_lines_comes_from_other_inputs_or_the_user() {
 fn player(path: &Path, start: Moment) -> Player {
     let mut p = Player::open(path, start).unwrap();
     while p.report().is_none() {
-        p.tick(kflow::clock::monotonic());
+        p.tick(kflow_model::clock::monotonic());
         std::thread::yield_now();
     }
     p
 }
 
-fn state(world: &kflow::correlate::World) -> String {
+fn state(world: &kflow_core::correlate::World) -> String {
     let mut out = Vec::new();
-    kflow::export::timeline::json(&mut out, world.pods()).unwrap();
+    kflow_export::timeline::json(&mut out, world.pods()).unwrap();
     String::from_utf8(out).unwrap()
 }
 
@@ -363,7 +363,7 @@ fn wherever_a_player_is_put_it_shows_what_a_fresh_world_shows() {
         let t = begin.plus((end - begin) / 1000 * permille);
         p.seek(t);
         let shown = p.snapshot();
-        let fresh = kflow::cli::input::world_at(&session, t);
+        let fresh = kflow_engine::world_at(&session, t);
         assert_eq!(shown.now, t);
         assert_eq!(state(&shown.world), state(&fresh), "at {permille} of 1000");
         let upto = session
@@ -381,7 +381,7 @@ fn wherever_a_player_is_put_it_shows_what_a_fresh_world_shows() {
     p.seek_end();
     assert_eq!(
         state(&p.snapshot().world),
-        state(&kflow::cli::input::world_at(&session, end))
+        state(&kflow_engine::world_at(&session, end))
     );
 }
 
@@ -390,7 +390,7 @@ fn a_player_moves_by_the_time_that_it_is_told() {
     let path = fixture("sessions/S1-basics.kflow.zst");
     let mut p = player(&path, Moment::Begin);
     let (begin, end) = p.range();
-    let origin = kflow::clock::monotonic();
+    let origin = kflow_model::clock::monotonic();
     let at = |ns| origin + std::time::Duration::from_nanos(ns);
     p.set_playing(true);
     p.tick(at(1_000));

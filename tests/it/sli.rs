@@ -1,8 +1,8 @@
 //! How long pods took to start, beside what the kubelet logged of the same pods (`Observed pod startup duration`).
 
-use kflow::correlate::sli;
-use kflow::model::Body;
-use kflow::model::stamp::{MILLI, SECOND};
+use kflow_core::correlate::sli;
+use kflow_model::Body;
+use kflow_model::stamp::{MILLI, SECOND};
 
 use super::requests::sessions;
 

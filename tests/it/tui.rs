@@ -9,15 +9,15 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use kflow::engine::Core;
-use kflow::engine::snapshot::{Mode, Snapshot};
-use kflow::model::{Body, Source, gap::Note};
-use kflow::tui::action::{Action, Scope};
-use kflow::tui::keys::{Key, Keymap};
-use kflow::tui::model::Effect;
-use kflow::tui::pane::PaneId;
-use kflow::tui::shots::{frame, model, press, select};
-use kflow::tui::svg;
+use kflow_engine::Core;
+use kflow_engine::snapshot::{Mode, Snapshot};
+use kflow_model::{Body, Source, gap::Note};
+use kflow_tui::action::{Action, Scope};
+use kflow_tui::keys::{Key, Keymap};
+use kflow_tui::model::Effect;
+use kflow_tui::pane::PaneId;
+use kflow_tui::shots::{frame, model, press, select};
+use kflow_tui::svg;
 use ratatui::buffer::Buffer;
 
 use super::churn;
@@ -27,7 +27,7 @@ const SIZES: [(u16, u16); 4] = [(60, 20), (80, 24), (120, 40), (200, 60)];
 fn session(name: &str, permille: i64) -> Snapshot {
     let path =
         Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("fixtures/sessions/{name}.kflow.zst"));
-    let s = kflow::session::load(&path).expect("fixture");
+    let s = kflow_model::session::load(&path).expect("fixture");
     let (a, z) = s.range().expect("not empty");
     let now = a.plus(z.since(a) / 1000 * permille);
     let mut core = Core::new();
@@ -76,7 +76,7 @@ fn every_pane_draws_at_every_size_in_every_theme_with_much_little_and_nothing() 
                 for pane in PaneId::ALL {
                     m.show(pane);
                     for layout in ["layout single", "layout split", "layout dashboard"] {
-                        let c = kflow::tui::action::Command::parse(layout).expect("layout");
+                        let c = kflow_tui::action::Command::parse(layout).expect("layout");
                         m.run(&c, &snap);
                         let a = frame(&mut m, &snap);
                         check(&a, name);
@@ -195,7 +195,7 @@ const IDLE: &[&str] = &[
 fn a_walk_through_the_whole_application() {
     let snap = session("S2-stuck-early", 450);
     let mut m = model((120, 40), "dark").expect("theme");
-    let text = |m: &mut kflow::tui::model::Model| svg::plain(&frame(m, &snap));
+    let text = |m: &mut kflow_tui::model::Model| svg::plain(&frame(m, &snap));
     assert!(text(&mut m).contains("cm-missing"));
     // Filter the list, open the timeline of what is left, ask why, follow the evidence, and come back.
     press(&mut m, &snap, "/ cm-miss enter");
@@ -266,7 +266,7 @@ fn hostile_names_and_messages_are_shown_harmlessly() {
         ));
         let long = format!("\u{9b}31m{}", "x".repeat(10_000));
         core.observe(churn::line(n as i64 + 10, &long, &p));
-        let key = kflow::model::cri::CallKey {
+        let key = kflow_model::cri::CallKey {
             conn: 1,
             stream: n as u32 * 2 + 1,
         };
@@ -313,13 +313,13 @@ fn the_selection_stays_on_its_pod_when_the_list_is_sorted_and_grouped() {
 
 #[test]
 fn pictures_are_made_of_every_pane() {
-    let names: BTreeSet<&str> = kflow::tui::shots::SHOTS.iter().map(|s| s.name).collect();
+    let names: BTreeSet<&str> = kflow_tui::shots::SHOTS.iter().map(|s| s.name).collect();
     for p in PaneId::ALL {
         assert!(names.contains(p.name().to_lowercase().as_str()), "{p:?}");
     }
     let snap = session("S1-basics", 600);
-    for s in kflow::tui::shots::SHOTS {
-        let svg = kflow::tui::shots::render(s, &snap).expect("theme");
+    for s in kflow_tui::shots::SHOTS {
+        let svg = kflow_tui::shots::render(s, &snap).expect("theme");
         assert!(
             svg.starts_with("<svg ") && svg.ends_with("</svg>\n"),
             "{}",
@@ -330,15 +330,15 @@ fn pictures_are_made_of_every_pane() {
 
 #[test]
 fn a_replay_takes_what_the_keys_ask_for() {
-    use kflow::engine::replay::Player;
-    use kflow::query::Moment;
-    use kflow::tui::driver::{Drive, Driver};
-    use kflow::tui::replay::{Replay, is_error};
+    use kflow_core::query::Moment;
+    use kflow_engine::replay::Player;
+    use kflow_tui::driver::{Drive, Driver};
+    use kflow_tui::replay::{Replay, is_error};
 
     let path =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/sessions/S2-stuck-early.kflow.zst");
     let mut r = Replay::new(Player::open(&path, Moment::Begin).expect("fixture"));
-    let now = kflow::clock::monotonic();
+    let now = kflow_model::clock::monotonic();
     while r.player().report().is_none() {
         r.snapshot(now);
         std::thread::yield_now();

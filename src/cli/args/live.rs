@@ -220,7 +220,7 @@ fn size(s: &str) -> Result<u64, String> {
 
 /// `90s`, `10m`, `1h30m`.
 pub(super) fn duration(s: &str) -> Result<Duration, String> {
-    let ns = crate::query::duration(s)?;
+    let ns = kflow_core::query::duration(s)?;
     Ok(Duration::from_nanos(u64::try_from(ns).unwrap_or(0)))
 }
 

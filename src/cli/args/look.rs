@@ -8,7 +8,7 @@ use std::path::PathBuf;
 pub struct Speed(pub u32);
 
 fn speed(text: &str) -> Result<Speed, String> {
-    crate::tui::update::parse_speed(text)
+    kflow_tui::update::parse_speed(text)
         .map(Speed)
         .ok_or_else(|| "a factor such as 0.5, 10x, or max".to_owned())
 }

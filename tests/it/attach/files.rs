@@ -4,11 +4,11 @@ use std::fs;
 use std::io::Write;
 use std::path::Path;
 
-use kflow::model::fs::{FsAction, FsObject};
-use kflow::model::{Body, Observation, Source};
-use kflow::source::fs::live::{Roots, directories, mounts};
-use kflow::source::klog::live::file;
-use kflow::source::live::Board;
+use kflow_model::fs::{FsAction, FsObject};
+use kflow_model::{Body, Observation, Source};
+use kflow_sources::fs::live::{Roots, directories, mounts};
+use kflow_sources::klog::live::file;
+use kflow_sources::live::Board;
 use tokio::sync::mpsc::Receiver;
 
 use super::{PATIENCE, expect, lines};

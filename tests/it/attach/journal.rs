@@ -5,8 +5,8 @@ use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 
-use kflow::model::{Body, Source};
-use kflow::session;
+use kflow_model::session;
+use kflow_model::{Body, Source};
 
 use crate::proxy::rig::eventually;
 

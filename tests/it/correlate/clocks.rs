@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use kflow::correlate::World;
-use kflow::model::Body;
-use kflow::timeline::Evidence;
+use kflow_core::correlate::World;
+use kflow_model::{Body, Evidence};
 
 use super::{session, world};
 
@@ -13,7 +12,7 @@ fn with_api_ahead(observations: &[Evidence], by: i64) -> Vec<Evidence> {
     observations
         .iter()
         .map(|o| {
-            let mut o: kflow::model::Observation = (**o).clone();
+            let mut o: kflow_model::Observation = (**o).clone();
             match &mut o.body {
                 Body::Audit(a) => {
                     o.stamp.at = o.stamp.at + by;

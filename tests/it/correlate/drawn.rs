@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use kflow::flow::Stage;
-use kflow::model::cri::{CallKey, Inventory, InventoryItem, RuntimeState, Subject};
-use kflow::model::{Body, Observation, Source};
-use kflow::timeline::{Evidence, Span};
+use kflow_core::flow::Stage;
+use kflow_core::timeline::Span;
+use kflow_model::cri::{CallKey, Inventory, InventoryItem, RuntimeState, Subject};
+use kflow_model::{Body, Evidence, Observation, Source};
 
 use super::{SESSIONS, session, world};
 
@@ -119,7 +119,7 @@ fn nobody_schedules_a_static_pod_whoever_tells_of_it() {
                 );
                 assert_eq!(
                     p.stage(Stage::Schedule),
-                    kflow::correlate::StageState::NotReached
+                    kflow_core::correlate::StageState::NotReached
                 );
             }
         }

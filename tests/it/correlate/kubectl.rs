@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use kflow::model::{Body, Nanos, PodUid};
+use kflow_model::{Body, Nanos, PodUid};
 
 use super::{as_of, session};
 

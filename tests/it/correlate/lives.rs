@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use kflow::correlate::PodView;
-use kflow::diagnose::State;
-use kflow::model::{Body, Source};
-use kflow::timeline::Evidence;
+use kflow_core::correlate::PodView;
+use kflow_core::diagnose::State;
+use kflow_model::{Body, Evidence, Source};
 
 use super::{SESSIONS, session, world};
 
@@ -55,7 +54,7 @@ fn a_pod_that_is_created_anew_under_its_name_keeps_its_own_story() {
             let text = serde_json::to_string(o).unwrap().replace(old, new);
             let mut json: serde_json::Value = serde_json::from_str(&text).unwrap();
             later(&mut json, LATER);
-            let mut o: kflow::model::Observation = serde_json::from_value(json).unwrap();
+            let mut o: kflow_model::Observation = serde_json::from_value(json).unwrap();
             if let Body::Pod(p) = &mut o.body {
                 p.resource_version += 100_000;
             }
@@ -150,7 +149,7 @@ fn a_pod_that_a_complete_list_did_not_hold_is_gone_and_waits_for_nothing() {
     let observations: Vec<Evidence> = session("S2-stuck-early")
         .iter()
         .map(|o| {
-            let mut o: kflow::model::Observation = (**o).clone();
+            let mut o: kflow_model::Observation = (**o).clone();
             if let Body::Watch(n) = &mut o.body {
                 n.scope = "elsewhere".into();
             }
@@ -174,7 +173,7 @@ fn with_the_tap_alone_what_is_left_of_a_pod_has_exited_and_is_not_stuck() {
         for p in w.pods().iter().filter(|p| p.is_remnant()) {
             remnants += 1;
             assert_eq!(p.current, None, "{name} {}", p.uid);
-            let state = kflow::diagnose::why(&w, p, now).map(|v| v.state);
+            let state = kflow_core::diagnose::why(&w, p, now).map(|v| v.state);
             assert!(
                 matches!(state, Some(State::Healthy | State::Recovered)),
                 "{name} {} {state:?}",

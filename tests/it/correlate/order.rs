@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use kflow::correlate::World;
-use kflow::timeline::Evidence;
+use kflow_core::correlate::World;
+use kflow_model::Evidence;
 use proptest::prelude::*;
 
 use super::proof::check_spans;

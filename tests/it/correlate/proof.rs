@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use kflow::correlate::PodView;
-use kflow::model::{Body, Source};
-use kflow::timeline::{Certainty, Span};
+use kflow_core::correlate::PodView;
+use kflow_core::timeline::{Certainty, Span};
+use kflow_model::{Body, Source};
 
 use super::{SESSIONS, session, world};
 
@@ -20,7 +20,7 @@ pub(super) fn check_spans(p: &PodView) -> Result<(), String> {
             s.attempt
         )
     };
-    let known: std::collections::HashSet<*const kflow::model::Observation> =
+    let known: std::collections::HashSet<*const kflow_model::Observation> =
         p.evidence.iter().map(Arc::as_ptr).collect();
     for (i, s) in p.timeline.spans.iter().enumerate() {
         if s.evidence.is_empty() {
@@ -62,7 +62,7 @@ pub(super) fn check_spans(p: &PodView) -> Result<(), String> {
 }
 
 /// Every moment that an observation tells, ns.
-fn moments(o: &kflow::model::Observation) -> Vec<i64> {
+fn moments(o: &kflow_model::Observation) -> Vec<i64> {
     fn collect(json: &serde_json::Value, out: &mut Vec<i64>) {
         match json {
             serde_json::Value::Number(n) => out
@@ -165,7 +165,7 @@ fn no_edge_of_any_span_is_a_moment_that_nobody_told() {
 /// Steps bear the names of the call flow, so that every one can be looked up in its map.
 #[test]
 fn every_step_of_every_timeline_is_in_the_flow_map() {
-    let map = kflow::flow::map::Map::embedded();
+    let map = kflow_core::flow::map::Map::embedded();
     let mut unknown = std::collections::BTreeSet::new();
     for name in SESSIONS {
         for p in world(&session(name)).pods() {

@@ -3,12 +3,11 @@
 
 use std::sync::Arc;
 
-use kflow::model::gap::Gap;
-use kflow::model::log::{Component, LogLine};
-use kflow::model::{Body, Observation, Source};
-use kflow::source::klog::KlogDecoder;
-use kflow::source::{LineDecoder, TimeHint};
-use kflow::timeline::Evidence;
+use kflow_model::gap::Gap;
+use kflow_model::log::{Component, LogLine};
+use kflow_model::{Body, Evidence, Observation, Source};
+use kflow_sources::klog::KlogDecoder;
+use kflow_sources::{LineDecoder, TimeHint};
 use regex::Regex;
 
 use super::{Expected, RECORDED, Rows, Sources, expected, root, run};
@@ -21,7 +20,8 @@ fn never_wrong(what: &str, left: impl Fn(&[Evidence]) -> Vec<Evidence>) -> (usiz
         asked.sort_by(|a, b| a.session.cmp(&b.session));
         for of in asked.chunk_by(|a, b| a.session == b.session) {
             let path = root().join(format!("{folder}/{}.kflow.zst", of[0].session));
-            let session = kflow::session::reader::load(&path).unwrap_or_else(|e| panic!("{e}"));
+            let session =
+                kflow_model::session::reader::load(&path).unwrap_or_else(|e| panic!("{e}"));
             let of: Vec<&Expected> = of.iter().collect();
             let mut rows = Rows::new();
             let observations = left(&session.observations);

@@ -7,16 +7,16 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use kflow::model::cri::{
+use kflow_model::cri::{
     CallEnd, CallKey, CallOutcome, CallStart, Inventory, InventoryItem, RuntimeState, Service,
     Subject,
 };
-use kflow::model::log::{Component, LogLine, Severity};
-use kflow::model::pod::PodSeen;
-use kflow::model::{
-    Body, Nanos, ObjectRef, Observation, PodRef, Source, Stamp, event::EventSeen, stamp::SECOND,
+use kflow_model::log::{Component, LogLine, Severity};
+use kflow_model::pod::PodSeen;
+use kflow_model::{
+    Body, Evidence, Nanos, ObjectRef, Observation, PodRef, Source, Stamp, event::EventSeen,
+    stamp::SECOND,
 };
-use kflow::timeline::Evidence;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -224,7 +224,7 @@ fn log(l: &Value, component: Component) -> LogLine {
     }
 }
 
-fn fields(v: &Value) -> Vec<(kflow::model::Text, kflow::model::Text)> {
+fn fields(v: &Value) -> Vec<(kflow_model::Text, kflow_model::Text)> {
     v.as_object()
         .into_iter()
         .flatten()

@@ -2,7 +2,7 @@
 //! spaces, empty lines gone, blobs, arrays of bytes, binary fields, trailing blanks cut) was read off its output.
 
 use super::{Desk, capture, text};
-use kflow::model::Nanos;
+use kflow_model::Nanos;
 
 /// Lines that are hard to carry: a block value with tabs and blanks, bytes that are not UTF-8, a control character.
 const HARD: &[u8] = b"I1121 01:03:20.100000    5077 prober.go:111] \"Probe failed\" probeType=\"Readiness\" pod=\"s62/steady\" podUID=\"0\" containerName=\"c\" probeResult=\"failure\" output=<\n\tHTTP/1.1 500\n\t  two words\n >\n\

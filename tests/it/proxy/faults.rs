@@ -5,12 +5,12 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 
-use kflow::model::cri::{CallEnd, CallKey, CallOutcome, CallStart, Service, Subject};
-use kflow::model::gap::Gap;
-use kflow::model::{Body, Nanos, Observation, Source, Stamp, Text};
-use kflow::proxy::Counters;
-use kflow::proxy::tap::Decode;
-use kflow::source::cri::Direction;
+use kflow_cri::Direction;
+use kflow_model::cri::{CallEnd, CallKey, CallOutcome, CallStart, Service, Subject};
+use kflow_model::gap::Gap;
+use kflow_model::{Body, Nanos, Observation, Source, Stamp, Text};
+use kflow_proxy::Counters;
+use kflow_proxy::tap::Decode;
 
 use super::rig::{Rig, eventually, gaps, half_close, noise, rest, send};
 

@@ -10,9 +10,9 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 use http_body_util::BodyExt;
-use kflow::model::cri::CallOutcome;
-use kflow::model::{Body, Observation};
-use kflow::source::cri::Decoder;
+use kflow_cri::Decoder;
+use kflow_model::cri::CallOutcome;
+use kflow_model::{Body, Observation};
 use tokio::net::UnixListener;
 
 use super::h2::{Answer, EVENTS, Raw, Seen, framed, serve};
@@ -85,7 +85,7 @@ fn scene<F: Future>(
     });
     drop(runtime);
     eventually("all connections end", || {
-        (kflow::proxy::Counters::get(&proxy.counters.connections) == 0).then_some(())
+        (kflow_proxy::Counters::get(&proxy.counters.connections) == 0).then_some(())
     });
     // Probes of the proxy are connections without bytes.
     let of = |tape: &Tape| {
@@ -239,7 +239,7 @@ fn a_deadline_ends_a_call_as_on_a_direct_connection_and_the_server_hears_of_it()
 
 #[test]
 fn each_event_of_a_stream_passes_as_it_is_sent() {
-    use kflow::model::cri::ContainerEventKind as Kind;
+    use kflow_model::cri::ContainerEventKind as Kind;
     /// `ContainerEventResponse`, as far as it is told here.
     #[derive(Clone, PartialEq, prost::Message)]
     struct Event {

@@ -4,9 +4,9 @@ use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::thread;
 
-use kflow::model::Body;
-use kflow::proxy::Proxy;
-use kflow::source::cri::{Decoder, Direction};
+use kflow_cri::{Decoder, Direction};
+use kflow_model::Body;
+use kflow_proxy::Proxy;
 
 use super::rig::{Rig, Tape, connect, eventually, half_close, noise, observations, rest, send};
 
@@ -96,7 +96,7 @@ fn a_client_that_half_closed_and_then_went_frees_a_server_that_says_nothing() {
     assert_eq!(rest(&server), b"");
     drop(client);
     eventually("the connection ends", || {
-        (kflow::proxy::Counters::get(&proxy.counters.connections) == 0).then_some(())
+        (kflow_proxy::Counters::get(&proxy.counters.connections) == 0).then_some(())
     });
 }
 
@@ -208,7 +208,7 @@ fn fifty_connections_do_not_mix() {
             });
         }
     });
-    assert_eq!(kflow::proxy::Counters::get(&proxy.counters.accepted), 50);
+    assert_eq!(kflow_proxy::Counters::get(&proxy.counters.accepted), 50);
     UnixStream::connect(&rig.config.upstream)
         .unwrap()
         .write_all(b"!")

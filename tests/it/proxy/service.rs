@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use kflow::model::gap::Note;
-use kflow::model::{Body, Nanos, Observation, Source, Stamp, Text};
-use kflow::proxy::client::Client;
-use kflow::proxy::wire::{Batch, SubscribeRequest};
+use kflow_model::gap::Note;
+use kflow_model::{Body, Nanos, Observation, Source, Stamp, Text};
+use kflow_proxy::wire::{Batch, SubscribeRequest};
+use kflow_sources::proxy::Client;
 use tonic::Streaming;
 
 use super::rig::{PATIENCE, Rig, Tape};
@@ -61,7 +61,7 @@ fn a_late_subscriber_gets_the_last_minutes_and_then_what_is_new() {
     let proxy = rig.start(Tape::default());
     proxy
         .ring
-        .push(&mut vec![note("before")], kflow::clock::monotonic());
+        .push(&mut vec![note("before")], kflow_model::clock::monotonic());
     block_on(async {
         let mut client = Client::connect(&rig.path("obs.sock")).await.unwrap();
         let mut all = client.subscribe(ALL).await.unwrap();
@@ -81,7 +81,7 @@ fn a_late_subscriber_gets_the_last_minutes_and_then_what_is_new() {
             .unwrap_err();
         proxy
             .ring
-            .push(&mut vec![note("after")], kflow::clock::monotonic());
+            .push(&mut vec![note("after")], kflow_model::clock::monotonic());
         assert_eq!(notes(&next(&mut all).await.unwrap()), ["after"]);
         assert_eq!(notes(&next(&mut only_new).await.unwrap()), ["after"]);
 
@@ -126,7 +126,7 @@ fn a_subscriber_that_does_not_read_loses_lines_and_is_told_while_others_lose_not
             let text = format!("{n} {}", "x".repeat(64 << 10));
             proxy
                 .ring
-                .push(&mut vec![note(&text)], kflow::clock::monotonic());
+                .push(&mut vec![note(&text)], kflow_model::clock::monotonic());
             while seen <= n {
                 let batch = next(&mut reads).await.unwrap();
                 assert_eq!(batch.lost, 0);
@@ -161,9 +161,10 @@ fn subscribers_read_the_rest_when_the_proxy_stops() {
     block_on(async {
         let mut client = Client::connect(&rig.path("obs.sock")).await.unwrap();
         let mut stream = client.subscribe(ALL).await.unwrap();
-        proxy
-            .ring
-            .push(&mut vec![note("last words")], kflow::clock::monotonic());
+        proxy.ring.push(
+            &mut vec![note("last words")],
+            kflow_model::clock::monotonic(),
+        );
         let stopping = std::thread::spawn(|| proxy.stop());
         assert_eq!(notes(&next(&mut stream).await.unwrap()), ["last words"]);
         assert_eq!(next(&mut stream).await, None);

@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use kflow::engine::live::{Config, Live};
-use kflow::engine::record::Options;
-use kflow::model::cri::CallOutcome;
-use kflow::model::{Body, Source};
-use kflow::proxy::Proxy;
-use kflow::session;
-use kflow::source::cri::Decoder;
+use kflow_cri::Decoder;
+use kflow_engine::live::{Config, Live};
+use kflow_engine::record::Options;
+use kflow_model::cri::CallOutcome;
+use kflow_model::session;
+use kflow_model::{Body, Source};
+use kflow_proxy::Proxy;
 
 use super::cri::{
     IMAGE, Image, ImageRequest, Real, SECRET, call, end_pod, id, runtime, start_pod, works,
@@ -203,7 +203,7 @@ fn what_was_seen_live_is_what_the_recording_shows() {
     live.stop_recording(Duration::from_secs(60)).unwrap();
     let live_world = Arc::clone(&live.snapshot().world);
     let recorded = session::load(&file).unwrap();
-    let mut world = kflow::correlate::World::new();
+    let mut world = kflow_core::correlate::World::new();
     for o in &recorded.observations {
         world.observe(o);
     }

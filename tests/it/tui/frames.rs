@@ -7,9 +7,9 @@
 
 use std::fmt::Write as _;
 
-use kflow::engine::snapshot::Snapshot;
-use kflow::tui::shots::{frame, model, press, select};
-use kflow::tui::svg;
+use kflow_engine::snapshot::Snapshot;
+use kflow_tui::shots::{frame, model, press, select};
+use kflow_tui::svg;
 use ratatui::buffer::{Buffer, Cell};
 use ratatui::style::{Color, Modifier};
 

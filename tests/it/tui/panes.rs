@@ -1,14 +1,14 @@
 //! What single panes say about recorded pods.
 
-use kflow::tui::action::Command;
-use kflow::tui::model::{Effect, Model};
-use kflow::tui::pane::PaneId;
-use kflow::tui::shots::{frame, model, press, select};
-use kflow::tui::svg;
+use kflow_tui::action::Command;
+use kflow_tui::model::{Effect, Model};
+use kflow_tui::pane::PaneId;
+use kflow_tui::shots::{frame, model, press, select};
+use kflow_tui::svg;
 
 use super::session;
 
-fn shown(m: &mut Model, snap: &kflow::engine::Snapshot) -> String {
+fn shown(m: &mut Model, snap: &kflow_engine::Snapshot) -> String {
     svg::plain(&frame(m, snap))
 }
 
@@ -17,7 +17,7 @@ fn open(
     permille: i64,
     pod: &str,
     keys: &str,
-) -> (Model, kflow::engine::Snapshot, String) {
+) -> (Model, kflow_engine::Snapshot, String) {
     let snap = session(name, permille);
     let mut m = model((160, 50), "dark").expect("theme");
     frame(&mut m, &snap);
@@ -187,7 +187,7 @@ fn one_time_cursor_goes_through_the_panes() {
 
 #[test]
 fn the_export_menu_has_every_format_and_asks_the_shell_to_write() {
-    use kflow::export::file::Kind;
+    use kflow_export::file::Kind;
     let (mut m, snap, _) = open("S1-basics", 900, "s01/healthy", "e");
     let text = shown(&mut m, &snap);
     for k in Kind::ALL {
@@ -211,7 +211,7 @@ fn the_export_menu_has_every_format_and_asks_the_shell_to_write() {
 
 #[test]
 fn recording_is_asked_for_by_its_key_in_every_pane() {
-    use kflow::tui::driver::Drive;
+    use kflow_tui::driver::Drive;
     let (mut m, snap, _) = open("S1-basics", 900, "", "1");
     for p in PaneId::ALL {
         m.show(p);
@@ -269,7 +269,7 @@ fn every_call_of_a_pod_is_an_arrow() {
     for name in ["S1-basics", "S2-stuck-early", "S3-crashes", "S5-burst"] {
         let snap = session(name, 1000);
         let mut m = model((160, 50), "dark").expect("theme");
-        let calls = |uid: &kflow::model::PodUid| {
+        let calls = |uid: &kflow_model::PodUid| {
             let all = snap.world.calls().iter();
             all.filter(|c| c.pod_uid == *uid).count()
         };

@@ -1,13 +1,13 @@
 //! How the terminal behaves: what stands still, what is kept while somebody types, what it says of its own losses.
 
-use kflow::engine::snapshot::{Mode, Snapshot, SourceStatus};
-use kflow::model::{Body, Nanos, Source};
-use kflow::tui::driver::Drive;
-use kflow::tui::model::{Effect, Model};
-use kflow::tui::pane::PaneId;
-use kflow::tui::shots::{frame, model, press, select};
-use kflow::tui::update::Mouse;
-use kflow::tui::{describe, svg};
+use kflow_engine::snapshot::{Mode, Snapshot, SourceStatus};
+use kflow_model::{Body, Nanos, Source};
+use kflow_tui::driver::Drive;
+use kflow_tui::model::{Effect, Model};
+use kflow_tui::pane::PaneId;
+use kflow_tui::shots::{frame, model, press, select};
+use kflow_tui::update::Mouse;
+use kflow_tui::{describe, svg};
 
 use super::{empty, session};
 use crate::churn;
@@ -116,8 +116,8 @@ fn the_log_tells_an_observation_as_facts_and_raw_when_asked() {
 
 #[test]
 fn the_facts_of_every_kind_of_observation_tell_what_its_line_tells() {
-    let theme = kflow::tui::theme::Theme::default();
-    let time = kflow::tui::time::TimeFormat::default();
+    let theme = kflow_tui::theme::Theme::default();
+    let time = kflow_tui::time::TimeFormat::default();
     let mut kinds = std::collections::BTreeMap::new();
     for name in ["S2-stuck-early", "S7-restart-json", "S1-basics"] {
         for o in session(name, 1000).log.iter() {
@@ -173,10 +173,10 @@ fn a_session_that_could_not_be_read_whole_says_so_in_the_status_bar() {
 
 #[test]
 fn a_pod_that_was_gone_before_it_had_a_name_is_found_by_its_uid_only() {
-    let mut core = kflow::engine::Core::new();
+    let mut core = kflow_engine::Core::new();
     let mut gone = churn::pod(7, "", true);
     gone.namespace = "".into();
-    gone.event = kflow::model::pod::WatchEvent::Deleted;
+    gone.event = kflow_model::pod::WatchEvent::Deleted;
     for p in [gone, churn::pod(8, "web", true)] {
         core.observe(churn::observation(8, Source::Kube, Body::Pod(Box::new(p))));
     }
@@ -252,7 +252,7 @@ fn a_pane_that_is_not_on_the_screen_is_saved_as_it_would_be_shown() {
         (PaneId::Why, "KF"),
         (PaneId::Sequence, "kubernetes-admin"),
     ] {
-        let name = kflow::tui::run::save(&mut m, &snap, pane, dir.path()).expect("saved");
+        let name = kflow_tui::run::save(&mut m, &snap, pane, dir.path()).expect("saved");
         let text = std::fs::read_to_string(dir.path().join(format!("{name}.txt"))).expect("text");
         assert!(text.contains(word), "{pane:?}: {text}");
         let svg = std::fs::read_to_string(dir.path().join(format!("{name}.svg"))).expect("svg");

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kflow::correlate::World;
-use kflow::model::gap::WatchKind;
-use kflow::model::pod::WatchEvent;
-use kflow::model::{Body, Observation, Source};
-use kflow::source::kube::live::{Pace, Scope, Watch, run, watches};
-use kflow::source::live::Board;
+use kflow_core::correlate::World;
+use kflow_model::gap::WatchKind;
+use kflow_model::pod::WatchEvent;
+use kflow_model::{Body, Observation, Source};
+use kflow_sources::kube::live::{Pace, Scope, Watch, run, watches};
+use kflow_sources::live::Board;
 use serde_json::{Value, json};
 
 use super::server::{Fault, History, Server};

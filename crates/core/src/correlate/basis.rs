@@ -1,0 +1,121 @@
+//! What a pod's view is derived from besides its evidence: what is known of all pods, and what is kept no more of this one.
+
+use std::sync::Arc;
+
+use kflow_model::{Evidence, Nanos, Source, Text};
+
+/// What all views depend on besides their own evidence: when it changes, all are caught again.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Basis {
+    /// What to take off API times, ns.
+    pub(crate) shift: i64,
+    /// Sources that said anything at all, as bits.
+    pub(crate) present: u16,
+    /// When the first of the node's sources (of any, when there is none) began to be recorded.
+    pub(crate) began: Option<Nanos>,
+    /// Times at which the tap was blind: since, until.
+    pub(crate) blind: Vec<(Nanos, Nanos)>,
+    /// Name of the node that the node's sources run on, empty while unknown.
+    pub(crate) local: Text,
+    /// Complete lists of pods.
+    pub(crate) windows: Arc<Vec<ListWindow>>,
+}
+
+impl Basis {
+    /// True when a source said anything in this session, about whomever.
+    pub(crate) const fn has(&self, source: Source) -> bool {
+        self.present & (1 << source as u16) != 0
+    }
+}
+
+/// A complete list of pods: who was known before it, is in scope and is not in it, is gone.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct ListWindow {
+    /// Begin, by arrival.
+    pub(crate) begin: Nanos,
+    /// End, by arrival.
+    pub(crate) end: Nanos,
+    /// Scope: empty for all, else a namespace, `spec.nodeName=…`, or both with a comma between.
+    pub(crate) scope: Text,
+    /// The note that ended it.
+    pub(crate) proof: Evidence,
+}
+
+impl ListWindow {
+    /// True when a pod would be in the list if it existed.
+    pub(crate) fn covers(&self, namespace: &str, node: &str) -> bool {
+        let scope = self.scope.as_str();
+        scope.is_empty()
+            || scope
+                .split(',')
+                .all(|part| match part.strip_prefix("spec.nodeName=") {
+                    Some(n) => n == node,
+                    // A selector of another kind is no namespace: of such a list nothing is known.
+                    None => part == namespace,
+                })
+    }
+}
+
+/// Evidence of a pod that was folded away: how much, and of which time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Folded {
+    /// Observations.
+    pub(crate) count: u64,
+    /// The time of the first.
+    pub(crate) since: Nanos,
+    /// The time of the last.
+    pub(crate) until: Nanos,
+}
+
+impl Folded {
+    pub(crate) fn note(&mut self, o: &Evidence) {
+        let at = o.stamp.at;
+        if self.count == 0 {
+            (self.since, self.until) = (at, at);
+        }
+        self.count += 1;
+        self.since = self.since.min(at);
+        self.until = self.until.max(at);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kflow_model::{Body, Observation, Stamp, gap::Note};
+
+    #[test]
+    fn a_list_covers_what_every_part_of_its_scope_lets_through() {
+        let cases = [
+            ("", "ns", "node1", true),
+            ("ns", "ns", "node1", true),
+            ("ns", "other", "node1", false),
+            ("spec.nodeName=node1", "ns", "node1", true),
+            ("spec.nodeName=node1", "ns", "", false),
+            ("ns,spec.nodeName=node1", "ns", "node1", true),
+            ("ns,spec.nodeName=node1", "other", "node1", false),
+            ("ns,spec.nodeName=node1", "ns", "node2", false),
+            ("ns,spec.nodeName=", "ns", "", true),
+            ("ns,app=x,spec.nodeName=node1", "ns", "node1", false),
+        ];
+        for (scope, namespace, node, covered) in cases {
+            let window = ListWindow {
+                begin: Nanos(1),
+                end: Nanos(2),
+                scope: Text::from(scope),
+                proof: Arc::new(Observation {
+                    stamp: Stamp::exact(Nanos(2)),
+                    source: Source::Kube,
+                    body: Body::Note(Box::new(Note {
+                        text: Text::default(),
+                    })),
+                }),
+            };
+            assert_eq!(
+                window.covers(namespace, node),
+                covered,
+                "{scope:?} {namespace} {node}"
+            );
+        }
+    }
+}

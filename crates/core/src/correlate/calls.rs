@@ -1,0 +1,286 @@
+//! Every CRI call, joined from its start and end, with the pod that it is about.
+
+use kflow_model::Evidence;
+use kflow_model::{
+    ContainerId, Nanos, PodUid, SandboxId, SpanId, Text, TraceId,
+    cri::{CallKey, CallOutcome, Service},
+};
+use std::sync::Arc;
+
+/// One CRI call, in flight or done, with ids resolved to names as far as known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Call {
+    /// Connection and stream.
+    pub key: CallKey,
+    /// Start, ns exact.
+    pub start: Nanos,
+    /// End, `None` in flight.
+    pub end: Option<Nanos>,
+    /// Service.
+    pub service: Service,
+    /// Method.
+    pub method: Text,
+    /// How it ended.
+    pub outcome: Option<CallOutcome>,
+    /// gRPC status code.
+    pub code: Option<u32>,
+    /// Status message.
+    pub message: Text,
+    /// Pod, when known.
+    pub pod_uid: PodUid,
+    /// Namespace, when known.
+    pub namespace: Text,
+    /// Pod name, when known.
+    pub pod: Text,
+    /// Container name, when known.
+    pub container: Text,
+    /// Sandbox or container attempt, when told.
+    pub attempt: Option<u32>,
+    /// Sandbox id.
+    pub sandbox_id: SandboxId,
+    /// Container id.
+    pub container_id: ContainerId,
+    /// Image.
+    pub image: Text,
+    /// Deadline, ns from the start.
+    pub timeout_ns: Option<i64>,
+    /// Request bytes.
+    pub request_bytes: u64,
+    /// Response bytes.
+    pub response_bytes: u64,
+    /// Trace and span of `traceparent`.
+    pub traceparent: Option<(TraceId, SpanId)>,
+    /// A list or status call with a filter or id.
+    pub filtered: bool,
+    /// The start's observation (holds the request's fields).
+    pub started: Evidence,
+    /// The end's observation (holds the answer's fields).
+    pub ended: Option<Evidence>,
+}
+
+impl Call {
+    /// True for the loops' own calls (`List*`, `Status`, …) without a filter.
+    pub fn is_noise(&self) -> bool {
+        !self.filtered && kflow_model::cri::is_noise(&self.method)
+    }
+    /// True when it failed: a status other than OK, or no status at all.
+    pub fn is_error(&self) -> bool {
+        !matches!(
+            (self.outcome, self.code),
+            (None, _) | (Some(CallOutcome::Status), Some(0))
+        )
+    }
+    /// Length, or age at `now`; ns.
+    pub fn duration(&self, now: Nanos) -> i64 {
+        self.end.unwrap_or(now).since(self.start).max(0)
+    }
+}
+
+/// All calls by start. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub struct CallLog {
+    /// Chunks of calls by start; shared between clones until they change.
+    chunks: Vec<Arc<Vec<Arc<Call>>>>,
+    /// Calls in flight in each chunk: most chunks have none, and need not be looked through.
+    open: Vec<u32>,
+}
+
+fn is_open(call: &Call) -> u32 {
+    u32::from(call.end.is_none())
+}
+
+impl CallLog {
+    /// Calls by start.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Arc<Call>> {
+        self.chunks.iter().flat_map(|c| c.iter())
+    }
+    /// Number of calls.
+    pub fn len(&self) -> usize {
+        self.chunks.iter().map(|c| c.len()).sum()
+    }
+    /// True when there are none.
+    pub fn is_empty(&self) -> bool {
+        self.chunks.iter().all(|c| c.is_empty())
+    }
+    /// Calls in flight, oldest first.
+    pub fn in_flight(&self) -> impl Iterator<Item = &Arc<Call>> {
+        self.chunks
+            .iter()
+            .zip(&self.open)
+            .filter(|(_, open)| **open > 0)
+            .flat_map(|(c, _)| c.iter())
+            .filter(|c| c.end.is_none())
+    }
+}
+
+/// Calls per chunk: a change after a snapshot copies this many pointers.
+const CHUNK: usize = 1024;
+
+impl CallLog {
+    /// The order of the log: by start, then key; it does not depend on the order of arrival.
+    const fn order(c: &Call) -> (Nanos, CallKey) {
+        (c.start, c.key)
+    }
+    /// Adds a call in its place (nearly always the end).
+    pub(crate) fn insert(&mut self, call: Arc<Call>) {
+        let order = Self::order(&call);
+        let after_all = self
+            .chunks
+            .last()
+            .and_then(|c| c.last())
+            .is_none_or(|c| Self::order(c) < order);
+        if after_all {
+            let open = is_open(&call);
+            match (self.chunks.last_mut(), self.open.last_mut()) {
+                (Some(c), Some(n)) if c.len() < CHUNK => {
+                    Arc::make_mut(c).push(call);
+                    *n += open;
+                }
+                _ => {
+                    let mut v = Vec::with_capacity(CHUNK);
+                    v.push(call);
+                    self.chunks.push(Arc::new(v));
+                    self.open.push(open);
+                }
+            }
+            return;
+        }
+        let at = self.chunk_of(order);
+        let Some(chunk) = self.chunks.get_mut(at) else {
+            return;
+        };
+        let chunk = Arc::make_mut(chunk);
+        let i = chunk.partition_point(|c| Self::order(c) < order);
+        let mut open = self.open.get(at).copied().unwrap_or(0) + is_open(&call);
+        chunk.insert(i, call);
+        if chunk.len() > 2 * CHUNK {
+            let tail = chunk.split_off(CHUNK);
+            let late: u32 = tail.iter().map(|c| is_open(c)).sum();
+            self.chunks.insert(at + 1, Arc::new(tail));
+            self.open.insert(at + 1, late);
+            open -= late;
+        }
+        if let Some(n) = self.open.get_mut(at) {
+            *n = open;
+        }
+    }
+    /// Runs of calls in the order of their start. A run that did not change keeps its `Arc`, so that an index over one
+    /// may be kept as well.
+    pub fn chunks(&self) -> &[Arc<Vec<Arc<Call>>>] {
+        &self.chunks
+    }
+    /// The chunk that holds, or would hold, a call.
+    fn chunk_of(&self, order: (Nanos, CallKey)) -> usize {
+        self.chunks
+            .partition_point(|c| c.first().is_some_and(|f| Self::order(f) <= order))
+            .saturating_sub(1)
+    }
+    /// A call by start and key.
+    pub fn get(&self, start: Nanos, key: CallKey) -> Option<&Arc<Call>> {
+        let chunk = self.chunks.get(self.chunk_of((start, key)))?;
+        let i = chunk
+            .binary_search_by(|c| Self::order(c).cmp(&(start, key)))
+            .ok()?;
+        chunk.get(i)
+    }
+    /// Changes a call in place (never its start or key).
+    pub(crate) fn change(&mut self, start: Nanos, key: CallKey, f: impl FnOnce(&mut Call)) {
+        let at = self.chunk_of((start, key));
+        let Some(chunk) = self.chunks.get_mut(at) else {
+            return;
+        };
+        let Ok(i) = chunk.binary_search_by(|c| Self::order(c).cmp(&(start, key))) else {
+            return;
+        };
+        if let Some(call) = Arc::make_mut(chunk).get_mut(i) {
+            let call = Arc::make_mut(call);
+            let before = is_open(call);
+            f(call);
+            if let Some(n) = self.open.get_mut(at) {
+                *n = *n + is_open(call) - before;
+            }
+        }
+    }
+    /// Forgets the oldest chunk when there are more than `keep` calls; returns what went.
+    pub(crate) fn shrink(&mut self, keep: usize) -> Option<Arc<Vec<Arc<Call>>>> {
+        (self.chunks.len() > 1 && self.chunks.len().saturating_sub(1) * CHUNK > keep).then(|| {
+            self.open.remove(0);
+            self.chunks.remove(0)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kflow_model::{Body, Observation, Source, Stamp, gap::Note};
+
+    fn call(n: i64, open: bool) -> Arc<Call> {
+        let key = CallKey {
+            conn: 1,
+            stream: n as u32,
+        };
+        Arc::new(Call {
+            key,
+            start: Nanos(n),
+            end: (!open).then_some(Nanos(n + 1)),
+            service: Service::Runtime,
+            method: "Version".into(),
+            outcome: None,
+            code: None,
+            message: Text::default(),
+            pod_uid: PodUid::default(),
+            namespace: Text::default(),
+            pod: Text::default(),
+            container: Text::default(),
+            attempt: None,
+            sandbox_id: SandboxId::default(),
+            container_id: ContainerId::default(),
+            image: Text::default(),
+            timeout_ns: None,
+            request_bytes: 0,
+            response_bytes: 0,
+            traceparent: None,
+            filtered: false,
+            started: Arc::new(Observation {
+                stamp: Stamp::exact(Nanos(n)),
+                source: Source::Cri,
+                body: Body::Note(Box::new(Note {
+                    text: Text::default(),
+                })),
+            }),
+            ended: None,
+        })
+    }
+
+    #[test]
+    fn calls_in_flight_are_found_whatever_came_late_ended_or_was_forgotten() {
+        let mut log = CallLog::default();
+        let check = |log: &CallLog| {
+            let scanned: Vec<Nanos> = log
+                .iter()
+                .filter(|c| c.end.is_none())
+                .map(|c| c.start)
+                .collect();
+            let told: Vec<Nanos> = log.in_flight().map(|c| c.start).collect();
+            assert_eq!(scanned, told);
+            told.len()
+        };
+        // In an order that is not that of time, so that chunks are inserted into and split.
+        let n = 6 * CHUNK as i64;
+        for i in 0..n {
+            let at = i * 7919 % n;
+            log.insert(call(at, at % 3 == 0));
+        }
+        assert_eq!(check(&log), n as usize / 3);
+        for at in (0..n).step_by(6) {
+            let key = call(at, true).key;
+            log.change(Nanos(at), key, |c| c.end = Some(Nanos(at + 5)));
+        }
+        assert_eq!(check(&log), n as usize / 6);
+        while log.shrink(CHUNK).is_some() {
+            check(&log);
+        }
+        assert!(log.len() < 4 * CHUNK);
+    }
+}

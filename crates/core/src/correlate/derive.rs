@@ -1,0 +1,259 @@
+//! From a pod's evidence to its view: a pure function.
+//!
+//! Evidence comes sorted and without duplicates; each stage's part looks for what proves its steps and adds spans to a
+//! [`Build`]; at the end the spans of whole stages are put around their steps, what nothing explains becomes a gap, and
+//! the strip of stages is read off the timeline.
+
+#![expect(
+    clippy::many_single_char_names,
+    reason = "everywhere in this room b is the build, f the facts, o an observation, s a span, w a call, n a number"
+)]
+
+mod api;
+mod build;
+mod cri;
+mod facts;
+mod gaps;
+mod marks;
+mod node;
+mod ready;
+mod span;
+mod start;
+mod state;
+mod terminate;
+mod volumes;
+mod work;
+
+pub(crate) use build::Build;
+pub(crate) use facts::Facts;
+
+use std::sync::Arc;
+
+use super::basis::{Basis, Folded};
+use super::status::print_pod;
+use super::view::PodView;
+use kflow_model::{
+    Body, Evidence, Nanos, PodUid, Source, Text, cri::RuntimeState, pod::WatchEvent,
+};
+
+/// What a view is derived from.
+pub(crate) struct Input<'a> {
+    pub(crate) uid: PodUid,
+    pub(crate) mirrors: Vec<PodUid>,
+    pub(crate) namespace: Text,
+    pub(crate) name: Text,
+    /// Sorted, without duplicates.
+    pub(crate) evidence: Arc<Vec<Evidence>>,
+    /// What lists of the runtime say: id, state, the earliest list that says so.
+    pub(crate) listed: &'a [(Text, RuntimeState, Evidence)],
+    /// What is known of all pods.
+    pub(crate) basis: &'a Basis,
+    /// Evidence that is kept no more.
+    pub(crate) folded: Folded,
+}
+
+/// Derives the view of a pod.
+pub(crate) fn view(input: &Input<'_>) -> PodView {
+    let facts = Facts::new(
+        (&input.uid, &input.mirrors),
+        &input.evidence,
+        input.listed,
+        input.basis.shift,
+    );
+    let api = facts.newest();
+    let first = input
+        .evidence
+        .iter()
+        .chain(input.listed.iter().map(|(_, _, o)| o))
+        .map(|o| o.stamp.at)
+        .min()
+        .unwrap_or_default();
+    let created = facts
+        .states
+        .iter()
+        .filter(|(_, p)| p.created.0 != 0)
+        .map(|(_, p)| p.created.plus(-input.basis.shift))
+        .min();
+    let mut v = PodView {
+        uid: input.uid.clone(),
+        mirrors: input.mirrors.clone(),
+        namespace: input.namespace.clone(),
+        name: input.name.clone(),
+        created: created.unwrap_or(first),
+        changed: input.evidence.last().map_or(first, |o| o.stamp.at),
+        ..PodView::default()
+    };
+    if let Some(p) = api {
+        let printed = print_pod(p);
+        v.status = printed.status;
+        v.ready = printed.ready;
+        v.restarts = printed.restarts;
+        v.phase.clone_from(&p.status.phase);
+        v.node.clone_from(&p.spec.node);
+        v.api = Some(Arc::new(p.clone()));
+    }
+    v.deletion_requested = deletion_requested(&facts);
+    v.gone = gone(input, &facts);
+    v.past = v.api.is_none() && past(input);
+    if v.node.is_empty() {
+        v.node = facts
+            .requests
+            .iter()
+            .find_map(|r| r.a.fact("node"))
+            .or_else(|| {
+                // Only a kubelet that runs the pod reports of it.
+                facts
+                    .events
+                    .iter()
+                    .find(|(_, e)| e.component == "kubelet" && !e.host.is_empty())
+                    .map(|(_, e)| e.host.as_str())
+            })
+            .unwrap_or_default()
+            .into();
+    }
+    let mut build = Build::new(input, &facts, &v);
+    api::api(&mut build);
+    api::schedule(&mut build);
+    node::admit(&mut build);
+    node::cgroup(&mut build);
+    volumes::derive(&mut build);
+    cri::sandbox(&mut build);
+    cri::image(&mut build);
+    cri::create(&mut build);
+    start::derive(&mut build);
+    ready::derive(&mut build);
+    terminate::derive(&mut build);
+    marks::derive(&mut build);
+    gaps::derive(&mut build);
+    let (work, runs) = (
+        std::mem::take(&mut build.work),
+        std::mem::take(&mut build.runs),
+    );
+    let timeline = build.finish();
+    state::containers(&mut v, &facts, &work);
+    state::exits(&mut v, &runs);
+    if v.api.is_none() {
+        state::without_api(&mut v, &facts, &work, &runs);
+    }
+    state::stages(&mut v, &facts, &timeline);
+    v.timeline = Arc::new(timeline).into();
+    v.evidence = Arc::clone(&input.evidence).into();
+    v
+}
+
+/// When deletion was asked for: `deletionTimestamp` less the grace period (1 s), or the request itself (µs).
+fn deletion_requested(f: &Facts<'_>) -> Option<Nanos> {
+    let by_request = f
+        .requests
+        .iter()
+        .find(|r| r.a.verb == "delete" && r.a.resource == "pods" && r.a.code < 300)
+        .map(|r| r.received.at);
+    let by_state = f
+        .states
+        .iter()
+        .filter(|(_, p)| p.mirror_of.is_none())
+        .find_map(|(_, p)| {
+            let grace = p.deletion_grace_s.unwrap_or(0);
+            Some(
+                f.api_edge(p.deletion?, 1)
+                    .at
+                    .plus(grace.saturating_mul(-kflow_model::stamp::SECOND)),
+            )
+        });
+    match (by_request, by_state) {
+        // The request is the finer one; of several the one that the object tells of counts.
+        (Some(r), Some(s)) if r.since(s).abs() <= 2 * kflow_model::stamp::SECOND => Some(r),
+        (r, s) => s.or(r),
+    }
+}
+
+/// When the object was gone from the API: DELETED, or absent from a complete list.
+fn gone(input: &Input<'_>, f: &Facts<'_>) -> Option<Nanos> {
+    let absent = |after: Nanos, namespace: &str, node: &str| {
+        input
+            .basis
+            .windows
+            .iter()
+            .find(|w| w.begin > after && w.covers(namespace, node))
+            .map(|w| w.end)
+    };
+    match f.states.last() {
+        Some((o, p)) if p.event == WatchEvent::Deleted => {
+            // A mirror pod's end is the end of the story only when the kubelet stopped the pod itself. What left the
+            // kubelet's own list it stopped.
+            (p.mirror_of.is_none()
+                || o.source != Source::Kube
+                || f.line(&["SyncTerminatedPod enter"]).is_some())
+            .then_some(o.stamp.at)
+        }
+        // The kubelet's static pod needs no object.
+        Some((o, _)) if o.source != Source::Kube => None,
+        Some((o, p)) => absent(o.stamp.at, &p.namespace, &p.spec.node),
+        None => never_listed(input, f),
+    }
+}
+
+/// When a pod was gone that the API never showed: it was there before a complete list of pods began, and was not in it.
+/// So it was deleted before, at a time that nobody told; the list's end bounds it.
+///
+/// A static pod needs no object: its mirror may be made later, or never.
+fn never_listed(input: &Input<'_>, f: &Facts<'_>) -> Option<Nanos> {
+    if facts::has_static_uid(&input.uid) {
+        return None;
+    }
+    let known = input
+        .evidence
+        .iter()
+        .map(|o| o.stamp.at)
+        .chain(f.items.iter().map(|(o, i)| {
+            // The runtime says since when it has what it has.
+            [i.created, i.started, i.finished]
+                .into_iter()
+                .filter(|t| t.0 > 0)
+                .min()
+                .map_or(o.stamp.at, |t| t.min(o.stamp.at))
+        }))
+        .min()?;
+    let on_node = !f.items.is_empty()
+        || input
+            .evidence
+            .iter()
+            .any(|o| matches!(o.source, Source::Cri | Source::Fs | Source::Kubelet));
+    let node = if on_node {
+        input.basis.local.as_str()
+    } else {
+        ""
+    };
+    let window = input
+        .basis
+        .windows
+        .iter()
+        .find(|w| known < w.begin && w.covers(&input.namespace, node))?;
+    // Whoever changed the object later found it there: the list is not to be believed.
+    let denied = f.requests.iter().any(|r| {
+        r.a.verb != "delete" && (200..300).contains(&r.a.code) && r.received.at > window.end
+    });
+    (!denied).then_some(window.end)
+}
+
+/// True when nothing but Events tells of the pod, and all of them are older than the first list of pods, in which it
+/// would be (a static pod by its mirror) if it had lived on.
+fn past(input: &Input<'_>) -> bool {
+    let first = input
+        .basis
+        .windows
+        .iter()
+        .filter(|w| w.covers(&input.namespace, ""))
+        .map(|w| w.begin)
+        .min();
+    first.is_some_and(|begin| {
+        input.evidence.iter().all(|o| match &o.body {
+            Body::Event(_) => o.stamp.at < begin,
+            // cAdvisor reads the kernel's old messages when it starts, and tells of OOM kills long ago.
+            Body::Log(l) => {
+                l.location.starts_with("handler.go:") || l.location.starts_with("manager.go:")
+            }
+            _ => false,
+        })
+    })
+}

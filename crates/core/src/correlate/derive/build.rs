@@ -1,0 +1,267 @@
+//! Collecting spans, and putting them together.
+
+use super::span::step;
+use super::work::{Run, Work};
+use super::{Facts, Input};
+use crate::correlate::view::PodView;
+use crate::flow::Stage;
+use crate::timeline::{Edge, Mark, Outcome, Span, SpanIndex, Timeline, UnknownGap};
+use kflow_model::Nanos;
+
+/// Longest time between two stages that needs no explanation.
+const EXPLAINED: i64 = 250 * kflow_model::stamp::MILLI;
+
+/// A timeline in the making.
+pub(crate) struct Build<'a> {
+    pub(crate) input: &'a Input<'a>,
+    pub(crate) facts: &'a Facts<'a>,
+    pub(crate) view: &'a PodView,
+    /// What the pod worker asked of the runtime, by start.
+    pub(crate) work: Vec<Work>,
+    /// Runs of containers, once `start` was derived.
+    pub(crate) runs: Vec<Run>,
+    spans: Vec<Span>,
+    pub(crate) marks: Vec<Mark>,
+    pub(crate) gaps: Vec<UnknownGap>,
+}
+
+/// True for what a stage's span holds: neither runs nor what garbage collection does minutes after the end, or after
+/// an attempt.
+fn in_stage(s: &Span) -> bool {
+    let garbage = match s.stage {
+        Stage::Start => s.step == "RemoveContainer",
+        Stage::Sandbox => s.step == "RemovePodSandbox",
+        Stage::Terminate => {
+            matches!(
+                s.step.as_str(),
+                "RemoveContainer" | "RemovePodSandbox" | "cleanupOrphanedPodDirs"
+            ) || s.step == "StopPodSandbox" && s.attempt > 0
+        }
+        _ => false,
+    };
+    !s.is_run() && !garbage
+}
+
+impl<'a> Build<'a> {
+    pub(crate) fn new(input: &'a Input<'a>, facts: &'a Facts<'a>, view: &'a PodView) -> Self {
+        Self {
+            input,
+            facts,
+            view,
+            work: super::work::collect(facts),
+            runs: Vec::new(),
+            spans: Vec::new(),
+            marks: Vec::new(),
+            gaps: Vec::new(),
+        }
+    }
+    /// True when the sources on the pod's node are recorded: silence of theirs says something.
+    pub(crate) fn watches_node(&self) -> bool {
+        use kflow_model::Source;
+        [Source::Cri, Source::Kubelet, Source::Fs]
+            .into_iter()
+            .any(|s| self.input.basis.has(s))
+            && (self.input.basis.local.is_empty() || self.input.basis.local == self.view.node)
+    }
+    /// True when the node's sources were recorded at a moment: what they do not tell of an earlier one is no silence.
+    pub(crate) fn watched_at(&self, at: Nanos) -> bool {
+        self.watches_node() && self.input.basis.began.is_some_and(|b| b <= at)
+    }
+    /// True when the API says that the kubelet has begun: it wrote a status.
+    pub(crate) fn started_by_api(&self) -> bool {
+        self.facts
+            .states
+            .iter()
+            .any(|(_, p)| p.status.start_time.is_some())
+    }
+    /// Adds a span; the index is valid until [`finish`](Self::finish). A span never ends before it starts: where two
+    /// sources disagree by less than they can tell apart, the end is moved to the start.
+    pub(crate) fn add(&mut self, mut span: Span) -> SpanIndex {
+        if let Some(end) = &mut span.end
+            && end.at < span.start.at
+        {
+            end.precision = end
+                .precision
+                .max(u32::try_from(span.start.at.since(end.at)).unwrap_or(u32::MAX));
+            end.at = span.start.at;
+        }
+        self.spans.push(span);
+        (self.spans.len() - 1) as SpanIndex
+    }
+    /// The spans so far.
+    pub(crate) fn spans(&self) -> &[Span] {
+        &self.spans
+    }
+    pub(crate) fn span_mut(&mut self, i: SpanIndex) -> Option<&mut Span> {
+        self.spans.get_mut(i as usize)
+    }
+    /// Start of the first step of a stage.
+    pub(crate) fn starts(&self, stage: Stage) -> Option<Edge> {
+        self.of(stage).map(|s| s.start).min()
+    }
+    /// End of the last step of a stage, if all have ended.
+    pub(crate) fn ends(&self, stage: Stage) -> Option<Edge> {
+        self.of(stage)
+            .map(|s| s.end)
+            .try_fold(None, |max: Option<Edge>, end| Some(max.max(Some(end?))))?
+    }
+    pub(crate) fn of(&self, stage: Stage) -> impl Iterator<Item = &Span> {
+        self.spans
+            .iter()
+            .filter(move |s| s.stage == stage && in_stage(s))
+    }
+
+    /// Puts stages around their steps, sorts, and notes what nothing explains.
+    pub(crate) fn finish(mut self) -> Timeline {
+        let steps = self.spans.len();
+        self.close();
+        for stage in Stage::ALL {
+            self.wrap(stage, steps);
+        }
+        let mut order: Vec<usize> = (0..self.spans.len()).collect();
+        let depth = |mut i: usize| {
+            let mut d = 0;
+            while let Some(p) = self.spans.get(i).and_then(|s| s.parent) {
+                d += 1;
+                i = p as usize;
+                if d > 16 {
+                    break;
+                }
+            }
+            d
+        };
+        order.sort_by_key(|i| {
+            let s = self.spans.get(*i);
+            (
+                s.map(|s| (s.start.at, s.stage)),
+                depth(*i),
+                s.map(|s| {
+                    (
+                        s.end.map(|e| std::cmp::Reverse(e.at)),
+                        s.container.clone(),
+                        s.step.clone(),
+                        s.attempt,
+                    )
+                }),
+                *i,
+            )
+        });
+        let mut place = vec![0; order.len()];
+        for (new, old) in order.iter().enumerate() {
+            if let Some(p) = place.get_mut(*old) {
+                *p = new as SpanIndex;
+            }
+        }
+        let mut spans: Vec<Span> = order
+            .iter()
+            .filter_map(|i| self.spans.get(*i).cloned())
+            .collect();
+        for s in &mut spans {
+            s.parent = s.parent.and_then(|p| place.get(p as usize).copied());
+        }
+        self.marks
+            .sort_by(|a, b| (a.at, &a.evidence, &a.text).cmp(&(b.at, &b.evidence, &b.text)));
+        let mut gaps = std::mem::take(&mut self.gaps);
+        gaps.sort();
+        gaps.dedup();
+        Timeline {
+            spans,
+            marks: self.marks,
+            gaps,
+        }
+    }
+
+    /// What an object that is gone was waiting for, it waits for no more. A call ends when it ends.
+    fn close(&mut self) {
+        let Some(at) = self.view.gone else { return };
+        for s in &mut self.spans {
+            if s.end.is_none() && s.call.is_none() && !s.is_run() {
+                s.end = Some(Edge {
+                    at: at.max(s.start.at),
+                    precision: 1,
+                });
+                s.outcome = Outcome::Cancelled;
+            }
+        }
+    }
+
+    /// The span of a whole stage around its steps.
+    fn wrap(&mut self, stage: Stage, steps: usize) {
+        let index = self.spans.len() as SpanIndex;
+        let mut whole: Option<Span> = None;
+        // What lies in a step that is no part of the stage is none either.
+        let counts: Vec<bool> = (0..steps)
+            .map(|i| {
+                std::iter::successors(self.spans.get(i), |s| self.spans.get(s.parent? as usize))
+                    .take(16)
+                    .all(|s| s.is_stage() || s.stage == stage && in_stage(s))
+            })
+            .collect();
+        for (s, _) in self
+            .spans
+            .iter_mut()
+            .zip(&counts)
+            .filter(|(s, counts)| **counts && s.stage == stage)
+        {
+            let top = s.parent.is_none();
+            if top {
+                s.parent = Some(index);
+            }
+            let w = whole.get_or_insert_with(|| Span {
+                certainty: s.certainty,
+                ..step(stage, stage.name(), s.start, s.end, s.certainty, Vec::new())
+            });
+            w.start = w.start.min(s.start);
+            w.end = match (w.end, s.end) {
+                (Some(a), Some(b)) => Some(a.max(b)),
+                _ => None,
+            };
+            w.certainty = w.certainty.max(s.certainty);
+        }
+        let Some(mut whole) = whole else { return };
+        // The last attempt tells how the stage stands; what opens and closes it proves it.
+        let last = self
+            .spans
+            .iter()
+            .take(steps)
+            .filter(|s| s.stage == stage && in_stage(s) && s.parent == Some(index))
+            .max_by_key(|s| (s.end.is_none(), s.end, s.start));
+        if let Some(last) = last {
+            whole.outcome = if whole.end.is_none() {
+                Outcome::InFlight
+            } else {
+                last.outcome
+            };
+            if whole.outcome != Outcome::Ok {
+                whole.code.clone_from(&last.code);
+                whole.message.clone_from(&last.message);
+            }
+        }
+        let first = self
+            .spans
+            .iter()
+            .take(steps)
+            .filter(|s| s.stage == stage && in_stage(s))
+            .min_by_key(|s| s.start);
+        for s in first.into_iter().chain(last) {
+            for e in &s.evidence {
+                if !whole.evidence.contains(e) {
+                    whole.evidence.push(e.clone());
+                }
+            }
+        }
+        self.spans.push(whole);
+    }
+
+    /// Notes time between two moments that nothing explains, when it is long enough to matter.
+    pub(crate) fn gap(&mut self, stage: Stage, start: Nanos, end: Option<Nanos>, why: &str) {
+        if end.is_none_or(|e| e.since(start) > EXPLAINED) {
+            self.gaps.push(UnknownGap {
+                stage,
+                start,
+                end,
+                why: why.into(),
+            });
+        }
+    }
+}

@@ -1,0 +1,324 @@
+//! `sandbox`, `image` and `create`: what the pod worker asks of the runtime before a container starts.
+
+mod image;
+
+pub(crate) use image::image;
+
+use rustc_hash::FxHashMap;
+
+use super::Build;
+use super::span::{edge, event_edge, narrow, step};
+use super::work::Work;
+use crate::flow::{Stage, said};
+use crate::timeline::{Certainty, Edge, Outcome, Span, SpanIndex};
+use kflow_model::Text;
+
+/// A call as a span.
+pub(crate) fn of_work(stage: Stage, w: &Work) -> Span {
+    Span {
+        container: w.container.clone(),
+        attempt: w.attempt.unwrap_or(0),
+        outcome: w.outcome,
+        code: w.code.clone(),
+        message: w.message.clone(),
+        call: w.key,
+        deadline_ns: w.deadline_ns,
+        ..step(
+            stage,
+            &w.method,
+            w.start,
+            w.end,
+            w.certainty,
+            w.evidence.clone(),
+        )
+    }
+}
+
+/// Adds `sandbox`.
+pub(crate) fn sandbox(b: &mut Build<'_>) {
+    let work = std::mem::take(&mut b.work);
+    let mut fresh = false;
+    let mut tries = 0;
+    for w in &work {
+        if w.method == "RunPodSandbox" {
+            // The attempt in the request counts sandboxes that were made, not those that failed.
+            let mut s = of_work(Stage::Sandbox, w);
+            s.attempt = s.attempt.max(tries);
+            tries = s.attempt + 1;
+            let i = b.add(s);
+            nested(b, i, w);
+            fresh = w.ok();
+        } else if w.method == "PodSandboxStatus" && fresh {
+            // The worker's own, right after; those of PLEG come later.
+            b.add(of_work(Stage::Sandbox, w));
+            fresh = false;
+        }
+    }
+    b.work = work;
+    if b.of(Stage::Sandbox).next().is_none() {
+        sandbox_by_log(b);
+    }
+    if b.of(Stage::Sandbox).next().is_none() {
+        sandbox_by_api(b);
+    }
+    // The network is asked for before the runtime is.
+    if let Some((o, e)) = b.facts.events_of(&["NetworkNotReady"]).next() {
+        let freed = b
+            .work
+            .iter()
+            .find(|w| w.method == "RunPodSandbox" && w.start.at > o.stamp.at);
+        let mut evidence = vec![o.clone()];
+        evidence.extend(freed.and_then(|w| w.evidence.first().cloned()));
+        let mut s = step(
+            Stage::Sandbox,
+            "networkErrors",
+            edge(o),
+            freed
+                .map(|w| w.start)
+                .or_else(|| b.view.gone.map(|at| Edge { at, precision: 1 })),
+            Certainty::Inferred,
+            evidence,
+        );
+        s.message.clone_from(&e.message);
+        b.add(s);
+    }
+}
+
+/// Without the tap and spans: the kubelet's lines around the call.
+fn sandbox_by_log(b: &mut Build<'_>) {
+    let f = b.facts;
+    let lines: Vec<_> = f
+        .lines(&[
+            "Creating PodSandbox for pod",
+            "Created PodSandbox for pod",
+            "CreatePodSandbox for pod failed",
+        ])
+        .collect();
+    let mut attempt = 0;
+    for (i, (o, l)) in lines.iter().enumerate() {
+        if !said(l).starts_with("Creating ") {
+            continue;
+        }
+        let next = lines
+            .get(i + 1)
+            .filter(|(_, n)| !said(n).starts_with("Creating "));
+        let mut evidence = vec![(*o).clone()];
+        evidence.extend(next.map(|(o, _)| (*o).clone()));
+        let mut s = step(
+            Stage::Sandbox,
+            "RunPodSandbox",
+            edge(o),
+            next.map(|(o, _)| edge(o)),
+            Certainty::Measured,
+            evidence,
+        );
+        s.attempt = attempt;
+        if let Some((_, n)) = next
+            && n.message.ends_with("failed")
+        {
+            s.outcome = Outcome::Error;
+            s.message.clone_from(&n.error);
+        }
+        attempt += 1;
+        b.add(s);
+    }
+}
+
+/// With the API alone: failures by their events, success by its condition.
+fn sandbox_by_api(b: &mut Build<'_>) {
+    let f = b.facts;
+    let mut since = [Stage::Volumes, Stage::Admit, Stage::Schedule]
+        .into_iter()
+        .find_map(|s| b.ends(s));
+    for (n, (o, e)) in (0..).zip(f.events_of(&["FailedCreatePodSandBox"])) {
+        let end = f.api_edge_of(o);
+        let mut s = step(
+            Stage::Sandbox,
+            "RunPodSandbox",
+            since.unwrap_or(end).min(end),
+            Some(end),
+            Certainty::Bounded,
+            vec![o.clone()],
+        );
+        s.attempt = n;
+        s.outcome = Outcome::Error;
+        s.message.clone_from(&e.message);
+        b.add(s);
+        since = Some(end);
+    }
+    let ready = f.states.iter().find_map(|(o, p)| {
+        let c = p
+            .condition("PodReadyToStartContainers")
+            .filter(|c| c.status == "True")?;
+        Some((*o, c.transition?))
+    });
+    if let Some((o, at)) = ready {
+        let end = narrow(
+            f.api_edge(at, kflow_model::stamp::SECOND as u32),
+            since.map(|s| s.at),
+            Some(o.stamp.at),
+        );
+        let start = since.unwrap_or(end).min(end);
+        b.add(step(
+            Stage::Sandbox,
+            "RunPodSandbox",
+            start,
+            Some(end),
+            Certainty::Bounded,
+            vec![o.clone()],
+        ));
+    }
+}
+
+/// Spans of the runtime inside a call, as its children: the network's setup and what is worth showing.
+pub(crate) fn nested(b: &mut Build<'_>, parent: SpanIndex, w: &Work) {
+    const SHOWN: [&str; 16] = [
+        "cri.sandbox.run",
+        "cni.setup_pod_network",
+        "cni.teardown_pod_network",
+        "client.NewContainer",
+        "container.NewTask",
+        "task.Start",
+        "client.task.Start",
+        "task.Kill",
+        "task.Delete",
+        "pull.Pull",
+        "pull.fetch",
+        "pull.UnpackWait",
+        "containerd.task.v3.Task/Create",
+        "containerd.task.v3.Task/Start",
+        "metadata.sandbox.Create",
+        "container.Delete",
+    ];
+    let f = b.facts;
+    let Some(client) = w.span else { return };
+    let mut inside: Vec<(kflow_model::SpanId, SpanIndex)> = vec![(client, parent)];
+    // Parents start before their children, so one pass in order of time finds the whole tree.
+    let mut found = Vec::new();
+    for (o, s) in &f.spans {
+        if o.stamp.at < w.start.at.plus(-kflow_model::stamp::MILLI) {
+            continue;
+        }
+        let Some(up) = s.parent else { continue };
+        let Some((_, at)) = inside.iter().find(|(id, _)| *id == up).copied() else {
+            continue;
+        };
+        let mut index = at;
+        if SHOWN.contains(&s.name.as_str()) {
+            let mut span = step(
+                b.spans()
+                    .get(parent as usize)
+                    .map_or(Stage::Sandbox, |p| p.stage),
+                &s.name,
+                edge(o),
+                Some(Edge {
+                    at: s.end,
+                    precision: 1,
+                }),
+                Certainty::Measured,
+                vec![(*o).clone()],
+            );
+            span.parent = Some(at);
+            span.container.clone_from(&w.container);
+            span.attempt = w.attempt.unwrap_or(0);
+            span.message.clone_from(&s.message);
+            if s.error {
+                span.outcome = Outcome::Error;
+            }
+            index = b.add(span);
+            found.push(index);
+        }
+        inside.push((s.span, index));
+    }
+}
+
+/// Adds `create`.
+pub(crate) fn create(b: &mut Build<'_>) {
+    let work = std::mem::take(&mut b.work);
+    for w in work.iter().filter(|w| w.method == "CreateContainer") {
+        let i = b.add(of_work(Stage::Create, w));
+        nested(b, i, w);
+    }
+    b.work = work;
+    config_errors(b);
+    if b.of(Stage::Create).next().is_none() {
+        let created: Vec<_> = b.facts.events_of(&["Created"]).collect();
+        for (o, e) in created {
+            let at = b.facts.api_edge_of(o);
+            let mut s = step(
+                Stage::Create,
+                "CreateContainer",
+                at,
+                Some(at),
+                Certainty::Inferred,
+                vec![o.clone()],
+            );
+            s.container.clone_from(&e.container);
+            b.add(s);
+        }
+    }
+}
+
+/// A container's configuration that cannot be made fails before the runtime is asked.
+fn config_errors(b: &mut Build<'_>) {
+    let f = b.facts;
+    let mut attempts: FxHashMap<&Text, u32> = FxHashMap::default();
+    for (o, e) in f.events_of(&["Failed"]) {
+        let Some(message) = e.message.strip_prefix("Error: ") else {
+            continue;
+        };
+        // `Error: ErrImagePull` and the like tell of images; what the runtime refused has a call of its own.
+        let one_word = !message.contains(' ');
+        let by_runtime = b.work.iter().any(|w| {
+            matches!(w.method.as_str(), "CreateContainer" | "StartContainer")
+                && !w.ok()
+                && w.container == e.container
+                && w.end
+                    .is_some_and(|x| o.stamp.at.since(x.at).abs() < kflow_model::stamp::SECOND)
+        });
+        let told = f.states.iter().any(|(_, p)| {
+            p.statuses().any(|c| {
+                c.name == e.container
+                    && matches!(&c.state, kflow_model::pod::ContainerState::Waiting { reason, .. }
+                        if reason == "CreateContainerConfigError")
+            })
+        });
+        if one_word || by_runtime || !(told || f.states.is_empty()) {
+            continue;
+        }
+        let told_at = event_edge(o);
+        let until = told_at.at.plus(i64::from(told_at.precision));
+        let before = b
+            .work
+            .iter()
+            .filter(|w| w.method == "ImageStatus" && w.start.at < until)
+            .filter_map(|w| Some((w.end?, w.evidence.first()?)))
+            .next_back();
+        let mut evidence = vec![o.clone()];
+        let mut end = told_at;
+        let mut start = end;
+        if let Some((at, x)) = before
+            && end.at.since(at.at) < kflow_model::stamp::SECOND
+        {
+            end = narrow(end, Some(at.at), None);
+            start = at;
+            evidence.push(x.clone());
+        }
+        let attempt = attempts.entry(&e.container).or_default();
+        let mut s = step(
+            Stage::Create,
+            "generateContainerConfig",
+            start,
+            Some(end),
+            Certainty::Inferred,
+            evidence,
+        );
+        s.container.clone_from(&e.container);
+        s.attempt = *attempt;
+        *attempt += 1;
+        s.outcome = Outcome::Error;
+        s.code = "CreateContainerConfigError".into();
+        s.message = message.into();
+        b.add(s);
+    }
+}

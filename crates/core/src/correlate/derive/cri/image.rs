@@ -1,0 +1,310 @@
+//! `image`: looked for, pulled, refused, backed off from.
+
+use rustc_hash::FxHashMap;
+
+use crate::correlate::derive::Build;
+use crate::correlate::derive::cri::{nested, of_work};
+use crate::correlate::derive::span::{edge, event_edge, narrow, step};
+use crate::correlate::derive::work::Work;
+use crate::flow::Stage;
+use crate::timeline::{Certainty, Edge, Outcome, SpanIndex};
+use kflow_model::{Evidence, Text};
+
+/// Names the containers that images are looked up and pulled for: a request names an image alone.
+///
+/// A worker deals with one container at a time, so the next creation of a container with that image is the one; when
+/// none follows, it is the first container of the spec with that image that was not created before.
+fn container_of_image(b: &Build<'_>, at: usize, w: &Work) -> (Text, u32) {
+    let specs: Vec<(&Text, &Text)> = b
+        .facts
+        .newest()
+        .map(|p| {
+            p.spec
+                .init_containers
+                .iter()
+                .chain(&p.spec.containers)
+                .map(|c| (&c.name, &c.image))
+                .collect()
+        })
+        .unwrap_or_default();
+    let has_image =
+        |name: &Text| specs.is_empty() || specs.iter().any(|(n, i)| *n == name && **i == w.image);
+    let until = b
+        .work
+        .iter()
+        .skip(at + 1)
+        .find(|x| x.method == "CreateContainer" && has_image(&x.container))
+        // An image that was pulled for another container is not what a much later restart waited for.
+        .filter(|x| {
+            w.ended()
+                .is_none_or(|e| x.start.at.since(e) < 10 * kflow_model::stamp::SECOND)
+                && x.start.at >= w.start.at
+        });
+    if let Some(c) = until {
+        return (c.container.clone(), c.attempt.unwrap_or(0));
+    }
+    let created = |name: &Text| {
+        b.work
+            .iter()
+            .take(at)
+            .filter(|x| x.method == "CreateContainer" && x.container == *name && x.ok())
+            .count() as u32
+    };
+    specs
+        .iter()
+        .filter(|(_, i)| **i == w.image)
+        .map(|(n, _)| ((*n).clone(), created(n)))
+        .min_by_key(|(_, n)| *n)
+        .unwrap_or_default()
+}
+
+/// Adds `image`.
+pub(crate) fn image(b: &mut Build<'_>) {
+    let mut named: Vec<(usize, Text, u32)> = Vec::new();
+    for (i, w) in b.work.iter().enumerate() {
+        if matches!(w.method.as_str(), "ImageStatus" | "PullImage") {
+            let (container, attempt) = container_of_image(b, i, w);
+            named.push((i, container, attempt));
+        }
+    }
+    let work = std::mem::take(&mut b.work);
+    let mut pulls: Vec<(Text, Edge, SpanIndex)> = Vec::new();
+    for (i, container, attempt) in named {
+        let Some(w) = work.get(i) else { continue };
+        let mut s = of_work(Stage::Image, w);
+        s.container.clone_from(&container);
+        s.attempt = attempt;
+        if s.message.is_empty() {
+            s.message.clone_from(&w.image);
+        }
+        let start = s.start;
+        let index = b.add(s);
+        if w.method == "PullImage" {
+            nested(b, index, w);
+            pulls.push((container, start, index));
+        }
+    }
+    b.work = work;
+    ensure(b, &pulls);
+    refused(b);
+    back_off(b);
+}
+
+/// Images that are never pulled: a name that is none, or a policy that forbids it.
+fn refused(b: &mut Build<'_>) {
+    let f = b.facts;
+    let mut attempts: FxHashMap<&Text, u32> = FxHashMap::default();
+    for (o, e) in f.events_of(&["InspectFailed", "ErrImageNeverPull"]) {
+        let mut end = event_edge(o);
+        let until = end.at.plus(i64::from(end.precision));
+        let asked = b
+            .work
+            .iter()
+            .rfind(|w| {
+                w.method == "ImageStatus"
+                    && w.start.at < until
+                    && end.at.since(w.start.at) < kflow_model::stamp::SECOND
+            })
+            .and_then(|w| {
+                end = narrow(end, w.ended(), None);
+                Some((w.start, w.evidence.first()?.clone()))
+            });
+        let mut evidence = vec![o.clone()];
+        let start = asked.map_or(end, |(at, x)| {
+            evidence.push(x);
+            at
+        });
+        let attempt = attempts.entry(&e.container).or_default();
+        let mut s = step(
+            Stage::Image,
+            "EnsureImageExists",
+            start,
+            Some(end),
+            Certainty::Inferred,
+            evidence,
+        );
+        s.container.clone_from(&e.container);
+        s.attempt = *attempt;
+        *attempt += 1;
+        s.outcome = Outcome::Error;
+        s.code = if e.reason == "InspectFailed" {
+            "InvalidImageName".into()
+        } else {
+            e.reason.clone()
+        };
+        if e.reason == "InspectFailed" && !e.message.contains("invalid") {
+            s.code = "ImageInspectError".into();
+        }
+        s.message.clone_from(&e.message);
+        b.add(s);
+    }
+}
+
+/// `EnsureImageExists` around a pull: from `Pulling` to `Pulled` or `Failed`, so that a wait in the queue is seen.
+fn ensure(b: &mut Build<'_>, pulls: &[(Text, Edge, SpanIndex)]) {
+    let f = b.facts;
+    let events: Vec<_> = f
+        .events_of(&["Pulling", "Pulled", "Failed"])
+        .filter(|(_, e)| {
+            e.reason == "Pulling"
+                || e.message.starts_with("Successfully pulled")
+                || e.message.starts_with("Failed to pull image")
+        })
+        .collect();
+    for (i, (o, e)) in events.iter().enumerate() {
+        if e.reason != "Pulling" {
+            continue;
+        }
+        let end = events
+            .iter()
+            .skip(i + 1)
+            .take_while(|(_, x)| !(x.reason == "Pulling" && x.container == e.container))
+            .find(|(_, x)| x.container == e.container);
+        let mut evidence = vec![(*o).clone()];
+        evidence.extend(end.map(|(o, _)| (*o).clone()));
+        // A repeat of the event has a second only: the call inside it bounds that.
+        let call = pulls
+            .iter()
+            .filter(|(c, _, _)| *c == e.container || c.is_empty())
+            .filter_map(|(_, _, i)| b.spans().get(*i as usize))
+            .find(|s| {
+                let e = event_edge(o);
+                s.start.at >= e.at && s.start.at.since(e.at) <= i64::from(e.precision)
+            })
+            .map(|s| (s.start.at, s.end.map(|e| e.at)));
+        let begin = narrow(event_edge(o), None, call.map(|c| c.0));
+        let stop = end.map(|(o, _)| narrow(event_edge(o), call.and_then(|c| c.1), None));
+        let mut s = step(
+            Stage::Image,
+            "EnsureImageExists",
+            begin,
+            stop,
+            Certainty::Inferred,
+            evidence,
+        );
+        if call.is_some() && begin.precision > 1 {
+            // Of its first moment it is only known that it came before the call.
+            if let Some((at, _)) = call {
+                s.start = Edge { at, precision: 1 };
+            }
+        }
+        s.container.clone_from(&e.container);
+        s.message.clone_from(&e.message);
+        if let Some((_, x)) = end {
+            if x.warning {
+                s.outcome = Outcome::Error;
+            }
+            s.message.clone_from(&x.message);
+        } else if let Some(at) = b.view.gone {
+            s.end = Some(Edge { at, precision: 1 });
+            s.outcome = Outcome::Cancelled;
+        }
+        let (start, stop) = (s.start, s.end);
+        let inner: Vec<SpanIndex> = pulls
+            .iter()
+            .filter(|(c, at, _)| {
+                (*c == e.container || c.is_empty())
+                    // The event is recorded next to the call, not before it.
+                    && at.at.plus(50 * kflow_model::stamp::MILLI) >= start.at
+                    && stop.is_none_or(|x| at.at <= x.at)
+            })
+            .map(|(_, _, i)| *i)
+            .collect();
+        // What it holds bounds it too.
+        for i in &inner {
+            if let Some(p) = b.spans().get(*i as usize) {
+                s.start = s.start.min(p.start);
+                s.end = match (s.end, p.end) {
+                    (Some(a), Some(z)) => Some(a.max(z)),
+                    (None, Some(z))
+                        if p.outcome != Outcome::InFlight && end.is_none() && pulls.len() == 1 =>
+                    {
+                        s.outcome = p.outcome;
+                        Some(z)
+                    }
+                    (a, _) => a,
+                };
+                if s.attempt == 0 {
+                    s.attempt = p.attempt;
+                }
+            }
+        }
+        let index = b.add(s);
+        for i in inner {
+            if let Some(p) = b.span_mut(i)
+                && p.parent.is_none()
+            {
+                p.parent = Some(index);
+            }
+        }
+    }
+}
+
+/// The wait between a failed pull and the next try.
+fn back_off(b: &mut Build<'_>) {
+    let f = b.facts;
+    let events: Vec<_> = f
+        .events_of(&["BackOff"])
+        .filter(|(_, e)| e.message.starts_with("Back-off pulling"))
+        .collect();
+    let mut containers: Vec<&Text> = events.iter().map(|(_, e)| &e.container).collect();
+    containers.sort();
+    containers.dedup();
+    for container in containers {
+        // A pull that ended badly, and the next one that began, by calls or by events.
+        let mut failed: Vec<(Edge, Evidence)> = Vec::new();
+        let mut begun: Vec<(Edge, Evidence)> = Vec::new();
+        let mut ended: Vec<(Edge, Evidence)> = Vec::new();
+        for s in b
+            .of(Stage::Image)
+            .filter(|s| s.container == *container && s.step == "EnsureImageExists")
+        {
+            let Some(o) = s.evidence.first().cloned() else {
+                continue;
+            };
+            begun.push((s.start, o.clone()));
+            if let Some(e) = s.end
+                && s.outcome != Outcome::Ok
+            {
+                failed.push((e, s.evidence.last().cloned().unwrap_or(o)));
+            } else if let Some(e) = s.end {
+                ended.push((e, o));
+            }
+        }
+        if failed.is_empty()
+            && let Some((o, _)) = events.iter().find(|(_, e)| e.container == *container)
+        {
+            failed.push((edge(o), (*o).clone()));
+        }
+        for (n, (at, o)) in (0..).zip(&failed) {
+            let told = events.iter().find(|(x, e)| {
+                e.container == *container && x.stamp.at.plus(kflow_model::stamp::SECOND) >= at.at
+            });
+            let next = begun.iter().find(|(x, _)| x.at > at.at);
+            let Some((t, e)) = told else { continue };
+            let mut evidence = vec![o.clone(), (*t).clone()];
+            evidence.extend(next.map(|(_, o)| o.clone()));
+            let end = next.map(|(x, _)| *x).or_else(|| {
+                b.view
+                    .deletion_requested
+                    .or(b.view.gone)
+                    .map(|at| Edge { at, precision: 1 })
+            });
+            let mut s = step(
+                Stage::Image,
+                "ImagePullBackOff",
+                *at,
+                end,
+                Certainty::Inferred,
+                evidence,
+            );
+            s.container.clone_from(container);
+            s.attempt = n;
+            s.message.clone_from(&e.message);
+            if next.is_none() && end.is_some() {
+                s.outcome = Outcome::Cancelled;
+            }
+            b.add(s);
+        }
+    }
+}

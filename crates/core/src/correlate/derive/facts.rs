@@ -1,0 +1,343 @@
+//! A pod's evidence, sorted into kinds.
+
+use crate::flow::said;
+use crate::timeline::{Certainty, Edge, Outcome};
+use kflow_model::Evidence;
+use kflow_model::{
+    Body, Nanos, PodUid, SpanId, Text, TraceId,
+    audit::AuditRecord,
+    cri::{
+        CallEnd, CallKey, CallOutcome, CallStart, ContainerEvent, InventoryItem, RuntimeState,
+        code_name,
+    },
+    event::EventSeen,
+    fs::{FsAction, FsObject},
+    log::{Component, LogLine},
+    pod::PodSeen,
+    span::{SpanKind, SpanRecord},
+};
+use rustc_hash::FxHashMap;
+
+use super::span::event_edge;
+
+/// A call: its start and its end, if it was seen.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CallFact<'a> {
+    pub(crate) o: &'a Evidence,
+    pub(crate) c: &'a CallStart,
+    pub(crate) end: Option<(&'a Evidence, &'a CallEnd)>,
+    /// The kubelet's span of the same call.
+    pub(crate) span: Option<&'a Evidence>,
+}
+
+impl CallFact<'_> {
+    /// Container id of the request or the answer.
+    pub(crate) fn container_id(&self) -> &str {
+        let id = self.c.subject.container_id.as_str();
+        if id.is_empty() {
+            self.end
+                .map_or("", |(_, e)| e.subject.container_id.as_str())
+        } else {
+            id
+        }
+    }
+    /// Outcome, status by name, message, certainty.
+    pub(crate) fn result(&self) -> (Outcome, Text, Text, Certainty) {
+        let Some((o, e)) = self.end else {
+            return (
+                Outcome::InFlight,
+                Text::default(),
+                Text::default(),
+                Certainty::Measured,
+            );
+        };
+        let ran = o.stamp.at.since(self.o.stamp.at);
+        let (outcome, code) = match (e.outcome, e.code) {
+            (CallOutcome::Status, Some(0)) => (Outcome::Ok, ""),
+            (CallOutcome::Status, Some(code @ (1 | 4))) => (Outcome::Cancelled, code_name(code)),
+            (CallOutcome::Status, Some(code)) => (Outcome::Error, code_name(code)),
+            (CallOutcome::Status, None) => (Outcome::Error, "Unknown"),
+            // The kubelet resets the stream when its deadline passes, a few ms early or late.
+            (CallOutcome::ClientReset, _)
+                if self
+                    .c
+                    .timeout_ns
+                    .is_some_and(|d| ran.saturating_add(d / 50) >= d) =>
+            {
+                (Outcome::Cancelled, "DeadlineExceeded")
+            }
+            (CallOutcome::ClientReset, _) => (Outcome::Cancelled, "Canceled"),
+            (CallOutcome::ServerReset, _) => (Outcome::Error, "Internal"),
+            (CallOutcome::ConnectionClosed, _) => (Outcome::Error, "Unavailable"),
+            (CallOutcome::Lost, _) => {
+                return (
+                    Outcome::Cancelled,
+                    "Lost".into(),
+                    "the tap lost sight of this call".into(),
+                    Certainty::Bounded,
+                );
+            }
+        };
+        (outcome, code.into(), e.message.clone(), Certainty::Measured)
+    }
+}
+
+/// One API request about the pod, from its audit records.
+#[derive(Clone, Debug)]
+pub(crate) struct Request<'a> {
+    pub(crate) a: &'a AuditRecord,
+    pub(crate) received: Edge,
+    pub(crate) complete: Option<Edge>,
+    pub(crate) evidence: Vec<Evidence>,
+}
+
+impl Request<'_> {
+    /// True for a deletion that found no pod, because the one of that name was gone by then.
+    pub(crate) fn came_too_late(&self, gone: Option<Nanos>) -> bool {
+        self.a.verb == "delete"
+            && self.a.code == 404
+            && gone.is_some_and(|at| self.received.at >= at)
+    }
+}
+
+/// What the scheduler logs of each victim.
+const PREEMPTED: &str = "Preemptor Pod preempted victim Pod";
+
+/// What is known of a pod, by kind; everything in order of time.
+#[derive(Debug, Default)]
+pub(crate) struct Facts<'a> {
+    pub(crate) states: Vec<(&'a Evidence, &'a PodSeen)>,
+    pub(crate) events: Vec<(&'a Evidence, &'a EventSeen)>,
+    /// Events of other pods in which this one plays a part: those that it preempts.
+    pub(crate) of_others: Vec<(&'a Evidence, &'a EventSeen)>,
+    /// The scheduler's lines that name preemptor and victim.
+    pub(crate) preemptions: Vec<(&'a Evidence, &'a LogLine)>,
+    pub(crate) calls: Vec<CallFact<'a>>,
+    pub(crate) container_events: Vec<(&'a Evidence, &'a ContainerEvent)>,
+    pub(crate) items: Vec<(&'a Evidence, &'a InventoryItem)>,
+    /// Lines of the kubelet and the runtime.
+    pub(crate) logs: Vec<(&'a Evidence, &'a LogLine)>,
+    /// Where in `logs` a message stands.
+    by_message: FxHashMap<&'a str, Vec<u32>>,
+    pub(crate) requests: Vec<Request<'a>>,
+    pub(crate) spans: Vec<(&'a Evidence, &'a SpanRecord)>,
+    /// Where in `spans` the apiserver's span of a request stands, by audit id.
+    by_audit: FxHashMap<&'a str, u32>,
+    /// Where in `spans` what an apiserver does within a request stands, by trace.
+    in_request: FxHashMap<TraceId, Vec<u32>>,
+    pub(crate) fs: Vec<(&'a Evidence, FsAction, &'a FsObject)>,
+    /// Moves API times onto the node's clock.
+    pub(crate) shift_ns: i64,
+}
+
+impl<'a> Facts<'a> {
+    pub(crate) fn new(
+        (uid, mirrors): (&PodUid, &[PodUid]),
+        evidence: &'a [Evidence],
+        listed: &'a [(Text, RuntimeState, Evidence)],
+        shift_ns: i64,
+    ) -> Self {
+        let mut f = Self {
+            shift_ns,
+            ..Self::default()
+        };
+        let mut ends: FxHashMap<CallKey, (&Evidence, &CallEnd)> = FxHashMap::default();
+        let mut requests: FxHashMap<&str, usize> = FxHashMap::default();
+        let mut seen: FxHashMap<CallKey, usize> = FxHashMap::default();
+        for o in evidence {
+            match &o.body {
+                Body::Pod(p) => f.states.push((o, p)),
+                Body::Event(e) if e.is_of_another_pod(uid, mirrors) => f.of_others.push((o, e)),
+                Body::Event(e) => f.events.push((o, e)),
+                Body::CallStart(c) if seen.insert(c.key, f.calls.len()).is_none() => {
+                    f.calls.push(CallFact {
+                        o,
+                        c,
+                        end: None,
+                        span: None,
+                    });
+                }
+                Body::CallEnd(c) => {
+                    ends.entry(c.key).or_insert((o, c));
+                }
+                Body::ContainerEvent(c) => f.container_events.push((o, c)),
+                Body::Inventory(i) => f.items.extend(i.items.iter().map(|item| (o, item))),
+                Body::Log(l)
+                    if matches!(
+                        l.component,
+                        Component::Kubelet | Component::Containerd | Component::Crio
+                    ) =>
+                {
+                    f.logs.push((o, l));
+                }
+                Body::Log(l) if l.component == Component::Scheduler && said(l) == PREEMPTED => {
+                    f.preemptions.push((o, l));
+                }
+                Body::Audit(a) => {
+                    let at = f.api_edge(o.stamp.at, o.stamp.precision);
+                    let complete = match a.stage {
+                        kflow_model::audit::AuditStage::RequestReceived => None,
+                        _ => Some(at),
+                    };
+                    let received = f.api_edge(a.received, 1_000);
+                    match requests.get(a.audit_id.as_str()).copied() {
+                        Some(i) if !a.audit_id.is_empty() => {
+                            if let Some(r) = f.requests.get_mut(i) {
+                                if complete.is_some() {
+                                    r.complete = complete;
+                                    r.a = a;
+                                    r.evidence.insert(0, o.clone());
+                                } else {
+                                    r.evidence.push(o.clone());
+                                }
+                            }
+                        }
+                        _ => {
+                            requests.insert(a.audit_id.as_str(), f.requests.len());
+                            f.requests.push(Request {
+                                a,
+                                received,
+                                complete,
+                                evidence: vec![o.clone()],
+                            });
+                        }
+                    }
+                }
+                Body::Span(s) => f.spans.push((o, s)),
+                Body::Fs(x) => f.fs.push((o, x.action, &x.object)),
+                _ => {}
+            }
+        }
+        for (id, state, o) in listed {
+            if let Body::Inventory(i) = &o.body {
+                f.items.extend(
+                    i.items
+                        .iter()
+                        .filter(|item| {
+                            item.state == *state
+                                && (item.subject.container_id.0 == *id
+                                    || item.subject.sandbox_id.0 == *id)
+                        })
+                        .map(|item| (o, item)),
+                );
+            }
+        }
+        for (i, (_, l)) in (0..).zip(&f.logs) {
+            f.by_message.entry(said(l)).or_default().push(i);
+        }
+        for (i, (_, s)) in (0..).zip(&f.spans) {
+            if s.kind == SpanKind::Server
+                && let Some(id) = s.attribute("audit-id")
+            {
+                // Handlers repeat the audit id on spans of their own: the first is the request's.
+                f.by_audit.entry(id).or_insert(i);
+            } else if s.name == "Create etcd3" || is_webhook(s) {
+                f.in_request.entry(s.trace).or_default().push(i);
+            }
+        }
+        f.items.sort_by(|a, b| a.0.cmp(b.0).then(a.1.cmp(b.1)));
+        f.requests.sort_by_key(|r| r.received.at);
+        // A resource version orders states better than arrival does.
+        f.states
+            .sort_by_key(|(o, p)| (p.resource_version, o.stamp.at));
+        let by_span: FxHashMap<SpanId, &Evidence> = f
+            .spans
+            .iter()
+            .filter(|(_, s)| s.service == "kubelet")
+            .map(|(o, s)| (s.span, *o))
+            .collect();
+        for call in &mut f.calls {
+            call.end = ends
+                .get(&call.c.key)
+                .copied()
+                .filter(|(o, _)| o.stamp.at >= call.o.stamp.at);
+            call.span = call
+                .c
+                .traceparent
+                .and_then(|(_, span)| by_span.get(&span).copied());
+        }
+        f
+    }
+    /// An edge by the apiserver's clock, on the node's.
+    pub(crate) fn api_edge(&self, at: Nanos, precision: u32) -> Edge {
+        Edge {
+            at: at.plus(-self.shift_ns),
+            precision: precision.max(1),
+        }
+    }
+    /// The edge of an Event: the kubelet's are by the node's clock, everybody else's by the control plane's.
+    pub(crate) fn api_edge_of(&self, o: &Evidence) -> Edge {
+        match &o.body {
+            Body::Event(e) if e.component == "kubelet" => event_edge(o),
+            _ => self.api_edge(o.stamp.at, o.stamp.precision),
+        }
+    }
+    /// Kubelet lines with one of these messages, in order of time.
+    pub(crate) fn lines(
+        &self,
+        messages: &[&str],
+    ) -> impl DoubleEndedIterator<Item = (&'a Evidence, &'a LogLine)> + use<'a> {
+        let mut at: Vec<u32> = messages
+            .iter()
+            .filter_map(|m| self.by_message.get(m))
+            .flatten()
+            .copied()
+            .collect();
+        if messages.len() > 1 {
+            at.sort_unstable();
+        }
+        let found: Vec<_> = at
+            .into_iter()
+            .filter_map(|i| self.logs.get(i as usize).copied())
+            .collect();
+        found.into_iter()
+    }
+    /// The first kubelet line with one of these messages.
+    pub(crate) fn line(&self, messages: &[&str]) -> Option<(&'a Evidence, &'a LogLine)> {
+        self.lines(messages).next()
+    }
+    /// The apiserver's span of a request.
+    pub(crate) fn server_span(&self, audit_id: &str) -> Option<(&'a Evidence, &'a SpanRecord)> {
+        self.spans
+            .get(*self.by_audit.get(audit_id)? as usize)
+            .copied()
+    }
+    /// Calls of webhooks and the store's write within the request of a trace, in order of time.
+    pub(crate) fn within_request(
+        &self,
+        trace: TraceId,
+    ) -> impl Iterator<Item = (&'a Evidence, &'a SpanRecord)> {
+        let at = self.in_request.get(&trace).map_or(&[][..], Vec::as_slice);
+        at.iter()
+            .filter_map(|i| self.spans.get(*i as usize).copied())
+    }
+    /// Events with one of these reasons.
+    pub(crate) fn events_of<'s>(
+        &'s self,
+        reasons: &'s [&'s str],
+    ) -> impl DoubleEndedIterator<Item = (&'a Evidence, &'a EventSeen)> + 's {
+        self.events
+            .iter()
+            .filter(|(_, e)| reasons.contains(&e.reason.as_str()))
+            .copied()
+    }
+    /// A static pod: the kubelet has it from a file, and no scheduler ever sees it.
+    pub(crate) fn is_static(&self, uid: &PodUid) -> bool {
+        has_static_uid(uid) || self.states.iter().any(|(_, p)| p.mirror_of.is_some())
+    }
+    /// The newest state.
+    pub(crate) fn newest(&self) -> Option<&'a PodSeen> {
+        self.states.last().map(|(_, p)| *p)
+    }
+}
+
+/// A static pod's UID is the hash of its manifest: 32 hexadecimal digits without dashes.
+pub(crate) fn has_static_uid(uid: &PodUid) -> bool {
+    let uid = uid.as_str();
+    uid.len() == 32 && uid.bytes().all(|b| b.is_ascii_hexdigit())
+}
+
+/// The apiserver asks a webhook.
+fn is_webhook(s: &SpanRecord) -> bool {
+    s.name.starts_with("Call ") && s.name.ends_with("webhook")
+}

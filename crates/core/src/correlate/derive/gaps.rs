@@ -1,0 +1,234 @@
+//! Time that nothing explains.
+
+use super::Build;
+use super::span::step;
+use crate::flow::Stage;
+use crate::timeline::{Certainty, Edge, Outcome, Span, UnknownGap};
+use kflow_model::stamp::SECOND;
+use kflow_model::{Nanos, Source};
+
+/// What a pod that lives for weeks is no longer known by.
+fn folded(b: &mut Build<'_>) {
+    let f = b.input.folded;
+    if f.count > 0 {
+        b.gaps.push(UnknownGap {
+            stage: Stage::Ready,
+            start: f.since,
+            end: Some(f.until),
+            why: format!(
+                "{} observations of this time are kept no more: too many of one pod",
+                f.count
+            )
+            .into(),
+        });
+    }
+}
+
+/// The pod worker's back-off: what failed is tried again at its next sync.
+fn retries(b: &mut Build<'_>) {
+    // Ends of failed steps, and the next thing that began.
+    let failed: Vec<Span> = b
+        .spans()
+        .iter()
+        .filter(|s| {
+            s.outcome == Outcome::Error
+                && s.parent.is_none()
+                && matches!(
+                    s.step.as_str(),
+                    "RunPodSandbox"
+                        | "CreateContainer"
+                        | "StartContainer"
+                        | "generateContainerConfig"
+                        | "EnsureImageExists"
+                        | "WaitForAttachAndMount"
+                )
+        })
+        .cloned()
+        .collect();
+    let over = b
+        .view
+        .deletion_requested
+        .or(b.view.gone)
+        .map(|at| Edge { at, precision: 1 });
+    let terminal = matches!(b.view.phase.as_str(), "Succeeded" | "Failed");
+    for s in failed {
+        let Some(end) = s.end else { continue };
+        if over.is_some_and(|o| end.at >= o.at) {
+            continue;
+        }
+        let goes_on = b.spans().iter().any(|x| {
+            x.start.at <= end.at
+                && x.end.is_none_or(|e| e.at > end.at)
+                && !x.is_run()
+                && x.stage.index() > 1
+        });
+        if goes_on {
+            continue;
+        }
+        let next = b
+            .spans()
+            .iter()
+            .filter(|x| x.start.at > end.at && !x.is_run())
+            .min_by_key(|x| x.start)
+            .map(|x| (x.start, x.evidence.first().cloned()));
+        // Another container's turn in the same sync, or a wait that has a name of its own.
+        if next
+            .as_ref()
+            .is_some_and(|(n, _)| n.at.since(end.at) < SECOND)
+            || next.is_none() && terminal
+        {
+            continue;
+        }
+        let line = b
+            .facts
+            .lines(&["Error syncing pod, skipping"])
+            .find(|(o, _)| {
+                o.stamp.at >= end.at.plus(-SECOND)
+                    && next.as_ref().is_none_or(|(n, _)| o.stamp.at <= n.at)
+            });
+        let mut evidence: Vec<_> = s.evidence.last().cloned().into_iter().collect();
+        evidence.extend(line.map(|(o, _)| o.clone()));
+        let until = next.as_ref().map(|(e, _)| *e);
+        evidence.extend(next.and_then(|(_, o)| o));
+        evidence.dedup();
+        let mut wait = step(
+            s.stage,
+            "completeWork",
+            end,
+            match (until, over) {
+                (Some(u), Some(o)) => Some(u.min(o)),
+                (u, o) => u.or(o),
+            },
+            Certainty::Inferred,
+            evidence,
+        );
+        wait.container.clone_from(&s.container);
+        wait.attempt = s.attempt;
+        wait.message = line.map_or_else(|| s.message.clone(), |(_, l)| l.error.clone());
+        if until.is_none() && over.is_some() {
+            wait.outcome = Outcome::Cancelled;
+        }
+        b.add(wait);
+    }
+}
+
+/// Finds what no span covers: from the first span to readiness (or the newest span), and from deletion to its end.
+pub(crate) fn derive(b: &mut Build<'_>) {
+    retries(b);
+    folded(b);
+    // Time in which something is known to have gone on; an open span covers all that follows.
+    let mut covered: Vec<(Nanos, Option<Nanos>, Stage)> = b
+        .spans()
+        .iter()
+        .filter(|s| !is_garbage_collection(s))
+        .map(|s| (s.start.at, s.end.map(|e| e.at), s.stage))
+        .collect();
+    // A pod that is done waits for nobody but who deletes it.
+    if let Some((o, _)) = b
+        .facts
+        .states
+        .iter()
+        .find(|(_, p)| matches!(p.status.phase.as_str(), "Succeeded" | "Failed"))
+    {
+        let asked = b.view.deletion_requested.or(b.view.gone);
+        covered.push((o.stamp.at, asked.map(|a| a.max(o.stamp.at)), Stage::Ready));
+    }
+    covered.sort();
+    let Some((first, _, _)) = covered.first().copied() else {
+        if !b.view.node.is_empty() || b.facts.states.is_empty() {
+            return;
+        }
+        b.gap(Stage::Api, b.view.created, None, "nothing was recorded");
+        return;
+    };
+    let mut until = first;
+    let mut open = false;
+    let mut found = Vec::new();
+    let mut last = Stage::Api;
+    let end_of_all = b.view.gone;
+    for (start, end, stage) in covered {
+        // What garbage collection does later leaves nothing unexplained.
+        if end_of_all.is_some_and(|e| start > e) {
+            break;
+        }
+        if !open && start > until {
+            found.push((stage, until, start));
+        }
+        match end {
+            Some(e) => until = until.max(e),
+            None => open = true,
+        }
+        last = stage;
+    }
+    for (stage, start, end) in found {
+        let why = why(b, start, end);
+        b.gap(stage, start, Some(end), why);
+    }
+    // A pod that is neither well nor over, and nobody says what it waits for.
+    let over = b.view.gone.is_some()
+        || matches!(b.view.phase.as_str(), "Succeeded" | "Failed")
+        || b.spans()
+            .iter()
+            .any(|s| s.outcome == Outcome::InFlight && s.end.is_none())
+        || nothing_follows(b);
+    if !over {
+        let next = Stage::ALL
+            .get(last.index() + 1)
+            .copied()
+            .unwrap_or(Stage::Terminate);
+        let why = why(b, until, b.view.changed.max(until));
+        b.gap(next, until, None, why);
+    }
+}
+
+/// True for what comes minutes later, when the kubelet gets round to it: nobody waited for it.
+fn is_garbage_collection(s: &Span) -> bool {
+    match s.step.as_str() {
+        "RemovePodSandbox" | "cleanupOrphanedPodDirs" => true,
+        "RemoveContainer" => s.stage == Stage::Start,
+        "StopPodSandbox" => s.stage == Stage::Terminate && s.attempt > 0,
+        _ => false,
+    }
+}
+
+/// True for a pod that the API does not know and that came to nothing: refused, or removed by the runtime.
+fn nothing_follows(b: &Build<'_>) -> bool {
+    let refused = b
+        .spans()
+        .iter()
+        .all(|s| s.stage == Stage::Api && s.outcome == Outcome::Error);
+    let removed = b
+        .spans()
+        .iter()
+        .filter(|s| s.stage != Stage::Terminate || s.step == "RemovePodSandbox")
+        .max_by_key(|s| s.start)
+        .is_some_and(|s| s.step == "RemovePodSandbox" && s.outcome == Outcome::Ok);
+    b.facts.states.is_empty() && (refused || removed)
+}
+
+fn why(b: &Build<'_>, start: Nanos, end: Nanos) -> &'static str {
+    let node = [Source::Cri, Source::Kubelet, Source::Fs];
+    if b.input.basis.began.is_some_and(|began| end <= began) {
+        "before the recording began"
+    } else if b
+        .input
+        .basis
+        .blind
+        .iter()
+        .any(|(s, e)| *s <= end && *e >= start)
+    {
+        "the tap was blind"
+    } else if !node.into_iter().any(|s| b.input.basis.has(s)) {
+        "no node source"
+    } else if b.view.node.is_empty() && !b.input.evidence.iter().any(|o| node.contains(&o.source)) {
+        "not known where the pod ran"
+    } else if !b.view.node.is_empty() && !b.watches_node() {
+        "no source on this pod's node"
+    } else if !b.input.basis.has(Source::Kubelet) {
+        "no kubelet log"
+    } else if !b.input.basis.has(Source::Cri) {
+        "no tap on the runtime"
+    } else {
+        "nothing was recorded"
+    }
+}

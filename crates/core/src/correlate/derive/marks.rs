@@ -1,0 +1,352 @@
+//! Marks: what happened at a moment.
+
+use super::Build;
+use super::span::edge;
+use crate::flow::Stage;
+use crate::timeline::{Mark, MarkKind, Outcome};
+use kflow_model::{Body, Evidence, Nanos, Text, event::EventSeen, stamp::SECOND};
+
+/// The stage that an Event tells of.
+pub(crate) fn stage_of_event(e: &EventSeen) -> Stage {
+    match e.reason.as_str() {
+        "Scheduled" | "FailedScheduling" | "Preempted" | "BindingConditionsPending" => {
+            Stage::Schedule
+        }
+        "SuccessfulCreate" | "FailedCreate" => Stage::Api,
+        "FailedMount"
+        | "FailedAttachVolume"
+        | "SuccessfulAttachVolume"
+        | "FailedMapVolume"
+        | "SuccessfulMountVolume"
+        | "VolumePermissionChangeInProgress" => Stage::Volumes,
+        "FailedCreatePodContainer" => Stage::Cgroup,
+        "FailedCreatePodSandBox"
+        | "SandboxChanged"
+        | "NetworkNotReady"
+        | "FailedPodSandBoxStatus" => Stage::Sandbox,
+        "Pulling"
+        | "Pulled"
+        | "ErrImageNeverPull"
+        | "InspectFailed"
+        | "FailedToRetrieveImagePullSecret" => Stage::Image,
+        "BackOff" if e.message.starts_with("Back-off pulling") => Stage::Image,
+        "Failed"
+            if e.message.contains("pull image")
+                || e.message.ends_with("ErrImagePull")
+                || e.message.ends_with("ImagePullBackOff")
+                || e.message.ends_with("InvalidImageName")
+                || e.message.ends_with("ErrImageNeverPull") =>
+        {
+            Stage::Image
+        }
+        "Created" => Stage::Create,
+        "Failed" => Stage::Create,
+        "Started" | "BackOff" | "FailedPostStartHook" => Stage::Start,
+        "Unhealthy" | "ProbeWarning" | "ResizeStarted" | "ResizeCompleted" | "ResizeError"
+        | "ResizeDeferred" | "ResizeInfeasible" => Stage::Ready,
+        "Killing" if !e.message.starts_with("Stopping") => Stage::Ready,
+        "Killing"
+        | "FailedPreStopHook"
+        | "FailedKillPod"
+        | "Evicted"
+        | "DeadlineExceeded"
+        | "ExceededGracePeriod"
+        | "TaintManagerEviction"
+        | "SuccessfulDelete"
+        | "NodeNotReady"
+        | "NodeControllerEviction"
+        | "Preempting" => Stage::Terminate,
+        _ => Stage::Admit,
+    }
+}
+
+/// Adds the marks.
+pub(crate) fn derive(b: &mut Build<'_>) {
+    events(b);
+    preemptions(b);
+    conditions(b);
+    restarts(b);
+    requests(b);
+    due(b);
+    probes(b);
+}
+
+fn events(b: &mut Build<'_>) {
+    for (o, e) in &b.facts.events {
+        // The Event names the preemptor by its UID only, the scheduler's log by its name.
+        let by = b.facts.preemptions.iter().find(|(_, l)| {
+            e.reason == "Preempted"
+                && l.more_pods
+                    .iter()
+                    .any(|v| v.name == e.object.name && v.namespace == e.object.namespace)
+        });
+        let named = by.map_or(String::new(), |(_, l)| {
+            format!(" ({}/{})", l.pod.namespace, l.pod.name)
+        });
+        b.marks.push(Mark {
+            at: b.facts.api_edge_of(o),
+            kind: MarkKind::Event,
+            stage: stage_of_event(e),
+            container: e.container.clone(),
+            text: Text::from(format!("{}: {}{named}", e.reason, e.message)),
+            bad: e.warning,
+            count: e.count.max(1),
+            evidence: (*o).clone(),
+        });
+    }
+}
+
+/// Pods that this one preempts, by their Events, else by the scheduler's log.
+fn preemptions(b: &mut Build<'_>) {
+    let f = b.facts;
+    let told = f.of_others.iter().filter_map(|(o, e)| {
+        let node = e.message.split_once(" on node ").map(|(_, node)| node);
+        e.preemptor()?;
+        Some((*o, &e.object.namespace, &e.object.name, node))
+    });
+    let logged = f.preemptions.iter().flat_map(|(o, l)| {
+        l.more_pods
+            .iter()
+            .filter(|v| v.name != b.view.name || v.namespace != b.view.namespace)
+            .map(|v| (*o, &v.namespace, &v.name, l.field("node")))
+    });
+    let mut known: Vec<(&Text, &Text)> = Vec::new();
+    for (o, namespace, name, node) in told.chain(logged) {
+        if known.contains(&(namespace, name)) {
+            continue;
+        }
+        known.push((namespace, name));
+        let place = node.map_or(String::new(), |n| format!(" on node {n}"));
+        b.marks.push(Mark {
+            at: f.api_edge(o.stamp.at, o.stamp.precision),
+            kind: MarkKind::Event,
+            stage: Stage::Schedule,
+            container: Text::default(),
+            text: format!("Preempting {namespace}/{name}{place}: its room is for this pod").into(),
+            bad: false,
+            count: 1,
+            evidence: o.clone(),
+        });
+    }
+}
+
+/// Turns of conditions and of the phase, at the arrival of the state that shows them.
+fn conditions(b: &mut Build<'_>) {
+    let mut known: Vec<(Text, Text)> = Vec::new();
+    let mut turned = |kind: &Text, status: &Text| {
+        if let Some((_, s)) = known.iter_mut().find(|(k, _)| k == kind) {
+            if s == status {
+                return false;
+            }
+            s.clone_from(status);
+        } else {
+            known.push((kind.clone(), status.clone()));
+        }
+        true
+    };
+    let mut marks = Vec::new();
+    for (o, p) in &b.facts.states {
+        let mut mark = |kind, stage, text: String, bad| {
+            marks.push(Mark {
+                at: edge(o),
+                kind,
+                stage,
+                container: Text::default(),
+                text: text.into(),
+                bad,
+                count: 1,
+                evidence: (*o).clone(),
+            });
+        };
+        if turned(&"phase".into(), &p.status.phase) && !p.status.phase.is_empty() {
+            let reason = if p.status.reason.is_empty() {
+                String::new()
+            } else {
+                format!(" ({})", p.status.reason)
+            };
+            mark(
+                MarkKind::Status,
+                Stage::Api,
+                format!("phase {}{reason}", p.status.phase),
+                p.status.phase == "Failed",
+            );
+        }
+        for c in &p.status.conditions {
+            if !turned(&c.kind, &c.status) {
+                continue;
+            }
+            let stage = match c.kind.as_str() {
+                "PodScheduled" => Stage::Schedule,
+                "PodReadyToStartContainers" => Stage::Sandbox,
+                "Initialized" => Stage::Start,
+                "DisruptionTarget" => Stage::Terminate,
+                _ => Stage::Ready,
+            };
+            let reason = if c.reason.is_empty() {
+                String::new()
+            } else {
+                format!(" ({})", c.reason)
+            };
+            mark(
+                MarkKind::Condition,
+                stage,
+                format!("{}={}{reason}", c.kind, c.status),
+                false,
+            );
+        }
+    }
+    b.marks.extend(marks);
+}
+
+fn restarts(b: &mut Build<'_>) {
+    for r in &b.runs {
+        let (Some(at), Some(o)) = (r.end, r.evidence.last()) else {
+            continue;
+        };
+        let code = r.exit_code.map_or(String::new(), |c| format!(" with {c}"));
+        let reason = if r.reason.is_empty() {
+            String::new()
+        } else {
+            format!(" ({})", r.reason)
+        };
+        b.marks.push(Mark {
+            at,
+            kind: MarkKind::Restart,
+            stage: Stage::Start,
+            container: r.container.clone(),
+            text: format!("exited{code}{reason}").into(),
+            bad: r.exit_code.is_some_and(|c| c != 0),
+            count: 1,
+            evidence: o.clone(),
+        });
+    }
+}
+
+/// API requests about the pod that are no steps of their own.
+fn requests(b: &mut Build<'_>) {
+    for r in &b.facts.requests {
+        let step = r.a.resource == "pods/binding"
+            || r.a.resource == "pods"
+                && matches!(r.a.verb.as_str(), "create" | "delete")
+                && !r.came_too_late(b.view.gone);
+        let Some(o) = r.evidence.first() else {
+            continue;
+        };
+        if step {
+            continue;
+        }
+        let stage = match r.a.resource.as_str() {
+            "pods/eviction" => Stage::Terminate,
+            "pods/status" if r.a.agent.starts_with("kube-scheduler") => Stage::Schedule,
+            _ => Stage::Ready,
+        };
+        let code = if r.a.code == 0 {
+            String::new()
+        } else {
+            format!(" {}", r.a.code)
+        };
+        b.marks.push(Mark {
+            at: r.complete.unwrap_or(r.received),
+            kind: MarkKind::Request,
+            stage,
+            container: Text::default(),
+            text: format!("{} {}{code} by {}", r.a.verb, r.a.resource, r.a.user).into(),
+            bad: r.a.code >= 400,
+            count: 1,
+            evidence: o.clone(),
+        });
+    }
+}
+
+/// When a pod asked to end is to be gone by: `deletionTimestamp` is the request and its grace. Asked again with less
+/// grace it is due earlier. The last deletion, of a pod that has ended, has no grace and nothing is due.
+fn due(b: &mut Build<'_>) {
+    let f = b.facts;
+    let told = f.states.iter().filter_map(|(o, p)| {
+        let at = p.deletion.filter(|_| p.mirror_of.is_none())?;
+        Some((at, p.deletion_grace_s?, *o))
+    });
+    // Without a watch, the answer to the request has it; a mirror pod's says nothing of the pod.
+    let answered = f.requests.iter().filter_map(|r| {
+        let asked = r.a.resource == "pods" && r.a.verb == "delete" && r.a.code < 300;
+        let (at, _) = Nanos::parse_rfc3339(r.a.fact("deletionTimestamp").filter(|_| asked)?)?;
+        let grace = r.a.fact("gracePeriodSeconds")?.parse().ok()?;
+        Some((at, grace, r.evidence.first()?))
+    });
+    let mut due: Vec<(Nanos, i64, &Evidence)> = told.collect();
+    if due.is_empty() && b.view.mirrors.is_empty() {
+        due = answered.collect();
+    }
+    due.retain(|(_, grace, _)| *grace > 0);
+    due.dedup_by_key(|(at, grace, _)| (*at, *grace));
+    for (at, grace, o) in due {
+        b.marks.push(Mark {
+            at: f.api_edge(at, SECOND as u32),
+            kind: MarkKind::Due,
+            stage: Stage::Terminate,
+            container: Text::default(),
+            text: format!("deletion due, {grace} s after it was asked for").into(),
+            bad: false,
+            count: 1,
+            evidence: o.clone(),
+        });
+    }
+}
+
+/// Exec probes, one mark for as long as the result stays the same.
+fn probes(b: &mut Build<'_>) {
+    let mut last: Vec<(Text, bool, usize)> = Vec::new();
+    let mut marks: Vec<Mark> = Vec::new();
+    for w in &b.work {
+        // Hooks have no deadline; a command still running has no result.
+        if w.method != "ExecSync" || w.deadline_ns.is_none() || w.outcome == Outcome::InFlight {
+            continue;
+        }
+        let Some(o) = w.evidence.first() else {
+            continue;
+        };
+        let exit = w
+            .evidence
+            .iter()
+            .find_map(|e| match &e.body {
+                Body::CallEnd(c) => c
+                    .fields
+                    .iter()
+                    .find(|(k, _)| k == "exit_code")
+                    .map(|(_, v)| v.clone()),
+                _ => None,
+            })
+            .unwrap_or_default();
+        let bad = !w.ok() || !(exit.is_empty() || exit == "0");
+        if let Some((_, was, i)) = last.iter_mut().find(|(c, _, _)| *c == w.container) {
+            if *was == bad {
+                if let Some(m) = marks.get_mut(*i) {
+                    m.count += 1;
+                }
+                continue;
+            }
+            *was = bad;
+            *i = marks.len();
+        } else {
+            last.push((w.container.clone(), bad, marks.len()));
+        }
+        let text = if !w.ok() {
+            format!("exec probe: {} {}", w.code, w.message)
+        } else if bad {
+            format!("exec probe: exit code {exit}")
+        } else {
+            "exec probe passes".into()
+        };
+        marks.push(Mark {
+            at: w.end.unwrap_or(w.start),
+            kind: MarkKind::Probe,
+            stage: Stage::Ready,
+            container: w.container.clone(),
+            text: text.into(),
+            bad,
+            count: 1,
+            evidence: o.clone(),
+        });
+    }
+    b.marks.append(&mut marks);
+}

@@ -1,0 +1,352 @@
+//! `admit` and `cgroup`: the kubelet takes the pod.
+
+use super::Build;
+use super::span::{edge, step};
+use crate::flow::Stage;
+use crate::timeline::{Certainty, Edge, Outcome};
+use kflow_model::Evidence;
+use kflow_model::fs::{FsAction, FsObject};
+
+const RECEIVED: [&str; 2] = ["Receiving a new pod", "SyncLoop ADD"];
+/// The pod waits for the sync loop, which takes one thing after the other: a hung runtime holds it in housekeeping.
+const WAITS: &str = "syncLoopIteration";
+/// Less than this is the handing over itself and no step of its own, ns. The loop is free within a millisecond.
+const BUSY: i64 = 100 * kflow_model::stamp::MILLI;
+const HANDED: [&str; 3] = [
+    "Pod is being synced for the first time",
+    "Notifying pod of pending update",
+    "SyncPod enter",
+];
+
+/// The first sync's start: the line, else the span.
+pub(crate) fn first_sync(b: &Build<'_>) -> Option<(Edge, Evidence)> {
+    let f = b.facts;
+    let line = f
+        .line(&["SyncPod enter"])
+        .map(|(o, _)| (edge(o), o.clone()));
+    let span = f
+        .spans
+        .iter()
+        .find(|(_, s)| s.name == "syncPod")
+        .map(|(o, _)| (edge(o), (*o).clone()));
+    // The span is the finer one, of the same moment.
+    match (line, span) {
+        (Some(l), Some(s)) if l.0.at.since(s.0.at).abs() > 20 * kflow_model::stamp::MILLI => {
+            Some(if l.0 <= s.0 { l } else { s })
+        }
+        (_, Some(s)) => Some(s),
+        (l, None) => l,
+    }
+}
+
+/// Adds `admit`.
+pub(crate) fn admit(b: &mut Build<'_>) {
+    let f = b.facts;
+    let bound = b.ends(Stage::Schedule).or_else(|| b.ends(Stage::Api));
+    let received = f.line(&RECEIVED);
+    let add = f.line(&["SyncLoop ADD"]);
+    let handed = f.line(&HANDED);
+    let sync = first_sync(b);
+    if let Some((denied, reason, message)) = rejection(b) {
+        let start = add
+            .map(|(o, _)| edge(o))
+            .or(bound)
+            .unwrap_or_else(|| edge(&denied));
+        let mut evidence = vec![denied.clone()];
+        evidence.extend(add.map(|(o, _)| o.clone()));
+        let certainty = if add.is_some() {
+            Certainty::Inferred
+        } else {
+            Certainty::Bounded
+        };
+        let end = edge(&denied);
+        let mut s = step(
+            Stage::Admit,
+            "canAdmitPod",
+            start.min(end),
+            Some(end),
+            certainty,
+            evidence,
+        );
+        s.outcome = Outcome::Error;
+        s.code = reason.into();
+        s.message = message.into();
+        b.add(s);
+        return;
+    }
+    // The earliest thing that the pod's worker can be seen to have done.
+    let worked = handed
+        .map(|(o, _)| (edge(o), o.clone()))
+        .or_else(|| sync.clone())
+        .or_else(|| first_work(b));
+    match (received, worked) {
+        (Some((r, _)), Some((at, w))) if at.at >= r.stamp.at => {
+            let busy = add.filter(|(a, _)| (r.stamp.at.plus(BUSY)..=at.at).contains(&a.stamp.at));
+            if let Some((a, _)) = busy {
+                b.add(step(
+                    Stage::Admit,
+                    WAITS,
+                    edge(r),
+                    Some(edge(a)),
+                    Certainty::Measured,
+                    vec![r.clone(), a.clone()],
+                ));
+            }
+            let taken = busy.map_or(r, |(a, _)| a);
+            let whole = b.add(step(
+                Stage::Admit,
+                "HandlePodAdditions",
+                edge(taken),
+                Some(at),
+                Certainty::Measured,
+                vec![taken.clone(), w.clone()],
+            ));
+            if let (Some((a, _)), Some((h, _))) = (add, handed) {
+                let admitted = f
+                    .line(&["Pod Admit Result"])
+                    .filter(|(o, _)| o.stamp.at >= a.stamp.at && o.stamp.at <= h.stamp.at)
+                    .map_or(h, |(o, _)| o);
+                let mut s = step(
+                    Stage::Admit,
+                    "canAdmitPod",
+                    edge(a),
+                    Some(edge(admitted)),
+                    Certainty::Inferred,
+                    vec![admitted.clone(), a.clone()],
+                );
+                s.parent = Some(whole);
+                b.add(s);
+                if let Some((at, o)) = sync
+                    && at.at >= h.stamp.at
+                {
+                    b.add(step(
+                        Stage::Admit,
+                        "UpdatePod",
+                        edge(h),
+                        Some(at),
+                        Certainty::Measured,
+                        vec![h.clone(), o],
+                    ));
+                }
+            }
+        }
+        (Some((r, _)), None) => {
+            // Seen, and not handed to a worker: the sync loop is busy with something else.
+            let step_name = if add.is_some() {
+                "HandlePodAdditions"
+            } else {
+                WAITS
+            };
+            let mut s = step(
+                Stage::Admit,
+                step_name,
+                edge(r),
+                None,
+                Certainty::Inferred,
+                vec![r.clone()],
+            );
+            give_up(b, &mut s);
+            b.add(s);
+        }
+        (_, Some(worked)) => {
+            // What the worker did may have come before the first that was written of it.
+            let (at, w) = first_work(b)
+                .filter(|(at, _)| at.at < worked.0.at)
+                .unwrap_or(worked);
+            // Nobody wrote of it, but the worker worked, so it was handed over between binding and that.
+            if let Some(start) = bound
+                && start.at <= at.at
+            {
+                b.add(step(
+                    Stage::Admit,
+                    "HandlePodAdditions",
+                    start,
+                    Some(at),
+                    Certainty::Bounded,
+                    vec![w],
+                ));
+            } else {
+                b.add(step(
+                    Stage::Admit,
+                    "HandlePodAdditions",
+                    at,
+                    Some(at),
+                    Certainty::Bounded,
+                    vec![w],
+                ));
+            }
+        }
+        (None, None) => {
+            if let Some(start) = bound
+                && b.watched_at(start.at)
+                && let Some(proof) = b
+                    .of(Stage::Schedule)
+                    .last()
+                    .or_else(|| b.of(Stage::Api).last())
+                    .and_then(|s| s.evidence.first().cloned())
+                && !b.view.node.is_empty()
+                && !b.started_by_api()
+            {
+                let mut s = step(
+                    Stage::Admit,
+                    "HandlePodAdditions",
+                    start,
+                    None,
+                    Certainty::Bounded,
+                    vec![proof],
+                );
+                give_up(b, &mut s);
+                b.add(s);
+            }
+        }
+    }
+}
+
+/// Closes an open step of a pod that was deleted meanwhile.
+fn give_up(b: &Build<'_>, s: &mut crate::timeline::Span) {
+    if let Some(at) = b.view.gone {
+        s.end = Some(Edge { at, precision: 1 });
+        s.outcome = Outcome::Cancelled;
+    }
+}
+
+/// The first trace that the worker left: cgroup, directory, call.
+fn first_work(b: &Build<'_>) -> Option<(Edge, Evidence)> {
+    let fs = b
+        .facts
+        .fs
+        .iter()
+        .find(|(_, a, o)| {
+            *a == FsAction::Created
+                && matches!(o, FsObject::PodCgroup { .. } | FsObject::PodDir { .. })
+        })
+        .map(|(o, _, _)| (edge(o), (*o).clone()));
+    let call = b
+        .work
+        .iter()
+        .find(|w| w.method == "RunPodSandbox")
+        .and_then(|w| Some((w.start, w.evidence.first()?.clone())));
+    match (fs, call) {
+        (Some(a), Some(c)) => Some(if a.0 <= c.0 { a } else { c }),
+        (a, c) => a.or(c),
+    }
+}
+
+/// The kubelet's refusal: the line, else the status.
+fn rejection(b: &Build<'_>) -> Option<(Evidence, String, String)> {
+    let f = b.facts;
+    if let Some((o, l)) = f.line(&["Pod admission denied"]) {
+        return Some((
+            o.clone(),
+            l.field("reason").unwrap_or_default().into(),
+            l.field("message").unwrap_or_default().into(),
+        ));
+    }
+    let (o, p) = f.states.iter().find(|(_, p)| {
+        p.status.phase == "Failed"
+            && !p.status.reason.is_empty()
+            && p.status.containers.is_empty()
+            && (p.status.message.starts_with("Pod was rejected") || b.work.is_empty())
+    })?;
+    if b.work.iter().any(|w| w.method == "RunPodSandbox") {
+        return None;
+    }
+    let event = f
+        .events
+        .iter()
+        .find(|(_, e)| e.reason == p.status.reason)
+        .map(|(o, _)| (*o).clone());
+    Some((
+        event.unwrap_or_else(|| (*o).clone()),
+        p.status.reason.to_string(),
+        p.status.message.to_string(),
+    ))
+}
+
+/// Adds `cgroup`.
+pub(crate) fn cgroup(b: &mut Build<'_>) {
+    let f = b.facts;
+    for (n, (o, e)) in (0..).zip(f.events_of(&["FailedCreatePodContainer"])) {
+        let start = b.ends(Stage::Admit).unwrap_or_else(|| edge(o)).min(edge(o));
+        let mut s = step(
+            Stage::Cgroup,
+            "EnsureExists",
+            start,
+            Some(edge(o)),
+            Certainty::Inferred,
+            vec![o.clone()],
+        );
+        s.outcome = Outcome::Error;
+        s.message.clone_from(&e.message);
+        s.attempt = n;
+        b.add(s);
+    }
+    let made = f.fs.iter().find(|(_, a, x)| {
+        matches!(a, FsAction::Created | FsAction::Present)
+            && matches!(x, FsObject::PodCgroup { .. })
+    });
+    let sync = first_sync(b);
+    // What was there when the watch began says only that it was made before. What needs it says so sooner.
+    let needs_it = f
+        .line(&["Waiting for volumes to attach and mount for pod"])
+        .map(|(o, _)| o.stamp.at)
+        .into_iter()
+        .chain(b.work.iter().map(|w| w.start.at))
+        .min();
+    let made = made.filter(|(o, action, _)| {
+        *action == FsAction::Created || needs_it.is_none_or(|t| o.stamp.at <= t)
+    });
+    if let Some((o, action, _)) = made {
+        let before = f
+            .lines(&["Got phase for pod", "SyncPod enter"])
+            .map(|(l, _)| (edge(l), l.clone()))
+            .chain(sync)
+            .filter(|(e, _)| e.at <= o.stamp.at)
+            .max_by_key(|(e, _)| *e)
+            .or_else(|| {
+                let s = b.of(Stage::Admit).last()?;
+                Some((
+                    s.end.filter(|e| e.at <= o.stamp.at)?,
+                    s.evidence.first()?.clone(),
+                ))
+            });
+        let mut evidence = vec![(*o).clone()];
+        let start = before.map_or_else(
+            || edge(o),
+            |(e, l)| {
+                evidence.push(l);
+                e
+            },
+        );
+        let certainty = if *action == FsAction::Created {
+            Certainty::Inferred
+        } else {
+            Certainty::Bounded
+        };
+        b.add(step(
+            Stage::Cgroup,
+            "EnsureExists",
+            start,
+            Some(edge(o)),
+            certainty,
+            evidence,
+        ));
+        return;
+    }
+    // The wait for volumes comes after it, whether or not the cgroup itself was watched.
+    let after = f
+        .line(&["Waiting for volumes to attach and mount for pod"])
+        .map(|(o, _)| o);
+    if let (Some((start, l)), Some(o)) = (sync, after)
+        && o.stamp.at >= start.at
+    {
+        b.add(step(
+            Stage::Cgroup,
+            "EnsureExists",
+            start,
+            Some(edge(o)),
+            Certainty::Bounded,
+            vec![o.clone(), l],
+        ));
+    }
+}

@@ -1,0 +1,482 @@
+//! `start`: containers begin, run, end, and are waited for before they begin again.
+
+use super::Build;
+use super::cri::{nested, of_work};
+use super::span::{edge, narrow, step};
+use super::work::Run;
+use crate::flow::Stage;
+use crate::timeline::{Certainty, Edge, Outcome, RUN};
+use kflow_model::cri::ContainerEventKind;
+use kflow_model::pod::ContainerState;
+use kflow_model::stamp::SECOND;
+use kflow_model::{Evidence, Nanos, Text};
+
+/// Adds `start`.
+pub(crate) fn derive(b: &mut Build<'_>) {
+    let work = std::mem::take(&mut b.work);
+    for (i, w) in work.iter().enumerate() {
+        match w.method.as_str() {
+            "StartContainer" => {
+                let at = b.add(of_work(Stage::Start, w));
+                nested(b, at, w);
+            }
+            // Hooks have no deadline; what the worker runs as soon as a container started is a postStart hook.
+            "ExecSync"
+                if w.deadline_ns.is_none()
+                    && w.key.is_some()
+                    && b.view.deletion_requested.is_none_or(|d| w.start.at < d)
+                    && work.iter().take(i).rev().any(|x| {
+                        x.method == "StartContainer"
+                            && x.container_id == w.container_id
+                            && x.ended().is_some_and(|e| w.start.at.since(e) < SECOND / 4)
+                    }) =>
+            {
+                let mut s = of_work(Stage::Start, w);
+                s.step = "PostStartHook".into();
+                b.add(s);
+            }
+            _ => {}
+        }
+    }
+    b.work = work;
+    let runs = runs(b);
+    for r in &runs {
+        let Some(start) = r.start else { continue };
+        let mut s = step(
+            Stage::Start,
+            RUN,
+            start,
+            r.end,
+            r.certainty,
+            r.evidence.clone(),
+        );
+        s.container.clone_from(&r.container);
+        s.attempt = r.attempt.unwrap_or(0);
+        if let Some(code) = r.exit_code {
+            s.code = format!("{code}").into();
+            if code != 0 {
+                s.outcome = Outcome::Error;
+            }
+        }
+        s.message.clone_from(&r.reason);
+        b.add(s);
+    }
+    relists(b, &runs);
+    if b.of(Stage::Start).next().is_none() {
+        by_api(b, &runs);
+    }
+    back_off(b, &runs);
+    b.runs = runs;
+}
+
+/// From an exit until PLEG's next look finds it: what follows waits for that.
+fn relists(b: &mut Build<'_>, runs: &[Run]) {
+    let f = b.facts;
+    for r in runs {
+        let Some(end) = r.end.filter(|e| e.precision <= 1_000) else {
+            continue;
+        };
+        if b.view.deletion_requested.is_some_and(|d| end.at >= d) {
+            continue;
+        }
+        let found = f
+            .lines(&["Generic (PLEG): container finished"])
+            .find(|(o, l)| l.container_id.as_str() == r.id.as_str() && o.stamp.at > end.at);
+        if let Some((o, _)) = found {
+            let mut evidence = vec![o.clone()];
+            evidence.extend(r.evidence.last().filter(|e| *e != o).cloned());
+            let mut s = step(
+                Stage::Start,
+                "Relist",
+                end,
+                Some(edge(o)),
+                Certainty::Inferred,
+                evidence,
+            );
+            s.container.clone_from(&r.container);
+            s.attempt = r.attempt.unwrap_or(0);
+            b.add(s);
+        }
+    }
+}
+
+/// Every run that is known of, by container and start.
+fn runs(b: &Build<'_>) -> Vec<Run> {
+    let f = b.facts;
+    let mut runs: Vec<Run> = Vec::new();
+    let sandbox = |id: &str| {
+        b.work
+            .iter()
+            .any(|w| w.method == "RunPodSandbox" && w.sandbox_id == id)
+    };
+    for w in b
+        .work
+        .iter()
+        .filter(|w| w.method == "StartContainer" && w.ok() && !w.container_id.is_empty())
+    {
+        if runs.iter().any(|r| r.id == w.container_id) {
+            continue;
+        }
+        runs.push(Run {
+            container: w.container.clone(),
+            attempt: w.attempt,
+            id: w.container_id.clone(),
+            start: w.end,
+            end: None,
+            exit_code: None,
+            reason: Text::default(),
+            certainty: Certainty::Measured,
+            evidence: w.proof_of_end().cloned().into_iter().collect(),
+        });
+    }
+    // The runtime's own word of exits, ns.
+    for (o, i) in &f.items {
+        let s = &i.subject;
+        if s.container_id.is_empty() || sandbox(s.container_id.as_str()) {
+            continue;
+        }
+        let r = of_id(&mut runs, &s.container_id.0, &s.container, s.attempt);
+        if r.start.is_none() && i.started.0 > 0 {
+            r.start = Some(Edge {
+                at: i.started,
+                precision: 1,
+            });
+            r.evidence.push((*o).clone());
+        }
+        if i.finished.0 > 0 {
+            let at = Edge {
+                at: i.finished,
+                precision: 1,
+            };
+            if r.end.is_none_or(|e| e.precision > 1) {
+                r.end = Some(at);
+                r.evidence.push((*o).clone());
+            }
+            r.exit_code = i.exit_code.or(r.exit_code);
+            if !i.reason.is_empty() {
+                r.reason.clone_from(&i.reason);
+            }
+        }
+    }
+    for (o, e) in &f.container_events {
+        if e.subject.container_id.0 == e.subject.sandbox_id.0 {
+            continue;
+        }
+        let r = of_id(
+            &mut runs,
+            &e.subject.container_id.0,
+            &e.subject.container,
+            e.subject.attempt,
+        );
+        match e.kind {
+            ContainerEventKind::Started if r.start.is_none() => {
+                r.start = Some(edge(o));
+                r.evidence.push((*o).clone());
+            }
+            ContainerEventKind::Stopped if r.end.is_none() => {
+                r.end = Some(edge(o));
+                r.evidence.push((*o).clone());
+            }
+            _ => {}
+        }
+    }
+    // PLEG finds an exit at its next look: an upper bound.
+    for (o, l) in f.lines(&["Generic (PLEG): container finished"]) {
+        if l.container_id.is_empty() {
+            continue;
+        }
+        let Some(r) = runs.iter_mut().find(|r| r.id == l.container_id.0) else {
+            continue;
+        };
+        if r.exit_code.is_none() {
+            r.exit_code = l.field("exitCode").and_then(|c| c.parse().ok());
+        }
+        if r.end.is_none() {
+            r.end = Some(edge(o));
+            r.certainty = Certainty::Inferred;
+        }
+        r.evidence.push(o.clone());
+    }
+    by_status(b, &mut runs);
+    // Whoever was stopped with success does not run.
+    for w in b
+        .work
+        .iter()
+        .filter(|w| w.method == "StopContainer" && w.ok())
+    {
+        if let Some(r) = runs
+            .iter_mut()
+            .find(|r| r.id == w.container_id && r.end.is_none())
+        {
+            r.end = w.end;
+            r.certainty = Certainty::Inferred;
+            r.evidence.extend(w.proof_of_end().cloned());
+        }
+    }
+    for r in &mut runs {
+        if let (Some(s), Some(e)) = (r.start, r.end)
+            && e.at < s.at
+        {
+            // A process may end before the call that started it returns.
+            r.start = Some(Edge {
+                at: e.at,
+                precision: u32::try_from(s.at.since(e.at)).unwrap_or(u32::MAX).max(1),
+            });
+            r.certainty = r.certainty.max(Certainty::Inferred);
+        }
+    }
+    runs.retain(|r| !r.container.is_empty());
+    runs.sort_by(|a, b| {
+        (&a.container, a.start, a.attempt, &a.id).cmp(&(&b.container, b.start, b.attempt, &b.id))
+    });
+    runs
+}
+
+fn of_id<'r>(
+    runs: &'r mut Vec<Run>,
+    id: &Text,
+    container: &Text,
+    attempt: Option<u32>,
+) -> &'r mut Run {
+    let i = runs.iter().position(|r| r.id == *id).unwrap_or_else(|| {
+        runs.push(Run {
+            container: container.clone(),
+            attempt,
+            id: id.clone(),
+            start: None,
+            end: None,
+            exit_code: None,
+            reason: Text::default(),
+            certainty: Certainty::Measured,
+            evidence: Vec::new(),
+        });
+        runs.len() - 1
+    });
+    #[expect(clippy::indexing_slicing, reason = "found or pushed just above")]
+    let r = &mut runs[i];
+    if r.container.is_empty() {
+        r.container.clone_from(container);
+    }
+    r.attempt = r.attempt.or(attempt);
+    r
+}
+
+/// The API's word of starts and exits: whole seconds, for what nothing finer told.
+fn by_status(b: &Build<'_>, runs: &mut Vec<Run>) {
+    let f = b.facts;
+    let second = |at: Nanos| Edge {
+        // `startedAt` and `finishedAt` are the node's own clock, truncated.
+        at,
+        precision: SECOND as u32,
+    };
+    for (o, p) in &f.states {
+        for c in p.statuses() {
+            if !c.id.is_empty()
+                && let ContainerState::Running { started } = &c.state
+            {
+                let r = of_id(runs, &c.id.0, &c.name, Some(c.restarts));
+                if r.start.is_none() {
+                    r.start = Some(narrow(second(*started), None, Some(o.stamp.at)));
+                    r.certainty = Certainty::Bounded;
+                    r.evidence.push((*o).clone());
+                }
+            }
+            let now = match &c.state {
+                ContainerState::Terminated(t) => Some(t),
+                _ => None,
+            };
+            for (t, attempt) in now
+                .map(|t| (t, Some(c.restarts)))
+                .into_iter()
+                .chain(c.last.as_ref().map(|t| (t, c.restarts.checked_sub(1))))
+            {
+                if t.id.is_empty() {
+                    continue;
+                }
+                let r = of_id(runs, &t.id.0, &c.name, attempt);
+                if r.start.is_none()
+                    && let Some(at) = t.started.filter(|s| s.0 > 0)
+                {
+                    r.start = Some(second(at));
+                    r.certainty = Certainty::Bounded;
+                }
+                if r.end.is_none()
+                    && let Some(at) = t.finished
+                {
+                    r.end = Some(narrow(
+                        second(at),
+                        r.start.filter(|s| s.precision == 1).map(|s| s.at),
+                        Some(o.stamp.at),
+                    ));
+                    r.certainty = Certainty::Bounded;
+                    r.evidence.push((*o).clone());
+                }
+                r.exit_code = r.exit_code.or(Some(t.exit_code));
+                if r.reason.is_empty() {
+                    r.reason.clone_from(&t.reason);
+                }
+            }
+        }
+    }
+}
+
+/// Starts by the API alone.
+fn by_api(b: &mut Build<'_>, runs: &[Run]) {
+    for (o, e) in b.facts.events_of(&["Started"]).collect::<Vec<_>>() {
+        let at = b.facts.api_edge_of(o);
+        let mut s = step(
+            Stage::Start,
+            "StartContainer",
+            at,
+            Some(at),
+            Certainty::Inferred,
+            vec![o.clone()],
+        );
+        s.container.clone_from(&e.container);
+        b.add(s);
+    }
+    if b.of(Stage::Start).next().is_some() {
+        return;
+    }
+    for r in runs {
+        let (Some(at), Some(o)) = (r.start, r.evidence.first()) else {
+            continue;
+        };
+        let mut s = step(
+            Stage::Start,
+            "StartContainer",
+            at,
+            Some(at),
+            Certainty::Bounded,
+            vec![o.clone()],
+        );
+        s.container.clone_from(&r.container);
+        s.attempt = r.attempt.unwrap_or(0);
+        b.add(s);
+    }
+}
+
+/// The container of `back-off 10s restarting failed container=c pod=crash_s11(e903b267-…)`.
+fn waits_for(error: &str) -> Option<&str> {
+    let (_, rest) = error.split_once("restarting failed container=")?;
+    rest.split(' ').next()
+}
+
+/// The wait between an exit and the next attempt.
+fn back_off(b: &mut Build<'_>, runs: &[Run]) {
+    let f = b.facts;
+    let ending = b.view.deletion_requested.or(b.view.gone);
+    // Ends of attempts: exits, and starts that failed.
+    let mut ends: Vec<(Text, Edge, Option<u32>, Evidence)> = runs
+        .iter()
+        .filter_map(|r| {
+            Some((
+                r.container.clone(),
+                r.end?,
+                r.attempt,
+                r.evidence.last()?.clone(),
+            ))
+        })
+        .collect();
+    for w in &b.work {
+        if matches!(w.method.as_str(), "StartContainer")
+            && w.outcome == Outcome::Error
+            && let (Some(end), Some(o)) = (w.end, w.evidence.first())
+        {
+            ends.push((w.container.clone(), end, w.attempt, o.clone()));
+        }
+    }
+    ends.sort();
+    // Of a start that failed the runtime may tell an exit as well.
+    ends.dedup_by(|b, a| a.0 == b.0 && a.2.is_some() && a.2 == b.2);
+    for (i, (container, at, attempt, o)) in ends.iter().enumerate() {
+        if ending.is_some_and(|d| at.at >= d) {
+            continue;
+        }
+        let next = b
+            .work
+            .iter()
+            .find(|w| {
+                w.method == "CreateContainer" && w.container == *container && w.start.at > at.at
+            })
+            .map(|w| (w.start, w.evidence.first().cloned()))
+            .or_else(|| {
+                runs.iter()
+                    .filter(|r| r.container == *container)
+                    .filter_map(|r| Some((r.start?, r.evidence.first().cloned())))
+                    .find(|(s, _)| s.at > at.at)
+            });
+        let until = next.as_ref().map(|(e, _)| e.at).or_else(|| {
+            ends.get(i + 1)
+                .filter(|x| x.0 == *container)
+                .map(|x| x.1.at)
+        });
+        let within =
+            |t: Nanos| t.plus(SECOND) >= at.at && until.is_none_or(|u| t.plus(-SECOND) <= u);
+        let told = f
+            .events_of(&["BackOff"])
+            .find(|(x, e)| {
+                e.container == *container
+                    && e.message.starts_with("Back-off restarting")
+                    && within(x.stamp.at)
+            })
+            .map(|(x, e)| (x.clone(), e.message.clone()))
+            .or_else(|| {
+                f.states
+                    .iter()
+                    .find(|(x, p)| {
+                        x.stamp.at >= at.at
+                            && within(x.stamp.at)
+                            && p.statuses().any(|c| {
+                                c.name == *container
+                                    && matches!(&c.state, ContainerState::Waiting { reason, .. }
+                                        if reason == "CrashLoopBackOff")
+                            })
+                    })
+                    .map(|(x, _)| ((*x).clone(), Text::from("CrashLoopBackOff")))
+            })
+            .or_else(|| {
+                f.lines(&["Back-off restarting failed container"])
+                    .find(|(x, l)| {
+                        within(x.stamp.at)
+                            && x.stamp.at >= at.at
+                            && waits_for(&l.error) == Some(container.as_str())
+                    })
+                    .map(|(x, l)| (x.clone(), l.error.clone()))
+            });
+        let Some((proof, message)) = told else {
+            continue;
+        };
+        // A restart that followed at once had no wait.
+        if until.is_some_and(|u| u.since(at.at) < SECOND) {
+            continue;
+        }
+        let mut evidence = vec![o.clone(), proof];
+        let mut cancelled = false;
+        let end = next.as_ref().map(|(e, _)| *e).or_else(|| {
+            ending.map(|at| {
+                cancelled = true;
+                Edge { at, precision: 1 }
+            })
+        });
+        if let Some((_, Some(x))) = next {
+            evidence.push(x);
+        }
+        evidence.dedup();
+        let mut s = step(
+            Stage::Start,
+            "CrashLoopBackOff",
+            *at,
+            end,
+            Certainty::Inferred,
+            evidence,
+        );
+        s.container.clone_from(container);
+        s.attempt = attempt.unwrap_or(0);
+        s.message = message;
+        if cancelled {
+            s.outcome = Outcome::Cancelled;
+        }
+        b.add(s);
+    }
+}

@@ -1,0 +1,324 @@
+//! Containers, the strip of stages, and where the pod stands.
+
+use super::Facts;
+use super::work::{Run, Work};
+use crate::correlate::view::{EXITED, GONE};
+use crate::correlate::{ContainerView, PodView, StageState};
+use crate::flow::Stage;
+use crate::timeline::{Outcome, Span, SpanIndex, Timeline};
+use kflow_model::{
+    Nanos, Text,
+    cri::RuntimeState,
+    pod::{ContainerSpec, ContainerState, ContainerStatus},
+};
+
+fn state_text(s: &ContainerState) -> Text {
+    match s {
+        ContainerState::Waiting { reason, .. } if reason.is_empty() => "waiting".into(),
+        ContainerState::Waiting { reason, .. } => format!("waiting/{reason}").into(),
+        ContainerState::Running { .. } => "running".into(),
+        ContainerState::Terminated(t) if t.reason.is_empty() => "terminated".into(),
+        ContainerState::Terminated(t) => format!("terminated/{}", t.reason).into(),
+    }
+}
+
+fn by_status(c: &mut ContainerView, s: &ContainerStatus) {
+    c.id = s.id.clone();
+    c.attempt = s.restarts;
+    c.state = state_text(&s.state);
+    c.ready = s.ready;
+    c.last_exit = match &s.state {
+        ContainerState::Terminated(t) => Some(t.exit_code),
+        _ => s.last.as_ref().map(|t| t.exit_code),
+    };
+}
+
+/// Joins spec, status and what the runtime was told.
+pub(crate) fn containers(v: &mut PodView, f: &Facts<'_>, work: &[Work]) {
+    if let Some(p) = f.newest() {
+        let spec = |c: &ContainerSpec, init: bool| ContainerView {
+            name: c.name.clone(),
+            init,
+            sidecar: c.sidecar,
+            image: c.image.clone(),
+            ..ContainerView::default()
+        };
+        v.containers
+            .extend(p.spec.init_containers.iter().map(|c| spec(c, true)));
+        v.containers
+            .extend(p.spec.containers.iter().map(|c| spec(c, false)));
+        v.containers.extend(
+            p.spec
+                .ephemeral_containers
+                .iter()
+                .map(|name| ContainerView {
+                    name: name.clone(),
+                    ephemeral: true,
+                    ..ContainerView::default()
+                }),
+        );
+        for s in p.statuses() {
+            if let Some(c) = v.containers.iter_mut().find(|c| c.name == s.name) {
+                by_status(c, s);
+                if c.image.is_empty() {
+                    c.image.clone_from(&s.image);
+                }
+            }
+        }
+    }
+    // The runtime is ahead of the API: what was created or started counts from the call on.
+    for w in work {
+        if w.container.is_empty() || !w.ok() {
+            continue;
+        }
+        let state = match w.method.as_str() {
+            "CreateContainer" => "created",
+            "StartContainer" => "running",
+            _ => continue,
+        };
+        if !v.containers.iter().any(|c| c.name == w.container) {
+            v.containers.push(ContainerView {
+                name: w.container.clone(),
+                image: w.image.clone(),
+                ..ContainerView::default()
+            });
+        }
+        if let Some(c) = v.containers.iter_mut().find(|c| c.name == w.container) {
+            let newer = c.id.is_empty() || w.attempt.is_some_and(|n| n > c.attempt);
+            let same = c.id.as_str() == w.container_id.as_str();
+            if newer && w.method == "CreateContainer" {
+                c.id = w.container_id.as_str().into();
+                c.attempt = w.attempt.unwrap_or(c.attempt);
+                c.state = state.into();
+                c.ready = false;
+            } else if same && (c.state.is_empty() || c.state == "created") {
+                c.state = state.into();
+            }
+        }
+    }
+}
+
+/// What ended, by the runtime, where the API does not say so yet.
+pub(crate) fn exits(v: &mut PodView, runs: &[Run]) {
+    for r in runs {
+        let Some(c) = v.containers.iter_mut().find(|c| c.name == r.container) else {
+            continue;
+        };
+        if r.end.is_none() || c.id.as_str() != r.id.as_str() {
+            continue;
+        }
+        c.last_exit = r.exit_code.or(c.last_exit);
+        if c.state == "running" || c.state == "created" {
+            c.ready = false;
+            c.state = if r.reason.is_empty() {
+                "terminated".into()
+            } else {
+                format!("terminated/{}", r.reason).into()
+            };
+        }
+    }
+}
+
+/// Containers and status of a pod that the API never showed, by the runtime alone.
+pub(crate) fn without_api(v: &mut PodView, f: &Facts<'_>, work: &[Work], runs: &[Run]) {
+    for r in runs {
+        let attempt = r.attempt.unwrap_or(0);
+        let known = v.containers.iter().position(|c| c.name == r.container);
+        if known.is_some_and(|i| v.containers.get(i).is_some_and(|c| c.attempt >= attempt)) {
+            continue;
+        }
+        let state = match (r.end, r.start) {
+            (Some(_), _) if r.reason.is_empty() => "terminated".into(),
+            (Some(_), _) => format!("terminated/{}", r.reason).into(),
+            (None, Some(_)) => "running".into(),
+            (None, None) => "created".into(),
+        };
+        let c = ContainerView {
+            name: r.container.clone(),
+            id: r.id.as_str().into(),
+            attempt,
+            state,
+            last_exit: r.exit_code,
+            ..ContainerView::default()
+        };
+        match known.and_then(|i| v.containers.get_mut(i)) {
+            Some(old) => *old = c,
+            None => v.containers.push(c),
+        }
+    }
+    v.status = if v.gone.is_some() {
+        GONE.into()
+    } else if v.containers.iter().any(|c| c.state == "running") {
+        "Running".into()
+    } else if over(v, f, work) {
+        EXITED.into()
+    } else {
+        Text::default()
+    };
+}
+
+/// True when the runtime holds nothing of the pod that lives: all that is known of it is down, and something is known.
+fn over(v: &PodView, f: &Facts<'_>, work: &[Work]) -> bool {
+    // Sandboxes, and whether they are up; down is for good.
+    let mut sandboxes: Vec<(&str, bool)> = Vec::new();
+    let items = f.items.iter().filter_map(|(_, i)| {
+        let sandbox = i.subject.container_id.is_empty();
+        sandbox.then(|| {
+            (
+                i.subject.sandbox_id.as_str(),
+                i.state == RuntimeState::Ready,
+            )
+        })
+    });
+    let calls = work.iter().filter(|w| w.ok()).filter_map(|w| {
+        let up = match w.method.as_str() {
+            "RunPodSandbox" => true,
+            "StopPodSandbox" | "RemovePodSandbox" => false,
+            _ => return None,
+        };
+        Some((w.sandbox_id.as_str(), up))
+    });
+    for (id, up) in items.chain(calls).filter(|(id, _)| !id.is_empty()) {
+        match sandboxes.iter_mut().find(|s| s.0 == id) {
+            Some(s) => s.1 &= up,
+            None => sandboxes.push((id, up)),
+        }
+    }
+    let ended = |c: &ContainerView| c.state.starts_with("terminated");
+    (!sandboxes.is_empty() || !v.containers.is_empty())
+        && !sandboxes.iter().any(|(_, up)| *up)
+        && v.containers.iter().all(ended)
+}
+
+/// Steps that wait for somebody else, or for time to pass.
+const WAITS: [&str; 7] = [
+    "completeWork",
+    "SchedulingGates",
+    "ImagePullBackOff",
+    "CrashLoopBackOff",
+    "readinessGates",
+    "finalizers",
+    "networkErrors",
+];
+
+/// Calls that only ask how things stand: an answer is no progress.
+const ASKS: [&str; 3] = ["ImageStatus", "PodSandboxStatus", "ContainerStatus"];
+
+/// The steps that a stage itself consists of, not what happened inside of them.
+fn steps(t: &Timeline, stage: Stage) -> impl Iterator<Item = &Span> {
+    let whole = t
+        .spans
+        .iter()
+        .position(|s| s.stage == stage && s.is_stage())
+        .map(|i| i as SpanIndex);
+    t.spans
+        .iter()
+        .filter(move |s| s.stage == stage && whole.is_some() && s.parent == whole)
+}
+
+/// How a stage stands, by its span and the last of its steps.
+fn state_of(t: &Timeline, stage: Stage) -> Option<StageState> {
+    let span = t.stage(stage)?;
+    Some(match span.outcome {
+        Outcome::Ok => StageState::Done,
+        Outcome::Error | Outcome::Cancelled => StageState::Failing,
+        Outcome::InFlight => {
+            let open = || steps(t, stage).filter(|s| s.end.is_none());
+            // An unschedulable pod stands in a queue between attempts.
+            let waits = |s: &Span| {
+                WAITS.contains(&s.step.as_str()) || s.step == "scheduleOnePod" && s.attempt > 0
+            };
+            if open().all(waits) {
+                StageState::Waiting
+            } else {
+                StageState::Running
+            }
+        }
+    })
+}
+
+/// Reads the strip of stages and the current one off the timeline.
+pub(crate) fn stages(v: &mut PodView, f: &Facts<'_>, t: &Timeline) {
+    let deleting = v.deletion_requested.is_some() || v.gone.is_some();
+    let reached = t
+        .spans
+        .iter()
+        .filter(|s| s.stage != Stage::Terminate)
+        .map(|s| s.stage.index())
+        .max();
+    let never =
+        |stage| stage == Stage::Terminate || stage == Stage::Schedule && f.is_static(&v.uid);
+    for stage in Stage::ALL {
+        let i = stage.index();
+        let state =
+            state_of(t, stage).unwrap_or(if !never(stage) && reached.is_some_and(|r| i < r) {
+                StageState::Unseen
+            } else {
+                StageState::NotReached
+            });
+        if let Some(s) = v.stages.get_mut(i) {
+            *s = state;
+        }
+    }
+    let ready = f
+        .newest()
+        .and_then(|p| p.condition("Ready"))
+        .is_some_and(|c| c.status == "True");
+    let over = matches!(v.phase.as_str(), "Succeeded" | "Failed");
+    v.current = None;
+    if v.gone.is_some() || v.is_remnant() || (ready || over) && !deleting {
+        return;
+    }
+    v.current = if deleting {
+        let since = v
+            .deletion_requested
+            .or_else(|| Some(t.stage(Stage::Terminate)?.start.at));
+        Some((Stage::Terminate, since.unwrap_or(v.changed)))
+    } else {
+        // The first stage that is not done; where all that were seen are, the one after the last.
+        // Mounts that nobody waits for yet hold up nothing.
+        let awaited = t.spans.iter().any(|s| s.step == "WaitForAttachAndMount");
+        let unfinished = Stage::ALL
+            .into_iter()
+            .filter(|s| *s != Stage::Terminate && (*s != Stage::Volumes || awaited))
+            .find(|s| {
+                matches!(
+                    v.stage(*s),
+                    StageState::Running | StageState::Waiting | StageState::Failing
+                )
+            });
+        if let Some(stage) = unfinished {
+            Some((stage, since(t, stage).unwrap_or(v.created)))
+        } else {
+            let last = t
+                .spans
+                .iter()
+                .filter(|s| s.is_stage() && s.stage != Stage::Terminate)
+                .max_by_key(|s| s.stage);
+            match last {
+                None => Some((Stage::Api, v.created)),
+                Some(s) => {
+                    let next = Stage::ALL
+                        .get((s.stage.index() + 1).min(Stage::Ready.index()))
+                        .copied()
+                        .unwrap_or(s.stage);
+                    Some((next, s.end.map_or(s.start.at, |e| e.at)))
+                }
+            }
+        }
+    };
+}
+
+/// Since when a stage has been in the state that it is in: its open step, else the first failure in a row.
+fn since(t: &Timeline, stage: Stage) -> Option<Nanos> {
+    let mut since = None;
+    for s in steps(t, stage).filter(|s| !s.is_run()) {
+        let step = s.step.as_str();
+        match s.outcome {
+            Outcome::Ok if ASKS.contains(&step) => {}
+            Outcome::Ok if !WAITS.contains(&step) => since = None,
+            _ => since = since.or(Some(s.start.at)),
+        }
+    }
+    since.or_else(|| Some(t.stage(stage)?.start.at))
+}

@@ -1,0 +1,114 @@
+//! What the runtime is asked for, and which of it ends the pod.
+
+use crate::correlate::derive::Build;
+use crate::correlate::derive::cri::{nested, of_work};
+use crate::correlate::derive::span::event_edge;
+use crate::correlate::derive::work::Work;
+use crate::flow::Stage;
+use kflow_model::stamp::SECOND;
+use kflow_model::{Nanos, Text};
+
+/// StopContainer, StopPodSandbox, and what garbage collection removes.
+pub(super) fn calls(b: &mut Build<'_>, asked: Option<Nanos>) {
+    let ending = asked.or(b.view.gone);
+    let ended = b
+        .facts
+        .states
+        .iter()
+        .find(|(_, p)| matches!(p.status.phase.as_str(), "Succeeded" | "Failed"))
+        .map(|(o, _)| o.stamp.at);
+    let work = std::mem::take(&mut b.work);
+    let mut stops: u32 = 0;
+    // Of a pod that the API does not know, the runtime's word is all there is.
+    let unknown = b.facts.states.is_empty();
+    let restarts = Restarts::of(b);
+    for (i, w) in work.iter().enumerate() {
+        let stage = match w.method.as_str() {
+            // A container that is stopped to be started again is no end of the pod.
+            "StopContainer" => {
+                if restarts.are_why(w)
+                    || work.iter().skip(i).any(|x| {
+                        x.method == "CreateContainer"
+                            && x.container == w.container
+                            && !w.container.is_empty()
+                    })
+                {
+                    Stage::Start
+                } else {
+                    Stage::Terminate
+                }
+            }
+            // So is a sandbox that is stopped to be made anew.
+            "StopPodSandbox" => {
+                if work.iter().skip(i).any(|x| x.method == "RunPodSandbox") {
+                    Stage::Sandbox
+                } else {
+                    Stage::Terminate
+                }
+            }
+            "RemoveContainer" | "RemovePodSandbox"
+                if ending.is_some_and(|e| w.start.at >= e)
+                    || ended.is_some_and(|e| w.start.at >= e)
+                    || unknown
+                        && work.iter().take(i).any(|x| x.method == "StopPodSandbox")
+                        && !work.iter().skip(i).any(|x| x.method == "RunPodSandbox") =>
+            {
+                Stage::Terminate
+            }
+            // Garbage of former attempts, while the pod lives.
+            "RemoveContainer" => Stage::Start,
+            "RemovePodSandbox" => Stage::Sandbox,
+            _ => continue,
+        };
+        let mut s = of_work(stage, w);
+        if w.method == "StopPodSandbox" {
+            s.attempt = s.attempt.max(stops);
+            stops += 1;
+        }
+        let index = b.add(s);
+        nested(b, index, w);
+    }
+    b.work = work;
+}
+
+/// What tells a container that is stopped to be started again, after a failed probe or a change, from one that is
+/// stopped because the pod ends. It may never be started: the pod may be deleted while it backs off.
+struct Restarts {
+    /// When the pod's worker began to end the pod.
+    ending: Option<Nanos>,
+    /// Containers, and when they were said to be killed for a restart: `[at, until)`.
+    announced: Vec<(Text, Nanos, Nanos)>,
+}
+
+impl Restarts {
+    /// The kubelet announces a kill, then makes the call at once.
+    const SOON: i64 = SECOND;
+
+    fn of(b: &Build<'_>) -> Self {
+        let announced = b
+            .facts
+            .events_of(&["Killing"])
+            .filter(|(_, e)| e.message.ends_with("will be restarted"))
+            .map(|(o, e)| {
+                let edge = event_edge(o);
+                let until = edge.at.plus(i64::from(edge.precision));
+                (e.container.clone(), edge.at, until)
+            })
+            .collect();
+        let ending = b
+            .of(Stage::Terminate)
+            .filter(|s| s.step == "SyncTerminatingPod")
+            .map(|s| s.start.at)
+            .min();
+        Self { ending, announced }
+    }
+
+    fn are_why(&self, stop: &Work) -> bool {
+        self.ending.is_none_or(|e| stop.start.at < e)
+            && self.announced.iter().any(|(c, at, until)| {
+                *c == stop.container
+                    && stop.start.at >= at.plus(-Self::SOON)
+                    && stop.start.at < until.plus(Self::SOON)
+            })
+    }
+}

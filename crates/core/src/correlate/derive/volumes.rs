@@ -1,0 +1,452 @@
+//! `volumes`: the wait of the pod worker, and what the volume manager does meanwhile.
+
+use super::Build;
+use super::span::{edge, step};
+use crate::flow::{self, Stage};
+use crate::timeline::{Certainty, Edge, Outcome, SpanIndex};
+use kflow_model::fs::{FsAction, FsObject};
+use kflow_model::{Evidence, Text, log::LogLine};
+
+const WAITING: &str = "Waiting for volumes to attach and mount for pod";
+const MOUNTED: &str = "All volumes are attached and mounted for pod";
+const GIVEN_UP: &str = "Unable to attach or mount volumes for pod; skipping pod";
+
+/// A wait that is this short and not the first says nothing: every later sync asks again.
+const MOMENT: i64 = 100 * kflow_model::stamp::MILLI;
+
+/// The volume that a volume manager's message names: `… for volume "cfg" (UniqueName: …`.
+pub(crate) fn volume_of(message: &str) -> Option<&str> {
+    let (_, rest) = message.split_once("for volume \"")?;
+    rest.split_once('"').map(|(name, _)| name)
+}
+
+/// What a line of the volume manager says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Said {
+    MountStarted,
+    SetUpDone,
+    DeviceMounted,
+    AttachWait,
+    Attached,
+    Failed,
+    UnmountStarted,
+    TornDown,
+}
+
+pub(crate) fn said(l: &LogLine) -> Option<Said> {
+    let m = l.message.as_str();
+    if m.contains("remount was requested") {
+        return None;
+    }
+    Some(
+        // `Starting operationExecutor.MountVolume` is only the wish to: it comes every 100 ms of a back-off.
+        if m.starts_with("operationExecutor.MountVolume started") {
+            Said::MountStarted
+        } else if m.starts_with("MountVolume.SetUp succeeded") {
+            Said::SetUpDone
+        } else if m.starts_with("MountVolume.MountDevice succeeded") {
+            Said::DeviceMounted
+        } else if m.starts_with("operationExecutor.VerifyControllerAttachedVolume started") {
+            Said::AttachWait
+        } else if m.starts_with("Controller attach succeeded")
+            || m.starts_with("MountVolume.WaitForAttach succeeded")
+        {
+            Said::Attached
+        } else if m.starts_with("Operation for ") && m.contains(" failed. No retries permitted") {
+            Said::Failed
+        } else if m.starts_with("operationExecutor.UnmountVolume started") {
+            Said::UnmountStarted
+        } else if m.starts_with("UnmountVolume.TearDown succeeded") {
+            Said::TornDown
+        } else {
+            return None;
+        },
+    )
+}
+
+/// Adds `volumes`.
+pub(crate) fn derive(b: &mut Build<'_>) {
+    let waits = waits(b);
+    if !by_log(b, &waits) {
+        by_fs(b, &waits);
+    }
+    if b.of(Stage::Volumes).next().is_none() {
+        by_events(b);
+    }
+}
+
+/// The worker's waits, by its log, or between the pod's directory and its sandbox.
+fn waits(b: &mut Build<'_>) -> Vec<SpanIndex> {
+    let f = b.facts;
+    let lines: Vec<_> = f.lines(&[WAITING, MOUNTED, GIVEN_UP]).collect();
+    let mut out = Vec::new();
+    let mut attempt = 0;
+    let mut mounted = false;
+    for (i, (o, l)) in lines.iter().enumerate() {
+        if flow::said(l) != WAITING {
+            continue;
+        }
+        let next = lines.get(i + 1).filter(|(_, n)| n.message != WAITING);
+        let closed_by_sandbox = b
+            .work
+            .iter()
+            .find(|w| w.method == "RunPodSandbox" && w.start.at >= o.stamp.at)
+            .map(|w| (w.start, w.evidence.first().cloned()));
+        let (end, proof) = match next {
+            Some((n, _)) => (Some(edge(n)), Some((*n).clone())),
+            // The line that ends it is an error's or of a higher verbosity: the sandbox comes after it.
+            None => closed_by_sandbox.map_or((None, None), |(e, p)| (Some(e), p)),
+        };
+        let short = end.is_some_and(|e| e.at.since(o.stamp.at) < MOMENT);
+        // Without its own line, the worker's error that follows tells that the wait was given up.
+        let again = lines.get(i + 1).filter(|(_, n)| flow::said(n) == WAITING);
+        let error = f.lines(&["Error syncing pod, skipping"]).find(|(e, _)| {
+            e.stamp.at >= o.stamp.at && again.is_none_or(|(n, _)| e.stamp.at <= n.stamp.at)
+        });
+        let (end, proof, error) = match (end, error, again) {
+            (None, Some((e, l)), _) => (Some(edge(e)), Some(e.clone()), Some(l)),
+            (_, Some((e, l)), _) if next.is_none() && end.is_some_and(|x| x.at > e.stamp.at) => {
+                (Some(edge(e)), Some(e.clone()), Some(l))
+            }
+            (_, None, Some((n, l))) if next.is_none() => {
+                (Some(edge(n)), Some((*n).clone()), Some(*l))
+            }
+            (end, _, _) => (end, proof, None),
+        };
+        let failed = next
+            .filter(|(_, n)| flow::said(n) == GIVEN_UP)
+            .map(|(_, l)| *l)
+            .or(error);
+        if mounted && short && failed.is_none() {
+            continue;
+        }
+        let mut evidence = vec![(*o).clone()];
+        evidence.extend(proof);
+        let mut s = step(
+            Stage::Volumes,
+            "WaitForAttachAndMount",
+            edge(o),
+            end,
+            Certainty::Measured,
+            evidence,
+        );
+        s.attempt = attempt;
+        if let Some(n) = failed {
+            s.outcome = Outcome::Error;
+            s.message.clone_from(&n.error);
+        } else if end.is_some() {
+            mounted = true;
+        } else if let Some(at) = b.view.deletion_requested.or(b.view.gone) {
+            // Deletion cancels the sync.
+            if at >= o.stamp.at {
+                s.end = Some(Edge { at, precision: 1 });
+                s.outcome = Outcome::Cancelled;
+                s.certainty = Certainty::Inferred;
+            }
+        }
+        attempt += 1;
+        out.push(b.add(s));
+    }
+    if out.is_empty() {
+        let dir =
+            f.fs.iter()
+                .find(|(_, a, x)| *a == FsAction::Created && matches!(x, FsObject::PodDir { .. }));
+        let sandbox = b.work.iter().find(|w| w.method == "RunPodSandbox");
+        if let Some((o, _, _)) = dir {
+            let mut evidence = vec![(*o).clone()];
+            evidence.extend(sandbox.and_then(|w| w.evidence.first().cloned()));
+            let end = sandbox.map(|w| w.start).filter(|e| e.at >= o.stamp.at);
+            if end.is_some() || b.view.gone.is_none() {
+                out.push(b.add(step(
+                    Stage::Volumes,
+                    "WaitForAttachAndMount",
+                    edge(o),
+                    end,
+                    Certainty::Inferred,
+                    evidence,
+                )));
+            }
+        }
+    }
+    out
+}
+
+/// The wait that a moment falls into.
+fn wait_at(b: &Build<'_>, waits: &[SpanIndex], at: Edge) -> Option<SpanIndex> {
+    waits.iter().rev().copied().find(|i| {
+        b.spans()
+            .get(*i as usize)
+            .is_some_and(|w| w.start.at <= at.at && w.end.is_none_or(|e| e.at >= at.at))
+    })
+}
+
+/// Each volume's way by the volume manager's lines; false when there are none.
+fn by_log(b: &mut Build<'_>, waits: &[SpanIndex]) -> bool {
+    struct Volume {
+        name: Text,
+        mount: Option<Evidence>,
+        attach: Option<Evidence>,
+        attempt: u32,
+        done: bool,
+    }
+    let f = b.facts;
+    let mut volumes: Vec<Volume> = Vec::new();
+    let mut any = false;
+    for (o, l) in &f.logs {
+        let Some(said) = said(l) else { continue };
+        let Some(name) = volume_of(&l.message) else {
+            continue;
+        };
+        let i = volumes
+            .iter()
+            .position(|v| v.name == name)
+            .unwrap_or_else(|| {
+                volumes.push(Volume {
+                    name: name.into(),
+                    mount: None,
+                    attach: None,
+                    attempt: 0,
+                    done: false,
+                });
+                volumes.len() - 1
+            });
+        let Some(v) = volumes.get_mut(i) else {
+            continue;
+        };
+        let (what, start, outcome) = match said {
+            Said::AttachWait => {
+                v.attach.get_or_insert_with(|| (*o).clone());
+                continue;
+            }
+            Said::MountStarted => {
+                if v.mount.is_none() && !v.done {
+                    v.mount = Some((*o).clone());
+                }
+                continue;
+            }
+            Said::Attached => (
+                "VerifyControllerAttachedVolume",
+                v.attach.take(),
+                Outcome::Ok,
+            ),
+            Said::DeviceMounted => ("MountVolume.MountDevice", v.mount.clone(), Outcome::Ok),
+            Said::SetUpDone => {
+                if v.done {
+                    continue;
+                }
+                v.done = true;
+                ("MountVolume.SetUp", v.mount.take(), Outcome::Ok)
+            }
+            Said::Failed
+                if l.message.contains("UnmountVolume") || l.message.contains("TearDown") =>
+            {
+                continue;
+            }
+            Said::Failed => (
+                if l.message.contains("MountDevice failed") {
+                    "MountVolume.MountDevice"
+                } else if l.message.contains("VerifyControllerAttachedVolume")
+                    || l.message.contains("not attached")
+                {
+                    "VerifyControllerAttachedVolume"
+                } else {
+                    "MountVolume.SetUp"
+                },
+                v.mount.take().or_else(|| v.attach.clone()),
+                Outcome::Error,
+            ),
+            Said::UnmountStarted | Said::TornDown => {
+                v.done = true;
+                continue;
+            }
+        };
+        any = true;
+        let certainty = if start.is_some() {
+            Certainty::Measured
+        } else {
+            Certainty::Inferred
+        };
+        let begin = start.as_ref().map_or_else(|| edge(o), edge);
+        let mut evidence = vec![(*o).clone()];
+        evidence.extend(start);
+        let mut s = step(
+            Stage::Volumes,
+            what,
+            begin.min(edge(o)),
+            Some(edge(o)),
+            certainty,
+            evidence,
+        );
+        s.outcome = outcome;
+        s.attempt = v.attempt;
+        s.message = if outcome == Outcome::Error {
+            v.attempt += 1;
+            error_of(l)
+        } else {
+            format!("volume {name}").into()
+        };
+        s.parent = wait_at(b, waits, begin);
+        b.add(s);
+    }
+    for v in volumes {
+        // Begun and not done: a mount that hangs. An attach that a later mount overtook has been found attached.
+        if let Some(o) = v.mount.filter(|_| !v.done)
+            && b.view.gone.is_none()
+        {
+            let mut s = step(
+                Stage::Volumes,
+                "MountVolume.SetUp",
+                edge(&o),
+                None,
+                Certainty::Inferred,
+                vec![o.clone()],
+            );
+            s.attempt = v.attempt;
+            s.message = format!("volume {}", v.name).into();
+            s.parent = wait_at(b, waits, edge(&o));
+            b.add(s);
+            any = true;
+        }
+    }
+    any
+}
+
+/// The error of `Operation for "…" failed. No retries permitted until … Error: MountVolume.SetUp failed …`.
+fn error_of(l: &LogLine) -> Text {
+    if !l.error.is_empty() {
+        return l.error.clone();
+    }
+    l.message
+        .split_once(" Error: ")
+        .map_or(l.message.as_str(), |(_, e)| e)
+        .into()
+}
+
+/// Each volume's way by its directory and mount.
+fn by_fs(b: &mut Build<'_>, waits: &[SpanIndex]) {
+    let f = b.facts;
+    let mut begun: Vec<(&Text, &Evidence)> = Vec::new();
+    for (o, action, x) in &f.fs {
+        let (volume, finished) = match x {
+            FsObject::Volume { volume, inner, .. } if !volume.is_empty() => {
+                (volume, inner == "..data" || inner == "mount")
+            }
+            FsObject::VolumeMount { volume, .. } => (volume, true),
+            _ => continue,
+        };
+        match action {
+            FsAction::Created | FsAction::Present
+                if !finished && !begun.iter().any(|(v, _)| *v == volume) =>
+            {
+                begun.push((volume, *o));
+            }
+            FsAction::Created | FsAction::Changed | FsAction::Present if finished => {
+                if let Some(i) = begun.iter().position(|(v, _)| *v == volume) {
+                    let (_, start) = begun.swap_remove(i);
+                    let mut s = step(
+                        Stage::Volumes,
+                        "MountVolume.SetUp",
+                        edge(start),
+                        Some(edge(o)),
+                        Certainty::Inferred,
+                        vec![(*o).clone(), start.clone()],
+                    );
+                    s.message = format!("volume {volume}").into();
+                    s.parent = wait_at(b, waits, edge(start));
+                    b.add(s);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// With the API alone: what failed, and that it is still waited for.
+fn by_events(b: &mut Build<'_>) {
+    let f = b.facts;
+    let mut since = b.ends(Stage::Admit).or_else(|| b.ends(Stage::Schedule));
+    let mut last: Option<Evidence> = None;
+    for (n, (o, e)) in
+        (0..).zip(f.events_of(&["FailedMount", "FailedAttachVolume", "FailedMapVolume"]))
+    {
+        let end = f.api_edge_of(o);
+        let mut s = step(
+            Stage::Volumes,
+            "WaitForAttachAndMount",
+            since.unwrap_or(end).min(end),
+            Some(end),
+            Certainty::Bounded,
+            vec![o.clone()],
+        );
+        s.attempt = n;
+        s.outcome = Outcome::Error;
+        s.message.clone_from(&e.message);
+        b.add(s);
+        since = Some(end);
+        last = Some(o.clone());
+    }
+    let (Some(start), Some(proof)) = (since, last) else {
+        return;
+    };
+    let ready = f.states.iter().find(|(o, p)| {
+        o.stamp.at >= start.at
+            && p.condition("PodReadyToStartContainers")
+                .is_some_and(|c| c.status == "True")
+    });
+    if let Some((o, _)) = ready {
+        b.add(step(
+            Stage::Volumes,
+            "WaitForAttachAndMount",
+            start,
+            Some(edge(o)),
+            Certainty::Bounded,
+            vec![(*o).clone(), proof],
+        ));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_volume_stands_after_for_volume() {
+        assert_eq!(
+            volume_of(
+                "MountVolume.SetUp succeeded for volume \"cfg\" (UniqueName: \"kubernetes.io/configmap/4ac3c3e9-cfg\") pod \"healthy\" (UID: \"4ac3c3e9\") "
+            ),
+            Some("cfg")
+        );
+        assert_eq!(volume_of("Setting up volume cfg for pod x"), None);
+    }
+
+    #[test]
+    fn a_remount_of_what_is_mounted_is_no_mount() {
+        let line = |m: &str| {
+            said(&LogLine {
+                component: kflow_model::log::Component::Kubelet,
+                severity: kflow_model::log::Severity::Info,
+                location: Text::default(),
+                message: m.into(),
+                pod: kflow_model::PodRef::default(),
+                more_pods: Vec::new(),
+                container: Text::default(),
+                container_id: kflow_model::ContainerId::default(),
+                error: Text::default(),
+                fields: Vec::new(),
+            })
+        };
+        assert_eq!(
+            line(
+                "operationExecutor.MountVolume started for volume \"v\" (UniqueName: \"u\") pod \"p\" (UID: \"i\") Volume is already mounted to pod, but remount was requested."
+            ),
+            None
+        );
+        assert_eq!(
+            line(
+                "operationExecutor.MountVolume started for volume \"v\" (UniqueName: \"u\") pod \"p\" (UID: \"i\") "
+            ),
+            Some(Said::MountStarted)
+        );
+    }
+}

@@ -1,0 +1,243 @@
+//! What the pod worker asked of the runtime: from the tap, else from the kubelet's spans; and the runs that came of it.
+
+use super::facts::{CallFact, Facts};
+use super::span::edge;
+use crate::timeline::{Certainty, Edge, Outcome};
+use kflow_model::Evidence;
+use kflow_model::{
+    Body, Nanos, SpanId, Text,
+    cri::CallKey,
+    pod::ContainerState,
+    span::{SpanKind, SpanRecord},
+};
+use rustc_hash::FxHashMap;
+
+/// One call of the pod worker, whoever saw it.
+#[derive(Clone, Debug)]
+pub(crate) struct Work {
+    pub(crate) method: Text,
+    pub(crate) container: Text,
+    pub(crate) attempt: Option<u32>,
+    pub(crate) container_id: Text,
+    pub(crate) sandbox_id: Text,
+    pub(crate) image: Text,
+    pub(crate) start: Edge,
+    pub(crate) end: Option<Edge>,
+    pub(crate) outcome: Outcome,
+    pub(crate) code: Text,
+    pub(crate) message: Text,
+    pub(crate) certainty: Certainty,
+    pub(crate) key: Option<CallKey>,
+    pub(crate) deadline_ns: Option<i64>,
+    /// The kubelet's client span.
+    pub(crate) span: Option<SpanId>,
+    pub(crate) evidence: Vec<Evidence>,
+}
+
+impl Work {
+    pub(crate) fn ok(&self) -> bool {
+        self.outcome == Outcome::Ok
+    }
+    /// What proves the end: the answer, else the span.
+    pub(crate) fn proof_of_end(&self) -> Option<&Evidence> {
+        self.evidence
+            .iter()
+            .find(|o| matches!(o.body, Body::CallEnd(_)))
+            .or_else(|| self.evidence.last())
+    }
+    pub(crate) fn ended(&self) -> Option<Nanos> {
+        self.end.map(|e| e.at)
+    }
+}
+
+/// A container's run: one attempt, from its start to its exit.
+#[derive(Clone, Debug)]
+pub(crate) struct Run {
+    pub(crate) container: Text,
+    pub(crate) attempt: Option<u32>,
+    pub(crate) id: Text,
+    pub(crate) start: Option<Edge>,
+    pub(crate) end: Option<Edge>,
+    pub(crate) exit_code: Option<i32>,
+    pub(crate) reason: Text,
+    pub(crate) certainty: Certainty,
+    pub(crate) evidence: Vec<Evidence>,
+}
+
+/// Methods that are steps of a pod's life; lists and status calls of the loops are not.
+const STEPS: [&str; 12] = [
+    "RunPodSandbox",
+    "PodSandboxStatus",
+    "ImageStatus",
+    "PullImage",
+    "CreateContainer",
+    "StartContainer",
+    "ExecSync",
+    "StopContainer",
+    "StopPodSandbox",
+    "RemoveContainer",
+    "RemovePodSandbox",
+    "UpdateContainerResources",
+];
+
+/// All work, by start.
+pub(crate) fn collect(f: &Facts<'_>) -> Vec<Work> {
+    let mut all: Vec<Work> = f
+        .calls
+        .iter()
+        .filter(|c| STEPS.contains(&c.c.method.as_str()))
+        .map(of_call)
+        .collect();
+    let tapped: rustc_hash::FxHashSet<SpanId> = all.iter().filter_map(|w| w.span).collect();
+    let servers: FxHashMap<SpanId, &SpanRecord> = f
+        .spans
+        .iter()
+        .filter(|(_, s)| s.kind == SpanKind::Server)
+        .filter_map(|(_, s)| Some((s.parent?, *s)))
+        .collect();
+    for (o, s) in &f.spans {
+        let Some((_, method)) = s.name.rsplit_once('/') else {
+            continue;
+        };
+        if s.service == "kubelet"
+            && s.kind == SpanKind::Client
+            && s.name.starts_with("runtime.v1")
+            && STEPS.contains(&method)
+            && !tapped.contains(&s.span)
+        {
+            all.push(of_span(o, s, method, servers.get(&s.span).copied()));
+        }
+    }
+    all.sort_by(|a, b| {
+        (a.start, &a.method, a.key, a.span).cmp(&(b.start, &b.method, b.key, b.span))
+    });
+    name_containers(&mut all, f);
+    all
+}
+
+fn of_call(c: &CallFact<'_>) -> Work {
+    let (outcome, code, message, certainty) = c.result();
+    let mut evidence = vec![c.o.clone()];
+    evidence.extend(c.end.map(|(o, _)| o.clone()));
+    evidence.extend(c.span.cloned());
+    let s = &c.c.subject;
+    let sandbox_id = if s.sandbox_id.is_empty() {
+        c.end
+            .map(|(_, e)| e.subject.sandbox_id.0.clone())
+            .unwrap_or_default()
+    } else {
+        s.sandbox_id.0.clone()
+    };
+    Work {
+        method: c.c.method.clone(),
+        container: s.container.clone(),
+        attempt: s.attempt,
+        container_id: c.container_id().into(),
+        sandbox_id,
+        image: s.image.clone(),
+        start: edge(c.o),
+        end: c.end.map(|(o, _)| edge(o)),
+        outcome,
+        code,
+        message,
+        certainty,
+        key: Some(c.c.key),
+        deadline_ns: c.c.timeout_ns,
+        span: c.c.traceparent.map(|(_, s)| s),
+        evidence,
+    }
+}
+
+fn of_span(o: &Evidence, s: &SpanRecord, method: &str, server: Option<&SpanRecord>) -> Work {
+    let get = |key: &str| -> Text {
+        server
+            .and_then(|x| x.attribute(key))
+            .or_else(|| s.attribute(key))
+            .unwrap_or_default()
+            .into()
+    };
+    let code = get("rpc.response.status_code");
+    let outcome = match code.as_str() {
+        "" | "OK" | "0" if !s.error => Outcome::Ok,
+        "Canceled" | "CANCELLED" | "DeadlineExceeded" | "DEADLINE_EXCEEDED" => Outcome::Cancelled,
+        _ => Outcome::Error,
+    };
+    // `<container>_<pod>_<namespace>_<uid>_<attempt>`; no part but the last two may hold an underscore's place.
+    let name = get("container.name");
+    let mut parts = name.split('_');
+    let container: Text = parts.next().unwrap_or_default().into();
+    let attempt = name.rsplit('_').next().and_then(|n| n.parse().ok());
+    Work {
+        method: method.into(),
+        container: if method == "CreateContainer" {
+            container
+        } else {
+            Text::default()
+        },
+        attempt,
+        container_id: get("container.id"),
+        sandbox_id: get("sandbox.id"),
+        image: get("image.ref"),
+        start: edge(o),
+        end: Some(Edge {
+            at: s.end,
+            precision: 1,
+        }),
+        outcome,
+        code: if outcome == Outcome::Ok {
+            Text::default()
+        } else {
+            code
+        },
+        message: s.message.clone(),
+        certainty: Certainty::Measured,
+        key: None,
+        deadline_ns: None,
+        span: Some(s.span),
+        evidence: vec![o.clone()],
+    }
+}
+
+/// Calls that have only a container's id get its name and attempt.
+fn name_containers(all: &mut [Work], f: &Facts<'_>) {
+    let mut ids: FxHashMap<Text, (Text, Option<u32>)> = FxHashMap::default();
+    let mut learn = |id: &str, name: &Text, attempt: Option<u32>| {
+        if !id.is_empty() && !name.is_empty() {
+            let known = ids
+                .entry(id.into())
+                .or_insert_with(|| (name.clone(), attempt));
+            known.1 = known.1.or(attempt);
+        }
+    };
+    for w in all.iter().filter(|w| w.method == "CreateContainer") {
+        learn(&w.container_id, &w.container, w.attempt);
+    }
+    for (_, i) in &f.items {
+        let s = &i.subject;
+        learn(s.container_id.as_str(), &s.container, s.attempt);
+    }
+    for (_, c) in &f.container_events {
+        let s = &c.subject;
+        learn(s.container_id.as_str(), &s.container, s.attempt);
+    }
+    for (_, p) in &f.states {
+        for c in p.statuses() {
+            let running = !matches!(c.state, ContainerState::Waiting { .. });
+            learn(c.id.as_str(), &c.name, running.then_some(c.restarts));
+            if let Some(last) = &c.last {
+                learn(last.id.as_str(), &c.name, None);
+            }
+        }
+    }
+    for (_, l) in &f.logs {
+        learn(l.container_id.as_str(), &l.container, None);
+    }
+    for w in all {
+        if let Some((name, attempt)) = ids.get(&w.container_id) {
+            if w.container.is_empty() {
+                w.container = name.clone();
+            }
+            w.attempt = w.attempt.or(*attempt);
+        }
+    }
+}

@@ -1,0 +1,302 @@
+//! What the kubelet does besides pods: its loops, PLEG, workers, probes, garbage collection, evictions, leases.
+//!
+//! Counters, the newest moment, and a count per second for sparklines: all of them sums and maxima, so the order of
+//! arrival does not matter, and bounded, however long kflow runs. Which message means what is a table.
+
+use std::collections::{BTreeMap, VecDeque};
+
+mod series;
+mod start;
+mod work;
+
+pub use series::{Activity, SERIES_SECONDS, Series};
+pub use start::ObservedStart;
+pub use work::Work;
+
+use crate::flow::{Map, StepId, said};
+use kflow_model::Evidence;
+use kflow_model::{
+    Body, Nanos, Observation, Text,
+    audit::{AuditRecord, AuditStage},
+    log::{Component, LogLine, Severity},
+    sample::Sample,
+    stamp::parse_go_duration,
+};
+use work::MESSAGES;
+
+/// Lines of trouble that are remembered (newest).
+const TROUBLE: usize = 64;
+/// `Observed pod startup duration` lines that are remembered (newest).
+const STARTS: usize = 1024;
+/// Lines that are remembered of each kind of work that says what it did (newest).
+const NEWEST: usize = 8;
+/// Name of the flow whose lines [`Machinery::startup`] keeps.
+pub const STARTUP: &str = "kubelet-startup";
+/// Observations that are remembered of each step of the kubelet's own start (newest).
+const STARTUP_KEEP: usize = 32;
+
+/// A series of a metric: the newest value and the one before, so that a rate can be told.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Reading {
+    /// When the newest was scraped.
+    pub at: Nanos,
+    /// The newest value.
+    pub value: f64,
+    /// The scrape before.
+    pub before: Option<(Nanos, f64)>,
+}
+
+/// What the kubelet does besides pods.
+#[derive(Clone, Debug, Default)]
+pub struct Machinery {
+    work: BTreeMap<Work, Activity>,
+    newest: BTreeMap<Work, VecDeque<Evidence>>,
+    readings: BTreeMap<Text, Reading>,
+    health: BTreeMap<Text, Evidence>,
+    trouble: VecDeque<Evidence>,
+    starts: VecDeque<ObservedStart>,
+    startup: BTreeMap<StepId, VecDeque<Evidence>>,
+}
+
+impl Machinery {
+    /// Takes one observation; what does not concern the kubelet's machinery is passed over.
+    pub fn observe(&mut self, o: &Evidence) {
+        match &o.body {
+            Body::Log(l) if l.component == Component::Kubelet => self.log(l, o),
+            Body::CallStart(c) if c.method == "ListPodSandbox" => {
+                self.add(
+                    if c.filtered {
+                        Work::RelistOnDemand
+                    } else {
+                        Work::Relist
+                    },
+                    o,
+                    None,
+                );
+            }
+            Body::Audit(a) if a.stage == AuditStage::ResponseComplete => self.request(a, o),
+            Body::Span(s) if s.service == "kubelet" => {
+                let work = match s.name.as_str() {
+                    "Containers/GarbageCollect" => Work::ContainerGc,
+                    "Images/GarbageCollect" => Work::ImageGc,
+                    _ => return,
+                };
+                // The log counts them; spans bring the length.
+                self.time(work, s.end.since(o.stamp.at).max(0));
+            }
+            Body::Event(e) if e.component == "kubelet" && e.object.kind == "Node" => {
+                if e.warning {
+                    self.trouble(o);
+                }
+                // What a list begins with is history, an hour of it.
+                if !e.listed {
+                    self.startup_step(o);
+                }
+            }
+            Body::Sample(s) => self.sample(s, o),
+            _ => {}
+        }
+    }
+
+    /// Keeps what shows a step of the kubelet's own start.
+    fn startup_step(&mut self, o: &Evidence) {
+        let map = Map::active();
+        for id in map.steps_of(o) {
+            let starts = map
+                .get(id)
+                .and_then(|s| map.flows().get(s.flow))
+                .is_some_and(|f| f.name == STARTUP);
+            if !starts {
+                continue;
+            }
+            keep(self.startup.entry(id).or_default(), o, STARTUP_KEEP);
+        }
+    }
+
+    fn log(&mut self, l: &LogLine, o: &Evidence) {
+        if l.pod.is_empty() {
+            self.startup_step(o);
+        }
+        let message = said(l);
+        if message == "Observed pod startup duration" {
+            self.start(l, o.stamp.at);
+            return;
+        }
+        if let Some((_, work)) = MESSAGES.iter().find(|(m, _)| message.starts_with(m)) {
+            if *work == Work::PlegChange && l.severity == Severity::Error {
+                self.trouble(o);
+                return;
+            }
+            // One look at the signals logs them again and again: the lines of one list are enough.
+            if *work == Work::Threshold
+                && !l
+                    .field("log")
+                    .is_some_and(|list| list.ends_with("grace periods satisfied"))
+            {
+                return;
+            }
+            if work.says_what() {
+                keep(self.newest.entry(*work).or_default(), o, NEWEST);
+            }
+            let took = match work {
+                Work::Housekeeping => l.field("duration").and_then(parse_go_duration),
+                _ => None,
+            };
+            self.add(*work, o, took);
+            if *work == Work::Skipped || *work == Work::Eviction || *work == Work::Oom {
+                self.trouble(o);
+            }
+        } else if l.severity >= Severity::Error && l.pod.is_empty() {
+            self.trouble(o);
+        }
+    }
+
+    fn request(&mut self, a: &AuditRecord, o: &Evidence) {
+        if !a.user.starts_with("system:node:") {
+            return;
+        }
+        let work = match (a.verb.as_str(), a.resource.as_str()) {
+            ("update" | "patch" | "create", "leases") => Work::Lease,
+            ("patch" | "update", "nodes/status") => Work::NodeStatus,
+            ("patch", "pods/status") => {
+                return self.time(Work::StatusPatch, o.stamp.at.since(a.received).max(0));
+            }
+            _ => return,
+        };
+        self.add(work, o, Some(o.stamp.at.since(a.received).max(0)));
+    }
+
+    fn sample(&mut self, s: &Sample, o: &Evidence) {
+        let at = o.stamp.at;
+        for (series, value) in &s.values {
+            let new = Reading {
+                at,
+                value: value.0,
+                before: None,
+            };
+            match self.readings.get_mut(series) {
+                None => {
+                    self.readings.insert(series.clone(), new);
+                }
+                Some(r) if at > r.at => {
+                    *r = Reading {
+                        before: Some((r.at, r.value)),
+                        ..new
+                    }
+                }
+                Some(r) if at < r.at && r.before.is_none_or(|(b, _)| at > b) => {
+                    r.before = Some((at, value.0));
+                }
+                Some(_) => {}
+            }
+        }
+        if !s.lines.is_empty() || s.values.is_empty() {
+            let newest = self
+                .health
+                .entry(s.what.clone())
+                .or_insert_with(|| o.clone());
+            if o > newest {
+                *newest = o.clone();
+            }
+        }
+    }
+
+    fn start(&mut self, l: &LogLine, at: Nanos) {
+        let Some(start) = ObservedStart::read(l, at) else {
+            return;
+        };
+        if let Err(at) = self.starts.binary_search(&start) {
+            self.starts.insert(at, start);
+        }
+        if self.starts.len() > STARTS {
+            self.starts.pop_front();
+        }
+    }
+
+    fn add(&mut self, work: Work, o: &Observation, took_ns: Option<i64>) {
+        self.work.entry(work).or_default().add(o.stamp.at, took_ns);
+    }
+
+    fn time(&mut self, work: Work, ns: i64) {
+        let a = self.work.entry(work).or_default();
+        a.timed += 1;
+        a.total_ns = a.total_ns.saturating_add(ns);
+        a.worst_ns = a.worst_ns.max(ns);
+    }
+
+    fn trouble(&mut self, o: &Evidence) {
+        keep(&mut self.trouble, o, TROUBLE);
+    }
+
+    /// What is known of a kind of work.
+    pub fn work(&self, work: Work) -> Option<&Activity> {
+        self.work.get(&work)
+    }
+    /// The newest lines of a kind of work that [says what](Work::says_what) it did, oldest first.
+    pub fn newest(&self, work: Work) -> impl DoubleEndedIterator<Item = &Evidence> {
+        self.newest.get(&work).into_iter().flatten()
+    }
+    /// Pod workers that process an update right now, as the log tells at `-v=4`; `None` at a lower verbosity.
+    pub fn busy_workers(&self) -> Option<u64> {
+        let began = self.work(Work::WorkerBegan)?.count;
+        Some(began.saturating_sub(self.work(Work::WorkerEnded).map_or(0, |w| w.count)))
+    }
+    /// The newest value of a metric series.
+    pub fn reading(&self, series: &str) -> Option<&Reading> {
+        self.readings.get(series)
+    }
+    /// Mean of a histogram between its two newest scrapes, seconds; over all time when there is one scrape only.
+    pub fn histogram_mean(&self, family: &str) -> Option<f64> {
+        let sum = self.reading(&format!("{family}_sum"))?;
+        let count = self.reading(&format!("{family}_count"))?;
+        let (mut n, mut total) = (count.value, sum.value);
+        if let (Some((_, s)), Some((_, c))) = (sum.before, count.before)
+            && n > c
+        {
+            n -= c;
+            total -= s;
+        }
+        (n > 0.0).then(|| total / n)
+    }
+    /// The newest answer of each health or settings endpoint, by name.
+    pub fn health(&self) -> impl Iterator<Item = &Evidence> {
+        self.health.values()
+    }
+    /// Errors of the kubelet that no pod is to blame for, oldest first.
+    pub fn troubles(&self) -> impl DoubleEndedIterator<Item = &Evidence> {
+        self.trouble.iter()
+    }
+    /// What shows the steps of the kubelet's own starts (log lines and events), oldest first; `flow::lit::passes` tells
+    /// the starts apart.
+    pub fn startup(&self) -> Vec<Evidence> {
+        let mut all: Vec<Evidence> = self.startup.values().flatten().cloned().collect();
+        all.sort();
+        all.dedup();
+        all
+    }
+    /// How many observations [`startup`](Self::startup) has, and the newest: it changes when they do.
+    pub fn startup_mark(&self) -> (usize, Option<Nanos>) {
+        let newest = self.startup.values().filter_map(|v| v.back()).max();
+        (
+            self.startup.values().map(VecDeque::len).sum(),
+            newest.map(|o| o.stamp.at),
+        )
+    }
+    /// Starts of pods as the kubelet measured them, oldest first.
+    pub fn starts(&self) -> impl DoubleEndedIterator<Item = &ObservedStart> {
+        self.starts.iter()
+    }
+}
+
+/// Keeps the newest of what came, each once, in order of time.
+fn keep(kept: &mut VecDeque<Evidence>, o: &Evidence, most: usize) {
+    if let Err(at) = kept.binary_search(o) {
+        kept.insert(at, o.clone());
+    }
+    if kept.len() > most {
+        kept.pop_front();
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,58 @@
+//! The kubelet's own measure of a pod's start.
+
+use crate::flow::said;
+use kflow_model::{Nanos, Text, log::LogLine, stamp::parse_go_duration};
+
+/// What the kubelet logged of a pod's start (`Observed pod startup duration`).
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ObservedStart {
+    /// When it was logged.
+    pub at: Nanos,
+    /// `ns/name`.
+    pub pod: Text,
+    /// `podStartSLOduration`, ns.
+    pub sli_ns: i64,
+    /// `podStartE2EDuration`, ns.
+    pub total_ns: i64,
+    /// `totalImagesPullingTime`, ns.
+    pub pulling_ns: i64,
+    /// `totalInitContainerRuntime`, ns.
+    pub init_ns: i64,
+    /// `observedRunningTime`: when the kubelet had noted that the status which says so was sent. From then on it looks at
+    /// what its watch brings. `None` where the log says nothing usable (in JSON the kubelet writes the time of the line).
+    pub noted: Option<Nanos>,
+    /// `watchObservedRunningTime`: when it next looked, and the start was over for it; likewise.
+    pub watched: Option<Nanos>,
+}
+
+impl ObservedStart {
+    /// Reads the line; `None` for any other.
+    pub(crate) fn read(l: &LogLine, at: Nanos) -> Option<Self> {
+        if said(l) != "Observed pod startup duration" {
+            return None;
+        }
+        let ns = |key: &str| {
+            let text = l.field(key)?;
+            // `podStartSLOduration` is a bare number of seconds, the others are Go durations.
+            parse_go_duration(text).or_else(|| Some((text.parse::<f64>().ok()? * 1e9) as i64))
+        };
+        // A time of Go as it prints itself, and not later than the line that tells of it.
+        let time = |key: &str| {
+            let mut parts = l.field(key)?.splitn(4, ' ');
+            let (date, time, zone) = (parts.next()?, parts.next()?, parts.next()?);
+            let (hours, minutes) = zone.split_at_checked(3)?;
+            let (t, _) = Nanos::parse_rfc3339(&format!("{date}T{time}{hours}:{minutes}"))?;
+            (t <= at).then_some(t)
+        };
+        Some(Self {
+            noted: time("observedRunningTime"),
+            watched: time("watchObservedRunningTime"),
+            at,
+            pod: format!("{}/{}", l.pod.namespace, l.pod.name).into(),
+            sli_ns: ns("podStartSLOduration")?,
+            total_ns: ns("podStartE2EDuration")?,
+            pulling_ns: ns("totalImagesPullingTime").unwrap_or(0),
+            init_ns: ns("totalInitContainerRuntime").unwrap_or(0),
+        })
+    }
+}

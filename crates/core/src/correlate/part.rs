@@ -1,0 +1,105 @@
+//! Large parts of a view, which a summary leaves out.
+
+use std::fmt;
+use std::ops::Deref;
+use std::sync::{Arc, OnceLock};
+
+use crate::timeline::Timeline;
+use kflow_model::Evidence;
+
+/// Who can derive a part again: what it does so from never changes.
+pub(crate) trait Derive<T>: fmt::Debug + Send + Sync {
+    /// Derives it.
+    fn part(&self) -> Arc<T>;
+}
+
+/// A large part of a view: derived with it, or again at the first look where only the summary was kept.
+#[derive(Clone)]
+pub struct Part<T> {
+    here: OnceLock<Arc<T>>,
+    origin: Option<Arc<dyn Derive<T>>>,
+}
+
+/// What a view can leave out.
+pub(crate) trait Large: Sized + 'static {
+    /// What stands where there is none.
+    fn none() -> &'static Self;
+}
+
+impl Large for Timeline {
+    fn none() -> &'static Self {
+        static NONE: Timeline = Timeline {
+            spans: Vec::new(),
+            marks: Vec::new(),
+            gaps: Vec::new(),
+        };
+        &NONE
+    }
+}
+
+impl Large for Vec<Evidence> {
+    fn none() -> &'static Self {
+        static NONE: Vec<Evidence> = Vec::new();
+        &NONE
+    }
+}
+
+impl<T> Part<T> {
+    /// A part that is derived at the first look.
+    pub(crate) fn of(origin: Arc<dyn Derive<T>>) -> Self {
+        Self {
+            here: OnceLock::new(),
+            origin: Some(origin),
+        }
+    }
+}
+
+impl<T: Default> Part<T> {
+    /// It, to hold on to.
+    pub fn shared(&self) -> Arc<T> {
+        match &self.origin {
+            Some(origin) => Arc::clone(self.here.get_or_init(|| origin.part())),
+            None => self.here.get().cloned().unwrap_or_default(),
+        }
+    }
+}
+
+impl<T: Large> Deref for Part<T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        match &self.origin {
+            Some(origin) => self.here.get_or_init(|| origin.part()),
+            None => self.here.get().map_or(T::none(), |t| t),
+        }
+    }
+}
+
+impl<T> From<Arc<T>> for Part<T> {
+    fn from(here: Arc<T>) -> Self {
+        Self {
+            here: OnceLock::from(here),
+            origin: None,
+        }
+    }
+}
+
+impl<T> Default for Part<T> {
+    fn default() -> Self {
+        Self {
+            here: OnceLock::new(),
+            origin: None,
+        }
+    }
+}
+
+impl<T: Large + PartialEq> PartialEq for Part<T> {
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
+    }
+}
+
+impl<T: Large + fmt::Debug> fmt::Debug for Part<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        T::fmt(self, f)
+    }
+}

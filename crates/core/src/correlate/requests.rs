@@ -1,0 +1,499 @@
+//! Requests to the apiserver, joined from audit records and spans by audit id, so that a request that several sources
+//! tell of is one request.
+//!
+//! An audit record names its request (`auditID`); the apiserver's server span bears the same id as its `audit-id`
+//! attribute, and the spans of filters, webhooks, storage and etcd hang below it in the same trace. Spans come in
+//! batches seconds later, children before parents: they wait by trace until their server span is known. What a
+//! [`Request`] says is a function of its sorted evidence, so the order of arrival does not matter.
+
+use std::sync::Arc;
+
+mod target;
+mod waterfall;
+
+pub use waterfall::RequestStep;
+
+use super::store::Generations;
+use kflow_model::Evidence;
+use kflow_model::{
+    Body, Nanos, ObjectRef, SpanId, Text, TraceId,
+    audit::{AuditRecord, AuditStage},
+    span::{SpanKind, SpanRecord},
+    stamp::parse_go_duration,
+};
+
+/// How many requests are kept, at least, and four times as many as traces that wait. A kubelet of a busy node makes
+/// some 30 requests a second, so this is three quarters of an hour of one node, or 20 s of 5,000 a second.
+const KEPT: usize = 3 << 15;
+/// Spans kept of one request: enough for a create with a dozen webhooks, and a bound for a watch that hoards children.
+const SPANS: usize = 256;
+
+/// An admission webhook that a request went through.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Webhook {
+    /// Name of the webhook.
+    pub name: Text,
+    /// Name of its configuration, empty when not told.
+    pub configuration: Text,
+    /// True for a mutating one.
+    pub mutating: bool,
+    /// It changed the object.
+    pub mutated: bool,
+    /// It failed and was ignored (`failurePolicy: Ignore`).
+    pub failed_open: bool,
+}
+
+/// One request to the apiserver.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// Audit id.
+    pub audit_id: Text,
+    /// When it was received, by the apiserver's clock. Audit tells it best: the server span begins only behind the
+    /// filters for panics, timeouts and authentication, 0.3 ms later as a rule and tens of ms when the machine is busy.
+    pub received: Nanos,
+    /// Width of that, ns: 1,000 from audit, 1 from a span.
+    pub precision: u32,
+    /// When it was answered; `None` while it goes on (or while nobody told). By audit, else by the span, which ends
+    /// after the record is written.
+    pub ended: Option<Nanos>,
+    /// `create`, `patch`, `watch`, …
+    pub verb: Text,
+    /// Resource and subresource (`pods/binding`), or the path.
+    pub resource: Text,
+    /// The object.
+    pub object: ObjectRef,
+    /// User name, empty without audit.
+    pub user: Text,
+    /// Client: the user agent's program.
+    pub agent: Text,
+    /// HTTP status, 0 while unknown.
+    pub code: u16,
+    /// Reason and message of a failure.
+    pub message: Text,
+    /// `allow` or `forbid`, empty when not told.
+    pub decision: Text,
+    /// Query, empty when none.
+    pub query: Text,
+    /// Latency parts from audit annotations (only present over 500 ms): part and ns.
+    pub latency: Vec<(Text, i64)>,
+    /// Webhooks in the order they were called.
+    pub webhooks: Vec<Webhook>,
+    /// The server span.
+    pub span: Option<(TraceId, SpanId)>,
+    /// The client's span, by parent or link.
+    pub client_span: Option<(TraceId, SpanId)>,
+    /// Audit stages and spans, sorted.
+    pub evidence: Vec<Evidence>,
+}
+
+impl Request {
+    /// Length, or age at `now`; ns.
+    pub fn duration(&self, now: Nanos) -> i64 {
+        self.ended.unwrap_or(now).since(self.received).max(0)
+    }
+    /// True when the answer is an error (4xx, 5xx).
+    pub const fn is_error(&self) -> bool {
+        self.code >= 400
+    }
+    /// Watches, exec, attach, port-forward and followed logs last as long as their client wants.
+    pub fn is_long_running(&self) -> bool {
+        self.verb == "watch"
+            || ["/exec", "/attach", "/portforward", "/proxy"]
+                .iter()
+                .any(|s| self.resource.ends_with(s))
+            || (self.resource == "pods/log" && self.query.contains("follow=true"))
+    }
+    /// The request's waterfall: steps in order of start, parents before children. Empty without spans.
+    pub fn steps(&self) -> Vec<RequestStep> {
+        waterfall::steps(&self.evidence, self.span)
+    }
+}
+
+/// Requests of one client, verb and resource.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RequestGroup {
+    /// Client.
+    pub agent: Text,
+    /// Verb.
+    pub verb: Text,
+    /// Resource.
+    pub resource: Text,
+    /// How many.
+    pub count: u64,
+    /// How many failed.
+    pub errors: u64,
+    /// How many have no answer yet.
+    pub open: u64,
+    /// Median of the answered ones, ns; 0 when there are none.
+    pub p50_ns: i64,
+    /// 95th percentile, ns.
+    pub p95_ns: i64,
+    /// 99th percentile, ns.
+    pub p99_ns: i64,
+    /// Slowest, ns.
+    pub max_ns: i64,
+}
+
+/// All requests that are kept. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct RequestLog {
+    requests: Generations<Text, Arc<Request>>,
+    by_trace: Generations<TraceId, Vec<Text>>,
+    waiting: Generations<TraceId, Vec<Evidence>>,
+    forgotten: u64,
+    orphans: u64,
+}
+
+impl Default for RequestLog {
+    fn default() -> Self {
+        Self {
+            requests: Generations::new(KEPT),
+            by_trace: Generations::new(KEPT),
+            waiting: Generations::new(KEPT / 4),
+            forgotten: 0,
+            orphans: 0,
+        }
+    }
+}
+
+impl RequestLog {
+    /// Files an audit record or a span; everything else is none of its business.
+    pub fn observe(&mut self, o: &Evidence) {
+        match &o.body {
+            Body::Audit(a) if !a.audit_id.is_empty() => self.file(&a.audit_id, o),
+            Body::Span(s)
+                if matches!(s.service.as_str(), "apiserver" | "kube-apiserver" | "etcd") =>
+            {
+                self.span(s, o);
+            }
+            _ => {}
+        }
+    }
+
+    fn span(&mut self, s: &SpanRecord, o: &Evidence) {
+        if s.kind == SpanKind::Server
+            && s.service != "etcd"
+            && let Some(id) = s.attribute("audit-id").filter(|id| !id.is_empty())
+        {
+            let id = Text::from(id);
+            self.file(&id, o);
+            match self.by_trace.get_mut(&s.trace) {
+                Some(ids) if !ids.contains(&id) => ids.push(id.clone()),
+                Some(_) => {}
+                None => {
+                    self.by_trace.insert(s.trace, vec![id.clone()]);
+                }
+            }
+            for early in self.waiting.get(&s.trace).cloned().unwrap_or_default() {
+                self.file(&id, &early);
+            }
+            return;
+        }
+        // A trace of a trusted client can hold several requests: each keeps the spans of the trace and shows only those
+        // below its own server span.
+        if let Some(ids) = self.by_trace.get(&s.trace).cloned() {
+            for id in ids {
+                self.file(&id, o);
+            }
+        }
+        match self.waiting.get_mut(&s.trace) {
+            Some(w) if w.len() < SPANS => w.push(o.clone()),
+            Some(_) => self.orphans += 1,
+            None => {
+                if let Some(gone) = self.waiting.insert(s.trace, vec![o.clone()]) {
+                    self.orphans += gone.len() as u64;
+                }
+            }
+        }
+    }
+
+    fn file(&mut self, id: &Text, o: &Evidence) {
+        if let Some(r) = self.requests.get_mut(id) {
+            let Err(at) = r.evidence.binary_search(o) else {
+                return;
+            };
+            if r.evidence.len() >= SPANS {
+                self.orphans += 1;
+                return;
+            }
+            let r = Arc::make_mut(r);
+            r.evidence.insert(at, o.clone());
+            let evidence = std::mem::take(&mut r.evidence);
+            *r = derive(id, evidence);
+        } else if let Some(gone) = self
+            .requests
+            .insert(id.clone(), Arc::new(derive(id, vec![o.clone()])))
+        {
+            self.forgotten += gone.len() as u64;
+        }
+    }
+
+    /// Number of requests kept.
+    pub fn len(&self) -> usize {
+        self.requests.values().count()
+    }
+    /// True when there are none.
+    pub fn is_empty(&self) -> bool {
+        self.requests.values().next().is_none()
+    }
+    /// Requests forgotten because newer ones came, and spans that were left out of full requests or never found one.
+    pub const fn forgotten(&self) -> (u64, u64) {
+        (self.forgotten, self.orphans)
+    }
+    /// A request by its audit id.
+    pub fn get(&self, audit_id: &str) -> Option<&Arc<Request>> {
+        self.requests.get(&Text::from(audit_id))
+    }
+    /// All requests, oldest first.
+    pub fn list(&self) -> Vec<&Arc<Request>> {
+        let mut all: Vec<_> = self.requests.values().collect();
+        all.sort_unstable_by(|a, b| (a.received, &a.audit_id).cmp(&(b.received, &b.audit_id)));
+        all
+    }
+    /// Requests grouped by client, verb and resource, the most frequent first.
+    pub fn groups(&self) -> Vec<RequestGroup> {
+        let mut by: std::collections::BTreeMap<(&str, &str, &str), Vec<&Arc<Request>>> =
+            std::collections::BTreeMap::new();
+        for r in self.requests.values() {
+            by.entry((r.agent.as_str(), r.verb.as_str(), r.resource.as_str()))
+                .or_default()
+                .push(r);
+        }
+        let mut groups: Vec<_> = by
+            .into_iter()
+            .map(|((agent, verb, resource), all)| {
+                let mut took: Vec<i64> = all
+                    .iter()
+                    .filter_map(|r| Some(r.ended?.since(r.received).max(0)))
+                    .collect();
+                took.sort_unstable();
+                let at = |permille: usize| {
+                    let n = (took.len().saturating_sub(1) * permille).div_ceil(1000);
+                    took.get(n).copied().unwrap_or_default()
+                };
+                RequestGroup {
+                    agent: agent.into(),
+                    verb: verb.into(),
+                    resource: resource.into(),
+                    count: all.len() as u64,
+                    errors: all.iter().filter(|r| r.is_error()).count() as u64,
+                    open: all.iter().filter(|r| r.ended.is_none()).count() as u64,
+                    p50_ns: at(500),
+                    p95_ns: at(950),
+                    p99_ns: at(990),
+                    max_ns: at(1000),
+                }
+            })
+            .collect();
+        groups.sort_by_key(|g| std::cmp::Reverse(g.count));
+        groups
+    }
+}
+
+/// What a request's sorted evidence says.
+fn derive(id: &Text, evidence: Vec<Evidence>) -> Request {
+    let mut r = Request {
+        audit_id: id.clone(),
+        received: Nanos(i64::MAX),
+        precision: 1,
+        ended: None,
+        verb: Text::default(),
+        resource: Text::default(),
+        object: ObjectRef::default(),
+        user: Text::default(),
+        agent: Text::default(),
+        code: 0,
+        message: Text::default(),
+        decision: Text::default(),
+        query: Text::default(),
+        latency: Vec::new(),
+        webhooks: Vec::new(),
+        span: None,
+        client_span: None,
+        evidence: Vec::new(),
+    };
+    let mut server = None;
+    for e in &evidence {
+        match &e.body {
+            Body::Audit(a) => from_audit(&mut r, a, e),
+            Body::Span(s) if s.kind == SpanKind::Server && s.attribute("audit-id") == Some(id) => {
+                from_server_span(&mut r, s);
+                server = Some((e.stamp.at, s.end));
+            }
+            _ => {}
+        }
+    }
+    if let Some((start, end)) = server {
+        if r.received.0 == i64::MAX {
+            r.received = start;
+        }
+        r.ended = r.ended.or(Some(end));
+    }
+    // What audit did not tell, the handler's span does.
+    if let Some((trace, server)) = r.span {
+        for e in &evidence {
+            let Body::Span(s) = &e.body else { continue };
+            if s.trace == trace && s.span != server {
+                from_handler_span(&mut r, s);
+            }
+        }
+    }
+    if r.received.0 == i64::MAX {
+        r.received = evidence.first().map_or(Nanos::default(), |e| e.stamp.at);
+    }
+    r.evidence = evidence;
+    r
+}
+
+fn from_audit(r: &mut Request, a: &AuditRecord, e: &Evidence) {
+    if a.received < r.received {
+        r.received = a.received;
+        r.precision = 1000;
+    }
+    r.verb.clone_from(&a.verb);
+    r.resource.clone_from(&a.resource);
+    fill(&mut r.object.kind, &a.object.kind);
+    fill(&mut r.object.namespace, &a.object.namespace);
+    fill(&mut r.object.name, &a.object.name);
+    fill(&mut r.object.uid, &a.object.uid);
+    r.user.clone_from(&a.user);
+    r.agent.clone_from(&a.agent);
+    r.query.clone_from(&a.query);
+    if a.code != 0 {
+        r.code = a.code;
+    }
+    if !a.message.is_empty() {
+        r.message.clone_from(&a.message);
+    }
+    if matches!(a.stage, AuditStage::ResponseComplete | AuditStage::Panic) {
+        r.ended = Some(r.ended.map_or(e.stamp.at, |end| end.max(e.stamp.at)));
+    }
+    for (key, value) in &a.annotations {
+        if key == "authorization.k8s.io/decision" {
+            r.decision.clone_from(value);
+        } else if let Some(part) = key.strip_prefix("apiserver.latency.k8s.io/") {
+            if let Some(ns) = parse_go_duration(value)
+                && !r.latency.iter().any(|(p, _)| p == part)
+            {
+                r.latency.push((part.into(), ns));
+            }
+        } else {
+            webhook_annotation(&mut r.webhooks, key, value);
+        }
+    }
+}
+
+fn webhook_annotation(webhooks: &mut Vec<Webhook>, key: &str, value: &str) {
+    if key.starts_with("mutation.webhook.admission.k8s.io/") {
+        #[derive(serde::Deserialize)]
+        struct Mutation {
+            #[serde(default)]
+            configuration: Text,
+            webhook: Text,
+            #[serde(default)]
+            mutated: bool,
+        }
+        if let Ok(m) = serde_json::from_str::<Mutation>(value) {
+            let hook = webhook(webhooks, &m.webhook, true);
+            hook.configuration = m.configuration;
+            hook.mutated |= m.mutated;
+        }
+    } else if key.starts_with("failed-open.mutation.webhook.admission.k8s.io/") {
+        webhook(webhooks, value, true).failed_open = true;
+    } else if key.starts_with("failed-open.validating.webhook.admission.k8s.io/") {
+        webhook(webhooks, value, false).failed_open = true;
+    }
+}
+
+fn webhook<'a>(webhooks: &'a mut Vec<Webhook>, name: &str, mutating: bool) -> &'a mut Webhook {
+    let at = webhooks
+        .iter()
+        .position(|w| w.name == name)
+        .unwrap_or_else(|| {
+            webhooks.push(Webhook {
+                name: name.into(),
+                configuration: Text::default(),
+                mutating,
+                mutated: false,
+                failed_open: false,
+            });
+            webhooks.len() - 1
+        });
+    #[expect(clippy::indexing_slicing, reason = "found, or pushed, just above")]
+    &mut webhooks[at]
+}
+
+fn from_server_span(r: &mut Request, s: &SpanRecord) {
+    r.span = Some((s.trace, s.span));
+    r.client_span = match s.parent {
+        Some(p) => Some((s.trace, p)),
+        None => s.links.first().copied(),
+    };
+    if r.code == 0 {
+        r.code = s
+            .attribute("http.response.status_code")
+            .or_else(|| s.attribute("http.status_code"))
+            .and_then(|c| c.parse().ok())
+            .unwrap_or(0);
+    }
+    if r.agent.is_empty()
+        && let Some(ua) = s.attribute("user_agent.original")
+    {
+        r.agent = ua.split(' ').next().unwrap_or(ua).into();
+    }
+    if r.verb.is_empty() {
+        // The name has them too, as method and route.
+        let (method, route) = s.name.split_once(' ').unwrap_or_default();
+        let told = |keys: &[&str]| keys.iter().find_map(|k| s.attribute(k));
+        let t = target::read(
+            told(&["http.request.method"]).unwrap_or(method),
+            told(&["http.target", "url.path"]).unwrap_or(route),
+        );
+        r.verb = t.verb.into();
+        r.resource = t.resource;
+        r.query = t.query;
+        fill(&mut r.object.namespace, &t.namespace);
+        fill(&mut r.object.name, &t.name);
+    }
+}
+
+fn from_handler_span(r: &mut Request, s: &SpanRecord) {
+    match s.name.as_str() {
+        "Create" | "Update" | "Patch" | "Delete" | "Get" | "List" | "WatchList" => {
+            for (to, key) in [
+                (&mut r.object.namespace, "namespace"),
+                (&mut r.object.name, "name"),
+            ] {
+                if let Some(v) = s.attribute(key) {
+                    fill(to, &v.into());
+                }
+            }
+        }
+        // A `generateName` create at the level Metadata: the key of the store tells what came of it.
+        "Create etcd3" => {
+            if let Some((place, name)) = s.attribute("key").and_then(|k| k.rsplit_once('/'))
+                && (r.object.namespace.is_empty() || place.ends_with(r.object.namespace.as_str()))
+            {
+                fill(&mut r.object.name, &name.into());
+            }
+        }
+        "Call mutating webhook" | "Call validating webhook" => {
+            if let Some(name) = s.attribute("webhook") {
+                let hook = webhook(&mut r.webhooks, name, s.name == "Call mutating webhook");
+                if let Some(c) = s.attribute("configuration") {
+                    fill(&mut hook.configuration, &c.into());
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+fn fill(to: &mut Text, from: &Text) {
+    if to.is_empty() && !from.is_empty() {
+        to.clone_from(from);
+    }
+}
+
+#[cfg(test)]
+mod tests;

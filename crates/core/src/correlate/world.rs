@@ -1,0 +1,285 @@
+//! The world and its indexes.
+
+mod file;
+mod nodes;
+mod pod;
+mod pods;
+mod settle;
+mod skew;
+mod sources;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+pub use pod::{LazyPod, Pod};
+
+use super::basis::Basis;
+use super::store::{Chunked, Generations, ShardMap};
+use super::{CallLog, Machinery, RequestLog};
+use kflow_model::{
+    Evidence, Nanos, ObjectRef, PodUid, Source, SpanId, Text, TraceId, cri::CallKey,
+    node::NodeSeen, object::ObjectSeen,
+};
+use pods::{NameFile, PodFile, Slot};
+
+/// A node: its newest state and what the kubelet does besides pods.
+#[derive(Clone, Debug, Default)]
+pub struct NodeState {
+    /// Name; empty for the node of a session that never tells its name.
+    pub name: Text,
+    /// Newest state from the API.
+    pub api: Option<Arc<NodeSeen>>,
+    /// States, events, health and node-level log lines, by time; the oldest are forgotten in a long run.
+    pub evidence: Vec<Evidence>,
+}
+
+/// An object that is not a pod: owner, claim, quota.
+#[derive(Clone, Debug, Default)]
+pub struct ObjectState {
+    /// Which.
+    pub object: ObjectRef,
+    /// Newest state from the API, when it was watched.
+    pub api: Option<Arc<ObjectSeen>>,
+    /// States, events and audit records about it, by time.
+    pub evidence: Vec<Evidence>,
+    /// Pods that it controls.
+    pub pods: Vec<PodUid>,
+}
+
+/// Health of a source, as the observations show it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SourceState {
+    /// Observations so far.
+    pub count: u64,
+    /// Time of the first, by `seen`.
+    pub first: Option<Nanos>,
+    /// Time of the newest, by `seen`.
+    pub last: Option<Nanos>,
+    /// Units lost, as gaps tell.
+    pub lost: u64,
+    /// Gaps, newest last (bounded).
+    pub gaps: Vec<Evidence>,
+}
+
+/// Estimated offset of other clocks against the node's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Skew {
+    /// apiserver's clock minus node's clock, ns; `None` without paired observations.
+    pub api_ns: Option<i64>,
+    /// Half width of the interval that all pairs allow, ns.
+    pub api_within_ns: i64,
+    /// Pairs used.
+    pub pairs: u32,
+}
+
+/// What is not drawn: counted, so that it can be shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Unfiled {
+    /// Observations that name an id (container, trace, request) that nothing led to a pod yet.
+    pub waiting: u64,
+    /// Such observations that were given up: after many newer ones, or because too many wait for the same id.
+    pub given_up: u64,
+    /// Requests that only read (get, list, watch) pods: not filed.
+    pub reads: u64,
+    /// CRI calls forgotten in a long run, oldest first.
+    pub calls_forgotten: u64,
+    /// Evidence of pods that live long, and of names that were borne often, folded away between the beginning and the
+    /// newest part. The timelines of these pods have a gap there.
+    pub folded: u64,
+}
+
+/// Who a runtime id belongs to.
+#[derive(Clone, Debug, Default)]
+struct Owner {
+    slot: Slot,
+    container: Text,
+    attempt: Option<u32>,
+    sandbox: bool,
+    /// The sandbox of a container. Shared: a checkpoint copies the index, not the ids.
+    within: Option<Arc<str>>,
+}
+
+/// A call: where it stands in the log, and whose it is.
+#[derive(Clone, Copy, Debug)]
+struct CallAt {
+    start: Nanos,
+    slot: Option<Slot>,
+}
+
+/// What evidence waits for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum WaitKey {
+    Runtime(Text),
+    Span(SpanId),
+    Trace(TraceId),
+    Audit(Text),
+}
+
+/// All that is known. See the [module](super).
+#[derive(Clone, Debug)]
+pub struct World {
+    now: Nanos,
+    pods: Arc<Vec<Pod>>,
+    calls: CallLog,
+    nodes: BTreeMap<Text, Arc<NodeState>>,
+    objects: BTreeMap<(Text, Text, Text), Arc<ObjectState>>,
+    sources: sources::Sources,
+    lists: sources::Lists,
+    offset: skew::Offset,
+    links: skew::Links,
+    unfiled: Unfiled,
+    requests: RequestLog,
+    machinery: Arc<Machinery>,
+
+    files: Chunked<Arc<PodFile>>,
+    names: Chunked<Arc<NameFile>>,
+    by_uid: ShardMap<Arc<str>, Slot>,
+    by_name: ShardMap<Arc<str>, u32>,
+    by_runtime: ShardMap<Arc<str>, Owner>,
+    by_call: ShardMap<CallKey, CallAt>,
+    by_span: Generations<SpanId, Slot>,
+    by_trace: Generations<TraceId, Slot>,
+    by_audit: Generations<Arc<str>, Slot>,
+    /// Pods that requests without a name created (`generateName`), as the store's key tells: namespace and name.
+    stored: Generations<Arc<str>, (Text, Text)>,
+    ends: Generations<CallKey, Evidence>,
+    waiting: Generations<WaitKey, Vec<Evidence>>,
+    dirty: Vec<Slot>,
+    dirty_names: Vec<u32>,
+    local: nodes::Local,
+    basis: Arc<Basis>,
+    lists_changed: bool,
+}
+
+impl Default for World {
+    fn default() -> Self {
+        const JOINS: usize = 3 << 16;
+        Self {
+            now: Nanos::default(),
+            pods: Arc::default(),
+            calls: CallLog::default(),
+            nodes: BTreeMap::new(),
+            objects: BTreeMap::new(),
+            sources: sources::Sources::default(),
+            lists: sources::Lists::default(),
+            offset: skew::Offset::default(),
+            links: skew::Links::default(),
+            unfiled: Unfiled::default(),
+            requests: RequestLog::default(),
+            machinery: Arc::default(),
+            files: Chunked::default(),
+            names: Chunked::default(),
+            by_uid: ShardMap::default(),
+            by_name: ShardMap::default(),
+            by_runtime: ShardMap::default(),
+            by_call: ShardMap::default(),
+            by_span: Generations::new(JOINS),
+            by_trace: Generations::new(JOINS),
+            by_audit: Generations::new(JOINS),
+            stored: Generations::new(JOINS / 8),
+            ends: Generations::new(JOINS / 8),
+            waiting: Generations::new(JOINS / 4),
+            dirty: Vec::new(),
+            dirty_names: Vec::new(),
+            local: nodes::Local::default(),
+            basis: Arc::default(),
+            lists_changed: false,
+        }
+    }
+}
+
+impl World {
+    /// An empty world.
+    pub fn new() -> Self {
+        Self::default()
+    }
+    /// The newest `seen` so far.
+    pub const fn now(&self) -> Nanos {
+        self.now
+    }
+    /// All pods, deleted ones too, by [`PodView::created`](super::PodView::created).
+    pub fn pods(&self) -> &[Pod] {
+        &self.pods
+    }
+    /// A pod by UID (a mirror's UID leads to the static pod). A pod whose UID no source told bears `ns/name`.
+    pub fn pod(&self, uid: &PodUid) -> Option<&Pod> {
+        let file = self.files.get(self.slot_of(&uid.0)?)?;
+        self.pods.get(self.place(file.shown.as_ref()?)?)
+    }
+    /// Pods by `ns/name`, `name` or UID, newest first.
+    pub fn find(&self, query: &str) -> Vec<&Pod> {
+        if let Some(pod) = self.pod(&PodUid::from(query))
+            && !pod.is_called(query)
+        {
+            return vec![pod];
+        }
+        self.pods
+            .iter()
+            .rev()
+            .filter(|p| p.is_called(query))
+            .collect()
+    }
+    /// Nodes by name.
+    pub fn nodes(&self) -> Vec<&NodeState> {
+        self.nodes.values().map(AsRef::as_ref).collect()
+    }
+    /// A node by name.
+    pub fn node(&self, name: &str) -> Option<&NodeState> {
+        self.nodes.get(name).map(AsRef::as_ref)
+    }
+    /// Objects that are not pods (owners, claims), by kind, namespace, name.
+    pub fn objects(&self) -> Vec<&ObjectState> {
+        self.objects.values().map(AsRef::as_ref).collect()
+    }
+    /// An object by kind (`Deployment`), namespace and name.
+    pub fn object(&self, kind: &str, namespace: &str, name: &str) -> Option<&ObjectState> {
+        self.objects
+            .get(&(kind.into(), namespace.into(), name.into()))
+            .map(AsRef::as_ref)
+    }
+    /// Requests to the apiserver, from audit and spans.
+    pub const fn requests(&self) -> &RequestLog {
+        &self.requests
+    }
+    /// What the kubelet does besides pods.
+    pub fn machinery(&self) -> &Machinery {
+        &self.machinery
+    }
+    /// Every CRI call.
+    pub const fn calls(&self) -> &CallLog {
+        &self.calls
+    }
+    /// Health of a source.
+    pub fn source(&self, source: Source) -> SourceState {
+        self.sources.get(source).clone()
+    }
+    /// The newest steps of the recording machine's clock, by time.
+    pub fn clock_steps(&self) -> &[Evidence] {
+        self.sources.steps()
+    }
+    /// Clock skew.
+    pub fn skew(&self) -> Skew {
+        self.offset.estimate()
+    }
+    /// What was not drawn, counted.
+    pub fn unfiled(&self) -> Unfiled {
+        Unfiled {
+            waiting: self.count_waiting(self.waiting.iter()),
+            folded: self.files.iter().map(|f| f.folded.count).sum(),
+            ..self.unfiled
+        }
+    }
+
+    /// The file that a UID leads to, through mirrors.
+    fn slot_of(&self, uid: &str) -> Option<Slot> {
+        let slot = *self.by_uid.get(uid)?;
+        let file = self.files.get(slot)?;
+        Some(file.into.unwrap_or(slot))
+    }
+    /// Where a view stands in the list of pods.
+    fn place(&self, shown: &pods::PodKey) -> Option<usize> {
+        self.pods
+            .binary_search_by(|p| p.listed_by().cmp(&(shown.0, &shown.1)))
+            .ok()
+    }
+}

@@ -1,0 +1,339 @@
+//! Filing: which pod, node or object an observation belongs to.
+
+mod api;
+mod calls;
+mod node;
+
+use std::sync::Arc;
+
+use super::pods::{NOBODY, PodFile, Slot};
+use super::{CallAt, Owner, WaitKey, World};
+use kflow_model::{Body, Evidence, PodRef, SpanId, Text, cri::Subject};
+
+/// Observations that wait for one id at most: the first ones.
+const WAIT_FOR_ONE: usize = 4096;
+
+/// Calls kept in a long run.
+const CALLS: usize = 1 << 20;
+
+impl World {
+    /// Files one observation. Views are stale until [`settle`](Self::settle).
+    pub fn observe(&mut self, o: &Evidence) {
+        self.now = self.now.max(o.stamp.seen);
+        self.sources.observe(o);
+        match &o.body {
+            Body::Pod(p) => self.file_pod(o, p),
+            Body::Event(e) => {
+                if e.object.kind == "Node" {
+                    Arc::make_mut(&mut self.machinery).observe(o);
+                }
+                self.file_event(o, e);
+            }
+            Body::Node(n) => self.file_node(o, n),
+            Body::Object(x) => self.file_object(o, x),
+            Body::Watch(_) => {
+                if self.lists.observe(o) {
+                    self.lists_changed = true;
+                }
+                self.file_local(o);
+            }
+            Body::CallStart(c) => {
+                if c.method == "ListPodSandbox" {
+                    Arc::make_mut(&mut self.machinery).observe(o);
+                }
+                self.file_call(o, c);
+            }
+            Body::CallEnd(c) => self.file_call_end(o, c),
+            Body::ContainerEvent(c) => {
+                self.file_subject(o, &c.subject);
+            }
+            Body::Inventory(i) => self.file_inventory(o, i),
+            Body::Log(l) => {
+                Arc::make_mut(&mut self.machinery).observe(o);
+                self.file_log(o, l);
+            }
+            Body::Audit(a) => {
+                self.requests.observe(o);
+                Arc::make_mut(&mut self.machinery).observe(o);
+                self.file_audit(o, a);
+            }
+            Body::Span(s) => {
+                self.links.observe(s, o.stamp.at, &mut self.offset);
+                self.requests.observe(o);
+                Arc::make_mut(&mut self.machinery).observe(o);
+                self.file_span(o, s);
+            }
+            Body::Fs(f) => self.file_fs(o, f),
+            Body::Sample(_) => {
+                Arc::make_mut(&mut self.machinery).observe(o);
+                self.file_local(o);
+            }
+            Body::Conn(_) | Body::Gap(_) | Body::ClockStep(_) | Body::Note(_) => self.file_local(o),
+        }
+    }
+
+    // ---- slots -------------------------------------------------------------------------------------------------
+
+    /// The file of a UID, made when there is none.
+    pub(super) fn slot(&mut self, uid: &Text) -> Slot {
+        if let Some(slot) = self.slot_of(uid) {
+            return slot;
+        }
+        let slot = self.files.push(Arc::new(PodFile {
+            uid: uid.clone(),
+            ..PodFile::default()
+        }));
+        self.by_uid.insert(Arc::from(uid.as_str()), slot);
+        slot
+    }
+    /// The file under one name.
+    pub(super) fn name_slot(&mut self, namespace: &str, name: &str) -> u32 {
+        let mut key = Text::default();
+        key.push_str(namespace);
+        key.push('/');
+        key.push_str(name);
+        if let Some(n) = self.by_name.get(key.as_str()) {
+            return *n;
+        }
+        let n = self.names.push(Arc::new(super::NameFile {
+            namespace: namespace.into(),
+            name: name.into(),
+            ..super::NameFile::default()
+        }));
+        self.by_name.insert(Arc::from(key.as_str()), n);
+        n
+    }
+    pub(super) fn mark(&mut self, slot: Slot) {
+        if let Some(f) = self.files.get(slot)
+            && !f.dirty
+            && let Some(f) = self.files.get_mut(slot)
+        {
+            Arc::make_mut(f).dirty = true;
+            self.dirty.push(slot);
+        }
+    }
+    pub(super) fn mark_name(&mut self, n: u32) {
+        if let Some(f) = self.names.get(n)
+            && !f.dirty
+            && let Some(f) = self.names.get_mut(n)
+        {
+            Arc::make_mut(f).dirty = true;
+            self.dirty_names.push(n);
+        }
+    }
+    /// Files an observation under a pod.
+    fn put(&mut self, slot: Slot, o: &Evidence) {
+        if slot == NOBODY {
+            return;
+        }
+        // What was learnt before a mirror turned out to be one leads to the static pod.
+        let slot = self.files.get(slot).and_then(|f| f.into).unwrap_or(slot);
+        let Some(file) = self.files.get_mut(slot) else {
+            return;
+        };
+        let file = Arc::make_mut(file);
+        let life_changed = file.push(o);
+        let name = file.name;
+        if !file.dirty {
+            file.dirty = true;
+            self.dirty.push(slot);
+        }
+        if life_changed && let Some(n) = name {
+            self.mark_name(n);
+        }
+    }
+    /// Files an observation under a name.
+    fn put_name(&mut self, namespace: &str, name: &str, o: &Evidence) {
+        let n = self.name_slot(namespace, name);
+        if let Some(f) = self.names.get_mut(n) {
+            Arc::make_mut(f).evidence.push(Arc::clone(o));
+        }
+        self.mark_name(n);
+    }
+    /// A pod bears a name.
+    fn learn_name(&mut self, slot: Slot, namespace: &str, name: &str) {
+        if name.is_empty() || namespace.is_empty() {
+            return;
+        }
+        if self.files.get(slot).is_none_or(|f| f.name.is_some()) {
+            return;
+        }
+        let n = self.name_slot(namespace, name);
+        if let Some(f) = self.files.get_mut(slot) {
+            Arc::make_mut(f).name = Some(n);
+        }
+        if let Some(f) = self.names.get_mut(n) {
+            Arc::make_mut(f).pods.push(slot);
+        }
+        self.mark_name(n);
+    }
+    /// Files under the pod that a reference names; false when it names none.
+    fn put_ref(&mut self, pod: &PodRef, o: &Evidence) -> bool {
+        if !pod.uid.is_empty() {
+            let slot = self.slot(&pod.uid.0);
+            self.learn_name(slot, &pod.namespace, &pod.name);
+            self.put(slot, o);
+            true
+        } else if !pod.name.is_empty() && !pod.namespace.is_empty() {
+            self.put_name(&pod.namespace, &pod.name, o);
+            true
+        } else {
+            false
+        }
+    }
+
+    // ---- waiting -----------------------------------------------------------------------------------------------
+
+    /// Keeps an observation until one of the keys is known. It may come out once for each: filing it again is no harm.
+    fn wait(&mut self, keys: impl IntoIterator<Item = WaitKey>, o: &Evidence) {
+        for key in keys {
+            if let Some(v) = self.waiting.get_mut(&key) {
+                if v.len() < WAIT_FOR_ONE {
+                    v.push(Arc::clone(o));
+                } else {
+                    let one = vec![Arc::clone(o)];
+                    self.unfiled.given_up += self.count_waiting([(&key, &one)]);
+                }
+            } else if let Some(forgotten) = self.waiting.insert(key, vec![Arc::clone(o)]) {
+                self.unfiled.given_up += self.count_waiting(forgotten.iter());
+            }
+        }
+    }
+    /// How many observations wait under these keys, each once.
+    pub(super) fn count_waiting<'w>(
+        &self,
+        waiting: impl IntoIterator<Item = (&'w WaitKey, &'w Vec<Evidence>)>,
+    ) -> u64 {
+        waiting
+            .into_iter()
+            .flat_map(|(key, v)| v.iter().map(move |o| (key, o)))
+            .filter(|(key, o)| match &o.body {
+                // A span waits under its own id besides others.
+                Body::Span(s) => {
+                    **key == WaitKey::Span(s.span) && self.by_span.get(&s.span).is_none()
+                }
+                Body::CallStart(c) => {
+                    **key == call_key(c)
+                        && self.by_call.get(&c.key).is_some_and(|a| a.slot.is_none())
+                }
+                Body::Inventory(i) => i
+                    .items
+                    .first()
+                    .is_some_and(|x| runtime_keys(&x.subject).next().as_ref() == Some(*key)),
+                Body::ContainerEvent(c) => runtime_keys(&c.subject).next().as_ref() == Some(*key),
+                _ => true,
+            })
+            .count() as u64
+    }
+    fn release(&mut self, key: &WaitKey) {
+        if let Some(v) = self.waiting.remove(key) {
+            for o in v {
+                match &o.body {
+                    Body::CallStart(c) => self.join_call(&o, c),
+                    Body::CallEnd(c) => self.file_call_end(&o, c),
+                    Body::Span(s) => self.file_span(&o, s),
+                    Body::Audit(a) => self.file_audit(&o, a),
+                    Body::ContainerEvent(c) => {
+                        self.file_subject(&o, &c.subject);
+                    }
+                    Body::Log(l) => self.file_log(&o, l),
+                    Body::Fs(f) => self.file_fs(&o, f),
+                    Body::Inventory(i) => self.file_inventory(&o, i),
+                    _ => {}
+                }
+            }
+        }
+    }
+    /// A runtime id belongs to a pod.
+    fn learn_runtime(
+        &mut self,
+        id: &Text,
+        slot: Slot,
+        container: &Text,
+        attempt: Option<u32>,
+        sandbox: bool,
+    ) {
+        if id.is_empty() {
+            return;
+        }
+        match self.by_runtime.get(id.as_str()) {
+            Some(known)
+                if (known.container.is_empty() && !container.is_empty())
+                    || (known.attempt.is_none() && attempt.is_some())
+                    || (!known.sandbox && sandbox) =>
+            {
+                if let Some(known) = self.by_runtime.get_mut(id.as_str()) {
+                    if known.container.is_empty() {
+                        known.container.clone_from(container);
+                    }
+                    known.attempt = known.attempt.or(attempt);
+                    known.sandbox |= sandbox;
+                }
+            }
+            Some(_) => {}
+            None => {
+                self.by_runtime.insert(
+                    Arc::from(id.as_str()),
+                    Owner {
+                        slot,
+                        container: container.clone(),
+                        attempt,
+                        sandbox,
+                        within: None,
+                    },
+                );
+                self.release(&WaitKey::Runtime(id.clone()));
+            }
+        }
+    }
+    fn learn_subject(&mut self, slot: Slot, s: &Subject) {
+        self.learn_runtime(&s.sandbox_id.0, slot, &Text::default(), None, true);
+        if s.container_id.0 != s.sandbox_id.0 {
+            self.learn_runtime(&s.container_id.0, slot, &s.container, s.attempt, false);
+            self.learn_sandbox(&s.container_id.0, &s.sandbox_id.0);
+        }
+    }
+    /// The sandbox that a container is in: it never changes.
+    fn learn_sandbox(&mut self, container: &Text, sandbox: &Text) {
+        if container.is_empty()
+            || sandbox.is_empty()
+            || self
+                .by_runtime
+                .get(container.as_str())
+                .is_none_or(|o| o.within.is_some())
+        {
+            return;
+        }
+        if let Some(known) = self.by_runtime.get_mut(container.as_str()) {
+            known.within = Some(Arc::from(sandbox.as_str()));
+        }
+    }
+    fn learn_span(&mut self, span: SpanId, slot: Slot) {
+        if span.is_valid() && self.by_span.get(&span).is_none() {
+            self.by_span.insert(span, slot);
+            self.release(&WaitKey::Span(span));
+        }
+    }
+    fn runtime_owner(&self, id: &Text) -> Option<Slot> {
+        if id.is_empty() {
+            return None;
+        }
+        let slot = self.by_runtime.get(id.as_str())?.slot;
+        Some(self.files.get(slot).and_then(|f| f.into).unwrap_or(slot))
+    }
+}
+
+/// The ids that lead from a subject to its pod.
+fn runtime_keys(s: &Subject) -> impl Iterator<Item = WaitKey> + use<> {
+    [s.container_id.0.clone(), s.sandbox_id.0.clone()]
+        .into_iter()
+        .filter(|id| !id.is_empty())
+        .map(WaitKey::Runtime)
+}
+
+/// The first of the keys that a call waits under.
+fn call_key(c: &kflow_model::cri::CallStart) -> WaitKey {
+    runtime_keys(&c.subject).next().unwrap_or_else(|| {
+        WaitKey::Trace(c.traceparent.map(|(trace, _)| trace).unwrap_or_default())
+    })
+}

@@ -1,0 +1,176 @@
+//! Filing of what the API tells: pods, Events, requests.
+
+use std::sync::Arc;
+
+use super::WaitKey;
+use crate::correlate::world::World;
+use crate::correlate::world::pods::{NOBODY, Pile, Slot};
+use kflow_model::{
+    Evidence, ObjectRef, PodRef, PodUid, Text, audit::AuditRecord, event::EventSeen, pod::PodSeen,
+    span::SpanRecord,
+};
+
+impl World {
+    pub(super) fn file_pod(&mut self, o: &Evidence, p: &PodSeen) {
+        let slot = match &p.mirror_of {
+            Some(real) => self.alias(&p.uid, real),
+            None => self.slot(&p.uid.0),
+        };
+        self.learn_name(slot, &p.namespace, &p.name);
+        for c in p.statuses() {
+            self.learn_runtime(&c.id.0, slot, &c.name, Some(c.restarts), false);
+            if let Some(last) = &c.last {
+                self.learn_runtime(&last.id.0, slot, &c.name, None, false);
+            }
+        }
+        if p.created.0 != 0 && o.source == kflow_model::Source::Kube {
+            self.offset.api_before_node(p.created, o.stamp.seen);
+        }
+        if let Some(owner) = &p.owner {
+            self.learn_controlled(owner, &p.namespace, slot);
+        }
+        self.put(slot, o);
+    }
+    /// A mirror pod's UID leads to the static pod's file from now on, with all that was filed under it before.
+    fn alias(&mut self, mirror: &PodUid, real: &PodUid) -> Slot {
+        let slot = self.slot(&real.0);
+        match self.by_uid.get(mirror.as_str()).copied() {
+            None => {
+                self.by_uid.insert(Arc::from(mirror.as_str()), slot);
+            }
+            Some(old) if old != slot => {
+                let moved = self.files.get_mut(old).map(|f| {
+                    let f = Arc::make_mut(f);
+                    f.into = Some(slot);
+                    f.dirty = true;
+                    f.named = Pile::default();
+                    (std::mem::take(&mut f.evidence), f.name.take())
+                });
+                self.dirty.push(old);
+                if let Some((evidence, name)) = moved {
+                    if let Some(n) = name
+                        && let Some(f) = self.names.get_mut(n)
+                    {
+                        Arc::make_mut(f).pods.retain(|s| *s != old);
+                        self.mark_name(n);
+                    }
+                    for e in evidence.iter() {
+                        self.put(slot, e);
+                    }
+                }
+            }
+            Some(_) => {}
+        }
+        if mirror != real
+            && let Some(f) = self.files.get_mut(slot)
+        {
+            let f = Arc::make_mut(f);
+            if let Err(at) = f.mirrors.binary_search(mirror) {
+                f.mirrors.insert(at, mirror.clone());
+            }
+        }
+        slot
+    }
+    pub(super) fn file_event(&mut self, o: &Evidence, e: &EventSeen) {
+        if let Some(related) = &e.related
+            && related.kind == "Pod"
+        {
+            self.put_ref(&pod_of(related), o);
+        } else if let Some(preemptor) = e.preemptor() {
+            self.put_ref(&preemptor, o);
+        }
+        if e.object.kind == "Pod" {
+            if e.component == "kubelet" {
+                self.local.hear_host(&e.host);
+            }
+            self.put_ref(&pod_of(&e.object), o);
+        } else if e.object.kind == "Node" {
+            self.put_node(&e.object.name, o);
+        } else {
+            // A controller names its pod in the text only: `Created pod: web-5d8f-abcde`.
+            if let Some(name) = e
+                .message
+                .strip_prefix("Created pod: ")
+                .or_else(|| e.message.strip_prefix("Deleted pod: "))
+            {
+                self.put_name(&e.object.namespace, name.trim(), o);
+            }
+            self.put_object(&e.object, o);
+        }
+    }
+    pub(super) fn file_audit(&mut self, o: &Evidence, a: &AuditRecord) {
+        if o.source == kflow_model::Source::Audit && o.stamp.seen != o.stamp.at {
+            // An imported record bears its own time as that of arrival and says nothing.
+            self.offset.api_before_node(o.stamp.at, o.stamp.seen);
+        }
+        let Some(rest) = a.resource.strip_prefix("pods") else {
+            return self.file_audit_object(o, a);
+        };
+        if !(rest.is_empty() || rest.starts_with('/')) {
+            return self.file_audit_object(o, a);
+        }
+        if matches!(a.verb.as_str(), "get" | "list" | "watch") {
+            self.unfiled.reads += 1;
+            self.learn_audit(&a.audit_id, NOBODY);
+            return;
+        }
+        if !a.object.uid.is_empty() {
+            let slot = self.slot(&a.object.uid);
+            self.learn_name(slot, &a.object.namespace, &a.object.name);
+            self.learn_audit(&a.audit_id, slot);
+            self.put(slot, o);
+        } else if a.object.name.is_empty() || (a.verb == "create" && rest.is_empty() && a.code == 0)
+        {
+            if let Some(slot) = self.by_audit.get(a.audit_id.as_str()).copied() {
+                self.put(slot, o);
+            } else if a.code >= 400 {
+                // Nothing was created: it is the owner's trouble.
+                self.file_audit_object(o, a);
+            } else if let Some((namespace, name)) = self.stored.get(a.audit_id.as_str()).cloned() {
+                self.put_name(&namespace, &name, o);
+            } else {
+                self.wait([WaitKey::Audit(a.audit_id.clone())], o);
+            }
+        } else {
+            self.put_name(&a.object.namespace, &a.object.name, o);
+            if a.code >= 400 && a.verb == "create" {
+                self.file_audit_object(o, a);
+            }
+        }
+    }
+    /// At the level Metadata nothing in the record of a `generateName` create tells the pod's name: the key under which
+    /// the apiserver stored it does.
+    pub(super) fn learn_stored(&mut self, s: &SpanRecord) {
+        if s.name != "Create etcd3" {
+            return;
+        }
+        let (Some(id), Some(key)) = (s.attribute("audit-id"), s.attribute("key")) else {
+            return;
+        };
+        let mut parts = key.rsplit('/');
+        let (Some(name), Some(namespace), Some("pods")) =
+            (parts.next(), parts.next(), parts.next())
+        else {
+            return;
+        };
+        if self.stored.get(id).is_none() {
+            self.stored
+                .insert(Arc::from(id), (namespace.into(), name.into()));
+            self.release(&WaitKey::Audit(id.into()));
+        }
+    }
+    fn learn_audit(&mut self, id: &Text, slot: Slot) {
+        if !id.is_empty() && self.by_audit.get(id.as_str()).is_none() {
+            self.by_audit.insert(Arc::from(id.as_str()), slot);
+            self.release(&WaitKey::Audit(id.clone()));
+        }
+    }
+}
+
+fn pod_of(o: &ObjectRef) -> PodRef {
+    PodRef {
+        uid: PodUid(o.uid.clone()),
+        namespace: o.namespace.clone(),
+        name: o.name.clone(),
+    }
+}

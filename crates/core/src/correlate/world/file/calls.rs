@@ -1,0 +1,250 @@
+//! Filing of what the runtime was asked and told: calls, their answers, and lists.
+
+use std::sync::Arc;
+
+use super::runtime_keys;
+use super::{CALLS, CallAt, WaitKey, World};
+use crate::correlate::Call;
+use crate::correlate::world::pods::Slot;
+use kflow_model::Evidence;
+use kflow_model::{
+    Body, Text,
+    cri::{CallEnd, CallKey, CallStart, Inventory, Subject, is_noise},
+};
+
+impl World {
+    pub(super) fn file_call(&mut self, o: &Evidence, c: &CallStart) {
+        if self.by_call.get(&c.key).is_some() {
+            return;
+        }
+        self.by_call.insert(
+            c.key,
+            CallAt {
+                start: o.stamp.at,
+                slot: None,
+            },
+        );
+        let s = &c.subject;
+        self.calls.insert(Arc::new(Call {
+            key: c.key,
+            start: o.stamp.at,
+            end: None,
+            service: c.service,
+            method: c.method.clone(),
+            outcome: None,
+            code: None,
+            message: Text::default(),
+            pod_uid: s.pod.uid.clone(),
+            namespace: s.pod.namespace.clone(),
+            pod: s.pod.name.clone(),
+            container: s.container.clone(),
+            attempt: s.attempt,
+            sandbox_id: s.sandbox_id.clone(),
+            container_id: s.container_id.clone(),
+            image: s.image.clone(),
+            timeout_ns: c.timeout_ns,
+            request_bytes: c.request_bytes,
+            response_bytes: 0,
+            traceparent: c.traceparent,
+            filtered: c.filtered,
+            started: Arc::clone(o),
+            ended: None,
+        }));
+        if let Some(gone) = self.calls.shrink(CALLS) {
+            self.unfiled.calls_forgotten += gone.len() as u64;
+            for call in gone.iter() {
+                self.by_call.remove(&call.key);
+            }
+        }
+        self.join_call(o, c);
+        if let Some(end) = self.ends.remove(&c.key)
+            && let Body::CallEnd(e) = &end.body
+        {
+            self.file_call_end(&end, e);
+        }
+    }
+    /// Finds the pod of a call.
+    pub(super) fn join_call(&mut self, o: &Evidence, c: &CallStart) {
+        let s = &c.subject;
+        let slot = if s.pod.uid.is_empty() {
+            self.runtime_owner(&s.container_id.0)
+                .or_else(|| self.runtime_owner(&s.sandbox_id.0))
+                .or_else(|| {
+                    let (trace, span) = c.traceparent?;
+                    // Without an id of its own a call belongs to the sync that it was made in.
+                    (s.container_id.is_empty() && s.sandbox_id.is_empty() && !is_noise(&c.method))
+                        .then(|| {
+                            self.by_span
+                                .get(&span)
+                                .or_else(|| self.by_trace.get(&trace))
+                                .copied()
+                        })
+                        .flatten()
+                })
+        } else {
+            let slot = self.slot(&s.pod.uid.0);
+            self.learn_name(slot, &s.pod.namespace, &s.pod.name);
+            Some(slot)
+        };
+        if let Some(slot) = slot {
+            self.learn_subject(slot, s);
+            if let Some((trace, span)) = c.traceparent
+                && !is_noise(&c.method)
+            {
+                self.learn_span(span, slot);
+                // One trace is one sync of one pod where these are called; garbage collection has many pods in one.
+                if matches!(
+                    c.method.as_str(),
+                    "RunPodSandbox" | "CreateContainer" | "PullImage"
+                ) && self.by_trace.get(&trace).is_none()
+                {
+                    self.by_trace.insert(trace, slot);
+                    self.release(&WaitKey::Trace(trace));
+                }
+            }
+            if let Some(at) = self.by_call.get_mut(&c.key) {
+                at.slot = Some(slot);
+            }
+            self.put(slot, o);
+            if let Some(f) = self.files.get_mut(slot) {
+                Arc::make_mut(f).unnamed.push(c.key);
+            }
+            // The answer may have come before it was known whose it is.
+            if let Some(end) = self.calls_end(c.key)
+                && let Body::CallEnd(e) = &end.body
+            {
+                self.put(slot, &end);
+                self.learn_subject(slot, &e.subject);
+            }
+        } else if !(s.container_id.is_empty() && s.sandbox_id.is_empty()) {
+            self.wait(runtime_keys(s), o);
+        } else if let Some((trace, span)) = c.traceparent
+            && !is_noise(&c.method)
+        {
+            self.wait([WaitKey::Trace(trace), WaitKey::Span(span)], o);
+        }
+    }
+    fn calls_end(&self, key: CallKey) -> Option<Evidence> {
+        let at = self.by_call.get(&key)?;
+        self.calls.get(at.start, key)?.ended.clone()
+    }
+    pub(super) fn file_call_end(&mut self, o: &Evidence, c: &CallEnd) {
+        let Some(at) = self.by_call.get(&c.key).copied() else {
+            if let Some(forgotten) = self.ends.insert(c.key, Arc::clone(o)) {
+                self.unfiled.given_up += forgotten.len() as u64;
+            }
+            return;
+        };
+        self.calls.change(at.start, c.key, |call| {
+            if call.ended.as_ref().is_some_and(|e| e <= o) {
+                return;
+            }
+            call.end = Some(o.stamp.at);
+            call.outcome = Some(c.outcome);
+            call.code = c.code;
+            call.message.clone_from(&c.message);
+            call.request_bytes = call.request_bytes.max(c.request_bytes);
+            call.response_bytes = c.response_bytes;
+            if call.sandbox_id.is_empty() {
+                call.sandbox_id = c.subject.sandbox_id.clone();
+            }
+            if call.container_id.is_empty() {
+                call.container_id = c.subject.container_id.clone();
+            }
+            call.ended = Some(Arc::clone(o));
+        });
+        if let Some(slot) = at.slot {
+            let slot = self.files.get(slot).and_then(|f| f.into).unwrap_or(slot);
+            self.learn_answer(slot, at, c);
+            self.put(slot, o);
+        } else if !c.subject.pod.uid.is_empty() {
+            // A status answer names the pod that its request did not.
+            let slot = self.slot(&c.subject.pod.uid.0);
+            self.learn_subject(slot, &c.subject);
+        }
+    }
+    /// Ids in an answer belong to the pod and container of the request.
+    fn learn_answer(&mut self, slot: Slot, at: CallAt, c: &CallEnd) {
+        if c.subject.sandbox_id.is_empty() && c.subject.container_id.is_empty() {
+            return;
+        }
+        let told = self.calls.get(at.start, c.key).map(|call| {
+            let container = if c.subject.container.is_empty() {
+                call.container.clone()
+            } else {
+                c.subject.container.clone()
+            };
+            let sandbox_id = if c.subject.sandbox_id.is_empty() {
+                call.sandbox_id.clone()
+            } else {
+                c.subject.sandbox_id.clone()
+            };
+            Subject {
+                container,
+                sandbox_id,
+                attempt: c.subject.attempt.or(call.attempt),
+                ..c.subject.clone()
+            }
+        });
+        self.learn_subject(slot, told.as_ref().unwrap_or(&c.subject));
+    }
+    pub(super) fn file_subject(&mut self, o: &Evidence, s: &Subject) -> Option<Slot> {
+        let slot = if s.pod.uid.is_empty() {
+            self.runtime_owner(&s.container_id.0)
+                .or_else(|| self.runtime_owner(&s.sandbox_id.0))
+        } else {
+            let slot = self.slot(&s.pod.uid.0);
+            self.learn_name(slot, &s.pod.namespace, &s.pod.name);
+            Some(slot)
+        };
+        if let Some(slot) = slot {
+            self.learn_subject(slot, s);
+            self.put(slot, o);
+        } else {
+            self.wait(runtime_keys(s), o);
+        }
+        slot
+    }
+    pub(super) fn file_inventory(&mut self, o: &Evidence, i: &Inventory) {
+        let single = i.items.len() == 1 && !i.complete;
+        for item in &i.items {
+            let s = &item.subject;
+            if single {
+                self.file_subject(o, s);
+                continue;
+            }
+            if s.pod.uid.is_empty() {
+                continue;
+            }
+            let slot = self.slot(&s.pod.uid.0);
+            self.learn_name(slot, &s.pod.namespace, &s.pod.name);
+            self.learn_subject(slot, s);
+            let id = if i.sandboxes {
+                &s.sandbox_id.0
+            } else {
+                &s.container_id.0
+            };
+            // Asked before anything is copied: nearly every list says what is known.
+            let known = self.files.get(slot).is_none_or(|f| {
+                f.listed_items
+                    .iter()
+                    .any(|(i, st, e)| i == id && *st == item.state && *e <= *o)
+            });
+            if known {
+                continue;
+            }
+            let Some(f) = self.files.get_mut(slot).map(Arc::make_mut) else {
+                continue;
+            };
+            let before = f.birth();
+            f.first = Some(f.first.map_or(o.stamp.at, |t| t.min(o.stamp.at)));
+            f.push_listed(id, item.state, o);
+            if before != f.birth()
+                && let Some(n) = f.name
+            {
+                self.mark_name(n);
+            }
+            self.mark(slot);
+        }
+    }
+}

@@ -1,0 +1,357 @@
+//! Nodes, objects that are not pods, and what concerns the node as a whole.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::pods::{Slot, sort_evidence};
+use super::{NodeState, ObjectState, World};
+use crate::flow::said;
+use kflow_model::Evidence;
+use kflow_model::{
+    Body, ObjectRef, Text,
+    audit::AuditRecord,
+    log::{Component, Severity},
+    node::NodeSeen,
+    object::ObjectSeen,
+};
+
+/// Evidence kept for the node as a whole, and for one object.
+const KEEP: usize = 8192;
+
+/// Info lines about the node that tell something; everything above info is kept anyway.
+const TELLING: [&str; 14] = [
+    "Kubelet version",
+    "Starting kubelet main sync loop",
+    "Started kubelet",
+    "Container runtime initialized",
+    "Container runtime network not ready",
+    "Container runtime not ready",
+    "Node became not ready",
+    "Fast updating node status as it just became ready",
+    "Successfully registered node",
+    "Node was previously registered",
+    "Got sys oom event",
+    "Attempting to register node",
+    "Eviction manager: attempting to reclaim",
+    "Using cgroup driver setting received from the CRI runtime",
+];
+
+/// What concerns the node that the sources run on, whose name they do not tell.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Local {
+    pub(crate) evidence: Arc<Vec<Evidence>>,
+    /// Hosts that the kubelet's events name, by count.
+    hosts: BTreeMap<Text, u64>,
+    /// Nodes of the pods that node sources saw, by count.
+    votes: BTreeMap<Text, u64>,
+    pub(crate) dirty: bool,
+    /// Name that the evidence was filed under last.
+    pub(crate) filed: Option<Text>,
+}
+
+impl Local {
+    pub(crate) fn hear_host(&mut self, host: &Text) {
+        if !host.is_empty() {
+            if let Some(n) = self.hosts.get_mut(host) {
+                *n += 1;
+            } else {
+                self.hosts.insert(host.clone(), 1);
+                self.dirty = true;
+            }
+        }
+    }
+    pub(crate) fn vote(&mut self, node: &Text) {
+        if !node.is_empty() {
+            *self.votes.entry(node.clone()).or_default() += 1;
+            self.dirty = true;
+        }
+    }
+    /// The name of the node: where most of the pods run that the node's own sources saw, else the only one there is.
+    fn name(&self, nodes: &BTreeMap<Text, Arc<NodeState>>) -> Text {
+        let most = |m: &BTreeMap<Text, u64>| {
+            m.iter()
+                .max_by(|(a, x), (b, y)| x.cmp(y).then(b.cmp(a)))
+                .map(|(n, _)| n.clone())
+        };
+        most(&self.votes)
+            .or_else(|| {
+                let mut named = nodes.values().filter(|n| n.api.is_some());
+                match (named.next(), named.next()) {
+                    (Some(only), None) => Some(only.name.clone()),
+                    _ => None,
+                }
+            })
+            .or_else(|| most(&self.hosts))
+            .unwrap_or_default()
+    }
+}
+
+fn trim(v: &mut Vec<Evidence>) {
+    if v.len() > KEEP {
+        v.drain(..v.len() - KEEP / 2);
+    }
+}
+
+/// Puts evidence in its place, once.
+fn insert(v: &mut Vec<Evidence>, o: &Evidence) -> bool {
+    let at = v.partition_point(|e| e < o);
+    if v.get(at) == Some(o) {
+        return false;
+    }
+    v.insert(at, Arc::clone(o));
+    if v.len() > KEEP {
+        v.drain(..KEEP / 2);
+    }
+    true
+}
+
+impl World {
+    /// Name of the node that the node's sources run on, empty while unknown.
+    pub(super) fn local_name(&self) -> Text {
+        self.local.name(&self.nodes)
+    }
+    /// Evidence about the node as a whole.
+    pub(super) fn file_local(&mut self, o: &Evidence) {
+        if let Body::Log(l) = &o.body
+            && (!matches!(
+                l.component,
+                Component::Kubelet | Component::Containerd | Component::Crio
+            ) || l.severity == Severity::Info)
+            && !TELLING.contains(&said(l))
+            && (l.severity < Severity::Warning)
+        {
+            return;
+        }
+        Arc::make_mut(&mut self.local.evidence).push(Arc::clone(o));
+        self.local.dirty = true;
+    }
+    pub(super) fn settle_local(&mut self) {
+        if !self.local.dirty {
+            return;
+        }
+        self.local.dirty = false;
+        let evidence = Arc::make_mut(&mut self.local.evidence);
+        sort_evidence(evidence);
+        trim(evidence);
+        let evidence = Arc::clone(&self.local.evidence);
+        let name = self.local.name(&self.nodes);
+        if let Some(before) = self.local.filed.replace(name.clone())
+            && before != name
+            && let Some(n) = self.nodes.get_mut(&before)
+        {
+            let n = Arc::make_mut(n);
+            n.evidence.retain(|e| evidence.binary_search(e).is_err());
+            if n.evidence.is_empty() && n.api.is_none() {
+                self.nodes.remove(&before);
+            }
+        }
+        if evidence.is_empty() {
+            return;
+        }
+        let node = self.node_mut(&name);
+        node.evidence.extend(evidence.iter().cloned());
+        sort_evidence(&mut node.evidence);
+        trim(&mut node.evidence);
+    }
+    fn node_mut(&mut self, name: &Text) -> &mut NodeState {
+        Arc::make_mut(self.nodes.entry(name.clone()).or_insert_with(|| {
+            Arc::new(NodeState {
+                name: name.clone(),
+                ..NodeState::default()
+            })
+        }))
+    }
+    pub(super) fn put_node(&mut self, name: &Text, o: &Evidence) {
+        insert(&mut self.node_mut(name).evidence, o);
+    }
+    pub(super) fn file_node(&mut self, o: &Evidence, n: &NodeSeen) {
+        let node = self.node_mut(&n.name);
+        if insert(&mut node.evidence, o) {
+            let newest = node
+                .evidence
+                .iter()
+                .filter_map(|e| match &e.body {
+                    Body::Node(n) => Some((n.resource_version, e.stamp.at, n)),
+                    _ => None,
+                })
+                .max();
+            node.api = newest.map(|(_, _, n)| Arc::new((**n).clone()));
+        }
+        self.local.dirty = true;
+    }
+
+    fn object_mut(&mut self, o: &ObjectRef) -> &mut ObjectState {
+        let key = (o.kind.clone(), o.namespace.clone(), o.name.clone());
+        let state = Arc::make_mut(self.objects.entry(key).or_insert_with(|| {
+            Arc::new(ObjectState {
+                object: o.clone(),
+                ..ObjectState::default()
+            })
+        }));
+        if state.object.uid.is_empty() && !o.uid.is_empty() {
+            state.object.uid.clone_from(&o.uid);
+        }
+        state
+    }
+    pub(super) fn put_object(&mut self, object: &ObjectRef, o: &Evidence) {
+        if !object.name.is_empty() {
+            insert(&mut self.object_mut(object).evidence, o);
+        }
+    }
+    pub(super) fn file_object(&mut self, o: &Evidence, x: &ObjectSeen) {
+        let state = self.object_mut(&x.object);
+        if insert(&mut state.evidence, o) {
+            let newest = state
+                .evidence
+                .iter()
+                .filter_map(|e| match &e.body {
+                    Body::Object(x) => Some((x.resource_version, e.stamp.at, x)),
+                    _ => None,
+                })
+                .max();
+            state.api = newest.map(|(_, _, x)| Arc::new((**x).clone()));
+            // Its pods' chain of owners goes through it.
+            let pods = state.pods.clone();
+            for uid in pods {
+                if let Some(slot) = self.slot_of(&uid.0) {
+                    self.mark(slot);
+                }
+            }
+        }
+    }
+    /// A pod's controller.
+    pub(super) fn learn_controlled(&mut self, owner: &ObjectRef, namespace: &Text, slot: Slot) {
+        let Some(uid) = self.files.get(slot).map(|f| f.uid.clone()) else {
+            return;
+        };
+        let mut owner = owner.clone();
+        if owner.namespace.is_empty() && owner.kind != "Node" {
+            owner.namespace.clone_from(namespace);
+        }
+        if owner.kind == "Node" {
+            return;
+        }
+        let key = (
+            owner.kind.clone(),
+            owner.namespace.clone(),
+            owner.name.clone(),
+        );
+        let known = |s: &Arc<ObjectState>| s.pods.binary_search(&uid.clone().into()).is_ok();
+        if self.objects.get(&key).is_some_and(known) {
+            return;
+        }
+        let state = self.object_mut(&owner);
+        if let Err(at) = state.pods.binary_search(&uid.clone().into()) {
+            state.pods.insert(at, uid.into());
+        }
+    }
+    /// An audit record about something else than a pod that exists: its object, or the owner of a refused pod.
+    pub(super) fn file_audit_object(&mut self, o: &Evidence, a: &AuditRecord) {
+        if matches!(a.verb.as_str(), "get" | "list" | "watch") && a.code < 400 {
+            return;
+        }
+        if a.resource == "pods" {
+            if let (Some(kind), Some(name)) = (a.fact("ownerKind"), a.fact("ownerName")) {
+                let owner = ObjectRef {
+                    kind: kind.into(),
+                    namespace: a.object.namespace.clone(),
+                    name: name.into(),
+                    uid: a.fact("ownerUid").unwrap_or_default().into(),
+                };
+                self.put_object(&owner, o);
+            }
+            return;
+        }
+        // A kubelet event's way to the apiserver bounds the clocks: it was named before it was sent.
+        if a.resource == "events" && a.verb == "create" && a.agent.starts_with("kubelet/") {
+            if let Some((_, hex)) = a.object.name.rsplit_once('.')
+                && let Ok(at) = i64::from_str_radix(hex, 16)
+            {
+                self.offset
+                    .node_before_api(kflow_model::Nanos(at), a.received);
+            }
+            return;
+        }
+        // Of leases only those by which kubelets say that they live; leaders renew theirs every other second.
+        if a.resource == "leases" && a.object.namespace != "kube-node-lease" {
+            return;
+        }
+        if let Some(kind) = kind_of(&a.resource) {
+            let object = ObjectRef {
+                kind: kind.into(),
+                ..a.object.clone()
+            };
+            self.put_object(&object, o);
+        }
+    }
+    /// The chain of owners from a controller upwards, as far as known.
+    pub(super) fn owners(&self, controller: Option<&ObjectRef>, namespace: &str) -> Vec<ObjectRef> {
+        let Some(first) = controller else {
+            return Vec::new();
+        };
+        let mut first = first.clone();
+        if first.namespace.is_empty() && first.kind != "Node" {
+            first.namespace = namespace.into();
+        }
+        let mut chain = vec![first];
+        while let Some(last) = chain.last()
+            && chain.len() < 8
+        {
+            let state = self.object(&last.kind, &last.namespace, &last.name);
+            let next = state
+                .and_then(|s| s.api.as_ref())
+                .and_then(|x| x.owner.clone())
+                .or_else(|| {
+                    // A Deployment names its ReplicaSets `<deployment>-<hash of the template>`.
+                    let (base, hash) = last.name.rsplit_once('-')?;
+                    (last.kind == "ReplicaSet"
+                        && (8..=10).contains(&hash.len())
+                        && hash
+                            .bytes()
+                            .all(|b| b"bcdfghjklmnpqrstvwxz2456789".contains(&b))
+                        && (state.is_none_or(|s| s.api.is_none())
+                            || self.object("Deployment", &last.namespace, base).is_some()))
+                    .then(|| ObjectRef {
+                        kind: "Deployment".into(),
+                        namespace: last.namespace.clone(),
+                        name: base.into(),
+                        uid: Text::default(),
+                    })
+                });
+            let Some(mut next) = next else { break };
+            if next.namespace.is_empty() && next.kind != "Node" {
+                next.namespace.clone_from(&last.namespace);
+            }
+            if chain
+                .iter()
+                .any(|o| o.kind == next.kind && o.name == next.name)
+            {
+                break;
+            }
+            chain.push(next);
+        }
+        chain
+    }
+}
+
+/// Kind of an audit record's plural resource, for the objects that a pod's story needs.
+fn kind_of(resource: &str) -> Option<&'static str> {
+    Some(
+        match resource.split_once('/').map_or(resource, |(r, _)| r) {
+            "replicasets" => "ReplicaSet",
+            "deployments" => "Deployment",
+            "statefulsets" => "StatefulSet",
+            "daemonsets" => "DaemonSet",
+            "jobs" => "Job",
+            "cronjobs" => "CronJob",
+            "replicationcontrollers" => "ReplicationController",
+            "persistentvolumeclaims" => "PersistentVolumeClaim",
+            "persistentvolumes" => "PersistentVolume",
+            "volumeattachments" => "VolumeAttachment",
+            "resourcequotas" => "ResourceQuota",
+            "resourceclaims" => "ResourceClaim",
+            "leases" => "Lease",
+            _ => return None,
+        },
+    )
+}

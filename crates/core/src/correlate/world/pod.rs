@@ -1,0 +1,142 @@
+//! A pod as of a moment, and its view when somebody looks.
+//!
+//! What is known of a pod when the world settles is caught in an [`Origin`]: nothing in it changes any more, so the view
+//! that is derived from it is the same whenever that is done. Nobody looks at most of the states that a pod goes through
+//! while a session is read: those are never derived.
+
+use std::ops::Deref;
+use std::sync::{Arc, OnceLock};
+
+use super::pods::{PodFile, PodKey};
+use crate::correlate::basis::Basis;
+use crate::correlate::derive::{self, Input};
+use crate::correlate::part::{Derive, Part};
+use crate::correlate::view::PodView;
+use crate::timeline::Timeline;
+use kflow_model::{Evidence, ObjectRef, PodUid, Text};
+
+/// A pod: a handle that is shared between snapshots until the pod changes. It dereferences to its [`PodView`], which is
+/// derived at the first look.
+pub type Pod = Arc<LazyPod>;
+
+/// What a pod's view is derived from. Never changes.
+#[derive(Debug)]
+pub(crate) struct Origin {
+    pub(crate) file: Arc<PodFile>,
+    pub(crate) namespace: Text,
+    pub(crate) name: Text,
+    pub(crate) owners: Vec<ObjectRef>,
+    pub(crate) basis: Arc<Basis>,
+}
+
+impl Origin {
+    fn view(&self) -> PodView {
+        let mut view = derive::view(&Input {
+            uid: PodUid(self.file.uid.clone()),
+            mirrors: self.file.mirrors.clone(),
+            namespace: self.namespace.clone(),
+            name: self.name.clone(),
+            evidence: Arc::new(self.file.sorted()),
+            listed: &self.file.listed_items,
+            basis: &self.basis,
+            folded: self.file.folded,
+        });
+        view.owners.clone_from(&self.owners);
+        view
+    }
+}
+
+impl Derive<Timeline> for Origin {
+    fn part(&self) -> Arc<Timeline> {
+        self.view().timeline.shared()
+    }
+}
+
+impl Derive<Vec<Evidence>> for Origin {
+    fn part(&self) -> Arc<Vec<Evidence>> {
+        Arc::new(self.file.sorted())
+    }
+}
+
+/// A pod's view, derived at the first look.
+#[derive(Debug, Default)]
+pub struct LazyPod {
+    key: PodKey,
+    origin: Option<Arc<Origin>>,
+    view: OnceLock<PodView>,
+}
+
+impl LazyPod {
+    pub(crate) fn new(key: PodKey, origin: Origin) -> Self {
+        Self {
+            key,
+            origin: Some(Arc::new(origin)),
+            view: OnceLock::new(),
+        }
+    }
+    /// What it is listed by.
+    pub fn listed_by(&self) -> (kflow_model::Nanos, &PodUid) {
+        (self.key.0, &self.key.1)
+    }
+    /// True for `ns/name` and `name`; does not derive the view.
+    pub(crate) fn is_called(&self, query: &str) -> bool {
+        let (namespace, name) = match &self.origin {
+            Some(o) => (&o.namespace, &o.name),
+            None => (&self.namespace, &self.name),
+        };
+        name == query
+            || query
+                .split_once('/')
+                .is_some_and(|(ns, n)| namespace == ns && name == n)
+    }
+    /// Derives the view, unless it was, and keeps what lists show: the timeline is derived again when somebody asks.
+    pub(crate) fn summarise(&self) {
+        self.view.get_or_init(|| self.slim(self.derived()));
+    }
+    /// A handle of the same state of which nobody has seen more than the summary: what is derived through it goes when
+    /// it goes.
+    pub(crate) fn afresh(&self) -> Self {
+        Self {
+            key: self.key.clone(),
+            origin: self.origin.clone(),
+            view: self
+                .view
+                .get()
+                .map(|v| OnceLock::from(self.slim(v.clone())))
+                .unwrap_or_default(),
+        }
+    }
+    fn derived(&self) -> PodView {
+        self.origin.as_ref().map(|o| o.view()).unwrap_or_default()
+    }
+    fn slim(&self, mut view: PodView) -> PodView {
+        if let Some(origin) = &self.origin {
+            view.timeline = Part::of(Arc::clone(origin) as Arc<dyn Derive<Timeline>>);
+            view.evidence = Part::of(Arc::clone(origin) as Arc<dyn Derive<Vec<Evidence>>>);
+        }
+        view
+    }
+}
+
+impl Deref for LazyPod {
+    type Target = PodView;
+    fn deref(&self) -> &PodView {
+        self.view.get_or_init(|| self.derived())
+    }
+}
+
+impl AsRef<PodView> for LazyPod {
+    fn as_ref(&self) -> &PodView {
+        self
+    }
+}
+
+impl From<PodView> for LazyPod {
+    fn from(view: PodView) -> Self {
+        Self {
+            key: (view.created, view.uid.clone()),
+            origin: None,
+            view: OnceLock::from(view),
+        }
+    }
+}

@@ -1,0 +1,349 @@
+//! Settling: the pods that changed are caught as they stand, and listed. Views are derived when somebody looks.
+
+use std::sync::Arc;
+
+use super::pod::{LazyPod, Origin};
+use super::pods::{KEEP, Life, Pile, PodFile, PodKey, Slot, bearer, fold};
+use super::{Pod, World};
+use crate::correlate::basis::{Basis, ListWindow};
+use kflow_model::{Body, Nanos, PodUid, Text, cri::CallKey, pod::WatchEvent};
+
+impl World {
+    /// Brings the views of all pods that changed up to date.
+    pub fn settle(&mut self) {
+        self.settle_basis();
+        self.settle_names();
+        let mut dirty = std::mem::take(&mut self.dirty);
+        dirty.sort_unstable();
+        dirty.dedup();
+        for slot in dirty {
+            self.settle_pod(slot);
+        }
+        self.settle_local();
+        if self.local_name() != self.basis.local {
+            // The pods told where the node's sources run, and that tells what their silence means.
+            self.settle();
+        }
+    }
+
+    /// Derives what lists show of the pods that nobody has looked at since they changed. The rest of their views is
+    /// derived again when somebody asks: a world that is kept for later is small.
+    pub fn summarise(&self) {
+        for pod in self.pods() {
+            pod.summarise();
+        }
+    }
+
+    /// A world to look at closely: what is derived for it goes with it, and not into this one.
+    #[must_use]
+    pub fn afresh(&self) -> Self {
+        let mut world = self.clone();
+        world.pods = Arc::new(self.pods.iter().map(|p| Arc::new(p.afresh())).collect());
+        world
+    }
+
+    fn settle_basis(&mut self) {
+        let lists_changed = std::mem::take(&mut self.lists_changed);
+        let basis = Basis {
+            shift: self.offset.shift(),
+            present: self.sources.present(),
+            began: self.sources.began(),
+            blind: self.sources.blind(),
+            local: self.local_name(),
+            windows: Arc::clone(self.lists.windows()),
+        };
+        let old = Arc::clone(&self.basis);
+        let all = basis.shift != old.shift
+            || basis.present != old.present
+            || basis.began != old.began
+            || basis.local != old.local
+            || basis.blind != old.blind;
+        if !all && !lists_changed {
+            return;
+        }
+        let slots: Vec<Slot> = (0..)
+            .zip(self.files.iter())
+            .filter(|(_, f)| {
+                !f.dirty && (all || decided(f, &old.windows) != decided(f, &basis.windows))
+            })
+            .map(|(slot, _)| slot)
+            .collect();
+        for slot in slots {
+            self.mark(slot);
+        }
+        if basis.shift != old.shift {
+            let names: Vec<u32> = (0..)
+                .zip(self.names.iter())
+                .filter(|(_, n)| !n.evidence.is_empty())
+                .map(|(n, _)| n)
+                .collect();
+            for n in names {
+                self.mark_name(n);
+            }
+        }
+        self.basis = Arc::new(basis);
+    }
+
+    /// Shares out the evidence of names among the pods that bore them.
+    fn settle_names(&mut self) {
+        for n in std::mem::take(&mut self.dirty_names) {
+            let gone = match self.names.get_mut(n) {
+                Some(file) if file.evidence.len() > 2 * KEEP => {
+                    fold(&mut Arc::make_mut(file).evidence)
+                }
+                _ => Vec::new(),
+            };
+            let Some(file) = self.names.get(n) else {
+                continue;
+            };
+            let lives = self.lives(&file.pods);
+            let same = gone.is_empty() && lives == file.lives;
+            let from = if same { file.shared } else { 0 };
+            let (evidence, leftover) = (file.evidence.clone(), file.leftover);
+            if let Some(file) = self.names.get_mut(n) {
+                let file = Arc::make_mut(file);
+                file.dirty = false;
+                file.shared = evidence.len();
+                file.lives.clone_from(&lives);
+            }
+            if !same {
+                // Somebody was born or died, or not all is kept: what is there is shared out again.
+                for slot in lives.iter().map(|l| l.slot).chain(leftover) {
+                    if let Some(f) = self.files.get_mut(slot) {
+                        let f = Arc::make_mut(f);
+                        f.named = Pile::default();
+                        f.first_named = None;
+                    }
+                    self.mark(slot);
+                }
+            }
+            for e in &gone {
+                let slot = bearer(&lives, e, self.basis.shift).unwrap_or_else(|| self.leftover(n));
+                if let Some(f) = self.files.get_mut(slot) {
+                    Arc::make_mut(f).folded.note(e);
+                }
+            }
+            for e in evidence.since(from) {
+                let slot = bearer(&lives, e, self.basis.shift).unwrap_or_else(|| self.leftover(n));
+                if let Some(f) = self.files.get_mut(slot) {
+                    Arc::make_mut(f).push_named(e);
+                }
+                self.mark(slot);
+            }
+        }
+    }
+
+    /// The lives of the pods of one name, by birth.
+    fn lives(&self, pods: &[Slot]) -> Vec<Life> {
+        let mut lives: Vec<Life> = pods
+            .iter()
+            .filter_map(|s| {
+                let f = self.files.get(*s)?;
+                Some(Life {
+                    slot: *s,
+                    birth: f.created.map_or(f.birth(), |c| c.plus(-self.basis.shift)),
+                    by_api: f.created.is_some(),
+                    end: f.deleted,
+                })
+            })
+            .collect();
+        lives.sort_by_key(|l| (l.birth, self.files.get(l.slot).map(|f| f.uid.clone())));
+        lives
+    }
+
+    /// Nobody of this name with a known UID was there: a pod that is known by name only.
+    fn leftover(&mut self, n: u32) -> Slot {
+        let Some(file) = self.names.get_mut(n).map(Arc::make_mut) else {
+            return super::pods::NOBODY;
+        };
+        if let Some(slot) = file.leftover {
+            return slot;
+        }
+        let key: Text = format!("{}/{}", file.namespace, file.name).into();
+        let slot = self.files.push(Arc::new(PodFile {
+            uid: key.clone(),
+            ..PodFile::default()
+        }));
+        file.leftover = Some(slot);
+        self.by_uid.insert(Arc::from(key.as_str()), slot);
+        slot
+    }
+
+    fn settle_pod(&mut self, slot: Slot) {
+        let Some(file) = self.files.get_mut(slot) else {
+            return;
+        };
+        let f = Arc::make_mut(file);
+        f.dirty = false;
+        f.fold();
+        let unnamed = std::mem::take(&mut f.unnamed);
+        let shown = f.shown.clone();
+        let empty = f.evidence.is_empty() && f.named.is_empty() && f.listed_items.is_empty();
+        if f.into.is_some() || empty {
+            f.shown = None;
+            return self.hide(shown.as_ref());
+        }
+        let key = (f.shown_from(self.basis.shift), PodUid(f.uid.clone()));
+        if shown.as_ref() != Some(&key) {
+            f.shown = Some(key.clone());
+        }
+        let file = Arc::clone(file);
+        let (namespace, name) = file
+            .name
+            .and_then(|n| self.names.get(n))
+            .map(|n| (n.namespace.clone(), n.name.clone()))
+            .or_else(|| {
+                let (ns, name) = file.uid.split_once('/')?;
+                Some((ns.into(), name.into()))
+            })
+            .unwrap_or_default();
+        self.name_calls(slot, unnamed, &file.uid, &namespace, &name);
+        if !file.voted && file.on_node {
+            let node = node_of(&file);
+            if !node.is_empty() {
+                self.local.vote(&node);
+                if let Some(f) = self.files.get_mut(slot) {
+                    Arc::make_mut(f).voted = true;
+                }
+            }
+        }
+        let owners = self.owners(file.newest().and_then(|p| p.owner.as_ref()), &namespace);
+        let pod = LazyPod::new(
+            key,
+            Origin {
+                file,
+                namespace,
+                name,
+                owners,
+                basis: Arc::clone(&self.basis),
+            },
+        );
+        self.show(shown.as_ref(), Arc::new(pod));
+    }
+
+    /// Gives the calls of a pod the names that are known by now.
+    fn name_calls(
+        &mut self,
+        slot: Slot,
+        keys: Vec<CallKey>,
+        uid: &Text,
+        namespace: &Text,
+        name: &Text,
+    ) {
+        let mut later = Vec::new();
+        for key in keys {
+            let Some(at) = self.by_call.get(&key).copied() else {
+                continue;
+            };
+            let owner = self.calls.get(at.start, key).and_then(|c| {
+                self.by_runtime
+                    .get(c.container_id.as_str())
+                    .or_else(|| self.by_runtime.get(c.sandbox_id.as_str()))
+                    .cloned()
+            });
+            let mut known = true;
+            self.calls.change(at.start, key, |call| {
+                if call.pod_uid.is_empty() {
+                    call.pod_uid = PodUid(uid.clone());
+                }
+                if call.pod.is_empty() {
+                    call.namespace.clone_from(namespace);
+                    call.pod.clone_from(name);
+                }
+                if let Some(owner) = &owner
+                    && !owner.sandbox
+                {
+                    if call.container.is_empty() {
+                        call.container.clone_from(&owner.container);
+                    }
+                    call.attempt = call.attempt.or(owner.attempt);
+                    if call.sandbox_id.is_empty()
+                        && let Some(within) = &owner.within
+                    {
+                        call.sandbox_id.0 = within.as_ref().into();
+                    }
+                }
+                known = !call.pod.is_empty()
+                    && (call.container_id.is_empty()
+                        || !call.container.is_empty() && !call.sandbox_id.is_empty());
+            });
+            if !known {
+                later.push(key);
+            }
+        }
+        if !later.is_empty()
+            && let Some(f) = self.files.get_mut(slot)
+        {
+            Arc::make_mut(f).unnamed = later;
+        }
+    }
+
+    /// Puts a pod in its place in the list.
+    fn show(&mut self, shown: Option<&PodKey>, pod: Pod) {
+        let old = shown.and_then(|s| self.place(s));
+        let pods = Arc::make_mut(&mut self.pods);
+        if let Some(i) = old {
+            if let Some(p) = pods.get_mut(i)
+                && p.listed_by() == pod.listed_by()
+            {
+                *p = pod;
+                return;
+            }
+            pods.remove(i);
+        }
+        let at = pods.partition_point(|p| p.listed_by() < pod.listed_by());
+        pods.insert(at, pod);
+    }
+    fn hide(&mut self, shown: Option<&PodKey>) {
+        if let Some(i) = shown.and_then(|s| self.place(s)) {
+            Arc::make_mut(&mut self.pods).remove(i);
+        }
+    }
+}
+
+/// What complete lists decide of a pod: of one that the API showed, the end of the first that should have held it and
+/// did not (what is told to be deleted needs none); of any other, how many lists were made since it was heard of.
+fn decided(file: &PodFile, windows: &[ListWindow]) -> (Option<Nanos>, usize) {
+    let Some((o, p)) = file.newest.as_ref().zip(file.newest()) else {
+        let first = file.heard_of();
+        return (None, windows.iter().filter(|w| first < w.begin).count());
+    };
+    if p.event == WatchEvent::Deleted {
+        return (None, 0);
+    }
+    let missing = windows
+        .iter()
+        .find(|w| w.begin > o.stamp.at && w.covers(&p.namespace, &p.spec.node));
+    (missing.map(|w| w.end), 0)
+}
+
+/// The node that a pod runs on, as its view will say: by the API, else by the request that bound it, else by the
+/// kubelet that reports of it.
+fn node_of(file: &PodFile) -> Text {
+    if let Some(p) = file.newest()
+        && !p.spec.node.is_empty()
+    {
+        return p.spec.node.clone();
+    }
+    let all = || file.evidence.iter().chain(file.named.iter());
+    let bound = all()
+        .filter_map(|o| match &o.body {
+            Body::Audit(a) => Some((a.received, a.fact("node")?)),
+            _ => None,
+        })
+        .min();
+    if let Some((_, node)) = bound {
+        return node.into();
+    }
+    all()
+        .filter_map(|o| match &o.body {
+            Body::Event(e) if e.component == "kubelet" && !e.host.is_empty() => Some((o, &e.host)),
+            _ => None,
+        })
+        .min()
+        .map(|(_, host)| host.clone())
+        .unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests;

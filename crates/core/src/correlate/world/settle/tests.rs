@@ -1,0 +1,140 @@
+//! What is kept and what is not, in a run that never ends.
+
+use super::*;
+use kflow_model::Evidence;
+use kflow_model::{
+    Observation, PodRef, Source, Stamp,
+    log::{Component, LogLine, Severity},
+    pod::PodSeen,
+};
+
+fn seen(at: i64, source: Source, body: Body) -> Evidence {
+    Arc::new(Observation {
+        stamp: Stamp::exact(Nanos(at)),
+        source,
+        body,
+    })
+}
+
+fn log(message: &str, uid: &str, container_id: &str) -> Body {
+    Body::Log(Box::new(LogLine {
+        component: Component::Kubelet,
+        severity: Severity::Info,
+        location: Text::default(),
+        message: message.into(),
+        pod: PodRef {
+            uid: uid.into(),
+            namespace: "ns".into(),
+            name: "web-0".into(),
+        },
+        more_pods: Vec::new(),
+        container: Text::default(),
+        container_id: container_id.into(),
+        error: Text::default(),
+        fields: Vec::new(),
+    }))
+}
+
+fn pod(at: i64, uid: &str) -> Evidence {
+    let pod = PodSeen {
+        uid: uid.into(),
+        namespace: "ns".into(),
+        name: "web-0".into(),
+        created: Nanos(at),
+        resource_version: 1,
+        ..PodSeen::default()
+    };
+    seen(at, Source::Kube, Body::Pod(Box::new(pod)))
+}
+
+/// A line of the kubelet that names a pod and not its UID.
+fn line(at: i64, uid: &str) -> Evidence {
+    seen(at, Source::Kubelet, log("Probe failed", uid, ""))
+}
+
+#[test]
+fn of_evidence_that_never_ends_the_first_and_the_newest_stay_and_the_rest_is_a_gap() {
+    const SECOND: i64 = 1_000_000_000;
+    let lines = 5 * KEEP as i64;
+    for uid in ["", "a"] {
+        let mut w = World::new();
+        w.observe(&pod(SECOND, "a"));
+        for n in 0..lines {
+            w.observe(&line((n + 2) * SECOND, uid));
+            if n % 5_000 == 0 {
+                w.settle();
+            }
+        }
+        w.settle();
+        let p = w.pod(&"a".into()).expect("the pod");
+        assert!(p.evidence.len() <= 2 * KEEP + 1, "{}", p.evidence.len());
+        let told = p.evidence.len() as u64 + w.unfiled().folded;
+        assert_eq!(told, lines as u64 + 1, "nothing goes uncounted");
+        let times: Vec<i64> = p.evidence.iter().map(|o| o.stamp.at.0).collect();
+        assert_eq!(times.first(), Some(&SECOND));
+        assert_eq!(times.last(), Some(&((lines + 1) * SECOND)));
+        let gap = p
+            .timeline
+            .gaps
+            .iter()
+            .find(|g| g.why.contains("kept no more"));
+        let gap = gap.expect("the timeline tells of it");
+        assert!(
+            gap.why.starts_with(&w.unfiled().folded.to_string()),
+            "{gap:?}"
+        );
+        assert!(
+            times
+                .iter()
+                .all(|t| *t < gap.start.0 || gap.end.is_some_and(|e| *t > e.0)),
+            "nothing is known of the gap"
+        );
+    }
+}
+
+#[test]
+fn what_is_folded_of_a_name_was_lost_by_the_pod_that_bore_it_then() {
+    const SECOND: i64 = 1_000_000_000;
+    let each = 2 * KEEP as i64;
+    let mut w = World::new();
+    for (n, uid) in ["a", "b"].into_iter().enumerate() {
+        let birth = (n as i64 * (each + 100) + 1) * SECOND;
+        w.observe(&pod(birth, uid));
+        for l in 1..=each {
+            w.observe(&line(birth + l * SECOND, ""));
+        }
+    }
+    w.settle();
+    let all: Vec<_> = ["a", "b"]
+        .into_iter()
+        .map(|uid| w.pod(&uid.into()).expect("the pod"))
+        .collect();
+    for p in &all {
+        assert_eq!(p.evidence.len(), KEEP / 2 + 1);
+        assert_eq!(
+            p.timeline
+                .gaps
+                .iter()
+                .filter(|g| g.why.starts_with("30000 "))
+                .count(),
+            1,
+            "{:?}",
+            p.timeline.gaps
+        );
+    }
+    assert_eq!(w.unfiled().folded, 60_000);
+}
+
+#[test]
+fn what_waits_for_an_id_that_never_comes_is_bounded_and_counted() {
+    let mut w = World::new();
+    for n in 0..10_000 {
+        let mut body = log("StopContainer", "", "0123456789abcdef");
+        if let Body::Log(l) = &mut body {
+            l.pod = PodRef::default();
+        }
+        w.observe(&seen(n, Source::Kubelet, body));
+    }
+    let u = w.unfiled();
+    assert_eq!((u.waiting, u.given_up), (4096, 5_904));
+}

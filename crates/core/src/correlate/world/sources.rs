@@ -1,0 +1,145 @@
+//! Health of the sources and what the watches' lists tell.
+
+use std::sync::Arc;
+
+use super::SourceState;
+use crate::correlate::basis::ListWindow;
+use kflow_model::{Body, Evidence, Nanos, Source, Text, gap::WatchKind};
+
+/// Gaps kept per source.
+const GAPS: usize = 256;
+
+/// Sources by index in [`Source::ALL`].
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Sources {
+    states: [SourceState; Source::ALL.len()],
+    /// The newest steps of the recording machine's clock, by time.
+    steps: Vec<Evidence>,
+}
+
+impl Sources {
+    pub(crate) fn observe(&mut self, o: &Evidence) {
+        if let Some(s) = self.states.get_mut(o.source as usize) {
+            s.count += 1;
+            s.first = Some(s.first.map_or(o.stamp.seen, |f| f.min(o.stamp.seen)));
+            s.last = s.last.max(Some(o.stamp.seen));
+        }
+        if let Body::ClockStep(_) = &o.body {
+            // What arrived by the clock before the step would lie in the future.
+            for s in &mut self.states {
+                s.last = s.last.map(|l| l.min(o.stamp.seen));
+            }
+            let at = self.steps.partition_point(|e| e < o);
+            if self.steps.get(at) != Some(o) {
+                self.steps.insert(at, Arc::clone(o));
+            }
+            if self.steps.len() > GAPS {
+                self.steps.remove(0);
+            }
+        }
+        if let Body::Gap(g) = &o.body
+            && let Some(s) = self.states.get_mut(g.of as usize)
+        {
+            let at = s.gaps.partition_point(|e| e < o);
+            if s.gaps.get(at) == Some(o) {
+                return;
+            }
+            s.lost += g.lost;
+            s.gaps.insert(at, Arc::clone(o));
+            if s.gaps.len() > GAPS {
+                s.gaps.remove(0);
+            }
+        }
+    }
+    pub(crate) fn get(&self, source: Source) -> &SourceState {
+        static NONE: SourceState = SourceState {
+            count: 0,
+            first: None,
+            last: None,
+            lost: 0,
+            gaps: Vec::new(),
+        };
+        self.states.get(source as usize).unwrap_or(&NONE)
+    }
+    /// The newest steps of the recording machine's clock, by time.
+    pub(crate) fn steps(&self) -> &[Evidence] {
+        &self.steps
+    }
+    /// Times at which the tap was blind.
+    pub(crate) fn blind(&self) -> Vec<(Nanos, Nanos)> {
+        self.get(Source::Cri)
+            .gaps
+            .iter()
+            .filter_map(|o| match &o.body {
+                Body::Gap(g) => Some((g.since.min(o.stamp.at), o.stamp.at)),
+                _ => None,
+            })
+            .collect()
+    }
+    /// When the first of the node's sources began to be recorded; of any source when none of the node's is.
+    pub(crate) fn began(&self) -> Option<Nanos> {
+        let first = |sources: &[Source]| sources.iter().filter_map(|s| self.get(*s).first).min();
+        first(&[Source::Cri, Source::Kubelet, Source::Fs]).or_else(|| first(&Source::ALL))
+    }
+    /// Which sources said anything, as bits by index.
+    pub(crate) fn present(&self) -> u16 {
+        self.states
+            .iter()
+            .enumerate()
+            .filter(|(_, s)| s.count > 0)
+            .fold(0, |bits, (i, _)| bits | 1 << i)
+    }
+}
+
+/// Begins and ends of lists of pods, sorted, as they came.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Lists {
+    notes: Vec<Evidence>,
+    windows: Arc<Vec<ListWindow>>,
+}
+
+impl Lists {
+    /// Takes a note; true when the windows changed.
+    pub(crate) fn observe(&mut self, o: &Evidence) -> bool {
+        let Body::Watch(n) = &o.body else {
+            return false;
+        };
+        if n.resource != "pods" || !matches!(n.kind, WatchKind::ListBegin | WatchKind::ListEnd) {
+            return false;
+        }
+        let at = self.notes.partition_point(|e| e < o);
+        if self.notes.get(at) == Some(o) {
+            return false;
+        }
+        self.notes.insert(at, Arc::clone(o));
+        let mut windows = Vec::new();
+        let mut open: Vec<(&Text, Nanos)> = Vec::new();
+        for e in &self.notes {
+            let Body::Watch(n) = &e.body else { continue };
+            match n.kind {
+                WatchKind::ListBegin => {
+                    open.retain(|(s, _)| *s != n.scope);
+                    open.push((&n.scope, e.stamp.at));
+                }
+                WatchKind::ListEnd => {
+                    if let Some(i) = open.iter().position(|(s, _)| *s == n.scope) {
+                        let (scope, begin) = open.swap_remove(i);
+                        windows.push(ListWindow {
+                            begin,
+                            end: e.stamp.at,
+                            scope: scope.clone(),
+                            proof: Arc::clone(e),
+                        });
+                    }
+                }
+                WatchKind::Broken | WatchKind::Bookmark => {}
+            }
+        }
+        let changed = *self.windows != windows;
+        self.windows = Arc::new(windows);
+        changed
+    }
+    pub(crate) fn windows(&self) -> &Arc<Vec<ListWindow>> {
+        &self.windows
+    }
+}

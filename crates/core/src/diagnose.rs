@@ -1,0 +1,380 @@
+//! Why a pod is not well: causes, rules, verdicts. Reads the world, never changes it. Pure; time is an argument.
+//!
+//! | part | owns |
+//! |---|---|
+//! | [`catalogue`] | the causes, as data: how each is recognised, what is said of it, what to do next |
+//! | [`facts`], [`signal`] | one pass over a pod's evidence: what it did last, what failed since, what is in flight |
+//! | [`scheduler`], [`quantity`], [`backoff`] | the scheduler's sentence, amounts, the kubelet's waits |
+//! | [`shared`] | what concerns several pods: a runtime that hangs, pulls that queue, nodes |
+//! | [`rules`] | which causes are true; the first unfinished stage comes first |
+//! | [`verdict`] | what is said |
+
+pub mod backoff;
+pub mod catalogue;
+pub mod facts;
+pub mod found;
+pub mod quantity;
+pub mod rules;
+pub mod scheduler;
+pub mod shared;
+pub mod signal;
+pub mod text;
+pub mod verdict;
+
+pub use catalogue::{Catalogue, Cause};
+pub use verdict::{Confidence, InFlightCall, NextStep, Proof, State, Verdict};
+
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use crate::correlate::{ObjectState, Pod, PodView, World};
+use crate::flow::Stage;
+use facts::Facts;
+use kflow_model::{Nanos, ObjectRef, PodUid, stamp::SECOND};
+use rules::{Context, Health};
+use shared::Shared;
+
+/// Verdicts by pod, and those of owners that cannot create pods.
+pub type Verdicts = (Arc<FxHashMap<PodUid, Arc<Verdict>>>, Arc<Vec<Arc<Verdict>>>);
+
+/// Most other causes that a verdict lists.
+const ALSO: usize = 6;
+
+/// A pod that cannot change by itself is looked at again when its evidence changes, and this often, ns.
+const AGAIN_NS: i64 = SECOND;
+
+/// Newest observations among which a refused deletion is looked for in a pod that is well.
+const LAST: usize = 8;
+
+/// What was said of a pod, and of which state of it.
+#[derive(Debug)]
+struct Said {
+    /// Keeps the view alive, so that a new one cannot have its address.
+    view: Pod,
+    /// When it was looked at.
+    at: Nanos,
+    /// It is well and over: nothing but new evidence changes that.
+    settled: bool,
+    verdict: Option<Arc<Verdict>>,
+}
+
+/// Keeps verdicts up to date at a cost proportional to what changed.
+///
+/// A pod is diagnosed anew when its view changed, when something that concerns several pods changed, or, while it is
+/// not well, when a second has passed (calls grow old, grace periods end).
+#[derive(Debug, Default)]
+pub struct Diagnoser {
+    said: FxHashMap<PodUid, Said>,
+    fingerprint: u64,
+    last: Verdicts,
+}
+
+impl Diagnoser {
+    /// A diagnoser that has seen nothing.
+    pub fn new() -> Self {
+        Self::default()
+    }
+    /// Verdicts of all pods that are not well, and of owners, as of `now`.
+    pub fn update(&mut self, world: &World, now: Nanos) -> Verdicts {
+        let shared = Shared::gather(world, now);
+        let fingerprint = shared.fingerprint(now);
+        let moved = fingerprint != self.fingerprint;
+        self.fingerprint = fingerprint;
+        let cx = Context {
+            world,
+            shared: &shared,
+            now,
+        };
+        let stale: Vec<&Pod> = world
+            .pods()
+            .iter()
+            .filter(|pod| {
+                self.said.get(&pod.uid).is_none_or(|s| {
+                    !Arc::ptr_eq(&s.view, pod)
+                        || !(s.settled || (!moved && now >= s.at && now.since(s.at) < AGAIN_NS))
+                })
+            })
+            .collect();
+        let changed = !stale.is_empty() || self.said.len() != world.pods().len();
+        for pod in stale.iter().copied() {
+            let (health, verdict) = pod_verdict(cx, pod);
+            self.said.insert(
+                pod.uid.clone(),
+                Said {
+                    view: pod.clone(),
+                    at: now,
+                    settled: health == Health::Well && over(pod),
+                    verdict: verdict.map(Arc::new),
+                },
+            );
+        }
+        if self.said.len() > world.pods().len() {
+            let known: rustc_hash::FxHashSet<&PodUid> =
+                world.pods().iter().map(|p| &p.uid).collect();
+            self.said.retain(|uid, _| known.contains(uid));
+        }
+        let pods = if changed {
+            Arc::new(
+                self.said
+                    .iter()
+                    .filter_map(|(uid, s)| Some((uid.clone(), s.verdict.clone()?)))
+                    .collect(),
+            )
+        } else {
+            self.last.0.clone()
+        };
+        let owners = Arc::new(rules::owners(cx).into_iter().map(Arc::new).collect());
+        self.last = (pods, owners);
+        self.last.clone()
+    }
+}
+
+/// Well for good, unless new evidence comes.
+fn over(p: &PodView) -> bool {
+    p.gone.is_some() || p.phase == "Succeeded" || p.api.is_some()
+}
+
+fn pod_verdict(cx: Context<'_>, view: &PodView) -> (Health, Option<Verdict>) {
+    if quick(cx, view) {
+        return (Health::Well, None);
+    }
+    let f = Facts::gather(view, cx.now);
+    let health = rules::health(&f);
+    if health == Health::Well {
+        return (health, None);
+    }
+    (health, worst(cx, &f, health))
+}
+
+/// Well by the API alone, and never otherwise: nothing else has to be looked at.
+fn quick(cx: Context<'_>, view: &PodView) -> bool {
+    let now = cx.now;
+    if view.gone.is_some() || stray(cx, view) {
+        return true;
+    }
+    let Some(api) = view.api.as_deref() else {
+        return false;
+    };
+    // Ready for long, or so soon after its creation that readiness cannot have come and gone.
+    let ready = api.condition("Ready").is_some_and(|c| {
+        c.status == "True"
+            && c.transition
+                .is_some_and(|t| now.since(t) > 300 * SECOND || t.since(api.created) < 30 * SECOND)
+    });
+    let calm = api.statuses().all(|s| s.restarts == 0 && s.last.is_none());
+    let resizing = api.condition("PodResizePending").is_some();
+    let refused = view
+        .evidence
+        .iter()
+        .rev()
+        .take(LAST)
+        .any(|o| matches!(&o.body, kflow_model::Body::Audit(a) if facts::refused_delete(a)));
+    ready
+        && calm
+        && !resizing
+        && !refused
+        && api.deletion.is_none()
+        && view.deletion_requested.is_none()
+        && api.status.phase == "Running"
+}
+
+/// Only events of it are left, and the API does not list it: it is gone for as long as kflow looks. Or only a directory
+/// is, of which neither the API nor the kubelet's log says a word: somebody left it behind.
+fn stray(cx: Context<'_>, view: &PodView) -> bool {
+    use kflow_model::Body;
+    let only = |is: fn(&Body) -> bool| view.evidence.iter().all(|o| is(&o.body));
+    view.api.is_none()
+        && ((cx.shared.has_pods && only(|b| matches!(b, Body::Event(_))))
+            || ((cx.shared.has_pods || cx.shared.has_log) && only(|b| matches!(b, Body::Fs(_)))))
+}
+
+fn worst(cx: Context<'_>, f: &Facts<'_>, health: Health) -> Option<Verdict> {
+    let mut found = rules::diagnose(cx, f, health).into_iter();
+    let mut first = found.next()?.verdict(f);
+    first.also = found.take(ALSO).map(|x| x.verdict(f)).collect();
+    Some(first)
+}
+
+/// The verdict on one pod as of `now`: also for a pod that is well ([`State::Healthy`], [`State::Recovered`]).
+/// `None` for a pod that is not well yet and of which nothing can be said.
+pub fn why(world: &World, pod: &PodView, now: Nanos) -> Option<Verdict> {
+    let shared = Shared::gather(world, now);
+    let cx = Context {
+        world,
+        shared: &shared,
+        now,
+    };
+    let f = Facts::gather(pod, now);
+    if stray(cx, pod) {
+        return Some(well(&f, true));
+    }
+    match rules::health(&f) {
+        Health::Well => Some(well(&f, f.view.gone.is_some() || f.removed.is_some())),
+        health => worst(cx, &f, health),
+    }
+}
+
+/// What is said of a pod that is well: whether it always was.
+fn well(f: &Facts<'_>, gone: bool) -> Verdict {
+    let v = f.view;
+    let past: Vec<&signal::Signal<'_>> = f
+        .signals
+        .iter()
+        .filter(|s| s.source != kflow_model::Source::Runtime)
+        .filter(|s| !matches!(s.reason.as_ref(), "@log" | "Killing" | "@stop"))
+        .filter(|s| Catalogue::get().knows(&s.reason))
+        .collect();
+    let exits = f.containers.iter().any(|c| c.restarts > 0);
+    let recovered = !past.is_empty() || exits;
+    let sentence = if gone {
+        "The pod is gone.".to_owned()
+    } else if v.phase == "Succeeded" {
+        "The pod has completed.".to_owned()
+    } else if recovered {
+        format!("The pod is well now; before, it went through {}.", {
+            let mut reasons: Vec<&str> = past
+                .iter()
+                .map(|s| s.reason.trim_start_matches('@'))
+                .collect();
+            if exits {
+                reasons.push("restarts");
+            }
+            reasons.dedup();
+            text::list(&reasons)
+        })
+    } else {
+        "The pod is well.".to_owned()
+    };
+    Verdict {
+        uid: v.uid.clone(),
+        namespace: v.namespace.clone(),
+        pod: v.name.clone(),
+        owner: v.owners.first().cloned(),
+        cause: kflow_model::Text::default(),
+        title: if recovered {
+            "Recovered".into()
+        } else {
+            "Healthy".into()
+        },
+        stage: if v.deletion_requested.is_some() || gone {
+            Stage::Terminate
+        } else {
+            Stage::Ready
+        },
+        container: kflow_model::Text::default(),
+        state: if recovered {
+            State::Recovered
+        } else {
+            State::Healthy
+        },
+        since: f.since(Stage::Ready),
+        in_flight: None,
+        attempt: 0,
+        next_retry: None,
+        sentence,
+        evidence: past.iter().map(|s| found::signal_proof(s)).collect(),
+        not_reached: Vec::new(),
+        next: Vec::new(),
+        confidence: Confidence::Certain,
+        also: Vec::new(),
+    }
+}
+
+/// The verdict on an owner, when it cannot create pods or nothing works on it.
+pub fn why_owner(world: &World, owner: &ObjectRef, now: Nanos) -> Option<Verdict> {
+    let shared = Shared::gather(world, now);
+    let cx = Context {
+        world,
+        shared: &shared,
+        now,
+    };
+    rules::owner(
+        cx,
+        world.object(&owner.kind, &owner.namespace, &owner.name)?,
+    )
+}
+
+/// What a user asked about.
+#[derive(Clone, Debug)]
+pub enum Target<'w> {
+    /// A pod.
+    Pod(&'w Pod),
+    /// An owner, and the pods that it has.
+    Owner(&'w ObjectState, Vec<&'w Pod>),
+}
+
+/// Kinds that stand before a slash, and their short forms.
+const KINDS: [(&str, &[&str]); 7] = [
+    ("Deployment", &["deploy", "deployment", "deployments"]),
+    ("ReplicaSet", &["rs", "replicaset", "replicasets"]),
+    ("StatefulSet", &["sts", "statefulset", "statefulsets"]),
+    ("DaemonSet", &["ds", "daemonset", "daemonsets"]),
+    ("Job", &["job", "jobs"]),
+    ("CronJob", &["cj", "cronjob", "cronjobs"]),
+    ("ReplicationController", &["rc", "replicationcontroller"]),
+];
+
+/// Finds `ns/name`, `name`, `pod/name`, `kind/name` or a UID; `namespace` narrows a name without one.
+/// Newest first; an owner is given although it has no pod.
+pub fn find<'w>(world: &'w World, query: &str, namespace: Option<&str>) -> Vec<Target<'w>> {
+    let within = |ns: &str| namespace.is_none_or(|n| n == ns);
+    if let Some((kind, name)) = query.split_once('/') {
+        let lower = kind.to_ascii_lowercase();
+        if let Some((kind, _)) = KINDS
+            .iter()
+            .find(|(_, short)| short.contains(&lower.as_str()))
+        {
+            let mut out: Vec<Target<'w>> = world
+                .objects()
+                .into_iter()
+                .filter(|o| {
+                    o.object.kind == *kind && o.object.name == name && within(&o.object.namespace)
+                })
+                .map(|o| Target::Owner(o, pods_of(world, &o.object)))
+                .collect();
+            if out.is_empty() {
+                out.extend(
+                    pods_of_name(world, kind, name)
+                        .into_iter()
+                        .filter(|p| within(&p.namespace))
+                        .map(Target::Pod),
+                );
+            }
+            return out;
+        }
+        if matches!(lower.as_str(), "pod" | "pods" | "po") {
+            return find(world, name, namespace);
+        }
+    }
+    world
+        .find(query)
+        .into_iter()
+        .filter(|p| query.contains('/') || p.uid.as_str() == query || within(&p.namespace))
+        .map(Target::Pod)
+        .collect()
+}
+
+fn pods_of<'w>(world: &'w World, owner: &ObjectRef) -> Vec<&'w Pod> {
+    pods_of_name(world, &owner.kind, &owner.name)
+        .into_iter()
+        .filter(|p| p.namespace == owner.namespace)
+        .collect()
+}
+
+fn pods_of_name<'w>(world: &'w World, kind: &str, name: &str) -> Vec<&'w Pod> {
+    world
+        .pods()
+        .iter()
+        .filter(|p| p.gone.is_none())
+        .filter(|p| {
+            p.owners.iter().any(|o| {
+                (o.kind == kind && o.name == name)
+                    // A Deployment owns through a ReplicaSet whose name ends in the template's hash.
+                    || (kind == "Deployment"
+                        && o.kind == "ReplicaSet"
+                        && o.name.rsplit_once('-').is_some_and(|(d, _)| d == name))
+            })
+        })
+        .collect()
+}

@@ -1,0 +1,65 @@
+//! The kubelet's back-off: 10 s after the first failure, doubled by each further one, at most 5 minutes.
+//!
+//! Source: Kubernetes 1.36 `pkg/kubelet/kubelet.go` (`imageBackOff`, `crashLoopBackOff`: initial 10 s, maximum 300 s)
+//! and `client-go/util/flowcontrol/backoff.go`.
+
+use kflow_model::{
+    Nanos,
+    stamp::{SECOND, parse_go_duration},
+};
+
+const FIRST_S: i64 = 10;
+const MOST_S: i64 = 300;
+
+/// A container that ran this long without failing starts its back-off anew: twice the maximum.
+pub const FORGOTTEN_NS: i64 = 2 * MOST_S * SECOND;
+
+/// Wait after the n-th failure (from 1), ns.
+pub fn delay(failures: u32) -> i64 {
+    let doublings = failures.saturating_sub(1).min(6);
+    (FIRST_S << doublings).min(MOST_S) * SECOND
+}
+
+/// When a pull is tried again after its n-th failure.
+pub fn next_pull(failures: u32, failed: Nanos) -> Nanos {
+    failed.plus(delay(failures))
+}
+
+/// When a container is started again after its n-th exit: the first restart is made at once.
+pub fn next_start(exits: u32, finished: Nanos) -> Nanos {
+    match exits {
+        0 | 1 => finished,
+        n => finished.plus(delay(n - 1)),
+    }
+}
+
+/// The wait that the kubelet itself names: `back-off 2m40s restarting failed container=…`. ns.
+pub fn said(message: &str) -> Option<i64> {
+    let (_, rest) = message.split_once("ack-off ")?;
+    let word = rest.split_whitespace().next()?;
+    parse_go_duration(word)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_wait_doubles_from_ten_seconds_to_five_minutes() {
+        let got: Vec<i64> = (1..=8).map(|n| delay(n) / SECOND).collect();
+        assert_eq!(got, [10, 20, 40, 80, 160, 300, 300, 300]);
+    }
+
+    #[test]
+    fn the_first_restart_is_made_at_once() {
+        assert_eq!(next_start(1, Nanos(5)), Nanos(5));
+        assert_eq!(next_start(3, Nanos(0)), Nanos(20 * SECOND));
+    }
+
+    #[test]
+    fn the_wait_that_the_kubelet_names_is_read() {
+        let m = "back-off 2m40s restarting failed container=c pod=crash_s11(93c29e83)";
+        assert_eq!(said(m), Some(160 * SECOND));
+        assert_eq!(said("Back-off pulling image \"x\""), None);
+    }
+}

@@ -1,0 +1,477 @@
+//! One pass over a pod's evidence: what it did last, what failed since, and what is in flight.
+
+mod calls;
+mod events;
+mod lines;
+mod parts;
+mod roles;
+
+pub use parts::{CallFact, ContainerFacts, Exit, KillWhy, ProbeFact};
+
+use rustc_hash::FxHashMap;
+
+use super::signal::Signal;
+use crate::correlate::PodView;
+use crate::flow::Stage;
+use kflow_model::Evidence;
+use kflow_model::{
+    Body, ContainerId, Nanos, Source, Text,
+    audit::AuditRecord,
+    cri::{CallKey, RuntimeState},
+    fs::{FsAction, FsObject},
+    pod::{ContainerState, PodSeen},
+    stamp::SECOND,
+};
+
+/// What is known of a pod, in the form that rules ask for.
+#[derive(Clone, Debug)]
+pub struct Facts<'a> {
+    /// The pod.
+    pub view: &'a PodView,
+    /// Newest API state.
+    pub api: Option<&'a PodSeen>,
+    /// Its observation.
+    pub api_evidence: Option<&'a Evidence>,
+    /// The moment that is asked about.
+    pub now: Nanos,
+    /// There is evidence of the tap for this pod.
+    pub has_cri: bool,
+    /// There is evidence of the kubelet's log for this pod.
+    pub has_log: bool,
+    /// Bound to a node since.
+    pub bound: Option<Nanos>,
+    /// First sign that the kubelet works on the pod.
+    pub picked_up: Option<Nanos>,
+    /// The kubelet waits for the volumes: its word, or the cgroup that it made just before.
+    pub volumes_wait: Option<(Nanos, &'a Evidence)>,
+    /// All volumes were there.
+    pub volumes: Option<Nanos>,
+    /// The sandbox was made.
+    pub sandbox: Option<Nanos>,
+    /// The sandbox was made, and not made again since.
+    pub sandbox_since: Option<Nanos>,
+    /// First try of a sandbox that has not been made.
+    pub sandbox_trying: Option<Nanos>,
+    /// How often the sandbox was made or tried.
+    pub sandbox_attempts: u32,
+    /// How often a sandbox was made.
+    pub sandboxes: u32,
+    /// Calls in flight, oldest first.
+    pub open: Vec<CallFact<'a>>,
+    /// Calls that ran out of time, oldest first.
+    pub timed_out: Vec<CallFact<'a>>,
+    /// Failures, newest of each reason, container and source.
+    pub signals: Vec<Signal<'a>>,
+    /// Containers.
+    pub containers: Vec<ContainerFacts<'a>>,
+    /// When deletion was asked for.
+    pub deleted: Option<Nanos>,
+    /// Grace period, s.
+    pub grace_s: Option<i64>,
+    /// Edges to not ready, oldest first.
+    pub unready: Vec<Nanos>,
+    /// Pull failures of each image since it was last there.
+    pub pull_failures: u32,
+    /// Newest evidence of any source of the node.
+    pub node_seen: Option<Nanos>,
+    /// Newest call for the pod that the runtime answered.
+    pub answered: Option<Nanos>,
+    /// The sandbox was stopped, and not made again since.
+    pub sandbox_stopped: Option<Nanos>,
+    /// The kubelet or the runtime has let the pod go.
+    pub removed: Option<Nanos>,
+    ids: Vec<(ContainerId, Text)>,
+}
+
+/// Signals kept of one pod: causes that matter are among the newest of each kind.
+const SIGNALS: usize = 48;
+
+/// A request to delete the pod that was not let through: by a webhook, not because it has gone already.
+pub fn refused_delete(a: &AuditRecord) -> bool {
+    a.verb == "delete" && a.resource == "pods" && a.code >= 400 && a.code != 404 && a.code != 409
+}
+
+/// A refused deletion is news for this long, unless one is let through.
+const REFUSED_NS: i64 = 300 * SECOND;
+
+impl<'a> Facts<'a> {
+    /// Somebody wants the pod gone, and was refused.
+    pub fn deletion_refused(&self) -> bool {
+        self.deleted.is_none()
+            && self
+                .signals
+                .iter()
+                .any(|s| s.reason == "@delete" && self.now.since(s.at) < REFUSED_NS)
+    }
+    /// While a container's post-start hook runs, the kubelet does not report that it has started.
+    pub fn awaits_hook(&self, c: &ContainerFacts<'_>) -> bool {
+        let waiting = c
+            .status
+            .is_none_or(|s| matches!(s.state, ContainerState::Waiting { .. }));
+        waiting
+            && self
+                .api
+                .and_then(|p| p.container(&c.name))
+                .is_some_and(|s| !s.post_start.is_empty())
+    }
+
+    /// Reads a pod's evidence once.
+    pub fn gather(view: &'a PodView, now: Nanos) -> Self {
+        let mut f = Self {
+            view,
+            api: view.api.as_deref(),
+            api_evidence: None,
+            now,
+            has_cri: false,
+            has_log: false,
+            bound: None,
+            picked_up: None,
+            volumes_wait: None,
+            volumes: None,
+            sandbox: None,
+            sandbox_since: None,
+            sandbox_trying: None,
+            sandbox_attempts: 0,
+            sandboxes: 0,
+            open: Vec::new(),
+            timed_out: Vec::new(),
+            signals: Vec::new(),
+            containers: Vec::new(),
+            deleted: view.deletion_requested,
+            grace_s: None,
+            unready: Vec::new(),
+            pull_failures: 0,
+            node_seen: None,
+            answered: None,
+            sandbox_stopped: None,
+            removed: None,
+            ids: Vec::new(),
+        };
+        for c in &view.containers {
+            f.container(&c.name);
+            if !c.id.is_empty() {
+                f.ids.push((c.id.clone(), c.name.clone()));
+            }
+        }
+        let mut open: FxHashMap<CallKey, CallFact<'a>> = FxHashMap::default();
+        let mut was_ready = false;
+        for o in view.evidence.iter() {
+            let at = o.stamp.at;
+            if o.source.is_node() {
+                f.node_seen = Some(at);
+            }
+            match &o.body {
+                Body::Event(e) => f.event(o, e),
+                Body::Pod(p) if o.source == Source::Kube => {
+                    f.api_evidence = Some(o);
+                    let ready = p.condition("Ready").is_some_and(|c| c.status == "True");
+                    if was_ready && !ready {
+                        f.unready.push(at);
+                    }
+                    was_ready = ready;
+                    if p.spec.node.is_empty() {
+                        f.bound = None;
+                    } else if f.bound.is_none() {
+                        f.bound = Some(at);
+                    }
+                    f.exits_of(o, p);
+                }
+                Body::CallStart(c) => {
+                    f.has_cri = true;
+                    f.call_start(o, c, &mut open);
+                }
+                Body::CallEnd(c) => f.call_end(o, c, &mut open),
+                Body::Inventory(i) => {
+                    for item in &i.items {
+                        let s = &item.subject;
+                        if s.container.is_empty() {
+                            continue;
+                        }
+                        if item.state == RuntimeState::Exited {
+                            let code = item.exit_code.unwrap_or(0);
+                            let known = item.exit_code.is_some();
+                            if known {
+                                let finished = if item.finished.0 > 0 {
+                                    item.finished
+                                } else {
+                                    at
+                                };
+                                f.exit(
+                                    &s.container,
+                                    Exit {
+                                        at: finished,
+                                        code,
+                                        reason: item.reason.clone(),
+                                        message: Text::default(),
+                                        id: s.container_id.clone(),
+                                        evidence: o,
+                                    },
+                                );
+                            }
+                        } else if item.state == RuntimeState::Running && item.started.0 > 0 {
+                            let c = f.container(&s.container);
+                            c.started = c.started.max(Some(item.started));
+                        }
+                    }
+                }
+                Body::Log(l) => f.log(o, l),
+                Body::Fs(c) => {
+                    if matches!(
+                        c.object,
+                        FsObject::PodCgroup { .. } | FsObject::PodDir { .. }
+                    ) {
+                        f.sign(at);
+                        if c.action == FsAction::Created {
+                            f.volumes_wait.get_or_insert((at, o));
+                        }
+                    }
+                }
+                Body::Audit(a) => {
+                    if a.resource == "pods/binding" && a.code == 201 {
+                        f.bound.get_or_insert(at);
+                    } else if refused_delete(a) {
+                        f.push("@delete", "", a.message.as_str(), o, 1);
+                    }
+                }
+                _ => {}
+            }
+        }
+        f.open = open.into_values().collect();
+        f.open.sort_by_key(|c| (c.at, c.start.key));
+        f.finish();
+        f
+    }
+
+    /// The container of a name, made when it is new.
+    pub fn container(&mut self, name: &str) -> &mut ContainerFacts<'a> {
+        let i = self
+            .containers
+            .iter()
+            .position(|c| c.name == name)
+            .unwrap_or_else(|| {
+                self.containers.push(ContainerFacts {
+                    name: name.into(),
+                    ..ContainerFacts::default()
+                });
+                self.containers.len() - 1
+            });
+        // The position was found or made just now; the first is a stand-in that is never reached.
+        let i = i.min(self.containers.len().saturating_sub(1));
+        #[expect(
+            clippy::indexing_slicing,
+            reason = "the list has at least the one just pushed"
+        )]
+        &mut self.containers[i]
+    }
+    /// What is known of a container.
+    pub fn known(&self, name: &str) -> Option<&ContainerFacts<'a>> {
+        self.containers.iter().find(|c| c.name == name)
+    }
+    fn sign(&mut self, at: Nanos) {
+        if self.picked_up.is_none() {
+            self.picked_up = Some(at);
+        }
+    }
+    fn name_of(&self, id: &ContainerId) -> Text {
+        if id.is_empty() {
+            return Text::default();
+        }
+        self.ids
+            .iter()
+            .rev()
+            .find(|(i, _)| i == id)
+            .map(|(_, n)| n.clone())
+            // Its CreateContainer was not seen: a pod of one container leaves no choice.
+            .or_else(
+                || match (self.api.is_some(), self.view.containers.as_slice()) {
+                    (true, [only]) => Some(only.name.clone()),
+                    _ => None,
+                },
+            )
+            .unwrap_or_default()
+    }
+
+    fn push(
+        &mut self,
+        reason: impl Into<std::borrow::Cow<'a, str>>,
+        container: &str,
+        text: impl Into<std::borrow::Cow<'a, str>>,
+        o: &'a Evidence,
+        count: u32,
+    ) {
+        let (reason, text) = (reason.into(), text.into());
+        let at = o.stamp.at;
+        let same = |s: &Signal<'_>| {
+            s.reason == reason
+                && s.container == container
+                && s.source == o.source
+                // Several volumes, several claims: what the text is about tells them apart.
+                && (s.text.len() == text.len() || !matches!(s.reason.as_ref(), "FailedMount" | "@log" | "@unmount"))
+        };
+        if let Some(i) = self.signals.iter().position(same) {
+            if let Some(old) = self.signals.get_mut(i) {
+                // One failure is often said twice by one source: as a line and as an event, in the same moment.
+                let again = count > 0 && at.since(old.at) > SECOND / 2;
+                old.count = old.count.saturating_add(u32::from(again)).max(count);
+                old.at = at;
+                old.text = text;
+                old.evidence = o;
+            }
+            return;
+        }
+        if self.signals.len() >= SIGNALS {
+            self.signals.remove(0);
+        }
+        self.signals.push(Signal {
+            reason,
+            container: container.into(),
+            text,
+            at,
+            first: at,
+            count: count.max(1),
+            source: o.source,
+            evidence: o,
+        });
+    }
+
+    /// What the newest API state adds.
+    fn finish(&mut self) {
+        let Some(api) = self.api else { return };
+        if !api.spec.node.is_empty() && self.bound.is_none() {
+            self.bound = Some(api.created);
+        }
+        if let Some(t) = api.status.start_time {
+            self.sign(t);
+        }
+        if let Some(d) = api.deletion {
+            let grace = api.deletion_grace_s.unwrap_or(0);
+            self.deleted = Some(d.plus(-grace * SECOND));
+            self.grace_s = Some(grace);
+        }
+        let Some(o) = self.api_evidence else { return };
+        if let Some(c) = api.condition("PodReadyToStartContainers")
+            && c.status == "True"
+            && let Some(t) = c.transition
+        {
+            self.sandbox = self.sandbox.max(Some(t));
+        }
+        for c in &api.status.conditions {
+            let reason = c.reason.as_str();
+            match (c.kind.as_str(), c.status.as_str()) {
+                ("PodScheduled", "False") => {
+                    let reason = if reason == "Unschedulable" {
+                        "FailedScheduling"
+                    } else {
+                        reason
+                    };
+                    self.push(reason, "", c.message.as_str(), o, 0);
+                }
+                ("DisruptionTarget", "True") => self.push(reason, "", c.message.as_str(), o, 0),
+                ("PodResizePending", "True") => {
+                    self.push(
+                        "PodResizePending",
+                        "",
+                        format!("{reason} {}", c.message),
+                        o,
+                        1,
+                    );
+                }
+                ("PodResizeInProgress", _) if reason == "Error" => {
+                    self.push("PodResizeInProgress", "", c.message.as_str(), o, 0);
+                }
+                _ => {}
+            }
+        }
+        if api.status.phase == "Failed" && !api.status.reason.is_empty() {
+            let message = api
+                .status
+                .message
+                .strip_prefix("Pod was rejected: ")
+                .unwrap_or(&api.status.message);
+            self.push(api.status.reason.as_str(), "", message, o, 0);
+        }
+        for s in api.statuses() {
+            self.container(&s.name).status = Some(s);
+            if let ContainerState::Waiting { reason, message } = &s.state
+                && !matches!(
+                    reason.as_str(),
+                    "" | "ContainerCreating" | "PodInitializing"
+                )
+            {
+                self.push(reason.as_str(), &s.name, message.as_str(), o, 0);
+            }
+            if !s.id.is_empty() {
+                // A container id exists: its sandbox and image do too.
+                self.sandbox = self.sandbox.max(Some(api.created));
+            }
+        }
+    }
+
+    /// Made in what was seen, not found as it was left by an earlier time.
+    pub fn is_ours(&self) -> bool {
+        self.sandbox_attempts > 0 || self.bound.is_some() || self.volumes_wait.is_some()
+    }
+    /// The pod is over, as far as the node's own sources tell.
+    pub fn is_over_on_node(&self) -> bool {
+        self.api.is_none()
+            && self.sandbox_stopped.is_some()
+            && !self.containers.iter().any(ContainerFacts::runs)
+    }
+    /// True when something of a later stage than a signal's happened after it, so that it is history.
+    pub fn is_over(&self, stage: Stage, s: &Signal<'_>) -> bool {
+        let after = |t: Option<Nanos>| t.is_some_and(|t| t > s.at);
+        let c = self.known(&s.container);
+        match s.reason.as_ref() {
+            // A deletion that was let through later, by the API's whole seconds.
+            "@delete" => return after(self.deleted.map(|d| d.plus(SECOND))),
+            "@stop" | "FailedKillPod" => {
+                return after(self.sandbox_stopped)
+                    || c.is_some_and(|c| after(c.stopped))
+                    || (s.text.contains("code = Unavailable")
+                        && (after(self.answered) || self.now.since(s.at) > 60 * SECOND));
+            }
+            _ => {}
+        }
+        let begun = c.is_some_and(|c| after(c.created) || after(c.started));
+        match stage {
+            Stage::Api => false,
+            Stage::Schedule => self.bound.is_some(),
+            Stage::Admit => self.sandbox.is_some(),
+            Stage::Cgroup | Stage::Volumes => {
+                after(self.volumes.filter(|_| self.sandbox_attempts > 0)) || after(self.sandbox)
+            }
+            Stage::Sandbox => after(self.sandbox),
+            Stage::Image => begun || c.is_some_and(|c| after(c.pulled)),
+            Stage::Create => begun,
+            Stage::Start => c.is_some_and(|c| after(c.started)),
+            Stage::Ready | Stage::Terminate => false,
+        }
+    }
+    /// The oldest call of a method in flight.
+    pub fn in_flight(&self, method: &str) -> Option<&CallFact<'a>> {
+        self.open.iter().find(|c| c.start.method == method)
+    }
+    /// Ready by the API.
+    pub fn is_ready(&self) -> Option<bool> {
+        let c = self.api?.condition("Ready")?;
+        Some(c.status == "True")
+    }
+    /// Moment since when a stage can have been going on.
+    pub fn since(&self, stage: Stage) -> Nanos {
+        let created = self.view.created;
+        let at = match stage {
+            Stage::Api | Stage::Schedule => None,
+            Stage::Admit => self.bound,
+            Stage::Cgroup | Stage::Volumes => self.picked_up.or(self.bound),
+            Stage::Sandbox => self.sandbox_trying.or(self.picked_up),
+            Stage::Image | Stage::Create => self
+                .sandbox_since
+                .or_else(|| self.containers.iter().filter_map(|c| c.first).min())
+                .or(self.picked_up),
+            Stage::Start => self.containers.iter().filter_map(|c| c.created).max(),
+            Stage::Ready => self.containers.iter().filter_map(|c| c.started).max(),
+            Stage::Terminate => self.deleted,
+        };
+        at.unwrap_or(created)
+    }
+}

@@ -1,0 +1,163 @@
+//! What the calls to the runtime say of a pod: in flight, failed, succeeded.
+
+use rustc_hash::FxHashMap;
+
+use super::{CallFact, Facts};
+use crate::diagnose::{shared, signal};
+use kflow_model::Evidence;
+use kflow_model::{
+    Nanos, Text,
+    cri::{CallEnd, CallKey, CallOutcome, CallStart},
+};
+
+impl<'a> Facts<'a> {
+    pub(super) fn call_start(
+        &mut self,
+        o: &'a Evidence,
+        c: &'a CallStart,
+        open: &mut FxHashMap<CallKey, CallFact<'a>>,
+    ) {
+        let at = o.stamp.at;
+        self.sign(at);
+        let mut container = if c.subject.container.is_empty() {
+            self.name_of(&c.subject.container_id)
+        } else {
+            c.subject.container.clone()
+        };
+        match c.method.as_str() {
+            "RunPodSandbox" => {
+                self.sandbox_attempts += 1;
+                self.sandbox_trying.get_or_insert(at);
+                self.volumes = self.volumes.max(Some(at));
+            }
+            "PullImage" if container.is_empty() => {
+                container = self.by_image(&c.subject.image);
+            }
+            "CreateContainer" => {
+                let k = self.container(&container);
+                k.pulled = k.pulled.max(Some(at));
+            }
+            _ => {}
+        }
+        if c.method == "StopContainer"
+            && let Some(t) = c
+                .fields
+                .iter()
+                .find(|(k, _)| k == "timeout")
+                .and_then(|(_, v)| v.parse().ok())
+        {
+            self.grace_s.get_or_insert(t);
+        }
+        open.insert(
+            c.key,
+            CallFact {
+                start: c,
+                at,
+                end: None,
+                container,
+                evidence: o,
+            },
+        );
+    }
+
+    /// The container that waits for an image: the first one of that image that has not started.
+    pub(super) fn by_image(&self, image: &str) -> Text {
+        let spec = |c: &&crate::correlate::ContainerView| c.image == image;
+        self.view
+            .containers
+            .iter()
+            .filter(spec)
+            .find(|c| self.known(&c.name).is_none_or(|k| k.started.is_none()))
+            .or_else(|| self.view.containers.iter().find(spec))
+            .map(|c| c.name.clone())
+            .or_else(|| {
+                // Without the API: the container of which the kubelet said that it pulls the image.
+                let said = |c: &&super::ContainerFacts<'_>| {
+                    c.pulling
+                        .and_then(|(_, o)| shared::image_of(o))
+                        .is_some_and(|i| i == image)
+                };
+                self.containers
+                    .iter()
+                    .rev()
+                    .find(said)
+                    .map(|c| c.name.clone())
+            })
+            .unwrap_or_default()
+    }
+
+    pub(super) fn call_end(
+        &mut self,
+        o: &'a Evidence,
+        c: &'a CallEnd,
+        open: &mut FxHashMap<CallKey, CallFact<'a>>,
+    ) {
+        let Some(mut call) = open.remove(&c.key) else {
+            return;
+        };
+        let at = o.stamp.at;
+        call.end = Some(at);
+        let method = call.start.method.as_str();
+        let Some(error) = signal::call_error(c) else {
+            if c.outcome == CallOutcome::Lost {
+                return;
+            }
+            self.succeeded(at, method, &call, c);
+            return;
+        };
+        let deadline = c.outcome == CallOutcome::ClientReset || c.code == Some(4);
+        if deadline {
+            self.timed_out.push(call.clone());
+        }
+        if let Some(reason) = signal::of_method(method) {
+            if method == "PullImage" {
+                self.pull_failures += 1;
+            }
+            self.push(reason, &call.container, error, o, 1);
+        }
+    }
+
+    pub(super) fn succeeded(
+        &mut self,
+        at: Nanos,
+        method: &str,
+        call: &CallFact<'a>,
+        end: &CallEnd,
+    ) {
+        self.answered = Some(at);
+        match method {
+            "RunPodSandbox" => {
+                self.sandbox_stopped = None;
+                self.sandbox = self.sandbox.max(Some(at));
+                self.sandbox_since = Some(at);
+                self.sandbox_trying = None;
+                self.sandboxes += 1;
+            }
+            "PullImage" => {
+                self.pull_failures = 0;
+                let c = self.container(&call.container);
+                c.pulled = c.pulled.max(Some(at));
+            }
+            "CreateContainer" => {
+                if !end.subject.container_id.is_empty() {
+                    self.ids
+                        .push((end.subject.container_id.clone(), call.container.clone()));
+                }
+                let c = self.container(&call.container);
+                c.created = c.created.max(Some(at));
+            }
+            "StartContainer" => {
+                let c = self.container(&call.container);
+                c.started = c.started.max(Some(at));
+                c.started_id = call.start.subject.container_id.clone();
+            }
+            "StopPodSandbox" => self.sandbox_stopped = Some(at),
+            "RemovePodSandbox" if self.sandbox_stopped.is_some() => self.removed = Some(at),
+            "StopContainer" => {
+                let c = self.container(&call.container);
+                c.stopped = Some(at);
+            }
+            _ => {}
+        }
+    }
+}

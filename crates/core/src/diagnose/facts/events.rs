@@ -1,0 +1,184 @@
+//! What Events and states of the API say of a pod: kills, probes, exits.
+
+use super::{Exit, Facts, KillWhy, ProbeFact};
+use crate::diagnose::signal;
+use kflow_model::Evidence;
+use kflow_model::{
+    Body, Nanos,
+    event::EventSeen,
+    pod::{ContainerState, PodSeen},
+    stamp::SECOND,
+};
+
+impl<'a> Facts<'a> {
+    pub(super) fn event(&mut self, o: &'a Evidence, e: &'a EventSeen) {
+        if e.object.kind != "Pod" && !e.object.kind.is_empty() {
+            return;
+        }
+        // A pod that this one preempts.
+        if e.is_of_another_pod(&self.view.uid, &self.view.mirrors) {
+            return;
+        }
+        if e.component == "kubelet" {
+            self.sign(o.stamp.at);
+        }
+        self.happened(o, &e.reason, &e.message, &e.container, e.count);
+    }
+
+    /// An Event, from the API or from the kubelet's log.
+    pub(super) fn happened(
+        &mut self,
+        o: &'a Evidence,
+        reason: &'a str,
+        message: &'a str,
+        container: &str,
+        count: u32,
+    ) {
+        let at = o.stamp.at;
+        match reason {
+            "Scheduled" => {
+                self.bound.get_or_insert(at);
+            }
+            "Pulling" => {
+                self.sandbox = self.sandbox.max(Some(at));
+                let c = self.container(container);
+                c.first.get_or_insert(at);
+                c.pulling = Some((at, o));
+            }
+            "Pulled" => {
+                self.sandbox = self.sandbox.max(Some(at));
+                let c = self.container(container);
+                c.pulled = c.pulled.max(Some(at));
+            }
+            "Created" => {
+                self.sandbox = self.sandbox.max(Some(at));
+                let c = self.container(container);
+                c.created = c.created.max(Some(at));
+            }
+            "Started" => {
+                let c = self.container(container);
+                c.started = c.started.max(Some(at));
+            }
+            "Killing" => self.killing(o, message, container),
+            "Unhealthy" | "ProbeError" => {
+                self.probe(o, message, message, container);
+                return;
+            }
+            _ => {}
+        }
+        if let Some((reason, text)) = signal::of_event(reason, message) {
+            self.push(reason, container, text, o, count);
+        }
+    }
+
+    pub(super) fn killing(&mut self, o: &'a Evidence, message: &str, container: &str) {
+        let why = if message.contains("failed liveness probe") {
+            KillWhy::Liveness
+        } else if message.contains("failed startup probe") {
+            KillWhy::Startup
+        } else if message.contains("PostStartHook") {
+            KillWhy::PostStart
+        } else {
+            KillWhy::Stop
+        };
+        let at = o.stamp.at;
+        let c = self.container(container);
+        // The Event and the log line of one kill are milliseconds apart.
+        let again = c
+            .killed
+            .is_some_and(|(t, w, _)| w == why && at.since(t) < SECOND);
+        if why != KillWhy::Stop && !again {
+            c.kills += 1;
+        }
+        if !again {
+            c.killed = Some((at, why, o));
+        }
+    }
+
+    pub(super) fn probe(&mut self, o: &'a Evidence, kind: &str, text: &'a str, container: &str) {
+        let at = o.stamp.at;
+        let errored = text.contains("probe errored")
+            || matches!(&o.body, Body::Log(l) if crate::flow::said(l) == "Probe errored");
+        let c = self.container(container);
+        let started = c.started;
+        let slot = if kind.starts_with("Readiness") {
+            &mut c.readiness
+        } else if kind.starts_with("Liveness") {
+            &mut c.liveness
+        } else {
+            &mut c.startup
+        };
+        let before = slot
+            .as_ref()
+            .filter(|p| started.is_none_or(|s| p.at >= s))
+            .map_or((0, Nanos(0)), |p| (p.count, p.at));
+        let again = at.since(before.1) < SECOND / 2;
+        *slot = Some(ProbeFact {
+            at,
+            text,
+            errored,
+            count: before.0 + u32::from(!again),
+            evidence: o,
+        });
+    }
+
+    pub(super) fn exits_of(&mut self, o: &'a Evidence, p: &'a PodSeen) {
+        for s in p.statuses() {
+            if !s.id.is_empty() && !self.ids.iter().any(|(i, _)| *i == s.id) {
+                self.ids.push((s.id.clone(), s.name.clone()));
+            }
+            let ended = [
+                s.last.as_ref(),
+                match &s.state {
+                    ContainerState::Terminated(t) => Some(t),
+                    _ => None,
+                },
+            ];
+            for t in ended.into_iter().flatten() {
+                self.exit(
+                    &s.name,
+                    Exit {
+                        at: t.finished.unwrap_or(o.stamp.at),
+                        code: t.exit_code,
+                        reason: t.reason.clone(),
+                        message: t.message.clone(),
+                        id: t.id.clone(),
+                        evidence: o,
+                    },
+                );
+            }
+            let c = self.container(&s.name);
+            c.restarts = c.restarts.max(s.restarts);
+            if let ContainerState::Running { started } = s.state {
+                c.started = c.started.max(Some(started));
+            }
+        }
+    }
+
+    pub(super) fn exit(&mut self, container: &str, e: Exit<'a>) {
+        let c = self.container(container);
+        let known = c
+            .exits
+            .iter_mut()
+            .rev()
+            .find(|x| (!e.id.is_empty() && x.id == e.id) || (e.id.is_empty() && x.at == e.at));
+        match known {
+            Some(old) => {
+                if old.reason.is_empty() {
+                    old.reason = e.reason;
+                }
+                if old.message.is_empty() {
+                    old.message = e.message;
+                }
+                // The runtime tells nanoseconds, the API whole seconds: keep the finer.
+                if old.at.0 % SECOND == 0 {
+                    old.at = e.at;
+                }
+            }
+            None => {
+                let at = c.exits.partition_point(|x| x.at <= e.at);
+                c.exits.insert(at, e);
+            }
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! What the facts of a pod are made of: calls, containers, exits, probes.
+
+use kflow_model::Evidence;
+use kflow_model::{
+    ContainerId, Nanos, Text,
+    cri::CallStart,
+    pod::{ContainerState, ContainerStatus},
+    stamp::SECOND,
+};
+
+/// A call that was made for the pod.
+#[derive(Clone, Debug)]
+pub struct CallFact<'a> {
+    /// Start and who it is about.
+    pub start: &'a CallStart,
+    /// When it began.
+    pub at: Nanos,
+    /// When it ended.
+    pub end: Option<Nanos>,
+    /// Container, as far as known.
+    pub container: Text,
+    /// The start's observation.
+    pub evidence: &'a Evidence,
+}
+
+/// How a container ended.
+#[derive(Clone, Debug)]
+pub struct Exit<'a> {
+    /// When.
+    pub at: Nanos,
+    /// Exit code.
+    pub code: i32,
+    /// `Error`, `OOMKilled`, `Completed`, `StartError`, …
+    pub reason: Text,
+    /// Its own message.
+    pub message: Text,
+    /// Which container.
+    pub id: ContainerId,
+    /// The observation.
+    pub evidence: &'a Evidence,
+}
+
+/// A failing probe.
+#[derive(Clone, Debug)]
+pub struct ProbeFact<'a> {
+    /// Newest failure.
+    pub at: Nanos,
+    /// What it said; an Event puts the kind before it.
+    pub text: &'a str,
+    /// It could not be run, which leaves the container as ready as it was.
+    pub errored: bool,
+    /// Failures since the container started, as far as they were counted.
+    pub count: u32,
+    /// The observation.
+    pub evidence: &'a Evidence,
+}
+
+/// Why the kubelet killed a container.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KillWhy {
+    /// Liveness probe.
+    Liveness,
+    /// Startup probe.
+    Startup,
+    /// postStart hook.
+    PostStart,
+    /// The pod is stopped, or something else.
+    Stop,
+}
+
+/// What a container did.
+#[derive(Clone, Debug, Default)]
+pub struct ContainerFacts<'a> {
+    /// Name.
+    pub name: Text,
+    /// What the kubelet's log calls it: `container`, `init container`, `ephemeral container`; empty when it did not say.
+    pub kind: &'a str,
+    /// First sign of it.
+    pub first: Option<Nanos>,
+    /// `Pulling` was said.
+    pub pulling: Option<(Nanos, &'a Evidence)>,
+    /// The image is there.
+    pub pulled: Option<Nanos>,
+    /// Created.
+    pub created: Option<Nanos>,
+    /// Started.
+    pub started: Option<Nanos>,
+    /// Ends, oldest first, each container id once.
+    pub exits: Vec<Exit<'a>>,
+    /// Restarts by the API.
+    pub restarts: u32,
+    /// Newest kill by the kubelet, and why.
+    pub killed: Option<(Nanos, KillWhy, &'a Evidence)>,
+    /// Kills because of a probe or hook.
+    pub kills: u32,
+    /// Readiness, liveness and startup probe: newest failure.
+    pub readiness: Option<ProbeFact<'a>>,
+    /// Liveness.
+    pub liveness: Option<ProbeFact<'a>>,
+    /// Startup.
+    pub startup: Option<ProbeFact<'a>>,
+    /// Newest word of the kubelet about readiness.
+    pub ready_said: Option<(Nanos, bool)>,
+    /// Newest status of the API.
+    pub status: Option<&'a ContainerStatus>,
+    /// A preStop hook runs since.
+    pub prestop: Option<(Nanos, &'a Evidence)>,
+    /// Newest end of a StopContainer.
+    pub stopped: Option<Nanos>,
+    /// The container that was started last.
+    pub started_id: ContainerId,
+}
+
+impl ContainerFacts<'_> {
+    /// Notes whether the newest failure of a probe was that it could not be run.
+    pub fn mark_errored(&mut self, kind: &str, errored: bool) {
+        let slot = match kind {
+            "Readiness" => &mut self.readiness,
+            "Liveness" => &mut self.liveness,
+            _ => &mut self.startup,
+        };
+        if let Some(p) = slot {
+            p.errored = errored;
+        }
+    }
+    /// An init container, by the kubelet's log.
+    pub fn is_init(&self) -> bool {
+        self.kind == "init container"
+    }
+    /// An ephemeral container, by the kubelet's log.
+    pub fn is_ephemeral(&self) -> bool {
+        self.kind == "ephemeral container"
+    }
+    /// It runs: it started after it last ended.
+    pub fn runs(&self) -> bool {
+        let Some(started) = self.started else {
+            return false;
+        };
+        self.exits.last().is_none_or(|e| {
+            // A process may end before the call that starts it has returned.
+            started > e.at && (e.id.is_empty() || e.id != self.started_id)
+        }) && !matches!(
+            self.status.map(|s| &s.state),
+            Some(ContainerState::Terminated(t)) if t.finished.is_some_and(|f| f.plus(SECOND) > started)
+        )
+    }
+}

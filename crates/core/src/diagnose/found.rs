@@ -1,0 +1,394 @@
+//! What a rule found, and the verdict that is made of it.
+
+mod lines;
+
+pub use lines::{proof, signal_proof};
+
+use lines::tell_once;
+
+use super::catalogue::{Catalogue, Cause};
+use super::facts::{CallFact, Facts};
+use super::signal::Signal;
+use super::text::{Names, list, span};
+use super::{Confidence, InFlightCall, NextStep, Proof, State, Verdict};
+use crate::correlate::PodView;
+use crate::flow::Stage;
+use kflow_model::{Evidence, Nanos, ObjectRef, Source, Text, pod::PodSeen};
+
+/// One thing that is true of a pod.
+#[derive(Clone, Debug)]
+pub struct Found<'a> {
+    /// The cause.
+    pub cause: &'static Cause,
+    /// Where the pod stands still because of it.
+    pub stage: Stage,
+    /// Container, empty for the pod.
+    pub container: Text,
+    /// How the pod stands.
+    pub state: State,
+    /// Since when.
+    pub since: Nanos,
+    /// Names for the sentence.
+    pub names: Names,
+    /// What proves it, best first.
+    pub proofs: Vec<Proof>,
+    /// The call that it waits on.
+    pub in_flight: Option<&'a CallFact<'a>>,
+    /// The call that it waits on, when it is not the pod's own.
+    pub waits_on: Option<InFlightCall>,
+    /// Attempt.
+    pub attempt: u32,
+    /// Next try.
+    pub next_retry: Option<Nanos>,
+    /// How sure.
+    pub confidence: Confidence,
+    /// Among those of one stage the highest wins.
+    pub rank: u8,
+    /// Told by a reason alone, whatever its text: says less than any other cause.
+    pub alone: bool,
+}
+
+impl<'a> Found<'a> {
+    /// A cause by id, with what the catalogue says of it. `None` only for an id that no entry has, which a test excludes.
+    pub fn new(id: &str, f: &Facts<'a>) -> Option<Self> {
+        Some(Self::of(Catalogue::get().cause(id)?, f))
+    }
+    /// A cause.
+    pub fn of(cause: &'static Cause, f: &Facts<'a>) -> Self {
+        Self {
+            cause,
+            stage: cause.stage,
+            container: Text::default(),
+            state: cause.state,
+            since: f.since(cause.stage),
+            names: Names::default(),
+            proofs: Vec::new(),
+            in_flight: None,
+            waits_on: None,
+            attempt: 0,
+            next_retry: None,
+            confidence: cause.sure,
+            rank: cause.rank,
+            alone: false,
+        }
+    }
+    /// With a name for the sentence.
+    #[must_use]
+    pub fn name(mut self, key: &str, value: &str) -> Self {
+        self.names.set(key, value);
+        self
+    }
+    /// In a stage other than the catalogue's.
+    #[must_use]
+    pub fn at(mut self, stage: Stage) -> Self {
+        self.stage = stage;
+        self
+    }
+    /// Of a container.
+    #[must_use]
+    pub fn container(mut self, name: &str) -> Self {
+        self.container = name.into();
+        self
+    }
+    /// Standing otherwise.
+    #[must_use]
+    pub fn state(mut self, state: State) -> Self {
+        self.state = state;
+        self
+    }
+    /// Since.
+    #[must_use]
+    pub fn since(mut self, at: Nanos) -> Self {
+        self.since = at;
+        self
+    }
+    /// At most this sure.
+    #[must_use]
+    pub fn at_most(mut self, c: Confidence) -> Self {
+        self.confidence = self.confidence.max(c);
+        self
+    }
+    /// Proven by an observation.
+    #[must_use]
+    pub fn proof(mut self, o: &Evidence) -> Self {
+        self.proofs.push(proof(o));
+        self
+    }
+    /// Proven by an observation, when there is one.
+    #[must_use]
+    pub fn proof_if(self, o: Option<&Evidence>) -> Self {
+        match o {
+            Some(o) => self.proof(o),
+            None => self,
+        }
+    }
+    /// Proven by what was not seen.
+    #[must_use]
+    pub fn absence(mut self, at: Nanos, source: Source, text: impl Into<String>) -> Self {
+        self.proofs.push(Proof {
+            at,
+            precision: 1,
+            source,
+            text: text.into(),
+            evidence: None,
+        });
+        self
+    }
+    /// Waiting on a call of the pod.
+    #[must_use]
+    pub fn call(mut self, call: &'a CallFact<'a>, now: Nanos) -> Self {
+        self.names.set("running", &span(now.since(call.at)));
+        self.names.set("method", &call.start.method);
+        if let Some(d) = call.start.timeout_ns {
+            self.names.set("deadline", &span(d));
+        }
+        self.proofs.push(Proof {
+            at: call.at,
+            precision: call.evidence.stamp.precision,
+            source: Source::Cri,
+            text: format!(
+                "CRI {}  in flight for {}{}",
+                call.start.method,
+                span(now.since(call.at)),
+                call.start
+                    .timeout_ns
+                    .map_or(String::new(), |d| format!(" of {}", span(d)))
+            ),
+            evidence: Some(call.evidence.clone()),
+        });
+        self.in_flight = Some(call);
+        self
+    }
+    /// From a failure under a reason.
+    pub fn of_signal(cause: &'static Cause, names: Names, s: &Signal<'a>, f: &Facts<'a>) -> Self {
+        let mut found = Self::of(cause, f).container(&s.container);
+        found.names = names;
+        found.names.set("reason", reason_in_words(&s.reason));
+        if cause.stage == Stage::Image
+            && let Some(image) = image_in(&s.text)
+        {
+            found.names.set("image", image);
+        }
+        found.proofs.push(signal_proof(s));
+        found
+    }
+
+    /// Names that follow from others, once all are known.
+    fn settle(&mut self) {
+        match self.cause.id.as_str() {
+            "KF705" if self.names.get("exit").is_some() => self.names.remove("running"),
+            "KF705" if self.names.get("running").is_none() => {
+                let how = match self.names.get("what") {
+                    Some(w) if w != "PostStartHook failed" => {
+                        format!("fails: {}", crate::diagnose::text::hook_error(w))
+                    }
+                    _ => "fails".to_owned(),
+                };
+                self.names.set("how", &how);
+            }
+            "KF905" => {
+                let who = match self.names.get("container") {
+                    Some(c) => format!("container {c}"),
+                    None => "the pod".to_owned(),
+                };
+                self.names.set("who", &who);
+                if self.names.get("over").is_some() {
+                    self.names.remove("what");
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The verdict.
+    pub fn verdict(mut self, f: &Facts<'_>) -> Verdict {
+        base_names(&mut self.names, f, &self.container);
+        let view = f.view;
+        self.names.set("age", &span(f.now.since(self.since)));
+        let next = steps(self.cause, &self.names);
+        self.settle();
+        let owner = view
+            .owners
+            .first()
+            .cloned()
+            .or_else(|| f.api.and_then(|p| p.owner.clone()));
+        tell_once(&mut self.proofs);
+        Verdict {
+            uid: view.uid.clone(),
+            namespace: view.namespace.clone(),
+            pod: view.name.clone(),
+            owner,
+            cause: self.cause.id.as_str().into(),
+            title: self.cause.title.as_str().into(),
+            stage: self.stage,
+            container: self.container,
+            state: self.state,
+            since: self.since,
+            in_flight: self.waits_on.or_else(|| {
+                self.in_flight.map(|c| InFlightCall {
+                    method: c.start.method.clone(),
+                    since: c.at,
+                    deadline_ns: c.start.timeout_ns,
+                })
+            }),
+            attempt: self.attempt,
+            next_retry: self.next_retry.filter(|t| *t > f.now),
+            // A node that no source names is still the node.
+            sentence: unnamed(self.names.sentence(&self.cause.say)),
+            evidence: self.proofs,
+            not_reached: not_reached(self.stage, f),
+            next,
+            confidence: self.confidence,
+            also: Vec::new(),
+        }
+    }
+}
+
+/// What no source names is still there: the node, the image.
+fn unnamed(sentence: String) -> String {
+    if !sentence.contains('?') {
+        return sentence;
+    }
+    sentence
+        .replace("Node ?", "The node")
+        .replace("node ?", "the node")
+        .replace("The pull of ?", "The pull of its image")
+        .replace("The image ?", "The image")
+        .replace("image ?", "the image")
+}
+
+/// The steps of a cause with names filled in.
+pub fn steps(cause: &Cause, names: &Names) -> Vec<NextStep> {
+    cause
+        .steps
+        .iter()
+        .map(|(text, command)| NextStep {
+            text: names.sentence(text),
+            command: names.command(command),
+        })
+        .collect()
+}
+
+fn pulled<'f>(f: &'f Facts<'_>, container: &Text) -> Option<&'f str> {
+    let pull = |s: &&Signal<'_>| {
+        matches!(s.reason.as_ref(), "ErrImagePull" | "ImagePullBackOff")
+            && (s.container == *container || container.is_empty() || s.container.is_empty())
+    };
+    f.signals.iter().filter(pull).find_map(|s| {
+        let (_, rest) = s.text.split_once("image \"")?;
+        rest.split('"').next()
+    })
+}
+
+fn base_names(n: &mut Names, f: &Facts<'_>, container: &Text) {
+    let v = f.view;
+    n.set("ns", &v.namespace);
+    n.set("pod", &v.name);
+    n.set("uid", v.uid.as_str());
+    n.set("node", node_of(v, f.api));
+    n.set("container", container);
+    // There are logs of a previous one only after a restart.
+    let before = f.known(container).is_some_and(|c| {
+        c.restarts > 0 || c.exits.len() > 1 || c.status.is_some_and(|s| s.last.is_some())
+    });
+    n.set("logs", if before { "--previous" } else { "--tail=100" });
+    let image = v
+        .containers
+        .iter()
+        .find(|c| c.name == *container)
+        .or_else(|| v.containers.iter().find(|c| !c.init))
+        .map(|c| c.image.clone())
+        .or_else(|| {
+            let api = f.api?;
+            Some(
+                api.container(container)
+                    .or_else(|| api.spec.containers.first())?
+                    .image
+                    .clone(),
+            )
+        })
+        .unwrap_or_default();
+    // Without the API: the image that the failed pull itself names.
+    let image = if image.is_empty() {
+        pulled(f, container).unwrap_or_default().into()
+    } else {
+        image
+    };
+    n.set("image", &image);
+    n.set("registry", registry(&image));
+    if let Some(g) = f.grace_s {
+        n.set("grace", &g.to_string());
+    }
+    let Some(api) = f.api else { return };
+    n.set("runtime_class", &api.spec.runtime_class);
+    n.set("secrets", &list(&api.spec.image_pull_secrets));
+    n.set(
+        "scheduler",
+        if api.spec.scheduler.is_empty() {
+            "default-scheduler"
+        } else {
+            &api.spec.scheduler
+        },
+    );
+    if let Some(d) = api.spec.active_deadline_s {
+        n.set("deadline_s", &format!("{d} s"));
+    }
+}
+
+/// The image that a message is about: `Failed to pull image "x": …`, `failed to pull and unpack image "x"`.
+fn image_in(text: &str) -> Option<&str> {
+    let (_, rest) = text.split_once("image \"")?;
+    Some(rest.split_once('"')?.0)
+}
+
+/// Node of a pod by the newest that is known.
+pub fn node_of<'v>(v: &'v PodView, api: Option<&'v PodSeen>) -> &'v str {
+    if v.node.is_empty() {
+        api.map_or("", |p| p.spec.node.as_str())
+    } else {
+        &v.node
+    }
+}
+
+/// Host of an image's registry; Docker Hub when the name has none.
+fn registry(image: &str) -> &str {
+    match image.split_once('/') {
+        Some((host, _)) if host.contains(['.', ':']) || host == "localhost" => host,
+        _ if image.is_empty() => "",
+        _ => "registry-1.docker.io",
+    }
+}
+
+fn reason_in_words(reason: &str) -> &str {
+    reason.trim_start_matches('@')
+}
+
+/// The CRI calls that come after a stage, which were not made.
+fn not_reached(stage: Stage, f: &Facts<'_>) -> Vec<Text> {
+    const CALLS: [(Stage, &str); 4] = [
+        (Stage::Sandbox, "RunPodSandbox"),
+        (Stage::Image, "PullImage"),
+        (Stage::Create, "CreateContainer"),
+        (Stage::Start, "StartContainer"),
+    ];
+    if stage >= Stage::Ready {
+        return Vec::new();
+    }
+    let mut out: Vec<Text> = CALLS
+        .iter()
+        .filter(|(s, _)| *s > stage)
+        .map(|(_, m)| Text::from(*m))
+        .collect();
+    if stage <= Stage::Schedule {
+        out.insert(0, "bind to a node".into());
+    }
+    if f.containers.iter().any(|c| f.is_init(&c.name) && c.runs()) {
+        out.push("the pod's main containers".into());
+    }
+    out
+}
+
+/// `Deployment/web`, in the form that kubectl takes: `deployment/web`.
+pub fn owner_arg(o: &ObjectRef) -> String {
+    format!("{}/{}", o.kind.to_lowercase(), o.name)
+}

@@ -1,0 +1,279 @@
+//! Bound, and nothing moves: a kubelet that does not run, a runtime that does not answer.
+
+use super::Context;
+use crate::diagnose::InFlightCall;
+use crate::diagnose::facts::Facts;
+use crate::diagnose::found::{Found, node_of};
+use crate::diagnose::shared::{LEASE_LATE_NS, NodeFacts};
+use crate::diagnose::text::{list, shorten, span};
+use crate::diagnose::{Catalogue, Confidence};
+use crate::flow::Stage;
+use kflow_model::{Nanos, Source, stamp::SECOND};
+
+/// A kubelet that works picks a pod up within a second.
+const PICK_UP_NS: i64 = 10 * SECOND;
+/// A kubelet logs something and calls the runtime every second; this long without either and it stands still.
+pub(super) const SILENT_NS: i64 = 10 * SECOND;
+/// A kubelet that lives begins with a pod within a second, unless a hundred came at once.
+const IDLE_NS: i64 = 20 * SECOND;
+/// A supervisor starts the kubelet again after ten seconds or less.
+const RESTART_NS: i64 = 20 * SECOND;
+/// Without a node's own sources a slow kubelet cannot be told from a dead one before the node is marked.
+const BLIND_NS: i64 = 150 * SECOND;
+
+pub(super) fn rules<'a>(cx: Context<'a>, f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
+    let Some(bound) = f.bound.or(f.picked_up) else {
+        return;
+    };
+    let waiting = cx.now.since(bound);
+    let stage = if f.picked_up.is_none() {
+        Stage::Admit
+    } else if f.sandbox.is_none() {
+        Stage::Sandbox
+    } else {
+        Stage::Create
+    };
+    // Whatever failed by itself is a better answer than a runtime that hangs as well, unless nothing failed.
+    if waiting >= PICK_UP_NS
+        && (found.is_empty() || f.picked_up.is_none())
+        && !started(f)
+        && runtime(cx, f, stage, found)
+    {
+        return;
+    }
+    if f.picked_up.is_none() && waiting >= PICK_UP_NS {
+        if dies(cx, f, bound, found) {
+            return;
+        }
+        kubelet(cx, f, bound, found);
+    }
+}
+
+fn started(f: &Facts<'_>) -> bool {
+    f.view
+        .containers
+        .iter()
+        .filter(|c| !c.init && !c.ephemeral)
+        .any(|c| f.known(&c.name).is_some_and(|k| k.started.is_some()))
+}
+
+/// The runtime does not answer: the kubelet's own calls hang, or it says so, or its node does. True when told.
+pub(super) fn runtime<'a>(
+    cx: Context<'a>,
+    f: &Facts<'a>,
+    stage: Stage,
+    found: &mut Vec<Found<'a>>,
+) -> bool {
+    let node = node_of(f.view, f.api);
+    let local = cx.shared.is_local(node);
+    let facts = if local {
+        cx.shared.local_node().or_else(|| cx.shared.node(node))
+    } else {
+        cx.shared.node(node)
+    };
+    let Some(x) = Found::new("KF302", f) else {
+        return false;
+    };
+    let mut x = x.at(stage).since(f.since(stage));
+    let mut told = false;
+    if let Some(oldest) = cx.shared.hanging.first().filter(|_| local) {
+        let methods: Vec<&str> = {
+            let mut m: Vec<&str> = cx
+                .shared
+                .hanging
+                .iter()
+                .map(|c| c.method.as_str())
+                .collect();
+            m.dedup();
+            m
+        };
+        x = x.name(
+            "what",
+            &format!(
+                "{} in flight for {}",
+                list(&methods),
+                span(cx.now.since(oldest.start))
+            ),
+        );
+        for c in cx.shared.hanging.iter().take(3) {
+            x = x.proof(&c.started);
+            if let Some(p) = x.proofs.last_mut() {
+                p.text = format!(
+                    "CRI {}  in flight for {}",
+                    c.method,
+                    span(cx.now.since(c.start))
+                );
+            }
+        }
+        x.waits_on = Some(InFlightCall {
+            method: oldest.method.clone(),
+            since: oldest.start,
+            deadline_ns: oldest.timeout_ns,
+        });
+        told = true;
+    }
+    if let Some((_, why, o)) = facts.and_then(|n| n.skipping(cx.now)) {
+        x = x
+            .name("what", &format!("it skips all pods: {}", shorten(why, 160)))
+            .proof(o);
+        told = true;
+    }
+    if let Some(n) = facts.filter(|n| n.runtime_down()) {
+        if let Some((_, _, message)) = &n.ready {
+            x = x.name("what", message);
+        }
+        if !told {
+            x = x.at_most(Confidence::Likely);
+        }
+        x = x.proof_if(n.evidence.as_ref());
+        told = true;
+    }
+    if !told {
+        return false;
+    }
+    let held = cx.shared.held_up(cx.world, node);
+    if held.len() > 1 {
+        x = x.name("held", &list(held));
+    }
+    if f.picked_up.is_none() {
+        x = x.absence(
+            f.bound.unwrap_or(f.view.created),
+            Source::Kubelet,
+            "the kubelet has not begun with the pod: the last step seen is its binding",
+        );
+    }
+    x.rank = 95;
+    found.push(x);
+    true
+}
+
+/// The kubelet ends as soon as it is started: its last words tell why.
+fn dies<'a>(cx: Context<'a>, f: &Facts<'a>, bound: Nanos, found: &mut Vec<Found<'a>>) -> bool {
+    let node = node_of(f.view, f.api);
+    let facts = if cx.shared.is_local(node) {
+        cx.shared.local_node().or_else(|| cx.shared.node(node))
+    } else {
+        None
+    };
+    // Started again and again by its supervisor, it says the same each time; one that works says much else.
+    let works = |n: &NodeFacts, at: Nanos| n.heard.is_some_and(|h| h.since(at) >= RESTART_NS);
+    let Some((at, why, o)) = facts.and_then(|n| n.fatal.as_ref().filter(|(at, ..)| !works(n, *at)))
+    else {
+        return false;
+    };
+    let told = Catalogue::get().best("@log", why, |c| c.id == "KF516");
+    let x = match told {
+        Some((cause, names)) => {
+            let mut x = Found::of(cause, f).at(Stage::Admit);
+            x.names = names;
+            x
+        }
+        None => {
+            let Some(x) = Found::new("KF301", f) else {
+                return false;
+            };
+            x.name(
+                "what",
+                &format!("it ends as soon as it is started: {}", shorten(why, 160)),
+            )
+        }
+    };
+    found.push(x.since(bound).proof(o).absence(
+        *at,
+        Source::Cri,
+        "no call of the kubelet to the runtime for a pod since",
+    ));
+    true
+}
+
+/// A kubelet that renews its lease, and does not begin with a pod.
+fn idle<'a>(cx: Context<'a>, f: &Facts<'a>, bound: Nanos, lease: i64) -> Option<Found<'a>> {
+    if cx.now.since(bound) < IDLE_NS {
+        return None;
+    }
+    let what = format!(
+        "the kubelet lives (it renewed its lease {} ago) and does not begin with the pod",
+        span(lease)
+    );
+    Some(
+        Found::new("KF302", f)?
+            .at(Stage::Admit)
+            .since(bound)
+            .name("what", &what)
+            .at_most(Confidence::Possible)
+            .absence(
+                bound,
+                Source::Kube,
+                "bound, and no sign of the kubelet since: no status, no event",
+            ),
+    )
+}
+
+/// The kubelet does nothing about the pod.
+fn kubelet<'a>(cx: Context<'a>, f: &Facts<'a>, bound: Nanos, found: &mut Vec<Found<'a>>) {
+    let node = node_of(f.view, f.api);
+    let facts = cx.shared.node(node);
+    let Some(mut x) = Found::new("KF301", f) else {
+        return;
+    };
+    x = x.since(bound);
+    if let Some(n) = facts.filter(|n| n.not_ready()) {
+        if let Some((status, reason, message)) = &n.ready {
+            x = x.name(
+                "what",
+                &format!("node {node} is Ready={status}, {reason}: {message}"),
+            );
+        }
+        x = x.proof_if(n.evidence.as_ref());
+        x.confidence = Confidence::Certain;
+    } else if let Some(last) = cx
+        .shared
+        .node_last
+        .filter(|t| cx.shared.is_local(node) && cx.now.since(*t) >= SILENT_NS)
+    {
+        x = x
+            .name(
+                "what",
+                &format!(
+                    "it has neither logged nor called the runtime for {}",
+                    span(cx.now.since(last))
+                ),
+            )
+            .absence(
+                last,
+                Source::Kubelet,
+                "last line of the kubelet's log, or call of it",
+            );
+    } else if let Some(lease) = facts.and_then(|n| n.lease).filter(|_| {
+        // The log is written while one looks: a record that is not there was not made.
+        !cx.shared.is_local(node)
+            && cx
+                .shared
+                .audited
+                .is_some_and(|t| cx.now.since(t) < SILENT_NS)
+    }) {
+        let age = cx.now.since(lease);
+        if age < LEASE_LATE_NS {
+            // It lives, and lets the pod lie: so it does while the runtime does not answer it.
+            found.extend(idle(cx, f, bound, age));
+            return;
+        }
+        let what = format!("it has not renewed its lease for {}", span(age));
+        x = x.name("what", &what).at_most(Confidence::Likely).absence(
+            lease,
+            Source::Audit,
+            "the kubelet's lease was renewed, as every ten seconds, and not since",
+        );
+    } else if cx.now.since(bound) < BLIND_NS {
+        // The kubelet lives, or nothing is known of it: slow is not dead.
+        return;
+    } else {
+        x = x.at_most(Confidence::Possible);
+    }
+    x = x.absence(
+        bound,
+        Source::Kube,
+        "bound, and no sign of the kubelet since: no status, no event, no call",
+    );
+    found.push(x);
+}

@@ -1,0 +1,384 @@
+//! Containers that exit, init containers and sidecars that hold up the others, calls to make them that hang.
+
+use super::{Context, held_up, waits};
+use crate::diagnose::backoff;
+use crate::diagnose::facts::{CallFact, ContainerFacts, Exit, Facts, KillWhy};
+use crate::diagnose::found::Found;
+use crate::diagnose::text::{list, span, times};
+use crate::diagnose::{Catalogue, Confidence, State};
+use crate::flow::Stage;
+use kflow_model::{Source, pod::ContainerState, stamp::SECOND};
+
+/// An init container that runs longer is told as slow: most are done in seconds.
+const INIT_NS: i64 = 30 * SECOND;
+/// A sidecar without a slow startup probe counts as started at once.
+const SIDECAR_NS: i64 = 10 * SECOND;
+/// CreateContainer and StartContainer take tens of milliseconds.
+const CALL_NS: i64 = 15 * SECOND;
+
+pub(super) fn rules<'a>(cx: Context<'a>, f: &'a Facts<'a>, found: &mut Vec<Found<'a>>) {
+    crashes(f, found);
+    init(cx, f, found);
+    for (method, id) in [("CreateContainer", "KF702"), ("StartContainer", "KF704")] {
+        if let Some(call) = f.in_flight(method)
+            && cx.now.since(call.at) >= CALL_NS
+            && let Some(x) = Found::new(id, f)
+        {
+            let what = format!(
+                "{method} has been in flight for {}",
+                span(cx.now.since(call.at))
+            );
+            found.push(
+                x.container(&call.container)
+                    .state(State::Slow)
+                    .at_most(Confidence::Likely)
+                    .name("what", &what)
+                    .name("yet", "yet")
+                    .call(call, cx.now),
+            );
+        }
+    }
+    post_start(cx, f, found);
+}
+
+/// A postStart hook that runs long: an ExecSync without a deadline, for a container that is not ready.
+pub(super) fn hook_in_flight<'f, 'a>(f: &'f Facts<'a>) -> Option<&'f CallFact<'a>> {
+    f.in_flight("ExecSync").filter(|call| {
+        call.start.timeout_ns.is_none()
+            && f.now.since(call.at) >= CALL_NS
+            && f.deleted.is_none()
+            && f.known(&call.container)
+                .is_some_and(|c| !super::ready::is_ready(c))
+    })
+}
+
+fn post_start<'a>(cx: Context<'a>, f: &'a Facts<'a>, found: &mut Vec<Found<'a>>) {
+    if found.iter().any(|k| k.cause.id == "KF705") {
+        return;
+    }
+    if let Some(call) = hook_in_flight(f)
+        && let Some(x) = Found::new("KF705", f)
+    {
+        found.push(
+            x.container(&call.container)
+                .state(State::Slow)
+                .at_most(Confidence::Likely)
+                .since(call.at)
+                .call(call, cx.now),
+        );
+        return;
+    }
+    for c in &f.containers {
+        let Some(started) = c.started.filter(|_| c.runs() && f.awaits_hook(c)) else {
+            continue;
+        };
+        let running = cx.now.since(started);
+        if running >= CALL_NS
+            && let Some(x) = Found::new("KF705", f)
+        {
+            found.push(
+                x.container(&c.name)
+                    .state(State::Slow)
+                    .at_most(Confidence::Likely)
+                    .since(started)
+                    .name("running", &span(running))
+                    .proof_if(f.api_evidence)
+                    .absence(
+                        started,
+                        Source::Kube,
+                        "Started, has a postStart hook, and is not shown as running since",
+                    ),
+            );
+        }
+    }
+}
+
+/// Containers that ended and should not have, with the best reason that is known.
+pub(super) fn crashes<'a>(f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
+    let policy = f.api.map_or("", |p| p.spec.restart_policy.as_str());
+    for c in &f.containers {
+        let init = f.is_init(&c.name);
+        if f.is_ephemeral(&c.name) {
+            continue;
+        }
+        let Some(last) = c.exits.last() else { continue };
+        let recent = c
+            .exits
+            .iter()
+            .filter(|e| f.now.since(e.at) < backoff::FORGOTTEN_NS)
+            .count();
+        let again = recent.max(c.restarts as usize);
+        let fine = last.code == 0
+            && (init
+                || policy == "Never"
+                || policy == "OnFailure"
+                || (policy.is_empty() && again < 2));
+        let killed = c.killed.is_some_and(|(t, why, _)| {
+            why != KillWhy::Stop && f.now.since(t) < backoff::FORGOTTEN_NS
+        });
+        let loops = recent >= 2
+            || (c.restarts >= 2 && recent >= 1)
+            || (killed && !super::ready::is_ready(c));
+        // The kubelet stopped it: that is not the container's doing.
+        let stopped = c.killed.is_some_and(|(t, why, _)| {
+            why == KillWhy::Stop && last.at.plus(2 * SECOND) >= t && last.at.since(t) < 600 * SECOND
+        }) || c
+            .stopped
+            .is_some_and(|t| last.at.since(t).abs() < 2 * SECOND && c.killed.is_none());
+        // One that never ran was stopped by nobody.
+        let stopped = stopped && !never_ran(last);
+        let dead = f.api.is_some_and(|p| p.status.phase == "Failed");
+        if fine || (stopped && !c.runs() && !dead) || (c.runs() && !loops) {
+            continue;
+        }
+        crash(f, c, last, init, found);
+    }
+}
+
+/// Its command could not be started.
+fn never_ran(e: &Exit<'_>) -> bool {
+    matches!(e.reason.as_str(), "StartError" | "ContainerCannotRun")
+}
+
+/// Nothing starts it again.
+fn is_final(f: &Facts<'_>) -> bool {
+    f.api.is_some_and(|p| p.status.phase == "Failed") || f.is_over_on_node()
+}
+
+fn crash<'a>(
+    f: &Facts<'a>,
+    c: &ContainerFacts<'a>,
+    last: &Exit<'a>,
+    init: bool,
+    found: &mut Vec<Found<'a>>,
+) {
+    let n = u32::try_from(c.exits.len())
+        .unwrap_or(u32::MAX)
+        .max(c.restarts + u32::from(!c.runs()));
+    let killed = c.killed.filter(|(t, why, _)| {
+        // A kill and the exit that it leads to are at most a grace period apart.
+        // A newer kill is of the run that goes on: the same story.
+        *why != KillWhy::Stop && last.at.since(*t) < 120 * SECOND
+    });
+    let probe = |kind: &str| super::ready::probe_of(f, &c.name, kind);
+    let failing = |p: &Option<crate::diagnose::facts::ProbeFact<'a>>| {
+        p.as_ref().map(|p| (super::ready::said(p.text), p.evidence))
+    };
+    let times_killed = times(c.kills.max(c.restarts));
+    let mut x = match killed {
+        Some((_, KillWhy::Liveness, o)) => Found::new("KF803", f).map(|x| {
+            let x = x
+                .name("probe", &probe("liveness"))
+                .name("times", &times_killed);
+            match failing(&c.liveness) {
+                Some((what, e)) => x.name("what", &what).proof(o).proof(e),
+                None => x.proof(o),
+            }
+        }),
+        Some((_, KillWhy::Startup, o)) => Found::new("KF802", f).map(|x| {
+            let x = x
+                .name("probe", &probe("startup"))
+                .name("times", &times_killed);
+            match failing(&c.startup) {
+                Some((what, e)) => x.name("what", &what).proof(o).proof(e),
+                None => x.proof(o),
+            }
+        }),
+        Some((_, KillWhy::PostStart, o)) => {
+            if found
+                .iter()
+                .any(|k| k.cause.id == "KF705" && k.container == c.name)
+            {
+                None
+            } else {
+                Found::new("KF705", f).map(|x| x.proof(o))
+            }
+        }
+        _ if last.reason == "OOMKilled" => Found::new("KF709", f).map(|x| {
+            let limit = f
+                .api
+                .and_then(|p| p.container(&c.name))
+                .and_then(|s| s.limits.iter().find(|(k, _)| k == "memory"))
+                .map(|(_, v)| v.clone());
+            let x = x
+                .name("exit", &last.code.to_string())
+                .name("times", &format!("{} so far", times(n)));
+            match limit {
+                Some(l) => x.name("limit", &l),
+                None => x.name("nolimit", "it may"),
+            }
+        }),
+        _ if never_ran(last) => {
+            let named = found.iter().any(|k| {
+                matches!(k.cause.id.as_str(), "KF704" | "KF606" | "KF711") && k.container == c.name
+            });
+            if named {
+                None
+            } else {
+                Catalogue::get()
+                    .best("StartError", &last.message, |_| true)
+                    .map(|(cause, names)| {
+                        let mut x = Found::of(cause, f);
+                        x.names = names;
+                        x
+                    })
+            }
+        }
+        _ => None,
+    };
+    // What the container's last words do not say: a cause of the catalogue already told why.
+    let told = found
+        .iter()
+        .any(|k| k.container == c.name && k.stage >= Stage::Image && k.cause.id != "KF613");
+    if x.is_none() && !told {
+        x = Found::new(if init { "KF707" } else { "KF708" }, f).map(|x| {
+            let held = held_up(f, &c.name);
+            x.name("what", &in_words(f, c, last, n))
+                .name("held", &list(&held))
+        });
+    }
+    let waits_again = !c.runs();
+    let next = c
+        .status
+        .and_then(|s| match &s.state {
+            ContainerState::Waiting { message, .. } => backoff::said(message),
+            _ => None,
+        })
+        .map_or_else(|| backoff::next_start(n, last.at), |d| last.at.plus(d));
+    let dead = is_final(f);
+    let over = |x: &mut Found<'a>| {
+        x.attempt = n;
+        x.next_retry = (waits_again && !dead).then_some(next);
+        x.state = if dead {
+            State::Failed
+        } else if x.next_retry.is_some() || waits(c, "CrashLoopBackOff") {
+            State::BackingOff
+        } else {
+            State::Stuck
+        };
+        if let Some(first) = c.exits.first() {
+            x.since = first.at;
+        }
+    };
+    for k in found
+        .iter_mut()
+        .filter(|k| k.container == c.name && (Stage::Start..=Stage::Ready).contains(&k.stage))
+    {
+        over(k);
+    }
+    let Some(x) = x else { return };
+    let mut x = x.container(&c.name).proof(last.evidence);
+    if let Some(p) = x.proofs.last_mut() {
+        p.at = last.at;
+        p.text = format!(
+            "container {} ended: exit code {}{}",
+            c.name,
+            last.code,
+            if last.reason.is_empty() {
+                String::new()
+            } else {
+                format!(" ({})", last.reason)
+            }
+        );
+    }
+    if let Some(s) = f
+        .signals
+        .iter()
+        .find(|s| s.reason == "CrashLoopBackOff" && s.container == c.name)
+    {
+        x.proofs.push(crate::diagnose::found::signal_proof(s));
+    }
+    over(&mut x);
+    if x.stage == Stage::Ready {
+        // The kill explains the loop: one answer, not two.
+        found.retain(|k| !(k.container == c.name && k.stage == Stage::Start));
+    }
+    found.push(x);
+}
+
+/// `exits with code 1 (Error) soon after it starts, 5 times so far`.
+fn in_words(f: &Facts<'_>, c: &ContainerFacts<'_>, last: &Exit<'_>, n: u32) -> String {
+    let signal = match last.code {
+        137 => ", killed by SIGKILL",
+        139 => ", a segmentation fault",
+        143 => ", stopped by SIGTERM",
+        134 => ", aborted",
+        126 => ", its command cannot be executed",
+        127 => ", its command was not found",
+        _ => "",
+    };
+    let reason = if last.reason.is_empty() || last.reason == "Error" {
+        String::new()
+    } else {
+        format!(" ({})", last.reason)
+    };
+    let ran = c
+        .started
+        .filter(|s| *s < last.at)
+        .map(|s| format!(" after {}", span(last.at.since(s))))
+        .unwrap_or_default();
+    let policy = f.api.map_or("Never", |p| p.spec.restart_policy.as_str());
+    if is_final(f) && policy == "Never" && n <= 1 {
+        return format!(
+            "ended with exit code {}{signal}{reason}{ran}, and is not restarted",
+            last.code
+        );
+    }
+    let code = format!("exit code {}{signal}{reason}", last.code);
+    format!("ends with {code}{ran}, {} so far", times(n))
+}
+
+fn init<'a>(cx: Context<'a>, f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
+    for c in f.containers.iter().filter(|c| f.is_initial(&c.name)) {
+        let held = held_up(f, &c.name);
+        // Without the API nobody knows of the others before they are begun.
+        let holds = !held.is_empty() || f.api.is_none();
+        let Some(started) = c.started.filter(|_| c.runs() && holds) else {
+            continue;
+        };
+        let running = cx.now.since(started);
+        if f.is_sidecar(&c.name) {
+            let begun = c.status.and_then(|s| s.started);
+            let failing = c.startup.as_ref().filter(|p| p.at >= started);
+            if running < SIDECAR_NS || begun == Some(true) || (begun.is_none() && failing.is_none())
+            {
+                continue;
+            }
+            if let Some(x) = Found::new("KF710", f) {
+                let what = failing.map_or_else(
+                    || format!("it has been running for {}", span(running)),
+                    |p| format!("its startup probe fails: {}", super::ready::said(p.text)),
+                );
+                found.push(
+                    x.container(&c.name)
+                        .name("what", &what)
+                        .name("held", &list(&held))
+                        .since(started)
+                        .proof_if(failing.map(|p| p.evidence).or(f.api_evidence)),
+                );
+            }
+        } else if running >= INIT_NS
+            && !found.iter().any(|k| k.container == c.name)
+            // The image of the next one is pulled once this one is done, or is a sidecar.
+            && (f.api.is_some() || f.containers.iter().all(|o| o.first.max(o.created) <= c.started))
+            && let Some(x) = Found::new("KF707", f)
+        {
+            found.push(
+                x.container(&c.name)
+                    .state(State::Slow)
+                    .at_most(if f.api.is_some() {
+                        Confidence::Likely
+                    } else {
+                        Confidence::Possible
+                    })
+                    .name(
+                        "what",
+                        &format!("has been running for {} and is not done", span(running)),
+                    )
+                    .name("held", &list(&held))
+                    .since(started)
+                    .proof_if(f.api_evidence),
+            );
+        }
+    }
+}

@@ -1,0 +1,306 @@
+//! Owners that cannot create their pods, and owners that no controller works on.
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::Context;
+use crate::correlate::{ObjectState, PodView};
+use crate::diagnose::facts::Facts;
+use crate::diagnose::found::{Found, owner_arg, proof};
+use crate::diagnose::{Catalogue, Confidence, Verdict};
+use kflow_model::{Body, Evidence, Nanos, ObjectRef, Source, pod::WatchEvent, stamp::SECOND};
+
+/// A controller that runs reacts within a second.
+const SILENT_NS: i64 = 10 * SECOND;
+/// Kinds that make pods.
+const KINDS: [&str; 6] = [
+    "Deployment",
+    "ReplicaSet",
+    "StatefulSet",
+    "DaemonSet",
+    "Job",
+    "ReplicationController",
+];
+
+/// Verdicts on all owners that cannot create pods, by namespace and name.
+pub fn owners(cx: Context<'_>) -> Vec<Verdict> {
+    let mut out: Vec<Verdict> = Vec::new();
+    let objects = cx.world.objects();
+    let all = Owners::of(cx, &objects);
+    for o in objects {
+        // A Deployment speaks for its ReplicaSets.
+        if !KINDS.contains(&o.object.kind.as_str()) || parent(cx, o).is_some() {
+            continue;
+        }
+        out.extend(told(cx, o, &all));
+    }
+    out.sort_by(|a, b| (&a.namespace, &a.owner, &a.cause).cmp(&(&b.namespace, &b.owner, &b.cause)));
+    out
+}
+
+/// The Deployment of a ReplicaSet.
+fn parent<'w>(cx: Context<'w>, rs: &ObjectState) -> Option<&'w ObjectState> {
+    if rs.object.kind != "ReplicaSet" {
+        return None;
+    }
+    let name = match rs.api.as_ref().and_then(|a| a.owner.clone()) {
+        Some(o) => o.name,
+        // `web-7849b8659f`: the hash of the template comes last.
+        None => rs.object.name.rsplit_once('-')?.0.into(),
+    };
+    cx.world.object("Deployment", &rs.object.namespace, &name)
+}
+
+/// What is asked of all owners, read once.
+struct Owners<'w> {
+    /// ReplicaSets by the namespace and name of their Deployment.
+    children: FxHashMap<(&'w str, &'w str), Vec<&'w ObjectState>>,
+    /// Kinds that the API lists.
+    listed: FxHashSet<&'w str>,
+}
+
+impl<'w> Owners<'w> {
+    fn of(cx: Context<'w>, objects: &[&'w ObjectState]) -> Self {
+        let mut all = Self {
+            children: FxHashMap::default(),
+            listed: FxHashSet::default(),
+        };
+        for o in objects {
+            if o.api.is_some() {
+                all.listed.insert(&o.object.kind);
+            }
+            if let Some(p) = parent(cx, o) {
+                all.children
+                    .entry((&p.object.namespace, &p.object.name))
+                    .or_default()
+                    .push(o);
+            }
+        }
+        all
+    }
+}
+
+/// The verdict on one owner, when it has trouble making pods.
+pub fn owner(cx: Context<'_>, o: &ObjectState) -> Option<Verdict> {
+    told(cx, o, &Owners::of(cx, &cx.world.objects()))
+}
+
+fn told(cx: Context<'_>, o: &ObjectState, all: &Owners<'_>) -> Option<Verdict> {
+    if gone(o) || unlisted(all, o) {
+        return None;
+    }
+    let none = Vec::new();
+    let children = if o.object.kind == "Deployment" {
+        all.children
+            .get(&(o.object.namespace.as_str(), o.object.name.as_str()))
+            .unwrap_or(&none)
+    } else {
+        &none
+    };
+    // The facts of a pod that does not exist: only its namespace is known.
+    let view = PodView {
+        namespace: o.object.namespace.clone(),
+        created: o
+            .api
+            .as_ref()
+            .map(|a| a.created)
+            .or_else(|| o.evidence.first().map(|e| e.stamp.at))
+            .unwrap_or(cx.now),
+        owners: vec![o.object.clone()],
+        ..PodView::default()
+    };
+    let f = Facts::gather(&view, cx.now);
+    let own = std::iter::once(o).chain(children.iter().copied());
+    let x = own
+        .filter_map(|s| refused(&f, s))
+        .max_by_key(|x| x.proofs.first().map(|p| p.at))
+        .or_else(|| ignored(cx, &f, o, children))?;
+    let mut v = x.name("owner", &owner_arg(&o.object)).verdict(&f);
+    v.owner = Some(o.object.clone());
+    v.not_reached = vec!["create a pod".into()];
+    Some(v)
+}
+
+fn gone(o: &ObjectState) -> bool {
+    o.api.as_ref().is_some_and(|a| a.event == WatchEvent::Deleted)
+        || o.evidence.iter().rev().any(|e| {
+            matches!(&e.body, Body::Audit(a) if a.verb == "delete" && (200..300).contains(&a.code) && !a.resource.contains('/') && plural_is(&a.resource, &o.object))
+        })
+}
+
+/// Only old events of it are left: owners of its kind are listed, and it is not among them.
+fn unlisted(all: &Owners<'_>, o: &ObjectState) -> bool {
+    o.api.is_none()
+        && o.evidence.iter().all(|e| matches!(e.body, Body::Event(_)))
+        && all.listed.contains(o.object.kind.as_str())
+}
+
+fn plural_is(resource: &str, o: &ObjectRef) -> bool {
+    resource
+        .strip_suffix('s')
+        .is_some_and(|r| r.eq_ignore_ascii_case(&o.kind))
+}
+
+/// The newest attempt to create a pod failed.
+fn refused<'a>(f: &Facts<'a>, o: &ObjectState) -> Option<Found<'a>> {
+    let mut newest: Option<(Nanos, &Evidence, &str)> = None;
+    let mut worked: Option<Nanos> = None;
+    let mut first = None;
+    let mut count = 0;
+    for e in &o.evidence {
+        let at = e.stamp.at;
+        match &e.body {
+            Body::Event(ev) if ev.reason == "FailedCreate" => {
+                newest = Some((at, e, ev.message.as_str()));
+                first = first.or(Some(ev.first.unwrap_or(at)));
+                count += 1;
+            }
+            Body::Event(ev) if ev.reason == "SuccessfulCreate" => {
+                worked = Some(at);
+                first = None;
+                count = 0;
+            }
+            Body::Audit(a) if a.verb == "create" && a.resource == "pods" => {
+                if a.code >= 400 {
+                    if newest.is_none_or(|(t, ..)| at.since(t) > SECOND) {
+                        newest = Some((at, e, a.message.as_str()));
+                    }
+                    first = first.or(Some(at));
+                } else if a.code >= 200 {
+                    worked = Some(at);
+                }
+            }
+            _ => {}
+        }
+    }
+    let (at, e, message) = newest?;
+    let old = forgotten(f.now, first.unwrap_or(at), at);
+    if worked.is_some_and(|w| w >= at) || (old && !lacks(o)) {
+        return None;
+    }
+    let (cause, names) = Catalogue::get().best("FailedCreate", message, |_| true)?;
+    let mut x = Found::of(cause, f).since(first.unwrap_or(at));
+    x.names = names;
+    if let Some(worst) = worst(&x) {
+        x.names.set("worst", &worst);
+    }
+    x.attempt = count;
+    x.proofs.push(proof(e));
+    if old {
+        x = x.at_most(Confidence::Likely);
+    }
+    Some(x)
+}
+
+/// By its own status it still has fewer pods than it wants. Its newer events may have been dropped by their sender (25
+/// in a burst, then one in five minutes), or its controller may stand still: the last refusal is the best that is known.
+fn lacks(o: &ObjectState) -> bool {
+    let Some(api) = &o.api else { return false };
+    let count = |key: &str| api.fact(key).and_then(|n| n.parse::<i64>().ok());
+    match o.object.kind.as_str() {
+        "DaemonSet" => count("desiredNumberScheduled") > count("currentNumberScheduled"),
+        _ => count("replicas").is_some_and(|want| want > count("statusReplicas").unwrap_or(0)),
+    }
+}
+
+/// The controller tries again after twice the wait, at most 1000 s (client-go's item exponential failure rate limiter):
+/// much longer without another failure, and the owner is gone or was mended.
+fn forgotten(now: Nanos, first: Nanos, last: Nanos) -> bool {
+    let tried_for = last.since(first).min(1000 * SECOND);
+    // The next try comes after no more than all the time that was spent so far.
+    now.since(last) > tried_for + 60 * SECOND
+}
+
+/// The resource that a quota is most short of: `pods: 1 more than 0 of 0`.
+fn worst(x: &Found<'_>) -> Option<String> {
+    use crate::diagnose::quantity::Quantity;
+    let table = |key: &str| -> Vec<(String, Quantity)> {
+        x.names
+            .get(key)
+            .unwrap_or_default()
+            .split(',')
+            .filter_map(|p| {
+                let (k, v) = p.split_once('=')?;
+                Some((k.trim().to_owned(), Quantity::parse(v)?))
+            })
+            .collect()
+    };
+    let (used, limited) = (table("used"), table("limited"));
+    let of = |t: &[(String, Quantity)], k: &str| t.iter().find(|(n, _)| n == k).map(|(_, q)| *q);
+    table("requested")
+        .into_iter()
+        .filter_map(|(k, want)| {
+            let limit = of(&limited, &k)?;
+            let over = of(&used, &k).unwrap_or_default() + want - limit;
+            (over > Quantity(0)).then_some((over.0 * 1000 / limit.0.max(1), k, over))
+        })
+        .max_by_key(|(ratio, ..)| *ratio)
+        .map(|(_, k, over)| {
+            let resource = k.rsplit('.').next().unwrap_or(&k).to_owned();
+            format!("{} {k} too much", over.show(&resource))
+        })
+}
+
+/// Nothing has reacted to the owner since it was created or changed.
+fn ignored<'a>(
+    cx: Context<'_>,
+    f: &Facts<'a>,
+    o: &ObjectState,
+    children: &[&ObjectState],
+) -> Option<Found<'a>> {
+    let mut asked: Option<(Nanos, &Evidence)> = None;
+    let mut answered: Option<Nanos> = None;
+    for e in &o.evidence {
+        let at = e.stamp.at;
+        match &e.body {
+            Body::Audit(a) if (200..300).contains(&a.code) => {
+                if a.user.contains("controller") {
+                    answered = Some(at);
+                } else if a.verb == "create" && asked.is_none() {
+                    asked = Some((at, e));
+                }
+            }
+            Body::Event(_) => answered = Some(at),
+            Body::Object(s) => {
+                // A Job has no observed generation: what its controller counts tells that it was looked at.
+                let counted = ["startTime", "active", "succeeded", "failed"]
+                    .iter()
+                    .any(|k| s.fact(k).is_some());
+                if s.generation > s.observed_generation && !counted {
+                    if asked.is_none_or(|(t, _)| answered.is_some_and(|a| a > t)) {
+                        asked = Some((at, e));
+                    }
+                } else {
+                    answered = Some(at);
+                }
+            }
+            _ => {}
+        }
+    }
+    let (at, e) = asked?;
+    let worked = answered.is_some_and(|t| t >= at)
+        || !o.pods.is_empty()
+        || children
+            .iter()
+            .any(|c| c.evidence.iter().any(|e| e.stamp.at >= at));
+    // Only what makes pods by its own controller, and long enough ago.
+    if worked || cx.now.since(at) < SILENT_NS || scaled_to_nothing(o) {
+        return None;
+    }
+    let mut x = Found::new("KF110", f)?.since(at).absence(
+        at,
+        Source::Kube,
+        format!(
+            "no event, no request of a controller and no pod of {} since",
+            owner_arg(&o.object)
+        ),
+    );
+    x.proofs.insert(0, proof(e));
+    Some(x)
+}
+
+fn scaled_to_nothing(o: &ObjectState) -> bool {
+    o.api.as_ref().is_some_and(|a| {
+        a.fact("suspend") == Some("true")
+            || (a.fact("replicas") == Some("0") && a.generation <= a.observed_generation)
+    })
+}

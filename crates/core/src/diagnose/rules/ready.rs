@@ -1,0 +1,256 @@
+//! Running and not ready: probes, gates, the node, a status that lags.
+
+use super::Context;
+use crate::diagnose::facts::{ContainerFacts, Facts};
+use crate::diagnose::found::{Found, node_of};
+use crate::diagnose::text::{list, shorten, span};
+use crate::diagnose::{Confidence, State};
+use kflow_model::{
+    Body,
+    pod::{ContainerState, ProbeSpec},
+    stamp::SECOND,
+};
+
+/// A container may take this long to become ready, besides its probe's initial delay, before it is told.
+const SLOW_NS: i64 = 10 * SECOND;
+/// The status of a container follows within a second.
+const LAG_NS: i64 = 10 * SECOND;
+
+pub(super) fn rules<'a>(cx: Context<'a>, f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
+    let node = node_of(f.view, f.api);
+    let dead = cx.shared.node(node).filter(|n| n.not_ready());
+    found.retain(|k| k.cause.id != "KF805" || dead.is_some());
+    if let Some(n) = dead
+        && let Some(k) = found.iter_mut().find(|k| k.cause.id == "KF805")
+    {
+        if let Some((s, r, _)) = &n.ready {
+            k.names.set("cond", &format!("Ready={s} {r}"));
+        }
+        k.proofs
+            .extend(n.evidence.as_ref().map(crate::diagnose::found::proof));
+    }
+    // Settings of DNS are told at the very start, and keep no pod from being ready: nothing to say of one that starts.
+    let runs = f.api.is_none_or(|p| {
+        p.status
+            .containers
+            .iter()
+            .all(|c| matches!(c.state, ContainerState::Running { .. }))
+    });
+    found.retain(|k| k.cause.id != "KF808" || (runs && cx.now.since(f.view.created) >= SLOW_NS));
+    let ready = f.is_ready();
+    let flapping = ready == Some(true) || f.unready.len() >= 2;
+    for c in &f.containers {
+        if f.is_ephemeral(&c.name) || f.is_init(&c.name) || !c.runs() {
+            continue;
+        }
+        probes(cx, f, c, flapping, found);
+    }
+    gates(cx, f, found);
+    lag(cx, f, found);
+}
+
+/// Ready by the API.
+pub(super) fn is_ready(c: &ContainerFacts<'_>) -> bool {
+    c.status.is_some_and(|s| s.ready)
+}
+
+/// Not ready, as far as the kubelet's log and the tap tell.
+pub(super) fn unready_by_node(c: &ContainerFacts<'_>) -> bool {
+    let Some(started) = c.started else {
+        return true;
+    };
+    let failing = |p: &Option<crate::diagnose::facts::ProbeFact<'_>>| {
+        p.as_ref().is_some_and(|p| {
+            // A probe that cannot be run leaves the container as it was: not ready, unless it was said to be since.
+            let counts = !p.errored || c.ready_said.is_none_or(|(t, _)| t < started);
+            p.at >= started && counts && c.ready_said.is_none_or(|(t, ready)| !ready || t < p.at)
+        })
+    };
+    failing(&c.readiness) || failing(&c.startup)
+}
+
+/// `exec`, `httpGet :8080/healthz`, of a container's probe.
+pub(super) fn probe_of(f: &Facts<'_>, container: &str, kind: &str) -> String {
+    probe(f, container, kind).map_or_else(String::new, |p| {
+        let counts = match p.failure_threshold {
+            0 | 1 => "each failure counts".to_owned(),
+            n => format!("{n} failures in a row count"),
+        };
+        format!("{} every {} s, {counts}", p.handler, p.period_s)
+    })
+}
+
+fn probe<'p>(f: &Facts<'p>, container: &str, kind: &str) -> Option<&'p ProbeSpec> {
+    f.api?
+        .container(container)?
+        .probes
+        .iter()
+        .find(|p| p.kind == kind)
+}
+
+/// What a probe said, without what it is.
+pub(super) fn said(text: &str) -> String {
+    let what = text
+        .split_once("probe failed:")
+        .or_else(|| text.split_once("probe errored:"))
+        .or_else(|| text.split_once("state:"))
+        .map_or(text, |(_, w)| w);
+    // An exec probe that cannot be run: the runtime says who failed in ever more words, and last of all why.
+    let what = what
+        .rsplit_once("unable to start container process: ")
+        .map_or(what, |(_, w)| w);
+    shorten(what.trim(), 200).to_string()
+}
+
+fn probes<'a>(
+    cx: Context<'a>,
+    f: &Facts<'a>,
+    c: &ContainerFacts<'a>,
+    flapping: bool,
+    found: &mut Vec<Found<'a>>,
+) {
+    let Some(started) = c.started else { return };
+    let running = cx.now.since(started);
+    let delay = |kind| probe(f, &c.name, kind).map_or(0, |p| i64::from(p.initial_delay_s)) * SECOND;
+    // A sidecar that does not start holds up the others: that is told by `containers::init`.
+    let told = f.api.is_none() && f.is_sidecar(&c.name) && c.kills == 0;
+    if let Some(p) = c.startup.as_ref().filter(|p| p.at.plus(SECOND) >= started)
+        && !told
+        && c.status.and_then(|s| s.started) != Some(true)
+        && !is_ready(c)
+        && c.ready_said.is_none_or(|(t, r)| !r || t < p.at)
+        && (running >= SLOW_NS + delay("startup") || c.kills > 0)
+        && !found
+            .iter()
+            .any(|k| k.cause.id == "KF802" && k.container == c.name)
+    {
+        if let Some(x) = Found::new("KF802", f) {
+            let x = if c.kills > 0 {
+                x.name("times", &crate::diagnose::text::times(c.kills))
+            } else {
+                x.state(State::Slow)
+            };
+            found.push(
+                x.container(&c.name)
+                    .name("probe", &probe_of(f, &c.name, "startup"))
+                    .name("what", &said(p.text))
+                    .since(started)
+                    .proof(p.evidence),
+            );
+        }
+        return;
+    }
+    let by_api = match f.is_ready() {
+        Some(ready) => !ready && !is_ready(c),
+        None => unready_by_node(c),
+    };
+    let failing = c
+        .readiness
+        .as_ref()
+        .filter(|p| p.at.plus(SECOND) >= started);
+    let was_ready = !f.unready.is_empty();
+    let slow = running >= SLOW_NS + delay("readiness");
+    let Some(x) = Found::new("KF801", f) else {
+        return;
+    };
+    let x = x
+        .container(&c.name)
+        .name("probe", &probe_of(f, &c.name, "readiness"))
+        .since(started);
+    match failing {
+        Some(p) if (by_api && (slow || was_ready)) || (flapping && f.unready.len() >= 3) => {
+            let x = x.name("what", &said(p.text)).proof(p.evidence);
+            found.push(x.proof_if(f.api_evidence));
+        }
+        // The event may have been dropped by its sender (25 in a burst, then one in five minutes).
+        None if by_api
+            && f.api.is_some()
+            && running >= 3 * SLOW_NS + delay("readiness")
+            && probe(f, &c.name, "readiness").is_some() =>
+        {
+            found.push(x.at_most(Confidence::Likely).proof_if(f.api_evidence));
+        }
+        _ => {}
+    }
+}
+
+fn gates<'a>(cx: Context<'a>, f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
+    let (Some(pod), Some(o)) = (f.api, f.api_evidence) else {
+        return;
+    };
+    let all_ready =
+        !pod.status.containers.is_empty() && pod.status.containers.iter().all(|c| c.ready);
+    let Some(ready) = pod.condition("Ready").filter(|c| c.status != "True") else {
+        return;
+    };
+    if !all_ready || pod.spec.readiness_gates.is_empty() {
+        return;
+    }
+    let missing: Vec<_> = pod
+        .spec
+        .readiness_gates
+        .iter()
+        .filter(|g| pod.condition(g).is_none_or(|c| c.status != "True"))
+        .collect();
+    let since = pod
+        .condition("ContainersReady")
+        .and_then(|c| c.transition)
+        .unwrap_or(o.stamp.at);
+    if missing.is_empty() || cx.now.since(since) < SLOW_NS / 2 {
+        return;
+    }
+    if let Some(x) = Found::new("KF804", f) {
+        let x = x.name("gates", &list(&missing)).since(since).proof(o);
+        let x = match missing.first().and_then(|g| pod.condition(g)) {
+            Some(c) => x.name("what", &format!("{} {}", c.reason, c.message)),
+            None => x,
+        };
+        let mut x = x;
+        if let Some(p) = x.proofs.last_mut() {
+            p.text = format!(
+                "status Ready={} {}  \"{}\"",
+                ready.status, ready.reason, ready.message
+            );
+        }
+        found.push(x);
+    }
+}
+
+fn lag<'a>(cx: Context<'a>, f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
+    if f.api.is_none() || found.iter().any(|k| k.cause.id != "KF808") {
+        return;
+    }
+    for c in f.containers.iter().filter(|c| !c.name.is_empty()) {
+        let waiting = c
+            .status
+            .is_none_or(|s| matches!(s.state, ContainerState::Waiting { .. }));
+        let Some(started) = c.started.filter(|_| waiting && c.exits.is_empty()) else {
+            continue;
+        };
+        if cx.now.since(started) < LAG_NS || f.awaits_hook(c) {
+            continue;
+        }
+        if let Some(x) = Found::new("KF806", f) {
+            found.push(
+                x.container(&c.name)
+                    .name("running", &span(cx.now.since(started)))
+                    .since(started)
+                    // By an Event alone: its time is whole seconds, and the kubelet's.
+                    .at_most(if f.has_cri {
+                        Confidence::Likely
+                    } else {
+                        Confidence::Possible
+                    })
+                    .proof_if(f.view.evidence.iter().rev().find(|o| {
+                        let says = match &o.body {
+                            Body::CallEnd(_) => f.has_cri,
+                            Body::Event(e) => !f.has_cri && e.reason == "Started",
+                            _ => false,
+                        };
+                        says && o.stamp.at <= started
+                    }))
+                    .proof_if(f.api_evidence),
+            );
+        }
+    }
+}

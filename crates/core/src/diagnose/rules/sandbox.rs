@@ -1,0 +1,177 @@
+//! Volumes and sandbox: a call that does not return, a name that an earlier attempt holds, a sandbox that keeps dying.
+
+use super::Context;
+use crate::diagnose::facts::Facts;
+use crate::diagnose::found::Found;
+use crate::diagnose::text::{list, span};
+use crate::diagnose::{Confidence, State, backoff};
+use crate::flow::Stage;
+use kflow_model::{Source, stamp::SECOND};
+
+/// RunPodSandbox takes a second or two; forty pods at once take seven seconds (recording 19).
+const SLOW_NS: i64 = 10 * SECOND;
+/// Volumes are polled three times a second; the kubelet itself complains only after 123 s.
+const VOLUMES_NS: i64 = 20 * SECOND;
+/// With the API alone: what a ConfigMap or Secret lacks is told at once, so what is silent this long is the sandbox,
+/// or a volume that has to be attached: that is told after 123 s.
+const BLIND_NS: i64 = 25 * SECOND;
+
+/// After this long the kubelet has said which volumes it waits for.
+const VOLUMES_TOLD_NS: i64 = 150 * SECOND;
+
+pub(super) fn rules<'a>(cx: Context<'a>, f: &'a Facts<'a>, found: &mut Vec<Found<'a>>) {
+    if let Some(call) = f.in_flight("RunPodSandbox") {
+        let age = cx.now.since(call.at);
+        if age >= SLOW_NS
+            && let Some(x) = Found::new("KF506", f)
+        {
+            let over = call.start.timeout_ns.is_some_and(|d| age * 2 >= d);
+            let state = if over { State::Stuck } else { State::Slow };
+            let mut x = x.call(call, cx.now).state(state).since(call.at);
+            x.attempt = f.sandbox_attempts;
+            // What failed before does not explain what hangs now.
+            found.retain(|k| k.stage != Stage::Sandbox || k.cause.id == "KF310");
+            found.push(x);
+        }
+        return;
+    }
+    flapping(f, found);
+    if !found.is_empty() || f.sandbox.is_some() {
+        return;
+    }
+    let Some(began) = f.picked_up else { return };
+    let waited = cx.now.since(began);
+    if cx.lost_calls_since(began) {
+        // RunPodSandbox may be among what was lost: nothing follows from its absence.
+        return;
+    }
+    if let (None, Some((_, o)), true) = (f.volumes, f.volumes_wait, waited >= VOLUMES_NS) {
+        if let Some(x) = Found::new("KF401", f) {
+            found.push(
+                x.name(
+                    "detail",
+                    &format!("no sandbox was asked for in {}", span(waited)),
+                )
+                .name("volumes", &list(&attached(f)))
+                .proof(o)
+                .absence(
+                    began,
+                    Source::Cri,
+                    "no RunPodSandbox yet: the last step seen is WaitForAttachAndMount",
+                ),
+            );
+        }
+    } else if f.node_seen.is_none() && f.api.is_some() && waited >= BLIND_NS {
+        let waiting = f
+            .api
+            .and_then(|p| p.condition("PodReadyToStartContainers"))
+            .is_some_and(|c| c.status == "False");
+        let volumes = attached(f);
+        let silence = "PodReadyToStartContainers=False, and no event of volumes or sandbox";
+        if !waiting {
+            return;
+        }
+        if !volumes.is_empty() && waited < VOLUMES_TOLD_NS {
+            if let Some(x) = Found::new("KF401", f) {
+                found.push(
+                    x.name("volumes", &list(&volumes))
+                        .name("detail", &format!("nothing was said for {}", span(waited)))
+                        .at_most(Confidence::Possible)
+                        .absence(began, Source::Kube, silence),
+                );
+            }
+        } else if let Some(x) = Found::new("KF506", f) {
+            found.push(
+                x.name("blind", &span(waited))
+                    .at_most(Confidence::Possible)
+                    .absence(began, Source::Kube, silence),
+            );
+        }
+    }
+}
+
+/// Volumes that somebody has to attach or mount from elsewhere: `data (claim db-0)`.
+fn attached(f: &Facts<'_>) -> Vec<String> {
+    const LOCAL: [&str; 7] = [
+        "configMap",
+        "secret",
+        "projected",
+        "downwardAPI",
+        "emptyDir",
+        "hostPath",
+        "image",
+    ];
+    let Some(pod) = f.api else { return Vec::new() };
+    let remote = pod
+        .spec
+        .volumes
+        .iter()
+        .filter(|v| !LOCAL.contains(&v.kind.as_str()));
+    remote
+        .map(|v| match v.kind.as_str() {
+            "persistentVolumeClaim" => format!("{} (claim {})", v.name, v.refers),
+            "ephemeral" => format!("{} (claim {}-{})", v.name, pod.name, v.name),
+            kind => format!("{} ({kind})", v.name),
+        })
+        .collect()
+}
+
+/// Made again and again.
+pub(super) fn flapping<'a>(f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
+    let changed = f.signals.iter().find(|s| s.reason == "SandboxChanged");
+    let times = changed
+        .map_or(0, |s| s.count)
+        .max(f.sandboxes.saturating_sub(1));
+    // Sandboxes that could not be made have their own cause; these were made, and went.
+    if times < 2 || found.iter().any(|k| k.stage <= Stage::Sandbox) {
+        return;
+    }
+    let Some(mut x) = Found::new("KF513", f) else {
+        return;
+    };
+    x = x
+        .name("times", &(times + 1).to_string())
+        .proof_if(changed.map(|s| s.evidence));
+    if let Some(last) = changed
+        && f.now.since(last.at) > backoff::FORGOTTEN_NS
+    {
+        return;
+    }
+    x.attempt = times + 1;
+    found.push(x);
+}
+
+/// The call that timed out earlier, and holds the name now.
+pub(super) fn earlier<'a>(x: &mut Found<'a>, f: &Facts<'a>) {
+    let method = if x.cause.id == "KF507" {
+        "RunPodSandbox"
+    } else {
+        "CreateContainer"
+    };
+    let first = f.timed_out.iter().find(|c| {
+        c.start.method == method && (x.container.is_empty() || c.container == x.container)
+    });
+    if let Some(c) = first {
+        let lasted = c.end.map_or(0, |e| e.since(c.at));
+        x.names.set(
+            "earlier",
+            &format!("after {method} timed out after {}", span(lasted)),
+        );
+        *x = x.clone().proof(c.evidence);
+        if let Some(p) = x.proofs.last_mut() {
+            p.text = format!("CRI {method}  ran out of time after {}", span(lasted));
+        }
+        return;
+    }
+    let told = f.signals.iter().find(|s| {
+        (s.text.contains("DeadlineExceeded") || s.text.contains("context deadline exceeded"))
+            && s.at <= f.now
+    });
+    match told {
+        Some(s) => {
+            x.names.set("earlier", &format!("after {method} timed out"));
+            x.proofs.push(crate::diagnose::found::signal_proof(s));
+        }
+        None => x.names.set("earlier", "by a call that was not recorded"),
+    }
+}

@@ -1,0 +1,344 @@
+//! Not bound: the scheduler's sentence, claims, gates, preemption, and a scheduler that is not there.
+
+use super::Context;
+use crate::correlate::PodView;
+use crate::diagnose::facts::Facts;
+use crate::diagnose::found::Found;
+use crate::diagnose::scheduler::{self, Clause};
+use crate::diagnose::text::{Names, list};
+use crate::diagnose::{Catalogue, Confidence, State};
+use crate::flow::Stage;
+use kflow_model::{Body, Source, Text, node::NodeSeen, pod::PodSeen, stamp::SECOND};
+
+/// A scheduler that runs says something of a pod within milliseconds.
+const SILENT_NS: i64 = 10 * SECOND;
+
+pub(super) fn rules<'a>(cx: Context<'a>, f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
+    clauses(cx, f, found);
+    claims(cx, f, found);
+    preemption(cx, f, found);
+    silent(cx, f, found);
+}
+
+fn clauses<'a>(cx: Context<'a>, f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
+    // The event and the condition say the same; the newest counts.
+    let Some(s) = f
+        .signals
+        .iter()
+        .filter(|s| s.reason == "FailedScheduling")
+        .max_by_key(|s| (s.at, s.first))
+    else {
+        return;
+    };
+    let sentence = scheduler::parse(&s.text);
+    let before = found.len();
+    for clause in &sentence.clauses {
+        let best = Catalogue::get().best("@clause", clause.text, |_| true);
+        if let Some((cause, names)) = best {
+            let mut x = Found::of_signal(cause, names, s, f);
+            explain(cx, f.api, clause, &mut x);
+            found.push(x);
+        }
+    }
+    // A plugin of the scheduler that nobody has heard of: its own words are better than none.
+    if found.len() == before
+        && !found.iter().any(|k| k.stage == Stage::Schedule)
+        && let Some(cause) = Catalogue::get().cause("KF226")
+    {
+        let said: Vec<&str> = sentence.clauses.iter().map(|c| c.text).collect();
+        let mut x = Found::of_signal(cause, Names::default(), s, f);
+        x.names.set("what", &list(&said));
+        found.push(x);
+    }
+}
+
+/// Joins a clause with the nodes and the pod.
+fn explain(cx: Context<'_>, api: Option<&PodSeen>, clause: &Clause<'_>, x: &mut Found<'_>) {
+    let Some(pod) = api else { return };
+    let states = cx.world.nodes();
+    let nodes: Vec<&NodeSeen> = states.iter().filter_map(|n| n.api.as_deref()).collect();
+    match x.cause.id.as_str() {
+        "KF201" => {
+            let resource = x.names.get("resource").unwrap_or("cpu").to_owned();
+            x.names.set(
+                "requested",
+                &scheduler::requested(&pod.spec, &resource).show(&resource),
+            );
+            if let Some(d) =
+                scheduler::shortfall(cx.world, cx.shared.usage(cx.world), pod, &resource)
+            {
+                x.names.set("detail", &d);
+            }
+        }
+        "KF202" => {
+            if let Some(d) = scheduler::shortfall(cx.world, cx.shared.usage(cx.world), pod, "pods")
+            {
+                x.names.set("detail", &d);
+            }
+        }
+        "KF203" => {
+            let taints = scheduler::taints(pod, &nodes);
+            match taints.as_slice() {
+                [] => {}
+                [one] if x.names.get("taint").is_none() => {
+                    let (taint, node) = one.split_once(" on ").unwrap_or((one, ""));
+                    x.names.set("taint", taint);
+                    x.names.set("detail", &format!("({node})"));
+                }
+                many => x.names.set("detail", &format!("({})", list(many))),
+            }
+        }
+        "KF204" => {
+            let cordoned: Vec<&Text> = nodes
+                .iter()
+                .filter(|n| n.unschedulable)
+                .map(|n| &n.name)
+                .collect();
+            x.names.set("detail", &list(&cordoned));
+            if let Some(first) = cordoned.first() {
+                x.names.set("cordoned", first);
+            }
+        }
+        "KF205" | "KF206" => {
+            if let Some(d) = scheduler::labels(pod, &nodes) {
+                x.names.set("detail", &d);
+            }
+        }
+        "KF207" => {
+            let anti = x.names.get("rule").is_some_and(|r| r.contains("anti"));
+            if let Some(d) = scheduler::neighbours(&pod.spec, anti) {
+                x.names.set("detail", &d);
+            }
+        }
+        "KF208" => {
+            let keys = scheduler::spread_over(&pod.spec);
+            if !keys.is_empty() {
+                x.names.set(
+                    "detail",
+                    &format!("it is to be spread over {}", list(&keys)),
+                );
+            }
+        }
+        "KF209" => {
+            let ports: Vec<String> = pod
+                .spec
+                .containers
+                .iter()
+                .flat_map(|c| c.host_ports.iter().map(i32::to_string))
+                .collect();
+            x.names.set("ports", &list(&ports));
+        }
+        "KF212" | "KF213" | "KF216" | "KF217" | "KF219" => {
+            x.names.set("claim", &list(&claims_of(pod)));
+        }
+        _ => {}
+    }
+    x.names.set("nodes", &clause.nodes.to_string());
+}
+
+/// Names of the claims that a pod's volumes refer to.
+fn claims_of(pod: &PodSeen) -> Vec<Text> {
+    let name = |v: &kflow_model::pod::VolumeSpec| match v.kind.as_str() {
+        "persistentVolumeClaim" => Some(v.refers.clone()),
+        "ephemeral" => Some(format!("{}-{}", pod.name, v.name).into()),
+        _ => None,
+    };
+    pod.spec.volumes.iter().filter_map(name).collect()
+}
+
+/// What is said of the pod's claims.
+fn claims<'a>(cx: Context<'a>, f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
+    let Some(pod) = f.api else { return };
+    for claim in claims_of(pod) {
+        let Some(object) = cx
+            .world
+            .object("PersistentVolumeClaim", &f.view.namespace, &claim)
+        else {
+            continue;
+        };
+        if object
+            .api
+            .as_ref()
+            .is_some_and(|c| c.fact("phase") == Some("Bound"))
+        {
+            continue;
+        }
+        let mut seen: Vec<&str> = Vec::new();
+        for o in object.evidence.iter().rev() {
+            let Body::Event(e) = &o.body else { continue };
+            if seen.contains(&e.reason.as_str()) {
+                continue;
+            }
+            seen.push(&e.reason);
+            if e.reason == "ProvisioningSucceeded" {
+                break;
+            }
+            let reason = format!("@claim/{}", e.reason);
+            let best = Catalogue::get().best(&reason, &e.message, |_| true);
+            if let Some((cause, names)) = best {
+                let mut x = Found::of(cause, f).proof(o);
+                x.names = names;
+                x.names.set("claim", &claim);
+                found.push(x);
+            }
+        }
+    }
+}
+
+/// Pods that were told to go for this one, and have not gone.
+fn preemption<'a>(cx: Context<'a>, f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
+    let Some(pod) = f.api else { return };
+    let mut victims: Vec<(&PodView, &kflow_model::Evidence)> = Vec::new();
+    let nominated = pod.status.nominated_node.as_str();
+    let waits = f.signals.iter().any(|s| s.reason == "FailedScheduling");
+    if nominated.is_empty() && !waits {
+        return;
+    }
+    for v in cx.shared.victims(cx.world) {
+        if v.pod.uid != f.view.uid
+            && let Some(o) = v.proof(&f.view.uid, nominated)
+        {
+            victims.push((&v.pod, o));
+        }
+    }
+    if victims.is_empty() && nominated.is_empty() {
+        return;
+    }
+    let names: Vec<String> = victims.iter().map(|(p, _)| p.key()).collect();
+    let node = victims.first().map_or(nominated, |(p, _)| p.node.as_str());
+    let Some(mut x) = Found::new("KF222", f) else {
+        return;
+    };
+    x = x
+        .name(
+            "nominated",
+            if nominated.is_empty() {
+                node
+            } else {
+                nominated
+            },
+        )
+        .state(State::Blocked)
+        .proof_if(f.api_evidence);
+    if names.is_empty() {
+        x = x.name("what", "the scheduler has nominated it for that node");
+    } else {
+        let have = if names.len() == 1 {
+            "which has a lower priority, is"
+        } else {
+            "which have a lower priority, are"
+        };
+        x = x.name("victims", &format!("{}, {have}", list(&names)));
+    }
+    for (_, o) in victims {
+        x = x.proof(o);
+    }
+    found.push(x);
+}
+
+/// A gang that is not complete is held before the scheduler's queue: no condition, no event (Kubernetes 1.36).
+fn gang<'a>(cx: Context<'a>, f: &Facts<'a>, pod: &PodSeen) -> Option<Found<'a>> {
+    let members = cx.world.pods().iter().filter(|p| {
+        p.gone.is_none()
+            && p.namespace == f.view.namespace
+            && p.api
+                .as_ref()
+                .is_some_and(|a| a.spec.pod_group == pod.spec.pod_group)
+    });
+    let have = match members.count() {
+        1 => "is only this one".to_owned(),
+        n => format!("are {n}"),
+    };
+    let x = Found::new("KF109", f)?
+        .name("group", &pod.spec.pod_group)
+        .name("have", &have);
+    Some(unseen(x, f, pod))
+}
+
+/// A pod whose resource claim is not there yet is held before the scheduler's queue: no condition, no event.
+fn unclaimed<'a>(f: &Facts<'a>, pod: &PodSeen) -> Option<Found<'a>> {
+    let claims: Vec<String> = pod
+        .spec
+        .resource_claims
+        .iter()
+        .map(|c| match c.strip_prefix("template/") {
+            Some(t) => format!("the claim that is made of template {t}"),
+            None => format!("claim {c}"),
+        })
+        .collect();
+    let what = format!("the scheduler waits until there is {}", list(&claims));
+    let x = Found::new("KF221", f)?.name("what", &what);
+    Some(unseen(x, f, pod))
+}
+
+/// What holds a pod before the scheduler's queue is concluded from nobody having said anything.
+fn unseen<'a>(x: Found<'a>, f: &Facts<'a>, pod: &PodSeen) -> Found<'a> {
+    x.at_most(Confidence::Likely)
+        .proof_if(f.api_evidence)
+        .absence(
+            pod.created,
+            Source::Kube,
+            "no PodScheduled condition and no event of a scheduler since",
+        )
+}
+
+/// Nobody has said anything.
+fn silent<'a>(cx: Context<'a>, f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
+    let Some(pod) = f.api else { return };
+    let said = pod.condition("PodScheduled").is_some()
+        || f.signals.iter().any(|s| s.reason == "FailedScheduling")
+        || f.view
+            .evidence
+            .iter()
+            .any(|o| matches!(&o.body, Body::Event(e) if e.component.contains("scheduler")));
+    if said || !pod.spec.scheduling_gates.is_empty() || f.now.since(pod.created) < SILENT_NS {
+        return;
+    }
+    if !pod.spec.pod_group.is_empty() {
+        found.extend(gang(cx, f, pod));
+        return;
+    }
+    if !pod.spec.resource_claims.is_empty() {
+        found.extend(unclaimed(f, pod));
+        return;
+    }
+    let absence = format!(
+        "no PodScheduled condition and no event of a scheduler for {}",
+        super::ago(f, pod.created)
+    );
+    // A scheduler does not take up a pod whose claims do not exist, and says nothing of it.
+    if !pod.spec.resource_claims.is_empty() {
+        let claims: Vec<&str> = pod
+            .spec
+            .resource_claims
+            .iter()
+            .map(|c| c.trim_start_matches("template/"))
+            .collect();
+        if let Some(x) = Found::new("KF221", f) {
+            let what = format!(
+                "no scheduler has looked at the pod for {}, which waits for {}",
+                super::ago(f, pod.created),
+                list(&claims)
+            );
+            found.push(
+                x.name("what", &what)
+                    .at_most(Confidence::Possible)
+                    .proof_if(f.api_evidence)
+                    .absence(pod.created, Source::Kube, absence),
+            );
+        }
+        return;
+    }
+    let Some(x) = Found::new("KF223", f) else {
+        return;
+    };
+    let alive = cx.shared.placed(cx.world, &pod.spec.scheduler);
+    let x = match alive.filter(|(at, _)| at.since(pod.created) > SILENT_NS) {
+        Some((_, other)) => x.name("alive", other).at_most(Confidence::Possible),
+        None => x.name("absent", "running"),
+    };
+    found.push(
+        x.proof_if(f.api_evidence)
+            .absence(pod.created, Source::Kube, absence),
+    );
+}

@@ -1,0 +1,360 @@
+//! Deleted and not gone.
+
+use super::{Context, admit};
+use crate::diagnose::facts::{ContainerFacts, Facts, KillWhy};
+use crate::diagnose::found::{Found, node_of};
+use crate::diagnose::signal::Signal;
+use crate::diagnose::text::{list, span};
+use crate::diagnose::{Confidence, State};
+use crate::flow::Stage;
+use kflow_model::{Source, pod::ContainerState, stamp::SECOND};
+
+/// A kubelet that works asks the runtime to stop the containers within a second.
+const HELD_NS: i64 = 3 * SECOND;
+/// A preStop hook that runs longer is told; most are a short sleep.
+const HOOK_NS: i64 = 6 * SECOND;
+/// Many applications take some seconds to stop.
+const STOP_NS: i64 = 10 * SECOND;
+/// After the grace period the kill takes a second or two.
+const KILL_NS: i64 = 5 * SECOND;
+/// A kubelet that comes back has done what it missed after this long.
+const BACK_NS: i64 = 20 * SECOND;
+/// Name of the job controller's finalizer.
+const JOB: &str = "batch.kubernetes.io/job-tracking";
+
+pub(super) fn rules<'a>(cx: Context<'a>, f: &'a Facts<'a>, found: &mut Vec<Found<'a>>) {
+    let Some(deleted) = f.deleted else { return };
+    let age = cx.now.since(deleted);
+    let grace = f.grace_s.unwrap_or(30) * SECOND;
+    found.retain(|k| !matches!(k.cause.id.as_str(), "KF908" | "KF909") || age >= KILL_NS);
+    for k in found.iter_mut() {
+        k.since = deleted;
+        if k.cause.id == "KF911" && age > grace + KILL_NS {
+            // Who ended it is history by now; what holds it is the news.
+            k.rank = 30;
+        }
+    }
+    let node = node_of(f.view, f.api);
+    unreported(cx, f, node, age > grace, found);
+    let stopping = f
+        .in_flight("StopContainer")
+        .or_else(|| f.in_flight("StopPodSandbox"));
+    if stopping.is_none() && age >= grace.max(KILL_NS) && running(f) {
+        admit::runtime(cx, f, Stage::Terminate, found);
+    }
+    held(cx, f, age, found);
+    hook(cx, f, age, found);
+    stop(cx, f, found);
+    finalizers(f, found);
+    if f.node_seen.is_none() && found.iter().all(|k| k.cause.id == "KF911") {
+        // A kubelet that has just come back has its own backlog.
+        let settled = cx
+            .shared
+            .node(node)
+            .and_then(|n| n.ready_since)
+            .is_none_or(|t| cx.now.since(t) >= BACK_NS);
+        if settled {
+            blind(f, age, grace, found);
+        }
+    }
+    // Who ended it is one thing; what holds it up is what can be changed.
+    if found.iter().any(|k| k.cause.id != "KF911") {
+        for k in found.iter_mut().filter(|k| k.cause.id == "KF911") {
+            k.rank = 30;
+        }
+    }
+}
+
+/// With the API alone: a deleted pod that still runs, and what its spec says of hooks.
+fn blind<'a>(f: &Facts<'a>, age: i64, grace: i64, found: &mut Vec<Found<'a>>) {
+    let pulling = f.containers.iter().find_map(|c| {
+        let (at, o) = c.pulling?;
+        let over = c
+            .pulled
+            .max(c.created)
+            .max(c.started)
+            .is_some_and(|t| t >= at)
+            || f.signals
+                .iter()
+                .any(|s| s.reason == "ErrImagePull" && s.container == c.name && s.at >= at);
+        (!over).then_some((c, at, o))
+    });
+    if let Some((c, at, o)) = pulling
+        && age >= HELD_NS
+        && let Some(x) = Found::new("KF913", f)
+    {
+        found.push(
+            x.container(&c.name)
+                .name("method", "PullImage")
+                .name(
+                    "image",
+                    &crate::diagnose::shared::image_of(o).unwrap_or_default(),
+                )
+                .name("running", &span(f.now.since(at)))
+                .at_most(Confidence::Likely)
+                .proof(o)
+                .absence(at, Source::Kube, "no Pulled event since"),
+        );
+        return;
+    }
+    let told = |c: &&ContainerFacts<'_>| {
+        c.killed.is_some_and(|(_, why, _)| why == KillWhy::Stop)
+            && matches!(
+                c.status.map(|s| &s.state),
+                Some(ContainerState::Running { .. })
+            )
+    };
+    let Some(c) = f.containers.iter().find(told) else {
+        return;
+    };
+    let Some((at, _, o)) = c.killed else { return };
+    let hook = f
+        .api
+        .and_then(|p| p.container(&c.name))
+        .is_some_and(|s| !s.pre_stop.is_empty());
+    let late = age > grace + 2 * KILL_NS;
+    let (id, patience) = match (late, hook) {
+        (true, _) => ("KF905", 0),
+        (false, true) => ("KF904", HOOK_NS),
+        (false, false) => ("KF903", STOP_NS),
+    };
+    let Some(x) = Found::new(id, f).filter(|_| age >= patience) else {
+        return;
+    };
+    let x = if late {
+        let what = format!("it still runs {} after its grace period", span(age - grace));
+        x.name("what", &what)
+    } else {
+        x.name("running", &span(f.now.since(at)))
+    };
+    found.push(
+        x.container(&c.name)
+            .at_most(if late {
+                Confidence::Possible
+            } else {
+                Confidence::Likely
+            })
+            .proof(o)
+            .proof_if(f.api_evidence),
+    );
+}
+
+/// Nobody can say that the pod has stopped: its node is marked, or its kubelet is silent.
+fn unreported<'a>(
+    cx: Context<'a>,
+    f: &Facts<'a>,
+    node: &str,
+    late: bool,
+    found: &mut Vec<Found<'a>>,
+) {
+    if !late {
+        return;
+    }
+    let Some(x) = Found::new("KF902", f) else {
+        return;
+    };
+    let marked = cx
+        .shared
+        .node(node)
+        .and_then(|n| Some((n, n.ready.as_ref()?)))
+        .filter(|(_, (status, ..))| status == "Unknown");
+    if let Some((n, (status, reason, _))) = marked {
+        found.push(
+            x.name("what", &format!("Ready={status} {reason}"))
+                .proof_if(n.evidence.as_ref()),
+        );
+        return;
+    }
+    let silent = cx.shared.node_last.filter(|t| {
+        cx.shared.is_local(node)
+            && cx.now.since(*t) >= admit::SILENT_NS
+            && f.open.is_empty()
+            && running(f)
+    });
+    if let Some(last) = silent {
+        let what = format!(
+            "it has neither logged nor called the runtime for {}",
+            span(cx.now.since(last))
+        );
+        found.push(x.name("what", &what).at_most(Confidence::Likely).absence(
+            last,
+            Source::Kubelet,
+            "last line of the kubelet's log, or call of it",
+        ));
+    }
+}
+
+fn running(f: &Facts<'_>) -> bool {
+    f.containers
+        .iter()
+        .any(|c| match c.status.map(|s| &s.state) {
+            Some(ContainerState::Running { .. }) => c.stopped.is_none(),
+            Some(_) => false,
+            None => c.runs() && c.stopped.is_none(),
+        })
+}
+
+/// A call of the pod itself that the worker waits for.
+fn held<'a>(cx: Context<'a>, f: &'a Facts<'a>, age: i64, found: &mut Vec<Found<'a>>) {
+    let Some(call) = f.open.iter().find(|c| {
+        matches!(
+            c.start.method.as_str(),
+            "PullImage" | "RunPodSandbox" | "CreateContainer" | "StartContainer"
+        )
+    }) else {
+        return;
+    };
+    if age < HELD_NS {
+        return;
+    }
+    if let Some(x) = Found::new("KF913", f) {
+        found.push(
+            x.name("image", &call.start.subject.image)
+                .container(&call.container)
+                .call(call, cx.now),
+        );
+    }
+}
+
+/// A preStop hook that runs: the kubelet says so, or an ExecSync without a deadline is in flight.
+fn hook<'a>(cx: Context<'a>, f: &'a Facts<'a>, age: i64, found: &mut Vec<Found<'a>>) {
+    let deleted = f.deleted.unwrap_or(f.now);
+    let asked = |c: &str| {
+        f.open
+            .iter()
+            .any(|o| o.start.method == "StopContainer" && o.container == c)
+    };
+    let exec = f.open.iter().find(|c| {
+        c.start.method == "ExecSync"
+            && c.start.timeout_ns.is_none()
+            && c.at.plus(2 * SECOND) >= deleted
+    });
+    let logged = f
+        .containers
+        .iter()
+        .find_map(|c| c.prestop.map(|(t, o)| (c, t, o)))
+        .filter(|(c, t, _)| c.stopped.is_none_or(|s| s < *t) && !asked(&c.name));
+    if age < HOOK_NS || (exec.is_none() && logged.is_none()) {
+        return;
+    }
+    let Some(x) = Found::new("KF904", f) else {
+        return;
+    };
+    let x = match (exec, logged) {
+        (Some(call), _) => x.container(&call.container).call(call, cx.now),
+        (None, Some((c, t, o))) => x
+            .container(&c.name)
+            .name("running", &span(cx.now.since(t)))
+            .proof(o),
+        (None, None) => return,
+    };
+    let x = match (exec, logged) {
+        (Some(_), Some((_, _, o))) => x.proof(o),
+        _ => x,
+    };
+    found.push(x.absence(cx.now, Source::Cri, "no StopContainer yet"));
+}
+
+/// StopContainer and StopPodSandbox that do not return.
+fn stop<'a>(cx: Context<'a>, f: &'a Facts<'a>, found: &mut Vec<Found<'a>>) {
+    if let Some(call) = f.in_flight("StopContainer") {
+        let age = cx.now.since(call.at);
+        let timeout = call
+            .start
+            .fields
+            .iter()
+            .find(|(k, _)| k == "timeout")
+            .and_then(|(_, v)| v.parse::<i64>().ok())
+            .or(f.grace_s)
+            .unwrap_or(30)
+            * SECOND;
+        if age >= timeout + KILL_NS {
+            if let Some(x) = Found::new("KF905", f) {
+                found.push(
+                    x.container(&call.container)
+                        .name("over", &span(age - timeout))
+                        .call(call, cx.now),
+                );
+            }
+        } else if age >= STOP_NS.min(timeout / 2).max(HOOK_NS)
+            && let Some(x) = Found::new("KF903", f)
+        {
+            found.push(
+                x.container(&call.container)
+                    .name("grace", &(timeout / SECOND).to_string())
+                    .call(call, cx.now),
+            );
+        }
+    } else if let Some(call) = f.in_flight("StopPodSandbox")
+        && cx.now.since(call.at) >= 2 * KILL_NS
+        && let Some(x) = Found::new("KF907", f)
+    {
+        found.push(x.call(call, cx.now));
+    }
+}
+
+fn finalizers<'a>(f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
+    let (Some(pod), Some(o)) = (f.api, f.api_evidence) else {
+        return;
+    };
+    let over = matches!(pod.status.phase.as_str(), "Succeeded" | "Failed")
+        || pod
+            .status
+            .containers
+            .iter()
+            .all(|c| matches!(c.state, ContainerState::Terminated(_)))
+        || pod.spec.node.is_empty();
+    if pod.finalizers.is_empty() || !over {
+        return;
+    }
+    let others: Vec<_> = pod.finalizers.iter().filter(|n| *n != JOB).collect();
+    let x = if others.is_empty() {
+        Found::new("KF912", f).map(|x| x.name("finalizers", JOB))
+    } else {
+        Found::new("KF901", f).map(|x| x.name("finalizers", &list(&others)))
+    };
+    if let Some(mut x) = x {
+        x = x.state(State::Stuck).proof(o);
+        if let Some(p) = x.proofs.last_mut() {
+            p.text = format!(
+                "deleted, phase {}, finalizers [{}]",
+                pod.status.phase,
+                pod.finalizers.join(", ")
+            );
+        }
+        found.push(x);
+    }
+}
+
+fn named(node: &str) -> String {
+    if node.is_empty() {
+        "the node".to_owned()
+    } else {
+        format!("node {node}")
+    }
+}
+
+/// Who ended the pod.
+pub(super) fn who(x: &mut Found<'_>, s: &Signal<'_>, f: &Facts<'_>) {
+    let node = node_of(f.view, f.api);
+    let who = match s.reason.as_ref() {
+        "Evicted" | "TerminationByKubelet" => format!("the kubelet of {} (eviction)", named(node)),
+        "Preempting" => format!("the kubelet of {}, for a critical pod", named(node)),
+        "Preempted" | "PreemptionByScheduler" => {
+            "the scheduler, for a pod with a higher priority (preemption)".into()
+        }
+        "EvictionByEvictionAPI" => "the eviction API, for example a drain".into(),
+        "DeletionByTaintManager" => "the taint manager, because of a taint of its node".into(),
+        "DeletionByDeviceTaintManager" => "the device taint manager".into(),
+        "DeletionByPodGC" => "the pod garbage collector, because its node is gone".into(),
+        _ => "the system".to_owned(),
+    };
+    x.names.set("who", &who);
+    // An eviction ends the pod for good; the others are deletions, which take their time.
+    let over = f
+        .api
+        .map_or(s.reason == "Evicted", |p| p.status.phase == "Failed");
+    if !over {
+        x.state = State::Slow;
+    }
+}

@@ -1,0 +1,424 @@
+//! The scheduler's sentence, clause by clause, and what the nodes say to it.
+//!
+//! `0/3 nodes are available: 1 Insufficient cpu, 2 node(s) had untolerated taint {a: b}. preemption: 0/3 nodes are
+//! available: …` (Kubernetes 1.36 `pkg/scheduler/framework/types.go`, `FitError.Error`).
+
+mod wants;
+
+use wants::requirement;
+pub use wants::{neighbours, spread_over};
+
+use rustc_hash::FxHashMap;
+
+use super::quantity::Quantity;
+use super::text::list;
+use crate::correlate::World;
+use kflow_model::{
+    Text,
+    node::NodeSeen,
+    pod::{ContainerSpec, PodSeen, PodSpec, Toleration},
+};
+
+/// One reason, and for how many nodes it holds (0 when the scheduler does not tell).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Clause<'a> {
+    /// Number of nodes.
+    pub nodes: u32,
+    /// The reason.
+    pub text: &'a str,
+}
+
+/// The sentence, taken apart.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sentence<'a> {
+    /// Nodes that were looked at.
+    pub total: Option<u32>,
+    /// Why not, in the scheduler's order.
+    pub clauses: Vec<Clause<'a>>,
+    /// What preemption would do.
+    pub preemption: Vec<Clause<'a>>,
+}
+
+const AVAILABLE: &str = " nodes are available: ";
+
+/// Takes a message apart. A message of another form is one clause.
+pub fn parse(message: &str) -> Sentence<'_> {
+    let Some((head, body)) = message.split_once(AVAILABLE) else {
+        return Sentence {
+            clauses: clauses(message),
+            ..Sentence::default()
+        };
+    };
+    let total = head.rsplit('/').next().and_then(|n| n.trim().parse().ok());
+    let (filter, preemption) = body.split_once("preemption: ").unwrap_or((body, ""));
+    let preemption = preemption
+        .split_once(AVAILABLE)
+        .map_or(preemption, |(_, b)| b);
+    Sentence {
+        total,
+        clauses: clauses(filter),
+        preemption: clauses(preemption),
+    }
+}
+
+/// Splits at `, ` and `. ` outside of braces and quotes.
+fn clauses(s: &str) -> Vec<Clause<'_>> {
+    let mut out = Vec::new();
+    let (mut depth, mut quoted, mut start) = (0_i32, false, 0);
+    let bytes = s.as_bytes();
+    let mut add = |from: usize, to: usize| {
+        let text = s
+            .get(from..to)
+            .unwrap_or_default()
+            .trim_matches([' ', ',', '.']);
+        if text.is_empty() || text == "no new claims to deallocate" {
+            return;
+        }
+        let (nodes, text) = match text.split_once(' ') {
+            Some((n, rest)) => n.parse().map_or((0, text), |n| (n, rest)),
+            None => (0, text),
+        };
+        out.push(Clause { nodes, text });
+    };
+    for (i, b) in bytes.iter().enumerate() {
+        match b {
+            b'{' | b'[' => depth += 1,
+            b'}' | b']' => depth -= 1,
+            b'"' => quoted = !quoted,
+            b',' | b'.' if depth <= 0 && !quoted && bytes.get(i + 1).is_none_or(|n| *n == b' ') => {
+                add(start, i);
+                start = i + 1;
+            }
+            _ => {}
+        }
+    }
+    add(start, s.len());
+    out
+}
+
+fn of(list: &[(Text, Text)], resource: &str) -> Quantity {
+    list.iter()
+        .find(|(k, _)| k == resource)
+        .and_then(|(_, v)| Quantity::parse(v))
+        .unwrap_or_default()
+}
+
+/// What a pod asks for of a resource: its containers together with its sidecars, or its largest init container.
+pub fn requested(spec: &PodSpec, resource: &str) -> Quantity {
+    if resource == "pods" {
+        return Quantity(1000);
+    }
+    let ask = |c: &ContainerSpec| of(&c.requests, resource);
+    let main = spec
+        .containers
+        .iter()
+        .chain(spec.init_containers.iter().filter(|c| c.sidecar))
+        .fold(Quantity::default(), |sum, c| sum + ask(c));
+    let (mut sidecars, mut init) = (Quantity::default(), Quantity::default());
+    for c in &spec.init_containers {
+        if c.sidecar {
+            sidecars = sidecars + ask(c);
+        } else {
+            init = init.max(sidecars + ask(c));
+        }
+    }
+    main.max(init)
+}
+
+/// What the pods of each node ask for together, by node and resource: read once, asked often.
+#[derive(Clone, Debug, Default)]
+pub struct Usage(FxHashMap<Text, FxHashMap<Text, Quantity>>);
+
+impl Usage {
+    /// Adds up the requests of all pods that hold room on a node.
+    pub fn of(world: &World) -> Self {
+        let mut all = Self::default();
+        for p in world.pods() {
+            let Some(api) = p.api.as_deref() else {
+                continue;
+            };
+            if p.gone.is_some()
+                || p.node.is_empty()
+                || matches!(api.status.phase.as_str(), "Succeeded" | "Failed")
+            {
+                continue;
+            }
+            let node = all.0.entry(p.node.clone()).or_default();
+            let mut names: Vec<&str> = vec!["pods"];
+            for c in api.spec.containers.iter().chain(&api.spec.init_containers) {
+                for (r, _) in &c.requests {
+                    if !names.contains(&r.as_str()) {
+                        names.push(r);
+                    }
+                }
+            }
+            for r in names {
+                let used = node.entry(r.into()).or_default();
+                *used = *used + requested(&api.spec, r);
+            }
+        }
+        all
+    }
+    fn used(&self, node: &str, resource: &str) -> Quantity {
+        self.0
+            .get(node)
+            .and_then(|n| n.get(resource))
+            .copied()
+            .unwrap_or_default()
+    }
+}
+
+/// What is left of a resource on the best node: node, left, allocatable.
+fn most_left(world: &World, usage: &Usage, resource: &str) -> Option<(Text, Quantity, Quantity)> {
+    world
+        .nodes()
+        .iter()
+        .filter_map(|n| {
+            let node = n.api.as_deref()?;
+            let all = of(&node.allocatable, resource);
+            Some((
+                node.name.clone(),
+                all - usage.used(&node.name, resource),
+                all,
+            ))
+        })
+        .max_by(|a, b| a.1.cmp(&b.1).then_with(|| b.0.cmp(&a.0)))
+}
+
+/// What is missing of a resource on the best node: `node1 has 1900m of 2 left, 62100m too little`.
+pub fn shortfall(world: &World, usage: &Usage, pod: &PodSeen, resource: &str) -> Option<String> {
+    let want = requested(&pod.spec, resource);
+    let (node, left, all) = most_left(world, usage, resource)?;
+    let show = |q: Quantity| q.show(resource);
+    if all == Quantity::default() {
+        return Some(if world.nodes().len() == 1 {
+            format!("{node} offers none")
+        } else {
+            "no node offers any".to_owned()
+        });
+    }
+    // Pods that were bound past the scheduler may ask for more than there is.
+    let left = left.max(Quantity::default());
+    if left < want {
+        Some(format!(
+            "{node} has {} of {} left, {} too little",
+            show(left),
+            show(all),
+            show(want - left)
+        ))
+    } else {
+        Some(format!("{node} has {} of {} left", show(left), show(all)))
+    }
+}
+
+/// What the pod wants of a node's labels, one requirement a line: `disk=ssd`, `zone in (a, b)`.
+pub fn wanted_labels(spec: &PodSpec) -> Vec<(Text, String)> {
+    let mut out: Vec<(Text, String)> = spec
+        .node_selector
+        .iter()
+        .map(|(k, v)| (k.clone(), format!("{k}={v}")))
+        .collect();
+    let affinity: serde_json::Value = serde_json::from_str(&spec.affinity).unwrap_or_default();
+    let terms = affinity
+        .pointer("/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms")
+        .and_then(serde_json::Value::as_array);
+    for term in terms.into_iter().flatten() {
+        for field in ["matchExpressions", "matchFields"] {
+            for e in term
+                .get(field)
+                .and_then(serde_json::Value::as_array)
+                .into_iter()
+                .flatten()
+            {
+                out.push(requirement(e));
+            }
+        }
+    }
+    out
+}
+
+/// What the pod wants, and what the nodes have instead: `it wants disk=ssd; node1 has no label disk`.
+pub fn labels(pod: &PodSeen, nodes: &[&NodeSeen]) -> Option<String> {
+    let wanted = wanted_labels(&pod.spec);
+    if wanted.is_empty() {
+        return None;
+    }
+    let mut missing = Vec::new();
+    for (key, _) in &wanted {
+        let have: Vec<String> = nodes
+            .iter()
+            .filter_map(|n| {
+                let (_, v) = n.labels.iter().find(|(k, _)| k == key)?;
+                Some(format!("{} has {key}={v}", n.name))
+            })
+            .collect();
+        match (have.is_empty(), nodes) {
+            (true, []) => {}
+            (true, [one]) => missing.push(format!("{} has no label {key}", one.name)),
+            (true, _) => missing.push(format!("no node has a label {key}")),
+            (false, _) => {
+                let all = pod
+                    .spec
+                    .node_selector
+                    .iter()
+                    .find(|(k, _)| k == key)
+                    .is_some_and(|(_, v)| have.iter().any(|h| h.ends_with(&format!("={v}"))));
+                if !all {
+                    missing.push(list(&have));
+                }
+            }
+        }
+    }
+    let wants: Vec<&String> = wanted.iter().map(|(_, w)| w).collect();
+    let mut s = format!("it wants {}", list(&wants));
+    if !missing.is_empty() {
+        s.push_str("; ");
+        s.push_str(&list(&missing));
+    }
+    Some(s)
+}
+
+fn tolerates(tolerations: &[Toleration], (key, value, effect): &(Text, Text, Text)) -> bool {
+    tolerations.iter().any(|t| {
+        (t.effect.is_empty() || t.effect == *effect)
+            && (t.key.is_empty() || t.key == *key)
+            && (t.operator == "Exists" || t.value == *value)
+    })
+}
+
+/// Taints that the pod does not tolerate: `lab=yes:NoSchedule on node1`.
+pub fn taints(pod: &PodSeen, nodes: &[&NodeSeen]) -> Vec<String> {
+    nodes
+        .iter()
+        .flat_map(|n| n.taints.iter().map(move |t| (n, t)))
+        .filter(|(_, t)| t.2 != "PreferNoSchedule" && !tolerates(&pod.spec.tolerations, t))
+        .map(|(n, (k, v, e))| {
+            if v.is_empty() {
+                format!("{k}:{e} on {}", n.name)
+            } else {
+                format!("{k}={v}:{e} on {}", n.name)
+            }
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts<'a>(c: &[Clause<'a>]) -> Vec<(u32, &'a str)> {
+        c.iter().map(|c| (c.nodes, c.text)).collect()
+    }
+
+    #[test]
+    fn the_sentence_is_split_at_its_clauses_and_nowhere_else() {
+        let s = parse(
+            "0/6 nodes are available: 1 Insufficient nvidia.com/gpu, 2 node(s) had untolerated taint {node.kubernetes.io/disk-pressure: , x}, 3 node(s) didn't match Pod's node affinity/selector. no new claims to deallocate, preemption: 0/6 nodes are available: 1 No preemption victims found for incoming pod, 5 Preemption is not helpful for scheduling.",
+        );
+        assert_eq!(s.total, Some(6));
+        assert_eq!(
+            texts(&s.clauses),
+            [
+                (1, "Insufficient nvidia.com/gpu"),
+                (
+                    2,
+                    "node(s) had untolerated taint {node.kubernetes.io/disk-pressure: , x}"
+                ),
+                (3, "node(s) didn't match Pod's node affinity/selector"),
+            ]
+        );
+        assert_eq!(
+            texts(&s.preemption),
+            [
+                (1, "No preemption victims found for incoming pod"),
+                (5, "Preemption is not helpful for scheduling"),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_reason_that_holds_before_any_node_has_no_count() {
+        let s = parse(
+            "0/1 nodes are available: pod has unbound immediate PersistentVolumeClaims. not found",
+        );
+        assert_eq!(
+            texts(&s.clauses),
+            [
+                (0, "pod has unbound immediate PersistentVolumeClaims"),
+                (0, "not found")
+            ]
+        );
+        let s = parse("persistentvolumeclaim \"a, b. c\" not found");
+        assert_eq!(
+            texts(&s.clauses),
+            [(0, "persistentvolumeclaim \"a, b. c\" not found")]
+        );
+    }
+
+    #[test]
+    fn a_pod_asks_for_the_larger_of_its_containers_and_its_init_containers() {
+        let c = |n: &str, cpu: &str, sidecar| ContainerSpec {
+            name: n.into(),
+            sidecar,
+            requests: vec![("cpu".into(), cpu.into())],
+            ..ContainerSpec::default()
+        };
+        let spec = PodSpec {
+            init_containers: vec![c("s", "100m", true), c("i", "1", false)],
+            containers: vec![c("a", "300m", false), c("b", "200m", false)],
+            ..PodSpec::default()
+        };
+        assert_eq!(requested(&spec, "cpu"), Quantity(1100));
+        assert_eq!(requested(&spec, "pods"), Quantity(1000));
+    }
+
+    #[test]
+    fn what_the_pod_wants_is_named_with_what_the_node_has() {
+        let pod = PodSeen {
+            spec: PodSpec {
+                node_selector: vec![("disk".into(), "ssd".into())],
+                ..PodSpec::default()
+            },
+            ..PodSeen::default()
+        };
+        let mut node = NodeSeen {
+            name: "node1".into(),
+            ..NodeSeen::default()
+        };
+        assert_eq!(
+            labels(&pod, &[&node]).as_deref(),
+            Some("it wants disk=ssd; node1 has no label disk")
+        );
+        node.labels = vec![("disk".into(), "hdd".into())];
+        assert_eq!(
+            labels(&pod, &[&node]).as_deref(),
+            Some("it wants disk=ssd; node1 has disk=hdd")
+        );
+        assert_eq!(labels(&pod, &[]).as_deref(), Some("it wants disk=ssd"));
+    }
+
+    #[test]
+    fn a_taint_is_named_unless_it_is_tolerated() {
+        let node = NodeSeen {
+            name: "n".into(),
+            taints: vec![("lab".into(), "yes".into(), "NoSchedule".into())],
+            ..NodeSeen::default()
+        };
+        let mut pod = PodSeen::default();
+        assert_eq!(taints(&pod, &[&node]), ["lab=yes:NoSchedule on n"]);
+        pod.spec.tolerations = vec![Toleration {
+            key: "lab".into(),
+            operator: "Exists".into(),
+            ..Toleration::default()
+        }];
+        assert!(taints(&pod, &[&node]).is_empty());
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_sentence_makes_it_panic(s in "[0-9/ a-z.,{}\\[\\]\":]{0,80}") {
+            let p = parse(&s);
+            proptest::prop_assert!(p.clauses.len() <= s.len());
+        }
+    }
+}

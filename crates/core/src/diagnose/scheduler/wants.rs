@@ -1,0 +1,95 @@
+//! What a pod wants of its neighbours and of the spread over zones, in words.
+
+use crate::diagnose::text::list;
+use kflow_model::{Text, pod::PodSpec};
+
+/// What the pod wants of its neighbours: `it must run beside pods with app=cache (same kubernetes.io/hostname)`.
+pub fn neighbours(spec: &PodSpec, anti: bool) -> Option<String> {
+    let affinity: serde_json::Value = serde_json::from_str(&spec.affinity).ok()?;
+    let (kind, verb) = if anti {
+        ("podAntiAffinity", "must not run beside")
+    } else {
+        ("podAffinity", "must run beside")
+    };
+    let terms = affinity
+        .get(kind)?
+        .get("requiredDuringSchedulingIgnoredDuringExecution")?
+        .as_array()?;
+    let all: Vec<String> = terms
+        .iter()
+        .map(|t| {
+            let pods = selector(t.get("labelSelector"));
+            let key = t.get("topologyKey").and_then(serde_json::Value::as_str);
+            format!("pods with {pods} (same {})", key.unwrap_or("node"))
+        })
+        .collect();
+    (!all.is_empty()).then(|| format!("it {verb} {}", list(&all)))
+}
+
+/// The topology that a pod is to be spread over: `topology.kubernetes.io/zone`.
+pub fn spread_over(spec: &PodSpec) -> Vec<Text> {
+    let all: serde_json::Value = serde_json::from_str(&spec.topology_spread).unwrap_or_default();
+    let hard = |c: &&serde_json::Value| {
+        c.get("whenUnsatisfiable")
+            .and_then(serde_json::Value::as_str)
+            != Some("ScheduleAnyway")
+    };
+    let key = |c: &serde_json::Value| Some(Text::from(c.get("topologyKey")?.as_str()?));
+    all.as_array()
+        .into_iter()
+        .flatten()
+        .filter(hard)
+        .filter_map(key)
+        .collect()
+}
+
+/// A label selector in words: `app=cache, tier in (a, b)`.
+fn selector(s: Option<&serde_json::Value>) -> String {
+    let Some(s) = s else {
+        return "any labels".to_owned();
+    };
+    let mut out: Vec<String> = Vec::new();
+    for (k, v) in s
+        .get("matchLabels")
+        .and_then(serde_json::Value::as_object)
+        .into_iter()
+        .flatten()
+    {
+        out.push(format!("{k}={}", v.as_str().unwrap_or("")));
+    }
+    for e in s
+        .get("matchExpressions")
+        .and_then(serde_json::Value::as_array)
+        .into_iter()
+        .flatten()
+    {
+        out.push(requirement(e).1);
+    }
+    if out.is_empty() {
+        "any labels".to_owned()
+    } else {
+        out.join(", ")
+    }
+}
+
+/// One requirement of a selector: its key, and the whole in words.
+pub(super) fn requirement(e: &serde_json::Value) -> (Text, String) {
+    let text = |k: &str| e.get(k).and_then(serde_json::Value::as_str).unwrap_or("");
+    let values: Vec<&str> = e
+        .get("values")
+        .and_then(serde_json::Value::as_array)
+        .into_iter()
+        .flatten()
+        .filter_map(serde_json::Value::as_str)
+        .collect();
+    let key = text("key");
+    let wanted = match (text("operator"), values.as_slice()) {
+        ("In", [one]) => format!("{key}={one}"),
+        ("In", many) => format!("{key} in ({})", many.join(", ")),
+        ("NotIn", many) => format!("{key} not in ({})", many.join(", ")),
+        ("Exists", _) => key.to_owned(),
+        ("DoesNotExist", _) => format!("no {key}"),
+        (op, many) => format!("{key} {op} {}", many.join(", ")),
+    };
+    (key.into(), wanted)
+}

@@ -1,0 +1,383 @@
+//! What concerns more than one pod: hanging calls of the kubelet's loops, running pulls, how the nodes are.
+
+use std::sync::{Arc, OnceLock};
+
+use rustc_hash::FxHashMap;
+
+use super::scheduler::Usage;
+use crate::correlate::{Call, NodeState, Pod, World};
+use kflow_model::Evidence;
+use kflow_model::{
+    Body, Nanos, PodUid, Source, Text,
+    log::{Component, LogLine},
+    stamp::SECOND,
+};
+
+/// A call of the kubelet's loops that is in flight longer than this shows a runtime that does not answer.
+pub const LOOP_CALL_NS: i64 = 10 * SECOND;
+
+/// A kubelet renews its lease every ten seconds (`nodeLeaseDurationSeconds` 40, a quarter of it): two have not come.
+pub const LEASE_LATE_NS: i64 = 25 * SECOND;
+
+/// How a node is.
+#[derive(Clone, Debug, Default)]
+pub struct NodeFacts {
+    /// Status, reason and message of its condition Ready.
+    pub ready: Option<(Text, Text, Text)>,
+    /// Since when it is so.
+    pub ready_since: Option<Nanos>,
+    /// Observation of that.
+    pub evidence: Option<Evidence>,
+    /// The kubelet says that it skips pods: when, why.
+    pub skips: Option<(Nanos, Text, Evidence)>,
+    /// The kubelet ended because of what it says here, and has said nothing else since.
+    pub fatal: Option<(Nanos, Text, Evidence)>,
+    /// Newest word of the runtime's network not being ready.
+    pub network: Option<(Nanos, Evidence)>,
+    /// Newest line of the kubelet's log, and newest request of it, about the node as a whole.
+    pub heard: Option<Nanos>,
+    /// The kubelet renewed its lease last, by the audit log.
+    pub lease: Option<Nanos>,
+    /// The node's own sources are among the evidence.
+    pub local: bool,
+}
+
+impl NodeFacts {
+    fn of(node: &NodeState) -> Self {
+        let mut f = Self::default();
+        if let Some(c) = node.api.as_ref().and_then(|n| n.condition("Ready")) {
+            f.ready = Some((c.status.clone(), c.reason.clone(), c.message.clone()));
+            f.ready_since = c.transition;
+        }
+        for o in node.evidence.iter().rev() {
+            if o.source.is_node() {
+                f.local = true;
+            }
+            match &o.body {
+                Body::Node(_) if f.evidence.is_none() => f.evidence = Some(o.clone()),
+                Body::Log(l) if l.component == Component::Kubelet => {
+                    f.heard = f.heard.max(Some(o.stamp.at));
+                    f.line(o, l);
+                }
+                Body::Audit(a)
+                    if a.agent.starts_with("kubelet") || a.user.starts_with("system:node:") =>
+                {
+                    f.heard = f.heard.max(Some(o.stamp.at));
+                }
+                _ => {}
+            }
+        }
+        f
+    }
+    fn line(&mut self, o: &Evidence, l: &LogLine) {
+        let at = o.stamp.at;
+        // Lines come newest first.
+        if l.message == "command failed" && self.fatal.is_none() {
+            self.fatal = Some((at, l.error.clone(), o.clone()));
+        }
+        // Before structured logging: `skipping pod synchronization - PLEG is not healthy: …`.
+        let old = l.message.strip_prefix("skipping pod synchronization - ");
+        if old.is_some() || l.message.starts_with("Skipping pod synchronization") {
+            if self.skips.is_none() {
+                let why = old.map_or_else(|| l.error.clone(), Text::from);
+                self.skips = Some((at, why, o.clone()));
+            }
+        } else if l.message.starts_with("Container runtime network not ready")
+            && self.network.is_none()
+        {
+            self.network = Some((at, o.clone()));
+        }
+    }
+    /// The kubelet said lately that it skips all pods, and why. It says so every five seconds at most.
+    pub fn skipping(&self, now: Nanos) -> Option<&(Nanos, Text, Evidence)> {
+        self.skips.as_ref().filter(|(at, why, _)| {
+            // A kubelet that starts says this for a second or two; that is no trouble.
+            now.since(*at) < 12 * SECOND
+                && !why.contains("may not have completed yet")
+                && !why.contains("yet to be successful")
+        })
+    }
+    /// The node says in its condition that the runtime is down.
+    pub fn runtime_down(&self) -> bool {
+        self.ready.as_ref().is_some_and(|(status, _, message)| {
+            status != "True"
+                && [
+                    "container runtime is down",
+                    "PLEG is not healthy",
+                    "runtime status check",
+                ]
+                .iter()
+                .any(|m| message.contains(m))
+        })
+    }
+    /// Not Ready by the API.
+    pub fn not_ready(&self) -> bool {
+        self.ready.as_ref().is_some_and(|(s, _, _)| s != "True")
+    }
+}
+
+/// See the module.
+#[derive(Clone, Debug, Default)]
+pub struct Shared {
+    /// The kubelet's own calls that hang, oldest first.
+    pub hanging: Vec<Arc<Call>>,
+    /// Pulls in flight, oldest first.
+    pub pulls: Vec<Arc<Call>>,
+    /// Nodes by name.
+    pub nodes: FxHashMap<Text, NodeFacts>,
+    /// The node that the node's own sources run on; empty when it is not known.
+    pub local: Text,
+    /// Newest observation of the tap and of the kubelet's log.
+    pub node_last: Option<Nanos>,
+    /// There are node sources, API sources.
+    pub has_node: bool,
+    /// There is the kubelet's log.
+    pub has_log: bool,
+    /// Newest record of the audit log.
+    pub audited: Option<Nanos>,
+    /// There are watches.
+    pub has_api: bool,
+    /// Pods are listed by the API, so that one which is not in the list is not there.
+    pub has_pods: bool,
+    usage: OnceLock<Usage>,
+    victims: OnceLock<Vec<Victim>>,
+    held: OnceLock<FxHashMap<Text, Vec<String>>>,
+    announced: OnceLock<Vec<Announced>>,
+    placed: OnceLock<FxHashMap<Text, (Nanos, String)>>,
+}
+
+/// A pull that was announced by an event, and has not ended.
+#[derive(Clone, Debug)]
+pub struct Announced {
+    /// Since when.
+    pub at: Nanos,
+    /// Node.
+    pub node: Text,
+    /// Pod.
+    pub uid: PodUid,
+    /// `ns/name` of it.
+    pub pod: String,
+    /// Image.
+    pub image: String,
+}
+
+/// A pod that was told to go so that another finds room, and has not gone.
+#[derive(Clone, Debug)]
+pub struct Victim {
+    /// It.
+    pub pod: Pod,
+    /// Events that tell for which pods, newest first.
+    told: Vec<Evidence>,
+    /// Its condition says that a scheduler preempts it, and not for whom.
+    marked: bool,
+}
+
+impl Victim {
+    fn of(pod: &Pod) -> Option<Self> {
+        let api = pod.api.as_deref();
+        let disrupted = api.and_then(|a| a.condition("DisruptionTarget"));
+        let leaves = pod.gone.is_none()
+            && (pod.deletion_requested.is_some()
+                || disrupted.is_some()
+                || api.is_some_and(|a| a.deletion.is_some()));
+        if !leaves {
+            return None;
+        }
+        let preempted = |o: &&Evidence| matches!(&o.body, Body::Event(e) if e.reason == "Preempted" && !e.is_of_another_pod(&pod.uid, &pod.mirrors));
+        let told: Vec<Evidence> = pod
+            .evidence
+            .iter()
+            .rev()
+            .filter(preempted)
+            .cloned()
+            .collect();
+        let marked = disrupted.is_some_and(|c| c.reason == "PreemptionByScheduler");
+        (marked || !told.is_empty()).then(|| Self {
+            pod: Arc::clone(pod),
+            told,
+            marked,
+        })
+    }
+    /// What says that it goes for a pod, which is nominated for a node or (empty) for none yet.
+    pub fn proof(&self, of: &PodUid, nominated: &str) -> Option<&Evidence> {
+        let names = |o: &&Evidence| match &o.body {
+            Body::Event(e) => {
+                e.message.contains(of.as_str())
+                    || e.related.as_ref().is_some_and(|r| r.uid == of.as_str())
+            }
+            _ => false,
+        };
+        let marked = self.marked && (nominated.is_empty() || self.pod.node == nominated);
+        self.told
+            .iter()
+            .find(names)
+            .or_else(|| self.pod.evidence.last().filter(|_| marked))
+    }
+}
+
+/// Image of a `Pulling image "…"`.
+pub fn image_of(o: &Evidence) -> Option<String> {
+    let text = match &o.body {
+        Body::Event(e) => e.message.as_str(),
+        Body::Log(l) => l.field("message")?,
+        _ => return None,
+    };
+    Some(text.split('"').nth(1)?.to_owned())
+}
+
+impl Shared {
+    /// Reads the world once.
+    pub fn gather(world: &World, now: Nanos) -> Self {
+        let mut s = Self::default();
+        for c in world.calls().in_flight() {
+            if c.start > now {
+                continue;
+            }
+            if c.method == "PullImage" {
+                s.pulls.push(c.clone());
+            } else if c.is_noise() && now.since(c.start) >= LOOP_CALL_NS {
+                s.hanging.push(c.clone());
+            }
+        }
+        // Statistics hang with one shim that hangs; a runtime that stands still answers nothing.
+        if s.hanging.iter().all(|c| c.method.contains("Stats")) {
+            s.hanging.clear();
+        }
+        for n in world.nodes() {
+            let mut f = NodeFacts::of(n);
+            let lease = world.object("Lease", "kube-node-lease", &n.name);
+            f.lease = lease.and_then(|l| {
+                let renewed = |o: &&Evidence| match &o.body {
+                    Body::Audit(a) => (200..300).contains(&a.code),
+                    _ => false,
+                };
+                let last = l.evidence.iter().rev().find(renewed)?.stamp.at;
+                Some(last)
+            });
+            if f.local {
+                s.local = n.name.clone();
+            }
+            s.nodes.insert(n.name.clone(), f);
+        }
+        let last = |source| world.source(source).last;
+        s.node_last = last(Source::Kubelet).max(last(Source::Cri));
+        s.has_node = s.node_last.is_some();
+        s.audited = last(Source::Audit);
+        s.has_log = last(Source::Kubelet).is_some();
+        s.has_api = last(Source::Kube).is_some();
+        s.has_pods = world.pods().iter().any(|p| p.api.is_some());
+        s
+    }
+    /// What the pods of each node ask for. Read when a pod first needs it, like the rest of these.
+    pub fn usage(&self, world: &World) -> &Usage {
+        self.usage.get_or_init(|| Usage::of(world))
+    }
+    /// Pods that were told to make room for others, and are not gone.
+    pub fn victims(&self, world: &World) -> &[Victim] {
+        self.victims
+            .get_or_init(|| world.pods().iter().filter_map(Victim::of).collect())
+    }
+    /// Pods of a node that wait to be started or stopped.
+    pub fn held_up(&self, world: &World, node: &str) -> &[String] {
+        let all = self.held.get_or_init(|| {
+            let mut all: FxHashMap<Text, Vec<String>> = FxHashMap::default();
+            for p in world.pods().iter().filter(|p| p.gone.is_none()) {
+                let unready = p.api.as_ref().is_some_and(|a| {
+                    a.condition("Ready").is_none_or(|c| c.status != "True")
+                        && !matches!(a.status.phase.as_str(), "Succeeded" | "Failed")
+                });
+                if p.deletion_requested.is_some() || unready {
+                    all.entry(p.node.clone()).or_default().push(p.key());
+                }
+            }
+            all
+        });
+        all.get(node).map_or(&[], Vec::as_slice)
+    }
+    /// The newest pod that a scheduler placed, and when: such a scheduler is alive.
+    pub fn placed(&self, world: &World, scheduler: &str) -> Option<&(Nanos, String)> {
+        let all = self.placed.get_or_init(|| {
+            let mut all: FxHashMap<Text, (Nanos, String)> = FxHashMap::default();
+            for p in world.pods() {
+                let Some(api) = p.api.as_deref() else {
+                    continue;
+                };
+                // A pod that names its node itself is scheduled by nobody: only the event tells.
+                let at = p.evidence.iter().find_map(|o| match &o.body {
+                    Body::Event(e) if e.reason == "Scheduled" => Some(o.stamp.at),
+                    _ => None,
+                });
+                let Some(at) = at else { continue };
+                let newest = all
+                    .entry(api.spec.scheduler.clone())
+                    .or_insert_with(|| (at, p.key()));
+                if at > newest.0 {
+                    *newest = (at, p.key());
+                }
+            }
+            all
+        });
+        all.get(scheduler)
+    }
+    /// Pulls that were announced and have not ended, by their events, oldest first.
+    pub fn announced(&self, world: &World) -> &[Announced] {
+        self.announced.get_or_init(|| {
+            let mut all: Vec<Announced> = Vec::new();
+            for p in world.pods().iter().filter(|p| p.gone.is_none()) {
+                let mut pulling = None;
+                for o in p.evidence.iter() {
+                    let Body::Event(e) = &o.body else { continue };
+                    match e.reason.as_str() {
+                        "Pulling" => pulling = image_of(o).map(|i| (o.stamp.at, i)),
+                        "Pulled" | "Failed" | "Created" => pulling = None,
+                        _ => {}
+                    }
+                }
+                all.extend(pulling.map(|(at, image)| Announced {
+                    at,
+                    node: p.node.clone(),
+                    uid: p.uid.clone(),
+                    pod: p.key(),
+                    image,
+                }));
+            }
+            all.sort_by(|a, b| (a.at, &a.uid).cmp(&(b.at, &b.uid)));
+            all
+        })
+    }
+    /// How the node of a pod is.
+    pub fn node(&self, name: &str) -> Option<&NodeFacts> {
+        self.nodes.get(name)
+    }
+    /// The node's own sources tell of this node.
+    pub fn is_local(&self, node: &str) -> bool {
+        self.has_node && (self.local.is_empty() || node.is_empty() || self.local == node)
+    }
+    /// How the local node is, under whatever name.
+    pub fn local_node(&self) -> Option<&NodeFacts> {
+        self.nodes
+            .get(&self.local)
+            .or_else(|| self.nodes.values().find(|n| n.local))
+    }
+    /// Changes with whatever the rules take from here, so that nothing is diagnosed anew without a reason.
+    pub fn fingerprint(&self, now: Nanos) -> u64 {
+        use std::hash::{Hash, Hasher};
+        let mut h = rustc_hash::FxHasher::default();
+        self.hanging.is_empty().hash(&mut h);
+        for p in &self.pulls {
+            p.key.hash(&mut h);
+        }
+        let mut names: Vec<&Text> = self.nodes.keys().collect();
+        names.sort_unstable();
+        for n in names {
+            let f = self.nodes.get(n);
+            n.hash(&mut h);
+            let late = f
+                .and_then(|f| f.lease)
+                .map(|t| now.since(t) >= LEASE_LATE_NS);
+            f.map(|f| (&f.ready, f.skipping(now).is_some(), late))
+                .hash(&mut h);
+        }
+        h.finish()
+    }
+}

@@ -1,0 +1,253 @@
+//! Names and sentences: templates with names in them, spans of time and messages in words.
+
+use smallvec::SmallVec;
+
+use kflow_model::{Text, stamp::SECOND};
+
+/// Names that a sentence or command may use.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Names(SmallVec<[(Text, Text); 8]>);
+
+/// Longest piece of a message that goes into a sentence, characters.
+const LONGEST: usize = 220;
+
+impl Names {
+    /// Sets a name; an empty value is no name, and the first value stays.
+    pub fn set(&mut self, key: &str, value: &str) {
+        let value = value.trim();
+        if !value.is_empty() && self.get(key).is_none() {
+            self.0.push((key.into(), shorten(value, LONGEST)));
+        }
+    }
+    /// Sets a name whatever it was before.
+    pub fn replace(&mut self, key: &str, value: &str) {
+        self.remove(key);
+        self.set(key, value);
+    }
+    /// Takes a name away.
+    pub fn remove(&mut self, key: &str) {
+        self.0.retain(|(k, _)| k != key);
+    }
+    /// With a name set.
+    #[must_use]
+    pub fn with(mut self, key: &str, value: &str) -> Self {
+        self.set(key, value);
+        self
+    }
+    /// The value of a name.
+    pub fn get(&self, key: &str) -> Option<&str> {
+        self.0
+            .iter()
+            .find(|(k, _)| k == key)
+            .map(|(_, v)| v.as_str())
+    }
+    /// All names.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(k, v)| (k.as_str(), v.as_str()))
+    }
+    /// Fills a sentence: `{name}` is a name, `[…]` is left out when a name in it is not known.
+    pub fn sentence(&self, template: &str) -> String {
+        let mut out = String::with_capacity(template.len() + 64);
+        let mut rest = template;
+        while let Some((before, tail)) = rest.split_once('[') {
+            self.fill(before, &mut out, "?");
+            let Some((inside, after)) = tail.split_once(']') else {
+                rest = tail;
+                break;
+            };
+            let mut piece = String::new();
+            if self.fill(inside, &mut piece, "?") {
+                out.push_str(&piece);
+            }
+            rest = after;
+        }
+        self.fill(rest, &mut out, "?");
+        tidy(&out)
+    }
+    /// Fills a command: an unknown name is written as `<NAME>`.
+    pub fn command(&self, template: &str) -> String {
+        let mut out = String::with_capacity(template.len() + 32);
+        let mut rest = template;
+        while let Some((before, tail)) = rest.split_once('{') {
+            out.push_str(before);
+            match tail.split_once('}') {
+                Some((key, after)) if is_name(key) => {
+                    match self.get(key) {
+                        // A value of somebody else's making must not end the argument that it is put into.
+                        Some(v) => out.extend(v.chars().filter(|c| is_plain(*c))),
+                        None => {
+                            out.push('<');
+                            out.push_str(&key.to_uppercase());
+                            out.push('>');
+                        }
+                    }
+                    rest = after;
+                }
+                _ => {
+                    out.push('{');
+                    rest = tail;
+                }
+            }
+        }
+        out.push_str(rest);
+        out
+    }
+    /// Appends the filled template; false when a name is not known.
+    fn fill(&self, template: &str, out: &mut String, unknown: &str) -> bool {
+        let mut complete = true;
+        let mut rest = template;
+        while let Some((before, tail)) = rest.split_once('{') {
+            out.push_str(before);
+            let Some((key, after)) = tail.split_once('}') else {
+                out.push('{');
+                rest = tail;
+                break;
+            };
+            match self.get(key) {
+                Some(v) => out.push_str(v),
+                None => {
+                    complete = false;
+                    out.push_str(unknown);
+                }
+            }
+            rest = after;
+        }
+        out.push_str(rest);
+        complete
+    }
+}
+
+fn is_name(key: &str) -> bool {
+    !key.is_empty() && key.bytes().all(|b| b.is_ascii_lowercase() || b == b'_')
+}
+fn is_plain(c: char) -> bool {
+    c.is_alphanumeric() || "-_./:@=,+~".contains(c)
+}
+
+/// One space between words, none before a full stop, no two of them.
+fn tidy(s: &str) -> String {
+    let mut out = String::with_capacity(s.len());
+    for word in s.split_whitespace() {
+        if !out.is_empty() {
+            out.push(' ');
+        }
+        out.push_str(word);
+    }
+    while out.ends_with("..") {
+        out.pop();
+    }
+    out
+}
+
+/// At most `most` characters of a message on one line, without control characters.
+pub fn shorten(s: &str, most: usize) -> Text {
+    // Most messages are short and plain: those are taken as they are.
+    if s.len() <= most && s.bytes().all(|b| (b' '..0x7f).contains(&b)) {
+        return Text::from(s);
+    }
+    let clean = |c: char| if c.is_control() { ' ' } else { c };
+    let n = s.chars().count();
+    let mut out = String::with_capacity(s.len().min(4 * most));
+    if n <= most {
+        out.extend(s.chars().map(clean));
+        return out.into();
+    }
+    // The end of an error is its cause, the beginning says who: both stay.
+    let head = most * 2 / 3;
+    let tail = most.saturating_sub(head + 3);
+    out.extend(
+        s.chars()
+            .take(head)
+            .chain(" … ".chars())
+            .chain(s.chars().skip(n - tail))
+            .map(clean),
+    );
+    out.into()
+}
+
+/// A span of time in words: `850 ms`, `12 s`, `2m41s`, `3h05m`, `2d4h`.
+pub fn span(ns: i64) -> String {
+    let ns = ns.max(0);
+    if ns < SECOND {
+        return format!("{} ms", ns / 1_000_000);
+    }
+    let s = ns / SECOND;
+    match s {
+        0..60 => format!("{s} s"),
+        60..3600 => format!("{}m{:02}s", s / 60, s % 60),
+        3600..86400 => format!("{}h{:02}m", s / 3600, s % 3600 / 60),
+        _ => format!("{}d{}h", s / 86400, s % 86400 / 3600),
+    }
+}
+
+/// `once`, `twice`, `5 times`.
+pub fn times(n: u32) -> String {
+    match n {
+        0 | 1 => "once".into(),
+        2 => "twice".into(),
+        n => format!("{n} times"),
+    }
+}
+
+/// Names in a list: `a`, `a and b`, `a, b and 3 more`.
+pub fn list<S: AsRef<str>>(names: &[S]) -> String {
+    match names {
+        [] => String::new(),
+        [a] => a.as_ref().into(),
+        [a, b] => format!("{} and {}", a.as_ref(), b.as_ref()),
+        [a, b, c] => format!("{}, {} and {}", a.as_ref(), b.as_ref(), c.as_ref()),
+        [a, b, rest @ ..] => format!("{}, {} and {} more", a.as_ref(), b.as_ref(), rest.len()),
+    }
+}
+
+/// A number as text.
+pub fn number(n: impl std::fmt::Display) -> Text {
+    n.to_string().into()
+}
+
+/// What a hook's error comes down to: the runtime says who failed in ever more words, and last of all why.
+pub fn hook_error(text: &str) -> String {
+    let what = text
+        .rsplit_once("unable to start container process: ")
+        .map_or(text, |(_, w)| w);
+    shorten(what.trim().trim_end_matches(['"', '.']), 160).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_in_brackets_goes_when_a_name_in_it_is_not_known() {
+        let n = Names::default().with("image", "a:1");
+        assert_eq!(
+            n.sentence("The image {image}[ of {pod}] is gone[: {what}]."),
+            "The image a:1 is gone."
+        );
+        assert_eq!(
+            n.with("what", "denied.")
+                .sentence("The image {image}[: {what}]."),
+            "The image a:1: denied."
+        );
+    }
+
+    #[test]
+    fn a_command_never_takes_more_than_a_word_from_outside() {
+        let n = Names::default().with("pod", "a; rm -rf /");
+        assert_eq!(n.command("get {pod} -n {ns}"), "get arm-rf/ -n <NS>");
+        assert_eq!(n.command("-o jsonpath='{.spec}'"), "-o jsonpath='{.spec}'");
+    }
+
+    #[test]
+    fn spans_are_written_as_people_say_them() {
+        let got = [850_000_000, 12 * SECOND, 161 * SECOND, 11_100 * SECOND].map(span);
+        assert_eq!(got, ["850 ms", "12 s", "2m41s", "3h05m"]);
+    }
+
+    #[test]
+    fn a_long_message_keeps_its_beginning_and_its_end() {
+        let long = format!("who {} why", "x".repeat(400));
+        let s = shorten(&long, 60);
+        assert!(s.chars().count() <= 60 && s.starts_with("who") && s.ends_with("why"));
+    }
+}

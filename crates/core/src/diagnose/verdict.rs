@@ -1,0 +1,116 @@
+//! The verdict: what is said of one pod (or of an owner that has none).
+
+use serde::{Deserialize, Serialize};
+
+use crate::flow::Stage;
+use kflow_model::{Evidence, Nanos, ObjectRef, PodUid, Source, Text};
+
+/// How the pod stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum State {
+    /// Nothing moves and nothing will without somebody doing something, or a call does not return.
+    Stuck,
+    /// It moves, but slower than it should.
+    Slow,
+    /// It failed and will be tried again at a known time.
+    BackingOff,
+    /// It waits for something else (another pull, an init container, a gate).
+    Blocked,
+    /// It is over and did not succeed.
+    Failed,
+    /// It is well now and was not before.
+    Recovered,
+    /// It is well.
+    Healthy,
+}
+
+/// How sure a verdict is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Confidence {
+    /// The failing party itself said so.
+    Certain,
+    /// It follows from what was and was not seen.
+    Likely,
+    /// It fits, and other causes would too.
+    Possible,
+}
+
+/// The call that a pod waits on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InFlightCall {
+    /// Method.
+    pub method: Text,
+    /// Since when.
+    pub since: Nanos,
+    /// Deadline, ns from the start.
+    pub deadline_ns: Option<i64>,
+}
+
+/// A line of evidence.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Proof {
+    /// When.
+    pub at: Nanos,
+    /// Width of the interval, ns.
+    pub precision: u32,
+    /// Who saw it.
+    pub source: Source,
+    /// One line.
+    pub text: String,
+    /// The observation, to jump to; `None` for negative evidence.
+    pub evidence: Option<Evidence>,
+}
+
+/// Something to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NextStep {
+    /// What for.
+    pub text: String,
+    /// The command, with the pod's own names in it; empty when there is none.
+    pub command: String,
+}
+
+/// What is said of one pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// Pod; empty for an owner without pods.
+    pub uid: PodUid,
+    /// Namespace.
+    pub namespace: Text,
+    /// Pod name; empty for an owner without pods.
+    pub pod: Text,
+    /// Owner: the controller of the pod, or the owner that the verdict is about.
+    pub owner: Option<ObjectRef>,
+    /// `KF601`.
+    pub cause: Text,
+    /// Title of the cause.
+    pub title: Text,
+    /// Stage.
+    pub stage: Stage,
+    /// Container, empty for the pod.
+    pub container: Text,
+    /// State.
+    pub state: State,
+    /// Since when.
+    pub since: Nanos,
+    /// The call that it waits on.
+    pub in_flight: Option<InFlightCall>,
+    /// Attempt of a retry loop, from 1; 0 when there is none.
+    pub attempt: u32,
+    /// When it is tried again.
+    pub next_retry: Option<Nanos>,
+    /// One true sentence with the names in it.
+    pub sentence: String,
+    /// What proves it, best first.
+    pub evidence: Vec<Proof>,
+    /// Steps that were not reached.
+    pub not_reached: Vec<Text>,
+    /// What to do.
+    pub next: Vec<NextStep>,
+    /// How sure.
+    pub confidence: Confidence,
+    /// Other things that are true.
+    pub also: Vec<Verdict>,
+}

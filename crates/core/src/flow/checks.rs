@@ -1,0 +1,191 @@
+//! Checks of `/readyz`, by name: which have passed and which have not, as an answer or a log line tells.
+//!
+//! A component that starts is not ready until its post-start hooks are done; each is a check of `/readyz`. The answer to
+//! `/readyz?verbose` names all checks; the component's own log names those that failed when somebody asked
+//! (`healthz.go`: `informer-sync,poststarthook/rbac/bootstrap-roles check failed: readyz`). `/livez` and `/healthz` name
+//! other sets of checks, so that one of them does not name a check says nothing.
+
+use kflow_model::{Body, Observation};
+
+/// What an observation says of checks.
+pub(super) struct Checks<'a> {
+    /// Checks that are not through, by name.
+    pub(super) failing: Vec<&'a str>,
+    /// Checks that are through and named.
+    pub(super) passed: Vec<&'a str>,
+}
+
+/// The checks that an observation tells of; `None` when it is no health answer.
+pub(super) fn checks(o: &Observation) -> Option<Checks<'_>> {
+    match &o.body {
+        Body::Log(line) => {
+            let names = line.message.strip_suffix(" check failed: readyz")?;
+            Some(Checks {
+                failing: names.split(',').map(str::trim).collect(),
+                passed: Vec::new(),
+            })
+        }
+        Body::Sample(s) if s.what.ends_with("-readyz") && s.code != 0 => {
+            let named = |sign: &str| {
+                s.lines
+                    .iter()
+                    .filter_map(|l| l.strip_prefix(sign)?.split_whitespace().next())
+                    .collect()
+            };
+            Some(Checks {
+                failing: named("[-]"),
+                passed: named("[+]"),
+            })
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::flow::lit::{Lit, RunEnd, lit};
+    use crate::flow::map::Map;
+    use kflow_model::stamp::MILLI;
+    use kflow_model::{
+        ContainerId, Nanos, PodRef, Source, Stamp, Text,
+        log::{Component, LogLine, Severity},
+        sample::Sample,
+    };
+    use std::sync::Arc;
+
+    fn at(ms: i64, body: Body) -> Arc<Observation> {
+        Arc::new(Observation {
+            stamp: Stamp::exact(Nanos(1_795_229_166_000_000_000 + ms * MILLI)),
+            source: Source::Control,
+            body,
+        })
+    }
+    fn log(ms: i64, message: &str) -> Arc<Observation> {
+        at(
+            ms,
+            Body::Log(Box::new(LogLine {
+                component: Component::Apiserver,
+                severity: Severity::Info,
+                location: "healthz.go:311".into(),
+                message: message.into(),
+                pod: PodRef::default(),
+                more_pods: Vec::new(),
+                container: Text::default(),
+                container_id: ContainerId::default(),
+                error: Text::default(),
+                fields: Vec::new(),
+            })),
+        )
+    }
+    fn readyz(ms: i64, code: u16, lines: &[&str]) -> Arc<Observation> {
+        at(
+            ms,
+            Body::Sample(Box::new(Sample {
+                what: "apiserver-readyz".into(),
+                code,
+                lines: lines.iter().map(|l| (*l).into()).collect(),
+                ..Sample::default()
+            })),
+        )
+    }
+    fn step(all: &[Lit], id: &str) -> Option<Lit> {
+        let (id, _) = Map::embedded().step(id).unwrap();
+        all.iter().find(|l| l.step == id).cloned()
+    }
+    fn told(evidence: &[Arc<Observation>]) -> Vec<Lit> {
+        lit(Map::embedded(), evidence, Nanos(i64::MAX))
+    }
+
+    #[test]
+    fn post_start_hooks_run_from_the_first_answer_that_lacks_them_to_the_first_that_has_them() {
+        // As the apiserver 1.36 logs while it starts.
+        let all = told(&[
+            log(794, "Version: v1.36.2"),
+            log(1862, "Serving securely on 127.0.0.1:6443"),
+            log(
+                1862,
+                "[graceful-termination] waiting for shutdown to be initiated",
+            ),
+            log(
+                1917,
+                "informer-sync,poststarthook/rbac/bootstrap-roles,poststarthook/bootstrap-controller,poststarthook/crd-informer-synced,autoregister-completion check failed: readyz",
+            ),
+            log(
+                1969,
+                "poststarthook/rbac/bootstrap-roles,poststarthook/bootstrap-controller check failed: readyz",
+            ),
+            log(
+                2026,
+                "poststarthook/rbac/bootstrap-roles check failed: livez",
+            ),
+            readyz(
+                11_000,
+                500,
+                &[
+                    "[-]poststarthook/rbac/bootstrap-roles failed: not finished",
+                    "readyz check failed",
+                ],
+            ),
+            readyz(21_000, 0, &["connection refused"]),
+        ]);
+        let hooks = step(&all, "i10").unwrap();
+        let by: Vec<&str> = hooks.evidence.iter().map(|(k, _)| k.name()).collect();
+        assert_eq!(by, ["log", "metric"]);
+        let runs: Vec<_> = hooks
+            .runs
+            .iter()
+            .map(|r| {
+                (
+                    r.what.as_str(),
+                    r.duration(Nanos(0)).unwrap() / MILLI,
+                    r.how,
+                )
+            })
+            .collect();
+        assert_eq!(
+            runs,
+            [
+                ("poststarthook/bootstrap-controller", 9_083, RunEnd::Ok),
+                ("poststarthook/crd-informer-synced", 52, RunEnd::Ok),
+                ("poststarthook/rbac/bootstrap-roles", 0, RunEnd::InFlight),
+            ]
+        );
+        assert!(
+            step(&all, "i12").is_none(),
+            "an apiserver that waits to be shut down is not shutting down"
+        );
+    }
+
+    #[test]
+    fn a_log_alone_does_not_tell_when_the_last_hook_was_done() {
+        let all = told(&[log(
+            5,
+            "poststarthook/rbac/bootstrap-roles check failed: readyz",
+        )]);
+        assert_eq!(step(&all, "i10").unwrap().runs[0].how, RunEnd::Unseen);
+    }
+
+    #[test]
+    fn an_answer_that_names_all_hooks_as_done_tells_that_they_were() {
+        let all = told(&[
+            readyz(
+                5,
+                200,
+                &[
+                    "[+]ping ok",
+                    "[+]poststarthook/storage-readiness ok",
+                    "readyz check passed",
+                ],
+            ),
+            readyz(10_005, 200, &["readyz check passed"]),
+        ]);
+        let hooks = step(&all, "i10").unwrap();
+        assert_eq!(hooks.count, 1);
+        assert_eq!(hooks.runs[0].what, "poststarthook/storage-readiness");
+        // When it was done, and how long that took, nobody knows.
+        assert_eq!(hooks.runs[0].how, RunEnd::Before);
+        assert_eq!(hooks.runs[0].duration(Nanos(20_005 * MILLI)), None);
+        assert_eq!(hooks.first, hooks.last, "later answers say nothing new");
+    }
+}

@@ -1,0 +1,356 @@
+//! One kind of evidence of a step, as the map's file writes it.
+
+use serde::Deserialize;
+use std::fmt;
+
+pub(super) mod raw;
+
+use kflow_model::{Text, cri::ContainerEventKind, fs::FsAction, log::Component};
+
+/// A text to compare with: anything, one text, or what begins with one (`…` at its end in the file).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Pattern {
+    /// Anything.
+    #[default]
+    Any,
+    /// Equal.
+    Is(Text),
+    /// Begins with.
+    Starts(Text),
+}
+
+impl Pattern {
+    /// Reads a pattern; an empty text and `…` alone are anything.
+    pub fn parse(s: &str) -> Self {
+        match s.strip_suffix('…') {
+            None if s.is_empty() => Self::Any,
+            None => Self::Is(s.into()),
+            Some("") => Self::Any,
+            Some(start) => Self::Starts(start.into()),
+        }
+    }
+    /// True when the text fits.
+    pub fn fits(&self, s: &str) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Is(t) => t == s,
+            Self::Starts(t) => s.starts_with(t.as_str()),
+        }
+    }
+}
+
+impl fmt::Display for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Any => f.write_str("…"),
+            Self::Is(t) => f.write_str(t),
+            Self::Starts(t) => write!(f, "{t}…"),
+        }
+    }
+}
+
+/// Which edge of a step a clue is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum EdgeKind {
+    /// It begins.
+    Begin,
+    /// It ends.
+    End,
+    /// It is somewhere in it, or an effect of it.
+    #[default]
+    Point,
+}
+
+/// Kinds of clues, best first: which one measures a step best when several tell of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ClueKind {
+    /// A CRI call.
+    Call,
+    /// An OpenTelemetry span.
+    Span,
+    /// A log line.
+    Log,
+    /// An API request.
+    Audit,
+    /// A change in cgroups, directories, mounts.
+    Fs,
+    /// A message of GetContainerEvents.
+    ContainerEvent,
+    /// A Kubernetes Event.
+    Event,
+    /// A condition or field of an object's status.
+    Status,
+    /// A metric or health endpoint.
+    Metric,
+    /// Nothing can be seen.
+    None,
+}
+
+impl ClueKind {
+    /// A word for tables.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Call => "CRI",
+            Self::Span => "span",
+            Self::Log => "log",
+            Self::Audit => "audit",
+            Self::Fs => "fs",
+            Self::ContainerEvent => "container event",
+            Self::Event => "event",
+            Self::Status => "status",
+            Self::Metric => "metric",
+            Self::None => "–",
+        }
+    }
+}
+
+/// A fact of a pod's status.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PodFact {
+    /// `status.phase`.
+    Phase(Text),
+    /// `status.reason`.
+    Reason(Pattern),
+    /// A container waits for this reason.
+    Waiting(Text),
+    /// A container ended, now or the last time, for this reason.
+    Terminated(Text),
+    /// `metadata.deletionTimestamp` is set.
+    Deletion,
+    /// `status.startTime` is set.
+    StartTime,
+    /// `spec.nodeName` is set.
+    Node,
+    /// `status.nominatedNodeName` is set.
+    NominatedNode,
+    /// `status.podIP` is set.
+    Ip,
+}
+
+/// What lights a step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum What {
+    /// A log line.
+    Log {
+        /// Who writes it.
+        component: Component,
+        /// Its message.
+        message: Pattern,
+        /// A text inside the message or the error, empty for none.
+        contains: Text,
+        /// Fields and their values.
+        fields: Vec<(Text, Pattern)>,
+    },
+    /// A Kubernetes Event.
+    Event {
+        /// Its reason.
+        reason: Pattern,
+        /// Its message.
+        message: Pattern,
+        /// A text inside the message, empty for none.
+        contains: Text,
+        /// Kind of the object.
+        about: Pattern,
+        /// Reporting component.
+        by: Pattern,
+    },
+    /// A CRI call.
+    Call {
+        /// Method.
+        method: Text,
+        /// List calls: with a filter, without, or either.
+        filtered: Option<bool>,
+        /// With a deadline, without, or either.
+        deadline: Option<bool>,
+    },
+    /// A span.
+    Span {
+        /// Its name.
+        name: Pattern,
+        /// `service.name`.
+        service: Pattern,
+    },
+    /// An API request.
+    Audit {
+        /// Verb.
+        verb: Text,
+        /// Resource with subresource.
+        resource: Text,
+        /// User.
+        by: Pattern,
+    },
+    /// A condition of a pod or node.
+    Condition {
+        /// Of a node.
+        node: bool,
+        /// Type.
+        kind: Text,
+        /// Status.
+        status: Text,
+        /// Reason.
+        reason: Pattern,
+    },
+    /// A fact of a pod.
+    Pod(PodFact),
+    /// A change in the file system.
+    Fs {
+        /// Name of the variant of [`FsObject`](kflow_model::fs::FsObject) in its serialised form.
+        object: Text,
+        /// What happened, any of these.
+        actions: Vec<FsAction>,
+        /// Path inside, or what is mounted.
+        inner: Pattern,
+    },
+    /// A container event of the runtime.
+    ContainerEvent(ContainerEventKind),
+    /// A family of metrics with a value that is not zero.
+    Metric(Text),
+    /// A scrape of an endpoint.
+    Endpoint(Text),
+    /// A check that a health endpoint names.
+    Health(Pattern),
+    /// Nothing can be seen, for this reason.
+    None(Text),
+}
+
+/// What lights a step, which edge of it, and in which versions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Clue {
+    /// What.
+    pub what: What,
+    /// Which edge.
+    pub edge: EdgeKind,
+    /// Oldest version with it, empty for any.
+    pub since: Text,
+    /// Newest version with it, empty for any.
+    pub until: Text,
+    /// The message of the map's own version that a log line of another version stands for, empty for its own.
+    pub stands_for: Text,
+}
+
+impl Clue {
+    /// Its kind.
+    pub const fn kind(&self) -> ClueKind {
+        match self.what {
+            What::Call { .. } => ClueKind::Call,
+            What::Span { .. } => ClueKind::Span,
+            What::Log { .. } => ClueKind::Log,
+            What::Audit { .. } => ClueKind::Audit,
+            What::Fs { .. } => ClueKind::Fs,
+            What::ContainerEvent(_) => ClueKind::ContainerEvent,
+            What::Event { .. } => ClueKind::Event,
+            What::Condition { .. } | What::Pod(_) => ClueKind::Status,
+            What::Metric(_) | What::Endpoint(_) | What::Health(_) => ClueKind::Metric,
+            What::None(_) => ClueKind::None,
+        }
+    }
+}
+
+impl fmt::Display for Clue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (what, kind) = (&self.what, self.kind().name());
+        match what {
+            What::Log {
+                message,
+                contains,
+                fields,
+                ..
+            } => {
+                write!(f, "{kind} `{message}`")?;
+                for (k, v) in fields {
+                    write!(f, " {k}={v}")?;
+                }
+                if !contains.is_empty() {
+                    write!(f, " with `{contains}`")?;
+                }
+            }
+            What::Event {
+                reason, message, ..
+            } => {
+                write!(f, "{kind} {reason}")?;
+                if *message != Pattern::Any {
+                    write!(f, " `{message}`")?;
+                }
+            }
+            What::Call {
+                method,
+                filtered,
+                deadline,
+            } => {
+                write!(f, "{kind} {method}")?;
+                match (filtered, deadline) {
+                    (Some(true), _) => f.write_str(" (with filter)")?,
+                    (Some(false), _) => f.write_str(" (without filter)")?,
+                    (_, Some(true)) => f.write_str(" (with deadline)")?,
+                    (_, Some(false)) => f.write_str(" (without deadline)")?,
+                    _ => {}
+                }
+            }
+            What::Span { name, service } => write!(f, "{kind} {name} of {service}")?,
+            What::Audit { verb, resource, by } => {
+                write!(f, "{kind} {verb} {resource}")?;
+                if *by != Pattern::Any {
+                    write!(f, " by {by}")?;
+                }
+            }
+            What::Condition {
+                node,
+                kind: condition,
+                status,
+                reason,
+            } => {
+                let of = if *node { "node condition" } else { "condition" };
+                write!(f, "{of} {condition}={status}")?;
+                if *reason != Pattern::Any {
+                    write!(f, "/{reason}")?;
+                }
+            }
+            What::Pod(fact) => match fact {
+                PodFact::Phase(t) => write!(f, "status phase={t}")?,
+                PodFact::Reason(t) => write!(f, "status reason={t}")?,
+                PodFact::Waiting(t) => write!(f, "status waiting={t}")?,
+                PodFact::Terminated(t) => write!(f, "status terminated={t}")?,
+                PodFact::Deletion => f.write_str("deletionTimestamp")?,
+                PodFact::StartTime => f.write_str("status startTime")?,
+                PodFact::Node => f.write_str("spec nodeName")?,
+                PodFact::NominatedNode => f.write_str("status nominatedNodeName")?,
+                PodFact::Ip => f.write_str("status podIP")?,
+            },
+            What::Fs {
+                object,
+                actions,
+                inner,
+            } => {
+                write!(f, "{kind} {object}")?;
+                if *inner != Pattern::Any {
+                    write!(f, " {inner}")?;
+                }
+                for (i, a) in actions.iter().enumerate() {
+                    let sep = if i == 0 { ' ' } else { '|' };
+                    write!(f, "{sep}{}", action(*a))?;
+                }
+            }
+            What::ContainerEvent(k) => write!(f, "{kind} {k:?}")?,
+            What::Metric(name) => write!(f, "{kind} {name}")?,
+            What::Endpoint(name) => write!(f, "endpoint {name}")?,
+            What::Health(name) => write!(f, "health {name}")?,
+            What::None(why) => write!(f, "none: {why}")?,
+        }
+        match (self.since.as_str(), self.until.as_str()) {
+            ("", "") => Ok(()),
+            (since, "") => write!(f, " (since {since})"),
+            ("", until) => write!(f, " (until {until})"),
+            (since, until) => write!(f, " ({since} to {until})"),
+        }
+    }
+}
+
+const fn action(a: FsAction) -> &'static str {
+    match a {
+        FsAction::Created => "created",
+        FsAction::Removed => "removed",
+        FsAction::Changed => "changed",
+        FsAction::Present => "present",
+    }
+}

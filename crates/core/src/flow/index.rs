@@ -1,0 +1,131 @@
+//! The clues of a map, where an observation finds them.
+//!
+//! Compiled once from the map: constant texts are found by hash, prefixes by the hash of their first bytes, so the cost
+//! of an observation does not grow with the map.
+
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+
+use super::clue::raw::PREFIX_LEAST;
+use super::clue::{Clue, EdgeKind, Pattern, What};
+use super::step::{Step, StepId};
+use kflow_model::Text;
+
+/// An observation lights a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hit {
+    /// The step.
+    pub step: StepId,
+    /// Which of its clues, an index of [`Step::clues`].
+    pub clue: u8,
+    /// Which edge it is. Ends of CRI calls do not name their method: see [`lit`](super::lit).
+    pub edge: EdgeKind,
+}
+
+/// The steps that one observation lights.
+pub type Hits = SmallVec<[Hit; 4]>;
+
+/// Clues under one key.
+pub(super) type Bucket = SmallVec<[Hit; 2]>;
+
+/// Clues of one kind, by a constant text or by the first bytes of a prefix.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Texts {
+    exact: FxHashMap<Text, Bucket>,
+    prefix: FxHashMap<[u8; PREFIX_LEAST], Bucket>,
+    rest: Bucket,
+    longest: usize,
+}
+
+impl Texts {
+    fn add(&mut self, pattern: &Pattern, hit: Hit) {
+        match pattern {
+            Pattern::Is(t) => {
+                self.longest = self.longest.max(t.len());
+                self.exact.entry(t.clone()).or_default().push(hit);
+            }
+            Pattern::Starts(t) => match t.as_bytes().first_chunk() {
+                Some(key) => self.prefix.entry(*key).or_default().push(hit),
+                None => self.rest.push(hit),
+            },
+            Pattern::Any => self.rest.push(hit),
+        }
+    }
+    /// Clues that may fit. Those of a prefix have yet to be compared.
+    pub(super) fn find(&self, text: &str) -> impl Iterator<Item = &Hit> {
+        let exact = (text.len() <= self.longest)
+            .then(|| self.exact.get(text))
+            .flatten();
+        let prefix = text
+            .as_bytes()
+            .first_chunk()
+            .and_then(|key: &[u8; PREFIX_LEAST]| self.prefix.get(key));
+        exact
+            .into_iter()
+            .chain(prefix)
+            .chain(std::iter::once(&self.rest))
+            .flatten()
+    }
+}
+
+/// All clues, by kind and text.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Index {
+    pub(super) logs: Texts,
+    pub(super) events: Texts,
+    pub(super) spans: Texts,
+    pub(super) calls: FxHashMap<Text, Bucket>,
+    pub(super) audits: FxHashMap<Text, Bucket>,
+    pub(super) pod_conditions: FxHashMap<Text, Bucket>,
+    pub(super) node_conditions: FxHashMap<Text, Bucket>,
+    pub(super) pods: Bucket,
+    pub(super) fs: FxHashMap<Text, Bucket>,
+    pub(super) container_events: Bucket,
+    pub(super) metrics: FxHashMap<Text, Bucket>,
+    pub(super) endpoints: FxHashMap<Text, Bucket>,
+    pub(super) health: Bucket,
+}
+
+impl Index {
+    pub(super) fn compile(steps: &[Step]) -> Self {
+        let mut m = Self::default();
+        for (s, step) in steps.iter().enumerate() {
+            for (c, clue) in step.clues.iter().enumerate() {
+                let hit = Hit {
+                    step: StepId(s as u16),
+                    clue: c as u8,
+                    edge: clue.edge,
+                };
+                m.add(clue, hit);
+            }
+        }
+        m
+    }
+
+    fn add(&mut self, clue: &Clue, hit: Hit) {
+        let put = |map: &mut FxHashMap<Text, Bucket>, key: &Text, hit| {
+            map.entry(key.clone()).or_default().push(hit);
+        };
+        match &clue.what {
+            What::Log { message, .. } => self.logs.add(message, hit),
+            What::Event { reason, .. } => self.events.add(reason, hit),
+            What::Span { name, .. } => self.spans.add(name, hit),
+            What::Call { method, .. } => {
+                let edge = EdgeKind::Begin;
+                put(&mut self.calls, method, Hit { edge, ..hit });
+            }
+            What::Audit { resource, .. } => put(&mut self.audits, resource, hit),
+            What::Condition {
+                node: false, kind, ..
+            } => put(&mut self.pod_conditions, kind, hit),
+            What::Condition { kind, .. } => put(&mut self.node_conditions, kind, hit),
+            What::Pod(_) => self.pods.push(hit),
+            What::Fs { object, .. } => put(&mut self.fs, object, hit),
+            What::ContainerEvent(_) => self.container_events.push(hit),
+            What::Metric(name) => put(&mut self.metrics, name, hit),
+            What::Endpoint(name) => put(&mut self.endpoints, name, hit),
+            What::Health(_) => self.health.push(hit),
+            What::None(_) => {}
+        }
+    }
+}

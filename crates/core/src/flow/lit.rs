@@ -1,0 +1,460 @@
+//! What each step did, from evidence: when it was first lit, how often, and how long each run took.
+//!
+//! Several sources may tell of the same run (the call's bytes, its span, two log lines, an event). They are grouped by
+//! [`ClueKind`]: a step was lit as often as its most talkative clue says, and its runs are those of the best kind that
+//! has edges. So nothing is counted twice. Steps whose clues are alternatives are counted by the sum of a kind's clues.
+
+use rustc_hash::{FxHashMap, FxHashSet};
+use smallvec::SmallVec;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::checks::{Checks, checks};
+use super::clue::{ClueKind, EdgeKind, What};
+use super::map::{Map, StepId};
+use super::matcher::Hit;
+use kflow_model::{
+    Body, Nanos, Observation, Stamp, Text,
+    audit::AuditStage,
+    cri::{CallKey, CallOutcome},
+    log::LogLine,
+};
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum RunEnd {
+    /// Well.
+    Ok,
+    /// With an error.
+    Failed,
+    /// It goes on.
+    InFlight,
+    /// The next run began, and nobody saw the end of this one.
+    Unseen,
+    /// It was over when it was first asked about: nobody saw its begin, and how long it took is not known.
+    Before,
+}
+
+/// One run of a step, from edge to edge.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// Attempt, from 0.
+    pub attempt: u32,
+    /// What ran, where the runs of a step are of several things (a post-start hook by its name); else empty.
+    pub what: Text,
+    /// Begin.
+    pub start: Nanos,
+    /// End, if it was seen.
+    pub end: Option<Nanos>,
+    /// How it ended.
+    pub how: RunEnd,
+    /// What proves the begin.
+    pub begin: Arc<Observation>,
+    /// What proves the end; the same for a span or a request.
+    pub finish: Option<Arc<Observation>>,
+}
+
+impl Run {
+    /// Length, or age at `now` while it goes on; `None` when its end was not seen. ns.
+    pub fn duration(&self, now: Nanos) -> Option<i64> {
+        let end = match (self.end, self.how) {
+            (Some(end), _) => end,
+            (None, RunEnd::InFlight) => now,
+            (None, _) => return None,
+        };
+        Some(end.since(self.start).max(0))
+    }
+}
+
+/// A step that was lit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lit {
+    /// The step.
+    pub step: StepId,
+    /// The earliest evidence.
+    pub first: Stamp,
+    /// The latest evidence.
+    pub last: Stamp,
+    /// How often, by the clue that tells most.
+    pub count: u32,
+    /// Runs with edges, by start; of the best kind of evidence that has them.
+    pub runs: Vec<Run>,
+    /// The first observation of each kind of evidence, best kind first.
+    pub evidence: Vec<(ClueKind, Arc<Observation>)>,
+}
+
+/// What each step did, by number, as of `now`: evidence that came later is not used. The evidence may be one pod's or
+/// a node's, in any order.
+pub fn lit(map: &Map, evidence: &[Arc<Observation>], now: Nanos) -> Vec<Lit> {
+    let mut sorted: Vec<&Arc<Observation>> =
+        evidence.iter().filter(|o| o.stamp.seen <= now).collect();
+    sorted.sort();
+    sorted.dedup();
+    let mut build = Build::default();
+    for o in sorted {
+        build.take(map, o);
+    }
+    build.done(map)
+}
+
+/// Evidence cut where a new pass of a flow begins (a new start of its component), oldest first. What lies before the
+/// first begin is the first piece; it is left out when it lights no step of the flow.
+pub fn passes(map: &Map, flow: usize, evidence: &[Arc<Observation>]) -> Vec<Vec<Arc<Observation>>> {
+    let mut sorted = evidence.to_vec();
+    sorted.sort();
+    sorted.dedup();
+    let anchor = map.flows().get(flow).and_then(|f| f.anchor);
+    let mut pieces: Vec<Vec<Arc<Observation>>> = vec![Vec::new()];
+    let mut newest = None;
+    for o in sorted {
+        let begins = anchor.is_some() && map.steps_of(&o).iter().any(|s| Some(*s) == anchor);
+        // Several lines of one banner are one begin.
+        if begins {
+            let again = newest.is_some_and(|t| o.stamp.at.since(t) < kflow_model::stamp::SECOND);
+            if !again {
+                pieces.push(Vec::new());
+            }
+            newest = Some(o.stamp.at);
+        }
+        if let Some(piece) = pieces.last_mut() {
+            piece.push(o);
+        }
+    }
+    let lights = |piece: &[Arc<Observation>]| {
+        piece
+            .iter()
+            .flat_map(|o| map.steps_of(o))
+            .any(|s| map.get(s).is_some_and(|s| s.flow == flow))
+    };
+    pieces.retain(|p| lights(p));
+    pieces
+}
+
+/// Evidence of one kind for one step.
+#[derive(Default)]
+struct Kind {
+    /// Occurrences by clue.
+    counts: BTreeMap<u8, u32>,
+    runs: Vec<Run>,
+    first: Option<Arc<Observation>>,
+}
+
+/// Evidence of one step.
+struct Gathered {
+    first: Stamp,
+    last: Stamp,
+    kinds: BTreeMap<ClueKind, Kind>,
+}
+
+impl From<Stamp> for Gathered {
+    fn from(at: Stamp) -> Self {
+        Self {
+            first: at,
+            last: at,
+            kinds: BTreeMap::new(),
+        }
+    }
+}
+
+/// What tells log lines of one thing from those of another: pod, container, and what the message names in quotes.
+type Subject = (Text, Text, Text);
+
+#[derive(Default)]
+struct Build {
+    steps: BTreeMap<StepId, Gathered>,
+    /// Open calls: where their runs are.
+    calls: FxHashMap<CallKey, Vec<(StepId, usize)>>,
+    /// Open pairs of log lines.
+    pairs: FxHashMap<(StepId, Subject), usize>,
+    requests: FxHashMap<(StepId, Text), usize>,
+    /// Checks of health endpoints: where their runs are.
+    checks: FxHashMap<(StepId, Text), usize>,
+    /// Steps that the newest state of each pod or node lights.
+    held: FxHashMap<Text, FxHashSet<StepId>>,
+}
+
+impl Build {
+    fn take(&mut self, map: &Map, o: &Arc<Observation>) {
+        if let Body::CallEnd(end) = &o.body {
+            let ok = end.outcome == CallOutcome::Status && end.code == Some(0);
+            self.call_ended(o, end.key, ok);
+            return;
+        }
+        if let Some(told) = checks(o) {
+            self.checked(map, o, &told);
+        }
+        let hits = map.hits(o);
+        let mut edges: SmallVec<[(StepId, ClueKind); 4]> = SmallVec::new();
+        for hit in &hits {
+            let Some(clue) = map
+                .get(hit.step)
+                .and_then(|s| s.clues.get(usize::from(hit.clue)))
+            else {
+                continue;
+            };
+            if matches!(clue.what, What::Health(_)) {
+                continue;
+            }
+            let kind = clue.kind();
+            let again = edges.contains(&(hit.step, kind));
+            edges.push((hit.step, kind));
+            self.hit(o, *hit, kind, again);
+        }
+        if let Some(subject) = state_of(o) {
+            let now: FxHashSet<StepId> = hits.iter().map(|h| h.step).collect();
+            self.held.insert(subject.clone(), now);
+        }
+    }
+
+    /// Files a hit. `again` when the same observation already gave an edge of the step.
+    fn hit(&mut self, o: &Arc<Observation>, hit: Hit, kind: ClueKind, again: bool) {
+        let step = hit.step;
+        let g = self
+            .steps
+            .entry(step)
+            .or_insert_with(|| Gathered::from(o.stamp));
+        g.last = g.last.max(o.stamp);
+        let k = g.kinds.entry(kind).or_default();
+        if k.first.is_none() {
+            k.first = Some(Arc::clone(o));
+        }
+        let counts = match &o.body {
+            // A state lights a step once, for as long as it lasts.
+            Body::Pod(_) | Body::Node(_) => !state_of(o)
+                .and_then(|s| self.held.get(s))
+                .is_some_and(|held| held.contains(&step)),
+            // Runs are counted by themselves, and a request has several records.
+            Body::CallStart(_) | Body::Span(_) | Body::Audit(_) => false,
+            _ => true,
+        };
+        if counts {
+            let n = k.counts.entry(hit.clue).or_default();
+            *n = n.saturating_add(1);
+        }
+        if again {
+            return;
+        }
+        match &o.body {
+            Body::CallStart(c) => {
+                let at = k.begin(o, o.stamp.at);
+                self.calls.entry(c.key).or_default().push((step, at));
+            }
+            Body::Span(s) => {
+                let how = if s.error { RunEnd::Failed } else { RunEnd::Ok };
+                let at = k.begin(o, o.stamp.at);
+                k.end(at, o, s.end, how);
+            }
+            Body::Audit(a) => {
+                let at = *self
+                    .requests
+                    .entry((step, a.audit_id.clone()))
+                    .or_insert_with(|| k.begin(o, a.received));
+                match a.stage {
+                    AuditStage::ResponseComplete => {
+                        let failed = a.code >= 400;
+                        let how = if failed { RunEnd::Failed } else { RunEnd::Ok };
+                        k.end(at, o, o.stamp.at, how);
+                    }
+                    AuditStage::Panic => k.end(at, o, o.stamp.at, RunEnd::Failed),
+                    AuditStage::RequestReceived | AuditStage::ResponseStarted => {}
+                }
+            }
+            Body::Log(line) => match hit.edge {
+                EdgeKind::Begin => {
+                    let at = k.begin(o, o.stamp.at);
+                    if let Some(open) = self.pairs.insert((step, subject(line)), at) {
+                        k.lost(open);
+                    }
+                }
+                EdgeKind::End => {
+                    if let Some(at) = self.pairs.remove(&(step, subject(line))) {
+                        let failed = !line.error.is_empty();
+                        let how = if failed { RunEnd::Failed } else { RunEnd::Ok };
+                        k.end(at, o, o.stamp.at, how);
+                    }
+                }
+                EdgeKind::Point => {}
+            },
+            _ => {}
+        }
+    }
+
+    /// Files what a health answer says: a check runs from when it was first seen not to be through until the first
+    /// answer that has it through, or does not name it among those that are not.
+    fn checked(&mut self, map: &Map, o: &Arc<Observation>, told: &Checks<'_>) {
+        for (step, names) in map.checked() {
+            let tell = |this: &mut Self, name: &str, through: bool| {
+                let known = this.checks.get(&(step, name.into())).copied();
+                if known.is_none() && !names.fits(name) {
+                    return;
+                }
+                let g = this
+                    .steps
+                    .entry(step)
+                    .or_insert_with(|| Gathered::from(o.stamp));
+                let by_log = matches!(o.body, Body::Log(_));
+                let kind = if by_log {
+                    ClueKind::Log
+                } else {
+                    ClueKind::Metric
+                };
+                let shown = g.kinds.entry(kind).or_default();
+                shown.first.get_or_insert_with(|| Arc::clone(o));
+                let k = g.kinds.entry(ClueKind::Metric).or_default();
+                let at = known.unwrap_or_else(|| {
+                    let at = k.begin(o, o.stamp.at);
+                    if let Some(run) = k.runs.get_mut(at) {
+                        run.what = name.into();
+                    }
+                    this.checks.insert((step, name.into()), at);
+                    at
+                });
+                let open = k
+                    .runs
+                    .get(at)
+                    .is_some_and(|r| r.end.is_none() && r.how != RunEnd::Before);
+                if open || known.is_none() {
+                    g.last = g.last.max(o.stamp);
+                }
+                if through && known.is_none() {
+                    if let Some(run) = k.runs.get_mut(at) {
+                        run.how = RunEnd::Before;
+                    }
+                } else if through && open {
+                    k.end(at, o, o.stamp.at, RunEnd::Ok);
+                } else if let Some(run) = k.runs.get_mut(at)
+                    && open
+                {
+                    // A log names what failed when it was asked; when all is well it says nothing.
+                    run.how = if by_log {
+                        RunEnd::Unseen
+                    } else {
+                        RunEnd::InFlight
+                    };
+                }
+            };
+            for name in &told.failing {
+                tell(self, name, false);
+            }
+            for name in &told.passed {
+                tell(self, name, true);
+            }
+            let gone: Vec<Text> = self
+                .checks
+                .keys()
+                .filter(|(s, name)| *s == step && !told.failing.contains(&name.as_str()))
+                .map(|(_, name)| name.clone())
+                .collect();
+            for name in gone {
+                tell(self, &name, true);
+            }
+        }
+    }
+
+    fn call_ended(&mut self, o: &Arc<Observation>, key: CallKey, ok: bool) {
+        for (step, at) in self.calls.remove(&key).unwrap_or_default() {
+            let Some(g) = self.steps.get_mut(&step) else {
+                continue;
+            };
+            g.last = g.last.max(o.stamp);
+            if let Some(k) = g.kinds.get_mut(&ClueKind::Call) {
+                let how = if ok { RunEnd::Ok } else { RunEnd::Failed };
+                k.end(at, o, o.stamp.at, how);
+            }
+        }
+    }
+
+    fn done(self, map: &Map) -> Vec<Lit> {
+        self.steps
+            .into_iter()
+            .map(|(step, g)| {
+                let sum = map.get(step).is_some_and(|s| s.alternatives);
+                let count = g.kinds.values().map(|k| k.count(sum)).max().unwrap_or(0);
+                let evidence = g
+                    .kinds
+                    .iter()
+                    .filter_map(|(kind, k)| Some((*kind, k.first.clone()?)))
+                    .collect();
+                let mut runs = g
+                    .kinds
+                    .into_values()
+                    .map(|k| k.runs)
+                    .find(|r| !r.is_empty())
+                    .unwrap_or_default();
+                runs.sort_by(|a, b| (a.start, &a.what).cmp(&(b.start, &b.what)));
+                for (attempt, run) in (0_u32..).zip(&mut runs) {
+                    run.attempt = attempt;
+                }
+                Lit {
+                    step,
+                    first: g.first,
+                    last: g.last,
+                    count,
+                    runs,
+                    evidence,
+                }
+            })
+            .collect()
+    }
+}
+
+fn subject(line: &LogLine) -> Subject {
+    let pod = if line.pod.uid.is_empty() {
+        &line.pod.name
+    } else {
+        &line.pod.uid.0
+    };
+    let container = if line.container.is_empty() {
+        &line.container_id.0
+    } else {
+        &line.container
+    };
+    let named = line.message.split('"').nth(1).unwrap_or_default();
+    (pod.clone(), container.clone(), named.into())
+}
+
+/// Whose state an observation is.
+fn state_of(o: &Observation) -> Option<&Text> {
+    match &o.body {
+        Body::Pod(p) => Some(&p.uid.0),
+        Body::Node(n) => Some(&n.name),
+        _ => None,
+    }
+}
+
+impl Kind {
+    fn begin(&mut self, o: &Arc<Observation>, start: Nanos) -> usize {
+        self.runs.push(Run {
+            attempt: 0,
+            what: Text::default(),
+            start,
+            end: None,
+            how: RunEnd::InFlight,
+            begin: Arc::clone(o),
+            finish: None,
+        });
+        self.runs.len() - 1
+    }
+    fn end(&mut self, at: usize, o: &Arc<Observation>, end: Nanos, how: RunEnd) {
+        if let Some(run) = self.runs.get_mut(at) {
+            run.end = Some(end);
+            run.how = how;
+            run.finish = Some(Arc::clone(o));
+        }
+    }
+    fn lost(&mut self, at: usize) {
+        if let Some(run) = self.runs.get_mut(at) {
+            run.how = RunEnd::Unseen;
+        }
+    }
+    fn count(&self, sum: bool) -> u32 {
+        let runs = u32::try_from(self.runs.len()).unwrap_or(u32::MAX);
+        let counts = self.counts.values().copied();
+        let told = if sum {
+            counts.fold(0, u32::saturating_add)
+        } else {
+            counts.max().unwrap_or(0)
+        };
+        runs.max(told)
+    }
+}

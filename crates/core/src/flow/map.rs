@@ -1,0 +1,362 @@
+//! The map: flows and steps, read from `map.toml` and from files of the user laid over it.
+
+use rustc_hash::FxHashMap;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::sync::{LazyLock, OnceLock};
+
+use super::Stage;
+use super::clue::raw::{RawClue, parse_component};
+use super::index::Index;
+use super::step::functions;
+pub use super::step::{Flow, Scope, Step, StepId};
+use super::wording::Wordings;
+use kflow_model::Text;
+
+/// The embedded file.
+pub const EMBEDDED: &str = include_str!("map.toml");
+
+/// What is wrong with a map's file.
+#[derive(Debug, thiserror::Error)]
+pub enum MapError {
+    /// It is not TOML, or has a key that does not belong there.
+    #[error(
+        "read the flow map: {what}{place}; see the head of the embedded map (`kflow flow --map-source`) for its format"
+    )]
+    Toml {
+        /// What is wrong, with the key.
+        what: String,
+        /// Where: ` in line 3: …`, or nothing.
+        place: String,
+    },
+    /// A step names something that is not there.
+    #[error(
+        "check step {step} of the flow map: {what} `{name}` is not in the map; add it or name another"
+    )]
+    Unknown {
+        /// The step.
+        step: String,
+        /// What it should be.
+        what: &'static str,
+        /// The name.
+        name: String,
+    },
+    /// A step lacks a key.
+    #[error(
+        "check step {step} of the flow map: it has no `{key}`; a step that is not in the embedded map needs one"
+    )]
+    Missing {
+        /// The step.
+        step: String,
+        /// The key.
+        key: &'static str,
+    },
+    /// Evidence that cannot be read.
+    #[error("check step {step} of the flow map: {why}")]
+    Evidence {
+        /// The step.
+        step: String,
+        /// What is wrong.
+        why: String,
+    },
+}
+
+/// All flows and steps, with what finds them.
+#[derive(Clone, Debug, Default)]
+pub struct Map {
+    /// Version of Kubernetes that the names are from.
+    pub version: Text,
+    flows: Vec<Flow>,
+    steps: Vec<Step>,
+    by_id: FxHashMap<Text, StepId>,
+    by_function: FxHashMap<Text, StepId>,
+    /// Messages of other versions, and those of this one that they stand for.
+    wordings: Wordings,
+    pub(super) index: Index,
+}
+
+/// The map that the program uses, when a user's file lies over the embedded one.
+static ACTIVE: OnceLock<Map> = OnceLock::new();
+static MAP: LazyLock<Map> = LazyLock::new(|| Map::parse(&[EMBEDDED]).unwrap_or_default());
+
+impl Map {
+    /// The map that kflow was built with.
+    pub fn embedded() -> &'static Self {
+        // That it can be parsed is a test of this module.
+        &MAP
+    }
+
+    /// The map in use: the embedded one, unless another was installed.
+    pub fn active() -> &'static Self {
+        ACTIVE.get().unwrap_or(&MAP)
+    }
+
+    /// Makes a map the one in use for the rest of the run. The program does so once, before it reads anything; a
+    /// second call changes nothing and is false.
+    pub fn install(map: Self) -> bool {
+        ACTIVE.set(map).is_ok()
+    }
+
+    /// The embedded map with a user's file over it.
+    pub fn overlaid(user: &str) -> Result<Self, MapError> {
+        Self::parse(&[EMBEDDED, user])
+    }
+
+    /// Reads files, each laid over those before it.
+    pub fn parse(files: &[&str]) -> Result<Self, MapError> {
+        let mut raw = RawMap::default();
+        for text in files {
+            raw.lay(toml::from_str(text).map_err(|e| wrong(text, &e))?);
+        }
+        raw.build()
+    }
+
+    /// The message of the map's own version that a log message stands for, or itself: what reads log lines compares with
+    /// the words of one version, and those of others are data (`as`).
+    pub fn wording<'a>(&'a self, message: &'a str) -> &'a str {
+        self.wordings.of(message)
+    }
+
+    /// Flows by letter.
+    pub fn flows(&self) -> &[Flow] {
+        &self.flows
+    }
+    /// A flow by letter or name.
+    pub fn flow(&self, name: &str) -> Option<(usize, &Flow)> {
+        self.flows
+            .iter()
+            .enumerate()
+            .find(|(_, f)| f.id == name || f.name == name)
+    }
+    /// Steps by id.
+    pub fn steps(&self) -> &[Step] {
+        &self.steps
+    }
+    /// Numbers and steps of a flow, in order.
+    pub fn steps_in(&self, flow: usize) -> impl Iterator<Item = (StepId, &Step)> {
+        self.steps
+            .iter()
+            .enumerate()
+            .filter(move |(_, s)| s.flow == flow)
+            .map(|(i, s)| (StepId(i as u16), s))
+    }
+    /// A step by number.
+    pub fn get(&self, id: StepId) -> Option<&Step> {
+        self.steps.get(usize::from(id.0))
+    }
+    /// A step by id (`c09`).
+    pub fn step(&self, id: &str) -> Option<(StepId, &Step)> {
+        let id = *self.by_id.get(id)?;
+        Some((id, self.get(id)?))
+    }
+    /// A step by one of its functions, today's names before those of other versions. Spans of timelines are named by
+    /// functions. Where several steps have the function, it is the first by id, and the kubelet's before the runtime's.
+    pub fn step_by_function(&self, name: &str) -> Option<(StepId, &Step)> {
+        let id = *self.by_function.get(name)?;
+        Some((id, self.get(id)?))
+    }
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct RawMap {
+    version: Option<String>,
+    flow: BTreeMap<String, RawFlow>,
+    step: BTreeMap<String, RawStep>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct RawFlow {
+    name: Option<String>,
+    title: Option<String>,
+    component: Option<String>,
+    scope: Option<Scope>,
+    anchor: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct RawStep {
+    flow: Option<String>,
+    label: Option<String>,
+    function: Option<String>,
+    also: Option<Vec<String>>,
+    timeline: Option<Vec<String>>,
+    was: Option<Vec<String>>,
+    file: Option<String>,
+    stage: Option<String>,
+    parent: Option<String>,
+    evidence: Option<Vec<RawClue>>,
+    more: Vec<RawClue>,
+    alternatives: Option<bool>,
+    unseen: Option<String>,
+}
+
+/// Replaces what the newer file has.
+fn over<T>(old: &mut Option<T>, new: Option<T>) {
+    if new.is_some() {
+        *old = new;
+    }
+}
+
+impl RawMap {
+    fn lay(&mut self, new: Self) {
+        over(&mut self.version, new.version);
+        for (id, f) in new.flow {
+            let old = self.flow.entry(id).or_default();
+            over(&mut old.name, f.name);
+            over(&mut old.title, f.title);
+            over(&mut old.component, f.component);
+            over(&mut old.scope, f.scope);
+            over(&mut old.anchor, f.anchor);
+        }
+        for (id, s) in new.step {
+            let old = self.step.entry(id).or_default();
+            over(&mut old.flow, s.flow);
+            over(&mut old.label, s.label);
+            over(&mut old.function, s.function);
+            over(&mut old.also, s.also);
+            over(&mut old.timeline, s.timeline);
+            over(&mut old.was, s.was);
+            over(&mut old.file, s.file);
+            over(&mut old.stage, s.stage);
+            over(&mut old.parent, s.parent);
+            over(&mut old.alternatives, s.alternatives);
+            over(&mut old.unseen, s.unseen);
+            if s.evidence.is_some() {
+                old.evidence = s.evidence;
+                old.more.clear();
+            }
+            old.more.extend(s.more);
+        }
+    }
+
+    fn build(self) -> Result<Map, MapError> {
+        let by_id: FxHashMap<Text, StepId> = self
+            .step
+            .keys()
+            .enumerate()
+            .map(|(i, id)| (id.into(), StepId(i as u16)))
+            .collect();
+        let find = |step: &str, name: String| {
+            by_id
+                .get(name.as_str())
+                .copied()
+                .ok_or_else(|| MapError::Unknown {
+                    step: step.to_owned(),
+                    what: "step",
+                    name,
+                })
+        };
+        let mut flows = Vec::with_capacity(self.flow.len());
+        for (id, f) in self.flow {
+            let component = f.component.as_deref().unwrap_or("kubelet");
+            flows.push(Flow {
+                name: f.name.as_deref().unwrap_or(&id).into(),
+                title: f.title.as_deref().unwrap_or(&id).into(),
+                component: parse_component(component).map_err(|why| MapError::Evidence {
+                    step: format!("(flow {id})"),
+                    why,
+                })?,
+                scope: f.scope.unwrap_or_default(),
+                anchor: f.anchor.map(|a| find(&id, a)).transpose()?,
+                id: id.into(),
+            });
+        }
+        let mut steps = Vec::with_capacity(self.step.len());
+        for (id, s) in self.step {
+            let missing = |key| MapError::Missing {
+                step: id.clone(),
+                key,
+            };
+            let wanted = match &s.flow {
+                Some(f) => f.as_str(),
+                None => id.get(..1).unwrap_or_default(),
+            };
+            let (flow, component) = flows
+                .iter()
+                .enumerate()
+                .find(|(_, f)| f.id == wanted || f.name == wanted)
+                .map(|(i, f)| (i, f.component))
+                .ok_or_else(|| MapError::Unknown {
+                    step: id.clone(),
+                    what: "flow",
+                    name: wanted.to_owned(),
+                })?;
+            let stage = match &s.stage {
+                None => None,
+                Some(name) => Some(Stage::parse(name).ok_or_else(|| MapError::Unknown {
+                    step: id.clone(),
+                    what: "stage",
+                    name: name.clone(),
+                })?),
+            };
+            let clues = s
+                .evidence
+                .ok_or_else(|| missing("evidence"))?
+                .into_iter()
+                .chain(s.more)
+                .map(|c| c.build(component))
+                .collect::<Result<Vec<_>, _>>()
+                .map_err(|why| MapError::Evidence {
+                    step: id.clone(),
+                    why,
+                })?;
+            if clues.is_empty() || clues.len() > 255 {
+                return Err(MapError::Evidence {
+                    step: id.clone(),
+                    why: "`evidence` needs 1 to 255 entries; write { none = \"why\" } where nothing can be seen".into(),
+                });
+            }
+            let texts = |v: Option<Vec<String>>| {
+                v.unwrap_or_default()
+                    .into_iter()
+                    .map(Text::from)
+                    .collect::<Vec<_>>()
+            };
+            steps.push(Step {
+                flow,
+                label: s.label.ok_or_else(|| missing("label"))?.into(),
+                function: s.function.ok_or_else(|| missing("function"))?.into(),
+                also: texts(s.also),
+                timeline: texts(s.timeline),
+                was: texts(s.was),
+                file: s.file.unwrap_or_default().into(),
+                stage,
+                parent: s.parent.map(|p| find(&id, p)).transpose()?,
+                clues,
+                alternatives: s.alternatives.unwrap_or(false),
+                unseen: s.unseen.unwrap_or_default().into(),
+                id: id.into(),
+            });
+        }
+        Ok(Map {
+            version: self.version.unwrap_or_default().into(),
+            wordings: Wordings::compile(&steps).map_err(|(step, message)| MapError::Evidence {
+                step: step.to_string(),
+                why: format!("`as = \"{message}\"` is no `log` of this step's own version"),
+            })?,
+            index: Index::compile(&steps),
+            by_function: functions(&steps),
+            flows,
+            steps,
+            by_id,
+        })
+    }
+}
+
+/// What is wrong with a file, in one line: parsers draw pictures, which a line of text cannot hold.
+fn wrong(text: &str, e: &toml::de::Error) -> MapError {
+    let line = e.span().and_then(|at| {
+        let before = text.get(..at.start)?;
+        let number = before.matches('\n').count();
+        Some((number + 1, text.lines().nth(number)?.trim()))
+    });
+    MapError::Toml {
+        what: e.message().to_owned(),
+        place: line
+            .map(|(n, l)| format!(" in line {n}: `{l}`"))
+            .unwrap_or_default(),
+    }
+}

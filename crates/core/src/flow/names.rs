@@ -1,0 +1,140 @@
+//! Steps by the names that people know them by: of today, of other versions, and nearly right.
+
+use super::map::Map;
+use super::step::{StepId, bare};
+use kflow_model::Text;
+
+impl Map {
+    /// Every step that bears a name: by id, by a function of today, by a name of another version, upper and lower case
+    /// alike where nothing is spelt so. The best first.
+    pub fn named(&self, name: &str) -> Vec<StepId> {
+        if let Some((id, _)) = self.step(name) {
+            return vec![id];
+        }
+        let by = |same: &dyn Fn(&str) -> bool| {
+            let mut found: Vec<(u8, StepId)> = Vec::new();
+            for (n, s) in self.steps().iter().enumerate() {
+                let rank = if same(&s.function) {
+                    0
+                } else if s.also.iter().chain(&s.timeline).any(|f| same(f)) {
+                    1
+                } else if s.was.iter().any(|w| same(bare(w))) {
+                    2
+                } else {
+                    continue;
+                };
+                found.push((rank, StepId(n as u16)));
+            }
+            found.sort_unstable();
+            found.into_iter().map(|(_, id)| id).collect::<Vec<_>>()
+        };
+        let exact = by(&|f| f == name);
+        if exact.is_empty() {
+            by(&|f| f.eq_ignore_ascii_case(name) || f.rsplit('.').next() == Some(name))
+        } else {
+            exact
+        }
+    }
+
+    /// Names of flows, steps and functions that are spelt nearly like `name`, the nearest first.
+    pub fn near(&self, name: &str) -> Vec<&str> {
+        let wanted = name.to_ascii_lowercase();
+        let names = self.flows().iter().map(|f| f.name.as_str()).chain(
+            self.steps()
+                .iter()
+                .flat_map(|s| {
+                    std::iter::once(&s.function)
+                        .chain(&s.also)
+                        .chain(&s.timeline)
+                })
+                .map(Text::as_str),
+        );
+        let mut near: Vec<(usize, &str)> = names
+            .filter_map(|n| {
+                let spelt = n.to_ascii_lowercase();
+                let most = wanted.len().min(spelt.len()) / 4;
+                let far = if wanted.len() >= 4 && spelt.contains(&wanted) {
+                    0
+                } else {
+                    distance(&wanted, &spelt)
+                };
+                (far <= most).then_some((far, n))
+            })
+            .collect();
+        near.sort_unstable();
+        near.dedup();
+        near.into_iter().map(|(_, n)| n).take(5).collect()
+    }
+}
+
+/// How many letters have to be put in, left out or changed to make one text of the other.
+fn distance(a: &str, b: &str) -> usize {
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.bytes().enumerate() {
+        let mut diagonal = i;
+        let mut left = i + 1;
+        if let Some(first) = row.first_mut() {
+            *first = left;
+        }
+        for (y, cell) in b.bytes().zip(row.iter_mut().skip(1)) {
+            let best = (diagonal + usize::from(x != y))
+                .min(*cell + 1)
+                .min(left + 1);
+            diagonal = std::mem::replace(cell, best);
+            left = best;
+        }
+    }
+    row.last().copied().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ids(name: &str) -> Vec<&'static str> {
+        let map = Map::embedded();
+        let all = map.named(name);
+        all.iter()
+            .filter_map(|id| Some(map.get(*id)?.id.as_str()))
+            .collect()
+    }
+
+    #[test]
+    fn a_name_leads_to_every_step_that_bears_or_bore_it() {
+        for (name, want) in [
+            ("e10", vec!["e10"]),
+            // The status manager's of today, and what SyncPod was called.
+            ("syncPod", vec!["g06", "c09"]),
+            ("dispatchWork", vec!["c06"]),
+            ("canAdmitPod", vec!["c03"]),
+            ("managePodLoop", vec!["c07"]),
+            ("podKiller", vec!["h05"]),
+            ("InstallLegacyAPI", vec!["i07"]),
+            ("PodResourcesAreReclaimed", vec!["h18"]),
+            ("scheduleone", vec!["k05"]),
+            ("noSuchFunction", vec![]),
+        ] {
+            assert_eq!(ids(name), want, "{name}");
+        }
+    }
+
+    #[test]
+    fn what_is_misspelt_is_nearly_found() {
+        let map = Map::embedded();
+        for (name, want) in [
+            ("HandlePodAditions", "HandlePodAdditions"),
+            ("RunPodSanbox", "RunPodSandbox"),
+            ("kubelet-start", "kubelet-startup"),
+            ("Sandbox", "RunPodSandbox"),
+        ] {
+            assert!(
+                map.near(name).contains(&want),
+                "{name}: {:?}",
+                map.near(name)
+            );
+        }
+        assert!(map.near("x").is_empty() && map.near("").is_empty());
+        assert_eq!(distance("kitten", "sitting"), 3);
+        assert_eq!(distance("", "abc"), 3);
+    }
+}

@@ -1,0 +1,333 @@
+mod runs;
+
+use super::clue::{ClueKind, EdgeKind};
+use super::lit::RunEnd;
+use super::*;
+use kflow_model::{
+    Body, Nanos, Observation, PodRef, Source, Stamp,
+    audit::{AuditRecord, AuditStage},
+    cri::{CallEnd, CallKey, CallOutcome, CallStart, Service, Subject},
+    event::EventSeen,
+    log::{Component, LogLine, Severity},
+    pod::{Condition, PodSeen},
+    sample::{Sample, Value},
+    span::SpanRecord,
+};
+use std::sync::Arc;
+
+fn at(ns: i64, source: Source, body: Body) -> Arc<Observation> {
+    Arc::new(Observation {
+        stamp: Stamp::exact(Nanos(ns)),
+        source,
+        body,
+    })
+}
+
+fn log(ns: i64, component: Component, message: &str) -> Arc<Observation> {
+    line(ns, component, message, &[])
+}
+
+fn line(ns: i64, component: Component, message: &str, kv: &[(&str, &str)]) -> Arc<Observation> {
+    at(
+        ns,
+        Source::Kubelet,
+        Body::Log(Box::new(LogLine {
+            component,
+            severity: Severity::Info,
+            location: "".into(),
+            message: message.into(),
+            pod: PodRef::by_name("s01", "healthy"),
+            more_pods: vec![],
+            container: "".into(),
+            container_id: "".into(),
+            error: "".into(),
+            fields: kv.iter().map(|(k, v)| ((*k).into(), (*v).into())).collect(),
+        })),
+    )
+}
+
+fn call(ns: i64, stream: u32, method: &str, filtered: bool) -> Arc<Observation> {
+    at(
+        ns,
+        Source::Cri,
+        Body::CallStart(Box::new(CallStart {
+            key: CallKey { conn: 1, stream },
+            service: Service::Runtime,
+            method: method.into(),
+            subject: Subject::default(),
+            timeout_ns: Some(1),
+            traceparent: None,
+            request_bytes: 0,
+            filtered,
+            fields: vec![],
+        })),
+    )
+}
+
+fn ended(ns: i64, stream: u32, code: u32) -> Arc<Observation> {
+    at(
+        ns,
+        Source::Cri,
+        Body::CallEnd(Box::new(CallEnd {
+            key: CallKey { conn: 1, stream },
+            outcome: CallOutcome::Status,
+            code: Some(code),
+            message: "".into(),
+            subject: Subject::default(),
+            request_bytes: 0,
+            response_bytes: 0,
+            messages: 1,
+            fields: vec![],
+        })),
+    )
+}
+
+fn ids(o: &Observation) -> Vec<&'static str> {
+    let map = Map::embedded();
+    map.steps_of(o)
+        .iter()
+        .filter_map(|s| map.get(*s))
+        .map(|s| s.id.as_str())
+        .collect()
+}
+
+#[test]
+fn the_embedded_map_is_whole() {
+    let map = Map::parse(&[map::EMBEDDED]).unwrap();
+    assert_eq!(map.flows().len(), 12);
+    assert!(map.steps().len() >= 220, "{}", map.steps().len());
+    for (i, s) in map.steps().iter().enumerate() {
+        assert!(!s.label.is_empty() && !s.function.is_empty(), "{}", s.id);
+        assert!(s.file.is_empty() == (s.function == "kubectl"), "{}", s.id);
+        assert_eq!(map.step(&s.id).unwrap().0, StepId(i as u16));
+        if let Some(p) = s.parent.and_then(|p| map.get(p)) {
+            assert_ne!(p.id, s.id);
+        }
+        for c in &s.clues {
+            assert!(!c.to_string().is_empty());
+        }
+    }
+    let whole = Map::embedded();
+    assert_eq!(whole.steps(), map.steps());
+}
+
+#[test]
+fn functions_lead_to_steps_and_old_names_do_too() {
+    let map = Map::embedded();
+    let of = |f: &str| map.step_by_function(f).map(|(_, s)| s.id.as_str());
+    assert_eq!(of("canAdmitPod"), Some("c03"));
+    assert_eq!(of("WaitForAttachAndMount"), Some("c22"));
+    assert_eq!(of("RunPodSandbox"), Some("e10"));
+    assert_eq!(of("PullImage"), Some("e17"));
+    assert_eq!(of("StopContainer"), Some("h10"));
+    assert_eq!(of("RemoveContainer"), Some("h20"));
+    assert_eq!(of("SyncPod"), Some("c09"));
+    assert_eq!(of("managePodLoop"), Some("c07"), "a name of 1.26");
+    assert_eq!(of("noSuchFunction"), None);
+}
+
+#[test]
+fn each_kind_of_evidence_lights_its_step() {
+    assert_eq!(ids(&log(1, Component::Kubelet, "SyncPod enter")), ["c09"]);
+    assert_eq!(ids(&log(1, Component::Apiserver, "SyncPod enter")), [""; 0]);
+    assert_eq!(
+        ids(&log(
+            1,
+            Component::Kubelet,
+            "MountVolume.SetUp succeeded for volume \"cfg\" (UniqueName: \"kubernetes.io/configmap/x-cfg\") pod \"healthy\" (UID: \"4ac3c3e9\") "
+        )),
+        ["d07"]
+    );
+    assert_eq!(
+        ids(&line(
+            1,
+            Component::Kubelet,
+            "SyncLoop (probe)",
+            &[("probe", "readiness"), ("status", "ready")]
+        )),
+        ["b15", "g04"]
+    );
+    assert_eq!(ids(&call(1, 1, "RunPodSandbox", false)), ["e10"]);
+    assert_eq!(ids(&call(1, 1, "ListPodSandbox", true)), ["c27", "l10"]);
+    assert_eq!(ids(&call(1, 1, "ListPodSandbox", false)), ["a27", "l09"]);
+    let event = |reason: &str, message: &str, kind: &str, by: &str| {
+        let mut e = EventSeen {
+            reason: reason.into(),
+            message: message.into(),
+            component: by.into(),
+            ..EventSeen::default()
+        };
+        e.object.kind = kind.into();
+        at(1, Source::Kube, Body::Event(Box::new(e)))
+    };
+    assert_eq!(ids(&event("OutOfcpu", "", "Pod", "kubelet")), ["c04"]);
+    assert_eq!(
+        ids(&event("Starting", "Starting kubelet.", "Node", "kubelet")),
+        ["a16"]
+    );
+    assert_eq!(
+        ids(&event(
+            "Pulled",
+            "Successfully pulled image \"x\" in 1s",
+            "Pod",
+            "kubelet"
+        )),
+        ["e17"]
+    );
+    assert_eq!(
+        ids(&event(
+            "FailedCreatePodSandBox",
+            "Failed to create pod sandbox: rpc error: code = Unknown desc = failed to setup network for sandbox \"f1\": plugin type=\"bridge\" failed",
+            "Pod",
+            "kubelet"
+        )),
+        ["e10", "f04"]
+    );
+    let span = SpanRecord {
+        service: "containerd".into(),
+        name: "runtime.v1.RuntimeService/RunPodSandbox".into(),
+        ..SpanRecord::default()
+    };
+    assert_eq!(
+        ids(&at(1, Source::Otlp, Body::Span(Box::new(span)))),
+        ["f01"]
+    );
+    let scrape = |code: u16, values: &[(&str, f64)]| {
+        let sample = Sample {
+            what: "kubelet-configz".into(),
+            code,
+            values: values
+                .iter()
+                .map(|(k, v)| ((*k).into(), Value(*v)))
+                .collect(),
+            ..Sample::default()
+        };
+        at(1, Source::Metrics, Body::Sample(Box::new(sample)))
+    };
+    assert_eq!(ids(&scrape(200, &[])), ["a04"]);
+    assert_eq!(ids(&scrape(0, &[])), [""; 0], "no answer shows nothing");
+    assert_eq!(
+        ids(&scrape(
+            200,
+            &[(
+                "kubelet_evictions{eviction_signal=\"memory.available\"}",
+                0.0
+            )]
+        )),
+        ["a04"],
+        "nothing was evicted"
+    );
+    let mut pod = PodSeen::default();
+    pod.status.reason = "OutOfcpu".into();
+    pod.status.conditions = vec![Condition {
+        kind: "PodScheduled".into(),
+        status: "False".into(),
+        reason: "Unschedulable".into(),
+        ..Condition::default()
+    }];
+    assert_eq!(
+        ids(&at(1, Source::Kube, Body::Pod(Box::new(pod)))),
+        ["c05", "k13"]
+    );
+}
+
+#[test]
+fn a_users_file_replaces_extends_and_adds() {
+    let map = Map::overlaid(
+        r#"
+        [step.c03]
+        function = "kl.canAdmitPod"
+        [step.c09]
+        more = [{ log = "syncPod start", since = "9.9" }]
+        [step.z01]
+        flow = "sync-loop"
+        label = "my own"
+        function = "mine"
+        stage = "admit"
+        parent = "c09"
+        evidence = [{ log = "SyncPod enter" }]
+        "#,
+    )
+    .unwrap();
+    assert_eq!(map.step("c03").unwrap().1.function, "kl.canAdmitPod");
+    assert_eq!(map.step("c03").unwrap().1.label, "node admission");
+    let o = log(1, Component::Kubelet, "syncPod start");
+    assert_eq!(map.steps_of(&o).as_slice(), [map.step("c09").unwrap().0]);
+    let both = map.steps_of(&log(1, Component::Kubelet, "SyncPod enter"));
+    assert_eq!(both.len(), 2, "c09 and the user's");
+    assert_eq!(map.step("z01").unwrap().1.stage, Some(Stage::Admit));
+}
+
+#[test]
+fn a_line_of_another_version_is_read_as_the_one_that_it_stands_for() {
+    let map = Map::embedded();
+    assert_eq!(map.wording("syncPod enter"), "SyncPod enter");
+    assert_eq!(map.wording("SyncPod enter"), "SyncPod enter");
+    assert_eq!(map.wording("of no step"), "of no step");
+    let own = "[step.b10]\nmore = [{ log = 'SyncLoop NEW', since = '1.40', as = 'SyncLoop ADD' }]";
+    let map = Map::overlaid(own).unwrap();
+    assert_eq!(map.wording("SyncLoop NEW"), "SyncLoop ADD");
+    let o = log(1, Component::Kubelet, "SyncLoop NEW");
+    assert_eq!(map.steps_of(&o).as_slice(), [map.step("b10").unwrap().0]);
+}
+
+#[test]
+fn a_wrong_file_is_refused_with_the_step_and_the_reason() {
+    let cases = [
+        ("[step.c09]\nlabl = 'x'", "labl"),
+        ("[step.c09]\nstage = 'lunch'", "stage `lunch`"),
+        ("[step.c09]\nparent = 'c99'", "step `c99`"),
+        ("[step.c99]\nlabel = 'x'", "c99"),
+        ("[step.c09]\nevidence = []", "none = "),
+        (
+            "[step.c09]\nevidence = [{ log = 'a', cri = 'b' }]",
+            "exactly one",
+        ),
+        ("[step.c09]\nevidence = [{ log = 'a…' }]", "too short"),
+        ("[step.c09]\nevidence = [{ fs = 'disk' }]", "pod_cgroup"),
+        (
+            "[step.c09]\nmore = [{ log = 'x', as = 'SyncLoop ADD' }]",
+            "is no `log` of this step",
+        ),
+        (
+            "[step.c09]\nmore = [{ log = 'sync…', as = 'SyncPod enter' }]",
+            "`as` goes with the whole message",
+        ),
+        (
+            "[step.q01]\nlabel='x'\nfunction='y'\nevidence=[{none='z'}]",
+            "flow `q`",
+        ),
+    ];
+    for (text, told) in cases {
+        let e = Map::overlaid(text).unwrap_err().to_string();
+        assert!(e.contains(told), "{text}: {e}");
+    }
+}
+
+#[test]
+fn the_page_lists_every_step_and_the_reason_of_those_never_seen() {
+    let map = Map::embedded();
+    let id = map.step("c09").unwrap().0;
+    let page = docs::markdown(
+        map,
+        &[docs::Seen {
+            recording: "S1".into(),
+            steps: [id].into(),
+        }],
+    );
+    for s in map.steps() {
+        assert!(page.contains(&format!("\n| {} | ", s.id)), "{}", s.id);
+    }
+    assert!(page.contains("| c09 | SyncPod | `SyncPod` |"));
+    assert!(page.contains("span, log | S1 |"));
+    let text = docs::describe(map, map.get(id).unwrap());
+    assert!(text.contains("span syncPod of kubelet"), "{text}");
+    assert!(text.contains("was        syncPod ≤1.26"), "{text}");
+}
+
+#[test]
+fn edges_default_to_points() {
+    let map = Map::embedded();
+    let hit = map.hits(&log(1, Component::Kubelet, "SyncLoop ADD"))[0];
+    assert_eq!(hit.edge, EdgeKind::Point);
+}

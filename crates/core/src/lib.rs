@@ -1,0 +1,17 @@
+//! Timelines of pods, and why they are stuck: a pure function of what was observed.
+//!
+//! | room | owns |
+//! |---|---|
+//! | [`flow`] | the map of the call flow: stages, steps, functions, evidence |
+//! | [`timeline`] | spans, marks, gaps and evidence of one pod |
+//! | [`correlate`] | the world: which observation belongs to which pod, and what it means |
+//! | [`diagnose`] | causes, rules, verdicts |
+//! | [`query`] | the expression language over pods, calls and observations |
+//!
+//! No clock, no file system, no network: time is an argument, and the data files are embedded.
+
+pub mod correlate;
+pub mod diagnose;
+pub mod flow;
+pub mod query;
+pub mod timeline;

@@ -1,0 +1,220 @@
+//! Moments and durations, as they are typed on the command line and in the terminal.
+
+use kflow_model::Nanos;
+use kflow_model::stamp::SECOND;
+
+/// A moment of a session whose begin and end may not be known yet.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum Moment {
+    /// The first observation.
+    #[default]
+    Begin,
+    /// The last one.
+    End,
+    /// This one.
+    At(Nanos),
+    /// A time of day, ns since midnight.
+    Clock(i64),
+    /// So much of the way from begin to end, 0 to 1.
+    Share(f64),
+    /// So many ns later than where one is; after the begin for who is nowhere yet.
+    Later(i64),
+    /// So many ns earlier than where one is; before the end for who is nowhere yet.
+    Earlier(i64),
+}
+
+/// The forms that [`Moment::parse`] reads, for who typed something else.
+pub const FORMS: &str = "write RFC 3339 (2026-11-21T00:27:47.2Z), a time of day (00:27:47.2), nanoseconds since the epoch, \
+                         40%, start, end, -5m (before the end) or +90s (after the begin)";
+
+impl Moment {
+    /// Reads `12:00:05.5`, RFC 3339, ns since the epoch, `+3s`, `-1m30s`, `40%`, `start`, `end`. `None` when it is none
+    /// of these.
+    pub fn parse(text: &str) -> Option<Self> {
+        let text = text.trim();
+        match text {
+            "start" | "begin" => return Some(Self::Begin),
+            "end" => return Some(Self::End),
+            _ => {}
+        }
+        if let Some(share) = text.strip_suffix('%') {
+            let share: f64 = share.trim().parse().ok()?;
+            return (0.0..=100.0)
+                .contains(&share)
+                .then_some(Self::Share(share / 100.0));
+        }
+        if let Some(rest) = text.strip_prefix('+') {
+            return parse_duration(rest).map(Self::Later);
+        }
+        if let Some(rest) = text.strip_prefix('-') {
+            return parse_duration(rest).map(Self::Earlier);
+        }
+        if let Ok(ns) = text.parse() {
+            return Some(Self::At(Nanos(ns)));
+        }
+        if let Some((at, _)) = Nanos::parse_rfc3339(text) {
+            return Some(Self::At(at));
+        }
+        clock(text).map(Self::Clock)
+    }
+
+    /// The moment in a session of this range. `from` is where one is, if one is somewhere; a time of day is one of the
+    /// zone `utc_offset_s` east of UTC.
+    pub fn within(self, range: (Nanos, Nanos), from: Option<Nanos>, utc_offset_s: i32) -> Nanos {
+        let (begin, end) = range;
+        match self {
+            Self::Begin => begin,
+            Self::End => end,
+            Self::At(at) => at,
+            Self::Share(share) => begin.plus((end.since(begin) as f64 * share) as i64),
+            Self::Later(ns) => from.unwrap_or(begin).plus(ns),
+            Self::Earlier(ns) => from.unwrap_or(end).plus(-ns),
+            Self::Clock(ns) => {
+                let day = 86_400 * SECOND;
+                let offset = i64::from(utc_offset_s) * SECOND;
+                let midnight = from.unwrap_or(begin).plus(offset).0.div_euclid(day) * day;
+                let at = Nanos(midnight).plus(ns - offset);
+                // A session over midnight: the day on which it lies inside the range.
+                [0, -day, day]
+                    .into_iter()
+                    .map(|d| at.plus(d))
+                    .find(|a| (begin..=end).contains(a))
+                    .unwrap_or(at)
+            }
+        }
+    }
+}
+
+/// `12:00`, `12:00:05`, `12:00:05.5`: ns since midnight.
+fn clock(text: &str) -> Option<i64> {
+    let (hms, fraction) = text.split_once('.').unwrap_or((text, "0"));
+    let mut parts = hms.split(':').map(|p| {
+        let digits = !p.is_empty() && p.bytes().all(|b| b.is_ascii_digit());
+        digits.then(|| p.parse::<i64>().ok()).flatten()
+    });
+    let (h, m, s) = (
+        parts.next()??,
+        parts.next()??,
+        parts.next().unwrap_or(Some(0))?,
+    );
+    let digits = u32::try_from(fraction.len()).ok()?;
+    if parts.next().is_some() || h > 23 || m > 59 || s > 60 || !(1..=9).contains(&digits) {
+        return None;
+    }
+    if !fraction.bytes().all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    let ns = fraction.parse::<i64>().ok()? * 10_i64.pow(9 - digits);
+    Some((h * 3600 + m * 60 + s) * SECOND + ns)
+}
+
+/// Reads `3s`, `1m30s`, `250ms`, `1.5h`, or a bare number of seconds. ns.
+pub fn parse_duration(text: &str) -> Option<i64> {
+    let mut rest = text.trim();
+    if rest.is_empty() {
+        return None;
+    }
+    let mut total = 0.0_f64;
+    let mut parts = 0;
+    while !rest.is_empty() {
+        let digits = rest
+            .find(|c: char| !c.is_ascii_digit() && c != '.')
+            .unwrap_or(rest.len());
+        let (number, tail) = rest.split_at_checked(digits)?;
+        let letters = tail
+            .find(|c: char| c.is_ascii_digit() || c == '.')
+            .unwrap_or(tail.len());
+        let (unit, tail) = tail.split_at_checked(letters)?;
+        let scale = match unit {
+            "ns" => 1.0,
+            "us" | "µs" | "μs" => 1e3,
+            "ms" => 1e6,
+            "s" => 1e9,
+            "" if parts == 0 && tail.is_empty() => 1e9,
+            "m" => 60e9,
+            "h" => 3600e9,
+            "d" => 86_400e9,
+            _ => return None,
+        };
+        // Whole nanoseconds stay exact beyond 2^53.
+        if unit == "ns" && parts == 0 && tail.is_empty() && !number.contains('.') {
+            return number.parse().ok();
+        }
+        total += number.parse::<f64>().ok()? * scale;
+        parts += 1;
+        rest = tail;
+    }
+    (total < i64::MAX as f64).then_some(total as i64)
+}
+
+/// A duration as the command line takes it, or what is wrong with it: a number without a unit is nobody's guess. ns.
+pub fn duration(text: &str) -> Result<i64, String> {
+    parse_duration(text)
+        .filter(|_| text.ends_with(char::is_alphabetic))
+        .ok_or_else(|| format!("{text:?} is not a duration such as 100ms, 2s or 1m30s"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BEGIN: Nanos = Nanos(1_790_000_000 * SECOND);
+    const RANGE: (Nanos, Nanos) = (BEGIN, Nanos(1_790_000_100 * SECOND));
+
+    fn after(ns: i64) -> Option<Nanos> {
+        Some(BEGIN.plus(ns))
+    }
+
+    #[test]
+    fn a_moment_is_read_in_every_form() {
+        let day = BEGIN.0.rem_euclid(86_400 * SECOND) / SECOND + 7;
+        let clock = format!("{:02}:{:02}:{:02}", day / 3600, day / 60 % 60, day % 60);
+        for (text, nowhere, from_10_s) in [
+            ("start", after(0), after(0)),
+            ("begin", after(0), after(0)),
+            ("end", Some(RANGE.1), Some(RANGE.1)),
+            ("50%", after(50 * SECOND), after(50 * SECOND)),
+            ("+3s", after(3 * SECOND), after(13 * SECOND)),
+            ("-1m", after(40 * SECOND), after(-50 * SECOND)),
+            (clock.as_str(), after(7 * SECOND), after(7 * SECOND)),
+            (
+                &format!("{clock}.25"),
+                after(7_250_000_000),
+                after(7_250_000_000),
+            ),
+            (&BEGIN.to_rfc3339(), after(0), after(0)),
+            (&BEGIN.0.to_string(), after(0), after(0)),
+            ("", None, None),
+            ("soon", None, None),
+            ("-", None, None),
+            ("+x", None, None),
+            ("101%", None, None),
+            ("25:00:00", None, None),
+            ("1:2:3:4", None, None),
+            ("1:99", None, None),
+            ("1:-2", None, None),
+            ("12:00:00.", None, None),
+            ("12:00:00.1234567890", None, None),
+        ] {
+            let moment = Moment::parse(text);
+            assert_eq!(moment.map(|m| m.within(RANGE, None, 0)), nowhere, "{text}");
+            let from = after(10 * SECOND);
+            assert_eq!(
+                moment.map(|m| m.within(RANGE, from, 0)),
+                from_10_s,
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_time_of_day_lies_in_the_session_and_in_the_zone() {
+        let midnight = Nanos(1_790_035_200 * SECOND);
+        let over = (midnight.plus(-60 * SECOND), midnight.plus(60 * SECOND));
+        let clock = |text: &str, east| Moment::parse(text).map(|m| m.within(over, None, east));
+        assert_eq!(clock("23:59:30", 0), Some(midnight.plus(-30 * SECOND)));
+        assert_eq!(clock("00:00:30", 0), Some(midnight.plus(30 * SECOND)));
+        assert_eq!(clock("01:00:30", 3600), Some(midnight.plus(30 * SECOND)));
+        assert_eq!(clock("22:59:30", -3600), Some(midnight.plus(-30 * SECOND)));
+    }
+}

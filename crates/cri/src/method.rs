@@ -1,0 +1,337 @@
+//! The methods of the CRI as a table: what of a request and of an answer is read.
+
+use super::facts::{Facts, answers, requests};
+use super::limits;
+use super::proto::Malformed;
+use kflow_model::Text;
+use kflow_model::cri::Service;
+
+/// Reads a message.
+pub(super) type Read = fn(&[u8], &mut Facts) -> Result<(), Malformed>;
+
+/// What is read of an answer.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Answer {
+    /// Nothing: its bytes are counted.
+    Skip,
+    /// Subject and fields.
+    Facts(Read),
+    /// A list of sandboxes (true) or containers, in one message or a stream of them.
+    List { sandboxes: bool },
+    /// `PodSandboxStatus`.
+    SandboxStatus,
+    /// `ContainerStatus`.
+    ContainerStatus,
+    /// `GetContainerEvents`.
+    Events,
+}
+
+/// One method.
+#[derive(Debug)]
+pub(super) struct Method {
+    pub(super) name: &'static str,
+    /// Reads the request; `None` when there is nothing in it.
+    pub(super) request: Option<Read>,
+    pub(super) answer: Answer,
+    /// The answer is a stream of messages.
+    pub(super) streams: bool,
+}
+
+const fn unary(name: &'static str, request: Option<Read>, answer: Answer) -> Method {
+    Method {
+        name,
+        request,
+        answer,
+        streams: false,
+    }
+}
+
+const fn stream(name: &'static str, request: Option<Read>, answer: Answer) -> Method {
+    Method {
+        name,
+        request,
+        answer,
+        streams: true,
+    }
+}
+
+const SANDBOXES: Answer = Answer::List { sandboxes: true };
+const CONTAINERS: Answer = Answer::List { sandboxes: false };
+
+/// `RuntimeService`, sorted by name.
+static RUNTIME: &[Method] = &[
+    unary("Attach", Some(requests::container_id), Answer::Skip),
+    unary(
+        "CheckpointContainer",
+        Some(requests::checkpoint_container),
+        Answer::Skip,
+    ),
+    unary(
+        "ContainerStats",
+        Some(requests::about_container),
+        Answer::Skip,
+    ),
+    unary(
+        "ContainerStatus",
+        Some(requests::about_container),
+        Answer::ContainerStatus,
+    ),
+    unary(
+        "CreateContainer",
+        Some(requests::create_container),
+        Answer::Facts(answers::new_container),
+    ),
+    unary("Exec", Some(requests::exec), Answer::Skip),
+    unary(
+        "ExecSync",
+        Some(requests::exec_sync),
+        Answer::Facts(answers::exec_result),
+    ),
+    stream("GetContainerEvents", None, Answer::Events),
+    unary(
+        "ListContainerStats",
+        Some(requests::list_container_stats),
+        Answer::Skip,
+    ),
+    unary(
+        "ListContainers",
+        Some(requests::list_containers),
+        CONTAINERS,
+    ),
+    unary("ListMetricDescriptors", None, Answer::Skip),
+    unary(
+        "ListPodSandbox",
+        Some(requests::list_pod_sandbox),
+        SANDBOXES,
+    ),
+    unary("ListPodSandboxMetrics", None, Answer::Skip),
+    unary(
+        "ListPodSandboxStats",
+        Some(requests::list_pod_sandbox_stats),
+        Answer::Skip,
+    ),
+    unary(
+        "PodSandboxStats",
+        Some(requests::about_sandbox),
+        Answer::Skip,
+    ),
+    unary(
+        "PodSandboxStatus",
+        Some(requests::about_sandbox),
+        Answer::SandboxStatus,
+    ),
+    unary("PortForward", Some(requests::port_forward), Answer::Skip),
+    unary(
+        "RemoveContainer",
+        Some(requests::container_id),
+        Answer::Skip,
+    ),
+    unary("RemovePodSandbox", Some(requests::sandbox_id), Answer::Skip),
+    unary(
+        "ReopenContainerLog",
+        Some(requests::container_id),
+        Answer::Skip,
+    ),
+    unary(
+        "RunPodSandbox",
+        Some(requests::run_pod_sandbox),
+        Answer::Facts(answers::new_sandbox),
+    ),
+    unary(
+        "RuntimeConfig",
+        None,
+        Answer::Facts(answers::runtime_config),
+    ),
+    unary("StartContainer", Some(requests::container_id), Answer::Skip),
+    unary(
+        "Status",
+        Some(requests::verbose),
+        Answer::Facts(answers::runtime_status),
+    ),
+    unary(
+        "StopContainer",
+        Some(requests::stop_container),
+        Answer::Skip,
+    ),
+    unary("StopPodSandbox", Some(requests::sandbox_id), Answer::Skip),
+    stream(
+        "StreamContainerStats",
+        Some(requests::list_container_stats),
+        Answer::Skip,
+    ),
+    stream(
+        "StreamContainers",
+        Some(requests::list_containers),
+        CONTAINERS,
+    ),
+    stream("StreamPodSandboxMetrics", None, Answer::Skip),
+    stream(
+        "StreamPodSandboxStats",
+        Some(requests::list_pod_sandbox_stats),
+        Answer::Skip,
+    ),
+    stream(
+        "StreamPodSandboxes",
+        Some(requests::list_pod_sandbox),
+        SANDBOXES,
+    ),
+    unary(
+        "UpdateContainerResources",
+        Some(requests::update_container_resources),
+        Answer::Skip,
+    ),
+    unary(
+        "UpdatePodSandboxResources",
+        Some(requests::update_pod_sandbox_resources),
+        Answer::Skip,
+    ),
+    unary(
+        "UpdateRuntimeConfig",
+        Some(requests::update_runtime_config),
+        Answer::Skip,
+    ),
+    unary(
+        "Version",
+        Some(requests::version_request),
+        Answer::Facts(answers::version),
+    ),
+];
+
+/// `ImageService`, sorted by name.
+static IMAGE: &[Method] = &[
+    unary("ImageFsInfo", None, Answer::Facts(answers::image_fs_info)),
+    unary(
+        "ImageStatus",
+        Some(requests::about_image),
+        Answer::Facts(answers::image_status),
+    ),
+    unary("ListImages", Some(requests::list_images), Answer::Skip),
+    unary(
+        "PullImage",
+        Some(requests::pull_image),
+        Answer::Facts(answers::image_ref),
+    ),
+    unary("RemoveImage", Some(requests::remove_image), Answer::Skip),
+    stream("StreamImages", Some(requests::list_images), Answer::Skip),
+];
+
+/// A `:path`, looked up.
+#[derive(Clone, Debug)]
+pub(super) enum MethodRef {
+    /// A method of the table.
+    Known(Service, &'static Method),
+    /// A method of a CRI service that the table does not have.
+    New(Service, Text),
+    /// Anything else: the whole path.
+    Other(Text),
+}
+
+impl PartialEq for MethodRef {
+    fn eq(&self, other: &Self) -> bool {
+        self.service() == other.service() && self.name() == other.name()
+    }
+}
+impl Eq for MethodRef {}
+
+impl MethodRef {
+    pub(super) fn parse(path: &[u8]) -> Self {
+        let whole = || Self::Other(super::text::text(path, limits::TEXT));
+        let Some((service, name)) = std::str::from_utf8(path)
+            .ok()
+            .and_then(|p| p.strip_prefix('/'))
+            .and_then(|p| p.split_once('/'))
+        else {
+            return whole();
+        };
+        let (service, table) = match service {
+            "runtime.v1.RuntimeService" => (Service::Runtime, RUNTIME),
+            "runtime.v1.ImageService" => (Service::Image, IMAGE),
+            "runtime.v1alpha2.RuntimeService" => (Service::RuntimeV1Alpha2, RUNTIME),
+            "runtime.v1alpha2.ImageService" => (Service::ImageV1Alpha2, IMAGE),
+            _ => return whole(),
+        };
+        match table
+            .binary_search_by(|m| m.name.cmp(name))
+            .ok()
+            .and_then(|i| table.get(i))
+        {
+            Some(method) => Self::Known(service, method),
+            None => Self::New(service, super::text::text(name.as_bytes(), limits::TEXT)),
+        }
+    }
+
+    pub(super) fn service(&self) -> Service {
+        match self {
+            Self::Known(service, _) | Self::New(service, _) => *service,
+            Self::Other(_) => Service::Other,
+        }
+    }
+
+    pub(super) fn name(&self) -> Text {
+        match self {
+            Self::Known(_, method) => Text::new(method.name),
+            Self::New(_, name) | Self::Other(name) => name.clone(),
+        }
+    }
+
+    pub(super) fn known(&self) -> Option<&'static Method> {
+        match self {
+            Self::Known(_, method) => Some(method),
+            Self::New(..) | Self::Other(_) => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tables_are_sorted_so_that_every_method_is_found() {
+        for (service, table) in [("Runtime", RUNTIME), ("Image", IMAGE)] {
+            assert!(table.is_sorted_by(|a, b| a.name < b.name));
+            for package in ["runtime.v1", "runtime.v1alpha2"] {
+                for method in table {
+                    let path = format!("/{package}.{service}Service/{}", method.name);
+                    let found = MethodRef::parse(path.as_bytes());
+                    assert_eq!(found.known().map(|m| m.name), Some(method.name), "{path}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_not_in_the_table_keeps_its_name() {
+        for (path, service, name) in [
+            (
+                "/runtime.v1.RuntimeService/Later",
+                Service::Runtime,
+                "Later",
+            ),
+            (
+                "/runtime.v1alpha2.ImageService/PullImage",
+                Service::ImageV1Alpha2,
+                "PullImage",
+            ),
+            (
+                "/runtime.v1.ImageService/RunPodSandbox",
+                Service::Image,
+                "RunPodSandbox",
+            ),
+            (
+                "/grpc.health.v1.Health/Check",
+                Service::Other,
+                "/grpc.health.v1.Health/Check",
+            ),
+            ("/", Service::Other, "/"),
+            ("", Service::Other, ""),
+        ] {
+            let found = MethodRef::parse(path.as_bytes());
+            assert_eq!(
+                (found.service(), found.name().as_str()),
+                (service, name),
+                "{path}"
+            );
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! World, diagnoser and log, moved forward by observations: the same for live and replay. Asks nobody for the time.
+
+use std::sync::Arc;
+
+use super::snapshot::{Mode, ObservationLog, Snapshot, SourceStatus};
+use kflow_core::correlate::World;
+use kflow_core::diagnose::Diagnoser;
+use kflow_model::session::Session;
+use kflow_model::{Evidence, Nanos, Source};
+
+/// The world of what was seen up to a moment.
+pub fn world_at(session: &Session, at: Nanos) -> World {
+    let mut world = World::new();
+    let upto = session.arrived_by(at);
+    for o in session.observations.iter().take(upto) {
+        world.observe(o);
+    }
+    world.settle();
+    world
+}
+
+/// The one owner of a world.
+#[derive(Debug, Default)]
+pub struct Core {
+    world: World,
+    diagnoser: Diagnoser,
+    log: ObservationLog,
+    version: u64,
+    /// The world of the last snapshot and its version: shared again while nothing was observed.
+    shared: Option<(u64, Arc<World>)>,
+}
+
+impl Core {
+    /// Nothing seen yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Goes on from a world that was kept, with the log that led to it.
+    pub fn resume(world: World, log: ObservationLog, version: u64) -> Self {
+        Self {
+            world,
+            // A diagnoser remembers the worlds that it saw; after a jump it starts afresh.
+            diagnoser: Diagnoser::new(),
+            log,
+            version,
+            shared: None,
+        }
+    }
+
+    /// Takes one observation. Views are stale until the next [`snapshot`](Self::snapshot) or [`settle`](Self::settle).
+    pub fn observe(&mut self, o: Evidence) {
+        self.world.observe(&o);
+        self.log.push(o);
+        self.version += 1;
+    }
+
+    /// Brings the world's views up to date.
+    pub fn settle(&mut self) -> &World {
+        self.world.settle();
+        &self.world
+    }
+
+    /// The world as of the last settling.
+    pub const fn world(&self) -> &World {
+        &self.world
+    }
+
+    /// What was observed.
+    pub const fn log(&self) -> &ObservationLog {
+        &self.log
+    }
+
+    /// Rises with every observation.
+    pub const fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// Drops the oldest observations of the log beyond `keep`; the world keeps what its pods need.
+    pub fn shrink(&mut self, keep: usize) -> usize {
+        self.log.shrink(keep)
+    }
+
+    /// A picture as of `now`. `sources` says more than the observations do; where it is empty they tell.
+    pub fn snapshot(
+        &mut self,
+        now: Nanos,
+        mode: Mode,
+        range: (Nanos, Nanos),
+        sources: Vec<SourceStatus>,
+    ) -> Snapshot {
+        let world = self.share();
+        let (verdicts, owner_verdicts) = self.diagnoser.update(&world, now);
+        Snapshot {
+            version: self.version,
+            world,
+            now,
+            verdicts,
+            owner_verdicts,
+            log: self.log.clone(),
+            mode,
+            range,
+            sources: if sources.is_empty() {
+                self.sources()
+            } else {
+                sources
+            },
+        }
+    }
+
+    fn share(&mut self) -> Arc<World> {
+        if let Some((version, world)) = &self.shared
+            && *version == self.version
+        {
+            return Arc::clone(world);
+        }
+        self.world.settle();
+        let world = Arc::new(self.world.clone());
+        self.shared = Some((self.version, Arc::clone(&world)));
+        world
+    }
+
+    /// The sources as their observations show them.
+    pub fn sources(&self) -> Vec<SourceStatus> {
+        Source::ALL
+            .into_iter()
+            .filter_map(|source| {
+                let s = self.world.source(source);
+                (s.count > 0).then(|| SourceStatus {
+                    source,
+                    name: source.name().into(),
+                    on: true,
+                    detail: s
+                        .gaps
+                        .last()
+                        .and_then(|g| match &g.body {
+                            kflow_model::Body::Gap(g) => Some(g.why.clone()),
+                            _ => None,
+                        })
+                        .unwrap_or_default(),
+                    lag_ns: None,
+                    lost: s.lost,
+                    count: s.count,
+                })
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,167 @@
+//! Raw captures in, observations in order of arrival out.
+//!
+//! Every input is decoded by its own decoder on its own thread, sorted by arrival, and merged; files that are one
+//! stream in pieces (a log that rotated) go through one decoder in the order of their times. Where two observations
+//! arrived in the same nanosecond, the kind of source decides, then the file's path, then the order of lines: the
+//! result does not depend on the order of flags or on threads.
+
+mod folder;
+mod kind;
+mod open;
+mod recognise;
+mod stream;
+mod yaml;
+
+pub use folder::{Folder, scan};
+pub use kind::{Input, Kind};
+pub use open::Progress;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+
+use kflow_model::session::{Header, SourceInfo};
+use kflow_model::{Body, Nanos, Observation, Text};
+use open::Open;
+use stream::{Decoded, Stream};
+
+/// What the inputs do not say themselves.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Year of log lines without one: that of the oldest of them.
+    pub year: Option<i32>,
+    /// Offset of the logs' local time from UTC, seconds east.
+    pub utc_offset_s: i32,
+    /// The node, for the header; empty: the one that the inputs tell of.
+    pub node: Text,
+    /// A moment near log lines without a year, for when no input tells one: now.
+    pub fallback: Option<Nanos>,
+}
+
+/// What became of one input.
+#[derive(Clone, Debug)]
+pub struct Summary {
+    /// The input.
+    pub input: Input,
+    /// Lines read.
+    pub lines: u64,
+    /// Bytes read, uncompressed.
+    pub bytes: u64,
+    /// Observations.
+    pub observations: u64,
+    /// Lines that say nothing that kflow uses, by reason.
+    pub ignored: BTreeMap<&'static str, u64>,
+    /// Lines that are not what the source writes, by reason.
+    pub malformed: BTreeMap<&'static str, u64>,
+    /// Why the end is missing, if it is.
+    pub cut: Option<String>,
+    /// What the input is instead, when it is not what it was said to be: a sentence.
+    pub misfit: Option<String>,
+}
+
+/// An import: everything in memory, ready to be looked at or written.
+#[derive(Debug)]
+pub struct Imported {
+    /// The header of the session.
+    pub header: Header,
+    /// Observations in order of arrival, redacted.
+    pub observations: Vec<Observation>,
+    /// Per input, in order of merging.
+    pub summaries: Vec<Summary>,
+}
+
+/// What can go wrong.
+#[derive(Debug, thiserror::Error)]
+pub enum ImportError {
+    /// An input could not be read at all.
+    #[error("cannot read {path}: {source}")]
+    Open {
+        /// Which.
+        path: String,
+        /// Why not.
+        source: io::Error,
+    },
+    /// More than one input is standard input.
+    #[error("standard input (-) can be only one of the inputs")]
+    TwoStdins,
+    /// Nothing to read.
+    #[error("nothing to import: name at least one capture, or a folder with --dir")]
+    Nothing,
+}
+
+/// Reads all inputs.
+pub fn run(
+    inputs: &[Input],
+    options: &Options,
+    progress: &Arc<Progress>,
+) -> Result<Imported, ImportError> {
+    if inputs.is_empty() {
+        return Err(ImportError::Nothing);
+    }
+    if inputs.iter().filter(|i| i.is_stdin()).count() > 1 {
+        return Err(ImportError::TwoStdins);
+    }
+    let mut files: Vec<Open> = Vec::with_capacity(inputs.len());
+    for input in inputs {
+        files.push(Open::new(input, progress)?);
+    }
+    files.sort_by(|a, b| (a.input.kind, &a.input.path).cmp(&(b.input.kind, &b.input.path)));
+    let mut streams = stream::of(files);
+
+    let mut near = None;
+    let mut done: Vec<Decoded> = Vec::with_capacity(streams.len());
+    for round in 0..=2 {
+        let (now, later): (Vec<Stream>, Vec<Stream>) =
+            streams.into_iter().partition(|s| s.kind.round() == round);
+        streams = later;
+        let finished = stream::decode_all(now, options, near);
+        // The captures end when they were taken, which was at about the same time.
+        near = near.or_else(|| finished.iter().filter_map(Decoded::near).max());
+        done.extend(finished);
+    }
+
+    let mut observations = Vec::with_capacity(done.iter().map(|d| d.observations.len()).sum());
+    let mut summaries = Vec::with_capacity(inputs.len());
+    for d in done {
+        observations.extend(d.observations);
+        summaries.extend(d.summaries);
+    }
+    // Stable: ties keep the order of kinds, inputs and lines.
+    observations.sort_by_key(|o: &Observation| o.stamp.seen);
+
+    let mut header = Header::new(
+        observations
+            .first()
+            .map_or_else(Nanos::default, |o| o.stamp.seen),
+    );
+    header.node = if options.node.is_empty() {
+        only_node(&observations)
+    } else {
+        options.node.clone()
+    };
+    header.sources = summaries
+        .iter()
+        .map(|s| SourceInfo {
+            source: s.input.kind.source().name().into(),
+            name: s.input.name.as_str().into(),
+            observations: Some(s.observations),
+        })
+        .collect();
+    Ok(Imported {
+        header,
+        observations,
+        summaries,
+    })
+}
+
+/// The node, when the API showed exactly one.
+fn only_node(observations: &[Observation]) -> Text {
+    let mut names = observations.iter().filter_map(|o| match &o.body {
+        Body::Node(n) => Some(&n.name),
+        _ => None,
+    });
+    match names.next() {
+        Some(first) if names.all(|n| n == first) => first.clone(),
+        _ => Text::default(),
+    }
+}

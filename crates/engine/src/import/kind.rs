@@ -1,0 +1,330 @@
+//! Kinds of captures, what reads each, and how a file's name gives its kind away.
+
+use std::path::{Path, PathBuf};
+
+use kflow_model::Source;
+use kflow_model::log::Component;
+use kflow_sources::{LineDecoder, TimeHint, audit, cri, fs, klog, kube, metrics, otlp, runtime};
+
+/// What kind of capture an input is. In order of merging.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// The tap's byte log.
+    CriBytes,
+    /// Lists and watches of API objects.
+    Watch,
+    /// The apiserver's audit log.
+    Audit,
+    /// OpenTelemetry spans.
+    Otlp,
+    /// cgroups, volume directories, mounts.
+    Fs,
+    /// Scrapes of endpoints.
+    Snapshots,
+    /// containerd's log.
+    Containerd,
+    /// The kubelet's log.
+    Kubelet,
+    /// kube-apiserver's log.
+    Apiserver,
+    /// kube-scheduler's log.
+    Scheduler,
+    /// kube-controller-manager's log.
+    ControllerManager,
+}
+
+impl Kind {
+    /// All kinds, in order of merging.
+    pub const ALL: [Self; 11] = [
+        Self::CriBytes,
+        Self::Watch,
+        Self::Audit,
+        Self::Otlp,
+        Self::Fs,
+        Self::Snapshots,
+        Self::Containerd,
+        Self::Kubelet,
+        Self::Apiserver,
+        Self::Scheduler,
+        Self::ControllerManager,
+    ];
+
+    /// What reads it.
+    pub(super) fn decoder(self, hint: TimeHint) -> Box<dyn LineDecoder> {
+        match self {
+            Self::Watch => Box::new(kube::decode::KubeLines::new(hint)),
+            Self::Audit => Box::new(audit::decode::AuditLines::new()),
+            Self::Fs => Box::new(fs::FsDecoder::new()),
+            Self::Kubelet => Box::new(klog::KlogDecoder::new(Component::Kubelet, hint)),
+            Self::Apiserver => Box::new(klog::KlogDecoder::new(Component::Apiserver, hint)),
+            Self::Scheduler => Box::new(klog::KlogDecoder::new(Component::Scheduler, hint)),
+            Self::ControllerManager => {
+                Box::new(klog::KlogDecoder::new(Component::ControllerManager, hint))
+            }
+            Self::CriBytes => Box::new(cri::ByteLog::new()),
+            Self::Containerd => Box::new(runtime::RuntimeDecoder::new(Component::Containerd)),
+            Self::Otlp => Box::new(otlp::OtlpDecoder::new()),
+            Self::Snapshots => Box::new(metrics::MetricsDecoder::new()),
+        }
+    }
+
+    /// Name of the flag, without dashes.
+    pub const fn flag(self) -> &'static str {
+        match self {
+            Self::CriBytes => "cri-bytes",
+            Self::Watch => "watch",
+            Self::Audit => "audit",
+            Self::Otlp => "otlp",
+            Self::Fs => "fs",
+            Self::Snapshots => "snapshots",
+            Self::Containerd => "containerd-log",
+            Self::Kubelet => "kubelet-log",
+            Self::Apiserver => "apiserver-log",
+            Self::Scheduler => "scheduler-log",
+            Self::ControllerManager => "controller-manager-log",
+        }
+    }
+
+    /// The source that its observations name.
+    pub const fn source(self) -> Source {
+        match self {
+            Self::CriBytes => Source::Cri,
+            Self::Watch => Source::Kube,
+            Self::Audit => Source::Audit,
+            Self::Otlp => Source::Otlp,
+            Self::Fs => Source::Fs,
+            Self::Snapshots => Source::Metrics,
+            Self::Containerd => Source::Runtime,
+            Self::Kubelet => Source::Kubelet,
+            Self::Apiserver | Self::Scheduler | Self::ControllerManager => Source::Control,
+        }
+    }
+
+    /// What an input of this kind is, for people.
+    pub const fn noun(self) -> &'static str {
+        match self {
+            Self::CriBytes => "the byte log of a CRI tap",
+            Self::Watch => "a list or watch of API objects",
+            Self::Audit => "an audit log",
+            Self::Otlp => "OpenTelemetry spans",
+            Self::Fs => "changes of the file system",
+            Self::Snapshots => "scrapes of metrics",
+            Self::Containerd => "a log of containerd",
+            Self::Kubelet => "a log of the kubelet",
+            Self::Apiserver => "a log of kube-apiserver",
+            Self::Scheduler => "a log of kube-scheduler",
+            Self::ControllerManager => "a log of kube-controller-manager",
+        }
+    }
+
+    /// Several files of such a kind are one stream in pieces: what the decoder knows at the end of one (a connection's
+    /// state, the year, a record that is not complete) it needs in the next.
+    pub(super) const fn one_stream(self) -> bool {
+        matches!(self, Self::CriBytes) || self.klog()
+    }
+
+    /// Lines of klog have no year.
+    pub(super) const fn klog(self) -> bool {
+        matches!(
+            self,
+            Self::Kubelet | Self::Apiserver | Self::Scheduler | Self::ControllerManager
+        )
+    }
+
+    /// Inputs of a later round may lack the year, which the earlier rounds then tell.
+    pub(super) const fn round(self) -> u8 {
+        match self {
+            Self::Kubelet => 1,
+            Self::Apiserver | Self::Scheduler | Self::ControllerManager => 2,
+            _ => 0,
+        }
+    }
+
+    /// The kind of a file in a folder of captures, by its name.
+    pub fn of_file(name: &str) -> Option<Self> {
+        let name = name.to_ascii_lowercase();
+        let name = plain_name(&name);
+        // Rotated logs: kubelet.log.1, kubelet-20261121.log
+        let stem = name
+            .trim_end_matches(|c: char| c.is_ascii_digit() || c == '.')
+            .to_owned();
+        let (stem, ext) = match stem.rsplit_once('.') {
+            Some((s, e)) => (s.to_owned(), e.to_owned()),
+            None => (stem, String::new()),
+        };
+        let is = |exts: &[&str]| exts.contains(&ext.as_str());
+        let starts = |p: &str| {
+            stem.strip_prefix(p)
+                .is_some_and(|r| r.is_empty() || r.starts_with(['-', '.', '_']))
+        };
+        let log = is(&["log", "txt", "json", "jsonl", "journal"]);
+        let json = is(&["json", "jsonl"]);
+        Some(if starts("cri-bytes") && is(&["jsonl"]) {
+            Self::CriBytes
+        } else if (starts("kubelet") || starts("journal-kubelet")) && log {
+            Self::Kubelet
+        } else if (starts("apiserver") || starts("kube-apiserver")) && log {
+            Self::Apiserver
+        } else if (starts("scheduler") || starts("kube-scheduler")) && log {
+            Self::Scheduler
+        } else if (starts("controller-manager") || starts("kube-controller-manager")) && log {
+            Self::ControllerManager
+        } else if starts("containerd") && log {
+            Self::Containerd
+        } else if starts("audit") && log {
+            Self::Audit
+        } else if (starts("otlp") || starts("traces")) && json {
+            Self::Otlp
+        } else if starts("fs") && is(&["jsonl"]) {
+            Self::Fs
+        } else if starts("snapshots") && is(&["jsonl"]) {
+            Self::Snapshots
+        } else if WATCHED.iter().any(|w| starts(w)) && (json || is(&["yaml", "yml"])) {
+            Self::Watch
+        } else {
+            return None;
+        })
+    }
+
+    /// The kind of a file in a bundle, by its name or by that of the folder that it is in: `events/default.json` of
+    /// Troubleshoot's `cluster-resources`, `nodes/a.yaml` of OpenShift's must-gather, `kube-system/kube-scheduler-a/logs.txt` of `kubectl cluster-info dump`.
+    pub(super) fn of_bundled(name: &str, folder: &str) -> Option<Self> {
+        if name.contains("-errors.") {
+            return None;
+        }
+        Self::of_file(name).or_else(|| match plain_name(name).rsplit_once('.')? {
+            (_, "json" | "yaml") if WATCHED.contains(&folder) => Some(Self::Watch),
+            ("logs", "txt") => Self::of_file(&format!("{folder}.log")).filter(|k| k.klog()),
+            _ => None,
+        })
+    }
+
+    /// What a node's captures, of which a session has those of one, are made of.
+    pub(super) const fn of_node(self) -> bool {
+        matches!(
+            self,
+            Self::CriBytes | Self::Fs | Self::Containerd | Self::Kubelet
+        )
+    }
+}
+
+/// The name without what says how the file is compressed.
+pub(super) fn plain_name(name: &str) -> &str {
+    name.strip_suffix(".zst")
+        .or_else(|| name.strip_suffix(".gz"))
+        .unwrap_or(name)
+}
+
+/// Names of files that hold lists or watches of API objects.
+const WATCHED: [&str; 16] = [
+    "watch",
+    "pods",
+    "events",
+    "nodes",
+    "deployments",
+    "replicasets",
+    "statefulsets",
+    "daemonsets",
+    "jobs",
+    "persistentvolumeclaims",
+    "persistentvolumes",
+    "pvcs",
+    "pvs",
+    "resourcequotas",
+    "resource-quota",
+    "objects",
+];
+
+/// One input.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Input {
+    /// What it is.
+    pub kind: Kind,
+    /// Where it is; `-` is standard input.
+    pub path: PathBuf,
+    /// Its name for people and for the session's header: the file's, or its path below the folder that was given.
+    pub name: String,
+}
+
+impl Input {
+    /// An input that was named by itself.
+    pub fn new(kind: Kind, path: &Path) -> Self {
+        let name = path.file_name().unwrap_or(path.as_os_str());
+        Self {
+            kind,
+            path: path.to_path_buf(),
+            name: name.to_string_lossy().into_owned(),
+        }
+    }
+
+    /// True for standard input.
+    pub fn is_stdin(&self) -> bool {
+        self.path.as_os_str() == "-"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_known_by_their_names() {
+        for (name, kind) in [
+            ("kubelet.log", Some(Kind::Kubelet)),
+            ("kubelet.json.log", Some(Kind::Kubelet)),
+            ("kubelet.log.1", Some(Kind::Kubelet)),
+            ("kubelet.log.2.gz", Some(Kind::Kubelet)),
+            ("kubelet.log.zst", Some(Kind::Kubelet)),
+            ("objects.json", Some(Kind::Watch)),
+            ("kubelet-20261121.log", Some(Kind::Kubelet)),
+            ("kubelet.txt", Some(Kind::Kubelet)),
+            ("journal-kubelet.log", Some(Kind::Kubelet)),
+            ("watch.jsonl", Some(Kind::Watch)),
+            ("pods.json", Some(Kind::Watch)),
+            ("events.json", Some(Kind::Watch)),
+            ("nodes.json", Some(Kind::Watch)),
+            ("audit.jsonl", Some(Kind::Audit)),
+            ("audit.log", Some(Kind::Audit)),
+            ("audit-2026-11-21T00.log", Some(Kind::Audit)),
+            ("otlp.jsonl", Some(Kind::Otlp)),
+            ("otlp-decoded.jsonl", Some(Kind::Otlp)),
+            ("fs.jsonl", Some(Kind::Fs)),
+            ("cri-bytes.jsonl", Some(Kind::CriBytes)),
+            ("snapshots.jsonl", Some(Kind::Snapshots)),
+            ("apiserver.log", Some(Kind::Apiserver)),
+            ("kube-apiserver.log", Some(Kind::Apiserver)),
+            ("scheduler.log", Some(Kind::Scheduler)),
+            ("controller-manager.log", Some(Kind::ControllerManager)),
+            ("containerd.log", Some(Kind::Containerd)),
+            ("session.json", None),
+            ("README.md", None),
+            ("podsandbox.json", None),
+            ("fs.txt", None),
+            ("", None),
+        ] {
+            assert_eq!(Kind::of_file(name), kind, "{name}");
+        }
+    }
+
+    #[test]
+    fn files_of_a_bundle_are_known_by_their_folders_too() {
+        for (path, kind) in [
+            ("pods/kube-system.json", Some(Kind::Watch)),
+            ("events/default.json", Some(Kind::Watch)),
+            ("shop/pods.json", Some(Kind::Watch)),
+            ("cluster-resources/pods-errors.json", None),
+            ("configmaps/default.json", None),
+            ("nodes/node1.yaml", Some(Kind::Watch)),
+            ("core/events.yaml", Some(Kind::Watch)),
+            ("web-0/web-0.yaml", None),
+            ("pods/readme.txt", None),
+            ("kube-apiserver-a/logs.txt", Some(Kind::Apiserver)),
+            ("kube-scheduler-a/logs.txt", Some(Kind::Scheduler)),
+            ("events-exporter/logs.txt", None),
+            ("web-0/logs.txt", None),
+        ] {
+            let (folder, name) = path.split_once('/').unwrap();
+            assert_eq!(Kind::of_bundled(name, folder), kind, "{path}");
+        }
+    }
+}

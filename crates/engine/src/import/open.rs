@@ -1,0 +1,141 @@
+//! Files as they come: plain, `.zst` or `.gz`, told by their first bytes, or standard input.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::{ImportError, Input};
+use kflow_model::Nanos;
+
+/// Bytes that are read at once, and that can be looked at before they are taken.
+const BUFFER: usize = 1 << 18;
+
+/// Bytes of the files taken so far, and their total. Shared with whoever shows it.
+#[derive(Debug, Default)]
+pub struct Progress {
+    /// Bytes taken.
+    pub taken: AtomicU64,
+    /// Size of all files.
+    pub total: AtomicU64,
+}
+
+/// An input that is open.
+pub(super) struct Open {
+    pub(super) input: Input,
+    /// Its content, uncompressed.
+    pub(super) reader: Box<dyn BufRead + Send>,
+    /// When the file was last written.
+    pub(super) modified: Option<Nanos>,
+}
+
+impl Open {
+    pub(super) fn new(input: &Input, progress: &Arc<Progress>) -> Result<Self, ImportError> {
+        let error = |source| ImportError::Open {
+            path: input.path.display().to_string(),
+            source,
+        };
+        let (raw, modified): (Box<dyn Read + Send>, _) = if input.is_stdin() {
+            (Box::new(io::stdin()), None)
+        } else {
+            let file = File::open(&input.path).map_err(error)?;
+            let meta = file.metadata().map_err(error)?;
+            if meta.is_dir() {
+                return Err(error(io::Error::other("it is a folder: use --dir")));
+            }
+            progress.total.fetch_add(meta.len(), Ordering::Relaxed);
+            let modified = meta
+                .modified()
+                .ok()
+                .and_then(|t| t.duration_since(std::time::UNIX_EPOCH).ok())
+                .and_then(|d| i64::try_from(d.as_nanos()).ok())
+                .map(Nanos);
+            (Box::new(file), modified)
+        };
+        let mut counted = Counted {
+            inner: raw,
+            progress: Arc::clone(progress),
+        };
+        let mut magic = Vec::with_capacity(4);
+        (&mut counted)
+            .take(4)
+            .read_to_end(&mut magic)
+            .map_err(error)?;
+        let compression = match *magic {
+            [0x28, 0xb5, 0x2f, 0xfd] => Some(true),
+            [0x1f, 0x8b, ..] => Some(false),
+            _ => None,
+        };
+        let whole = io::Cursor::new(magic).chain(counted);
+        let reader: Box<dyn BufRead + Send> = match compression {
+            Some(true) => {
+                let d = zstd::stream::read::Decoder::new(whole).map_err(error)?;
+                Box::new(buffered(d))
+            }
+            Some(false) => Box::new(buffered(flate2::read::MultiGzDecoder::new(whole))),
+            None => Box::new(buffered(whole)),
+        };
+        Ok(Self {
+            input: input.clone(),
+            reader,
+            modified,
+        })
+    }
+
+    /// What it begins with, some KB, without taking it. Empty when it cannot be read: taking it says why.
+    pub(super) fn peek(&mut self) -> &[u8] {
+        self.reader.fill_buf().unwrap_or_default()
+    }
+}
+
+fn buffered<R: Read>(inner: R) -> BufReader<Whole<R>> {
+    BufReader::with_capacity(
+        BUFFER,
+        Whole {
+            inner,
+            failed: None,
+        },
+    )
+}
+
+/// Fills what it is given, as long as there is anything: what is looked at ahead is more than the first few bytes.
+struct Whole<R> {
+    inner: R,
+    /// What ended the last read after its bytes.
+    failed: Option<io::Error>,
+}
+
+impl<R: Read> Read for Whole<R> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        if let Some(e) = self.failed.take() {
+            return Err(e);
+        }
+        let mut filled = 0;
+        while let Some(free) = buf.get_mut(filled..).filter(|free| !free.is_empty()) {
+            match self.inner.read(free) {
+                Ok(0) => break,
+                Ok(n) => filled += n,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) if filled == 0 => return Err(e),
+                Err(e) => {
+                    self.failed = Some(e);
+                    break;
+                }
+            }
+        }
+        Ok(filled)
+    }
+}
+
+struct Counted<R> {
+    inner: R,
+    progress: Arc<Progress>,
+}
+
+impl<R: Read> Read for Counted<R> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let n = self.inner.read(buf)?;
+        self.progress.taken.fetch_add(n as u64, Ordering::Relaxed);
+        Ok(n)
+    }
+}

@@ -1,0 +1,275 @@
+//! Inputs become observations: one decoder for a stream, which is a file, or several that continue each other.
+
+use std::collections::BTreeMap;
+use std::io::{self, BufRead, BufReader, Read};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::open::Open;
+use super::{Input, Kind, Options, Summary, recognise, yaml};
+use kflow_model::gap::Gap;
+use kflow_model::session::format;
+use kflow_model::stamp::SECOND;
+use kflow_model::{Body, Nanos, Observation, Stamp};
+use kflow_sources::kube::decode::EMPTY_LIST;
+use kflow_sources::{Fed, LineDecoder, TimeHint};
+
+/// A line longer than this is not taken (a list of 10,000 pods in one line has some 100 MB).
+const MAX_LINE: u64 = 512 << 20;
+/// Bytes at the begin of an input that are kept, to say what it is when nothing could be made of it.
+const BEGIN: usize = 1 << 16;
+const HALF_A_YEAR: i64 = 183 * 86_400 * SECOND;
+
+/// What goes through one decoder.
+pub(super) struct Stream {
+    pub(super) kind: Kind,
+    /// In order of time.
+    files: Vec<Open>,
+}
+
+/// What a stream became.
+pub(super) struct Decoded {
+    pub(super) observations: Vec<Observation>,
+    pub(super) summaries: Vec<Summary>,
+}
+
+impl Decoded {
+    /// A moment that this stream tells for sure, from its middle: no straggler sets the year of others.
+    pub(super) fn near(&self) -> Option<Nanos> {
+        let half = self.observations.len() / 2;
+        self.observations
+            .iter()
+            .skip(half)
+            .map(|o| o.stamp.at)
+            .find(|t| t.0 > 0)
+    }
+}
+
+/// Files by stream. They come sorted by kind.
+pub(super) fn of(files: Vec<Open>) -> Vec<Stream> {
+    let mut streams: Vec<Stream> = Vec::with_capacity(files.len());
+    for file in files {
+        let kind = file.input.kind;
+        match streams.last_mut() {
+            Some(s) if s.kind == kind && kind.one_stream() => s.files.push(file),
+            _ => streams.push(Stream {
+                kind,
+                files: vec![file],
+            }),
+        }
+    }
+    for s in &mut streams {
+        if s.files.len() > 1 {
+            s.sort();
+        }
+    }
+    streams
+}
+
+impl Stream {
+    /// Puts the files in the order of what they tell first.
+    fn sort(&mut self) {
+        let kind = self.kind;
+        let mut dated: Vec<(Nanos, Open)> = std::mem::take(&mut self.files)
+            .into_iter()
+            .map(|mut f| (first(kind, f.peek()).unwrap_or_default(), f))
+            .collect();
+        if kind.klog() {
+            around_new_year(&mut dated);
+        }
+        dated.sort_by_key(|(t, _)| *t);
+        self.files = dated.into_iter().map(|(_, f)| f).collect();
+    }
+
+    fn decode(self, options: &Options, near: Option<Nanos>) -> Decoded {
+        let modified = self.files.first().and_then(|f| f.modified);
+        let hint = TimeHint {
+            near: near.or(modified).or(options.fallback),
+            year: options.year,
+            utc_offset_s: options.utc_offset_s,
+        };
+        let mut decoder = self.kind.decoder(hint);
+        let mut observations = Vec::new();
+        let mut summaries = Vec::with_capacity(self.files.len());
+        let mut cuts = Vec::new();
+        for file in self.files {
+            let before = observations.len();
+            let mut summary = take(file, &mut *decoder, &mut observations);
+            if let (Some(why), Some(last)) = (&summary.cut, observations.last()) {
+                cuts.push(gap(self.kind, last.stamp.seen, why));
+            }
+            summary.observations = (observations.len() - before) as u64;
+            summaries.push(summary);
+        }
+        let before = observations.len();
+        let fed = decoder.finish(&mut observations);
+        if let Some(last) = summaries.last_mut() {
+            last.count(fed);
+            last.observations += (observations.len() - before + cuts.len()) as u64;
+        }
+        observations.extend(cuts);
+        let mut observations: Vec<Observation> =
+            observations.into_iter().map(format::redacted).collect();
+        observations.sort_by_key(|o| o.stamp.seen);
+        Decoded {
+            observations,
+            summaries,
+        }
+    }
+}
+
+/// Feeds a file to the decoder, line by line.
+fn take(mut file: Open, decoder: &mut dyn LineDecoder, out: &mut Vec<Observation>) -> Summary {
+    let mut summary = Summary::new(file.input.clone());
+    let before = out.len();
+    let mut begin = file.peek();
+    begin = begin.get(..BEGIN).unwrap_or(begin);
+    let begin = begin.to_vec();
+    if file.input.kind == Kind::Watch && yaml::is(&begin) {
+        file.reader = Box::new(BufReader::new(yaml::Documents::new(file.reader)));
+    }
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        let got = (&mut file.reader)
+            .take(MAX_LINE)
+            .read_until(b'\n', &mut line);
+        match got {
+            Ok(0) => break,
+            Ok(n) => {
+                summary.lines += 1;
+                summary.bytes += n as u64;
+                if n as u64 == MAX_LINE {
+                    *summary.malformed.entry("line too long").or_default() += 1;
+                    continue;
+                }
+                let text = line.strip_suffix(b"\n").unwrap_or(&line);
+                let text = text.strip_suffix(b"\r").unwrap_or(text);
+                summary.count(decoder.line(text, out));
+            }
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => {
+                summary.cut = Some(match e.kind() {
+                    io::ErrorKind::UnexpectedEof => "the compressed file is cut".to_owned(),
+                    _ => e.to_string(),
+                });
+                break;
+            }
+        }
+    }
+    if out.len() == before && !summary.ignored.contains_key(EMPTY_LIST) {
+        let most = summary.malformed.iter().chain(&summary.ignored);
+        let why = most.max_by_key(|(_, n)| **n).map(|(why, _)| *why);
+        let why = why.or(summary.cut.as_deref());
+        summary.misfit = recognise::misfit(&summary.input.name, summary.input.kind, &begin, why);
+    }
+    summary
+}
+
+/// The end of an input is missing.
+fn gap(kind: Kind, at: Nanos, why: &str) -> Observation {
+    Observation {
+        stamp: Stamp::exact(at),
+        source: kind.source(),
+        body: Body::Gap(Box::new(Gap {
+            of: kind.source(),
+            since: at,
+            lost: 0,
+            conn: 0,
+            why: why.into(),
+        })),
+    }
+}
+
+impl Summary {
+    fn new(input: Input) -> Self {
+        Self {
+            input,
+            lines: 0,
+            bytes: 0,
+            observations: 0,
+            ignored: BTreeMap::new(),
+            malformed: BTreeMap::new(),
+            cut: None,
+            misfit: None,
+        }
+    }
+
+    fn count(&mut self, fed: Fed) {
+        match fed {
+            Fed::Observed(_) | Fed::Partial => {}
+            Fed::Ignored(why) => *self.ignored.entry(why).or_default() += 1,
+            Fed::Malformed(why) => *self.malformed.entry(why).or_default() += 1,
+        }
+    }
+}
+
+/// The first moment that a piece of a stream tells, by its begin. klog lines are of one year here, as it has none.
+fn first(kind: Kind, begin: &[u8]) -> Option<Nanos> {
+    let mut decoder = kind.decoder(TimeHint::default());
+    let mut out = Vec::new();
+    for line in begin.split(|b| *b == b'\n') {
+        decoder.line(line, &mut out);
+        if let Some(o) = out.first() {
+            return Some(o.stamp.at);
+        }
+    }
+    // A record that has not ended.
+    decoder.finish(&mut out);
+    out.first().map(|o| o.stamp.at)
+}
+
+/// Pieces without a year that lie more than half a year apart lie around New Year: January follows December.
+fn around_new_year(files: &mut [(Nanos, Open)]) {
+    let times = || files.iter().map(|(t, _)| *t).filter(|t| t.0 > 0);
+    let (Some(first), Some(last)) = (times().min(), times().max()) else {
+        return;
+    };
+    if last - first <= HALF_A_YEAR {
+        return;
+    }
+    for (t, _) in files.iter_mut() {
+        if last - *t > HALF_A_YEAR {
+            *t = t.plus(2 * HALF_A_YEAR);
+        }
+    }
+}
+
+/// Decodes the streams of a round on as many threads as the machine has cores; results in the order of the streams.
+pub(super) fn decode_all(
+    streams: Vec<Stream>,
+    options: &Options,
+    near: Option<Nanos>,
+) -> Vec<Decoded> {
+    let count = streams.len();
+    let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let next = AtomicUsize::new(0);
+    let streams: Vec<std::sync::Mutex<Option<Stream>>> = streams
+        .into_iter()
+        .map(|s| std::sync::Mutex::new(Some(s)))
+        .collect();
+    let mut done: Vec<(usize, Decoded)> = std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads.min(count))
+            .map(|_| {
+                scope.spawn(|| {
+                    let mut mine = Vec::new();
+                    loop {
+                        let n = next.fetch_add(1, Ordering::Relaxed);
+                        let Some(slot) = streams.get(n) else { break };
+                        let stream = slot.lock().ok().and_then(|mut s| s.take());
+                        if let Some(stream) = stream {
+                            mine.push((n, stream.decode(options, near)));
+                        }
+                    }
+                    mine
+                })
+            })
+            .collect();
+        workers
+            .into_iter()
+            // A panic of a decoder is a bug: it is not swallowed with the observations of that thread.
+            .flat_map(|w| w.join().unwrap_or_else(|p| std::panic::resume_unwind(p)))
+            .collect()
+    });
+    done.sort_by_key(|(n, _)| *n);
+    done.into_iter().map(|(_, d)| d).collect()
+}

@@ -1,0 +1,21 @@
+//! Runs sources, owns the one world, tees to the recorder, publishes snapshots.
+//!
+//! | module | owns |
+//! |---|---|
+//! | [`snapshot`] | what panes and exporters may see |
+//! | [`core`] | world, diagnoser and log, moved forward by observations: the same for live and replay |
+//! | [`import`] | raw captures in, a session out |
+//! | `live` | sources that run, and the world while they do |
+//! | `record` | the recorder: a tee to a file |
+//! | [`replay`] | a session as a player: cursor, speed, steps, seeking |
+
+pub mod core;
+pub mod import;
+pub mod live;
+pub mod record;
+pub mod replay;
+pub mod snapshot;
+
+pub use self::core::{Core, world_at};
+pub use replay::Player;
+pub use snapshot::{ObservationLog, Snapshot};

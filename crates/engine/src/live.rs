@@ -1,0 +1,406 @@
+//! Runs live sources and owns the one world while they run.
+//!
+//! Two threads: one for the sources (a tokio runtime), one for the world. Between them a bounded channel: sources that
+//! can wait do, and what cannot is counted. Whoever draws reads the newest snapshot and never holds up either. The world's
+//! thread waits for neither the disk nor the terminal: a recorder has its own thread, and a picture of a past moment is
+//! made beside it from the log that the newest snapshot shares.
+
+mod control;
+mod past;
+mod sources;
+mod world;
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use tokio::sync::mpsc::Receiver;
+use tokio::task::JoinSet;
+
+use super::Core;
+use super::record::{CLOSE, Options, Recorder, Recording, State};
+use super::snapshot::{Mode, Snapshot, SourceStatus};
+pub use control::Control;
+use kflow_model::clock;
+use kflow_model::{Nanos, Observation, Source, Text};
+use kflow_sources::kube::live::{Pace, Scope};
+use kflow_sources::live::Board;
+use past::Frozen;
+pub use past::Sought;
+pub use sources::{connect, kubelet};
+use world::World;
+
+/// Observations that may wait for the world.
+const ROOM: usize = 16_384;
+/// Observations that the log keeps; older ones live on in what the world made of them.
+const KEEP: usize = 500_000;
+/// How often a new picture is made at most.
+const FRAME: Duration = Duration::from_millis(100);
+/// Observations that are taken before it is looked whether a picture is due.
+const BATCH: usize = 4096;
+/// How long the world's thread may take to end when kflow ends.
+const END: Duration = Duration::from_secs(10);
+
+/// Where the kubelet's log is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KubeletLog {
+    /// Not read.
+    Off,
+    /// A file.
+    File(PathBuf),
+    /// A unit's journal.
+    Journal(String),
+    /// Standard input.
+    Stdin,
+    /// Asked for by way of the apiserver.
+    Remote,
+}
+
+/// What to run.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// What to watch; `None` asks no apiserver.
+    pub scope: Option<Scope>,
+    /// Kubeconfig, `None` for `KUBECONFIG`, `~/.kube/config` or the pod's own account.
+    pub kubeconfig: Option<PathBuf>,
+    /// Context of the kubeconfig.
+    pub context: Option<String>,
+    /// The proxy's observation socket.
+    pub proxy: Option<PathBuf>,
+    /// The runtime's socket, asked once for what exists.
+    pub runtime: Option<PathBuf>,
+    /// The kubelet's log.
+    pub kubelet_log: KubeletLog,
+    /// The kubelet's own address, `http(s)://HOST:PORT`; `None` asks it by way of the apiserver.
+    pub kubelet: Option<String>,
+    /// The kubelet's root folder, when cgroups, volumes and mounts are to be watched.
+    pub kubelet_root: Option<PathBuf>,
+    /// Receivers, logs of the control plane, scrapes.
+    pub control: Control,
+    /// How patient watches are.
+    pub pace: Pace,
+}
+
+impl Config {
+    /// Nothing.
+    pub fn nothing() -> Self {
+        Self {
+            scope: None,
+            kubeconfig: None,
+            context: None,
+            proxy: None,
+            runtime: None,
+            kubelet_log: KubeletLog::Off,
+            kubelet: None,
+            kubelet_root: None,
+            control: Control::default(),
+            pace: Pace::default(),
+        }
+    }
+
+    /// What is watched, in a word.
+    fn name(&self) -> Text {
+        match &self.scope {
+            Some(Scope { node: Some(n), .. }) => Text::from(n),
+            Some(Scope {
+                namespace: Some(ns),
+                ..
+            }) => Text::from(ns),
+            Some(_) => Text::new("all"),
+            None => Text::new("this node"),
+        }
+    }
+
+    fn node(&self) -> Text {
+        let node = self.scope.as_ref().and_then(|s| s.node.as_deref());
+        Text::from(node.unwrap_or_default())
+    }
+}
+
+/// Why a live run could not start.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A thread could not be started.
+    #[error("cannot start the engine: {0}")]
+    Thread(#[from] std::io::Error),
+}
+
+/// Requests to the world's thread.
+enum Command {
+    Record(Recorder),
+    StopRecording,
+    Note(Nanos, String),
+    #[cfg(test)]
+    Panic,
+}
+
+/// What the threads share.
+#[derive(Debug)]
+struct Shared {
+    snapshot: Mutex<Arc<Snapshot>>,
+    stop: AtomicBool,
+}
+
+fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
+    m.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A live run. Dropping it stops it; a recording is closed orderly.
+#[derive(Debug)]
+pub struct Live {
+    config: Config,
+    shared: Arc<Shared>,
+    commands: mpsc::Sender<Command>,
+    world: Option<JoinHandle<()>>,
+    /// Closed when the world's thread has ended.
+    ended: Mutex<mpsc::Receiver<()>>,
+    runtime: Option<tokio::runtime::Runtime>,
+    tasks: Option<JoinSet<()>>,
+    frozen: Option<Frozen>,
+    recording: Mutex<Option<Recording>>,
+    /// The last picture of a world whose thread failed.
+    last: OnceLock<Arc<Snapshot>>,
+}
+
+impl Live {
+    /// Starts the sources. Returns at once; what cannot be reached says so in its status.
+    pub fn start(config: Config) -> Result<Self, Error> {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .thread_name("kflow-sources")
+            .enable_all()
+            .build()?;
+        let (board, from) = Board::new(ROOM);
+        let mut tasks = JoinSet::new();
+        {
+            let _guard = runtime.enter();
+            sources::spawn(&config, &board, &mut tasks);
+        }
+        Self::run(config, board, from, runtime, tasks)
+    }
+
+    /// Runs the world on what comes out of a board; the caller has its sources.
+    fn run(
+        config: Config,
+        board: Board,
+        from: Receiver<Observation>,
+        runtime: tokio::runtime::Runtime,
+        tasks: JoinSet<()>,
+    ) -> Result<Self, Error> {
+        let now = clock::now();
+        let mode = Mode::Live {
+            scope: config.name(),
+            following: true,
+            recording: Text::default(),
+        };
+        let first = Core::new().snapshot(now, mode.clone(), (now, now), Vec::new());
+        let shared = Arc::new(Shared {
+            snapshot: Mutex::new(Arc::new(first)),
+            stop: AtomicBool::new(false),
+        });
+        let (commands, asked) = mpsc::channel();
+        let (ending, ended) = mpsc::channel();
+        let world = World::new(board, now, mode, Arc::clone(&shared));
+        // A runtime of its own: the world outlives the sources, to take what they gave last.
+        let waiting = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .build()?;
+        let world = std::thread::Builder::new()
+            .name("kflow-world".into())
+            .spawn(move || {
+                let _ending: mpsc::Sender<()> = ending;
+                world.run(&waiting, from, &asked);
+            })?;
+        Ok(Self {
+            config,
+            shared,
+            commands,
+            world: Some(world),
+            ended: Mutex::new(ended),
+            runtime: Some(runtime),
+            tasks: Some(tasks),
+            frozen: None,
+            recording: Mutex::new(None),
+            last: OnceLock::new(),
+        })
+    }
+
+    /// The newest picture, or the one at which the view is frozen. After a failure of the world's thread the last one,
+    /// with a source of kflow's own that says so.
+    pub fn snapshot(&self) -> Arc<Snapshot> {
+        if self.failed() {
+            let last = self.last.get_or_init(|| stands_still(&self.newest()));
+            return Arc::clone(last);
+        }
+        match &self.frozen {
+            Some(frozen) => frozen.snapshot(),
+            None => self.newest(),
+        }
+    }
+
+    fn newest(&self) -> Arc<Snapshot> {
+        Arc::clone(&lock(&self.shared.snapshot))
+    }
+
+    /// True when the world's thread has ended by itself, which only a bug makes it do: no newer picture comes.
+    pub fn failed(&self) -> bool {
+        self.world.as_ref().is_some_and(JoinHandle::is_finished)
+            && !self.shared.stop.load(Ordering::Relaxed)
+    }
+
+    /// True while the view follows.
+    pub const fn follows(&self) -> bool {
+        self.frozen.is_none()
+    }
+
+    /// Freezes the view where it is. Sources and recording go on.
+    pub fn freeze(&mut self) {
+        if self.frozen.is_none() {
+            self.frozen = Some(Frozen::at(past::not_following(&self.newest())));
+        }
+    }
+
+    /// Follows again.
+    pub fn follow(&mut self) {
+        self.frozen = None;
+    }
+
+    /// Freezes the view as of a moment. Making the picture is waited for a second at most; then the view stays where it
+    /// is until the picture is there.
+    pub fn seek(&mut self, to: Nanos) -> Sought {
+        if self.frozen.as_ref().is_some_and(Frozen::is_coming) {
+            return Sought::Busy;
+        }
+        let (frozen, sought) = past::seek(self.newest(), self.snapshot(), to);
+        self.frozen = Some(frozen);
+        sought
+    }
+
+    /// Freezes the view at the next (or previous) observation that is `wanted`. `None` when there is none.
+    pub fn step(&mut self, forward: bool, wanted: impl Fn(&Observation) -> bool) -> Option<Sought> {
+        let shown = self.snapshot();
+        let newest = self.newest();
+        let mut found = newest
+            .log
+            .iter()
+            .filter(|o| wanted(o))
+            .map(|o| o.stamp.seen);
+        let to = if forward {
+            found.find(|t| *t > shown.now)
+        } else {
+            found.rfind(|t| *t < shown.now)
+        };
+        to.map(|to| self.seek(to))
+    }
+
+    /// Adds a user's note.
+    pub fn note(&self, at: Nanos, text: &str) {
+        // The world's thread ends only with this value.
+        self.commands.send(Command::Note(at, text.to_owned())).ok();
+    }
+
+    /// Starts a recording that begins with what is known already.
+    pub fn record(&self, mut options: Options) -> Result<(), kflow_model::session::SessionError> {
+        options.node = self.config.node();
+        let recorder = Recorder::start(options)?;
+        *lock(&self.recording) = Some(recorder.recording());
+        self.commands.send(Command::Record(recorder)).ok();
+        Ok(())
+    }
+
+    /// Ends the recording and waits for its file to be closed, `limit` at most: [`State::stopped`] says whether it is.
+    /// `None` when there was no recording.
+    pub fn stop_recording(&self, limit: Duration) -> Option<State> {
+        self.commands.send(Command::StopRecording).ok();
+        let recording = lock(&self.recording).clone()?;
+        Some(recording.wait(limit))
+    }
+
+    /// How the last recording stands.
+    pub fn recording(&self) -> Option<State> {
+        Some(lock(&self.recording).as_ref()?.state())
+    }
+
+    fn finish(&mut self) {
+        // First the sources: then what they gave is all there is, and the world's thread reads it to the end.
+        self.tasks = None;
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_timeout(Duration::from_secs(1));
+        }
+        self.shared.stop.store(true, Ordering::Relaxed);
+        if self.world.take().is_some() {
+            // Nothing is ever sent: it is closed, or the time is over.
+            let _closed = lock(&self.ended).recv_timeout(END);
+        }
+        if let Some(recording) = &*lock(&self.recording) {
+            recording.wait(CLOSE);
+        }
+    }
+
+    /// Stops everything; returns how the recording ended. One that is not closed within 30 s is left to the system.
+    pub fn stop(mut self) -> Option<State> {
+        self.finish();
+        self.recording()
+    }
+}
+
+impl Drop for Live {
+    fn drop(&mut self) {
+        self.finish();
+    }
+}
+
+/// The last picture of a world whose thread failed, with a word that says so.
+fn stands_still(newest: &Snapshot) -> Arc<Snapshot> {
+    let mut s = newest.clone();
+    s.sources.push(SourceStatus {
+        source: Source::Kflow,
+        name: Text::new("engine"),
+        on: false,
+        detail: Text::new(FAILED),
+        lag_ns: None,
+        lost: 0,
+        count: 0,
+    });
+    s.version |= 1 << 62;
+    Arc::new(s)
+}
+
+/// What is said when the world's thread has failed.
+pub const FAILED: &str = "kflow's engine has failed (a bug): what is shown stands still, and nothing more is recorded; start kflow anew, and report what it wrote on standard error";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_world_whose_thread_failed_says_so_and_its_recording_is_closed() {
+        let dir = tempfile::tempdir().unwrap();
+        let live = Live::start(Config::nothing()).unwrap();
+        live.record(Options {
+            path: dir.path().join("run.kflow"),
+            max_size: None,
+            pod: None,
+            node: Text::default(),
+        })
+        .unwrap();
+        assert!(!live.failed());
+        live.commands.send(Command::Panic).unwrap();
+        let ended = lock(&live.ended).recv_timeout(Duration::from_secs(60));
+        assert_eq!(ended, Err(mpsc::RecvTimeoutError::Disconnected));
+        let recording = lock(&live.recording).clone().unwrap();
+        let closed = recording.wait(Duration::from_secs(60));
+        assert_eq!(closed.stopped.as_deref(), Some("stopped"));
+        // The thread is gone a moment after it has closed its channel.
+        while !live.failed() {
+            std::thread::yield_now();
+        }
+        let shown = live.snapshot();
+        let engine = shown.sources.iter().find(|s| s.name == "engine").unwrap();
+        assert!(!engine.on && engine.detail == FAILED);
+        assert!(Arc::ptr_eq(&shown, &live.snapshot()));
+    }
+}

@@ -1,0 +1,253 @@
+//! Sources of the control plane and of the kubelet's own machinery: the OTLP and audit receivers, tails of logs, scrapes
+//! of health and metrics.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
+
+use kflow_model::Source;
+use kflow_model::clock;
+use kflow_model::log::Component;
+use kflow_sources::audit::decode::AuditLines;
+use kflow_sources::klog::KlogDecoder;
+use kflow_sources::klog::live as log;
+use kflow_sources::live::{Board, Out};
+use kflow_sources::receive::{Error, Sink};
+use kflow_sources::runtime::decode::RuntimeDecoder;
+use kflow_sources::{LineDecoder, TimeHint, audit, metrics, otlp};
+
+/// Which of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Control {
+    /// Where spans are received; gRPC and HTTP on each.
+    pub otlp: Vec<SocketAddr>,
+    /// Where the audit webhook's batches are received.
+    pub audit_webhook: Option<SocketAddr>,
+    /// Receivers may listen on addresses that are not this machine's own.
+    pub listen_anywhere: bool,
+    /// Audit logs.
+    pub audit_logs: Vec<PathBuf>,
+    /// Logs of control-plane components and of the runtime.
+    pub logs: Vec<(Component, PathBuf)>,
+    /// Ask apiserver and kubelet for health and metrics, when there is an apiserver to ask.
+    pub scrape: bool,
+}
+
+impl Control {
+    /// Starts the receivers and tails.
+    pub(super) fn spawn(&self, board: &Board, tasks: &mut JoinSet<()>) {
+        for addr in self.otlp.iter().copied() {
+            let out = board.out(Source::Otlp, &format!("receiver {addr}"));
+            let anywhere = self.listen_anywhere;
+            tasks.spawn(async move {
+                if let Some((listener, sink)) =
+                    listening(otlp::live::bind(addr, anywhere).await, out)
+                {
+                    otlp::live::serve(listener, sink, std::future::pending()).await;
+                }
+            });
+        }
+        if let Some(addr) = self.audit_webhook {
+            let out = board.out(Source::Audit, &format!("webhook {addr}"));
+            let anywhere = self.listen_anywhere;
+            tasks.spawn(async move {
+                if let Some((listener, sink)) =
+                    listening(audit::live::bind(addr, anywhere).await, out)
+                {
+                    audit::live::serve(listener, sink, std::future::pending()).await;
+                }
+            });
+        }
+        for path in &self.audit_logs {
+            let out = board.out(Source::Audit, &path.to_string_lossy());
+            let decoder = || Box::new(AuditLines::new()) as Box<dyn LineDecoder>;
+            tasks.spawn(log::file(
+                path.clone(),
+                Source::Audit,
+                Box::new(decoder),
+                out,
+            ));
+        }
+        for (component, path) in &self.logs {
+            let source = source_of(*component);
+            let out = board.out(source, &path.to_string_lossy());
+            let component = *component;
+            let decoder = move || decoder_of(component);
+            tasks.spawn(log::file(path.clone(), source, Box::new(decoder), out));
+        }
+    }
+
+    /// Starts the scrapes; they end with the tasks.
+    pub(super) fn spawn_scrapes(
+        &self,
+        client: &kube::Client,
+        node: Option<&str>,
+        board: &Board,
+        tasks: &mut JoinSet<()>,
+    ) {
+        if !self.scrape {
+            return;
+        }
+        for target in metrics::live::targets(node) {
+            let out = board.out(Source::Metrics, target.name);
+            tasks.spawn(metrics::live::scrape(client.clone(), target, out));
+        }
+    }
+}
+
+/// The source that a component's log belongs to.
+const fn source_of(component: Component) -> Source {
+    match component {
+        Component::Kubelet => Source::Kubelet,
+        Component::Containerd | Component::Crio => Source::Runtime,
+        Component::Apiserver | Component::Scheduler | Component::ControllerManager => {
+            Source::Control
+        }
+    }
+}
+
+fn decoder_of(component: Component) -> Box<dyn LineDecoder> {
+    match component {
+        Component::Containerd | Component::Crio => Box::new(RuntimeDecoder::new(component)),
+        _ => Box::new(KlogDecoder::new(
+            component,
+            TimeHint {
+                near: Some(clock::now()),
+                ..TimeHint::default()
+            },
+        )),
+    }
+}
+
+/// A bound receiver with its way to the engine; one that cannot listen says why in its status.
+fn listening(bound: Result<TcpListener, Error>, out: Out) -> Option<(TcpListener, Sink)> {
+    match bound {
+        Ok(listener) => {
+            out.on("listening; nothing has come yet");
+            let taken = Mutex::new((out, false));
+            let sink: Sink = Arc::new(move |all| {
+                let mut taken = taken.lock().unwrap_or_else(PoisonError::into_inner);
+                let (out, told) = &mut *taken;
+                if !std::mem::replace(told, true) {
+                    out.on("receiving");
+                }
+                out.offer_all(all)
+            });
+            Some((listener, sink))
+        }
+        Err(why) => {
+            out.off(why.to_string());
+            None
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    /// An audit record of a Secret, at the level RequestResponse.
+    const RECORD: &str = r#"{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"Metadata","auditID":"a1","stage":"ResponseComplete","requestURI":"/api/v1/namespaces/s01/pods/p","verb":"get","user":{"username":"u"},"objectRef":{"resource":"pods","namespace":"s01","name":"p","apiVersion":"v1"},"responseStatus":{"code":200},"requestReceivedTimestamp":"2026-11-21T00:24:27.504775Z","stageTimestamp":"2026-11-21T00:24:27.512507Z"}"#;
+
+    async fn next(
+        from: &mut tokio::sync::mpsc::Receiver<kflow_model::Observation>,
+    ) -> kflow_model::Observation {
+        tokio::time::timeout(Duration::from_secs(20), from.recv())
+            .await
+            .unwrap()
+            .unwrap()
+    }
+
+    #[tokio::test]
+    async fn an_audit_log_is_followed_over_a_rotation_and_a_half_written_line_waits() {
+        use std::io::Write;
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("audit.log");
+        let (half, rest) = RECORD.split_at(90);
+        std::fs::write(&path, format!("{RECORD}\n{half}")).unwrap();
+        let (board, mut from) = Board::new(16);
+        let mut tasks = JoinSet::new();
+        let control = Control {
+            audit_logs: vec![path.clone()],
+            ..Control::default()
+        };
+        control.spawn(&board, &mut tasks);
+        assert_eq!(next(&mut from).await.source, Source::Audit);
+        let mut file = std::fs::OpenOptions::new()
+            .append(true)
+            .open(&path)
+            .unwrap();
+        file.write_all(format!("{rest}\n").as_bytes()).unwrap();
+        assert_eq!(next(&mut from).await.source, Source::Audit);
+        std::fs::rename(&path, dir.path().join("audit-old.log")).unwrap();
+        std::fs::write(&path, format!("{RECORD}\n")).unwrap();
+        assert_eq!(next(&mut from).await.source, Source::Audit);
+    }
+
+    #[tokio::test]
+    async fn a_receiver_without_its_port_says_why_and_the_others_go_on() {
+        let taken = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+        let addr = taken.local_addr().unwrap();
+        let (board, mut from) = Board::new(16);
+        let mut tasks = JoinSet::new();
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("audit.log");
+        std::fs::write(&path, format!("{RECORD}\n")).unwrap();
+        let control = Control {
+            otlp: vec![addr],
+            audit_logs: vec![path],
+            ..Control::default()
+        };
+        control.spawn(&board, &mut tasks);
+        next(&mut from).await;
+        // The bind failed before the file was read to its end: both began at once.
+        loop {
+            let status = board
+                .statuses()
+                .into_iter()
+                .find(|s| s.source == Source::Otlp)
+                .unwrap();
+            if status.detail.contains("another collector") {
+                assert!(!status.on);
+                break;
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+
+    #[tokio::test]
+    async fn what_finds_no_room_is_refused_counted_and_told() {
+        let (board, mut from) = Board::new(2);
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await;
+        let out = board.out(Source::Otlp, "receiver");
+        let (_, sink) = listening(
+            listener.map_err(|source| Error::Bind {
+                what: "x",
+                addr: SocketAddr::from(([127, 0, 0, 1], 0)),
+                source,
+            }),
+            out,
+        )
+        .unwrap();
+        let mut lines = Vec::new();
+        let mut decoder = AuditLines::new();
+        for _ in 0..5 {
+            decoder.line(RECORD.as_bytes(), &mut lines);
+        }
+        assert_eq!(sink(lines.clone()), 3, "the newest are refused");
+        assert_eq!(board.statuses()[0].lost, 3);
+        from.recv().await.unwrap();
+        from.recv().await.unwrap();
+        lines.truncate(1);
+        assert_eq!(sink(lines), 0);
+        let told = from.recv().await.unwrap();
+        assert!(
+            matches!(&told.body, kflow_model::Body::Gap(g) if g.lost == 3),
+            "{told:?}"
+        );
+    }
+}

@@ -1,0 +1,98 @@
+//! A view that does not follow: frozen where it was, or as of a moment of the past.
+
+use std::sync::{Arc, OnceLock, mpsc};
+use std::time::Duration;
+
+use crate::Core;
+use crate::snapshot::{Mode, Snapshot};
+use kflow_model::Nanos;
+
+/// How long a picture of the past is waited for before the view is shown as it was.
+const WAIT: Duration = Duration::from_secs(1);
+
+/// What became of a wish to see a moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sought {
+    /// It is shown.
+    Shown,
+    /// It takes more than a second, and is shown when it is made.
+    Coming,
+    /// Another one is being made: this one is not.
+    Busy,
+}
+
+/// A view that does not follow.
+#[derive(Debug)]
+pub(super) struct Frozen {
+    shown: Arc<Snapshot>,
+    /// The picture that takes the place of `shown` when it is there.
+    coming: Option<Arc<OnceLock<Arc<Snapshot>>>>,
+}
+
+impl Frozen {
+    /// Stands at this picture.
+    pub(super) const fn at(shown: Arc<Snapshot>) -> Self {
+        Self {
+            shown,
+            coming: None,
+        }
+    }
+    pub(super) fn snapshot(&self) -> Arc<Snapshot> {
+        let made = self.coming.as_ref().and_then(|c| c.get());
+        Arc::clone(made.unwrap_or(&self.shown))
+    }
+    /// A picture is still being made.
+    pub(super) fn is_coming(&self) -> bool {
+        self.coming.as_ref().is_some_and(|c| c.get().is_none())
+    }
+}
+
+/// Has the picture as of `to` made, in a thread of its own; `shown` stands until then.
+pub(super) fn seek(newest: Arc<Snapshot>, shown: Arc<Snapshot>, to: Nanos) -> (Frozen, Sought) {
+    let slot = Arc::new(OnceLock::new());
+    let frozen = Frozen {
+        shown: not_following(&shown),
+        coming: Some(Arc::clone(&slot)),
+    };
+    let (done, wait) = mpsc::sync_channel::<()>(1);
+    let make = move || {
+        // Nothing else sets it.
+        slot.set(not_following(&as_of(&newest, to))).ok();
+        drop(done);
+    };
+    let started = std::thread::Builder::new()
+        .name("kflow-past".into())
+        .spawn(make);
+    if started.is_err() {
+        return (Frozen::at(not_following(&shown)), Sought::Busy);
+    }
+    // Nothing is ever sent: it is closed, or the time is over.
+    match wait.recv_timeout(WAIT) {
+        Err(mpsc::RecvTimeoutError::Timeout) => (frozen, Sought::Coming),
+        Ok(()) | Err(mpsc::RecvTimeoutError::Disconnected) => (frozen, Sought::Shown),
+    }
+}
+
+/// What was known at a moment: the world of the observations that had arrived by then.
+fn as_of(newest: &Snapshot, at: Nanos) -> Snapshot {
+    let mut core = Core::new();
+    for o in newest.log.iter().take(newest.log.arrived_by(at)) {
+        core.observe(Arc::clone(o));
+    }
+    core.snapshot(
+        at,
+        newest.mode.clone(),
+        newest.range,
+        newest.sources.clone(),
+    )
+}
+
+pub(super) fn not_following(s: &Snapshot) -> Arc<Snapshot> {
+    let mut s = s.clone();
+    if let Mode::Live { following, .. } = &mut s.mode {
+        *following = false;
+    }
+    // Another picture than any that follows, though it has the same observations.
+    s.version |= 1 << 63;
+    Arc::new(s)
+}

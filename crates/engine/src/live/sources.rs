@@ -1,0 +1,211 @@
+//! Starting the sources of a run, and reaching the apiserver and the kubelet.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use base64::Engine as _;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use tokio::task::JoinSet;
+use tonic::codegen::http::Uri;
+
+use super::{Config, KubeletLog};
+use kflow_model::Source;
+use kflow_model::clock;
+use kflow_model::log::Component;
+use kflow_sources::klog::KlogDecoder;
+use kflow_sources::klog::live::{self as log, remote};
+use kflow_sources::kube::live as watch;
+use kflow_sources::live::{Backoff, Board, Out};
+use kflow_sources::{LineDecoder, TimeHint, cri, fs, metrics, proxy};
+
+fn kubelet_decoder() -> Box<dyn LineDecoder> {
+    let hint = TimeHint {
+        near: Some(clock::now()),
+        ..TimeHint::default()
+    };
+    Box::new(KlogDecoder::new(Component::Kubelet, hint))
+}
+
+pub(super) fn spawn(config: &Config, board: &Board, tasks: &mut JoinSet<()>) {
+    if let Some(path) = config.proxy.clone() {
+        tasks.spawn(proxy::follow(path, board.out(Source::Cri, "proxy")));
+    }
+    if let Some(path) = config.runtime.clone() {
+        tasks.spawn(inventory(path, board.out(Source::Runtime, "inventory")));
+    }
+    if let Some(root) = &config.kubelet_root {
+        let roots = fs::live::Roots::of_this_node(root);
+        let mountinfo = roots.mountinfo.clone();
+        tasks.spawn(fs::live::directories(
+            roots,
+            board.out(Source::Fs, "directories"),
+        ));
+        tasks.spawn(fs::live::mounts(mountinfo, board.out(Source::Fs, "mounts")));
+    }
+    let log_of = |name: &str| board.out(Source::Kubelet, name);
+    match config.kubelet_log.clone() {
+        KubeletLog::Off | KubeletLog::Remote => {}
+        KubeletLog::File(path) => {
+            let out = log_of(&path.to_string_lossy());
+            tasks.spawn(log::file(
+                path,
+                Source::Kubelet,
+                Box::new(kubelet_decoder),
+                out,
+            ));
+        }
+        KubeletLog::Journal(unit) => {
+            let out = log_of("journal");
+            tasks.spawn(async move {
+                log::journal(&unit, Source::Kubelet, Box::new(kubelet_decoder), out).await;
+            });
+        }
+        KubeletLog::Stdin => {
+            let out = log_of("stdin");
+            tasks.spawn(async move {
+                let stdin = tokio::io::stdin();
+                log::stream("stdin", stdin, Source::Kubelet, kubelet_decoder(), out).await;
+            });
+        }
+    }
+    config.control.spawn(board, tasks);
+    if config.kubelet.is_some() && config.control.scrape {
+        let out = board.out(Source::Metrics, "kubelet");
+        let config = config.clone();
+        tasks.spawn(async move {
+            match kubelet(&config).await {
+                Ok(client) => {
+                    metrics::live::scrape(client, metrics::live::kubelet(), out).await;
+                }
+                Err(why) => out.off(why),
+            }
+        });
+    }
+    if let Some(scope) = config.scope.clone() {
+        let config = config.clone();
+        let board = board.clone();
+        let connecting = board.out(Source::Kube, "kubeconfig");
+        tasks.spawn(async move {
+            let client = match connect(&config).await {
+                Ok((client, server)) => {
+                    connecting.on(server);
+                    client
+                }
+                Err(why) => {
+                    connecting.off(why);
+                    return;
+                }
+            };
+            let mut watches = JoinSet::new();
+            watch::start(&client, &scope, config.pace, &board, &mut watches);
+            // A kubelet that is asked directly need not be asked twice.
+            let node = scope.node.as_deref().filter(|_| config.kubelet.is_none());
+            config
+                .control
+                .spawn_scrapes(&client, node, &board, &mut watches);
+            if config.kubelet_log == KubeletLog::Remote
+                && let Some(node) = scope.node.clone()
+            {
+                let out = board.out(Source::Kubelet, "remote log");
+                watches.spawn(async move {
+                    let decoder = Box::new(kubelet_decoder);
+                    remote::remote(client, &node, Source::Kubelet, decoder, remote::ASK, out).await;
+                });
+            }
+            while watches.join_next().await.is_some() {}
+        });
+    }
+}
+
+/// A client for the apiserver of the kubeconfig, and the apiserver's address.
+pub async fn connect(config: &Config) -> Result<(kube::Client, String), String> {
+    let found = credentials(config).await?;
+    let server = found.cluster_url.to_string();
+    kube::Client::try_from(found)
+        .map(|c| (c, server))
+        .map_err(|e| format!("cannot make a client: {e}"))
+}
+
+/// A client for the kubelet at the address that the configuration names.
+///
+/// Over https it is asked with the kubeconfig's credentials, and it has to prove who it is: with a certificate of the
+/// cluster's authority, or with the one that it made for itself, which is in its folder `pki` for root to read.
+pub async fn kubelet(config: &Config) -> Result<kube::Client, String> {
+    let address = config.kubelet.as_deref().unwrap_or_default();
+    let url: Uri = address
+        .parse()
+        .map_err(|e| format!("--kubelet {address}: {e}"))?;
+    let client = match url.scheme_str() {
+        // The read-only port knows nobody, and must not be given credentials.
+        Some("http") => kube::Config::new(url),
+        Some("https") => {
+            let mut found = credentials(config).await?;
+            let here = matches!(url.host(), Some("127.0.0.1" | "localhost" | "[::1]"));
+            if here && let Some(node) = config.scope.as_ref().and_then(|s| s.node.clone()) {
+                found.tls_server_name = Some(node);
+            }
+            if let Some(root) = &config.kubelet_root {
+                let own = std::fs::read_to_string(root.join("pki/kubelet.crt")).unwrap_or_default();
+                found
+                    .root_cert
+                    .get_or_insert_default()
+                    .extend(certificates(&own));
+            }
+            found.cluster_url = url;
+            found
+        }
+        _ => return Err(format!("--kubelet {address}: neither http:// nor https://")),
+    };
+    kube::Client::try_from(client).map_err(|e| format!("cannot make a client: {e}"))
+}
+
+/// The certificates of a PEM file, as DER.
+fn certificates(pem: &str) -> Vec<Vec<u8>> {
+    pem.split("-----BEGIN CERTIFICATE-----")
+        .skip(1)
+        .filter_map(|c| c.split("-----END").next())
+        .filter_map(|c| {
+            let text: String = c.split_whitespace().collect();
+            base64::engine::general_purpose::STANDARD.decode(text).ok()
+        })
+        .collect()
+}
+
+/// What the kubeconfig, or the pod's own account, says.
+async fn credentials(config: &Config) -> Result<kube::Config, String> {
+    let options = KubeConfigOptions {
+        context: config.context.clone(),
+        ..KubeConfigOptions::default()
+    };
+    let found = match &config.kubeconfig {
+        Some(path) => {
+            let read = Kubeconfig::read_from(path)
+                .map_err(|e| format!("cannot read kubeconfig {}: {e}", path.display()))?;
+            kube::Config::from_custom_kubeconfig(read, &options)
+                .await
+                .map_err(|e| e.to_string())
+        }
+        None if config.context.is_some() => kube::Config::from_kubeconfig(&options)
+            .await
+            .map_err(|e| e.to_string()),
+        None => kube::Config::infer().await.map_err(|e| e.to_string()),
+    };
+    found.map_err(|e| format!("no cluster: {e}"))
+}
+
+/// Asks a runtime what exists until it has answered once.
+async fn inventory(path: PathBuf, mut out: Out) {
+    let mut backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(30));
+    loop {
+        match cri::live::inventory(&path).await {
+            Ok(mut lists) => {
+                out.on("asked once for what exists");
+                // The engine stops: so does this.
+                out.send_all(&mut lists).await.ok();
+                return;
+            }
+            Err(e) => out.off(format!("{}: {e}", path.display())),
+        }
+        tokio::time::sleep(backoff.pause()).await;
+    }
+}

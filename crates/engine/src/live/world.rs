@@ -1,0 +1,261 @@
+//! The thread that owns the world.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
+
+use tokio::sync::mpsc::Receiver;
+
+use super::{BATCH, Command, FRAME, KEEP, Shared, lock};
+use crate::Core;
+use crate::record::{Recorder, Recording};
+use crate::snapshot::{Mode, SourceStatus};
+use kflow_model::clock::{self, Reading, Steps};
+use kflow_model::gap::{ClockStep, Note};
+use kflow_model::session::format;
+use kflow_model::{Body, Evidence, Nanos, Observation, Source, Stamp, Text};
+use kflow_sources::live::Board;
+
+/// Most time between two pictures: ages grow while nothing happens.
+const SLOWEST: Duration = Duration::from_secs(1);
+/// How long after a step of the clock observations may still come that were stamped before it.
+const LATE: Duration = Duration::from_secs(60);
+
+pub(super) struct World {
+    core: Core,
+    board: Board,
+    begun: Nanos,
+    mode: Mode,
+    recorder: Option<Recorder>,
+    /// The recording before, until its file is closed.
+    closing: Option<Recording>,
+    shared: Arc<Shared>,
+    steps: Steps,
+    /// The last step: when, and by how much.
+    stepped: Option<(Instant, i64)>,
+}
+
+impl World {
+    pub(super) fn new(board: Board, begun: Nanos, mode: Mode, shared: Arc<Shared>) -> Self {
+        Self {
+            core: Core::new(),
+            board,
+            begun,
+            mode,
+            recorder: None,
+            closing: None,
+            shared,
+            steps: Steps::default(),
+            stepped: None,
+        }
+    }
+
+    pub(super) fn run(
+        mut self,
+        waiting: &tokio::runtime::Runtime,
+        mut from: Receiver<Observation>,
+        asked: &mpsc::Receiver<Command>,
+    ) {
+        let mut got = Vec::with_capacity(BATCH);
+        let mut pace = Pace::default();
+        self.steps.look(clock::both());
+        while !self.shared.stop.load(Ordering::Relaxed) {
+            let n = waiting.block_on(async {
+                tokio::time::timeout(FRAME, from.recv_many(&mut got, BATCH))
+                    .await
+                    .unwrap_or(0)
+            });
+            self.take_all(&mut got, clock::both());
+            while let Ok(command) = asked.try_recv() {
+                self.command(command);
+            }
+            let now = clock::monotonic();
+            pace.changed |= n > 0;
+            if pace.due(now) {
+                self.core.shrink(KEEP);
+                self.publish(clock::now());
+                pace.drawn(now, clock::monotonic());
+            }
+        }
+        // What was on its way when the sources stopped.
+        while let Ok(o) = from.try_recv() {
+            got.push(o);
+        }
+        self.take_all(&mut got, clock::both());
+        while let Ok(command) = asked.try_recv() {
+            self.command(command);
+        }
+        self.recorder = None;
+        self.publish(clock::now());
+    }
+
+    /// Takes observations as of `now`. A step of the clock is put between those that arrived before and after it.
+    fn take_all(&mut self, got: &mut Vec<Observation>, now: Reading) {
+        if let Some(by) = self.steps.look(now) {
+            self.stepped = Some((now.monotonic, by));
+            let (before, after): (Vec<_>, Vec<_>) = got
+                .drain(..)
+                .partition(|o| is_before(o.stamp.seen, now.wall, by));
+            for o in before {
+                self.take(o);
+            }
+            self.take(Observation {
+                stamp: Stamp::exact(now.wall),
+                source: Source::Kflow,
+                body: Body::ClockStep(Box::new(ClockStep { by })),
+            });
+            for o in after {
+                self.take(o);
+            }
+            return;
+        }
+        if self
+            .stepped
+            .is_some_and(|(at, _)| now.monotonic.saturating_duration_since(at) > LATE)
+        {
+            self.stepped = None;
+        }
+        for mut o in got.drain(..) {
+            // Stamped before the step, taken after it: arrival is told by the clock of its neighbours.
+            if let Some((_, by)) = self.stepped
+                && is_before(o.stamp.seen, now.wall, by)
+            {
+                o.stamp.seen = o.stamp.seen.plus(by);
+            }
+            self.take(o);
+        }
+    }
+
+    fn take(&mut self, o: Observation) {
+        // As a session would hold it, so that a recording shows what was seen live.
+        let o: Evidence = Arc::new(format::redacted(o));
+        if let Some(r) = &self.recorder {
+            r.take(&o);
+        }
+        self.core.observe(o);
+    }
+
+    fn command(&mut self, command: Command) {
+        match command {
+            Command::Record(recorder) => {
+                recorder.take_history(self.core.log().clone());
+                self.recorder = Some(recorder);
+            }
+            Command::StopRecording => {
+                if let Some(recorder) = self.recorder.take() {
+                    self.closing = Some(recorder.recording());
+                }
+            }
+            Command::Note(at, text) => self.take(Observation {
+                stamp: Stamp::new(at, 1, clock::now()),
+                source: Source::Kflow,
+                body: Body::Note(Box::new(Note {
+                    text: Text::from(text),
+                })),
+            }),
+            #[cfg(test)]
+            Command::Panic => panic!("asked for by a test"),
+        }
+    }
+
+    fn publish(&mut self, now: Nanos) {
+        let mut file = Text::default();
+        if let Some(state) = self.recorder.as_ref().map(Recorder::state)
+            && state.stopped.is_none()
+        {
+            file = Text::from(state.path.to_string_lossy());
+        }
+        if let Mode::Live { recording, .. } = &mut self.mode {
+            *recording = file;
+        }
+        let statuses = self.statuses();
+        let range = (
+            self.core.log().get(0).map_or(self.begun, |o| o.stamp.seen),
+            now,
+        );
+        let snapshot = self.core.snapshot(now, self.mode.clone(), range, statuses);
+        *lock(&self.shared.snapshot) = Arc::new(snapshot);
+    }
+
+    fn statuses(&mut self) -> Vec<SourceStatus> {
+        let mut all: Vec<SourceStatus> = self
+            .board
+            .statuses()
+            .into_iter()
+            .map(|s| SourceStatus {
+                source: s.source,
+                name: s.name,
+                on: s.on,
+                detail: s.detail,
+                lag_ns: s.lag_ns,
+                lost: s.lost,
+                count: s.count,
+            })
+            .collect();
+        if let Some(state) = self.closing.as_ref().map(Recording::state) {
+            match state.stopped.as_deref() {
+                Some("stopped") => self.closing = None,
+                how => all.push(SourceStatus {
+                    source: Source::Kflow,
+                    name: Text::new("recording"),
+                    on: how.is_none(),
+                    detail: how.map_or_else(
+                        || Text::from(format!("closing {}", state.path.display())),
+                        Text::from,
+                    ),
+                    lag_ns: None,
+                    lost: state.lost,
+                    count: state.observations,
+                }),
+            }
+        }
+        if let Some(state) = self.recorder.as_ref().map(Recorder::state)
+            && (state.stopped.is_some() || state.lost > 0)
+        {
+            all.push(SourceStatus {
+                source: Source::Kflow,
+                name: Text::new("recording"),
+                on: state.stopped.is_none(),
+                detail: Text::from(state.stopped.unwrap_or_default()),
+                lag_ns: None,
+                lost: state.lost,
+                count: state.observations,
+            });
+        }
+        all
+    }
+}
+
+/// True when a moment fits the clock before a step better than the one after it; the step, by `by` ns, led to `now`.
+fn is_before(seen: Nanos, now: Nanos, by: i64) -> bool {
+    let off = |clock: Nanos| seen.since(clock).saturating_abs();
+    off(now.plus(by.saturating_neg())) < off(now)
+}
+
+/// When pictures are due, by the monotonic clock.
+#[derive(Debug, Default)]
+struct Pace {
+    drawn: Option<Instant>,
+    /// Something was observed since.
+    changed: bool,
+    /// How long the last picture took, if longer than a frame: a picture takes half of the thread's time at most, so under
+    /// a flood there are fewer of them, and no observation is lost for them.
+    pause: Duration,
+}
+
+impl Pace {
+    fn due(&self, now: Instant) -> bool {
+        let Some(drawn) = self.drawn else { return true };
+        let since = now.saturating_duration_since(drawn);
+        since >= SLOWEST.max(self.pause) || (self.changed && since >= self.pause.max(FRAME))
+    }
+    /// A picture was begun and done at these times.
+    fn drawn(&mut self, begun: Instant, done: Instant) {
+        self.drawn = Some(done);
+        self.changed = false;
+        self.pause = done.saturating_duration_since(begun);
+    }
+}
+
+#[cfg(test)]
+mod tests;

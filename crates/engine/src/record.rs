@@ -1,0 +1,417 @@
+//! The recorder: a tee with a thread of its own, which alone touches the disk: it opens, writes, rotates, syncs and closes.
+//! The engine hands it observations and never waits for it; whoever waits for a recording to open or to close does so
+//! through a [`Recording`], with a limit.
+//!
+//! What finds no room is counted and recorded as a gap. Everything is with the kernel a second after it was seen, so
+//! `kill -9` costs at most that. When the disk refuses, the recording ends where it is readable, and says so.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::ObservationLog;
+use kflow_model::clock;
+use kflow_model::gap::Gap;
+use kflow_model::session::{Header, SessionError, Writer};
+use kflow_model::{Body, Evidence, Nanos, Observation, Source, Stamp, Text};
+
+mod files;
+mod only;
+
+use files::Files;
+pub use files::{KEEP, numbered};
+use only::Only;
+
+/// Observations that may wait for the disk.
+const ROOM: usize = 1 << 16;
+/// How long a file system may take to create the file.
+const OPEN: Duration = Duration::from_secs(5);
+/// How long the end of a recording is waited for when kflow ends.
+pub const CLOSE: Duration = Duration::from_secs(30);
+/// How often at least bytes go to the kernel.
+const FLUSH: Duration = Duration::from_millis(500);
+
+/// What to record, and where to.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The file, which must not exist.
+    pub path: PathBuf,
+    /// Size at which a new file begins, bytes.
+    pub max_size: Option<u64>,
+    /// Only this pod: `ns/name` or a uid.
+    pub pod: Option<String>,
+    /// The node, for the header.
+    pub node: Text,
+}
+
+/// How a recording stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct State {
+    /// The file that is being written.
+    pub path: PathBuf,
+    /// Observations written, over all files.
+    pub observations: u64,
+    /// Bytes written, over all files.
+    pub bytes: u64,
+    /// Observations that found no room.
+    pub lost: u64,
+    /// Of a recording of one pod: observations about other pods, which are not in it, and observations that name no
+    /// pod, which are.
+    pub only: Option<(u64, u64)>,
+    /// Why it has stopped, when it has.
+    pub stopped: Option<String>,
+}
+
+/// What the recorder's thread is given.
+enum Given {
+    /// What was seen before the recording began.
+    History(Box<ObservationLog>),
+    One(Evidence),
+}
+
+/// The giving end of a recording. When it is dropped, what is left is written and the file is closed; nothing waits for it.
+#[derive(Debug)]
+pub struct Recorder {
+    to: SyncSender<Given>,
+    recording: Recording,
+    lost: Arc<AtomicU64>,
+}
+
+/// How a recording stands, for whoever wants to know or to wait. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Recording {
+    shared: Arc<(Mutex<State>, Condvar)>,
+}
+
+impl Recording {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.shared.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+    /// How it stands.
+    pub fn state(&self) -> State {
+        self.lock().clone()
+    }
+    /// Waits until it has ended, `limit` at most: [`State::stopped`] says whether it has.
+    pub fn wait(&self, limit: Duration) -> State {
+        let waited = self
+            .shared
+            .1
+            .wait_timeout_while(self.lock(), limit, |s| s.stopped.is_none());
+        waited.unwrap_or_else(PoisonError::into_inner).0.clone()
+    }
+    fn ended(&self, how: String) {
+        self.lock().stopped = Some(how);
+        self.shared.1.notify_all();
+    }
+}
+
+/// Says that the thread has ended, also when it panicked.
+struct Ending(Recording);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        if self.0.state().stopped.is_none() {
+            self.0
+                .ended("the recorder failed (a bug in kflow)".to_owned());
+        }
+    }
+}
+
+impl Recorder {
+    /// Creates the file. A file system that does not answer within 5 s is an error.
+    pub fn start(options: Options) -> Result<Self, SessionError> {
+        let recording = Recording {
+            shared: Arc::new((
+                Mutex::new(State {
+                    path: options.path.clone(),
+                    observations: 0,
+                    bytes: 0,
+                    lost: 0,
+                    only: None,
+                    stopped: None,
+                }),
+                Condvar::new(),
+            )),
+        };
+        let lost = Arc::new(AtomicU64::new(0));
+        let (to, from) = sync_channel(ROOM);
+        let (opened, open_told) = sync_channel(1);
+        let path = options.path.clone();
+        let failed = |source| SessionError::Io {
+            op: "create",
+            path: path.display().to_string(),
+            source,
+        };
+        let (its, losses) = (recording.clone(), Arc::clone(&lost));
+        std::thread::Builder::new()
+            .name("kflow-record".into())
+            .spawn(move || {
+                let _ending = Ending(its.clone());
+                let writer = match open(&options) {
+                    Ok(w) => w,
+                    Err(e) => {
+                        its.ended(e.to_string());
+                        // Whoever asked may have waited long enough.
+                        opened.send(Err(e)).ok();
+                        return;
+                    }
+                };
+                if opened.send(Ok(())).is_err() {
+                    return;
+                }
+                Tape {
+                    writer,
+                    files: Files::new(&options.path),
+                    before: (0, 0),
+                    told: 0,
+                    carried: BTreeMap::new(),
+                    filter: options.pod.as_deref().map(Only::new),
+                    recording: its,
+                    lost: losses,
+                    options,
+                }
+                .run(&from);
+            })
+            .map_err(failed)?;
+        match open_told.recv_timeout(OPEN) {
+            Ok(opened) => opened?,
+            Err(RecvTimeoutError::Timeout) => {
+                return Err(failed(std::io::Error::new(
+                    std::io::ErrorKind::TimedOut,
+                    format!("its file system has not answered for {} s", OPEN.as_secs()),
+                )));
+            }
+            Err(RecvTimeoutError::Disconnected) => {
+                return Err(failed(std::io::Error::other("the recorder failed")));
+            }
+        }
+        Ok(Self {
+            to,
+            recording,
+            lost,
+        })
+    }
+
+    /// Takes an observation, or counts it as lost. Never waits.
+    pub fn take(&self, o: &Evidence) {
+        self.give(Given::One(Arc::clone(o)), 1);
+    }
+
+    /// Takes what was seen before the recording began. Never waits: the list is shared, not copied.
+    pub fn take_history(&self, all: ObservationLog) {
+        let n = all.len() as u64;
+        self.give(Given::History(Box::new(all)), n);
+    }
+
+    fn give(&self, what: Given, n: u64) {
+        // A thread that has ended has said why, and what it did not take is not a loss of the recording's middle.
+        if let Err(TrySendError::Full(_)) = self.to.try_send(what) {
+            self.lost.fetch_add(n, Ordering::Relaxed);
+        }
+    }
+
+    /// How it stands.
+    pub fn state(&self) -> State {
+        self.recording.state()
+    }
+
+    /// For whoever waits for its end.
+    pub fn recording(&self) -> Recording {
+        self.recording.clone()
+    }
+
+    /// Has what is left written and the file closed; waits for it, 30 s at most.
+    pub fn stop(self) -> State {
+        let recording = self.recording();
+        drop(self);
+        recording.wait(CLOSE)
+    }
+}
+
+fn open(options: &Options) -> Result<Writer, SessionError> {
+    let mut header = Header::new(clock::now());
+    header.node.clone_from(&options.node);
+    if let Some(pod) = &options.pod {
+        header.notes.push(Text::from(format!("only pod {pod}")));
+    }
+    Writer::record(&options.path, &header)
+}
+
+/// What a later file of a rotated recording needs of the time before it: the newest state of what exists, and the
+/// beginnings of what has not ended.
+type Carried = BTreeMap<Carry, Evidence>;
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Carry {
+    Node(Text),
+    Object(Text, Text, Text),
+    Pod(Text),
+    Conn(u32),
+    Call(u32, u32),
+    Inventory(bool),
+}
+
+struct Tape {
+    writer: Writer,
+    options: Options,
+    files: Files,
+    /// Observations and bytes of the files before this one.
+    before: (u64, u64),
+    /// Losses that were recorded.
+    told: u64,
+    carried: Carried,
+    filter: Option<Only>,
+    recording: Recording,
+    lost: Arc<AtomicU64>,
+}
+
+impl Tape {
+    fn run(mut self, from: &Receiver<Given>) {
+        let ended = self.record(from);
+        let ended = ended.and_then(|()| self.writer.flush());
+        self.publish();
+        let ended = match ended {
+            Ok(()) => self.writer.finish().map(|_| ()),
+            Err(e) => Err(e),
+        };
+        self.recording.ended(match ended {
+            Ok(()) => "stopped".to_owned(),
+            Err(e) => format!("{e}; the file is readable up to its last second"),
+        });
+    }
+
+    fn record(&mut self, from: &Receiver<Given>) -> Result<(), SessionError> {
+        let mut flushed = clock::monotonic();
+        loop {
+            match from.recv_timeout(FLUSH) {
+                Ok(Given::One(o)) => self.take(&o, &mut flushed)?,
+                Ok(Given::History(all)) => {
+                    for o in all.iter() {
+                        self.take(o, &mut flushed)?;
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => self.flush_when_due(&mut flushed)?,
+                Err(RecvTimeoutError::Disconnected) => return Ok(()),
+            }
+        }
+    }
+
+    fn take(&mut self, o: &Evidence, flushed: &mut Instant) -> Result<(), SessionError> {
+        let kept = match &mut self.filter {
+            Some(only) => only.keep(o),
+            None => Some(Arc::clone(o)),
+        };
+        if let Some(o) = kept {
+            self.tell_losses(o.stamp.seen)?;
+            self.writer.write(&o)?;
+            if self.options.max_size.is_some() {
+                carry(&mut self.carried, o);
+            }
+        }
+        self.flush_when_due(flushed)?;
+        if self
+            .options
+            .max_size
+            .is_some_and(|max| self.writer.bytes() >= max)
+        {
+            self.writer.flush()?;
+            // Compressed it may be far from full.
+            if self
+                .options
+                .max_size
+                .is_some_and(|max| self.writer.bytes() >= max)
+            {
+                self.rotate()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn flush_when_due(&mut self, flushed: &mut Instant) -> Result<(), SessionError> {
+        let now = clock::monotonic();
+        if now.saturating_duration_since(*flushed) >= FLUSH {
+            self.writer.flush()?;
+            *flushed = now;
+            self.publish();
+        }
+        Ok(())
+    }
+
+    fn tell_losses(&mut self, at: Nanos) -> Result<(), SessionError> {
+        let lost = self.lost.load(Ordering::Relaxed);
+        if lost == self.told {
+            return Ok(());
+        }
+        let gap = Observation {
+            stamp: Stamp::exact(at),
+            source: Source::Kflow,
+            body: Body::Gap(Box::new(Gap {
+                of: Source::Kflow,
+                since: at,
+                lost: lost - self.told,
+                conn: 0,
+                why: Text::new("the disk was too slow for the recording"),
+            })),
+        };
+        self.told = lost;
+        self.writer.write(&gap)
+    }
+
+    /// The current file gets a number, and a new one takes its name.
+    fn rotate(&mut self) -> Result<(), SessionError> {
+        self.before.0 += self.writer.observations();
+        self.before.1 += self.writer.bytes();
+        let file = self.writer.handle()?;
+        self.files.aside(file)?;
+        let full = std::mem::replace(&mut self.writer, open(&self.options)?);
+        // It is still the same file, whatever its name is now.
+        full.finish()?;
+        let mut carried: Vec<&Evidence> = self.carried.values().collect();
+        carried.sort_by_key(|o| o.stamp.seen);
+        for o in carried {
+            self.writer.write(o)?;
+        }
+        self.writer.flush()
+    }
+
+    fn publish(&self) {
+        let mut state = self.recording.lock();
+        state.observations = self.before.0 + self.writer.observations();
+        state.bytes = self.before.1 + self.writer.bytes();
+        state.lost = self.lost.load(Ordering::Relaxed);
+        state.only = self.filter.as_ref().map(|f| (f.left_out, f.unnamed));
+    }
+}
+
+fn carry(carried: &mut Carried, o: Evidence) {
+    use kflow_model::pod::WatchEvent::Deleted;
+    let (key, ended) = match &o.body {
+        Body::Pod(p) => (Carry::Pod(p.uid.0.clone()), p.event == Deleted),
+        Body::Node(n) => (Carry::Node(n.name.clone()), n.event == Deleted),
+        Body::Object(b) => (
+            Carry::Object(
+                b.object.kind.clone(),
+                b.object.namespace.clone(),
+                b.object.name.clone(),
+            ),
+            b.event == Deleted,
+        ),
+        Body::Conn(c) if !c.open => {
+            carried.retain(|k, _| !matches!(k, Carry::Call(conn, _) if *conn == c.conn));
+            (Carry::Conn(c.conn), true)
+        }
+        Body::Conn(c) => (Carry::Conn(c.conn), false),
+        Body::CallStart(c) => (Carry::Call(c.key.conn, c.key.stream), false),
+        Body::CallEnd(c) => (Carry::Call(c.key.conn, c.key.stream), true),
+        Body::Inventory(i) if i.complete => (Carry::Inventory(i.sandboxes), false),
+        _ => return,
+    };
+    if ended {
+        carried.remove(&key);
+    } else {
+        carried.insert(key, o);
+    }
+}

@@ -1,0 +1,388 @@
+//! A session as a player: cursor, speed, steps, seeking.
+//!
+//! A loader thread reads the session and runs a world over it once, keeping clones as checkpoints on the way. The
+//! player stands at a position in the log; going forward it observes, going back or far it starts from a checkpoint.
+//! "As of TIME" is: of the observations whose `seen` is not after TIME ([`ObservationLog::arrived_by`]).
+//!
+//! The player never asks for the time: [`Player::tick`] is told it, by the monotonic clock.
+
+mod load;
+mod step;
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::Core;
+use super::snapshot::{Mode, ObservationLog, Snapshot, SourceStatus};
+use kflow_core::correlate::World;
+use kflow_core::query::Moment;
+use kflow_model::gap::Note;
+use kflow_model::session::reader::Progress;
+use kflow_model::session::{self, Header, Reader, Report, SessionError, format};
+use kflow_model::{Body, Nanos, Observation, Source, Stamp, Text};
+use load::{Checkpoint, Loaded, Loader};
+
+/// Observations taken in one tick when the speed is "as fast as it goes".
+const FASTEST: usize = 10_000;
+
+/// A session that can be walked through.
+#[derive(Debug)]
+pub struct Player {
+    name: Text,
+    path: Option<PathBuf>,
+    header: Header,
+    compressed: bool,
+    progress: Progress,
+    inbox: Arc<Mutex<Option<Loaded>>>,
+    stop: Arc<AtomicBool>,
+    loaded: Loaded,
+
+    core: Core,
+    /// Observations that the core has seen.
+    position: usize,
+    cursor: Nanos,
+    start: Option<Moment>,
+    playing: bool,
+    speed_permille: u32,
+    ticked: Option<Instant>,
+    /// Playing advances the cursor by less than 1 ns a tick at very low speeds: the remainder, ns × 1000.
+    remainder: i64,
+
+    version: u64,
+    shown: Option<Arc<Snapshot>>,
+}
+
+impl Drop for Player {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Player {
+    /// Opens a session and begins to load it. Paused, at real-time speed.
+    pub fn open(path: &Path, start: Moment) -> Result<Self, SessionError> {
+        let reader = Reader::open(path)?;
+        let name = path.file_name().map_or_else(
+            || path.display().to_string(),
+            |n| n.to_string_lossy().into_owned(),
+        );
+        let mut p = Self::new(reader, &name, start);
+        p.path = (path.as_os_str() != "-").then(|| path.to_owned());
+        Ok(p)
+    }
+
+    /// Plays what a reader gives.
+    pub fn new(reader: Reader, name: &str, start: Moment) -> Self {
+        let header = reader.header.clone();
+        let (compressed, progress) = (reader.compressed, reader.progress());
+        let inbox = Arc::new(Mutex::new(None));
+        let stop = Arc::new(AtomicBool::new(false));
+        let loader = Loader::new(Arc::clone(&inbox), Arc::clone(&stop));
+        std::thread::spawn(move || loader.run(reader));
+        Self {
+            name: name.into(),
+            path: None,
+            cursor: header.created,
+            header,
+            compressed,
+            progress,
+            inbox,
+            stop,
+            loaded: Loaded::default(),
+            core: Core::new(),
+            position: 0,
+            start: Some(start),
+            playing: false,
+            speed_permille: 1000,
+            ticked: None,
+            remainder: 0,
+            version: 1,
+            shown: None,
+        }
+    }
+
+    /// The session's header.
+    pub const fn header(&self) -> &Header {
+        &self.header
+    }
+    /// What reading met; `None` while it goes on.
+    pub const fn report(&self) -> Option<&Report> {
+        self.loaded.report.as_ref()
+    }
+    /// Observations read so far.
+    pub const fn len(&self) -> usize {
+        self.loaded.log.len()
+    }
+    /// True when nothing was read yet.
+    pub const fn is_empty(&self) -> bool {
+        self.loaded.log.is_empty()
+    }
+    /// Everything read so far, also what is after the cursor: for searching ahead.
+    pub const fn all(&self) -> &ObservationLog {
+        &self.loaded.log
+    }
+    /// Where it stands.
+    pub const fn cursor(&self) -> Nanos {
+        self.cursor
+    }
+    /// Number of observations up to the cursor.
+    pub const fn position(&self) -> usize {
+        self.position
+    }
+    /// True while it plays.
+    pub const fn playing(&self) -> bool {
+        self.playing
+    }
+    /// First and last arrival of what was read so far.
+    pub fn range(&self) -> (Nanos, Nanos) {
+        let log = &self.loaded.log;
+        match (
+            log.get(0),
+            log.len().checked_sub(1).and_then(|n| log.get(n)),
+        ) {
+            (Some(_), Some(b)) => (log.earliest().unwrap_or(b.stamp.seen), b.stamp.seen),
+            _ => (self.header.created, self.header.created),
+        }
+    }
+
+    /// Plays or pauses. Playing at the end begins anew.
+    pub fn set_playing(&mut self, playing: bool) {
+        if playing && self.loaded.report.is_some() && self.position == self.len() {
+            self.seek(self.range().0);
+        }
+        if self.playing != playing {
+            self.playing = playing;
+            self.ticked = None;
+            self.version += 1;
+        }
+        if playing && !matches!(self.start, Some(Moment::At(_))) && self.position > 0 {
+            self.start = None;
+        }
+    }
+
+    /// Speed in thousandths of real time; 0 is as fast as it goes.
+    pub fn set_speed(&mut self, permille: u32) {
+        self.speed_permille = permille;
+        self.remainder = 0;
+        self.version += 1;
+    }
+
+    /// Takes what was loaded meanwhile, and moves the cursor by the time that has passed. Returns true when a new
+    /// [`snapshot`](Self::snapshot) shows something else.
+    pub fn tick(&mut self, now: Instant) -> bool {
+        let before = self.version;
+        self.take_loaded();
+        let elapsed = self
+            .ticked
+            .map_or(Duration::ZERO, |t| now.saturating_duration_since(t));
+        self.ticked = Some(now);
+        if self.playing && self.start.is_none() {
+            self.advance(i64::try_from(elapsed.as_nanos()).unwrap_or(i64::MAX));
+        }
+        self.version != before
+    }
+
+    fn advance(&mut self, elapsed: i64) {
+        let (_, end) = self.range();
+        let to = if self.speed_permille == 0 {
+            let next = (self.position + FASTEST).min(self.len());
+            next.checked_sub(1)
+                .and_then(|n| self.loaded.log.get(n))
+                .map_or(self.cursor, |o| o.stamp.seen)
+        } else {
+            let thousandths =
+                i128::from(elapsed) * i128::from(self.speed_permille) + i128::from(self.remainder);
+            self.remainder = (thousandths % 1000) as i64;
+            let ns = i64::try_from(thousandths / 1000).unwrap_or(i64::MAX);
+            self.cursor.plus(ns).min(end.max(self.cursor))
+        };
+        self.go(to);
+        if self.cursor >= end && self.loaded.report.is_some() {
+            self.playing = false;
+            self.version += 1;
+        }
+    }
+
+    fn take_loaded(&mut self) {
+        let news = self
+            .inbox
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        let Some(news) = news else { return };
+        let reordered = news.reordered != self.loaded.reordered;
+        self.loaded = news;
+        self.version += 1;
+        if reordered {
+            // The past is another one now: what stands there is built anew.
+            self.jump(self.loaded.log.arrived_by(self.cursor));
+        }
+        if let Some(start) = self.start
+            && !self.is_empty()
+        {
+            let (begin, end) = self.range();
+            let to = start.within((begin, end), None, 0).clamp(begin, end);
+            let settled = match start {
+                Moment::Begin => true,
+                Moment::At(_) | Moment::Clock(_) | Moment::Later(_) => to < end,
+                Moment::End | Moment::Share(_) | Moment::Earlier(_) => false,
+            };
+            if settled || self.loaded.report.is_some() {
+                self.start = None;
+            }
+            self.go(to);
+        } else if !self.playing && self.position < self.len() {
+            // What lies up to the cursor may only have been read now.
+            self.go(self.cursor);
+        }
+    }
+
+    /// Puts the cursor at a moment, inside the session.
+    pub fn seek(&mut self, to: Nanos) {
+        self.start = None;
+        let (begin, end) = self.range();
+        self.go(to.max(begin).min(end.max(begin)));
+    }
+
+    /// Puts the cursor at the end, and keeps it there while loading goes on.
+    pub fn seek_end(&mut self) {
+        let end = self.range().1;
+        self.seek(end);
+        if self.loaded.report.is_none() {
+            self.start = Some(Moment::End);
+        }
+    }
+
+    fn go(&mut self, to: Nanos) {
+        let target = self.loaded.log.arrived_by(to);
+        self.place(target);
+        if self.cursor != to {
+            self.cursor = to;
+            self.version += 1;
+        }
+    }
+
+    /// Brings the core to a position, by the shorter way.
+    fn place(&mut self, target: usize) {
+        let best = self.checkpoint(target);
+        let from_here = target >= self.position
+            && best.is_none_or(|c| target - self.position <= target - c.position);
+        if from_here {
+            self.run_to(target);
+        } else {
+            self.jump(target);
+        }
+    }
+
+    /// Builds the state at a position from the nearest checkpoint before it.
+    fn jump(&mut self, target: usize) {
+        let (position, world) = match self.checkpoint(target) {
+            Some(c) => (c.position, c.world.afresh()),
+            None => (0, World::new()),
+        };
+        // What was derived for the last picture goes before more is derived for the next.
+        self.shown = None;
+        self.core = Core::resume(world, self.loaded.log.prefix(position), 0);
+        self.position = position;
+        self.version += 1;
+        self.run_to(target);
+    }
+
+    fn run_to(&mut self, target: usize) {
+        while self.position < target {
+            let Some(o) = self.loaded.log.get(self.position) else {
+                break;
+            };
+            self.core.observe(Arc::clone(o));
+            self.position += 1;
+            self.version += 1;
+        }
+    }
+
+    fn checkpoint(&self, upto: usize) -> Option<&Checkpoint> {
+        let n = self
+            .loaded
+            .checkpoints
+            .partition_point(|c| c.position <= upto);
+        self.loaded.checkpoints.get(n.checked_sub(1)?)
+    }
+
+    /// Makes a note at the cursor and saves it into the session (not when it is read from a stream or embedded).
+    pub fn note(&mut self, text: &str) -> Result<(), SessionError> {
+        let note = format::redacted(Observation {
+            stamp: Stamp::exact(self.cursor),
+            source: Source::Kflow,
+            body: Body::Note(Box::new(Note { text: text.into() })),
+        });
+        if let Some(path) = &self.path {
+            match &self.loaded.report {
+                Some(r) if r.cut.is_none() => {
+                    session::writer::append_whole(
+                        path,
+                        self.compressed,
+                        std::slice::from_ref(&note),
+                    )?;
+                }
+                _ => session::append(path, std::slice::from_ref(&note))?,
+            }
+        }
+        let note = Arc::new(note);
+        let at = self.loaded.log.arrived_by(self.cursor);
+        self.loaded.log = self.loaded.log.inserted(at, Arc::clone(&note));
+        // Evidence may come in any order: later checkpoints just learn of it too.
+        for c in Arc::make_mut(&mut self.loaded.checkpoints) {
+            if c.position >= at && c.position > 0 {
+                c.world.observe(&note);
+                c.world.settle();
+                c.world.summarise();
+                c.position += 1;
+            }
+        }
+        self.place(at + 1);
+        self.version += 1;
+        Ok(())
+    }
+
+    /// What of the session could not be read, as the state of a source.
+    fn incomplete(&self) -> Option<SourceStatus> {
+        let report = self.loaded.report.as_ref()?;
+        let sentence = report.sentence();
+        (!sentence.is_empty()).then(|| SourceStatus {
+            source: Source::Kflow,
+            name: "session".into(),
+            on: false,
+            detail: sentence.into(),
+            lag_ns: None,
+            lost: report.malformed,
+            count: report.observations,
+        })
+    }
+
+    /// The picture at the cursor; the same one again while nothing has changed.
+    pub fn snapshot(&mut self) -> Arc<Snapshot> {
+        if let Some(s) = &self.shown
+            && s.version == self.version
+        {
+            return Arc::clone(s);
+        }
+        let mode = Mode::Replay {
+            name: self.name.clone(),
+            playing: self.playing,
+            speed_permille: self.speed_permille,
+            loading_permille: if self.loaded.report.is_some() {
+                1000
+            } else {
+                self.progress.permille().min(999)
+            },
+        };
+        let range = self.range();
+        let mut s = self.core.snapshot(self.cursor, mode, range, Vec::new());
+        s.version = self.version;
+        s.sources.extend(self.incomplete());
+        let s = Arc::new(s);
+        self.shown = Some(Arc::clone(&s));
+        s
+    }
+}

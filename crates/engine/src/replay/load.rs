@@ -1,0 +1,175 @@
+//! Loading: a thread reads the session and runs a world over it once, keeping clones as checkpoints on the way.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::snapshot::ObservationLog;
+use kflow_core::correlate::World;
+use kflow_model::session::reader::sort_arrivals;
+use kflow_model::session::{Reader, Report};
+use kflow_model::{Body, Evidence, Nanos};
+
+/// Arrivals may be out of order by this much in a recording of several live sources, ns.
+const DISORDER: i64 = 2_000_000_000;
+/// Fewest observations between checkpoints.
+const EVERY: usize = 4096;
+/// Most checkpoints; when there are more, every second one goes.
+const CHECKPOINTS: usize = 16;
+/// A world that is kept to start from.
+#[derive(Clone, Debug)]
+pub(super) struct Checkpoint {
+    /// Observations that it has seen.
+    pub(super) position: usize,
+    pub(super) world: World,
+}
+
+/// What the loader has so far. Replaced as a whole: every part is cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Loaded {
+    pub(super) log: ObservationLog,
+    pub(super) checkpoints: Arc<Vec<Checkpoint>>,
+    /// What reading met, once it is done.
+    pub(super) report: Option<Report>,
+    /// Rises when what was there before has changed (observations that came late were put in their place).
+    pub(super) reordered: u64,
+}
+
+/// Reads, sorts and runs a world over everything once.
+#[derive(Default)]
+pub(super) struct Loader {
+    inbox: Arc<Mutex<Option<Loaded>>>,
+    stop: Arc<AtomicBool>,
+    loaded: Loaded,
+    world: World,
+    /// Read, not yet in the log: something older may follow.
+    pending: Vec<Evidence>,
+    /// Came after its place in the log was closed.
+    late: Vec<Evidence>,
+    newest: Nanos,
+    every: usize,
+    /// How much of the log was published.
+    published: usize,
+}
+
+impl Loader {
+    pub(super) fn new(inbox: Arc<Mutex<Option<Loaded>>>, stop: Arc<AtomicBool>) -> Self {
+        Self {
+            inbox,
+            stop,
+            every: EVERY,
+            ..Self::default()
+        }
+    }
+
+    pub(super) fn run(mut self, reader: Reader) {
+        let report = reader.for_each(|batch| {
+            self.take(batch.observations);
+            !self.stop.load(Ordering::Relaxed)
+        });
+        self.close(Nanos(i64::MAX));
+        self.put_late();
+        self.loaded.report = Some(report);
+        self.publish();
+    }
+
+    fn take(&mut self, observations: Vec<Evidence>) {
+        let mut closed = self
+            .loaded
+            .log
+            .iter()
+            .next_back()
+            .map_or(Nanos(i64::MIN), |o| o.stamp.seen);
+        for o in observations {
+            if matches!(o.body, Body::ClockStep(_)) {
+                // What follows is by another clock than what came before.
+                self.close(Nanos(i64::MAX));
+                self.newest = o.stamp.seen;
+                closed = o.stamp.seen;
+                self.add(o);
+                continue;
+            }
+            self.newest = self.newest.max(o.stamp.seen);
+            if o.stamp.seen < closed {
+                self.late.push(o);
+            } else {
+                self.pending.push(o);
+            }
+        }
+        self.close(self.newest.plus(-DISORDER));
+        // Who shares the log makes its last chunk be copied: often while it is short, seldom when it is long.
+        let len = self.loaded.log.len();
+        if len >= self.published + self.published / 32 {
+            self.published = len.max(1);
+            self.publish();
+        }
+    }
+
+    /// Moves what is certainly in order into the log.
+    fn close(&mut self, upto: Nanos) {
+        if !self.pending.is_sorted_by_key(|o| o.stamp.seen) {
+            self.pending.sort_by_key(|o| o.stamp.seen);
+        }
+        let n = self.pending.partition_point(|o| o.stamp.seen <= upto);
+        let pending = std::mem::take(&mut self.pending);
+        let mut rest = pending.into_iter();
+        for o in rest.by_ref().take(n) {
+            self.add(o);
+        }
+        self.pending = rest.collect();
+    }
+
+    fn add(&mut self, o: Evidence) {
+        self.world.observe(&o);
+        self.loaded.log.push(o);
+        if self.loaded.log.len().is_multiple_of(self.every) {
+            self.keep();
+        }
+    }
+
+    fn keep(&mut self) {
+        self.world.settle();
+        self.world.summarise();
+        let checkpoints = Arc::make_mut(&mut self.loaded.checkpoints);
+        checkpoints.push(Checkpoint {
+            position: self.loaded.log.len(),
+            world: self.world.clone(),
+        });
+        if checkpoints.len() > CHECKPOINTS {
+            self.every *= 2;
+            let every = self.every;
+            checkpoints.retain(|c| c.position.is_multiple_of(every));
+        }
+    }
+
+    /// Puts what came late (notes, mostly) in its place, and redoes the checkpoints behind it.
+    fn put_late(&mut self) {
+        if self.late.is_empty() {
+            return;
+        }
+        let late = std::mem::take(&mut self.late);
+        let mut all: Vec<Evidence> = self.loaded.log.iter().cloned().collect();
+        all.extend(late);
+        sort_arrivals(&mut all);
+        let from = all
+            .iter()
+            .zip(self.loaded.log.iter())
+            .take_while(|(new, old)| Arc::ptr_eq(new, old))
+            .count();
+        let checkpoints = Arc::make_mut(&mut self.loaded.checkpoints);
+        checkpoints.retain(|c| c.position <= from);
+        let (position, world) = match checkpoints.last() {
+            Some(c) => (c.position, c.world.clone()),
+            None => (0, World::new()),
+        };
+        self.world = world;
+        self.loaded.log = all.iter().take(position).cloned().collect();
+        for o in all.into_iter().skip(position) {
+            self.add(o);
+        }
+        self.loaded.reordered += 1;
+    }
+
+    fn publish(&self) {
+        *self.inbox.lock().unwrap_or_else(PoisonError::into_inner) = Some(self.loaded.clone());
+    }
+}

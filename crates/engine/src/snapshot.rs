@@ -1,0 +1,203 @@
+//! What panes and exporters may see: one immutable value, taken once a frame at most.
+
+use std::sync::Arc;
+
+use kflow_core::correlate::World;
+use kflow_core::diagnose::Verdict;
+use kflow_model::{Body, Evidence, Nanos, PodUid, Source, Text};
+
+/// Observations in order of arrival, in shared chunks: cheap to clone, bounded at the front when live.
+#[derive(Clone, Debug, Default)]
+pub struct ObservationLog {
+    chunks: Vec<Arc<Vec<Evidence>>>,
+    len: usize,
+    /// Earliest arrival.
+    earliest: Option<Nanos>,
+    /// The clock was set back meanwhile: `seen` does not only rise.
+    set_back: bool,
+}
+
+impl ObservationLog {
+    const CHUNK: usize = 4096;
+
+    /// Appends one observation.
+    pub fn push(&mut self, o: Evidence) {
+        self.len += 1;
+        let seen = o.stamp.seen;
+        self.earliest = Some(self.earliest.map_or(seen, |e| e.min(seen)));
+        self.set_back |= matches!(&o.body, Body::ClockStep(c) if c.by < 0);
+        match self.chunks.last_mut() {
+            Some(c) if c.len() < Self::CHUNK => Arc::make_mut(c).push(o),
+            _ => {
+                let mut v = Vec::with_capacity(Self::CHUNK);
+                v.push(o);
+                self.chunks.push(Arc::new(v));
+            }
+        }
+    }
+    /// Number of observations.
+    pub const fn len(&self) -> usize {
+        self.len
+    }
+    /// True when there are none.
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+    /// Observations in order of arrival.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Evidence> {
+        self.chunks.iter().flat_map(|c| c.iter())
+    }
+    /// The n-th observation.
+    pub fn get(&self, n: usize) -> Option<&Evidence> {
+        // Only the last chunk is partial, unless the front was dropped as whole chunks.
+        self.chunks.get(n / Self::CHUNK)?.get(n % Self::CHUNK)
+    }
+    /// Earliest arrival: that of the first observation, unless the clock was set back.
+    pub const fn earliest(&self) -> Option<Nanos> {
+        self.earliest
+    }
+    /// How many observations had arrived by `at`. Where the clock was set back and showed that time more than once, the
+    /// last time counts.
+    pub fn arrived_by(&self, at: Nanos) -> usize {
+        if self.set_back {
+            let later = self.iter().rev().take_while(|o| o.stamp.seen > at);
+            return self.len - later.count();
+        }
+        let (mut low, mut high) = (0, self.len);
+        while low < high {
+            let mid = low + (high - low) / 2;
+            if self.get(mid).is_some_and(|o| o.stamp.seen <= at) {
+                low = mid + 1;
+            } else {
+                high = mid;
+            }
+        }
+        low
+    }
+    /// The first `n` observations: whole chunks are shared.
+    #[must_use]
+    pub fn prefix(&self, n: usize) -> Self {
+        let n = n.min(self.len);
+        let mut chunks: Vec<_> = self.chunks.iter().take(n / Self::CHUNK).cloned().collect();
+        let rest = n % Self::CHUNK;
+        if rest > 0
+            && let Some(part) = self.chunks.get(n / Self::CHUNK)
+        {
+            chunks.push(Arc::new(part.iter().take(rest).cloned().collect()));
+        }
+        Self {
+            chunks,
+            len: n,
+            earliest: self.earliest,
+            set_back: self.set_back,
+        }
+    }
+    /// A log with one more observation at place `at`.
+    #[must_use]
+    pub fn inserted(&self, at: usize, o: Evidence) -> Self {
+        let mut log = self.prefix(at);
+        log.push(o);
+        for o in self.iter().skip(at) {
+            log.push(Arc::clone(o));
+        }
+        log
+    }
+    /// Drops the oldest whole chunks until at most `keep` observations (rounded up to chunks) remain; returns how many went.
+    pub fn shrink(&mut self, keep: usize) -> usize {
+        let mut gone = 0;
+        while let Some(first) = self.chunks.first().map(|c| c.len())
+            && self.chunks.len() > 1
+            && self.len - first >= keep
+        {
+            self.chunks.remove(0);
+            gone += first;
+            self.len -= first;
+        }
+        gone
+    }
+}
+
+impl FromIterator<Evidence> for ObservationLog {
+    fn from_iter<T: IntoIterator<Item = Evidence>>(iter: T) -> Self {
+        let mut log = Self::default();
+        iter.into_iter().for_each(|o| log.push(o));
+        log
+    }
+}
+
+/// How a source stands right now, for the status bar and the Node pane.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourceStatus {
+    /// Which.
+    pub source: Source,
+    /// A name when there are several of a kind: `pods`, `events`, the log's path.
+    pub name: Text,
+    /// On or off.
+    pub on: bool,
+    /// Why it is off, or what it gives: "forbidden: needs list on pods", "containerd 2.1.9, 2 connections".
+    pub detail: Text,
+    /// Newest `seen` minus newest `at`, ns, when that says something.
+    pub lag_ns: Option<i64>,
+    /// Units lost so far.
+    pub lost: u64,
+    /// Observations so far.
+    pub count: u64,
+}
+
+/// Where the observations come from and where the view stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// A session: how fast it plays.
+    Replay {
+        /// Name of the session.
+        name: Text,
+        /// Playing.
+        playing: bool,
+        /// 1.0 is real time; 0.0 is as fast as it goes.
+        speed_permille: u32,
+        /// Still being read: share done, 0 to 1000.
+        loading_permille: u32,
+    },
+    /// A running node or cluster.
+    Live {
+        /// What is watched: `node1`, `all`, a namespace.
+        scope: Text,
+        /// The view follows; false while it is paused or scrolled back.
+        following: bool,
+        /// File that is being recorded to, empty when none.
+        recording: Text,
+    },
+}
+
+impl Mode {
+    /// True while pictures follow each other by themselves.
+    pub const fn moves(&self) -> bool {
+        match self {
+            Self::Replay { playing, .. } => *playing,
+            Self::Live { following, .. } => *following,
+        }
+    }
+}
+
+/// One immutable picture of everything.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    /// Rises with every change; a frame with the same version need not be drawn again.
+    pub version: u64,
+    /// The world, settled.
+    pub world: Arc<World>,
+    /// The moment that the snapshot shows: the clock when live, the cursor in replay. Ages count from it.
+    pub now: Nanos,
+    /// Verdict of each pod that is not well.
+    pub verdicts: Arc<rustc_hash::FxHashMap<PodUid, Arc<Verdict>>>,
+    /// Owners that cannot create pods.
+    pub owner_verdicts: Arc<Vec<Arc<Verdict>>>,
+    /// Observations up to `now`.
+    pub log: ObservationLog,
+    /// Mode.
+    pub mode: Mode,
+    /// First and last moment of the session, or of what is kept when live.
+    pub range: (Nanos, Nanos),
+    /// Sources.
+    pub sources: Vec<SourceStatus>,
+}

@@ -1,0 +1,207 @@
+//! CRI calls as text and as JSON (documented in `docs/json.md`).
+
+use serde::Serialize;
+use std::io::{self, Write};
+
+use super::text::{clean, cut, duration, time_of_day};
+use super::timeline::Paint;
+use kflow_core::correlate::{Call, CallLog};
+use kflow_core::query::{CallRecord, Query};
+use kflow_model::cri::{CallOutcome, Service, code_name};
+use kflow_model::{Nanos, PodUid};
+
+/// Which calls.
+#[derive(Clone, Debug, Default)]
+pub struct Filter {
+    /// Only calls about one of these pods.
+    pub pods: Option<Vec<PodUid>>,
+    /// Only these methods, when there are any; case does not matter.
+    pub methods: Vec<String>,
+    /// Only those that an expression holds for.
+    pub query: Option<Query>,
+    /// Only failed ones.
+    pub errors: bool,
+    /// Only those that took, or take, longer; ns.
+    pub slower_than_ns: Option<i64>,
+    /// Fold the loops' own calls that went well.
+    pub no_noise: bool,
+}
+
+impl Filter {
+    /// True when a call passes, folding apart.
+    fn takes(&self, c: &Call, now: Nanos) -> bool {
+        self.pods.as_ref().is_none_or(|p| p.contains(&c.pod_uid))
+            && (self.methods.is_empty()
+                || self
+                    .methods
+                    .iter()
+                    .any(|m| m.eq_ignore_ascii_case(&c.method)))
+            && self
+                .query
+                .as_ref()
+                .is_none_or(|q| q.matches(&CallRecord { call: c, now }))
+            && (!self.errors || c.is_error())
+            && self.slower_than_ns.is_none_or(|ns| c.duration(now) > ns)
+    }
+    /// True when a call is folded away.
+    fn folds(&self, c: &Call) -> bool {
+        self.no_noise && c.is_noise() && !c.is_error()
+    }
+}
+
+/// Full name of a service.
+pub const fn service_name(s: Service) -> &'static str {
+    match s {
+        Service::Runtime => "runtime.v1.RuntimeService",
+        Service::Image => "runtime.v1.ImageService",
+        Service::RuntimeV1Alpha2 => "runtime.v1alpha2.RuntimeService",
+        Service::ImageV1Alpha2 => "runtime.v1alpha2.ImageService",
+        Service::Other => "",
+    }
+}
+
+/// Status of a call as one word: the gRPC status by name, how it ended without one, empty while it is in flight.
+pub fn status(c: &Call) -> &'static str {
+    match (c.outcome, c.code) {
+        (None, _) => "",
+        (Some(_), Some(code)) => code_name(code),
+        (Some(CallOutcome::Status), None) => "?",
+        (Some(CallOutcome::ClientReset), None) => "Canceled",
+        (Some(CallOutcome::ServerReset), None) => "Reset",
+        (Some(CallOutcome::ConnectionClosed), None) => "ConnectionClosed",
+        (Some(CallOutcome::Lost), None) => "Lost",
+    }
+}
+
+#[derive(Serialize)]
+struct CallJson<'a> {
+    start_ns: Nanos,
+    end_ns: Option<Nanos>,
+    conn: u32,
+    stream: u32,
+    service: &'a str,
+    method: &'a str,
+    outcome: Option<CallOutcome>,
+    code: &'a str,
+    message: &'a str,
+    pod_uid: &'a str,
+    namespace: &'a str,
+    pod: &'a str,
+    container: &'a str,
+    attempt: Option<u32>,
+    sandbox_id: &'a str,
+    container_id: &'a str,
+    image: &'a str,
+    deadline_ns: Option<i64>,
+    request_bytes: u64,
+    response_bytes: u64,
+    traceparent: Option<String>,
+}
+
+/// Calls as one JSON array, a call a line. Folded calls are left out.
+pub fn json(out: &mut impl Write, calls: &CallLog, filter: &Filter, now: Nanos) -> io::Result<()> {
+    let rows = calls
+        .iter()
+        .filter(|c| filter.takes(c, now) && !filter.folds(c))
+        .map(|c| CallJson {
+            start_ns: c.start,
+            end_ns: c.end,
+            conn: c.key.conn,
+            stream: c.key.stream,
+            service: service_name(c.service),
+            method: &c.method,
+            outcome: c.outcome,
+            code: status(c),
+            message: &c.message,
+            pod_uid: c.pod_uid.as_str(),
+            namespace: &c.namespace,
+            pod: &c.pod,
+            container: &c.container,
+            attempt: c.attempt,
+            sandbox_id: c.sandbox_id.as_str(),
+            container_id: c.container_id.as_str(),
+            image: &c.image,
+            deadline_ns: c.timeout_ns,
+            request_bytes: c.request_bytes,
+            response_bytes: c.response_bytes,
+            traceparent: c.traceparent.map(|(t, s)| format!("00-{t}-{s}-01")),
+        });
+    super::json_array(out, rows)
+}
+
+/// Calls for people, one a line. A run of folded calls is one line.
+pub fn text(
+    out: &mut impl Write,
+    calls: &CallLog,
+    filter: &Filter,
+    now: Nanos,
+    colour: bool,
+) -> io::Result<()> {
+    let paint = Paint { colour };
+    let mut folded = 0_u64;
+    for c in calls.iter().filter(|c| filter.takes(c, now)) {
+        if filter.folds(c) {
+            folded += 1;
+            continue;
+        }
+        fold(out, &mut folded, &paint)?;
+        line(out, c, now, &paint)?;
+    }
+    fold(out, &mut folded, &paint)
+}
+
+fn fold(out: &mut impl Write, folded: &mut u64, paint: &Paint) -> io::Result<()> {
+    if *folded > 0 {
+        let s = if *folded == 1 { "" } else { "s" };
+        writeln!(
+            out,
+            "{}",
+            paint.dim(&format!(
+                "{:>18}            … {folded} List/Status call{s}",
+                ""
+            ))
+        )?;
+        *folded = 0;
+    }
+    Ok(())
+}
+
+fn line(out: &mut impl Write, c: &Call, now: Nanos, paint: &Paint) -> io::Result<()> {
+    let status = status(c);
+    // Padded before it is painted: escape codes have no width.
+    let status = match status {
+        "" => paint.yellow(&format!("{:<16}", "in flight")),
+        "OK" => format!("{status:<16}"),
+        bad => paint.red(&format!("{bad:<16}")),
+    };
+    let mut about = String::new();
+    if !c.pod.is_empty() {
+        about.push_str(&format!("{}/{}", clean(&c.namespace), clean(&c.pod)));
+    } else if !c.pod_uid.is_empty() {
+        about.push_str(&clean(c.pod_uid.as_str()));
+    }
+    if !c.container.is_empty() {
+        about.push_str(&format!(" [{}]", clean(&c.container)));
+    }
+    if let Some(n) = c.attempt.filter(|n| *n > 0) {
+        about.push_str(&format!(" #{n}"));
+    }
+    if !c.image.is_empty() {
+        about.push_str(&format!(" {}", clean(&c.image)));
+    }
+    if about.is_empty() && !c.container_id.is_empty() {
+        about.push_str(&cut(&clean(c.container_id.as_str()), 13));
+    } else if about.is_empty() && !c.sandbox_id.is_empty() {
+        about.push_str(&cut(&clean(c.sandbox_id.as_str()), 13));
+    }
+    if !c.message.is_empty() {
+        about.push_str(&format!("  {}", cut(&clean(&c.message), 160)));
+    }
+    let row = format!(
+        "{:<18} {:>8} {status} {:<24} {about}",
+        time_of_day(c.start, 1),
+        duration(c.duration(now)),
+        clean(&c.method),
+    );
+    writeln!(out, "{}", row.trim_end())
+}

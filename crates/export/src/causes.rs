@@ -1,0 +1,123 @@
+//! The catalogue as text for a terminal and as Markdown for `docs/causes.md`.
+
+use std::fmt::Write as _;
+
+use kflow_core::diagnose::catalogue::{Catalogue, Cause};
+use kflow_core::flow::Stage;
+
+/// One line a cause: id, stage, title.
+pub fn table(all: &Catalogue) -> String {
+    let mut out = String::new();
+    for c in sorted(all) {
+        line(
+            &mut out,
+            format_args!("{:<7} {:<10} {}", c.id, c.stage.name(), c.title),
+        );
+    }
+    out
+}
+
+/// Everything about one cause.
+pub fn entry(c: &Cause) -> String {
+    let mut out = String::new();
+    line(
+        &mut out,
+        format_args!("{}  {}  (stage {})", c.id, c.title, c.stage),
+    );
+    for l in crate::why::wrap(&c.about, 80) {
+        line(&mut out, format_args!("{l}"));
+    }
+    if !c.on.is_empty() {
+        line(&mut out, format_args!("\nlooked for in"));
+        for on in &c.on {
+            line(&mut out, format_args!("  {on}"));
+        }
+    }
+    if c.rule {
+        line(
+            &mut out,
+            format_args!("\ntold by a rule that joins several observations"),
+        );
+    }
+    line(&mut out, format_args!("\nwhat to do"));
+    for (text, command) in &c.steps {
+        line(&mut out, format_args!("  {text}\n    {command}"));
+    }
+    line(
+        &mut out,
+        format_args!("\ndocs    {}\nsource  {}", c.docs, source(&c.source)),
+    );
+    out
+}
+
+/// `docs/causes.md`.
+pub fn markdown(all: &Catalogue) -> String {
+    let mut out = String::from(
+        "# Causes\n\nWhat `kflow why` can say, generated from `crates/core/src/diagnose/catalogue.toml`. Ids are stable for ever.\n",
+    );
+    for stage in Stage::ALL {
+        let mut any = false;
+        for c in all.iter().filter(|c| c.stage == stage) {
+            if !any {
+                line(&mut out, format_args!("\n## {}\n", stage.name()));
+                line(
+                    &mut out,
+                    format_args!(
+                        "| id | cause | what it means | what to do | source |\n|---|---|---|---|---|"
+                    ),
+                );
+                any = true;
+            }
+            let steps: Vec<String> = c
+                .steps
+                .iter()
+                .map(|(t, cmd)| format!("{}: `{}`", cell(t), cell(cmd)))
+                .collect();
+            line(
+                &mut out,
+                format_args!(
+                    "| {} | [{}]({}) | {} | {} | {} |",
+                    c.id,
+                    cell(&c.title),
+                    c.docs,
+                    cell(&c.about),
+                    steps.join("<br>"),
+                    source(&c.source)
+                ),
+            );
+        }
+    }
+    out
+}
+
+fn sorted(all: &Catalogue) -> Vec<&Cause> {
+    all.iter().collect()
+}
+
+fn cell(s: &str) -> String {
+    s.replace('|', "\\|")
+}
+
+/// Where a fact comes from, in words.
+fn source(letters: &str) -> String {
+    let words: Vec<&str> = letters
+        .split(',')
+        .map(|l| match l.trim() {
+            "K" => "Kubernetes 1.36 source",
+            "C" => "containerd source",
+            "R" => "other tools",
+            "I" => "issue threads",
+            "X" => "general knowledge",
+            "rec" => "a recording",
+            other => other,
+        })
+        .collect();
+    words.join(", ")
+}
+
+fn line(out: &mut String, args: std::fmt::Arguments<'_>) {
+    // Writing to a String does not fail.
+    if out.write_fmt(args).is_ok() {
+        out.push('\n');
+    }
+}

@@ -1,0 +1,132 @@
+//! One choice of format for whoever exports timelines: the command line and the terminal's menu.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::hash::BuildHasher;
+use std::io::{self, Write};
+use std::sync::Arc;
+
+use super::{html, otlp, perfetto, timeline};
+use kflow_core::correlate::Pod;
+use kflow_core::diagnose::Verdict;
+use kflow_model::{Nanos, PodUid};
+
+/// A format of timelines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Trace for ui.perfetto.dev and chrome://tracing.
+    Perfetto,
+    /// OpenTelemetry spans as OTLP JSON.
+    Otlp,
+    /// One page for a ticket, with verdicts.
+    Html,
+    /// As `kflow timeline -o json`.
+    Json,
+    /// As `kflow timeline`.
+    Text,
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Self; 5] = [
+        Self::Perfetto,
+        Self::Otlp,
+        Self::Html,
+        Self::Json,
+        Self::Text,
+    ];
+    /// Name, as the command line and the palette take it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Perfetto => "perfetto",
+            Self::Otlp => "otlp",
+            Self::Html => "html",
+            Self::Json => "json",
+            Self::Text => "text",
+        }
+    }
+    /// What it is for, in a few words.
+    pub const fn help(self) -> &'static str {
+        match self {
+            Self::Perfetto => "a trace for ui.perfetto.dev",
+            Self::Otlp => "OpenTelemetry spans as JSON",
+            Self::Html => "a page for a ticket, with verdicts",
+            Self::Json => "timelines for programs",
+            Self::Text => "timelines for people",
+        }
+    }
+    /// Ending of a file's name; two formats are JSON and say which.
+    pub const fn ending(self) -> &'static str {
+        match self {
+            Self::Perfetto => "perfetto.json",
+            Self::Otlp => "otlp.json",
+            Self::Html => "html",
+            Self::Json => "json",
+            Self::Text => "txt",
+        }
+    }
+    /// The one of a name.
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|k| k.name() == name)
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// Writes the timelines of these pods as of `now`.
+pub fn write<S: BuildHasher>(
+    kind: Kind,
+    pods: &[Pod],
+    verdicts: &HashMap<PodUid, Arc<Verdict>, S>,
+    now: Nanos,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    match kind {
+        Kind::Perfetto => perfetto::write(pods, now, out),
+        Kind::Otlp => otlp::write(pods, now, out),
+        Kind::Json => timeline::json(out, pods),
+        Kind::Text => timeline::text(out, pods, now, false),
+        Kind::Html => {
+            let entries: Vec<html::Entry<'_>> = pods
+                .iter()
+                .map(|p| (p, verdicts.get(&p.uid).map(AsRef::as_ref)))
+                .collect();
+            let title = match pods {
+                [one] => one.key(),
+                more => format!("{} pods", more.len()),
+            };
+            html::write(&title, &entries, now, out)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kflow_core::correlate::PodView;
+
+    #[test]
+    fn every_format_has_a_name_that_leads_back_and_says_something_of_a_pod() {
+        let pod: Pod = Arc::new(
+            PodView {
+                namespace: "shop".into(),
+                name: "web".into(),
+                uid: "u1".into(),
+                ..PodView::default()
+            }
+            .into(),
+        );
+        for kind in Kind::ALL {
+            assert_eq!(Kind::parse(kind.name()), Some(kind));
+            let mut out = Vec::new();
+            let pods = [Arc::clone(&pod)];
+            write(kind, &pods, &HashMap::new(), Nanos(5), &mut out).expect("a Vec takes all");
+            // Perfetto's format is binary; names stand in it as they are.
+            assert!(out.windows(3).any(|w| w == b"web"), "{kind}");
+        }
+    }
+}

@@ -1,0 +1,488 @@
+//! The flow map, and what its steps did, as text and as JSON (documented in `docs/json.md`).
+
+use serde::Serialize;
+use std::io::{self, Write};
+
+use super::text::{clean, cut, duration, time_of_day};
+use super::timeline::Paint;
+use kflow_core::flow::clue::ClueKind;
+use kflow_core::flow::lit::{Lit, RunEnd};
+use kflow_core::flow::map::{Flow, Map, Step, StepId};
+use kflow_core::flow::{Stage, docs};
+use kflow_model::{Nanos, Source};
+
+/// One pass of a flow: a start of a component, or all of a flow that has no beginning.
+#[derive(Clone, Debug)]
+pub struct Pass {
+    /// Index of the flow.
+    pub flow: usize,
+    /// Which pass, from 1.
+    pub number: usize,
+    /// Of how many.
+    pub of: usize,
+    /// `ns/name` of the pod whose steps they are; empty for the whole session.
+    pub pod: String,
+    /// What its steps did; steps of other flows are passed over.
+    pub lit: Vec<Lit>,
+}
+
+/// How passes are written.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// As of when.
+    pub now: Nanos,
+    /// Only this step, with all its runs.
+    pub step: Option<StepId>,
+    /// Also the steps that were not seen.
+    pub all: bool,
+}
+
+/// Steps of a flow with their depth: a step stands below the one that calls it, when that is in the same flow.
+fn tree(map: &Map, flow: usize) -> Vec<(StepId, &Step, usize)> {
+    let steps: Vec<(StepId, &Step)> = map.steps_in(flow).collect();
+    let inside = |p: Option<StepId>| p.filter(|p| steps.iter().any(|(id, _)| id == p));
+    let mut out = Vec::with_capacity(steps.len());
+    let below = |p: Option<StepId>| {
+        steps
+            .iter()
+            .rev()
+            .filter(move |(_, s)| inside(s.parent) == p)
+            .copied()
+    };
+    let mut stack: Vec<_> = below(None).map(|(id, s)| (id, s, 0)).collect();
+    while let Some((id, s, depth)) = stack.pop() {
+        // A map of the user's may have a ring of parents.
+        if depth > 16 || out.len() > steps.len() {
+            continue;
+        }
+        out.push((id, s, depth));
+        stack.extend(below(Some(id)).map(|(id, s)| (id, s, depth + 1)));
+    }
+    out
+}
+
+fn title(out: &mut impl Write, flow: &Flow, more: &str, paint: &Paint) -> io::Result<()> {
+    writeln!(
+        out,
+        "{}  {}{more}",
+        paint.bold(&format!("({}) {}", flow.id, clean(&flow.title))),
+        paint.dim(&flow.name),
+    )
+}
+
+/// Everything about one step.
+pub fn step_text(out: &mut impl Write, map: &Map, id: StepId) -> io::Result<()> {
+    match map.get(id) {
+        Some(step) => out.write_all(docs::describe(map, step).as_bytes()),
+        None => Ok(()),
+    }
+}
+
+/// The map for people: flows as trees of functions, with file, kinds of evidence and older names.
+pub fn map_text(
+    out: &mut impl Write,
+    map: &Map,
+    only: Option<usize>,
+    colour: bool,
+) -> io::Result<()> {
+    let paint = Paint { colour };
+    let mut first = true;
+    for (i, flow) in map.flows().iter().enumerate() {
+        if only.is_some_and(|f| f != i) {
+            continue;
+        }
+        if !std::mem::take(&mut first) {
+            writeln!(out)?;
+        }
+        title(out, flow, "", &paint)?;
+        for (_, s, depth) in tree(map, i) {
+            let kinds: Vec<&str> = s
+                .kinds()
+                .into_iter()
+                .map(kflow_core::flow::clue::ClueKind::name)
+                .collect();
+            let name = format!("{:indent$}{}", "", clean(&s.function), indent = depth * 2);
+            let mut line = format!(
+                "  {} {} {}",
+                s.id,
+                column(&name, 44),
+                paint.dim(&column(&kinds.join(","), 22)),
+            );
+            line.push_str(&clean(&s.label));
+            if !s.file.is_empty() {
+                line.push_str(&paint.dim(&format!("  {}", clean(&s.file))));
+            }
+            if !s.was.is_empty() {
+                line.push_str(&paint.dim(&format!("  was {}", clean(&s.was.join(", ")))));
+            }
+            writeln!(out, "{}", line.trim_end())?;
+        }
+    }
+    Ok(())
+}
+
+/// A text in a column: cut or filled to a width.
+fn column(s: &str, width: usize) -> String {
+    format!("{:<width$}", cut(s, width))
+}
+
+#[derive(Serialize)]
+struct FlowJson<'a> {
+    flow: &'a str,
+    name: &'a str,
+    title: &'a str,
+    component: kflow_model::log::Component,
+    steps: Vec<StepJson<'a>>,
+}
+
+#[derive(Serialize)]
+struct StepJson<'a> {
+    step: &'a str,
+    label: &'a str,
+    function: &'a str,
+    also: &'a [kflow_model::Text],
+    was: &'a [kflow_model::Text],
+    file: &'a str,
+    stage: Option<Stage>,
+    parent: Option<&'a str>,
+    evidence: Vec<String>,
+    kinds: Vec<&'static str>,
+    unseen: &'a str,
+}
+
+/// The map as one JSON array, a flow a line; flows and steps that `takes` leaves out are not in it.
+pub fn map_json(
+    out: &mut impl Write,
+    map: &Map,
+    takes: impl Fn(usize, StepId) -> bool,
+) -> io::Result<()> {
+    let flows = map.flows().iter().enumerate().map(|(i, f)| FlowJson {
+        flow: &f.id,
+        name: &f.name,
+        title: &f.title,
+        component: f.component,
+        steps: map
+            .steps_in(i)
+            .filter(|(id, _)| takes(i, *id))
+            .map(|(_, s)| StepJson {
+                step: &s.id,
+                label: &s.label,
+                function: &s.function,
+                also: &s.also,
+                was: &s.was,
+                file: &s.file,
+                stage: s.stage,
+                parent: s.parent.and_then(|p| map.get(p)).map(|p| p.id.as_str()),
+                evidence: s.clues.iter().map(ToString::to_string).collect(),
+                kinds: s
+                    .kinds()
+                    .into_iter()
+                    .map(kflow_core::flow::clue::ClueKind::name)
+                    .collect(),
+                unseen: &s.unseen,
+            })
+            .collect(),
+    });
+    super::json_array(out, flows.filter(|f| !f.steps.is_empty()))
+}
+
+const fn ended(how: RunEnd) -> &'static str {
+    match how {
+        RunEnd::Ok => "ok",
+        RunEnd::Failed => "error",
+        RunEnd::InFlight => "in-flight",
+        RunEnd::Unseen => "unseen",
+        RunEnd::Before => "before",
+    }
+}
+
+/// Begin of a pass: its earliest evidence.
+fn begin(map: &Map, pass: &Pass) -> Option<Nanos> {
+    pass.lit
+        .iter()
+        .filter(|l| map.get(l.step).is_some_and(|s| s.flow == pass.flow))
+        .map(|l| l.first.at)
+        .min()
+}
+
+/// What steps did, for people: passes one after the other, each a tree of steps.
+pub fn lit_text(
+    out: &mut impl Write,
+    map: &Map,
+    passes: &[Pass],
+    options: &Options,
+    colour: bool,
+) -> io::Result<()> {
+    let paint = Paint { colour };
+    let mut first = true;
+    for pass in passes {
+        let (Some(flow), Some(begin)) = (map.flows().get(pass.flow), begin(map, pass)) else {
+            continue;
+        };
+        if !std::mem::take(&mut first) {
+            writeln!(out)?;
+        }
+        let mut more = String::new();
+        if !pass.pod.is_empty() {
+            more.push_str(&format!("  {}", clean(&pass.pod)));
+        }
+        if pass.of > 1 {
+            more.push_str(&format!("  {} of {}", pass.number, pass.of));
+        }
+        title(out, flow, &more, &paint)?;
+        let head = "  STEP FIRST                  AFTER  LONGEST  TIMES   FUNCTION";
+        writeln!(out, "{}", paint.dim(head))?;
+        for (id, step, depth) in tree(map, pass.flow) {
+            if options.step.is_some_and(|s| s != id) {
+                continue;
+            }
+            match pass.lit.iter().find(|l| l.step == id) {
+                Some(lit) => {
+                    let seen = Seen {
+                        step,
+                        lit,
+                        depth,
+                        begin,
+                        starts: flow.anchor.is_some(),
+                    };
+                    line(out, &seen, options, &paint)?;
+                }
+                None if options.all => {
+                    let name = format!(
+                        "{:indent$}{}",
+                        "",
+                        clean(&step.function),
+                        indent = depth * 2
+                    );
+                    let why = if step.is_invisible() {
+                        "cannot be seen"
+                    } else {
+                        "not seen"
+                    };
+                    let row = format!("  {} {:42} {}  {why}", step.id, "", column(&name, 40));
+                    writeln!(out, "{}", paint.dim(&row))?;
+                }
+                None => {}
+            }
+        }
+    }
+    if first {
+        writeln!(out, "nothing was seen of it")?;
+    }
+    Ok(())
+}
+
+/// A step that was seen, where it stands in its pass.
+struct Seen<'a> {
+    step: &'a Step,
+    lit: &'a Lit,
+    depth: usize,
+    /// When the pass began.
+    begin: Nanos,
+    /// The pass is a start, of which each step's first run is the story.
+    starts: bool,
+}
+
+fn line(out: &mut impl Write, seen: &Seen<'_>, options: &Options, paint: &Paint) -> io::Result<()> {
+    let &Seen {
+        step,
+        lit: l,
+        depth,
+        begin,
+        starts,
+    } = seen;
+    let failed = l.runs.iter().filter(|r| r.how == RunEnd::Failed).count();
+    // Of a start, each step's first run is the story: loops that it began go on for ever.
+    let runs = if starts {
+        l.runs.get(..1).unwrap_or_default()
+    } else {
+        &l.runs
+    };
+    let last = runs.last();
+    let took = runs
+        .iter()
+        .filter_map(|r| r.duration(options.now))
+        .max()
+        .map(duration)
+        .unwrap_or_default();
+    let open = last.is_some_and(|r| r.how == RunEnd::InFlight);
+    let times = if l.count > 1 && !starts {
+        format!("×{}", l.count)
+    } else {
+        String::new()
+    };
+    let sign = if open {
+        paint.yellow("…")
+    } else if last.is_some_and(|r| r.how == RunEnd::Failed) {
+        paint.red("✗")
+    } else {
+        " ".to_owned()
+    };
+    let name = format!(
+        "{:indent$}{}",
+        "",
+        clean(&step.function),
+        indent = depth * 2
+    );
+    let only_by = l.runs.is_empty() && l.evidence.iter().all(|(k, _)| *k == ClueKind::Metric);
+    let kinds: Vec<&str> = l.evidence.iter().map(|(k, _)| k.name()).collect();
+    let mut row = format!(
+        "  {} {:<18} {:>9} {took:>8} {times:>6} {sign} {} {}",
+        step.id,
+        time_of_day(l.first.at, l.first.precision),
+        // A scrape tells that it was done, not when.
+        format!(
+            "{}{}",
+            if only_by { "≤" } else { "+" },
+            duration(l.first.at - begin)
+        ),
+        column(&name, 40),
+        clean(&step.label),
+    );
+    if failed > 0 {
+        row.push_str(&format!("  {}", paint.red(&format!("{failed} failed"))));
+    }
+    row.push_str(&paint.dim(&format!("  ({})", kinds.join(","))));
+    writeln!(out, "{row}")?;
+    let named = l.runs.iter().any(|r| !r.what.is_empty());
+    if options.step.is_some() || named {
+        for r in l.runs.iter().filter(|r| r.how != RunEnd::Before) {
+            let took = r
+                .duration(options.now)
+                .map_or_else(|| "?".to_owned(), duration);
+            writeln!(
+                out,
+                "      {:<5} {:<18} {took:>8}  {:<9} {}",
+                if named {
+                    String::new()
+                } else {
+                    format!("#{}", r.attempt)
+                },
+                time_of_day(r.start, r.begin.stamp.precision),
+                ended(r.how),
+                clean(&r.what),
+            )?;
+        }
+        let before = l.runs.iter().filter(|r| r.how == RunEnd::Before);
+        let names: Vec<String> = before
+            .map(|r| clean(r.what.strip_prefix("poststarthook/").unwrap_or(&r.what)).into_owned())
+            .collect();
+        if !names.is_empty() {
+            let n = names.len();
+            writeln!(out, "      {n} were through when first asked about:")?;
+            for three in names.chunks(2) {
+                writeln!(out, "        {}", three.join(", "))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+#[derive(Serialize)]
+struct PassJson<'a> {
+    flow: &'a str,
+    name: &'a str,
+    pod: &'a str,
+    pass: usize,
+    passes: usize,
+    begin_ns: Option<Nanos>,
+    steps: Vec<LitJson<'a>>,
+}
+
+#[derive(Serialize)]
+struct LitJson<'a> {
+    step: &'a str,
+    function: &'a str,
+    label: &'a str,
+    stage: Option<Stage>,
+    seen: bool,
+    first_ns: Option<Nanos>,
+    precision_ns: Option<u32>,
+    last_ns: Option<Nanos>,
+    count: u32,
+    evidence: Vec<EvidenceJson>,
+    runs: Vec<RunJson<'a>>,
+}
+
+#[derive(Serialize)]
+struct EvidenceJson {
+    kind: &'static str,
+    source: Source,
+    at_ns: Nanos,
+}
+
+#[derive(Serialize)]
+struct RunJson<'a> {
+    attempt: u32,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    what: &'a str,
+    start_ns: Nanos,
+    end_ns: Option<Nanos>,
+    outcome: &'static str,
+}
+
+/// What steps did, as one JSON array, a pass a line.
+pub fn lit_json(
+    out: &mut impl Write,
+    map: &Map,
+    passes: &[Pass],
+    options: &Options,
+) -> io::Result<()> {
+    let rows = passes.iter().filter_map(|pass| {
+        let flow = map.flows().get(pass.flow)?;
+        let steps: Vec<LitJson<'_>> = map
+            .steps_in(pass.flow)
+            .filter(|(id, _)| options.step.is_none_or(|s| s == *id))
+            .filter_map(|(id, step)| {
+                let l = pass.lit.iter().find(|l| l.step == id);
+                (l.is_some() || options.all).then(|| lit_of(step, l))
+            })
+            .collect();
+        (!steps.is_empty()).then(|| PassJson {
+            flow: &flow.id,
+            name: &flow.name,
+            pod: &pass.pod,
+            pass: pass.number,
+            passes: pass.of,
+            begin_ns: begin(map, pass),
+            steps,
+        })
+    });
+    super::json_array(out, rows)
+}
+
+fn lit_of<'a>(step: &'a Step, l: Option<&'a Lit>) -> LitJson<'a> {
+    LitJson {
+        step: &step.id,
+        function: &step.function,
+        label: &step.label,
+        stage: step.stage,
+        seen: l.is_some(),
+        first_ns: l.map(|l| l.first.at),
+        precision_ns: l.map(|l| l.first.precision),
+        last_ns: l.map(|l| l.last.at),
+        count: l.map_or(0, |l| l.count),
+        evidence: l.map_or_else(Vec::new, |l| {
+            l.evidence
+                .iter()
+                .map(|(kind, o)| EvidenceJson {
+                    kind: kind.name(),
+                    source: o.source,
+                    at_ns: o.stamp.at,
+                })
+                .collect()
+        }),
+        runs: l.map_or_else(Vec::new, |l| {
+            l.runs
+                .iter()
+                .map(|r| RunJson {
+                    attempt: r.attempt,
+                    what: &r.what,
+                    start_ns: r.start,
+                    end_ns: r.end,
+                    outcome: ended(r.how),
+                })
+                .collect()
+        }),
+    }
+}

@@ -1,0 +1,229 @@
+//! Timelines and verdicts as one HTML page: no script, no outside resource, so it can be attached to a ticket.
+
+use std::fmt;
+use std::io::{self, Write};
+
+use kflow_core::correlate::{Pod, PodView};
+use kflow_core::diagnose::Verdict;
+use kflow_core::timeline::{Certainty, Outcome, Span};
+use kflow_model::Nanos;
+
+/// Width of the waterfall, in SVG units.
+const WIDTH: i64 = 760;
+const LABEL: i64 = 300;
+const ROW: i64 = 18;
+
+/// A pod with its verdict, if it has one.
+pub type Entry<'a> = (&'a Pod, Option<&'a Verdict>);
+
+/// Writes a page about these pods as of `now`.
+pub fn write(
+    title: &str,
+    entries: &[Entry<'_>],
+    now: Nanos,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    write!(
+        out,
+        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{0}</title>\n<style>{STYLE}</style></head>\n<body><h1>{0}</h1><p class=\"dim\">as of {1}</p>\n",
+        Escaped(title),
+        now
+    )?;
+    for (pod, verdict) in entries {
+        section(pod, *verdict, now, out)?;
+    }
+    out.write_all(b"</body></html>\n")
+}
+
+const STYLE: &str = "\
+:root{color-scheme:light dark;--fg:#1d2430;--bg:#fff;--dim:#68707d;--ok:#2f8f5b;--err:#c8382e;--run:#2d6cc8;--can:#a06a00;--gap:#c9ced6}\
+@media(prefers-color-scheme:dark){:root{--fg:#d8dee9;--bg:#14181f;--dim:#8b95a5;--ok:#4fb57c;--err:#ee6a5f;--run:#6aa2f0;--can:#d9a441;--gap:#3a424f}}\
+body{font:14px/1.45 system-ui,sans-serif;color:var(--fg);background:var(--bg);max-width:1100px;margin:2em auto;padding:0 1em}\
+svg text{font:12px ui-monospace,monospace;fill:var(--fg)}svg .dim{fill:var(--dim)}\
+.dim{color:var(--dim)}.ok{fill:var(--ok)}.error{fill:var(--err)}.in-flight{fill:var(--run)}.cancelled{fill:var(--can)}.gap{fill:var(--gap)}\
+.inferred{fill-opacity:.65}.bounded{fill-opacity:.35}\
+.verdict{border-left:4px solid var(--err);padding:.2em 1em;margin:1em 0}pre{white-space:pre-wrap}";
+
+fn section(
+    pod: &PodView,
+    verdict: Option<&Verdict>,
+    now: Nanos,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    writeln!(
+        out,
+        "<h2>{}</h2><p class=\"dim\">{} · node {} · uid {}</p>",
+        Escaped(&pod.key()),
+        Escaped(&pod.status),
+        Escaped(if pod.node.is_empty() {
+            "none"
+        } else {
+            &pod.node
+        }),
+        Escaped(pod.uid.as_str())
+    )?;
+    if let Some(v) = verdict {
+        writeln!(
+            out,
+            "<div class=\"verdict\"><b>{}</b> {}<p>{}</p><pre>",
+            Escaped(&v.cause),
+            Escaped(&v.title),
+            Escaped(&v.sentence)
+        )?;
+        for p in &v.evidence {
+            writeln!(out, "{}  {}  {}", p.at, p.source.name(), Escaped(&p.text))?;
+        }
+        for n in &v.next {
+            writeln!(out, "→ {}  {}", Escaped(&n.text), Escaped(&n.command))?;
+        }
+        out.write_all(b"</pre></div>\n")?;
+    }
+    waterfall(pod, now, out)
+}
+
+fn waterfall(pod: &PodView, now: Nanos, out: &mut impl Write) -> io::Result<()> {
+    let Some((first, last)) = pod.timeline.range() else {
+        return out.write_all(b"<p>No timeline.</p>\n");
+    };
+    let last = if pod.timeline.in_flight().next().is_some() {
+        last.max(now)
+    } else {
+        last
+    };
+    let scale = Scale {
+        first,
+        length: last.since(first).max(1),
+    };
+    let rows: Vec<&Span> = pod.timeline.spans.iter().collect();
+    let height = (rows.len() as i64 + 1) * ROW + 4;
+    writeln!(
+        out,
+        "<svg viewBox=\"0 0 {} {height}\" width=\"100%\" role=\"img\" aria-label=\"timeline\">",
+        LABEL + WIDTH
+    )?;
+    for g in &pod.timeline.gaps {
+        let (x, w) = scale.bar(g.start, g.end.unwrap_or(last));
+        writeln!(
+            out,
+            "<rect class=\"gap\" x=\"{x}\" y=\"0\" width=\"{w}\" height=\"{height}\" fill-opacity=\".3\"><title>unknown: {}</title></rect>",
+            Escaped(&g.why)
+        )?;
+    }
+    for (n, s) in rows.iter().enumerate() {
+        let y = n as i64 * ROW + 2;
+        let (x, w) = scale.bar(s.start.at, s.end.map_or(last, |e| e.at));
+        let indent = if s.is_stage() { 0 } else { 14 };
+        let attempt = if s.attempt > 0 {
+            format!(" #{}", s.attempt)
+        } else {
+            String::new()
+        };
+        writeln!(
+            out,
+            "<text x=\"{indent}\" y=\"{}\"{}>{} {}{attempt}</text><rect class=\"{} {}\" x=\"{x}\" y=\"{y}\" width=\"{w}\" height=\"{}\" rx=\"2\"><title>{} +{:.3} ms for {:.3} ms ({} ns exact) {} {}</title></rect>",
+            y + 12,
+            if s.is_stage() { "" } else { " class=\"dim\"" },
+            Escaped(&s.step),
+            Escaped(&s.container),
+            outcome(s.outcome),
+            certainty(s.certainty),
+            ROW - 5,
+            Escaped(&s.step),
+            s.start.at.since(first) as f64 / 1e6,
+            s.duration(now) as f64 / 1e6,
+            s.start.precision,
+            Escaped(&s.code),
+            Escaped(&s.message),
+        )?;
+    }
+    writeln!(
+        out,
+        "<text class=\"dim\" x=\"{LABEL}\" y=\"{0}\">{first}</text><text class=\"dim\" x=\"{1}\" y=\"{0}\" text-anchor=\"end\">+{2:.3} s</text></svg>",
+        height - 6,
+        LABEL + WIDTH,
+        scale.length as f64 / 1e9
+    )
+}
+
+struct Scale {
+    first: Nanos,
+    length: i64,
+}
+
+impl Scale {
+    /// Left edge and width; at least one unit wide, so that nothing vanishes.
+    fn bar(&self, from: Nanos, to: Nanos) -> (i64, i64) {
+        let x = |at: Nanos| {
+            let share = at.since(self.first).clamp(0, self.length) as f64 / self.length as f64;
+            LABEL + (share * WIDTH as f64) as i64
+        };
+        (x(from), (x(to) - x(from)).max(1))
+    }
+}
+
+const fn outcome(o: Outcome) -> &'static str {
+    match o {
+        Outcome::Ok => "ok",
+        Outcome::Error => "error",
+        Outcome::InFlight => "in-flight",
+        Outcome::Cancelled => "cancelled",
+    }
+}
+
+const fn certainty(c: Certainty) -> &'static str {
+    match c {
+        Certainty::Measured => "measured",
+        Certainty::Inferred => "inferred",
+        Certainty::Bounded => "bounded",
+    }
+}
+
+/// Text from outside, made harmless in element content and in quoted attributes.
+struct Escaped<'a>(&'a str);
+
+impl fmt::Display for Escaped<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for c in self.0.chars() {
+            match c {
+                '&' => f.write_str("&amp;")?,
+                '<' => f.write_str("&lt;")?,
+                '>' => f.write_str("&gt;")?,
+                '"' => f.write_str("&quot;")?,
+                '\'' => f.write_str("&#39;")?,
+                // Controls are not allowed in HTML, and marks that turn text around could hide what it says.
+                c if (c.is_control() && c != '\n')
+                    || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}') =>
+                {
+                    f.write_str("\u{fffd}")?;
+                }
+                c => fmt::Write::write_char(f, c)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    #[test]
+    fn a_hostile_name_stays_text() {
+        let pod: Pod = Arc::new(
+            PodView {
+                namespace: "default".into(),
+                name: "</h2><script>alert('x')</script>\u{202e}\u{1b}[2J".into(),
+                ..PodView::default()
+            }
+            .into(),
+        );
+        let mut out = Vec::new();
+        write("report", &[(&pod, None)], Nanos(0), &mut out).unwrap();
+        let page = String::from_utf8(out).unwrap();
+        assert!(
+            !page.contains("<script") && !page.contains('\u{1b}') && !page.contains('\u{202e}')
+        );
+        assert!(page.contains("&lt;script&gt;"));
+    }
+}

@@ -1,0 +1,314 @@
+//! The story of what makes pods (Deployment, ReplicaSet, Job, …) as text and JSON (documented in `docs/json.md`): also
+//! when no pod ever came of it.
+
+use serde::Serialize;
+use std::io::{self, Write};
+use std::sync::Arc;
+
+use super::text::{clean, cut, duration, time_of_day};
+use super::timeline::Paint;
+use kflow_core::correlate::{ObjectState, Pod, World};
+use kflow_model::audit::AuditStage;
+use kflow_model::pod::WatchEvent;
+use kflow_model::{Body, Evidence, Nanos, ObjectRef, Source, Stamp};
+
+/// Kinds by the names that people write.
+const KINDS: &[(&[&str], &str)] = &[
+    (&["deployment", "deployments", "deploy"], "Deployment"),
+    (&["replicaset", "replicasets", "rs"], "ReplicaSet"),
+    (&["statefulset", "statefulsets", "sts"], "StatefulSet"),
+    (&["daemonset", "daemonsets", "ds"], "DaemonSet"),
+    (&["job", "jobs"], "Job"),
+    (&["cronjob", "cronjobs", "cj"], "CronJob"),
+    (
+        &["replicationcontroller", "replicationcontrollers", "rc"],
+        "ReplicationController",
+    ),
+    (&["persistentvolumeclaim", "pvc"], "PersistentVolumeClaim"),
+    (&["persistentvolume", "pv"], "PersistentVolume"),
+    (&["resourcequota", "quota"], "ResourceQuota"),
+];
+
+/// Something that happened to an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Happening {
+    /// When.
+    pub at: Stamp,
+    /// Whose.
+    pub object: ObjectRef,
+    /// Length of a request, ns.
+    pub took_ns: Option<i64>,
+    /// One line.
+    pub text: String,
+    /// A failure or a warning.
+    pub bad: bool,
+    /// Who told.
+    pub source: Source,
+}
+
+/// An owner, what it controls, and what happened to all of them.
+#[derive(Clone, Debug)]
+pub struct Story<'a> {
+    /// The owner.
+    pub state: &'a ObjectState,
+    /// Objects that it controls (ReplicaSets of a Deployment, Jobs of a CronJob).
+    pub controls: Vec<&'a ObjectState>,
+    /// Their pods, and its own.
+    pub pods: Vec<&'a Pod>,
+    /// What happened, by time.
+    pub happenings: Vec<Happening>,
+}
+
+/// Objects by `kind/name` or `ns/kind/name`, kinds as kubectl takes them: `deploy/web`, `s19/rs/web-1`.
+pub fn find<'a>(world: &'a World, query: &str) -> Vec<&'a ObjectState> {
+    let parts: Vec<&str> = query.split('/').collect();
+    let (namespace, kind, name) = match parts.as_slice() {
+        [kind, name] => (None, *kind, *name),
+        [namespace, kind, name] => (Some(*namespace), *kind, *name),
+        _ => return Vec::new(),
+    };
+    let kind = kind.to_lowercase();
+    let Some((_, kind)) = KINDS
+        .iter()
+        .find(|(names, _)| names.contains(&kind.as_str()))
+    else {
+        return Vec::new();
+    };
+    world
+        .objects()
+        .into_iter()
+        .filter(|o| {
+            o.object.kind == *kind
+                && o.object.name == name
+                && namespace.is_none_or(|ns| o.object.namespace == ns)
+        })
+        .collect()
+}
+
+/// The story of an object.
+pub fn story<'a>(world: &'a World, state: &'a ObjectState) -> Story<'a> {
+    let mine = |o: &ObjectRef| {
+        o.kind == state.object.kind
+            && o.name == state.object.name
+            && (o.namespace.is_empty() || o.namespace == state.object.namespace)
+    };
+    let pods: Vec<&Pod> = world
+        .pods()
+        .iter()
+        .filter(|p| p.namespace == state.object.namespace && p.owners.iter().any(mine))
+        .collect();
+    let controls: Vec<&ObjectState> = world
+        .objects()
+        .into_iter()
+        .filter(|o| {
+            let told = o.api.as_ref().and_then(|a| a.owner.as_ref());
+            let by_pods = pods.iter().any(|p| {
+                p.owners
+                    .iter()
+                    .any(|x| x.kind == o.object.kind && x.name == o.object.name)
+                    && !mine(&o.object)
+                    && below(&p.owners, &o.object, &state.object)
+            });
+            o.object.namespace == state.object.namespace
+                && !mine(&o.object)
+                && (told.is_some_and(mine) || by_pods || named_after(&o.object, &state.object))
+        })
+        .collect();
+    let mut happenings: Vec<Happening> = std::iter::once(state)
+        .chain(controls.iter().copied())
+        .flat_map(|o| o.evidence.iter().filter_map(|e| happening(&o.object, e)))
+        .collect();
+    happenings.extend(pods.iter().map(|p| Happening {
+        at: Stamp::new(p.created, 1_000_000_000, p.created),
+        object: ObjectRef {
+            kind: "Pod".into(),
+            namespace: p.namespace.clone(),
+            name: p.name.clone(),
+            uid: p.uid.0.clone(),
+        },
+        took_ns: None,
+        text: format!("{}, {}/{} ready", p.status, p.ready.0, p.ready.1),
+        bad: false,
+        source: Source::Kube,
+    }));
+    happenings
+        .sort_by(|a, b| (a.at, &a.object.name, &a.text).cmp(&(b.at, &b.object.name, &b.text)));
+    happenings.dedup();
+    Story {
+        state,
+        controls,
+        pods,
+        happenings,
+    }
+}
+
+/// A stands below B in a chain of owners.
+fn below(chain: &[ObjectRef], a: &ObjectRef, b: &ObjectRef) -> bool {
+    let at = |o: &ObjectRef| {
+        chain
+            .iter()
+            .position(|x| x.kind == o.kind && x.name == o.name)
+    };
+    at(a) < at(b) && at(a).is_some()
+}
+
+/// A ReplicaSet bears its Deployment's name and a hash.
+fn named_after(child: &ObjectRef, parent: &ObjectRef) -> bool {
+    child.kind == "ReplicaSet"
+        && parent.kind == "Deployment"
+        && child
+            .name
+            .rsplit_once('-')
+            .is_some_and(|(base, hash)| base == parent.name && (8..=10).contains(&hash.len()))
+}
+
+fn happening(object: &ObjectRef, e: &Evidence) -> Option<Happening> {
+    let (text, bad, took_ns, at) = match &e.body {
+        Body::Event(v) => {
+            let times = if v.count > 1 {
+                format!(" ×{}", v.count)
+            } else {
+                String::new()
+            };
+            (
+                format!("{}: {}{times}", v.reason, v.message),
+                v.warning,
+                None,
+                e.stamp,
+            )
+        }
+        // A request is told once: by its end.
+        Body::Audit(a) if matches!(a.stage, AuditStage::ResponseComplete | AuditStage::Panic) => {
+            let mut text = format!("{} {} {}", a.verb, a.resource, a.code);
+            if !a.object.name.is_empty() && a.object.name != object.name {
+                text.push_str(&format!(" {}", a.object.name));
+            }
+            if let Some(n) = a.fact("replicas") {
+                text.push_str(&format!(" replicas={n}"));
+            }
+            text.push_str(&format!(" by {}", a.agent));
+            if a.code >= 400 && !a.message.is_empty() {
+                text.push_str(&format!(": {}", a.message));
+            }
+            let at = Stamp::new(a.received, 1_000, e.stamp.seen);
+            (
+                text,
+                a.code >= 400,
+                Some(e.stamp.at.since(a.received).max(0)),
+                at,
+            )
+        }
+        Body::Object(x) => {
+            let facts: Vec<String> = x.facts.iter().map(|(k, v)| format!("{k}={v}")).collect();
+            let bad: Vec<String> = x
+                .conditions
+                .iter()
+                .filter(|c| !c.reason.is_empty())
+                .map(|c| format!("{}={} ({})", c.kind, c.status, c.reason))
+                .collect();
+            let what = if x.event == WatchEvent::Deleted {
+                "deleted "
+            } else {
+                ""
+            };
+            let text = format!("{what}{} {}", facts.join(" "), bad.join(" "));
+            (text.trim().to_owned(), false, None, e.stamp)
+        }
+        _ => return None,
+    };
+    Some(Happening {
+        at,
+        object: object.clone(),
+        took_ns,
+        text,
+        bad,
+        source: e.source,
+    })
+}
+
+/// A story for people.
+pub fn text(out: &mut impl Write, story: &Story<'_>, colour: bool) -> io::Result<()> {
+    let paint = Paint { colour };
+    let o = &story.state.object;
+    writeln!(
+        out,
+        "{}  {} pods",
+        paint.bold(&clean(&format!("{}/{} in {}", o.kind, o.name, o.namespace))),
+        story.pods.len()
+    )?;
+    for c in &story.controls {
+        let line = format!("  controls {}/{}", c.object.kind, c.object.name);
+        writeln!(out, "{}", paint.dim(&clean(&line)))?;
+    }
+    for h in &story.happenings {
+        let took = h.took_ns.map(duration).unwrap_or_default();
+        writeln!(
+            out,
+            "  {:<18} {took:>8} {} {} {}  {}",
+            time_of_day(h.at.at, h.at.precision),
+            if h.bad {
+                paint.red("!")
+            } else {
+                "·".to_owned()
+            },
+            clean(&format!("{}/{}", h.object.kind, h.object.name)),
+            cut(&clean(&h.text), 240),
+            paint.dim(&format!("({})", h.source.name())),
+        )?;
+    }
+    Ok(())
+}
+
+#[derive(Serialize)]
+struct StoryJson<'a> {
+    kind: &'a str,
+    namespace: &'a str,
+    name: &'a str,
+    controls: Vec<String>,
+    pods: Vec<String>,
+    happenings: Vec<HappeningJson<'a>>,
+}
+
+#[derive(Serialize)]
+struct HappeningJson<'a> {
+    at_ns: Nanos,
+    precision_ns: u32,
+    kind: &'a str,
+    name: &'a str,
+    took_ns: Option<i64>,
+    text: &'a str,
+    bad: bool,
+    source: Source,
+}
+
+/// Stories as one JSON array, an owner a line.
+pub fn json(out: &mut impl Write, stories: &[Story<'_>]) -> io::Result<()> {
+    super::json_array(
+        out,
+        stories.iter().map(|s| StoryJson {
+            kind: &s.state.object.kind,
+            namespace: &s.state.object.namespace,
+            name: &s.state.object.name,
+            controls: s
+                .controls
+                .iter()
+                .map(|c| format!("{}/{}", c.object.kind, c.object.name))
+                .collect(),
+            pods: s.pods.iter().map(|p| Arc::as_ref(p).key()).collect(),
+            happenings: s
+                .happenings
+                .iter()
+                .map(|h| HappeningJson {
+                    at_ns: h.at.at,
+                    precision_ns: h.at.precision,
+                    kind: &h.object.kind,
+                    name: &h.object.name,
+                    took_ns: h.took_ns,
+                    text: &h.text,
+                    bad: h.bad,
+                    source: h.source,
+                })
+                .collect(),
+        }),
+    )
+}

@@ -1,0 +1,363 @@
+//! Requests to the apiserver as text and as JSON (documented in `docs/json.md`).
+
+use serde::Serialize;
+use std::io::{self, Write};
+
+use super::text::{clean, cut, duration, time_of_day};
+use super::timeline::Paint;
+use kflow_core::correlate::requests::{RequestStep, Webhook};
+use kflow_core::correlate::{Request, RequestLog};
+use kflow_model::{Nanos, Source};
+
+/// Cells of the bar in a waterfall.
+const BAR: usize = 32;
+
+/// Groups for people, the most frequent first.
+pub fn groups(out: &mut impl Write, log: &RequestLog, colour: bool) -> io::Result<()> {
+    let paint = Paint { colour };
+    writeln!(
+        out,
+        "{}",
+        paint.bold(&format!(
+            "{:>7} {:>6} {:>5} {:>8} {:>8} {:>8} {:>8}  {:<8} {:<32} CLIENT",
+            "COUNT", "ERRORS", "OPEN", "P50", "P95", "P99", "MAX", "VERB", "RESOURCE"
+        ))
+    )?;
+    for g in log.groups() {
+        let errors = format!("{:>6}", g.errors);
+        writeln!(
+            out,
+            "{:>7} {} {:>5} {:>8} {:>8} {:>8} {:>8}  {:<8} {:<32} {}",
+            g.count,
+            if g.errors > 0 {
+                paint.red(&errors)
+            } else {
+                errors
+            },
+            g.open,
+            duration(g.p50_ns),
+            duration(g.p95_ns),
+            duration(g.p99_ns),
+            duration(g.max_ns),
+            clean(&g.verb),
+            clean(&g.resource),
+            clean(&g.agent),
+        )?;
+    }
+    Ok(())
+}
+
+/// The object of a request: `ns/name`, a name, or nothing for a collection.
+pub fn object(r: &Request) -> String {
+    match (r.object.namespace.as_str(), r.object.name.as_str()) {
+        ("", name) => name.to_owned(),
+        (ns, "") => format!("{ns}/"),
+        (ns, name) => format!("{ns}/{name}"),
+    }
+}
+
+/// Requests for people, one a line.
+pub fn list<'a>(
+    out: &mut impl Write,
+    requests: impl Iterator<Item = &'a Request>,
+    now: Nanos,
+    colour: bool,
+) -> io::Result<()> {
+    let paint = Paint { colour };
+    for r in requests {
+        let code = match r.code {
+            0 => paint.yellow("  …"),
+            c if r.is_error() => paint.red(&format!("{c:>3}")),
+            c => format!("{c:>3}"),
+        };
+        let mut row = format!(
+            "{:<15} {:>8} {code} {:<7} {:<24} {:<40} {}",
+            time_of_day(r.received, r.precision.max(1000)),
+            duration(r.duration(now)),
+            clean(&r.verb),
+            clean(&r.resource),
+            clean(&object(r)),
+            clean(&r.agent),
+        );
+        if r.is_error() && !r.message.is_empty() {
+            row.push_str(&format!("  {}", cut(&clean(&r.message), 120)));
+        }
+        row.push_str(&paint.dim(&format!("  {}", clean(&r.audit_id))));
+        writeln!(out, "{row}")?;
+    }
+    Ok(())
+}
+
+/// What a request says of itself: who, what was decided, where the time went, through which webhooks it went.
+pub fn facts(r: &Request) -> Vec<(&'static str, String)> {
+    let mut rows = vec![
+        ("audit id", r.audit_id.to_string()),
+        ("user", r.user.to_string()),
+        ("client", r.agent.to_string()),
+        ("query", r.query.to_string()),
+        ("decision", r.decision.to_string()),
+        ("message", r.message.to_string()),
+    ];
+    let parts: Vec<String> = r
+        .latency
+        .iter()
+        .map(|(part, ns)| format!("{part} {}", duration(*ns)))
+        .collect();
+    rows.push(("latency", parts.join(", ")));
+    for w in &r.webhooks {
+        rows.push(("webhook", webhook(w)));
+    }
+    if let Some((trace, _)) = r.span {
+        rows.push(("trace", trace.to_string()));
+    }
+    rows.retain(|(_, v)| !v.is_empty());
+    rows
+}
+
+fn webhook(w: &Webhook) -> String {
+    let mut s = w.name.to_string();
+    if !w.configuration.is_empty() && w.configuration != w.name {
+        s.push_str(&format!(" of {}", w.configuration));
+    }
+    s.push_str(if w.mutating {
+        ", mutating"
+    } else {
+        ", validating"
+    });
+    if w.mutated {
+        s.push_str(", changed the object");
+    }
+    if w.failed_open {
+        s.push_str(", failed and was ignored");
+    }
+    s
+}
+
+/// First cell and number of cells of a step in a bar of `width` that stands for the whole request.
+pub fn bar(start: Nanos, end: Nanos, step: &RequestStep, width: usize) -> (usize, usize) {
+    let total = end.since(start).max(1) as f64;
+    let at = |t: Nanos| ((t.since(start) as f64 / total).clamp(0.0, 1.0) * width as f64) as usize;
+    let from = at(step.start).min(width.saturating_sub(1));
+    let until = at(step.end).max(from + 1).min(width);
+    (from, until.saturating_sub(from).max(1))
+}
+
+/// One request for people: what it says of itself, and its waterfall.
+pub fn waterfall(out: &mut impl Write, r: &Request, now: Nanos, colour: bool) -> io::Result<()> {
+    let paint = Paint { colour };
+    let code = match r.code {
+        0 => "no answer yet".to_owned(),
+        c => c.to_string(),
+    };
+    writeln!(
+        out,
+        "{}  {}  {}  {}",
+        paint.bold(&clean(&format!("{} {} {}", r.verb, r.resource, object(r)))),
+        if r.is_error() { paint.red(&code) } else { code },
+        time_of_day(r.received, r.precision),
+        duration(r.duration(now)),
+    )?;
+    for (key, value) in facts(r) {
+        writeln!(
+            out,
+            "  {} {}",
+            paint.dim(&format!("{key:<9}")),
+            clean(&value)
+        )?;
+    }
+    let steps = r.steps();
+    if steps.is_empty() {
+        writeln!(
+            out,
+            "  {}",
+            paint.dim("no spans of it: the apiserver's tracing shows filters, admission and etcd")
+        )?;
+        return Ok(());
+    }
+    let end = r
+        .ended
+        .unwrap_or(now)
+        .max(steps.iter().map(|s| s.end).max().unwrap_or(now));
+    writeln!(
+        out,
+        "  {}",
+        paint.bold(&format!(
+            "{:>8} {:>8} {:>8}  {:<BAR$}  STEP",
+            "AT", "LENGTH", "OWN", ""
+        ))
+    )?;
+    for s in &steps {
+        let (from, n) = bar(r.received, end, s, BAR);
+        let cells = format!(
+            "{}{}{}",
+            " ".repeat(from),
+            "━".repeat(n),
+            " ".repeat(BAR - from - n)
+        );
+        let name = format!(
+            "{:indent$}{}",
+            "",
+            clean(&s.name),
+            indent = usize::from(s.depth) * 2
+        );
+        let mut row = format!(
+            "  {:>8} {:>8} {:>8}  {cells}  {}",
+            format!("+{}", duration(s.start.since(r.received))),
+            duration(s.end.since(s.start)),
+            duration(s.own_ns),
+            if s.error { paint.red(&name) } else { name },
+        );
+        if !s.detail.is_empty() {
+            row.push_str(&paint.dim(&format!("  {}", cut(&clean(&s.detail), 100))));
+        }
+        writeln!(out, "{row}")?;
+    }
+    Ok(())
+}
+
+#[derive(Serialize)]
+struct GroupJson<'a> {
+    client: &'a str,
+    verb: &'a str,
+    resource: &'a str,
+    count: u64,
+    errors: u64,
+    open: u64,
+    p50_ns: i64,
+    p95_ns: i64,
+    p99_ns: i64,
+    max_ns: i64,
+}
+
+/// Groups as one JSON array, a group a line.
+pub fn groups_json(out: &mut impl Write, log: &RequestLog) -> io::Result<()> {
+    let groups = log.groups();
+    let rows = groups.iter().map(|g| GroupJson {
+        client: &g.agent,
+        verb: &g.verb,
+        resource: &g.resource,
+        count: g.count,
+        errors: g.errors,
+        open: g.open,
+        p50_ns: g.p50_ns,
+        p95_ns: g.p95_ns,
+        p99_ns: g.p99_ns,
+        max_ns: g.max_ns,
+    });
+    super::json_array(out, rows)
+}
+
+#[derive(Serialize)]
+struct RequestJson<'a> {
+    audit_id: &'a str,
+    received_ns: Nanos,
+    precision_ns: u32,
+    ended_ns: Option<Nanos>,
+    duration_ns: i64,
+    verb: &'a str,
+    resource: &'a str,
+    namespace: &'a str,
+    name: &'a str,
+    user: &'a str,
+    client: &'a str,
+    code: u16,
+    message: &'a str,
+    decision: &'a str,
+    query: &'a str,
+    latency: Vec<LatencyJson<'a>>,
+    webhooks: Vec<WebhookJson<'a>>,
+    trace: Option<String>,
+    sources: Vec<Source>,
+    steps: Vec<StepJson>,
+}
+
+#[derive(Serialize)]
+struct LatencyJson<'a> {
+    part: &'a str,
+    ns: i64,
+}
+
+#[derive(Serialize)]
+struct WebhookJson<'a> {
+    name: &'a str,
+    configuration: &'a str,
+    mutating: bool,
+    mutated: bool,
+    failed_open: bool,
+}
+
+#[derive(Serialize)]
+struct StepJson {
+    name: String,
+    service: String,
+    start_ns: Nanos,
+    end_ns: Nanos,
+    own_ns: i64,
+    depth: u16,
+    detail: String,
+    error: bool,
+}
+
+/// Requests as one JSON array, a request a line, each with its waterfall.
+pub fn json<'a>(
+    out: &mut impl Write,
+    requests: impl Iterator<Item = &'a Request>,
+    now: Nanos,
+) -> io::Result<()> {
+    super::json_array(out, requests.map(|r| request(r, now)))
+}
+
+fn request(r: &Request, now: Nanos) -> RequestJson<'_> {
+    let mut sources: Vec<Source> = r.evidence.iter().map(|e| e.source).collect();
+    sources.sort_unstable();
+    sources.dedup();
+    RequestJson {
+        audit_id: &r.audit_id,
+        received_ns: r.received,
+        precision_ns: r.precision,
+        ended_ns: r.ended,
+        duration_ns: r.duration(now),
+        verb: &r.verb,
+        resource: &r.resource,
+        namespace: &r.object.namespace,
+        name: &r.object.name,
+        user: &r.user,
+        client: &r.agent,
+        code: r.code,
+        message: &r.message,
+        decision: &r.decision,
+        query: &r.query,
+        latency: r
+            .latency
+            .iter()
+            .map(|(part, ns)| LatencyJson { part, ns: *ns })
+            .collect(),
+        webhooks: r
+            .webhooks
+            .iter()
+            .map(|w| WebhookJson {
+                name: &w.name,
+                configuration: &w.configuration,
+                mutating: w.mutating,
+                mutated: w.mutated,
+                failed_open: w.failed_open,
+            })
+            .collect(),
+        trace: r.span.map(|(t, _)| t.to_string()),
+        sources,
+        steps: r
+            .steps()
+            .into_iter()
+            .map(|s| StepJson {
+                name: s.name.to_string(),
+                service: s.service.to_string(),
+                start_ns: s.start,
+                end_ns: s.end,
+                own_ns: s.own_ns,
+                depth: s.depth,
+                detail: s.detail.to_string(),
+                error: s.error,
+            })
+            .collect(),
+    }
+}

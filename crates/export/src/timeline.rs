@@ -1,0 +1,396 @@
+//! Timelines as text and as JSON (documented in `docs/json.md`).
+
+use serde::Serialize;
+use std::io::{self, Write};
+
+use super::text::{clean, cut, duration, time_of_day};
+use kflow_core::correlate::{Pod, PodStart, PodView, sli};
+use kflow_core::flow::Stage;
+use kflow_core::timeline::{Certainty, MarkKind, Outcome, Span};
+use kflow_model::{Nanos, PodUid, Source};
+
+/// Pods with their timelines as one JSON array, a pod a line.
+pub fn json(out: &mut impl Write, pods: &[Pod]) -> io::Result<()> {
+    super::json_array(out, pods.iter().map(|p| PodJson::of(p)))
+}
+
+#[derive(Serialize)]
+struct PodJson<'a> {
+    uid: &'a PodUid,
+    namespace: &'a str,
+    name: &'a str,
+    node: &'a str,
+    phase: &'a str,
+    status: &'a str,
+    ready: [u32; 2],
+    restarts: u32,
+    created_ns: Nanos,
+    deletion_requested_ns: Option<Nanos>,
+    gone_ns: Option<Nanos>,
+    mirrors: &'a [PodUid],
+    owners: Vec<OwnerJson<'a>>,
+    start: Option<StartJson>,
+    spans: Vec<SpanJson<'a>>,
+    marks: Vec<MarkJson<'a>>,
+    gaps: Vec<GapJson<'a>>,
+}
+
+#[derive(Serialize)]
+struct OwnerJson<'a> {
+    kind: &'a str,
+    name: &'a str,
+}
+
+#[derive(Serialize)]
+struct StartJson {
+    observed_ns: Nanos,
+    total_ns: i64,
+    sli_ns: i64,
+    pulling_ns: i64,
+    init_ns: i64,
+    kubelet_total_ns: Option<i64>,
+    kubelet_sli_ns: Option<i64>,
+}
+
+#[derive(Serialize)]
+struct SpanJson<'a> {
+    stage: Stage,
+    step: &'a str,
+    container: &'a str,
+    attempt: u32,
+    start_ns: Nanos,
+    end_ns: Option<Nanos>,
+    precision_ns: u32,
+    end_precision_ns: Option<u32>,
+    outcome: Outcome,
+    code: &'a str,
+    message: &'a str,
+    sources: Vec<Source>,
+    certainty: Certainty,
+    parent: Option<u32>,
+    deadline_ns: Option<i64>,
+}
+
+#[derive(Serialize)]
+struct MarkJson<'a> {
+    at_ns: Nanos,
+    precision_ns: u32,
+    kind: MarkKind,
+    stage: Stage,
+    container: &'a str,
+    text: &'a str,
+    bad: bool,
+    count: u32,
+    source: Source,
+}
+
+#[derive(Serialize)]
+struct GapJson<'a> {
+    stage: Stage,
+    start_ns: Nanos,
+    end_ns: Option<Nanos>,
+    why: &'a str,
+}
+
+impl<'a> PodJson<'a> {
+    fn of(p: &'a PodView) -> Self {
+        let t = &p.timeline;
+        Self {
+            uid: &p.uid,
+            namespace: &p.namespace,
+            name: &p.name,
+            node: &p.node,
+            phase: &p.phase,
+            status: &p.status,
+            ready: [p.ready.0, p.ready.1],
+            restarts: p.restarts,
+            created_ns: p.created,
+            deletion_requested_ns: p.deletion_requested,
+            gone_ns: p.gone,
+            mirrors: &p.mirrors,
+            owners: p
+                .owners
+                .iter()
+                .map(|o| OwnerJson {
+                    kind: &o.kind,
+                    name: &o.name,
+                })
+                .collect(),
+            start: sli::start(p).map(|s| StartJson {
+                observed_ns: s.observed,
+                total_ns: s.total_ns,
+                sli_ns: s.sli_ns,
+                pulling_ns: s.pulling_ns,
+                init_ns: s.init_ns,
+                kubelet_total_ns: s.logged.as_ref().map(|l| l.total_ns),
+                kubelet_sli_ns: s.logged.as_ref().map(|l| l.sli_ns),
+            }),
+            spans: t
+                .spans
+                .iter()
+                .map(|s| SpanJson {
+                    stage: s.stage,
+                    step: &s.step,
+                    container: &s.container,
+                    attempt: s.attempt,
+                    start_ns: s.start.at,
+                    end_ns: s.end.map(|e| e.at),
+                    precision_ns: s.start.precision,
+                    end_precision_ns: s.end.map(|e| e.precision),
+                    outcome: s.outcome,
+                    code: &s.code,
+                    message: &s.message,
+                    sources: s.sources(),
+                    certainty: s.certainty,
+                    parent: s.parent,
+                    deadline_ns: s.deadline_ns,
+                })
+                .collect(),
+            marks: t
+                .marks
+                .iter()
+                .map(|m| MarkJson {
+                    at_ns: m.at.at,
+                    precision_ns: m.at.precision,
+                    kind: m.kind,
+                    stage: m.stage,
+                    container: &m.container,
+                    text: &m.text,
+                    bad: m.bad,
+                    count: m.count,
+                    source: m.evidence.source,
+                })
+                .collect(),
+            gaps: t
+                .gaps
+                .iter()
+                .map(|g| GapJson {
+                    stage: g.stage,
+                    start_ns: g.start,
+                    end_ns: g.end,
+                    why: &g.why,
+                })
+                .collect(),
+        }
+    }
+}
+
+/// Pods with their timelines for people: a line for each span, indented below the span that it lies in.
+pub fn text(out: &mut impl Write, pods: &[Pod], now: Nanos, colour: bool) -> io::Result<()> {
+    for (n, p) in pods.iter().enumerate() {
+        if n > 0 {
+            writeln!(out)?;
+        }
+        pod(out, p, now, colour)?;
+    }
+    Ok(())
+}
+
+fn pod(out: &mut impl Write, p: &PodView, now: Nanos, colour: bool) -> io::Result<()> {
+    let paint = Paint { colour };
+    writeln!(
+        out,
+        "{}  {}  {}/{} ready{}{}",
+        paint.bold(&clean(&p.key())),
+        clean(&p.status),
+        p.ready.0,
+        p.ready.1,
+        match p.restarts {
+            0 => String::new(),
+            n => format!(", {n} restarts"),
+        },
+        if p.node.is_empty() {
+            ", no node".to_owned()
+        } else {
+            format!(", on {}", clean(&p.node))
+        },
+    )?;
+    writeln!(
+        out,
+        "{}",
+        paint.dim(&format!("  uid {}", clean(p.uid.as_str())))
+    )?;
+    if !p.owners.is_empty() {
+        let chain: Vec<String> = p
+            .owners
+            .iter()
+            .map(|o| format!("{}/{}", o.kind, o.name))
+            .collect();
+        let line = format!("  owned by {}", clean(&chain.join(" of ")));
+        writeln!(out, "{}", paint.dim(&line))?;
+    }
+    if let Some(s) = sli::start(p) {
+        writeln!(out, "{}", paint.dim(&format!("  {}", started(&s))))?;
+    }
+    let mut rows: Vec<(Nanos, String)> = Vec::new();
+    let t = &p.timeline;
+    for s in &t.spans {
+        rows.push((s.start.at, span(s, depth(s, &t.spans), now, &paint)));
+    }
+    for m in &t.marks {
+        let times = if m.count > 1 {
+            format!(" ×{}", m.count)
+        } else {
+            String::new()
+        };
+        let line = format!(
+            "  {:<18}             {} {}{}{times}",
+            time_of_day(m.at.at, m.at.precision),
+            if m.bad {
+                paint.red("!")
+            } else {
+                "·".to_owned()
+            },
+            container(&m.container),
+            cut(&clean(&m.text), 200),
+        );
+        rows.push((m.at.at, line));
+    }
+    for g in &t.gaps {
+        let line = format!(
+            "  {:<18} {:>8}    ? {}: unknown, {}",
+            time_of_day(g.start, 1_000_000),
+            duration(g.end.unwrap_or(now) - g.start),
+            g.stage,
+            clean(&g.why)
+        );
+        rows.push((g.start, paint.dim(&line)));
+    }
+    rows.sort_by_key(|r| r.0);
+    for (_, line) in rows {
+        writeln!(out, "{line}")?;
+    }
+    Ok(())
+}
+
+/// `started in 4.01s: 1.95s, pulling images 62.7ms, init containers 2.00s`
+pub fn started(s: &PodStart) -> String {
+    let mut text = format!("started in {}", duration(s.total_ns));
+    if s.pulling_ns > 0 || s.init_ns > 0 {
+        text.push_str(&format!(": {} SLI", duration(s.sli_ns)));
+    }
+    for (ns, what) in [
+        (s.pulling_ns, "pulling images"),
+        (s.init_ns, "init containers"),
+    ] {
+        if ns > 0 {
+            text.push_str(&format!(" + {} {what}", duration(ns)));
+        }
+    }
+    // A tenth of a second is what two watches differ by.
+    if let Some(l) = &s.logged
+        && l.total_ns - s.total_ns > 100_000_000
+    {
+        let looked = match l.noted.zip(l.watched) {
+            Some((noted, watched)) => {
+                format!(
+                    ": the watch outran its own note of it, and it looked again {} later",
+                    duration(watched.since(noted))
+                )
+            }
+            None => String::new(),
+        };
+        text.push_str(&format!(
+            " (the kubelet noticed only after {}{looked}, when a pod changed)",
+            duration(l.total_ns)
+        ));
+    }
+    text
+}
+
+/// How deep a span lies; 0 for one without a parent.
+fn depth(s: &Span, spans: &[Span]) -> usize {
+    let mut depth = 0;
+    let mut parent = s.parent;
+    while let Some(p) = parent
+        && depth < 8
+    {
+        depth += 1;
+        parent = spans.get(p as usize).and_then(|s| s.parent);
+    }
+    depth
+}
+
+fn container(name: &str) -> String {
+    if name.is_empty() {
+        String::new()
+    } else {
+        format!("[{}] ", clean(name))
+    }
+}
+
+fn span(s: &Span, depth: usize, now: Nanos, paint: &Paint) -> String {
+    let took = format!(
+        "{}{}",
+        // A length is as inexact as its edges are.
+        if s.start.precision > 999_999_999 || s.end.is_some_and(|e| e.precision > 999_999_999) {
+            "~"
+        } else {
+            ""
+        },
+        duration(s.duration(now))
+    );
+    let sign = match s.outcome {
+        Outcome::Ok => " ".to_owned(),
+        Outcome::Error => paint.red("✗"),
+        Outcome::InFlight => paint.yellow("…"),
+        Outcome::Cancelled => paint.yellow("∅"),
+    };
+    let mut line = format!(
+        "  {:<18} {took:>8} {sign}  {:indent$}{}{}",
+        time_of_day(s.start.at, s.start.precision),
+        "",
+        container(&s.container),
+        if s.is_stage() {
+            paint.bold(&clean(&s.step))
+        } else {
+            clean(&s.step).into_owned()
+        },
+        indent = depth * 2,
+    );
+    if s.attempt > 0 {
+        line.push_str(&format!(" #{}", s.attempt));
+    }
+    if !s.code.is_empty() && s.code != "OK" {
+        line.push_str(&format!(" {}", paint.red(&clean(&s.code))));
+    }
+    if !s.message.is_empty() {
+        line.push_str(&format!(": {}", cut(&clean(&s.message), 160)));
+    }
+    let sources: Vec<&str> = s.sources().into_iter().map(Source::name).collect();
+    let certainty = match s.certainty {
+        Certainty::Measured => "",
+        Certainty::Inferred => ", inferred",
+        Certainty::Bounded => ", bounded",
+    };
+    line.push_str(&paint.dim(&format!("  ({}{certainty})", sources.join(","))));
+    line
+}
+
+/// ANSI colours, when wanted.
+pub(super) struct Paint {
+    /// Wanted.
+    pub(super) colour: bool,
+}
+
+impl Paint {
+    fn with(&self, code: &str, s: &str) -> String {
+        if self.colour {
+            format!("\u{1b}[{code}m{s}\u{1b}[0m")
+        } else {
+            s.to_owned()
+        }
+    }
+    pub(super) fn bold(&self, s: &str) -> String {
+        self.with("1", s)
+    }
+    pub(super) fn dim(&self, s: &str) -> String {
+        self.with("2", s)
+    }
+    pub(super) fn red(&self, s: &str) -> String {
+        self.with("31", s)
+    }
+    pub(super) fn yellow(&self, s: &str) -> String {
+        self.with("33", s)
+    }
+}

@@ -1,0 +1,441 @@
+//! Verdicts as text of at most 80 columns, as JSON, and as Markdown for a ticket.
+//!
+//! Pure: nothing here looks at a clock or a terminal. Text from outside is put on one line without control characters
+//! before it gets here (see [`kflow_core::diagnose::text`]) and is escaped once more by [`clean`].
+
+mod evidence;
+
+use serde::Serialize;
+
+use crate::text::clean;
+use evidence::{clock, precision, source_name, told_once};
+use kflow_core::diagnose::text::span;
+use kflow_core::diagnose::{Confidence, State, Verdict};
+use kflow_model::{Nanos, ObjectRef};
+
+/// Widest line, columns.
+pub const WIDTH: usize = 80;
+
+/// The verdict as text, each line at most [`WIDTH`] columns wide (a command is never broken).
+pub fn text(v: &Verdict, now: Nanos) -> String {
+    let mut out = String::new();
+    headline(v, now, &mut out);
+    for l in wrap(&clean(&v.sentence), WIDTH) {
+        push(&mut out, &l);
+    }
+    evidence(v, &mut out);
+    if !v.not_reached.is_empty() {
+        let names: Vec<&str> = v
+            .not_reached
+            .iter()
+            .map(kflow_model::Text::as_str)
+            .collect();
+        field(&mut out, "not yet", &names.join(", "));
+    }
+    for (i, n) in v.next.iter().enumerate() {
+        let label = if i == 0 { "do" } else { "" };
+        let text = clean(&n.text);
+        if n.command.is_empty() {
+            field(&mut out, label, &text);
+            continue;
+        }
+        let command = clean(&n.command);
+        let one = format!("  {label:<8}  {text}:  {command}");
+        if one.chars().count() <= WIDTH {
+            push(&mut out, &one);
+        } else {
+            field(&mut out, label, &format!("{text}:"));
+            for l in wrap_command(&command, WIDTH - 14) {
+                push(&mut out, &format!("              {l}"));
+            }
+        }
+    }
+    if let Some(c) = kflow_core::diagnose::Catalogue::get().cause(&v.cause) {
+        push(&mut out, &format!("  {:<8}  {}", "docs", c.docs));
+    }
+    for other in &v.also {
+        field(
+            &mut out,
+            "also",
+            &format!(
+                "{} {}: {}",
+                other.cause,
+                other.stage,
+                clean(&other.sentence)
+            ),
+        );
+    }
+    out
+}
+
+/// `s02/image-missing   stuck in image for 2m41s, backing off (attempt 5, next in 80 s)        KF601`
+fn headline(v: &Verdict, now: Nanos, out: &mut String) {
+    let who = subject(v);
+    let since = span(now.since(v.since));
+    let stage = v.stage.name();
+    let how = match v.state {
+        State::Stuck => format!("stuck in {stage} for {since}"),
+        State::Slow => format!("slow in {stage} for {since}"),
+        State::BackingOff => format!("stuck in {stage} for {since}, backing off"),
+        State::Blocked => format!("waiting in {stage} for {since}"),
+        State::Failed => format!("failed in {stage} {since} ago"),
+        State::Recovered => "well now, was not before".to_owned(),
+        State::Healthy => "well".to_owned(),
+    };
+    let mut more = Vec::new();
+    if v.attempt > 1 || (v.attempt == 1 && v.next_retry.is_some()) {
+        more.push(format!("attempt {}", v.attempt));
+    }
+    if let Some(t) = v.next_retry.filter(|t| *t > now) {
+        more.push(format!("next in {}", span(t.since(now))));
+    }
+    let how = if more.is_empty() {
+        how
+    } else {
+        format!("{how} ({})", more.join(", "))
+    };
+    let how = match v.confidence {
+        Confidence::Certain => how,
+        Confidence::Likely => format!("{how}, likely"),
+        Confidence::Possible => format!("{how}, possibly"),
+    };
+    let left = format!("{}   {how}", clean(&who));
+    let pad = WIDTH.saturating_sub(left.chars().count() + v.cause.chars().count());
+    if pad >= 2 || v.cause.is_empty() {
+        push(out, format!("{left}{:pad$}{}", "", v.cause).trim_end());
+        return;
+    }
+    // Too long for one line: the name, then how it stands.
+    let pad = WIDTH
+        .saturating_sub(who.chars().count() + v.cause.chars().count())
+        .max(2);
+    push(out, &format!("{}{:pad$}{}", clean(&who), "", v.cause));
+    for l in wrap(&how, WIDTH - 2) {
+        push(out, &format!("  {l}"));
+    }
+}
+
+/// `ns/pod`, or `deployment/name` of an owner without pods.
+pub fn subject(v: &Verdict) -> String {
+    match (&v.owner, v.pod.is_empty()) {
+        (Some(o), true) => format!("{}/{} ({})", o.kind.to_lowercase(), o.name, o.namespace),
+        (None, true) => v.uid.to_string(),
+        _ => format!("{}/{}", v.namespace, v.pod),
+    }
+}
+
+fn evidence(v: &Verdict, out: &mut String) {
+    // The text is bounded, not the JSON: the best evidence comes first.
+    const MOST: usize = 4;
+    let (shown, more) = told_once(&v.evidence, MOST);
+    for (i, (p, also)) in shown.into_iter().enumerate() {
+        let label = if i == 0 { "evidence" } else { "" };
+        let head = format!("  {label:<8}  {:<12}  ", clock(p));
+        let indent = head.chars().count();
+        let mut from = format!("{}, {}", source_name(p.source), precision(p));
+        if !also.is_empty() {
+            from = format!("{from}; also {}", also.join(", "));
+        }
+        let body = format!("{}  ({from})", clean(&p.text));
+        for (n, l) in wrap(&body, WIDTH - indent).into_iter().enumerate() {
+            if n == 0 {
+                push(out, &format!("{head}{l}"));
+            } else {
+                push(out, &format!("{:indent$}{l}", ""));
+            }
+        }
+    }
+    if more > 0 {
+        field(out, "", &format!("and {more} more"));
+    }
+}
+
+fn field(out: &mut String, label: &str, value: &str) {
+    for (i, l) in wrap(&clean(value), WIDTH - 12).into_iter().enumerate() {
+        let label = if i == 0 { label } else { "" };
+        push(out, format!("  {label:<8}  {l}").trim_end());
+    }
+}
+
+fn push(out: &mut String, line: &str) {
+    out.push_str(line);
+    out.push('\n');
+}
+
+/// Breaks at spaces; a word longer than a line is broken where the line ends.
+pub fn wrap(s: &str, width: usize) -> Vec<String> {
+    let width = width.max(8);
+    let mut lines = Vec::new();
+    let mut line = String::new();
+    let mut used = 0;
+    for word in s.split(' ') {
+        let mut word: Vec<char> = word.chars().collect();
+        if used > 0 && used + 1 + word.len() <= width {
+            line.push(' ');
+            line.extend(&word);
+            used += 1 + word.len();
+            continue;
+        }
+        if used > 0 {
+            lines.push(std::mem::take(&mut line));
+        }
+        while word.len() > width {
+            let rest = word.split_off(width);
+            lines.push(word.into_iter().collect());
+            word = rest;
+        }
+        used = word.len();
+        line = word.into_iter().collect();
+    }
+    lines.push(line);
+    lines.iter().map(|l| l.trim_end().to_owned()).collect()
+}
+
+/// A command over several lines that can be pasted: broken at spaces outside of quotes, with a backslash.
+fn wrap_command(command: &str, width: usize) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut line = String::new();
+    let mut word = String::new();
+    let mut quote = None;
+    let flush = |line: &mut String, word: &mut String, lines: &mut Vec<String>| {
+        if !line.is_empty() && line.chars().count() + 1 + word.chars().count() + 2 > width {
+            lines.push(format!("{line} \\"));
+            line.clear();
+            line.push_str("  ");
+        } else if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(word);
+        word.clear();
+    };
+    for c in command.chars() {
+        match (c, quote) {
+            (' ', None) => flush(&mut line, &mut word, &mut lines),
+            ('\'' | '"', None) => {
+                quote = Some(c);
+                word.push(c);
+            }
+            (c, Some(q)) if c == q => {
+                quote = None;
+                word.push(c);
+            }
+            (c, _) => word.push(c),
+        }
+    }
+    flush(&mut line, &mut word, &mut lines);
+    lines.push(line);
+    lines
+}
+
+/// The verdict as Markdown for a ticket.
+pub fn markdown(v: &Verdict, now: Nanos) -> String {
+    let mut out = String::new();
+    let title = if v.cause.is_empty() {
+        format!("### {}", md(&subject(v)))
+    } else {
+        format!("### {}: {} ({})", md(&subject(v)), md(&v.title), v.cause)
+    };
+    push(&mut out, &title);
+    push(&mut out, "");
+    push(&mut out, &md(&v.sentence));
+    push(&mut out, "");
+    push(
+        &mut out,
+        &format!(
+            "- state: {} in {} since {} ({})",
+            state_name(v.state),
+            v.stage,
+            v.since,
+            span(now.since(v.since))
+        ),
+    );
+    push(
+        &mut out,
+        &format!("- confidence: {}", confidence_name(v.confidence)),
+    );
+    if v.attempt > 0 {
+        push(&mut out, &format!("- attempt: {}", v.attempt));
+    }
+    if !v.not_reached.is_empty() {
+        push(
+            &mut out,
+            &format!("- not reached: {}", v.not_reached.join(", ")),
+        );
+    }
+    if !v.evidence.is_empty() {
+        push(
+            &mut out,
+            "\n| time (UTC) | source | evidence |\n|---|---|---|",
+        );
+        for p in &v.evidence {
+            push(
+                &mut out,
+                &format!(
+                    "| {} | {} ({}) | {} |",
+                    clock(p),
+                    source_name(p.source),
+                    precision(p),
+                    md(&p.text)
+                ),
+            );
+        }
+    }
+    if !v.next.is_empty() {
+        push(&mut out, "");
+        for n in &v.next {
+            push(&mut out, &format!("- {}", md(&n.text)));
+            if !n.command.is_empty() {
+                push(
+                    &mut out,
+                    &format!("  ```sh\n  {}\n  ```", clean(&n.command)),
+                );
+            }
+        }
+    }
+    for a in &v.also {
+        push(
+            &mut out,
+            &format!("- also {} ({}): {}", a.cause, a.stage, md(&a.sentence)),
+        );
+    }
+    out
+}
+
+/// Text that means nothing to Markdown.
+fn md(s: &str) -> String {
+    let mut out = String::with_capacity(s.len());
+    for c in clean(s).chars() {
+        if "\\`*_{}[]<>|#".contains(c) {
+            out.push('\\');
+        }
+        out.push(c);
+    }
+    out
+}
+
+fn state_name(s: State) -> &'static str {
+    match s {
+        State::Stuck => "stuck",
+        State::Slow => "slow",
+        State::BackingOff => "backing-off",
+        State::Blocked => "blocked",
+        State::Failed => "failed",
+        State::Recovered => "recovered",
+        State::Healthy => "healthy",
+    }
+}
+
+fn confidence_name(c: Confidence) -> &'static str {
+    match c {
+        Confidence::Certain => "certain",
+        Confidence::Likely => "likely",
+        Confidence::Possible => "possible",
+    }
+}
+
+#[derive(Serialize)]
+struct JsonCall<'a> {
+    method: &'a str,
+    age_ms: i64,
+    deadline_ms: Option<i64>,
+}
+
+#[derive(Serialize)]
+struct JsonProof<'a> {
+    at_ns: i64,
+    precision_ns: u32,
+    source: &'static str,
+    text: &'a str,
+}
+
+#[derive(Serialize)]
+struct JsonStep<'a> {
+    text: &'a str,
+    command: &'a str,
+}
+
+/// The form that `kflow why -o json` documents.
+#[derive(Serialize)]
+struct JsonVerdict<'a> {
+    uid: &'a str,
+    namespace: &'a str,
+    pod: &'a str,
+    owner: Option<String>,
+    cause: Option<&'a str>,
+    title: &'a str,
+    stage: &'static str,
+    container: Option<&'a str>,
+    state: &'static str,
+    since_ns: i64,
+    in_flight: Option<JsonCall<'a>>,
+    attempt: u32,
+    next_retry_ns: Option<i64>,
+    sentence: &'a str,
+    evidence: Vec<JsonProof<'a>>,
+    not_reached: Vec<&'a str>,
+    next: Vec<JsonStep<'a>>,
+    confidence: &'static str,
+    also: Vec<JsonVerdict<'a>>,
+}
+
+fn owner_name(o: &ObjectRef) -> String {
+    format!("{}/{}", o.kind.to_lowercase(), o.name)
+}
+
+fn json_of(v: &Verdict, now: Nanos) -> JsonVerdict<'_> {
+    let some = |s: &'_ kflow_model::Text| (!s.is_empty()).then_some(()).is_some();
+    JsonVerdict {
+        uid: v.uid.as_str(),
+        namespace: &v.namespace,
+        pod: &v.pod,
+        owner: v.owner.as_ref().map(owner_name),
+        cause: some(&v.cause).then_some(v.cause.as_str()),
+        title: &v.title,
+        stage: v.stage.name(),
+        container: some(&v.container).then_some(v.container.as_str()),
+        state: state_name(v.state),
+        since_ns: v.since.0,
+        in_flight: v.in_flight.as_ref().map(|c| JsonCall {
+            method: &c.method,
+            age_ms: now.since(c.since) / 1_000_000,
+            deadline_ms: c.deadline_ns.map(|d| d / 1_000_000),
+        }),
+        attempt: v.attempt,
+        next_retry_ns: v.next_retry.map(|t| t.0),
+        sentence: &v.sentence,
+        evidence: v
+            .evidence
+            .iter()
+            .map(|p| JsonProof {
+                at_ns: p.at.0,
+                precision_ns: p.precision,
+                source: p.source.name(),
+                text: &p.text,
+            })
+            .collect(),
+        not_reached: v
+            .not_reached
+            .iter()
+            .map(kflow_model::Text::as_str)
+            .collect(),
+        next: v
+            .next
+            .iter()
+            .map(|n| JsonStep {
+                text: &n.text,
+                command: &n.command,
+            })
+            .collect(),
+        confidence: confidence_name(v.confidence),
+        also: v.also.iter().map(|a| json_of(a, now)).collect(),
+    }
+}
+
+/// Verdicts as a JSON array, ages as of `now`, with a line feed at the end.
+pub fn json<'v>(verdicts: impl IntoIterator<Item = &'v Verdict>, now: Nanos) -> String {
+    let all: Vec<JsonVerdict<'_>> = verdicts.into_iter().map(|v| json_of(v, now)).collect();
+    // Only maps with keys that are not strings fail to serialise, and there are none.
+    let mut s = serde_json::to_string_pretty(&all).unwrap_or_else(|_| "[]".to_owned());
+    s.push('\n');
+    s
+}

@@ -1,0 +1,142 @@
+//! What the text says of evidence: each thing once, with the digits that were measured.
+
+use kflow_core::diagnose::Proof;
+use kflow_model::Source;
+
+/// The best pieces of evidence that say something of their own, each with the sources that say the same, and how many
+/// more there are. One failure is told by the call, by an event and by a log line or two, each in a frame of its own:
+/// whoever reads wants it once.
+pub(super) fn told_once(
+    evidence: &[Proof],
+    most: usize,
+) -> (Vec<(&Proof, Vec<&'static str>)>, usize) {
+    let mut shown: Vec<(&Proof, Vec<&'static str>)> = Vec::new();
+    let mut more = 0;
+    for p in evidence {
+        if let Some((first, also)) = shown.iter_mut().find(|(q, _)| same_end(&q.text, &p.text)) {
+            let mut other = p;
+            // The call itself says it best, then the one in the smaller frame.
+            let call = |p: &Proof| p.source == Source::Cri;
+            if call(p) && !call(first)
+                || call(p) == call(first) && p.text.len() * 2 < first.text.len()
+            {
+                other = std::mem::replace(first, p);
+            }
+            let name = source_name(other.source);
+            if !also.contains(&name) {
+                also.push(name);
+            }
+            also.retain(|n| *n != source_name(first.source));
+        } else if shown.len() < most {
+            shown.push((p, Vec::new()));
+        } else {
+            more += 1;
+        }
+    }
+    (shown, more)
+}
+
+/// True when two messages end in the same error: errors are wrapped at their begin. What names nothing ("context
+/// deadline exceeded") can be the end of different ones.
+fn same_end(a: &str, b: &str) -> bool {
+    let (a, b) = (innermost(a), innermost(b));
+    a == b && (a.contains('"') || a.chars().count() > 30)
+}
+
+/// The last part of a wrapped error, without what was put around the whole message.
+fn innermost(text: &str) -> String {
+    let text = text
+        .strip_suffix(" times)")
+        .and_then(|t| t.rsplit_once("  ("))
+        .map_or(text, |(t, _)| t);
+    let text = text.split_once("  \"").map_or(text, |(_, quoted)| quoted);
+    let text = text.rsplit_once(": ").map_or(text, |(_, last)| last);
+    text.trim_end_matches(['"', '.', ' ', '\\'])
+        .replace('\\', "")
+}
+
+/// Time of day (UTC), with no more digits than were measured.
+pub(super) fn clock(p: &Proof) -> String {
+    let full = p.at.to_rfc3339();
+    let keep = match p.precision {
+        0..=1_000_000 => 12,
+        1_000_001..=100_000_000 => 10,
+        _ => 8,
+    };
+    full.chars().skip(11).take(keep).collect()
+}
+
+pub(super) fn precision(p: &Proof) -> &'static str {
+    match p.precision {
+        0..=999 => "ns",
+        1_000..=999_999 => "us",
+        1_000_000..=999_999_999 => "ms",
+        _ => "1 s",
+    }
+}
+
+pub(super) fn source_name(s: Source) -> &'static str {
+    match s {
+        Source::Cri => "tap",
+        Source::Kube => "api",
+        Source::Kubelet => "log",
+        other => other.name(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kflow_model::Nanos;
+
+    fn proof(source: Source, text: &str) -> Proof {
+        Proof {
+            at: Nanos(0),
+            precision: 1,
+            source,
+            text: text.into(),
+            evidence: None,
+        }
+    }
+
+    #[test]
+    fn what_an_event_and_two_log_lines_say_is_told_once() {
+        let all = [
+            proof(
+                Source::Kube,
+                r#"Event FailedMount  "MountVolume.SetUp failed for volume "v" : driver name nosuch.csi.lab not found in the list of registered CSI drivers"  (9 times)"#,
+            ),
+            proof(
+                Source::Kubelet,
+                r#"kubelet log  "Operation for v failed: driver name nosuch.csi.lab not found in the list of registered CSI drivers""#,
+            ),
+            proof(
+                Source::Kubelet,
+                "kubelet log  \"syncing: deadline exceeded\"",
+            ),
+            proof(
+                Source::Kubelet,
+                r#"kubelet log: Event FailedMount  "driver name nosuch.csi.lab not found in the list of registered CSI drivers"  (4 times)"#,
+            ),
+        ];
+        let (shown, more) = told_once(&all, 4);
+        assert_eq!(more, 0);
+        let said: Vec<_> = shown
+            .iter()
+            .map(|(p, also)| (p.source, also.clone()))
+            .collect();
+        assert_eq!(
+            said,
+            [(Source::Kube, vec!["log"]), (Source::Kubelet, vec![])]
+        );
+    }
+
+    #[test]
+    fn short_messages_are_not_taken_for_each_other() {
+        let all = [
+            proof(Source::Kube, "Event Failed"),
+            proof(Source::Kubelet, "Failed"),
+        ];
+        assert_eq!(told_once(&all, 1).1, 1);
+    }
+}

@@ -1,0 +1,47 @@
+//! What one source saw at one time.
+//!
+//! Owns the vocabulary that every other room speaks: [`Observation`] (immutable, serialisable, the only thing that a
+//! session contains), its [`Stamp`], the identifiers that join observations to pods, and one body type for each kind
+//! of thing that can be seen. Pure: no clock, no I/O, no Kubernetes client.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`id`] | newtypes for pod UIDs, sandbox and container ids, trace and span ids |
+//! | [`text`] | [`Text`]: how strings are held
+//! | [`stamp`] | [`Nanos`], [`Stamp`]: when, how exactly, and when kflow got it |
+//! | [`observation`] | [`Observation`], [`Source`], [`Body`] |
+//! | [`pod`], [`node`], [`object`] | Kubernetes API objects as a watch shows them, reduced to what kflow uses |
+//! | [`event`] | Kubernetes Events |
+//! | [`cri`] | CRI calls, connections and container events |
+//! | [`log`] | lines of the kubelet, the control plane and containerd |
+//! | [`audit`] | apiserver audit records |
+//! | [`span`] | OpenTelemetry spans |
+//! | [`fs`] | cgroups, volume directories, mounts |
+//! | [`sample`] | metrics and health endpoints |
+//! | [`gap`] | losses, and notes that a user made |
+
+pub mod audit;
+#[cfg(feature = "clock")]
+pub mod clock;
+pub mod cri;
+pub mod event;
+#[cfg(feature = "files")]
+pub mod file;
+pub mod fs;
+pub mod gap;
+pub mod id;
+pub mod log;
+pub mod node;
+pub mod object;
+pub mod observation;
+pub mod pod;
+pub mod sample;
+pub mod session;
+pub mod span;
+pub mod stamp;
+pub mod text;
+
+pub use id::{ContainerId, ObjectRef, PodRef, PodUid, SandboxId, SpanId, TraceId};
+pub use observation::{Body, Evidence, Observation, Source};
+pub use stamp::{Nanos, Stamp};
+pub use text::Text;

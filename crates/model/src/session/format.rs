@@ -1,0 +1,322 @@
+//! The lines of a session.
+//!
+//! Inside one version a reader skips what it does not know: an observation whose body or source has a name of a
+//! later kflow is counted and left out, an unknown field is ignored. A change that would make old readers *wrong*
+//! rather than incomplete raises [`VERSION`].
+
+use serde::{Deserialize, Serialize};
+use std::io;
+
+use super::redact::Redactor;
+use crate::{Body, Nanos, Observation, Source, Stamp, Text};
+
+/// The version that this kflow writes, and the newest that it reads.
+pub const VERSION: u32 = 1;
+
+/// The first line.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Header {
+    /// Version of the format, at least 1.
+    pub kflow: u32,
+    /// Version of the kflow that wrote it.
+    #[serde(default, skip_serializing_if = "Text::is_empty")]
+    pub tool: Text,
+    /// When the recording began; for an imported session the arrival of its first observation.
+    #[serde(default)]
+    pub created: Nanos,
+    /// The node that was recorded, empty when it was a cluster or is not known.
+    #[serde(default, skip_serializing_if = "Text::is_empty")]
+    pub node: Text,
+    /// What was recorded.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sources: Vec<SourceInfo>,
+    /// Remarks for people: how the session came to be, what is missing from it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<Text>,
+}
+
+/// A source as the header names it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SourceInfo {
+    /// Which (`cri`, `kubelet`, …). Text, because a later kflow may know more.
+    pub source: Text,
+    /// What was read: the file name of an import, the socket or resource when live.
+    #[serde(default, skip_serializing_if = "Text::is_empty")]
+    pub name: Text,
+    /// Observations that came of it; `None` when the recording was not closed by its writer's count.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observations: Option<u64>,
+}
+
+impl Header {
+    /// A header of this version.
+    pub fn new(created: Nanos) -> Self {
+        Self {
+            kflow: VERSION,
+            tool: env!("CARGO_PKG_VERSION").into(),
+            created,
+            node: Text::default(),
+            sources: Vec::new(),
+            notes: Vec::new(),
+        }
+    }
+
+    /// Reads the first line. The error is what to say after "not a kflow session:".
+    pub fn parse(line: &[u8]) -> Result<Self, String> {
+        #[derive(Deserialize)]
+        struct Version {
+            kflow: u32,
+            #[serde(default)]
+            tool: Text,
+        }
+        let v: Version = serde_json::from_slice(line)
+            .map_err(|_| "its first line has no \"kflow\" version".to_owned())?;
+        if v.kflow > VERSION {
+            // A later header may look different: only the two fields that every version has are taken.
+            return Ok(Self {
+                kflow: v.kflow,
+                tool: v.tool,
+                ..Self::new(Nanos::default())
+            });
+        }
+        if v.kflow == 0 {
+            return Err("version 0 does not exist".to_owned());
+        }
+        serde_json::from_slice(line).map_err(|e| format!("its header is damaged ({e})"))
+    }
+
+    /// Writes the first line with its line feed.
+    pub fn write(&self, out: &mut impl io::Write) -> io::Result<()> {
+        serde_json::to_writer(&mut *out, self)?;
+        out.write_all(b"\n")
+    }
+}
+
+/// What a line turned out to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Line {
+    /// An observation.
+    Observation(Observation),
+    /// An observation of a kind or source that this kflow does not know: its name.
+    Unknown(String),
+    /// Not a line of a session: damaged, or cut.
+    Malformed,
+    /// Nothing.
+    Blank,
+}
+
+/// The same JSON as [`Observation`], in a form that serde reads without a detour: a flattened struct is first read
+/// into a tree, which costs more than the parsing.
+#[derive(Deserialize)]
+struct Wire {
+    #[serde(rename = "t")]
+    at: Nanos,
+    #[serde(rename = "p", default = "one")]
+    precision: u32,
+    #[serde(rename = "s")]
+    seen: Nanos,
+    #[serde(rename = "src")]
+    source: Source,
+    #[serde(rename = "b")]
+    body: Body,
+}
+
+const fn one() -> u32 {
+    1
+}
+
+/// Reads one line without its line feed.
+pub fn decode(line: &[u8]) -> Line {
+    if line.iter().all(u8::is_ascii_whitespace) {
+        return Line::Blank;
+    }
+    match serde_json::from_slice::<Wire>(line) {
+        Ok(mut w) => {
+            w.body.shrink();
+            Line::Observation(Observation {
+                stamp: Stamp::new(w.at, w.precision.max(1), w.seen),
+                source: w.source,
+                body: w.body,
+            })
+        }
+        Err(_) => unknown_kind(line).map_or(Line::Malformed, Line::Unknown),
+    }
+}
+
+/// The name of the body or source that this kflow does not know, when that is what is wrong with a line.
+fn unknown_kind(line: &[u8]) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Outer<'a> {
+        src: Text,
+        #[serde(borrow)]
+        b: std::collections::BTreeMap<Text, &'a serde_json::value::RawValue>,
+    }
+    let o: Outer<'_> = serde_json::from_slice(line).ok()?;
+    let body = o.b.keys().next()?;
+    if !KINDS.contains(&body.as_str()) {
+        return Some(body.to_string());
+    }
+    let known = Source::ALL.iter().any(|s| s.name() == o.src);
+    (!known).then(|| o.src.to_string())
+}
+
+/// Names of the bodies that this kflow knows (a test compares them with [`Body`]).
+pub const KINDS: [&str; 18] = [
+    "pod",
+    "event",
+    "node",
+    "object",
+    "watch",
+    "call_start",
+    "call_end",
+    "container_event",
+    "conn",
+    "inventory",
+    "log",
+    "audit",
+    "span",
+    "fs",
+    "sample",
+    "gap",
+    "clock_step",
+    "note",
+];
+
+/// Name of a body, as in the session.
+pub const fn kind(body: &Body) -> &'static str {
+    match body {
+        Body::Pod(_) => "pod",
+        Body::Event(_) => "event",
+        Body::Node(_) => "node",
+        Body::Object(_) => "object",
+        Body::Watch(_) => "watch",
+        Body::CallStart(_) => "call_start",
+        Body::CallEnd(_) => "call_end",
+        Body::ContainerEvent(_) => "container_event",
+        Body::Conn(_) => "conn",
+        Body::Inventory(_) => "inventory",
+        Body::Log(_) => "log",
+        Body::Audit(_) => "audit",
+        Body::Span(_) => "span",
+        Body::Fs(_) => "fs",
+        Body::Sample(_) => "sample",
+        Body::Gap(_) => "gap",
+        Body::ClockStep(_) => "clock_step",
+        Body::Note(_) => "note",
+    }
+}
+
+/// Appends an observation with its line feed to `out`, redacted. Returns how many texts were changed by that.
+pub fn encode(o: &Observation, out: &mut Vec<u8>) -> u64 {
+    let before = out.len();
+    let mut redactor = Redactor::default();
+    let mut ser = serde_json::Serializer::with_formatter(&mut *out, &mut redactor);
+    if o.serialize(&mut ser).is_err() {
+        // Writing to a Vec does not fail, and neither do our Serialize impls; a half line must not stay anyway.
+        out.truncate(before);
+        return 0;
+    }
+    out.push(b'\n');
+    redactor.changed()
+}
+
+/// The observation as a session would hold it: itself when nothing in it looks like a credential.
+///
+/// What goes into the world goes through here first, so that a recording shows what was seen live.
+pub fn redacted(o: Observation) -> Observation {
+    let mut buf = Vec::with_capacity(512);
+    if encode(&o, &mut buf) == 0 {
+        return o;
+    }
+    match decode(buf.trim_ascii_end()) {
+        Line::Observation(clean) => clean,
+        _ => o,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gap::Note;
+
+    fn note(text: &str) -> Observation {
+        Observation {
+            stamp: Stamp::exact(Nanos(7)),
+            source: Source::Kflow,
+            body: Body::Note(Box::new(Note { text: text.into() })),
+        }
+    }
+
+    #[test]
+    fn an_observation_survives_its_line() {
+        let o = note("a \"quoted\" \u{1b}[31m text\nwith lines");
+        let mut line = Vec::new();
+        assert_eq!(encode(&o, &mut line), 0);
+        assert_eq!(line.last(), Some(&b'\n'));
+        assert_eq!(memchr::memchr_iter(b'\n', &line).count(), 1);
+        assert_eq!(decode(line.trim_ascii_end()), Line::Observation(o));
+    }
+
+    #[test]
+    fn lines_equal_the_models_own_serialisation() {
+        let o = note("x");
+        let mut line = Vec::new();
+        encode(&o, &mut line);
+        assert_eq!(line.trim_ascii_end(), serde_json::to_vec(&o).unwrap());
+    }
+
+    #[test]
+    fn an_unknown_body_is_skipped_by_name() {
+        let l = br#"{"t":1,"s":1,"src":"cri","b":{"hologram":{"x":1}}}"#;
+        assert_eq!(decode(l), Line::Unknown("hologram".into()));
+    }
+
+    #[test]
+    fn an_unknown_source_is_skipped_by_name() {
+        let l = br#"{"t":1,"s":1,"src":"ebpf","b":{"note":{"text":"x"}}}"#;
+        assert_eq!(decode(l), Line::Unknown("ebpf".into()));
+    }
+
+    #[test]
+    fn a_known_body_with_a_wrong_content_is_malformed() {
+        let l = br#"{"t":1,"s":1,"src":"cri","b":{"note":{"text":5}}}"#;
+        assert_eq!(decode(l), Line::Malformed);
+        assert_eq!(decode(br#"{"t":1,"s":1,"src":"cr"#), Line::Malformed);
+        assert_eq!(decode(b"  "), Line::Blank);
+    }
+
+    #[test]
+    fn an_unknown_field_is_ignored() {
+        let l = br#"{"t":1,"s":1,"src":"kflow","colour":"red","b":{"note":{"text":"x"}}}"#;
+        assert!(matches!(decode(l), Line::Observation(_)));
+    }
+
+    #[test]
+    fn a_newer_header_is_read_only_as_far_as_needed_to_refuse_it() {
+        let h = Header::parse(br#"{"kflow":9,"tool":"4.0.0","sources":"somewhere"}"#).unwrap();
+        assert_eq!((h.kflow, h.tool.as_str()), (9, "4.0.0"));
+        assert!(Header::parse(b"{}").is_err());
+        assert!(Header::parse(br#"{"kflow":0}"#).is_err());
+        assert!(Header::parse(b"I1121 00:24:19").is_err());
+    }
+
+    #[test]
+    fn a_header_of_version_1_needs_nothing_but_the_version() {
+        assert_eq!(Header::parse(br#"{"kflow":1}"#).unwrap().kflow, 1);
+    }
+
+    #[test]
+    fn every_known_kind_is_named_as_serde_names_it() {
+        let o = note("x");
+        let v = serde_json::to_value(&o.body).unwrap();
+        assert!(v.get(kind(&o.body)).is_some());
+        // An enum tag that serde knows gives another error than one that it does not.
+        for k in KINDS {
+            let e = serde_json::from_str::<Body>(&format!("{{\"{k}\":null}}"))
+                .err()
+                .map(|e| e.to_string())
+                .unwrap_or_default();
+            assert!(!e.contains("unknown variant"), "{k}: {e}");
+        }
+    }
+}

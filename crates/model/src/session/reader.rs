@@ -1,0 +1,487 @@
+//! Reads sessions: plain or zstd, from a file or a stream, whole or cut.
+//!
+//! One thread decompresses and cuts blocks at line ends, a few parse, and the caller gets the batches in order: a
+//! session is parsed as fast as the machine can, and the first batch is there at once.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
+use super::{Header, SessionError, VERSION, format};
+use crate::gap::Gap;
+use crate::{Body, Evidence, Nanos, Observation, Source, Stamp};
+
+/// Bytes that one batch is parsed from (rounded up to a whole line).
+const BLOCK: usize = 1 << 19;
+/// A line longer than this is no line of a session.
+const MAX_LINE: usize = 64 << 20;
+const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+
+/// What reading met.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Observations read.
+    pub observations: u64,
+    /// Observations of a later kflow that were left out, by name of body or source.
+    pub unknown: BTreeMap<String, u64>,
+    /// Damaged lines that were left out.
+    pub malformed: u64,
+    /// Why the end is missing, if it is.
+    pub cut: Option<String>,
+    /// True when the file is compressed.
+    pub compressed: bool,
+}
+
+impl Report {
+    fn add(&mut self, other: &Self) {
+        self.observations += other.observations;
+        self.malformed += other.malformed;
+        for (k, n) in &other.unknown {
+            *self.unknown.entry(k.clone()).or_default() += n;
+        }
+        if self.cut.is_none() {
+            self.cut.clone_from(&other.cut);
+        }
+    }
+
+    /// One sentence for people, empty when all is well.
+    pub fn sentence(&self) -> String {
+        let mut parts = Vec::new();
+        if let Some(why) = &self.cut {
+            parts.push(format!("the recording is cut: {why}"));
+        }
+        if self.malformed > 0 {
+            parts.push(format!("{} damaged lines left out", self.malformed));
+        }
+        for (kind, n) in &self.unknown {
+            parts.push(format!(
+                "{n} observations of a kind this kflow does not know ({kind}) left out"
+            ));
+        }
+        parts.join("; ")
+    }
+}
+
+/// Observations that were parsed together, in the order of the file.
+#[derive(Debug, Default)]
+pub struct Batch {
+    /// Observations.
+    pub observations: Vec<Evidence>,
+    /// What was left out of this batch.
+    pub report: Report,
+}
+
+/// A whole session in memory, in order of arrival.
+#[derive(Clone, Debug)]
+pub struct Session {
+    /// The header.
+    pub header: Header,
+    /// Observations by `seen`, equal ones in the order of the file; a step of the clock begins anew.
+    pub observations: Vec<Evidence>,
+    /// What reading met.
+    pub report: Report,
+}
+
+impl Session {
+    /// Earliest and last arrival.
+    pub fn range(&self) -> Option<(Nanos, Nanos)> {
+        let arrivals = || self.observations.iter().map(|o| o.stamp.seen);
+        Some((arrivals().min()?, arrivals().next_back()?))
+    }
+    /// How many observations had arrived by `at`. Where the clock was set back and showed that time more than once, the
+    /// last time counts.
+    pub fn arrived_by(&self, at: Nanos) -> usize {
+        self.observations
+            .iter()
+            .rposition(|o| o.stamp.seen <= at)
+            .map_or(0, |n| n + 1)
+    }
+}
+
+/// A session that is being read.
+pub struct Reader {
+    /// The header.
+    pub header: Header,
+    /// True when the input is compressed.
+    pub compressed: bool,
+    name: String,
+    lines: Lines,
+    progress: Progress,
+}
+
+impl std::fmt::Debug for Reader {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Reader")
+            .field("name", &self.name)
+            .field("header", &self.header)
+            .finish_non_exhaustive()
+    }
+}
+
+/// How much of the input was taken, in bytes of the file. Shared with whoever shows it.
+#[derive(Clone, Debug, Default)]
+pub struct Progress {
+    taken: Arc<AtomicU64>,
+    total: u64,
+}
+
+impl Progress {
+    /// Share done, 0 to 1000; 1000 when the total is not known.
+    pub fn permille(&self) -> u32 {
+        if self.total == 0 {
+            return 1000;
+        }
+        let taken = self.taken.load(Ordering::Relaxed).min(self.total);
+        (taken.saturating_mul(1000) / self.total) as u32
+    }
+}
+
+struct Counted<R> {
+    inner: R,
+    taken: Arc<AtomicU64>,
+}
+
+impl<R: Read> Read for Counted<R> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let n = self.inner.read(buf)?;
+        self.taken.fetch_add(n as u64, Ordering::Relaxed);
+        Ok(n)
+    }
+}
+
+impl Reader {
+    /// Opens a file; `-` is standard input.
+    pub fn open(path: &Path) -> Result<Self, SessionError> {
+        let name = path.display().to_string();
+        if name == "-" {
+            return Self::new("standard input", Box::new(io::stdin()), 0);
+        }
+        let open = || -> io::Result<(File, u64)> {
+            let f = File::open(path)?;
+            let m = f.metadata()?;
+            if m.is_dir() {
+                return Err(io::Error::other(
+                    "it is a folder (a folder of raw captures becomes a session with `kflow import --dir`)",
+                ));
+            }
+            Ok((f, m.len()))
+        };
+        let (file, len) = open().map_err(|source| SessionError::Io {
+            op: "open",
+            path: name.clone(),
+            source,
+        })?;
+        Self::new(&name, Box::new(file), len)
+    }
+
+    /// Reads from anything; `name` is for messages, `total` the size in bytes when known, else 0.
+    pub fn new(name: &str, input: Box<dyn Read + Send>, total: u64) -> Result<Self, SessionError> {
+        let io_error = |source| SessionError::Io {
+            op: "read",
+            path: name.to_owned(),
+            source,
+        };
+        let progress = Progress {
+            taken: Arc::default(),
+            total,
+        };
+        let mut input = Counted {
+            inner: input,
+            taken: Arc::clone(&progress.taken),
+        };
+        let mut magic = Vec::with_capacity(4);
+        (&mut input)
+            .take(4)
+            .read_to_end(&mut magic)
+            .map_err(io_error)?;
+        let compressed = magic == ZSTD_MAGIC;
+        let whole = io::Cursor::new(magic).chain(input);
+        let input: Box<dyn Read + Send> = if compressed {
+            Box::new(zstd::stream::read::Decoder::new(whole).map_err(io_error)?)
+        } else {
+            Box::new(whole)
+        };
+        let mut lines = Lines {
+            input,
+            rest: Vec::new(),
+            ended: false,
+            cut: None,
+        };
+        let first = lines.first_line();
+        let not = |why: String| SessionError::NotASession {
+            path: name.to_owned(),
+            why,
+        };
+        let header = Header::parse(&first).map_err(|why| {
+            not(match &lines.cut {
+                Some(cut) => cut.clone(),
+                None if first.is_empty() => "it is empty".to_owned(),
+                None => why,
+            })
+        })?;
+        if header.kflow > VERSION {
+            return Err(SessionError::Newer {
+                path: name.to_owned(),
+                found: header.kflow,
+                tool: if header.tool.is_empty() {
+                    "?".to_owned()
+                } else {
+                    header.tool.to_string()
+                },
+            });
+        }
+        Ok(Self {
+            header,
+            compressed,
+            name: name.to_owned(),
+            lines,
+            progress,
+        })
+    }
+
+    /// How far reading is; stays valid while [`for_each`](Self::for_each) runs elsewhere.
+    pub fn progress(&self) -> Progress {
+        self.progress.clone()
+    }
+
+    /// Gives every batch in order to `take`, until it returns `false`. A cut session ends with a [`Gap`] that says
+    /// so. Returns what was met.
+    pub fn for_each(self, mut take: impl FnMut(Batch) -> bool) -> Report {
+        let workers = std::thread::available_parallelism().map_or(1, |n| n.get().clamp(1, 4));
+        let mut total = Report {
+            compressed: self.compressed,
+            ..Report::default()
+        };
+        let mut lines = self.lines;
+        let mut last = self.header.created;
+        std::thread::scope(|scope| {
+            let mut to: Vec<SyncSender<Vec<u8>>> = Vec::with_capacity(workers);
+            let mut from: Vec<Receiver<Batch>> = Vec::with_capacity(workers);
+            for _ in 0..workers {
+                let (block_tx, block_rx) = sync_channel::<Vec<u8>>(2);
+                let (batch_tx, batch_rx) = sync_channel::<Batch>(2);
+                scope.spawn(move || {
+                    for block in block_rx {
+                        if batch_tx.send(parse(&block)).is_err() {
+                            break;
+                        }
+                    }
+                });
+                to.push(block_tx);
+                from.push(batch_rx);
+            }
+            let splitter = scope.spawn(move || {
+                // Round robin: worker n gets block n, so the batches come back in order without being numbered.
+                'all: loop {
+                    for tx in &to {
+                        let block = lines.block();
+                        if block.is_empty() || tx.send(block).is_err() {
+                            break 'all;
+                        }
+                    }
+                }
+                lines.cut
+            });
+            'all: loop {
+                for rx in &from {
+                    let Ok(batch) = rx.recv() else { break 'all };
+                    total.add(&batch.report);
+                    if let Some(o) = batch.observations.last() {
+                        last = last.max(o.stamp.seen);
+                    }
+                    if !take(batch) {
+                        break 'all;
+                    }
+                }
+            }
+            drop(from);
+            total.cut = splitter.join().ok().flatten();
+        });
+        if let Some(why) = &total.cut {
+            take(Batch {
+                observations: vec![Arc::new(cut_gap(last, why))],
+                report: Report::default(),
+            });
+        }
+        total
+    }
+
+    /// Reads the rest.
+    pub fn read(self) -> Session {
+        let header = self.header.clone();
+        let mut observations: Vec<Evidence> = Vec::new();
+        let report = self.for_each(|batch| {
+            observations.extend(batch.observations);
+            true
+        });
+        sort_arrivals(&mut observations);
+        Session {
+            header,
+            observations,
+            report,
+        }
+    }
+}
+
+/// Puts observations that came slightly out of order into order of arrival. A step of the recording machine's clock stays
+/// where it is, between what arrived before and after it.
+pub fn sort_arrivals(all: &mut [Evidence]) {
+    let mut rest = all;
+    while !rest.is_empty() {
+        // The first may be the step that ended the stretch before.
+        let end = rest
+            .iter()
+            .skip(1)
+            .position(|o| matches!(o.body, Body::ClockStep(_)))
+            .map_or(rest.len(), |n| n + 1);
+        let Some((stretch, after)) = rest.split_at_mut_checked(end) else {
+            return;
+        };
+        let of_one_clock = match stretch {
+            [first, later @ ..] if matches!(first.body, Body::ClockStep(_)) => later,
+            all => all,
+        };
+        if !of_one_clock.is_sorted_by_key(|o| o.stamp.seen) {
+            of_one_clock.sort_by_key(|o| o.stamp.seen);
+        }
+        rest = after;
+    }
+}
+
+/// Reads a whole session.
+pub fn load(path: &Path) -> Result<Session, SessionError> {
+    Ok(Reader::open(path)?.read())
+}
+
+fn cut_gap(at: Nanos, why: &str) -> Observation {
+    Observation {
+        stamp: Stamp::exact(at),
+        source: Source::Kflow,
+        body: Body::Gap(Box::new(Gap {
+            of: Source::Kflow,
+            since: at,
+            lost: 0,
+            conn: 0,
+            why: format!("the recording is cut: {why}").into(),
+        })),
+    }
+}
+
+fn parse(block: &[u8]) -> Batch {
+    let mut batch = Batch::default();
+    batch.observations.reserve(block.len() / 256);
+    for line in block.split(|b| *b == b'\n') {
+        match format::decode(line) {
+            format::Line::Observation(o) => batch.observations.push(Arc::new(o)),
+            format::Line::Unknown(kind) => *batch.report.unknown.entry(kind).or_default() += 1,
+            format::Line::Malformed => batch.report.malformed += 1,
+            format::Line::Blank => {}
+        }
+    }
+    batch.report.observations = batch.observations.len() as u64;
+    batch
+}
+
+/// Cuts the input into blocks of whole lines.
+struct Lines {
+    input: Box<dyn Read + Send>,
+    rest: Vec<u8>,
+    ended: bool,
+    cut: Option<String>,
+}
+
+impl Lines {
+    /// Reads until `rest` holds `want` bytes more than it did, or the input ends.
+    fn fill(&mut self, want: usize) {
+        if self.ended {
+            return;
+        }
+        let before = self.rest.len();
+        while self.rest.len() - before < want {
+            let have = self.rest.len();
+            self.rest.resize(have + (1 << 16), 0);
+            let got = match self.rest.get_mut(have..) {
+                Some(free) => self.input.read(free),
+                None => Ok(0),
+            };
+            self.rest
+                .truncate(have + got.as_ref().copied().unwrap_or(0));
+            match got {
+                Ok(0) => {
+                    self.ended = true;
+                    break;
+                }
+                Ok(_) => {}
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => {
+                    self.ended = true;
+                    self.cut = Some(match e.kind() {
+                        io::ErrorKind::UnexpectedEof => "its last frame is incomplete".to_owned(),
+                        _ => e.to_string(),
+                    });
+                    break;
+                }
+            }
+        }
+        if self.ended && self.rest.last().is_some_and(|b| *b != b'\n') {
+            let line = memchr::memrchr(b'\n', &self.rest).map_or(0, |n| n + 1);
+            let whole = self
+                .rest
+                .get(line..)
+                .is_some_and(|l| matches!(format::decode(l), format::Line::Observation(_)));
+            if whole {
+                self.rest.push(b'\n');
+            } else if self.cut.is_none() {
+                self.cut = Some("its last line is incomplete".to_owned());
+            }
+        }
+    }
+
+    fn first_line(&mut self) -> Vec<u8> {
+        let mut from = 0;
+        loop {
+            if let Some(tail) = self.rest.get(from..)
+                && let Some(n) = memchr::memchr(b'\n', tail)
+            {
+                let mut line: Vec<u8> = self.rest.drain(..=from + n).collect();
+                line.pop();
+                return line;
+            }
+            from = self.rest.len();
+            if self.ended || from > MAX_LINE {
+                return std::mem::take(&mut self.rest);
+            }
+            self.fill(1);
+        }
+    }
+
+    /// The next whole lines; empty at the end. An incomplete last line is left out: its loss is in `cut`.
+    fn block(&mut self) -> Vec<u8> {
+        loop {
+            if self.rest.len() < BLOCK {
+                self.fill(BLOCK);
+            }
+            let end = memchr::memrchr(b'\n', &self.rest);
+            match end {
+                Some(n) => {
+                    let tail = self.rest.split_off(n + 1);
+                    return std::mem::replace(&mut self.rest, tail);
+                }
+                None if self.ended => {
+                    self.rest.clear();
+                    return Vec::new();
+                }
+                None if self.rest.len() > MAX_LINE => {
+                    // What follows up to the next line end is parsed as a line of its own, and counted as damaged.
+                    self.rest.clear();
+                    self.rest.push(b'\n');
+                }
+                None => self.fill(BLOCK),
+            }
+        }
+    }
+}

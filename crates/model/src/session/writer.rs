@@ -1,0 +1,295 @@
+//! Writes sessions. A `.zst` session is a sequence of independent zstd frames, so that a cut costs at most the last.
+//!
+//! The writer never asks for the time: whoever records calls [`Writer::flush`] at least once a second, which ends the
+//! frame and hands the bytes to the kernel. After `kill -9` everything up to the last flush is there.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use super::{Header, SessionError, format, load};
+use crate::Observation;
+use crate::file::{self, Access, AtomicFile, FileError, Place};
+
+/// Uncompressed bytes after which a frame ends by itself: bounds what a reader buffers and what a crash can take.
+const FRAME: usize = 1 << 20;
+/// Compression level of recordings: the fastest that still shrinks JSON lines about tenfold.
+pub const LEVEL: i32 = 3;
+
+#[derive(Debug)]
+enum Out {
+    /// A recording, or a stream: what is written is there at once.
+    Direct(BufWriter<File>),
+    /// A session that appears when it is whole.
+    Whole(AtomicFile),
+}
+
+impl Write for Out {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Direct(out) => out.write(bytes),
+            Self::Whole(out) => out.write(bytes),
+        }
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::Direct(out) => out.flush(),
+            Self::Whole(out) => out.flush(),
+        }
+    }
+}
+
+/// A session that is being written.
+#[derive(Debug)]
+pub struct Writer {
+    out: Out,
+    /// For errors.
+    path: PathBuf,
+    /// zstd level; `None` writes plain lines.
+    level: Option<i32>,
+    pending: Vec<u8>,
+    written: u64,
+    observations: u64,
+    redacted: u64,
+}
+
+fn io_error(op: &'static str, path: &Path) -> impl FnOnce(io::Error) -> SessionError {
+    let path = path.display().to_string();
+    move |source| SessionError::Io { op, path, source }
+}
+
+/// True for `x.kflow.zst`.
+fn wants_zstd(path: &Path) -> bool {
+    path.extension().is_some_and(|e| e == "zst")
+}
+
+impl Writer {
+    /// Starts a recording at `path`, which must not exist: an incident's recording is never overwritten. While it is
+    /// written the file is locked, so that [`append`] leaves it alone.
+    pub fn record(path: &Path, header: &Header) -> Result<Self, SessionError> {
+        let file = file::create_new(path).map_err(|e| match e {
+            FileError::Exists { path } => SessionError::Exists { path },
+            e => e.into(),
+        })?;
+        // File systems without locks have none to be waited for either.
+        file.try_lock().ok();
+        Self::start(direct(file), path, LEVEL, header)
+    }
+
+    /// Writes a whole session that appears at `path` only when [`finish`](Self::finish) succeeds, in place of the
+    /// session that was there. `level` is zstd's, for paths that end in `.zst`. What is not a file (a pipe, a device)
+    /// is written to as it is.
+    pub fn replace(path: &Path, level: i32, header: &Header) -> Result<Self, SessionError> {
+        replaceable(path)?;
+        let out = AtomicFile::create(path, Access::Private)?;
+        Self::start(Out::Whole(out), path, level, header)
+    }
+
+    /// Writes a session, plain, to what is open already, such as standard output. `name` is for errors.
+    pub fn stream(file: File, name: &str, header: &Header) -> Result<Self, SessionError> {
+        Self::start(direct(file), Path::new(name), LEVEL, header)
+    }
+
+    fn start(out: Out, path: &Path, level: i32, header: &Header) -> Result<Self, SessionError> {
+        let level = wants_zstd(path).then_some(level);
+        let mut w = Self {
+            out,
+            path: path.to_owned(),
+            level,
+            pending: Vec::with_capacity(FRAME + 4096),
+            written: 0,
+            observations: 0,
+            redacted: 0,
+        };
+        header
+            .write(&mut w.pending)
+            .map_err(io_error("write", &w.path))?;
+        w.flush()?;
+        Ok(w)
+    }
+
+    /// Appends an observation, redacted.
+    pub fn write(&mut self, o: &Observation) -> Result<(), SessionError> {
+        self.redacted += format::encode(o, &mut self.pending);
+        self.observations += 1;
+        if self.pending.len() >= FRAME {
+            self.end_frame()?;
+        }
+        Ok(())
+    }
+
+    fn end_frame(&mut self) -> Result<(), SessionError> {
+        if self.pending.is_empty() {
+            return Ok(());
+        }
+        let result = match self.level {
+            Some(level) => zstd::bulk::compress(&self.pending, level).and_then(|frame| {
+                self.written += frame.len() as u64;
+                self.out.write_all(&frame)
+            }),
+            None => {
+                self.written += self.pending.len() as u64;
+                self.out.write_all(&self.pending)
+            }
+        };
+        self.pending.clear();
+        result.map_err(io_error("write", &self.path))
+    }
+
+    /// Ends the frame and hands everything to the kernel.
+    pub fn flush(&mut self) -> Result<(), SessionError> {
+        self.end_frame()?;
+        self.out.flush().map_err(io_error("write", &self.path))
+    }
+
+    /// Bytes in the file, plus those not yet in a frame (uncompressed): what a size limit compares.
+    pub fn bytes(&self) -> u64 {
+        self.written + self.pending.len() as u64
+    }
+    /// Observations written.
+    pub const fn observations(&self) -> u64 {
+        self.observations
+    }
+    /// Texts that held something like a credential.
+    pub const fn redacted(&self) -> u64 {
+        self.redacted
+    }
+    /// A second handle of the file that a recording is written to.
+    pub fn handle(&self) -> Result<File, SessionError> {
+        let file = match &self.out {
+            Out::Direct(out) => out.get_ref().try_clone(),
+            Out::Whole(_) => Err(io::ErrorKind::Unsupported.into()),
+        };
+        file.map_err(io_error("open", &self.path))
+    }
+
+    /// Writes the rest to the disk and gives the file its name. Returns its size in bytes.
+    pub fn finish(mut self) -> Result<u64, SessionError> {
+        self.flush()?;
+        match self.out {
+            Out::Direct(out) => {
+                let file = out.get_ref();
+                if file.metadata().is_ok_and(|m| m.is_file()) {
+                    file.sync_all().map_err(io_error("write", &self.path))?;
+                    // A handle of it may stay open.
+                    file.unlock().ok();
+                }
+            }
+            Out::Whole(out) => out.commit()?,
+        }
+        Ok(self.written)
+    }
+}
+
+fn direct(file: File) -> Out {
+    Out::Direct(BufWriter::with_capacity(1 << 16, file))
+}
+
+/// Says whether [`Writer::replace`] would take this path: a file that is no session is never replaced.
+pub fn replaceable(path: &Path) -> Result<(), SessionError> {
+    if file::place(path)? != Place::File || is_empty(path) {
+        return Ok(());
+    }
+    match super::Reader::open(path) {
+        // A newer kflow's is one, too.
+        Ok(_) | Err(SessionError::Newer { .. }) => Ok(()),
+        Err(SessionError::NotASession { path, .. }) => Err(SessionError::Foreign { path }),
+        Err(e) => Err(e),
+    }
+}
+
+fn is_empty(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|m| m.len() == 0)
+}
+
+/// Appends observations (notes) to a session that exists. One whose tail is cut is written anew, whole, and the file as
+/// it was stays beside it as `NAME.cut`. A recording that is still being written is refused.
+pub fn append(path: &Path, observations: &[Observation]) -> Result<(), SessionError> {
+    let file = idle(path)?;
+    let session = load(path)?;
+    if session.report.cut.is_none() {
+        return append_to(file, path, session.report.compressed, observations);
+    }
+    let mut w = Writer::replace(path, LEVEL, &session.header)?;
+    for o in &session.observations {
+        w.write(o)?;
+    }
+    for o in observations {
+        w.write(o)?;
+    }
+    keep_cut(path)?;
+    w.finish().map(drop)
+}
+
+/// Gives a session a second name, `NAME.cut`, `NAME.cut2`, …, under which it stays when its own is given away.
+fn keep_cut(path: &Path) -> Result<(), SessionError> {
+    let path = &path.canonicalize().map_err(io_error("open", path))?;
+    let mut n = 1_u32;
+    loop {
+        let mut name = path.as_os_str().to_owned();
+        name.push(".cut");
+        if n > 1 {
+            name.push(n.to_string());
+        }
+        match std::fs::hard_link(path, &name) {
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists && n < 1000 => n += 1,
+            made => return made.map_err(io_error("keep", path)),
+        }
+    }
+}
+
+/// Appends to a session that is known to be whole: `compressed` as its [`Report`](super::Report) says.
+pub fn append_whole(
+    path: &Path,
+    compressed: bool,
+    observations: &[Observation],
+) -> Result<(), SessionError> {
+    append_to(idle(path)?, path, compressed, observations)
+}
+
+/// Opens a session to which no other process writes, and keeps it so until the file is closed.
+fn idle(path: &Path) -> Result<File, SessionError> {
+    let file = OpenOptions::new()
+        .read(true)
+        .append(true)
+        .open(path)
+        .map_err(io_error("write", path))?;
+    if matches!(file.try_lock(), Err(TryLockError::WouldBlock)) {
+        return Err(SessionError::Busy {
+            path: path.display().to_string(),
+        });
+    }
+    Ok(file)
+}
+
+fn append_to(
+    mut file: File,
+    path: &Path,
+    compressed: bool,
+    observations: &[Observation],
+) -> Result<(), SessionError> {
+    let mut bytes = Vec::new();
+    for o in observations {
+        format::encode(o, &mut bytes);
+    }
+    if compressed {
+        bytes = zstd::bulk::compress(&bytes, LEVEL).map_err(io_error("write", path))?;
+    }
+    let before = file.metadata().map_err(io_error("write", path))?.len();
+    let append = |file: &mut File| -> io::Result<()> {
+        let mut last = [b'\n'];
+        if !compressed && file.seek(SeekFrom::End(-1)).is_ok() {
+            file.read_exact(&mut last)?;
+        }
+        if last != [b'\n'] {
+            file.write_all(b"\n")?;
+        }
+        file.write_all(&bytes)?;
+        file.sync_all()
+    };
+    append(&mut file).map_err(|e| {
+        // Half a note would be read as a cut.
+        file.set_len(before).ok();
+        io_error("write", path)(e)
+    })
+}

@@ -1,0 +1,237 @@
+//! The CRI proxy: a process of its own that copies bytes between the kubelet and the runtime, and tells what it saw.
+//!
+//! ```text
+//! kubelet ──▶ --listen ══ relay ══ --upstream ──▶ containerd        the relay copies, stamps, never parses
+//!                           │ copies of chunks, try_push
+//!                         [tap: bounded queue] ──▶ decoder ──▶ [ring] ──▶ --serve ──▶ subscribers
+//! ```
+//!
+//! Three threads, each needing only what is left of it: the relay never waits for the tap, the tap never waits for
+//! the ring, the ring never waits for a subscriber. What one cannot take is counted and told as a
+//! [`Gap`](kflow_model::gap::Gap).
+//!
+//! | module | owns |
+//! |---|---|
+//! | [`socket`] | paths, permissions, the lock, stale sockets |
+//! | [`relay`] | the bytes: pumps, half-close, draining, mirroring an upstream that is down |
+//! | [`tap`] | the queue of copies and the decoder's thread |
+//! | [`ring`] | the last minutes of observations |
+//! | [`wire`] | the messages and methods of `proto/kflow.proto` |
+//! | [`serve`] | the observation service |
+//! | [`client`] | a subscriber |
+//! | [`notify`] | telling systemd |
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+pub mod notify;
+pub mod relay;
+pub mod ring;
+pub mod serve;
+pub mod socket;
+pub mod tap;
+pub mod wire;
+
+/// Where log lines go: the library prints nothing itself.
+pub type Log = Arc<dyn Fn(&str) + Send + Sync>;
+
+/// What the proxy is asked to do.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Socket that clients (the kubelet) connect to.
+    pub listen: PathBuf,
+    /// The runtime's own socket.
+    pub upstream: PathBuf,
+    /// Socket of the observation service; `None` serves nothing.
+    pub serve: Option<PathBuf>,
+    /// Bytes of tapped chunks that may wait for the decoder.
+    pub tap_bytes: usize,
+    /// Bytes of observations that the ring keeps.
+    pub ring_bytes: usize,
+    /// Age of observations that the ring keeps.
+    pub ring_age: Duration,
+    /// How long calls in flight may take to finish after a request to stop.
+    pub drain: Duration,
+}
+
+impl Config {
+    /// The defaults: 16 MiB of waiting chunks, a ring of 8 MiB and ten minutes, ten seconds to drain.
+    pub fn new(listen: impl Into<PathBuf>, upstream: impl Into<PathBuf>) -> Self {
+        Self {
+            listen: listen.into(),
+            upstream: upstream.into(),
+            serve: None,
+            tap_bytes: 16 << 20,
+            ring_bytes: 8 << 20,
+            ring_age: Duration::from_secs(600),
+            drain: Duration::from_secs(10),
+        }
+    }
+}
+
+/// Why the proxy could not start.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A socket could not be had.
+    #[error(transparent)]
+    Socket(#[from] socket::Error),
+    /// Listening on the proxy's own socket would lead back to itself.
+    #[error(
+        "--listen and --upstream are both {0}: give the runtime's socket as --upstream and another path as --listen"
+    )]
+    Loop(PathBuf),
+    /// A thread or its runtime could not be started.
+    #[error("cannot start the {thread} thread: {source}")]
+    Thread {
+        /// Which.
+        thread: &'static str,
+        /// Why.
+        source: std::io::Error,
+    },
+}
+
+/// Counters that the service reports and tests read. All of them only rise, except `connections`.
+#[derive(Debug, Default)]
+pub struct Counters {
+    /// Connections accepted so far.
+    pub accepted: AtomicU64,
+    /// Connections open now.
+    pub connections: AtomicU64,
+    /// Connections refused because of the peer's user id.
+    pub refused: AtomicU64,
+    /// Bytes copied, both ways.
+    pub bytes: AtomicU64,
+    /// Chunks that the tap could not take.
+    pub lost_chunks: AtomicU64,
+    /// Bytes that the tap could not take.
+    pub lost_bytes: AtomicU64,
+    /// Connections that went blind.
+    pub blind: AtomicU64,
+    /// Panics of the decoder, each caught.
+    pub panics: AtomicU64,
+    /// Bytes waiting for the decoder now.
+    pub queued_bytes: AtomicU64,
+    /// Observations made.
+    pub observations: AtomicU64,
+    /// True while the upstream cannot be connected to.
+    pub upstream_down: AtomicBool,
+}
+
+impl Counters {
+    pub(crate) fn add(counter: &AtomicU64, n: u64) {
+        counter.fetch_add(n, Ordering::Relaxed);
+    }
+    /// Reads a counter.
+    pub fn get(counter: &AtomicU64) -> u64 {
+        counter.load(Ordering::Relaxed)
+    }
+}
+
+/// A running proxy. Dropping it asks it to stop; [`stop`](Self::stop) also waits.
+#[derive(Debug)]
+pub struct Proxy {
+    stop: watch::Sender<bool>,
+    relay: Option<JoinHandle<()>>,
+    serve: Option<JoinHandle<()>>,
+    tap: Option<JoinHandle<()>>,
+    queue: Arc<tap::Queue>,
+    /// Counters.
+    pub counters: Arc<Counters>,
+    /// The last minutes of observations.
+    pub ring: Arc<ring::Ring>,
+}
+
+impl Proxy {
+    /// Binds the sockets and starts the threads. When this returns, clients can connect (or, when the upstream is
+    /// down, are refused as the runtime itself would refuse them).
+    pub fn start(config: &Config, decoder: Box<dyn tap::Decode>, log: &Log) -> Result<Self, Error> {
+        if config.listen == config.upstream {
+            return Err(Error::Loop(config.listen.clone()));
+        }
+        let socket = socket::Socket::claim(&config.listen)?;
+        let serve_socket = config
+            .serve
+            .as_deref()
+            .map(socket::Socket::claim)
+            .transpose()?;
+
+        let counters = Arc::new(Counters::default());
+        let ring = Arc::new(ring::Ring::new(config.ring_bytes, config.ring_age));
+        let queue = Arc::new(tap::Queue::new(config.tap_bytes, Arc::clone(&counters)));
+        let (stop, stopped) = watch::channel(false);
+
+        let tap = {
+            let (queue, ring, log) = (Arc::clone(&queue), Arc::clone(&ring), Arc::clone(log));
+            spawn("tap", move || tap::run(&queue, decoder, &ring, &log))?
+        };
+        let serve = match serve_socket {
+            Some(socket) => {
+                let service = serve::Service::new(config, Arc::clone(&ring), Arc::clone(&counters));
+                let log = Arc::clone(log);
+                let ready = serve::Server::bind(socket)?;
+                Some(spawn("serve", move || ready.run(&service, &log))?)
+            }
+            None => None,
+        };
+        let relay = {
+            let relay = relay::Relay::new(config, socket, Arc::clone(&queue), Arc::clone(log))?;
+            let (ready, is_ready) = std::sync::mpsc::sync_channel(1);
+            let relay = spawn("relay", move || relay.run(stopped, &ready))?;
+            // An error means that the thread ended already, which joining it will show.
+            is_ready.recv().ok();
+            relay
+        };
+        Ok(Self {
+            stop,
+            relay: Some(relay),
+            serve,
+            tap: Some(tap),
+            queue,
+            counters,
+            ring,
+        })
+    }
+
+    /// Stops accepting, lets calls in flight finish (at most [`Config::drain`]), closes, removes the sockets.
+    pub fn stop(mut self) {
+        self.finish();
+    }
+
+    fn finish(&mut self) {
+        self.stop.send_replace(true);
+        // From left to right: what each thread still has to say reaches the next one before that one ends.
+        join(&mut self.relay);
+        self.queue.finish();
+        join(&mut self.tap);
+        self.ring.finish();
+        join(&mut self.serve);
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.finish();
+    }
+}
+
+fn join(thread: &mut Option<JoinHandle<()>>) {
+    if let Some(t) = thread.take() {
+        // A panic of that thread was already told by the panic hook; the others still have to be stopped.
+        drop(t.join());
+    }
+}
+
+fn spawn(name: &'static str, f: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, Error> {
+    std::thread::Builder::new()
+        .name(format!("kflow-{name}"))
+        .spawn(f)
+        .map_err(|source| Error::Thread {
+            thread: name,
+            source,
+        })
+}

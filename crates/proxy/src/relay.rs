@@ -1,0 +1,341 @@
+//! The bytes. A connection is two pumps; a pump reads what there is, writes it on at once, and only then hands a copy
+//! to the tap. Nothing is parsed, nothing is held back, nothing is read before what was read has been written, so a
+//! slow reader slows the writer exactly as it would without kflow.
+//!
+//! A pump is a thread in blocking calls: a read and a write for each piece, and nothing between them to wait for. An
+//! event loop would need a third call for each and its own bookkeeping, which is more than the bytes themselves cost.
+//! What happens once in a connection's life (accepting, half-closes, draining) is the event loop's.
+//!
+//! When the runtime is down the relay does not accept either: it stops listening until the runtime listens again, so
+//! that a client gets the same `connection refused` or `no such file` that it would get from the runtime's own path.
+
+use std::io;
+use std::os::unix::net::UnixStream as Stream;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::SyncSender;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::{Notify as Wake, mpsc, watch};
+use tokio::task::{JoinSet, LocalSet};
+use tokio::time::{Instant, sleep, sleep_until};
+
+use super::notify::Notify;
+use super::socket::{self, Socket};
+use super::tap::{Queue, Tap};
+use super::{Config, Counters, Error, Log};
+use kflow_cri::Direction;
+use kflow_model::clock;
+
+mod carry;
+
+use carry::{Closing, Connection, DRAINED, UPSTREAM_CLOSED, Wire};
+
+/// Stack of a pump's thread, bytes: a pump calls nothing deep.
+const STACK: usize = 128 << 10;
+/// How often a runtime that is down is tried.
+const RETRY: Duration = Duration::from_millis(50);
+
+/// The relay, ready to run on a thread of its own.
+#[derive(Debug)]
+pub struct Relay {
+    runtime: tokio::runtime::Runtime,
+    shared: Shared,
+    socket: Socket,
+    drain: Duration,
+}
+
+#[derive(Clone)]
+struct Shared {
+    upstream: PathBuf,
+    queue: Arc<Queue>,
+    log: Log,
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shared")
+            .field("upstream", &self.upstream)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Relay {
+    /// Prepares the relay. If the upstream answers, it listens when this returns.
+    pub fn new(
+        config: &Config,
+        socket: Socket,
+        queue: Arc<Queue>,
+        log: Log,
+    ) -> Result<Self, Error> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|source| Error::Thread {
+                thread: "relay",
+                source,
+            })?;
+        Ok(Self {
+            runtime,
+            shared: Shared {
+                upstream: config.upstream.clone(),
+                queue,
+                log,
+            },
+            socket,
+            drain: config.drain,
+        })
+    }
+
+    /// Runs until `stopped` turns true and the connections are drained. Says `ready` once it listens, or knows that
+    /// the upstream does not.
+    pub fn run(self, mut stopped: watch::Receiver<bool>, ready: &SyncSender<()>) {
+        let Self {
+            runtime,
+            shared,
+            socket,
+            drain,
+        } = self;
+        let set = LocalSet::new();
+        set.block_on(&runtime, async {
+            let notify = Notify::from_env();
+            let mut doors = Doors {
+                shared,
+                socket,
+                listener: None,
+                conns: JoinSet::new(),
+                // Only a hint to look: one permit is enough for any number of closed connections.
+                upstream_closed: Rc::new(Wake::new()),
+                next_conn: 1,
+                drained: watch::channel(false).0,
+            };
+            doors.look().await;
+            notify.send("READY=1");
+            ready.send(()).ok();
+            doors.serve(&mut stopped, &notify).await;
+            notify.send("STOPPING=1");
+            doors.close(drain).await;
+        });
+    }
+}
+
+struct Doors {
+    shared: Shared,
+    socket: Socket,
+    listener: Option<UnixListener>,
+    conns: JoinSet<()>,
+    upstream_closed: Rc<Wake>,
+    next_conn: u32,
+    drained: watch::Sender<bool>,
+}
+
+impl Doors {
+    async fn serve(&mut self, stopped: &mut watch::Receiver<bool>, notify: &Notify) {
+        let watchdog = notify.watchdog();
+        let mut alive = Instant::now();
+        loop {
+            let upstream_closed = Rc::clone(&self.upstream_closed);
+            tokio::select! {
+                biased;
+                _ = stopped.wait_for(|s| *s) => return,
+                // Sent from here, because here is where a hung relay would hang.
+                () = sleep_until(alive), if watchdog.is_some() => {
+                    notify.send("WATCHDOG=1");
+                    alive = Instant::now() + watchdog.unwrap_or(RETRY);
+                }
+                accepted = accept(self.listener.as_ref()) => match accepted {
+                    Ok(client) => self.begin(client).await,
+                    Err(e) => {
+                        (self.shared.log)(&format!("cannot accept a connection: {e}; trying again"));
+                        sleep(RETRY).await;
+                    }
+                },
+                () = upstream_closed.notified(), if self.listener.is_some() => self.look().await,
+                () = sleep(RETRY), if self.listener.is_none() => self.look().await,
+                Some(_) = self.conns.join_next() => {}
+            }
+        }
+    }
+
+    /// Listens when the upstream does, and not when it does not.
+    async fn look(&mut self) {
+        match connect(&self.shared.upstream).await {
+            Ok(probe) => {
+                drop(probe);
+                if self.listener.is_none() {
+                    self.open();
+                }
+            }
+            Err(e) => self.mirror_down(&e),
+        }
+    }
+
+    fn open(&mut self) {
+        let listener = self.socket.listen().and_then(|l| {
+            UnixListener::from_std(l).map_err(|source| socket::Error::Io {
+                what: "listen on",
+                path: self.socket.path().to_path_buf(),
+                source,
+            })
+        });
+        match listener {
+            Ok(l) => {
+                self.listener = Some(l);
+                self.counters()
+                    .upstream_down
+                    .store(false, Ordering::Relaxed);
+                (self.shared.log)(&format!(
+                    "listening on {}, upstream {}",
+                    self.socket.path().display(),
+                    self.shared.upstream.display()
+                ));
+            }
+            Err(e) => (self.shared.log)(&format!("{e}; trying again")),
+        }
+    }
+
+    fn mirror_down(&mut self, e: &io::Error) {
+        let first = !self.counters().upstream_down.swap(true, Ordering::Relaxed);
+        if first {
+            (self.shared.log)(&format!(
+                "upstream {} does not answer ({e}): clients are refused as it would refuse them, until it does",
+                self.shared.upstream.display()
+            ));
+        }
+        self.listener = None;
+        if e.kind() == io::ErrorKind::NotFound {
+            self.socket.unlink();
+        }
+    }
+
+    async fn begin(&mut self, client: UnixStream) {
+        let (pid, uid) = match client.peer_cred() {
+            Ok(c) => (c.pid().unwrap_or(0).cast_unsigned(), c.uid()),
+            Err(_) => (0, u32::MAX),
+        };
+        if !socket::may_use(uid) {
+            Counters::add(&self.counters().refused, 1);
+            (self.shared.log)(&format!(
+                "refused a connection of user {uid}, process {pid}"
+            ));
+            return;
+        }
+        let upstream = match connect(&self.shared.upstream).await {
+            Ok(u) => u,
+            Err(e) => return self.mirror_down(&e),
+        };
+        let (client, upstream) = match (blocking(client), blocking(upstream)) {
+            (Ok(c), Ok(u)) => (c, u),
+            (Err(e), _) | (_, Err(e)) => {
+                (self.shared.log)(&format!("cannot carry a connection: {e}"));
+                return;
+            }
+        };
+        let conn = self.next_conn;
+        self.next_conn = self.next_conn.wrapping_add(1).max(1);
+        Counters::add(&self.counters().accepted, 1);
+        let tap = Tap::open(&self.shared.queue, conn, clock::now(), pid, &comm(pid));
+        let (ended, ends) = mpsc::unbounded_channel();
+        let connection = Connection {
+            wire: Arc::new(Wire {
+                client,
+                upstream,
+                tap: Mutex::new(Some(tap)),
+                counters: Arc::clone(&self.shared.queue.counters),
+            }),
+            ends,
+        };
+        Counters::add(&self.counters().connections, 1);
+        let closing = Closing {
+            wire: Arc::clone(&connection.wire),
+            why: DRAINED,
+        };
+        for direction in [Direction::ClientToServer, Direction::ServerToClient] {
+            let (wire, ended) = (Arc::clone(&connection.wire), ended.clone());
+            let started = std::thread::Builder::new()
+                .name(format!("kflow-{conn}"))
+                .stack_size(STACK)
+                .spawn(move || {
+                    let how = wire.pump(direction);
+                    // Nobody listens when the connection was closed meanwhile.
+                    ended.send((direction, how)).ok();
+                });
+            if let Err(e) = started {
+                (self.shared.log)(&format!("closing a connection: cannot start a thread: {e}"));
+                return;
+            }
+        }
+        let upstream_closed = Rc::clone(&self.upstream_closed);
+        let drained = self.drained.subscribe();
+        self.conns.spawn_local(async move {
+            let why = connection.carry(drained, closing).await;
+            if why == UPSTREAM_CLOSED {
+                upstream_closed.notify_one();
+            }
+        });
+    }
+
+    async fn close(mut self, drain: Duration) {
+        self.listener = None;
+        self.socket.unlink();
+        // Connections with no call in flight close now, the others when their calls have ended.
+        self.drained.send_replace(true);
+        let deadline = Instant::now() + drain;
+        loop {
+            tokio::select! {
+                biased;
+                ended = self.conns.join_next() => if ended.is_none() { return },
+                () = sleep_until(deadline) => {
+                    (self.shared.log)(&format!(
+                        "{} connections had calls in flight after {} s: closed",
+                        self.conns.len(), drain.as_secs()
+                    ));
+                    self.conns.shutdown().await;
+                    return;
+                }
+            }
+        }
+    }
+
+    fn counters(&self) -> &Counters {
+        &self.shared.queue.counters
+    }
+}
+
+async fn accept(listener: Option<&UnixListener>) -> io::Result<UnixStream> {
+    match listener {
+        Some(l) => l.accept().await.map(|(stream, _)| stream),
+        None => std::future::pending().await,
+    }
+}
+
+/// Connects to the runtime. A full backlog is waited for as a blocking client would.
+async fn connect(path: &Path) -> io::Result<UnixStream> {
+    let mut pause = Duration::from_millis(1);
+    loop {
+        match UnixStream::connect(path).await {
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock && pause < Duration::from_secs(2) => {
+                sleep(pause).await;
+                pause *= 2;
+            }
+            other => return other,
+        }
+    }
+}
+
+/// Name of a peer's program, empty when it is gone or hidden.
+fn comm(pid: u32) -> String {
+    let mut name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    name.truncate(name.trim_end().len());
+    name
+}
+
+/// A stream whose calls wait.
+fn blocking(stream: UnixStream) -> io::Result<Stream> {
+    let stream = stream.into_std()?;
+    stream.set_nonblocking(false)?;
+    Ok(stream)
+}

@@ -1,0 +1,331 @@
+//! The observation service: gRPC on a second unix socket, several subscribers, none of which can hold up anything.
+
+use std::convert::Infallible;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use hyper::body::Incoming;
+use hyper::server::conn::http2;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use prost::bytes::Bytes;
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::body::Body as GrpcBody;
+use tonic::codegen::http;
+use tonic::server::{Grpc, ServerStreamingService, UnaryService};
+use tonic::{Request, Response, Status};
+use tonic_prost::ProstCodec;
+
+use super::ring::Ring;
+use super::socket::{self, Socket};
+use super::wire::{self, Batch, InfoRequest, InfoResponse, SubscribeRequest};
+use super::{Config, Counters, Error, Log};
+use kflow_model::clock;
+use kflow_model::gap::Gap;
+use kflow_model::{Body, Nanos, Observation, Source, Stamp, Text};
+
+/// Lines of one message, bytes.
+const BATCH: usize = 256 << 10;
+/// How long lines may gather before a subscriber gets them: a message for each call would cost more than the call.
+const GATHER: Duration = Duration::from_millis(20);
+/// How long subscribers may take to read the rest when the proxy stops.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+
+/// The service: cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Service {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    ring: Arc<Ring>,
+    counters: Arc<Counters>,
+    listen: PathBuf,
+    upstream: PathBuf,
+    epoch: Nanos,
+    subscribers: AtomicU64,
+}
+
+impl Service {
+    /// A service that reads this ring and these counters.
+    pub fn new(config: &Config, ring: Arc<Ring>, counters: Arc<Counters>) -> Self {
+        Self {
+            inner: Arc::new(Inner {
+                ring,
+                counters,
+                listen: config.listen.clone(),
+                upstream: config.upstream.clone(),
+                epoch: clock::now(),
+                subscribers: AtomicU64::new(0),
+            }),
+        }
+    }
+}
+
+impl Inner {
+    fn epoch(&self) -> u64 {
+        self.epoch.0.cast_unsigned()
+    }
+
+    fn info(&self) -> InfoResponse {
+        let fill = self.ring.fill(clock::monotonic());
+        let c = &self.counters;
+        InfoResponse {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            epoch: self.epoch(),
+            listen: self.listen.display().to_string(),
+            upstream: self.upstream.display().to_string(),
+            upstream_up: !c.upstream_down.load(Ordering::Relaxed),
+            ring_lines: fill.lines,
+            ring_bytes: fill.bytes,
+            ring_age_ns: fill
+                .age
+                .map_or(0, |d| u64::try_from(d.as_nanos()).unwrap_or(u64::MAX)),
+            connections: Counters::get(&c.connections),
+            accepted: Counters::get(&c.accepted),
+            blind: Counters::get(&c.blind),
+            bytes: Counters::get(&c.bytes),
+            lost_chunks: Counters::get(&c.lost_chunks),
+            lost_bytes: Counters::get(&c.lost_bytes),
+            panics: Counters::get(&c.panics),
+            observations: Counters::get(&c.observations),
+            subscribers: self.subscribers.load(Ordering::Relaxed),
+            queued_bytes: Counters::get(&c.queued_bytes),
+        }
+    }
+
+    async fn feed(&self, wants: SubscribeRequest, to: mpsc::Sender<Result<Batch, Status>>) {
+        let mut news = self.ring.news();
+        let resumes = wants.from > 0 && wants.epoch == self.epoch();
+        let mut position = if wants.only_new {
+            self.ring.next()
+        } else if resumes {
+            wants.from
+        } else {
+            let (open, first) = self.ring.oldest();
+            if !open.is_empty() && to.send(Ok(self.batch(first, open, 0))).await.is_err() {
+                return;
+            }
+            first
+        };
+        let mut reached = clock::now();
+        loop {
+            let finished = news.borrow_and_update().finished;
+            let mut got = self.ring.read(position, BATCH);
+            if got.lines.is_empty() {
+                // The end, the subscriber's leaving, or more.
+                if finished
+                    || tokio::select! {
+                        () = to.closed() => true,
+                        changed = news.changed() => changed.is_err(),
+                    }
+                {
+                    return;
+                }
+                // Not when the proxy stops: then nothing gathers any more.
+                if !news.borrow().finished {
+                    tokio::time::sleep(GATHER).await;
+                }
+                continue;
+            }
+            position = got.first + got.lines.len() as u64;
+            if got.lost > 0 {
+                got.lines.insert(0, missed(reached, got.lost));
+            }
+            reached = clock::now();
+            let batch = self.batch(position, got.lines, got.lost);
+            if to.send(Ok(batch)).await.is_err() {
+                return;
+            }
+        }
+    }
+
+    fn batch(&self, next: u64, lines: Vec<Bytes>, lost: u64) -> Batch {
+        Batch {
+            epoch: self.epoch(),
+            next,
+            lines,
+            lost,
+        }
+    }
+}
+
+/// The gap record of a subscriber that was too slow.
+fn missed(since: Nanos, lost: u64) -> Bytes {
+    let gap = Observation {
+        stamp: Stamp::exact(clock::now()),
+        source: Source::Kflow,
+        body: Body::Gap(Box::new(Gap {
+            of: Source::Cri,
+            since,
+            lost,
+            conn: 0,
+            why: Text::new("this subscriber was slower than the proxy's ring is long"),
+        })),
+    };
+    serde_json::to_vec(&gap).unwrap_or_default().into()
+}
+
+struct Subscribe(Arc<Inner>);
+
+/// Counts a subscriber for as long as it is fed.
+struct Subscriber(Arc<Inner>);
+
+impl Subscriber {
+    fn new(inner: Arc<Inner>) -> Self {
+        inner.subscribers.fetch_add(1, Ordering::Relaxed);
+        Self(inner)
+    }
+}
+
+impl Drop for Subscriber {
+    fn drop(&mut self) {
+        self.0.subscribers.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl ServerStreamingService<SubscribeRequest> for Subscribe {
+    type Response = Batch;
+    type ResponseStream = ReceiverStream<Result<Batch, Status>>;
+    type Future = std::future::Ready<Result<Response<Self::ResponseStream>, Status>>;
+    fn call(&mut self, request: Request<SubscribeRequest>) -> Self::Future {
+        // Two batches on their way; everything else stays in the ring.
+        let (to, stream) = mpsc::channel(2);
+        let subscriber = Subscriber::new(Arc::clone(&self.0));
+        tokio::spawn(async move { subscriber.0.feed(request.into_inner(), to).await });
+        std::future::ready(Ok(Response::new(ReceiverStream::new(stream))))
+    }
+}
+
+struct Info(Arc<Inner>);
+
+impl UnaryService<InfoRequest> for Info {
+    type Response = InfoResponse;
+    type Future = std::future::Ready<Result<Response<InfoResponse>, Status>>;
+    fn call(&mut self, _request: Request<InfoRequest>) -> Self::Future {
+        std::future::ready(Ok(Response::new(self.0.info())))
+    }
+}
+
+impl Service {
+    async fn call(
+        self,
+        request: http::Request<GrpcBody>,
+    ) -> Result<http::Response<GrpcBody>, Infallible> {
+        let inner = self.inner;
+        Ok(match request.uri().path() {
+            wire::SUBSCRIBE => {
+                Grpc::new(ProstCodec::default())
+                    .server_streaming(Subscribe(inner), request)
+                    .await
+            }
+            wire::INFO => {
+                Grpc::new(ProstCodec::default())
+                    .unary(Info(inner), request)
+                    .await
+            }
+            path => Status::unimplemented(format!("kflow has no method {path}")).into_http(),
+        })
+    }
+}
+
+/// A bound server, ready to run on a thread of its own.
+#[derive(Debug)]
+pub struct Server {
+    runtime: tokio::runtime::Runtime,
+    listener: std::os::unix::net::UnixListener,
+    socket: Socket,
+}
+
+impl Server {
+    /// Listens.
+    pub fn bind(socket: Socket) -> Result<Self, Error> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|source| Error::Thread {
+                thread: "serve",
+                source,
+            })?;
+        let listener = socket.listen()?;
+        Ok(Self {
+            runtime,
+            listener,
+            socket,
+        })
+    }
+
+    /// Serves until the ring is finished and subscribers had a moment to read the rest.
+    pub fn run(self, service: &Service, log: &Log) {
+        let Self {
+            runtime,
+            listener,
+            socket,
+        } = self;
+        // Subscribers come after the kubelet and after the decoder.
+        rustix::process::nice(10).ok();
+        let ended = runtime.block_on(async {
+            let listener = UnixListener::from_std(listener)?;
+            let mut news = service.inner.ring.news();
+            let mut connections = JoinSet::new();
+            loop {
+                tokio::select! {
+                    _ = news.wait_for(|n| n.finished) => break,
+                    accepted = listener.accept() => match accepted {
+                        Ok((stream, _)) if may_subscribe(&stream) => {
+                            connections.spawn(carry(stream, service.clone()));
+                        }
+                        Ok(_) => {
+                            Counters::add(&service.inner.counters.refused, 1);
+                            log("refused a subscriber: it is neither root nor the proxy's user");
+                        }
+                        Err(e) => {
+                            log(&format!("cannot accept a subscriber: {e}; trying again"));
+                            tokio::time::sleep(Duration::from_millis(50)).await;
+                        }
+                    },
+                    Some(_) = connections.join_next() => {}
+                }
+            }
+            drop(listener);
+            let rest = async { while connections.join_next().await.is_some() {} };
+            drop(tokio::time::timeout(LAST_WORDS, rest).await);
+            Ok::<(), std::io::Error>(())
+        });
+        if let Err(e) = ended {
+            log(&format!(
+                "the observation service on {} ended: {e}",
+                socket.path().display()
+            ));
+        }
+    }
+}
+
+fn may_subscribe(stream: &UnixStream) -> bool {
+    stream
+        .peer_cred()
+        .is_ok_and(|cred| socket::may_use(cred.uid()))
+}
+
+/// Serves one connection; when the ring is finished, ends it once its streams have ended.
+async fn carry(stream: UnixStream, service: Service) {
+    let mut news = service.inner.ring.news();
+    let service = service_fn(move |request: http::Request<Incoming>| {
+        service.clone().call(request.map(GrpcBody::new))
+    });
+    let mut connection = std::pin::pin!(
+        http2::Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(stream), service)
+    );
+    tokio::select! {
+        // A broken connection is the subscriber's business: it sees the same.
+        _ = connection.as_mut() => return,
+        _ = news.wait_for(|n| n.finished) => connection.as_mut().graceful_shutdown(),
+    }
+    drop(connection.await);
+}

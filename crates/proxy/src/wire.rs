@@ -1,0 +1,165 @@
+//! The messages of `proto/kflow.proto`, by hand: two methods do not need a generator in the build. A test holds names,
+//! numbers and types against the file.
+
+use prost::bytes::Bytes;
+
+/// Path of `Subscribe`.
+pub const SUBSCRIBE: &str = "/kflow.v1.Observations/Subscribe";
+/// Path of `Info`.
+pub const INFO: &str = "/kflow.v1.Observations/Info";
+
+/// What a subscriber wants.
+#[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
+pub struct SubscribeRequest {
+    /// Position to go on from, 0 for the oldest line.
+    #[prost(uint64, tag = "1")]
+    pub from: u64,
+    /// Epoch that `from` belongs to.
+    #[prost(uint64, tag = "2")]
+    pub epoch: u64,
+    /// Nothing from before.
+    #[prost(bool, tag = "3")]
+    pub only_new: bool,
+}
+
+/// Some lines.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct Batch {
+    /// Start of the proxy, ns since the Unix epoch.
+    #[prost(uint64, tag = "1")]
+    pub epoch: u64,
+    /// Position after the last line.
+    #[prost(uint64, tag = "2")]
+    pub next: u64,
+    /// Session lines.
+    #[prost(bytes = "bytes", repeated, tag = "3")]
+    pub lines: Vec<Bytes>,
+    /// Lines lost before these.
+    #[prost(uint64, tag = "4")]
+    pub lost: u64,
+}
+
+/// Nothing is asked.
+#[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
+pub struct InfoRequest {}
+
+/// How the proxy is doing. Units as in the proto file.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct InfoResponse {
+    /// Version of kflow.
+    #[prost(string, tag = "1")]
+    pub version: String,
+    /// Start of the proxy, ns since the Unix epoch.
+    #[prost(uint64, tag = "2")]
+    pub epoch: u64,
+    /// Path that clients connect to.
+    #[prost(string, tag = "3")]
+    pub listen: String,
+    /// Path of the runtime's socket.
+    #[prost(string, tag = "4")]
+    pub upstream: String,
+    /// False while the runtime refuses.
+    #[prost(bool, tag = "5")]
+    pub upstream_up: bool,
+    /// Lines kept.
+    #[prost(uint64, tag = "6")]
+    pub ring_lines: u64,
+    /// Bytes kept.
+    #[prost(uint64, tag = "7")]
+    pub ring_bytes: u64,
+    /// Age of the oldest line, ns.
+    #[prost(uint64, tag = "8")]
+    pub ring_age_ns: u64,
+    /// Connections open.
+    #[prost(uint64, tag = "9")]
+    pub connections: u64,
+    /// Connections so far.
+    #[prost(uint64, tag = "10")]
+    pub accepted: u64,
+    /// Connections that went blind.
+    #[prost(uint64, tag = "11")]
+    pub blind: u64,
+    /// Bytes copied.
+    #[prost(uint64, tag = "12")]
+    pub bytes: u64,
+    /// Chunks lost to the decoder.
+    #[prost(uint64, tag = "13")]
+    pub lost_chunks: u64,
+    /// Bytes lost to the decoder.
+    #[prost(uint64, tag = "14")]
+    pub lost_bytes: u64,
+    /// Panics of the decoder.
+    #[prost(uint64, tag = "15")]
+    pub panics: u64,
+    /// Observations made.
+    #[prost(uint64, tag = "16")]
+    pub observations: u64,
+    /// Subscribers now.
+    #[prost(uint64, tag = "17")]
+    pub subscribers: u64,
+    /// Bytes waiting for the decoder.
+    #[prost(uint64, tag = "18")]
+    pub queued_bytes: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    /// `message.field = tag type` of every field, sorted.
+    fn of_the_proto_file() -> Vec<String> {
+        let (mut message, mut out) = (String::new(), Vec::new());
+        for line in include_str!("../../../proto/kflow.proto").lines() {
+            let line = line.split("//").next().unwrap_or_default().trim();
+            if let Some(rest) = line.strip_prefix("message ") {
+                message = rest.trim_end_matches([' ', '{', '}']).to_owned();
+            } else if let Some(field) = line.strip_suffix(';')
+                && let Some((left, tag)) = field.split_once(" = ")
+                && let Some((kind, name)) = left.rsplit_once(' ')
+                && !message.is_empty()
+            {
+                out.push(format!("{message}.{name} = {tag} {kind}"));
+            }
+        }
+        out.sort();
+        out
+    }
+
+    /// The same of the structs in this file.
+    fn of_this_file() -> Vec<String> {
+        let (mut message, mut attribute, mut out) = (String::new(), String::new(), Vec::new());
+        let source = include_str!("wire.rs");
+        for line in source
+            .split("#[cfg(test)]")
+            .next()
+            .unwrap_or_default()
+            .lines()
+        {
+            let line = line.trim();
+            if let Some(rest) = line.strip_prefix("pub struct ") {
+                message = rest.trim_end_matches([' ', '{', '}']).to_owned();
+            } else if let Some(a) = line.strip_prefix("#[prost(") {
+                attribute = a.trim_end_matches(")]").to_owned();
+            } else if let Some(field) = line.strip_prefix("pub ")
+                && let Some((name, _)) = field.split_once(": ")
+                && !line.starts_with("pub const")
+            {
+                let kind = attribute.split([',', ' ']).next().unwrap_or_default();
+                let repeated = if attribute.contains("repeated") {
+                    "repeated "
+                } else {
+                    ""
+                };
+                let tag = attribute.split('"').rev().nth(1).unwrap_or_default();
+                out.push(format!("{message}.{name} = {tag} {repeated}{kind}"));
+            }
+        }
+        out.sort();
+        out
+    }
+
+    #[test]
+    fn the_messages_are_those_of_the_proto_file() {
+        let proto = of_the_proto_file();
+        assert_eq!(proto.len(), 25);
+        assert_eq!(of_this_file(), proto);
+    }
+}

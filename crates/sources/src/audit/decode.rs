@@ -1,0 +1,354 @@
+//! From `audit.k8s.io/v1` JSON to observations. Pure.
+//!
+//! Owns what is kept of a record. Bodies are read by structs that name the few facts which join a request to a pod
+//! (`facts`); bodies of Secrets and ConfigMaps are not read at all. Queries and annotations pass allow-lists,
+//! because `exec` has its command in the query and webhooks write what they like into annotations.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use super::super::{Fed, LineDecoder};
+use kflow_model::{
+    Body, Nanos, ObjectRef, Observation, Source, Stamp, Text,
+    audit::{AuditRecord, AuditStage},
+};
+
+mod facts;
+#[cfg(test)]
+mod tests;
+
+/// Decodes an audit log, one record (or `EventList`) a line.
+///
+/// The log does not tell when a line was written, but the apiserver's default is to write it before it goes on: so
+/// arrival is taken to be the record's own time. A live tail puts its clock in place of it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct AuditLines;
+
+impl AuditLines {
+    /// A decoder for one log.
+    pub const fn new() -> Self {
+        Self
+    }
+}
+
+impl LineDecoder for AuditLines {
+    fn line(&mut self, line: &[u8], out: &mut Vec<Observation>) -> Fed {
+        let line = line.trim_ascii();
+        if line.is_empty() {
+            return Fed::Ignored("blank line");
+        }
+        decode(line, None, out)
+    }
+}
+
+/// Decodes the body of one request of the apiserver's audit webhook (an `EventList`), received at `seen`.
+pub fn decode_batch(body: &[u8], seen: Nanos, out: &mut Vec<Observation>) -> Fed {
+    decode(body, Some(seen), out)
+}
+
+fn decode(json: &[u8], seen: Option<Nanos>, out: &mut Vec<Observation>) -> Fed {
+    let raw: Raw<'_> = match serde_json::from_slice(json) {
+        Ok(raw) => raw,
+        Err(e) if e.is_eof() => return Fed::Malformed("audit record is cut off"),
+        Err(_) => return Fed::Malformed("not an audit record"),
+    };
+    let Some(items) = raw.items else {
+        return one(raw, seen, out);
+    };
+    let before = out.len();
+    let mut fed = Fed::Observed(0);
+    for item in items {
+        let item = serde_json::from_str::<Raw<'_>>(item.get()).map(|mut item| {
+            // What the webhook posts says the version once, of the list.
+            if item.api_version.is_empty() {
+                item.api_version.clone_from(&raw.api_version);
+            }
+            one(item, seen, out)
+        });
+        fed = match item {
+            Ok(Fed::Malformed(why)) => Fed::Malformed(why),
+            Err(_) => Fed::Malformed("not an audit record"),
+            Ok(_) => fed,
+        };
+    }
+    match fed {
+        Fed::Observed(_) => Fed::Observed(out.len() - before),
+        other => other,
+    }
+}
+
+/// Requests that tell nothing of any pod or of the control plane's health that `/readyz` polling does not.
+const NOISE: [(&str, &str); 9] = [
+    ("/api", "discovery"),
+    ("/apis", "discovery"),
+    ("/openapi", "openapi"),
+    ("/readyz", "health check"),
+    ("/livez", "health check"),
+    ("/healthz", "health check"),
+    ("/version", "discovery"),
+    ("/metrics", "scrape of metrics"),
+    ("/.well-known", "discovery"),
+];
+
+fn one(raw: Raw<'_>, seen: Option<Nanos>, out: &mut Vec<Observation>) -> Fed {
+    if !raw.api_version.starts_with("audit.k8s.io/") {
+        return Fed::Malformed("not an audit record");
+    }
+    let Some(stage) = stage(&raw.stage) else {
+        return Fed::Malformed("audit record without a known stage");
+    };
+    let (path, query) = raw
+        .request_uri
+        .split_once('?')
+        .unwrap_or((raw.request_uri.as_ref(), ""));
+    let reference = raw.object_ref.unwrap_or_default();
+    let resource: Text = if reference.resource.is_empty() {
+        if let Some((_, why)) = NOISE.iter().find(|(p, _)| under(path, p)) {
+            return Fed::Ignored(why);
+        }
+        path.into()
+    } else if reference.subresource.is_empty() {
+        reference.resource.clone()
+    } else {
+        format!("{}/{}", reference.resource, reference.subresource).into()
+    };
+    let Some((at, precision)) = Nanos::parse_rfc3339(&raw.stage_timestamp) else {
+        return Fed::Malformed("audit record without stageTimestamp");
+    };
+    let received = Nanos::parse_rfc3339(&raw.request_received_timestamp).map_or(at, |(t, _)| t);
+    let mut object = ObjectRef {
+        kind: reference.resource,
+        namespace: reference.namespace,
+        name: reference.name,
+        uid: reference.uid,
+    };
+    let mut facts = facts::of(
+        &resource,
+        &raw.verb,
+        raw.request_object,
+        raw.response_object,
+        &mut object,
+    );
+    if let Some(user) = raw.impersonated_user
+        && !user.username.is_empty()
+    {
+        facts.push(("impersonated".into(), user.username));
+    }
+    facts.sort();
+    let status = raw.response_status.unwrap_or_default();
+    out.push(Observation {
+        stamp: Stamp::new(at, precision, seen.unwrap_or(at)),
+        source: Source::Audit,
+        body: Body::Audit(Box::new(AuditRecord {
+            audit_id: raw.audit_id,
+            stage,
+            verb: raw.verb,
+            resource,
+            object,
+            user: raw.user.unwrap_or_default().username,
+            agent: agent(&raw.user_agent),
+            received,
+            code: status.code.unwrap_or(0),
+            message: status.text(),
+            query: kept_query(query),
+            annotations: annotations(raw.annotations.unwrap_or_default()),
+            facts,
+        })),
+    });
+    Fed::Observed(1)
+}
+
+fn under(path: &str, root: &str) -> bool {
+    path.strip_prefix(root)
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+fn stage(name: &str) -> Option<AuditStage> {
+    Some(match name {
+        "RequestReceived" => AuditStage::RequestReceived,
+        "ResponseStarted" => AuditStage::ResponseStarted,
+        "ResponseComplete" => AuditStage::ResponseComplete,
+        "Panic" => AuditStage::Panic,
+        _ => return None,
+    })
+}
+
+/// `kubelet/v1.36.2` of `kubelet/v1.36.2 (linux/amd64) kubernetes/98b3519`; a controller's name after it:
+/// `kube-controller-manager/v1.36.2 replicaset-controller`.
+fn agent(user_agent: &str) -> Text {
+    let mut words = user_agent.split(' ');
+    let program = words.next().unwrap_or_default();
+    let last = words.next_back().unwrap_or_default();
+    let part = last.splitn(3, '/').nth(2).unwrap_or_default();
+    let part = part.rsplit(':').next().unwrap_or_default();
+    if part.is_empty() {
+        cut(program, 128)
+    } else {
+        cut(&format!("{program} {part}"), 128)
+    }
+}
+
+/// Parameters that say what was asked for and hold no data of users.
+const PARAMETERS: [&str; 19] = [
+    "allowWatchBookmarks",
+    "container",
+    "dryRun",
+    "fieldManager",
+    "fieldSelector",
+    "fieldValidation",
+    "follow",
+    "force",
+    "gracePeriodSeconds",
+    "labelSelector",
+    "limit",
+    "orphanDependents",
+    "previous",
+    "propagationPolicy",
+    "resourceVersion",
+    "resourceVersionMatch",
+    "sendInitialEvents",
+    "timeoutSeconds",
+    "watch",
+];
+
+fn kept_query(query: &str) -> Text {
+    let mut kept = String::new();
+    for pair in query.split('&') {
+        let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+        if PARAMETERS.binary_search(&key).is_ok() {
+            if !kept.is_empty() {
+                kept.push('&');
+            }
+            kept.push_str(key);
+            kept.push('=');
+            kept.push_str(&percent_decoded(value));
+        }
+    }
+    cut(&kept, 512)
+}
+
+fn percent_decoded(s: &str) -> Cow<'_, str> {
+    if !s.contains('%') {
+        return Cow::Borrowed(s);
+    }
+    let mut bytes = Vec::with_capacity(s.len());
+    let mut rest = s.as_bytes();
+    while let Some((&b, tail)) = rest.split_first() {
+        rest = tail;
+        let hex = (b == b'%')
+            .then(|| tail.get(..2))
+            .flatten()
+            .and_then(|h| std::str::from_utf8(h).ok())
+            .and_then(|h| u8::from_str_radix(h, 16).ok());
+        if let Some(decoded) = hex {
+            bytes.push(decoded);
+            rest = tail.get(2..).unwrap_or_default();
+        } else {
+            bytes.push(b);
+        }
+    }
+    Cow::Owned(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// Prefixes of the annotations that the apiserver itself writes and that kflow shows. Not
+/// `patch.webhook.admission.k8s.io/…`: it holds the patch.
+const ANNOTATIONS: [&str; 10] = [
+    "apiserver.latency.k8s.io/",
+    "audit.k8s.io/truncated",
+    "authentication.k8s.io/stale-token",
+    "authorization.k8s.io/",
+    "failed-open.",
+    "k8s.io/deprecated",
+    "k8s.io/removed-release",
+    "mutation.webhook.admission.k8s.io/",
+    "pod-security.kubernetes.io/",
+    "validation.policy.admission.k8s.io/",
+];
+
+fn annotations(all: BTreeMap<Text, Text>) -> Vec<(Text, Text)> {
+    all.into_iter()
+        .filter(|(k, v)| !v.is_empty() && ANNOTATIONS.iter().any(|p| k.starts_with(p)))
+        .map(|(k, v)| (k, cut(&v, 1024)))
+        .collect()
+}
+
+/// At most `max` bytes of a text, cut at a character and marked with an ellipsis.
+fn cut(s: &str, max: usize) -> Text {
+    if s.len() <= max {
+        return s.into();
+    }
+    let end = (0..=max).rev().find(|i| s.is_char_boundary(*i));
+    let mut t = Text::from(s.get(..end.unwrap_or(0)).unwrap_or_default());
+    t.push('…');
+    t
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default, rename_all = "camelCase")]
+struct Raw<'a> {
+    #[serde(borrow)]
+    api_version: Cow<'a, str>,
+    #[serde(rename = "auditID")]
+    audit_id: Text,
+    #[serde(borrow)]
+    stage: Cow<'a, str>,
+    #[serde(rename = "requestURI", borrow)]
+    request_uri: Cow<'a, str>,
+    verb: Text,
+    user: Option<User>,
+    impersonated_user: Option<User>,
+    #[serde(borrow)]
+    user_agent: Cow<'a, str>,
+    object_ref: Option<Reference>,
+    response_status: Option<Status>,
+    #[serde(borrow)]
+    request_object: Option<&'a RawValue>,
+    #[serde(borrow)]
+    response_object: Option<&'a RawValue>,
+    #[serde(borrow)]
+    request_received_timestamp: Cow<'a, str>,
+    #[serde(borrow)]
+    stage_timestamp: Cow<'a, str>,
+    annotations: Option<BTreeMap<Text, Text>>,
+    #[serde(borrow)]
+    items: Option<Vec<&'a RawValue>>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct User {
+    username: Text,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Reference {
+    resource: Text,
+    subresource: Text,
+    namespace: Text,
+    name: Text,
+    uid: Text,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Status {
+    code: Option<u16>,
+    reason: Option<Text>,
+    message: Option<Text>,
+}
+
+impl Status {
+    /// `Forbidden: pods "x" is forbidden: …` of a failure, empty otherwise.
+    fn text(&self) -> Text {
+        let reason = self.reason.as_deref().unwrap_or_default();
+        let message = self.message.as_deref().unwrap_or_default();
+        match (reason.is_empty(), message.is_empty()) {
+            (false, false) => cut(&format!("{reason}: {message}"), 2048),
+            (false, true) => reason.into(),
+            (true, _) => cut(message, 2048),
+        }
+    }
+}

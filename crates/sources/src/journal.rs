@@ -1,0 +1,376 @@
+//! What wraps a log line on its way to us: journald's output forms, CRI and docker container logs.
+//!
+//! [`Unwrap`] recognises the form line by line, so that mixed input works, and gives back the text that the program
+//! wrote, with the wrapper's time where it has one. Forms: `journalctl -o short`, `short-precise`, `short-iso`,
+//! `short-iso-precise`, `short-unix`, `short-full`, `json`, `export` (binary-safe), `cat` (nothing to remove);
+//! `/var/log/pods` lines (`<time> stderr F <text>`); docker's `json-file`. Pure.
+
+#[cfg(test)]
+mod tests;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use std::borrow::Cow;
+
+use kflow_model::Nanos;
+use kflow_model::stamp::MICRO;
+
+/// Longest record that is put together from parts, bytes: what is longer is cut.
+const RECORD_MAX: usize = 1 << 20;
+
+/// `-- Boot … --`, `-- No entries --`.
+const MARKER: &str = "journal marker";
+/// `-o json` shows fields of more than 4 KiB as `null`.
+const TOO_LONG: &str = "longer than journalctl shows without --all";
+/// `[57B blob data]`: what the short forms show of a text with control characters, or that is not UTF-8.
+const BLOB: &str = "not printable: journalctl shows it with --all";
+
+/// A line as the program wrote it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Entry<'a> {
+    /// The text. May hold line feeds when a journal record does.
+    pub(crate) text: Cow<'a, [u8]>,
+    /// When the wrapper got it.
+    pub(crate) received: Option<Nanos>,
+    /// Who wrote it: `SYSLOG_IDENTIFIER` and PID, or the stream of a container log; empty when not wrapped.
+    pub(crate) origin: Cow<'a, str>,
+}
+
+/// What became of a line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Step<'a> {
+    /// A complete entry.
+    Entry(Entry<'a>),
+    /// Part of an entry.
+    Partial,
+    /// Wrapper talk without an entry in it: what it is, a constant.
+    Marker(&'static str),
+}
+
+/// State that spans lines: a record of `-o export`, a partial container log line.
+#[derive(Debug, Default)]
+pub(crate) struct Unwrap {
+    export: Option<Export>,
+    /// Pieces of a CRI log line that were marked `P`.
+    pieces: Vec<u8>,
+}
+
+#[derive(Debug, Default)]
+struct Export {
+    message: Option<Vec<u8>>,
+    received: Option<Nanos>,
+    ident: String,
+    pid: String,
+    /// A binary field under way: its name and the bytes so far, length prefix included.
+    binary: Option<(Vec<u8>, Option<Vec<u8>>)>,
+}
+
+impl Unwrap {
+    /// Takes one line without its line feed.
+    pub(crate) fn line<'a>(&mut self, line: &'a [u8]) -> Step<'a> {
+        if let Some(export) = &mut self.export {
+            if line.is_empty() && export.binary.is_none() {
+                return self.export_end();
+            }
+            export.line(line);
+            return Step::Partial;
+        }
+        match line.first() {
+            Some(b'{') => json(line),
+            Some(b'_') if line.starts_with(b"__CURSOR=") => {
+                self.export = Some(Export::default());
+                Step::Partial
+            }
+            Some(b'-') if line.starts_with(b"-- ") => Step::Marker(MARKER),
+            Some(c) if c.is_ascii_digit() => self.container_log(line),
+            Some(c) if c.is_ascii_uppercase() => syslog(line).unwrap_or_else(|| plain(line)),
+            _ => plain(line),
+        }
+    }
+
+    /// The input ended: an export record need not be closed by an empty line.
+    pub(crate) fn finish(&mut self) -> Step<'static> {
+        if self.export.is_some() {
+            return self.export_end();
+        }
+        if self.pieces.is_empty() {
+            return Step::Marker(MARKER);
+        }
+        Step::Entry(Entry {
+            text: Cow::Owned(std::mem::take(&mut self.pieces)),
+            received: None,
+            origin: Cow::Borrowed(""),
+        })
+    }
+
+    fn export_end(&mut self) -> Step<'static> {
+        let Some(e) = self.export.take() else {
+            return Step::Marker(MARKER);
+        };
+        match e.message {
+            None => Step::Marker("journal record without a message"),
+            Some(message) => Step::Entry(Entry {
+                text: Cow::Owned(message),
+                received: e.received,
+                origin: Cow::Owned(format!("{}[{}]", e.ident, e.pid)),
+            }),
+        }
+    }
+
+    /// `<RFC 3339> stdout F text`, or `-o short-iso`, `short-unix`: lines that begin with a digit.
+    fn container_log<'a>(&mut self, line: &'a [u8]) -> Step<'a> {
+        let Some((time, rest)) = split(line) else {
+            return plain(line);
+        };
+        let received = std::str::from_utf8(time).ok().and_then(wrapper_time);
+        if received.is_none() {
+            return plain(line);
+        }
+        let Some((stream @ (b"stdout" | b"stderr"), tagged)) = split(rest) else {
+            return after_time(rest, received).unwrap_or_else(|| {
+                // `kubectl logs --timestamps`: the time, then the text itself.
+                entry(rest, received, "")
+            });
+        };
+        let origin = if stream == b"stdout" {
+            "stdout"
+        } else {
+            "stderr"
+        };
+        let (tag, text) = split(tagged).unwrap_or((tagged, b""));
+        if tag.starts_with(b"P") {
+            if self.pieces.len() < RECORD_MAX {
+                self.pieces.extend_from_slice(text);
+            }
+            return Step::Partial;
+        }
+        if self.pieces.is_empty() {
+            return entry(text, received, origin);
+        }
+        let mut whole = std::mem::take(&mut self.pieces);
+        whole.extend_from_slice(text);
+        Step::Entry(Entry {
+            text: Cow::Owned(whole),
+            received,
+            origin: Cow::Borrowed(origin),
+        })
+    }
+}
+
+impl Export {
+    fn line(&mut self, line: &[u8]) {
+        if let Some((name, data)) = self.binary.take() {
+            // Line feeds inside the data, and inside the length itself, were taken for line ends: put them back.
+            let mut data = match data {
+                None => Vec::new(),
+                Some(mut d) => {
+                    d.push(b'\n');
+                    d
+                }
+            };
+            data.extend_from_slice(line);
+            let done = match data.first_chunk::<8>() {
+                None => data.len() > RECORD_MAX,
+                Some(len) => {
+                    let want = usize::try_from(u64::from_le_bytes(*len)).unwrap_or(RECORD_MAX);
+                    data.len().saturating_sub(8) >= want.min(RECORD_MAX)
+                }
+            };
+            if done {
+                let value = data.get(8..).unwrap_or_default();
+                self.field(&name, value);
+            } else {
+                self.binary = Some((name, Some(data)));
+            }
+            return;
+        }
+        match memchr::memchr(b'=', line) {
+            Some(n) => {
+                let (name, value) = line.split_at(n);
+                self.field(name, value.get(1..).unwrap_or_default());
+            }
+            None => self.binary = Some((line.to_vec(), None)),
+        }
+    }
+
+    fn field(&mut self, name: &[u8], value: &[u8]) {
+        let text = || String::from_utf8_lossy(value.get(..64).unwrap_or(value)).into_owned();
+        match name {
+            b"MESSAGE" if self.message.is_none() => self.message = Some(value.to_vec()),
+            b"__REALTIME_TIMESTAMP" => self.received = micros(&text()),
+            b"SYSLOG_IDENTIFIER" => self.ident = text(),
+            b"_PID" => self.pid = text(),
+            _ => {}
+        }
+    }
+}
+
+fn micros(s: &str) -> Option<Nanos> {
+    s.parse::<i64>().ok()?.checked_mul(MICRO).map(Nanos)
+}
+
+fn plain(line: &[u8]) -> Step<'_> {
+    entry(line, None, "")
+}
+
+fn entry<'a>(text: &'a [u8], received: Option<Nanos>, origin: &'a str) -> Step<'a> {
+    Step::Entry(Entry {
+        text: Cow::Borrowed(text),
+        received,
+        origin: Cow::Borrowed(origin),
+    })
+}
+
+fn split(s: &[u8]) -> Option<(&[u8], &[u8])> {
+    let n = memchr::memchr(b' ', s)?;
+    let (a, b) = s.split_at(n);
+    Some((a, b.get(1..)?))
+}
+
+/// RFC 3339 (also with `+0000`), or seconds since the epoch with a fraction.
+fn wrapper_time(s: &str) -> Option<Nanos> {
+    if s.len() < 15 || s.len() > 40 {
+        return None;
+    }
+    if let Some((secs, frac)) = s.split_once('.')
+        && frac.len() <= 9
+        && let (Ok(secs), Ok(frac_n)) = (secs.parse::<i64>(), frac.parse::<i64>())
+    {
+        let scale = 10_i64.checked_pow(9 - u32::try_from(frac.len()).ok()?)?;
+        return Some(Nanos::from_secs(secs).plus(frac_n * scale));
+    }
+    Nanos::parse_rfc3339(s).map(|(t, _)| t).or_else(|| {
+        // `+0000`, as systemd before v255 writes it
+        let n = s.len().checked_sub(2)?;
+        Nanos::parse_rfc3339(&format!("{}:{}", s.get(..n)?, s.get(n..)?)).map(|(t, _)| t)
+    })
+}
+
+/// `host ident[pid]: text`, what follows the time in every short form; the host is not there with `--no-hostname`.
+fn after_time(rest: &[u8], received: Option<Nanos>) -> Option<Step<'_>> {
+    let (host, after) = split(rest)?;
+    let (origin, text) = match host.strip_suffix(b":") {
+        Some(origin) => (origin, after),
+        None => {
+            let (origin, text) = split(after).unwrap_or((after, b""));
+            (origin.strip_suffix(b":")?, text)
+        }
+    };
+    let plausible = origin
+        .iter()
+        .all(|c| c.is_ascii_alphanumeric() || b"-_.@/()[]\\".contains(c));
+    if !plausible || origin.is_empty() {
+        return None;
+    }
+    if text.starts_with(b"[") && text.ends_with(b"B blob data]") {
+        return Some(Step::Marker(BLOB));
+    }
+    Some(entry(text, received, std::str::from_utf8(origin).ok()?))
+}
+
+/// `Nov 21 00:24:19 host kubelet[3731]: text` (also with a fraction), and `Sat 2026-11-21 00:24:19 UTC host …`.
+fn syslog(line: &[u8]) -> Option<Step<'_>> {
+    let [a, b, c, b' ', rest @ ..] = line else {
+        return None;
+    };
+    if !(a.is_ascii_uppercase() && b.is_ascii_lowercase() && c.is_ascii_lowercase()) {
+        return None;
+    }
+    let rest = rest.strip_prefix(b" ").unwrap_or(rest);
+    let (day, rest) = split(rest)?;
+    let (time, rest) = split(rest)?;
+    if !is_clock(time) {
+        return None;
+    }
+    if day.len() <= 2 {
+        return after_time(rest, None);
+    }
+    // short-full: date, time, zone name. Only UTC is a time that can be used.
+    let (zone, rest) = split(rest)?;
+    let received = (zone == b"UTC")
+        .then(|| {
+            let text = format!(
+                "{}T{}Z",
+                std::str::from_utf8(day).ok()?,
+                std::str::from_utf8(time).ok()?
+            );
+            Nanos::parse_rfc3339(&text).map(|(t, _)| t)
+        })
+        .flatten();
+    after_time(rest, received)
+}
+
+/// `00:24:19` with any fraction.
+fn is_clock(s: &[u8]) -> bool {
+    matches!(s, [a, b, b':', c, d, b':', e, f, ..] if [a, b, c, d, e, f].iter().all(|x| x.is_ascii_digit()))
+}
+
+#[derive(Deserialize)]
+struct JournalJson<'a> {
+    #[serde(borrow, rename = "MESSAGE")]
+    message: &'a RawValue,
+    #[serde(borrow, rename = "__REALTIME_TIMESTAMP", default)]
+    received: Option<Cow<'a, str>>,
+    #[serde(borrow, rename = "SYSLOG_IDENTIFIER", default)]
+    ident: Option<Cow<'a, str>>,
+    #[serde(borrow, rename = "_PID", default)]
+    pid: Option<Cow<'a, str>>,
+}
+
+#[derive(Deserialize)]
+struct DockerJson<'a> {
+    #[serde(borrow)]
+    log: Cow<'a, str>,
+    #[serde(borrow)]
+    stream: Cow<'a, str>,
+    #[serde(borrow)]
+    time: Cow<'a, str>,
+}
+
+/// A JSON object: a journal record, a docker record, or what the program itself wrote.
+fn json(line: &[u8]) -> Step<'_> {
+    if memchr::memmem::find(line, b"\"MESSAGE\"").is_some()
+        && let Ok(j) = serde_json::from_slice::<JournalJson<'_>>(line)
+    {
+        let raw = j.message.get();
+        let text: Cow<'_, [u8]> = if let Ok(s) = serde_json::from_str::<String>(raw) {
+            Cow::Owned(s.into_bytes())
+        } else if let Ok(bytes) = serde_json::from_str::<Vec<u8>>(raw) {
+            Cow::Owned(bytes)
+        } else if let Some(first) = serde_json::from_str::<Vec<String>>(raw)
+            .ok()
+            .and_then(|v| v.into_iter().next())
+        {
+            // The field was set more than once.
+            Cow::Owned(first.into_bytes())
+        } else {
+            // `null`
+            return Step::Marker(TOO_LONG);
+        };
+        return Step::Entry(Entry {
+            text,
+            received: j.received.as_deref().and_then(micros),
+            origin: Cow::Owned(format!(
+                "{}[{}]",
+                j.ident.as_deref().unwrap_or_default(),
+                j.pid.as_deref().unwrap_or_default()
+            )),
+        });
+    }
+    if line.starts_with(b"{\"log\":")
+        && let Ok(d) = serde_json::from_slice::<DockerJson<'_>>(line)
+    {
+        let text = d
+            .log
+            .strip_suffix('\n')
+            .unwrap_or(&d.log)
+            .as_bytes()
+            .to_vec();
+        return Step::Entry(Entry {
+            text: Cow::Owned(text),
+            received: wrapper_time(&d.time),
+            origin: Cow::Owned(d.stream.into_owned()),
+        });
+    }
+    plain(line)
+}

@@ -1,0 +1,341 @@
+//! Lines in, [`LogLine`](kflow_model::log::LogLine) observations out.
+
+use std::borrow::Cow;
+
+use super::header::{self, Front, Header};
+use super::json::{self, Refused};
+use super::record::Record;
+use super::year::Years;
+use crate::journal::{Step, Unwrap};
+use crate::{Fed, LineDecoder, TimeHint};
+use kflow_model::log::{Component, Severity};
+use kflow_model::{Body, Nanos, Observation, Source, Stamp};
+
+/// Lines that one record may have: a goroutine dump has some hundreds.
+const LINES_MAX: u32 = 10_000;
+
+/// Decodes the log of one component, in any of the forms that [`klog`](super) names, mixed as they may be.
+///
+/// A record is given out with its last line. That is its first line, but for block values (`key=<`), traces of the
+/// apiserver and fatal errors, which are held until they end or the next record begins.
+#[derive(Debug)]
+pub struct KlogDecoder {
+    component: Component,
+    years: Years,
+    unwrap: Unwrap,
+    held: Option<Held>,
+}
+
+/// A record whose lines are still coming.
+#[derive(Debug)]
+struct Held {
+    stamp: Stamp,
+    component: Component,
+    record: Record,
+    /// Who writes it: in a mixed journal only its lines continue it.
+    origin: String,
+    until: Until,
+    lines: u32,
+}
+
+/// What ends a held record, besides the next one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Until {
+    /// The end of its block value.
+    Block,
+    /// `Trace[…]: […] […] END`.
+    TraceEnd,
+    /// Only the next record.
+    Next,
+}
+
+impl KlogDecoder {
+    /// A decoder for the log of `component`. `hint` settles year and zone where the input does not.
+    pub fn new(component: Component, hint: TimeHint) -> Self {
+        Self {
+            component,
+            years: Years::new(hint),
+            unwrap: Unwrap::default(),
+            held: None,
+        }
+    }
+
+    /// One line as the program wrote it.
+    fn text(
+        &mut self,
+        line: &[u8],
+        received: Option<Nanos>,
+        origin: &str,
+        out: &mut Vec<Observation>,
+    ) -> Fed {
+        match header::parse(line) {
+            Front::Header(h) => return self.header(&h, self.component, received, origin, out),
+            Front::Broken => return Fed::Malformed("klog header that is cut or makes no time"),
+            Front::Other => {}
+        }
+        if line.first() == Some(&b'{') {
+            return self.json(line, received, out);
+        }
+        if let Some(held) = &mut self.held
+            && held.origin == origin
+            && held.lines < LINES_MAX
+        {
+            held.lines += 1;
+            let text = String::from_utf8_lossy(line);
+            held.record.more(&text);
+            let ended = match held.until {
+                Until::Block => !held.record.open(),
+                Until::TraceEnd => text.ends_with(" END"),
+                Until::Next => false,
+            };
+            return if ended {
+                Fed::Observed(self.release(out))
+            } else {
+                Fed::Partial
+            };
+        }
+        if let Some((component, line)) = prefixed(line, self.component)
+            && let Front::Header(h) = header::parse(line)
+        {
+            return match component {
+                Some(c) => self.header(&h, c, received, origin, out),
+                None => Fed::Ignored("log line of another component"),
+            };
+        }
+        Fed::Ignored(if line.trim_ascii().is_empty() {
+            "empty line"
+        } else if matches!(line.first(), Some(b'\t' | b' ')) || line.starts_with(b"Trace[") {
+            "continuation of a line that was given out already"
+        } else {
+            "no klog header"
+        })
+    }
+
+    fn header(
+        &mut self,
+        h: &Header<'_>,
+        component: Component,
+        received: Option<Nanos>,
+        origin: &str,
+        out: &mut Vec<Observation>,
+    ) -> Fed {
+        let released = self.release(out);
+        let observed = |n: usize| Fed::Observed(released + n);
+        // The clock moves on with every line, also with those that are not used.
+        let Some(at) = self.years.settle(h.time, received) else {
+            return Fed::Malformed("date that its year does not have");
+        };
+        if let Some(reason) = noise(h.location, || String::from_utf8_lossy(h.rest)) {
+            return if released > 0 {
+                observed(0)
+            } else {
+                Fed::Ignored(reason)
+            };
+        }
+        let mut record = Record::new(component, h.severity, h.location);
+        if !record.text(&String::from_utf8_lossy(h.rest)) {
+            return if released > 0 {
+                observed(0)
+            } else {
+                Fed::Malformed("line cut inside its message")
+            };
+        }
+        let stamp = Stamp::new(at, 1_000, received.map_or(at, |r| r.max(at)));
+        let until = if record.open() {
+            Some(Until::Block)
+        } else if h.location.starts_with("trace.go:") && !h.rest.ends_with(b" END") {
+            Some(Until::TraceEnd)
+        } else if h.severity == Severity::Fatal {
+            Some(Until::Next)
+        } else {
+            None
+        };
+        if let Some(until) = until {
+            self.held = Some(Held {
+                stamp,
+                component,
+                record,
+                origin: origin.to_owned(),
+                until,
+                lines: 1,
+            });
+            return if released > 0 {
+                observed(0)
+            } else {
+                Fed::Partial
+            };
+        }
+        out.push(observation(stamp, component, record));
+        observed(1)
+    }
+
+    fn json(&mut self, line: &[u8], received: Option<Nanos>, out: &mut Vec<Observation>) -> Fed {
+        let released = self.release(out);
+        let parsed = json::parse(&String::from_utf8_lossy(line), self.component, |l, m| {
+            noise(l, || Cow::Borrowed(m))
+        });
+        match parsed {
+            Ok((at, precision, log)) => {
+                out.push(Observation {
+                    stamp: Stamp::new(at, precision, received.map_or(at, |r| r.max(at))),
+                    source: source(self.component),
+                    body: Body::Log(Box::new(log)),
+                });
+                Fed::Observed(released + 1)
+            }
+            Err(_) if released > 0 => Fed::Observed(released),
+            Err(Refused::Noise(reason)) => Fed::Ignored(reason),
+            Err(Refused::NotALog) => Fed::Ignored("JSON that is no log line"),
+            Err(Refused::Broken) => Fed::Malformed("JSON that does not parse"),
+        }
+    }
+
+    /// Gives out the held record.
+    fn release(&mut self, out: &mut Vec<Observation>) -> usize {
+        match self.held.take() {
+            None => 0,
+            Some(h) => {
+                out.push(observation(h.stamp, h.component, h.record));
+                1
+            }
+        }
+    }
+}
+
+impl LineDecoder for KlogDecoder {
+    fn line(&mut self, line: &[u8], out: &mut Vec<Observation>) -> Fed {
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        let mut unwrap = std::mem::take(&mut self.unwrap);
+        let fed = match unwrap.line(line) {
+            Step::Entry(e) => {
+                if self.foreign(&e.origin) {
+                    Fed::Ignored("log line of another component")
+                } else if memchr::memchr(b'\n', &e.text).is_none() {
+                    self.text(&e.text, e.received, &e.origin, out)
+                } else {
+                    self.lines(&e.text, e.received, &e.origin, out)
+                }
+            }
+            Step::Partial => Fed::Partial,
+            Step::Marker(what) => Fed::Ignored(what),
+        };
+        self.unwrap = unwrap;
+        fed
+    }
+
+    fn finish(&mut self, out: &mut Vec<Observation>) -> Fed {
+        let before = out.len();
+        if let Step::Entry(e) = self.unwrap.finish()
+            && !self.foreign(&e.origin)
+        {
+            self.lines(&e.text, e.received, &e.origin, out);
+        }
+        self.release(out);
+        Fed::Observed(out.len() - before)
+    }
+}
+
+impl KlogDecoder {
+    /// True for a line of a whole journal that another component wrote, with the same kind of header.
+    fn foreign(&self, origin: &str) -> bool {
+        let ident = origin.split('[').next().unwrap_or_default();
+        let component = match ident {
+            "kubelet" => Some(Component::Kubelet),
+            "kube-apiserver" => Some(Component::Apiserver),
+            "kube-scheduler" => Some(Component::Scheduler),
+            "kube-controller-manager" => Some(Component::ControllerManager),
+            "kube-proxy" | "cloud-controller-manager" | "node-problem-detector" | "flanneld" => {
+                None
+            }
+            // A wrapper's own name (k3s, hyperkube, a script), a container log's stream, or nothing.
+            _ => return false,
+        };
+        component != Some(self.component)
+    }
+
+    /// An entry of several lines: observed when any of them is, else what became of the first.
+    fn lines(
+        &mut self,
+        text: &[u8],
+        received: Option<Nanos>,
+        origin: &str,
+        out: &mut Vec<Observation>,
+    ) -> Fed {
+        let before = out.len();
+        let mut first = None;
+        for line in text.split(|b| *b == b'\n') {
+            let fed = self.text(line, received, origin, out);
+            first.get_or_insert(fed);
+        }
+        match out.len() - before {
+            0 => first.unwrap_or(Fed::Ignored("empty line")),
+            n => Fed::Observed(n),
+        }
+    }
+}
+
+fn observation(stamp: Stamp, component: Component, record: Record) -> Observation {
+    Observation {
+        stamp,
+        source: source(component),
+        body: Body::Log(Box::new(record.into_line())),
+    }
+}
+
+const fn source(component: Component) -> Source {
+    match component {
+        Component::Kubelet => Source::Kubelet,
+        Component::Containerd | Component::Crio => Source::Runtime,
+        Component::Apiserver | Component::Scheduler | Component::ControllerManager => {
+            Source::Control
+        }
+    }
+}
+
+/// Lines that are many and say nothing about any pod.
+fn noise<'a>(location: &str, text: impl Fn() -> Cow<'a, str>) -> Option<&'static str> {
+    if location.starts_with("handler.go:") && text().starts_with("error while reading \"/proc/") {
+        return Some("cAdvisor reading file descriptors");
+    }
+    if location.starts_with("factory.go:") {
+        return Some("cAdvisor choosing a handler");
+    }
+    // Of a pod's cgroup it is kept.
+    if location.starts_with("container.go:") {
+        let t = text();
+        if t.starts_with("Start housekeeping") && !t.contains("/pod") && !t.contains("-pod") {
+            return Some("cAdvisor beginning with a cgroup that is no pod's");
+        }
+    }
+    if location.starts_with("labels.go:") && text().contains("Label not found") {
+        return Some("absent optional container label");
+    }
+    if location.starts_with("flags.go:") {
+        let t = text();
+        let told = [
+            "FLAG: --feature-gates=",
+            "FLAG: --container-runtime-endpoint=",
+            "FLAG: --v=",
+        ];
+        if t.starts_with("FLAG: ") && !told.iter().any(|f| t.starts_with(f)) {
+            return Some("command line flag");
+        }
+    }
+    None
+}
+
+/// The component word that MicroShift puts before every line: `kubelet I1121 …`; `???` when it does not know itself,
+/// which is then the component whose log this is. `None` inside for a component that kflow does not follow.
+fn prefixed(line: &[u8], own: Component) -> Option<(Option<Component>, &[u8])> {
+    let n = memchr::memchr(b' ', line.get(..line.len().min(64))?)?;
+    let (word, rest) = line.split_at(n);
+    let component = match word {
+        b"kubelet" => Some(Component::Kubelet),
+        b"kube-apiserver" => Some(Component::Apiserver),
+        b"kube-scheduler" => Some(Component::Scheduler),
+        b"kube-controller-manager" => Some(Component::ControllerManager),
+        b"???" => Some(own),
+        _ => None,
+    };
+    Some((component, rest.get(1..)?))
+}

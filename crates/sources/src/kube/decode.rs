@@ -1,0 +1,179 @@
+//! From JSON of the API to observations. Pure.
+//!
+//! Owns which fields of an object kflow reads. They are named in slim structs, so everything else (environment values,
+//! commands, arguments, annotations, managed fields) is skipped by the parser and cannot reach a session.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`lines`] | [`KubeLines`]: recordings, `kubectl get`, watch streams as a sequence of lines |
+//! | `json` | fields that may be null, times, texts with a limit |
+//! | `pod`, `event`, `node`, `object` | one kind each |
+
+use serde::Deserialize;
+
+use super::super::Fed;
+use kflow_model::{
+    Body, Nanos, Observation, Source, Stamp, Text,
+    gap::{WatchKind, WatchNote},
+    pod::WatchEvent,
+};
+
+mod event;
+mod json;
+pub mod lines;
+mod newest;
+mod node;
+mod object;
+mod pod;
+
+pub use event::Occurrences;
+pub use lines::{EMPTY_LIST, KubeLines};
+pub use newest::newest_time;
+
+/// Decodes one object. `kind` is the object's kind where the JSON does not tell (items of a `PodList`); `stamp` is
+/// the arrival of the list or watch event, and becomes the observation's stamp except for Events, which tell their
+/// own time (see [`EventSeen`](kflow_model::event::EventSeen)).
+///
+/// The error is [`Fed::Ignored`] for what kflow does not use, and [`Fed::Malformed`] for what is not such an object.
+pub fn decode_object(
+    json: &[u8],
+    kind: &str,
+    event: WatchEvent,
+    stamp: Stamp,
+) -> Result<Observation, Fed> {
+    let told = if kind.is_empty() {
+        serde_json::from_slice::<KindOnly>(json)
+            .map_err(|_| Fed::Malformed("not a JSON object"))?
+            .kind
+            .0
+    } else {
+        kind.into()
+    };
+    let (stamp, body) = match told.as_str() {
+        "Pod" => (stamp, Body::Pod(Box::new(pod::decode(json, event)?))),
+        "Event" => {
+            let (at, e) = event::decode(json, event, stamp)?;
+            (at, Body::Event(Box::new(e)))
+        }
+        "Node" => (stamp, Body::Node(Box::new(node::decode(json, event)?))),
+        "" => return Err(Fed::Malformed("object without kind")),
+        other => (
+            stamp,
+            Body::Object(Box::new(object::decode(json, other, event)?)),
+        ),
+    };
+    Ok(Observation {
+        stamp,
+        source: Source::Kube,
+        body,
+    })
+}
+
+/// Decodes one `{"type":…,"object":…}` of a watch. `resource` names the watch (`pods`), and is used for notes when the
+/// object does not tell its kind (errors).
+pub fn decode_watch_event(json: &[u8], resource: &str, stamp: Stamp) -> Result<Observation, Fed> {
+    let e: lines::WatchLine<'_> =
+        serde_json::from_slice(json).map_err(|_| Fed::Malformed("not a watch event"))?;
+    let Some(object) = e.object else {
+        return Err(Fed::Malformed("watch event without object"));
+    };
+    decode_typed(&e.kind, object.get().as_bytes(), resource, stamp)
+}
+
+fn decode_typed(
+    kind: &str,
+    object: &[u8],
+    resource: &str,
+    stamp: Stamp,
+) -> Result<Observation, Fed> {
+    let event = match kind {
+        "ADDED" => WatchEvent::Added,
+        "MODIFIED" => WatchEvent::Modified,
+        "DELETED" => WatchEvent::Deleted,
+        "BOOKMARK" => {
+            let o: KindOnly = serde_json::from_slice(object)
+                .map_err(|_| Fed::Malformed("bookmark without object"))?;
+            return Ok(note(
+                &or_plural(resource, &o.kind.0),
+                WatchKind::Bookmark,
+                &o.metadata.0.resource_version.0,
+                stamp,
+            ));
+        }
+        "ERROR" => {
+            let s: StatusOnly = serde_json::from_slice(object)
+                .map_err(|_| Fed::Malformed("watch error without status"))?;
+            let mut text = s.message.0;
+            if let Some(code) = s.code {
+                text.push_str(&format!(" ({code} {})", s.reason.0));
+            }
+            return Ok(note(resource, WatchKind::Broken, text.trim(), stamp));
+        }
+        _ => return Err(Fed::Malformed("unknown type of watch event")),
+    };
+    decode_object(object, "", event, stamp)
+}
+
+/// A note of a watch as an observation.
+pub fn note(resource: &str, kind: WatchKind, detail: &str, stamp: Stamp) -> Observation {
+    Observation {
+        stamp,
+        source: Source::Kube,
+        body: Body::Watch(Box::new(WatchNote {
+            resource: resource.into(),
+            kind,
+            scope: Text::default(),
+            detail: json::cut(detail, 1024),
+        })),
+    }
+}
+
+/// The arrival of something, exact.
+pub const fn arrival(seen: Nanos) -> Stamp {
+    Stamp::exact(seen)
+}
+
+fn or_plural(resource: &str, kind: &str) -> Text {
+    if resource.is_empty() {
+        plural(kind)
+    } else {
+        resource.into()
+    }
+}
+
+/// The plural resource of a kind, as in URLs: `networkpolicies` of `NetworkPolicy`.
+pub fn plural(kind: &str) -> Text {
+    let lower = kind.to_ascii_lowercase();
+    let plural = if let Some(stem) = lower.strip_suffix('y') {
+        format!("{stem}ies")
+    } else if lower.ends_with('s') {
+        format!("{lower}es")
+    } else {
+        format!("{lower}s")
+    };
+    plural.into()
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct KindOnly {
+    kind: json::N<Text>,
+    metadata: json::N<VersionOnly>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default, rename_all = "camelCase")]
+struct VersionOnly {
+    resource_version: json::N<Text>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct StatusOnly {
+    message: json::N<Text>,
+    reason: json::N<Text>,
+    code: Option<i64>,
+}
+
+#[cfg(test)]
+mod tests;

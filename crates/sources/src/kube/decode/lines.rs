@@ -1,0 +1,353 @@
+//! The API's objects as a sequence of lines, whoever wrote them.
+//!
+//! | input | receive time | notes of the watch |
+//! |---|---|---|
+//! | recorded watches: `{"t":ns,"stream":"pods","kind":"LIST\|WATCH\|RESTART","line":…}` | `t` | yes |
+//! | a raw watch of the apiserver, `kubectl get -w -o json --output-watch-events`: `{"type":…,"object":…}` | none | bookmarks, errors |
+//! | `kubectl get -o json`: one object or list, on many lines or one | none | no: nobody knows what the list was bounded by |
+//!
+//! Documents are found by their braces, so white space and line feeds do not matter. Where no receive time was written,
+//! the newest moment that the document tells of stands for it (never going back), with that moment's own precision.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use std::borrow::Cow;
+
+use super::super::super::{Fed, LineDecoder, TimeHint};
+use super::json::N;
+use super::{Occurrences, arrival, decode_object, decode_typed, newest_time, note, plural};
+use kflow_model::{Body, Nanos, Observation, Stamp, Text, gap::WatchKind, pod::WatchEvent};
+
+/// Why nothing came of a list: there is nothing of its kind.
+pub const EMPTY_LIST: &str = "empty list";
+/// Longest document that is waited for, bytes. A list of 5,000 pods has about 50 MB.
+const LONGEST: usize = 512 << 20;
+
+/// Decodes lines with objects of the API. See the [module](self) for what it takes.
+#[derive(Debug, Default)]
+pub struct KubeLines {
+    hint: TimeHint,
+    pending: Vec<u8>,
+    scan: Scan,
+    occurrences: Occurrences,
+    /// The newest arrival so far, where arrivals are guessed.
+    guessed: Option<Stamp>,
+    /// The resource of the newest watch event, for errors that do not name any.
+    resource: Text,
+}
+
+impl KubeLines {
+    /// A decoder for one input. The hint is used for documents that tell no time at all.
+    pub fn new(hint: TimeHint) -> Self {
+        Self {
+            hint,
+            ..Self::default()
+        }
+    }
+
+    fn document(&mut self, doc: &[u8], out: &mut Vec<Observation>) -> Fed {
+        let Ok(envelope) = serde_json::from_slice::<Envelope<'_>>(doc) else {
+            return Fed::Malformed("not a JSON object");
+        };
+        let before = out.len();
+        let fed = match envelope {
+            Envelope {
+                t: Some(t),
+                stream: Some(stream),
+                kind: Some(kind),
+                line,
+                ..
+            } => self.recorded(Nanos(t), &stream, &kind, line, out),
+            Envelope {
+                event: Some(event),
+                object: Some(object),
+                ..
+            } => {
+                let stamp = self.guess(object.get().as_bytes());
+                let resource = self.resource.clone();
+                let r = decode_typed(&event, object.get().as_bytes(), &resource, stamp);
+                self.take(r, out)
+            }
+            Envelope {
+                kind: Some(kind),
+                items: Some(items),
+                ..
+            } => {
+                let stamp = self.guess(doc);
+                self.list(&kind, &items, stamp, out)
+            }
+            // Go writes a list of nothing as null.
+            Envelope {
+                kind: Some(kind),
+                items: None,
+                ..
+            } if kind.ends_with("List") => Fed::Ignored(EMPTY_LIST),
+            Envelope {
+                items: Some(items), ..
+            } if items.is_empty() => Fed::Ignored(EMPTY_LIST),
+            Envelope {
+                kind: Some(kind), ..
+            } if !kind.is_empty() => {
+                let stamp = self.guess(doc);
+                let r = decode_object(doc, &kind, WatchEvent::Listed, stamp);
+                self.take(r, out)
+            }
+            _ => Fed::Malformed("neither an object nor a watch event"),
+        };
+        match fed {
+            Fed::Observed(_) => Fed::Observed(out.len() - before),
+            other => other,
+        }
+    }
+
+    fn recorded(
+        &mut self,
+        t: Nanos,
+        stream: &str,
+        kind: &str,
+        line: Option<&RawValue>,
+        out: &mut Vec<Observation>,
+    ) -> Fed {
+        let stamp = arrival(t);
+        let json = line.map_or("null", RawValue::get);
+        match kind {
+            "LIST" => {
+                let Ok(list) = serde_json::from_str::<Envelope<'_>>(json) else {
+                    return Fed::Malformed("recorded list without a list");
+                };
+                let version = list
+                    .metadata
+                    .as_ref()
+                    .map_or(Text::default(), |m| m.0.resource_version.0.clone());
+                out.push(note(stream, WatchKind::ListBegin, &version, stamp));
+                let fed = self.list(
+                    list.kind.as_deref().unwrap_or_default(),
+                    &list.items.unwrap_or_default(),
+                    stamp,
+                    out,
+                );
+                out.push(note(stream, WatchKind::ListEnd, &version, stamp));
+                match fed {
+                    Fed::Malformed(why) => Fed::Malformed(why),
+                    _ => Fed::Observed(0),
+                }
+            }
+            "WATCH" => {
+                let Ok(WatchLine {
+                    kind,
+                    object: Some(object),
+                }) = serde_json::from_str(json)
+                else {
+                    return Fed::Malformed("recorded watch event without an object");
+                };
+                let r = decode_typed(&kind, object.get().as_bytes(), stream, stamp);
+                self.take(r, out)
+            }
+            "RESTART" => {
+                let why = serde_json::from_str::<Option<String>>(json)
+                    .ok()
+                    .flatten()
+                    .unwrap_or_else(|| json.to_owned());
+                let why = if why == "null" { "" } else { &why };
+                out.push(note(stream, WatchKind::Broken, why, stamp));
+                Fed::Observed(0)
+            }
+            _ => Fed::Malformed("unknown kind of recorded line"),
+        }
+    }
+
+    /// The items of a list. `PodList` tells their kind; in a `List` each tells its own.
+    fn list(
+        &mut self,
+        kind: &str,
+        items: &[&RawValue],
+        stamp: Stamp,
+        out: &mut Vec<Observation>,
+    ) -> Fed {
+        let of = kind.strip_suffix("List").unwrap_or_default();
+        let mut fed = Fed::Observed(0);
+        for item in items {
+            let r = decode_object(item.get().as_bytes(), of, WatchEvent::Listed, stamp);
+            if let Fed::Malformed(why) = self.take(r, out) {
+                fed = Fed::Malformed(why);
+            }
+        }
+        fed
+    }
+
+    fn take(&mut self, r: Result<Observation, Fed>, out: &mut Vec<Observation>) -> Fed {
+        match r {
+            Ok(o) => {
+                match &o.body {
+                    Body::Event(e) if !self.occurrences.is_news(e, o.stamp) => {
+                        return Fed::Ignored("event seen before");
+                    }
+                    Body::Event(_) => self.resource = Text::new("events"),
+                    Body::Pod(_) => self.resource = Text::new("pods"),
+                    Body::Node(_) => self.resource = Text::new("nodes"),
+                    Body::Object(x) => self.resource = plural(&x.object.kind),
+                    _ => {}
+                }
+                out.push(o);
+                Fed::Observed(1)
+            }
+            Err(fed) => fed,
+        }
+    }
+
+    /// When a document was read, where nobody wrote it down: not before the end of the newest moment that it tells.
+    fn guess(&mut self, doc: &[u8]) -> Stamp {
+        let (at, precision) = newest_time(doc)
+            .or(self.hint.near.map(|t| (t, 1)))
+            .unwrap_or_default();
+        let told = Stamp::new(at, precision.max(1), at);
+        let told = Stamp {
+            seen: told.until(),
+            ..told
+        };
+        let stamp = match self.guessed {
+            Some(before) if before.seen > told.seen => before,
+            _ => told,
+        };
+        self.guessed = Some(stamp);
+        stamp
+    }
+
+    /// Takes every document that is complete in `pending`.
+    fn drain(&mut self, out: &mut Vec<Observation>) -> Fed {
+        let mut fed = Fed::Partial;
+        while let Some(end) = self.scan.next_end(&self.pending) {
+            let rest = self.pending.split_off(end);
+            let doc = std::mem::replace(&mut self.pending, rest);
+            self.scan = Scan::default();
+            fed = add(fed, self.document(doc.trim_ascii(), out));
+            let blank = self.pending.len() - self.pending.trim_ascii_start().len();
+            self.pending.drain(..blank);
+        }
+        fed
+    }
+}
+
+/// The sum of two results of one line: nonsense wins, numbers add up.
+const fn add(a: Fed, b: Fed) -> Fed {
+    match (a, b) {
+        (Fed::Observed(x), Fed::Observed(y)) => Fed::Observed(x + y),
+        (Fed::Malformed(w), _) | (_, Fed::Malformed(w)) => Fed::Malformed(w),
+        (Fed::Observed(x), _) | (_, Fed::Observed(x)) => Fed::Observed(x),
+        (Fed::Partial, other) | (other, Fed::Partial) => other,
+        (Fed::Ignored(w), Fed::Ignored(_)) => Fed::Ignored(w),
+    }
+}
+
+impl LineDecoder for KubeLines {
+    fn line(&mut self, line: &[u8], out: &mut Vec<Observation>) -> Fed {
+        let mut fed = Fed::Partial;
+        if line.first() == Some(&b'{') && !self.pending.is_empty() {
+            // Inside a document every line is indented or closes something: the one before was cut off.
+            self.pending.clear();
+            self.scan = Scan::default();
+            fed = Fed::Malformed("document was cut off");
+        }
+        if self.pending.is_empty() {
+            let text = line.trim_ascii();
+            if text.is_empty() {
+                return add(fed, Fed::Ignored("blank line"));
+            }
+            if text.first() != Some(&b'{') {
+                return add(fed, Fed::Malformed("not a JSON object"));
+            }
+        }
+        if self.pending.len().saturating_add(line.len()) > LONGEST {
+            self.pending.clear();
+            self.scan = Scan::default();
+            return Fed::Malformed("document is too long");
+        }
+        self.pending.extend_from_slice(line);
+        self.pending.push(b'\n');
+        add(fed, self.drain(out))
+    }
+
+    fn finish(&mut self, _: &mut Vec<Observation>) -> Fed {
+        if self.pending.trim_ascii().is_empty() {
+            return Fed::Observed(0);
+        }
+        self.pending.clear();
+        self.scan = Scan::default();
+        Fed::Malformed("document was cut off")
+    }
+}
+
+/// Finds the end of a JSON object by its braces, resuming where it stopped.
+#[derive(Debug, Default)]
+struct Scan {
+    at: usize,
+    depth: usize,
+    in_string: bool,
+    escaped: bool,
+}
+
+impl Scan {
+    /// Where the first object ends, once it does.
+    fn next_end(&mut self, text: &[u8]) -> Option<usize> {
+        while let Some(rest) = text.get(self.at..) {
+            if self.in_string && !self.escaped {
+                let Some(i) = memchr::memchr2(b'"', b'\\', rest) else {
+                    self.at = text.len();
+                    return None;
+                };
+                self.at += i;
+            }
+            let b = *text.get(self.at)?;
+            self.at += 1;
+            if self.escaped {
+                self.escaped = false;
+            } else if self.in_string {
+                match b {
+                    b'"' => self.in_string = false,
+                    _ => self.escaped = true,
+                }
+            } else {
+                match b {
+                    b'"' => self.in_string = true,
+                    b'{' | b'[' => self.depth += 1,
+                    b'}' | b']' => {
+                        self.depth = self.depth.saturating_sub(1);
+                        if self.depth == 0 {
+                            return Some(self.at);
+                        }
+                    }
+                    _ => {}
+                }
+            }
+        }
+        None
+    }
+}
+
+/// What a document may be, before it is known what it is.
+#[derive(Deserialize)]
+struct Envelope<'a> {
+    t: Option<i64>,
+    #[serde(borrow)]
+    stream: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    kind: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    line: Option<&'a RawValue>,
+    #[serde(rename = "type", borrow)]
+    event: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    object: Option<&'a RawValue>,
+    #[serde(borrow)]
+    items: Option<Vec<&'a RawValue>>,
+    metadata: Option<N<super::VersionOnly>>,
+}
+
+/// One line of a watch.
+#[derive(Deserialize)]
+pub(super) struct WatchLine<'a> {
+    #[serde(rename = "type", borrow)]
+    pub(super) kind: Cow<'a, str>,
+    #[serde(borrow)]
+    pub(super) object: Option<&'a RawValue>,
+}

@@ -1,0 +1,110 @@
+//! The newest moment that a document tells of: the best that is known of when it was read, where nobody wrote it down.
+
+use serde::Deserializer;
+use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use std::borrow::Cow;
+use std::fmt;
+
+use kflow_model::Nanos;
+
+/// Fields with a moment that has passed. `deletionTimestamp` and expiries are in the future and do not count.
+const PAST: [&str; 18] = [
+    "acquireTime",
+    "completionTime",
+    "creationTimestamp",
+    "deprecatedFirstTimestamp",
+    "deprecatedLastTimestamp",
+    "eventTime",
+    "finishedAt",
+    "firstTimestamp",
+    "lastHeartbeatTime",
+    "lastObservedTime",
+    "lastProbeTime",
+    "lastScheduleTime",
+    "lastTimestamp",
+    "lastTransitionTime",
+    "lastUpdateTime",
+    "renewTime",
+    "startTime",
+    "startedAt",
+];
+
+/// The newest moment among the fields of an object or list that tell of the past, with its precision in ns.
+/// `managedFields[].time` counts too: it tells of writes that no condition shows.
+pub fn newest_time(json: &[u8]) -> Option<(Nanos, u32)> {
+    let mut newest = None;
+    let mut de = serde_json::Deserializer::from_slice(json);
+    Walk {
+        newest: &mut newest,
+        past: false,
+    }
+    .deserialize(&mut de)
+    .ok()?;
+    newest
+}
+
+struct Walk<'a> {
+    newest: &'a mut Option<(Nanos, u32)>,
+    past: bool,
+}
+
+impl<'de> DeserializeSeed<'de> for Walk<'_> {
+    type Value = ();
+    fn deserialize<D: Deserializer<'de>>(self, d: D) -> Result<(), D::Error> {
+        d.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Walk<'_> {
+    type Value = ();
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON")
+    }
+    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
+        Ok(())
+    }
+    fn visit_i64<E>(self, _: i64) -> Result<(), E> {
+        Ok(())
+    }
+    fn visit_u64<E>(self, _: u64) -> Result<(), E> {
+        Ok(())
+    }
+    fn visit_f64<E>(self, _: f64) -> Result<(), E> {
+        Ok(())
+    }
+    fn visit_unit<E>(self) -> Result<(), E> {
+        Ok(())
+    }
+    fn visit_str<E>(self, s: &str) -> Result<(), E> {
+        if self.past
+            && let Some(t) = Nanos::parse_rfc3339(s)
+        {
+            *self.newest = Some(self.newest.map_or(t, |n| n.max(t)));
+        }
+        Ok(())
+    }
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
+        while seq
+            .next_element_seed(Walk {
+                newest: self.newest,
+                past: false,
+            })?
+            .is_some()
+        {}
+        Ok(())
+    }
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        while let Some(key) = map.next_key::<Cow<'de, str>>()? {
+            match key.as_ref() {
+                "fieldsV1" | "annotations" | "labels" => {
+                    map.next_value::<IgnoredAny>()?;
+                }
+                key => map.next_value_seed(Walk {
+                    newest: self.newest,
+                    past: key == "time" || PAST.binary_search(&key).is_ok(),
+                })?,
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,263 @@
+//! Any other object: metadata, conditions, and the facts that the table below names for its kind.
+
+use serde_json::Value;
+
+use super::super::super::Fed;
+use super::json::{Meta, RawCondition, conditions, cut};
+use kflow_model::{ObjectRef, Text, object::ObjectSeen, pod::WatchEvent};
+
+/// Facts of a kind: key in [`ObjectSeen::facts`], JSON pointer in the object.
+type Facts = &'static [(&'static str, &'static str)];
+
+/// Which fields of which kind are kept. A kind that is not here is kept without facts. A pointer to a map gives one
+/// fact for each of its entries, `key.entry`.
+const TABLE: &[(&str, Facts)] = &[
+    (
+        "Deployment",
+        &[
+            ("availableReplicas", "/status/availableReplicas"),
+            ("paused", "/spec/paused"),
+            ("readyReplicas", "/status/readyReplicas"),
+            ("replicas", "/spec/replicas"),
+            ("statusReplicas", "/status/replicas"),
+            ("strategy", "/spec/strategy/type"),
+            ("unavailableReplicas", "/status/unavailableReplicas"),
+            ("updatedReplicas", "/status/updatedReplicas"),
+        ],
+    ),
+    (
+        "ReplicaSet",
+        &[
+            ("availableReplicas", "/status/availableReplicas"),
+            ("readyReplicas", "/status/readyReplicas"),
+            ("replicas", "/spec/replicas"),
+            ("statusReplicas", "/status/replicas"),
+            ("terminatingReplicas", "/status/terminatingReplicas"),
+        ],
+    ),
+    (
+        "ReplicationController",
+        &[
+            ("readyReplicas", "/status/readyReplicas"),
+            ("replicas", "/spec/replicas"),
+            ("statusReplicas", "/status/replicas"),
+        ],
+    ),
+    (
+        "StatefulSet",
+        &[
+            ("currentRevision", "/status/currentRevision"),
+            ("podManagementPolicy", "/spec/podManagementPolicy"),
+            ("readyReplicas", "/status/readyReplicas"),
+            ("replicas", "/spec/replicas"),
+            ("serviceName", "/spec/serviceName"),
+            ("statusReplicas", "/status/replicas"),
+            ("updateRevision", "/status/updateRevision"),
+        ],
+    ),
+    (
+        "DaemonSet",
+        &[
+            ("currentNumberScheduled", "/status/currentNumberScheduled"),
+            ("desiredNumberScheduled", "/status/desiredNumberScheduled"),
+            ("numberAvailable", "/status/numberAvailable"),
+            ("numberMisscheduled", "/status/numberMisscheduled"),
+            ("numberReady", "/status/numberReady"),
+            ("numberUnavailable", "/status/numberUnavailable"),
+        ],
+    ),
+    (
+        "Job",
+        &[
+            ("active", "/status/active"),
+            ("activeDeadlineSeconds", "/spec/activeDeadlineSeconds"),
+            ("backoffLimit", "/spec/backoffLimit"),
+            ("completionTime", "/status/completionTime"),
+            ("completions", "/spec/completions"),
+            ("failed", "/status/failed"),
+            ("parallelism", "/spec/parallelism"),
+            ("ready", "/status/ready"),
+            ("startTime", "/status/startTime"),
+            ("succeeded", "/status/succeeded"),
+            ("suspend", "/spec/suspend"),
+        ],
+    ),
+    (
+        "CronJob",
+        &[
+            ("concurrencyPolicy", "/spec/concurrencyPolicy"),
+            ("lastScheduleTime", "/status/lastScheduleTime"),
+            ("lastSuccessfulTime", "/status/lastSuccessfulTime"),
+            ("schedule", "/spec/schedule"),
+            ("suspend", "/spec/suspend"),
+        ],
+    ),
+    (
+        "PersistentVolumeClaim",
+        &[
+            ("accessModes", "/spec/accessModes"),
+            (
+                "selectedNode",
+                "/metadata/annotations/volume.kubernetes.io~1selected-node",
+            ),
+            ("capacity", "/status/capacity/storage"),
+            ("phase", "/status/phase"),
+            ("request", "/spec/resources/requests/storage"),
+            ("storageClass", "/spec/storageClassName"),
+            ("volumeMode", "/spec/volumeMode"),
+            ("volumeName", "/spec/volumeName"),
+        ],
+    ),
+    (
+        "PersistentVolume",
+        &[
+            ("accessModes", "/spec/accessModes"),
+            ("capacity", "/spec/capacity/storage"),
+            ("claimName", "/spec/claimRef/name"),
+            ("claimNamespace", "/spec/claimRef/namespace"),
+            ("driver", "/spec/csi/driver"),
+            ("message", "/status/message"),
+            ("phase", "/status/phase"),
+            ("reason", "/status/reason"),
+            ("reclaimPolicy", "/spec/persistentVolumeReclaimPolicy"),
+            ("storageClass", "/spec/storageClassName"),
+        ],
+    ),
+    (
+        "StorageClass",
+        &[
+            ("provisioner", "/provisioner"),
+            ("reclaimPolicy", "/reclaimPolicy"),
+            ("volumeBindingMode", "/volumeBindingMode"),
+        ],
+    ),
+    (
+        "VolumeAttachment",
+        &[
+            ("attachError", "/status/attachError/message"),
+            ("attached", "/status/attached"),
+            ("attacher", "/spec/attacher"),
+            ("detachError", "/status/detachError/message"),
+            ("node", "/spec/nodeName"),
+            ("volumeName", "/spec/source/persistentVolumeName"),
+        ],
+    ),
+    (
+        "ResourceQuota",
+        &[("hard", "/status/hard"), ("used", "/status/used")],
+    ),
+    ("Namespace", &[("phase", "/status/phase")]),
+    (
+        "PodDisruptionBudget",
+        &[
+            ("currentHealthy", "/status/currentHealthy"),
+            ("desiredHealthy", "/status/desiredHealthy"),
+            ("disruptionsAllowed", "/status/disruptionsAllowed"),
+            ("expectedPods", "/status/expectedPods"),
+            ("maxUnavailable", "/spec/maxUnavailable"),
+            ("minAvailable", "/spec/minAvailable"),
+        ],
+    ),
+    ("CSINode", &[("drivers", "/spec/drivers")]),
+    ("CSIDriver", &[("attachRequired", "/spec/attachRequired")]),
+    ("RuntimeClass", &[("handler", "/handler")]),
+    (
+        "PriorityClass",
+        &[("globalDefault", "/globalDefault"), ("value", "/value")],
+    ),
+    (
+        "Lease",
+        &[
+            ("durationSeconds", "/spec/leaseDurationSeconds"),
+            ("holder", "/spec/holderIdentity"),
+            ("renewTime", "/spec/renewTime"),
+        ],
+    ),
+    (
+        "HorizontalPodAutoscaler",
+        &[
+            ("currentReplicas", "/status/currentReplicas"),
+            ("desiredReplicas", "/status/desiredReplicas"),
+            ("maxReplicas", "/spec/maxReplicas"),
+            ("minReplicas", "/spec/minReplicas"),
+        ],
+    ),
+];
+
+pub(super) fn decode(json: &[u8], kind: &str, event: WatchEvent) -> Result<ObjectSeen, Fed> {
+    const BAD: Fed = Fed::Malformed("not an object as the API writes it");
+    let facts = TABLE.iter().find(|(k, _)| *k == kind).map(|(_, f)| *f);
+    let value: Value = if facts.is_some() {
+        serde_json::from_slice(json).map_err(|_| BAD)?
+    } else {
+        Value::Null
+    };
+    let raw: Raw = serde_json::from_slice(json).map_err(|_| BAD)?;
+    let meta = raw.metadata.0;
+    if meta.name.0.is_empty() {
+        return Err(Fed::Malformed("object without name"));
+    }
+    let mut out = Vec::new();
+    for (key, pointer) in facts.unwrap_or_default() {
+        if let Some(v) = value.pointer(pointer) {
+            fact(key, v, &mut out);
+        }
+    }
+    out.sort();
+    Ok(ObjectSeen {
+        event,
+        resource_version: meta.version(),
+        created: meta.created(),
+        deletion: meta.deletion_timestamp.at(),
+        generation: meta.generation.0,
+        observed_generation: raw.status.0.observed_generation.0,
+        owner: meta.controller(),
+        object: ObjectRef {
+            kind: kind.into(),
+            namespace: meta.namespace.0,
+            name: meta.name.0,
+            uid: meta.uid.0,
+        },
+        conditions: conditions(raw.status.0.conditions.0),
+        facts: out,
+    })
+}
+
+fn fact(key: &str, v: &Value, out: &mut Vec<(Text, Text)>) {
+    let text: Text = match v {
+        Value::Null => return,
+        Value::Bool(b) => b.to_string().into(),
+        Value::Number(n) => n.to_string().into(),
+        Value::String(s) => cut(s, 1024),
+        Value::Array(a) => a
+            .iter()
+            .filter_map(|v| v.as_str().or_else(|| v.get("name").and_then(Value::as_str)))
+            .collect::<Vec<_>>()
+            .join(",")
+            .into(),
+        Value::Object(m) => {
+            for (k, v) in m {
+                if !v.is_object() {
+                    fact(&format!("{key}.{k}"), v, out);
+                }
+            }
+            return;
+        }
+    };
+    out.push((key.into(), text));
+}
+
+#[derive(serde::Deserialize, Default)]
+#[serde(default)]
+struct Raw {
+    metadata: super::json::N<Meta>,
+    status: super::json::N<Status>,
+}
+
+/// The part of a status that many kinds share. A Namespace or claim has more of its own.
+#[derive(serde::Deserialize, Default)]
+#[serde(default, rename_all = "camelCase")]
+struct Status {
+    observed_generation: super::json::N<u64>,
+    conditions: super::json::N<Vec<RawCondition>>,
+}

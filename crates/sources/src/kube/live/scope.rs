@@ -1,0 +1,219 @@
+//! What is watched: resources, selectors, and what a selector cannot say.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use kflow_model::{Body, Observation, PodUid, Text};
+
+/// Pods whose uid is remembered to tell events of this node from others. Beyond it events are not filtered any more.
+const UIDS_MAX: usize = 65_536;
+
+/// What to watch.
+#[derive(Clone, Debug)]
+pub struct Watch {
+    /// Group and version as in the path: `api/v1`, `apis/apps/v1`.
+    pub api: &'static str,
+    /// Plural: `pods`.
+    pub resource: &'static str,
+    /// Kind of the objects: `Pod`.
+    pub kind: &'static str,
+    /// Namespace, `None` for all.
+    pub namespace: Option<String>,
+    /// Field selector, empty for all.
+    pub fields: String,
+    /// Label selector, empty for all.
+    pub labels: String,
+    /// Which events are let through.
+    pub filter: Filter,
+}
+
+/// Lets through what the scope of a run is about, where a selector cannot say it.
+#[derive(Clone, Debug, Default)]
+pub enum Filter {
+    /// Everything.
+    #[default]
+    All,
+    /// Remembers the uids of the pods that pass.
+    Learn(Pods),
+    /// Events about a node's pods, about the node, from the node, and about owners.
+    EventsOf {
+        /// The node.
+        node: Text,
+        /// Its pods and the unscheduled ones.
+        pods: Pods,
+    },
+}
+
+/// Uids of pods, shared by the watches of a run.
+pub type Pods = Arc<Mutex<HashSet<PodUid>>>;
+
+impl Filter {
+    pub(super) fn passes(&self, o: &Observation) -> bool {
+        match (self, &o.body) {
+            (Self::Learn(pods), Body::Pod(p)) => {
+                let mut pods = pods.lock().unwrap_or_else(PoisonError::into_inner);
+                if pods.len() < UIDS_MAX {
+                    pods.insert(p.uid.clone());
+                }
+                true
+            }
+            (Self::EventsOf { node, pods }, Body::Event(e)) => match e.object.kind.as_str() {
+                "Pod" => {
+                    let pods = pods.lock().unwrap_or_else(PoisonError::into_inner);
+                    e.host == *node
+                        || pods.len() >= UIDS_MAX
+                        || pods.contains(&PodUid::from(e.object.uid.as_str()))
+                }
+                "Node" => e.object.name == *node,
+                _ => true,
+            },
+            _ => true,
+        }
+    }
+}
+
+impl Watch {
+    /// A watch of everything of a kind.
+    pub const fn all(api: &'static str, resource: &'static str, kind: &'static str) -> Self {
+        Self {
+            api,
+            resource,
+            kind,
+            namespace: None,
+            fields: String::new(),
+            labels: String::new(),
+            filter: Filter::All,
+        }
+    }
+
+    /// Bounds of the list, as [`WatchNote`](kflow_model::gap::WatchNote) tells them.
+    pub(super) fn scope(&self) -> Text {
+        let parts = [
+            self.namespace.as_deref().unwrap_or_default(),
+            &self.fields,
+            &self.labels,
+        ];
+        let parts: Vec<&str> = parts.into_iter().filter(|p| !p.is_empty()).collect();
+        Text::from(parts.join(","))
+    }
+
+    /// True when an object can leave what is watched without being deleted. The apiserver says `DELETED` for both.
+    pub(super) fn can_leave(&self) -> bool {
+        !self.labels.is_empty() || self.fields == "spec.nodeName="
+    }
+
+    pub(super) fn path(&self) -> String {
+        match &self.namespace {
+            Some(ns) => format!("/{}/namespaces/{}/{}", self.api, escape(ns), self.resource),
+            None => format!("/{}/{}", self.api, self.resource),
+        }
+    }
+
+    pub(super) fn uri(&self, query: &str) -> String {
+        let mut uri = format!("{}?{query}", self.path());
+        for (name, value) in [
+            ("fieldSelector", &self.fields),
+            ("labelSelector", &self.labels),
+        ] {
+            if !value.is_empty() {
+                uri.extend(["&", name, "=", &escape(value)]);
+            }
+        }
+        uri
+    }
+
+    pub(super) fn needs(&self, verb: &str) -> String {
+        let place = match &self.namespace {
+            Some(ns) => format!("in namespace {ns}"),
+            None => "in the whole cluster".to_owned(),
+        };
+        format!("forbidden: needs {verb} on {} {place}", self.resource)
+    }
+}
+
+/// Percent-encodes for a path segment or a query value.
+pub fn escape(s: &str) -> String {
+    let mut out = String::with_capacity(s.len());
+    for b in s.bytes() {
+        if b.is_ascii_alphanumeric() || b"-._~".contains(&b) {
+            out.push(char::from(b));
+        } else {
+            out.extend([
+                '%',
+                char::from(
+                    b"0123456789ABCDEF"
+                        .get(usize::from(b >> 4))
+                        .copied()
+                        .unwrap_or(b'0'),
+                ),
+                char::from(
+                    b"0123456789ABCDEF"
+                        .get(usize::from(b & 15))
+                        .copied()
+                        .unwrap_or(b'0'),
+                ),
+            ]);
+        }
+    }
+    out
+}
+
+/// What a run watches.
+#[derive(Clone, Debug, Default)]
+pub struct Scope {
+    /// A node: its pods and the unscheduled ones.
+    pub node: Option<String>,
+    /// A namespace.
+    pub namespace: Option<String>,
+    /// A label selector for pods.
+    pub labels: String,
+    /// A field selector for pods.
+    pub fields: String,
+}
+
+/// The watches of a scope, with the name that each has in the status bar.
+pub fn watches(scope: &Scope) -> Vec<(&'static str, Watch)> {
+    let pods = Pods::default();
+    let with = |api, resource, kind| Watch {
+        namespace: scope.namespace.clone(),
+        ..Watch::all(api, resource, kind)
+    };
+    let select = |extra: &str| {
+        let parts = [extra, scope.fields.as_str()];
+        let parts: Vec<&str> = parts.into_iter().filter(|p| !p.is_empty()).collect();
+        parts.join(",")
+    };
+    let pod = |node: &str| Watch {
+        fields: select(node),
+        labels: scope.labels.clone(),
+        filter: Filter::Learn(Arc::clone(&pods)),
+        ..with("api/v1", "pods", "Pod")
+    };
+    let mut all = Vec::new();
+    let mut events = with("api/v1", "events", "Event");
+    let mut nodes = Watch::all("api/v1", "nodes", "Node");
+    if let Some(node) = &scope.node {
+        all.push(("pods", pod(&format!("spec.nodeName={node}"))));
+        all.push(("unscheduled", pod("spec.nodeName=")));
+        nodes.fields = format!("metadata.name={node}");
+        events.filter = Filter::EventsOf {
+            node: Text::from(node),
+            pods: Arc::clone(&pods),
+        };
+    } else {
+        all.push(("pods", pod("")));
+    }
+    all.push(("events", events));
+    all.push(("nodes", nodes));
+    for (api, resource, kind) in [
+        ("apis/apps/v1", "deployments", "Deployment"),
+        ("apis/apps/v1", "replicasets", "ReplicaSet"),
+        ("apis/apps/v1", "daemonsets", "DaemonSet"),
+        ("apis/apps/v1", "statefulsets", "StatefulSet"),
+        ("apis/batch/v1", "jobs", "Job"),
+        ("api/v1", "persistentvolumeclaims", "PersistentVolumeClaim"),
+    ] {
+        all.push((resource, with(api, resource, kind)));
+    }
+    all
+}

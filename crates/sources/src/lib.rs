@@ -1,0 +1,59 @@
+//! What produces observations: one folder a source, `decode` (pure: bytes or objects in, observations out) beside
+//! `live` (I/O, behind the feature `live`).
+//!
+//! A decoder takes what a source wrote, line by line, in the order it was written, and appends observations. It never
+//! fails: a line that it cannot use is counted with a reason. The same decoders serve `kflow import` and live tails.
+
+use kflow_model::{Nanos, Observation};
+
+pub mod audit;
+pub mod cri;
+pub mod fs;
+pub(crate) mod journal;
+pub mod klog;
+pub mod kube;
+#[cfg(feature = "live")]
+pub mod live;
+pub(crate) mod logtext;
+pub mod metrics;
+pub mod otlp;
+#[cfg(feature = "live")]
+pub mod proxy;
+#[cfg(feature = "live")]
+pub mod receive;
+pub mod runtime;
+
+/// What became of one line of input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fed {
+    /// It became this many observations, or changed the decoder's state in a way that later ones show (may be 0).
+    Observed(usize),
+    /// It belongs to a record that is not complete yet (a multi-line value, a pretty-printed document).
+    Partial,
+    /// It says nothing that kflow uses, for this reason: a constant, so that reasons can be counted.
+    Ignored(&'static str),
+    /// It is not what this source writes, for this reason.
+    Malformed(&'static str),
+}
+
+/// The pure half of a source that is a sequence of lines.
+pub trait LineDecoder: Send {
+    /// Takes one line without its line feed.
+    fn line(&mut self, line: &[u8], out: &mut Vec<Observation>) -> Fed;
+    /// The input ended: gives out what was held back.
+    fn finish(&mut self, out: &mut Vec<Observation>) -> Fed {
+        let _ = out;
+        Fed::Observed(0)
+    }
+}
+
+/// What a decoder needs to know of time where its input does not say: klog lines have neither year nor zone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TimeHint {
+    /// A moment near the input (from another source, a file's mtime, or the clock when live): settles the year.
+    pub near: Option<Nanos>,
+    /// The year, when the user gave it; wins over `near`.
+    pub year: Option<i32>,
+    /// Offset of the writer's local time from UTC, seconds east.
+    pub utc_offset_s: i32,
+}

@@ -1,0 +1,389 @@
+//! What a live source is given, and what it tells of itself.
+//!
+//! A source is an `async fn` that runs until it is dropped. It gives observations to an [`Out`] and says through it
+//! whether it is on, or why it is off. Sources that can wait (a watch, a file) wait when the engine is busy; what
+//! cannot wait (an event of the kernel) is offered, and what finds no room is counted and told as a gap.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::mpsc::{Receiver, Sender, channel, error::TrySendError};
+
+use super::LineDecoder;
+use kflow_model::clock;
+use kflow_model::gap::Gap;
+use kflow_model::{Body, Nanos, Observation, Source, Stamp, Text};
+
+/// How a source stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Status {
+    /// Which.
+    pub source: Source,
+    /// A name when there are several of a kind: `pods`, `events`, a path.
+    pub name: Text,
+    /// It gives what it can give.
+    pub on: bool,
+    /// What it gives, or why it is off and what would help.
+    pub detail: Text,
+    /// Newest arrival minus the time that it tells of, ns.
+    pub lag_ns: Option<i64>,
+    /// Observations that found no room.
+    pub lost: u64,
+    /// Observations so far.
+    pub count: u64,
+}
+
+/// What a source says of itself before it has tried anything: neither on nor off.
+pub const STARTING: &str = "starting";
+
+/// All sources of a run: their common channel, and how each stands.
+#[derive(Clone, Debug)]
+pub struct Board {
+    to: Sender<Observation>,
+    cards: Arc<Mutex<Vec<Card>>>,
+}
+
+type Card = Arc<Mutex<Status>>;
+
+fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
+    m.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Board {
+    /// A board, and the end where observations of all sources come out. At most `room` wait there.
+    pub fn new(room: usize) -> (Self, Receiver<Observation>) {
+        let (to, from) = channel(room);
+        let cards = Arc::default();
+        (Self { to, cards }, from)
+    }
+    /// A source's place.
+    pub fn out(&self, source: Source, name: &str) -> Out {
+        let card = Arc::new(Mutex::new(Status {
+            source,
+            name: Text::from(name),
+            on: false,
+            detail: Text::new(STARTING),
+            lag_ns: None,
+            lost: 0,
+            count: 0,
+        }));
+        lock(&self.cards).push(Arc::clone(&card));
+        Out {
+            to: self.to.clone(),
+            card,
+            dropped: None,
+        }
+    }
+    /// How the sources stand, in the order in which they were added.
+    pub fn statuses(&self) -> Vec<Status> {
+        lock(&self.cards).iter().map(|c| lock(c).clone()).collect()
+    }
+}
+
+/// Nobody takes observations any more: the run is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the engine has stopped")]
+pub struct Stopped;
+
+/// Where a source puts what it saw.
+#[derive(Debug)]
+pub struct Out {
+    to: Sender<Observation>,
+    card: Card,
+    dropped: Option<(Nanos, u64)>,
+}
+
+impl Out {
+    /// Gives an observation, waiting for room.
+    pub async fn send(&mut self, o: Observation) -> Result<(), Stopped> {
+        if let Some(gap) = self.gap(o.stamp.seen) {
+            self.to.send(gap).await.map_err(|_| Stopped)?;
+            self.dropped = None;
+        }
+        let stamp = o.stamp;
+        self.to.send(o).await.map_err(|_| Stopped)?;
+        self.counted(stamp);
+        Ok(())
+    }
+
+    /// Gives several observations, waiting for room.
+    pub async fn send_all(&mut self, all: &mut Vec<Observation>) -> Result<(), Stopped> {
+        for o in all.drain(..) {
+            self.send(o).await?;
+        }
+        Ok(())
+    }
+
+    /// Gives an observation if there is room; counts it as lost if there is none.
+    pub fn offer(&mut self, o: Observation) -> Result<(), Stopped> {
+        if let Some(gap) = self.gap(o.stamp.seen) {
+            match self.to.try_send(gap) {
+                Ok(()) => self.dropped = None,
+                Err(TrySendError::Full(_)) => {
+                    self.lose(o.stamp.seen);
+                    return Ok(());
+                }
+                Err(TrySendError::Closed(_)) => return Err(Stopped),
+            }
+        }
+        let stamp = o.stamp;
+        match self.to.try_send(o) {
+            Ok(()) => self.counted(stamp),
+            Err(TrySendError::Full(_)) => self.lose(stamp.seen),
+            Err(TrySendError::Closed(_)) => return Err(Stopped),
+        }
+        Ok(())
+    }
+
+    /// Gives what there is room for; returns how many found none. The newest are refused, and counted as lost.
+    pub fn offer_all(&mut self, all: Vec<Observation>) -> usize {
+        let before = lock(&self.card).lost;
+        for o in all {
+            if self.offer(o).is_err() {
+                break;
+            }
+        }
+        usize::try_from(lock(&self.card).lost.saturating_sub(before)).unwrap_or(usize::MAX)
+    }
+
+    fn lose(&mut self, at: Nanos) {
+        let (since, n) = self.dropped.unwrap_or((at, 0));
+        self.dropped = Some((since, n + 1));
+        lock(&self.card).lost += 1;
+    }
+
+    fn gap(&self, at: Nanos) -> Option<Observation> {
+        let (since, lost) = self.dropped?;
+        let of = lock(&self.card).source;
+        Some(gap(
+            of,
+            since,
+            at,
+            lost,
+            "kflow was too slow: no room for observations",
+        ))
+    }
+
+    fn counted(&self, stamp: Stamp) {
+        let mut card = lock(&self.card);
+        card.count += 1;
+        card.lag_ns = Some(stamp.seen.since(stamp.at).max(0));
+    }
+
+    /// The source works; `detail` says what it gives.
+    pub fn on(&self, detail: impl Into<Text>) {
+        self.say(true, detail.into());
+    }
+    /// The source does not work; `why` says what is missing.
+    pub fn off(&self, why: impl Into<Text>) {
+        self.say(false, why.into());
+    }
+    fn say(&self, on: bool, detail: Text) {
+        let mut card = lock(&self.card);
+        card.on = on;
+        card.detail = detail;
+    }
+    /// Another place of the same source, counted together with this one.
+    #[must_use]
+    pub fn share(&self) -> Self {
+        Self {
+            to: self.to.clone(),
+            card: Arc::clone(&self.card),
+            dropped: None,
+        }
+    }
+}
+
+/// A loss as an observation.
+pub fn gap(of: Source, since: Nanos, at: Nanos, lost: u64, why: &str) -> Observation {
+    Observation {
+        stamp: Stamp::exact(at),
+        source: of,
+        body: Body::Gap(Box::new(Gap {
+            of,
+            since,
+            lost,
+            conn: 0,
+            why: Text::from(why),
+        })),
+    }
+}
+
+/// Longest line that is put together, bytes: what a watch sends of one object is bounded by etcd's 1.5 MiB.
+const LINE_MAX: usize = 16 << 20;
+
+/// Chunks in, whole lines out. A line longer than 16 MiB is dropped and counted.
+#[derive(Debug, Default)]
+pub struct Lines {
+    part: Vec<u8>,
+    skipping: bool,
+    /// Lines that were dropped.
+    pub too_long: u64,
+}
+
+impl Lines {
+    /// Takes a chunk; `each` gets the lines that it completes, without their line feeds.
+    pub fn push(&mut self, chunk: &[u8], mut each: impl FnMut(&[u8])) {
+        let mut rest = chunk;
+        while let Some(end) = memchr::memchr(b'\n', rest) {
+            let (line, after) = rest.split_at(end);
+            if self.skipping {
+                self.skipping = false;
+            } else if self.part.is_empty() {
+                each(line);
+            } else {
+                self.part.extend_from_slice(line);
+                each(&self.part);
+            }
+            self.part.clear();
+            rest = after.get(1..).unwrap_or_default();
+        }
+        if self.skipping {
+            return;
+        }
+        if self.part.len() + rest.len() > LINE_MAX {
+            self.part = Vec::new();
+            self.skipping = true;
+            self.too_long += 1;
+        } else {
+            self.part.extend_from_slice(rest);
+        }
+    }
+    /// Forgets the begun line; true when there was one.
+    pub fn cut(&mut self) -> bool {
+        let begun = !self.part.is_empty() || self.skipping;
+        self.part.clear();
+        self.skipping = false;
+        begun
+    }
+}
+
+/// Decodes one line of a live log: arrival is now, whatever the decoder thinks.
+pub fn decode_now(decoder: &mut dyn LineDecoder, line: &[u8], out: &mut Vec<Observation>) {
+    let from = out.len();
+    decoder.line(line, out);
+    let now = clock::now();
+    for o in out.iter_mut().skip(from) {
+        o.stamp.seen = now;
+    }
+}
+
+/// Pauses that double from `first` to `most`, and begin anew after a success.
+#[derive(Clone, Copy, Debug)]
+pub struct Backoff {
+    first: Duration,
+    most: Duration,
+    next: Duration,
+}
+
+impl Backoff {
+    /// Begins with `first`.
+    pub const fn new(first: Duration, most: Duration) -> Self {
+        Self {
+            first,
+            most,
+            next: first,
+        }
+    }
+    /// The next pause.
+    pub fn pause(&mut self) -> Duration {
+        let now = self.next;
+        self.next = (now * 2).min(self.most);
+        now
+    }
+    /// It worked.
+    pub const fn reset(&mut self) {
+        self.next = self.first;
+    }
+}
+
+/// The last cause of an error: what the system or the peer said, without who passed it on.
+pub fn root(e: &dyn std::error::Error) -> String {
+    let mut last = e;
+    while let Some(cause) = last.source() {
+        last = cause;
+    }
+    last.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kflow_model::gap::Note;
+
+    fn note(n: i64) -> Observation {
+        Observation {
+            stamp: Stamp::exact(Nanos(n)),
+            source: Source::Fs,
+            body: Body::Note(Box::new(Note {
+                text: Text::default(),
+            })),
+        }
+    }
+
+    #[test]
+    fn what_finds_no_room_is_counted_and_told_once_there_is_room() {
+        let (board, mut from) = Board::new(2);
+        let mut out = board.out(Source::Fs, "cgroups");
+        for n in 1..=5 {
+            out.offer(note(n)).unwrap();
+        }
+        assert_eq!(board.statuses()[0].lost, 3);
+        for _ in 0..2 {
+            from.try_recv().unwrap();
+        }
+        out.offer(note(6)).unwrap();
+        let Body::Gap(g) = from.try_recv().unwrap().body else {
+            panic!("the gap comes first")
+        };
+        assert_eq!((g.since, g.lost, g.of), (Nanos(3), 3, Source::Fs));
+        assert_eq!(from.try_recv().unwrap(), note(6));
+        assert_eq!(board.statuses()[0].count, 3);
+    }
+
+    #[test]
+    fn lines_are_put_together_from_any_pieces() {
+        let text = b"one\n\ntwo and a half\nthree\ncut";
+        for size in 1..text.len() {
+            let (mut lines, mut got) = (Lines::default(), Vec::new());
+            for piece in text.chunks(size) {
+                lines.push(piece, |l| got.push(String::from_utf8(l.to_vec()).unwrap()));
+            }
+            assert_eq!(
+                got,
+                ["one", "", "two and a half", "three"],
+                "pieces of {size}"
+            );
+            assert!(lines.cut());
+            lines.push(b"next\n", |l| assert_eq!(l, b"next"));
+        }
+    }
+
+    #[test]
+    fn a_line_without_end_takes_bounded_memory() {
+        let mut lines = Lines::default();
+        let chunk = vec![b'x'; 1 << 20];
+        for _ in 0..40 {
+            lines.push(&chunk, |_| panic!("no line ended"));
+            assert!(lines.part.capacity() <= 2 * LINE_MAX);
+        }
+        let mut got = 0;
+        lines.push(b"end of it\nnext\n", |l| {
+            assert_eq!(l, b"next");
+            got += 1;
+        });
+        assert_eq!((got, lines.too_long), (1, 1));
+    }
+
+    #[test]
+    fn pauses_double_up_to_a_limit_and_begin_anew() {
+        let s = Duration::from_secs;
+        let mut b = Backoff::new(s(1), s(5));
+        assert_eq!(
+            [b.pause(), b.pause(), b.pause(), b.pause()],
+            [s(1), s(2), s(4), s(5)]
+        );
+        b.reset();
+        assert_eq!(b.pause(), s(1));
+    }
+}

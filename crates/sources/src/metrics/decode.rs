@@ -1,0 +1,314 @@
+//! Scrapes in, [`Sample`] observations out, and states of static pods.
+
+use rustc_hash::FxHashMap;
+use serde::Deserialize;
+use std::borrow::Cow;
+
+use super::families::{SETTINGS, is_kept};
+use super::pods::KubeletPods;
+use super::scrape::Scrape;
+use crate::logtext::{FIELD_MAX, cut, redact};
+use crate::{Fed, LineDecoder};
+use kflow_model::sample::{Sample, Value};
+use kflow_model::{Body, Nanos, Observation, Source, Stamp, Text};
+
+/// Series of one endpoint that are remembered and given out. A kubelet with the pods of a full node has some
+/// thousands of the kept families.
+const SERIES_MAX: usize = 20_000;
+/// Lines of a health answer that are kept.
+const LINES_MAX: usize = 128;
+/// Longest name of an endpoint, bytes.
+const NAME_MAX: usize = 64;
+/// Endpoints that are remembered.
+const ENDPOINTS_MAX: usize = 64;
+
+/// Reduces scrapes to what kflow shows. Shared by the decoder and the live scraper.
+///
+/// **A series is given out when its value differs from the last one given out, and begins at 0.** So an idle node
+/// costs a few values a scrape; a series that was never seen is 0, and one that vanished (the kubelet restarted)
+/// goes back to 0. Of a health answer the checks that failed are kept, and its last line; those that passed when their
+/// number differs from the answer before, and in the first answer.
+#[derive(Debug, Default)]
+pub struct Scrapes {
+    last: FxHashMap<Text, FxHashMap<Text, Known>>,
+    /// How many checks of an endpoint had passed.
+    passed: FxHashMap<Text, usize>,
+    pods: KubeletPods,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    value: f64,
+    /// Number of the scrape that it was last in.
+    scrape: u64,
+}
+
+/// What kind of body an endpoint has.
+enum Kind {
+    Metrics,
+    Health,
+    Configz,
+    Version,
+    Pods,
+    Skipped(&'static str),
+}
+
+fn kind(what: &str) -> Kind {
+    match what {
+        w if w.ends_with("-metrics") || w.ends_with("-metrics-probes") => Kind::Metrics,
+        w if ["-healthz", "-readyz", "-livez"]
+            .iter()
+            .any(|s| w.ends_with(s)) =>
+        {
+            Kind::Health
+        }
+        w if w.ends_with("-configz") => Kind::Configz,
+        w if w.ends_with("-version") => Kind::Version,
+        "kubelet-pods" => Kind::Pods,
+        w if w.ends_with("-runningpods") => {
+            Kind::Skipped("running pods, which the CRI shows better")
+        }
+        w if w.contains("stats-summary") || w.ends_with("-metrics-resource") => {
+            Kind::Skipped("resource usage")
+        }
+        w if w.ends_with("-statusz") || w.ends_with("-flagz") => {
+            Kind::Skipped("page that is not meant for machines")
+        }
+        _ => Kind::Skipped("endpoint that kflow does not know"),
+    }
+}
+
+impl Scrapes {
+    /// What the scrape tells, or why it tells nothing: of metrics, health and settings a [`Sample`], of the kubelet's
+    /// pods those that changed. No answer is a sample that says so.
+    pub fn take(&mut self, s: Scrape<'_>, out: &mut Vec<Observation>) -> Result<(), &'static str> {
+        if s.code == 200 && matches!(kind(s.what), Kind::Pods) {
+            return self.pods.changes(s, out);
+        }
+        out.push(self.sample(s)?);
+        Ok(())
+    }
+
+    /// The scrape as an observation, or why there is none. The stamp is the whole time that the scrape took: the
+    /// values were read at some moment in it.
+    fn sample(&mut self, s: Scrape<'_>) -> Result<Observation, &'static str> {
+        let kind = kind(s.what);
+        if let Kind::Skipped(reason) = kind {
+            return Err(reason);
+        }
+        let mut sample = Sample {
+            what: cut(s.what, NAME_MAX),
+            code: s.code,
+            took_ns: s.took_ns,
+            ..Sample::default()
+        };
+        if s.code == 200 {
+            match kind {
+                Kind::Metrics => sample.values = self.changes(&sample.what, s.body),
+                Kind::Configz => {
+                    sample.lines = settings(s.body).ok_or("configz that does not parse")?;
+                }
+                Kind::Version => {
+                    sample.lines = version(s.body).ok_or("version that does not parse")?;
+                }
+                Kind::Health | Kind::Pods | Kind::Skipped(_) => {
+                    sample.lines = self.health(&sample.what, s.body);
+                }
+            }
+        } else {
+            sample.lines = self.health(&sample.what, s.body);
+        }
+        let start = s.at.plus(-i64::try_from(s.took_ns).unwrap_or(0));
+        let precision = u32::try_from(s.took_ns.saturating_add(1)).unwrap_or(u32::MAX);
+        Ok(Observation {
+            stamp: Stamp::new(start, precision, s.at),
+            source: Source::Metrics,
+            body: Body::Sample(Box::new(sample)),
+        })
+    }
+
+    /// The lines of a health answer that are kept.
+    fn health(&mut self, what: &Text, body: &str) -> Vec<Text> {
+        let passed = body.lines().filter(|l| l.starts_with("[+]")).count();
+        if self.passed.len() >= ENDPOINTS_MAX && !self.passed.contains_key(what) {
+            self.passed.clear();
+        }
+        let before = self.passed.insert(what.clone(), passed);
+        health(body, before != Some(passed))
+    }
+
+    /// The kept series of a Prometheus text that differ from the last scrape, in the order of the text.
+    fn changes(&mut self, what: &Text, body: &str) -> Vec<(Text, Value)> {
+        if self.last.len() >= ENDPOINTS_MAX && !self.last.contains_key(what) {
+            self.last.clear();
+        }
+        let known = self.last.entry(what.clone()).or_default();
+        let scrape = known.values().map(|k| k.scrape).max().unwrap_or(0) + 1;
+        let mut out = Vec::new();
+        for line in body.lines() {
+            let Some((series, value)) = series(line) else {
+                continue;
+            };
+            if known.len() >= SERIES_MAX && !known.contains_key(series) {
+                continue;
+            }
+            let seen = known
+                .entry(series.into())
+                .or_insert(Known { value: 0.0, scrape });
+            seen.scrape = scrape;
+            if seen.value.to_bits() != value.to_bits() {
+                seen.value = value;
+                out.push((series.into(), Value(value)));
+            }
+        }
+        let mut gone: Vec<Text> = known
+            .iter()
+            .filter(|(_, k)| k.scrape != scrape)
+            .map(|(s, _)| s.clone())
+            .collect();
+        // A hash map has no order, a session must have one.
+        gone.sort_unstable();
+        for series in gone {
+            if known.remove(&series).is_some_and(|k| k.value != 0.0) {
+                out.push((series, Value(0.0)));
+            }
+        }
+        out
+    }
+}
+
+/// A line of the Prometheus text format that is kept: the series and its value.
+fn series(line: &str) -> Option<(&str, f64)> {
+    let name_end = line.find(['{', ' '])?;
+    let name = line.get(..name_end)?;
+    if name.is_empty() || name.starts_with('#') {
+        return None;
+    }
+    let (series, rest) = if line.as_bytes().get(name_end) == Some(&b'{') {
+        let close = labels_end(line.get(name_end..)?)? + name_end;
+        (line.get(..=close)?, line.get(close + 1..)?)
+    } else {
+        line.split_at_checked(name_end)?
+    };
+    if series.len() > FIELD_MAX || !is_kept(name, series.get(name_end..)?) {
+        return None;
+    }
+    let value = rest.split_ascii_whitespace().next()?;
+    Some((series, value.parse().ok()?))
+}
+
+/// Index of the `}` that closes labels; `}` inside quoted values does not.
+fn labels_end(s: &str) -> Option<usize> {
+    let (mut quoted, mut escaped) = (false, false);
+    for (i, b) in s.bytes().enumerate() {
+        match b {
+            _ if escaped => escaped = false,
+            b'\\' if quoted => escaped = true,
+            b'"' => quoted = !quoted,
+            b'}' if !quoted => return Some(i),
+            _ => {}
+        }
+    }
+    None
+}
+
+/// Failed checks, and the last line (`healthz check passed`).
+fn health(body: &str, all: bool) -> Vec<Text> {
+    let lines: Vec<&str> = body.lines().filter(|l| !l.trim().is_empty()).collect();
+    let last = lines.len().saturating_sub(1);
+    lines
+        .iter()
+        .enumerate()
+        .filter(|(i, l)| *i == last || all || !l.starts_with("[+]"))
+        .take(LINES_MAX)
+        .map(|(_, l)| cut(redact(l).as_ref(), FIELD_MAX))
+        .collect()
+}
+
+/// The settings of a kubelet's `/configz` that kflow shows, as `key=value`, sorted by key.
+fn settings(body: &str) -> Option<Vec<Text>> {
+    let root: serde_json::Value = serde_json::from_str(body).ok()?;
+    let config = root.get("kubeletconfig")?.as_object()?;
+    Some(
+        SETTINGS
+            .iter()
+            .filter_map(|key| Some((key, config.get(*key)?)))
+            .map(|(key, v)| cut(&format!("{key}={}", plain(v)), FIELD_MAX))
+            .collect(),
+    )
+}
+
+/// `gitVersion` and `platform` of `/version`.
+fn version(body: &str) -> Option<Vec<Text>> {
+    let root: serde_json::Value = serde_json::from_str(body).ok()?;
+    Some(
+        ["gitVersion", "platform"]
+            .iter()
+            .filter_map(|key| Some((key, root.get(*key)?)))
+            .map(|(key, v)| cut(&format!("{key}={}", plain(v)), FIELD_MAX))
+            .collect(),
+    )
+}
+
+fn plain(v: &serde_json::Value) -> Cow<'_, str> {
+    match v {
+        serde_json::Value::String(s) => Cow::Borrowed(s),
+        other => Cow::Owned(other.to_string()),
+    }
+}
+
+/// Decodes `snapshots.jsonl`: `{"t":ns,"took_ns":n,"what":"kubelet-metrics","status":200,"body":"…"}`, with `error` in
+/// place of `body` when there was no answer.
+#[derive(Debug, Default)]
+pub struct MetricsDecoder {
+    scrapes: Scrapes,
+}
+
+impl MetricsDecoder {
+    /// A decoder that has seen nothing yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+}
+
+#[derive(Deserialize)]
+struct Line<'a> {
+    t: i64,
+    #[serde(default)]
+    took_ns: u64,
+    #[serde(borrow)]
+    what: Cow<'a, str>,
+    #[serde(default)]
+    status: u16,
+    #[serde(borrow, default)]
+    body: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    error: Option<Cow<'a, str>>,
+}
+
+impl LineDecoder for MetricsDecoder {
+    fn line(&mut self, line: &[u8], out: &mut Vec<Observation>) -> Fed {
+        if line.trim_ascii().is_empty() {
+            return Fed::Ignored("empty line");
+        }
+        let Ok(l) = serde_json::from_slice::<Line<'_>>(line) else {
+            return Fed::Malformed("not a line of snapshots.jsonl");
+        };
+        let scrape = Scrape {
+            // The recorder's `t` is when it asked.
+            at: Nanos(l.t).plus(i64::try_from(l.took_ns).unwrap_or(0)),
+            took_ns: l.took_ns,
+            what: &l.what,
+            code: l.status,
+            body: l.body.as_deref().or(l.error.as_deref()).unwrap_or_default(),
+        };
+        let before = out.len();
+        match self.scrapes.take(scrape, out) {
+            Ok(()) => Fed::Observed(out.len() - before),
+            Err(reason) => Fed::Ignored(reason),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,18 @@
+//! What one endpoint answered at one time.
+
+use kflow_model::Nanos;
+
+/// One answer of one endpoint.
+#[derive(Clone, Copy, Debug)]
+pub struct Scrape<'a> {
+    /// When the answer was complete.
+    pub at: Nanos,
+    /// How long it took, ns.
+    pub took_ns: u64,
+    /// `kubelet-metrics`, `kubelet-healthz`, `apiserver-readyz`, … What is in the body follows from its end.
+    pub what: &'a str,
+    /// HTTP status, 0 when there was no answer.
+    pub code: u16,
+    /// Body, or the error when there was no answer.
+    pub body: &'a str,
+}

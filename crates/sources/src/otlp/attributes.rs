@@ -1,0 +1,176 @@
+//! Which span attributes leave the decoder: an allow-list, and URLs without what may be secret.
+
+use std::borrow::Cow;
+
+use crate::logtext::{cut, is_secret_key, redact};
+use kflow_model::Text;
+
+/// Longest attribute value that is kept, bytes.
+const VALUE_MAX: usize = 512;
+
+/// Attributes that are kept by name: Kubernetes' own (`component-base/tracing`), and OpenTelemetry's.
+const KEYS: &[&str] = &[
+    "UID",
+    "api-group",
+    "api-version",
+    "audit-id",
+    "client",
+    "client.address",
+    "configuration",
+    "error.type",
+    "group",
+    "ip",
+    "key",
+    "name",
+    "namespace",
+    "net.peer.name",
+    "net.peer.port",
+    "netns.path",
+    "network.peer.address",
+    "operation",
+    "process.pid",
+    "resource",
+    "scope",
+    "server.address",
+    "server.port",
+    "snapshotter.name",
+    "subresource",
+    "task.container.id",
+    "task.exec.id",
+    "task.id",
+    "task.pid",
+    "type",
+    "url",
+    "url.full",
+    "url.path",
+    "user-agent",
+    "user_agent.original",
+    "verb",
+    "webhook",
+];
+
+/// Attributes that are kept by the front of their name.
+const PREFIXES: &[&str] = &[
+    "k8s.",
+    "rpc.",
+    "http.",
+    "sandbox.",
+    "container.",
+    "image.",
+    "cni.",
+    "runtime.",
+    "layer.media.",
+];
+
+/// Fronts that the prefixes would let in and nobody needs: times that the span has itself, and headers
+/// (`http.request.header.authorization`), which may be secrets.
+const NOT: &[&str] = &[
+    "sandbox.CreatedAt",
+    "sandbox.UpdatedAt",
+    "container.createdAt",
+    "container.updatedAt",
+    "http.request.header.",
+    "http.response.header.",
+    "rpc.message.",
+    "rpc.grpc.request.metadata",
+    "rpc.grpc.response.metadata",
+];
+
+/// True for an attribute that is kept.
+pub(super) fn is_kept(key: &str) -> bool {
+    (KEYS.contains(&key) || PREFIXES.iter().any(|p| key.starts_with(p)))
+        && !NOT.iter().any(|n| key.starts_with(n))
+        && !is_secret_key(key)
+}
+
+/// The value as it may leave the decoder.
+pub(super) fn clean(key: &str, value: &str) -> Text {
+    match key {
+        "url" | "url.full" | "http.url" | "http.target" | "url.path" | "http.route" => {
+            cut(&url(value), VALUE_MAX)
+        }
+        // The product is enough: `kubelet/v1.36.2`.
+        "user-agent" | "user_agent.original" | "http.user_agent" => {
+            cut(value.split(' ').next().unwrap_or_default(), VALUE_MAX)
+        }
+        _ => cut(redact(value).as_ref(), VALUE_MAX),
+    }
+}
+
+/// A URL without user, without secrets in its query, and without the arguments of an exec.
+pub(super) fn url(value: &str) -> Cow<'_, str> {
+    let value = redact(value);
+    let Some((path, query)) = value.split_once('?') else {
+        return value;
+    };
+    let mut command = false;
+    let kept: Vec<&str> = query
+        .split('&')
+        .filter(|part| {
+            let key = part.split_once('=').map_or(*part, |(k, _)| k);
+            // The program that an exec runs is its first `command`; the rest are arguments.
+            let argument = key == "command" && std::mem::replace(&mut command, true);
+            !argument && !is_secret_key(key) && !key.eq_ignore_ascii_case("x-amz-signature")
+        })
+        .collect();
+    if kept.len() == query.split('&').count() {
+        return value;
+    }
+    Cow::Owned(format!("{path}?{}", kept.join("&")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_lose_users_secrets_and_arguments() {
+        for (raw, want) in [
+            (
+                "https://127.0.0.1:6443/api/v1/nodes?limit=500",
+                "https://127.0.0.1:6443/api/v1/nodes?limit=500",
+            ),
+            (
+                "https://me:pw@registry/v2/",
+                "https://<redacted>@registry/v2/",
+            ),
+            (
+                "/exec/s26/web/c?command=sh&command=-c&command=echo&stdout=1",
+                "/exec/s26/web/c?command=sh&stdout=1",
+            ),
+            (
+                "https://s3/blob?X-Amz-Signature=abc&x=1",
+                "https://s3/blob?x=1",
+            ),
+            ("/v2/token?access_token=abc", "/v2/token?"),
+        ] {
+            assert_eq!(url(raw), want);
+        }
+    }
+
+    #[test]
+    fn only_listed_attributes_are_kept() {
+        for key in [
+            "k8s.pod.uid",
+            "rpc.method",
+            "audit-id",
+            "sandbox.id",
+            "image.ref",
+            "server.address",
+            "key",
+        ] {
+            assert!(is_kept(key), "{key}");
+        }
+        for key in [
+            "accept",
+            "http.request.header.authorization",
+            "rpc.message.id",
+            "encoder",
+            "task.request.options",
+            "sandbox.CreatedAt",
+            "http.token",
+        ] {
+            assert!(!is_kept(key), "{key}");
+        }
+    }
+}

@@ -1,0 +1,394 @@
+//! The OTLP receiver: spans from kubelet, apiserver, containerd, CRI-O and etcd, by gRPC and by HTTP.
+//!
+//! kflow is the collector, on loopback: gRPC `TraceService/Export` (Kubernetes components), and `POST /v1/traces` with
+//! protobuf or JSON (containerd's default). Both answer at once; spans that the engine has no room for are told to the
+//! exporter as rejected (`partial_success`), which does not make it send them again.
+
+use std::future::{Future, Ready, ready};
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use prost::Message;
+use prost::bytes::{Buf, BufMut, Bytes};
+use tokio::net::TcpListener;
+use tonic::codec::{Codec, CompressionEncoding, DecodeBuf, Decoder, EncodeBuf, Encoder};
+use tonic::codegen::http::{Method, StatusCode};
+use tonic::server::{Grpc, UnaryService};
+use tonic::{Request, Response, Status};
+
+use crate::otlp::decode::{OtlpDecoder, decode_request};
+use crate::receive::{self, Error, MAX_BODY, Sink};
+use crate::{Fed, LineDecoder};
+use kflow_model::clock;
+
+/// Path of the gRPC method.
+const EXPORT: &str = "/opentelemetry.proto.collector.trace.v1.TraceService/Export";
+/// Path of the HTTP endpoint.
+const TRACES: &str = "/v1/traces";
+
+/// Binds an address of the receiver; both protocols are served on each.
+pub async fn bind(addr: SocketAddr, anywhere: bool) -> Result<TcpListener, Error> {
+    receive::bind("the OTLP receiver", addr, anywhere).await
+}
+
+/// Receives spans until `stop` is done.
+pub async fn serve(listener: TcpListener, sink: Sink, stop: impl Future<Output = ()> + Send) {
+    let handler: receive::Handler = Arc::new(move |request| {
+        let sink = Arc::clone(&sink);
+        Box::pin(async move {
+            let grpc = request
+                .headers()
+                .get("content-type")
+                .is_some_and(|t| t.as_bytes().starts_with(b"application/grpc"));
+            if grpc && request.uri().path() == EXPORT {
+                let mut server = Grpc::new(Raw)
+                    .apply_max_message_size_config(Some(MAX_BODY), None)
+                    .accept_compressed(CompressionEncoding::Gzip);
+                return server.unary(Export(sink), request).await;
+            }
+            if grpc {
+                return Status::unimplemented("only traces are received here").into_http();
+            }
+            http(request, &sink).await
+        })
+    });
+    receive::serve(listener, handler, stop).await;
+}
+
+async fn http(
+    request: tonic::codegen::http::Request<hyper::body::Incoming>,
+    sink: &Sink,
+) -> tonic::codegen::http::Response<tonic::body::Body> {
+    if request.uri().path() != TRACES {
+        return receive::answer(
+            StatusCode::NOT_FOUND,
+            "text/plain",
+            "only traces are received here: post them to /v1/traces",
+        );
+    }
+    if request.method() != Method::POST {
+        return receive::answer(
+            StatusCode::METHOD_NOT_ALLOWED,
+            "text/plain",
+            "traces are posted",
+        );
+    }
+    let content_type = receive::header(&request, "content-type");
+    let format = content_type.split(';').next().unwrap_or_default().trim();
+    let json = match format {
+        "application/json" => true,
+        "application/x-protobuf" | "application/protobuf" | "" => false,
+        _ => {
+            return receive::answer(
+                StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                "text/plain",
+                "send application/x-protobuf or application/json",
+            );
+        }
+    };
+    let body = match receive::body(request).await {
+        Ok(body) => body,
+        Err(refusal) => return refusal,
+    };
+    let (status, told) = match take(&body, json, sink) {
+        Ok(answer) if json => (StatusCode::OK, answer.json().into_bytes()),
+        Ok(answer) => (StatusCode::OK, answer.encode_to_vec()),
+        Err(why) => {
+            let why = RpcStatus {
+                code: tonic::Code::InvalidArgument as i32,
+                message: why,
+            };
+            let told = if json {
+                why.json().into_bytes()
+            } else {
+                why.encode_to_vec()
+            };
+            (StatusCode::BAD_REQUEST, told)
+        }
+    };
+    let format = if json {
+        "application/json"
+    } else {
+        "application/x-protobuf"
+    };
+    receive::answer(status, format, told)
+}
+
+fn take(body: &[u8], json: bool, sink: &Sink) -> Result<ExportResponse, String> {
+    let now = clock::now();
+    let spans = if json && body.trim_ascii() == b"{}" {
+        // An empty request, in the JSON of protobuf.
+        Vec::new()
+    } else if json {
+        let mut out = Vec::new();
+        if let Fed::Malformed(why) = OtlpDecoder::new().line(body, &mut out) {
+            return Err(why.to_owned());
+        }
+        for o in &mut out {
+            o.stamp.seen = now;
+        }
+        out
+    } else {
+        decode_request(body, now).map_err(|e| e.to_string())?
+    };
+    let rejected = sink(spans);
+    Ok(ExportResponse {
+        partial: (rejected > 0).then(|| PartialSuccess {
+            rejected: i64::try_from(rejected).unwrap_or(i64::MAX),
+            message: "kflow had no room for them".to_owned(),
+        }),
+    })
+}
+
+/// `ExportTraceServiceResponse`.
+#[derive(Clone, PartialEq, Eq, Message)]
+struct ExportResponse {
+    #[prost(message, optional, tag = "1")]
+    partial: Option<PartialSuccess>,
+}
+
+impl ExportResponse {
+    /// As OTLP's JSON has it: 64-bit numbers are strings.
+    fn json(&self) -> String {
+        let Some(p) = &self.partial else {
+            return "{}".to_owned();
+        };
+        serde_json::json!({
+            "partialSuccess": { "rejectedSpans": p.rejected.to_string(), "errorMessage": p.message }
+        })
+        .to_string()
+    }
+}
+
+/// `google.rpc.Status`: the body of a refusal by HTTP.
+#[derive(Clone, PartialEq, Eq, Message)]
+struct RpcStatus {
+    #[prost(int32, tag = "1")]
+    code: i32,
+    #[prost(string, tag = "2")]
+    message: String,
+}
+
+impl RpcStatus {
+    fn json(&self) -> String {
+        serde_json::json!({ "code": self.code, "message": self.message }).to_string()
+    }
+}
+
+/// `ExportTracePartialSuccess`.
+#[derive(Clone, PartialEq, Eq, Message)]
+struct PartialSuccess {
+    #[prost(int64, tag = "1")]
+    rejected: i64,
+    #[prost(string, tag = "2")]
+    message: String,
+}
+
+struct Export(Sink);
+
+impl UnaryService<Bytes> for Export {
+    type Response = ExportResponse;
+    type Future = Ready<Result<Response<ExportResponse>, Status>>;
+    fn call(&mut self, request: Request<Bytes>) -> Self::Future {
+        ready(
+            take(&request.into_inner(), false, &self.0)
+                .map(Response::new)
+                .map_err(Status::invalid_argument),
+        )
+    }
+}
+
+/// Requests as they came, answers as protobuf: the decoder of the source reads the bytes itself.
+#[derive(Clone, Copy, Debug, Default)]
+struct Raw;
+
+impl Codec for Raw {
+    type Encode = ExportResponse;
+    type Decode = Bytes;
+    type Encoder = Self;
+    type Decoder = Self;
+    fn encoder(&mut self) -> Self {
+        Self
+    }
+    fn decoder(&mut self) -> Self {
+        Self
+    }
+}
+
+impl Encoder for Raw {
+    type Item = ExportResponse;
+    type Error = Status;
+    fn encode(&mut self, item: ExportResponse, to: &mut EncodeBuf<'_>) -> Result<(), Status> {
+        to.put_slice(&item.encode_to_vec());
+        Ok(())
+    }
+}
+
+impl Decoder for Raw {
+    type Item = Bytes;
+    type Error = Status;
+    fn decode(&mut self, from: &mut DecodeBuf<'_>) -> Result<Option<Bytes>, Status> {
+        let n = from.remaining();
+        Ok(Some(from.copy_to_bytes(n)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kflow_model::Observation;
+    use std::sync::Mutex;
+    use tokio::net::TcpStream;
+    use tokio::sync::oneshot;
+
+    /// One span `a` of trace 1, as an exporter sends it.
+    fn request() -> Vec<u8> {
+        // ExportTraceServiceRequest{resource_spans{scope_spans{spans{trace_id, span_id, name, start, end}}}}
+        let mut span = vec![0x0a, 16];
+        span.extend([0; 15]);
+        span.extend([1, 0x12, 8, 0, 0, 0, 0, 0, 0, 0, 2, 0x2a, 1, b'a', 0x39]);
+        span.extend(5_u64.to_le_bytes());
+        span.push(0x41);
+        span.extend(9_u64.to_le_bytes());
+        [0x12_u8, 0x12, 0x0a].iter().fold(span, |inner, tag| {
+            let mut outer = vec![*tag, u8::try_from(inner.len()).unwrap()];
+            outer.extend(inner);
+            outer
+        })
+    }
+
+    struct Running {
+        addr: SocketAddr,
+        got: Arc<Mutex<Vec<Observation>>>,
+        stop: Option<oneshot::Sender<()>>,
+        task: tokio::task::JoinHandle<()>,
+    }
+
+    async fn start(room: usize) -> Running {
+        let listener = bind(SocketAddr::from(([127, 0, 0, 1], 0)), false)
+            .await
+            .unwrap();
+        let addr = listener.local_addr().unwrap();
+        let got = Arc::new(Mutex::new(Vec::new()));
+        let (stop, stopped) = oneshot::channel::<()>();
+        let into = Arc::clone(&got);
+        let sink: Sink = Arc::new(move |mut all| {
+            let rejected = all.len().saturating_sub(room);
+            all.truncate(room);
+            into.lock().unwrap().extend(all);
+            rejected
+        });
+        let task = tokio::spawn(serve(listener, sink, async move { drop(stopped.await) }));
+        Running {
+            addr,
+            got,
+            stop: Some(stop),
+            task,
+        }
+    }
+
+    impl Running {
+        async fn end(mut self) -> Vec<Observation> {
+            drop(self.stop.take());
+            self.task.await.unwrap();
+            std::mem::take(&mut *self.got.lock().unwrap())
+        }
+    }
+
+    async fn post(to: SocketAddr, head: &str, body: &[u8]) -> String {
+        use tokio::io::{AsyncReadExt, AsyncWriteExt};
+        let mut s = TcpStream::connect(to).await.unwrap();
+        let head = format!(
+            "{head} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
+            body.len()
+        );
+        s.write_all(head.as_bytes()).await.unwrap();
+        s.write_all(body).await.unwrap();
+        let mut answer = Vec::new();
+        s.read_to_end(&mut answer).await.unwrap();
+        String::from_utf8_lossy(&answer).into_owned()
+    }
+
+    #[tokio::test]
+    async fn spans_arrive_by_http() {
+        let r = start(10).await;
+        let answer = post(r.addr, "POST /v1/traces", &request()).await;
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+        let refused = post(r.addr, "POST /v1/traces", b"\xff\xff\xff").await;
+        assert!(refused.starts_with("HTTP/1.1 400"), "{refused}");
+        let lost = post(r.addr, "POST /elsewhere", &request()).await;
+        assert!(lost.starts_with("HTTP/1.1 404"), "{lost}");
+        let got = r.end().await;
+        assert_eq!(got.len(), 1);
+        assert_eq!(got[0].stamp.at.0, 5);
+    }
+
+    #[tokio::test]
+    async fn spans_arrive_by_grpc_and_what_has_no_room_is_told() {
+        let r = start(0).await;
+        let channel = tonic::transport::Endpoint::from_shared(format!("http://{}", r.addr))
+            .unwrap()
+            .connect()
+            .await
+            .unwrap();
+        let mut client = tonic::client::Grpc::new(channel);
+        client.ready().await.unwrap();
+        let answer = client
+            .unary(
+                Request::new(Bytes::from(request())),
+                EXPORT.parse().unwrap(),
+                tests_codec::Client,
+            )
+            .await
+            .unwrap();
+        assert_eq!(answer.into_inner().partial.unwrap().rejected, 1);
+        assert!(r.end().await.is_empty());
+    }
+
+    #[tokio::test]
+    async fn other_machines_are_not_let_in_unless_told() {
+        let anywhere = SocketAddr::from(([0, 0, 0, 0], 0));
+        let refused = bind(anywhere, false).await.unwrap_err().to_string();
+        assert!(refused.contains("--listen-anywhere"), "{refused}");
+    }
+
+    /// The client's side of [`Raw`].
+    mod tests_codec {
+        use super::*;
+        #[derive(Clone, Copy, Debug, Default)]
+        pub(super) struct Client;
+        impl Codec for Client {
+            type Encode = Bytes;
+            type Decode = ExportResponse;
+            type Encoder = Self;
+            type Decoder = Self;
+            fn encoder(&mut self) -> Self {
+                Self
+            }
+            fn decoder(&mut self) -> Self {
+                Self
+            }
+        }
+        impl Encoder for Client {
+            type Item = Bytes;
+            type Error = Status;
+            fn encode(&mut self, item: Bytes, to: &mut EncodeBuf<'_>) -> Result<(), Status> {
+                to.put(item);
+                Ok(())
+            }
+        }
+        impl Decoder for Client {
+            type Item = ExportResponse;
+            type Error = Status;
+            fn decode(
+                &mut self,
+                from: &mut DecodeBuf<'_>,
+            ) -> Result<Option<ExportResponse>, Status> {
+                let n = from.remaining();
+                ExportResponse::decode(from.copy_to_bytes(n))
+                    .map(Some)
+                    .map_err(|e| Status::internal(e.to_string()))
+            }
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! A subscriber of the observation service.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use hyper_util::rt::TokioIo;
+use tokio::net::UnixStream;
+use tokio::time::sleep;
+use tonic::client::Grpc;
+use tonic::codegen::http::Uri;
+use tonic::codegen::http::uri::PathAndQuery;
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Request, Status, Streaming};
+use tonic_prost::ProstCodec;
+
+use crate::live::{Backoff, Out, Stopped, gap};
+use kflow_model::clock;
+use kflow_model::session::format::{self, Line};
+use kflow_model::{Body, Nanos, Observation, Source};
+use kflow_proxy::wire::{self, Batch, InfoRequest, InfoResponse, SubscribeRequest};
+
+/// Messages hold at most 256 KiB of lines, or one line; a line is bounded by the largest CRI answer.
+const MAX_MESSAGE: usize = 64 << 20;
+
+/// Why the proxy could not be asked.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Nobody answers on the socket.
+    #[error("cannot connect to the proxy's socket {path}: {source}")]
+    Connect {
+        /// The socket.
+        path: PathBuf,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// The proxy answered with an error.
+    #[error("the proxy at {path} broke off: {}", status.message())]
+    Status {
+        /// The socket.
+        path: PathBuf,
+        /// What it answered.
+        status: Box<Status>,
+    },
+}
+
+/// What a user has to know of connections that went blind.
+pub fn blindness(connections: u64) -> String {
+    format!(
+        "{connections} connections went blind since it started: each stays so until its client connects anew (a restart of the kubelet does it)"
+    )
+}
+
+/// A connection to the service.
+#[derive(Debug)]
+pub struct Client {
+    path: PathBuf,
+    grpc: Grpc<Channel>,
+}
+
+impl Client {
+    /// Connects.
+    pub async fn connect(path: &Path) -> Result<Self, Error> {
+        let failed = |source| Error::Connect {
+            path: path.to_path_buf(),
+            source,
+        };
+        // Tried here first, because the channel hides the system's own error.
+        drop(UnixStream::connect(path).await.map_err(failed)?);
+        let at = path.to_path_buf();
+        let channel = Endpoint::from_static("http://localhost")
+            .connect_with_connector(tower::service_fn(move |_: Uri| {
+                let at = at.clone();
+                async move { UnixStream::connect(at).await.map(TokioIo::new) }
+            }))
+            .await
+            .map_err(|e| failed(std::io::Error::other(e)))?;
+        Ok(Self {
+            path: path.to_path_buf(),
+            grpc: Grpc::new(channel).max_decoding_message_size(MAX_MESSAGE),
+        })
+    }
+
+    /// Subscribes.
+    pub async fn subscribe(&mut self, wants: SubscribeRequest) -> Result<Streaming<Batch>, Error> {
+        self.ready().await?;
+        let path = PathAndQuery::from_static(wire::SUBSCRIBE);
+        self.grpc
+            .server_streaming(Request::new(wants), path, ProstCodec::default())
+            .await
+            .map(tonic::Response::into_inner)
+            .map_err(|status| self.status(status))
+    }
+
+    /// Asks how the proxy is doing.
+    pub async fn info(&mut self) -> Result<InfoResponse, Error> {
+        self.ready().await?;
+        let path = PathAndQuery::from_static(wire::INFO);
+        self.grpc
+            .unary(Request::new(InfoRequest {}), path, ProstCodec::default())
+            .await
+            .map(tonic::Response::into_inner)
+            .map_err(|status| self.status(status))
+    }
+
+    async fn ready(&mut self) -> Result<(), Error> {
+        self.grpc.ready().await.map_err(|e| Error::Connect {
+            path: self.path.clone(),
+            source: std::io::Error::other(e),
+        })
+    }
+
+    fn status(&self, status: Status) -> Error {
+        Error::Status {
+            path: self.path.clone(),
+            status: Box::new(status),
+        }
+    }
+}
+
+/// Pauses between attempts to reach the proxy.
+const RETRY: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(10));
+
+/// Follows a proxy's observations until nobody takes them, through restarts of the proxy.
+pub async fn follow(path: PathBuf, mut out: Out) {
+    let mut backoff = Backoff::new(RETRY.0, RETRY.1);
+    let mut position = Position::default();
+    loop {
+        let ended = match Client::connect(&path).await {
+            Err(e) => e.to_string(),
+            Ok(client) => match session(client, &mut position, &mut backoff, &mut out).await {
+                Ok(()) => "the proxy has stopped".to_owned(),
+                Err(End::Stopped(_)) => return,
+                Err(End::Failed(e)) => e.to_string(),
+            },
+        };
+        out.off(ended.as_str());
+        if position.epoch != 0 {
+            let now = clock::now();
+            let gap = gap(Source::Cri, position.reached, now, 0, &ended);
+            if !std::mem::replace(&mut position.broken, true) && out.send(gap).await.is_err() {
+                return;
+            }
+        }
+        sleep(backoff.pause()).await;
+    }
+}
+
+/// How often the proxy is asked how it is doing.
+const LOOK: Duration = Duration::from_secs(5);
+
+/// How far a subscriber has got.
+#[derive(Debug, Default)]
+struct Position {
+    epoch: u64,
+    next: u64,
+    reached: Nanos,
+    broken: bool,
+    /// Added to connection numbers, so that those of a restarted proxy do not repeat earlier ones.
+    offset: u32,
+    highest: u32,
+}
+
+enum End {
+    Stopped(Stopped),
+    Failed(Error),
+}
+
+async fn session(
+    mut client: Client,
+    position: &mut Position,
+    backoff: &mut Backoff,
+    out: &mut Out,
+) -> Result<(), End> {
+    let mut stream = client
+        .subscribe(SubscribeRequest {
+            from: position.next,
+            epoch: position.epoch,
+            only_new: false,
+        })
+        .await
+        .map_err(End::Failed)?;
+    let begun = client.info().await.map_err(End::Failed)?.ring_age_ns / 1_000_000_000;
+    let mut look = tokio::time::interval(LOOK);
+    loop {
+        let message = tokio::select! {
+            message = stream.message() => message,
+            _ = look.tick() => {
+                let info = client.info().await.map_err(End::Failed)?;
+                if info.upstream_up {
+                    let open = info.connections;
+                    let mut detail = format!("{open} connections; begun with its last {begun} s");
+                    if info.blind > 0 {
+                        detail.push_str("; ");
+                        detail.push_str(&blindness(info.blind));
+                    }
+                    out.on(detail);
+                } else {
+                    out.off(format!("the runtime at {} does not answer", info.upstream));
+                }
+                continue;
+            }
+        };
+        let batch = match message {
+            Ok(Some(batch)) => batch,
+            Ok(None) => return Ok(()),
+            Err(status) => return Err(End::Failed(client.status(status))),
+        };
+        backoff.reset();
+        position.take(&batch);
+        for line in &batch.lines {
+            // A line of a later kflow that this one does not know is passed over, as in a session.
+            if let Line::Observation(mut o) = format::decode(line) {
+                position.renumber(&mut o);
+                o.stamp.seen = clock::now();
+                out.send(o).await.map_err(End::Stopped)?;
+            }
+        }
+    }
+}
+
+impl Position {
+    fn take(&mut self, batch: &Batch) {
+        if self.epoch != 0 && self.epoch != batch.epoch {
+            self.offset = self.highest;
+        }
+        self.epoch = batch.epoch;
+        self.next = batch.next;
+        self.reached = clock::now();
+        self.broken = false;
+    }
+
+    fn renumber(&mut self, o: &mut Observation) {
+        let conn = match &mut o.body {
+            Body::Conn(c) => &mut c.conn,
+            Body::CallStart(c) => &mut c.key.conn,
+            Body::CallEnd(c) => &mut c.key.conn,
+            Body::ContainerEvent(c) => &mut c.key.conn,
+            Body::Inventory(i) => &mut i.key.conn,
+            Body::Gap(g) if g.conn != 0 => &mut g.conn,
+            _ => return,
+        };
+        *conn = conn.saturating_add(self.offset);
+        self.highest = self.highest.max(*conn);
+    }
+}

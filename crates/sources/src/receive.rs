@@ -1,0 +1,196 @@
+//! Listening for what others send: one small HTTP server for the OTLP and audit receivers.
+//!
+//! It listens on loopback unless the user names another address in so many words, takes bounded bodies from a bounded
+//! number of connections, and never blocks a sender: what the engine has no room for is counted and told.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::io::{self, Read};
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto;
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+use tonic::body::Body;
+use tonic::codegen::http::{Request, Response, StatusCode};
+
+use kflow_model::Observation;
+
+/// Largest body taken, bytes: what a batch of an exporter or of the audit webhook stays well below.
+pub const MAX_BODY: usize = 16 << 20;
+/// Connections served at once; more wait in the listener's queue.
+const CONNECTIONS: usize = 64;
+
+/// Takes observations to the engine and returns how many it had no room for.
+pub type Sink = Arc<dyn Fn(Vec<Observation>) -> usize + Send + Sync>;
+
+/// Answers one request.
+pub type Handler = Arc<dyn Fn(Request<Incoming>) -> Answer + Send + Sync>;
+/// The answer to come.
+pub type Answer = Pin<Box<dyn Future<Output = Response<Body>> + Send>>;
+
+/// Why a receiver does not listen.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The address is not on this machine's loopback.
+    #[error(
+        "{what} would listen on {addr}, which other machines can reach; name a loopback address (127.0.0.1:{port}), or allow it with --listen-anywhere",
+        port = addr.port()
+    )]
+    NotLoopback {
+        /// Which receiver.
+        what: &'static str,
+        /// Where.
+        addr: SocketAddr,
+    },
+    /// The address cannot be had.
+    #[error(
+        "{what} cannot listen on {addr}: {source}; is another collector running there? choose another port, or switch it off"
+    )]
+    Bind {
+        /// Which receiver.
+        what: &'static str,
+        /// Where.
+        addr: SocketAddr,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+/// Binds a receiver's address.
+pub async fn bind(
+    what: &'static str,
+    addr: SocketAddr,
+    anywhere: bool,
+) -> Result<TcpListener, Error> {
+    if !addr.ip().is_loopback() && !anywhere {
+        return Err(Error::NotLoopback { what, addr });
+    }
+    TcpListener::bind(addr)
+        .await
+        .map_err(|source| Error::Bind { what, addr, source })
+}
+
+/// Serves until `stop` is done. HTTP/1.1 and HTTP/2 without TLS, as exporters on the same machine speak it.
+pub async fn serve(listener: TcpListener, handler: Handler, stop: impl Future<Output = ()> + Send) {
+    let room = Arc::new(Semaphore::new(CONNECTIONS));
+    tokio::pin!(stop);
+    let mut running = tokio::task::JoinSet::new();
+    loop {
+        let Ok(permit) = Arc::clone(&room).acquire_owned().await else {
+            return;
+        };
+        let stream = tokio::select! {
+            () = &mut stop => break,
+            accepted = listener.accept() => {
+                let Ok((stream, _)) = accepted else {
+                    // Out of file descriptors, or the peer is gone already: neither ends the receiver.
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                    continue;
+                };
+                stream
+            }
+        };
+        while running.try_join_next().is_some() {}
+        let handler = Arc::clone(&handler);
+        running.spawn(async move {
+            let service = service_fn(move |request| {
+                let answer = handler(request);
+                async move { Ok::<_, Infallible>(answer.await) }
+            });
+            // What goes wrong on one connection is that peer's to retry.
+            drop(
+                auto::Builder::new(TokioExecutor::new())
+                    .serve_connection(TokioIo::new(stream), service)
+                    .await,
+            );
+            drop(permit);
+        });
+    }
+}
+
+/// Reads a body of at most [`MAX_BODY`] bytes, unpacked when it came packed by gzip; the refusal to send when it cannot
+/// be had.
+pub async fn body(request: Request<Incoming>) -> Result<prost::bytes::Bytes, Response<Body>> {
+    use http_body_util::{BodyExt, LengthLimitError, Limited};
+    let too_large = || {
+        answer(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "text/plain",
+            "body over 16 MiB",
+        )
+    };
+    let packed = match header(&request, "content-encoding") {
+        "" | "identity" => false,
+        "gzip" => true,
+        _ => {
+            return Err(answer(
+                StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                "text/plain",
+                "compress it with gzip, or not at all",
+            ));
+        }
+    };
+    let body = match Limited::new(request.into_body(), MAX_BODY).collect().await {
+        Ok(b) => b.to_bytes(),
+        Err(e) if e.downcast_ref::<LengthLimitError>().is_some() => return Err(too_large()),
+        Err(_) => {
+            return Err(answer(
+                StatusCode::BAD_REQUEST,
+                "text/plain",
+                "the body broke off",
+            ));
+        }
+    };
+    if !packed {
+        return Ok(body);
+    }
+    match unpack(&body) {
+        Ok(Some(plain)) => Ok(plain.into()),
+        Ok(None) => Err(too_large()),
+        Err(_) => Err(answer(
+            StatusCode::BAD_REQUEST,
+            "text/plain",
+            "the body is not gzip as its header says",
+        )),
+    }
+}
+
+/// Unpacks gzip; `None` when it holds more than [`MAX_BODY`], of which no more is unpacked than that.
+fn unpack(packed: &[u8]) -> io::Result<Option<Vec<u8>>> {
+    let mut plain = Vec::with_capacity(packed.len().saturating_mul(4).min(MAX_BODY));
+    flate2::read::MultiGzDecoder::new(packed)
+        .take(MAX_BODY as u64 + 1)
+        .read_to_end(&mut plain)?;
+    Ok((plain.len() <= MAX_BODY).then_some(plain))
+}
+
+/// A header's value; empty when it is not there or not text.
+pub fn header<'a>(request: &'a Request<Incoming>, name: &str) -> &'a str {
+    request
+        .headers()
+        .get(name)
+        .and_then(|v| v.to_str().ok())
+        .unwrap_or_default()
+}
+
+/// A short answer.
+pub fn answer(
+    status: StatusCode,
+    content_type: &'static str,
+    text: impl Into<prost::bytes::Bytes>,
+) -> Response<Body> {
+    let mut r = Response::new(Body::new(http_body_util::Full::new(text.into())));
+    *r.status_mut() = status;
+    r.headers_mut().insert(
+        "content-type",
+        tonic::codegen::http::HeaderValue::from_static(content_type),
+    );
+    r
+}

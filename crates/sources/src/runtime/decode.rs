@@ -1,0 +1,288 @@
+//! Lines in, [`LogLine`] observations out.
+
+#[cfg(test)]
+mod tests;
+
+use serde_json::Value as Json;
+use std::borrow::Cow;
+
+use crate::journal::{Step, Unwrap};
+use crate::logtext::{
+    FIELD_MAX, FIELDS_MAX, MESSAGE_MAX, Pairs, Value, bare_id, cut, is_hex_id, is_secret_key,
+    redact,
+};
+use crate::{Fed, LineDecoder};
+use kflow_model::log::{Component, LogLine, Severity};
+use kflow_model::{Body, ContainerId, Nanos, Observation, PodRef, Source, Stamp, Text};
+
+/// Decodes the log of a container runtime.
+///
+/// Sandbox ids go into the field `sandbox`, container ids into `container_id`: a message names one or both, and what
+/// it says (`StopPodSandbox for "…"`) tells which. `RunPodSandbox … returns sandbox id` is where pod and sandbox meet.
+#[derive(Debug)]
+pub struct RuntimeDecoder {
+    component: Component,
+    unwrap: Unwrap,
+}
+
+impl RuntimeDecoder {
+    /// A decoder for the log of `component`: `Containerd` or `Crio`.
+    pub fn new(component: Component) -> Self {
+        Self {
+            component,
+            unwrap: Unwrap::default(),
+        }
+    }
+
+    fn text(&self, line: &[u8], received: Option<Nanos>, out: &mut Vec<Observation>) -> Fed {
+        let line = String::from_utf8_lossy(line);
+        let fields: Vec<(Cow<'_, str>, Cow<'_, str>)> = if line.starts_with('{') {
+            let Ok(Json::Object(map)) = serde_json::from_str::<Json>(&line) else {
+                return Fed::Malformed("JSON that does not parse");
+            };
+            map.into_iter()
+                .map(|(k, v)| match v {
+                    Json::String(s) => (Cow::Owned(k), Cow::Owned(s)),
+                    other => (Cow::Owned(k), Cow::Owned(other.to_string())),
+                })
+                .collect()
+        } else if line.starts_with("time=") {
+            let mut fields = Vec::new();
+            for (key, value) in Pairs(&line).take(FIELDS_MAX) {
+                match value {
+                    Value::Text(v) => fields.push((Cow::Borrowed(key), v)),
+                    Value::Nested(v) => fields.push((Cow::Borrowed(key), Cow::Borrowed(v))),
+                    Value::Block => {}
+                    Value::Cut if key == "msg" || key == "time" => {
+                        return Fed::Malformed("line cut inside its message");
+                    }
+                    Value::Cut => {}
+                }
+            }
+            fields
+        } else if line.trim().is_empty() {
+            return Fed::Ignored("empty line");
+        } else {
+            // klog lines of libraries inside containerd say nothing that the CRI answers do not.
+            return Fed::Ignored("not a logrus line");
+        };
+        let Some((at, precision)) = field(&fields, "time").and_then(time) else {
+            return Fed::Malformed("no time");
+        };
+        let Some(message) = field(&fields, "msg") else {
+            return Fed::Malformed("no message");
+        };
+        if message.starts_with("container event discarded") {
+            // Written for every event while nobody listens on GetContainerEvents, so for all of them on most nodes;
+            // after a restart of containerd for all containers there ever were.
+            return Fed::Ignored("container event without a listener");
+        }
+        let log = self.record(message, &fields);
+        out.push(Observation {
+            stamp: Stamp::new(at, precision, received.map_or(at, |r| r.max(at))),
+            source: Source::Runtime,
+            body: Body::Log(Box::new(log)),
+        });
+        Fed::Observed(1)
+    }
+
+    fn record(&self, message: &str, fields: &[(Cow<'_, str>, Cow<'_, str>)]) -> LogLine {
+        let level = field(fields, "level").unwrap_or("info");
+        let mut line = LogLine {
+            component: self.component,
+            severity: match level {
+                "warning" | "warn" => Severity::Warning,
+                "error" => Severity::Error,
+                "fatal" | "panic" => Severity::Fatal,
+                _ => Severity::Info,
+            },
+            location: Text::default(),
+            message: cut(redact(message).as_ref(), MESSAGE_MAX),
+            pod: PodRef::default(),
+            more_pods: Vec::new(),
+            container: Text::default(),
+            container_id: ContainerId::default(),
+            error: Text::default(),
+            fields: Vec::new(),
+        };
+        let ids = ids(message);
+        line.pod = ids.pod;
+        line.container = ids.container.into();
+        if let Some(id) = ids.container_id {
+            line.container_id = id.into();
+        }
+        if let Some(id) = ids.sandbox {
+            line.fields.push((Text::new("sandbox"), id.into()));
+        }
+        if let Some(n) = ids.attempt {
+            line.fields.push((Text::new("attempt"), n.into()));
+        }
+        for (key, value) in fields {
+            match key.as_ref() {
+                "time" | "level" | "msg" => {}
+                "error" | "err" => line.error = cut(redact(value).as_ref(), FIELD_MAX),
+                "container" | "containerID" | "container_id" if line.container_id.is_empty() => {
+                    match bare_id(value) {
+                        Some(id) => line.container_id = id.into(),
+                        None => push(&mut line, key, value),
+                    }
+                }
+                _ => push(&mut line, key, value),
+            }
+        }
+        line
+    }
+}
+
+fn push(line: &mut LogLine, key: &str, value: &str) {
+    let value = if is_secret_key(key) {
+        Text::new("<redacted>")
+    } else {
+        cut(redact(value).as_ref(), FIELD_MAX)
+    };
+    if line.fields.len() < FIELDS_MAX {
+        line.fields.push((cut(key, 128), value));
+    }
+}
+
+fn field<'a>(fields: &'a [(Cow<'_, str>, Cow<'_, str>)], key: &str) -> Option<&'a str> {
+    fields
+        .iter()
+        .find(|(k, _)| k == key)
+        .map(|(_, v)| v.as_ref())
+}
+
+/// RFC 3339; CRI-O writes a space for the `T`. Trailing zeros are not written: nanoseconds whatever the digits.
+fn time(s: &str) -> Option<(Nanos, u32)> {
+    let parsed = Nanos::parse_rfc3339(s).or_else(|| Nanos::parse_rfc3339(&s.replacen(' ', "T", 1)));
+    parsed.map(|(t, p)| (t, if p < 1_000_000_000 { 1 } else { p }))
+}
+
+/// What a message names.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Ids<'a> {
+    pod: PodRef,
+    sandbox: Option<&'a str>,
+    container: &'a str,
+    container_id: Option<&'a str>,
+    attempt: Option<&'a str>,
+}
+
+/// Reads the ids out of the messages of containerd's CRI plugin and of CRI-O.
+fn ids(m: &str) -> Ids<'_> {
+    let mut ids = Ids::default();
+    if let Some(meta) = between(m, "&PodSandboxMetadata{", "}") {
+        for part in meta.split(',') {
+            match part.split_once(':') {
+                Some(("Name", v)) => ids.pod.name = v.into(),
+                Some(("Namespace", v)) => ids.pod.namespace = v.into(),
+                Some(("Uid", v)) => ids.pod.uid = v.into(),
+                Some(("Attempt", v)) => ids.attempt = Some(v),
+                _ => {}
+            }
+        }
+    }
+    if let Some(meta) = between(m, "&ContainerMetadata{", "}") {
+        for part in meta.split(',') {
+            match part.split_once(':') {
+                Some(("Name", v)) => ids.container = v,
+                Some(("Attempt", v)) => ids.attempt = Some(v),
+                _ => {}
+            }
+        }
+    }
+    let hex = |open: &str| between(m, open, "\"").filter(|id| is_hex_id(id));
+    ids.sandbox = hex("returns sandbox id \"")
+        .or_else(|| hex("within sandbox \""))
+        .or_else(|| hex("sandbox_id:\""))
+        .or_else(|| hex("for sandbox \""))
+        .or_else(|| hex("Forcibly stopping sandbox \""));
+    ids.container_id = hex("returns container id \"")
+        .or_else(|| hex("container_id:\""))
+        .or_else(|| hex("ontainer \""))
+        .or_else(|| hex("ontainer to stop \""));
+    // `Verb for "id"` and `Verb "id" returns`: the verb says what the id is of.
+    let (verb, rest) = m.split_once(' ').unwrap_or((m, ""));
+    let id = rest
+        .strip_prefix("for ")
+        .unwrap_or(rest)
+        .strip_prefix('"')
+        .and_then(|r| r.split_once('"'))
+        .map(|(id, _)| id)
+        .filter(|id| is_hex_id(id));
+    if verb.ends_with("PodSandbox") || verb == "PodSandboxStatus" || verb == "Portforward" {
+        ids.sandbox = ids.sandbox.or(id);
+    } else if verb != "CreateContainer" && !verb.starts_with("Forcibly") {
+        ids.container_id = ids.container_id.or(id);
+    }
+    // `received sandbox exit event container_id:"x" id:"x"`: the sandbox's own pause container.
+    if m.starts_with("received sandbox") && ids.sandbox.is_none() {
+        ids.sandbox = ids.container_id.take();
+    }
+    if ids.pod.is_empty() {
+        crio(m, &mut ids);
+    }
+    ids
+}
+
+/// CRI-O: `Running pod sandbox: ns/pod/POD`, `Ran pod sandbox <id> with infra container: ns/pod/POD`,
+/// `Creating container: ns/pod/container`, `Created container <id>: ns/pod/container`.
+fn crio<'a>(m: &'a str, ids: &mut Ids<'a>) {
+    let known = [
+        "Running pod sandbox",
+        "Ran pod sandbox",
+        "Creating container: ",
+        "Created container ",
+        "Started container",
+    ];
+    if !known.iter().any(|k| m.starts_with(k)) {
+        return;
+    }
+    if let Some((_, path)) = m.rsplit_once(": ") {
+        let mut parts = path.split('/');
+        if let (Some(ns), Some(pod), Some(container), None) =
+            (parts.next(), parts.next(), parts.next(), parts.next())
+        {
+            ids.pod = PodRef::by_name(ns, pod);
+            if container != "POD" {
+                ids.container = container;
+            }
+        }
+    }
+    let id = m.split([' ', ':']).find(|w| w.len() == 64 && is_hex_id(w));
+    if m.contains("pod sandbox") {
+        ids.sandbox = ids.sandbox.or(id);
+    } else {
+        ids.container_id = ids.container_id.or(id);
+    }
+}
+
+fn between<'a>(s: &'a str, open: &str, close: &str) -> Option<&'a str> {
+    let (_, after) = s.split_once(open)?;
+    after.split_once(close).map(|(inner, _)| inner)
+}
+
+impl LineDecoder for RuntimeDecoder {
+    fn line(&mut self, line: &[u8], out: &mut Vec<Observation>) -> Fed {
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        // logrus lines begin like no wrapper does: the common case is not looked at twice.
+        if line.starts_with(b"time=") {
+            return self.text(line, None, out);
+        }
+        match self.unwrap.line(line) {
+            Step::Entry(e) => {
+                let (text, received) = (e.text.into_owned(), e.received);
+                self.text(&text, received, out)
+            }
+            Step::Partial => Fed::Partial,
+            Step::Marker(what) => Fed::Ignored(what),
+        }
+    }
+
+    fn finish(&mut self, out: &mut Vec<Observation>) -> Fed {
+        match self.unwrap.finish() {
+            Step::Entry(e) => self.text(&e.text, e.received, out),
+            _ => Fed::Observed(0),
+        }
+    }
+}

@@ -1,0 +1,312 @@
+//! An observation in one line, as facts, and whole.
+
+mod facts;
+
+pub use facts::facts;
+
+use ratatui::style::Style;
+
+use crate::theme::Theme;
+use kflow_model::cri::{CallOutcome, code_name};
+use kflow_model::fs::{FsAction, FsObject};
+use kflow_model::log::Severity;
+use kflow_model::pod::{ContainerState, WatchEvent};
+use kflow_model::{Body, Observation, PodRef};
+
+/// How an observation reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Tone {
+    /// Of little interest.
+    Quiet,
+    /// Ordinary.
+    Plain,
+    /// A warning.
+    Warn,
+    /// An error.
+    Bad,
+}
+
+/// The style of a tone.
+pub const fn style(theme: &Theme, tone: Tone) -> Style {
+    match tone {
+        Tone::Quiet => theme.faint,
+        Tone::Plain => theme.text,
+        Tone::Warn => theme.warn,
+        Tone::Bad => theme.fail,
+    }
+}
+
+fn id12(id: &str) -> &str {
+    id.get(..12).unwrap_or(id)
+}
+
+fn watch(e: WatchEvent) -> &'static str {
+    match e {
+        WatchEvent::Listed => "listed",
+        WatchEvent::Added => "added",
+        WatchEvent::Modified => "modified",
+        WatchEvent::Deleted => "deleted",
+    }
+}
+
+fn fields(f: &[(kflow_model::Text, kflow_model::Text)], out: &mut String) {
+    for (k, v) in f {
+        out.push_str(&format!(" {k}={v}"));
+    }
+}
+
+/// One line and its tone. The text may hold anything: it is cleaned where it is drawn.
+pub fn line(o: &Observation) -> (String, Tone) {
+    match &o.body {
+        Body::Pod(p) => {
+            let mut s = format!("pod {} {}", watch(p.event), p.status.phase);
+            if !p.status.reason.is_empty() {
+                s.push_str(&format!(" {}", p.status.reason));
+            }
+            for c in p.statuses() {
+                let state = match &c.state {
+                    ContainerState::Waiting { reason, .. } => format!("waiting {reason}"),
+                    ContainerState::Running { .. } => "running".to_owned(),
+                    ContainerState::Terminated(t) => format!("exited {} {}", t.exit_code, t.reason),
+                };
+                s.push_str(&format!(", {} {state}", c.name));
+                if c.restarts > 0 {
+                    s.push_str(&format!(" ({} restarts)", c.restarts));
+                }
+            }
+            if p.deletion.is_some() {
+                s.push_str(", deletion requested");
+            }
+            (
+                s,
+                if p.event == WatchEvent::Listed {
+                    Tone::Quiet
+                } else {
+                    Tone::Plain
+                },
+            )
+        }
+        Body::Event(e) => {
+            let count = if e.count > 1 {
+                format!(" (×{})", e.count)
+            } else {
+                String::new()
+            };
+            (
+                format!("{}{count}: {}", e.reason, e.message),
+                if e.warning { Tone::Warn } else { Tone::Plain },
+            )
+        }
+        Body::Node(n) => (format!("node {} {}", n.name, watch(n.event)), Tone::Quiet),
+        Body::Object(x) => (
+            format!(
+                "{} {}/{} {}",
+                x.object.kind,
+                x.object.namespace,
+                x.object.name,
+                watch(x.event)
+            ),
+            Tone::Quiet,
+        ),
+        Body::Watch(w) => (
+            format!("watch {} {:?} {}", w.resource, w.kind, w.detail),
+            Tone::Quiet,
+        ),
+        Body::CallStart(c) => {
+            let mut s = format!("→ {}", c.method);
+            if !c.subject.container.is_empty() {
+                s.push_str(&format!(" {}", c.subject.container));
+            }
+            if !c.subject.image.is_empty() {
+                s.push_str(&format!(" {}", c.subject.image));
+            }
+            fields(&c.fields, &mut s);
+            let noise = kflow_model::cri::is_noise(&c.method) && !c.filtered;
+            (s, if noise { Tone::Quiet } else { Tone::Plain })
+        }
+        Body::CallEnd(c) => {
+            let how = match (c.outcome, c.code) {
+                (CallOutcome::Status, Some(code)) => code_name(code).to_owned(),
+                (how, _) => format!("{how:?}"),
+            };
+            let mut s = format!("← {how}");
+            if !c.message.is_empty() {
+                s.push_str(&format!(": {}", c.message));
+            }
+            if !c.subject.sandbox_id.is_empty() {
+                s.push_str(&format!(" sandbox {}", id12(c.subject.sandbox_id.as_str())));
+            }
+            if !c.subject.container_id.is_empty() {
+                s.push_str(&format!(
+                    " container {}",
+                    id12(c.subject.container_id.as_str())
+                ));
+            }
+            fields(&c.fields, &mut s);
+            (
+                s,
+                if c.code == Some(0) {
+                    Tone::Plain
+                } else {
+                    Tone::Bad
+                },
+            )
+        }
+        Body::ContainerEvent(c) => (
+            format!(
+                "container {:?} {}",
+                c.kind,
+                id12(c.subject.container_id.as_str())
+            ),
+            Tone::Plain,
+        ),
+        Body::Conn(c) => (
+            format!(
+                "connection {} {} {} {}",
+                c.conn,
+                if c.open { "opened by" } else { "closed" },
+                c.peer,
+                c.why
+            ),
+            Tone::Plain,
+        ),
+        Body::Inventory(i) => (
+            format!(
+                "runtime has {} {}",
+                i.items.len(),
+                if i.sandboxes {
+                    "sandboxes"
+                } else {
+                    "containers"
+                }
+            ),
+            Tone::Quiet,
+        ),
+        Body::Log(l) => {
+            let mut s = l.message.to_string();
+            if !l.container.is_empty() {
+                s.push_str(&format!(" container={}", l.container));
+            }
+            fields(&l.fields, &mut s);
+            if !l.error.is_empty() {
+                s.push_str(&format!(" err={}", l.error));
+            }
+            let tone = match l.severity {
+                Severity::Info => Tone::Plain,
+                Severity::Warning => Tone::Warn,
+                Severity::Error | Severity::Fatal => Tone::Bad,
+            };
+            (s, tone)
+        }
+        Body::Audit(a) => {
+            let mut s = format!(
+                "{} {} {}/{}",
+                a.verb, a.resource, a.object.namespace, a.object.name
+            );
+            if a.code != 0 {
+                s.push_str(&format!(" {}", a.code));
+            }
+            s.push_str(&format!(
+                " by {}",
+                if a.agent.is_empty() {
+                    &a.user
+                } else {
+                    &a.agent
+                }
+            ));
+            if !a.message.is_empty() {
+                s.push_str(&format!(": {}", a.message));
+            }
+            (
+                s,
+                if a.code >= 400 {
+                    Tone::Warn
+                } else {
+                    Tone::Plain
+                },
+            )
+        }
+        Body::Span(x) => {
+            let d = crate::text::duration(x.end.since(o.stamp.at));
+            let s = format!("span {} {} {d} {}", x.service, x.name, x.message);
+            (s, if x.error { Tone::Bad } else { Tone::Plain })
+        }
+        Body::Fs(c) => {
+            let what = match c.action {
+                FsAction::Created => "created",
+                FsAction::Removed => "removed",
+                FsAction::Changed => "changed",
+                FsAction::Present => "present",
+            };
+            (format!("{} {what}", path(&c.object)), Tone::Plain)
+        }
+        Body::Sample(s) => (
+            format!("{} {} {} values", s.what, s.code, s.values.len()),
+            Tone::Quiet,
+        ),
+        Body::Gap(g) => (
+            format!("lost {} of {}: {}", g.lost, g.of.name(), g.why),
+            Tone::Bad,
+        ),
+        Body::ClockStep(c) => (clock_step(c.by), Tone::Bad),
+        Body::Note(n) => (format!("note: {}", n.text), Tone::Plain),
+    }
+}
+
+/// A step of the clock in words.
+pub fn clock_step(by: i64) -> String {
+    format!(
+        "the clock of this machine was set {} by {}{}",
+        if by < 0 { "back" } else { "forward" },
+        crate::text::duration(by.saturating_abs()),
+        if by < 0 { "" } else { ", or the machine slept" }
+    )
+}
+
+fn path(o: &FsObject) -> String {
+    match o {
+        FsObject::PodCgroup { qos, .. } => format!("pod cgroup ({qos})"),
+        FsObject::ContainerCgroup { id, .. } => format!("cgroup of {}", id12(id.as_str())),
+        FsObject::PodDir { .. } => "pod directory".to_owned(),
+        FsObject::Volume {
+            plugin,
+            volume,
+            inner,
+            ..
+        } => format!("volume {volume} ({plugin}) {inner}"),
+        FsObject::PodFile { inner, .. } => format!("pod file {inner}"),
+        FsObject::VolumeMount { volume, fstype, .. } => format!("mount of {volume} ({fstype})"),
+        FsObject::NetNs { name } => format!("network namespace {name}"),
+        FsObject::RuntimeMount { id, what } => format!("{what} of {}", id12(id.as_str())),
+    }
+}
+
+fn reference(p: &PodRef) -> String {
+    if p.name.is_empty() {
+        p.uid.to_string()
+    } else {
+        format!("{}/{}", p.namespace, p.name)
+    }
+}
+
+/// The pod that an observation names, as far as it does.
+pub fn pod(o: &Observation) -> String {
+    match &o.body {
+        Body::Pod(p) => format!("{}/{}", p.namespace, p.name),
+        Body::Event(e) => format!("{}/{}", e.object.namespace, e.object.name),
+        Body::CallStart(c) => reference(&c.subject.pod),
+        Body::CallEnd(c) => reference(&c.subject.pod),
+        Body::ContainerEvent(c) => reference(&c.subject.pod),
+        Body::Log(l) => reference(&l.pod),
+        Body::Audit(a) if a.resource.starts_with("pods") => {
+            format!("{}/{}", a.object.namespace, a.object.name)
+        }
+        Body::Fs(c) => c.object.pod().map(ToString::to_string).unwrap_or_default(),
+        _ => String::new(),
+    }
+}
+
+/// Everything, as indented JSON: what a session holds of it.
+pub fn whole(o: &Observation) -> String {
+    serde_json::to_string_pretty(o).unwrap_or_default()
+}

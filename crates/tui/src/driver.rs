@@ -1,0 +1,60 @@
+//! What the terminal asks of whatever stands behind it: a session that is played, or a live engine.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use kflow_engine::Snapshot;
+use kflow_model::{Nanos, PodUid};
+
+/// A request to the engine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Drive {
+    /// Play or pause; live: freeze or follow.
+    PlayPause,
+    /// Live: let the picture stand still, sources go on. A replay needs nothing: it stands where its user puts it.
+    Freeze,
+    /// Play this many thousandths of real time per second; 0 is as fast as it goes.
+    Speed(u32),
+    /// Show this moment.
+    Seek(Nanos),
+    /// One observation further or back.
+    Step {
+        /// Forward.
+        forward: bool,
+    },
+    /// To the next or last observation about this pod.
+    StepPod {
+        /// The pod.
+        pod: PodUid,
+        /// Forward.
+        forward: bool,
+    },
+    /// To the next or last error, of this pod or of any.
+    Error {
+        /// The pod, `None` for any.
+        pod: Option<PodUid>,
+        /// Forward.
+        forward: bool,
+    },
+    /// To the next note.
+    Mark,
+    /// To the end, and follow.
+    Follow,
+    /// Saves a note at a moment.
+    Note {
+        /// When.
+        at: Nanos,
+        /// What.
+        text: String,
+    },
+    /// Starts or stops recording.
+    Record,
+}
+
+/// The engine as the terminal sees it. `now` is read from the monotonic clock and handed in.
+pub trait Driver {
+    /// The newest picture; the same `Arc` while nothing changed. Must return at once.
+    fn snapshot(&mut self, now: Instant) -> Arc<Snapshot>;
+    /// Does what the user asked; answers with a line to show (empty for none), or with why it cannot.
+    fn drive(&mut self, request: Drive, now: Instant) -> Result<String, String>;
+}

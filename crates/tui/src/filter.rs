@@ -1,0 +1,267 @@
+//! What is typed after `/`: fuzzy, `/re/` or words with regex signs, `!inverse`, `-l label=value`, or an expression.
+
+use nucleo_matcher::pattern::{CaseMatching, Normalization, Pattern as Fuzzy};
+use nucleo_matcher::{Config, Matcher, Utf32Str};
+use regex::{Regex, RegexBuilder};
+
+use kflow_core::query::{Query, Record};
+
+/// How a list is filtered.
+#[derive(Debug, Default)]
+pub struct Filter {
+    text: String,
+    kind: Kind,
+}
+
+#[derive(Debug, Default)]
+enum Kind {
+    #[default]
+    All,
+    Fuzzy(Box<(Fuzzy, std::cell::RefCell<Matcher>)>),
+    Regex(Regex, bool),
+    Labels(Vec<(String, Option<String>, bool)>),
+    Query(Query),
+}
+
+impl Filter {
+    /// Reads what was typed.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let t = text.trim();
+        let kind = if t.is_empty() {
+            Kind::All
+        } else if let Some(labels) = t.strip_prefix("-l") {
+            match parse_labels(labels) {
+                none if none.is_empty() => Kind::All,
+                labels => Kind::Labels(labels),
+            }
+        } else if let Some(re) = t
+            .strip_prefix('/')
+            .and_then(|r| r.strip_suffix('/'))
+            .filter(|r| !r.is_empty())
+        {
+            Kind::Regex(compile(re)?, false)
+        } else if let Some(re) = t
+            .strip_prefix('!')
+            .filter(|r| !is_expression(r) && kflow_core::query::Flag::parse(r).is_none())
+        {
+            Kind::Regex(compile(re)?, true)
+        } else if is_expression(t)
+            || kflow_core::query::Flag::parse(t.trim_start_matches('!')).is_some()
+        {
+            Kind::Query(kflow_core::query::parse(t).map_err(|e| e.to_string())?)
+        } else if t.contains(['^', '$', '|', '[', '(', '+', '\\']) || t.contains(".*") {
+            Kind::Regex(compile(t)?, false)
+        } else {
+            let t = t.strip_prefix("-f").unwrap_or(t).trim();
+            Kind::Fuzzy(Box::new((
+                Fuzzy::parse(t, CaseMatching::Ignore, Normalization::Smart),
+                std::cell::RefCell::new(Matcher::new(Config::DEFAULT.match_paths())),
+            )))
+        };
+        Ok(Self {
+            text: t.to_owned(),
+            kind,
+        })
+    }
+    /// What to show while `text` is being typed: a value that is not finished is taken as the beginning of one.
+    pub fn typed(text: &str) -> String {
+        let more = format!("{text}*");
+        let word = text.rsplit(char::is_whitespace).next().unwrap_or_default();
+        let begun = word
+            .split_once(':')
+            .is_some_and(|(_, v)| !v.is_empty() && !v.contains(['*', '?', '/', '"', '\'', ')']));
+        if begun && is_expression(text.trim()) && Self::parse(&more).is_ok() {
+            more
+        } else {
+            text.to_owned()
+        }
+    }
+    /// True for what may only mean something when more of it is typed: an expression, labels, the name of a field.
+    pub fn may_go_on(&self) -> bool {
+        use kflow_core::query::{FIELDS, FLAGS, NUMBERS};
+        match &self.kind {
+            Kind::All | Kind::Regex(..) => false,
+            Kind::Labels(_) | Kind::Query(_) => true,
+            Kind::Fuzzy(_) => {
+                let begins = |name: &str| name.starts_with(&self.text);
+                FIELDS.iter().any(|(f, ..)| begins(f.name()))
+                    || NUMBERS.iter().any(|(n, ..)| begins(n.name()))
+                    || FLAGS.iter().any(|(f, ..)| begins(f.name()))
+            }
+        }
+    }
+    /// What was typed.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+    /// True when nothing is filtered.
+    pub const fn is_all(&self) -> bool {
+        matches!(self.kind, Kind::All)
+    }
+    /// True when [`score`](Self::score) looks at the name that it is given.
+    pub const fn needs_text(&self) -> bool {
+        matches!(self.kind, Kind::Fuzzy(_) | Kind::Regex(..))
+    }
+    /// True when answers change as time goes by: a length or age is asked for.
+    pub fn depends_on_time(&self) -> bool {
+        matches!(&self.kind, Kind::Query(q) if q.to_string().contains("dur") || q.to_string().contains("age"))
+    }
+    /// How well something matches: `None` for not at all; higher is better, 0 where there is no better.
+    pub fn score(
+        &self,
+        name: &str,
+        labels: Option<&[(kflow_model::Text, kflow_model::Text)]>,
+        record: &dyn Record,
+    ) -> Option<u32> {
+        match &self.kind {
+            Kind::All => Some(0),
+            Kind::Fuzzy(f) => {
+                let mut buf = Vec::new();
+                f.0.score(Utf32Str::new(name, &mut buf), &mut f.1.borrow_mut())
+            }
+            Kind::Regex(r, inverse) => (r.is_match(name) != *inverse).then_some(0),
+            Kind::Labels(want) => {
+                let have = labels?;
+                let holds = |(k, v, negated): &(String, Option<String>, bool)| {
+                    let found = have
+                        .iter()
+                        .any(|(hk, hv)| hk == k && v.as_ref().is_none_or(|v| hv == v));
+                    found != *negated
+                };
+                want.iter().all(holds).then_some(0)
+            }
+            Kind::Query(q) => q.matches(record).then_some(0),
+        }
+    }
+}
+
+fn compile(re: &str) -> Result<Regex, String> {
+    RegexBuilder::new(re)
+        .case_insensitive(true)
+        .size_limit(1 << 20)
+        .build()
+        .map_err(|_| format!("\"{re}\" is not a regular expression"))
+}
+
+/// True when the text uses the expression language: a known name before an operator, a quote, or a group.
+fn is_expression(t: &str) -> bool {
+    t.split(|c: char| c.is_whitespace() || c == '(' || c == '|')
+        .any(|w| {
+            let w = w.trim_start_matches(['!', '-']);
+            w.split_once([':', '~', '<', '>', '=', '!'])
+                .is_some_and(|(n, _)| {
+                    kflow_core::query::Field::parse(n).is_some()
+                        || kflow_core::query::Number::parse(n).is_some()
+                })
+        })
+}
+
+/// `app=web,tier!=db,canary`.
+fn parse_labels(t: &str) -> Vec<(String, Option<String>, bool)> {
+    t.split(',')
+        .map(str::trim)
+        .filter(|p| !p.is_empty())
+        .map(|p| {
+            if let Some((k, v)) = p.split_once("!=") {
+                (k.trim().to_owned(), Some(v.trim().to_owned()), true)
+            } else if let Some((k, v)) = p.split_once('=') {
+                (
+                    k.trim().to_owned(),
+                    Some(v.trim_start_matches('=').trim().to_owned()),
+                    false,
+                )
+            } else if let Some(k) = p.strip_prefix('!') {
+                (k.to_owned(), None, true)
+            } else {
+                (p.to_owned(), None, false)
+            }
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kflow_core::correlate::PodView;
+    use kflow_core::query::PodRecord;
+    use kflow_model::Nanos;
+
+    fn keeps(filter: &str) -> bool {
+        let pod = PodView {
+            namespace: "shop".into(),
+            name: "web-7d9f".into(),
+            ..PodView::default()
+        };
+        let labels = [
+            ("app".into(), "web".into()),
+            ("tier".into(), "front".into()),
+        ];
+        let r = PodRecord {
+            pod: &pod,
+            verdict: ("", ""),
+            now: Nanos(0),
+        };
+        Filter::parse(filter)
+            .expect(filter)
+            .score(&pod.key(), Some(&labels), &r)
+            .is_some()
+    }
+
+    #[test]
+    fn each_form_of_k9s_and_vim_is_understood() {
+        for yes in [
+            "",
+            "web",
+            "shpwb",
+            "^shop/web",
+            "/we[b]/",
+            "!^kube",
+            "-l app=web",
+            "-l app=web,tier!=db",
+            "-l app",
+            "-l",
+            "ns:shop !ready",
+            "pod:web*",
+            "!ready",
+            "-f web",
+        ] {
+            assert!(keeps(yes), "{yes}");
+        }
+        for no in [
+            "db",
+            "^web",
+            "!web",
+            "-l app=db",
+            "-l !app",
+            "ns:kube-system",
+            "ready",
+        ] {
+            assert!(!keeps(no), "{no}");
+        }
+        for (text, typed) in [
+            ("pod:we", "pod:we*"),
+            ("!ready ns:sh", "!ready ns:sh*"),
+            ("pod:web*", "pod:web*"),
+            ("dur>2s", "dur>2s"),
+            ("pod:", "pod:"),
+            ("web", "web"),
+            ("pod:web ", "pod:web "),
+        ] {
+            assert_eq!(Filter::typed(text), typed);
+        }
+        for (text, more) in [
+            ("me", true),
+            ("pod:x", true),
+            ("-l a", true),
+            ("web", false),
+        ] {
+            assert_eq!(
+                Filter::parse(text).map(|f| f.may_go_on()),
+                Ok(more),
+                "{text}"
+            );
+        }
+        assert!(Filter::parse("[").is_err());
+        assert!(Filter::parse("dur>soon").is_err());
+    }
+}

@@ -1,0 +1,268 @@
+//! The state of the terminal: which panes, what is selected, what lies over them. No I/O, no clock.
+
+use super::action::{Action, Command};
+use super::driver::Drive;
+use super::glyph::Glyphs;
+use super::keys::Keymap;
+use super::layout::{self, Layout, Slot};
+use super::pane::{self, Menu, Pane, PaneId};
+use super::shared::{Ctx, Shared};
+use super::theme::{Depth, Theme};
+use kflow_core::query::Candidate;
+use kflow_engine::Snapshot;
+use kflow_engine::snapshot::Mode;
+use kflow_export::file::Kind;
+
+/// What the shell around the model has to do.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Effect {
+    /// Leave.
+    Quit,
+    /// Ask the engine.
+    Drive(Drive),
+    /// Put on the clipboard by OSC 52.
+    Copy(String),
+    /// Write this pane as SVG and text.
+    Save(PaneId),
+    /// Write timelines into a file.
+    Export {
+        /// Format.
+        kind: Kind,
+        /// Of every pod, not of the selected one.
+        all: bool,
+    },
+    /// Forget what is on the screen and draw it again.
+    Redraw,
+    /// Keep the layout for next time.
+    Remember(Layout),
+}
+
+/// What is typed at the bottom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PromptKind {
+    /// A command.
+    Palette,
+    /// A filter of the focused pane.
+    Filter,
+    /// A time.
+    Seek,
+    /// A note.
+    Note,
+}
+
+/// A line that is being typed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Prompt {
+    /// What for.
+    pub kind: PromptKind,
+    /// The text.
+    pub text: String,
+    /// Cursor, in characters.
+    pub at: usize,
+    /// Proposals.
+    pub candidates: Vec<Candidate>,
+    /// The chosen proposal.
+    pub chosen: Option<usize>,
+    /// Help or what is wrong.
+    pub hint: Result<String, String>,
+    /// What the filter was before.
+    pub before: String,
+    /// What the filter is while more is typed: the last one that left something.
+    pub shown: String,
+}
+
+/// What lies over the panes.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Overlay {
+    /// Keys; lines scrolled down.
+    Help(usize),
+    /// A prompt.
+    Prompt(Prompt),
+    /// A menu.
+    Menu(Menu),
+}
+
+/// How loud a message is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tone {
+    /// Said.
+    Info,
+    /// Wrong.
+    Error,
+}
+
+/// How the terminal looks.
+#[derive(Clone, Debug)]
+pub struct Look {
+    /// Theme, already reduced to the terminal's colours.
+    pub theme: Theme,
+    /// Colours of the terminal.
+    pub depth: Depth,
+    /// Symbols.
+    pub glyphs: &'static Glyphs,
+}
+
+impl Look {
+    /// A theme of this name for a terminal; sixteen colours use the terminal's own, none uses attributes.
+    pub fn new(theme: &str, depth: Depth, unicode: bool) -> Option<Self> {
+        let name = match depth {
+            Depth::Mono => "mono",
+            Depth::Ansi16 if matches!(theme, "dark" | "light") => "ansi",
+            _ => theme,
+        };
+        Some(Self {
+            theme: Theme::built_in(name)?.at(depth),
+            depth,
+            glyphs: Glyphs::new(unicode),
+        })
+    }
+}
+
+/// The state.
+#[derive(Debug)]
+pub struct Model {
+    /// What panes share.
+    pub shared: Shared,
+    /// Panes, in the order of [`PaneId::ALL`].
+    pub panes: Vec<Box<dyn Pane>>,
+    /// Layout.
+    pub layout: Layout,
+    /// Focused pane.
+    pub focus: PaneId,
+    /// The pane shown beside the pods.
+    pub other: PaneId,
+    /// Panes to go back to.
+    pub trail: Vec<PaneId>,
+    /// Overlays, the topmost last.
+    pub overlays: Vec<Overlay>,
+    /// Columns and rows.
+    pub size: (u16, u16),
+    /// Looks.
+    pub look: Look,
+    /// Keys.
+    pub keys: Keymap,
+    /// A message in the footer.
+    pub message: Option<(String, Tone)>,
+    /// Where a mouse button went down.
+    pub pressed: Option<(u16, u16)>,
+    /// Commands typed before, newest last.
+    pub history: Vec<String>,
+}
+
+impl Model {
+    /// A new terminal of this size.
+    pub fn new(size: (u16, u16), look: Look, keys: Keymap) -> Self {
+        Self {
+            shared: Shared::default(),
+            panes: pane::all(),
+            layout: Layout::Single,
+            focus: PaneId::Pods,
+            other: PaneId::Timeline,
+            trail: Vec::new(),
+            overlays: Vec::new(),
+            size,
+            look,
+            keys,
+            message: None,
+            pressed: None,
+            history: Vec::new(),
+        }
+    }
+    /// A pane.
+    pub fn pane(&self, id: PaneId) -> Option<&dyn Pane> {
+        self.panes.iter().find(|p| p.id() == id).map(|p| &**p)
+    }
+    /// Panes on the screen with their places.
+    pub fn slots(&self, snap: &Snapshot) -> Vec<Slot> {
+        let replay = matches!(snap.mode, Mode::Replay { .. });
+        let body = layout::body(self.size, layout::has_scrubber(self.size, replay));
+        layout::slots(self.layout, self.focus, self.other, body)
+    }
+    /// Brings every visible pane up to date. Call after anything changed and before drawing.
+    pub fn sync(&mut self, snap: &Snapshot) {
+        let slots = self.slots(snap);
+        // A pane that vanished with a smaller screen gives the focus away.
+        if !slots.iter().any(|s| s.pane == self.focus)
+            && let Some(s) = slots.first()
+        {
+            self.focus = s.pane;
+        }
+        for s in &slots {
+            self.sync_pane(s, snap);
+        }
+        // The pods decide what is selected: without them on the screen, the first pod still is.
+        if self.shared.pod.is_none() {
+            self.shared.pod = snap.world.pods().first().map(|p| p.uid.clone());
+        }
+    }
+    /// Brings one pane up to date for a place, whether it is on the screen or not.
+    pub fn sync_pane(&mut self, slot: &Slot, snap: &Snapshot) {
+        let inner = slot.inner();
+        if let Some(p) = self.panes.iter_mut().find(|p| p.id() == slot.pane) {
+            p.sync(snap, &mut self.shared, (inner.width, inner.height));
+        }
+    }
+    /// What drawing may read.
+    pub fn ctx<'a>(&'a self, snap: &'a Snapshot, focused: bool) -> Ctx<'a> {
+        Ctx {
+            snap,
+            shared: &self.shared,
+            theme: &self.look.theme,
+            glyphs: self.look.glyphs,
+            keys: &self.keys,
+            focused,
+        }
+    }
+    /// Shows a pane and gives it the focus.
+    pub fn show(&mut self, id: PaneId) {
+        if self.focus != id {
+            self.trail.retain(|p| *p != id);
+            self.trail.push(self.focus);
+        }
+        self.focus = id;
+        if id != PaneId::Pods {
+            self.other = id;
+        }
+    }
+    /// Says something in the footer.
+    pub fn say(&mut self, text: impl Into<String>) {
+        let text = text.into();
+        self.message = (!text.is_empty()).then_some((text, Tone::Info));
+    }
+    /// Says in the footer what went wrong.
+    pub fn complain(&mut self, text: impl Into<String>) {
+        self.message = Some((text.into(), Tone::Error));
+    }
+    /// The menu of exports.
+    pub fn export_menu() -> Menu {
+        let item = |label: &str, help: &str, action: Action, arg: &str| pane::Item {
+            label: label.to_owned(),
+            help: help.to_owned(),
+            command: Command {
+                action,
+                arg: arg.to_owned(),
+            },
+            checked: None,
+        };
+        let mut items = vec![
+            item("This pane", "SVG and text", Action::Save, ""),
+            item("Every pane", "SVG and text", Action::Save, "all"),
+        ];
+        for (whose, more) in [("Pod", ""), ("All pods", " all")] {
+            for k in Kind::ALL {
+                let label = format!("{whose}: {k}");
+                let arg = format!("{k}{more}");
+                items.push(item(&label, k.help(), Action::Export, &arg));
+            }
+        }
+        items.extend([
+            item("Verdict", "Markdown to the clipboard", Action::WhyCopy, ""),
+            item("Selection", "to the clipboard", Action::Copy, ""),
+        ]);
+        Menu {
+            title: "Export".to_owned(),
+            items,
+            ..Menu::default()
+        }
+    }
+}

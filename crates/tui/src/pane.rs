@@ -1,0 +1,228 @@
+//! Panes: each is a file of its own, with its state, its keys and its drawing.
+//!
+//! A pane derives what it lists in [`Pane::sync`], once after something changed; [`Pane::draw`] only reads. Adding a
+//! pane is a file in `pane/`, a line in [`PaneId`] and one in [`all`].
+
+use std::fmt;
+
+use super::action::{Action, Command, Scope};
+use super::canvas::Canvas;
+use super::driver::Drive;
+use super::shared::{Ctx, Shared};
+use kflow_core::query::Field;
+use kflow_engine::Snapshot;
+
+pub mod calls;
+pub mod flow;
+pub mod log;
+pub mod node;
+pub mod pods;
+pub mod requests;
+pub mod sequence;
+pub mod timeline;
+pub mod why;
+
+/// Which pane.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum PaneId {
+    /// Pods.
+    #[default]
+    Pods,
+    /// Timeline.
+    Timeline,
+    /// Calls.
+    Calls,
+    /// Log.
+    Log,
+    /// Why.
+    Why,
+    /// Node.
+    Node,
+    /// Sequence diagram.
+    Sequence,
+    /// Flow.
+    Flow,
+    /// Requests to the apiserver.
+    Requests,
+}
+
+impl PaneId {
+    /// All panes, in the order of their numbers.
+    pub const ALL: [Self; 9] = [
+        Self::Pods,
+        Self::Timeline,
+        Self::Calls,
+        Self::Log,
+        Self::Why,
+        Self::Node,
+        Self::Sequence,
+        Self::Flow,
+        Self::Requests,
+    ];
+    /// Name on its tab.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Pods => "Pods",
+            Self::Timeline => "Timeline",
+            Self::Calls => "Calls",
+            Self::Log => "Log",
+            Self::Why => "Why",
+            Self::Node => "Node",
+            Self::Sequence => "Sequence",
+            Self::Flow => "Flow",
+            Self::Requests => "Requests",
+        }
+    }
+    /// Scope of its keys.
+    pub const fn scope(self) -> Scope {
+        match self {
+            Self::Pods => Scope::Pods,
+            Self::Timeline => Scope::Timeline,
+            Self::Calls => Scope::Calls,
+            Self::Log => Scope::Log,
+            Self::Why => Scope::Why,
+            Self::Node => Scope::Node,
+            Self::Sequence => Scope::Sequence,
+            Self::Flow => Scope::Flow,
+            Self::Requests => Scope::Requests,
+        }
+    }
+    /// The command that shows it.
+    pub const fn action(self) -> Action {
+        match self {
+            Self::Pods => Action::PanePods,
+            Self::Timeline => Action::PaneTimeline,
+            Self::Calls => Action::PaneCalls,
+            Self::Log => Action::PaneLog,
+            Self::Why => Action::PaneWhy,
+            Self::Node => Action::PaneNode,
+            Self::Sequence => Action::PaneSequence,
+            Self::Flow => Action::PaneFlow,
+            Self::Requests => Action::PaneRequests,
+        }
+    }
+    /// The pane that a command shows.
+    pub fn of(action: Action) -> Option<Self> {
+        Self::ALL.into_iter().find(|p| p.action() == action)
+    }
+}
+
+/// What a pane made of a command.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Reply {
+    /// It is not for this pane.
+    Ignored,
+    /// Done.
+    Done,
+    /// Done, and this should be said.
+    Say(String),
+    /// Show another pane.
+    Go(PaneId),
+    /// Let the user choose.
+    Menu(Menu),
+    /// Ask the engine.
+    Drive(Drive),
+    /// Put this on the clipboard.
+    Copy(String),
+}
+
+/// A list to choose from.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Menu {
+    /// Title.
+    pub title: String,
+    /// Items.
+    pub items: Vec<Item>,
+    /// Selected item.
+    pub at: usize,
+    /// Stays open after a choice (for toggles).
+    pub keep: bool,
+}
+
+/// An item of a menu.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Item {
+    /// What it says.
+    pub label: String,
+    /// What it does, dim.
+    pub help: String,
+    /// The command.
+    pub command: Command,
+    /// Box that is checked or not, or no box.
+    pub checked: Option<bool>,
+}
+
+/// A pane.
+pub trait Pane: fmt::Debug {
+    /// Which.
+    fn id(&self) -> PaneId;
+    /// What stands on its rule beside the name: counts, what is filtered and how it is sorted.
+    fn title(&self, ctx: &Ctx<'_>) -> String;
+    /// Commands for the footer, most useful first.
+    fn commands(&self) -> &'static [Action];
+    /// Brings what it lists up to date with the snapshot, for a pane of this size. Cheap when nothing changed.
+    fn sync(&mut self, snap: &Snapshot, shared: &mut Shared, size: (u16, u16));
+    /// Takes a command.
+    fn handle(&mut self, command: &Command, snap: &Snapshot, shared: &mut Shared) -> Reply;
+    /// Draws.
+    fn draw(&self, ctx: &Ctx<'_>, canvas: &mut Canvas<'_>);
+    /// The filter's text, `None` for a pane that cannot be filtered.
+    fn filter(&self) -> Option<&str> {
+        None
+    }
+    /// Sets the filter; why not, on failure.
+    fn set_filter(&mut self, _text: &str) -> Result<(), String> {
+        Ok(())
+    }
+    /// How many rows the filter leaves; `None` while that is not known.
+    fn matches(&self) -> Option<usize> {
+        None
+    }
+    /// A click at a place inside the pane; true when it did something.
+    fn click(&mut self, _x: u16, _y: u16, _snap: &Snapshot, _shared: &mut Shared) -> bool {
+        false
+    }
+    /// A drag from one place to another inside the pane.
+    fn drag(&mut self, _from: (u16, u16), _to: (u16, u16), _snap: &Snapshot, _shared: &mut Shared) {
+    }
+    /// Values of a field that exist, for completion.
+    fn known(&self, _field: Field, _snap: &Snapshot) -> Vec<String> {
+        Vec::new()
+    }
+    /// What a copy takes.
+    fn copy(&self, _snap: &Snapshot, _shared: &Shared) -> Option<String> {
+        None
+    }
+}
+
+/// One pane of each kind, in the order of [`PaneId::ALL`].
+pub fn all() -> Vec<Box<dyn Pane>> {
+    vec![
+        Box::new(pods::Pods::default()),
+        Box::new(timeline::TimelinePane::default()),
+        Box::new(calls::Calls::default()),
+        Box::new(log::Log::default()),
+        Box::new(why::Why::default()),
+        Box::new(node::Node::default()),
+        Box::new(sequence::Sequence::default()),
+        Box::new(flow::FlowPane::default()),
+        Box::new(requests::Requests::default()),
+    ]
+}
+
+/// A sentence in the middle of an empty pane.
+pub fn empty(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, text: &str, hint: &str) {
+    let y = canvas.height() / 3;
+    let w = usize::from(canvas.width()).saturating_sub(4).max(8);
+    let mut row = y;
+    for (t, style) in [(text, ctx.theme.dim), (hint, ctx.theme.faint)] {
+        for line in super::text::wrap(t, w) {
+            let x = (canvas
+                .width()
+                .saturating_sub(super::text::width(&line) as u16))
+                / 2;
+            canvas.text(x, row, &line, style);
+            row += 1;
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! All that is known of one call.
+
+use super::{outcome, outcome_style};
+use crate::canvas::Canvas;
+use crate::shared::Ctx;
+use crate::text::{bytes, duration};
+use crate::time::TimeFormat;
+use crate::widget::facts::Facts;
+use kflow_core::correlate::Call;
+use kflow_engine::Snapshot;
+use kflow_model::{Body, Text};
+use ratatui::style::Style;
+
+/// Styles of headings, of facts, of the call's state, and of what there is not.
+struct Styles {
+    head: Style,
+    plain: Style,
+    state: Style,
+    faint: Style,
+}
+
+fn facts(c: &Call, snap: &Snapshot, time: &TimeFormat, s: &Styles) -> Facts {
+    let (plain, state) = (s.plain, s.state);
+    let mut v = Facts::default();
+    v.head(c.method.as_str(), s.head);
+    let mut fact = |k: &str, val: String, style: Style| v.fact(k, val, style);
+    fact("state", outcome(c), state);
+    fact("message", c.message.to_string(), state);
+    fact("took", duration(c.duration(snap.now)), plain);
+    if let Some(d) = c.timeout_ns {
+        let left = d - c.duration(snap.now);
+        let text = if c.end.is_none() && left > 0 {
+            format!("{}, {} left", duration(d), duration(left))
+        } else if c.end.is_none() {
+            format!("{}, over by {}", duration(d), duration(-left))
+        } else {
+            duration(d)
+        };
+        fact("deadline", text, plain);
+    }
+    fact("start", time.full(c.start, 1), plain);
+    fact(
+        "end",
+        c.end.map(|e| time.full(e, 1)).unwrap_or_default(),
+        plain,
+    );
+    if !c.pod.is_empty() {
+        fact("pod", format!("{}/{}", c.namespace, c.pod), plain);
+    }
+    fact("uid", c.pod_uid.to_string(), plain);
+    fact("container", c.container.to_string(), plain);
+    fact(
+        "attempt",
+        c.attempt.map(|a| a.to_string()).unwrap_or_default(),
+        plain,
+    );
+    fact("image", c.image.to_string(), plain);
+    fact("sandbox", c.sandbox_id.to_string(), plain);
+    fact("container id", c.container_id.to_string(), plain);
+    fact(
+        "connection",
+        format!("{} stream {}", c.key.conn, c.key.stream),
+        plain,
+    );
+    if let Some((trace, span)) = c.traceparent {
+        fact("trace", format!("{trace} {span}"), plain);
+    }
+    let mut fields = |head: String, all: &[(Text, Text)]| {
+        v.head(head, s.head);
+        for (k, val) in all {
+            v.fact(k, val, plain);
+        }
+        if all.is_empty() {
+            v.fact("", "no field that kflow shows", s.faint);
+        }
+    };
+    if let Body::CallStart(start) = &c.started.body {
+        let head = format!("request  {}", bytes(c.request_bytes));
+        fields(head, &start.fields);
+    }
+    if let Some(Body::CallEnd(e)) = c.ended.as_ref().map(|o| &o.body) {
+        let n = match e.messages {
+            1 => String::new(),
+            n => format!(", {n} messages"),
+        };
+        let head = format!("answer  {}{n}", bytes(c.response_bytes));
+        fields(head, &e.fields);
+    }
+    v
+}
+
+/// Draws the detail, `top` lines scrolled down.
+pub(super) fn draw(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, c: &Call, top: usize) {
+    let styles = Styles {
+        head: ctx.theme.strong,
+        plain: ctx.theme.text,
+        state: outcome_style(ctx, c),
+        faint: ctx.theme.faint,
+    };
+    facts(c, ctx.snap, &ctx.time(), &styles).draw(ctx, canvas, top);
+}
+
+/// The detail as plain text, for the clipboard.
+pub(super) fn text(c: &Call, snap: &Snapshot, time: &TimeFormat) -> String {
+    let s = Style::new();
+    let styles = Styles {
+        head: s,
+        plain: s,
+        state: s,
+        faint: s,
+    };
+    facts(c, snap, time, &styles).text()
+}

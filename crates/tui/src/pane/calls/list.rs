@@ -1,0 +1,205 @@
+//! The rows of the list of calls.
+
+use ratatui::style::Style;
+
+use super::index::{Index, Row};
+use crate::canvas::Canvas;
+use crate::shared::Ctx;
+use crate::text::{bytes, cut_middle, duration};
+use crate::widget::scroll::Scroll;
+use crate::widget::table::{self, Column};
+use kflow_core::correlate::Call;
+use kflow_export::text::clean;
+use kflow_model::cri::{CallOutcome, code_name};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Col {
+    Time,
+    Method,
+    Subject,
+    Duration,
+    Code,
+    Size,
+}
+
+const COLUMNS: [Column<Col>; 6] = [
+    Column::new(Col::Time, "START", 12, 15, 1),
+    Column::new(Col::Method, "METHOD", 18, 25, 0),
+    Column::new(Col::Subject, "POD  CONTAINER", 20, 200, 0),
+    Column::new(Col::Duration, "TIME", 7, 8, 0).right(),
+    Column::new(Col::Code, "CODE", 8, 16, 2),
+    Column::new(Col::Size, "SIZE", 5, 6, 3).right(),
+];
+
+/// Name of how a call stands: its code, or how it was cut off.
+pub(crate) fn outcome(c: &Call) -> String {
+    match (c.outcome, c.code) {
+        (Some(CallOutcome::Status), Some(code)) => code_name(code).to_owned(),
+        (Some(CallOutcome::ClientReset), _) => "cancelled".to_owned(),
+        (Some(CallOutcome::ServerReset), _) => "reset by runtime".to_owned(),
+        (Some(CallOutcome::ConnectionClosed), _) => "connection closed".to_owned(),
+        (Some(CallOutcome::Lost), _) => "end not seen".to_owned(),
+        (Some(CallOutcome::Status), None) => "no status".to_owned(),
+        (None, _) => "in flight".to_owned(),
+    }
+}
+
+pub(crate) fn outcome_style(ctx: &Ctx<'_>, c: &Call) -> Style {
+    if c.end.is_none() {
+        ctx.theme.run
+    } else if c.is_error() {
+        ctx.theme.fail
+    } else {
+        ctx.theme.ok
+    }
+}
+
+/// Draws the rows that are to be seen, with their headings.
+pub(super) fn draw(index: &Index, scroll: &Scroll, ctx: &Ctx<'_>, canvas: &mut Canvas<'_>) {
+    let (t, g) = (ctx.theme, ctx.glyphs);
+    let columns = table::place(&COLUMNS, canvas.width().saturating_sub(3));
+    table::head(ctx, canvas, 2, 0, &columns, None);
+    let time = ctx.time();
+    for (n, row) in scroll.visible().enumerate() {
+        let y = 1 + n as u16;
+        let Some(r) = index.row(row) else {
+            continue;
+        };
+        match r {
+            Row::Fold { from, calls, .. } => {
+                let Some(c) = Index::at(ctx.snap, from) else {
+                    continue;
+                };
+                for p in &columns {
+                    let x = p.x + 2;
+                    match p.column.id {
+                        Col::Time => {
+                            canvas.text_in(x, y, p.w, &time.at(c.start, 1, 6), t.faint);
+                        }
+                        Col::Method => {
+                            canvas.text_in(
+                                x,
+                                y,
+                                p.w,
+                                &format!("{}{calls} List, Status", g.times),
+                                t.faint,
+                            );
+                        }
+                        _ => {}
+                    }
+                }
+            }
+            Row::Call(at) => {
+                let Some(c) = Index::at(ctx.snap, at) else {
+                    continue;
+                };
+                let live = c.end.is_none();
+                if live {
+                    canvas.symbol(1, y, g.running, t.run);
+                } else if c.is_error() {
+                    canvas.symbol(1, y, g.failing, t.fail);
+                }
+                for p in &columns {
+                    let (x, w, end) = (p.x + 2, p.w, p.x + 2 + p.w);
+                    match p.column.id {
+                        Col::Time => {
+                            canvas.text_in(x, y, w, &time.at(c.start, 1, 6), t.dim);
+                        }
+                        Col::Method => {
+                            let style = if c.is_noise() {
+                                t.dim
+                            } else if live {
+                                t.run
+                            } else {
+                                t.strong
+                            };
+                            canvas.text_in(x, y, w, &c.method, style);
+                        }
+                        Col::Subject => subject(ctx, canvas, x, y, w, c),
+                        Col::Duration => {
+                            let d = c.duration(ctx.snap.now);
+                            let style = if live {
+                                t.run
+                            } else if d > 1_000_000_000 {
+                                t.warn
+                            } else {
+                                t.text
+                            };
+                            canvas.text_right(end, y, w, &duration(d), style);
+                        }
+                        Col::Code => {
+                            let text = match (live, c.timeout_ns) {
+                                (true, Some(d)) => format!("of {}", duration(d)),
+                                _ => outcome(c),
+                            };
+                            canvas.text_in(x, y, w, &text, outcome_style(ctx, c));
+                        }
+                        Col::Size => {
+                            canvas.text_right(
+                                end,
+                                y,
+                                w,
+                                &bytes(c.request_bytes + c.response_bytes),
+                                t.dim,
+                            );
+                        }
+                    }
+                }
+            }
+        }
+        if row == scroll.at {
+            select(ctx, canvas, y);
+        }
+    }
+    scroll.draw(ctx, canvas, 1);
+}
+
+/// Marks a row as the selected one, keeping the colours of what stands in it.
+pub(crate) fn select(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, y: u16) {
+    let style = if ctx.focused {
+        ctx.theme.selection
+    } else {
+        ctx.theme.selection_off
+    };
+    let mut s = Style::new().add_modifier(style.add_modifier);
+    s.bg = style.bg;
+    let w = canvas.width();
+    canvas.style(0, y, w, 1, s);
+    canvas.symbol(0, y, ctx.glyphs.here, ctx.theme.accent.patch(s));
+}
+
+fn subject(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, x: u16, y: u16, w: u16, c: &Call) {
+    let t = ctx.theme;
+    if c.pod.is_empty() {
+        let id = if c.container_id.is_empty() {
+            c.sandbox_id.as_str()
+        } else {
+            c.container_id.as_str()
+        };
+        let what = if c.image.is_empty() {
+            id.get(..12).unwrap_or(id)
+        } else {
+            &c.image
+        };
+        canvas.text_in(x, y, w, what, t.faint);
+        return;
+    }
+    let cleaned = clean(&c.pod);
+    let room = if c.container.is_empty() {
+        w
+    } else {
+        w.saturating_sub(w / 3)
+    };
+    let used = canvas.text_in(x, y, room, &cut_middle(&cleaned, usize::from(room)), t.text);
+    if !c.container.is_empty() {
+        canvas.text_in(
+            x + used + 2,
+            y,
+            w.saturating_sub(used + 2),
+            &c.container,
+            t.accent,
+        );
+    } else if !c.image.is_empty() {
+        canvas.text_in(x + used + 2, y, w.saturating_sub(used + 2), &c.image, t.dim);
+    }
+}

@@ -1,0 +1,246 @@
+//! The call tree of the flow map for the selected pod: each step lit as it is reached, with its length, how often, its
+//! evidence, source file and function. Steps that nothing can show are dim and say why. The node's own loop is the root.
+
+mod draw;
+mod tree;
+
+use rustc_hash::FxHashSet;
+
+use super::{Pane, PaneId, Reply};
+use crate::action::{Action, Command};
+use crate::canvas::Canvas;
+use crate::shared::{Ctx, Shared};
+use crate::widget::scroll::Scroll;
+use kflow_core::flow::lit::{Lit, lit};
+use kflow_core::flow::map::{Map, StepId};
+use kflow_engine::Snapshot;
+use kflow_model::{Nanos, PodUid};
+use tree::{Row, Show, Turned};
+
+/// The flow pane.
+#[derive(Debug, Default)]
+pub struct FlowPane {
+    pod: Option<PodUid>,
+    lit: Vec<Lit>,
+    rows: Vec<Row>,
+    scroll: Scroll,
+    reached: bool,
+    turned: FxHashSet<Turned>,
+    all: bool,
+    /// Observations that `lit` was derived from, and as of when.
+    seen: Option<(usize, Nanos)>,
+    dirty: bool,
+    /// The pod is new here: the selection goes to where it stands.
+    fresh: bool,
+}
+
+impl FlowPane {
+    fn found(&self, id: StepId) -> Option<&Lit> {
+        // By number, as `lit` gives them.
+        let at = self.lit.binary_search_by_key(&id, |l| l.step).ok()?;
+        self.lit.get(at)
+    }
+    fn turn(&mut self) {
+        let Some(key) = self.rows.get(self.scroll.at).map(|r| r.key()) else {
+            return;
+        };
+        if !self.turned.remove(&key) {
+            self.turned.insert(key);
+        }
+        self.dirty = true;
+    }
+}
+
+/// Rows of detail below the tree.
+const fn below(h: u16) -> u16 {
+    if h >= 14 { 4 } else { 0 }
+}
+
+impl Pane for FlowPane {
+    fn id(&self) -> PaneId {
+        PaneId::Flow
+    }
+    fn title(&self, _ctx: &Ctx<'_>) -> String {
+        let map = Map::active();
+        let all = map.steps().len();
+        let dark = map.steps().iter().filter(|s| s.is_invisible()).count();
+        format!(
+            "{} of {all} steps seen, {dark} cannot be; Kubernetes {}",
+            self.lit.len(),
+            map.version
+        )
+    }
+    fn commands(&self) -> &'static [Action] {
+        &[
+            Action::FlowOnlyReached,
+            Action::Open,
+            Action::FlowFoldAll,
+            Action::NextPod,
+        ]
+    }
+    fn sync(&mut self, snap: &Snapshot, shared: &mut Shared, size: (u16, u16)) {
+        if self.pod != shared.pod {
+            self.pod.clone_from(&shared.pod);
+            self.seen = None;
+            self.scroll = Scroll::default();
+            self.fresh = true;
+        }
+        let Some(p) = shared.view(snap) else {
+            self.rows.clear();
+            return;
+        };
+        let key = (p.evidence.len(), p.changed);
+        if self.seen != Some(key) {
+            // The picture's world has nothing later, whatever the clock was set to since.
+            self.lit = lit(Map::active(), &p.evidence, Nanos(i64::MAX));
+            self.lit.sort_by_key(|l| l.step);
+            self.seen = Some(key);
+            self.dirty = true;
+        }
+        if std::mem::take(&mut self.dirty) {
+            // Steps above that are lit meanwhile do not move the selection from its step.
+            let here = self.rows.get(self.scroll.at).map(|r| r.key());
+            let show = Show {
+                reached: self.reached,
+                all: self.all,
+                turned: &self.turned,
+            };
+            self.rows = tree::rows(Map::active(), &self.lit, show);
+            if std::mem::take(&mut self.fresh) {
+                // Of a pod that is well there is no place to look at first.
+                self.scroll.at = match p.current {
+                    Some(_) => tree::focus(&self.rows, &self.lit),
+                    None => 0,
+                };
+            } else if let Some(n) = here.and_then(|k| self.rows.iter().position(|r| r.key() == k)) {
+                self.scroll.at = n;
+            }
+        }
+        self.scroll.fit(
+            self.rows.len(),
+            usize::from(size.1.saturating_sub(below(size.1) + 1)).max(1),
+        );
+    }
+    fn handle(&mut self, command: &Command, _snap: &Snapshot, shared: &mut Shared) -> Reply {
+        if self.scroll.handle(command.action) {
+            return Reply::Done;
+        }
+        match command.action {
+            Action::FlowOnlyReached => {
+                self.reached = !self.reached;
+                self.dirty = true;
+            }
+            Action::FlowFoldAll => {
+                self.all = !self.all;
+                self.turned.clear();
+                self.dirty = true;
+            }
+            Action::Left | Action::Right => self.turn(),
+            Action::Open => match self.rows.get(self.scroll.at) {
+                Some(Row::Step {
+                    id,
+                    children: false,
+                    ..
+                }) => {
+                    let evidence = self
+                        .found(*id)
+                        .and_then(|l| l.evidence.first())
+                        .map(|(_, e)| e.clone());
+                    match evidence {
+                        Some(e) => {
+                            shared.evidence = Some(e);
+                            return Reply::Go(PaneId::Log);
+                        }
+                        None => return Reply::Say("nothing was seen of this step".to_owned()),
+                    }
+                }
+                _ => self.turn(),
+            },
+            _ => return Reply::Ignored,
+        }
+        Reply::Done
+    }
+    fn draw(&self, ctx: &Ctx<'_>, canvas: &mut Canvas<'_>) {
+        if self.rows.is_empty() {
+            return super::empty(
+                ctx,
+                canvas,
+                "No step has been seen.",
+                "Choose a pod in the list (1); each step of its call flow lights up here as it is reached.",
+            );
+        }
+        let (w, h) = (canvas.width(), canvas.height());
+        let columns = draw::Columns::of(w);
+        columns.head(ctx, canvas);
+        for (i, n) in self.scroll.visible().enumerate() {
+            let y = 1 + i as u16;
+            match self.rows.get(n) {
+                Some(Row::Flow(f)) => {
+                    let open = matches!(self.rows.get(n + 1), Some(Row::Step { .. }));
+                    draw::flow(ctx, canvas, y, *f, open);
+                }
+                Some(Row::Step {
+                    id,
+                    depth,
+                    children,
+                    open,
+                }) => {
+                    let mark = match (children, open) {
+                        (true, false) => ctx.glyphs.closed,
+                        (true, true) => ctx.glyphs.open,
+                        _ => " ",
+                    };
+                    columns.step(ctx, canvas, y, *id, (*depth, mark), self.found(*id));
+                }
+                None => {}
+            }
+            if n == self.scroll.at {
+                super::calls::select(ctx, canvas, y);
+            }
+        }
+        let below = below(h);
+        self.scroll
+            .draw(ctx, &mut canvas.part(0, 0, w, h - below), 1);
+        if below > 0 {
+            let mut part = canvas.part(0, h - below, w, below);
+            match self.rows.get(self.scroll.at) {
+                Some(Row::Step { id, .. }) => {
+                    draw::detail(ctx, &mut part, *id, self.found(*id));
+                }
+                _ => part.line(0, 0, w, ctx.glyphs.rule, ctx.theme.faint),
+            }
+        }
+    }
+    fn click(&mut self, _x: u16, y: u16, _snap: &Snapshot, _shared: &mut Shared) -> bool {
+        let Some(row) = y
+            .checked_sub(1)
+            .map(|r| self.scroll.top + usize::from(r))
+            .filter(|r| *r < self.rows.len())
+        else {
+            return false;
+        };
+        // A second click opens or closes.
+        if self.scroll.at == row {
+            self.turn();
+        }
+        self.scroll.select(row);
+        true
+    }
+    fn copy(&self, snap: &Snapshot, shared: &Shared) -> Option<String> {
+        let Some(Row::Step { id, .. }) = self.rows.get(self.scroll.at) else {
+            return None;
+        };
+        let s = Map::active().get(*id)?;
+        let mut text = format!("{} {}\n{}\n", s.function, s.file, s.label);
+        let time = shared.time(snap);
+        for (_, e) in self.found(*id).iter().flat_map(|l| &l.evidence) {
+            text.push_str(&format!(
+                "{} {} {}\n",
+                time.at(e.stamp.at, e.stamp.precision, 6),
+                e.source.name(),
+                crate::describe::line(e).0
+            ));
+        }
+        Some(text)
+    }
+}

@@ -1,0 +1,267 @@
+//! The steps of the map as one tree: what comes before the kubelet, the node's loop with everything that it calls, and
+//! what runs beside it.
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use kflow_core::correlate::Machinery;
+use kflow_core::correlate::machinery::Work;
+use kflow_core::flow::lit::{Lit, RunEnd};
+use kflow_core::flow::map::{Map, Scope, StepId};
+
+/// The function at the root of the node's own loop.
+pub(super) const ROOT: &str = "syncLoop";
+
+/// Deepest level of the tree: a map of the user's may have a ring of parents.
+const DEEPEST: u16 = 16;
+
+/// A visible row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Row {
+    /// A heading: a flow, by its index.
+    Flow(usize),
+    /// A step.
+    Step {
+        id: StepId,
+        depth: u16,
+        children: bool,
+        open: bool,
+    },
+}
+
+/// A node that was turned: a flow or a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Turned {
+    Flow(usize),
+    Step(u16),
+}
+
+impl Row {
+    pub(super) const fn key(self) -> Turned {
+        match self {
+            Self::Flow(f) => Turned::Flow(f),
+            Self::Step { id, .. } => Turned::Step(id.0),
+        }
+    }
+}
+
+/// How the tree is shown.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Show<'a> {
+    /// Only what was reached.
+    pub(super) reached: bool,
+    /// Everything open.
+    pub(super) all: bool,
+    /// Nodes that are the other way round than by default.
+    pub(super) turned: &'a FxHashSet<Turned>,
+}
+
+/// Steps on the way to one that was lit, themselves included.
+fn ways(map: &Map, lit: &[Lit]) -> FxHashSet<StepId> {
+    let mut set: FxHashSet<StepId> = lit.iter().map(|l| l.step).collect();
+    for l in lit {
+        let mut up = map.get(l.step).and_then(|s| s.parent);
+        while let Some(p) = up {
+            if !set.insert(p) {
+                break;
+            }
+            up = map.get(p).and_then(|s| s.parent);
+        }
+    }
+    set
+}
+
+/// Rows, depth first.
+pub(super) fn rows(map: &Map, lit: &[Lit], show: Show<'_>) -> Vec<Row> {
+    let reached = ways(map, lit);
+    let mut below: FxHashMap<Option<StepId>, Vec<StepId>> = FxHashMap::default();
+    for (i, s) in map.steps().iter().enumerate() {
+        let id = StepId(i as u16);
+        if !show.reached || reached.contains(&id) {
+            below.entry(s.parent).or_default().push(id);
+        }
+    }
+    let children = |p: StepId| below.get(&Some(p)).map_or(&[][..], Vec::as_slice);
+    let root = map.step_by_function(ROOT).map(|(id, _)| id);
+    let tops = below.get(&None).map_or(&[][..], Vec::as_slice);
+    // A heading with the steps of its flow that nobody calls. The loop's heading is that of the flow of its channels.
+    let channels = root
+        .and_then(|r| map.steps().iter().find(|s| s.parent == Some(r)))
+        .map(|s| s.flow);
+    let mut out = Vec::new();
+    let mut flows: Vec<usize> = (0..map.flows().len()).collect();
+    // In the order in which a pod meets them: controllers and scheduler first.
+    flows.sort_by_key(|f| {
+        let scheduler = map
+            .flows()
+            .get(*f)
+            .is_some_and(|f| f.component == kflow_model::log::Component::Scheduler);
+        (!scheduler, *f)
+    });
+    for f in flows {
+        let Some(flow) = map.flows().get(f) else {
+            continue;
+        };
+        let mut own: Vec<StepId> = tops
+            .iter()
+            .copied()
+            .filter(|id| Some(*id) != root && map.get(*id).is_some_and(|s| s.flow == f))
+            .collect();
+        if channels == Some(f) {
+            own.extend(root.filter(|r| !show.reached || reached.contains(r)));
+        }
+        let lit_here = own.iter().any(|s| reached.contains(s));
+        // The node's own flows show where they were lit; a pod's flows always.
+        if own.is_empty() || (!lit_here && (show.reached || flow.scope == Scope::Node)) {
+            continue;
+        }
+        out.push(Row::Flow(f));
+        if (lit_here || show.all) == show.turned.contains(&Turned::Flow(f)) {
+            continue;
+        }
+        let mut stack: Vec<(StepId, u16)> = own.into_iter().rev().map(|s| (s, 1)).collect();
+        while let Some((id, depth)) = stack.pop() {
+            let calls = children(id);
+            // Branches that nothing reached are closed: they would be a wall of what did not happen.
+            let by_default = show.all || reached.contains(&id);
+            let open = by_default != show.turned.contains(&Turned::Step(id.0));
+            out.push(Row::Step {
+                id,
+                depth,
+                children: !calls.is_empty(),
+                open,
+            });
+            if open && depth < DEEPEST {
+                stack.extend(calls.iter().rev().map(|s| (*s, depth + 1)));
+            }
+        }
+    }
+    out
+}
+
+/// The row to look at first: the deepest step in flight, else the newest that failed, else the first.
+pub(super) fn focus(rows: &[Row], lit: &[Lit]) -> usize {
+    let found = |id: StepId| {
+        lit.iter()
+            .find(|l| l.step == id)
+            .and_then(|l| l.runs.last())
+    };
+    let steps = || {
+        rows.iter().enumerate().filter_map(|(n, r)| match r {
+            Row::Step { id, depth, .. } => Some((n, *depth, found(*id)?)),
+            Row::Flow(_) => None,
+        })
+    };
+    steps()
+        .filter(|(_, _, run)| run.how == RunEnd::InFlight)
+        .max_by_key(|(_, depth, run)| (*depth, run.start))
+        .or_else(|| {
+            steps()
+                .filter(|(_, _, run)| run.how == RunEnd::Failed)
+                .max_by_key(|(_, depth, run)| (run.start, *depth))
+        })
+        .map_or(0, |(n, _, _)| n)
+}
+
+/// How often the whole node did what a step of its loop does; `None` for other steps, and where nothing tells.
+pub(super) fn node_count(m: &Machinery, function: &str) -> Option<u64> {
+    const LOOP: [Work; 9] = [
+        Work::ConfigAdd,
+        Work::ConfigUpdate,
+        Work::ConfigRemove,
+        Work::ConfigDelete,
+        Work::ConfigReconcile,
+        Work::PlegEvent,
+        Work::Sync,
+        Work::ProbeUpdate,
+        Work::Housekeeping,
+    ];
+    let kinds: &[Work] = match function {
+        ROOT => &LOOP,
+        "HandlePodAdditions" => &[
+            Work::ConfigAdd,
+            Work::ConfigUpdate,
+            Work::ConfigRemove,
+            Work::ConfigDelete,
+        ],
+        "HandlePodReconcile" => &[Work::ConfigReconcile],
+        "HandlePodSyncs" => &[Work::PlegEvent],
+        "getPodsToSync" => &[Work::Sync],
+        "HandlePodCleanups" => &[Work::Housekeeping],
+        _ => return None,
+    };
+    let n = kinds
+        .iter()
+        .filter_map(|w| m.work(*w))
+        .map(|a| a.count)
+        .sum();
+    (n > 0).then_some(n)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_loop_is_the_root_of_what_the_kubelet_does_for_a_pod() {
+        let map = Map::embedded();
+        let turned = FxHashSet::default();
+        let show = Show {
+            reached: false,
+            all: true,
+            turned: &turned,
+        };
+        let rows = rows(map, &[], show);
+        let depth = |function: &str| {
+            rows.iter().find_map(|r| match r {
+                Row::Step { id, depth, .. } if map.get(*id)?.function == function => Some(*depth),
+                _ => None,
+            })
+        };
+        let path = [
+            ROOT,
+            "HandlePodAdditions",
+            "UpdatePod",
+            "podWorkerLoop",
+            "SyncPod",
+            "containerRuntime.SyncPod",
+            "createPodSandbox",
+            "RunPodSandbox",
+        ];
+        for (n, function) in path.into_iter().enumerate() {
+            assert_eq!(depth(function), Some(n as u16 + 1), "{function}");
+        }
+        assert_eq!(depth("HandlePodCleanups"), Some(2));
+    }
+
+    #[test]
+    fn every_step_stands_once_in_the_tree() {
+        let map = Map::embedded();
+        let turned = FxHashSet::default();
+        let show = Show {
+            reached: false,
+            all: true,
+            turned: &turned,
+        };
+        let mut ids: Vec<StepId> = rows(map, &[], show)
+            .into_iter()
+            .filter_map(|r| match r {
+                Row::Step { id, .. } => Some(id),
+                Row::Flow(_) => None,
+            })
+            .collect();
+        let n = ids.len();
+        ids.sort_unstable();
+        ids.dedup();
+        assert_eq!(n, ids.len());
+        let pods = map
+            .steps()
+            .iter()
+            .filter(|s| {
+                map.flows()
+                    .get(s.flow)
+                    .is_some_and(|f| f.scope != Scope::Node)
+            })
+            .count();
+        assert!(n >= pods, "{n} of {pods}");
+    }
+}

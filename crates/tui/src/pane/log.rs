@@ -1,0 +1,481 @@
+//! All observations of the selected pod, or of everything, merged in time, coloured by source; the raw one below.
+
+use super::{Item, Menu, Pane, PaneId, Reply};
+use crate::action::{Action, Command};
+use crate::canvas::Canvas;
+use crate::describe;
+use crate::filter::Filter;
+use crate::shared::{Ctx, Shared};
+use crate::text::{count, cut_middle, duration, width};
+use crate::widget::facts::Facts;
+use crate::widget::scroll::Scroll;
+use kflow_core::query::Field;
+use kflow_engine::Snapshot;
+use kflow_model::{Evidence, Nanos, Observation, PodUid, Source};
+
+/// Observations looked at per frame while a filter goes through a long log: a frame never waits for it.
+const BUDGET: usize = 60_000;
+
+/// The log pane.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "independent switches of the user"
+)]
+#[derive(Debug)]
+pub struct Log {
+    all: bool,
+    pod: Option<PodUid>,
+    off: Vec<Source>,
+    filter: Filter,
+    /// Kept observations, by place; unused while everything is kept.
+    kept: Vec<u32>,
+    /// Observations looked at so far.
+    upto: usize,
+    len: usize,
+    /// The first observation when it was last looked at: tells when the front was dropped.
+    first: Option<Evidence>,
+    scroll: Scroll,
+    follow: bool,
+    detail: bool,
+    raw: bool,
+    detail_top: usize,
+    cursor: Option<Nanos>,
+    seen: Option<u64>,
+    dirty: bool,
+}
+
+impl Default for Log {
+    fn default() -> Self {
+        Self {
+            all: false,
+            pod: None,
+            off: vec![Source::Metrics],
+            filter: Filter::default(),
+            kept: Vec::new(),
+            upto: 0,
+            len: 0,
+            first: None,
+            scroll: Scroll::default(),
+            follow: true,
+            detail: false,
+            raw: false,
+            detail_top: 0,
+            cursor: None,
+            seen: None,
+            dirty: true,
+        }
+    }
+}
+
+impl Log {
+    const fn plain(&self) -> bool {
+        self.off.is_empty() && self.filter.is_all()
+    }
+    fn source<'a>(&self, snap: &'a Snapshot, n: usize) -> Option<&'a Evidence> {
+        if self.all {
+            return snap.log.get(n);
+        }
+        snap.world.pod(self.pod.as_ref()?)?.evidence.get(n)
+    }
+    fn total(&self, snap: &Snapshot) -> usize {
+        if self.all {
+            return snap.log.len();
+        }
+        self.pod
+            .as_ref()
+            .and_then(|u| snap.world.pod(u))
+            .map_or(0, |p| p.evidence.len())
+    }
+    fn rows(&self) -> usize {
+        if self.plain() {
+            self.len
+        } else {
+            self.kept.len()
+        }
+    }
+    fn row<'a>(&self, snap: &'a Snapshot, n: usize) -> Option<&'a Evidence> {
+        if self.plain() {
+            return self.source(snap, n);
+        }
+        self.source(snap, *self.kept.get(n)? as usize)
+    }
+    fn keeps(&self, o: &Evidence) -> bool {
+        !self.off.contains(&o.source)
+            && (self.filter.is_all() || {
+                let text = if self.filter.needs_text() {
+                    describe::line(o).0
+                } else {
+                    String::new()
+                };
+                self.filter.score(&text, None, &**o).is_some()
+            })
+    }
+    /// Goes on through the log; everything anew when settings changed or the past did.
+    fn update(&mut self, snap: &Snapshot) {
+        let first = self.source(snap, 0).cloned();
+        let same_front = match (&first, &self.first) {
+            (Some(a), Some(b)) => std::sync::Arc::ptr_eq(a, b),
+            (a, b) => a.is_none() && b.is_none(),
+        };
+        let total = self.total(snap);
+        // A pod's evidence is sorted: what arrives may come between. It is short, so it is looked at again.
+        if self.dirty || !same_front || total < self.len || (!self.all && total != self.len) {
+            self.kept.clear();
+            self.upto = 0;
+            self.dirty = false;
+        }
+        self.first = first;
+        self.len = total;
+        if self.plain() {
+            self.upto = total;
+            return;
+        }
+        let until = total.min(self.upto + BUDGET);
+        for n in self.upto..until {
+            if self.source(snap, n).is_some_and(|o| self.keeps(o)) {
+                self.kept.push(n as u32);
+            }
+        }
+        self.upto = until;
+    }
+    /// The row nearest to a moment. Rows are nearly in order of time, so a binary search lands within a screen of it.
+    fn nearest(&self, snap: &Snapshot, at: Nanos) -> usize {
+        let n = self.rows();
+        let (mut low, mut high) = (0, n);
+        while low < high {
+            let mid = low + (high - low) / 2;
+            if self.row(snap, mid).is_some_and(|o| o.stamp.at <= at) {
+                low = mid + 1;
+            } else {
+                high = mid;
+            }
+        }
+        (low.saturating_sub(20)..(low + 20).min(n))
+            .min_by_key(|i| {
+                self.row(snap, *i)
+                    .map_or(i64::MAX, |o| o.stamp.at.since(at).saturating_abs())
+            })
+            .unwrap_or(0)
+    }
+    fn split(&self, h: u16) -> (u16, u16) {
+        if !self.detail || h < 10 {
+            return (h, 0);
+        }
+        let below = h / 2;
+        (h - below, below)
+    }
+    fn draw_detail(&self, ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, o: &Observation) {
+        let (t, time) = (ctx.theme, ctx.time());
+        let (w, h) = (canvas.width(), canvas.height());
+        let head = format!(
+            "{}  {}  {}",
+            time.full(o.stamp.at, o.stamp.precision),
+            crate::time::precision(o.stamp.precision),
+            o.source.name()
+        );
+        let used = canvas.text(0, 0, &head, t.strong);
+        let seen = format!("seen {} after", duration(o.stamp.seen.since(o.stamp.at)));
+        if usize::from(w.saturating_sub(used + 2)) >= width(&seen) {
+            canvas.text_right(w, 0, 24, &seen, t.dim);
+        }
+        let mut below = canvas.part(0, 1, w, h.saturating_sub(1));
+        if self.raw {
+            let mut raw = Facts::default();
+            raw.head(describe::whole(o), t.dim);
+            raw.draw(ctx, &mut below, self.detail_top);
+        } else {
+            describe::facts(o, &time, t).draw(ctx, &mut below, self.detail_top);
+        }
+    }
+    fn sources_menu(&self) -> Menu {
+        Menu {
+            title: "Sources".to_owned(),
+            items: Source::ALL
+                .iter()
+                .map(|s| Item {
+                    label: s.name().to_owned(),
+                    help: String::new(),
+                    command: Command {
+                        action: Action::LogSources,
+                        arg: s.name().to_owned(),
+                    },
+                    checked: Some(!self.off.contains(s)),
+                })
+                .collect(),
+            at: 0,
+            keep: true,
+        }
+    }
+}
+
+impl Pane for Log {
+    fn id(&self) -> PaneId {
+        PaneId::Log
+    }
+    fn title(&self, ctx: &Ctx<'_>) -> String {
+        let g = ctx.glyphs;
+        let whose = if self.all {
+            "everything".to_owned()
+        } else {
+            ctx.shared
+                .view(ctx.snap)
+                .map_or_else(|| "no pod".to_owned(), |p| p.key())
+        };
+        let mut s = format!("{whose} {} {}", g.dot, count(self.rows()));
+        if self.rows() != self.len {
+            s.push_str(&format!(" of {}", count(self.len)));
+        }
+        if self.upto < self.len {
+            s.push_str(&format!(
+                " {} filtering {}%",
+                g.dot,
+                self.upto * 100 / self.len.max(1)
+            ));
+        }
+        if !self.off.is_empty() {
+            let off: Vec<&str> = self.off.iter().map(|s| s.name()).collect();
+            s.push_str(&format!(" {} without {}", g.dot, off.join(", ")));
+        }
+        if self.follow {
+            s.push_str(&format!(" {} follows", g.dot));
+        }
+        s
+    }
+    fn commands(&self) -> &'static [Action] {
+        &[
+            Action::LogScope,
+            Action::LogSources,
+            Action::LogDetail,
+            Action::LogRaw,
+            Action::LogFollow,
+            Action::Filter,
+            Action::Open,
+        ]
+    }
+    fn sync(&mut self, snap: &Snapshot, shared: &mut Shared, size: (u16, u16)) {
+        if self.pod != shared.pod {
+            self.pod.clone_from(&shared.pod);
+            if !self.all {
+                self.dirty = true;
+                self.follow = shared.cursor.is_none();
+            }
+        }
+        if self.dirty || self.seen != Some(snap.version) || self.upto < self.len {
+            self.update(snap);
+            self.seen = Some(snap.version);
+        }
+        let (h, _) = self.split(size.1);
+        let h = usize::from(h.max(1));
+        if let Some(e) = shared.evidence.take() {
+            let find = |log: &Self| {
+                let near = log.nearest(snap, e.stamp.at);
+                (near.saturating_sub(200)..(near + 200).min(log.rows()))
+                    .find(|n| log.row(snap, *n).is_some_and(|o| **o == *e))
+            };
+            let mut found = find(self);
+            if found.is_none() {
+                // It is hidden: show everything about the pod.
+                self.off.clear();
+                self.filter = Filter::default();
+                self.dirty = true;
+                self.update(snap);
+                found = find(self);
+            }
+            self.scroll.fit(self.rows(), h);
+            self.scroll
+                .select(found.unwrap_or_else(|| self.nearest(snap, e.stamp.at)));
+            self.follow = false;
+            self.detail = true;
+            shared.cursor = Some(e.stamp.at);
+            self.cursor = shared.cursor;
+        }
+        if shared.cursor != self.cursor {
+            self.cursor = shared.cursor;
+            // Without a cursor time goes on.
+            self.follow = shared.cursor.is_none();
+            if let Some(at) = shared.cursor {
+                self.scroll.at = self.nearest(snap, at);
+            }
+        }
+        if self.follow {
+            self.scroll.at = self.rows().saturating_sub(1);
+        }
+        self.scroll.fit(self.rows(), h);
+    }
+    fn handle(&mut self, command: &Command, snap: &Snapshot, shared: &mut Shared) -> Reply {
+        if self.scroll.handle(command.action) {
+            self.detail_top = 0;
+            self.follow = self.scroll.at_end() && command.action == Action::Bottom;
+            shared.cursor = if self.follow {
+                None
+            } else {
+                self.row(snap, self.scroll.at).map(|o| o.stamp.at)
+            };
+            self.cursor = shared.cursor;
+            return Reply::Done;
+        }
+        match command.action {
+            Action::LogScope => {
+                self.all = !self.all;
+                self.follow = shared.cursor.is_none();
+                self.dirty = true;
+                self.cursor = None;
+            }
+            Action::LogFollow => {
+                self.follow = !self.follow;
+                if self.follow {
+                    shared.cursor = None;
+                    self.cursor = None;
+                }
+            }
+            Action::LogDetail => self.detail = !self.detail,
+            Action::LogRaw => {
+                // Asked for while nothing is shown, it means to be seen.
+                self.raw = !self.raw || !self.detail;
+                self.detail = true;
+                self.detail_top = 0;
+            }
+            Action::LogSources => match Source::ALL.iter().find(|s| s.name() == command.arg) {
+                Some(s) => {
+                    if self.off.contains(s) {
+                        self.off.retain(|o| o != s);
+                    } else {
+                        self.off.push(*s);
+                    }
+                    self.dirty = true;
+                }
+                None => return Reply::Menu(self.sources_menu()),
+            },
+            Action::Right => self.detail_top += 1,
+            Action::Left => self.detail_top = self.detail_top.saturating_sub(1),
+            Action::Open if !self.detail => self.detail = true,
+            Action::Open => {
+                let Some(o) = self.row(snap, self.scroll.at) else {
+                    return Reply::Done;
+                };
+                let key = describe::pod(o);
+                let pod = snap.world.find(&key).first().map(|p| p.uid.clone());
+                if self.all
+                    && let Some(p) = pod
+                {
+                    shared.pod = Some(p);
+                }
+                shared.evidence = Some(o.clone());
+                return Reply::Go(PaneId::Timeline);
+            }
+            Action::Back if self.detail => self.detail = false,
+            _ => return Reply::Ignored,
+        }
+        Reply::Done
+    }
+    fn draw(&self, ctx: &Ctx<'_>, canvas: &mut Canvas<'_>) {
+        let (w, h) = (canvas.width(), canvas.height());
+        let t = ctx.theme;
+        if self.rows() == 0 {
+            let (text, hint) = if self.upto < self.len {
+                ("Filtering…", "")
+            } else if self.len == 0 {
+                ("No observation yet.", "a shows those of everything.")
+            } else {
+                (
+                    "No observation is shown.",
+                    "f chooses sources, esc clears the filter.",
+                )
+            };
+            return super::empty(ctx, canvas, text, hint);
+        }
+        let (list, below) = self.split(h);
+        let time = ctx.time();
+        let clock = if w >= 100 { 16 } else { 13 };
+        let pods = if self.all && w >= 100 { 30 } else { 0 };
+        for (i, n) in self.scroll.visible().enumerate() {
+            let y = i as u16;
+            if y >= list {
+                break;
+            }
+            let Some(o) = self.row(ctx.snap, n) else {
+                continue;
+            };
+            let (text, tone) = describe::line(o);
+            let style = describe::style(t, tone);
+            let digits = if w >= 100 { 6 } else { 3 };
+            canvas.text_in(
+                1,
+                y,
+                clock - 1,
+                &time.at(o.stamp.at, o.stamp.precision, digits),
+                t.dim,
+            );
+            canvas.text_in(1 + clock, y, 8, o.source.name(), t.source(o.source));
+            let mut x = clock + 10;
+            if pods > 0 {
+                let key = describe::pod(o);
+                let cleaned = kflow_export::text::clean(&key);
+                canvas.text_in(
+                    x,
+                    y,
+                    pods - 1,
+                    &cut_middle(&cleaned, usize::from(pods - 1)),
+                    t.dim,
+                );
+                x += pods;
+            }
+            canvas.text_in(x, y, w.saturating_sub(x + 2), &text, style);
+            if n == self.scroll.at {
+                super::calls::select(ctx, canvas, y);
+            }
+        }
+        self.scroll.draw(ctx, &mut canvas.part(0, 0, w, list), 0);
+        if below > 0 {
+            canvas.line(0, list, w, ctx.glyphs.rule, t.rule);
+            if let Some(o) = self.row(ctx.snap, self.scroll.at) {
+                let mut part = canvas.part(1, list + 1, w.saturating_sub(2), below - 1);
+                self.draw_detail(ctx, &mut part, o);
+            }
+        }
+    }
+    fn filter(&self) -> Option<&str> {
+        Some(self.filter.text())
+    }
+    fn matches(&self) -> Option<usize> {
+        (self.upto == self.len || self.rows() > 0).then(|| self.rows())
+    }
+    fn set_filter(&mut self, text: &str) -> Result<(), String> {
+        self.filter = Filter::parse(text)?;
+        self.dirty = true;
+        Ok(())
+    }
+    fn click(&mut self, _x: u16, y: u16, snap: &Snapshot, shared: &mut Shared) -> bool {
+        let row = self.scroll.top + usize::from(y);
+        if row >= self.rows() {
+            return false;
+        }
+        self.scroll.select(row);
+        self.follow = false;
+        shared.cursor = self.row(snap, row).map(|o| o.stamp.at);
+        self.cursor = shared.cursor;
+        true
+    }
+    fn known(&self, field: Field, snap: &Snapshot) -> Vec<String> {
+        match field {
+            Field::Pod => snap
+                .world
+                .pods()
+                .iter()
+                .take(2000)
+                .map(|p| p.name.to_string())
+                .collect(),
+            Field::Namespace => snap
+                .world
+                .pods()
+                .iter()
+                .take(2000)
+                .map(|p| p.namespace.to_string())
+                .collect(),
+            _ => Vec::new(),
+        }
+    }
+    fn copy(&self, snap: &Snapshot, _shared: &Shared) -> Option<String> {
+        self.row(snap, self.scroll.at).map(|o| describe::whole(o))
+    }
+}

@@ -1,0 +1,186 @@
+//! What the node says of itself: version, conditions, room, and the trouble that no pod is to blame for.
+
+use super::lines::{Line, column, flow, head, line};
+use crate::describe;
+use crate::shared::Ctx;
+use crate::text::{age, bytes, count, duration};
+use kflow_engine::Snapshot;
+use kflow_model::{Body, Evidence, Nanos, pod::Condition};
+
+/// A quantity of Kubernetes in fewer digits: `24581696Ki` is `23G`; others stay as they are.
+fn quantity(v: &str) -> String {
+    match v.strip_suffix("Ki").map(str::parse::<u64>) {
+        Some(Ok(n)) => bytes(n.saturating_mul(1024)),
+        _ => v.to_owned(),
+    }
+}
+
+fn is_good(c: &Condition) -> bool {
+    (c.kind == "Ready") == (c.status == "True")
+}
+
+fn condition(ctx: &Ctx<'_>, c: &Condition) -> Line {
+    let (t, g) = (ctx.theme, ctx.glyphs);
+    let (symbol, style) = if is_good(c) {
+        (g.on, t.ok)
+    } else {
+        (g.failing, t.fail)
+    };
+    let since = c
+        .transition
+        .map(|at: Nanos| format!(" {}", age(ctx.snap.now.since(at))))
+        .unwrap_or_default();
+    line(&[
+        (symbol, style),
+        (" ", t.text),
+        (&format!("{}={}", c.kind, c.status), style),
+        (&since, t.dim),
+    ])
+}
+
+/// Every node that was seen; `pods` counts those of a node that exist.
+pub(super) fn nodes(ctx: &Ctx<'_>, w: u16, pods: impl Fn(&str) -> usize, out: &mut Vec<Line>) {
+    let t = ctx.theme;
+    for n in ctx.snap.world.nodes() {
+        let Some(api) = &n.api else {
+            if !n.name.is_empty() {
+                out.push(line(&[
+                    (&n.name, t.strong),
+                    ("  not seen in the API", t.faint),
+                ]));
+            }
+            continue;
+        };
+        let max = api
+            .allocatable
+            .iter()
+            .find(|(k, _)| k == "pods")
+            .map_or("?", |(_, v)| v.as_str());
+        let mut l = line(&[
+            (&n.name, t.strong),
+            ("  kubelet ", t.dim),
+            (&api.kubelet_version, t.text),
+            ("  ", t.text),
+            (&api.runtime_version, t.text),
+            ("  ", t.text),
+            (&count(pods(&n.name)), t.strong),
+            (&format!(" of {max} pods"), t.dim),
+        ]);
+        for (k, v) in api
+            .allocatable
+            .iter()
+            .filter(|(k, _)| k == "cpu" || k == "memory")
+        {
+            l.push((format!("  {k} "), t.dim));
+            l.push((quantity(v), t.text));
+        }
+        if api.unschedulable {
+            l.push(("  cordoned".to_owned(), t.warn));
+        }
+        out.push(l);
+        // Ready first: the others say why not.
+        let mut conditions: Vec<&Condition> = api.conditions.iter().collect();
+        conditions.sort_by_key(|c| c.kind != "Ready");
+        flow(
+            ctx,
+            conditions.iter().map(|c| condition(ctx, c)).collect(),
+            w,
+            out,
+        );
+        for c in conditions.iter().filter(|c| !is_good(c)) {
+            out.push(line(&[
+                ("  ", t.text),
+                (&c.reason, t.fail),
+                ("  ", t.text),
+                (&c.message, t.text),
+            ]));
+        }
+        for (k, v, e) in &api.taints {
+            out.push(line(&[
+                ("  taint ", t.dim),
+                (&format!("{k}={v}:{e}"), t.warn),
+            ]));
+        }
+    }
+    if out.is_empty() {
+        out.push(line(&[("No node has been seen yet.", t.dim)]));
+        out.push(line(&[(
+            "Watching nodes needs `list` and `watch` on nodes; `kflow doctor` says what is missing.",
+            t.faint,
+        )]));
+    }
+}
+
+/// Answers of the health endpoints, with the checks that fail.
+pub(super) fn endpoints(ctx: &Ctx<'_>, out: &mut Vec<Line>) {
+    let t = ctx.theme;
+    let mut first = true;
+    for h in ctx.snap.world.machinery().health() {
+        let Body::Sample(s) = &h.body else { continue };
+        if std::mem::take(&mut first) {
+            out.push(head(ctx, "HEALTH ENDPOINTS"));
+        }
+        let (style, said) = match s.code {
+            200 => (t.ok, format!("200 in {}", duration(s.took_ns as i64))),
+            0 => (t.fail, "no answer".to_owned()),
+            code => (t.fail, format!("{code} in {}", duration(s.took_ns as i64))),
+        };
+        out.push(line(&[
+            (&column(&format!("  {}", s.what), 34), t.text),
+            (&said, style),
+        ]));
+        for l in s.lines.iter().filter(|l| l.starts_with("[-]")) {
+            out.push(line(&[("    ", t.text), (l, t.fail)]));
+        }
+    }
+}
+
+/// Errors of the kubelet that no pod is to blame for.
+#[derive(Debug, Default)]
+pub(super) struct Trouble {
+    /// When, how exact, what, and how often: newest first.
+    said: Vec<(Nanos, u32, String, u32)>,
+    newest: Option<Evidence>,
+}
+
+impl Trouble {
+    /// Looks again when there is more. Equal neighbours are one: a loop that fails says the same again and again.
+    pub(super) fn look(&mut self, snap: &Snapshot) {
+        let newest = snap.world.machinery().troubles().next_back();
+        if newest == self.newest.as_ref() {
+            return;
+        }
+        self.newest = newest.cloned();
+        self.said.clear();
+        for e in snap.world.machinery().troubles().rev().take(120) {
+            let (text, _) = describe::line(e);
+            let near = self.said.iter_mut().rev().take(3);
+            match near.into_iter().find(|(_, _, t, _)| *t == text) {
+                Some((_, _, _, n)) => *n += 1,
+                None => self.said.push((e.stamp.at, e.stamp.precision, text, 1)),
+            }
+        }
+    }
+    pub(super) fn draw(&self, ctx: &Ctx<'_>, most: usize, out: &mut Vec<Line>) {
+        let t = ctx.theme;
+        if self.said.is_empty() {
+            return;
+        }
+        let time = ctx.time();
+        out.push(head(ctx, "TROUBLE OF THE NODE, NEWEST FIRST"));
+        for (at, precision, text, n) in self.said.iter().take(most) {
+            let times = if *n > 1 {
+                format!("{}{n} ", ctx.glyphs.times)
+            } else {
+                String::new()
+            };
+            out.push(line(&[
+                ("  ", t.text),
+                (&time.at(*at, *precision, 3), t.dim),
+                (" ", t.text),
+                (&times, t.warn),
+                (text, t.fail),
+            ]));
+        }
+    }
+}

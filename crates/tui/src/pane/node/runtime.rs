@@ -1,0 +1,265 @@
+//! What the kubelet asks of the runtime: calls in flight, image pulls that go on and that wait, and each method's pace.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::lines::{Line, column, heading, line, right, spark};
+use crate::shared::Ctx;
+use crate::text::{count, duration};
+use kflow_core::correlate::Call;
+use kflow_core::flow::Stage;
+use kflow_core::timeline::{Outcome, Span};
+use kflow_engine::Snapshot;
+use kflow_model::{Nanos, Text, stamp::SECOND};
+
+/// Calls that one look counts at most: a minute of a busy node.
+const COUNTED: usize = 8192;
+/// Columns of the bar of a call with a deadline.
+const BAR: usize = 10;
+
+/// A method's calls of the last minute.
+#[derive(Clone, Debug, Default)]
+struct Method {
+    count: u64,
+    errors: u64,
+    total: i64,
+    timed: u64,
+    worst: i64,
+    /// By five seconds, oldest first.
+    pace: [u64; 12],
+}
+
+/// How an image stands that no call in flight pulls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Waits {
+    /// The kubelet said that it pulls, and nobody shows its calls.
+    Pulling,
+    /// The kubelet said that it pulls, and has not called: other pulls go first.
+    Queued,
+    /// Its last pull failed.
+    BackOff,
+}
+
+#[derive(Clone, Debug)]
+struct Image {
+    waits: Waits,
+    pod: String,
+    container: Text,
+    since: Nanos,
+}
+
+/// What was found among calls and pods.
+#[derive(Debug, Default)]
+pub(super) struct Operations {
+    flying: Vec<Arc<Call>>,
+    /// Images that no call in flight pulls.
+    images: Vec<Image>,
+    methods: Vec<(Text, Method)>,
+    /// Pods that exist, by node.
+    pods: BTreeMap<Text, usize>,
+}
+
+impl Operations {
+    pub(super) fn pods_on(&self, node: &str) -> usize {
+        self.pods.get(node).copied().unwrap_or(0)
+    }
+    /// Looks through the calls: what is in flight, and the last minute.
+    pub(super) fn look_at_calls(&mut self, snap: &Snapshot) {
+        self.flying = snap.world.calls().in_flight().cloned().collect();
+        self.pace(snap);
+    }
+    /// Looks through the pods: on which node they are, and which images they wait for.
+    pub(super) fn look_at_pods(&mut self, snap: &Snapshot) {
+        self.images.clear();
+        self.pods.clear();
+        for p in snap.world.pods().iter().filter(|p| p.gone.is_none()) {
+            if let Some(n) = self.pods.get_mut(&p.node) {
+                *n += 1;
+            } else {
+                self.pods.insert(p.node.clone(), 1);
+            }
+            // A pull that waits has no call yet: the pod's image step is open without one.
+            if !matches!(p.current, Some((Stage::Image, _))) {
+                continue;
+            }
+            let open = || {
+                let spans = p.timeline.spans.iter();
+                spans.filter(|s| {
+                    s.stage == Stage::Image && !s.is_stage() && s.outcome == Outcome::InFlight
+                })
+            };
+            for s in open().filter(|s| s.call.is_none()) {
+                let called = |x: &Span| x.call.is_some() && x.container == s.container;
+                if open().any(called) {
+                    continue;
+                }
+                let waits = if s.step.contains("BackOff") {
+                    Waits::BackOff
+                } else if snap.world.calls().is_empty() {
+                    Waits::Pulling
+                } else {
+                    Waits::Queued
+                };
+                self.images.push(Image {
+                    waits,
+                    pod: p.key(),
+                    container: s.container.clone(),
+                    since: s.start.at,
+                });
+            }
+        }
+        self.images.sort_by_key(|i| (i.waits, i.since));
+    }
+    fn pace(&mut self, snap: &Snapshot) {
+        let minute = snap.now.plus(-60 * SECOND);
+        let mut methods: BTreeMap<Text, Method> = BTreeMap::new();
+        let recent = snap
+            .world
+            .calls()
+            .iter()
+            .rev()
+            .take_while(|c| c.start > minute);
+        for c in recent.take(COUNTED) {
+            let m = match methods.get_mut(&c.method) {
+                Some(m) => m,
+                None => methods.entry(c.method.clone()).or_default(),
+            };
+            m.count += 1;
+            m.errors += u64::from(c.is_error());
+            if let Some(end) = c.end {
+                let took = end.since(c.start).max(0);
+                m.timed += 1;
+                m.total = m.total.saturating_add(took);
+                m.worst = m.worst.max(took);
+            }
+            let slot = c.start.since(minute) / (5 * SECOND);
+            if let Some(n) = usize::try_from(slot).ok().and_then(|s| m.pace.get_mut(s)) {
+                *n += 1;
+            }
+        }
+        self.methods = methods.into_iter().collect();
+        // What takes the runtime's time stands first.
+        self.methods
+            .sort_by_key(|(_, m)| std::cmp::Reverse(m.total));
+    }
+    fn flying(&self, pulls: bool) -> impl Iterator<Item = &Arc<Call>> {
+        self.flying
+            .iter()
+            .filter(move |c| (c.method == "PullImage") == pulls)
+    }
+
+    /// Calls in flight, with how much of their deadline is used.
+    pub(super) fn in_flight(&self, ctx: &Ctx<'_>, out: &mut Vec<Line>) {
+        let t = ctx.theme;
+        out.push(heading(
+            ctx,
+            "RUNTIME OPERATIONS IN FLIGHT",
+            &some(self.flying(false).count()),
+        ));
+        for c in self.flying(false).take(20) {
+            out.push(call(ctx, c, &c.method));
+        }
+        out.push(Line::new());
+        let of = |w: Waits| self.images.iter().filter(|i| i.waits == w).count();
+        let going = self.flying(true).count() + of(Waits::Pulling);
+        let (queued, failed) = (of(Waits::Queued), of(Waits::BackOff));
+        let mut about = format!("{going} in progress, {queued} queued");
+        if failed > 0 {
+            about.push_str(&format!(", {failed} backing off"));
+        }
+        out.push(heading(ctx, "IMAGE PULLS", &about));
+        for c in self.flying(true).take(20) {
+            out.push(call(ctx, c, &c.image));
+        }
+        for i in self.images.iter().take(20) {
+            let (word, style) = match i.waits {
+                Waits::Pulling => ("  pulling", t.run),
+                Waits::Queued => ("  queued", t.wait),
+                Waits::BackOff => ("  backing off", t.fail),
+            };
+            out.push(line(&[
+                (&column(word, 24), style),
+                (&right(&duration(ctx.snap.now.since(i.since)), 8), style),
+                ("  ", t.text),
+                (&i.pod, t.text),
+                (" ", t.text),
+                (&i.container, t.accent),
+            ]));
+        }
+    }
+
+    /// Each method's calls of the last minute.
+    pub(super) fn methods(&self, ctx: &Ctx<'_>, out: &mut Vec<Line>) {
+        let t = ctx.theme;
+        out.push(line(&[
+            (&column("RUNTIME OPERATIONS", 24), t.head),
+            (&right("1 MIN", 8), t.head),
+            (&right("ERRORS", 7), t.head),
+            (&right("MEAN", 8), t.head),
+            (&right("WORST", 8), t.head),
+            ("  PER 5 SECONDS", t.head),
+        ]));
+        for (name, m) in self.methods.iter().take(14) {
+            let mean = m
+                .total
+                .checked_div(i64::try_from(m.timed).unwrap_or(0))
+                .map(duration)
+                .unwrap_or_default();
+            let worst = if m.timed > 0 {
+                duration(m.worst)
+            } else {
+                String::new()
+            };
+            let errors = if m.errors > 0 {
+                count(m.errors as usize)
+            } else {
+                String::new()
+            };
+            out.push(line(&[
+                (&column(&format!("  {name}"), 24), t.text),
+                (&right(&count(m.count as usize), 8), t.text),
+                (&right(&errors, 7), t.fail),
+                (&right(&mean, 8), t.dim),
+                (&right(&worst, 8), t.dim),
+                ("  ", t.text),
+                (&spark(ctx.glyphs, &m.pace), t.source_cri),
+            ]));
+        }
+        if self.methods.is_empty() {
+            let hint = if ctx.snap.world.calls().is_empty() {
+                "  No call was seen: only the tap shows them (kflow proxy)."
+            } else {
+                "  none in the last minute"
+            };
+            out.push(line(&[(hint, t.faint)]));
+        }
+    }
+}
+
+fn some(n: usize) -> String {
+    if n == 0 { "none".to_owned() } else { count(n) }
+}
+
+fn call(ctx: &Ctx<'_>, c: &Call, what: &str) -> Line {
+    let (t, g) = (ctx.theme, ctx.glyphs);
+    let took = c.duration(ctx.snap.now);
+    let mut l = line(&[
+        (&column(&format!("  {what}"), 24), t.run),
+        (&right(&duration(took), 8), t.run),
+        ("  ", t.text),
+    ]);
+    if let Some(d) = c.timeout_ns.filter(|d| *d > 0) {
+        // How much of the deadline is used.
+        let share = (took as f64 / d as f64).clamp(0.0, 1.0);
+        let full = (share * BAR as f64).ceil() as usize;
+        let style = if share > 0.8 { t.fail } else { t.run };
+        l.push((g.full.repeat(full), style));
+        l.push((g.absent.repeat(BAR - full.min(BAR)), t.faint));
+        l.push((format!(" of {}  ", duration(d)), t.dim));
+    }
+    l.push((c.pod.to_string(), t.text));
+    if !c.container.is_empty() {
+        l.push((format!(" {}", c.container), t.accent));
+    }
+    l
+}

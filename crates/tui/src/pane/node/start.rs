@@ -1,0 +1,156 @@
+//! The kubelet's own start, step by step, and the starts of pods as the kubelet measured them.
+
+use super::lines::{Line, column, head, heading, line, right};
+use crate::shared::Ctx;
+use crate::text::duration;
+use kflow_core::correlate::machinery::STARTUP;
+use kflow_core::flow::lit::{Lit, lit, passes};
+use kflow_core::flow::map::Map;
+use kflow_engine::Snapshot;
+use kflow_model::Nanos;
+
+/// The newest start of the kubelet.
+#[derive(Debug, Default)]
+pub(super) struct Startup {
+    mark: (usize, Option<Nanos>),
+    /// Steps by time.
+    steps: Vec<Lit>,
+    /// How many starts were seen.
+    starts: usize,
+}
+
+impl Startup {
+    /// Looks again when something of a start was seen since.
+    pub(super) fn look(&mut self, snap: &Snapshot) {
+        let m = snap.world.machinery();
+        let mark = m.startup_mark();
+        if mark == self.mark {
+            return;
+        }
+        self.mark = mark;
+        let map = Map::active();
+        self.steps.clear();
+        self.starts = 0;
+        let Some((flow, _)) = map.flow(STARTUP) else {
+            return;
+        };
+        let starts = passes(map, flow, &m.startup());
+        self.starts = starts.len();
+        if let Some(newest) = starts.last() {
+            self.steps = lit(map, newest, Nanos(i64::MAX))
+                .into_iter()
+                .filter(|l| map.get(l.step).is_some_and(|s| s.flow == flow))
+                .collect();
+            self.steps.sort_by_key(|l| (l.first.at, l.step));
+        }
+    }
+    /// A waterfall: each step's bar begins where the step before it was seen.
+    pub(super) fn draw(&self, ctx: &Ctx<'_>, w: u16, out: &mut Vec<Line>) {
+        let (t, g) = (ctx.theme, ctx.glyphs);
+        let map = Map::active();
+        let (Some(first), Some(last)) = (self.steps.first(), self.steps.last()) else {
+            out.push(head(ctx, "KUBELET START-UP"));
+            out.push(line(&[(
+                "  Not seen: the kubelet's log tells, from its next start on.",
+                t.faint,
+            )]));
+            return;
+        };
+        let begin = first.first.at;
+        let total = last.first.at.since(begin).max(1);
+        let which = if self.starts > 1 {
+            format!("the newest of {} starts, ", self.starts)
+        } else {
+            String::new()
+        };
+        out.push(heading(
+            ctx,
+            "KUBELET START-UP",
+            &format!(
+                "{which}{} steps in {} from {}",
+                self.steps.len(),
+                duration(total),
+                ctx.time().at(begin, first.first.precision, 3)
+            ),
+        ));
+        let room = usize::from(w).saturating_sub(62).clamp(0, 40);
+        let mut before = begin;
+        for l in &self.steps {
+            let Some(s) = map.get(l.step) else { continue };
+            let at = l.first.at;
+            let place = |x: Nanos| (x.since(begin) as f64 / total as f64 * room as f64) as usize;
+            let (from, to) = (place(before).min(room), place(at).min(room));
+            let took = at.since(before);
+            // What takes a tenth of the whole start is what to look at.
+            let slow = took * 10 > total;
+            let bar = if room == 0 {
+                String::new()
+            } else if to > from {
+                format!("{}{}", " ".repeat(from), g.thin.repeat(to - from))
+            } else {
+                format!("{}{}", " ".repeat(from.min(room - 1)), g.tick)
+            };
+            out.push(line(&[
+                (
+                    &right(
+                        &if at > begin {
+                            format!("+{}", duration(at.since(begin)))
+                        } else {
+                            "0".to_owned()
+                        },
+                        9,
+                    ),
+                    t.dim,
+                ),
+                (
+                    &right(
+                        &if took > 0 {
+                            duration(took)
+                        } else {
+                            String::new()
+                        },
+                        8,
+                    ),
+                    if slow { t.warn } else { t.faint },
+                ),
+                ("  ", t.text),
+                (
+                    &column(&bar, room),
+                    if slow { t.warn } else { t.source_kubelet },
+                ),
+                (if room > 0 { "  " } else { "" }, t.text),
+                (&s.function, t.text),
+                ("  ", t.text),
+                (&s.label, t.faint),
+            ]));
+            before = at;
+        }
+    }
+}
+
+/// The slowest of the newest starts of pods.
+pub(super) fn pods(ctx: &Ctx<'_>, out: &mut Vec<Line>) {
+    let t = ctx.theme;
+    let mut starts: Vec<_> = ctx.snap.world.machinery().starts().rev().take(12).collect();
+    starts.sort_by_key(|s| std::cmp::Reverse(s.total_ns));
+    if starts.is_empty() {
+        return;
+    }
+    out.push(line(&[
+        (&column("POD STARTS, BY THE KUBELET", 34), t.head),
+        (&right("ALL", 8), t.head),
+        (&right("SLI", 8), t.head),
+        (&right("PULLING", 9), t.head),
+        (&right("INIT", 8), t.head),
+    ]));
+    let told = |ns: i64, w| right(&if ns > 0 { duration(ns) } else { String::new() }, w);
+    for s in starts {
+        out.push(line(&[
+            (&column(&format!("  {}", s.pod), 34), t.text),
+            (&told(s.total_ns, 8), t.text),
+            (&told(s.sli_ns, 8), t.dim),
+            (&told(s.pulling_ns, 9), t.dim),
+            (&told(s.init_ns, 8), t.dim),
+        ]));
+    }
+}

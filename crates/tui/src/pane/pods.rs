@@ -1,0 +1,373 @@
+//! Pods: what kubectl shows, the strip of stages, the time in the stage and the verdict.
+//!
+//! Sorting, grouping and filtering happen in `sync`, for what changed; drawing formats only visible rows.
+
+mod list;
+mod order;
+mod row;
+
+use list::{List, Row, Wanted};
+pub use order::{GroupBy, Sort};
+
+use super::{Item, Menu, Pane, PaneId, Reply};
+use crate::action::{Action, Command};
+use crate::canvas::Canvas;
+use crate::filter::Filter;
+use crate::shared::{Ctx, Shared};
+use crate::text::count;
+use crate::widget::scroll::Scroll;
+use crate::widget::table;
+use kflow_core::correlate::world::Pod;
+use kflow_core::query::Field;
+use kflow_engine::Snapshot;
+
+/// The pods pane.
+#[derive(Debug)]
+pub struct Pods {
+    wanted: Wanted,
+    /// Something else is wanted than the list has.
+    dirty: bool,
+    list: List,
+    scroll: Scroll,
+    /// The pod that was selected because it stood first.
+    first: Option<kflow_model::PodUid>,
+    /// The filter is new.
+    typed: bool,
+}
+
+impl Default for Pods {
+    fn default() -> Self {
+        Self {
+            wanted: Wanted {
+                sort: Sort::Trouble,
+                reverse: false,
+                group: GroupBy::None,
+                gone: true,
+                finished: true,
+                filter: Filter::default(),
+            },
+            dirty: true,
+            list: List::default(),
+            scroll: Scroll::default(),
+            first: None,
+            typed: false,
+        }
+    }
+}
+
+/// Rows above the list: headings.
+const HEAD: u16 = 1;
+
+impl Pods {
+    fn pod_at<'a>(&self, snap: &'a Snapshot, row: usize) -> Option<&'a Pod> {
+        match self.list.rows.get(row)? {
+            Row::Pod(i) => snap.world.pods().get(*i as usize),
+            Row::Group(..) => None,
+        }
+    }
+    /// Puts the selection on the selected pod, or the selected pod under the selection.
+    fn follow(&mut self, snap: &Snapshot, shared: &mut Shared) {
+        // Until the user does something, the first row is the one to look at, whatever comes to stand there.
+        if !shared.touched && (shared.pod.is_none() || shared.pod == self.first) {
+            self.scroll.at = 0;
+            self.select_row(snap, shared, true);
+            self.first.clone_from(&shared.pod);
+            return;
+        }
+        // What was just typed means the pod that fits it best; in doubt the one that stands first.
+        if std::mem::take(&mut self.typed)
+            && let Some(row) = self.list.best()
+        {
+            self.scroll.at = row;
+            self.select_row(snap, shared, true);
+            return;
+        }
+        let place = (shared.pod.as_ref()).and_then(|uid| self.list.row_of(snap, uid));
+        match place {
+            Some(row) => self.scroll.at = row,
+            None => self.select_row(snap, shared, true),
+        }
+    }
+    /// Selects the pod of the current row; on a group's row the next (or last) pod.
+    fn select_row(&mut self, snap: &Snapshot, shared: &mut Shared, down: bool) {
+        let at = self.scroll.at.min(self.list.rows.len().saturating_sub(1));
+        let found = if down {
+            (at..self.list.rows.len())
+                .chain((0..at).rev())
+                .find(|r| self.pod_at(snap, *r).is_some())
+        } else {
+            (0..=at)
+                .rev()
+                .chain(at..self.list.rows.len())
+                .find(|r| self.pod_at(snap, *r).is_some())
+        };
+        if let Some(r) = found
+            && let Some(p) = self.pod_at(snap, r)
+        {
+            self.scroll.at = r;
+            if shared.pod.as_ref() != Some(&p.uid) {
+                shared.pod = Some(p.uid.clone());
+            }
+        }
+    }
+    fn set_sort(&mut self, sort: Sort) {
+        if self.wanted.sort == sort {
+            self.wanted.reverse = !self.wanted.reverse;
+        } else {
+            self.wanted.sort = sort;
+            self.wanted.reverse = false;
+        }
+        self.dirty = true;
+    }
+    fn sort_menu() -> Menu {
+        Menu {
+            title: "Sort by".to_owned(),
+            items: Sort::ALL
+                .iter()
+                .map(|s| Item {
+                    label: s.name().to_owned(),
+                    help: String::new(),
+                    command: Command {
+                        action: Action::SortNext,
+                        arg: s.name().to_owned(),
+                    },
+                    checked: None,
+                })
+                .collect(),
+            ..Menu::default()
+        }
+    }
+}
+
+impl Pane for Pods {
+    fn id(&self) -> PaneId {
+        PaneId::Pods
+    }
+    fn title(&self, ctx: &Ctx<'_>) -> String {
+        let shown = self.list.shown();
+        let mut s = if shown == self.list.total {
+            count(shown)
+        } else {
+            format!("{} of {}", count(shown), count(self.list.total))
+        };
+        if self.list.trouble > 0 {
+            s.push_str(&format!(
+                " {} {} not well",
+                ctx.glyphs.dot,
+                count(self.list.trouble)
+            ));
+        }
+        if self.wanted.group != GroupBy::None {
+            s.push_str(&format!(
+                " {} by {}",
+                ctx.glyphs.dot,
+                self.wanted.group.name()
+            ));
+        }
+        s
+    }
+    fn commands(&self) -> &'static [Action] {
+        &[
+            Action::Open,
+            Action::PaneWhy,
+            Action::SortNext,
+            Action::Group,
+            Action::ToggleGone,
+            Action::SortStuck,
+            Action::ToggleDone,
+            Action::SortReverse,
+        ]
+    }
+    fn sync(&mut self, snap: &Snapshot, shared: &mut Shared, size: (u16, u16)) {
+        let afresh = std::mem::take(&mut self.dirty);
+        self.list.sync(snap, &self.wanted, afresh);
+        self.follow(snap, shared);
+        self.scroll.fit(self.list.rows.len(), list_height(size));
+    }
+    fn handle(&mut self, command: &Command, snap: &Snapshot, shared: &mut Shared) -> Reply {
+        let action = command.action;
+        if self.scroll.handle(action) {
+            self.select_row(snap, shared, !matches!(action, Action::Up | Action::PageUp));
+            return Reply::Done;
+        }
+        match action {
+            Action::Open if shared.pod.is_some() => return Reply::Go(PaneId::Timeline),
+            Action::Right => return Reply::Go(PaneId::Timeline),
+            Action::NextPod | Action::PreviousPod => {
+                let down = action == Action::NextPod;
+                self.scroll
+                    .handle(if down { Action::Down } else { Action::Up });
+                self.select_row(snap, shared, down);
+            }
+            Action::SortNext => match Sort::parse(&command.arg) {
+                Some(s) => self.set_sort(s),
+                None if command.arg.is_empty() => return Reply::Menu(Self::sort_menu()),
+                None => return Reply::Say(format!("there is no column \"{}\"", command.arg)),
+            },
+            Action::SortReverse => {
+                self.wanted.reverse = !self.wanted.reverse;
+                self.dirty = true;
+            }
+            Action::SortName => self.set_sort(Sort::Name),
+            Action::SortAge => self.set_sort(Sort::Age),
+            Action::SortStatus => self.set_sort(Sort::Status),
+            Action::SortRestarts => self.set_sort(Sort::Restarts),
+            Action::SortStuck => self.set_sort(Sort::Trouble),
+            Action::Group => {
+                self.wanted.group = match command.arg.as_str() {
+                    "" => self.wanted.group.next(),
+                    name => match GroupBy::parse(name) {
+                        Some(g) => g,
+                        None => {
+                            return Reply::Say("group by: none, namespace, node, owner".to_owned());
+                        }
+                    },
+                };
+                self.dirty = true;
+            }
+            Action::ToggleGone => {
+                self.wanted.gone = !self.wanted.gone;
+                self.dirty = true;
+                return Reply::Say(format!(
+                    "pods that are gone are {}",
+                    if self.wanted.gone { "shown" } else { "hidden" }
+                ));
+            }
+            Action::ToggleDone => {
+                self.wanted.finished = !self.wanted.finished;
+                self.dirty = true;
+                return Reply::Say(format!(
+                    "completed pods are {}",
+                    if self.wanted.finished {
+                        "shown"
+                    } else {
+                        "hidden"
+                    }
+                ));
+            }
+            _ => return Reply::Ignored,
+        }
+        Reply::Done
+    }
+    fn draw(&self, ctx: &Ctx<'_>, canvas: &mut Canvas<'_>) {
+        if self.list.rows.is_empty() {
+            let (text, hint) = if self.list.total == 0 {
+                (
+                    "No pod has been seen yet.",
+                    "They appear with the first watch event, call or log line about them.",
+                )
+            } else if self.wanted.filter.is_all() {
+                (
+                    "Every pod is hidden.",
+                    "d shows those that are gone, D those that are completed.",
+                )
+            } else {
+                ("No pod matches the filter.", "esc clears it.")
+            };
+            super::empty(ctx, canvas, text, hint);
+            return;
+        }
+        let columns = row::columns(canvas.width());
+        let sorted = row::sorted_by(self.wanted.sort).map(|id| (id, !self.wanted.reverse));
+        table::head(ctx, canvas, 2, 0, &columns, sorted);
+        let h = list_height((canvas.width(), canvas.height())) as u16;
+        for (n, row) in self.scroll.visible().enumerate() {
+            let y = HEAD + n as u16;
+            match self.list.rows.get(row) {
+                Some(Row::Pod(i)) => {
+                    if let Some(p) = ctx.snap.world.pods().get(*i as usize) {
+                        row::pod(ctx, canvas, &columns, y, p);
+                    }
+                }
+                Some(Row::Group(name, n, bad)) => {
+                    let used = canvas.spans(
+                        1,
+                        y,
+                        &[
+                            (ctx.glyphs.open, ctx.theme.accent),
+                            (" ", ctx.theme.text),
+                            (name, ctx.theme.strong),
+                            (&format!("  {n}"), ctx.theme.dim),
+                        ],
+                    );
+                    if *bad > 0 {
+                        canvas.text(used, y, &format!("  {bad} not well"), ctx.theme.fail);
+                    }
+                }
+                None => {}
+            }
+            if row == self.scroll.at {
+                let style = if ctx.focused {
+                    ctx.theme.selection
+                } else {
+                    ctx.theme.selection_off
+                };
+                let w = canvas.width();
+                // Only the background: colours of the row keep their meaning.
+                let mut s = ratatui::style::Style::new().add_modifier(style.add_modifier);
+                s.bg = style.bg;
+                canvas.style(0, y, w, 1, s);
+                canvas.symbol(0, y, ctx.glyphs.here, ctx.theme.accent.patch(s));
+            }
+        }
+        self.scroll.draw(ctx, canvas, HEAD);
+        if canvas.height() > HEAD + h {
+            row::below(ctx, canvas, HEAD + h);
+        }
+    }
+    fn filter(&self) -> Option<&str> {
+        Some(self.wanted.filter.text())
+    }
+    fn matches(&self) -> Option<usize> {
+        Some(self.list.shown())
+    }
+    fn set_filter(&mut self, text: &str) -> Result<(), String> {
+        self.wanted.filter = Filter::parse(text)?;
+        self.dirty = true;
+        self.typed = true;
+        Ok(())
+    }
+    fn click(&mut self, _x: u16, y: u16, snap: &Snapshot, shared: &mut Shared) -> bool {
+        let Some(row) = y.checked_sub(HEAD) else {
+            return false;
+        };
+        let row = self.scroll.top + usize::from(row);
+        if self.pod_at(snap, row).is_none() {
+            return false;
+        }
+        self.scroll.at = row;
+        self.select_row(snap, shared, true);
+        true
+    }
+    fn known(&self, field: Field, snap: &Snapshot) -> Vec<String> {
+        let pods = snap.world.pods().iter().take(5000);
+        match field {
+            Field::Namespace => pods.map(|p| p.namespace.to_string()).collect(),
+            Field::Status => pods.map(|p| p.status.to_string()).collect(),
+            Field::Node => pods.map(|p| p.node.to_string()).collect(),
+            Field::Pod => pods.map(|p| p.name.to_string()).collect(),
+            Field::Owner => pods
+                .flat_map(|p| p.owners.iter().map(|o| o.name.to_string()))
+                .collect(),
+            Field::Reason => snap
+                .verdicts
+                .values()
+                .map(|v| v.cause.to_string())
+                .collect(),
+            _ => Vec::new(),
+        }
+    }
+    fn copy(&self, snap: &Snapshot, shared: &Shared) -> Option<String> {
+        shared.view(snap).map(|p| p.key())
+    }
+}
+
+/// Rows of the list: without the headings and, where there is room, the line about the selected pod.
+fn list_height(size: (u16, u16)) -> usize {
+    let below = match size.1 {
+        0..8 => 0,
+        8..14 => 2,
+        _ => 3,
+    };
+    usize::from(size.1.saturating_sub(HEAD + below)).max(1)
+}

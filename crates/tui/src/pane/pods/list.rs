@@ -1,0 +1,440 @@
+//! The rows of the list, kept from picture to picture.
+//!
+//! Of each pod the list keeps what its place depends on. A new picture shares the pods and verdicts that did not change
+//! with the last one (`Arc` identity): only the others are looked at again, and only those whose place may have changed
+//! are sorted in anew. Ten thousand pods of which some hundreds change with each frame cost what those hundreds cost.
+
+use std::sync::{Arc, Weak};
+
+use rustc_hash::FxHashMap;
+
+use super::order::{self, GroupBy, Key, Sort};
+use crate::filter::Filter;
+use kflow_core::correlate::StageState;
+use kflow_core::correlate::world::{LazyPod, Pod};
+use kflow_core::diagnose::Verdict;
+use kflow_core::query::PodRecord;
+use kflow_engine::Snapshot;
+use kflow_model::stamp::SECOND;
+use kflow_model::{Nanos, PodUid};
+
+/// A row of the list.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Row {
+    /// A group: its name, pods in it, and how many of them are in trouble.
+    Group(String, usize, usize),
+    /// A pod, by its place in the world.
+    Pod(u32),
+}
+
+/// Lists longer than this are put in order at most once per [`REORDER`].
+const LONG: usize = 1000;
+/// ns.
+const REORDER: i64 = SECOND / 2;
+/// The row of a pod that has none.
+const NOWHERE: u32 = u32::MAX;
+
+/// What is shown, and in which order.
+#[derive(Debug)]
+pub(super) struct Wanted {
+    pub(super) sort: Sort,
+    pub(super) reverse: bool,
+    pub(super) group: GroupBy,
+    /// Pods that are gone.
+    pub(super) gone: bool,
+    /// Pods that ended as they should.
+    pub(super) finished: bool,
+    pub(super) filter: Filter,
+}
+
+impl Wanted {
+    fn key(&self, snap: &Snapshot, p: &Pod) -> Key {
+        let verdict = snap.verdicts.get(&p.uid).map(|v| &**v);
+        // A pod of the past is found by its name; one of which there is no more than a UID, and nothing that happened
+        // to it or all of it over, by that.
+        let nothing = || p.stages.iter().all(|s| *s == StageState::NotReached);
+        let unknown = p.name.is_empty() && (p.gone.is_some() || nothing());
+        let past = (p.past || unknown) && self.filter.is_all();
+        let hidden =
+            past || (p.gone.is_some() && !self.gone) || (order::is_finished(p) && !self.finished);
+        let score = if hidden {
+            None
+        } else if self.filter.is_all() {
+            Some(0)
+        } else {
+            let record = PodRecord {
+                pod: p,
+                verdict: verdict.map_or(("", ""), |v| (v.cause.as_str(), v.sentence.as_str())),
+                now: snap.now,
+            };
+            let labels = p.api.as_ref().map(|a| a.labels.as_slice());
+            self.filter.score(&p.key(), labels, &record)
+        };
+        let mut key = Key::new(p, verdict, score, self.sort, self.group);
+        key.past = past;
+        key
+    }
+}
+
+/// A pod of the last picture. The handle is weak: a view that nobody else needs is not kept for the list, nor is it
+/// the list that takes it apart.
+#[derive(Debug)]
+struct Seen {
+    handle: Weak<LazyPod>,
+    created: Nanos,
+    uid: PodUid,
+}
+
+impl Seen {
+    fn new(p: &Pod) -> Self {
+        let (created, uid) = p.listed_by();
+        Self {
+            handle: Arc::downgrade(p),
+            created,
+            uid: uid.clone(),
+        }
+    }
+    /// The same state of the same pod. (Nothing else can lie there while there is a handle.)
+    fn is(&self, p: &Pod) -> bool {
+        std::ptr::eq(self.handle.as_ptr(), Arc::as_ptr(p))
+    }
+    const fn listed_by(&self) -> (Nanos, &PodUid) {
+        (self.created, &self.uid)
+    }
+}
+
+/// The list.
+#[derive(Debug, Default)]
+pub(super) struct List {
+    /// Rows in order.
+    pub(super) rows: Vec<Row>,
+    /// Pods, without those of the past.
+    pub(super) total: usize,
+    /// Pods shown that need somebody.
+    pub(super) trouble: usize,
+    /// Pods of the last picture and their keys, in the world's order.
+    pods: Vec<Seen>,
+    keys: Vec<Key>,
+    verdicts: Arc<FxHashMap<PodUid, Arc<Verdict>>>,
+    version: Option<u64>,
+    /// Pods that are shown, in order; the row of each pod.
+    order: Vec<u32>,
+    place: Vec<u32>,
+    /// Pods whose place may not be right any more.
+    moved: Vec<u32>,
+    /// Pods came or went.
+    resized: bool,
+    /// When the list was last put in order, by the snapshot's time.
+    ordered: Option<Nanos>,
+}
+
+impl List {
+    /// Pods that are shown.
+    pub(super) const fn shown(&self) -> usize {
+        self.order.len()
+    }
+    /// The row of a pod.
+    pub(super) fn row_of(&self, snap: &Snapshot, uid: &PodUid) -> Option<usize> {
+        let p = snap.world.pod(uid)?;
+        self.row(place_of(snap.world.pods(), p)? as u32)
+    }
+    fn row(&self, pod: u32) -> Option<usize> {
+        let row = self.place.get(pod as usize).filter(|r| **r != NOWHERE)?;
+        Some(*row as usize)
+    }
+    /// Takes a new picture. `afresh` when something else is wanted than last time.
+    pub(super) fn sync(&mut self, snap: &Snapshot, wanted: &Wanted, afresh: bool) {
+        if !afresh
+            && self.version == Some(snap.version)
+            && Arc::ptr_eq(&self.verdicts, &snap.verdicts)
+        {
+            return;
+        }
+        self.version = Some(snap.version);
+        // A long list is put in order a few times a second: rows that jump with every observation cannot be read, and
+        // rows show the newest state of their pods whatever their order.
+        let waits = !afresh
+            && snap.mode.moves()
+            && snap.world.pods().len() > LONG
+            && (self.ordered).is_some_and(|at| (0..REORDER).contains(&snap.now.since(at)));
+        if afresh || (!waits && wanted.filter.depends_on_time()) {
+            self.take_all(snap, wanted);
+        } else {
+            self.take(snap, wanted, !waits);
+        }
+        if !waits {
+            self.ordered = Some(snap.now);
+            if afresh || self.resized || !self.moved.is_empty() {
+                self.resized = false;
+                self.put_in_order(wanted);
+            }
+        }
+    }
+    /// The row of the pod that fits the filter best.
+    pub(super) fn best(&self) -> Option<usize> {
+        let score = |i: &u32| self.keys.get(*i as usize).and_then(|k| k.score);
+        let best = self
+            .order
+            .iter()
+            .filter_map(score)
+            .max()
+            .filter(|s| *s > 0)?;
+        self.row(*self.order.iter().find(|i| score(i) == Some(best))?)
+    }
+    fn take_all(&mut self, snap: &Snapshot, wanted: &Wanted) {
+        let pods = snap.world.pods();
+        self.realign(pods);
+        self.keys = pods.iter().map(|p| wanted.key(snap, p)).collect();
+        self.verdicts = Arc::clone(&snap.verdicts);
+        self.moved = (0..pods.len() as u32).collect();
+    }
+    /// Looks again at the pods that changed, and when the list `settles` at those of which something else is said.
+    fn take(&mut self, snap: &Snapshot, wanted: &Wanted, settles: bool) {
+        let pods = snap.world.pods();
+        let aligned = pods.len() == self.pods.len()
+            && (pods.iter().zip(&self.pods))
+                .all(|(a, b)| b.is(a) || a.listed_by() == b.listed_by());
+        let mut stale = if aligned {
+            let mut stale = Vec::new();
+            for (i, (old, new)) in (0..).zip(self.pods.iter_mut().zip(pods)) {
+                if !old.is(new) {
+                    old.handle = Arc::downgrade(new);
+                    stale.push(i);
+                }
+            }
+            stale
+        } else {
+            self.realign(pods)
+        };
+        if settles {
+            self.find_said(snap, &mut stale);
+        }
+        for i in stale {
+            if let (Some(p), Some(key)) = (pods.get(i as usize), self.keys.get_mut(i as usize)) {
+                let new = wanted.key(snap, p);
+                if *key != new {
+                    *key = new;
+                    self.moved.push(i);
+                }
+            }
+        }
+    }
+    /// Adds the pods of which something else is said than when the list was put in order.
+    fn find_said(&mut self, snap: &Snapshot, stale: &mut Vec<u32>) {
+        let pods = snap.world.pods();
+        let old = std::mem::replace(&mut self.verdicts, Arc::clone(&snap.verdicts));
+        if !Arc::ptr_eq(&old, &snap.verdicts) {
+            let said = snap
+                .verdicts
+                .iter()
+                .filter(|(uid, v)| old.get(*uid).is_none_or(|before| !Arc::ptr_eq(before, v)));
+            let unsaid = old
+                .iter()
+                .filter(|(uid, _)| !snap.verdicts.contains_key(*uid));
+            let about = said.chain(unsaid).map(|(uid, _)| uid);
+            stale
+                .extend(about.filter_map(|uid| Some(place_of(pods, snap.world.pod(uid)?)? as u32)));
+            stale.sort_unstable();
+            stale.dedup();
+        }
+    }
+    /// Pods came or went: everything that knows a pod by its place learns the new one. Gives the places of pods that
+    /// changed or are new.
+    fn realign(&mut self, pods: &[Pod]) -> Vec<u32> {
+        let mut before = self
+            .pods
+            .iter()
+            .zip(std::mem::take(&mut self.keys))
+            .peekable();
+        let mut places = vec![NOWHERE; self.pods.len()];
+        let mut places_left = places.iter_mut();
+        let (mut keys, mut stale, mut new) =
+            (Vec::with_capacity(pods.len()), Vec::new(), Vec::new());
+        for (i, p) in (0..).zip(pods) {
+            while before
+                .next_if(|(b, _)| b.listed_by() < p.listed_by())
+                .is_some()
+            {
+                places_left.next();
+            }
+            match before.next_if(|(b, _)| b.listed_by() == p.listed_by()) {
+                Some((b, key)) => {
+                    keys.push(key);
+                    if let Some(place) = places_left.next() {
+                        *place = i;
+                    }
+                    if !b.is(p) {
+                        stale.push(i);
+                    }
+                }
+                None => {
+                    keys.push(Key::default());
+                    stale.push(i);
+                    new.push(i);
+                }
+            }
+        }
+        let place = |i: u32| places.get(i as usize).copied().filter(|i| *i != NOWHERE);
+        self.order = self.order.iter().filter_map(|i| place(*i)).collect();
+        self.moved = self
+            .moved
+            .iter()
+            .filter_map(|i| place(*i))
+            .chain(new)
+            .collect();
+        self.rows.retain_mut(|r| match r {
+            Row::Group(..) => true,
+            Row::Pod(i) => place(*i).map(|new| *i = new).is_some(),
+        });
+        self.resized = true;
+        self.keys = keys;
+        self.pods = pods.iter().map(Seen::new).collect();
+        self.find_places();
+        stale
+    }
+    fn put_in_order(&mut self, wanted: &Wanted) {
+        // What kept its place is in order already: sorting finds it as one run.
+        let mut stays = vec![true; self.keys.len()];
+        for i in &self.moved {
+            if let Some(s) = stays.get_mut(*i as usize) {
+                *s = false;
+            }
+        }
+        self.moved.sort_unstable();
+        self.moved.dedup();
+        let keys = &self.keys;
+        let key = |i: u32| keys.get(i as usize);
+        self.order.retain(|i| stays.get(*i as usize) == Some(&true));
+        let shown = |i: &u32| key(*i).is_some_and(|k| k.score.is_some());
+        self.order.extend(self.moved.drain(..).filter(shown));
+        self.order.sort_by(|a, b| match (key(*a), key(*b)) {
+            (Some(x), Some(y)) => x.order(y, wanted.sort, wanted.reverse).then(a.cmp(b)),
+            _ => a.cmp(b),
+        });
+        self.total = keys.iter().filter(|k| !k.past).count();
+        let shown = keys.iter().filter(|k| k.score.is_some());
+        self.trouble = shown.filter(|k| k.rank < order::FINE).count();
+        self.rows.clear();
+        let mut header: Option<(usize, &Key)> = None;
+        for i in &self.order {
+            if wanted.group != GroupBy::None
+                && let Some(k) = key(*i)
+            {
+                let at = match header {
+                    Some((at, of)) if of.group == k.group => at,
+                    _ => {
+                        self.rows.push(Row::Group(k.group.to_string(), 0, 0));
+                        header = Some((self.rows.len() - 1, k));
+                        self.rows.len() - 1
+                    }
+                };
+                if let Some(Row::Group(_, n, bad)) = self.rows.get_mut(at) {
+                    *n += 1;
+                    *bad += usize::from(k.rank < order::FINE);
+                }
+            }
+            self.rows.push(Row::Pod(*i));
+        }
+        self.find_places();
+    }
+    fn find_places(&mut self) {
+        self.place.clear();
+        self.place.resize(self.pods.len(), NOWHERE);
+        for (n, row) in (0..).zip(&self.rows) {
+            if let Row::Pod(i) = row
+                && let Some(place) = self.place.get_mut(*i as usize)
+            {
+                *place = n;
+            }
+        }
+    }
+}
+
+/// The place of a pod in the world's list.
+fn place_of(pods: &[Pod], p: &Pod) -> Option<usize> {
+    pods.binary_search_by(|x| x.listed_by().cmp(&p.listed_by()))
+        .ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use kflow_engine::Core;
+    use kflow_engine::snapshot::Mode;
+    use kflow_model::pod::{PodSeen, WatchEvent};
+    use kflow_model::{Body, Observation, Source, Stamp};
+
+    const BEGIN: i64 = 1_790_000_000;
+
+    /// A pod that the API shows at a second: running, pending, completed or deleted.
+    fn seen(second: i64, n: u8, what: u8) -> Arc<Observation> {
+        let mut p = PodSeen {
+            event: WatchEvent::Modified,
+            uid: format!("{n:08x}-0000-4000-8000-000000000000").into(),
+            namespace: format!("team-{}", n % 3).into(),
+            name: format!("app-{}", n.wrapping_mul(37)).into(),
+            resource_version: second as u64,
+            // Some are older than those that were seen first.
+            created: Nanos((BEGIN - i64::from(n % 7) * 60) * SECOND),
+            ..PodSeen::default()
+        };
+        let (event, node, phase) = match what % 4 {
+            0 => (WatchEvent::Modified, "node1", "Running"),
+            1 => (WatchEvent::Modified, "", "Pending"),
+            2 => (WatchEvent::Modified, "node1", "Succeeded"),
+            _ => (WatchEvent::Deleted, "node1", "Running"),
+        };
+        p.event = event;
+        p.spec.node = node.into();
+        p.status.phase = phase.into();
+        Arc::new(Observation {
+            stamp: Stamp::exact(Nanos((BEGIN + second) * SECOND)),
+            source: Source::Kube,
+            body: Body::Pod(Box::new(p)),
+        })
+    }
+
+    fn wanted(sort: usize, group: usize, filter: &str, all: bool) -> Wanted {
+        Wanted {
+            sort: Sort::ALL[sort % Sort::ALL.len()],
+            reverse: sort > 9,
+            group: [GroupBy::None, GroupBy::Namespace, GroupBy::Node][group % 3],
+            gone: all,
+            finished: all,
+            filter: Filter::parse(filter).expect("filter"),
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn a_list_that_was_kept_is_as_one_that_is_made_anew(
+            rounds in prop::collection::vec(prop::collection::vec((0_u8..40, 0_u8..8), 0..12), 1..12),
+            sort in 0_usize..20,
+            group in 0_usize..3,
+            filter in prop::sample::select(vec!["", "app1", "status:Run* | pod:app-1*", "!7", "age>3s"]),
+            all in any::<bool>(),
+        ) {
+            let wanted = wanted(sort, group, filter, all);
+            let (mut core, mut kept, mut second) = (Core::new(), List::default(), 0);
+            for round in rounds {
+                for (n, what) in round {
+                    second += 1;
+                    core.observe(seen(second, n, what));
+                }
+                let now = Nanos((BEGIN + second) * SECOND);
+                let mode = Mode::Live { scope: "".into(), following: true, recording: "".into() };
+                let snap = core.snapshot(now, mode, (now, now), Vec::new());
+                kept.sync(&snap, &wanted, false);
+                let mut anew = List::default();
+                anew.sync(&snap, &wanted, true);
+                prop_assert_eq!(&kept.rows, &anew.rows);
+                prop_assert_eq!(&kept.place, &anew.place);
+                prop_assert_eq!((kept.total, kept.trouble), (anew.total, anew.trouble));
+                prop_assert_eq!(kept.best(), anew.best());
+            }
+        }
+    }
+}

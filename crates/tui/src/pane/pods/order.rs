@@ -1,0 +1,267 @@
+//! In which order pods stand, and how well they are.
+
+use std::cmp::Ordering;
+
+use kflow_core::correlate::{PodView, StageState};
+use kflow_core::diagnose::{State, Verdict};
+use kflow_core::flow::Stage;
+use kflow_model::Text;
+
+/// What pods are sorted by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sort {
+    /// What needs somebody first.
+    #[default]
+    Trouble,
+    /// Namespace and name.
+    Name,
+    /// Namespace.
+    Namespace,
+    /// Youngest first.
+    Age,
+    /// Status.
+    Status,
+    /// Most restarts first.
+    Restarts,
+    /// Longest in its stage first.
+    Since,
+    /// Fewest ready first.
+    Ready,
+    /// Node.
+    Node,
+    /// Cause of the verdict.
+    Verdict,
+}
+
+impl Sort {
+    /// All of them.
+    pub const ALL: [Self; 10] = [
+        Self::Trouble,
+        Self::Name,
+        Self::Namespace,
+        Self::Age,
+        Self::Status,
+        Self::Restarts,
+        Self::Since,
+        Self::Ready,
+        Self::Node,
+        Self::Verdict,
+    ];
+    /// Name, as the palette takes it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Trouble => "trouble",
+            Self::Name => "name",
+            Self::Namespace => "namespace",
+            Self::Age => "age",
+            Self::Status => "status",
+            Self::Restarts => "restarts",
+            Self::Since => "in",
+            Self::Ready => "ready",
+            Self::Node => "node",
+            Self::Verdict => "why",
+        }
+    }
+    /// The one of a name.
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|s| s.name() == name)
+    }
+}
+
+/// What pods are grouped by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum GroupBy {
+    /// Not.
+    #[default]
+    None,
+    /// Namespace.
+    Namespace,
+    /// Node.
+    Node,
+    /// The topmost owner.
+    Owner,
+}
+
+impl GroupBy {
+    /// The next one.
+    #[must_use]
+    pub const fn next(self) -> Self {
+        match self {
+            Self::None => Self::Namespace,
+            Self::Namespace => Self::Node,
+            Self::Node => Self::Owner,
+            Self::Owner => Self::None,
+        }
+    }
+    /// Name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Namespace => "namespace",
+            Self::Node => "node",
+            Self::Owner => "owner",
+        }
+    }
+    /// The one of a name.
+    pub fn parse(name: &str) -> Option<Self> {
+        [Self::None, Self::Namespace, Self::Node, Self::Owner]
+            .into_iter()
+            .find(|g| g.name() == name)
+    }
+    /// The group of a pod.
+    pub fn of(self, p: &PodView) -> String {
+        let or = |s: &str, none: &str| {
+            if s.is_empty() {
+                none.to_owned()
+            } else {
+                s.to_owned()
+            }
+        };
+        match self {
+            Self::None => String::new(),
+            Self::Namespace => or(&p.namespace, "namespace unknown"),
+            Self::Node => or(&p.node, "not scheduled"),
+            Self::Owner => p.owners.last().map_or_else(
+                || "without owner".to_owned(),
+                |o| format!("{}/{}", o.kind, o.name),
+            ),
+        }
+    }
+}
+
+/// From this rank on a pod is well.
+pub(super) const FINE: u8 = 10;
+
+/// True for states that need somebody.
+pub(super) const fn is_trouble(s: State) -> bool {
+    matches!(
+        s,
+        State::Stuck | State::Failed | State::BackingOff | State::Slow
+    )
+}
+
+/// True for a pod that ended as it should.
+pub(super) fn is_finished(p: &PodView) -> bool {
+    p.phase == "Succeeded" || p.status == "Completed"
+}
+
+/// How much a pod needs somebody: lower is more.
+pub(super) fn rank(verdict: Option<&Verdict>, p: &PodView) -> u8 {
+    if p.gone.is_some() {
+        return 40;
+    }
+    match verdict.map(|v| v.state) {
+        Some(State::Stuck) => 0,
+        Some(State::Failed) => 1,
+        Some(State::BackingOff) => 2,
+        Some(State::Slow) => 3,
+        Some(State::Blocked) => 4,
+        _ if p.stages.contains(&StageState::Failing) => 5,
+        _ if p.current.is_some() => FINE,
+        _ if is_finished(p) => 30,
+        _ => 20,
+    }
+}
+
+/// Colour of the status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Tone {
+    Gone,
+    Bad,
+    Waiting,
+    Moving,
+    Well,
+    Over,
+}
+
+pub(super) fn tone(verdict: Option<&Verdict>, p: &PodView) -> Tone {
+    if p.gone.is_some() {
+        return Tone::Gone;
+    }
+    let bad = p.status.contains("Err")
+        || p.status.contains("BackOff")
+        || p.status.contains("Fail")
+        || p.status.contains("OOM")
+        || p.status.contains("Evicted")
+        || p.status.starts_with("OutOf");
+    if bad || rank(verdict, p) < 3 {
+        Tone::Bad
+    } else if p.deletion_requested.is_some() || p.stage(Stage::Terminate) == StageState::Running {
+        Tone::Waiting
+    } else if is_finished(p) {
+        Tone::Over
+    } else if p.current.is_some() {
+        Tone::Moving
+    } else {
+        Tone::Well
+    }
+}
+
+/// What a pod's place in the list depends on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Key {
+    /// How well the filter likes it; `None` when it is not shown.
+    pub(super) score: Option<u32>,
+    /// A pod of the past, or one that was gone before it had a name, that nobody asked for.
+    pub(super) past: bool,
+    /// How much it needs somebody.
+    pub(super) rank: u8,
+    /// Its group.
+    pub(super) group: Text,
+    number: i64,
+    text: Text,
+    namespace: Text,
+    name: Text,
+}
+
+impl Key {
+    /// The key of a pod that is shown, or not, with this score.
+    pub(super) fn new(
+        p: &PodView,
+        verdict: Option<&Verdict>,
+        score: Option<u32>,
+        by: Sort,
+        group: GroupBy,
+    ) -> Self {
+        let rank = rank(verdict, p);
+        Self {
+            score,
+            past: false,
+            rank,
+            group: match group {
+                GroupBy::None => Text::default(),
+                g => g.of(p).into(),
+            },
+            number: match by {
+                Sort::Trouble => i64::from(rank),
+                Sort::Age => p.created.0.saturating_neg(),
+                Sort::Restarts => -i64::from(p.restarts),
+                Sort::Since => p.current.map_or(i64::MAX, |(_, s)| s.0),
+                Sort::Ready => i64::from(p.ready.0) - i64::from(p.ready.1),
+                _ => 0,
+            },
+            text: match by {
+                Sort::Status => p.status.clone(),
+                Sort::Node => p.node.clone(),
+                Sort::Verdict => verdict.map_or_else(|| "~".into(), |v| v.cause.as_str().into()),
+                _ => Text::default(),
+            },
+            namespace: p.namespace.clone(),
+            name: p.name.clone(),
+        }
+    }
+    /// Which of two stands first. Ties stand by namespace and name, so that a list never dances.
+    pub(super) fn order(&self, other: &Self, by: Sort, reverse: bool) -> Ordering {
+        let named = |a: &Self, b: &Self| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name));
+        let main = match by {
+            Sort::Name | Sort::Namespace => named(self, other),
+            _ => (self.number, &self.text).cmp(&(other.number, &other.text)),
+        };
+        let main = if reverse { main.reverse() } else { main };
+        // A better match of a fuzzy filter stands first.
+        (self.group.cmp(&other.group))
+            .then(other.score.cmp(&self.score))
+            .then(main)
+            .then_with(|| named(self, other))
+    }
+}

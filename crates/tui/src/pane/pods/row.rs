@@ -1,0 +1,217 @@
+//! A pod as a row, its columns, and what is said below the list.
+
+use super::order::{self, Sort};
+use crate::canvas::Canvas;
+use crate::shared::Ctx;
+use crate::text::{age, cut_middle, wrap};
+use crate::widget::stage;
+use crate::widget::table::{self, Column, Placed};
+use kflow_core::correlate::PodView;
+use kflow_export::text::clean;
+use kflow_model::stamp::SECOND;
+
+/// Columns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Col {
+    Namespace,
+    Name,
+    Ready,
+    Status,
+    Stages,
+    Since,
+    Restarts,
+    Age,
+    Node,
+    Verdict,
+}
+
+const COLUMNS: [Column<Col>; 10] = [
+    Column::new(Col::Namespace, "NAMESPACE", 11, 20, 3),
+    Column::new(Col::Name, "NAME", 20, 44, 0),
+    Column::new(Col::Ready, "READY", 5, 5, 1).right(),
+    Column::new(Col::Status, "STATUS", 14, 22, 0),
+    Column::new(Col::Stages, "STAGES", 11, 11, 0),
+    Column::new(Col::Since, "IN", 6, 6, 1).right(),
+    Column::new(Col::Restarts, "RST", 4, 4, 1).right(),
+    Column::new(Col::Age, "AGE", 5, 5, 1).right(),
+    Column::new(Col::Node, "NODE", 8, 22, 4),
+    Column::new(Col::Verdict, "WHY", 24, 200, 2),
+];
+
+/// The column that shows what is sorted by; none for trouble, which is in several.
+pub(super) const fn sorted_by(sort: Sort) -> Option<Col> {
+    Some(match sort {
+        Sort::Trouble => return None,
+        Sort::Name => Col::Name,
+        Sort::Namespace => Col::Namespace,
+        Sort::Age => Col::Age,
+        Sort::Status => Col::Status,
+        Sort::Restarts => Col::Restarts,
+        Sort::Since => Col::Since,
+        Sort::Ready => Col::Ready,
+        Sort::Node => Col::Node,
+        Sort::Verdict => Col::Verdict,
+    })
+}
+
+/// The columns that have room.
+pub(super) fn columns(width: u16) -> Vec<Placed<Col>> {
+    // One column for the mark at the left, one for the scroll bar at the right.
+    table::place(&COLUMNS, width.saturating_sub(3))
+}
+/// One pod.
+pub(super) fn pod(
+    ctx: &Ctx<'_>,
+    canvas: &mut Canvas<'_>,
+    columns: &[Placed<Col>],
+    y: u16,
+    p: &PodView,
+) {
+    let (snap, t, g) = (ctx.snap, ctx.theme, ctx.glyphs);
+    let gone = p.gone.is_some();
+    let verdict = snap.verdicts.get(&p.uid).map(|v| &**v);
+    let base = if gone { t.gone } else { t.text };
+    let dim = if gone { t.gone } else { t.dim };
+    let quiet = snap.now.since(p.changed);
+    if !gone && (0..10 * SECOND).contains(&snap.now.since(p.created)) {
+        canvas.symbol(1, y, g.fresh, t.fresh);
+    } else if (0..3 * SECOND).contains(&quiet) {
+        canvas.symbol(1, y, g.dot, t.fresh);
+    }
+    let shows_namespace = columns.iter().any(|c| c.column.id == Col::Namespace);
+    for c in columns {
+        let (x, w, end) = (c.x + 2, c.w, c.x + 2 + c.w);
+        match c.column.id {
+            Col::Namespace => {
+                canvas.text_in(x, y, w, &p.namespace, dim);
+            }
+            Col::Name => {
+                let cleaned = clean(if p.name.is_empty() {
+                    p.uid.as_str()
+                } else {
+                    &p.name
+                });
+                let style = if p.node.is_empty() && p.phase == "Pending" {
+                    t.dim
+                } else {
+                    base
+                };
+                if shows_namespace || p.namespace.is_empty() || w < 32 {
+                    canvas.text_in(x, y, w, &cut_middle(&cleaned, usize::from(w)), style);
+                } else {
+                    let used = canvas.text_in(x, y, w / 2, &format!("{}/", p.namespace), dim);
+                    let room = w - used;
+                    canvas.text_in(
+                        x + used,
+                        y,
+                        room,
+                        &cut_middle(&cleaned, usize::from(room)),
+                        style,
+                    );
+                }
+            }
+            Col::Ready if p.ready.1 > 0 => {
+                let style = if gone {
+                    t.gone
+                } else if p.ready.0 == p.ready.1 || order::is_finished(p) {
+                    t.dim
+                } else {
+                    t.wait
+                };
+                canvas.text_right(end, y, w, &format!("{}/{}", p.ready.0, p.ready.1), style);
+            }
+            Col::Ready => {}
+            Col::Status => {
+                let style = match order::tone(verdict, p) {
+                    order::Tone::Gone => t.gone,
+                    order::Tone::Bad => t.fail,
+                    order::Tone::Waiting => t.wait,
+                    order::Tone::Moving => t.run,
+                    order::Tone::Well => t.ok,
+                    order::Tone::Over => t.dim,
+                };
+                let text = if gone { "Gone" } else { p.status.as_str() };
+                canvas.text_in(x, y, w, text, style);
+            }
+            Col::Stages => stage::strip(ctx, canvas, x, y, p),
+            Col::Since => {
+                if let Some((_, since)) = p.current.filter(|_| !gone) {
+                    let slow = verdict.is_some_and(|v| order::is_trouble(v.state));
+                    let style = if slow { t.fail } else { t.run };
+                    canvas.text_right(end, y, w, &age(snap.now.since(since)), style);
+                }
+            }
+            Col::Restarts => {
+                if p.restarts > 0 {
+                    let style = if gone { t.gone } else { t.warn };
+                    canvas.text_right(end, y, w, &p.restarts.to_string(), style);
+                } else {
+                    canvas.text_right(end, y, w, g.absent, t.faint);
+                }
+            }
+            Col::Age => {
+                canvas.text_right(end, y, w, &age(snap.now.since(p.created)), dim);
+            }
+            Col::Node => {
+                if p.node.is_empty() {
+                    canvas.text_in(x, y, w, g.absent, t.faint);
+                } else {
+                    canvas.text_in(x, y, w, &p.node, dim);
+                }
+            }
+            Col::Verdict => {
+                if let Some(v) = verdict {
+                    let used = canvas.text_in(
+                        x,
+                        y,
+                        w,
+                        &v.cause,
+                        stage::verdict(ctx, v.state).1.to_owned(),
+                    );
+                    canvas.text_in(x + used + 1, y, w.saturating_sub(used + 1), &v.title, dim);
+                } else if let Some((s, _)) = p.current.filter(|_| !gone) {
+                    canvas.text_in(x, y, w, s.name(), t.faint);
+                }
+            }
+        }
+    }
+}
+
+/// Under the list: what is said of the selected pod.
+pub(super) fn below(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, y: u16) {
+    let (w, t) = (canvas.width(), ctx.theme);
+    canvas.line(0, y, w, ctx.glyphs.rule, t.faint);
+    let Some(p) = ctx.shared.view(ctx.snap) else {
+        return;
+    };
+    let y = y + 1;
+    if let Some(v) = ctx.snap.verdicts.get(&p.uid) {
+        let (word, style) = stage::verdict(ctx, v.state);
+        let x = canvas.spans(
+            1,
+            y,
+            &[
+                (&v.cause, *style),
+                (" ", t.text),
+                (word, *style),
+                ("  ", t.text),
+            ],
+        );
+        let room = usize::from(w.saturating_sub(x + 1));
+        let mut lines = wrap(&v.sentence, room).into_iter();
+        canvas.text(x, y, &lines.next().unwrap_or_default(), t.text);
+        // The rest has the whole width; the last row of it ends with … when that is not enough.
+        let rest = lines.collect::<Vec<_>>().join(" ");
+        canvas.text_in(1, y + 1, w.saturating_sub(2), &rest, t.text);
+    } else {
+        let text = match p.current {
+            Some((s, since)) if p.gone.is_none() => {
+                format!("in {} for {}", s.name(), age(ctx.snap.now.since(since)))
+            }
+            _ if p.gone.is_some() => "gone".to_owned(),
+            _ => format!("{}, nothing to say", p.status),
+        };
+        let x = canvas.spans(1, y, &[(&p.key(), t.dim), ("  ", t.text)]);
+        canvas.text(x, y, &text, t.faint);
+    }
+}

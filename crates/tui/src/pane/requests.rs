@@ -1,0 +1,288 @@
+//! The apiserver's requests: groups by client, verb and resource with percentiles; the requests of a group, the slow
+//! ones or those that failed; and of one request what the time was spent on.
+
+mod draw;
+
+use super::{Pane, PaneId, Reply};
+use crate::action::{Action, Command};
+use crate::canvas::Canvas;
+use crate::shared::{Ctx, Shared};
+use crate::text::count;
+use crate::widget::scroll::Scroll;
+use kflow_core::correlate::Request;
+use kflow_core::correlate::requests::RequestGroup;
+use kflow_engine::Snapshot;
+use kflow_model::stamp::{MILLI, SECOND};
+use kflow_model::{Body, Nanos, PodUid, Text};
+use rustc_hash::FxHashSet;
+use std::sync::Arc;
+
+/// What the apiserver itself calls slow: it annotates the latency of requests over 500 ms.
+const SLOW: i64 = 500 * MILLI;
+/// Requests that are put in order with every change; longer lists once a second.
+const MANY: usize = 20_000;
+
+/// Client, verb and resource of a group.
+type Key = (Text, Text, Text);
+
+/// The requests pane.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "independent switches of the user"
+)]
+#[derive(Debug, Default)]
+pub struct Requests {
+    groups: Vec<RequestGroup>,
+    group_scroll: Scroll,
+    list: Vec<Arc<Request>>,
+    scroll: Scroll,
+    /// The list is shown, not the groups.
+    listing: bool,
+    /// Only this group.
+    group: Option<Key>,
+    /// Only the selected pod's.
+    scoped: bool,
+    pod: Option<PodUid>,
+    errors: bool,
+    slow: bool,
+    hide_detail: bool,
+    filter: String,
+    seen: Option<(u64, Nanos)>,
+    dirty: bool,
+}
+
+impl Requests {
+    fn takes(&self, r: &Request, ids: Option<&FxHashSet<Text>>, now: Nanos) -> bool {
+        self.group
+            .as_ref()
+            .is_none_or(|(a, v, s)| r.agent == *a && r.verb == *v && r.resource == *s)
+            && ids.is_none_or(|ids| ids.contains(&r.audit_id))
+            && (!self.errors || r.is_error())
+            && (!self.slow || (!r.is_long_running() && r.duration(now) > SLOW))
+            && self.fits(&[
+                &r.agent,
+                &r.verb,
+                &r.resource,
+                &r.object.namespace,
+                &r.object.name,
+            ])
+    }
+    fn fits(&self, texts: &[&str]) -> bool {
+        self.filter
+            .split_whitespace()
+            .all(|w| texts.iter().any(|t| t.to_lowercase().contains(w)))
+    }
+    fn selected(&self) -> Option<&Arc<Request>> {
+        self.list.get(self.scroll.at)
+    }
+    /// Rows of the list, and whether the detail is below.
+    fn split(&self, h: u16) -> (u16, bool) {
+        if self.listing && !self.hide_detail && h >= 14 {
+            (h * 2 / 5, true)
+        } else {
+            (h, false)
+        }
+    }
+    fn refresh(&mut self, snap: &Snapshot) {
+        let log = snap.world.requests();
+        if self.listing {
+            let ids = self.pod.as_ref().filter(|_| self.scoped).map(|uid| {
+                snap.world
+                    .pod(uid)
+                    .map(|p| audit_ids(p))
+                    .unwrap_or_default()
+            });
+            let chosen = self.selected().map(|r| r.audit_id.clone());
+            let mut list: Vec<Arc<Request>> = log
+                .list()
+                .into_iter()
+                .rev()
+                .filter(|r| self.takes(r, ids.as_ref(), snap.now))
+                .cloned()
+                .collect();
+            if self.slow {
+                list.sort_by_key(|r| std::cmp::Reverse(r.duration(snap.now)));
+            }
+            // The newest come in at the top: what was selected stays selected, unless that was the newest.
+            if self.scroll.at > 0
+                && let Some(at) = chosen.and_then(|id| list.iter().position(|r| r.audit_id == id))
+            {
+                self.scroll.at = at;
+            }
+            self.list = list;
+        } else {
+            let mut groups = log.groups();
+            groups.retain(|g| {
+                (!self.errors || g.errors > 0)
+                    && (!self.slow || g.max_ns > SLOW)
+                    && self.fits(&[&g.agent, &g.verb, &g.resource])
+            });
+            self.groups = groups;
+        }
+    }
+}
+
+/// Audit ids of the requests about a pod.
+fn audit_ids(pod: &kflow_core::correlate::PodView) -> FxHashSet<Text> {
+    pod.evidence
+        .iter()
+        .filter_map(|e| match &e.body {
+            Body::Audit(a) => Some(a.audit_id.clone()),
+            Body::Span(s) => s.attribute("audit-id").map(Text::from),
+            _ => None,
+        })
+        .collect()
+}
+
+impl Pane for Requests {
+    fn id(&self) -> PaneId {
+        PaneId::Requests
+    }
+    fn title(&self, ctx: &Ctx<'_>) -> String {
+        let g = ctx.glyphs;
+        let mut s = if self.listing {
+            format!("{} requests", count(self.list.len()))
+        } else {
+            format!("{} groups", count(self.groups.len()))
+        };
+        if let Some((agent, verb, resource)) = self.group.as_ref().filter(|_| self.listing) {
+            s.push_str(&format!(" {} {verb} {resource} {agent}", g.dot));
+        }
+        for (on, what) in [
+            (self.scoped && self.listing, "selected pod"),
+            (self.errors, "errors"),
+            (self.slow, "over 500 ms"),
+        ] {
+            if on {
+                s.push_str(&format!(" {} {what}", g.dot));
+            }
+        }
+        let (forgotten, _) = ctx.snap.world.requests().forgotten();
+        if forgotten > 0 {
+            s.push_str(&format!(
+                " {} {} forgotten",
+                g.dot,
+                count(forgotten as usize)
+            ));
+        }
+        s
+    }
+    fn commands(&self) -> &'static [Action] {
+        &[
+            Action::RequestsGroups,
+            Action::RequestsScope,
+            Action::RequestsErrors,
+            Action::RequestsSlow,
+            Action::RequestsDetail,
+            Action::Filter,
+        ]
+    }
+    fn sync(&mut self, snap: &Snapshot, shared: &mut Shared, size: (u16, u16)) {
+        if self.pod != shared.pod {
+            self.pod.clone_from(&shared.pod);
+            self.dirty |= self.scoped;
+        }
+        let due = self.seen.is_none_or(|(version, at)| {
+            version != snap.version
+                && (!snap.mode.moves()
+                    || self.list.len().max(self.groups.len()) < MANY
+                    || snap.now.since(at).abs() >= SECOND)
+        });
+        if self.dirty || due {
+            self.refresh(snap);
+            self.seen = Some((snap.version, snap.now));
+            self.dirty = false;
+        }
+        let (h, _) = self.split(size.1);
+        self.scroll.fit(self.list.len(), usize::from(h.max(2)) - 1);
+        self.group_scroll
+            .fit(self.groups.len(), usize::from(size.1.max(2)) - 1);
+    }
+    fn handle(&mut self, command: &Command, _snap: &Snapshot, _shared: &mut Shared) -> Reply {
+        let scroll = if self.listing {
+            &mut self.scroll
+        } else {
+            &mut self.group_scroll
+        };
+        if scroll.handle(command.action) {
+            return Reply::Done;
+        }
+        match command.action {
+            Action::RequestsGroups => {
+                self.listing = !self.listing;
+                self.group = None;
+            }
+            Action::RequestsScope => {
+                self.scoped = !self.scoped;
+                self.listing |= self.scoped;
+            }
+            Action::RequestsErrors => self.errors = !self.errors,
+            Action::RequestsSlow => {
+                self.slow = !self.slow;
+                self.scroll.at = 0;
+            }
+            Action::RequestsDetail => self.hide_detail = !self.hide_detail,
+            Action::Open | Action::Right if !self.listing => {
+                let Some(g) = self.groups.get(self.group_scroll.at) else {
+                    return Reply::Done;
+                };
+                self.group = Some((g.agent.clone(), g.verb.clone(), g.resource.clone()));
+                self.listing = true;
+                self.scroll.at = 0;
+            }
+            Action::Open => self.hide_detail = false,
+            Action::Back | Action::Left if self.listing => {
+                self.listing = false;
+                self.group = None;
+            }
+            _ => return Reply::Ignored,
+        }
+        self.dirty = true;
+        Reply::Done
+    }
+    fn draw(&self, ctx: &Ctx<'_>, canvas: &mut Canvas<'_>) {
+        let (w, h) = (canvas.width(), canvas.height());
+        let none = if self.listing {
+            self.list.is_empty()
+        } else {
+            self.groups.is_empty()
+        };
+        if none {
+            let hint = if ctx.snap.world.requests().is_empty() {
+                "The apiserver's audit log (--audit-log, --audit-webhook) and its spans (--otlp) show them."
+            } else {
+                "None is left by filter, errors, slowness or the selected pod."
+            };
+            return super::empty(ctx, canvas, "No request has been seen.", hint);
+        }
+        if !self.listing {
+            return self.draw_groups(ctx, canvas);
+        }
+        let (rows, detail) = self.split(h);
+        self.draw_list(ctx, &mut canvas.part(0, 0, w, rows));
+        if detail {
+            self.draw_detail(ctx, &mut canvas.part(0, rows, w, h - rows));
+        }
+    }
+    fn filter(&self) -> Option<&str> {
+        Some(&self.filter)
+    }
+    fn matches(&self) -> Option<usize> {
+        Some(if self.listing {
+            self.list.len()
+        } else {
+            self.groups.len()
+        })
+    }
+    fn set_filter(&mut self, text: &str) -> Result<(), String> {
+        self.filter = text.to_lowercase();
+        self.dirty = true;
+        Ok(())
+    }
+    fn copy(&self, _snap: &Snapshot, _shared: &Shared) -> Option<String> {
+        if !self.listing {
+            return None;
+        }
+        self.selected().map(|r| r.audit_id.to_string())
+    }
+}

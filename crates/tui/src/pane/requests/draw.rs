@@ -1,0 +1,227 @@
+//! How groups, requests and the spans of one request look.
+
+use super::{Requests, SLOW};
+use crate::canvas::Canvas;
+use crate::shared::Ctx;
+use crate::text::{count, duration};
+use crate::widget::table::{self, Column};
+use kflow_export::requests::{bar, facts, object};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Col {
+    Count,
+    Errors,
+    P50,
+    P95,
+    P99,
+    Max,
+    Verb,
+    Resource,
+    Client,
+    Time,
+    Took,
+    Code,
+    Object,
+}
+
+const GROUPS: [Column<Col>; 9] = [
+    Column::new(Col::Count, "COUNT", 6, 8, 0).right(),
+    Column::new(Col::Errors, "ERRORS", 6, 7, 0).right(),
+    Column::new(Col::P50, "P50", 7, 8, 1).right(),
+    Column::new(Col::P95, "P95", 7, 8, 2).right(),
+    Column::new(Col::P99, "P99", 7, 8, 0).right(),
+    Column::new(Col::Max, "MAX", 7, 8, 2).right(),
+    Column::new(Col::Verb, "VERB", 7, 9, 0),
+    Column::new(Col::Resource, "RESOURCE", 14, 34, 0),
+    Column::new(Col::Client, "CLIENT", 12, 90, 1),
+];
+
+const LIST: [Column<Col>; 7] = [
+    Column::new(Col::Time, "RECEIVED", 12, 15, 1),
+    Column::new(Col::Took, "TIME", 7, 8, 0).right(),
+    Column::new(Col::Code, "CODE", 4, 4, 0).right(),
+    Column::new(Col::Verb, "VERB", 7, 9, 0),
+    Column::new(Col::Resource, "RESOURCE", 14, 26, 0),
+    Column::new(Col::Object, "OBJECT", 12, 60, 2),
+    Column::new(Col::Client, "CLIENT", 12, 60, 3),
+];
+
+impl Requests {
+    pub(super) fn draw_groups(&self, ctx: &Ctx<'_>, canvas: &mut Canvas<'_>) {
+        let t = ctx.theme;
+        let columns = table::place(&GROUPS, canvas.width().saturating_sub(3));
+        table::head(ctx, canvas, 2, 0, &columns, None);
+        for (n, row) in self.group_scroll.visible().enumerate() {
+            let (y, Some(g)) = (1 + n as u16, self.groups.get(row)) else {
+                continue;
+            };
+            for p in &columns {
+                let (x, w, end) = (p.x + 2, p.w, p.x + 2 + p.w);
+                let time = |canvas: &mut Canvas<'_>, ns: i64| {
+                    let style = if ns > SLOW { t.warn } else { t.text };
+                    canvas.text_right(end, y, w, &duration(ns), style);
+                };
+                match p.column.id {
+                    Col::Count => {
+                        canvas.text_right(end, y, w, &count(g.count as usize), t.strong);
+                    }
+                    Col::Errors if g.errors > 0 => {
+                        canvas.text_right(end, y, w, &count(g.errors as usize), t.fail);
+                    }
+                    Col::P50 => time(canvas, g.p50_ns),
+                    Col::P95 => time(canvas, g.p95_ns),
+                    Col::P99 => time(canvas, g.p99_ns),
+                    Col::Max => time(canvas, g.max_ns),
+                    Col::Verb => {
+                        canvas.text_in(x, y, w, &g.verb, t.text);
+                    }
+                    Col::Resource => {
+                        canvas.text_in(x, y, w, &g.resource, t.strong);
+                    }
+                    Col::Client => {
+                        canvas.text_in(x, y, w, &g.agent, t.accent);
+                    }
+                    _ => {}
+                }
+            }
+            if row == self.group_scroll.at {
+                crate::pane::calls::select(ctx, canvas, y);
+            }
+        }
+        self.group_scroll.draw(ctx, canvas, 1);
+    }
+    pub(super) fn draw_list(&self, ctx: &Ctx<'_>, canvas: &mut Canvas<'_>) {
+        let (t, g) = (ctx.theme, ctx.glyphs);
+        let columns = table::place(&LIST, canvas.width().saturating_sub(3));
+        table::head(ctx, canvas, 2, 0, &columns, None);
+        let clock = ctx.time();
+        for (n, row) in self.scroll.visible().enumerate() {
+            let (y, Some(r)) = (1 + n as u16, self.list.get(row)) else {
+                continue;
+            };
+            let open = r.ended.is_none();
+            if open {
+                canvas.symbol(1, y, g.running, t.run);
+            } else if r.is_error() {
+                canvas.symbol(1, y, g.failing, t.fail);
+            }
+            for p in &columns {
+                let (x, w, end) = (p.x + 2, p.w, p.x + 2 + p.w);
+                match p.column.id {
+                    Col::Time => {
+                        canvas.text_in(x, y, w, &clock.at(r.received, r.precision, 6), t.dim);
+                    }
+                    Col::Took => {
+                        let ns = r.duration(ctx.snap.now);
+                        let style = match (open, ns > SLOW && !r.is_long_running()) {
+                            (true, _) => t.run,
+                            (_, true) => t.warn,
+                            _ => t.text,
+                        };
+                        canvas.text_right(end, y, w, &duration(ns), style);
+                    }
+                    Col::Code if r.code > 0 => {
+                        let style = if r.is_error() { t.fail } else { t.ok };
+                        canvas.text_right(end, y, w, &r.code.to_string(), style);
+                    }
+                    Col::Verb => {
+                        canvas.text_in(x, y, w, &r.verb, t.text);
+                    }
+                    Col::Resource => {
+                        canvas.text_in(x, y, w, &r.resource, t.strong);
+                    }
+                    Col::Object => {
+                        canvas.text_in(x, y, w, &object(r), t.text);
+                    }
+                    Col::Client => {
+                        canvas.text_in(x, y, w, &r.agent, t.accent);
+                    }
+                    _ => {}
+                }
+            }
+            if row == self.scroll.at {
+                crate::pane::calls::select(ctx, canvas, y);
+            }
+        }
+        self.scroll.draw(ctx, canvas, 1);
+    }
+    pub(super) fn draw_detail(&self, ctx: &Ctx<'_>, canvas: &mut Canvas<'_>) {
+        let (t, g) = (ctx.theme, ctx.glyphs);
+        let Some(r) = self.selected() else { return };
+        let (w, h) = (canvas.width(), canvas.height());
+        canvas.line(0, 0, w, g.rule, t.faint);
+        let mut y = 1;
+        let rows = facts(r);
+        // The waterfall is why one looks: what the request says of itself takes at most half.
+        for (key, value) in rows.iter().take(usize::from(h / 2)) {
+            canvas.text_in(1, y, 10, key, t.dim);
+            let style = if *key == "message" { t.fail } else { t.text };
+            canvas.text_in(11, y, w.saturating_sub(12), value, style);
+            y += 1;
+        }
+        let steps = r.steps();
+        if steps.is_empty() {
+            canvas.text_in(
+                1,
+                y,
+                w.saturating_sub(2),
+                "no spans of it: the apiserver's tracing shows filters, admission and etcd",
+                t.faint,
+            );
+            return;
+        }
+        let end = steps
+            .iter()
+            .map(|s| s.end)
+            .chain(r.ended)
+            .max()
+            .unwrap_or(ctx.snap.now);
+        let names = (w / 3).clamp(20, 44);
+        let numbers = 18;
+        let bars = usize::from(w.saturating_sub(names + numbers + 3));
+        canvas.text_in(1, y, names, "STEP", t.head);
+        canvas.text_right(names + 9, y, 8, "LENGTH", t.head);
+        canvas.text_right(names + 18, y, 8, "OWN", t.head);
+        y += 1;
+        let dearest = steps.iter().map(|s| s.own_ns).max().unwrap_or(0);
+        for s in &steps {
+            if y >= h {
+                break;
+            }
+            let style = if s.error {
+                t.fail
+            } else if s.own_ns == dearest {
+                t.strong
+            } else {
+                t.text
+            };
+            let indent = 1 + s.depth.min(12);
+            let used = canvas.text_in(indent, y, names.saturating_sub(indent), &s.name, style);
+            canvas.text_right(names + 9, y, 8, &duration(s.end.since(s.start)), t.dim);
+            canvas.text_right(names + 18, y, 8, &duration(s.own_ns), style);
+            if bars > 4 {
+                let (from, n) = bar(r.received, end, s, bars);
+                let x = names + numbers + 2;
+                let bar_style = if s.error {
+                    t.fail
+                } else {
+                    t.stage(kflow_core::flow::Stage::Api)
+                };
+                for i in 0..n {
+                    canvas.symbol(x + (from + i) as u16, y, g.full, bar_style);
+                }
+                // The detail stands where the bar leaves room for it.
+                if !s.detail.is_empty() && from > 16 {
+                    canvas.text_in(x, y, (from as u16).saturating_sub(1), &s.detail, t.faint);
+                } else if !s.detail.is_empty() && from + n + 16 < bars {
+                    let at = x + (from + n) as u16 + 1;
+                    canvas.text_in(at, y, w.saturating_sub(at + 1), &s.detail, t.faint);
+                } else if used + 4 < names.saturating_sub(indent) {
+                    let at = indent + used + 1;
+                    canvas.text_in(at, y, names.saturating_sub(at), &s.detail, t.faint);
+                }
+            }
+            y += 1;
+        }
+    }
+}

@@ -1,0 +1,324 @@
+//! Who called whom about a pod, from its evidence and its calls.
+
+use kflow_core::correlate::{PodView, World};
+use kflow_model::audit::{AuditRecord, AuditStage};
+use kflow_model::cri::CallKey;
+use kflow_model::{Body, Evidence, Nanos, Source};
+
+/// A party of the diagram.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Party {
+    User,
+    Apiserver,
+    Scheduler,
+    Kubelet,
+    Runtime,
+    Image,
+}
+
+impl Party {
+    pub(super) const ALL: [Self; 6] = [
+        Self::User,
+        Self::Apiserver,
+        Self::Scheduler,
+        Self::Kubelet,
+        Self::Runtime,
+        Self::Image,
+    ];
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::User => "user/controller",
+            Self::Apiserver => "apiserver",
+            Self::Scheduler => "scheduler",
+            Self::Kubelet => "kubelet",
+            Self::Runtime => "runtime",
+            Self::Image => "CNI / images",
+        }
+    }
+    pub(super) const fn short(self) -> &'static str {
+        match self {
+            Self::User => "user",
+            Self::Apiserver => "api",
+            Self::Scheduler => "sched",
+            Self::Kubelet => "kubelet",
+            Self::Runtime => "CRI",
+            Self::Image => "image",
+        }
+    }
+    pub(super) const fn id(self) -> &'static str {
+        match self {
+            Self::User => "user",
+            Self::Apiserver => "apiserver",
+            Self::Scheduler => "scheduler",
+            Self::Kubelet => "kubelet",
+            Self::Runtime => "runtime",
+            Self::Image => "images",
+        }
+    }
+}
+
+/// An arrow.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Message {
+    pub(super) at: Nanos,
+    pub(super) precision: u32,
+    pub(super) end: Option<Nanos>,
+    /// Start of the newest of those that are folded into it.
+    pub(super) last: Nanos,
+    pub(super) open: bool,
+    pub(super) bad: bool,
+    pub(super) from: Party,
+    pub(super) to: Party,
+    pub(super) text: String,
+    pub(super) code: String,
+    pub(super) times: u32,
+    pub(super) source: Source,
+    pub(super) call: Option<CallKey>,
+    pub(super) evidence: Option<Evidence>,
+}
+
+impl Message {
+    /// Length of the request, its age while in flight; `None` for what has none.
+    pub(super) fn took(&self, now: Nanos) -> Option<i64> {
+        match (self.end, self.open) {
+            (Some(e), _) => Some(e.since(self.at)),
+            (None, true) => Some(now.since(self.at)),
+            (None, false) => None,
+        }
+    }
+    fn folds_into(&self, last: &Self) -> bool {
+        self.from == last.from
+            && self.to == last.to
+            && self.text == last.text
+            && self.code == last.code
+            && !self.open
+            && !last.open
+    }
+}
+
+fn who(agent: &str, user: &str) -> Party {
+    if agent.starts_with("kubelet") || user.starts_with("system:node:") {
+        Party::Kubelet
+    } else if agent.contains("scheduler") || user.contains("kube-scheduler") {
+        Party::Scheduler
+    } else {
+        Party::User
+    }
+}
+
+/// The short name of who asked, where the column does not say it: a controller, a user.
+fn name_of(party: Party, user: &str) -> &str {
+    match party {
+        Party::User => user
+            .rsplit(':')
+            .next()
+            .filter(|n| !n.is_empty())
+            .unwrap_or(user),
+        _ => "",
+    }
+}
+
+/// A request as an arrow.
+fn request(e: &Evidence, a: &AuditRecord, what: &str) -> Message {
+    let from = who(&a.agent, &a.user);
+    let name = name_of(from, &a.user);
+    Message {
+        at: a.received,
+        last: a.received,
+        precision: e.stamp.precision,
+        end: Some(e.stamp.at),
+        open: false,
+        bad: a.code >= 400,
+        from,
+        to: Party::Apiserver,
+        text: if name.is_empty() {
+            format!("{} {what}", a.verb)
+        } else {
+            format!("{} {what} by {name}", a.verb)
+        },
+        code: if a.code >= 400 {
+            a.code.to_string()
+        } else {
+            String::new()
+        },
+        times: 1,
+        source: e.source,
+        call: None,
+        evidence: Some(e.clone()),
+    }
+}
+
+/// How the pod's owners came to be and went: the requests that made and deleted them.
+fn owners(p: &PodView, world: &World, out: &mut Vec<Message>) {
+    for o in &p.owners {
+        let Some(object) = world.object(&o.kind, &p.namespace, &o.name) else {
+            continue;
+        };
+        for e in &object.evidence {
+            if let Body::Audit(a) = &e.body
+                && a.stage == AuditStage::ResponseComplete
+                && matches!(a.verb.as_str(), "create" | "delete")
+                && !a.resource.contains('/')
+            {
+                out.push(request(e, a, &format!("{} {}", o.kind, o.name)));
+            }
+        }
+    }
+}
+
+/// What the kubelet's log says about a pod that nobody else shows: worth an arrow.
+fn log_arrow(message: &str) -> Option<(Party, Party, &str)> {
+    Some(match message {
+        "SyncLoop ADD" | "SyncLoop UPDATE" | "SyncLoop DELETE" | "SyncLoop REMOVE" => {
+            (Party::Apiserver, Party::Kubelet, message)
+        }
+        "SyncLoop (PLEG): event for pod" => (Party::Runtime, Party::Kubelet, "PLEG event"),
+        _ => return None,
+    })
+}
+
+/// All messages by time; equal neighbours are one when `fold` says so.
+pub(super) fn derive(p: &PodView, world: &World, fold: bool) -> Vec<Message> {
+    let mut out = Vec::new();
+    owners(p, world, &mut out);
+    for e in p.evidence.iter() {
+        let m = match &e.body {
+            Body::Audit(a)
+                if a.stage == AuditStage::ResponseComplete && a.resource.starts_with("pods") =>
+            {
+                if matches!(a.verb.as_str(), "watch" | "list") || (fold && a.verb == "get") {
+                    continue;
+                }
+                let sub = a.resource.strip_prefix("pods").unwrap_or_default();
+                request(e, a, &format!("pod{sub}"))
+            }
+            Body::Log(l) => {
+                let Some((from, to, text)) = log_arrow(kflow_core::flow::said(l)) else {
+                    continue;
+                };
+                let text = match (text, l.field("event")) {
+                    ("PLEG event", Some(ev)) => match ev
+                        .split("\"Type\":\"")
+                        .nth(1)
+                        .and_then(|t| t.split('"').next())
+                    {
+                        Some(kind) => format!("PLEG {kind}"),
+                        None => text.to_owned(),
+                    },
+                    _ => text.to_owned(),
+                };
+                point(e, from, to, text, false)
+            }
+            Body::Event(ev) if ev.warning && !ev.listed => {
+                let from = if ev.component.contains("scheduler") {
+                    Party::Scheduler
+                } else {
+                    Party::Kubelet
+                };
+                point(
+                    e,
+                    from,
+                    Party::Apiserver,
+                    format!("event {}", ev.reason),
+                    true,
+                )
+            }
+            _ => continue,
+        };
+        out.push(m);
+    }
+    // The start of each of its calls is evidence of the pod: no need to look through everybody's.
+    let calls = p.evidence.iter().filter_map(|e| match &e.body {
+        Body::CallStart(c) => world.calls().get(e.stamp.at, c.key),
+        _ => None,
+    });
+    for c in calls.filter(|c| c.pod_uid == p.uid) {
+        let image = c.method == "PullImage";
+        out.push(Message {
+            at: c.start,
+            last: c.start,
+            precision: 1,
+            end: c.end,
+            open: c.end.is_none(),
+            bad: c.is_error(),
+            from: Party::Kubelet,
+            to: if image { Party::Image } else { Party::Runtime },
+            text: if c.container.is_empty() {
+                c.method.to_string()
+            } else {
+                format!("{} {}", c.method, c.container)
+            },
+            code: if c.is_error() {
+                super::super::calls::outcome(c)
+            } else {
+                String::new()
+            },
+            times: 1,
+            source: Source::Cri,
+            call: Some(c.key),
+            evidence: Some(c.started.clone()),
+        });
+    }
+    for s in &p.timeline.spans {
+        let network = s.step.contains("etwork") || s.step.contains("CNI") || s.step.contains("cni");
+        if network && s.call.is_none() && !s.is_stage() {
+            out.push(Message {
+                at: s.start.at,
+                last: s.start.at,
+                precision: s.start.precision,
+                end: s.end.map(|e| e.at),
+                open: s.end.is_none(),
+                bad: s.outcome == kflow_core::timeline::Outcome::Error,
+                from: Party::Runtime,
+                to: Party::Image,
+                text: s.step.to_string(),
+                code: s.code.to_string(),
+                times: 1,
+                source: Source::Runtime,
+                call: None,
+                evidence: s.evidence.first().cloned(),
+            });
+        }
+    }
+    out.sort_by_key(|m| m.at);
+    if !fold {
+        return out;
+    }
+    let mut folded: Vec<Message> = Vec::with_capacity(out.len());
+    for m in out {
+        // A repeat a few messages ago counts too: status calls alternate with lists.
+        let near = folded.len().saturating_sub(3);
+        let same = folded.iter_mut().skip(near).find(|l| m.folds_into(l));
+        match same {
+            Some(l) => {
+                l.times += 1;
+                l.last = l.last.max(m.at);
+                if let (Some(a), Some(b)) = (l.end, m.end) {
+                    // Together they took as long as each did: the sum, seen from the first.
+                    l.end = Some(a.plus(b.since(m.at)));
+                }
+            }
+            None => folded.push(m),
+        }
+    }
+    folded
+}
+
+fn point(e: &Evidence, from: Party, to: Party, text: String, bad: bool) -> Message {
+    Message {
+        at: e.stamp.at,
+        last: e.stamp.at,
+        precision: e.stamp.precision,
+        end: None,
+        open: false,
+        bad,
+        from,
+        to,
+        text,
+        code: String::new(),
+        times: 1,
+        source: e.source,
+        call: None,
+        evidence: Some(e.clone()),
+    }
+}

@@ -1,0 +1,137 @@
+//! The tree of spans as rows, and the critical path.
+
+use rustc_hash::FxHashSet;
+
+use kflow_core::flow::Stage;
+use kflow_core::timeline::{Outcome, Span, Timeline, stats};
+use kflow_model::{Nanos, Text};
+
+/// What a node is, as long as its pod lives: indices change when evidence arrives.
+pub(super) type Id = (Stage, Text, Text, u32);
+
+/// A visible row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Row {
+    /// Index of the span.
+    pub(super) span: u32,
+    /// Depth in the tree.
+    pub(super) depth: u16,
+    /// It has children.
+    pub(super) children: bool,
+    /// They are shown.
+    pub(super) open: bool,
+    /// It is the last of its parent's.
+    pub(super) last: bool,
+}
+
+pub(super) fn id(s: &Span) -> Id {
+    (s.stage, s.step.clone(), s.container.clone(), s.attempt)
+}
+
+/// Trouble is open, and so are stages whose children fit at a glance.
+pub(super) fn open_by_default(t: &Timeline, index: u32, all: Option<bool>) -> bool {
+    if let Some(a) = all {
+        return a;
+    }
+    let children = || t.spans.iter().filter(|s| s.parent == Some(index));
+    let trouble = children().any(|s| matches!(s.outcome, Outcome::Error | Outcome::InFlight));
+    let n = children().count();
+    n <= 6 || (trouble && n <= 40)
+}
+
+/// Rows of the tree, depth first, by start; nodes in `turned` are the other way round than by default.
+pub(super) fn tree(t: &Timeline, turned: &FxHashSet<Id>, all: Option<bool>) -> Vec<Row> {
+    let n = t.spans.len();
+    let mut children: Vec<Vec<u32>> = vec![Vec::new(); n];
+    let mut roots = Vec::new();
+    for (i, s) in t.spans.iter().enumerate() {
+        match s.parent.and_then(|p| children.get_mut(p as usize)) {
+            // A parent comes before its children, so there is no circle.
+            Some(c) if s.parent.is_some_and(|p| (p as usize) < i) => c.push(i as u32),
+            _ => roots.push(i as u32),
+        }
+    }
+    let mut rows = Vec::new();
+    // Stages in causal order; inside a stage by start, as the timeline is sorted.
+    roots.sort_by_key(|i| t.spans.get(*i as usize).map(|s| (s.stage, s.start)));
+    let mut stack: Vec<(u32, u16, bool)> = roots.iter().rev().map(|i| (*i, 0, false)).collect();
+    while let Some((i, depth, last)) = stack.pop() {
+        let Some(s) = t.spans.get(i as usize) else {
+            continue;
+        };
+        let own = children.get(i as usize).map_or(&[][..], Vec::as_slice);
+        let open = !own.is_empty() && (open_by_default(t, i, all) != turned.contains(&id(s)));
+        rows.push(Row {
+            span: i,
+            depth,
+            children: !own.is_empty(),
+            open,
+            last,
+        });
+        if open {
+            for (k, c) in own.iter().enumerate().rev() {
+                stack.push((*c, depth + 1, k + 1 == own.len()));
+            }
+        }
+    }
+    rows
+}
+
+/// The steps that the pod's readiness waited for, each once.
+pub(super) fn critical_path(t: &Timeline, now: Nanos) -> Vec<u32> {
+    let mut path: Vec<u32> = stats::critical_path(t, now)
+        .into_iter()
+        .filter_map(|c| c.span)
+        .collect();
+    path.sort_unstable();
+    path.dedup();
+    path
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kflow_core::timeline::{Certainty, Edge};
+
+    fn span(stage: Stage, step: &str, from: i64, to: i64, parent: Option<u32>) -> Span {
+        let edge = |n| Edge {
+            at: Nanos(n * 1_000_000_000),
+            precision: 1,
+        };
+        Span {
+            stage,
+            step: step.into(),
+            container: Text::default(),
+            attempt: 0,
+            start: edge(from),
+            end: Some(edge(to)),
+            outcome: Outcome::Ok,
+            code: Text::default(),
+            message: Text::default(),
+            certainty: Certainty::Measured,
+            parent,
+            call: None,
+            deadline_ns: None,
+            evidence: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn rows_follow_the_stages_and_folding_is_remembered_by_name() {
+        let t = Timeline {
+            spans: vec![
+                span(Stage::Sandbox, "sandbox", 0, 5, None),
+                span(Stage::Sandbox, "RunPodSandbox", 1, 2, Some(0)),
+                span(Stage::Api, "api", 0, 1, None),
+                span(Stage::Sandbox, "RunPodSandbox", 3, 5, Some(0)),
+            ],
+            ..Timeline::default()
+        };
+        let spans = |turned: &FxHashSet<Id>| -> Vec<u32> {
+            tree(&t, turned, None).iter().map(|r| r.span).collect()
+        };
+        assert_eq!(spans(&FxHashSet::default()), [2, 0, 1, 3]);
+        let folded = FxHashSet::from_iter([id(&t.spans[0])]);
+        assert_eq!(spans(&folded), [2, 0]);
+    }
+}

@@ -1,0 +1,314 @@
+//! Why the selected pod is not well: the verdict with its evidence; enter leads to what proves it.
+
+use super::{Pane, PaneId, Reply};
+use crate::action::{Action, Command};
+use crate::canvas::Canvas;
+use crate::shared::{Ctx, Shared};
+use crate::text::{age, duration, width, wrap};
+use crate::widget::scroll::Scroll;
+use crate::widget::stage;
+use kflow_core::diagnose::{Confidence, State, Verdict};
+use kflow_engine::Snapshot;
+use kflow_model::Body;
+use std::sync::Arc;
+
+/// The why pane.
+#[derive(Debug, Default)]
+pub struct Why {
+    scroll: Scroll,
+    verdict: Option<Arc<Verdict>>,
+    pod: Option<kflow_model::PodUid>,
+    /// The pod that the verdict was made of, and when: it is made again when the pod changes or time goes by.
+    seen: Option<(kflow_core::correlate::world::Pod, kflow_model::Nanos)>,
+}
+
+const fn confidence(c: Confidence) -> &'static str {
+    match c {
+        Confidence::Certain => "certain: the failing party said so",
+        Confidence::Likely => "likely: it follows from what was and was not seen",
+        Confidence::Possible => "possible: other causes would fit too",
+    }
+}
+
+impl Why {
+    fn current(&self) -> Option<&Verdict> {
+        self.verdict.as_deref()
+    }
+    fn draw_verdict(&self, ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, v: &Verdict) {
+        let (t, g) = (ctx.theme, ctx.glyphs);
+        let (w, h) = (canvas.width(), canvas.height());
+        let room = usize::from(w.saturating_sub(3));
+        let now = ctx.snap.now;
+        let (word, style) = stage::verdict(ctx, v.state);
+        let mut y = 0;
+        let mut x = canvas.spans(
+            1,
+            y,
+            &[(&v.cause, t.strong), ("  ", t.text), (&v.title, t.strong)],
+        );
+        x = canvas.spans(x + 2, y, &[(word, *style)]);
+        canvas.spans(
+            x,
+            y,
+            &[
+                (" for ", t.dim),
+                (&age(now.since(v.since)), *style),
+                (" in ", t.dim),
+                (v.stage.name(), t.stage(v.stage)),
+                (" ", t.dim),
+                (&v.container, t.accent),
+            ],
+        );
+        y += 1;
+        for line in wrap(&v.sentence, room) {
+            canvas.text(1, y, &line, t.text);
+            y += 1;
+        }
+        if let Some(c) = &v.in_flight {
+            y += 1;
+            let since = now.since(c.since);
+            let mut text = format!("{} in flight for {}", c.method, duration(since));
+            if let Some(d) = c.deadline_ns {
+                text.push_str(&format!(" of its {} deadline", duration(d)));
+            }
+            let used = canvas.text(1, y, &text, t.run);
+            if let Some(d) = c.deadline_ns.filter(|d| *d > 0) {
+                gauge(ctx, canvas, used + 3, y, since as f64 / d as f64);
+            }
+            y += 1;
+        }
+        if v.attempt > 0 || v.next_retry.is_some() {
+            let mut text = format!("attempt {}", v.attempt);
+            if let Some(n) = v.next_retry {
+                let left = n.since(now);
+                if left > 0 {
+                    text.push_str(&format!(", next in {}", age(left)));
+                } else {
+                    text.push_str(&format!(", next was due {} ago", age(-left)));
+                }
+            }
+            canvas.text(1, y, &text, t.wait);
+            y += 1;
+        }
+        canvas.text(1, y, confidence(v.confidence), t.faint);
+        y += 2;
+        canvas.text(1, y, "EVIDENCE", t.head);
+        y += 1;
+        // What to do next and what was not reached need their lines below.
+        let next: usize = v
+            .next
+            .iter()
+            .map(|n| 1 + usize::from(!n.command.is_empty()))
+            .sum();
+        let tail = usize::from(!v.not_reached.is_empty())
+            + if next > 0 { next + 2 } else { 0 }
+            + if v.also.is_empty() {
+                0
+            } else {
+                v.also.len() + 2
+            };
+        let list = usize::from(h.saturating_sub(y)).saturating_sub(tail).max(2);
+        let time = ctx.time();
+        let start = self.scroll.at.saturating_sub(list - 1);
+        for (n, p) in v.evidence.iter().enumerate().skip(start).take(list) {
+            let at = time.at(p.at, p.precision, 3);
+            let mut x = canvas.text_in(2, y, 15, &at, t.dim) + 3;
+            x += canvas
+                .text(x.max(16), y, p.source.name(), t.source(p.source))
+                .max(8)
+                + (16_u16.saturating_sub(x));
+            let style = if p.evidence.is_some() { t.text } else { t.wait };
+            canvas.text_in(
+                x.max(25),
+                y,
+                w.saturating_sub(x.max(25) + 1),
+                &p.text,
+                style,
+            );
+            if n == self.scroll.at {
+                super::calls::select(ctx, canvas, y);
+            }
+            y += 1;
+        }
+        if !v.not_reached.is_empty() {
+            let steps: Vec<&str> = v
+                .not_reached
+                .iter()
+                .map(kflow_model::Text::as_str)
+                .collect();
+            canvas.spans(
+                2,
+                y,
+                &[("not reached: ", t.dim), (&steps.join(", "), t.faint)],
+            );
+            y += 1;
+        }
+        if !v.next.is_empty() {
+            y += 1;
+            canvas.text(1, y, "NEXT", t.head);
+            y += 1;
+            for n in &v.next {
+                canvas.spans(
+                    2,
+                    y,
+                    &[(g.right, t.accent), (" ", t.text), (&n.text, t.text)],
+                );
+                y += 1;
+                if !n.command.is_empty() {
+                    canvas.text(4, y, &n.command, t.key);
+                    y += 1;
+                }
+            }
+        }
+        if !v.also.is_empty() {
+            y += 1;
+            canvas.text(1, y, "ALSO", t.head);
+            y += 1;
+            for a in &v.also {
+                let (word, style) = stage::verdict(ctx, a.state);
+                canvas.spans(
+                    2,
+                    y,
+                    &[
+                        (&a.cause, *style),
+                        (" ", t.text),
+                        (word, *style),
+                        ("  ", t.text),
+                        (&a.sentence, t.dim),
+                    ],
+                );
+                y += 1;
+            }
+        }
+    }
+}
+
+fn gauge(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, x: u16, y: u16, share: f64) {
+    let room = canvas.width().saturating_sub(x + 2).min(30);
+    if room < 8 {
+        return;
+    }
+    let on = (share.clamp(0.0, 1.0) * f64::from(room)) as u16;
+    let style = if share > 0.8 {
+        ctx.theme.fail
+    } else {
+        ctx.theme.run
+    };
+    canvas.line(x, y, room, ctx.glyphs.rule, ctx.theme.faint);
+    canvas.line(x, y, on, ctx.glyphs.full, style);
+}
+
+impl Pane for Why {
+    fn id(&self) -> PaneId {
+        PaneId::Why
+    }
+    fn title(&self, _ctx: &Ctx<'_>) -> String {
+        String::new()
+    }
+    fn commands(&self) -> &'static [Action] {
+        &[
+            Action::Open,
+            Action::WhyCopy,
+            Action::PaneTimeline,
+            Action::NextPod,
+        ]
+    }
+    fn sync(&mut self, snap: &Snapshot, shared: &mut Shared, size: (u16, u16)) {
+        if self.pod != shared.pod {
+            self.pod.clone_from(&shared.pod);
+            self.scroll = Scroll::default();
+            self.seen = None;
+        }
+        let Some(p) = shared.view(snap) else {
+            self.verdict = None;
+            return;
+        };
+        let fresh = self.seen.as_ref().is_some_and(|(pod, at)| {
+            Arc::ptr_eq(pod, p) && (0..500_000_000).contains(&snap.now.since(*at))
+        });
+        if !fresh {
+            self.seen = Some((Arc::clone(p), snap.now));
+            // Of a pod that is well there is a verdict too: what it went through.
+            let known = snap.verdicts.get(&p.uid).cloned();
+            self.verdict =
+                known.or_else(|| kflow_core::diagnose::why(&snap.world, p, snap.now).map(Arc::new));
+        }
+        let n = self.current().map_or(0, |v| v.evidence.len());
+        self.scroll.fit(n, usize::from(size.1));
+    }
+    fn handle(&mut self, command: &Command, snap: &Snapshot, shared: &mut Shared) -> Reply {
+        if self.scroll.handle(command.action) {
+            return Reply::Done;
+        }
+        match command.action {
+            Action::Open => {
+                let proof = self.current().and_then(|v| v.evidence.get(self.scroll.at));
+                let Some(e) = proof.and_then(|p| p.evidence.clone()) else {
+                    return Reply::Say("nothing was seen: that is the evidence".to_owned());
+                };
+                shared.cursor = Some(e.stamp.at);
+                if let Body::CallStart(c) = &e.body {
+                    shared.call = Some(c.key);
+                    return Reply::Go(PaneId::Calls);
+                }
+                if let Body::CallEnd(c) = &e.body {
+                    shared.call = Some(c.key);
+                    return Reply::Go(PaneId::Calls);
+                }
+                shared.evidence = Some(e);
+                Reply::Go(PaneId::Log)
+            }
+            Action::WhyCopy => match self.copy(snap, shared) {
+                Some(t) => Reply::Copy(t),
+                None => Reply::Say("there is no verdict to copy".to_owned()),
+            },
+            _ => Reply::Ignored,
+        }
+    }
+    fn draw(&self, ctx: &Ctx<'_>, canvas: &mut Canvas<'_>) {
+        let Some(p) = ctx.shared.view(ctx.snap) else {
+            return super::empty(
+                ctx,
+                canvas,
+                "No pod is selected.",
+                "Choose one in the list of pods (1).",
+            );
+        };
+        // That a pod is well needs no evidence; what it went through before does.
+        match self.current() {
+            Some(v) if !(v.state == State::Healthy && v.evidence.is_empty()) => {
+                self.draw_verdict(ctx, canvas, v);
+            }
+            _ => {
+                let text = match p.current {
+                    Some((s, since)) if p.gone.is_none() => {
+                        format!(
+                            "{} is in {} for {}, and nothing is wrong so far.",
+                            p.key(),
+                            s.name(),
+                            age(ctx.snap.now.since(since))
+                        )
+                    }
+                    _ if p.gone.is_some() => format!("{} is gone.", p.key()),
+                    _ => format!("{} is well.", p.key()),
+                };
+                let status = if p.status.is_empty() {
+                    String::new()
+                } else {
+                    format!("status {}", p.status)
+                };
+                super::empty(ctx, canvas, &text, &status);
+                if width(&text) > 0 && canvas.width() > 20 {
+                    let x = canvas.width().saturating_sub(11) / 2;
+                    let y = (canvas.height() / 3).saturating_sub(2);
+                    stage::strip(ctx, canvas, x, y, p);
+                }
+            }
+        }
+    }
+    fn copy(&self, snap: &Snapshot, _shared: &Shared) -> Option<String> {
+        let v = self.current()?;
+        let healthy = matches!(v.state, State::Healthy) && v.evidence.is_empty();
+        (!healthy).then(|| kflow_export::why::markdown(v, snap.now))
+    }
+}

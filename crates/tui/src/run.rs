@@ -1,0 +1,414 @@
+//! The shell around the model: terminal, input thread, clock, files. The only part of the terminal that does I/O.
+
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use base64::Engine as _;
+use crossterm::event::{self, Event, KeyEventKind, MouseButton, MouseEventKind};
+use crossterm::execute;
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+
+use super::config::{Config, Environment, Watched};
+use super::driver::Driver;
+use super::keys::Key;
+use super::layout::{Layout, Slot};
+use super::model::{Effect, Model};
+use super::pane::PaneId;
+use super::update::Mouse;
+use super::{svg, view, zone};
+use kflow_engine::Snapshot;
+use kflow_export::file::{self, Kind};
+use kflow_model::Source;
+use kflow_model::clock;
+use kflow_model::file::{self as files, Access, FileError};
+use kflow_model::stamp::SECOND;
+
+/// How to run.
+#[derive(Debug, Default)]
+pub struct Options {
+    /// The configuration file; none is watched without it.
+    pub config: Option<PathBuf>,
+    /// Theme of the command line, over the configuration's.
+    pub theme: Option<String>,
+    /// What the environment says of the terminal.
+    pub environment: Environment,
+    /// `/etc/localtime` or what `TZ` leads to.
+    pub zone: Vec<u8>,
+    /// Where the layout is kept.
+    pub state: Option<PathBuf>,
+    /// Pane to begin with.
+    pub pane: Option<PaneId>,
+    /// Filter of calls and log to begin with.
+    pub filter: Option<String>,
+}
+
+/// Why the terminal could not be used.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// Setting up, drawing or reading failed.
+    #[error(
+        "the terminal failed while {what}: {source}; kflow needs a terminal on standard input and output (commands such as `kflow timeline` need none)"
+    )]
+    Terminal {
+        /// What was done.
+        what: &'static str,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+fn terminal(what: &'static str) -> impl Fn(io::Error) -> RunError {
+    move |source| RunError::Terminal { what, source }
+}
+
+/// How long to wait at most before the engine is asked for a newer picture.
+const POLL: Duration = Duration::from_millis(50);
+/// How often the configuration is looked at.
+const CONFIG_EVERY: Duration = Duration::from_secs(2);
+
+/// Gives the terminal back, whatever happens; ratatui's own hook does the same in a panic.
+struct Restore {
+    mouse: bool,
+}
+
+impl Drop for Restore {
+    fn drop(&mut self) {
+        if self.mouse {
+            // Nothing can be done about a terminal that is gone.
+            let _gone = capture(false);
+        }
+        // In a panic the hook did it; once more would put the cursor over what the panic said.
+        if !std::thread::panicking() {
+            ratatui::restore();
+        }
+    }
+}
+
+fn capture(mouse: bool) -> io::Result<()> {
+    if mouse {
+        execute!(io::stdout(), event::EnableMouseCapture)
+    } else {
+        execute!(io::stdout(), event::DisableMouseCapture)
+    }
+}
+
+/// Least time between two frames.
+fn frame_time(config: &Config) -> Duration {
+    Duration::from_secs(1) / u32::from(config.frame_rate.max(1))
+}
+
+/// The first warning, and how many more there are.
+fn summary(warnings: &[String]) -> Option<String> {
+    let first = warnings.first()?;
+    Some(match warnings.len() {
+        1 => first.clone(),
+        n => format!("{first} (and {} more: kflow config)", n - 1),
+    })
+}
+
+/// Takes over a configuration that was changed. One that is no TOML changes nothing; what the user switched by key stays
+/// as it is unless its setting changed.
+fn take_over(
+    text: &str,
+    watched: &Watched,
+    options: &Options,
+    config: &mut Config,
+    model: &mut Model,
+) -> Result<(), String> {
+    let file = watched.name();
+    let (mut new, mut warnings) = Config::read(text, &file)?;
+    if let Some(t) = &options.theme {
+        new.theme.clone_from(t);
+    }
+    let (keys, more) = new.keymap(&file);
+    warnings.extend(more);
+    let (look, more) = new.look(&options.environment, &file, &|n| watched.theme(n));
+    warnings.extend(more);
+    model.keys = keys;
+    model.look = look;
+    if new.utc != config.utc {
+        model.shared.utc = new.utc;
+    }
+    if new.layout != config.layout {
+        model.layout = new.layout();
+    }
+    *config = new;
+    match summary(&warnings) {
+        Some(w) => model.complain(w),
+        None => model.say("configuration read again"),
+    }
+    Ok(())
+}
+
+/// Runs until the user leaves.
+pub fn run(driver: &mut dyn Driver, options: &Options) -> Result<(), RunError> {
+    let mut watched = options.config.clone().map(Watched::new);
+    let (mut config, mut warnings) =
+        match watched.as_mut().and_then(|w| Some((w.poll()?, w.name()))) {
+            Some((text, name)) => Config::parse(&text, &name),
+            None => (Config::default(), Vec::new()),
+        };
+    if let Some(t) = &options.theme {
+        config.theme.clone_from(t);
+    }
+    let mut screen = ratatui::try_init().map_err(terminal("starting"))?;
+    let mut restore = Restore {
+        mouse: config.mouse,
+    };
+    if config.mouse {
+        capture(true).map_err(terminal("starting the mouse"))?;
+    }
+    let size = screen.size().map_err(terminal("asking for its size"))?;
+    let file = watched.as_ref().map_or_else(String::new, Watched::name);
+    let (keys, more) = config.keymap(&file);
+    warnings.extend(more);
+    let theme_file = |w: &Option<Watched>, n: &str| w.as_ref().and_then(|w| w.theme(n));
+    let (look, more) = config.look(&options.environment, &file, &|n| theme_file(&watched, n));
+    warnings.extend(more);
+    let mut model = Model::new((size.width, size.height), look, keys);
+    model.layout = remembered(options.state.as_deref()).unwrap_or_else(|| config.layout());
+    model.shared.utc = config.utc;
+    model.shared.offset_s = zone::offset(&options.zone, clock::now()).unwrap_or(0);
+    if let Some(p) = options.pane {
+        model.show(p);
+    }
+    if let Some(f) = &options.filter {
+        for p in [PaneId::Calls, PaneId::Log] {
+            model.set_filter_of(p, f);
+        }
+    }
+    if let Some(w) = summary(&warnings) {
+        model.complain(w);
+    }
+    let asked_to_end = asked_to_end().map_err(terminal("listening for signals"))?;
+    let input = input_thread();
+    let mut drawn: Option<(u64, i64)> = None;
+    let mut dirty = true;
+    let mut told = false;
+    let mut frame = frame_time(&config);
+    let mut last_frame: Option<Instant> = None;
+    let mut last_config = clock::monotonic();
+    while !asked_to_end.load(Ordering::Relaxed) {
+        let mut snap = driver.snapshot(clock::monotonic());
+        // Time alone changes what is shown too: ages, and what has taken too long.
+        let picture = (snap.version, snap.now.0 / SECOND);
+        let changed = drawn != Some(picture);
+        let now = clock::monotonic();
+        let since_frame = last_frame.map_or(Duration::MAX, |t| now.saturating_duration_since(t));
+        if !told && let Some(why) = own_trouble(&snap) {
+            model.complain(why);
+            told = true;
+        }
+        // Keys are answered at once; what the engine changes waits for its frame.
+        if dirty || (changed && since_frame >= frame) {
+            model.sync(&snap);
+            screen
+                .draw(|f| view::draw(&model, &snap, f.buffer_mut()))
+                .map_err(terminal("drawing"))?;
+            drawn = Some(picture);
+            last_frame = Some(now);
+            dirty = false;
+        }
+        let wait = if changed && drawn != Some(picture) {
+            frame.saturating_sub(since_frame).min(POLL)
+        } else {
+            POLL
+        };
+        let mut next = match input.recv_timeout(wait) {
+            Ok(e) => Some(e),
+            Err(RecvTimeoutError::Timeout) => None,
+            Err(RecvTimeoutError::Disconnected) => return Ok(()),
+        };
+        // Everything that was typed meanwhile belongs to one frame.
+        while let Some(e) = next {
+            dirty = true;
+            let effects = match e {
+                Event::Key(k) if k.kind != KeyEventKind::Release => {
+                    model.key(Key::from_event(k), &snap)
+                }
+                Event::Mouse(m) => mouse(m).map_or_else(Vec::new, |m| model.mouse(m, &snap)),
+                Event::Resize(w, h) => {
+                    model.resize((w, h), &snap);
+                    Vec::new()
+                }
+                _ => Vec::new(),
+            };
+            for effect in effects {
+                match effect {
+                    Effect::Quit => {
+                        drop(restore);
+                        return Ok(());
+                    }
+                    Effect::Redraw => screen.clear().map_err(terminal("drawing"))?,
+                    Effect::Drive(d) => {
+                        match driver.drive(d, clock::monotonic()) {
+                            Ok(said) if said.is_empty() => {}
+                            Ok(said) => model.say(said),
+                            Err(e) => model.complain(e),
+                        }
+                        snap = driver.snapshot(clock::monotonic());
+                        model.sync(&snap);
+                    }
+                    Effect::Copy(text) => copy(&text).map_err(terminal("copying"))?,
+                    Effect::Save(pane) => match save(&mut model, &snap, pane, Path::new(".")) {
+                        Ok(name) => model.say(format!("saved {name}.svg and {name}.txt")),
+                        Err(e) => model.complain(format!("cannot save {}: {e}", pane.name())),
+                    },
+                    Effect::Export { kind, all } => {
+                        match export(&model, &snap, kind, all, Path::new(".")) {
+                            Ok(name) => model.say(format!("wrote {name}")),
+                            Err(e) => model.complain(format!("cannot write {kind}: {e}")),
+                        }
+                    }
+                    Effect::Remember(layout) => remember(options.state.as_deref(), layout),
+                }
+            }
+            next = input.try_recv().ok();
+        }
+        if clock::monotonic().saturating_duration_since(last_config) > CONFIG_EVERY {
+            last_config = clock::monotonic();
+            if let Some(w) = watched.as_mut()
+                && let Some(text) = w.poll()
+            {
+                let before = config.clone();
+                if let Err(why) = take_over(&text, w, options, &mut config, &mut model) {
+                    model.complain(format!("{why}; nothing was changed"));
+                }
+                if config.mouse != before.mouse {
+                    restore.mouse = config.mouse;
+                    capture(config.mouse).map_err(terminal("changing the mouse"))?;
+                }
+                frame = frame_time(&config);
+                dirty = true;
+            }
+        }
+    }
+    drop(restore);
+    Ok(())
+}
+
+/// What went wrong in kflow itself: a damaged session, a recording that stopped.
+fn own_trouble(snap: &Snapshot) -> Option<String> {
+    let mut own = snap.sources.iter().filter(|s| s.source == Source::Kflow);
+    Some(own.find(|s| !s.on)?.detail.to_string())
+}
+
+/// Set when somebody asks the process to end, or its terminal is gone: the loop ends as with `q`, so that the terminal is
+/// given back and a recording is closed.
+fn asked_to_end() -> io::Result<Arc<AtomicBool>> {
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+    let flag = Arc::new(AtomicBool::new(false));
+    for signal in [SIGHUP, SIGINT, SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&flag))?;
+    }
+    Ok(flag)
+}
+
+/// Reads the terminal in a thread of its own, so that a frame never waits for input nor input for a frame. Bounded:
+/// when the main loop is behind, the kernel's own buffer holds what is typed.
+fn input_thread() -> mpsc::Receiver<Event> {
+    let (tx, rx) = mpsc::sync_channel(256);
+    std::thread::spawn(move || {
+        while let Ok(e) = event::read() {
+            // Moves without a button say nothing.
+            if matches!(&e, Event::Mouse(m) if matches!(m.kind, MouseEventKind::Moved)) {
+                continue;
+            }
+            if tx.send(e).is_err() {
+                break;
+            }
+        }
+    });
+    rx
+}
+
+fn mouse(m: event::MouseEvent) -> Option<Mouse> {
+    Some(match m.kind {
+        MouseEventKind::Down(MouseButton::Left) => Mouse::Down(m.column, m.row),
+        MouseEventKind::Up(MouseButton::Left) => Mouse::Up(m.column, m.row),
+        MouseEventKind::ScrollDown => Mouse::Wheel(m.column, m.row, true),
+        MouseEventKind::ScrollUp => Mouse::Wheel(m.column, m.row, false),
+        _ => return None,
+    })
+}
+
+/// OSC 52: the terminal puts it on the clipboard, also over ssh.
+fn copy(text: &str) -> io::Result<()> {
+    // Terminals take about 75 kB; more would be dropped without a word.
+    let limit = 48 * 1024;
+    let end = (0..=limit.min(text.len()))
+        .rev()
+        .find(|n| text.is_char_boundary(*n))
+        .unwrap_or(0);
+    let data = base64::engine::general_purpose::STANDARD.encode(text.get(..end).unwrap_or(text));
+    let mut out = io::stdout();
+    write!(out, "\x1b]52;c;{data}\x07")?;
+    out.flush()
+}
+
+/// Draws a pane alone at the size of the screen and writes it as SVG and text; the name without its ending.
+pub fn save(
+    model: &mut Model,
+    snap: &Snapshot,
+    pane: PaneId,
+    dir: &Path,
+) -> Result<String, FileError> {
+    let body = super::layout::body(model.size, false);
+    let area = Rect::new(0, 0, body.width.max(20), body.height.max(5));
+    let mut buf = Buffer::empty(area);
+    // It may not be on the screen, or be smaller there.
+    model.sync_pane(&Slot { pane, area }, snap);
+    view::draw_pane(model, snap, pane, &mut buf);
+    model.sync(snap);
+    let time = model.shared.time(snap).wall(snap.now, 0).replace(':', "");
+    let name = format!("kflow-{}-{time}", pane.name().to_lowercase());
+    let title = format!("kflow {}", pane.name());
+    let picture = svg::render(&buf, &title);
+    let text = svg::plain(&buf);
+    let svg = files::write_free(dir, &name, "svg", |f| f.write_all(picture.as_bytes()))?;
+    let name = svg.strip_suffix(".svg").unwrap_or(&svg).to_owned();
+    files::write_free(dir, &name, "txt", |f| f.write_all(text.as_bytes()))?;
+    Ok(name)
+}
+
+/// Writes the timeline of the selected pod, or of all, into a file; its name.
+fn export(
+    model: &Model,
+    snap: &Snapshot,
+    kind: Kind,
+    all: bool,
+    dir: &Path,
+) -> Result<String, FileError> {
+    let (pods, what) = match model.shared.view(snap).filter(|_| !all) {
+        Some(p) => (vec![Arc::clone(p)], p.key().replace('/', "-")),
+        None => (snap.world.pods().to_vec(), "pods".to_owned()),
+    };
+    // A pod's name can come from a log line: only what Kubernetes allows in one gets into a file's name.
+    let what: String = what
+        .chars()
+        .filter(|c| c.is_ascii_alphanumeric() || "-.".contains(*c))
+        .take(120)
+        .collect();
+    let time = model.shared.time(snap).wall(snap.now, 0).replace(':', "");
+    files::write_free(dir, &format!("kflow-{what}-{time}"), kind.ending(), |out| {
+        file::write(kind, &pods, &snap.verdicts, snap.now, out)
+    })
+}
+
+fn remembered(state: Option<&Path>) -> Option<Layout> {
+    Layout::parse(std::fs::read_to_string(state?.join("layout")).ok()?.trim())
+}
+
+fn remember(state: Option<&Path>, layout: Layout) {
+    if let Some(dir) = state {
+        // Losing a preference is not worth a word.
+        let path = dir.join("layout");
+        let _kept = std::fs::create_dir_all(dir).is_ok()
+            && files::write(&path, Access::Private, layout.name().as_bytes()).is_ok();
+    }
+}

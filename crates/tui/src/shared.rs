@@ -1,0 +1,78 @@
+//! What all panes share: the selected pod, the time cursor, the marks, the clock.
+
+use kflow_engine::Snapshot;
+use kflow_model::cri::CallKey;
+use kflow_model::{Evidence, Nanos, PodUid};
+
+use super::glyph::Glyphs;
+use super::keys::Keymap;
+use super::theme::Theme;
+use super::time::{Clock, TimeFormat};
+
+/// State that every pane reads.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Shared {
+    /// The selected pod.
+    pub pod: Option<PodUid>,
+    /// The user has pressed a key or a button: what is selected now was chosen.
+    pub touched: bool,
+    /// The time cursor; `None` while it follows the time of the snapshot.
+    pub cursor: Option<Nanos>,
+    /// Up to two marks for a delta.
+    pub marks: Vec<Nanos>,
+    /// Which clock.
+    pub clock: Clock,
+    /// UTC.
+    pub utc: bool,
+    /// Offset of local time, seconds east.
+    pub offset_s: i32,
+    /// A call that another pane wants shown.
+    pub call: Option<CallKey>,
+    /// An observation that another pane wants shown.
+    pub evidence: Option<Evidence>,
+}
+
+impl Shared {
+    /// The moment under the cursor.
+    pub fn at(&self, snap: &Snapshot) -> Nanos {
+        self.cursor.unwrap_or(snap.now)
+    }
+    /// The selected pod's view.
+    pub fn view<'a>(&self, snap: &'a Snapshot) -> Option<&'a kflow_core::correlate::world::Pod> {
+        snap.world.pod(self.pod.as_ref()?)
+    }
+    /// How times are written.
+    pub fn time(&self, snap: &Snapshot) -> TimeFormat {
+        TimeFormat {
+            clock: self.clock,
+            utc: self.utc,
+            offset_s: self.offset_s,
+            now: snap.now,
+            origin: self.view(snap).map(|p| p.created),
+        }
+    }
+}
+
+/// What drawing may read.
+#[derive(Clone, Copy, Debug)]
+pub struct Ctx<'a> {
+    /// The picture.
+    pub snap: &'a Snapshot,
+    /// What panes share.
+    pub shared: &'a Shared,
+    /// Styles.
+    pub theme: &'a Theme,
+    /// Symbols.
+    pub glyphs: &'static Glyphs,
+    /// Keys.
+    pub keys: &'a Keymap,
+    /// This pane has the focus.
+    pub focused: bool,
+}
+
+impl Ctx<'_> {
+    /// How times are written.
+    pub fn time(&self) -> TimeFormat {
+        self.shared.time(self.snap)
+    }
+}

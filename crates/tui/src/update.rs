@@ -1,0 +1,439 @@
+//! Input to action to state: pure, answers with effects for the shell.
+
+use super::action::{Action, Command};
+use super::driver::Drive;
+use super::keys::Key;
+use super::layout::Layout;
+use super::model::{Effect, Look, Model, Overlay, Prompt, PromptKind};
+use super::pane::{PaneId, Reply};
+use kflow_core::query::Moment;
+use kflow_engine::Snapshot;
+use kflow_engine::snapshot::Mode;
+use kflow_export::file::Kind;
+use kflow_model::Nanos;
+
+mod mouse;
+mod prompt;
+
+pub use mouse::Mouse;
+
+/// The speeds that faster and slower go through, in thousandths; 0 is as fast as it goes.
+const SPEEDS: [u32; 11] = [
+    100, 250, 500, 1000, 2000, 5000, 10_000, 30_000, 60_000, 300_000, 0,
+];
+
+impl Model {
+    /// A key was pressed.
+    pub fn key(&mut self, key: Key, snap: &Snapshot) -> Vec<Effect> {
+        self.message = None;
+        self.shared.touched = true;
+        match self.overlays.last_mut() {
+            Some(Overlay::Prompt(_)) => return self.prompt_key(key, snap),
+            Some(Overlay::Menu(_)) => return self.menu_key(key, snap),
+            Some(Overlay::Help(_)) => return self.help_key(key),
+            None => {}
+        }
+        match self.keys.action(self.focus.scope(), key) {
+            Some(a) => self.run(&a.into(), snap),
+            None => {
+                self.say(format!(
+                    "{key} does nothing here; {} shows the keys",
+                    self.keys.first(Action::Help)
+                ));
+                Vec::new()
+            }
+        }
+    }
+    /// A command: from a key, the palette, a menu or a script.
+    pub fn run(&mut self, command: &Command, snap: &Snapshot) -> Vec<Effect> {
+        let before = self.shared.cursor;
+        let action = command.action;
+        // Changing the pod works in every pane, through the list of pods.
+        let target = if matches!(action, Action::NextPod | Action::PreviousPod) {
+            PaneId::Pods
+        } else {
+            self.target(action)
+        };
+        // The list may not have been on the screen since the picture changed.
+        if target == PaneId::Pods
+            && self.focus != PaneId::Pods
+            && let Some(p) = self.panes.iter_mut().find(|p| p.id() == PaneId::Pods)
+        {
+            p.sync(snap, &mut self.shared, self.size);
+        }
+        if target != self.focus && !matches!(action, Action::NextPod | Action::PreviousPod) {
+            self.show(target);
+        }
+        let reply = self
+            .panes
+            .iter_mut()
+            .find(|p| p.id() == target)
+            .map_or(Reply::Ignored, |p| {
+                p.handle(command, snap, &mut self.shared)
+            });
+        let effects = match reply {
+            Reply::Ignored => self.global(command, snap),
+            Reply::Done => Vec::new(),
+            Reply::Say(t) => {
+                self.say(t);
+                Vec::new()
+            }
+            Reply::Go(p) => {
+                self.show(p);
+                Vec::new()
+            }
+            Reply::Menu(m) => {
+                self.overlays.push(Overlay::Menu(m));
+                Vec::new()
+            }
+            Reply::Drive(d) => vec![Effect::Drive(d)],
+            Reply::Copy(t) => self.copied(t),
+        };
+        self.sync(snap);
+        self.frozen(before, snap, effects)
+    }
+    /// Who scrolls back from what comes wants it to stand still.
+    fn frozen(
+        &self,
+        before: Option<Nanos>,
+        snap: &Snapshot,
+        mut effects: Vec<Effect>,
+    ) -> Vec<Effect> {
+        let follows = matches!(
+            snap.mode,
+            Mode::Live {
+                following: true,
+                ..
+            }
+        );
+        if follows && before.is_none() && self.shared.cursor.is_some() && effects.is_empty() {
+            effects.push(Effect::Drive(Drive::Freeze));
+        }
+        effects
+    }
+    /// The pane that a command is for: a pane's own commands reach it from the palette too.
+    fn target(&self, action: Action) -> PaneId {
+        PaneId::ALL
+            .into_iter()
+            .find(|p| p.scope() == action.scope())
+            .unwrap_or(self.focus)
+    }
+    fn copied(&mut self, text: String) -> Vec<Effect> {
+        self.say(format!("copied {} characters", text.chars().count()));
+        vec![Effect::Copy(text)]
+    }
+    fn global(&mut self, command: &Command, snap: &Snapshot) -> Vec<Effect> {
+        if let Some(p) = PaneId::of(command.action) {
+            self.show(p);
+            return Vec::new();
+        }
+        let drive = |d| vec![Effect::Drive(d)];
+        match command.action {
+            Action::Quit => return vec![Effect::Quit],
+            Action::Redraw => return vec![Effect::Redraw],
+            Action::Help => self.overlays.push(Overlay::Help(0)),
+            Action::Palette => self.open(PromptKind::Palette, snap),
+            Action::Filter if !command.arg.is_empty() => self.set_filter(&command.arg),
+            Action::Filter => self.open(PromptKind::Filter, snap),
+            Action::ClearFilter => self.set_filter(""),
+            Action::Back => self.back(),
+            Action::NextPane | Action::PreviousPane => {
+                let slots = self.slots(snap);
+                let forward = command.action == Action::NextPane;
+                if slots.len() > 1 {
+                    let at = slots.iter().position(|s| s.pane == self.focus).unwrap_or(0);
+                    let to = if forward {
+                        at + 1
+                    } else {
+                        at + slots.len() - 1
+                    } % slots.len();
+                    if let Some(s) = slots.get(to) {
+                        self.focus = s.pane;
+                    }
+                } else {
+                    let n = self.panes.len();
+                    let at = self
+                        .panes
+                        .iter()
+                        .position(|p| p.id() == self.focus)
+                        .unwrap_or(0);
+                    let to = if forward { at + 1 } else { at + n - 1 } % n.max(1);
+                    if let Some(id) = self.panes.get(to).map(|p| p.id()) {
+                        self.show(id);
+                    }
+                }
+            }
+            Action::Layout => {
+                self.layout = if command.arg.is_empty() {
+                    self.layout.next()
+                } else if let Some(l) = Layout::parse(&command.arg) {
+                    l
+                } else {
+                    self.complain("layouts are single, split and dashboard");
+                    return Vec::new();
+                };
+                self.say(format!("layout: {}", self.layout.name()));
+                return vec![Effect::Remember(self.layout)];
+            }
+            Action::PlayPause => return drive(Drive::PlayPause),
+            Action::Faster | Action::Slower => {
+                if let Mode::Replay { speed_permille, .. } = snap.mode {
+                    let up = command.action == Action::Faster;
+                    let at = SPEEDS
+                        .iter()
+                        .position(|s| *s == speed_permille)
+                        .unwrap_or(3);
+                    let to = if up {
+                        (at + 1).min(SPEEDS.len() - 1)
+                    } else {
+                        at.saturating_sub(1)
+                    };
+                    return drive(Drive::Speed(SPEEDS.get(to).copied().unwrap_or(1000)));
+                }
+                self.complain("only a replay has a speed");
+            }
+            Action::Speed => match parse_speed(&command.arg) {
+                Some(s) => return drive(Drive::Speed(s)),
+                None => self.complain("speed takes a factor such as 0.5, 10 or 10x, or max"),
+            },
+            Action::StepForward => return drive(Drive::Step { forward: true }),
+            Action::StepBack => return drive(Drive::Step { forward: false }),
+            Action::StepPodForward | Action::StepPodBack => match self.shared.pod.clone() {
+                Some(pod) => {
+                    return drive(Drive::StepPod {
+                        pod,
+                        forward: command.action == Action::StepPodForward,
+                    });
+                }
+                None => self.complain("no pod is selected"),
+            },
+            Action::NextError | Action::PreviousError => {
+                // In the list of pods the next error of any pod; elsewhere that of the selected one.
+                let pod = if self.focus == PaneId::Pods {
+                    None
+                } else {
+                    self.shared.pod.clone()
+                };
+                return drive(Drive::Error {
+                    pod,
+                    forward: command.action == Action::NextError,
+                });
+            }
+            Action::NextMark => return drive(Drive::Mark),
+            Action::Follow => {
+                self.shared.cursor = None;
+                return drive(Drive::Follow);
+            }
+            Action::Seek if !command.arg.is_empty() => return self.seek(&command.arg, snap),
+            Action::Seek => self.open(PromptKind::Seek, snap),
+            Action::Note if !command.arg.is_empty() => {
+                let at = self.shared.at(snap);
+                return drive(Drive::Note {
+                    at,
+                    text: command.arg.clone(),
+                });
+            }
+            Action::Note => self.open(PromptKind::Note, snap),
+            Action::Clock => {
+                self.shared.clock = self.shared.clock.next();
+                self.say(format!("clock: {}", self.shared.clock.name()));
+            }
+            Action::Utc => {
+                self.shared.utc = !self.shared.utc;
+                let zone = self.shared.time(snap).zone(snap.now);
+                self.say(format!("times are {zone}"));
+            }
+            Action::Copy => {
+                let text = self
+                    .pane(self.focus)
+                    .and_then(|p| p.copy(snap, &self.shared));
+                match text {
+                    Some(t) => return self.copied(t),
+                    None => self.complain("there is nothing to copy here"),
+                }
+            }
+            Action::Save if command.arg == "all" => {
+                return self.panes.iter().map(|p| Effect::Save(p.id())).collect();
+            }
+            Action::Save => return vec![Effect::Save(self.focus)],
+            Action::Export if !command.arg.is_empty() => {
+                let (kind, all) = match command.arg.split_once(' ') {
+                    Some((k, "all")) => (k, true),
+                    _ => (command.arg.as_str(), false),
+                };
+                match Kind::parse(kind) {
+                    Some(kind) => return vec![Effect::Export { kind, all }],
+                    None => {
+                        let names: Vec<&str> = Kind::ALL.iter().map(|k| k.name()).collect();
+                        self.complain(format!("formats are {}", names.join(", ")));
+                    }
+                }
+            }
+            Action::Export => self.overlays.push(Overlay::Menu(Self::export_menu())),
+            Action::Record => return drive(Drive::Record),
+            Action::Theme => self.set_theme(&command.arg),
+            _ => {}
+        }
+        Vec::new()
+    }
+    fn set_theme(&mut self, name: &str) {
+        let names: Vec<&str> = super::theme::BUILT_IN.iter().map(|(n, _)| *n).collect();
+        match Look::new(name, self.look.depth, self.look.glyphs.is_unicode()) {
+            Some(look) => self.look = look,
+            None => self.complain(format!("themes are {}", names.join(", "))),
+        }
+    }
+    /// Goes to a time: moves the cursor of a live view and the time of a replay.
+    pub(super) fn seek(&mut self, text: &str, snap: &Snapshot) -> Vec<Effect> {
+        let offset = if self.shared.utc {
+            0
+        } else {
+            self.shared.offset_s
+        };
+        match Moment::parse(text) {
+            Some(moment) => {
+                let at = moment.within(snap.range, Some(snap.now), offset);
+                self.shared.cursor = None;
+                vec![Effect::Drive(Drive::Seek(at))]
+            }
+            None => {
+                self.complain(format!(
+                    "\"{text}\" is no time: 12:00:05, +3s, -1m, 40%, start, end"
+                ));
+                Vec::new()
+            }
+        }
+    }
+    pub(super) fn set_filter(&mut self, text: &str) {
+        self.set_filter_of(self.focus, text);
+    }
+    /// Sets the filter of a pane.
+    pub fn set_filter_of(&mut self, pane: PaneId, text: &str) {
+        let result = self
+            .panes
+            .iter_mut()
+            .find(|p| p.id() == pane)
+            .map_or(Ok(()), |p| p.set_filter(text));
+        if let Err(e) = result {
+            self.complain(e);
+        }
+    }
+    /// Escape: closes what is open, then clears the filter, then goes back.
+    fn back(&mut self) {
+        let filtered = self
+            .pane(self.focus)
+            .and_then(|p| p.filter())
+            .is_some_and(|f| !f.is_empty());
+        if filtered {
+            self.set_filter("");
+        } else if let Some(p) = self.trail.pop() {
+            self.focus = p;
+            if p != PaneId::Pods {
+                self.other = p;
+            }
+        }
+    }
+    fn help_key(&mut self, key: Key) -> Vec<Effect> {
+        let action = self.keys.action(self.focus.scope(), key);
+        if let Some(Overlay::Help(top)) = self.overlays.last_mut() {
+            match action {
+                Some(Action::Down) => *top += 1,
+                Some(Action::Up) => *top = top.saturating_sub(1),
+                Some(Action::PageDown) => *top += 10,
+                Some(Action::PageUp) => *top = top.saturating_sub(10),
+                Some(Action::Top) => *top = 0,
+                Some(Action::Quit) if key.ctrl => return vec![Effect::Quit],
+                _ => {
+                    self.overlays.pop();
+                }
+            }
+        }
+        Vec::new()
+    }
+    fn menu_key(&mut self, key: Key, snap: &Snapshot) -> Vec<Effect> {
+        let action = self.keys.action(self.focus.scope(), key);
+        let Some(Overlay::Menu(m)) = self.overlays.last_mut() else {
+            return Vec::new();
+        };
+        let last = m.items.len().saturating_sub(1);
+        match action {
+            Some(Action::Down | Action::NextPane) => m.at = (m.at + 1).min(last),
+            Some(Action::Up | Action::PreviousPane) => m.at = m.at.saturating_sub(1),
+            Some(Action::Top) => m.at = 0,
+            Some(Action::Bottom) => m.at = last,
+            Some(Action::Open | Action::PlayPause | Action::Right) => {
+                let Some(item) = m.items.get_mut(m.at) else {
+                    return Vec::new();
+                };
+                if let Some(c) = &mut item.checked {
+                    *c = !*c;
+                }
+                let command = item.command.clone();
+                if !m.keep {
+                    self.overlays.pop();
+                }
+                return self.run(&command, snap);
+            }
+            Some(Action::Quit) if key.ctrl => return vec![Effect::Quit],
+            _ => {
+                self.overlays.pop();
+            }
+        }
+        Vec::new()
+    }
+    /// The terminal has another size.
+    pub fn resize(&mut self, size: (u16, u16), snap: &Snapshot) {
+        self.size = size;
+        self.sync(snap);
+    }
+    fn open(&mut self, kind: PromptKind, snap: &Snapshot) {
+        let before = match kind {
+            PromptKind::Filter => match self.pane(self.focus).and_then(|p| p.filter()) {
+                Some(f) => f.to_owned(),
+                None => {
+                    self.complain("this pane has no filter");
+                    return;
+                }
+            },
+            _ => String::new(),
+        };
+        let mut p = Prompt {
+            kind,
+            at: before.chars().count(),
+            text: before.clone(),
+            candidates: Vec::new(),
+            chosen: None,
+            hint: Ok(String::new()),
+            shown: before.clone(),
+            before,
+        };
+        self.refresh(&mut p, snap);
+        self.overlays.push(Overlay::Prompt(p));
+    }
+}
+
+/// Reads `10`, `0.5x`, `max`: thousandths, 0 for as fast as it goes.
+pub fn parse_speed(text: &str) -> Option<u32> {
+    let t = text.trim().trim_end_matches(['x', '×']);
+    if text.trim() == "max" {
+        return Some(0);
+    }
+    let f: f64 = t.parse().ok()?;
+    let permille = f * 1000.0;
+    (1.0..=1e9).contains(&permille).then_some(permille as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse_speed;
+
+    #[test]
+    fn speeds_are_factors() {
+        assert_eq!(parse_speed("10x"), Some(10_000));
+        assert_eq!(parse_speed("0.5"), Some(500));
+        assert_eq!(parse_speed("max"), Some(0));
+        for bad in ["", "fast", "-1", "0", "nan"] {
+            assert_eq!(parse_speed(bad), None, "{bad}");
+        }
+    }
+}

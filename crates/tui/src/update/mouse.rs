@@ -1,0 +1,114 @@
+//! Clicks, the wheel and drags.
+
+use ratatui::layout::{Position, Rect};
+
+use crate::action::Action;
+use crate::driver::Drive;
+use crate::model::{Effect, Model, Overlay};
+use crate::pane::PaneId;
+use kflow_engine::Snapshot;
+use kflow_engine::snapshot::Mode;
+
+/// What the mouse did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mouse {
+    /// A button went down.
+    Down(u16, u16),
+    /// It went up.
+    Up(u16, u16),
+    /// The wheel turned: `true` is down.
+    Wheel(u16, u16, bool),
+}
+
+impl Model {
+    /// The mouse did something.
+    pub fn mouse(&mut self, mouse: Mouse, snap: &Snapshot) -> Vec<Effect> {
+        self.message = None;
+        self.shared.touched = true;
+        let (Mouse::Down(x, y) | Mouse::Up(x, y) | Mouse::Wheel(x, y, _)) = mouse;
+        if !self.overlays.is_empty() {
+            if let Mouse::Wheel(_, _, down) = mouse {
+                match self.overlays.last_mut() {
+                    Some(Overlay::Help(top)) => {
+                        *top = if down {
+                            *top + 3
+                        } else {
+                            top.saturating_sub(3)
+                        }
+                    }
+                    Some(Overlay::Menu(m)) => {
+                        m.at = if down {
+                            (m.at + 1).min(m.items.len().saturating_sub(1))
+                        } else {
+                            m.at.saturating_sub(1)
+                        };
+                    }
+                    _ => {}
+                }
+            }
+            return Vec::new();
+        }
+        if let (Mouse::Down(..), 1) = (mouse, y)
+            && let Some(p) = crate::view::tab_at(self, x)
+        {
+            self.show(p);
+            self.sync(snap);
+            return Vec::new();
+        }
+        let slots = self.slots(snap);
+        let scrub = self.size.1.saturating_sub(2);
+        if let Mode::Replay { .. } = snap.mode
+            && crate::layout::has_scrubber(self.size, true)
+            && y == scrub
+            && matches!(mouse, Mouse::Down(..))
+        {
+            let (bar, w) = crate::view::scrub_bar(self.size.0);
+            let share = f64::from(x.saturating_sub(bar).min(w)) / f64::from(w.max(1));
+            let length = snap.range.1.since(snap.range.0) as f64;
+            self.shared.cursor = None;
+            return vec![Effect::Drive(Drive::Seek(
+                snap.range.0.plus((length * share) as i64),
+            ))];
+        }
+        let Some(slot) = slots.iter().find(|s| s.area.contains(Position::new(x, y))) else {
+            self.pressed = None;
+            return Vec::new();
+        };
+        let before = self.shared.cursor;
+        let inner: Rect = slot.inner();
+        let id = slot.pane;
+        let inside = |x: u16, y: u16| (x.saturating_sub(inner.x), y.saturating_sub(inner.y));
+        let Some(pane) = self.panes.iter_mut().find(|p| p.id() == id) else {
+            return Vec::new();
+        };
+        match mouse {
+            Mouse::Wheel(_, _, down) => {
+                for _ in 0..3 {
+                    let a = if down { Action::Down } else { Action::Up };
+                    pane.handle(&a.into(), snap, &mut self.shared);
+                }
+            }
+            Mouse::Down(..) => {
+                self.pressed = Some((x, y));
+                if y >= inner.y {
+                    let (px, py) = inside(x, y);
+                    pane.click(px, py, snap, &mut self.shared);
+                }
+                self.focus = id;
+                if id != PaneId::Pods {
+                    self.other = id;
+                }
+            }
+            Mouse::Up(..) => {
+                if let Some(from) = self.pressed.take()
+                    && inner.contains(Position::new(from.0, from.1))
+                    && from.0.abs_diff(x) > 1
+                {
+                    pane.drag(inside(from.0, from.1), inside(x, y), snap, &mut self.shared);
+                }
+            }
+        }
+        self.sync(snap);
+        self.frozen(before, snap, Vec::new())
+    }
+}

@@ -1,0 +1,261 @@
+//! Typing: palette, filter, time, note.
+
+use crossterm::event::KeyCode;
+
+use crate::action::{Action, Command};
+use crate::filter::Filter;
+use crate::keys::Key;
+use crate::model::{Effect, Model, Overlay, Prompt, PromptKind};
+use crate::pane::Pane;
+use crate::text::count;
+use kflow_core::query::{Candidate, complete, explain};
+use kflow_engine::Snapshot;
+use nucleo_matcher::pattern::{CaseMatching, Normalization, Pattern};
+use nucleo_matcher::{Config, Matcher, Utf32Str};
+
+impl Model {
+    /// A key while a prompt is open.
+    pub(super) fn prompt_key(&mut self, key: Key, snap: &Snapshot) -> Vec<Effect> {
+        let Some(Overlay::Prompt(mut p)) = self.overlays.pop() else {
+            return Vec::new();
+        };
+        let mut changed = true;
+        match key.code {
+            KeyCode::Esc => {
+                if p.kind == PromptKind::Filter {
+                    let before = p.before.clone();
+                    self.set_filter(&before);
+                    self.sync(snap);
+                }
+                return Vec::new();
+            }
+            KeyCode::Char('c') if key.ctrl => return Vec::new(),
+            KeyCode::Enter => return self.accept(&p, snap),
+            KeyCode::Tab | KeyCode::Down => {
+                changed = false;
+                choose(&mut p, true);
+            }
+            KeyCode::BackTab | KeyCode::Up => {
+                changed = false;
+                if p.kind == PromptKind::Palette && p.text.is_empty() && p.chosen.is_none() {
+                    if let Some(last) = self.history.last() {
+                        p.text.clone_from(last);
+                        p.at = p.text.chars().count();
+                        changed = true;
+                    }
+                } else {
+                    choose(&mut p, false);
+                }
+            }
+            KeyCode::Left => {
+                p.at = p.at.saturating_sub(1);
+                changed = false;
+            }
+            KeyCode::Right => {
+                p.at = (p.at + 1).min(p.text.chars().count());
+                changed = false;
+            }
+            KeyCode::Home => p.at = 0,
+            KeyCode::End => p.at = p.text.chars().count(),
+            KeyCode::Char('a') if key.ctrl => p.at = 0,
+            KeyCode::Char('e') if key.ctrl => p.at = p.text.chars().count(),
+            KeyCode::Char('u') if key.ctrl => {
+                p.text = p.text.chars().skip(p.at).collect();
+                p.at = 0;
+            }
+            KeyCode::Char('w') if key.ctrl => {
+                let head: String = p.text.chars().take(p.at).collect();
+                let kept = head.trim_end().rfind(' ').map_or(0, |i| i + 1);
+                let tail: String = p.text.chars().skip(p.at).collect();
+                let head = head.get(..kept).unwrap_or("").to_owned();
+                p.at = head.chars().count();
+                p.text = head + &tail;
+            }
+            KeyCode::Backspace if p.text.is_empty() => return Vec::new(),
+            KeyCode::Backspace if p.at > 0 => {
+                p.at -= 1;
+                remove(&mut p.text, p.at);
+            }
+            KeyCode::Delete => remove(&mut p.text, p.at),
+            KeyCode::Char(c) if !key.ctrl && !key.alt && p.text.chars().count() < 500 => {
+                let mut chars: Vec<char> = p.text.chars().collect();
+                chars.insert(p.at.min(chars.len()), c);
+                p.text = chars.into_iter().collect();
+                p.at += 1;
+            }
+            _ => changed = false,
+        }
+        if changed {
+            p.chosen = None;
+            self.refresh(&mut p, snap);
+            if p.kind == PromptKind::Filter && p.hint.is_ok() {
+                self.preview(&mut p, snap);
+            }
+        }
+        self.overlays.push(Overlay::Prompt(p));
+        Vec::new()
+    }
+    /// Filters by what is typed so far. What leaves nothing only because it is not finished does not empty the list.
+    fn preview(&mut self, p: &mut Prompt, snap: &Snapshot) {
+        let typed = Filter::typed(&p.text);
+        self.set_filter(&typed);
+        self.sync(snap);
+        let found = self.pane(self.focus).and_then(Pane::matches);
+        if found == Some(0) && Filter::parse(&p.text).is_ok_and(|f| f.may_go_on()) {
+            p.hint = Err(match p.shown.as_str() {
+                "" => "nothing matches yet: everything is shown".to_owned(),
+                shown => format!("nothing matches yet: shown is {shown}"),
+            });
+            let shown = p.shown.clone();
+            self.set_filter(&shown);
+            self.sync(snap);
+        } else {
+            p.shown = typed;
+            if let (Some(n), Ok(hint)) = (found.filter(|_| !p.text.is_empty()), &mut p.hint) {
+                *hint = format!("{} match   {hint}", count(n));
+            }
+        }
+    }
+    fn accept(&mut self, p: &Prompt, snap: &Snapshot) -> Vec<Effect> {
+        match p.kind {
+            PromptKind::Filter => {
+                self.set_filter(&p.text);
+                self.sync(snap);
+                Vec::new()
+            }
+            PromptKind::Seek => self.seek(&p.text, snap),
+            PromptKind::Note if p.text.trim().is_empty() => Vec::new(),
+            PromptKind::Note => self.run(
+                &Command {
+                    action: Action::Note,
+                    arg: p.text.trim().to_owned(),
+                },
+                snap,
+            ),
+            PromptKind::Palette => {
+                let typed = Command::parse(&p.text);
+                let proposed = || {
+                    let c = p.candidates.get(p.chosen.unwrap_or(0))?;
+                    Command::parse(&c.text)
+                };
+                match typed.or_else(proposed) {
+                    Some(c) => {
+                        self.history.push(p.text.clone());
+                        self.run(&c, snap)
+                    }
+                    None => {
+                        if !p.text.trim().is_empty() {
+                            self.complain(format!("there is no command \"{}\"", p.text.trim()));
+                        }
+                        Vec::new()
+                    }
+                }
+            }
+        }
+    }
+    /// Proposals and help for what stands there now.
+    pub(super) fn refresh(&self, p: &mut Prompt, snap: &Snapshot) {
+        match p.kind {
+            PromptKind::Palette => {
+                p.candidates = palette(&p.text, self);
+                p.hint = Ok(match Command::parse(&p.text) {
+                    Some(c) => c.action.help().to_owned(),
+                    None => String::new(),
+                });
+            }
+            PromptKind::Filter => {
+                let pane = self.pane(self.focus);
+                let known = |f| pane.map(|x| x.known(f, snap)).unwrap_or_default();
+                p.candidates = if p.text.is_empty() || p.text.starts_with("-l") {
+                    Vec::new()
+                } else {
+                    complete(&p.text, &known)
+                };
+                p.hint = match Filter::parse(&p.text) {
+                    Err(e) => Err(e),
+                    Ok(_) if p.text.is_empty() => Ok(
+                        "fuzzy   !inverse   -l app=web   /regex/   pod:web* dur>2s !ok".to_owned(),
+                    ),
+                    Ok(_) if p.text.starts_with("-l") => {
+                        Ok("labels: app=web  tier!=db  app  !app  (commas between)".to_owned())
+                    }
+                    Ok(_) => Ok(explain(&p.text).unwrap_or_default()),
+                };
+            }
+            PromptKind::Seek => {
+                p.hint = Ok("12:00:05   +3s   -1m   40%   start   end".to_owned());
+            }
+            PromptKind::Note => {
+                let at = self.shared.time(snap).at(self.shared.at(snap), 1, 3);
+                p.hint = Ok(format!("a note at {at}"));
+            }
+        }
+    }
+}
+
+fn remove(text: &mut String, at: usize) {
+    let mut chars: Vec<char> = text.chars().collect();
+    if at < chars.len() {
+        chars.remove(at);
+        *text = chars.into_iter().collect();
+    }
+}
+
+/// Takes the next or last proposal into the line.
+fn choose(p: &mut Prompt, forward: bool) {
+    let n = p.candidates.len();
+    if n == 0 {
+        return;
+    }
+    let next = match (p.chosen, forward) {
+        (None, true) => 0,
+        (None, false) => n - 1,
+        (Some(i), true) => (i + 1) % n,
+        (Some(i), false) => (i + n - 1) % n,
+    };
+    p.chosen = Some(next);
+    if let Some(c) = p.candidates.get(next) {
+        p.text.clone_from(&c.text);
+        p.at = p.text.chars().count();
+    }
+}
+
+/// Commands that fit what was typed, best first.
+fn palette(text: &str, model: &Model) -> Vec<Candidate> {
+    if let Some(("theme", arg)) = text.trim_start().split_once(' ') {
+        return crate::theme::BUILT_IN
+            .iter()
+            .filter(|(n, _)| n.starts_with(arg.trim()))
+            .map(|(n, _)| Candidate {
+                text: format!("theme {n}"),
+                label: (*n).to_owned(),
+                help: "theme".to_owned(),
+            })
+            .collect();
+    }
+    if text.trim_start().contains(' ') {
+        return Vec::new();
+    }
+    let pattern = Pattern::parse(text.trim(), CaseMatching::Ignore, Normalization::Smart);
+    let mut matcher = Matcher::new(Config::DEFAULT);
+    let mut buf = Vec::new();
+    let mut found: Vec<(u32, &Action)> = Action::ALL
+        .iter()
+        .filter_map(|a| {
+            let s = pattern.score(Utf32Str::new(a.name(), &mut buf), &mut matcher)?;
+            Some((s, a))
+        })
+        .collect();
+    found.sort_by_key(|(s, _)| std::cmp::Reverse(*s));
+    found
+        .into_iter()
+        .map(|(_, a)| Candidate {
+            text: a.name().to_owned(),
+            label: a.name().to_owned(),
+            help: match model.keys.text(*a) {
+                k if k.is_empty() => a.help().to_owned(),
+                k => format!("{}  [{k}]", a.help()),
+            },
+        })
+        .collect()
+}

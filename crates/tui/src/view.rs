@@ -1,0 +1,436 @@
+//! The whole frame: title, tabs, panes with their rules, scrubber, footer, overlays. Reads the model, changes nothing.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+
+use super::action::Action;
+use super::canvas::Canvas;
+use super::layout::{LEAST, Slot, has_scrubber};
+use super::model::{Model, Overlay, Tone};
+use super::pane::PaneId;
+use super::shared::Ctx;
+use super::text::{count, width};
+use kflow_engine::Snapshot;
+use kflow_engine::snapshot::Mode;
+use kflow_model::Source;
+
+mod overlay;
+
+/// Draws a frame. The model must be in sync with the snapshot.
+pub fn draw(model: &Model, snap: &Snapshot, buf: &mut Buffer) {
+    let area = *buf.area();
+    let ctx = model.ctx(snap, true);
+    let mut canvas = Canvas::new(buf, area);
+    canvas.clear(ctx.theme.text);
+    if area.width < LEAST.0 || area.height < LEAST.1 {
+        return too_small(&ctx, &mut canvas);
+    }
+    title(&ctx, &mut canvas.part(0, 0, area.width, 1));
+    tabs(model, &ctx, &mut canvas.part(0, 1, area.width, 1));
+    let slots = model.slots(snap);
+    for s in &slots {
+        pane(model, snap, s, &mut canvas);
+    }
+    let replay = matches!(snap.mode, Mode::Replay { .. });
+    if has_scrubber((area.width, area.height), replay) {
+        scrubber(&ctx, &mut canvas.part(0, area.height - 2, area.width, 1));
+    }
+    footer(
+        model,
+        &ctx,
+        &mut canvas.part(0, area.height - 1, area.width, 1),
+    );
+    for o in &model.overlays {
+        match o {
+            Overlay::Help(top) => overlay::help(model, &ctx, &mut canvas, *top),
+            Overlay::Prompt(p) => overlay::prompt(&ctx, &mut canvas, p),
+            Overlay::Menu(m) => overlay::menu(&ctx, &mut canvas, m),
+        }
+    }
+    if !ctx.glyphs.is_unicode() {
+        to_ascii(buf);
+    }
+}
+
+/// What a terminal without Unicode cannot show: names and messages from outside, and signs of shortened texts.
+fn to_ascii(buf: &mut Buffer) {
+    for c in &mut buf.content {
+        if !c.symbol().is_ascii() {
+            let plain = match c.symbol() {
+                "…" => "~",
+                "·" => ".",
+                "×" => "x",
+                "µ" => "u",
+                "–" | "—" => "-",
+                _ => "?",
+            };
+            c.set_symbol(plain);
+        }
+    }
+}
+
+/// Draws one pane alone, with its rule: for exports.
+pub fn draw_pane(model: &Model, snap: &Snapshot, id: PaneId, buf: &mut Buffer) {
+    let area = *buf.area();
+    let mut canvas = Canvas::new(buf, area);
+    canvas.clear(model.look.theme.text);
+    pane(model, snap, &Slot { pane: id, area }, &mut canvas);
+}
+
+fn too_small(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>) {
+    let (w, h) = (canvas.width(), canvas.height());
+    let y = h.saturating_sub(2) / 2;
+    let need = format!("kflow needs {}x{}", LEAST.0, LEAST.1);
+    for (i, (t, s)) in [
+        (need, ctx.theme.strong),
+        (format!("this is {w}x{h}"), ctx.theme.dim),
+    ]
+    .iter()
+    .enumerate()
+    {
+        let x = w.saturating_sub(width(t) as u16) / 2;
+        canvas.text(x, y + i as u16, t, *s);
+    }
+}
+
+fn pane(model: &Model, snap: &Snapshot, slot: &Slot, canvas: &mut Canvas<'_>) {
+    let focused = slot.pane == model.focus;
+    let ctx = model.ctx(snap, focused);
+    let Some(p) = model.pane(slot.pane) else {
+        return;
+    };
+    let a = slot.area;
+    let t = ctx.theme;
+    let rule = if focused { t.rule_on } else { t.rule };
+    canvas.line(a.x, a.y, a.width, ctx.glyphs.rule, rule);
+    let mut head = canvas.part(a.x, a.y, a.width, 1);
+    let name = format!(" {} ", slot.pane.name());
+    let mut x = 1 + head.text(1, 0, &name, if focused { t.accent } else { t.dim });
+    let about_pod = !matches!(slot.pane, PaneId::Pods | PaneId::Node);
+    if about_pod
+        && matches!(
+            slot.pane,
+            PaneId::Timeline | PaneId::Why | PaneId::Sequence | PaneId::Flow
+        )
+        && let Some(pod) = ctx.shared.view(snap)
+    {
+        let max = a.width.saturating_sub(x + 20).max(10);
+        x += head.text_in(x, 0, max, &pod.key(), t.strong);
+        x += head.text(x, 0, " ", t.text);
+    }
+    let detail = p.title(&ctx);
+    if !detail.is_empty() {
+        x += head.text(x, 0, &format!("{detail} "), t.dim);
+    }
+    if let Some(f) = p.filter().filter(|f| !f.is_empty()) {
+        let room = a.width.saturating_sub(x + 2);
+        head.text_in(x + 1, 0, room, &format!(" /{f} "), t.matched);
+    }
+    if a.x > 0 {
+        canvas.column(a.x - 1, a.y, a.height, ctx.glyphs.wall, t.rule);
+    }
+    let i = slot.inner();
+    p.draw(&ctx, &mut canvas.part(i.x, i.y, i.width, i.height));
+}
+
+/// How fast, for people: `1×`, `0.5×`, `max`.
+fn speed(permille: u32, times: &str) -> String {
+    match permille {
+        0 => "max".to_owned(),
+        p if p % 1000 == 0 => format!("{}{times}", p / 1000),
+        p => format!("{}{times}", f64::from(p) / 1000.0),
+    }
+}
+
+fn title(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>) {
+    let (t, g, snap) = (ctx.theme, ctx.glyphs, ctx.snap);
+    let w = canvas.width();
+    canvas.clear(t.bar);
+    let on_bar = |s: Style| t.bar.patch(s);
+    let mut x = 1 + canvas.text(1, 0, "kflow", on_bar(t.accent));
+    x += 1;
+    match &snap.mode {
+        Mode::Replay {
+            name,
+            playing,
+            speed_permille,
+            loading_permille,
+        } => {
+            x += canvas.text(x, 0, " REPLAY ", t.replay) + 1;
+            let room = if w >= 100 { 30 } else { 14 };
+            x += canvas.text_in(x, 0, room, name, t.bar) + 1;
+            let (symbol, style) = if *playing {
+                (g.play, on_bar(t.ok))
+            } else {
+                (g.pause, on_bar(t.wait))
+            };
+            x += canvas.text(x, 0, symbol, style) + 1;
+            x += canvas.text(x, 0, &speed(*speed_permille, g.times), on_bar(t.dim)) + 1;
+            if *loading_permille < 1000 {
+                x += canvas.text(
+                    x,
+                    0,
+                    &format!("reading {}%", loading_permille / 10),
+                    on_bar(t.run),
+                ) + 1;
+            }
+        }
+        Mode::Live {
+            scope,
+            following,
+            recording,
+        } => {
+            let (badge, style) = if *following {
+                (" LIVE ", t.live)
+            } else {
+                (" PAUSED ", t.paused)
+            };
+            x += canvas.text(x, 0, badge, style) + 1;
+            x += canvas.text_in(x, 0, 24, scope, t.bar) + 1;
+            if !recording.is_empty() {
+                x += canvas.text(x, 0, g.record, on_bar(t.fail)) + 1;
+                x += canvas.text_in(x, 0, 24, recording, on_bar(t.dim)) + 1;
+            }
+        }
+    }
+    // Kflow's own part failed: a session is damaged, a recording stopped.
+    if snap
+        .sources
+        .iter()
+        .any(|s| s.source == Source::Kflow && !s.on)
+    {
+        let badge = if matches!(snap.mode, Mode::Replay { .. }) {
+            " INCOMPLETE "
+        } else {
+            " NOT RECORDING "
+        };
+        x += canvas.text(x, 0, badge, t.alarm) + 1;
+    }
+    let time = ctx.time();
+    let clock = if w >= 90 {
+        time.full(snap.now, 1_000_000)
+    } else {
+        time.wall(snap.now, 1)
+    };
+    x += canvas.text(x, 0, &clock, on_bar(t.strong)) + 2;
+    sources(ctx, canvas, x);
+}
+
+/// Sources at the right: what is on, what is off and why as far as there is room, and what was lost.
+fn sources(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, from: u16) {
+    let (t, g) = (ctx.theme, ctx.glyphs);
+    let on_bar = |s: Style| t.bar.patch(s);
+    let mut by: Vec<(Source, bool, u64, &str)> = Vec::new();
+    for s in &ctx.snap.sources {
+        match by.iter_mut().find(|b| b.0 == s.source) {
+            Some(b) => {
+                b.1 |= s.on;
+                b.2 += s.lost;
+            }
+            None => by.push((s.source, s.on, s.lost, s.detail.as_str())),
+        }
+    }
+    let lost: u64 = by.iter().map(|b| b.2).sum();
+    let mut end = canvas.width().saturating_sub(1);
+    if lost > 0 {
+        let text = format!(" {} lost ", count(lost as usize));
+        let used = canvas.text_right(end, 0, 20, &text, t.alarm);
+        end = end.saturating_sub(used + 1);
+    }
+    let full: usize = by.iter().map(|b| width(b.0.name()) + 3).sum();
+    let names = usize::from(end.saturating_sub(from)) >= full;
+    let total = if names { full } else { by.len() };
+    if usize::from(end.saturating_sub(from)) < total {
+        return;
+    }
+    let mut x = end.saturating_sub(total as u16);
+    for (source, on, lost, _) in by {
+        let (symbol, style) = match (on, lost) {
+            (_, 1..) => (g.on, t.fail),
+            (true, 0) => (g.on, t.ok),
+            (false, 0) => (g.off, t.faint),
+        };
+        x += canvas.text(x, 0, symbol, on_bar(style));
+        if names {
+            let s = if on { on_bar(t.dim) } else { on_bar(t.faint) };
+            x += canvas.text(x, 0, source.name(), s) + 2;
+        }
+    }
+}
+
+fn tab_places(model: &Model, w: u16) -> Vec<(PaneId, u16, String)> {
+    let all: Vec<PaneId> = model.panes.iter().map(|p| p.id()).collect();
+    let label = |id: PaneId, short: bool| {
+        let key = model.keys.first(id.action());
+        match (key.is_empty(), short) {
+            (true, _) => id.name().to_owned(),
+            (false, false) => format!("{key} {}", id.name()),
+            (false, true) => format!("{key}{}", id.name().chars().take(4).collect::<String>()),
+        }
+    };
+    let full: usize = all.iter().map(|p| width(&label(*p, false)) + 2).sum();
+    let short = full + 2 > usize::from(w);
+    let mut x = 1;
+    all.into_iter()
+        .map(|p| {
+            let l = format!(" {} ", label(p, short));
+            let at = x;
+            x += width(&l) as u16;
+            (p, at, l)
+        })
+        .collect()
+}
+
+/// The pane whose tab lies at this column.
+pub fn tab_at(model: &Model, x: u16) -> Option<PaneId> {
+    tab_places(model, model.size.0)
+        .into_iter()
+        .find(|(_, at, l)| (*at..at + width(l) as u16).contains(&x))
+        .map(|(p, _, _)| p)
+}
+
+fn tabs(model: &Model, ctx: &Ctx<'_>, canvas: &mut Canvas<'_>) {
+    let t = ctx.theme;
+    let mut end = 0;
+    for (p, x, label) in tab_places(model, canvas.width()) {
+        let style = if p == model.focus { t.tab_on } else { t.tab };
+        end = x + canvas.text(x, 0, &label, style);
+    }
+    // The selected pod, when its list is not on the screen.
+    if let Some(p) = ctx.shared.view(ctx.snap) {
+        let room = canvas.width().saturating_sub(end + 14);
+        if room >= 12 {
+            super::widget::stage::strip(ctx, canvas, canvas.width() - 12, 0, p);
+            let right = canvas.width() - 13;
+            canvas.text_right(right, 0, room - 1, &p.key(), t.dim);
+        }
+    }
+}
+
+/// First column and width of the bar that can be scrubbed.
+pub const fn scrub_bar(w: u16) -> (u16, u16) {
+    (10, w.saturating_sub(22))
+}
+
+fn scrubber(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>) {
+    let (t, g, snap) = (ctx.theme, ctx.glyphs, ctx.snap);
+    let w = canvas.width();
+    let time = ctx.time();
+    let (x, bar) = scrub_bar(w);
+    canvas.text(1, 0, &time.wall(snap.range.0, 0), t.dim);
+    canvas.text_right(
+        w.saturating_sub(1),
+        0,
+        9,
+        &time.wall(snap.range.1, 0),
+        t.dim,
+    );
+    let length = snap.range.1.since(snap.range.0).max(1) as f64;
+    let place = |at: kflow_model::Nanos| {
+        let share = at.since(snap.range.0) as f64 / length;
+        (share.clamp(0.0, 1.0) * f64::from(bar.saturating_sub(1))) as u16
+    };
+    let here = place(snap.now);
+    canvas.line(x, 0, bar, g.rule, t.faint);
+    canvas.line(x, 0, here, g.rule, t.accent);
+    for m in &ctx.shared.marks {
+        canvas.symbol(x + place(*m), 0, g.mark, t.delta);
+    }
+    canvas.symbol(x + here, 0, g.on, t.accent);
+}
+
+fn footer(model: &Model, ctx: &Ctx<'_>, canvas: &mut Canvas<'_>) {
+    let t = ctx.theme;
+    canvas.clear(t.bar);
+    if let Some((m, tone)) = &model.message {
+        let style = match tone {
+            Tone::Info => t.bar.patch(t.strong),
+            Tone::Error => t.bar.patch(t.fail),
+        };
+        canvas.text(1, 0, m, style);
+        return;
+    }
+    let own: &[Action] = model.pane(model.focus).map_or(&[], |p| p.commands());
+    let general = [
+        Action::Help,
+        Action::Palette,
+        Action::PlayPause,
+        Action::Seek,
+        Action::NextError,
+        Action::Layout,
+        Action::Quit,
+    ];
+    // Help and quit stay; the pane's own keys take what is left, then the general ones.
+    let fixed = format!(
+        "{} help  {} quit ",
+        model.keys.first(Action::Help),
+        model.keys.first(Action::Quit)
+    );
+    let limit = canvas.width().saturating_sub(width(&fixed) as u16 + 2);
+    let mut x = 1;
+    for a in own.iter().chain(&general[1..6]) {
+        let key = model.keys.first(*a);
+        if key.is_empty() {
+            continue;
+        }
+        let word = short(*a);
+        let need = (width(&key) + width(word) + 3) as u16;
+        if x + need > limit {
+            break;
+        }
+        x += canvas.text(x, 0, &key, t.bar.patch(t.key)) + 1;
+        x += canvas.text(x, 0, word, t.bar.patch(t.key_text)) + 2;
+    }
+    let mut x = canvas.width().saturating_sub(width(&fixed) as u16 + 1);
+    for (a, word) in [(Action::Help, "help"), (Action::Quit, "quit")] {
+        x += canvas.text(x, 0, &model.keys.first(a), t.bar.patch(t.key)) + 1;
+        x += canvas.text(x, 0, word, t.bar.patch(t.key_text)) + 2;
+    }
+}
+
+/// One or two words for the footer.
+const fn short(a: Action) -> &'static str {
+    match a {
+        Action::PaneWhy => "why",
+        Action::SortNext => "sort",
+        Action::ToggleGone => "gone",
+        Action::ToggleDone => "completed",
+        Action::SortStuck => "trouble first",
+        Action::SortReverse => "reverse",
+        Action::CallsDetail | Action::Detail | Action::LogDetail | Action::RequestsDetail => {
+            "detail"
+        }
+        Action::CallsScope | Action::LogScope | Action::RequestsScope => "all/pod",
+        Action::CallsErrors | Action::RequestsErrors => "errors",
+        Action::RequestsGroups => "groups",
+        Action::RequestsSlow => "slow",
+        Action::CallsFlight => "in flight",
+        Action::CallsNoise => "fold",
+        Action::CallsStats => "percentiles",
+        Action::LogSources => "sources",
+        Action::LogRaw => "raw",
+        Action::LogFollow => "follow",
+        Action::PlayPause => "play",
+        Action::NextError => "next error",
+        Action::MarkA => "mark",
+        Action::Critical => "critical",
+        Action::FitSelection => "zoom to it",
+        Action::ZoomIn => "in",
+        Action::ZoomOut => "out",
+        Action::SpanNextError => "error",
+        Action::WhyCopy => "copy",
+        Action::SequenceNoise => "fold",
+        Action::FlowOnlyReached => "reached",
+        Action::FlowFoldAll | Action::FoldAll => "fold all",
+        Action::NextPod => "next pod",
+        a => a.name(),
+    }
+}
+
+/// The area of a box in the middle.
+fn middle(canvas: &Canvas<'_>, w: u16, h: u16) -> Rect {
+    let (cw, ch) = (canvas.width(), canvas.height());
+    let (w, h) = (w.min(cw), h.min(ch));
+    Rect::new((cw - w) / 2, (ch - h) / 2, w, h)
+}

@@ -1,0 +1,102 @@
+//! Facts under headings: a label, and a value that may take several lines.
+
+use ratatui::style::Style;
+
+use crate::canvas::Canvas;
+use crate::shared::Ctx;
+use crate::text::{width, wrap};
+
+/// Columns of labels, where there is room.
+const LABEL: u16 = 16;
+
+/// A line, before it is broken to the width of the screen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Line {
+    /// What the facts below are about.
+    Head(String, Style),
+    /// A label and a value.
+    Fact(String, String, Style),
+}
+
+/// Lines in the making.
+#[derive(Clone, Debug, Default)]
+pub struct Facts {
+    lines: Vec<Line>,
+}
+
+impl Facts {
+    /// A heading.
+    pub fn head(&mut self, text: impl Into<String>, style: Style) {
+        self.lines.push(Line::Head(text.into(), style));
+    }
+    /// A fact, unless its value is empty.
+    pub fn fact(&mut self, label: &str, value: impl ToString, style: Style) {
+        let value = value.to_string();
+        if !value.is_empty() {
+            let label = label.to_owned();
+            self.lines.push(Line::Fact(label, value, style));
+        }
+    }
+    /// Facts under a heading that stands only where there are any.
+    pub fn group<K: AsRef<str>, V: ToString>(
+        &mut self,
+        head: (&str, Style),
+        facts: impl IntoIterator<Item = (K, V)>,
+        style: Style,
+    ) {
+        let at = self.lines.len();
+        for (k, v) in facts {
+            self.fact(k.as_ref(), v, style);
+        }
+        if self.lines.len() > at {
+            self.lines.insert(at, Line::Head(head.0.to_owned(), head.1));
+        }
+    }
+    /// As plain text, for the clipboard.
+    pub fn text(&self) -> String {
+        (self.lines.iter())
+            .map(|l| match l {
+                Line::Head(h, _) => format!("{h}\n"),
+                Line::Fact(k, v, _) if k.is_empty() => format!("  {v}\n"),
+                Line::Fact(k, v, _) => format!("  {k}: {v}\n"),
+            })
+            .collect()
+    }
+    /// Draws as much as there is room for, `top` lines scrolled down (at most to the last screen).
+    pub fn draw(&self, ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, top: usize) {
+        let t = ctx.theme;
+        let label = LABEL.min(canvas.width() / 3);
+        let room = usize::from(canvas.width().saturating_sub(label));
+        // Label, value, and whether the value stands in the column of values.
+        let mut rows: Vec<(&str, String, Style, bool)> = Vec::new();
+        for line in &self.lines {
+            match line {
+                Line::Head(h, style) => {
+                    if !rows.is_empty() {
+                        rows.push(("", String::new(), t.text, false));
+                    }
+                    for part in wrap(h, usize::from(canvas.width())) {
+                        rows.push(("", part, *style, false));
+                    }
+                }
+                Line::Fact(k, v, style) => {
+                    // A label that is longer than its column stands above its value.
+                    let mut k = k.as_str();
+                    if width(k) >= usize::from(label) {
+                        rows.push(("", k.to_owned(), t.dim, false));
+                        k = "";
+                    }
+                    for part in wrap(v, room) {
+                        rows.push((std::mem::take(&mut k), part, *style, true));
+                    }
+                }
+            }
+        }
+        let h = usize::from(canvas.height());
+        let top = top.min(rows.len().saturating_sub(h));
+        for (y, (k, v, style, aside)) in (0..).zip(rows.iter().skip(top).take(h)) {
+            canvas.text_in(0, y, label.saturating_sub(1), k, t.dim);
+            canvas.text(if *aside { label } else { 0 }, y, v, *style);
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! A window of time on a row of cells, and the ruler above it.
+
+use crate::canvas::Canvas;
+use crate::shared::Ctx;
+use crate::text::{duration, width};
+use kflow_model::Nanos;
+use kflow_model::stamp::{MILLI, SECOND};
+
+/// A window of time over a number of columns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// First moment.
+    pub from: Nanos,
+    /// Moment after the last one.
+    pub to: Nanos,
+}
+
+/// Least and most ns that a window shows.
+const SHORTEST: i64 = 1_000;
+const LONGEST: i64 = 400 * 86_400 * SECOND;
+
+impl Window {
+    /// From one moment to another, at least a microsecond.
+    pub fn new(from: Nanos, to: Nanos) -> Self {
+        let to = to.max(from.plus(SHORTEST));
+        Self { from, to }
+    }
+    /// ns.
+    pub const fn length(&self) -> i64 {
+        self.to.since(self.from)
+    }
+    /// Place of a moment as a share of `columns`; negative or larger outside.
+    pub fn place(&self, at: Nanos, columns: u16) -> f64 {
+        at.since(self.from) as f64 / self.length() as f64 * f64::from(columns)
+    }
+    /// Column of a moment, when it lies inside.
+    pub fn column(&self, at: Nanos, columns: u16) -> Option<u16> {
+        let p = self.place(at, columns);
+        (p >= 0.0 && p < f64::from(columns)).then_some(p as u16)
+    }
+    /// Moment in the middle of a column.
+    pub fn at(&self, column: u16, columns: u16) -> Nanos {
+        let share = (f64::from(column) + 0.5) / f64::from(columns.max(1));
+        self.from.plus((share * self.length() as f64) as i64)
+    }
+    /// Larger or smaller around a moment that stays where it is.
+    #[must_use]
+    pub fn zoom(&self, around: Nanos, factor: f64) -> Self {
+        let length = ((self.length() as f64 * factor) as i64).clamp(SHORTEST, LONGEST);
+        let around = around.max(self.from).min(self.to);
+        let share = around.since(self.from) as f64 / self.length() as f64;
+        let from = around.plus(-((share * length as f64) as i64));
+        Self::new(from, from.plus(length))
+    }
+    /// Moved by a share of its length.
+    #[must_use]
+    pub fn pan(&self, share: f64) -> Self {
+        let by = (self.length() as f64 * share) as i64;
+        Self::new(self.from.plus(by), self.to.plus(by))
+    }
+    /// Distance of ticks: a round number, so that labels do not touch.
+    pub fn step(&self, columns: u16) -> i64 {
+        const ROUND: [i64; 9] = [1, 2, 5, 10, 15, 30, 60, 120, 300];
+        let least = self.length() as f64 * 11.0 / f64::from(columns.max(1));
+        let mut unit = 1;
+        while unit < SECOND {
+            for m in [1, 2, 5] {
+                if (unit * m) as f64 >= least {
+                    return unit * m;
+                }
+            }
+            unit *= 10;
+        }
+        for m in ROUND {
+            if (m * SECOND) as f64 >= least {
+                return m * SECOND;
+            }
+        }
+        let mut minutes = 600 * SECOND;
+        while (minutes as f64) < least {
+            minutes *= 2;
+        }
+        minutes
+    }
+}
+
+/// Draws ticks and labels that count from `zero`; `grid` rows below get a faint line at each tick.
+pub fn draw(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, window: Window, zero: Nanos, grid: u16) {
+    let w = canvas.width();
+    let step = window.step(w);
+    let first = window.from.since(zero).div_euclid(step) * step;
+    let mut free = 0;
+    for i in 0..=i64::from(w) {
+        let offset = first + i * step;
+        let at = zero.plus(offset);
+        if at >= window.to {
+            break;
+        }
+        let Some(x) = window.column(at, w) else {
+            continue;
+        };
+        let text = match offset {
+            0 => "0".to_owned(),
+            n if step >= SECOND => signed(n),
+            n if step >= MILLI && n % SECOND == 0 => signed(n),
+            n => format!("{}{}", if n < 0 { "-" } else { "" }, exact(n.abs(), step)),
+        };
+        let len = width(&text) as u16;
+        if x >= free && x + len <= w {
+            canvas.text(x, 0, &text, ctx.theme.dim);
+            free = x + len + 1;
+        }
+        for y in 1..=grid {
+            canvas.symbol(x, y, ctx.glyphs.grid, ctx.theme.faint);
+        }
+    }
+}
+
+fn signed(ns: i64) -> String {
+    let s = ns / SECOND;
+    let (sign, s) = if s < 0 { ("-", -s) } else { ("", s) };
+    match s {
+        0..60 => format!("{sign}{s}s"),
+        60..3600 if s % 60 == 0 => format!("{sign}{}m", s / 60),
+        60..3600 => format!("{sign}{}m{:02}s", s / 60, s % 60),
+        _ => format!("{sign}{}h{:02}m", s / 3600, s / 60 % 60),
+    }
+}
+
+/// A label with as many digits as the distance of ticks needs.
+fn exact(ns: i64, step: i64) -> String {
+    if ns >= SECOND {
+        let digits = match step {
+            s if s >= 100 * MILLI => 1,
+            s if s >= 10 * MILLI => 2,
+            s if s >= MILLI => 3,
+            _ => 6,
+        };
+        format!("{:.digits$}s", ns as f64 / SECOND as f64)
+    } else {
+        duration(ns)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn columns_and_moments_agree(from in 0_i64..1_i64 << 60, length in 1000_i64..1_i64 << 50, w in 1_u16..300, x in 0_u16..300) {
+            let win = Window::new(Nanos(from), Nanos(from + length));
+            let x = x % w;
+            let back = win.column(win.at(x, w), w);
+            // A window shorter than its columns cannot tell them apart.
+            prop_assert!(length < i64::from(w) || back == Some(x), "{back:?} {x}");
+        }
+        #[test]
+        fn zooming_keeps_the_moment_where_it_is(share in 0.0_f64..1.0, factor in 0.1_f64..10.0) {
+            let win = Window::new(Nanos(0), Nanos(1_000_000_000_000));
+            let at = Nanos((share * 1e12) as i64);
+            let z = win.zoom(at, factor);
+            prop_assert!((z.place(at, 1000) - win.place(at, 1000)).abs() < 1.0);
+        }
+        #[test]
+        fn ticks_are_round_and_labels_have_room(length in 1000_i64..1_i64 << 55, w in 20_u16..300) {
+            let win = Window::new(Nanos(0), Nanos(length));
+            let step = win.step(w);
+            prop_assert!(step as f64 / length as f64 * f64::from(w) >= 10.9);
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! The strip of eleven cells, and names and styles of states.
+
+use ratatui::style::Style;
+
+use crate::canvas::Canvas;
+use crate::shared::Ctx;
+use kflow_core::correlate::{PodView, StageState};
+use kflow_core::diagnose::State;
+use kflow_core::flow::Stage;
+
+/// Symbol and style of a stage's state.
+pub fn cell(ctx: &Ctx<'_>, state: StageState) -> (&'static str, Style) {
+    let (g, t) = (ctx.glyphs, ctx.theme);
+    match state {
+        StageState::NotReached => (g.absent, t.faint),
+        StageState::Unseen => (g.unseen, t.dim),
+        StageState::Running => (g.running, t.run),
+        StageState::Waiting => (g.waiting, t.wait),
+        StageState::Failing => (g.failing, t.fail),
+        StageState::Done => (g.done, t.ok),
+    }
+}
+
+/// Draws the strip: eleven columns.
+pub fn strip(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, x: u16, y: u16, pod: &PodView) {
+    for stage in Stage::ALL {
+        let (symbol, mut style) = cell(ctx, pod.stage(stage));
+        if pod.gone.is_some() && pod.stage(stage) == StageState::Done {
+            style = ctx.theme.gone;
+        }
+        canvas.symbol(x + stage.index() as u16, y, symbol, style);
+    }
+}
+
+/// Word and style of a verdict's state.
+pub const fn verdict<'a>(ctx: &Ctx<'a>, state: State) -> (&'static str, &'a Style) {
+    let t = ctx.theme;
+    match state {
+        State::Stuck => ("stuck", &t.fail),
+        State::Slow => ("slow", &t.warn),
+        State::BackingOff => ("backing off", &t.wait),
+        State::Blocked => ("blocked", &t.wait),
+        State::Failed => ("failed", &t.fail),
+        State::Recovered => ("recovered", &t.ok),
+        State::Healthy => ("healthy", &t.ok),
+    }
+}

@@ -1,0 +1,161 @@
+//! Columns that fit: the important ones first, the flexible ones share what is left.
+
+use crate::canvas::Canvas;
+use crate::shared::Ctx;
+
+/// A column of a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Column<C> {
+    /// Which.
+    pub id: C,
+    /// Heading.
+    pub title: &'static str,
+    /// Least columns.
+    pub min: u16,
+    /// Most columns.
+    pub max: u16,
+    /// Lower is dropped later.
+    pub rank: u8,
+    /// Numbers stand at the right.
+    pub right: bool,
+}
+
+impl<C: Copy> Column<C> {
+    /// A column of texts: which, its heading, its least and most width, and how soon it is dropped.
+    pub const fn new(id: C, title: &'static str, min: u16, max: u16, rank: u8) -> Self {
+        Self {
+            id,
+            title,
+            min,
+            max,
+            rank,
+            right: false,
+        }
+    }
+    /// The same for numbers.
+    #[must_use]
+    pub const fn right(self) -> Self {
+        Self {
+            right: true,
+            ..self
+        }
+    }
+}
+
+/// A column with its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Placed<C> {
+    /// The column.
+    pub column: Column<C>,
+    /// First column on the canvas.
+    pub x: u16,
+    /// Width.
+    pub w: u16,
+}
+
+/// Places columns, one space apart, into `width`.
+pub fn place<C: Copy>(columns: &[Column<C>], width: u16) -> Vec<Placed<C>> {
+    let mut ranks: Vec<u8> = columns.iter().map(|c| c.rank).collect();
+    ranks.sort_unstable();
+    ranks.dedup();
+    // As many ranks as fit with their least width.
+    let mut limit = ranks.first().copied().unwrap_or(0);
+    for r in ranks {
+        let need: u16 = columns
+            .iter()
+            .filter(|c| c.rank <= r)
+            .map(|c| c.min + 1)
+            .sum::<u16>()
+            .saturating_sub(1);
+        if need <= width {
+            limit = r;
+        }
+    }
+    let chosen: Vec<Column<C>> = columns
+        .iter()
+        .filter(|c| c.rank <= limit)
+        .copied()
+        .collect();
+    let mut widths: Vec<u16> = chosen.iter().map(|c| c.min).collect();
+    let used: u16 = widths.iter().sum::<u16>() + chosen.len().saturating_sub(1) as u16;
+    let mut left = width.saturating_sub(used);
+    // The least important flexible column (the last words of a row) takes the rest; the others grow first.
+    let mut order: Vec<usize> = (0..chosen.len()).collect();
+    order.sort_by_key(|i| chosen.get(*i).map_or(0, |c| c.max));
+    for i in order {
+        if let (Some(w), Some(c)) = (widths.get_mut(i), chosen.get(i)) {
+            let more = c.max.saturating_sub(*w).min(left);
+            *w += more;
+            left -= more;
+        }
+    }
+    let mut x = 0;
+    chosen
+        .into_iter()
+        .zip(widths)
+        .map(|(column, w)| {
+            let p = Placed { column, x, w };
+            x += w + 1;
+            p
+        })
+        .collect()
+}
+
+/// Draws the headings; `sorted` marks one with its direction.
+pub fn head<C: Copy + PartialEq>(
+    ctx: &Ctx<'_>,
+    canvas: &mut Canvas<'_>,
+    x: u16,
+    y: u16,
+    columns: &[Placed<C>],
+    sorted: Option<(C, bool)>,
+) {
+    for p in columns {
+        let (text, style) = match sorted {
+            Some((c, ascending)) if c == p.column.id => {
+                let arrow = if ascending {
+                    ctx.glyphs.up
+                } else {
+                    ctx.glyphs.down
+                };
+                let t = if p.column.right {
+                    format!("{arrow}{}", p.column.title)
+                } else {
+                    format!("{}{arrow}", p.column.title)
+                };
+                (t, ctx.theme.head_on)
+            }
+            _ => (p.column.title.to_owned(), ctx.theme.head),
+        };
+        if p.column.right {
+            canvas.text_right(x + p.x + p.w, y, p.w, &text, style);
+        } else {
+            canvas.text_in(x + p.x, y, p.w, &text, style);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn c(id: u8, min: u16, max: u16, rank: u8) -> Column<u8> {
+        Column::new(id, "", min, max, rank)
+    }
+
+    #[test]
+    fn the_least_important_columns_go_first_and_nothing_overflows() {
+        let cols = [c(0, 10, 30, 0), c(1, 8, 8, 1), c(2, 10, 99, 2)];
+        for w in 10..120 {
+            let p = place(&cols, w);
+            let end = p.last().map_or(0, |p| p.x + p.w);
+            assert!(end <= w, "{w}: {p:?}");
+        }
+        assert_eq!(place(&cols, 12).len(), 1);
+        assert_eq!(place(&cols, 20).len(), 2);
+        assert_eq!(
+            place(&cols, 120).iter().map(|p| p.w).collect::<Vec<_>>(),
+            [30, 8, 80]
+        );
+    }
+}
