@@ -23,6 +23,7 @@ mod export;
 mod gather;
 mod import;
 mod live;
+mod log;
 mod look;
 mod manual;
 mod out;
@@ -56,7 +57,10 @@ fn moment(text: &str) -> anyhow::Result<Moment> {
 /// Runs the program.
 #[expect(clippy::print_stderr, reason = "the one place where errors are told")]
 pub fn main() -> ExitCode {
-    match run(parse()) {
+    let args = parse();
+    let ran =
+        log::start(args.log.as_deref(), args.command.owns_terminal()).and_then(|()| run(args));
+    match ran {
         Ok(code) => ExitCode::from(code),
         // Whoever reads has read enough: `kflow calls | head` is no error.
         Err(e) if broken_pipe(&e) => ExitCode::from(OK),

@@ -18,9 +18,19 @@ use std::path::PathBuf;
     propagate_version = false
 )]
 pub struct Args {
+    /// Log what kflow itself does to this file; KFLOW_LOG chooses how much (error, info, debug, kflow_sources=trace)
+    #[arg(long, global = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub log: Option<PathBuf>,
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
+}
+
+impl Command {
+    /// True when panes are drawn, and nothing else may be written to the terminal.
+    pub const fn owns_terminal(&self) -> bool {
+        matches!(self, Self::Tui(_) | Self::Replay(_) | Self::Demo)
+    }
 }
 
 /// What to do.

@@ -6,6 +6,7 @@ use super::args::{CallsArgs, Format, Input, TimelineArgs};
 use super::input::Source;
 use super::{NO_SUCH_POD, OK, out};
 use kflow_core::correlate::{ObjectState, Pod, World};
+use kflow_core::suggest::suggest;
 use kflow_export::{calls, owner, timeline};
 use kflow_model::PodUid;
 
@@ -147,7 +148,7 @@ fn tell_of_loss(world: &World) {
 /// Says so, and names what comes near.
 #[expect(clippy::print_stderr, reason = "a notice instead of a result")]
 pub(super) fn no_such_pod(query: &str, world: &World) -> u8 {
-    let near = near(query, world.pods().iter().map(|p| p.key()));
+    let near = suggest(query, world.pods().iter().map(|p| p.key()), name_of);
     let hint = if near.is_empty() {
         format!("{} pods are known", world.pods().len())
     } else {
@@ -161,72 +162,6 @@ pub(super) fn no_such_pod(query: &str, world: &World) -> u8 {
     NO_SUCH_POD
 }
 
-/// Names that may have been meant: those that contain the word, and those that are a slip or two away. Nearest first.
-fn near(query: &str, names: impl Iterator<Item = String>) -> Vec<String> {
-    let wanted = name_of(query);
-    let mut near: Vec<(usize, String)> = names
-        .filter_map(|key| {
-            let name = name_of(&key);
-            let slips = distance(wanted, name);
-            let contained = !wanted.is_empty() && name.contains(wanted);
-            let close = slips <= 1 + wanted.len().min(name.len()) / 5;
-            (contained || close).then_some((if contained { 0 } else { slips }, key))
-        })
-        .collect();
-    near.sort_unstable();
-    near.dedup();
-    near.into_iter().map(|(_, key)| key).take(5).collect()
-}
-
 fn name_of(key: &str) -> &str {
     key.rsplit('/').next().unwrap_or(key)
-}
-
-/// How many characters have to be put in, taken out or replaced (Levenshtein).
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let (mut corner, mut left) = (i, i + 1);
-        for (y, cell) in b.iter().zip(row.iter_mut().skip(1)) {
-            let best = (corner + usize::from(x != *y)).min(left + 1).min(*cell + 1);
-            corner = *cell;
-            *cell = best;
-            left = best;
-        }
-        if let Some(first) = row.first_mut() {
-            *first = i + 1;
-        }
-    }
-    row.last().copied().unwrap_or(0)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn distance_counts_slips() {
-        for (a, b, want) in [
-            ("", "", 0),
-            ("abc", "", 3),
-            ("", "abc", 3),
-            ("image-missing", "image-mising", 1),
-            ("kitten", "sitting", 3),
-        ] {
-            assert_eq!(distance(a, b), want, "{a} {b}");
-        }
-    }
-
-    #[test]
-    fn a_slip_finds_the_name_that_was_meant() {
-        let names = ["s02/image-missing", "s02/config-missing", "s02/healthy"];
-        let all = || names.iter().map(ToString::to_string);
-        assert_eq!(near("s02/image-mising", all()), ["s02/image-missing"]);
-        assert_eq!(
-            near("missing", all()),
-            ["s02/config-missing", "s02/image-missing"]
-        );
-        assert!(near("s02/nothing-like-it", all()).is_empty());
-    }
 }

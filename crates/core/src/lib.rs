@@ -7,6 +7,7 @@
 //! | [`correlate`] | the world: which observation belongs to which pod, and what it means |
 //! | [`diagnose`] | causes, rules, verdicts |
 //! | [`query`] | the expression language over pods, calls and observations |
+//! | [`suggest`] | the known names closest to one that is not known |
 //!
 //! No clock, no file system, no network: time is an argument, and the data files are embedded.
 
@@ -14,4 +15,5 @@ pub mod correlate;
 pub mod diagnose;
 pub mod flow;
 pub mod query;
+pub mod suggest;
 pub mod timeline;

@@ -81,3 +81,8 @@ pub mod limits {
     /// Fields shown of one message.
     pub const FIELDS: usize = 96;
 }
+
+/// Runs the README's example.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

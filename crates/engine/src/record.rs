@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use tracing::{info, info_span, warn};
 
 use crate::ObservationLog;
 use kflow_model::clock;
@@ -270,6 +271,8 @@ struct Tape {
 
 impl Tape {
     fn run(mut self, from: &Receiver<Given>) {
+        let _recording = info_span!("recorder", path = %self.options.path.display()).entered();
+        info!("begins");
         let ended = self.record(from);
         let ended = ended.and_then(|()| self.writer.flush());
         self.publish();
@@ -277,10 +280,12 @@ impl Tape {
             Ok(()) => self.writer.finish().map(|_| ()),
             Err(e) => Err(e),
         };
-        self.recording.ended(match ended {
+        let ended = match ended {
             Ok(()) => "stopped".to_owned(),
             Err(e) => format!("{e}; the file is readable up to its last second"),
-        });
+        };
+        info!(why = ended, "ends");
+        self.recording.ended(ended);
     }
 
     fn record(&mut self, from: &Receiver<Given>) -> Result<(), SessionError> {
@@ -345,6 +350,7 @@ impl Tape {
         if lost == self.told {
             return Ok(());
         }
+        warn!(lost = lost - self.told, "the disk is too slow");
         let gap = Observation {
             stamp: Stamp::exact(at),
             source: Source::Kflow,
@@ -362,6 +368,7 @@ impl Tape {
 
     /// The current file gets a number, and a new one takes its name.
     fn rotate(&mut self) -> Result<(), SessionError> {
+        info!(bytes = self.writer.bytes(), "rotates");
         self.before.0 += self.writer.observations();
         self.before.1 += self.writer.bytes();
         let file = self.writer.handle()?;

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::mpsc::{Receiver, Sender, channel, error::TrySendError};
+use tracing::{Span, info, info_span, warn};
 
 use super::LineDecoder;
 use kflow_model::clock;
@@ -68,10 +69,12 @@ impl Board {
             count: 0,
         }));
         lock(&self.cards).push(Arc::clone(&card));
+        let span = info_span!("source", kind = source.name(), name);
         Out {
             to: self.to.clone(),
             card,
             dropped: None,
+            span,
         }
     }
     /// How the sources stand, in the order in which they were added.
@@ -91,6 +94,8 @@ pub struct Out {
     to: Sender<Observation>,
     card: Card,
     dropped: Option<(Nanos, u64)>,
+    /// Lives as long as the source: what a source logs about itself lies in it.
+    span: Span,
 }
 
 impl Out {
@@ -155,6 +160,7 @@ impl Out {
     fn gap(&self, at: Nanos) -> Option<Observation> {
         let (since, lost) = self.dropped?;
         let of = lock(&self.card).source;
+        warn!(parent: &self.span, lost, "no room for observations");
         Some(gap(
             of,
             since,
@@ -180,8 +186,20 @@ impl Out {
     }
     fn say(&self, on: bool, detail: Text) {
         let mut card = lock(&self.card);
+        if card.on != on || card.detail != detail {
+            let detail = detail.as_str();
+            if on {
+                info!(parent: &self.span, detail, "on");
+            } else {
+                warn!(parent: &self.span, detail, "off");
+            }
+        }
         card.on = on;
         card.detail = detail;
+    }
+    /// The span of the source's life, for what it logs.
+    pub const fn span(&self) -> &Span {
+        &self.span
     }
     /// Another place of the same source, counted together with this one.
     #[must_use]
@@ -190,6 +208,7 @@ impl Out {
             to: self.to.clone(),
             card: Arc::clone(&self.card),
             dropped: None,
+            span: self.span.clone(),
         }
     }
 }
@@ -268,7 +287,8 @@ pub fn decode_now(decoder: &mut dyn LineDecoder, line: &[u8], out: &mut Vec<Obse
     }
 }
 
-/// Pauses that double from `first` to `most`, and begin anew after a success.
+/// Pauses that double from `first` to `most`, and begin anew after a success. Each is drawn between half and all of its
+/// length, so that many kflows that lost the same server do not come back in step.
 #[derive(Clone, Copy, Debug)]
 pub struct Backoff {
     first: Duration,
@@ -287,9 +307,9 @@ impl Backoff {
     }
     /// The next pause.
     pub fn pause(&mut self) -> Duration {
-        let now = self.next;
-        self.next = (now * 2).min(self.most);
-        now
+        let whole = self.next;
+        self.next = (whole * 2).min(self.most);
+        whole.mul_f64(1.0 - fastrand::f64() / 2.0)
     }
     /// It worked.
     pub const fn reset(&mut self) {
@@ -379,11 +399,25 @@ mod tests {
     fn pauses_double_up_to_a_limit_and_begin_anew() {
         let s = Duration::from_secs;
         let mut b = Backoff::new(s(1), s(5));
-        assert_eq!(
-            [b.pause(), b.pause(), b.pause(), b.pause()],
-            [s(1), s(2), s(4), s(5)]
-        );
+        for most in [1, 2, 4, 5, 5] {
+            let pause = b.pause();
+            assert!(s(most) / 2 <= pause && pause <= s(most), "{pause:?}");
+        }
         b.reset();
-        assert_eq!(b.pause(), s(1));
+        assert!(b.pause() <= s(1));
+    }
+
+    #[test]
+    fn many_that_fail_at_once_do_not_come_back_at_once() {
+        let third = |_| {
+            let mut b = Backoff::new(Duration::from_secs(1), Duration::from_secs(60));
+            (b.pause(), b.pause(), b.pause()).2.as_millis() / 100
+        };
+        // 2 to 4 s in tenths: were the draws equal, one tenth would hold all thousand.
+        let mut tenths = std::collections::BTreeMap::new();
+        for tenth in (0..1000).map(third) {
+            *tenths.entry(tenth).or_insert(0) += 1;
+        }
+        assert!(tenths.values().all(|n| *n < 200), "{tenths:?}");
     }
 }

@@ -12,6 +12,7 @@ use tonic::codegen::http::uri::PathAndQuery;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Request, Status, Streaming};
 use tonic_prost::ProstCodec;
+use tracing::debug;
 
 use crate::live::{Backoff, Out, Stopped, gap};
 use kflow_model::clock;
@@ -141,7 +142,9 @@ pub async fn follow(path: PathBuf, mut out: Out) {
                 return;
             }
         }
-        sleep(backoff.pause()).await;
+        let pause = backoff.pause();
+        debug!(parent: out.span(), why = ended, ?pause, "connecting again");
+        sleep(pause).await;
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::map::Map;
 use super::step::{StepId, bare};
+use crate::suggest::suggest;
 use kflow_model::Text;
 
 impl Map {
@@ -38,7 +39,6 @@ impl Map {
 
     /// Names of flows, steps and functions that are spelt nearly like `name`, the nearest first.
     pub fn near(&self, name: &str) -> Vec<&str> {
-        let wanted = name.to_ascii_lowercase();
         let names = self.flows().iter().map(|f| f.name.as_str()).chain(
             self.steps()
                 .iter()
@@ -49,42 +49,8 @@ impl Map {
                 })
                 .map(Text::as_str),
         );
-        let mut near: Vec<(usize, &str)> = names
-            .filter_map(|n| {
-                let spelt = n.to_ascii_lowercase();
-                let most = wanted.len().min(spelt.len()) / 4;
-                let far = if wanted.len() >= 4 && spelt.contains(&wanted) {
-                    0
-                } else {
-                    distance(&wanted, &spelt)
-                };
-                (far <= most).then_some((far, n))
-            })
-            .collect();
-        near.sort_unstable();
-        near.dedup();
-        near.into_iter().map(|(_, n)| n).take(5).collect()
+        suggest(name, names, |n| n)
     }
-}
-
-/// How many letters have to be put in, left out or changed to make one text of the other.
-fn distance(a: &str, b: &str) -> usize {
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.bytes().enumerate() {
-        let mut diagonal = i;
-        let mut left = i + 1;
-        if let Some(first) = row.first_mut() {
-            *first = left;
-        }
-        for (y, cell) in b.bytes().zip(row.iter_mut().skip(1)) {
-            let best = (diagonal + usize::from(x != y))
-                .min(*cell + 1)
-                .min(left + 1);
-            diagonal = std::mem::replace(cell, best);
-            left = best;
-        }
-    }
-    row.last().copied().unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -134,7 +100,5 @@ mod tests {
             );
         }
         assert!(map.near("x").is_empty() && map.near("").is_empty());
-        assert_eq!(distance("kitten", "sitting"), 3);
-        assert_eq!(distance("", "abc"), 3);
     }
 }

@@ -5,6 +5,7 @@ use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc::Receiver;
+use tracing::{info, info_span, warn};
 
 use super::{BATCH, Command, FRAME, KEEP, Shared, lock};
 use crate::Core;
@@ -56,6 +57,7 @@ impl World {
         mut from: Receiver<Observation>,
         asked: &mpsc::Receiver<Command>,
     ) {
+        let _world = info_span!("world").entered();
         let mut got = Vec::with_capacity(BATCH);
         let mut pace = Pace::default();
         self.steps.look(clock::both());
@@ -87,11 +89,13 @@ impl World {
         }
         self.recorder = None;
         self.publish(clock::now());
+        info!("ends");
     }
 
     /// Takes observations as of `now`. A step of the clock is put between those that arrived before and after it.
     fn take_all(&mut self, got: &mut Vec<Observation>, now: Reading) {
         if let Some(by) = self.steps.look(now) {
+            warn!(by_ns = by, "the wall clock was set");
             self.stepped = Some((now.monotonic, by));
             let (before, after): (Vec<_>, Vec<_>) = got
                 .drain(..)

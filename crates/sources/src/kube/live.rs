@@ -14,6 +14,7 @@ use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 use tonic::codegen::http::{Request, Response, StatusCode};
+use tracing::debug;
 
 use super::decode::{Occurrences, decode_object, decode_watch_event, note};
 use crate::live::{Backoff, Lines, Out, Stopped, root};
@@ -188,6 +189,7 @@ impl Watching {
                 Trouble::Broken(_) => backoff.pause(),
             };
             let text = trouble.to_string();
+            debug!(parent: self.out.span(), why = text, ?pause, "asking again");
             if !matches!(trouble, Trouble::Gone) {
                 self.out.off(text.as_str());
             }
@@ -229,6 +231,7 @@ impl Watching {
             .header("Accept", "application/json")
             .body(HttpBody::empty())
             .map_err(|e| Trouble::Denied(format!("cannot ask for {uri}: {e}")))?;
+        debug!(parent: self.out.span(), uri, "request");
         let response = match timeout(self.pace.stall, self.client.send(request)).await {
             Err(_) => return Err(Trouble::Broken("the apiserver does not answer".into())),
             Ok(Err(e)) => {
@@ -239,6 +242,7 @@ impl Watching {
             }
             Ok(Ok(r)) => r,
         };
+        debug!(parent: self.out.span(), uri, status = response.status().as_u16(), "answer");
         let wait = response
             .headers()
             .get("Retry-After")
