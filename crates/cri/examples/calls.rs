@@ -44,7 +44,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 Body::CallEnd(call) => {
                     if let Some((start, method)) = begun.remove(&call.key) {
                         let took = o.stamp.at.since(start) / 1_000;
-                        writeln!(out, "{took:>10} µs  {method}  {:?}", call.outcome)?;
+                        let status = call.code.map_or_else(
+                            || format!("{:?}", call.outcome),
+                            |code| format!("grpc-status {code}"),
+                        );
+                        writeln!(out, "{took:>10} µs  {method}  {status}")?;
                     }
                 }
                 Body::Gap(gap) => writeln!(out, "blind: {}", gap.why)?,
