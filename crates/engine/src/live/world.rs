@@ -10,6 +10,7 @@ use super::{BATCH, Command, FRAME, KEEP, Shared, lock};
 use crate::Core;
 use crate::record::{Recorder, Recording};
 use crate::snapshot::{Mode, SourceStatus};
+use kflow_core::correlate::Retention;
 use kflow_model::clock::{self, Reading, Steps};
 use kflow_model::gap::{ClockStep, Note};
 use kflow_model::session::format;
@@ -18,6 +19,8 @@ use kflow_sources::live::Board;
 
 /// Most time between two pictures: ages grow while nothing happens.
 const SLOWEST: Duration = Duration::from_secs(1);
+/// How often it is looked whether pods are to leave.
+const RETIRE: Duration = Duration::from_secs(10);
 /// How long after a step of the clock observations may still come that were stamped before it.
 const LATE: Duration = Duration::from_secs(60);
 
@@ -33,10 +36,17 @@ pub(super) struct World {
     steps: Steps,
     /// The last step: when, and by how much.
     stepped: Option<(Instant, i64)>,
+    keep: Retention,
 }
 
 impl World {
-    pub(super) fn new(board: Board, begun: Nanos, mode: Mode, shared: Arc<Shared>) -> Self {
+    pub(super) fn new(
+        board: Board,
+        begun: Nanos,
+        mode: Mode,
+        shared: Arc<Shared>,
+        keep: Retention,
+    ) -> Self {
         Self {
             core: Core::new(),
             board,
@@ -47,6 +57,7 @@ impl World {
             shared,
             steps: Steps::default(),
             stepped: None,
+            keep,
         }
     }
 
@@ -58,6 +69,7 @@ impl World {
     ) {
         let mut got = Vec::with_capacity(BATCH);
         let mut pace = Pace::default();
+        let mut retired: Option<Instant> = None;
         self.steps.look(clock::both());
         while !self.shared.stop.load(Ordering::Relaxed) {
             let n = waiting.block_on(async {
@@ -73,6 +85,10 @@ impl World {
             pace.changed |= n > 0;
             if pace.due(now) {
                 self.core.shrink(KEEP);
+                if retired.is_none_or(|t| now.saturating_duration_since(t) >= RETIRE) {
+                    self.core.retire(clock::now(), &self.keep);
+                    retired = Some(now);
+                }
                 self.publish(clock::now());
                 pace.drawn(now, clock::monotonic());
             }

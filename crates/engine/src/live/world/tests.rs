@@ -27,7 +27,8 @@ fn world() -> World {
         ))),
         stop: std::sync::atomic::AtomicBool::new(false),
     };
-    World::new(board, Nanos(0), mode, Arc::new(shared))
+    let keep = Retention::default();
+    World::new(board, Nanos(0), mode, Arc::new(shared), keep)
 }
 
 /// A world that is told its clocks: milliseconds of each.
