@@ -56,6 +56,8 @@ class Record:
             self.process.kill()
 
     def logs(self):
+        if not os.path.exists(self.output):
+            return 0
         with open(self.output) as f:
             return sum('log' in json.loads(l)['b'] for l in f.read().splitlines()[1:] if l.endswith('}'))
 

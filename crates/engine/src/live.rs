@@ -329,16 +329,17 @@ impl Live {
     }
 
     fn finish(&mut self) {
+        if self.world.take().is_none() {
+            return;
+        }
         // First the sources: then what they gave is all there is, and the world's thread reads it to the end.
         self.tasks = None;
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_timeout(Duration::from_secs(1));
         }
         self.shared.stop.store(true, Ordering::Relaxed);
-        if self.world.take().is_some() {
-            // Nothing is ever sent: it is closed, or the time is over.
-            let _closed = lock(&self.ended).recv_timeout(END);
-        }
+        // Nothing is ever sent: it is closed, or the time is over.
+        let _closed = lock(&self.ended).recv_timeout(END);
         if let Some(recording) = &*lock(&self.recording) {
             recording.wait(CLOSE);
         }

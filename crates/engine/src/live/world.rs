@@ -36,6 +36,8 @@ pub(super) struct World {
     steps: Steps,
     /// The last step: when, and by how much.
     stepped: Option<(Instant, i64)>,
+    /// The last step forward.
+    leapt: Option<(Instant, i64)>,
     keep: Retention,
 }
 
@@ -57,6 +59,7 @@ impl World {
             shared,
             steps: Steps::default(),
             stepped: None,
+            leapt: None,
             keep,
         }
     }
@@ -86,7 +89,7 @@ impl World {
             if pace.due(now) {
                 self.core.shrink(KEEP);
                 if retired.is_none_or(|t| now.saturating_duration_since(t) >= RETIRE) {
-                    self.core.retire(clock::now(), &self.keep);
+                    self.core.retire(self.ages_end(clock::both()), &self.keep);
                     retired = Some(now);
                 }
                 self.publish(clock::now());
@@ -105,10 +108,25 @@ impl World {
         self.publish(clock::now());
     }
 
+    /// The moment from which the ages of pods that are gone count: the wall clock, but for as long as such a pod is kept, a
+    /// step forward makes none of them older.
+    fn ages_end(&self, now: Reading) -> Nanos {
+        let kept = Duration::from_nanos(u64::try_from(self.keep.age_ns).unwrap_or(0));
+        match self.leapt {
+            Some((at, by)) if now.monotonic.saturating_duration_since(at) < kept => {
+                now.wall.plus(by.saturating_neg())
+            }
+            _ => now.wall,
+        }
+    }
+
     /// Takes observations as of `now`. A step of the clock is put between those that arrived before and after it.
     fn take_all(&mut self, got: &mut Vec<Observation>, now: Reading) {
         if let Some(by) = self.steps.look(now) {
             self.stepped = Some((now.monotonic, by));
+            if by > 0 {
+                self.leapt = Some((now.monotonic, by));
+            }
             let (before, after): (Vec<_>, Vec<_>) = got
                 .drain(..)
                 .partition(|o| is_before(o.stamp.seen, now.wall, by));

@@ -299,9 +299,10 @@ impl Watcher {
             } else {
                 FsAction::Created
             };
+            let watched = mask.contains(EventMask::ISDIR) && self.watch(&path, tree);
             self.tell(&path, action)?;
-            if mask.contains(EventMask::ISDIR) {
-                self.enter(&path, tree, FsAction::Created)?;
+            if watched {
+                self.read(&path, tree, FsAction::Created)?;
             }
         } else if mask.intersects(EventMask::DELETE | EventMask::MOVED_FROM) {
             self.gone(&path)?;
@@ -324,10 +325,11 @@ impl Watcher {
         answer
     }
 
-    /// Watches a directory if it is of interest, then reads what is in it.
-    fn enter(&mut self, dir: &Path, tree: Tree, action: FsAction) -> Result<(), Stopped> {
+    /// Watches a directory if it is of interest. It is watched before it is told and before it is read, so that nothing
+    /// falls between.
+    fn watch(&mut self, dir: &Path, tree: Tree) -> bool {
         if !self.wants(dir, tree) || (tree == Tree::Pods && self.is_foreign(dir)) {
-            return Ok(());
+            return false;
         }
         if !self.watched.contains_key(dir) {
             let mask = WatchMask::CREATE
@@ -344,9 +346,19 @@ impl Watcher {
                 }
                 Err(e) if e.raw_os_error() == Some(28) => self.full = true,
                 // Gone again, or not ours to read: the parent's events tell, or the status does.
-                Err(_) => return Ok(()),
+                Err(e) => {
+                    if e.kind() == io::ErrorKind::NotFound {
+                        self.scan.missing.insert(dir.to_path_buf());
+                    }
+                    return false;
+                }
             }
         }
+        true
+    }
+
+    /// Reads what is in a directory, and watches and reads what is of interest in it.
+    fn read(&mut self, dir: &Path, tree: Tree, action: FsAction) -> Result<(), Stopped> {
         let entries: io::Result<Vec<(PathBuf, bool)>> = self.ask(dir, |_| {
             Ok(fs::read_dir(dir)?
                 .flatten()
@@ -369,11 +381,12 @@ impl Watcher {
                 continue;
             }
             self.scan.present.insert(path.clone());
+            let watched = is_dir && self.watch(&path, tree);
             if !self.seen.contains(&path) {
                 self.tell(&path, action)?;
             }
-            if is_dir {
-                self.enter(&path, tree, action)?;
+            if watched {
+                self.read(&path, tree, action)?;
             }
         }
         Ok(())
@@ -455,8 +468,11 @@ impl Watcher {
         self.full = false;
         self.look_at_mounts();
         self.scan = Scan::default();
-        self.enter(&roots.cgroups, Tree::Cgroups, FsAction::Present)?;
-        self.enter(&roots.pods, Tree::Pods, FsAction::Present)?;
+        for (root, tree) in [(&roots.cgroups, Tree::Cgroups), (&roots.pods, Tree::Pods)] {
+            if self.watch(root, tree) {
+                self.read(root, tree, FsAction::Present)?;
+            }
+        }
         let scan = std::mem::take(&mut self.scan);
         let lost: Vec<PathBuf> = self
             .seen
