@@ -12,6 +12,7 @@ use super::args::Format;
 use super::args::live::{ControlArgs, DoctorArgs, LiveArgs, ProxyArgs, RecordArgs};
 use super::out;
 use crate::doctor::{self, Check, Health};
+use kflow_core::correlate::Retention;
 use kflow_cri::Decoder;
 use kflow_engine::live::{Config, Control, FAILED, KubeletLog, Live};
 use kflow_engine::record::{CLOSE, Options, State};
@@ -137,8 +138,19 @@ pub(super) fn config(args: &LiveArgs) -> anyhow::Result<Config> {
         kubelet: args.kubelet.clone(),
         kubelet_root: here.then(|| args.kubelet_root.clone()),
         control: control(&args.control),
+        keep: retention(args),
         ..Config::nothing()
     })
+}
+
+fn retention(args: &LiveArgs) -> Retention {
+    let usual = Retention::default();
+    let age = args.keep_gone.map(|d| i64::try_from(d.as_nanos()));
+    Retention {
+        age_ns: age.map_or(usual.age_ns, |ns| ns.unwrap_or(i64::MAX)),
+        pods: args.keep_gone_pods.unwrap_or(usual.pods),
+        ..usual
+    }
 }
 
 fn control(args: &ControlArgs) -> Control {

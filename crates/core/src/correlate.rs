@@ -25,4 +25,7 @@ pub use part::Part;
 pub use requests::{Request, RequestLog};
 pub use sli::PodStart;
 pub use view::{ContainerView, PodView, StageState};
-pub use world::{LazyPod, NodeState, ObjectState, Pod, Skew, SourceState, Unfiled, World};
+pub use world::{
+    LazyPod, NodeState, ObjectState, Pod, Retention, Retired, Sizes, Skew, SourceState, Unfiled,
+    World,
+};

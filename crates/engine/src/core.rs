@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::snapshot::{Mode, ObservationLog, Snapshot, SourceStatus};
-use kflow_core::correlate::World;
+use kflow_core::correlate::{Retention, World};
 use kflow_core::diagnose::Diagnoser;
 use kflow_model::session::Session;
 use kflow_model::{Evidence, Nanos, Source};
@@ -79,6 +79,15 @@ impl Core {
     /// Drops the oldest observations of the log beyond `keep`; the world keeps what its pods need.
     pub fn shrink(&mut self, keep: usize) -> usize {
         self.log.shrink(keep)
+    }
+
+    /// Has pods leave the world that are gone for too long, or too many; how many.
+    pub fn retire(&mut self, now: Nanos, keep: &Retention) -> usize {
+        let left = self.world.retire(now, keep);
+        if left > 0 {
+            self.version += 1;
+        }
+        left
     }
 
     /// A picture as of `now`. `sources` says more than the observations do; where it is empty they tell.

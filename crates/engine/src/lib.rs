@@ -9,6 +9,7 @@
 //! | `record` | the recorder: a tee to a file |
 //! | [`replay`] | a session as a player: cursor, speed, steps, seeking |
 
+mod carried;
 pub mod core;
 pub mod import;
 pub mod live;

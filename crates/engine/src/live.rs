@@ -24,6 +24,7 @@ use super::Core;
 use super::record::{CLOSE, Options, Recorder, Recording, State};
 use super::snapshot::{Mode, Snapshot, SourceStatus};
 pub use control::Control;
+use kflow_core::correlate::Retention;
 use kflow_model::clock;
 use kflow_model::{Nanos, Observation, Source, Text};
 use kflow_sources::kube::live::{Pace, Scope};
@@ -82,6 +83,8 @@ pub struct Config {
     pub control: Control,
     /// How patient watches are.
     pub pace: Pace,
+    /// How much is kept of pods that are gone.
+    pub keep: Retention,
 }
 
 impl Config {
@@ -98,6 +101,7 @@ impl Config {
             kubelet_root: None,
             control: Control::default(),
             pace: Pace::default(),
+            keep: Retention::default(),
         }
     }
 
@@ -203,7 +207,7 @@ impl Live {
         });
         let (commands, asked) = mpsc::channel();
         let (ending, ended) = mpsc::channel();
-        let world = World::new(board, now, mode, Arc::clone(&shared));
+        let world = World::new(board, now, mode, Arc::clone(&shared), config.keep);
         // A runtime of its own: the world outlives the sources, to take what they gave last.
         let waiting = tokio::runtime::Builder::new_current_thread()
             .enable_time()
@@ -325,16 +329,17 @@ impl Live {
     }
 
     fn finish(&mut self) {
+        if self.world.take().is_none() {
+            return;
+        }
         // First the sources: then what they gave is all there is, and the world's thread reads it to the end.
         self.tasks = None;
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_timeout(Duration::from_secs(1));
         }
         self.shared.stop.store(true, Ordering::Relaxed);
-        if self.world.take().is_some() {
-            // Nothing is ever sent: it is closed, or the time is over.
-            let _closed = lock(&self.ended).recv_timeout(END);
-        }
+        // Nothing is ever sent: it is closed, or the time is over.
+        let _closed = lock(&self.ended).recv_timeout(END);
         if let Some(recording) = &*lock(&self.recording) {
             recording.wait(CLOSE);
         }

@@ -5,7 +5,6 @@
 //! What finds no room is counted and recorded as a gap. Everything is with the kernel a second after it was seen, so
 //! `kill -9` costs at most that. When the disk refuses, the recording ends where it is readable, and says so.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
@@ -14,6 +13,7 @@ use std::time::{Duration, Instant};
 use tracing::{info, info_span, warn};
 
 use crate::ObservationLog;
+use crate::carried::Carried;
 use kflow_model::clock;
 use kflow_model::gap::Gap;
 use kflow_model::session::{Header, SessionError, Writer};
@@ -168,7 +168,7 @@ impl Recorder {
                     files: Files::new(&options.path),
                     before: (0, 0),
                     told: 0,
-                    carried: BTreeMap::new(),
+                    carried: Carried::default(),
                     filter: options.pod.as_deref().map(Only::new),
                     recording: its,
                     lost: losses,
@@ -203,7 +203,7 @@ impl Recorder {
 
     /// Takes what was seen before the recording began. Never waits: the list is shared, not copied.
     pub fn take_history(&self, all: ObservationLog) {
-        let n = all.len() as u64;
+        let n = (all.carried() + all.len()) as u64;
         self.give(Given::History(Box::new(all)), n);
     }
 
@@ -239,20 +239,6 @@ fn open(options: &Options) -> Result<Writer, SessionError> {
         header.notes.push(Text::from(format!("only pod {pod}")));
     }
     Writer::record(&options.path, &header)
-}
-
-/// What a later file of a rotated recording needs of the time before it: the newest state of what exists, and the
-/// beginnings of what has not ended.
-type Carried = BTreeMap<Carry, Evidence>;
-
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Carry {
-    Node(Text),
-    Object(Text, Text, Text),
-    Pod(Text),
-    Conn(u32),
-    Call(u32, u32),
-    Inventory(bool),
 }
 
 struct Tape {
@@ -294,7 +280,7 @@ impl Tape {
             match from.recv_timeout(FLUSH) {
                 Ok(Given::One(o)) => self.take(&o, &mut flushed)?,
                 Ok(Given::History(all)) => {
-                    for o in all.iter() {
+                    for o in all.history() {
                         self.take(o, &mut flushed)?;
                     }
                 }
@@ -313,7 +299,7 @@ impl Tape {
             self.tell_losses(o.stamp.seen)?;
             self.writer.write(&o)?;
             if self.options.max_size.is_some() {
-                carry(&mut self.carried, o);
+                self.carried.take(o);
             }
         }
         self.flush_when_due(flushed)?;
@@ -376,9 +362,7 @@ impl Tape {
         let full = std::mem::replace(&mut self.writer, open(&self.options)?);
         // It is still the same file, whatever its name is now.
         full.finish()?;
-        let mut carried: Vec<&Evidence> = self.carried.values().collect();
-        carried.sort_by_key(|o| o.stamp.seen);
-        for o in carried {
+        for o in self.carried.iter() {
             self.writer.write(o)?;
         }
         self.writer.flush()
@@ -390,35 +374,5 @@ impl Tape {
         state.bytes = self.before.1 + self.writer.bytes();
         state.lost = self.lost.load(Ordering::Relaxed);
         state.only = self.filter.as_ref().map(|f| (f.left_out, f.unnamed));
-    }
-}
-
-fn carry(carried: &mut Carried, o: Evidence) {
-    use kflow_model::pod::WatchEvent::Deleted;
-    let (key, ended) = match &o.body {
-        Body::Pod(p) => (Carry::Pod(p.uid.0.clone()), p.event == Deleted),
-        Body::Node(n) => (Carry::Node(n.name.clone()), n.event == Deleted),
-        Body::Object(b) => (
-            Carry::Object(
-                b.object.kind.clone(),
-                b.object.namespace.clone(),
-                b.object.name.clone(),
-            ),
-            b.event == Deleted,
-        ),
-        Body::Conn(c) if !c.open => {
-            carried.retain(|k, _| !matches!(k, Carry::Call(conn, _) if *conn == c.conn));
-            (Carry::Conn(c.conn), true)
-        }
-        Body::Conn(c) => (Carry::Conn(c.conn), false),
-        Body::CallStart(c) => (Carry::Call(c.key.conn, c.key.stream), false),
-        Body::CallEnd(c) => (Carry::Call(c.key.conn, c.key.stream), true),
-        Body::Inventory(i) if i.complete => (Carry::Inventory(i.sandboxes), false),
-        _ => return,
-    };
-    if ended {
-        carried.remove(&key);
-    } else {
-        carried.insert(key, o);
     }
 }

@@ -2,15 +2,19 @@
 
 use std::sync::Arc;
 
+use crate::carried::Carried;
 use kflow_core::correlate::World;
 use kflow_core::diagnose::Verdict;
 use kflow_model::{Body, Evidence, Nanos, PodUid, Source, Text};
 
-/// Observations in order of arrival, in shared chunks: cheap to clone, bounded at the front when live.
+/// Observations in order of arrival, in shared chunks: cheap to clone, bounded at the front when live. What of the dropped
+/// front still stands (objects that exist, calls in flight) is carried along.
 #[derive(Clone, Debug, Default)]
 pub struct ObservationLog {
     chunks: Vec<Arc<Vec<Evidence>>>,
     len: usize,
+    /// What stood when the front was dropped.
+    before: Arc<Carried>,
     /// Earliest arrival.
     earliest: Option<Nanos>,
     /// The clock was set back meanwhile: `seen` does not only rise.
@@ -46,6 +50,17 @@ impl ObservationLog {
     /// Observations in order of arrival.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Evidence> {
         self.chunks.iter().flat_map(|c| c.iter())
+    }
+    /// The observations, and before them what stood when the front was dropped: the newest state of all that existed, the
+    /// newest lists, what was open. A world that is built from them knows what is quiet too.
+    pub fn history(&self) -> impl Iterator<Item = &Evidence> {
+        self.before
+            .iter()
+            .chain(self.chunks.iter().flat_map(|c| c.iter()))
+    }
+    /// How many observations of the time before are carried along.
+    pub fn carried(&self) -> usize {
+        self.before.len()
     }
     /// The n-th observation.
     pub fn get(&self, n: usize) -> Option<&Evidence> {
@@ -88,6 +103,7 @@ impl ObservationLog {
         Self {
             chunks,
             len: n,
+            before: Arc::clone(&self.before),
             earliest: self.earliest,
             set_back: self.set_back,
         }
@@ -109,7 +125,10 @@ impl ObservationLog {
             && self.chunks.len() > 1
             && self.len - first >= keep
         {
-            self.chunks.remove(0);
+            let before = Arc::make_mut(&mut self.before);
+            for o in self.chunks.remove(0).iter() {
+                before.take(Arc::clone(o));
+            }
             gone += first;
             self.len -= first;
         }

@@ -15,3 +15,4 @@ mod tests;
 mod year;
 
 pub use decode::KlogDecoder;
+pub use year::full_date;

@@ -50,8 +50,12 @@ pub trait LineDecoder: Send {
 /// What a decoder needs to know of time where its input does not say: klog lines have neither year nor zone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TimeHint {
-    /// A moment near the input (from another source, a file's mtime, or the clock when live): settles the year.
+    /// A moment near the input (from another source, or a full date inside it): settles the year.
     pub near: Option<Nanos>,
+    /// The input was written by then (the clock when it is read, a file's modification time): no log is from the future.
+    pub not_after: Option<Nanos>,
+    /// The input is being written: `not_after` bounds its first line only.
+    pub grows: bool,
     /// The year, when the user gave it; wins over `near`.
     pub year: Option<i32>,
     /// Offset of the writer's local time from UTC, seconds east.

@@ -236,8 +236,7 @@ const LINE_MAX: usize = 16 << 20;
 pub struct Lines {
     part: Vec<u8>,
     skipping: bool,
-    /// Lines that were dropped.
-    pub too_long: u64,
+    too_long: u64,
 }
 
 impl Lines {
@@ -267,6 +266,12 @@ impl Lines {
         } else {
             self.part.extend_from_slice(rest);
         }
+    }
+    /// Lines that were dropped since this was asked last, as a gap; `None` when there are none.
+    pub fn dropped(&mut self, of: Source) -> Option<Observation> {
+        let lost = std::mem::take(&mut self.too_long);
+        let now = clock::now();
+        (lost > 0).then(|| gap(of, now, now, lost, "a line was longer than 16 MiB"))
     }
     /// Forgets the begun line; true when there was one.
     pub fn cut(&mut self) -> bool {
@@ -392,7 +397,10 @@ mod tests {
             assert_eq!(l, b"next");
             got += 1;
         });
-        assert_eq!((got, lines.too_long), (1, 1));
+        assert_eq!(got, 1);
+        let told = lines.dropped(Source::Kubelet);
+        assert!(matches!(told.map(|o| o.body), Some(Body::Gap(g)) if g.lost == 1));
+        assert_eq!(lines.dropped(Source::Kubelet), None);
     }
 
     #[test]

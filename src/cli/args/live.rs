@@ -90,6 +90,12 @@ pub struct LiveArgs {
     /// Control plane.
     #[command(flatten)]
     pub control: ControlArgs,
+    /// Keep pods that are gone for so long; a row of each stays [default: 1h]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub keep_gone: Option<Duration>,
+    /// Keep so many pods that are gone, the newest [default: 5000]
+    #[arg(long, value_name = "NUMBER")]
+    pub keep_gone_pods: Option<usize>,
 }
 
 impl LiveArgs {

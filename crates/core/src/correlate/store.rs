@@ -71,6 +71,21 @@ impl<K: Eq + Hash + Clone, V: Clone> ShardMap<K, V> {
         self.len -= usize::from(old.is_some());
         old
     }
+    /// Removes what `which` says; shards that lose nothing stay shared.
+    pub(crate) fn remove_all(&mut self, which: impl Fn(&V) -> bool) {
+        let gone: Vec<K> = self
+            .iter()
+            .filter(|(_, v)| which(v))
+            .map(|(k, _)| k.clone())
+            .collect();
+        for key in gone {
+            if let Some(shard) = self.shard_mut(&key)
+                && shard.remove(&key).is_some()
+            {
+                self.len -= 1;
+            }
+        }
+    }
     pub(crate) const fn len(&self) -> usize {
         self.len
     }
@@ -139,6 +154,12 @@ impl<K: Eq + Hash + Clone, V: Clone> Generations<K, V> {
             .chain(&mut self.old)
             .find_map(|p| p.remove(key))
     }
+    /// Removes what `which` says.
+    pub(crate) fn remove_all(&mut self, which: impl Fn(&V) -> bool) {
+        for part in std::iter::once(&mut self.young).chain(&mut self.old) {
+            part.remove_all(&which);
+        }
+    }
     /// The oldest part first.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
         self.parts().rev().flat_map(ShardMap::iter)
@@ -172,7 +193,8 @@ impl<T: Clone, const N: usize> Chunked<T, N> {
     pub(crate) fn push(&mut self, value: T) -> u32 {
         let at = self.len;
         match self.chunks.last_mut() {
-            Some(c) if c.len() < N => Arc::make_mut(c).push(value),
+            // A last chunk that was given back is not begun again.
+            Some(c) if c.len() < N && !at.is_multiple_of(N) => Arc::make_mut(c).push(value),
             _ => self.chunks.push(Arc::new(vec![value])),
         }
         self.len += 1;
@@ -193,6 +215,28 @@ impl<T: Clone, const N: usize> Chunked<T, N> {
     }
     pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = &T> {
         self.chunks.iter().flat_map(|c| c.iter())
+    }
+    /// With their indexes.
+    pub(crate) fn entries(&self) -> impl Iterator<Item = (u32, &T)> {
+        self.chunks.iter().enumerate().flat_map(|(c, chunk)| {
+            chunk
+                .iter()
+                .enumerate()
+                .map(move |(i, t)| ((c * N + i) as u32, t))
+        })
+    }
+    /// Puts `nothing` in the place of an entry, whose index is never given again. A whole chunk of which nothing is left
+    /// gives its memory back: its entries are `None` from then on.
+    pub(crate) fn forget(&mut self, at: u32, nothing: T, is_nothing: impl Fn(&T) -> bool) {
+        if let Some(entry) = self.get_mut(at) {
+            *entry = nothing;
+        }
+        if let Some(chunk) = self.chunks.get_mut(at as usize / N)
+            && chunk.len() == N
+            && chunk.iter().all(is_nothing)
+        {
+            *chunk = Arc::default();
+        }
     }
     /// The entries from `from` on.
     pub(crate) fn since(&self, from: usize) -> impl Iterator<Item = &T> {

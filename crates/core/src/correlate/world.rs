@@ -4,6 +4,7 @@ mod file;
 mod nodes;
 mod pod;
 mod pods;
+mod retire;
 mod settle;
 mod skew;
 mod sources;
@@ -12,6 +13,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 pub use pod::{LazyPod, Pod};
+pub use retire::{Retention, Retired, Sizes};
 
 use super::basis::Basis;
 use super::store::{Chunked, Generations, ShardMap};
@@ -86,6 +88,10 @@ pub struct Unfiled {
     /// Evidence of pods that live long, and of names that were borne often, folded away between the beginning and the
     /// newest part. The timelines of these pods have a gap there.
     pub folded: u64,
+    /// Pods that were gone for too long, or too many: of each a row is kept, of the newest 20,000.
+    pub left: u64,
+    /// Observations that left with them.
+    pub left_evidence: u64,
 }
 
 /// Who a runtime id belongs to.
@@ -128,6 +134,7 @@ pub struct World {
     offset: skew::Offset,
     links: skew::Links,
     unfiled: Unfiled,
+    left: retire::Leavers,
     requests: RequestLog,
     machinery: Arc<Machinery>,
 
@@ -165,6 +172,7 @@ impl Default for World {
             offset: skew::Offset::default(),
             links: skew::Links::default(),
             unfiled: Unfiled::default(),
+            left: retire::Leavers::default(),
             requests: RequestLog::default(),
             machinery: Arc::default(),
             files: Chunked::default(),
@@ -266,6 +274,8 @@ impl World {
         Unfiled {
             waiting: self.count_waiting(self.waiting.iter()),
             folded: self.files.iter().map(|f| f.folded.count).sum(),
+            left: self.left.pods,
+            left_evidence: self.left.evidence,
             ..self.unfiled
         }
     }

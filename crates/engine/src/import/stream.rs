@@ -10,6 +10,7 @@ use kflow_model::gap::Gap;
 use kflow_model::session::format;
 use kflow_model::stamp::SECOND;
 use kflow_model::{Body, Nanos, Observation, Stamp};
+use kflow_sources::klog::full_date;
 use kflow_sources::kube::decode::EMPTY_LIST;
 use kflow_sources::{Fed, LineDecoder, TimeHint};
 
@@ -80,10 +81,13 @@ impl Stream {
         self.files = dated.into_iter().map(|(_, f)| f).collect();
     }
 
-    fn decode(self, options: &Options, near: Option<Nanos>) -> Decoded {
+    fn decode(mut self, options: &Options, near: Option<Nanos>) -> Decoded {
         let modified = self.files.first().and_then(|f| f.modified);
+        let dated = || self.files.iter_mut().find_map(|f| full_date(f.peek()));
         let hint = TimeHint {
-            near: near.or(modified).or(options.fallback),
+            near: near.or_else(dated),
+            not_after: [modified, options.fallback].into_iter().flatten().min(),
+            grows: false,
             year: options.year,
             utc_offset_s: options.utc_offset_s,
         };

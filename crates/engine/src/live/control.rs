@@ -115,7 +115,8 @@ fn decoder_of(component: Component) -> Box<dyn LineDecoder> {
         _ => Box::new(KlogDecoder::new(
             component,
             TimeHint {
-                near: Some(clock::now()),
+                not_after: Some(clock::now()),
+                grows: true,
                 ..TimeHint::default()
             },
         )),

@@ -76,7 +76,8 @@ pub(super) fn seek(newest: Arc<Snapshot>, shown: Arc<Snapshot>, to: Nanos) -> (F
 /// What was known at a moment: the world of the observations that had arrived by then.
 fn as_of(newest: &Snapshot, at: Nanos) -> Snapshot {
     let mut core = Core::new();
-    for o in newest.log.iter().take(newest.log.arrived_by(at)) {
+    let log = &newest.log;
+    for o in log.history().take(log.carried() + log.arrived_by(at)) {
         core.observe(Arc::clone(o));
     }
     core.snapshot(

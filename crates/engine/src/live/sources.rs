@@ -20,7 +20,8 @@ use kflow_sources::{LineDecoder, TimeHint, cri, fs, metrics, proxy};
 
 fn kubelet_decoder() -> Box<dyn LineDecoder> {
     let hint = TimeHint {
-        near: Some(clock::now()),
+        not_after: Some(clock::now()),
+        grows: true,
         ..TimeHint::default()
     };
     Box::new(KlogDecoder::new(Component::Kubelet, hint))

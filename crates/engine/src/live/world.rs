@@ -11,6 +11,7 @@ use super::{BATCH, Command, FRAME, KEEP, Shared, lock};
 use crate::Core;
 use crate::record::{Recorder, Recording};
 use crate::snapshot::{Mode, SourceStatus};
+use kflow_core::correlate::Retention;
 use kflow_model::clock::{self, Reading, Steps};
 use kflow_model::gap::{ClockStep, Note};
 use kflow_model::session::format;
@@ -19,6 +20,8 @@ use kflow_sources::live::Board;
 
 /// Most time between two pictures: ages grow while nothing happens.
 const SLOWEST: Duration = Duration::from_secs(1);
+/// How often it is looked whether pods are to leave.
+const RETIRE: Duration = Duration::from_secs(10);
 /// How long after a step of the clock observations may still come that were stamped before it.
 const LATE: Duration = Duration::from_secs(60);
 
@@ -34,10 +37,19 @@ pub(super) struct World {
     steps: Steps,
     /// The last step: when, and by how much.
     stepped: Option<(Instant, i64)>,
+    /// The last step forward.
+    leapt: Option<(Instant, i64)>,
+    keep: Retention,
 }
 
 impl World {
-    pub(super) fn new(board: Board, begun: Nanos, mode: Mode, shared: Arc<Shared>) -> Self {
+    pub(super) fn new(
+        board: Board,
+        begun: Nanos,
+        mode: Mode,
+        shared: Arc<Shared>,
+        keep: Retention,
+    ) -> Self {
         Self {
             core: Core::new(),
             board,
@@ -48,6 +60,8 @@ impl World {
             shared,
             steps: Steps::default(),
             stepped: None,
+            leapt: None,
+            keep,
         }
     }
 
@@ -60,6 +74,7 @@ impl World {
         let _world = info_span!("world").entered();
         let mut got = Vec::with_capacity(BATCH);
         let mut pace = Pace::default();
+        let mut retired: Option<Instant> = None;
         self.steps.look(clock::both());
         while !self.shared.stop.load(Ordering::Relaxed) {
             let n = waiting.block_on(async {
@@ -75,6 +90,10 @@ impl World {
             pace.changed |= n > 0;
             if pace.due(now) {
                 self.core.shrink(KEEP);
+                if retired.is_none_or(|t| now.saturating_duration_since(t) >= RETIRE) {
+                    self.core.retire(self.ages_end(clock::both()), &self.keep);
+                    retired = Some(now);
+                }
                 self.publish(clock::now());
                 pace.drawn(now, clock::monotonic());
             }
@@ -92,11 +111,26 @@ impl World {
         info!("ends");
     }
 
+    /// The moment from which the ages of pods that are gone count: the wall clock, but for as long as such a pod is kept, a
+    /// step forward makes none of them older.
+    fn ages_end(&self, now: Reading) -> Nanos {
+        let kept = Duration::from_nanos(u64::try_from(self.keep.age_ns).unwrap_or(0));
+        match self.leapt {
+            Some((at, by)) if now.monotonic.saturating_duration_since(at) < kept => {
+                now.wall.plus(by.saturating_neg())
+            }
+            _ => now.wall,
+        }
+    }
+
     /// Takes observations as of `now`. A step of the clock is put between those that arrived before and after it.
     fn take_all(&mut self, got: &mut Vec<Observation>, now: Reading) {
         if let Some(by) = self.steps.look(now) {
             warn!(by_ns = by, "the wall clock was set");
             self.stepped = Some((now.monotonic, by));
+            if by > 0 {
+                self.leapt = Some((now.monotonic, by));
+            }
             let (before, after): (Vec<_>, Vec<_>) = got
                 .drain(..)
                 .partition(|o| is_before(o.stamp.seen, now.wall, by));

@@ -1,30 +1,42 @@
-//! Watches cgroups and the kubelet's pod directories by inotify, and mounts by the kernel's own signal.
+//! Watches cgroups and the kubelet's pod directories by inotify; [`mounts`] watches the mount table.
 //!
 //! The kernel tells of directories only that are watched already, and pods make trees quickly: whatever appears is
 //! watched first and read second, so nothing falls between; what both tell is given out once
 //! ([`Changes`]). A rescan now and then, and after an overflow, finds what was lost.
 
+mod mounts;
+
 use std::ffi::OsStr;
 use std::fs;
 use std::io;
-use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use inotify::{EventMask, Inotify, WatchDescriptor, WatchMask};
 use rustc_hash::{FxHashMap, FxHashSet};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
+use tokio::sync::oneshot;
 use tokio::time::sleep;
 
-use super::{Changes, Mount, classify_mount, classify_path, parse_mountinfo_line};
+use super::{Changes, classify_path, parse_mountinfo_line};
+
 use crate::live::{Out, Stopped, gap};
 use kflow_model::Source;
 use kflow_model::clock;
 use kflow_model::fs::{FsAction, FsObject};
 
+pub use mounts::mounts;
+
 /// How often everything is read anew, in case an event was lost.
 const RESCAN: Duration = Duration::from_secs(30);
+/// How long a file system may take to answer before it is said that it does not.
+const SLOW: Duration = Duration::from_secs(5);
+/// How often it is looked whether one does not.
+const LOOK: Duration = Duration::from_secs(1);
+/// File systems in memory, which cannot hang: a mount of another kind is never touched.
+const MEMORY: [&str; 2] = ["tmpfs", "ramfs"];
 
 /// Where to look.
 #[derive(Clone, Debug)]
@@ -67,8 +79,75 @@ enum Tree {
     Pods,
 }
 
-/// Watches directories until nobody takes observations.
-pub async fn directories(roots: Roots, out: Out) {
+/// What the watcher's thread waits for the file system with: since when, and where.
+type Asked = Arc<Mutex<Option<(Instant, PathBuf)>>>;
+
+/// Watches directories until nobody takes observations: in a thread of its own, because a file system that does not answer
+/// must not hold up other sources. That it does not is told.
+pub async fn directories(roots: Roots, mut out: Out) {
+    let asked = Asked::default();
+    // Closed when this future is dropped.
+    let (alive, mut dropped) = oneshot::channel::<()>();
+    let (ended, mut end) = oneshot::channel::<()>();
+    let its = (out.share(), Arc::clone(&asked));
+    let started = std::thread::Builder::new()
+        .name("kflow-fs".into())
+        .spawn(move || {
+            let (out, asked) = its;
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build();
+            match runtime {
+                Ok(r) => r.block_on(async {
+                    tokio::select! {
+                        _ = &mut dropped => {}
+                        () = watch(roots, out, asked) => {}
+                    }
+                }),
+                Err(e) => out.off(format!("cannot watch directories: {e}")),
+            }
+            drop(ended);
+        });
+    if let Err(e) = started {
+        out.off(format!("cannot watch directories: {e}"));
+        return std::future::pending().await;
+    }
+    let mut told = false;
+    loop {
+        tokio::select! {
+            _ = &mut end => break,
+            () = sleep(LOOK) => {}
+        }
+        let slow = lock(&asked)
+            .clone()
+            .filter(|(since, _)| clock::monotonic().saturating_duration_since(*since) >= SLOW);
+        if let Some((since, path)) = slow {
+            let why = format!(
+                "the file system of {} has not answered for {} s",
+                path.display(),
+                clock::monotonic()
+                    .saturating_duration_since(since)
+                    .as_secs()
+            );
+            out.off(why.as_str());
+            if !std::mem::replace(&mut told, true) {
+                let now = clock::now();
+                if out.offer(gap(Source::Fs, now, now, 0, &why)).is_err() {
+                    break;
+                }
+            }
+        } else {
+            told = false;
+        }
+    }
+    drop(alive);
+}
+
+fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
+    m.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+async fn watch(roots: Roots, out: Out, asked: Asked) {
     let inotify = match Inotify::init().and_then(watched) {
         Ok(i) => i,
         Err(e) => {
@@ -82,12 +161,58 @@ pub async fn directories(roots: Roots, out: Out) {
         paths: FxHashMap::default(),
         watched: FxHashMap::default(),
         seen: FxHashSet::default(),
+        scan: Scan::default(),
+        mounts: FxHashSet::default(),
+        asked,
         changes: Changes::default(),
         full: false,
         out,
     };
     // Stopped is the only way to end.
     watcher.run().await.ok();
+}
+
+/// What a rescan found.
+#[derive(Default)]
+struct Scan {
+    /// Entries of directories.
+    present: FxHashSet<PathBuf>,
+    /// Directories that were read.
+    read: FxHashSet<PathBuf>,
+    /// Directories that are not there.
+    missing: FxHashSet<PathBuf>,
+}
+
+impl Scan {
+    /// True for what is there no more. A mount point is known by the directory that it lies in and is not touched; what
+    /// lies in a directory that could not be read is not known to be gone.
+    fn lacks(&self, path: &Path) -> bool {
+        if self.present.contains(path) {
+            return false;
+        }
+        let mut up = path.parent();
+        while let Some(dir) = up {
+            if self.read.contains(dir) || self.missing.contains(dir) {
+                return true;
+            }
+            if self.present.contains(dir) {
+                return false;
+            }
+            up = dir.parent();
+        }
+        false
+    }
+}
+
+/// Where a file system is mounted that is not in memory, as this process sees it.
+fn mount_points() -> io::Result<FxHashSet<PathBuf>> {
+    let table = fs::read_to_string("/proc/self/mountinfo")?;
+    Ok(table
+        .lines()
+        .filter_map(parse_mountinfo_line)
+        .filter(|m| !MEMORY.contains(&m.fstype.as_str()))
+        .map(|m| PathBuf::from(m.point))
+        .collect())
 }
 
 struct Watcher {
@@ -97,6 +222,10 @@ struct Watcher {
     watched: FxHashMap<PathBuf, WatchDescriptor>,
     /// Paths that were told and not yet told to be gone.
     seen: FxHashSet<PathBuf>,
+    scan: Scan,
+    /// Mount points that are not touched.
+    mounts: FxHashSet<PathBuf>,
+    asked: Asked,
     changes: Changes,
     /// The kernel refused a watch.
     full: bool,
@@ -132,6 +261,7 @@ impl Watcher {
                 }
             };
             let mut overflow = false;
+            self.look_at_mounts();
             for e in events {
                 if e.mask.contains(EventMask::Q_OVERFLOW) {
                     overflow = true;
@@ -169,9 +299,10 @@ impl Watcher {
             } else {
                 FsAction::Created
             };
+            let watched = mask.contains(EventMask::ISDIR) && self.watch(&path, tree);
             self.tell(&path, action)?;
-            if mask.contains(EventMask::ISDIR) {
-                self.enter(&path, tree, FsAction::Created)?;
+            if watched {
+                self.read(&path, tree, FsAction::Created)?;
             }
         } else if mask.intersects(EventMask::DELETE | EventMask::MOVED_FROM) {
             self.gone(&path)?;
@@ -179,10 +310,26 @@ impl Watcher {
         Ok(())
     }
 
-    /// Watches a directory if it is of interest, then reads what is in it.
-    fn enter(&mut self, dir: &Path, tree: Tree, action: FsAction) -> Result<(), Stopped> {
-        if !self.wants(dir, tree) {
-            return Ok(());
+    fn look_at_mounts(&mut self) {
+        // Without the table all that can be done is to go on as before.
+        if let Ok(mounts) = mount_points() {
+            self.mounts = mounts;
+        }
+    }
+
+    /// Asks the file system; while it does not answer, `asked` says since when and where.
+    fn ask<T>(&mut self, path: &Path, ask: impl FnOnce(&mut Self) -> T) -> T {
+        *lock(&self.asked) = Some((clock::monotonic(), path.to_path_buf()));
+        let answer = ask(self);
+        *lock(&self.asked) = None;
+        answer
+    }
+
+    /// Watches a directory if it is of interest. It is watched before it is told and before it is read, so that nothing
+    /// falls between.
+    fn watch(&mut self, dir: &Path, tree: Tree) -> bool {
+        if !self.wants(dir, tree) || (tree == Tree::Pods && self.is_foreign(dir)) {
+            return false;
         }
         if !self.watched.contains_key(dir) {
             let mask = WatchMask::CREATE
@@ -191,33 +338,63 @@ impl Watcher {
                 | WatchMask::MOVED_FROM
                 | WatchMask::ONLYDIR
                 | WatchMask::EXCL_UNLINK;
-            match self.inotify.get_ref().watches().add(dir, mask) {
+            let added = self.ask(dir, |w| w.inotify.get_ref().watches().add(dir, mask));
+            match added {
                 Ok(wd) => {
                     self.paths.insert(wd.clone(), (dir.to_path_buf(), tree));
                     self.watched.insert(dir.to_path_buf(), wd);
                 }
                 Err(e) if e.raw_os_error() == Some(28) => self.full = true,
                 // Gone again, or not ours to read: the parent's events tell, or the status does.
-                Err(_) => return Ok(()),
+                Err(e) => {
+                    if e.kind() == io::ErrorKind::NotFound {
+                        self.scan.missing.insert(dir.to_path_buf());
+                    }
+                    return false;
+                }
             }
         }
-        let Ok(entries) = fs::read_dir(dir) else {
-            return Ok(());
+        true
+    }
+
+    /// Reads what is in a directory, and watches and reads what is of interest in it.
+    fn read(&mut self, dir: &Path, tree: Tree, action: FsAction) -> Result<(), Stopped> {
+        let entries: io::Result<Vec<(PathBuf, bool)>> = self.ask(dir, |_| {
+            Ok(fs::read_dir(dir)?
+                .flatten()
+                // The kernel tells the type with the name: nothing is opened for it.
+                .map(|e| (e.path(), e.file_type().is_ok_and(|t| t.is_dir())))
+                .collect())
+        });
+        let entries = match entries {
+            Ok(entries) => entries,
+            Err(e) => {
+                if e.kind() == io::ErrorKind::NotFound {
+                    self.scan.missing.insert(dir.to_path_buf());
+                }
+                return Ok(());
+            }
         };
-        for entry in entries.flatten() {
-            let path = entry.path();
-            let is_dir = entry.file_type().is_ok_and(|t| t.is_dir());
+        self.scan.read.insert(dir.to_path_buf());
+        for (path, is_dir) in entries {
             if tree == Tree::Cgroups && !is_dir {
                 continue;
             }
+            self.scan.present.insert(path.clone());
+            let watched = is_dir && self.watch(&path, tree);
             if !self.seen.contains(&path) {
                 self.tell(&path, action)?;
             }
-            if is_dir {
-                self.enter(&path, tree, action)?;
+            if watched {
+                self.read(&path, tree, action)?;
             }
         }
         Ok(())
+    }
+
+    /// True where a volume's own file system is mounted, which may hang (a server of NFS that is gone).
+    fn is_foreign(&self, dir: &Path) -> bool {
+        dir != self.roots.pods && dir.starts_with(&self.roots.pods) && self.mounts.contains(dir)
     }
 
     /// True for directories in which something of a pod can appear.
@@ -287,28 +464,35 @@ impl Watcher {
 
     /// Reads everything: new things are there since some time, and what is not there any more is gone.
     fn rescan(&mut self) -> Result<(), Stopped> {
+        let roots = self.roots.clone();
+        self.full = false;
+        self.look_at_mounts();
+        self.scan = Scan::default();
+        for (root, tree) in [(&roots.cgroups, Tree::Cgroups), (&roots.pods, Tree::Pods)] {
+            if self.watch(root, tree) {
+                self.read(root, tree, FsAction::Present)?;
+            }
+        }
+        let scan = std::mem::take(&mut self.scan);
         let lost: Vec<PathBuf> = self
             .seen
             .iter()
-            .filter(|p| fs::symlink_metadata(p).is_err_and(|e| e.kind() == io::ErrorKind::NotFound))
+            .filter(|p| scan.lacks(p))
             .cloned()
             .collect();
         for path in lost {
             self.gone(&path)?;
         }
-        let roots = self.roots.clone();
-        self.full = false;
-        self.enter(&roots.cgroups, Tree::Cgroups, FsAction::Present)?;
-        self.enter(&roots.pods, Tree::Pods, FsAction::Present)?;
         self.status();
         Ok(())
     }
 
-    fn status(&self) {
-        let missing: Vec<String> = [&self.roots.cgroups, &self.roots.pods]
-            .into_iter()
+    fn status(&mut self) {
+        let roots = [self.roots.cgroups.clone(), self.roots.pods.clone()];
+        let missing: Vec<String> = roots
+            .iter()
             .filter_map(|root| {
-                let e = fs::read_dir(root).err()?;
+                let e = self.ask(root, |_| fs::read_dir(root).err())?;
                 Some(format!("{}: {e}", root.display()))
             })
             .collect();
@@ -327,103 +511,10 @@ impl Watcher {
     }
 }
 
-/// Watches the mount table until nobody takes observations.
-pub async fn mounts(path: PathBuf, mut out: Out) {
-    let file = match fs::File::open(&path).and_then(signalled) {
-        Ok(f) => f,
-        Err(e) => {
-            out.off(format!("cannot watch {}: {e}", path.display()));
-            return std::future::pending().await;
-        }
-    };
-    let mut changes = Changes::default();
-    let mut known: FxHashMap<String, Mount> = FxHashMap::default();
-    let mut first = true;
-    loop {
-        let text = match read_again(&file) {
-            Ok(t) => t,
-            Err(e) => {
-                out.off(format!("cannot read {}: {e}", path.display()));
-                return std::future::pending().await;
-            }
-        };
-        out.on(format!("{} mounts", text.lines().count()));
-        let action = if first {
-            FsAction::Present
-        } else {
-            FsAction::Created
-        };
-        first = false;
-        if tell_mounts(&text, &mut known, action, &mut changes, &mut out).is_err() {
-            return;
-        }
-        // The kernel signals a change of the table as an exceptional condition. A look every half a minute costs
-        // nothing and does not depend on it.
-        tokio::select! {
-            r = file.ready(Interest::PRIORITY | Interest::ERROR) => {
-                if let Ok(mut guard) = r {
-                    guard.clear_ready();
-                }
-            }
-            () = sleep(RESCAN) => {}
-        }
-    }
-}
-
 #[expect(
     deprecated,
     reason = "its successor is unsafe for types whose descriptor may change; an Inotify's does not"
 )]
 fn watched(inotify: Inotify) -> io::Result<AsyncFd<Inotify>> {
     AsyncFd::with_interest(inotify, Interest::READABLE)
-}
-
-#[expect(
-    deprecated,
-    reason = "its successor is unsafe for types whose descriptor may change; a File's does not"
-)]
-fn signalled(file: fs::File) -> io::Result<AsyncFd<fs::File>> {
-    AsyncFd::with_interest(file, Interest::PRIORITY | Interest::ERROR)
-}
-
-fn read_again(file: &AsyncFd<fs::File>) -> io::Result<String> {
-    let mut bytes = Vec::new();
-    let mut part = vec![0; 64 << 10];
-    loop {
-        let n = rustix::io::pread(file.get_ref().as_fd(), &mut part, bytes.len() as u64)?;
-        if n == 0 {
-            return Ok(String::from_utf8_lossy(&bytes).into_owned());
-        }
-        bytes.extend_from_slice(part.get(..n).unwrap_or_default());
-    }
-}
-
-fn tell_mounts(
-    text: &str,
-    known: &mut FxHashMap<String, Mount>,
-    action: FsAction,
-    changes: &mut Changes,
-    out: &mut Out,
-) -> Result<(), Stopped> {
-    let now: FxHashMap<String, Mount> = text
-        .lines()
-        .filter_map(parse_mountinfo_line)
-        .filter(|m| classify_mount(m).is_some())
-        .map(|m| (m.point.clone(), m))
-        .collect();
-    let at = clock::now();
-    let gone = known.values().filter(|m| !now.contains_key(&m.point));
-    let new = now.values().filter(|m| !known.contains_key(&m.point));
-    for (mount, action) in gone
-        .map(|m| (m, FsAction::Removed))
-        .chain(new.map(|m| (m, action)))
-    {
-        if let Some(object) = classify_mount(mount)
-            && let Ok(o) = changes.change(at, action, object)
-        {
-            out.offer(o)?;
-        }
-    }
-    *known = now;
-    Ok(())
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::fs::File;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncSeekExt};
 use tokio::process::Command;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use crate::LineDecoder;
 use crate::live::{Backoff, Lines, Out, Stopped, decode_now, gap};
@@ -21,6 +21,8 @@ use kflow_model::{Observation, Source};
 
 /// How often a file is looked at.
 const LOOK: Duration = Duration::from_millis(200);
+/// How long a file system may take to answer before it is said that it does not.
+const SLOW: Duration = Duration::from_secs(5);
 /// How much of a file that exists already is read at first, bytes.
 const BEFORE: u64 = 4 << 20;
 /// Lines of the journal that are read at first.
@@ -56,6 +58,7 @@ impl Feed {
             ..
         } = self;
         lines.push(chunk, |line| decode_now(decoder.as_mut(), line, buffer));
+        buffer.extend(lines.dropped(self.source));
         self.out.send_all(&mut self.buffer).await
     }
     /// The input ended, or goes on elsewhere.
@@ -86,7 +89,8 @@ async fn follow_file(path: &Path, feed: &mut Feed) -> Result<(), Stopped> {
     let mut first = true;
     loop {
         if open.is_none() {
-            match Open::at(path, if first { BEFORE } else { u64::MAX }).await {
+            let before = if first { BEFORE } else { u64::MAX };
+            match told_when_slow(&feed.out, path, Open::at(path, before)).await {
                 Ok(o) => {
                     feed.out.on(format!("following {}", path.display()));
                     open = Some(o);
@@ -101,7 +105,7 @@ async fn follow_file(path: &Path, feed: &mut Feed) -> Result<(), Stopped> {
             sleep(LOOK).await;
             continue;
         };
-        match o.file.read(&mut chunk).await {
+        match told_when_slow(&feed.out, path, o.file.read(&mut chunk)).await {
             Ok(0) => {}
             Ok(n) => {
                 o.position += n as u64;
@@ -125,7 +129,7 @@ async fn follow_file(path: &Path, feed: &mut Feed) -> Result<(), Stopped> {
             }
         }
         // At the end: is it still the file of that name, and as long as before?
-        match o.stands(path).await {
+        match told_when_slow(&feed.out, path, o.stands(path)).await {
             Stands::Same => sleep(LOOK).await,
             Stands::Shrunk => {
                 feed.lost("the log was truncated").await?;
@@ -141,6 +145,25 @@ async fn follow_file(path: &Path, feed: &mut Feed) -> Result<(), Stopped> {
                 o.moved = true;
                 sleep(LOOK).await;
             }
+        }
+    }
+}
+
+/// Waits for the file system, and says so when it does not answer. It is asked once: a second thread would hang like the
+/// first.
+async fn told_when_slow<T>(out: &Out, path: &Path, answer: impl Future<Output = T>) -> T {
+    let mut answer = std::pin::pin!(answer);
+    match timeout(SLOW, answer.as_mut()).await {
+        Ok(answer) => answer,
+        Err(_) => {
+            out.off(format!(
+                "{} has not answered for {} s: its file system hangs",
+                path.display(),
+                SLOW.as_secs()
+            ));
+            let answer = answer.await;
+            out.on(format!("following {}", path.display()));
+            answer
         }
     }
 }
@@ -201,23 +224,64 @@ pub async fn stream(
     out: Out,
 ) {
     let mut feed = Feed::new(source, decoder, out);
-    feed.out.on(format!("reading {name}"));
-    if read_all(&mut from, &mut feed).await.is_ok() {
+    let what = format!("reading {name}");
+    feed.out.on(what.as_str());
+    if read_all(&mut from, &mut feed, &what).await.is_ok() {
         feed.out.off(format!("{name} has ended"));
     }
 }
 
-async fn read_all(from: &mut (impl AsyncRead + Unpin), feed: &mut Feed) -> Result<(), Stopped> {
+/// Feeds everything; the number of bytes. While something comes the source is on, whatever was said of it before.
+async fn read_all(
+    from: &mut (impl AsyncRead + Unpin),
+    feed: &mut Feed,
+    what: &str,
+) -> Result<u64, Stopped> {
     let mut chunk = vec![0; 64 << 10];
+    let mut read = 0;
     // An error ends a stream like its end does.
     while let Ok(n) = from.read(&mut chunk).await
         && n > 0
     {
+        read += n as u64;
+        feed.out.on(what);
         feed.push(chunk.get(..n).unwrap_or_default()).await?;
     }
     // The last line may lack its line feed.
     feed.push(b"\n").await?;
-    feed.end().await
+    feed.end().await?;
+    Ok(read)
+}
+
+/// Most of what journalctl complains of that is kept, bytes.
+const COMPLAINT: usize = 4096;
+
+/// Reads what journalctl says on standard error; its first line. That somebody may not read the journal it says at once and
+/// goes on: without right to any entry it follows nothing for ever.
+async fn listen(mut stderr: impl AsyncRead + Unpin, unit: &str, out: &Out) -> String {
+    let mut said = Vec::new();
+    let mut chunk = [0; 1024];
+    while let Ok(n) = stderr.read(&mut chunk).await
+        && n > 0
+    {
+        if said.len() < COMPLAINT {
+            said.extend_from_slice(chunk.get(..n).unwrap_or_default());
+            out.off(format!("the journal of {unit}: {}", complaint(&said)));
+        }
+    }
+    complaint(&said)
+}
+
+/// What it says, in one line.
+fn complaint(said: &[u8]) -> String {
+    let text = String::from_utf8_lossy(said);
+    let lines: Vec<&str> = text
+        .lines()
+        .map(str::trim)
+        .filter(|l| !l.is_empty() && !l.starts_with("-- "))
+        .take(4)
+        .collect();
+    lines.join(" ")
 }
 
 /// Follows a unit's journal by way of `journalctl`, which knows the journal's format and who may read it.
@@ -234,7 +298,7 @@ pub async fn journal(unit: &str, source: Source, decoder: NewDecoder, mut out: O
         let child = command
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
-            .stderr(Stdio::null())
+            .stderr(Stdio::piped())
             .kill_on_drop(true)
             .spawn();
         let began = clock::now();
@@ -244,16 +308,37 @@ pub async fn journal(unit: &str, source: Source, decoder: NewDecoder, mut out: O
             )),
             Ok(mut child) => {
                 let mut feed = Feed::new(source, decoder(), out.share());
-                feed.out.on(format!("following the journal of {unit}"));
-                if let Some(mut stdout) = child.stdout.take()
-                    && read_all(&mut stdout, &mut feed).await.is_err()
-                {
-                    return;
+                let what = format!("following the journal of {unit}");
+                feed.out.on(what.as_str());
+                let complaints = child.stderr.take().map(|stderr| {
+                    let out = out.share();
+                    let unit = unit.to_owned();
+                    async move { listen(stderr, &unit, &out).await }
+                });
+                let complaints = async {
+                    match complaints {
+                        Some(c) => c.await,
+                        None => String::new(),
+                    }
+                };
+                let lines = async {
+                    match child.stdout.take() {
+                        Some(mut stdout) => read_all(&mut stdout, &mut feed, &what).await,
+                        None => Ok(0),
+                    }
+                };
+                let (read, said) = tokio::join!(lines, complaints);
+                let Ok(read) = read else { return };
+                if read > 0 {
+                    backoff.reset();
                 }
-                let why = match child.wait().await {
+                let mut why = match child.wait().await {
                     Ok(status) => format!("journalctl ended with {status}"),
                     Err(e) => format!("journalctl is lost: {e}"),
                 };
+                if !said.is_empty() {
+                    why = format!("{why}: {said}");
+                }
                 out.off(why.as_str());
                 let now = clock::now();
                 if out.send(gap(source, now, now, 0, &why)).await.is_err() {

@@ -13,8 +13,9 @@ const ZONE_MAX: i64 = 14 * 3600;
 
 /// Turns local times into moments, line after line.
 ///
-/// The first line takes its year from what wrapped it, the user, or a moment near the input. Every later line
-/// continues from the one before it: over New Year forwards, and backwards when an older file follows.
+/// The first line takes its year from what wrapped it, the user, or a moment near the input; else it is of the latest year
+/// in which it had been written when the input was read. Every later line continues from the one before it: over New Year
+/// forwards, and backwards when an older file follows. No line lies after the reading.
 #[derive(Debug)]
 pub(super) struct Years {
     hint: TimeHint,
@@ -33,12 +34,14 @@ impl Years {
         let mut offset = i64::from(self.hint.utc_offset_s);
         let year = match (received, self.last, self.hint.year) {
             (Some(r), ..) => nearest_year(r, offset, t.month),
-            (None, Some((y, m)), _) => continued(y, m, t.month),
+            (None, Some((y, m)), _) if self.hint.grows => continued(y, m, t.month),
+            (None, Some((y, m)), _) => self.written(continued(y, m, t.month), t, offset),
             (None, None, Some(y)) => i64::from(y),
-            (None, None, None) => match self.hint.near {
-                Some(near) => nearest_year(near, offset, t.month),
+            (None, None, None) => match (self.hint.near, self.hint.not_after) {
+                (Some(near), _) => self.written(nearest_year(near, offset, t.month), t, offset),
+                (None, Some(read)) => self.latest(read, t, offset),
                 // Nothing tells: a year in which every date exists.
-                None => 1972,
+                (None, None) => 1972,
             },
         };
         self.last = Some((year, t.month));
@@ -56,6 +59,52 @@ impl Years {
         }
         Some(Nanos(local - offset * SECOND))
     }
+
+    /// The year, or the one before where the moment would lie after the reading of the input. The zone is not known for
+    /// sure: a day is allowed.
+    fn written(&self, year: i64, t: LocalTime, offset: i64) -> i64 {
+        let at = (days(year, t.month, t.day) * DAY - offset) * SECOND + t.nanos;
+        let future = self
+            .hint
+            .not_after
+            .is_some_and(|read| at > read.plus(DAY * SECOND).0);
+        if future { year - 1 } else { year }
+    }
+
+    /// The latest year with this date that does not lie after the reading of the input.
+    fn latest(&self, read: Nanos, t: LocalTime, offset: i64) -> i64 {
+        let (now, ..) = civil((read.0.div_euclid(SECOND) + offset).div_euclid(DAY) + 1);
+        let year = self.written(now, t, offset);
+        // The 29th of February is eight years back at most.
+        (0..8)
+            .map(|back| year - back)
+            .find(|y| t.day <= days_in(*y, t.month))
+            .unwrap_or(year)
+    }
+}
+
+/// The first full date that a line of another program in a log bears: logrus' `time="2026-01-20T…`, as containerd and
+/// podman write it, or a date at the begin of a line or of what journald wrapped. Dates inside of klog's own messages may be
+/// of any time (when a certificate ends).
+pub fn full_date(text: &[u8]) -> Option<Nanos> {
+    text.split(|b| *b == b'\n').find_map(|line| {
+        let line = std::str::from_utf8(line).ok()?;
+        let logrus = line.split_once("time=\"").map(|(_, t)| t);
+        let wrapped = line.split_once("]: ").map(|(_, t)| t);
+        [logrus, wrapped, Some(line)]
+            .into_iter()
+            .flatten()
+            .find_map(date)
+    })
+}
+
+/// `2026-01-20T10:11:12` or `2026-01-20 10:11:12`, and whatever follows.
+fn date(text: &str) -> Option<Nanos> {
+    let (day, time) = (text.get(..10)?, text.get(11..19)?);
+    matches!(text.as_bytes().get(10), Some(b'T' | b' '))
+        .then(|| Nanos::parse_rfc3339(&format!("{day}T{time}Z")))
+        .flatten()
+        .map(|(at, _)| at)
 }
 
 /// The year of a month that follows (`year`, `month`) in a log: less than half a year away in either direction.
@@ -156,13 +205,89 @@ mod tests {
     fn the_users_year_wins_over_a_moment_nearby() {
         let mut y = Years::new(TimeHint {
             near: Some(at("2026-06-01T00:00:00Z")),
+            not_after: Some(at("2026-06-01T00:00:00Z")),
             year: Some(2020),
             utc_offset_s: 3600,
+            ..TimeHint::default()
         });
         assert_eq!(
             y.settle(local(2, 29, 0), None),
             Some(at("2020-02-28T23:00:00Z"))
         );
+    }
+
+    #[test]
+    fn a_log_is_never_from_the_future() {
+        let read = |s: &str| {
+            Years::new(TimeHint {
+                not_after: Some(at(s)),
+                ..TimeHint::default()
+            })
+        };
+        let table = [
+            // (read, month, day, year)
+            ("2026-11-21T12:00:00Z", 1, 20, "2026"),
+            ("2026-11-21T12:00:00Z", 11, 21, "2026"),
+            // A zone ahead of UTC is a day ahead at most.
+            ("2026-11-21T12:00:00Z", 11, 22, "2026"),
+            ("2026-11-21T12:00:00Z", 11, 23, "2025"),
+            ("2026-11-21T12:00:00Z", 12, 31, "2025"),
+            ("2026-12-31T23:00:00Z", 1, 1, "2027"),
+            ("2027-01-01T00:10:00Z", 12, 31, "2026"),
+            ("2026-03-01T00:00:00Z", 2, 29, "2024"),
+            ("2103-03-01T00:00:00Z", 2, 29, "2096"),
+        ];
+        for (when, month, day, year) in table {
+            let got = read(when).settle(local(month, day, 3600), None);
+            let got = got.map(Nanos::to_rfc3339).unwrap_or_default();
+            assert!(got.starts_with(year), "{when} {month}-{day}: {got}");
+        }
+        // A moment nearby may lie before the log, but the log does not lie after its reading.
+        let mut y = Years::new(TimeHint {
+            near: Some(at("2026-08-01T00:00:00Z")),
+            not_after: Some(at("2026-11-21T12:00:00Z")),
+            ..TimeHint::default()
+        });
+        let got = y.settle(local(1, 20, 0), None).map(Nanos::to_rfc3339);
+        assert!(got.is_some_and(|t| t.starts_with("2026-01-20")));
+        // Neither does a line that continues another, unless the log is being written.
+        for (grows, year) in [(false, "2026-02-20"), (true, "2027-02-20")] {
+            let mut y = Years::new(TimeHint {
+                not_after: Some(at("2026-11-21T12:00:00Z")),
+                grows,
+                ..TimeHint::default()
+            });
+            y.settle(local(11, 20, 0), None);
+            let got = y.settle(local(2, 20, 0), None).map(Nanos::to_rfc3339);
+            assert!(got.is_some_and(|t| t.starts_with(year)), "{year}");
+        }
+    }
+
+    #[test]
+    fn a_full_date_of_another_program_settles_the_year() {
+        let table = [
+            (
+                "I0120 10:11:12.000000 1 server.go:1] \"x\"\ntime=\"2024-01-20T10:11:13.5Z\" level=info msg=y",
+                Some("2024-01-20T10:11:13Z"),
+            ),
+            (
+                "Jan 20 10:11:12 n podman[7]: 2024-01-20 10:11:12.123 +0000 UTC m=+0.1 container create",
+                Some("2024-01-20T10:11:12Z"),
+            ),
+            (
+                "2024-01-20T10:11:12+01:00 n kubelet: x",
+                Some("2024-01-20T10:11:12Z"),
+            ),
+            (
+                "I0120 10:11:12.000000 1 certificate_manager.go:356] Certificate expiration is 2025-01-20 10:11:12 +0000 UTC",
+                None,
+            ),
+            ("2024-13-41 99:99:99", None),
+            ("", None),
+        ];
+        for (text, date) in table {
+            assert_eq!(full_date(text.as_bytes()), date.map(at), "{text}");
+        }
     }
 
     #[test]

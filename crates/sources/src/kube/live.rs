@@ -354,6 +354,7 @@ impl Watching {
                     ended = self.line(line, &mut got).err();
                 }
             });
+            got.extend(lines.dropped(Source::Kube));
             let sent = self.out.send_all(&mut got).await;
             self.buffer = got;
             sent?;
@@ -439,10 +440,8 @@ async fn ask(client: Client, watch: Watch, mut leavers: mpsc::Receiver<Leaver>, 
             continue;
         };
         let status = response.status();
-        let Ok(body) = http_body_util::Limited::new(response.into_body(), PAGE_MAX)
-            .collect()
-            .await
-        else {
+        let body = http_body_util::Limited::new(response.into_body(), PAGE_MAX).collect();
+        let Ok(Ok(body)) = timeout(Duration::from_secs(10), body).await else {
             continue;
         };
         let bytes = body.to_bytes();

@@ -128,6 +128,9 @@ impl World {
         }
         // What was learnt before a mirror turned out to be one leads to the static pod.
         let slot = self.files.get(slot).and_then(|f| f.into).unwrap_or(slot);
+        if self.files.get(slot).is_none_or(|f| f.retired) {
+            return;
+        }
         let Some(file) = self.files.get_mut(slot) else {
             return;
         };
@@ -170,6 +173,10 @@ impl World {
     /// Files under the pod that a reference names; false when it names none.
     fn put_ref(&mut self, pod: &PodRef, o: &Evidence) -> bool {
         if !pod.uid.is_empty() {
+            // Events trail behind, and come again with every list of them: they bring no pod back.
+            if matches!(o.body, Body::Event(_)) && self.has_left(&pod.uid.0) {
+                return true;
+            }
             let slot = self.slot(&pod.uid.0);
             self.learn_name(slot, &pod.namespace, &pod.name);
             self.put(slot, o);

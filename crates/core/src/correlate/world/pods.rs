@@ -82,6 +82,8 @@ pub(crate) struct PodFile {
     pub(crate) folded: Folded,
     /// To be shown anew.
     pub(crate) dirty: bool,
+    /// The pod has left: nothing is filed here any more.
+    pub(crate) retired: bool,
     /// A source on the node saw it.
     pub(crate) on_node: bool,
     /// Voted for its node already.
@@ -236,6 +238,8 @@ pub(crate) struct NameFile {
     pub(crate) leftover: Option<Slot>,
     /// To be shared out.
     pub(crate) dirty: bool,
+    /// All pods of the name have left.
+    pub(crate) retired: bool,
 }
 
 /// A life: when it began and when it ended, as far as known.

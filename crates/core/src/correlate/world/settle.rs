@@ -61,10 +61,13 @@ impl World {
         if !all && !lists_changed {
             return;
         }
-        let slots: Vec<Slot> = (0..)
-            .zip(self.files.iter())
+        let slots: Vec<Slot> = self
+            .files
+            .entries()
             .filter(|(_, f)| {
-                !f.dirty && (all || decided(f, &old.windows) != decided(f, &basis.windows))
+                !f.dirty
+                    && !f.retired
+                    && (all || decided(f, &old.windows) != decided(f, &basis.windows))
             })
             .map(|(slot, _)| slot)
             .collect();
@@ -72,8 +75,9 @@ impl World {
             self.mark(slot);
         }
         if basis.shift != old.shift {
-            let names: Vec<u32> = (0..)
-                .zip(self.names.iter())
+            let names: Vec<u32> = self
+                .names
+                .entries()
                 .filter(|(_, n)| !n.evidence.is_empty())
                 .map(|(n, _)| n)
                 .collect();
@@ -134,7 +138,7 @@ impl World {
     }
 
     /// The lives of the pods of one name, by birth.
-    fn lives(&self, pods: &[Slot]) -> Vec<Life> {
+    pub(super) fn lives(&self, pods: &[Slot]) -> Vec<Life> {
         let mut lives: Vec<Life> = pods
             .iter()
             .filter_map(|s| {
@@ -173,6 +177,9 @@ impl World {
         let Some(file) = self.files.get_mut(slot) else {
             return;
         };
+        if file.retired {
+            return;
+        }
         let f = Arc::make_mut(file);
         f.dirty = false;
         f.fold();
@@ -294,7 +301,7 @@ impl World {
         let at = pods.partition_point(|p| p.listed_by() < pod.listed_by());
         pods.insert(at, pod);
     }
-    fn hide(&mut self, shown: Option<&PodKey>) {
+    pub(super) fn hide(&mut self, shown: Option<&PodKey>) {
         if let Some(i) = shown.and_then(|s| self.place(s)) {
             Arc::make_mut(&mut self.pods).remove(i);
         }

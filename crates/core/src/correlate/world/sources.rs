@@ -6,6 +6,8 @@ use super::SourceState;
 use crate::correlate::basis::ListWindow;
 use kflow_model::{Body, Evidence, Nanos, Source, Text, gap::WatchKind};
 
+/// Notes of lists that are kept however old.
+const LISTS: usize = 64;
 /// Gaps kept per source.
 const GAPS: usize = 256;
 
@@ -138,6 +140,16 @@ impl Lists {
         let changed = *self.windows != windows;
         self.windows = Arc::new(windows);
         changed
+    }
+    /// Forgets lists that were made before `limit`, but for the newest [`LISTS`] notes.
+    pub(crate) fn forget_before(&mut self, limit: Nanos) {
+        let most = self.notes.len().saturating_sub(LISTS);
+        let old = self.notes.partition_point(|o| o.stamp.at < limit).min(most);
+        self.notes.drain(..old);
+        if old > 0 {
+            let begin = self.notes.first().map_or(limit, |o| o.stamp.at);
+            Arc::make_mut(&mut self.windows).retain(|w| w.begin >= begin);
+        }
     }
     pub(crate) fn windows(&self) -> &Arc<Vec<ListWindow>> {
         &self.windows

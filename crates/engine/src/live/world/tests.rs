@@ -27,7 +27,8 @@ fn world() -> World {
         ))),
         stop: std::sync::atomic::AtomicBool::new(false),
     };
-    World::new(board, Nanos(0), mode, Arc::new(shared))
+    let keep = Retention::default();
+    World::new(board, Nanos(0), mode, Arc::new(shared), keep)
 }
 
 /// A world that is told its clocks: milliseconds of each.
@@ -129,6 +130,24 @@ fn what_had_arrived_by_a_moment_is_known_whichever_way_the_clock_was_set() {
         let first = all.iter().map(|o| o.stamp.seen).min();
         assert_eq!(all.earliest(), first);
     }
+}
+
+#[test]
+fn a_step_forward_makes_no_pod_leave_early() {
+    let mut c = Clocks::new();
+    c.take(0, 0, &[]);
+    let at = |c: &Clocks, monotonic_s: u64, wall_s: i64| {
+        let end = c.world.ages_end(Reading {
+            wall: Clocks::wall(wall_s * 1000),
+            monotonic: c.origin + Duration::from_secs(monotonic_s),
+            apart: Duration::ZERO,
+        });
+        end.since(Clocks::wall(0)) / 1_000_000_000
+    };
+    assert_eq!(at(&c, 1, 1), 1);
+    c.take(1000, 1000 + 7_200_000, &[]);
+    assert_eq!(at(&c, 2, 7202), 2);
+    assert_eq!(at(&c, 3602, 10_802), 10_802, "what went before has left");
 }
 
 #[test]

@@ -12,7 +12,7 @@ use std::time::Duration;
 use http_body_util::BodyExt;
 use kube::client::{Body as HttpBody, Client};
 use rustc_hash::FxHashSet;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 use tonic::codegen::http::{HeaderMap, Request, StatusCode};
 
 use super::{Feed, NewDecoder};
@@ -31,6 +31,8 @@ const BEFORE: i64 = 600 * SECOND;
 const FILE_BEFORE: u64 = 4 << 20;
 /// How much of a file is asked for at once, bytes.
 const PIECE: u64 = 4 << 20;
+/// How long an answer may take to begin, and then to end.
+const PATIENCE: Duration = Duration::from_secs(20);
 /// Largest answer that is read, bytes.
 const ANSWER_MAX: usize = 64 << 20;
 /// Where a kubelet looks for its own log below `/var/log` (pkg/kubelet/kubelet_server_journal.go).
@@ -300,19 +302,28 @@ async fn send(
     node: &str,
     request: Request<HttpBody>,
 ) -> Result<(StatusCode, HeaderMap, Vec<u8>), String> {
-    let response = client
-        .send(request)
+    let late = |what: &str| {
+        format!(
+            "{what} of {node} did not come within {} s",
+            PATIENCE.as_secs()
+        )
+    };
+    let response = timeout(PATIENCE, client.send(request))
         .await
+        .map_err(|_| late("the log"))?
         .map_err(|e| format!("cannot reach the apiserver: {}", root(&e)))?;
     if response.status() == StatusCode::FORBIDDEN {
         return Err("forbidden: needs get on nodes/proxy".into());
     }
     let (head, body) = response.into_parts();
-    let bytes = http_body_util::Limited::new(body, ANSWER_MAX)
-        .collect()
-        .await
-        .map_err(|e| format!("the log of {node} broke off: {e}"))?
-        .to_bytes();
+    let bytes = timeout(
+        PATIENCE,
+        http_body_util::Limited::new(body, ANSWER_MAX).collect(),
+    )
+    .await
+    .map_err(|_| late("the rest of the log"))?
+    .map_err(|e| format!("the log of {node} broke off: {e}"))?
+    .to_bytes();
     Ok((head.status, head.headers, bytes.to_vec()))
 }
 

@@ -80,6 +80,16 @@ pub(super) fn draw(ctx: &Ctx<'_>, out: &mut Vec<Line>) {
             ]));
         }
     }
+    let left = ctx.snap.world.unfiled().left;
+    if left > 0 {
+        out.push(line(&[(
+            &format!(
+                "{} pods that were gone are kept no more (--keep-gone, --keep-gone-pods)",
+                count(left as usize)
+            ),
+            t.dim,
+        )]));
+    }
     let skew = ctx.snap.world.skew();
     if let Some(ns) = skew.api_ns {
         out.push(line(&[(

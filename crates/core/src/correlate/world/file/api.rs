@@ -6,12 +6,18 @@ use super::WaitKey;
 use crate::correlate::world::World;
 use crate::correlate::world::pods::{NOBODY, Pile, Slot};
 use kflow_model::{
-    Evidence, ObjectRef, PodRef, PodUid, Text, audit::AuditRecord, event::EventSeen, pod::PodSeen,
+    Evidence, ObjectRef, PodRef, PodUid, Text,
+    audit::AuditRecord,
+    event::EventSeen,
+    pod::{PodSeen, WatchEvent},
     span::SpanRecord,
 };
 
 impl World {
     pub(super) fn file_pod(&mut self, o: &Evidence, p: &PodSeen) {
+        if p.event == WatchEvent::Deleted && self.has_left(&p.uid.0) {
+            return;
+        }
         let slot = match &p.mirror_of {
             Some(real) => self.alias(&p.uid, real),
             None => self.slot(&p.uid.0),
@@ -35,7 +41,7 @@ impl World {
     fn alias(&mut self, mirror: &PodUid, real: &PodUid) -> Slot {
         let slot = self.slot(&real.0);
         match self.by_uid.get(mirror.as_str()).copied() {
-            None => {
+            None | Some(NOBODY) => {
                 self.by_uid.insert(Arc::from(mirror.as_str()), slot);
             }
             Some(old) if old != slot => {
@@ -112,6 +118,9 @@ impl World {
         if matches!(a.verb.as_str(), "get" | "list" | "watch") {
             self.unfiled.reads += 1;
             self.learn_audit(&a.audit_id, NOBODY);
+            return;
+        }
+        if !a.object.uid.is_empty() && self.has_left(&a.object.uid) {
             return;
         }
         if !a.object.uid.is_empty() {

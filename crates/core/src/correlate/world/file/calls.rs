@@ -106,7 +106,9 @@ impl World {
                 at.slot = Some(slot);
             }
             self.put(slot, o);
-            if let Some(f) = self.files.get_mut(slot) {
+            if let Some(f) = self.files.get_mut(slot)
+                && !f.retired
+            {
                 Arc::make_mut(f).unnamed.push(c.key);
             }
             // The answer may have come before it was known whose it is.

@@ -1,0 +1,205 @@
+//! A day of a busy node: 200,000 pods come and go, and resident memory is told every simulated hour.
+//!
+//! One pod's life is a part of the recorded life of `s01/healthy` (its states, calls, Events and log lines), copied under
+//! other UIDs, names, ids and times; its end is its last state, deleted. A picture is taken every ten simulated seconds, as a
+//! live engine does: the log is cut, pods that are gone leave, verdicts are made.
+//!
+//! `cargo bench --bench retain` plays the day; `cargo bench --bench retain -- HOURS` so many hours of it.
+
+#![expect(
+    clippy::print_stdout,
+    clippy::expect_used,
+    clippy::string_slice,
+    reason = "a benchmark prints, and may give up when its fixture is broken"
+)]
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use kflow_core::correlate::Retention;
+use kflow_engine::Core;
+use kflow_engine::snapshot::Mode;
+use kflow_model::cri::is_noise;
+use kflow_model::pod::WatchEvent;
+use kflow_model::stamp::SECOND;
+use kflow_model::{Body, Evidence, Nanos, Observation, Text};
+
+/// Pods of a day.
+const PODS: i64 = 200_000;
+const DAY: i64 = 86_400 * SECOND;
+/// Observations of one life.
+const LIFE: usize = 60;
+/// Observations that a live engine's log keeps.
+const KEEP: usize = 500_000;
+const FRAME: i64 = 10 * SECOND;
+
+const UID: &str = "4ac3c3e9-1ad8-496b-869a-7687fcb13acf";
+const IDS: [&str; 4] = [
+    "dec0b9510d18f5911a2a3b8957c3865ac71bae2d03678960fda2552959abe52b",
+    "541c6ef7fdc0193eafab33d019dc777f1a109e534e0ab45b8e24bffcb1cabe0a",
+    "54a2e6fa34bedcd7d07f9cf463146ebfd97e8985005a7f82d68d58a58945c862",
+    "028f66a30f94b666bfca4bf2459fcbca807056e958aea0dd1f6b952252d5fefb",
+];
+
+/// The lines of a life: every kind of observation has its share.
+fn life() -> Vec<String> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/sessions/S1-basics.kflow.zst");
+    let session = kflow_model::session::load(&path).expect("the recorded session");
+    let mut by_kind: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    let mut keys = std::collections::HashSet::new();
+    for o in &session.observations {
+        let text = serde_json::to_string(&**o).expect("an observation serialises");
+        let named = text.contains(UID) || IDS.iter().any(|id| text.contains(id));
+        let kind = match &o.body {
+            Body::Pod(_) => "pod",
+            Body::CallStart(c) if named && !is_noise(&c.method) => {
+                keys.insert(c.key);
+                "call"
+            }
+            Body::CallEnd(c) if keys.contains(&c.key) => {
+                by_kind.entry("call").or_default().push(text);
+                continue;
+            }
+            Body::Event(_) => "event",
+            Body::Log(_) => "log",
+            _ => continue,
+        };
+        if named {
+            by_kind.entry(kind).or_default().push(text);
+        }
+    }
+    let share = LIFE / by_kind.len().max(1);
+    by_kind
+        .into_values()
+        .flat_map(|lines| lines.into_iter().take(share))
+        .collect()
+}
+
+fn pod(lines: &[String], n: i64, begin: Nanos) -> Vec<Evidence> {
+    let uid = format!("{n:08x}-1ad8-496b-869a-7687fcb13acf");
+    let name = format!("healthy-{n}");
+    let mut first = None;
+    let mut all: Vec<Observation> = lines
+        .iter()
+        .map(|line| {
+            let mut text = line
+                .replace(UID, &uid)
+                .replace("s01/healthy", &format!("s01/{name}"))
+                .replace("\"healthy\"", &format!("\"{name}\""));
+            for id in IDS {
+                text = text.replace(id, &format!("{n:016x}{}", &id[16..]));
+            }
+            serde_json::from_str(&text).expect("a copy parses")
+        })
+        .collect();
+    all.sort();
+    for o in &mut all {
+        let later = begin.since(*first.get_or_insert(o.stamp.at));
+        o.stamp.at = o.stamp.at + later;
+        o.stamp.seen = o.stamp.seen + later;
+        match &mut o.body {
+            Body::CallStart(c) => {
+                c.key.conn = 10 + n as u32;
+                if let Some((trace, span)) = &mut c.traceparent {
+                    trace.0 ^= (n as u128) << 64;
+                    span.0 ^= (n as u64) << 32;
+                }
+            }
+            Body::CallEnd(c) => c.key.conn = 10 + n as u32,
+            Body::Pod(p) => {
+                p.created = p.created + later;
+                p.resource_version += n as u64 * 1000;
+            }
+            _ => {}
+        }
+    }
+    // Its end.
+    let last = all
+        .iter()
+        .rev()
+        .find(|o| matches!(o.body, Body::Pod(_)))
+        .cloned();
+    if let Some(mut end) = last {
+        let until = all.iter().map(|o| o.stamp.at).max().unwrap_or(begin);
+        end.stamp.at = until.plus(SECOND);
+        end.stamp.seen = end.stamp.at;
+        if let Body::Pod(p) = &mut end.body {
+            p.event = WatchEvent::Deleted;
+            p.resource_version += 500;
+        }
+        all.push(end);
+    }
+    all.into_iter().map(Arc::new).collect()
+}
+
+/// Resident memory, MB.
+fn resident() -> f64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find(|l| l.starts_with("VmRSS:"));
+    let kib = line.and_then(|l| l.split_whitespace().nth(1)?.parse::<f64>().ok());
+    kib.unwrap_or(0.0) * 1024.0 / 1e6
+}
+
+fn main() {
+    let hours = std::env::args()
+        .skip(1)
+        .find_map(|a| a.parse::<i64>().ok())
+        .unwrap_or(24);
+    let lines = life();
+    println!(
+        "{} observations a life, {PODS} pods a day, {hours} hours",
+        lines.len() + 1
+    );
+    println!(
+        "hour      RSS MB   pods  files  evidence  names    uids   ids   joins    calls   log"
+    );
+    let begin = Nanos::from_secs(1_795_000_000);
+    let mode = Mode::Live {
+        scope: Text::new("node1"),
+        following: true,
+        recording: Text::default(),
+    };
+    let (mut core, keep) = (Core::new(), Retention::default());
+    let mut coming: BTreeMap<(Nanos, i64, usize), Evidence> = BTreeMap::new();
+    let mut frame = begin;
+    let mut hour = 1;
+    for n in 0..PODS * hours / 24 {
+        let at = begin.plus(DAY / PODS * n);
+        for (i, o) in pod(&lines, n, at).into_iter().enumerate() {
+            coming.insert((o.stamp.seen, n, i), o);
+        }
+        let later = coming.split_off(&(at, i64::MIN, 0));
+        for o in std::mem::replace(&mut coming, later).into_values() {
+            core.observe(o);
+        }
+        if at.since(frame) >= FRAME {
+            frame = at;
+            core.shrink(KEEP);
+            core.retire(at, &keep);
+            std::hint::black_box(core.snapshot(at, mode.clone(), (begin, at), Vec::new()));
+        }
+        if at.since(begin) + DAY / PODS >= hour * 3600 * SECOND {
+            let s = core.world().sizes();
+            println!(
+                "{hour:4} {:11.1} {:6} {:6} {:9} {:6} {:7} {:5} {:7} {:8} {:7}",
+                resident(),
+                s.pods,
+                s.files,
+                s.evidence,
+                s.names,
+                s.uids,
+                s.runtime_ids,
+                s.joins,
+                s.calls.0,
+                core.log().len(),
+            );
+            hour += 1;
+        }
+    }
+    let told = core.world().unfiled();
+    println!(
+        "{} pods left with {} observations; {} calls were forgotten",
+        told.left, told.left_evidence, told.calls_forgotten
+    );
+}

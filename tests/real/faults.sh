@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# What a node's clock and file systems do to a running kflow, with real processes: tests/real/clock.py, mount.py.
+# Needs root; Debian's libfaketime, bindfs, fuse3 and python3 are installed if missing.
+#
+#   tests/real/faults.sh [KFLOW]
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+kflow=${1:-target/debug/kflow}
+
+[ "$(id -u)" = 0 ] || { echo "run as root: packages are installed, file systems mounted" >&2; exit 77; }
+lib() { find /usr/lib -name libfaketimeMT.so.1 -print -quit; }
+missing=()
+[ -n "$(lib)" ] || missing+=(libfaketime)
+for tool in bindfs fusermount3 python3; do command -v "$tool" >/dev/null || missing+=("${tool/fusermount3/fuse3}"); done
+if [ "${#missing[@]}" -gt 0 ]; then
+  apt-get update -qq
+  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}"
+fi
+
+python3 tests/real/clock.py "$kflow" "$(lib)"
+if [ -c /dev/fuse ]; then
+  python3 tests/real/mount.py "$kflow"
+else
+  echo "LEFT OUT: no /dev/fuse here, so no file system can be made to hang"
+fi

@@ -1,0 +1,153 @@
+#!/usr/bin/env python3
+"""A file system that does not answer: FUSE (bindfs) with its daemon stopped stands for a server of NFS that is gone.
+
+    tests/real/mount.py KFLOW
+
+Under a volume's mount point, under the kubelet's log and under the recording itself: other sources go on, the source says
+that its file system hangs, and kflow ends.
+"""
+import atexit, json, os, shutil, signal, socket, subprocess, sys, tempfile, threading, time
+
+KFLOW = sys.argv[1]
+LIMIT = 60  # s; a rescan of directories comes every 30 s
+LINE = 'I%s    3731 kubelet.go:2538] "SyncLoop ADD" source="api" pods=["default/web-%d"]\n'
+
+
+class Mount:
+    """A mount whose daemon can be stopped."""
+
+    def __init__(self, point):
+        self.behind = tempfile.mkdtemp(prefix='kflow-behind.')
+        os.makedirs(point, exist_ok=True)
+        self.point = point
+        self.daemon = subprocess.Popen(['bindfs', '-f', self.behind, point])
+        atexit.register(self.end)
+        begun = time.monotonic()
+        while not os.path.ismount(point):
+            assert time.monotonic() - begun < LIMIT, 'bindfs does not mount'
+            time.sleep(0.05)
+
+    def stop(self):
+        self.daemon.send_signal(signal.SIGSTOP)
+
+    def end(self):
+        if self.daemon.poll() is None:
+            self.daemon.send_signal(signal.SIGCONT)
+            subprocess.run(['umount', '-l', self.point])
+            self.daemon.terminate()
+            self.daemon.wait()
+        shutil.rmtree(self.behind, True)
+
+
+class Record:
+    def __init__(self, dir, *args, output=None):
+        self.output = output or dir + '/run.kflow'
+        self.said = b''
+        self.process = subprocess.Popen([KFLOW, 'record', '--no-api', '-o', self.output, *args], stderr=subprocess.PIPE)
+        atexit.register(self.kill)
+        threading.Thread(target=self.read, daemon=True).start()
+
+    def read(self):
+        while got := os.read(self.process.stderr.fileno(), 65536):
+            self.said += got
+
+    def kill(self):
+        if self.process.poll() is None:
+            self.process.kill()
+
+    def logs(self):
+        if not os.path.exists(self.output):
+            return 0
+        with open(self.output) as f:
+            return sum('log' in json.loads(l)['b'] for l in f.read().splitlines()[1:] if l.endswith('}'))
+
+    def until(self, what, true, limit=LIMIT):
+        begun = time.monotonic()
+        while not true():
+            if self.process.poll() is not None or time.monotonic() - begun > limit:
+                sys.exit('%s: not within %d s (rc %s)\n%s' % (what, limit, self.process.returncode, self.said.decode()))
+            time.sleep(0.05)
+        print('  %-70s %5.1f s' % (what, time.monotonic() - begun), flush=True)
+
+    def end(self, code):
+        begun = time.monotonic()
+        self.process.send_signal(signal.SIGTERM)
+        got = self.process.wait(LIMIT)
+        print('  it ends with %d %44s %5.1f s' % (got, '', time.monotonic() - begun), flush=True)
+        assert got == code, (got, self.said.decode())
+
+
+def write(log, n):
+    with open(log, 'a') as f:
+        f.write(LINE % (time.strftime('%m%d %H:%M:%S.000000', time.gmtime()), n))
+
+
+def volume():
+    print('a volume of NFS whose server is gone', flush=True)
+    dir = tempfile.mkdtemp(prefix='kflow-mount.')
+    atexit.register(shutil.rmtree, dir, True)
+    log, pods = dir + '/kubelet.log', dir + '/kubelet/pods'
+    uid = '4ac3c3e9-1ad8-496b-869a-7687fcb13acf'
+    mount = Mount('%s/%s/volumes/kubernetes.io~nfs/data' % (pods, uid))
+    write(log, 0)
+    # Cgroups, directories and mounts are looked at where the node is this machine.
+    run = Record(dir, '--node', socket.gethostname(), '--kubelet-root', dir + '/kubelet', '--kubelet-log', log)
+    run.until('directories are watched', lambda: b'fs directories: on' in run.said)
+    run.until('the log is recorded', lambda: run.logs() == 1)
+    mount.stop()
+    # Over more than one rescan.
+    begun, n = time.monotonic(), 1
+    while time.monotonic() - begun < 40:
+        write(log, n)
+        n += 1
+        slow = time.monotonic()
+        while run.logs() < n:
+            if time.monotonic() - slow > 10:
+                sys.exit('the log stands still %d s after the stop\n%s' % (slow - begun, run.said.decode()))
+            time.sleep(0.05)
+        time.sleep(1)
+    print('  %-70s' % ('the log went on for 40 s, %d lines' % n), flush=True)
+    new = '%s/%s' % (pods, uid.replace('4ac3', '5bd4'))
+    os.mkdir(new)
+    run.until('a new directory is seen', lambda: os.path.basename(new) in open(run.output).read())
+    assert b'fs directories: off' not in run.said, run.said
+    run.end(0)
+    mount.end()
+
+
+def log():
+    print("the kubelet's log on a file system that hangs", flush=True)
+    dir = tempfile.mkdtemp(prefix='kflow-mount.')
+    atexit.register(shutil.rmtree, dir, True)
+    mount = Mount(dir + '/mnt')
+    write(dir + '/mnt/kubelet.log', 0)
+    write(dir + '/scheduler.log', 0)
+    run = Record(dir, '--kubelet-log', dir + '/mnt/kubelet.log', '--scheduler-log', dir + '/scheduler.log')
+    run.until('both logs are recorded', lambda: run.logs() == 2)
+    mount.stop()
+    run.until('that it hangs is told', lambda: b'its file system hangs' in run.said)
+    write(dir + '/scheduler.log', 1)
+    run.until('the other log goes on', lambda: run.logs() == 3)
+    run.end(0)
+    mount.end()
+
+
+def recording():
+    print('a recording on a file system that hangs', flush=True)
+    dir = tempfile.mkdtemp(prefix='kflow-mount.')
+    atexit.register(shutil.rmtree, dir, True)
+    mount = Mount(dir + '/mnt')
+    write(dir + '/kubelet.log', 0)
+    run = Record(dir, '--kubelet-log', dir + '/kubelet.log', output=dir + '/mnt/run.kflow')
+    run.until('the log is recorded', lambda: run.logs() == 1)
+    mount.stop()
+    write(dir + '/kubelet.log', 1)
+    run.end(2)
+    assert b'does not answer' in run.said, run.said
+    mount.end()
+
+
+volume()
+log()
+recording()
+print('a file system may hang')
