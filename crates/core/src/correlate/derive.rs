@@ -145,7 +145,7 @@ pub(crate) fn view(input: &Input<'_>) -> PodView {
 /// When the apiserver received the request that created the pod (µs). It notes the creation (whole seconds) later, once
 /// the mutating webhooks have answered.
 fn create_requested(f: &Facts<'_>, created: Option<Nanos>) -> Option<Nanos> {
-    let before = |at: Nanos| created.is_none_or(|c| at <= c.plus(crate::model::stamp::SECOND));
+    let before = |at: Nanos| created.is_none_or(|c| at <= c.plus(kflow_model::stamp::SECOND));
     f.requests
         .iter()
         .filter(|r| r.a.verb == "create" && r.a.resource == "pods" && r.a.code < 300)
