@@ -1,10 +1,22 @@
 //! The words fit the facts: every recording at a hundred moments, each view of a pod beside the others.
 
-use crate::correlate::session;
-use kflow::correlate::World;
-use kflow::diagnose::{Diagnoser, Verdicts};
-use kflow::model::Nanos;
-use kflow::timeline::Evidence;
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::correlate::{SESSIONS, session};
+use kflow_core::correlate::steps::steps;
+use kflow_core::correlate::{Pod, PodView, World};
+use kflow_core::diagnose::facts::Facts;
+use kflow_core::diagnose::{Diagnoser, State, Verdict, Verdicts};
+use kflow_core::flow::Stage;
+use kflow_core::flow::lit::{Run, RunEnd};
+use kflow_core::flow::map::Map;
+use kflow_core::timeline::{Outcome, Span, stats};
+use kflow_model::cri::CallKey;
+use kflow_model::{Body, Evidence, Nanos};
+
+mod states;
+
+mod node;
 
 /// Moments at which each recording is looked at.
 const MOMENTS: i64 = 100;
@@ -29,439 +41,322 @@ fn sample(observations: &[Evidence], mut look: impl FnMut(&World, &Verdicts, Nan
     }
 }
 
-#[test]
-#[ignore = "prints"]
-fn print_all() {
-    let only = std::env::var("S").unwrap_or_default();
-    for name in super::correlate::SESSIONS {
-        if !only.is_empty() && !name.starts_with(&only) {
-            continue;
-        }
-        let t0 = std::time::Instant::now();
-        let observations = session(name);
-        println!("== {name} load {:?}", t0.elapsed());
-        let mut told: std::collections::BTreeMap<String, Vec<(i64, String)>> = Default::default();
-        let mut first = None;
-        sample(&observations, |w, v, now| {
-            let zero = *first.get_or_insert(now);
-            for p in w.pods() {
-                let s = match v.0.get(&p.uid) {
-                    Some(v) => format!(
-                        "{:?} {} {} c={} {}",
-                        v.state, v.cause, v.stage, v.container, v.sentence
-                    ),
-                    None => "-".into(),
-                };
-                let s = format!(
-                    "[{} {:?} {}/{} gone={}] {s}",
-                    p.status,
-                    p.current.map(|c| c.0),
-                    p.ready.0,
-                    p.ready.1,
-                    p.gone.is_some()
-                );
-                let list = told.entry(p.key()).or_default();
-                if list.last().is_none_or(|l| l.1 != s) {
-                    list.push((now.since(zero) / 1_000_000_000, s));
-                }
-            }
-        });
-        println!("== {name} all {:?}", t0.elapsed());
-        for (k, l) in told {
-            println!("{k}");
-            for (t, s) in l {
-                println!("   {t:5} {s}");
-            }
+/// A pod at a moment, as each view has it.
+struct Seen<'a> {
+    world: &'a World,
+    pod: &'a PodView,
+    facts: &'a Facts<'a>,
+    verdict: Option<&'a Verdict>,
+}
+
+impl Seen<'_> {
+    fn spans(&self) -> impl Iterator<Item = &Span> {
+        self.pod.timeline.spans.iter()
+    }
+    /// Calls of the pod in flight: the log of calls, which the node pane shows.
+    fn flying(&self) -> BTreeSet<CallKey> {
+        let of_pod = self.world.calls().in_flight();
+        of_pod
+            .filter(|c| c.pod_uid == self.pod.uid)
+            .map(|c| c.key)
+            .collect()
+    }
+}
+
+/// Pairs of views that say different things.
+fn contradictions(s: &Seen<'_>) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for check in [runs, calls, flow, lengths, verdict, attempts, zero] {
+        check(s, &mut wrong);
+    }
+    wrong
+}
+
+/// Verdict, timeline and list agree on which containers run.
+fn runs(s: &Seen<'_>, wrong: &mut Vec<String>) {
+    for c in s.pod.containers.iter().filter(|_| s.pod.gone.is_none()) {
+        let facts = s.facts.known(&c.name).is_some_and(|c| c.runs());
+        let timeline = s
+            .spans()
+            .any(|x| x.is_run() && x.container == c.name && x.end.is_none());
+        let list = c.state == "running";
+        if facts != timeline || list != timeline {
+            wrong.push(format!(
+                "{} runs: by the verdict {facts}, the timeline {timeline}, the list {list}",
+                c.name
+            ));
         }
     }
 }
 
-#[test]
-#[ignore = "prints"]
-fn measure() {
-    use kflow::diagnose::facts::Facts;
-    use kflow::flow::lit::RunEnd;
-    use kflow::flow::map::Map;
-    use kflow::model::Body;
-    use kflow::timeline::Outcome;
-    use std::collections::{BTreeMap, BTreeSet};
-    let only = std::env::var("S").unwrap_or_default();
+/// What is in flight by the timeline, and for the verdict, is in flight on the node.
+fn calls(s: &Seen<'_>, wrong: &mut Vec<String>) {
+    let node = s.flying();
+    let facts: BTreeSet<CallKey> = s.facts.open.iter().map(|c| c.start.key).collect();
+    if facts != node {
+        wrong.push(format!("in flight: verdict {facts:?}, node {node:?}"));
+    }
+    for x in s.spans().filter(|x| x.end.is_none()) {
+        if x.call.is_some_and(|k| !node.contains(&k)) {
+            wrong.push(format!("{} is in flight on the timeline alone", x.step));
+        }
+    }
+    let Some(call) = s.verdict.and_then(|v| v.in_flight.as_ref()) else {
+        return;
+    };
+    let same = |c: &&std::sync::Arc<kflow_core::correlate::Call>| {
+        c.method == call.method && c.start == call.since
+    };
+    if !s.world.calls().in_flight().any(|c| same(&c)) {
+        wrong.push(format!(
+            "the verdict waits on {}, which is over",
+            call.method
+        ));
+    }
+}
+
+/// Flow and timeline agree on when attempts of a step began and ended, and how; and the flow has no fewer.
+fn flow(s: &Seen<'_>, wrong: &mut Vec<String>) {
     let map = Map::embedded();
-    for name in super::correlate::SESSIONS {
-        if !only.is_empty() && name != only {
+    for l in steps(map, s.pod) {
+        let Some(step) = map.get(l.step) else {
             continue;
-        }
-        let observations = session(name);
-        let mut told: BTreeMap<String, (u32, String)> = BTreeMap::new();
-        let mut before: BTreeMap<String, kflow::correlate::Pod> = BTreeMap::new();
-        let mut first = None;
-        sample(&observations, |w, v, now| {
-            let zero = *first.get_or_insert(now);
-            let mut say = |kind: String, text: String| {
-                let e = told
-                    .entry(kind)
-                    .or_insert((0, format!("{}s {text}", now.since(zero) / 1_000_000_000)));
-                e.0 += 1;
+        };
+        let spans: Vec<&Span> = s
+            .spans()
+            .filter(|x| x.step == step.function && !x.is_stage() && !x.evidence.is_empty())
+            .collect();
+        for x in &spans {
+            let how = match x.outcome {
+                Outcome::Ok => RunEnd::Ok,
+                Outcome::Error | Outcome::Cancelled => RunEnd::Failed,
+                Outcome::InFlight => RunEnd::InFlight,
             };
-            for p in w.pods() {
-                let changed = before
-                    .insert(p.uid.to_string(), p.clone())
-                    .is_none_or(|o| !std::sync::Arc::ptr_eq(&o, p));
-                let k = p.key();
-                let f = Facts::gather(p, now);
-                let v = v.0.get(&p.uid);
-                for c in &p.containers {
-                    let runs = f.known(&c.name).is_some_and(|x| x.runs());
-                    let span = p
-                        .timeline
-                        .spans
-                        .iter()
-                        .any(|s| s.is_run() && s.container == c.name && s.end.is_none());
-                    let view = c.state == "running";
-                    let gone = if p.gone.is_some() { "gone" } else { "" };
-                    if runs != span {
-                        say(
-                            format!("runs:facts={runs} span={span} {gone} {k}/{}", c.name),
-                            format!("{:?}", c),
-                        );
-                    }
-                    if view != span {
-                        say(
-                            format!("runs:view={} span={span} {gone} {k}/{}", c.state, c.name),
-                            format!("{:?}", c),
-                        );
-                    }
-                }
-                // calls
-                let node: BTreeSet<_> = w
-                    .calls()
-                    .in_flight()
-                    .filter(|c| c.pod_uid == p.uid)
-                    .map(|c| (c.key, c.method.to_string()))
-                    .collect();
-                let tl: BTreeSet<_> = p
-                    .timeline
-                    .spans
-                    .iter()
-                    .filter(|s| s.end.is_none())
-                    .filter_map(|s| Some((s.call?, s.step.to_string())))
-                    .collect();
-                let fa: BTreeSet<_> = f
-                    .open
-                    .iter()
-                    .map(|c| (c.start.key, c.start.method.to_string()))
-                    .collect();
-                if node != fa {
-                    say(
-                        format!(
-                            "calls node≠facts {k} {:?} {:?}",
-                            node.difference(&fa).map(|x| &x.1).collect::<Vec<_>>(),
-                            fa.difference(&node).map(|x| &x.1).collect::<Vec<_>>()
-                        ),
-                        String::new(),
-                    );
-                }
-                let tlk: BTreeSet<_> = tl.iter().map(|x| x.0).collect();
-                let nk: BTreeSet<_> = node.iter().map(|x| x.0).collect();
-                for x in node.iter().filter(|x| !tlk.contains(&x.0)) {
-                    say(
-                        format!("call in flight not in timeline {} {k}", x.1),
-                        String::new(),
-                    );
-                }
-                for x in tl.iter().filter(|x| !nk.contains(&x.0)) {
-                    say(
-                        format!("timeline open call not in node {} {k}", x.1),
-                        String::new(),
-                    );
-                }
-                if changed {
-                    for l in kflow::correlate::steps::steps(map, p, now) {
-                        let step = map.get(l.step).unwrap();
-                        let spans: Vec<_> = p
-                            .timeline
-                            .spans
-                            .iter()
-                            .filter(|s| s.step == step.function.as_str())
-                            .collect();
-                        for r in l.runs.iter().filter(|r| r.how == RunEnd::InFlight) {
-                            if let (true, Body::CallStart(c)) = (
-                                !spans.iter().any(|s| s.call.is_none() && s.end.is_none()),
-                                &r.begin.body,
-                            ) {
-                                if !nk.contains(&c.key) {
-                                    say(
-                                        format!(
-                                            "lit call in flight not in node {} {k}",
-                                            step.function
-                                        ),
-                                        String::new(),
-                                    );
-                                }
-                                continue;
-                            }
-                            let open = spans.iter().any(|s| s.end.is_none());
-                            let near = spans
-                                .iter()
-                                .find(|s| s.start.at.since(r.start).abs() < 50_000_000);
-                            if !open {
-                                say(
-                                    format!(
-                                        "lit inflight, timeline {} {} {k}",
-                                        near.map_or("none".into(), |s| format!("{:?}", s.outcome)),
-                                        step.function
-                                    ),
-                                    format!("spans={} run {:?}", spans.len(), r.begin.body),
-                                );
-                            }
-                        }
-                        for _ in spans.iter().filter(|s| s.outcome == Outcome::InFlight) {
-                            if !l.runs.iter().any(|r| r.how == RunEnd::InFlight) {
-                                say(
-                                    format!(
-                                        "timeline inflight, lit {:?} {} {k}",
-                                        l.runs.last().map(|r| r.how),
-                                        step.function
-                                    ),
-                                    String::new(),
-                                );
-                            }
-                        }
-                        if !spans.is_empty() && l.count as usize != spans.len() {
-                            say(
-                                format!(
-                                    "count lit={} timeline={} {}",
-                                    if l.count as usize > spans.len() {
-                                        "more"
-                                    } else {
-                                        "less"
-                                    },
-                                    step.function,
-                                    if l.runs.is_empty() { "noruns" } else { "" }
-                                ),
-                                format!(
-                                    "{k} lit {} runs {} spans {} evidence {:?}",
-                                    l.count,
-                                    l.runs.len(),
-                                    spans.len(),
-                                    l.evidence.iter().map(|e| e.0).collect::<Vec<_>>()
-                                ),
-                            );
-                        } else if !spans.is_empty()
-                            && !l.runs.is_empty()
-                            && l.runs.len() != spans.len()
-                        {
-                            say(
-                                format!("runs lit≠timeline {}", step.function),
-                                format!(
-                                    "{k} lit {} runs {} spans {} evidence {:?}",
-                                    l.count,
-                                    l.runs.len(),
-                                    spans.len(),
-                                    l.evidence.iter().map(|e| e.0).collect::<Vec<_>>()
-                                ),
-                            );
-                        } else if !spans.is_empty() && !l.runs.is_empty() {
-                            for (r, s) in l.runs.iter().zip(&spans) {
-                                let (a, b) = (r.duration(now), s.duration(now));
-                                if a.is_some_and(|a| (a - b).abs() > 20_000_000 + b / 10) {
-                                    say(
-                                        format!("length lit≠timeline {}", step.function),
-                                        format!("{k} lit {a:?} span {b}"),
-                                    );
-                                }
-                            }
-                        }
-                    }
-                }
-                if let Some(v) = v.filter(|v| !v.state.is_well()) {
-                    if p.ready.0 > 0 && p.current.is_none() && p.gone.is_none() {
-                        say(
-                            format!("ready but {:?} {} {k}", v.state, v.cause),
-                            v.sentence.clone(),
-                        );
-                    }
-                    if let Some((stage, since)) = p.current {
-                        if stage != v.stage {
-                            say(
-                                format!(
-                                    "stage verdict={} view={stage} {} {k} [{}]",
-                                    v.stage, v.cause, p.status
-                                ),
-                                v.sentence.clone(),
-                            );
-                        } else if since.since(v.since).abs() > 500_000_000 {
-                            say(
-                                format!("since {} {stage} {k}", v.cause),
-                                format!(
-                                    "verdict {} view {}",
-                                    now.since(v.since) as f64 / 1e9,
-                                    now.since(since) as f64 / 1e9
-                                ),
-                            );
-                        }
-                    }
-                    if let Some(c) = &v.in_flight {
-                        if !w
-                            .calls()
-                            .in_flight()
-                            .any(|x| x.method == c.method && x.start == c.since)
-                        {
-                            say(
-                                format!("verdict in flight not in node {} {k}", c.method),
-                                String::new(),
-                            );
-                        }
-                    }
-                    let n = match v.stage.name() {
-                        "image" => p
-                            .timeline
-                            .spans
-                            .iter()
-                            .filter(|s| {
-                                s.step == "PullImage"
-                                    && s.container == v.container
-                                    && s.outcome == Outcome::Error
-                            })
-                            .count()
-                            .max(
-                                p.timeline
-                                    .spans
-                                    .iter()
-                                    .filter(|s| {
-                                        s.step == "EnsureImageExists"
-                                            && s.container == v.container
-                                            && s.outcome == Outcome::Error
-                                    })
-                                    .count(),
-                            ),
-                        "sandbox" => p
-                            .timeline
-                            .spans
-                            .iter()
-                            .filter(|s| s.step == "RunPodSandbox")
-                            .count(),
-                        "start" | "ready" => p
-                            .timeline
-                            .spans
-                            .iter()
-                            .filter(|s| {
-                                s.container == v.container
-                                    && (s.is_run() && s.end.is_some()
-                                        || s.step == "StartContainer"
-                                            && s.outcome == Outcome::Error)
-                            })
-                            .map(|s| s.attempt)
-                            .collect::<BTreeSet<_>>()
-                            .len(),
-                        _ => v.attempt as usize,
-                    };
-                    if v.attempt > 0 && n != v.attempt as usize {
-                        say(
-                            format!("attempt {} {}", v.cause, k),
-                            format!("verdict {} timeline {n}", v.attempt),
-                        );
-                    }
-                    // last error
-                    let last = p
-                        .timeline
-                        .spans
-                        .iter()
-                        .filter(|s| {
-                            s.stage == v.stage
-                                && !s.is_stage()
-                                && matches!(s.outcome, Outcome::Error)
-                        })
-                        .max_by_key(|s| s.end);
-                    if let Some(s) = last {
-                        let newest = v.evidence.iter().map(|e| e.at).max();
-                        if newest.is_none_or(|t| s.end.unwrap().at.since(t) > 1_500_000_000) {
-                            say(
-                                format!("last error {} {}", v.cause, k),
-                                format!("timeline {} {} {}", s.step, s.end.unwrap().at, s.message),
-                            );
-                        }
-                    }
-                } else if let Some((stage, _)) = p.current
-                    && p.deletion_requested.is_none()
-                {
-                    let bad = p
-                        .timeline
-                        .stage(stage)
-                        .is_some_and(|s| matches!(s.outcome, Outcome::Error));
-                    if bad {
-                        say(
-                            format!("no verdict, view {stage} failing {k} [{}]", p.status),
-                            String::new(),
-                        );
-                    }
-                }
+            let end = x.end.map(|e| e.at);
+            let same = |r: &Run| (r.start, r.end, r.how) == (x.start.at, end, how);
+            if !l.runs.iter().any(same) {
+                wrong.push(format!("flow and timeline differ on {}", step.function));
             }
-        });
-        println!("== {name}");
-        for (k, (n, t)) in told {
-            println!("{n:4} {k}   | {}", t.chars().take(200).collect::<String>());
+        }
+        if (l.count as usize) < spans.len() {
+            wrong.push(format!(
+                "{}: flow ×{}, timeline ×{}",
+                step.function,
+                l.count,
+                spans.len()
+            ));
+        }
+        // A run that goes on by the flow alone is not one that the timeline saw end.
+        let open = |r: &Run| {
+            spans
+                .iter()
+                .any(|x| x.end.is_none() && x.start.at == r.start)
+        };
+        let ended = |r: &Run| {
+            spans.iter().any(|x| {
+                x.end
+                    .is_some_and(|e| x.start.at <= r.start && r.start <= e.at)
+            })
+        };
+        if l.runs
+            .iter()
+            .any(|r| r.how == RunEnd::InFlight && !open(r) && ended(r))
+        {
+            wrong.push(format!("{} is in flight in the flow alone", step.function));
         }
     }
 }
 
-#[test]
-#[ignore = "prints"]
-fn print_pod() {
-    let (file, key, at) = (
-        std::env::var("F").unwrap(),
-        std::env::var("P").unwrap(),
-        std::env::var("AT").unwrap().parse::<i64>().unwrap(),
+/// A stage works no longer than it lasts, and as long as any of its steps.
+fn lengths(s: &Seen<'_>, wrong: &mut Vec<String>) {
+    let (t, now) = (&s.pod.timeline, s.facts.now);
+    for stage in t.spans.iter().filter(|x| x.is_stage()) {
+        let work = stats::work_ns(t, stage, now);
+        let steps = t
+            .spans
+            .iter()
+            .filter(|x| x.stage == stage.stage && !x.is_stage() && !x.is_run());
+        let longest = steps.map(|x| x.duration(now)).max().unwrap_or(0);
+        if work < longest {
+            wrong.push(format!(
+                "{} works {work} ns, its step {longest}",
+                stage.step
+            ));
+        }
+    }
+}
+
+/// The verdict agrees with the status, and with where the list says that the pod stands and since when.
+fn verdict(s: &Seen<'_>, wrong: &mut Vec<String>) {
+    let p = s.pod;
+    let Some(v) = s.verdict else { return };
+    // All that is to run runs, and the API says that it is ready.
+    let up = p.current.is_none()
+        && p.gone.is_none()
+        && p.ready.0 == p.ready.1
+        && p.ready.0 > 0
+        && p.containers.iter().all(|c| c.init || c.state == "running");
+    let fits = matches!(
+        v.state,
+        State::CrashLooping | State::Flapping | State::Recovered
     );
-    let s = kflow::session::load(std::path::Path::new(&file)).unwrap();
-    let mut w = World::new();
-    for o in s.observations.iter().filter(|o| o.stamp.seen.0 <= at) {
-        w.observe(o);
+    if up && !fits {
+        wrong.push(format!("{} {:?} of a pod that is ready", v.cause, v.state));
     }
-    w.settle();
-    for p in w.find(&key) {
-        let f = kflow::diagnose::facts::Facts::gather(p, Nanos(at));
-        println!("{} {} {:?}", p.key(), p.status, p.current);
-        for c in &f.containers {
-            println!(
-                "  facts {} runs={} started={:?} run={:?} ran={:?} restarts={} exits={:?} status={:?}",
-                c.name,
-                c.runs(),
-                c.started,
-                c.run,
-                c.ran,
-                c.restarts,
-                c.exits
-                    .iter()
-                    .map(|e| (e.at, e.code, e.id.to_string()))
-                    .collect::<Vec<_>>(),
-                c.status
-            );
-        }
-        for s in p.timeline.spans.iter() {
-            println!(
-                "  span {} {} {} #{} {} .. {:?} {:?} {}",
-                s.stage,
-                s.step,
-                s.container,
-                s.attempt,
-                s.start.at,
-                s.end.map(|e| e.at),
-                s.outcome,
-                s.message.chars().take(60).collect::<String>()
-            );
-        }
-        println!(
-            "  {:?}",
-            kflow::diagnose::why(&w, p, Nanos(at)).map(|v| (
-                v.state,
-                v.cause.clone(),
-                v.sentence.clone(),
-                v.recurrence
-            ))
-        );
-        for t in &f.turns {
-            println!("  turn {t:?}");
-        }
+    if v.state == State::BackingOff
+        && let Some(c) = p.containers.iter().find(|c| c.name == v.container)
+        && c.state == "running"
+    {
+        wrong.push(format!("{} backs off, and {} runs", v.cause, c.name));
     }
+    let Some((stage, since)) = p.current.filter(|_| !v.state.is_well()) else {
+        return;
+    };
+    // A probe that kills is a cause of the stage ready, also while the container waits for its next start.
+    let killed = v.stage == Stage::Ready && stage == Stage::Start;
+    if stage != v.stage && !killed {
+        wrong.push(format!("{} is in {}, the pod in {stage}", v.cause, v.stage));
+    }
+    if stage == v.stage && since != v.since {
+        wrong.push(format!(
+            "{} since {}, the pod in {stage} since {since}",
+            v.cause, v.since
+        ));
+    }
+}
+
+/// The verdict counts the attempts that the timeline has.
+fn attempts(s: &Seen<'_>, wrong: &mut Vec<String>) {
+    let Some(v) = s.verdict.filter(|v| v.attempt > 0) else {
+        return;
+    };
+    let of = |step: &'static str| {
+        s.spans()
+            .filter(move |x| x.step == step && x.container == v.container)
+    };
+    let failed = |x: &&Span| x.outcome == Outcome::Error;
+    let n = match v.stage {
+        Stage::Sandbox => s.spans().filter(|x| x.step == "RunPodSandbox").count(),
+        Stage::Image => of("PullImage")
+            .filter(failed)
+            .count()
+            .max(of("EnsureImageExists").filter(failed).count()),
+        Stage::Start | Stage::Ready => {
+            let ended = s
+                .spans()
+                .filter(|x| x.is_run() && x.end.is_some() && x.container == v.container);
+            let all: BTreeSet<u32> = ended
+                .chain(of("StartContainer").filter(failed))
+                .map(|x| x.attempt)
+                .collect();
+            all.len()
+        }
+        _ => return,
+    };
+    if n != v.attempt as usize {
+        wrong.push(format!(
+            "{} attempt {}, on the timeline {n}",
+            v.cause, v.attempt
+        ));
+    }
+}
+
+/// Nothing of a pod begins before the request that created it, where that was seen.
+fn zero(s: &Seen<'_>, wrong: &mut Vec<String>) {
+    let Some(zero) = s.pod.create_requested else {
+        return;
+    };
+    let created = s.pod.timeline.stage(Stage::Api).map(|x| x.start.at);
+    if created.is_some_and(|at| at != zero) {
+        wrong.push(format!("zero is {zero}, the creation began {created:?}"));
+    }
+}
+
+#[test]
+fn no_view_of_a_pod_contradicts_another() {
+    let mut wrong: BTreeMap<String, (u32, String)> = BTreeMap::new();
+    let mut looked = 0;
+    for name in SESSIONS {
+        let mut before: BTreeMap<String, Pod> = BTreeMap::new();
+        sample(&session(name), |world, verdicts, now| {
+            for pod in world.pods() {
+                // What did not change and has no verdict says what it said.
+                let last = before.insert(pod.uid.to_string(), pod.clone());
+                let same = last.is_some_and(|p| std::sync::Arc::ptr_eq(&p, pod));
+                let verdict = verdicts.0.get(&pod.uid).map(|v| &**v);
+                if same && verdict.is_none() {
+                    continue;
+                }
+                looked += 1;
+                let facts = Facts::gather(pod, now);
+                let seen = Seen {
+                    world,
+                    pod,
+                    facts: &facts,
+                    verdict,
+                };
+                for text in contradictions(&seen) {
+                    let key = format!("{name} {}: {text}", pod.key());
+                    wrong.entry(key).or_insert((0, now.to_rfc3339())).0 += 1;
+                }
+            }
+        });
+    }
+    assert!(looked > 1000, "{looked}");
+    let told: Vec<String> = wrong
+        .iter()
+        .map(|(k, (n, at))| format!("{n:4} from {at} {k}"))
+        .collect();
+    assert!(told.is_empty(), "{}", told.join("\n"));
+}
+
+#[test]
+fn a_verdict_changes_back_only_with_new_evidence() {
+    let mut wrong = Vec::new();
+    for name in SESSIONS {
+        // Of each pod: its view, and what was said of it since that came.
+        let mut said: BTreeMap<String, (Pod, Vec<(Option<State>, String)>)> = BTreeMap::new();
+        sample(&session(name), |world, verdicts, now| {
+            for pod in world.pods() {
+                let v = verdicts.0.get(&pod.uid);
+                let word = (
+                    v.map(|v| v.state),
+                    v.map_or(String::new(), |v| v.cause.to_string()),
+                );
+                let (view, words) = said
+                    .entry(pod.uid.to_string())
+                    .or_insert_with(|| (pod.clone(), Vec::new()));
+                if !std::sync::Arc::ptr_eq(view, pod) {
+                    *view = pod.clone();
+                    words.clear();
+                }
+                if words.last() == Some(&word) {
+                    continue;
+                }
+                if words.contains(&word) {
+                    wrong.push(format!("{name} {} at {now}: {words:?} {word:?}", pod.key()));
+                }
+                words.push(word);
+            }
+        });
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn a_pod_counts_from_the_request_that_created_it() {
+    let w = crate::correlate::world(&session("S1-basics"));
+    let p = *w.find("s01/healthy").first().expect("it was recorded");
+    let received = p.evidence.iter().find_map(|o| match &o.body {
+        Body::Audit(a) if a.verb == "create" && a.resource == "pods" => Some(a.received),
+        _ => None,
+    });
+    assert_eq!(p.create_requested, received);
+    assert!(p.zero() > p.created, "the API's creation is truncated");
+    assert_eq!(p.timeline.spans.first().map(|s| s.start.at), Some(p.zero()));
+    // The init container ran two seconds between the two pulls.
+    let image = p.timeline.stage(Stage::Image).expect("it has the stage");
+    let now = Nanos(i64::MAX);
+    let (work, whole) = (stats::work_ns(&p.timeline, image, now), image.duration(now));
+    assert!(work * 10 < whole, "{work} {whole}");
 }

@@ -204,8 +204,7 @@ fn stray(cx: Context<'_>, view: &PodView) -> bool {
 fn worst(cx: Context<'_>, f: &Facts<'_>, health: Health) -> Option<Verdict> {
     let mut found = rules::diagnose(cx, f, health).into_iter();
     let Some(first) = found.next() else {
-        // It came and went for a reason that no rule knows, and is well now.
-        return (health == Health::Flapping).then(|| well(f, false));
+        return (health == Health::Flapping).then(|| unexplained(f));
     };
     let mut first = first.verdict(f);
     first.also = found.take(ALSO).map(|x| x.verdict(f)).collect();
@@ -224,7 +223,11 @@ pub fn why(world: &World, pod: &PodView, now: Nanos) -> Option<Verdict> {
     let f = Facts::gather(pod, now);
     if stray(cx, pod) {
         let refused = f.signals.iter().any(|s| s.reason == "FailedCreate");
-        return worst(cx, &f, Health::Unwell)
+        let told = worst(cx, &f, Health::Unwell).map(|v| Verdict {
+            state: State::Failed,
+            ..v
+        });
+        return told
             .filter(|_| refused)
             .or_else(|| Some(well(&f, true)));
     }
@@ -232,6 +235,19 @@ pub fn why(world: &World, pod: &PodView, now: Nanos) -> Option<Verdict> {
         Health::Well => Some(well(&f, f.view.gone.is_some() || f.removed.is_some())),
         health => worst(cx, &f, health),
     }
+}
+
+/// It comes and goes, for a reason that no rule knows.
+fn unexplained(f: &Facts<'_>) -> Verdict {
+    let mut v = well(f, false);
+    let Some(r) = f.flapping() else { return v };
+    v.state = State::Flapping;
+    v.title = "Readiness comes and goes".into();
+    v.recurrence = Some(r);
+    v.sentence = found::again(State::Flapping, Some(r), f.now)
+        .trim()
+        .to_owned();
+    v
 }
 
 /// What is said of a pod that is well: whether it always was.

@@ -8,8 +8,8 @@
 use super::PodView;
 use crate::flow::lit::{Lit, Run, RunEnd, lit};
 use crate::flow::map::{Map, StepId};
-use kflow_model::{Nanos, Text, stamp::MILLI};
 use crate::timeline::{Outcome, Span};
+use kflow_model::{Nanos, Text, stamp::MILLI};
 
 /// An Event is recorded next to what it tells of, not before it.
 const BESIDE_NS: i64 = 50 * MILLI;

@@ -271,7 +271,7 @@ impl<'a> Found<'a> {
 }
 
 /// A sentence on how often it happened, and how it is at this moment.
-fn again(state: State, recurrence: Option<Recurrence>, now: Nanos) -> String {
+pub(super) fn again(state: State, recurrence: Option<Recurrence>, now: Nanos) -> String {
     let Some(r) = recurrence else {
         return String::new();
     };

@@ -118,7 +118,9 @@ pub struct ContainerFacts<'a> {
     pub started_id: ContainerId,
     /// The newest run of the timeline: its end, `None` while it lasts.
     pub run: Option<Option<Nanos>>,
-    /// Runs of the timeline that have ended, and the longest of them, ns.
+    /// The newest attempt of the timeline that has ended.
+    pub attempt: Option<u32>,
+    /// Attempts of the timeline that have ended, and the longest of them, ns.
     pub ran: (u32, i64),
 }
 

@@ -7,6 +7,7 @@
 use super::{ContainerFacts, Facts, KillWhy, Turn};
 use crate::diagnose::Recurrence;
 use crate::diagnose::backoff::FORGOTTEN_NS;
+use crate::timeline::Outcome;
 use kflow_model::{
     Nanos,
     pod::{ContainerState, PodSeen},
@@ -41,12 +42,21 @@ impl Facts<'_> {
     /// Takes the ends of runs from the timeline, which knows of ends that no exit code tells.
     pub(super) fn ends_of_runs(&mut self) {
         let view = self.view;
-        for s in view.timeline.spans.iter().filter(|s| s.is_run()) {
+        for s in &view.timeline.spans {
             let now = self.now;
+            // A start that failed is an attempt too; the runtime may tell an exit of the same one.
+            let failed = s.step == "StartContainer" && s.outcome == Outcome::Error;
+            if !s.is_run() && !failed {
+                continue;
+            }
             let c = self.container(&s.container);
-            c.run = Some(s.end.map(|e| e.at));
+            if s.is_run() {
+                c.run = Some(s.end.map(|e| e.at));
+            }
             if s.end.is_some() {
-                c.ran = (c.ran.0 + 1, c.ran.1.max(s.duration(now)));
+                let new = u32::from(c.attempt != Some(s.attempt));
+                c.attempt = Some(s.attempt);
+                c.ran = (c.ran.0 + new, c.ran.1.max(s.duration(now)));
             }
         }
     }

@@ -169,9 +169,8 @@ fn probes<'a>(
             found.push(x.proof_if(f.api_evidence));
         }
         // The event may have been dropped by its sender (25 in a burst, then one in five minutes).
-        None if by_api
-            && f.api.is_some()
-            && (running >= 3 * SLOW_NS + delay("readiness") || flapping.is_some())
+        None if f.api.is_some()
+            && (flapping.is_some() || (by_api && running >= 3 * SLOW_NS + delay("readiness")))
             && probe(f, &c.name, "readiness").is_some() =>
         {
             found.push(x.at_most(Confidence::Likely).proof_if(f.api_evidence));
