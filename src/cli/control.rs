@@ -11,8 +11,9 @@ use super::args::control::{FlowArgs, RequestsArgs};
 use super::input::Source;
 use super::read::{find, no_such_pod};
 use super::{OK, out};
+use kflow_core::correlate::steps::steps;
 use kflow_core::correlate::{Pod, World};
-use kflow_core::flow::lit::{lit, passes};
+use kflow_core::flow::lit::{Lit, lit, passes};
 use kflow_core::flow::map::{EMBEDDED, Map, StepId};
 use kflow_export::{flow, requests};
 use kflow_model::{Body, Evidence, Text};
@@ -150,10 +151,19 @@ pub(super) fn flow(args: &FlowArgs) -> anyhow::Result<u8> {
             .filter(|o| o.stamp.until() >= begin)
             .cloned()
             .collect();
-        add(map, &flows, &all, "", &source, &mut passed);
+        let whole = lit(map, &all, source.at);
+        add(map, &flows, (&all, whole), "", &source, &mut passed);
     }
     for p in &pods {
-        add(map, &flows, &p.evidence, &p.key(), &source, &mut passed);
+        let whole = steps(map, p);
+        add(
+            map,
+            &flows,
+            (&p.evidence, whole),
+            &p.key(),
+            &source,
+            &mut passed,
+        );
     }
     let options = flow::Options {
         now: source.at,
@@ -172,12 +182,11 @@ pub(super) fn flow(args: &FlowArgs) -> anyhow::Result<u8> {
 fn add(
     map: &Map,
     flows: &[usize],
-    evidence: &[Evidence],
+    (evidence, whole): (&[Evidence], Vec<Lit>),
     pod: &str,
     source: &Source,
     to: &mut Vec<flow::Pass>,
 ) {
-    let whole = lit(map, evidence, source.at);
     for f in flows {
         let anchored = map.flows().get(*f).is_some_and(|f| f.anchor.is_some());
         if !anchored {

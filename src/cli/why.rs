@@ -7,7 +7,7 @@ use super::args::{CausesArgs, Format, WhyArgs};
 use super::input::Source;
 use super::{NO_SUCH_POD, OK, VERDICT, out, read};
 use kflow_core::correlate::World;
-use kflow_core::diagnose::{self, Catalogue, Diagnoser, State, Target, Verdict};
+use kflow_core::diagnose::{self, Catalogue, Diagnoser, Target, Verdict};
 use kflow_export::{causes, why};
 use kflow_model::Nanos;
 
@@ -138,7 +138,7 @@ fn watch(args: &WhyArgs) -> anyhow::Result<u8> {
 }
 
 fn is_bad(v: &Verdict) -> bool {
-    !matches!(v.state, State::Healthy | State::Recovered)
+    !v.state.is_well()
 }
 
 /// The verdict on each target: the newest pod of a name, or an owner and those of its pods that are not well.

@@ -38,7 +38,7 @@ fn as_of(observations: &[Evidence], at: Nanos) -> World {
     world(observations.iter().filter(|o| o.stamp.seen <= at))
 }
 
-const SESSIONS: [&str; 14] = [
+pub(crate) const SESSIONS: [&str; 14] = [
     "S1-basics",
     "S2-stuck-early",
     "S3-crashes",

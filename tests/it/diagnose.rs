@@ -218,7 +218,7 @@ fn run(
                 else {
                     continue;
                 };
-                if let Some(v) = verdicts.get(&p.uid) {
+                if let Some(v) = verdicts.get(&p.uid).filter(|v| !v.state.is_well()) {
                     wrong.push(format!(
                         "{}/{} {} {:?}: at {now} {} {}: {}",
                         e.session, e.scenario, e.target, sources, v.cause, v.stage, v.sentence

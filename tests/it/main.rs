@@ -25,6 +25,7 @@ mod judged;
 mod requests;
 mod session;
 mod sli;
+mod words;
 
 mod attach;
 mod proxy;

@@ -15,6 +15,7 @@ mod part;
 pub mod requests;
 pub mod sli;
 mod status;
+pub mod steps;
 mod store;
 pub mod view;
 pub mod world;

@@ -22,7 +22,7 @@ pub mod text;
 pub mod verdict;
 
 pub use catalogue::{Catalogue, Cause};
-pub use verdict::{Confidence, InFlightCall, NextStep, Proof, State, Verdict};
+pub use verdict::{Confidence, InFlightCall, NextStep, Proof, Recurrence, State, Verdict};
 
 use std::sync::Arc;
 
@@ -75,7 +75,7 @@ impl Diagnoser {
     pub fn new() -> Self {
         Self::default()
     }
-    /// Verdicts of all pods that are not well, and of owners, as of `now`.
+    /// Verdicts of all pods that are not well, of those that recovered in the last ten minutes, and of owners, as of `now`.
     pub fn update(&mut self, world: &World, now: Nanos) -> Verdicts {
         let shared = Shared::gather(world, now);
         let fingerprint = shared.fingerprint(now);
@@ -104,7 +104,7 @@ impl Diagnoser {
                 Said {
                     view: pod.clone(),
                     at: now,
-                    settled: health == Health::Well && over(pod),
+                    settled: health == Health::Well && verdict.is_none() && over(pod),
                     verdict: verdict.map(Arc::new),
                 },
             );
@@ -142,7 +142,17 @@ fn pod_verdict(cx: Context<'_>, view: &PodView) -> (Health, Option<Verdict>) {
     let f = Facts::gather(view, cx.now);
     let health = rules::health(&f);
     if health == Health::Well {
-        return (health, None);
+        let lately = |v: &Verdict| {
+            v.state == State::Recovered
+                && v.recurrence
+                    .is_some_and(|r| cx.now.since(r.last) < backoff::FORGOTTEN_NS)
+        };
+        let over = view.gone.is_some()
+            || f.removed.is_some()
+            || view.deletion_requested.is_some()
+            || view.phase == "Succeeded";
+        let told = (!over).then(|| well(&f, false));
+        return (health, told.filter(lately));
     }
     (health, worst(cx, &f, health))
 }
@@ -185,13 +195,18 @@ fn stray(cx: Context<'_>, view: &PodView) -> bool {
     use kflow_model::Body;
     let only = |is: fn(&Body) -> bool| view.evidence.iter().all(|o| is(&o.body));
     view.api.is_none()
-        && ((cx.shared.has_pods && only(|b| matches!(b, Body::Event(_))))
+        // Whoever asked for it was refused: there is no pod.
+        && (only(|b| matches!(b, Body::Audit(a) if facts::refused_create(a)))
+            || (cx.shared.has_pods && only(|b| matches!(b, Body::Event(_))))
             || ((cx.shared.has_pods || cx.shared.has_log) && only(|b| matches!(b, Body::Fs(_)))))
 }
 
 fn worst(cx: Context<'_>, f: &Facts<'_>, health: Health) -> Option<Verdict> {
     let mut found = rules::diagnose(cx, f, health).into_iter();
-    let mut first = found.next()?.verdict(f);
+    let Some(first) = found.next() else {
+        return (health == Health::Flapping).then(|| unexplained(f));
+    };
+    let mut first = first.verdict(f);
     first.also = found.take(ALSO).map(|x| x.verdict(f)).collect();
     Some(first)
 }
@@ -207,12 +222,32 @@ pub fn why(world: &World, pod: &PodView, now: Nanos) -> Option<Verdict> {
     };
     let f = Facts::gather(pod, now);
     if stray(cx, pod) {
-        return Some(well(&f, true));
+        let refused = f.signals.iter().any(|s| s.reason == "FailedCreate");
+        let told = worst(cx, &f, Health::Unwell).map(|v| Verdict {
+            state: State::Failed,
+            ..v
+        });
+        return told
+            .filter(|_| refused)
+            .or_else(|| Some(well(&f, true)));
     }
     match rules::health(&f) {
         Health::Well => Some(well(&f, f.view.gone.is_some() || f.removed.is_some())),
         health => worst(cx, &f, health),
     }
+}
+
+/// It comes and goes, for a reason that no rule knows.
+fn unexplained(f: &Facts<'_>) -> Verdict {
+    let mut v = well(f, false);
+    let Some(r) = f.flapping() else { return v };
+    v.state = State::Flapping;
+    v.title = "Readiness comes and goes".into();
+    v.recurrence = Some(r);
+    v.sentence = found::again(State::Flapping, Some(r), f.now)
+        .trim()
+        .to_owned();
+    v
 }
 
 /// What is said of a pod that is well: whether it always was.
@@ -225,24 +260,42 @@ fn well(f: &Facts<'_>, gone: bool) -> Verdict {
         .filter(|s| !matches!(s.reason.as_ref(), "@log" | "Killing" | "@stop"))
         .filter(|s| Catalogue::get().knows(&s.reason))
         .collect();
-    let exits = f.containers.iter().any(|c| c.restarts > 0);
-    let recovered = !past.is_empty() || exits;
+    let before = f.past().filter(|_| !gone);
+    let recovered = !gone && (!past.is_empty() || before.is_some());
+    let since = f.well_since().unwrap_or_else(|| f.since(Stage::Ready));
     let sentence = if gone {
         "The pod is gone.".to_owned()
     } else if v.phase == "Succeeded" {
         "The pod has completed.".to_owned()
     } else if recovered {
-        format!("The pod is well now; before, it went through {}.", {
-            let mut reasons: Vec<&str> = past
-                .iter()
-                .map(|s| s.reason.trim_start_matches('@'))
-                .collect();
-            if exits {
-                reasons.push("restarts");
-            }
-            reasons.dedup();
-            text::list(&reasons)
-        })
+        let mut what: Vec<String> = Vec::new();
+        match before {
+            Some((Some(c), r)) => what.push(format!(
+                "container {} ended {}{}",
+                c.name,
+                text::times(r.times),
+                last_time(f, c, r)
+            )),
+            Some((None, r)) => what.push(format!(
+                "it became not ready {}, the last time {} ago",
+                text::times(r.times),
+                text::span(f.now.since(r.last))
+            )),
+            None => {}
+        }
+        let mut reasons: Vec<&str> = past
+            .iter()
+            .map(|s| s.reason.trim_start_matches('@'))
+            .collect();
+        reasons.dedup();
+        if !reasons.is_empty() {
+            what.push(format!("it went through {}", text::list(&reasons)));
+        }
+        format!(
+            "The pod has been well for {}; before, {}.",
+            text::span(f.now.since(since)),
+            what.join(", and ")
+        )
     } else {
         "The pod is well.".to_owned()
     };
@@ -268,16 +321,34 @@ fn well(f: &Facts<'_>, gone: bool) -> Verdict {
         } else {
             State::Healthy
         },
-        since: f.since(Stage::Ready),
+        since: if recovered {
+            since
+        } else {
+            f.since(Stage::Ready)
+        },
         in_flight: None,
         attempt: 0,
         next_retry: None,
+        recurrence: before.map(|(_, r)| Recurrence {
+            up: Some(since),
+            ..r
+        }),
         sentence,
         evidence: past.iter().map(|s| found::signal_proof(s)).collect(),
         not_reached: Vec::new(),
         next: Vec::new(),
         confidence: Confidence::Certain,
         also: Vec::new(),
+    }
+}
+
+/// How and when a container ended last.
+fn last_time(f: &Facts<'_>, c: &facts::ContainerFacts<'_>, r: Recurrence) -> String {
+    let ago = text::span(f.now.since(r.last));
+    match c.exits.last() {
+        Some(e) if r.times > 1 => format!(" (the last time {ago} ago, with exit code {})", e.code),
+        Some(e) => format!(" ({ago} ago, with exit code {})", e.code),
+        None => String::new(),
     }
 }
 

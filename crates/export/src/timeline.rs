@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use super::text::{clean, cut, duration, time_of_day};
 use kflow_core::correlate::{Pod, PodStart, PodView, sli};
 use kflow_core::flow::Stage;
-use kflow_core::timeline::{Certainty, MarkKind, Outcome, Span};
+use kflow_core::timeline::{Certainty, MarkKind, Outcome, Span, stats};
 use kflow_model::{Nanos, PodUid, Source};
 
 /// Pods with their timelines as one JSON array, a pod a line.
@@ -25,6 +25,7 @@ struct PodJson<'a> {
     ready: [u32; 2],
     restarts: u32,
     created_ns: Nanos,
+    create_requested_ns: Option<Nanos>,
     deletion_requested_ns: Option<Nanos>,
     gone_ns: Option<Nanos>,
     mirrors: &'a [PodUid],
@@ -105,6 +106,7 @@ impl<'a> PodJson<'a> {
             ready: [p.ready.0, p.ready.1],
             restarts: p.restarts,
             created_ns: p.created,
+            create_requested_ns: p.create_requested,
             deletion_requested_ns: p.deletion_requested,
             gone_ns: p.gone,
             mirrors: &p.mirrors,
@@ -225,7 +227,8 @@ fn pod(out: &mut impl Write, p: &PodView, now: Nanos, colour: bool) -> io::Resul
     let mut rows: Vec<(Nanos, String)> = Vec::new();
     let t = &p.timeline;
     for s in &t.spans {
-        rows.push((s.start.at, span(s, depth(s, &t.spans), now, &paint)));
+        let work = stats::work_ns(t, s, now);
+        rows.push((s.start.at, span(s, work, depth(s, &t.spans), now, &paint)));
     }
     for m in &t.marks {
         let times = if m.count > 1 {
@@ -319,7 +322,7 @@ fn container(name: &str) -> String {
     }
 }
 
-fn span(s: &Span, depth: usize, now: Nanos, paint: &Paint) -> String {
+fn span(s: &Span, work_ns: i64, depth: usize, now: Nanos, paint: &Paint) -> String {
     let took = format!(
         "{}{}",
         // A length is as inexact as its edges are.
@@ -328,7 +331,7 @@ fn span(s: &Span, depth: usize, now: Nanos, paint: &Paint) -> String {
         } else {
             ""
         },
-        duration(s.duration(now))
+        duration(work_ns)
     );
     let sign = match s.outcome {
         Outcome::Ok => " ".to_owned(),
@@ -356,6 +359,11 @@ fn span(s: &Span, depth: usize, now: Nanos, paint: &Paint) -> String {
     }
     if !s.message.is_empty() {
         line.push_str(&format!(": {}", cut(&clean(&s.message), 160)));
+    }
+    // A stage is the envelope of its steps.
+    let whole = duration(s.duration(now));
+    if whole != duration(work_ns) {
+        line.push_str(&paint.dim(&format!(" over {whole}")));
     }
     let sources: Vec<&str> = s.sources().into_iter().map(Source::name).collect();
     let certainty = match s.certainty {

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::text::clean;
 use evidence::{clock, precision, source_name, told_once};
-use kflow_core::diagnose::text::span;
+use kflow_core::diagnose::text::{span, times};
 use kflow_core::diagnose::{Confidence, State, Verdict};
 use kflow_model::{Nanos, ObjectRef};
 
@@ -71,17 +71,7 @@ pub fn text(v: &Verdict, now: Nanos) -> String {
 /// `s02/image-missing   stuck in image for 2m41s, backing off (attempt 5, next in 80 s)        KF601`
 fn headline(v: &Verdict, now: Nanos, out: &mut String) {
     let who = subject(v);
-    let since = span(now.since(v.since));
-    let stage = v.stage.name();
-    let how = match v.state {
-        State::Stuck => format!("stuck in {stage} for {since}"),
-        State::Slow => format!("slow in {stage} for {since}"),
-        State::BackingOff => format!("stuck in {stage} for {since}, backing off"),
-        State::Blocked => format!("waiting in {stage} for {since}"),
-        State::Failed => format!("failed in {stage} {since} ago"),
-        State::Recovered => "well now, was not before".to_owned(),
-        State::Healthy => "well".to_owned(),
-    };
+    let how = standing(v, now);
     let mut more = Vec::new();
     if v.attempt > 1 || (v.attempt == 1 && v.next_retry.is_some()) {
         more.push(format!("attempt {}", v.attempt));
@@ -112,6 +102,34 @@ fn headline(v: &Verdict, now: Nanos, out: &mut String) {
     push(out, &format!("{}{:pad$}{}", clean(&who), "", v.cause));
     for l in wrap(&how, WIDTH - 2) {
         push(out, &format!("  {l}"));
+    }
+}
+
+/// How it stands, and since when: `stuck in image for 2m41s, backing off`, `crash-looping in start, now running for 12 s`.
+pub fn standing(v: &Verdict, now: Nanos) -> String {
+    let since = span(now.since(v.since));
+    let stage = v.stage.name();
+    let up = v.recurrence.and_then(|r| r.up).map(|t| span(now.since(t)));
+    let often = v
+        .recurrence
+        .map(|r| format!(": {} in {}", times(r.times), span(now.since(r.first))))
+        .unwrap_or_default();
+    match v.state {
+        State::Stuck => format!("stuck in {stage} for {since}"),
+        State::Slow => format!("slow in {stage} for {since}"),
+        State::BackingOff => format!("stuck in {stage} for {since}, backing off"),
+        State::CrashLooping => match up {
+            Some(up) => format!("crash-looping in {stage}, now running for {up}"),
+            None => format!("crash-looping in {stage} for {since}"),
+        },
+        State::Flapping => match up {
+            Some(up) => format!("flapping in {stage}{often}, now ready for {up}"),
+            None => format!("flapping in {stage}{often}"),
+        },
+        State::Blocked => format!("waiting in {stage} for {since}"),
+        State::Failed => format!("failed in {stage} {since} ago"),
+        State::Recovered => format!("recovered, well for {since}"),
+        State::Healthy => "well".to_owned(),
     }
 }
 
@@ -243,7 +261,7 @@ pub fn markdown(v: &Verdict, now: Nanos) -> String {
         &mut out,
         &format!(
             "- state: {} in {} since {} ({})",
-            state_name(v.state),
+            v.state.name(),
             v.stage,
             v.since,
             span(now.since(v.since))
@@ -255,6 +273,19 @@ pub fn markdown(v: &Verdict, now: Nanos) -> String {
     );
     if v.attempt > 0 {
         push(&mut out, &format!("- attempt: {}", v.attempt));
+    }
+    if let Some(r) = v.recurrence {
+        let up =
+            r.up.map_or(String::new(), |t| format!(", up again since {t}"));
+        push(
+            &mut out,
+            &format!(
+                "- happened {} from {} to {}{up}",
+                times(r.times),
+                r.first,
+                r.last
+            ),
+        );
     }
     if !v.not_reached.is_empty() {
         push(
@@ -313,18 +344,6 @@ fn md(s: &str) -> String {
     out
 }
 
-fn state_name(s: State) -> &'static str {
-    match s {
-        State::Stuck => "stuck",
-        State::Slow => "slow",
-        State::BackingOff => "backing-off",
-        State::Blocked => "blocked",
-        State::Failed => "failed",
-        State::Recovered => "recovered",
-        State::Healthy => "healthy",
-    }
-}
-
 fn confidence_name(c: Confidence) -> &'static str {
     match c {
         Confidence::Certain => "certain",
@@ -338,6 +357,14 @@ struct JsonCall<'a> {
     method: &'a str,
     age_ms: i64,
     deadline_ms: Option<i64>,
+}
+
+#[derive(Serialize)]
+struct JsonRecurrence {
+    times: u32,
+    first_ns: i64,
+    last_ns: i64,
+    up_since_ns: Option<i64>,
 }
 
 #[derive(Serialize)]
@@ -370,6 +397,7 @@ struct JsonVerdict<'a> {
     in_flight: Option<JsonCall<'a>>,
     attempt: u32,
     next_retry_ns: Option<i64>,
+    recurrence: Option<JsonRecurrence>,
     sentence: &'a str,
     evidence: Vec<JsonProof<'a>>,
     not_reached: Vec<&'a str>,
@@ -393,7 +421,7 @@ fn json_of(v: &Verdict, now: Nanos) -> JsonVerdict<'_> {
         title: &v.title,
         stage: v.stage.name(),
         container: some(&v.container).then_some(v.container.as_str()),
-        state: state_name(v.state),
+        state: v.state.name(),
         since_ns: v.since.0,
         in_flight: v.in_flight.as_ref().map(|c| JsonCall {
             method: &c.method,
@@ -402,6 +430,12 @@ fn json_of(v: &Verdict, now: Nanos) -> JsonVerdict<'_> {
         }),
         attempt: v.attempt,
         next_retry_ns: v.next_retry.map(|t| t.0),
+        recurrence: v.recurrence.map(|r| JsonRecurrence {
+            times: r.times,
+            first_ns: r.first.0,
+            last_ns: r.last.0,
+            up_since_ns: r.up.map(|t| t.0),
+        }),
         sentence: &v.sentence,
         evidence: v
             .evidence

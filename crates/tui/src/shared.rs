@@ -48,7 +48,7 @@ impl Shared {
             utc: self.utc,
             offset_s: self.offset_s,
             now: snap.now,
-            origin: self.view(snap).map(|p| p.created),
+            origin: self.view(snap).map(|p| p.zero()),
         }
     }
 }

@@ -92,6 +92,7 @@ pub(crate) fn view(input: &Input<'_>) -> PodView {
         v.node.clone_from(&p.spec.node);
         v.api = Some(Arc::new(p.clone()));
     }
+    v.create_requested = create_requested(&facts, created);
     v.deletion_requested = deletion_requested(&facts);
     v.gone = gone(input, &facts);
     v.past = v.api.is_none() && past(input);
@@ -139,6 +140,17 @@ pub(crate) fn view(input: &Input<'_>) -> PodView {
     v.timeline = Arc::new(timeline).into();
     v.evidence = Arc::clone(&input.evidence).into();
     v
+}
+
+/// When the apiserver received the request that created the pod (µs). It notes the creation (whole seconds) later, once
+/// the mutating webhooks have answered.
+fn create_requested(f: &Facts<'_>, created: Option<Nanos>) -> Option<Nanos> {
+    let before = |at: Nanos| created.is_none_or(|c| at <= c.plus(kflow_model::stamp::SECOND));
+    f.requests
+        .iter()
+        .filter(|r| r.a.verb == "create" && r.a.resource == "pods" && r.a.code < 300)
+        .map(|r| r.received.at)
+        .rfind(|at| before(*at))
 }
 
 /// When deletion was asked for: `deletionTimestamp` less the grace period (1 s), or the request itself (µs).

@@ -86,6 +86,8 @@ pub struct PodView {
     pub restarts: u32,
     /// Creation by the API (1 s), on the node's clock, or the first evidence.
     pub created: Nanos,
+    /// When the apiserver received the request that created it, where that was seen (1 µs).
+    pub create_requested: Option<Nanos>,
     /// When deletion was asked for, if it was.
     pub deletion_requested: Option<Nanos>,
     /// When the object was gone from the API, if it is.
@@ -117,6 +119,10 @@ impl PodView {
         } else {
             format!("{}/{}", self.namespace, self.name)
         }
+    }
+    /// Zero of its timeline: the request that created it, else the creation, which the API truncates to a second.
+    pub fn zero(&self) -> Nanos {
+        self.create_requested.unwrap_or(self.created)
     }
     /// State of a stage.
     pub fn stage(&self, stage: Stage) -> StageState {

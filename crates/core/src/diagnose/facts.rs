@@ -4,9 +4,10 @@ mod calls;
 mod events;
 mod lines;
 mod parts;
+mod recur;
 mod roles;
 
-pub use parts::{CallFact, ContainerFacts, Exit, KillWhy, ProbeFact};
+pub use parts::{CallFact, ContainerFacts, Exit, KillWhy, ProbeFact, Turn};
 
 use rustc_hash::FxHashMap;
 
@@ -68,8 +69,8 @@ pub struct Facts<'a> {
     pub deleted: Option<Nanos>,
     /// Grace period, s.
     pub grace_s: Option<i64>,
-    /// Edges to not ready, oldest first.
-    pub unready: Vec<Nanos>,
+    /// Turns of the pod's readiness, oldest first.
+    pub turns: Vec<Turn>,
     /// Pull failures of each image since it was last there.
     pub pull_failures: u32,
     /// Newest evidence of any source of the node.
@@ -89,6 +90,11 @@ const SIGNALS: usize = 48;
 /// A request to delete the pod that was not let through: by a webhook, not because it has gone already.
 pub fn refused_delete(a: &AuditRecord) -> bool {
     a.verb == "delete" && a.resource == "pods" && a.code >= 400 && a.code != 404 && a.code != 409
+}
+
+/// A request to create the pod that was not let through.
+pub fn refused_create(a: &AuditRecord) -> bool {
+    a.verb == "create" && a.resource == "pods" && a.code >= 400 && a.code != 409
 }
 
 /// A refused deletion is news for this long, unless one is let through.
@@ -139,7 +145,7 @@ impl<'a> Facts<'a> {
             containers: Vec::new(),
             deleted: view.deletion_requested,
             grace_s: None,
-            unready: Vec::new(),
+            turns: Vec::new(),
             pull_failures: 0,
             node_seen: None,
             answered: None,
@@ -154,7 +160,6 @@ impl<'a> Facts<'a> {
             }
         }
         let mut open: FxHashMap<CallKey, CallFact<'a>> = FxHashMap::default();
-        let mut was_ready = false;
         for o in view.evidence.iter() {
             let at = o.stamp.at;
             if o.source.is_node() {
@@ -164,11 +169,7 @@ impl<'a> Facts<'a> {
                 Body::Event(e) => f.event(o, e),
                 Body::Pod(p) if o.source == Source::Kube => {
                     f.api_evidence = Some(o);
-                    let ready = p.condition("Ready").is_some_and(|c| c.status == "True");
-                    if was_ready && !ready {
-                        f.unready.push(at);
-                    }
-                    was_ready = ready;
+                    f.turn_of(at, p);
                     if p.spec.node.is_empty() {
                         f.bound = None;
                     } else if f.bound.is_none() {
@@ -231,6 +232,8 @@ impl<'a> Facts<'a> {
                         f.bound.get_or_insert(at);
                     } else if refused_delete(a) {
                         f.push("@delete", "", a.message.as_str(), o, 1);
+                    } else if refused_create(a) {
+                        f.push("FailedCreate", "", a.message.as_str(), o, 1);
                     }
                 }
                 _ => {}
@@ -239,6 +242,7 @@ impl<'a> Facts<'a> {
         f.open = open.into_values().collect();
         f.open.sort_by_key(|c| (c.at, c.start.key));
         f.finish();
+        f.ends_of_runs();
         f
     }
 
@@ -345,7 +349,9 @@ impl<'a> Facts<'a> {
         }
         if let Some(d) = api.deletion {
             let grace = api.deletion_grace_s.unwrap_or(0);
-            self.deleted = Some(d.plus(-grace * SECOND));
+            // The view knows the request itself, where it was seen; the API tells whole seconds.
+            self.deleted
+                .get_or_insert(d.plus(grace.saturating_mul(-SECOND)));
             self.grace_s = Some(grace);
         }
         let Some(o) = self.api_evidence else { return };
@@ -423,6 +429,8 @@ impl<'a> Facts<'a> {
         let c = self.known(&s.container);
         match s.reason.as_ref() {
             // A deletion that was let through later, by the API's whole seconds.
+            // The kubelet asks for the network before it waits for volumes: it has got past that.
+            "NetworkNotReady" if after(self.volumes_wait.map(|(t, _)| t)) => return true,
             "@delete" => return after(self.deleted.map(|d| d.plus(SECOND))),
             "@stop" | "FailedKillPod" => {
                 return after(self.sandbox_stopped)
@@ -458,7 +466,7 @@ impl<'a> Facts<'a> {
     }
     /// Moment since when a stage can have been going on.
     pub fn since(&self, stage: Stage) -> Nanos {
-        let created = self.view.created;
+        let created = self.view.zero();
         let at = match stage {
             Stage::Api | Stage::Schedule => None,
             Stage::Admit => self.bound,

@@ -9,8 +9,8 @@ use lines::tell_once;
 use super::catalogue::{Catalogue, Cause};
 use super::facts::{CallFact, Facts};
 use super::signal::Signal;
-use super::text::{Names, list, span};
-use super::{Confidence, InFlightCall, NextStep, Proof, State, Verdict};
+use super::text::{Names, list, span, times};
+use super::{Confidence, InFlightCall, NextStep, Proof, Recurrence, State, Verdict};
 use crate::correlate::PodView;
 use crate::flow::Stage;
 use kflow_model::{Evidence, Nanos, ObjectRef, Source, Text, pod::PodSeen};
@@ -40,6 +40,8 @@ pub struct Found<'a> {
     pub attempt: u32,
     /// Next try.
     pub next_retry: Option<Nanos>,
+    /// What happened more than once.
+    pub recurrence: Option<Recurrence>,
     /// How sure.
     pub confidence: Confidence,
     /// Among those of one stage the highest wins.
@@ -67,6 +69,7 @@ impl<'a> Found<'a> {
             waits_on: None,
             attempt: 0,
             next_retry: None,
+            recurrence: None,
             confidence: cause.sure,
             rank: cause.rank,
             alone: false,
@@ -173,6 +176,21 @@ impl<'a> Found<'a> {
         found
     }
 
+    /// Says which container an image is for, where the pod has several.
+    fn of_container(&mut self, f: &Facts<'_>) {
+        if self.stage != Stage::Image || self.container.is_empty() {
+            return;
+        }
+        let regular = f.view.containers.iter().filter(|c| !c.ephemeral).count();
+        if f.is_initial(&self.container) {
+            self.names
+                .set("of", &format!("init container {}", self.container));
+        } else if regular > 1 {
+            self.names
+                .set("of", &format!("container {}", self.container));
+        }
+    }
+
     /// Names that follow from others, once all are known.
     fn settle(&mut self) {
         match self.cause.id.as_str() {
@@ -186,6 +204,8 @@ impl<'a> Found<'a> {
                 };
                 self.names.set("how", &how);
             }
+            // It is over: it has failed, and does not run any more.
+            "KF904" if self.names.get("what").is_some() => self.names.remove("running"),
             "KF905" => {
                 let who = match self.names.get("container") {
                     Some(c) => format!("container {c}"),
@@ -204,9 +224,14 @@ impl<'a> Found<'a> {
     pub fn verdict(mut self, f: &Facts<'_>) -> Verdict {
         base_names(&mut self.names, f, &self.container);
         let view = f.view;
+        // One answer to how long the pod has been in a stage, here and in every list.
+        if let Some((_, since)) = view.current.filter(|(stage, _)| *stage == self.stage) {
+            self.since = since;
+        }
         self.names.set("age", &span(f.now.since(self.since)));
         let next = steps(self.cause, &self.names);
         self.settle();
+        self.of_container(f);
         let owner = view
             .owners
             .first()
@@ -233,14 +258,39 @@ impl<'a> Found<'a> {
             }),
             attempt: self.attempt,
             next_retry: self.next_retry.filter(|t| *t > f.now),
-            // A node that no source names is still the node.
-            sentence: unnamed(self.names.sentence(&self.cause.say)),
+            recurrence: self.recurrence,
+            sentence: unnamed(self.names.sentence(&self.cause.say))
+                + &again(self.state, self.recurrence, f.now),
             evidence: self.proofs,
             not_reached: not_reached(self.stage, f),
             next,
             confidence: self.confidence,
             also: Vec::new(),
         }
+    }
+}
+
+/// A sentence on how often it happened, and how it is at this moment.
+pub(super) fn again(state: State, recurrence: Option<Recurrence>, now: Nanos) -> String {
+    let Some(r) = recurrence else {
+        return String::new();
+    };
+    match (state, r.up) {
+        (State::CrashLooping, Some(up)) => {
+            format!(" It has been running again for {}.", span(now.since(up)))
+        }
+        (State::Flapping, up) => {
+            let ready = match up {
+                Some(up) => format!("has been ready again for {}", span(now.since(up))),
+                None => format!("has not been ready for {}", span(now.since(r.last))),
+            };
+            format!(
+                " The pod became not ready {} in the last {}, and {ready}.",
+                times(r.times),
+                span(now.since(r.first))
+            )
+        }
+        _ => String::new(),
     }
 }
 

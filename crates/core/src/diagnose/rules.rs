@@ -12,7 +12,7 @@ mod terminate;
 
 pub use owner::{owner, owners};
 
-use super::facts::Facts;
+use super::facts::{self, Facts};
 use super::found::Found;
 use super::shared::Shared;
 use super::signal::Signal;
@@ -20,7 +20,7 @@ use super::text::span;
 use super::{Catalogue, Cause, Confidence, State, backoff};
 use crate::correlate::World;
 use crate::flow::Stage;
-use kflow_model::{Nanos, Source, pod::ContainerState, stamp::SECOND};
+use kflow_model::{Nanos, Source, stamp::SECOND};
 
 /// What rules may look at besides the pod.
 #[derive(Clone, Copy, Debug)]
@@ -88,9 +88,8 @@ pub fn health(f: &Facts<'_>) -> Health {
         .iter()
         .filter(|c| !f.is_initial(&c.name) && !f.is_ephemeral(&c.name))
         .collect();
-    let done = |c: &&super::facts::ContainerFacts<'_>| {
-        c.exits.last().is_some_and(|e| e.code == 0) && !c.runs()
-    };
+    let done =
+        |c: &&facts::ContainerFacts<'_>| c.exits.last().is_some_and(|e| e.code == 0) && !c.runs();
     // Without the API the policy is not known: a container that ended well once is taken as done.
     let once = mains.iter().all(|c| c.exits.len() == 1);
     let may_end = if policy.is_empty() {
@@ -110,8 +109,12 @@ pub fn health(f: &Facts<'_>) -> Health {
     if resizing {
         return Health::Unwell;
     }
+    // The API is told later than the runtime that a container has ended: that is no pod that is well.
+    let down = |c: &&facts::ContainerFacts<'_>| {
+        matches!(c.run, Some(Some(_))) && !c.runs() && policy != "Never" && !done(c)
+    };
     let well = match f.is_ready() {
-        Some(ready) => ready,
+        Some(ready) => ready && !mains.iter().any(down),
         None if f.api.is_some() => false,
         // No API: what runs and is not said to be unready is taken as well.
         None => {
@@ -133,17 +136,27 @@ pub fn health(f: &Facts<'_>) -> Health {
 
 /// Restarts that go on, or readiness that comes and goes.
 fn flaps(f: &Facts<'_>) -> bool {
-    let recent = |t: Nanos| f.now.since(t) < backoff::FORGOTTEN_NS;
-    let crashes = f.containers.iter().any(|c| {
-        c.exits.iter().filter(|e| recent(e.at)).count() >= 2
-            || (c.restarts >= 2 && c.exits.last().is_some_and(|e| recent(e.at)))
-    });
-    crashes
-        || f.unready
-            .iter()
-            .filter(|t| f.now.since(**t) < 300 * SECOND)
-            .count()
-            >= 3
+    f.containers.iter().any(|c| f.crash_loop(c).is_some()) || f.flapping().is_some()
+}
+
+/// What is running and Ready at this moment is neither stuck nor waiting: it comes and goes.
+fn comes_and_goes(f: &Facts<'_>, found: &mut [Found<'_>]) {
+    for x in found.iter_mut().filter(|x| x.state != State::Failed) {
+        let of_it = f.known(&x.container).and_then(|c| f.crash_loop(c));
+        let of_any = || f.containers.iter().find_map(|c| f.crash_loop(c));
+        let ends = of_it.or_else(|| of_any().filter(|_| x.container.is_empty()));
+        x.next_retry = None;
+        match ends.filter(|_| x.state != State::Flapping) {
+            Some(r) => {
+                x.state = State::CrashLooping;
+                x.recurrence = Some(r);
+            }
+            None => {
+                x.state = State::Flapping;
+                x.recurrence = x.recurrence.or_else(|| f.flapping());
+            }
+        }
+    }
 }
 
 /// All that is true of a pod that is not well, most important first.
@@ -187,6 +200,9 @@ pub fn diagnose<'a>(cx: Context<'a>, f: &'a Facts<'a>, health: Health) -> Vec<Fo
         refused(f, &mut found);
     }
     back_off(f, &mut found);
+    if health == Health::Flapping {
+        comes_and_goes(f, &mut found);
+    }
     order(&mut found);
     found
 }
@@ -472,11 +488,6 @@ fn held_up(f: &Facts<'_>, by: &str) -> Vec<String> {
         }
     }
     out
-}
-
-/// The container waits with this reason, by the API.
-fn waits(c: &super::facts::ContainerFacts<'_>, reason: &str) -> bool {
-    matches!(c.status.map(|s| &s.state), Some(ContainerState::Waiting { reason: r, .. }) if r == reason)
 }
 
 /// `12 s`.

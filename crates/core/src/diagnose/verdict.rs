@@ -15,14 +15,52 @@ pub enum State {
     Slow,
     /// It failed and will be tried again at a known time.
     BackingOff,
+    /// A container ends again and again, and runs at this moment: see [`Recurrence`].
+    CrashLooping,
+    /// Its readiness (or its sandbox) comes and goes: see [`Recurrence`].
+    Flapping,
     /// It waits for something else (another pull, an init container, a gate).
     Blocked,
     /// It is over and did not succeed.
     Failed,
-    /// It is well now and was not before.
+    /// It is well now and was not before: what happened is over, see [`Recurrence`] for how often and until when.
     Recovered,
     /// It is well.
     Healthy,
+}
+
+impl State {
+    /// True for a pod that is well now, whatever it was before.
+    pub const fn is_well(self) -> bool {
+        matches!(self, Self::Recovered | Self::Healthy)
+    }
+    /// Name, as in JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Stuck => "stuck",
+            Self::Slow => "slow",
+            Self::BackingOff => "backing-off",
+            Self::CrashLooping => "crash-looping",
+            Self::Flapping => "flapping",
+            Self::Blocked => "blocked",
+            Self::Failed => "failed",
+            Self::Recovered => "recovered",
+            Self::Healthy => "healthy",
+        }
+    }
+}
+
+/// Something that happened more than once: a container ended, the pod became not ready.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Recurrence {
+    /// How often.
+    pub times: u32,
+    /// The first time.
+    pub first: Nanos,
+    /// The last time.
+    pub last: Nanos,
+    /// Since when the container runs, or the pod is ready, again; `None` while it does not.
+    pub up: Option<Nanos>,
 }
 
 /// How sure a verdict is.
@@ -101,6 +139,8 @@ pub struct Verdict {
     pub attempt: u32,
     /// When it is tried again.
     pub next_retry: Option<Nanos>,
+    /// What happened more than once, of a verdict that is about that.
+    pub recurrence: Option<Recurrence>,
     /// One true sentence with the names in it.
     pub sentence: String,
     /// What proves it, best first.

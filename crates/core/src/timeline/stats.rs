@@ -55,19 +55,28 @@ fn covered(mut v: Vec<(Nanos, Nanos)>) -> i64 {
     sum
 }
 
+/// How long a span worked, ns: a stage is the envelope of its steps, and what lies between them is no work of it.
+pub fn work_ns(t: &Timeline, span: &Span, now: Nanos) -> i64 {
+    if !span.is_stage() {
+        return span.duration(now);
+    }
+    covered(
+        steps_of(t, span.stage)
+            .map(|s| (s.start.at, s.end.map_or(now, |e| e.at)))
+            .collect(),
+    )
+}
+
 /// How long each stage that was reached took, in causal order.
 pub fn stages(t: &Timeline, now: Nanos) -> Vec<StageTime> {
     Stage::ALL
         .into_iter()
         .filter_map(|stage| {
             let whole = t.stage(stage)?;
-            let busy = steps_of(t, stage)
-                .map(|s| (s.start.at, s.end.map_or(now, |e| e.at)))
-                .collect();
             Some(StageTime {
                 stage,
                 span_ns: whole.duration(now),
-                busy_ns: covered(busy),
+                busy_ns: work_ns(t, whole, now),
                 open: whole.end.is_none(),
             })
         })

@@ -11,7 +11,8 @@ use crate::action::{Action, Command};
 use crate::canvas::Canvas;
 use crate::shared::{Ctx, Shared};
 use crate::widget::scroll::Scroll;
-use kflow_core::flow::lit::{Lit, lit};
+use kflow_core::correlate::steps::steps;
+use kflow_core::flow::lit::Lit;
 use kflow_core::flow::map::{Map, StepId};
 use kflow_engine::Snapshot;
 use kflow_model::{Nanos, PodUid};
@@ -91,8 +92,7 @@ impl Pane for FlowPane {
         };
         let key = (p.evidence.len(), p.changed);
         if self.seen != Some(key) {
-            // The picture's world has nothing later, whatever the clock was set to since.
-            self.lit = lit(Map::active(), &p.evidence, Nanos(i64::MAX));
+            self.lit = steps(Map::active(), p);
             self.lit.sort_by_key(|l| l.step);
             self.seen = Some(key);
             self.dirty = true;

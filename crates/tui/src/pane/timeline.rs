@@ -20,7 +20,7 @@ use crate::widget::scroll::Scroll;
 use kflow_core::correlate::PodView;
 use kflow_core::correlate::sli;
 use kflow_core::flow::Stage;
-use kflow_core::timeline::{Outcome, Span, Timeline};
+use kflow_core::timeline::{Outcome, Span, Timeline, stats};
 use kflow_engine::Snapshot;
 use kflow_model::PodUid;
 use rows::{Id, Row};
@@ -335,7 +335,7 @@ impl Pane for TimelinePane {
             ctx,
             &mut canvas.part(left + 1, 0, columns, h - below),
             window,
-            p.created,
+            p.zero(),
             tree + 1,
         );
         canvas.text_in(1, 0, left, "STAGE  STEP", ctx.theme.head);
@@ -354,14 +354,15 @@ impl Pane for TimelinePane {
             let critical = self.path.contains(&r.span);
             let on = row == self.scroll.at;
             bars::name(ctx, &mut canvas.part(0, y, left, 1), r, s, critical);
-            bars::bar(
-                ctx,
-                &mut canvas.part(left + 1, y, columns, 1),
-                s,
-                window,
-                critical,
-                r.open,
-            );
+            let lane = &mut canvas.part(left + 1, y, columns, 1);
+            bars::bar(ctx, lane, s, window, critical, r.open || s.is_stage());
+            // A folded stage is the envelope of its steps: what they did is solid.
+            if s.is_stage() && !r.open {
+                let below = p.timeline.spans.iter().filter(|c| c.parent == Some(r.span));
+                for step in below {
+                    bars::bar(ctx, lane, step, window, critical, false);
+                }
+            }
             if s.is_stage() {
                 bars::gaps(
                     ctx,
@@ -380,7 +381,13 @@ impl Pane for TimelinePane {
             } else {
                 ctx.theme.dim
             };
-            canvas.text_right(w - 1, y, right, &duration(s.duration(ctx.snap.now)), style);
+            canvas.text_right(
+                w - 1,
+                y,
+                right,
+                &duration(stats::work_ns(&p.timeline, s, ctx.snap.now)),
+                style,
+            );
             if on {
                 super::calls::select(ctx, canvas, y);
             }

@@ -9,6 +9,7 @@ use crate::widget::scroll::Scroll;
 use crate::widget::stage;
 use kflow_core::diagnose::{Confidence, State, Verdict};
 use kflow_engine::Snapshot;
+use kflow_export::why::standing;
 use kflow_model::Body;
 use std::sync::Arc;
 
@@ -39,26 +40,15 @@ impl Why {
         let (w, h) = (canvas.width(), canvas.height());
         let room = usize::from(w.saturating_sub(3));
         let now = ctx.snap.now;
-        let (word, style) = stage::verdict(ctx, v.state);
+        let (_, style) = stage::verdict(ctx, v.state);
         let mut y = 0;
         let mut x = canvas.spans(
             1,
             y,
             &[(&v.cause, t.strong), ("  ", t.text), (&v.title, t.strong)],
         );
-        x = canvas.spans(x + 2, y, &[(word, *style)]);
-        canvas.spans(
-            x,
-            y,
-            &[
-                (" for ", t.dim),
-                (&age(now.since(v.since)), *style),
-                (" in ", t.dim),
-                (v.stage.name(), t.stage(v.stage)),
-                (" ", t.dim),
-                (&v.container, t.accent),
-            ],
-        );
+        x = canvas.spans(x + 2, y, &[(&standing(v, now), *style)]);
+        canvas.spans(x, y, &[(" ", t.dim), (&v.container, t.accent)]);
         y += 1;
         for line in wrap(&v.sentence, room) {
             canvas.text(1, y, &line, t.text);

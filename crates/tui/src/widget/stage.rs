@@ -39,6 +39,8 @@ pub const fn verdict<'a>(ctx: &Ctx<'a>, state: State) -> (&'static str, &'a Styl
         State::Stuck => ("stuck", &t.fail),
         State::Slow => ("slow", &t.warn),
         State::BackingOff => ("backing off", &t.wait),
+        State::CrashLooping => ("crash-looping", &t.fail),
+        State::Flapping => ("flapping", &t.warn),
         State::Blocked => ("blocked", &t.wait),
         State::Failed => ("failed", &t.fail),
         State::Recovered => ("recovered", &t.ok),

@@ -288,7 +288,7 @@ pub(crate) fn stages(v: &mut PodView, f: &Facts<'_>, t: &Timeline) {
                 )
             });
         if let Some(stage) = unfinished {
-            Some((stage, since(t, stage).unwrap_or(v.created)))
+            Some((stage, since(t, stage).unwrap_or_else(|| v.zero())))
         } else {
             let last = t
                 .spans
@@ -296,7 +296,7 @@ pub(crate) fn stages(v: &mut PodView, f: &Facts<'_>, t: &Timeline) {
                 .filter(|s| s.is_stage() && s.stage != Stage::Terminate)
                 .max_by_key(|s| s.stage);
             match last {
-                None => Some((Stage::Api, v.created)),
+                None => Some((Stage::Api, v.zero())),
                 Some(s) => {
                     let next = Stage::ALL
                         .get((s.stage.index() + 1).min(Stage::Ready.index()))
@@ -307,6 +307,40 @@ pub(crate) fn stages(v: &mut PodView, f: &Facts<'_>, t: &Timeline) {
             }
         }
     };
+    not_all_up(v, t);
+}
+
+/// A pod whose containers are not all up waits for their start, not for readiness: init containers run, one has ended,
+/// a hook failed.
+fn not_all_up(v: &mut PodView, t: &Timeline) {
+    let Some(api) = v.api.as_deref() else { return };
+    // While a postStart hook runs, or after it failed, the API shows the container as waiting.
+    let hook = |c: &ContainerView| {
+        let status = api.statuses().find(|s| s.name == c.name);
+        api.container(&c.name)
+            .is_some_and(|s| !s.post_start.is_empty())
+            && status.is_none_or(|s| matches!(s.state, ContainerState::Waiting { .. }))
+    };
+    let waits = |c: &ContainerView| {
+        let done = c.state.starts_with("terminated") && c.last_exit == Some(0);
+        !c.init && !c.ephemeral && (c.state != "running" || hook(c)) && !done
+    };
+    let in_ready = v.current.is_some_and(|(stage, _)| stage == Stage::Ready);
+    if !in_ready || !v.containers.iter().any(waits) {
+        return;
+    }
+    let begun = t.stage(Stage::Start).map(|s| s.start.at);
+    v.current = v
+        .current
+        .map(|(_, at)| (Stage::Start, since(t, Stage::Start).or(begun).unwrap_or(at)));
+    for (stage, state) in [
+        (Stage::Start, StageState::Running),
+        (Stage::Ready, StageState::NotReached),
+    ] {
+        if let Some(s) = v.stages.get_mut(stage.index()) {
+            *s = state;
+        }
+    }
 }
 
 /// Since when a stage has been in the state that it is in: its open step, else the first failure in a row.

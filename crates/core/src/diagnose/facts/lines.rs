@@ -1,6 +1,6 @@
 //! What lines of the kubelet's and the runtime's log say of a pod.
 
-use super::Facts;
+use super::{Facts, Turn};
 use crate::diagnose::signal::{self, old, old::Old};
 use crate::flow::said;
 use kflow_model::Evidence;
@@ -79,6 +79,10 @@ impl<'a> Facts<'a> {
                 let ready = l.field("status") == Some("ready");
                 if l.field("probe") == Some("readiness") && !l.container.is_empty() {
                     self.container(&l.container).ready_said = Some((at, ready));
+                    if self.api.is_none() {
+                        let ended = !ready && !self.container(&l.container).runs();
+                        self.turn(Turn { at, ready, ended });
+                    }
                 }
             }
             "Probe succeeded" => {

@@ -1,11 +1,7 @@
 //! What the facts of a pod are made of: calls, containers, exits, probes.
 
-use kflow_model::Evidence;
 use kflow_model::{
-    ContainerId, Nanos, Text,
-    cri::CallStart,
-    pod::{ContainerState, ContainerStatus},
-    stamp::SECOND,
+    ContainerId, Evidence, Nanos, Text, cri::CallStart, pod::ContainerStatus, stamp::SECOND,
 };
 
 /// A call that was made for the pod.
@@ -38,6 +34,17 @@ pub struct Exit<'a> {
     pub id: ContainerId,
     /// The observation.
     pub evidence: &'a Evidence,
+}
+
+/// The pod became ready, or not ready.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Turn {
+    /// When.
+    pub at: Nanos,
+    /// What it became.
+    pub ready: bool,
+    /// It became not ready because a container ended: that is the container's story, not one of readiness.
+    pub ended: bool,
 }
 
 /// A failing probe.
@@ -109,6 +116,12 @@ pub struct ContainerFacts<'a> {
     pub stopped: Option<Nanos>,
     /// The container that was started last.
     pub started_id: ContainerId,
+    /// The newest run of the timeline: its end, `None` while it lasts.
+    pub run: Option<Option<Nanos>>,
+    /// The newest attempt of the timeline that has ended.
+    pub attempt: Option<u32>,
+    /// Attempts of the timeline that have ended, and the longest of them, ns.
+    pub ran: (u32, i64),
 }
 
 impl ContainerFacts<'_> {
@@ -131,17 +144,17 @@ impl ContainerFacts<'_> {
     pub fn is_ephemeral(&self) -> bool {
         self.kind == "ephemeral container"
     }
-    /// It runs: it started after it last ended.
+    /// It runs: the timeline has a run that lasts, or it started after it last ended.
     pub fn runs(&self) -> bool {
-        let Some(started) = self.started else {
-            return false;
-        };
-        self.exits.last().is_none_or(|e| {
-            // A process may end before the call that starts it has returned.
-            started > e.at && (e.id.is_empty() || e.id != self.started_id)
-        }) && !matches!(
-            self.status.map(|s| &s.state),
-            Some(ContainerState::Terminated(t)) if t.finished.is_some_and(|f| f.plus(SECOND) > started)
-        )
+        match (self.run, self.started) {
+            (Some(None), _) => true,
+            // A process may end before the call that starts it has returned, and before the Event that says so.
+            (Some(Some(ended)), started) => started.is_some_and(|s| s > ended.plus(SECOND)),
+            (None, None) => false,
+            (None, Some(started)) => self.exits.last().is_none_or(|e| {
+                // A process may end before the call that starts it has returned.
+                started > e.at && (e.id.is_empty() || e.id != self.started_id)
+            }),
+        }
     }
 }

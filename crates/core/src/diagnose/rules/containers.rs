@@ -1,6 +1,6 @@
 //! Containers that exit, init containers and sidecars that hold up the others, calls to make them that hang.
 
-use super::{Context, held_up, waits};
+use super::{Context, held_up};
 use crate::diagnose::backoff;
 use crate::diagnose::facts::{CallFact, ContainerFacts, Exit, Facts, KillWhy};
 use crate::diagnose::found::Found;
@@ -113,12 +113,7 @@ pub(super) fn crashes<'a>(f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
                 || policy == "Never"
                 || policy == "OnFailure"
                 || (policy.is_empty() && again < 2));
-        let killed = c.killed.is_some_and(|(t, why, _)| {
-            why != KillWhy::Stop && f.now.since(t) < backoff::FORGOTTEN_NS
-        });
-        let loops = recent >= 2
-            || (c.restarts >= 2 && recent >= 1)
-            || (killed && !super::ready::is_ready(c));
+        let loops = f.crash_loop(c).is_some();
         // The kubelet stopped it: that is not the container's doing.
         let stopped = c.killed.is_some_and(|(t, why, _)| {
             why == KillWhy::Stop && last.at.plus(2 * SECOND) >= t && last.at.since(t) < 600 * SECOND
@@ -152,9 +147,7 @@ fn crash<'a>(
     init: bool,
     found: &mut Vec<Found<'a>>,
 ) {
-    let n = u32::try_from(c.exits.len())
-        .unwrap_or(u32::MAX)
-        .max(c.restarts + u32::from(!c.runs()));
+    let n = f.ends(c);
     let killed = c.killed.filter(|(t, why, _)| {
         // A kill and the exit that it leads to are at most a grace period apart.
         // A newer kill is of the run that goes on: the same story.
@@ -251,10 +244,11 @@ fn crash<'a>(
         x.next_retry = (waits_again && !dead).then_some(next);
         x.state = if dead {
             State::Failed
-        } else if x.next_retry.is_some() || waits(c, "CrashLoopBackOff") {
+        } else if waits_again {
             State::BackingOff
         } else {
-            State::Stuck
+            x.recurrence = f.crash_loop(c);
+            State::CrashLooping
         };
         if let Some(first) = c.exits.first() {
             x.since = first.at;

@@ -4,7 +4,7 @@ use super::Context;
 use crate::diagnose::facts::{ContainerFacts, Facts};
 use crate::diagnose::found::{Found, node_of};
 use crate::diagnose::text::{list, shorten, span};
-use crate::diagnose::{Confidence, State};
+use crate::diagnose::{Confidence, Recurrence, State};
 use kflow_model::{
     Body,
     pod::{ContainerState, ProbeSpec},
@@ -37,8 +37,7 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &Facts<'a>, found: &mut Vec<Found<'a
             .all(|c| matches!(c.state, ContainerState::Running { .. }))
     });
     found.retain(|k| k.cause.id != "KF808" || (runs && cx.now.since(f.view.created) >= SLOW_NS));
-    let ready = f.is_ready();
-    let flapping = ready == Some(true) || f.unready.len() >= 2;
+    let flapping = f.flapping();
     for c in &f.containers {
         if f.is_ephemeral(&c.name) || f.is_init(&c.name) || !c.runs() {
             continue;
@@ -106,7 +105,7 @@ fn probes<'a>(
     cx: Context<'a>,
     f: &Facts<'a>,
     c: &ContainerFacts<'a>,
-    flapping: bool,
+    flapping: Option<Recurrence>,
     found: &mut Vec<Found<'a>>,
 ) {
     let Some(started) = c.started else { return };
@@ -148,7 +147,7 @@ fn probes<'a>(
         .readiness
         .as_ref()
         .filter(|p| p.at.plus(SECOND) >= started);
-    let was_ready = !f.unready.is_empty();
+    let was_ready = f.turns.iter().any(|t| t.ready);
     let slow = running >= SLOW_NS + delay("readiness");
     let Some(x) = Found::new("KF801", f) else {
         return;
@@ -157,15 +156,21 @@ fn probes<'a>(
         .container(&c.name)
         .name("probe", &probe_of(f, &c.name, "readiness"))
         .since(started);
+    let mut x = match flapping {
+        Some(_) => x
+            .state(State::Flapping)
+            .name("fails", "fails again and again"),
+        None => x.name("fails", "fails"),
+    };
+    x.recurrence = flapping;
     match failing {
-        Some(p) if (by_api && (slow || was_ready)) || (flapping && f.unready.len() >= 3) => {
+        Some(p) if (by_api && (slow || was_ready)) || flapping.is_some() => {
             let x = x.name("what", &said(p.text)).proof(p.evidence);
             found.push(x.proof_if(f.api_evidence));
         }
         // The event may have been dropped by its sender (25 in a burst, then one in five minutes).
-        None if by_api
-            && f.api.is_some()
-            && running >= 3 * SLOW_NS + delay("readiness")
+        None if f.api.is_some()
+            && (flapping.is_some() || (by_api && running >= 3 * SLOW_NS + delay("readiness")))
             && probe(f, &c.name, "readiness").is_some() =>
         {
             found.push(x.at_most(Confidence::Likely).proof_if(f.api_evidence));

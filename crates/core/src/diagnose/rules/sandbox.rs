@@ -138,6 +138,9 @@ pub(super) fn flapping<'a>(f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
         return;
     }
     x.attempt = times + 1;
+    if f.is_ready() == Some(true) {
+        x.state = State::Flapping;
+    }
     found.push(x);
 }
 

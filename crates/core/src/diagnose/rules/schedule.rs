@@ -201,7 +201,7 @@ fn preemption<'a>(cx: Context<'a>, f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
             victims.push((&v.pod, o));
         }
     }
-    if victims.is_empty() && nominated.is_empty() {
+    if victims.is_empty() && (nominated.is_empty() || binds(cx, f, pod, found)) {
         return;
     }
     let names: Vec<String> = victims.iter().map(|(p, _)| p.key()).collect();
@@ -221,7 +221,14 @@ fn preemption<'a>(cx: Context<'a>, f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
         .state(State::Blocked)
         .proof_if(f.api_evidence);
     if names.is_empty() {
-        x = x.name("what", "the scheduler has nominated it for that node");
+        // Somebody else's words, and no victim was seen: that it is preemption only fits.
+        let said = pod
+            .condition("PodScheduled")
+            .map_or("", |c| c.message.as_str());
+        let what = format!("the scheduler has nominated it for that node, and says: {said}");
+        x = x
+            .name("what", what.trim_end_matches(['.', ' ']))
+            .at_most(Confidence::Likely);
     } else {
         let have = if names.len() == 1 {
             "which has a lower priority, is"
@@ -234,6 +241,37 @@ fn preemption<'a>(cx: Context<'a>, f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
         x = x.proof(o);
     }
     found.push(x);
+}
+
+/// True when the scheduler has found a node and is about to bind the pod, so that nothing has to go for it: since 1.35
+/// it notes the node (`nominatedNodeName`) whenever a Permit or PreBind plugin waits, for example for a volume.
+fn binds<'a>(cx: Context<'a>, f: &Facts<'a>, pod: &PodSeen, found: &mut Vec<Found<'a>>) -> bool {
+    let unbound: Vec<Text> = claims_of(pod)
+        .into_iter()
+        .filter(|claim| {
+            cx.world
+                .object("PersistentVolumeClaim", &f.view.namespace, claim)
+                .and_then(|o| o.api.as_ref())
+                .is_none_or(|c| c.fact("phase") != Some("Bound"))
+        })
+        .collect();
+    let refused = pod
+        .condition("PodScheduled")
+        .is_some_and(|c| c.status == "False" && c.reason == "Unschedulable");
+    if refused && unbound.is_empty() {
+        return false;
+    }
+    if found.iter().any(|k| k.cause.id == "KF214") || f.now.since(f.view.zero()) < SILENT_NS {
+        return true;
+    }
+    if let Some(x) = Found::new("KF229", f) {
+        let x = x
+            .name("nominated", &pod.status.nominated_node)
+            .name("claim", &list(&unbound))
+            .proof_if(f.api_evidence);
+        found.push(x);
+    }
+    true
 }
 
 /// A gang that is not complete is held before the scheduler's queue: no condition, no event (Kubernetes 1.36).
@@ -286,6 +324,7 @@ fn unseen<'a>(x: Found<'a>, f: &Facts<'a>, pod: &PodSeen) -> Found<'a> {
 fn silent<'a>(cx: Context<'a>, f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
     let Some(pod) = f.api else { return };
     let said = pod.condition("PodScheduled").is_some()
+        || !pod.status.nominated_node.is_empty()
         || f.signals.iter().any(|s| s.reason == "FailedScheduling")
         || f.view
             .evidence

@@ -8,7 +8,7 @@ use crate::text::{count, duration};
 use kflow_core::flow::lit::{Lit, RunEnd};
 use kflow_core::flow::map::{Map, StepId};
 
-/// Columns from the right: file, evidence, times, length.
+/// Columns from the right: file, evidence, times, length of the longest run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Columns {
     tree: u16,
@@ -38,7 +38,7 @@ impl Columns {
     pub(super) fn head(self, ctx: &Ctx<'_>, canvas: &mut Canvas<'_>) {
         let t = ctx.theme;
         canvas.text_in(3, 0, self.tree, "STEP", t.head);
-        canvas.text_right(self.tree + 9, 0, 8, "TIME", t.head);
+        canvas.text_right(self.tree + 9, 0, 8, "LONGEST", t.head);
         canvas.text_right(self.tree + 17, 0, 7, "TIMES", t.head);
         let x = self.tree + NUMBERS + 1;
         canvas.text_in(x, 0, self.kinds, "EVIDENCE", t.head);
@@ -109,7 +109,8 @@ impl Columns {
             _ => String::new(),
         };
         canvas.text_right(self.tree + 17, y, 7, &times, t.dim);
-        if let Some(d) = run.and_then(|r| r.duration(ctx.snap.now)) {
+        let longest = l.and_then(|l| l.runs.iter().filter_map(|r| r.duration(ctx.snap.now)).max());
+        if let Some(d) = longest {
             canvas.text_right(self.tree + 9, y, 8, &duration(d), style);
         }
         let x = self.tree + NUMBERS + 1;

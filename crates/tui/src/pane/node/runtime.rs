@@ -93,12 +93,12 @@ impl Operations {
                 if open().any(called) {
                     continue;
                 }
-                let waits = if s.step.contains("BackOff") {
-                    Waits::BackOff
-                } else if snap.world.calls().is_empty() {
-                    Waits::Pulling
-                } else {
-                    Waits::Queued
+                // An image whose name is invalid, or that is never pulled, waits for no pull: the step is retried.
+                let waits = match s.step.as_str() {
+                    "ImagePullBackOff" => Waits::BackOff,
+                    "EnsureImageExists" if snap.world.calls().is_empty() => Waits::Pulling,
+                    "EnsureImageExists" => Waits::Queued,
+                    _ => continue,
                 };
                 self.images.push(Image {
                     waits,
@@ -148,13 +148,25 @@ impl Operations {
             .filter(move |c| (c.method == "PullImage") == pulls)
     }
 
+    /// How many calls are in flight; pulls are calls too, and are listed below.
+    fn operations(&self, blind: bool) -> String {
+        let pulls = self.flying(true).count();
+        match (blind, self.flying.len(), pulls) {
+            (true, ..) => "not known: only the tap shows them".to_owned(),
+            (_, 0, _) => "none".to_owned(),
+            (_, n, 0) => count(n),
+            (_, n, 1) if n == 1 => "1, an image pull".to_owned(),
+            (_, n, pulls) => format!("{}, {} of them image pulls", count(n), count(pulls)),
+        }
+    }
+
     /// Calls in flight, with how much of their deadline is used.
     pub(super) fn in_flight(&self, ctx: &Ctx<'_>, out: &mut Vec<Line>) {
         let t = ctx.theme;
         out.push(heading(
             ctx,
             "RUNTIME OPERATIONS IN FLIGHT",
-            &some(self.flying(false).count()),
+            &self.operations(ctx.snap.world.calls().is_empty()),
         ));
         for c in self.flying(false).take(20) {
             out.push(call(ctx, c, &c.method));
@@ -234,10 +246,6 @@ impl Operations {
             out.push(line(&[(hint, t.faint)]));
         }
     }
-}
-
-fn some(n: usize) -> String {
-    if n == 0 { "none".to_owned() } else { count(n) }
 }
 
 fn call(ctx: &Ctx<'_>, c: &Call, what: &str) -> Line {

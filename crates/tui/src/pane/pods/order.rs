@@ -136,7 +136,12 @@ pub(super) const FINE: u8 = 10;
 pub(super) const fn is_trouble(s: State) -> bool {
     matches!(
         s,
-        State::Stuck | State::Failed | State::BackingOff | State::Slow
+        State::Stuck
+            | State::Failed
+            | State::BackingOff
+            | State::CrashLooping
+            | State::Flapping
+            | State::Slow
     )
 }
 
@@ -153,8 +158,8 @@ pub(super) fn rank(verdict: Option<&Verdict>, p: &PodView) -> u8 {
     match verdict.map(|v| v.state) {
         Some(State::Stuck) => 0,
         Some(State::Failed) => 1,
-        Some(State::BackingOff) => 2,
-        Some(State::Slow) => 3,
+        Some(State::BackingOff | State::CrashLooping) => 2,
+        Some(State::Slow | State::Flapping) => 3,
         Some(State::Blocked) => 4,
         _ if p.stages.contains(&StageState::Failing) => 5,
         _ if p.current.is_some() => FINE,

@@ -7,6 +7,7 @@ use crate::text::{age, cut_middle, wrap};
 use crate::widget::stage;
 use crate::widget::table::{self, Column, Placed};
 use kflow_core::correlate::PodView;
+use kflow_core::diagnose::State;
 use kflow_export::text::clean;
 use kflow_model::stamp::SECOND;
 
@@ -161,14 +162,28 @@ pub(super) fn pod(
             }
             Col::Verdict => {
                 if let Some(v) = verdict {
-                    let used = canvas.text_in(
-                        x,
-                        y,
-                        w,
-                        &v.cause,
-                        stage::verdict(ctx, v.state).1.to_owned(),
+                    let (word, style) = stage::verdict(ctx, v.state);
+                    // Of what runs at this moment, or ran badly before, the state says more than the cause.
+                    let comes_and_goes = matches!(
+                        v.state,
+                        State::CrashLooping | State::Flapping | State::Recovered
                     );
-                    canvas.text_in(x + used + 1, y, w.saturating_sub(used + 1), &v.title, dim);
+                    let mut used = canvas.text_in(x, y, w, &v.cause, *style);
+                    if comes_and_goes {
+                        let up = v.recurrence.and_then(|r| r.up);
+                        let text = match up {
+                            Some(up) => format!("{word}, up {}", age(snap.now.since(up))),
+                            None => word.to_owned(),
+                        };
+                        used += u16::from(used > 0);
+                        used += canvas.text_in(x + used, y, w.saturating_sub(used), &text, *style);
+                    }
+                    let title = if v.state == State::Recovered {
+                        ""
+                    } else {
+                        v.title.as_str()
+                    };
+                    canvas.text_in(x + used + 1, y, w.saturating_sub(used + 1), title, dim);
                 } else if let Some((s, _)) = p.current.filter(|_| !gone) {
                     canvas.text_in(x, y, w, s.name(), t.faint);
                 }

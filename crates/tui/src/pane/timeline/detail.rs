@@ -9,7 +9,7 @@ use crate::text::{duration, wrap};
 use crate::time::{TimeFormat, precision};
 use crate::widget::ruler::Window;
 use kflow_core::flow::Stage;
-use kflow_core::timeline::{Certainty, Outcome, Span};
+use kflow_core::timeline::{Certainty, Outcome, Span, stats};
 use kflow_model::Nanos;
 
 /// Word of an outcome.
@@ -43,6 +43,16 @@ fn head(s: &Span) -> String {
         t.push_str(&format!(" attempt {}", s.attempt + 1));
     }
     t
+}
+
+/// `60ms`, of a stage that is longer than its work `60ms of work in 2.78s`.
+fn took(s: &Span, p: &PodView, now: Nanos) -> String {
+    let (work, whole) = (stats::work_ns(&p.timeline, s, now), s.duration(now));
+    if duration(work) == duration(whole) {
+        duration(whole)
+    } else {
+        format!("{} of work in {}", duration(work), duration(whole))
+    }
 }
 
 fn sources(s: &Span) -> String {
@@ -98,14 +108,7 @@ pub(super) fn draw(
         if !s.code.is_empty() {
             x = canvas.spans(x, y, &[(" ", t.text), (&s.code, style)]);
         }
-        x = canvas.spans(
-            x,
-            y,
-            &[
-                ("  ", t.text),
-                (&duration(s.duration(ctx.snap.now)), t.text),
-            ],
-        );
+        x = canvas.spans(x, y, &[("  ", t.text), (&took(s, p, ctx.snap.now), t.text)]);
         if let Some(d) = s.deadline_ns {
             x = canvas.spans(x, y, &[(" of ", t.dim), (&duration(d), t.dim)]);
         }
@@ -189,7 +192,7 @@ pub(super) fn draw(
         x,
         y,
         &[(
-            &format!("  {} after creation", duration(at.since(p.created))),
+            &format!("  {} after creation", duration(at.since(p.zero()))),
             t.dim,
         )],
     );

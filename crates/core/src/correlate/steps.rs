@@ -1,0 +1,77 @@
+//! What each step of the map did for one pod: by its evidence, and by its timeline where that has the step.
+//!
+//! A timeline joins what several sources say of one attempt: the line that begins it, the error that ends it, the
+//! Event. So where the timeline has an attempt of a step, the timeline says when it began and how it ended, and both
+//! views tell the same of it. What only the map knows (a sync of the worker, a line of the runtime) is read from the
+//! evidence alone.
+
+use super::PodView;
+use crate::flow::lit::{Lit, Run, RunEnd, lit};
+use crate::flow::map::{Map, StepId};
+use crate::timeline::{Outcome, Span};
+use kflow_model::{Nanos, Text, stamp::MILLI};
+
+/// An Event is recorded next to what it tells of, not before it.
+const BESIDE_NS: i64 = 50 * MILLI;
+
+/// What each step did for a pod, by number. A view has no later evidence than the moment that it is of.
+pub fn steps(map: &Map, pod: &PodView) -> Vec<Lit> {
+    let mut all = lit(map, &pod.evidence, Nanos(i64::MAX));
+    for (i, step) in map.steps().iter().enumerate() {
+        let attempts: Vec<&Span> = pod
+            .timeline
+            .spans
+            .iter()
+            .filter(|s| s.step == step.function && !s.is_stage() && !s.evidence.is_empty())
+            .collect();
+        if attempts.is_empty() {
+            continue;
+        }
+        let id = StepId(i as u16);
+        if let Some(l) = all.iter_mut().find(|l| l.step == id) {
+            join(l, &attempts);
+        }
+    }
+    all
+}
+
+/// Puts the timeline's attempts in the place of the runs that they tell of.
+fn join(l: &mut Lit, attempts: &[&Span]) {
+    let told = |r: &Run| {
+        attempts
+            .iter()
+            .any(|s| r.start.plus(BESIDE_NS) >= s.start.at && s.end.is_none_or(|e| r.start <= e.at))
+    };
+    l.runs.retain(|r| !told(r));
+    l.runs.extend(attempts.iter().filter_map(|s| run(s)));
+    l.runs
+        .sort_by(|a, b| (a.start, &a.what).cmp(&(b.start, &b.what)));
+    let last = l.runs.len();
+    for (n, r) in (1..).zip(&mut l.runs) {
+        r.attempt = n as u32 - 1;
+        // A worker does one thing after the other: what has no end, and a successor, ended.
+        let over = n < last
+            && r.how == RunEnd::InFlight
+            && !attempts.iter().any(|s| s.start.at == r.start);
+        if over {
+            r.how = RunEnd::Unseen;
+        }
+    }
+    l.count = l.count.max(u32::try_from(last).unwrap_or(u32::MAX));
+}
+
+fn run(s: &Span) -> Option<Run> {
+    Some(Run {
+        attempt: 0,
+        what: Text::default(),
+        start: s.start.at,
+        end: s.end.map(|e| e.at),
+        how: match s.outcome {
+            Outcome::Ok => RunEnd::Ok,
+            Outcome::Error | Outcome::Cancelled => RunEnd::Failed,
+            Outcome::InFlight => RunEnd::InFlight,
+        },
+        begin: s.evidence.first()?.clone(),
+        finish: s.end.and_then(|_| s.evidence.get(1).cloned()),
+    })
+}

@@ -1,0 +1,165 @@
+//! What happens again and again: containers that end, readiness that comes and goes; and when that is over.
+//!
+//! The kubelet restarts a container after 10 s, 20 s, … 5 min, and begins anew when ten minutes have passed without a
+//! restart ([`FORGOTTEN_NS`]): until then its next exit makes the wait longer. So what was ten minutes ago is over. It is
+//! over sooner when the container has run (the pod has been ready) for twice as long as it ever did before it failed.
+
+use super::{ContainerFacts, Facts, KillWhy, Turn};
+use crate::diagnose::Recurrence;
+use crate::diagnose::backoff::FORGOTTEN_NS;
+use crate::timeline::Outcome;
+use kflow_model::{
+    Nanos,
+    pod::{ContainerState, PodSeen},
+    stamp::SECOND,
+};
+
+/// A shorter time proves nothing: the kubelet looks at every pod at least this often (`syncFrequency`, 1 min).
+const PROOF_NS: i64 = 60 * SECOND;
+
+/// True when what has lasted `ns` outlasts what came before, of which the longest lasted `longest`.
+fn outlasts(ns: i64, longest: i64) -> bool {
+    ns >= longest.saturating_mul(2).clamp(PROOF_NS, FORGOTTEN_NS)
+}
+
+impl Facts<'_> {
+    /// Notes a turn of the pod's readiness.
+    pub(super) fn turn_of(&mut self, at: Nanos, p: &PodSeen) {
+        let ready = p.condition("Ready").is_some_and(|c| c.status == "True");
+        let restarts: u32 = p.statuses().map(|s| s.restarts).sum();
+        let before: u32 = self.containers.iter().map(|c| c.restarts).sum();
+        let stands = |s: &ContainerState| !matches!(s, ContainerState::Running { .. });
+        let ended =
+            !ready && (restarts > before || p.status.containers.iter().any(|s| stands(&s.state)));
+        self.turn(Turn { at, ready, ended });
+    }
+    /// Notes how the pod is, when it was otherwise before. A pod begins as not ready.
+    pub(super) fn turn(&mut self, turn: Turn) {
+        if self.turns.last().is_some_and(|t| t.ready) != turn.ready {
+            self.turns.push(turn);
+        }
+    }
+    /// Takes the ends of runs from the timeline, which knows of ends that no exit code tells.
+    pub(super) fn ends_of_runs(&mut self) {
+        let view = self.view;
+        for s in &view.timeline.spans {
+            let now = self.now;
+            // A start that failed is an attempt too; the runtime may tell an exit of the same one.
+            let failed = s.step == "StartContainer" && s.outcome == Outcome::Error;
+            if !s.is_run() && !failed {
+                continue;
+            }
+            let c = self.container(&s.container);
+            if s.is_run() {
+                c.run = Some(s.end.map(|e| e.at));
+            }
+            if s.end.is_some() {
+                let new = u32::from(c.attempt != Some(s.attempt));
+                c.attempt = Some(s.attempt);
+                c.ran = (c.ran.0 + new, c.ran.1.max(s.duration(now)));
+            }
+        }
+    }
+    /// How often a container has ended.
+    pub fn ends(&self, c: &ContainerFacts<'_>) -> u32 {
+        u32::try_from(c.exits.len())
+            .unwrap_or(u32::MAX)
+            .max(c.ran.0)
+            .max(c.restarts + u32::from(!c.runs()))
+    }
+    /// Ready, by the API, else by what the node's sources say.
+    fn serves(&self, c: &ContainerFacts<'_>) -> bool {
+        match c.status.filter(|_| self.api.is_some()) {
+            Some(s) => s.ready,
+            None => c.ready_said.is_none_or(|(_, ready)| ready),
+        }
+    }
+    /// The ends of a container that ends again and again; `None` when it does not, or does so no more.
+    pub fn crash_loop(&self, c: &ContainerFacts<'_>) -> Option<Recurrence> {
+        if self.is_ephemeral(&c.name) {
+            return None;
+        }
+        let recent = |t: Nanos| self.now.since(t) < FORGOTTEN_NS;
+        let last = c.exits.last().filter(|e| recent(e.at))?;
+        let of_late = c.exits.iter().filter(|e| recent(e.at)).count();
+        let killed = c
+            .killed
+            .is_some_and(|(t, why, _)| why != KillWhy::Stop && recent(t));
+        let again = of_late >= 2 || c.restarts >= 2 || (killed && !self.serves(c));
+        // An init container that ended well is done.
+        let done = !c.runs() && last.code == 0 && self.is_init(&c.name);
+        let over = c.runs()
+            && self.serves(c)
+            && c.started
+                .is_some_and(|s| outlasts(self.now.since(s), c.ran.1));
+        (again && !done && !over).then(|| self.ended(c, last.at))
+    }
+    fn ended(&self, c: &ContainerFacts<'_>, last: Nanos) -> Recurrence {
+        Recurrence {
+            times: self.ends(c),
+            first: c.exits.first().map_or(last, |e| e.at),
+            last,
+            up: c.started.filter(|_| c.runs()),
+        }
+    }
+    /// The turns to not ready of a pod whose readiness comes and goes; `None` when it does not, or does so no more.
+    pub fn flapping(&self) -> Option<Recurrence> {
+        let r = self.unready()?;
+        let last = self.turns.last()?;
+        // A pod that is not ready stays so, once it is so for longer than it ever was before.
+        let longest = self
+            .turns
+            .windows(2)
+            .filter_map(|w| match w {
+                [a, b] if a.ready == last.ready => Some(b.at.since(a.at)),
+                _ => None,
+            })
+            .max()
+            .unwrap_or(0);
+        (r.times >= 2 && !outlasts(self.now.since(last.at), longest)).then_some(r)
+    }
+    /// The turns to not ready in the last ten minutes that no end of a container explains.
+    fn unready(&self) -> Option<Recurrence> {
+        let downs = || {
+            self.turns
+                .iter()
+                .filter(|t| !t.ready && !t.ended && self.now.since(t.at) < FORGOTTEN_NS)
+        };
+        let (first, last) = (downs().next()?, downs().next_back()?);
+        Some(Recurrence {
+            times: u32::try_from(downs().count()).unwrap_or(u32::MAX),
+            first: first.at,
+            last: last.at,
+            up: self.turns.last().filter(|t| t.ready).map(|t| t.at),
+        })
+    }
+    /// What a pod that is well has behind it: the container that ended most often, else its turns to not ready.
+    pub fn past(&self) -> Option<(Option<&ContainerFacts<'_>>, Recurrence)> {
+        let ends = self
+            .containers
+            .iter()
+            .filter(|c| !self.is_ephemeral(&c.name) && self.failed_before(c))
+            .filter_map(|c| Some((c, c.exits.last()?.at)))
+            .max_by_key(|(c, _)| self.ends(c));
+        match ends {
+            Some((c, last)) => Some((Some(c), self.ended(c, last))),
+            None => Some((None, self.unready()?)),
+        }
+    }
+    /// It ended, and was started again. One that is stopped when the pod is done was not.
+    fn failed_before(&self, c: &ContainerFacts<'_>) -> bool {
+        c.restarts > 0 || (c.runs() && !c.exits.is_empty())
+    }
+    /// Since when the pod is well: it is ready, or its containers run.
+    pub fn well_since(&self) -> Option<Nanos> {
+        let ready = self
+            .api
+            .and_then(|p| p.condition("Ready"))
+            .filter(|c| c.status == "True");
+        let turned = self.turns.last().filter(|t| t.ready).map(|t| t.at);
+        let ready = ready.and_then(|c| c.transition.or(turned));
+        let runs = self.containers.iter().filter(|c| c.runs());
+        // The API is told later than the runtime that a container ended and was started again.
+        ready.max(runs.filter_map(|c| c.started).max())
+    }
+}

@@ -1,0 +1,362 @@
+//! The words fit the facts: every recording at a hundred moments, each view of a pod beside the others.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::correlate::{SESSIONS, session};
+use kflow_core::correlate::steps::steps;
+use kflow_core::correlate::{Pod, PodView, World};
+use kflow_core::diagnose::facts::Facts;
+use kflow_core::diagnose::{Diagnoser, State, Verdict, Verdicts};
+use kflow_core::flow::Stage;
+use kflow_core::flow::lit::{Run, RunEnd};
+use kflow_core::flow::map::Map;
+use kflow_core::timeline::{Outcome, Span, stats};
+use kflow_model::cri::CallKey;
+use kflow_model::{Body, Evidence, Nanos};
+
+mod states;
+
+mod node;
+
+/// Moments at which each recording is looked at.
+const MOMENTS: i64 = 100;
+
+/// Looks at a recording at each moment.
+fn sample(observations: &[Evidence], mut look: impl FnMut(&World, &Verdicts, Nanos)) {
+    let seen = || observations.iter().map(|o| o.stamp.seen);
+    let (Some(from), Some(to)) = (seen().min(), seen().max()) else {
+        return;
+    };
+    let mut rest = observations.iter().peekable();
+    let mut world = World::new();
+    let mut diagnoser = Diagnoser::new();
+    for i in 1..=MOMENTS {
+        let now = from.plus(to.since(from) / MOMENTS * i);
+        while let Some(o) = rest.next_if(|o| o.stamp.seen <= now) {
+            world.observe(o);
+        }
+        world.settle();
+        let verdicts = diagnoser.update(&world, now);
+        look(&world, &verdicts, now);
+    }
+}
+
+/// A pod at a moment, as each view has it.
+struct Seen<'a> {
+    world: &'a World,
+    pod: &'a PodView,
+    facts: &'a Facts<'a>,
+    verdict: Option<&'a Verdict>,
+}
+
+impl Seen<'_> {
+    fn spans(&self) -> impl Iterator<Item = &Span> {
+        self.pod.timeline.spans.iter()
+    }
+    /// Calls of the pod in flight: the log of calls, which the node pane shows.
+    fn flying(&self) -> BTreeSet<CallKey> {
+        let of_pod = self.world.calls().in_flight();
+        of_pod
+            .filter(|c| c.pod_uid == self.pod.uid)
+            .map(|c| c.key)
+            .collect()
+    }
+}
+
+/// Pairs of views that say different things.
+fn contradictions(s: &Seen<'_>) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for check in [runs, calls, flow, lengths, verdict, attempts, zero] {
+        check(s, &mut wrong);
+    }
+    wrong
+}
+
+/// Verdict, timeline and list agree on which containers run.
+fn runs(s: &Seen<'_>, wrong: &mut Vec<String>) {
+    for c in s.pod.containers.iter().filter(|_| s.pod.gone.is_none()) {
+        let facts = s.facts.known(&c.name).is_some_and(|c| c.runs());
+        let timeline = s
+            .spans()
+            .any(|x| x.is_run() && x.container == c.name && x.end.is_none());
+        let list = c.state == "running";
+        if facts != timeline || list != timeline {
+            wrong.push(format!(
+                "{} runs: by the verdict {facts}, the timeline {timeline}, the list {list}",
+                c.name
+            ));
+        }
+    }
+}
+
+/// What is in flight by the timeline, and for the verdict, is in flight on the node.
+fn calls(s: &Seen<'_>, wrong: &mut Vec<String>) {
+    let node = s.flying();
+    let facts: BTreeSet<CallKey> = s.facts.open.iter().map(|c| c.start.key).collect();
+    if facts != node {
+        wrong.push(format!("in flight: verdict {facts:?}, node {node:?}"));
+    }
+    for x in s.spans().filter(|x| x.end.is_none()) {
+        if x.call.is_some_and(|k| !node.contains(&k)) {
+            wrong.push(format!("{} is in flight on the timeline alone", x.step));
+        }
+    }
+    let Some(call) = s.verdict.and_then(|v| v.in_flight.as_ref()) else {
+        return;
+    };
+    let same = |c: &&std::sync::Arc<kflow_core::correlate::Call>| {
+        c.method == call.method && c.start == call.since
+    };
+    if !s.world.calls().in_flight().any(|c| same(&c)) {
+        wrong.push(format!(
+            "the verdict waits on {}, which is over",
+            call.method
+        ));
+    }
+}
+
+/// Flow and timeline agree on when attempts of a step began and ended, and how; and the flow has no fewer.
+fn flow(s: &Seen<'_>, wrong: &mut Vec<String>) {
+    let map = Map::embedded();
+    for l in steps(map, s.pod) {
+        let Some(step) = map.get(l.step) else {
+            continue;
+        };
+        let spans: Vec<&Span> = s
+            .spans()
+            .filter(|x| x.step == step.function && !x.is_stage() && !x.evidence.is_empty())
+            .collect();
+        for x in &spans {
+            let how = match x.outcome {
+                Outcome::Ok => RunEnd::Ok,
+                Outcome::Error | Outcome::Cancelled => RunEnd::Failed,
+                Outcome::InFlight => RunEnd::InFlight,
+            };
+            let end = x.end.map(|e| e.at);
+            let same = |r: &Run| (r.start, r.end, r.how) == (x.start.at, end, how);
+            if !l.runs.iter().any(same) {
+                wrong.push(format!("flow and timeline differ on {}", step.function));
+            }
+        }
+        if (l.count as usize) < spans.len() {
+            wrong.push(format!(
+                "{}: flow ×{}, timeline ×{}",
+                step.function,
+                l.count,
+                spans.len()
+            ));
+        }
+        // A run that goes on by the flow alone is not one that the timeline saw end.
+        let open = |r: &Run| {
+            spans
+                .iter()
+                .any(|x| x.end.is_none() && x.start.at == r.start)
+        };
+        let ended = |r: &Run| {
+            spans.iter().any(|x| {
+                x.end
+                    .is_some_and(|e| x.start.at <= r.start && r.start <= e.at)
+            })
+        };
+        if l.runs
+            .iter()
+            .any(|r| r.how == RunEnd::InFlight && !open(r) && ended(r))
+        {
+            wrong.push(format!("{} is in flight in the flow alone", step.function));
+        }
+    }
+}
+
+/// A stage works no longer than it lasts, and as long as any of its steps.
+fn lengths(s: &Seen<'_>, wrong: &mut Vec<String>) {
+    let (t, now) = (&s.pod.timeline, s.facts.now);
+    for stage in t.spans.iter().filter(|x| x.is_stage()) {
+        let work = stats::work_ns(t, stage, now);
+        let steps = t
+            .spans
+            .iter()
+            .filter(|x| x.stage == stage.stage && !x.is_stage() && !x.is_run());
+        let longest = steps.map(|x| x.duration(now)).max().unwrap_or(0);
+        if work < longest {
+            wrong.push(format!(
+                "{} works {work} ns, its step {longest}",
+                stage.step
+            ));
+        }
+    }
+}
+
+/// The verdict agrees with the status, and with where the list says that the pod stands and since when.
+fn verdict(s: &Seen<'_>, wrong: &mut Vec<String>) {
+    let p = s.pod;
+    let Some(v) = s.verdict else { return };
+    // All that is to run runs, and the API says that it is ready.
+    let up = p.current.is_none()
+        && p.gone.is_none()
+        && p.ready.0 == p.ready.1
+        && p.ready.0 > 0
+        && p.containers.iter().all(|c| c.init || c.state == "running");
+    let fits = matches!(
+        v.state,
+        State::CrashLooping | State::Flapping | State::Recovered
+    );
+    if up && !fits {
+        wrong.push(format!("{} {:?} of a pod that is ready", v.cause, v.state));
+    }
+    if v.state == State::BackingOff
+        && let Some(c) = p.containers.iter().find(|c| c.name == v.container)
+        && c.state == "running"
+    {
+        wrong.push(format!("{} backs off, and {} runs", v.cause, c.name));
+    }
+    let Some((stage, since)) = p.current.filter(|_| !v.state.is_well()) else {
+        return;
+    };
+    // A probe that kills is a cause of the stage ready, also while the container waits for its next start.
+    let killed = v.stage == Stage::Ready && stage == Stage::Start;
+    if stage != v.stage && !killed {
+        wrong.push(format!("{} is in {}, the pod in {stage}", v.cause, v.stage));
+    }
+    if stage == v.stage && since != v.since {
+        wrong.push(format!(
+            "{} since {}, the pod in {stage} since {since}",
+            v.cause, v.since
+        ));
+    }
+}
+
+/// The verdict counts the attempts that the timeline has.
+fn attempts(s: &Seen<'_>, wrong: &mut Vec<String>) {
+    let Some(v) = s.verdict.filter(|v| v.attempt > 0) else {
+        return;
+    };
+    let of = |step: &'static str| {
+        s.spans()
+            .filter(move |x| x.step == step && x.container == v.container)
+    };
+    let failed = |x: &&Span| x.outcome == Outcome::Error;
+    let n = match v.stage {
+        Stage::Sandbox => s.spans().filter(|x| x.step == "RunPodSandbox").count(),
+        Stage::Image => of("PullImage")
+            .filter(failed)
+            .count()
+            .max(of("EnsureImageExists").filter(failed).count()),
+        Stage::Start | Stage::Ready => {
+            let ended = s
+                .spans()
+                .filter(|x| x.is_run() && x.end.is_some() && x.container == v.container);
+            let all: BTreeSet<u32> = ended
+                .chain(of("StartContainer").filter(failed))
+                .map(|x| x.attempt)
+                .collect();
+            all.len()
+        }
+        _ => return,
+    };
+    if n != v.attempt as usize {
+        wrong.push(format!(
+            "{} attempt {}, on the timeline {n}",
+            v.cause, v.attempt
+        ));
+    }
+}
+
+/// Nothing of a pod begins before the request that created it, where that was seen.
+fn zero(s: &Seen<'_>, wrong: &mut Vec<String>) {
+    let Some(zero) = s.pod.create_requested else {
+        return;
+    };
+    let created = s.pod.timeline.stage(Stage::Api).map(|x| x.start.at);
+    if created.is_some_and(|at| at != zero) {
+        wrong.push(format!("zero is {zero}, the creation began {created:?}"));
+    }
+}
+
+#[test]
+fn no_view_of_a_pod_contradicts_another() {
+    let mut wrong: BTreeMap<String, (u32, String)> = BTreeMap::new();
+    let mut looked = 0;
+    for name in SESSIONS {
+        let mut before: BTreeMap<String, Pod> = BTreeMap::new();
+        sample(&session(name), |world, verdicts, now| {
+            for pod in world.pods() {
+                // What did not change and has no verdict says what it said.
+                let last = before.insert(pod.uid.to_string(), pod.clone());
+                let same = last.is_some_and(|p| std::sync::Arc::ptr_eq(&p, pod));
+                let verdict = verdicts.0.get(&pod.uid).map(|v| &**v);
+                if same && verdict.is_none() {
+                    continue;
+                }
+                looked += 1;
+                let facts = Facts::gather(pod, now);
+                let seen = Seen {
+                    world,
+                    pod,
+                    facts: &facts,
+                    verdict,
+                };
+                for text in contradictions(&seen) {
+                    let key = format!("{name} {}: {text}", pod.key());
+                    wrong.entry(key).or_insert((0, now.to_rfc3339())).0 += 1;
+                }
+            }
+        });
+    }
+    assert!(looked > 1000, "{looked}");
+    let told: Vec<String> = wrong
+        .iter()
+        .map(|(k, (n, at))| format!("{n:4} from {at} {k}"))
+        .collect();
+    assert!(told.is_empty(), "{}", told.join("\n"));
+}
+
+#[test]
+fn a_verdict_changes_back_only_with_new_evidence() {
+    let mut wrong = Vec::new();
+    for name in SESSIONS {
+        // Of each pod: its view, and what was said of it since that came.
+        let mut said: BTreeMap<String, (Pod, Vec<(Option<State>, String)>)> = BTreeMap::new();
+        sample(&session(name), |world, verdicts, now| {
+            for pod in world.pods() {
+                let v = verdicts.0.get(&pod.uid);
+                let word = (
+                    v.map(|v| v.state),
+                    v.map_or(String::new(), |v| v.cause.to_string()),
+                );
+                let (view, words) = said
+                    .entry(pod.uid.to_string())
+                    .or_insert_with(|| (pod.clone(), Vec::new()));
+                if !std::sync::Arc::ptr_eq(view, pod) {
+                    *view = pod.clone();
+                    words.clear();
+                }
+                if words.last() == Some(&word) {
+                    continue;
+                }
+                if words.contains(&word) {
+                    wrong.push(format!("{name} {} at {now}: {words:?} {word:?}", pod.key()));
+                }
+                words.push(word);
+            }
+        });
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn a_pod_counts_from_the_request_that_created_it() {
+    let w = crate::correlate::world(&session("S1-basics"));
+    let p = *w.find("s01/healthy").first().expect("it was recorded");
+    let received = p.evidence.iter().find_map(|o| match &o.body {
+        Body::Audit(a) if a.verb == "create" && a.resource == "pods" => Some(a.received),
+        _ => None,
+    });
+    assert_eq!(p.create_requested, received);
+    assert!(p.zero() > p.created, "the API's creation is truncated");
+    assert_eq!(p.timeline.spans.first().map(|s| s.start.at), Some(p.zero()));
+    // The init container ran two seconds between the two pulls.
+    let image = p.timeline.stage(Stage::Image).expect("it has the stage");
+    let now = Nanos(i64::MAX);
+    let (work, whole) = (stats::work_ns(&p.timeline, image, now), image.duration(now));
+    assert!(work * 10 < whole, "{work} {whole}");
+}
