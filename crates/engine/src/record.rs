@@ -13,10 +13,11 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::ObservationLog;
+use kflow_model::Evidence;
 use kflow_model::clock;
-use kflow_model::gap::Gap;
+use kflow_model::gap::{Gap, WatchKind};
 use kflow_model::session::{Header, SessionError, Writer};
-use kflow_model::{Body, Evidence, Nanos, Observation, Source, Stamp, Text};
+use kflow_model::{Body, Nanos, Observation, Source, Stamp, Text};
 
 mod files;
 mod only;
@@ -252,6 +253,10 @@ enum Carry {
     Conn(u32),
     Call(u32, u32),
     Inventory(bool),
+    /// A complete list of a resource within a scope: its begin or its end.
+    List(Text, Text, bool),
+    /// A list or watch that fails.
+    Failing(Text, Text),
 }
 
 struct Tape {
@@ -389,6 +394,20 @@ impl Tape {
 fn carry(carried: &mut Carried, o: Evidence) {
     use kflow_model::pod::WatchEvent::Deleted;
     let (key, ended) = match &o.body {
+        Body::Watch(n) => {
+            let failing = Carry::Failing(n.resource.clone(), n.scope.clone());
+            match n.kind {
+                WatchKind::Broken => (failing, false),
+                WatchKind::Bookmark => (failing, true),
+                WatchKind::ListBegin | WatchKind::ListEnd => {
+                    let end = n.kind == WatchKind::ListEnd;
+                    if end {
+                        carried.remove(&failing);
+                    }
+                    (Carry::List(n.resource.clone(), n.scope.clone(), end), false)
+                }
+            }
+        }
         Body::Pod(p) => (Carry::Pod(p.uid.0.clone()), p.event == Deleted),
         Body::Node(n) => (Carry::Node(n.name.clone()), n.event == Deleted),
         Body::Object(b) => (

@@ -12,7 +12,7 @@ use std::time::Duration;
 use http_body_util::BodyExt;
 use kube::client::{Body as HttpBody, Client};
 use rustc_hash::FxHashSet;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 use tonic::codegen::http::{HeaderMap, Request, StatusCode};
 
 use super::{Feed, NewDecoder};
@@ -31,6 +31,8 @@ const BEFORE: i64 = 600 * SECOND;
 const FILE_BEFORE: u64 = 4 << 20;
 /// How much of a file is asked for at once, bytes.
 const PIECE: u64 = 4 << 20;
+/// Longest wait for the head of an answer, and for its body.
+const PATIENCE: Duration = Duration::from_secs(30);
 /// Largest answer that is read, bytes.
 const ANSWER_MAX: usize = 64 << 20;
 /// Where a kubelet looks for its own log below `/var/log` (pkg/kubelet/kubelet_server_journal.go).
@@ -300,17 +302,22 @@ async fn send(
     node: &str,
     request: Request<HttpBody>,
 ) -> Result<(StatusCode, HeaderMap, Vec<u8>), String> {
-    let response = client
-        .send(request)
+    let silent = |_| {
+        let patience = PATIENCE.as_secs();
+        format!("the apiserver has not given the log of {node} within {patience} s")
+    };
+    let response = timeout(PATIENCE, client.send(request))
         .await
+        .map_err(silent)?
         .map_err(|e| format!("cannot reach the apiserver: {}", root(&e)))?;
     if response.status() == StatusCode::FORBIDDEN {
         return Err("forbidden: needs get on nodes/proxy".into());
     }
     let (head, body) = response.into_parts();
-    let bytes = http_body_util::Limited::new(body, ANSWER_MAX)
-        .collect()
+    let body = http_body_util::Limited::new(body, ANSWER_MAX);
+    let bytes = timeout(PATIENCE, body.collect())
         .await
+        .map_err(silent)?
         .map_err(|e| format!("the log of {node} broke off: {e}"))?
         .to_bytes();
     Ok((head.status, head.headers, bytes.to_vec()))
