@@ -38,15 +38,16 @@ use anyhow::Context as _;
 use args::{Args, Command};
 use clap::{CommandFactory, FromArgMatches};
 
+use kflow_core::diagnose::Unknown;
 use kflow_core::query::{self, Moment};
 
 /// All is well, or was done.
 pub const OK: u8 = 0;
 /// `why` has a verdict.
 pub const VERDICT: u8 = 1;
-/// Wrong usage, or a source that cannot be read.
+/// Wrong usage, or something that the answer needs could not be read: it is unknown, or not whole.
 pub const ERROR: u8 = 2;
-/// No such pod.
+/// No such pod: all pods of its namespace are known, and it is not among them.
 pub const NO_SUCH_POD: u8 = 3;
 
 /// What `--at` says.
@@ -58,6 +59,7 @@ fn moment(text: &str) -> anyhow::Result<Moment> {
 #[expect(clippy::print_stderr, reason = "the one place where errors are told")]
 pub fn main() -> ExitCode {
     let args = parse();
+    let json = args.command.is_json();
     let ran =
         log::start(args.log.as_deref(), args.command.owns_terminal()).and_then(|()| run(args));
     match ran {
@@ -65,6 +67,10 @@ pub fn main() -> ExitCode {
         // Whoever reads has read enough: `kflow calls | head` is no error.
         Err(e) if broken_pipe(&e) => ExitCode::from(OK),
         Err(e) => {
+            if let Some(unknown) = e.downcast_ref::<Unknown>().filter(|_| json) {
+                // Who reads no more is told by the exit status.
+                kflow_export::unknown::json(&mut std::io::stdout().lock(), unknown).ok();
+            }
             eprintln!("kflow: {}", kflow_export::text::clean(&told(&e)));
             ExitCode::from(ERROR)
         }

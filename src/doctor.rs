@@ -35,6 +35,9 @@ pub struct Check {
     pub found: String,
     /// What to do, a command or a line of configuration each; empty when nothing is to do.
     pub todo: String,
+    /// Without it nothing can be said of the pods that were asked about.
+    #[serde(skip)]
+    pub needed: bool,
 }
 
 impl Check {
@@ -44,6 +47,13 @@ impl Check {
             health,
             found: found.into(),
             todo: String::new(),
+            needed: false,
+        }
+    }
+    fn needed(self) -> Self {
+        Self {
+            needed: true,
+            ..self
         }
     }
     fn todo(mut self, line: impl Into<String>) -> Self {

@@ -58,7 +58,8 @@ pub enum Command {
     Doctor(live::DoctorArgs),
     /// Say why a pod is stuck, with evidence and what to do next
     ///
-    /// Exits with 0 when all is well, 1 with a verdict, 2 when something cannot be read, 3 when there is no such pod.
+    /// Exits with 0 when all is well, 1 with a verdict, 2 when that cannot be known (something could not be read: a sentence
+    /// says what), 3 when there is no such pod.
     Why(WhyArgs),
     /// Print the catalogue of causes
     Causes(CausesArgs),
@@ -86,6 +87,22 @@ pub enum Command {
         #[arg(value_hint = ValueHint::DirPath)]
         dir: Option<PathBuf>,
     },
+}
+
+impl Command {
+    /// True when the result is for a program.
+    pub const fn is_json(&self) -> bool {
+        let format = match self {
+            Self::Timeline(a) => a.output,
+            Self::Calls(a) => a.output,
+            Self::Export(a) => return matches!(a.format, ExportFormat::Json) && a.out.is_none(),
+            Self::Flow(a) => a.output,
+            Self::Requests(a) => a.output,
+            Self::Why(a) => a.output,
+            _ => return false,
+        };
+        matches!(format, Format::Json)
+    }
 }
 
 /// How results are written.

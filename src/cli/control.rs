@@ -9,14 +9,16 @@ use std::sync::Arc;
 use super::args::Format;
 use super::args::control::{FlowArgs, RequestsArgs};
 use super::input::Source;
-use super::read::{find, no_such_pod};
+use super::read::{find, no_such_pod, whole};
 use super::{OK, out};
 use kflow_core::correlate::steps::steps;
 use kflow_core::correlate::{Pod, World};
+use kflow_core::diagnose::unknown;
 use kflow_core::flow::lit::{Lit, lit, passes};
 use kflow_core::flow::map::{EMBEDDED, Map, StepId};
 use kflow_export::{flow, requests};
-use kflow_model::{Body, Evidence, Text};
+use kflow_model::Evidence;
+use kflow_model::{Body, Text};
 
 /// Where the user's own map is, unless the command line says otherwise.
 fn own_map() -> Option<PathBuf> {
@@ -114,12 +116,14 @@ pub(super) fn flow(args: &FlowArgs) -> anyhow::Result<u8> {
         }
     };
     let world = source.world();
+    let asked_of = source.asked(&world);
+    let missing = unknown::partial(asked_of);
     let pods = match pod {
         None => Vec::new(),
         Some(query) => {
             let pods = find(&world, query);
             if pods.is_empty() {
-                return Ok(no_such_pod(query, &world));
+                return no_such_pod(query, &args.input, asked_of);
             }
             pods
         }
@@ -175,7 +179,7 @@ pub(super) fn flow(args: &FlowArgs) -> anyhow::Result<u8> {
         Format::Json => flow::lit_json(&mut out, map, &passed, &options)?,
     }
     out.flush()?;
-    Ok(OK)
+    Ok(whole(missing.as_ref()))
 }
 
 /// The passes of each flow.
@@ -233,6 +237,13 @@ pub(super) fn requests(args: &RequestsArgs) -> anyhow::Result<u8> {
     let source = Source::open(&args.input)?;
     let world = source.world();
     let log = world.requests();
+    let asked = source.asked(&world);
+    let missing = unknown::requests(asked);
+    if log.list().is_empty()
+        && let Some(unknown) = missing
+    {
+        return Err(unknown.into());
+    }
     let mut out = out::stdout();
     if let Some(id) = &args.id {
         let found: Vec<_> = log
@@ -262,7 +273,7 @@ pub(super) fn requests(args: &RequestsArgs) -> anyhow::Result<u8> {
         Some(query) => {
             let pods = find(&world, query);
             if pods.is_empty() {
-                return Ok(no_such_pod(query, &world));
+                return no_such_pod(query, &args.input, asked);
             }
             Some(audit_ids(&pods))
         }
@@ -275,7 +286,7 @@ pub(super) fn requests(args: &RequestsArgs) -> anyhow::Result<u8> {
         }
         lost(&world);
         out.flush()?;
-        return Ok(OK);
+        return Ok(whole(missing.as_ref()));
     }
     let chosen = log.list().into_iter().filter(|r| {
         ids.as_ref().is_none_or(|ids| ids.contains(&r.audit_id))
@@ -292,7 +303,7 @@ pub(super) fn requests(args: &RequestsArgs) -> anyhow::Result<u8> {
     }
     lost(&world);
     out.flush()?;
-    Ok(OK)
+    Ok(whole(missing.as_ref()))
 }
 
 /// Says on standard error what is not among the requests.

@@ -8,8 +8,9 @@ use anyhow::Context as _;
 
 use super::args::{ExportArgs, ExportFormat, Input};
 use super::input::Source;
-use super::{OK, out, read};
+use super::{out, read};
 use kflow_core::correlate::Pod;
+use kflow_core::diagnose::unknown;
 use kflow_engine::Core;
 use kflow_engine::snapshot::{Mode, Snapshot};
 use kflow_export::file::{self, Kind};
@@ -30,8 +31,15 @@ pub(super) fn export(args: &ExportArgs) -> anyhow::Result<u8> {
     let source = Source::open(&args.input)?;
     let snap = snapshot(&source);
     let (pods, past) = read::chosen(&snap.world, args.pod.as_deref(), &args.input, args.past);
+    let asked = source.asked(&snap.world);
     if let Some(query) = args.pod.as_deref().filter(|_| pods.is_empty()) {
-        return Ok(read::no_such_pod(query, &snap.world));
+        return read::no_such_pod(query, &args.input, asked);
+    }
+    let missing = unknown::partial(asked);
+    if pods.is_empty()
+        && let Some(unknown) = missing
+    {
+        return Err(unknown.into());
     }
     fits(args.format, &pods)?;
     match output {
@@ -47,8 +55,11 @@ pub(super) fn export(args: &ExportArgs) -> anyhow::Result<u8> {
             out.commit()?;
         }
     }
+    if pods.is_empty() {
+        read::tell_of_none("pods", asked);
+    }
     read::tell_of_past(past);
-    Ok(OK)
+    Ok(read::whole(missing.as_ref()))
 }
 
 /// Every file that the arguments name to be read.

@@ -1,20 +1,21 @@
 //! One look at what runs: the live sources until they have told what there is, for commands that answer once.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::bail;
 
 use super::args::Input;
 use super::args::live::LiveArgs;
+use kflow_core::correlate::{Coverage, Failing};
+use kflow_core::diagnose::unknown;
 use kflow_engine::Snapshot;
 use kflow_engine::live::{Config, FAILED, Live};
 use kflow_engine::snapshot::SourceStatus;
 use kflow_export::text::clean;
 use kflow_model::clock;
-use kflow_model::gap::{WatchKind, WatchNote};
 use kflow_model::session::{Header, Report, Session};
-use kflow_model::{Body, Source};
+use kflow_model::{Scope, Source, Text};
+use kflow_sources::kube::live::watches;
 use kflow_sources::live::STARTING;
 
 /// Longest wait for lists unless told otherwise.
@@ -24,13 +25,22 @@ const GRACE: Duration = Duration::from_millis(700);
 /// How often it is looked whether that is so.
 const POLL: Duration = Duration::from_millis(50);
 
-/// The sources that the arguments name, running, and what they have told so far.
-pub(super) fn start(input: &Input) -> anyhow::Result<(Live, Arc<Snapshot>)> {
+/// Sources that run, and what was asked of them.
+pub(super) struct Gathered {
+    /// The run.
+    pub(super) live: Live,
+    /// What is looked at.
+    pub(super) scope: Option<Scope>,
+}
+
+/// The sources that the arguments name, running, once they have told what there is.
+pub(super) fn start(input: &Input) -> anyhow::Result<Gathered> {
     let config = super::live::config(&input.live)?;
-    let asks_api = config.scope.is_some();
+    let scope = config.scope.clone();
     if !asks_anything(&config) {
         bail!("nothing to ask: --no-api leaves no source; name one, such as --proxy or --runtime");
     }
+    let lists: Vec<(Text, Text)> = scope.iter().flat_map(asked_for).collect();
     let live = Live::start(config)?;
     let begun = clock::monotonic();
     let waited = |since: Instant| clock::monotonic().saturating_duration_since(since);
@@ -41,7 +51,7 @@ pub(super) fn start(input: &Input) -> anyhow::Result<(Live, Arc<Snapshot>)> {
             bail!(FAILED);
         }
         let snapshot = live.snapshot();
-        if complete.is_none() && (!asks_api || listed(&snapshot) || refused(&snapshot)) {
+        if complete.is_none() && answered(snapshot.world.coverage(), &lists) {
             complete = Some(clock::monotonic());
         }
         let enough = match input.gather {
@@ -49,10 +59,30 @@ pub(super) fn start(input: &Input) -> anyhow::Result<(Live, Arc<Snapshot>)> {
             None => complete.is_some_and(|t| waited(t) >= GRACE) || waited(begun) >= MOST,
         };
         if enough {
-            tell(&snapshot)?;
-            return Ok((live, snapshot));
+            tell(&snapshot);
+            return Ok(Gathered { live, scope });
         }
     }
+}
+
+/// The lists of a scope: resource and bounds.
+fn asked_for(scope: &Scope) -> impl Iterator<Item = (Text, Text)> + use<> {
+    watches(scope)
+        .into_iter()
+        .map(|(_, w)| (Text::from(w.resource), w.scope()))
+}
+
+/// True when each list has ended, or cannot be had.
+fn answered(coverage: &Coverage, lists: &[(Text, Text)]) -> bool {
+    let is_final = |f: &Failing| f.failure.is_final();
+    coverage.whole().is_some_and(is_final)
+        || lists.iter().all(|(resource, scope)| {
+            coverage.watches().any(|(r, s, w)| {
+                r == resource
+                    && s == scope
+                    && (w.list().is_some() || w.failing().is_some_and(is_final))
+            })
+        })
 }
 
 /// What the sources have told, as a session.
@@ -80,63 +110,27 @@ fn asks_anything(c: &Config) -> bool {
         || c.control.audit_webhook.is_some()
 }
 
-/// True when pods were listed and no list is open.
-fn listed(snapshot: &Snapshot) -> bool {
-    let (mut open, mut pods) = (0_i64, false);
-    for o in snapshot.log.iter() {
-        let Body::Watch(note) = &o.body else {
-            continue;
-        };
-        let WatchNote { kind, resource, .. } = &**note;
-        match kind {
-            WatchKind::ListBegin => open += 1,
-            WatchKind::ListEnd => {
-                open -= 1;
-                pods |= resource == "pods";
-            }
-            WatchKind::Broken | WatchKind::Bookmark => {}
-        }
-    }
-    pods && open <= 0
-}
-
-/// True when the apiserver, or one of its lists of pods, cannot be had. One that has not answered yet is waited for.
-fn refused(snapshot: &Snapshot) -> bool {
-    let mut of_api = snapshot
-        .sources
-        .iter()
-        .filter(|s| s.source == Source::Kube && (s.name == "kubeconfig" || s.name.contains("pods")))
-        .peekable();
-    of_api.peek().is_some() && of_api.any(is_off)
-}
-
 /// True for a source that tried and could not.
 fn is_off(s: &SourceStatus) -> bool {
     !s.on && !s.detail.is_empty() && s.detail != STARTING
 }
 
-/// Says which sources gave nothing and why; an error when none gave anything.
+/// Says what could not be read: of the apiserver each cause once, then the other sources.
 #[expect(clippy::print_stderr, reason = "a notice beside the result")]
-fn tell(snapshot: &Snapshot) -> anyhow::Result<()> {
-    let off: Vec<String> = snapshot
+fn tell(snapshot: &Snapshot) {
+    let troubles = unknown::troubles(snapshot.world.coverage(), snapshot.now);
+    for t in &troubles {
+        eprintln!("kflow: {}; {}", clean(&t.sentence()), t.help());
+    }
+    // What goes by way of an apiserver that cannot be had need not be said to fail too.
+    let away = troubles.iter().any(|t| t.concerns("pods"));
+    let others = snapshot
         .sources
         .iter()
-        .filter(|s| is_off(s))
-        .map(|s| format!("{} {}: {}", s.source.name(), s.name, s.detail))
-        .collect();
-    let seen = snapshot.log.iter().any(|o| !matches!(o.body, Body::Gap(_)));
-    if !seen {
-        bail!(
-            "no source told anything ({}); `kflow doctor` says what would work, --session FILE reads a recording",
-            if off.is_empty() {
-                "in the time that was given".to_owned()
-            } else {
-                off.join("; ")
-            }
-        );
-    }
-    for line in off {
+        .filter(|s| is_off(s) && s.source != Source::Kube)
+        .filter(|s| !(away && s.source == Source::Metrics));
+    for s in others {
+        let line = format!("{} {}: {}", s.source.name(), s.name, s.detail);
         eprintln!("kflow: {}", clean(&line));
     }
-    Ok(())
 }

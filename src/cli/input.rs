@@ -6,17 +6,22 @@ use std::path::Path;
 use super::args::Input;
 use super::moment;
 use kflow_core::correlate::World;
+use kflow_core::diagnose::unknown::{self, Asked, Unknown};
 use kflow_engine::world_at;
-use kflow_model::Nanos;
 use kflow_model::session::{self, Session};
+use kflow_model::{Nanos, Scope};
 
-/// A session that was read, and the moment that was asked for.
+/// A session that was read, or what runs gave, and the moment that was asked for.
 #[derive(Debug)]
 pub struct Source {
     /// The session.
     pub session: Session,
     /// The moment: of what was seen up to it.
     pub at: Nanos,
+    /// What was looked at; `None` for all that a recording holds.
+    pub scope: Option<Scope>,
+    /// It is a recording.
+    pub recorded: bool,
 }
 
 impl Source {
@@ -34,34 +39,59 @@ impl Source {
     }
 
     fn from_what_runs(input: &Input) -> anyhow::Result<Self> {
-        let (live, snapshot) = super::gather::start(input)?;
-        let source = Self {
-            session: super::gather::session(&snapshot, &input.live),
+        let gathered = super::gather::start(input)?;
+        let snapshot = gathered.live.snapshot();
+        let session = super::gather::session(&snapshot, &input.live);
+        let mut source = Self {
+            session,
             at: snapshot.now,
+            scope: gathered.scope,
+            recorded: false,
         };
-        live.stop();
-        match input.at.as_deref() {
-            None => Ok(source),
-            at => Self::from_session(source.session, at),
+        gathered.live.stop();
+        if let Some(at) = input.at.as_deref() {
+            source.at = moment(at)?.within(snapshot.range, None, 0);
+            outside(Some(snapshot.range), source.at)?;
         }
+        Ok(source)
     }
 
     /// A session that is there already.
     pub fn from_session(session: Session, at: Option<&str>) -> anyhow::Result<Self> {
-        let (begin, end) = session
-            .range()
-            .unwrap_or((session.header.created, session.header.created));
+        let range = session.range();
+        let (begin, end) = range.unwrap_or((session.header.created, session.header.created));
         let at = match at {
             None => end,
             Some(text) => moment(text)?.within((begin, end), None, 0),
         };
-        Ok(Self { session, at })
+        outside(range, at)?;
+        Ok(Self {
+            session,
+            at,
+            scope: None,
+            recorded: true,
+        })
     }
 
     /// The world as of the moment.
     pub fn world(&self) -> World {
         world_at(&self.session, self.at)
     }
+
+    /// What is asked, for who says what is not known.
+    pub const fn asked<'a>(&'a self, world: &'a World) -> Asked<'a> {
+        Asked {
+            world,
+            at: self.at,
+            scope: self.scope.as_ref(),
+            recorded: self.recorded,
+        }
+    }
+}
+
+/// A moment that nothing is known of is an error.
+fn outside(range: Option<(Nanos, Nanos)>, at: Nanos) -> Result<(), Unknown> {
+    unknown::outside(range, at).map_or(Ok(()), Err)
 }
 
 /// Reads a session and says on standard error what was left out of it.

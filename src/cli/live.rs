@@ -259,7 +259,17 @@ pub(super) fn doctor(args: &DoctorArgs) -> anyhow::Result<u8> {
         Format::Text => write_checks(&mut out, &checks)?,
     }
     out.flush()?;
-    Ok(super::OK)
+    let mut needed = checks
+        .iter()
+        .filter(|c| c.needed && c.health == Health::Off);
+    let Some(check) = needed.next() else {
+        return Ok(super::OK);
+    };
+    stderr_log()(&format!(
+        "the pods cannot be read: {}: {}",
+        check.what, check.found
+    ));
+    Ok(super::ERROR)
 }
 
 fn write_checks(out: &mut impl Write, checks: &[Check]) -> std::io::Result<()> {

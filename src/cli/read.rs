@@ -4,8 +4,10 @@ use std::io::Write;
 
 use super::args::{CallsArgs, Format, Input, TimelineArgs};
 use super::input::Source;
-use super::{NO_SUCH_POD, OK, out};
+use super::{ERROR, NO_SUCH_POD, OK, out};
 use kflow_core::correlate::{ObjectState, Pod, World};
+use kflow_core::diagnose::unknown::{self, Asked};
+use kflow_core::diagnose::{self, Unknown};
 use kflow_core::suggest::suggest;
 use kflow_export::{calls, owner, timeline};
 use kflow_model::PodUid;
@@ -14,13 +16,20 @@ use kflow_model::PodUid;
 pub(super) fn timeline(args: &TimelineArgs) -> anyhow::Result<u8> {
     let source = Source::open(&args.input)?;
     let world = source.world();
+    let asked = source.asked(&world);
     let (pods, past) = chosen(&world, args.pod.as_deref(), &args.input, args.past);
     if let Some(query) = args.pod.as_deref().filter(|_| pods.is_empty()) {
         let owners = owner::find(&world, query);
         if owners.is_empty() {
-            return Ok(no_such_pod(query, &world));
+            return no_such_pod(query, &args.input, asked);
         }
-        return self::owners(&world, &owners, args.output);
+        return self::owners(asked, &owners, args.output);
+    }
+    let missing = unknown::partial(asked);
+    if pods.is_empty()
+        && let Some(unknown) = missing
+    {
+        return Err(unknown.into());
     }
     let mut out = out::stdout();
     match args.output {
@@ -28,14 +37,18 @@ pub(super) fn timeline(args: &TimelineArgs) -> anyhow::Result<u8> {
         Format::Text => timeline::text(&mut out, &pods, source.at, out::colour())?,
     }
     out.flush()?;
+    if pods.is_empty() {
+        tell_of_none("pods", asked);
+    }
     tell_of_past(past);
     tell_of_loss(&world);
-    Ok(OK)
+    Ok(whole(missing.as_ref()))
 }
 
 /// The stories of what makes pods.
-fn owners(world: &World, found: &[&ObjectState], format: Format) -> anyhow::Result<u8> {
-    let stories: Vec<_> = found.iter().map(|o| owner::story(world, o)).collect();
+fn owners(asked: Asked<'_>, found: &[&ObjectState], format: Format) -> anyhow::Result<u8> {
+    let stories = found.iter().map(|o| owner::story(asked.world, o));
+    let stories: Vec<_> = stories.collect();
     let mut out = out::stdout();
     match format {
         Format::Json => owner::json(&mut out, &stories)?,
@@ -46,7 +59,7 @@ fn owners(world: &World, found: &[&ObjectState], format: Format) -> anyhow::Resu
         }
     }
     out.flush()?;
-    Ok(OK)
+    Ok(whole(unknown::partial(asked).as_ref()))
 }
 
 /// `kflow calls`
@@ -58,8 +71,15 @@ pub(super) fn calls(args: &CallsArgs) -> anyhow::Result<u8> {
         (None, None) => None,
         _ => Some(chosen(&world, query, &args.input, true).0),
     };
+    let asked = source.asked(&world);
     if let (Some(query), Some([])) = (query, pods.as_deref()) {
-        return Ok(no_such_pod(query, &world));
+        return no_such_pod(query, &args.input, asked);
+    }
+    let missing = unknown::calls(asked);
+    if world.calls().is_empty()
+        && let Some(unknown) = missing
+    {
+        return Err(unknown.into());
     }
     let pods = pods.map(|pods| pods.iter().map(|p| p.uid.clone()).collect());
     let filter = calls::Filter {
@@ -77,7 +97,26 @@ pub(super) fn calls(args: &CallsArgs) -> anyhow::Result<u8> {
     }
     out.flush()?;
     tell_of_loss(&world);
-    Ok(OK)
+    Ok(whole(missing.as_ref()))
+}
+
+/// The exit status of a result that may not be whole; says what is missing.
+#[expect(clippy::print_stderr, reason = "a notice beside the result")]
+pub(super) fn whole(missing: Option<&Unknown>) -> u8 {
+    let Some(unknown) = missing else { return OK };
+    eprintln!("kflow: {}", kflow_export::text::clean(&unknown.to_string()));
+    ERROR
+}
+
+/// Says that all was read, and there is nothing.
+#[expect(clippy::print_stderr, reason = "a notice beside an empty result")]
+pub(super) fn tell_of_none(what: &str, asked: Asked<'_>) {
+    let place = asked.scope.map(|s| format!(" in {}", s.name()));
+    let place = place.unwrap_or_default();
+    eprintln!(
+        "kflow: there are no {what}{}",
+        kflow_export::text::clean(&place)
+    );
 }
 
 /// Pods by `ns/name`, `name` or UID (a mirror pod's UID leads to its static pod), oldest first.
@@ -145,9 +184,17 @@ fn tell_of_loss(world: &World) {
     }
 }
 
-/// Says so, and names what comes near.
+/// Says so, and names what comes near; an error when it is not known.
+pub(super) fn no_such_pod(query: &str, input: &Input, asked: Asked<'_>) -> anyhow::Result<u8> {
+    let namespace = diagnose::namespace_of(query).or(input.namespace());
+    if let Some(unknown) = unknown::absent(asked, query, namespace) {
+        return Err(unknown.into());
+    }
+    Ok(tell_of_no_such_pod(query, asked.world))
+}
+
 #[expect(clippy::print_stderr, reason = "a notice instead of a result")]
-pub(super) fn no_such_pod(query: &str, world: &World) -> u8 {
+pub(super) fn tell_of_no_such_pod(query: &str, world: &World) -> u8 {
     let near = suggest(query, world.pods().iter().map(|p| p.key()), name_of);
     let hint = if near.is_empty() {
         format!("{} pods are known", world.pods().len())

@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use super::args::{CausesArgs, Format, WhyArgs};
 use super::input::Source;
-use super::{NO_SUCH_POD, OK, VERDICT, out, read};
+use super::{ERROR, NO_SUCH_POD, OK, VERDICT, out, read};
 use kflow_core::correlate::World;
-use kflow_core::diagnose::{self, Catalogue, Diagnoser, Target, Verdict};
+use kflow_core::diagnose::unknown::{self, Asked};
+use kflow_core::diagnose::{self, Catalogue, Diagnoser, Target, Unknown, Verdict};
 use kflow_export::{causes, why};
 use kflow_model::Nanos;
 
@@ -18,25 +19,61 @@ pub(super) fn why(args: &WhyArgs) -> anyhow::Result<u8> {
     }
     let source = Source::open(&args.input)?;
     let world = source.world();
-    let Some(verdicts) = verdicts(args, &world, source.at) else {
-        return Ok(read::no_such_pod(
+    let found = answer(args, source.asked(&world));
+    match found {
+        Answer::NoSuchPod => Ok(read::tell_of_no_such_pod(
             args.pod.as_deref().unwrap_or_default(),
             &world,
-        ));
-    };
-    let mut out = out::stdout();
-    out.write_all(written(args, &verdicts, &world, source.at).as_bytes())?;
-    out.flush()?;
-    Ok(code(&verdicts))
+        )),
+        Answer::Unknown(u) => Err(u.into()),
+        Answer::Verdicts(verdicts) => {
+            let mut out = out::stdout();
+            out.write_all(written(args, &verdicts, source.asked(&world)).as_bytes())?;
+            out.flush()?;
+            Ok(code(&verdicts))
+        }
+    }
 }
 
-/// The verdicts that were asked for; `None` when nobody has that name.
-fn verdicts(args: &WhyArgs, world: &World, at: Nanos) -> Option<Vec<Arc<Verdict>>> {
+/// What `why` says.
+enum Answer {
+    /// Verdicts; none, or none that is bad, when all that was asked about is well.
+    Verdicts(Vec<Arc<Verdict>>),
+    /// It cannot be known.
+    Unknown(Unknown),
+    /// All pods are known, and none has that name.
+    NoSuchPod,
+}
+
+/// A verdict needs what shows it. That all is well, and that there is no such pod, needs that nothing was overlooked.
+fn answer(args: &WhyArgs, asked: Asked<'_>) -> Answer {
+    let (world, at) = (asked.world, asked.at);
     let Some(query) = &args.pod else {
-        return Some(all(world, at));
+        let verdicts = all(world, at);
+        return match unknown::every(asked) {
+            Some(u) if verdicts.is_empty() => Answer::Unknown(u),
+            _ => Answer::Verdicts(verdicts),
+        };
     };
     let targets = diagnose::find(world, query, args.input.namespace());
-    (!targets.is_empty()).then(|| of_targets(world, &targets, at))
+    if targets.is_empty() {
+        let namespace = namespace_of(query, args.input.namespace());
+        return unknown::absent(asked, query, namespace).map_or(Answer::NoSuchPod, Answer::Unknown);
+    }
+    let verdicts = of_targets(world, &targets, at);
+    if verdicts.iter().any(|v| is_bad(v)) {
+        return Answer::Verdicts(verdicts);
+    }
+    let unknown = targets.iter().find_map(|target| match target {
+        Target::Pod(p) => unknown::known(asked, p),
+        Target::Owner(..) => unknown::every(asked),
+    });
+    unknown.map_or(Answer::Verdicts(verdicts), Answer::Unknown)
+}
+
+/// The namespace that a name is looked for in.
+fn namespace_of<'a>(query: &'a str, namespace: Option<&'a str>) -> Option<&'a str> {
+    diagnose::namespace_of(query).or(namespace)
 }
 
 fn code(verdicts: &[Arc<Verdict>]) -> u8 {
@@ -47,10 +84,11 @@ fn code(verdicts: &[Arc<Verdict>]) -> u8 {
     }
 }
 
-fn written(args: &WhyArgs, verdicts: &[Arc<Verdict>], world: &World, at: Nanos) -> String {
+fn written(args: &WhyArgs, verdicts: &[Arc<Verdict>], asked: Asked<'_>) -> String {
+    let at = asked.at;
     match args.output {
         Format::Json => why::json(verdicts.iter().map(AsRef::as_ref), at),
-        Format::Text if verdicts.is_empty() => nothing(args, world),
+        Format::Text if verdicts.is_empty() => nothing(args, asked),
         Format::Text => {
             let reports: Vec<String> = verdicts.iter().map(|v| why::text(v, at)).collect();
             reports.join("\n")
@@ -59,9 +97,17 @@ fn written(args: &WhyArgs, verdicts: &[Arc<Verdict>], world: &World, at: Nanos) 
 }
 
 /// No verdict: all pods are well, or those that were asked for are on their way.
-fn nothing(args: &WhyArgs, world: &World) -> String {
+fn nothing(args: &WhyArgs, asked: Asked<'_>) -> String {
+    let world = asked.world;
     let Some(query) = &args.pod else {
-        return format!("{} pods are known, and all are well\n", world.pods().len());
+        let place = asked.scope.map(|s| format!(" in {}", s.name()));
+        let place = place.unwrap_or_default();
+        let there = world.pods().iter().filter(|p| p.gone.is_none() && !p.past);
+        return match there.count() {
+            0 => format!("There are no pods{place}.\n"),
+            1 => format!("There is 1 pod{place}, and it is well.\n"),
+            n => format!("There are {n} pods{place}, and all are well.\n"),
+        };
     };
     let mut text = String::new();
     for target in diagnose::find(world, query, args.input.namespace()) {
@@ -102,28 +148,51 @@ fn watch(args: &WhyArgs) -> anyhow::Result<u8> {
         args.input.session.is_none() && args.input.at.is_none(),
         "--watch looks at what runs: leave out --session and --at (a recording is walked through with `kflow replay`)"
     );
-    let (live, _) = super::gather::start(&args.input)?;
+    let gathered = super::gather::start(&args.input)?;
+    let (live, scope) = (gathered.live, gathered.scope);
     let (mut told, mut last) = (None, OK);
     super::live::wait(None, || {
         if live.failed() {
             return false;
         }
         let snapshot = live.snapshot();
-        let found = verdicts(args, &snapshot.world, snapshot.now);
-        let now: Vec<_> = found
-            .iter()
-            .flatten()
-            .map(|v| (v.uid.clone(), v.cause.clone(), v.stage, v.state, v.attempt))
-            .collect();
-        last = found.as_deref().map_or(NO_SUCH_POD, code);
-        if told.as_ref() == Some(&(found.is_some(), now.clone())) {
+        let asked = Asked {
+            world: &snapshot.world,
+            at: snapshot.now,
+            scope: scope.as_ref(),
+            recorded: false,
+        };
+        let mut json = Vec::new();
+        let (now, text) = match answer(args, asked) {
+            Answer::Verdicts(v) => {
+                last = code(&v);
+                let now: Vec<_> = v
+                    .iter()
+                    .map(|v| (v.uid.clone(), v.cause.clone(), v.stage, v.state, v.attempt))
+                    .collect();
+                (Ok(now), written(args, &v, asked))
+            }
+            Answer::Unknown(u) => {
+                last = ERROR;
+                let text = match args.output {
+                    // Written into memory.
+                    Format::Json => {
+                        kflow_export::unknown::json(&mut json, &u).ok();
+                        String::from_utf8_lossy(&json).into_owned()
+                    }
+                    Format::Text => format!("{}\n", kflow_export::text::clean(&u.to_string())),
+                };
+                (Err(Some(u.what)), text)
+            }
+            Answer::NoSuchPod => {
+                last = NO_SUCH_POD;
+                (Err(None), "there is no such pod\n".to_owned())
+            }
+        };
+        if told.as_ref() == Some(&now) {
             return true;
         }
-        told = Some((found.is_some(), now));
-        let text = match &found {
-            Some(v) => written(args, v, &snapshot.world, snapshot.now),
-            None => "there is no such pod\n".to_owned(),
-        };
+        told = Some(now);
         let mut out = out::stdout();
         let written = match args.output {
             Format::Json => out.write_all(text.as_bytes()),

@@ -92,6 +92,7 @@ pub(super) async fn rights(config: &Config) -> Vec<Check> {
         Err(e) => {
             return vec![
                 Check::new("apiserver", Health::Off, e)
+                    .needed()
                     .todo("kflow doctor --kubeconfig FILE, or set KUBECONFIG"),
             ];
         }
@@ -110,12 +111,8 @@ pub(super) async fn rights(config: &Config) -> Vec<Check> {
                 Ok(true) => {}
                 Ok(false) => missing.push(*verb),
                 Err(e) => {
-                    all.push(Check::new(
-                        "apiserver",
-                        Health::Off,
-                        format!("{server}: {e}"),
-                    ));
-                    return all;
+                    let found = format!("{server}: {e}");
+                    return vec![Check::new("apiserver", Health::Off, found).needed()];
                 }
             }
         }
@@ -132,7 +129,12 @@ pub(super) async fn rights(config: &Config) -> Vec<Check> {
                 Health::Off,
                 format!("{name}: may not {} ({gives})", missing.join(", ")),
             );
-            check.todo(grant(verbs, group, &name, &user))
+            let check = check.todo(grant(verbs, group, &name, &user));
+            if resource == "pods" {
+                check.needed()
+            } else {
+                check
+            }
         });
     }
     all.insert(

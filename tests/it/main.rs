@@ -32,6 +32,7 @@ mod proxy;
 mod real;
 mod receive;
 mod record;
+mod unknown;
 mod watch;
 
 mod churn;

@@ -9,6 +9,7 @@
 
 mod basis;
 pub mod calls;
+pub mod coverage;
 mod derive;
 pub mod machinery;
 mod part;
@@ -21,6 +22,7 @@ pub mod view;
 pub mod world;
 
 pub use calls::{Call, CallLog};
+pub use coverage::{Coverage, Failing, Incomplete};
 pub use machinery::Machinery;
 pub use part::Part;
 pub use requests::{Request, RequestLog};

@@ -8,6 +8,7 @@
 //! | [`shared`] | what concerns several pods: a runtime that hangs, pulls that queue, nodes |
 //! | [`rules`] | which causes are true; the first unfinished stage comes first |
 //! | [`verdict`] | what is said |
+//! | [`unknown`] | what cannot be said, because it could not be read |
 
 pub mod backoff;
 pub mod catalogue;
@@ -19,9 +20,11 @@ pub mod scheduler;
 pub mod shared;
 pub mod signal;
 pub mod text;
+pub mod unknown;
 pub mod verdict;
 
 pub use catalogue::{Catalogue, Cause};
+pub use unknown::Unknown;
 pub use verdict::{Confidence, InFlightCall, NextStep, Proof, Recurrence, State, Verdict};
 
 use std::sync::Arc;
@@ -227,9 +230,7 @@ pub fn why(world: &World, pod: &PodView, now: Nanos) -> Option<Verdict> {
             state: State::Failed,
             ..v
         });
-        return told
-            .filter(|_| refused)
-            .or_else(|| Some(well(&f, true)));
+        return told.filter(|_| refused).or_else(|| Some(well(&f, true)));
     }
     match rules::health(&f) {
         Health::Well => Some(well(&f, f.view.gone.is_some() || f.removed.is_some())),
@@ -424,6 +425,17 @@ pub fn find<'w>(world: &'w World, query: &str, namespace: Option<&str>) -> Vec<T
         .filter(|p| query.contains('/') || p.uid.as_str() == query || within(&p.namespace))
         .map(Target::Pod)
         .collect()
+}
+
+/// The namespace that a query names itself: that of `ns/name`, none of `kind/name`, `name` and a UID.
+pub fn namespace_of(query: &str) -> Option<&str> {
+    let (namespace, _) = query.split_once('/')?;
+    let lower = namespace.to_ascii_lowercase();
+    let is_kind = matches!(lower.as_str(), "pod" | "pods" | "po")
+        || KINDS
+            .iter()
+            .any(|(_, short)| short.contains(&lower.as_str()));
+    (!is_kind).then_some(namespace)
 }
 
 fn pods_of<'w>(world: &'w World, owner: &ObjectRef) -> Vec<&'w Pod> {

@@ -20,6 +20,8 @@ enum Carry {
     Pod(Text),
     /// Resource, scope; whether it is the end of a list.
     List(Text, Text, bool),
+    /// A list or watch that fails, until it works again.
+    Failing(Text, Text),
     Conn(u32),
     Call(u32, u32),
     Inventory(bool),
@@ -40,13 +42,18 @@ impl Carried {
                 b.event == Deleted,
             ),
             Body::Watch(n) => {
-                let end = match n.kind {
-                    WatchKind::ListBegin => false,
-                    WatchKind::ListEnd => true,
-                    WatchKind::Broken | WatchKind::Bookmark => return,
-                };
-                let key = Carry::List(n.resource.clone(), n.scope.clone(), end);
-                (key, false)
+                let failing = Carry::Failing(n.resource.clone(), n.scope.clone());
+                match n.kind {
+                    WatchKind::Broken => (failing, false),
+                    WatchKind::Bookmark => (failing, true),
+                    WatchKind::ListBegin | WatchKind::ListEnd => {
+                        let end = n.kind == WatchKind::ListEnd;
+                        if end {
+                            self.newest.remove(&failing);
+                        }
+                        (Carry::List(n.resource.clone(), n.scope.clone(), end), false)
+                    }
+                }
             }
             Body::Conn(c) if !c.open => {
                 self.newest

@@ -14,10 +14,11 @@ use tracing::{info, info_span, warn};
 
 use crate::ObservationLog;
 use crate::carried::Carried;
+use kflow_model::Evidence;
 use kflow_model::clock;
 use kflow_model::gap::Gap;
 use kflow_model::session::{Header, SessionError, Writer};
-use kflow_model::{Body, Evidence, Nanos, Observation, Source, Stamp, Text};
+use kflow_model::{Body, Nanos, Observation, Source, Stamp, Text};
 
 mod files;
 mod only;

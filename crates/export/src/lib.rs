@@ -12,6 +12,7 @@
 //! | [`html`] | timelines and verdicts as one page for a ticket |
 //! | [`mod@file`] | timelines in the format that is chosen |
 //! | [`causes`] | the catalogue of causes as text and Markdown |
+//! | [`unknown`] | what is not known, as JSON |
 //! | [`why`] | verdicts as text, JSON and Markdown |
 
 pub mod calls;
@@ -25,6 +26,7 @@ pub mod perfetto;
 pub mod requests;
 pub mod text;
 pub mod timeline;
+pub mod unknown;
 pub mod why;
 
 use serde::Serialize;

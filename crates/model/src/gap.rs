@@ -39,10 +39,11 @@ pub struct ClockStep {
     pub by: i64,
 }
 
-/// A list began or ended, or a watch broke: the world needs it to tell "deleted" from "not listed yet".
+/// A list began or ended, or a watch broke: the world needs it to tell "deleted" from "not listed yet", and "there is no
+/// such pod" from "nobody was able to look".
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct WatchNote {
-    /// `pods`, `events`, `nodes`, or another plural resource.
+    /// `pods`, `events`, `nodes`, or another plural resource; empty for the apiserver as a whole.
     pub resource: Text,
     /// What happened.
     pub kind: WatchKind,
@@ -52,6 +53,64 @@ pub struct WatchNote {
     /// Resource version, or the error's text for `Broken`.
     #[serde(default, skip_serializing_if = "Text::is_empty")]
     pub detail: Text,
+    /// Kind of failure, for `Broken`; `None` in recordings of kflow before 0.2.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<Failure>,
+}
+
+/// Why a list or watch failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Failure {
+    /// No kubeconfig, no such context, or credentials that cannot be made.
+    NoCluster,
+    /// No connection: refused, no route, no such host, no trust in the certificate.
+    Unreachable,
+    /// No answer in time, or an answer that stalled.
+    TimedOut,
+    /// 401.
+    Unauthorized,
+    /// 403.
+    Forbidden,
+    /// 404.
+    NotFound,
+    /// 410: the resource version is too old.
+    Expired,
+    /// 429, or 503 with `Retry-After`.
+    Throttled,
+    /// Another status of 400 and above.
+    Refused,
+    /// An answer that is not the Kubernetes API's: a login page, a redirect, other JSON than a list.
+    NotKubernetes,
+    /// An answer that ended before it was whole.
+    Interrupted,
+    /// Of a later kflow.
+    #[serde(other)]
+    Other,
+}
+
+impl Failure {
+    /// The word for programs.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::NoCluster => "no-cluster",
+            Self::Unreachable => "unreachable",
+            Self::TimedOut => "timed-out",
+            Self::Unauthorized => "unauthorized",
+            Self::Forbidden => "forbidden",
+            Self::NotFound => "not-found",
+            Self::Expired => "expired",
+            Self::Throttled => "throttled",
+            Self::Refused => "refused",
+            Self::NotKubernetes => "not-kubernetes",
+            Self::Interrupted => "interrupted",
+            Self::Other => "other",
+        }
+    }
+    /// True when asking again at once gives the same answer: somebody has to change something first.
+    pub const fn is_final(self) -> bool {
+        !matches!(self, Self::Throttled | Self::Expired)
+    }
 }
 
 /// Kinds of [`WatchNote`].

@@ -18,7 +18,8 @@
 //! | [`span`] | OpenTelemetry spans |
 //! | [`fs`] | cgroups, volume directories, mounts |
 //! | [`sample`] | metrics and health endpoints |
-//! | [`gap`] | losses, and notes that a user made |
+//! | [`gap`] | losses, what became of lists and watches, and notes that a user made |
+//! | [`scope`] | which pods are asked for |
 
 pub mod audit;
 #[cfg(feature = "clock")]
@@ -36,6 +37,7 @@ pub mod object;
 pub mod observation;
 pub mod pod;
 pub mod sample;
+pub mod scope;
 pub mod session;
 pub mod span;
 pub mod stamp;
@@ -43,5 +45,6 @@ pub mod text;
 
 pub use id::{ContainerId, ObjectRef, PodRef, PodUid, SandboxId, SpanId, TraceId};
 pub use observation::{Body, Evidence, Observation, Source};
+pub use scope::Scope;
 pub use stamp::{Nanos, Stamp};
 pub use text::Text;

@@ -41,6 +41,7 @@ fn burst(stream: &str, kind: &'static str) -> History {
 const PACE: Pace = Pace {
     backoff: (Duration::from_millis(1), Duration::from_millis(20)),
     forbidden: Duration::from_millis(20),
+    answer: Duration::from_secs(5),
     stall: Duration::from_millis(300),
     watch: Duration::from_secs(290),
 };

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use kflow_model::{Evidence, Nanos, Source, Text};
+use kflow_model::Evidence;
+use kflow_model::scope::covers;
+use kflow_model::{Nanos, Source, Text};
 
 /// What all views depend on besides their own evidence: when it changes, all are caught again.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -35,7 +37,7 @@ pub(crate) struct ListWindow {
     pub(crate) begin: Nanos,
     /// End, by arrival.
     pub(crate) end: Nanos,
-    /// Scope: empty for all, else a namespace, `spec.nodeName=…`, or both with a comma between.
+    /// Its bounds, see [`bounds`](kflow_model::scope::bounds).
     pub(crate) scope: Text,
     /// The note that ended it.
     pub(crate) proof: Evidence,
@@ -43,16 +45,8 @@ pub(crate) struct ListWindow {
 
 impl ListWindow {
     /// True when a pod would be in the list if it existed.
-    pub(crate) fn covers(&self, namespace: &str, node: &str) -> bool {
-        let scope = self.scope.as_str();
-        scope.is_empty()
-            || scope
-                .split(',')
-                .all(|part| match part.strip_prefix("spec.nodeName=") {
-                    Some(n) => n == node,
-                    // A selector of another kind is no namespace: of such a list nothing is known.
-                    None => part == namespace,
-                })
+    pub(crate) fn covers(&self, namespace: &str, node: &str, name: &str) -> bool {
+        covers(&self.scope, namespace, node, name)
     }
 }
 
@@ -76,46 +70,5 @@ impl Folded {
         self.count += 1;
         self.since = self.since.min(at);
         self.until = self.until.max(at);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use kflow_model::{Body, Observation, Stamp, gap::Note};
-
-    #[test]
-    fn a_list_covers_what_every_part_of_its_scope_lets_through() {
-        let cases = [
-            ("", "ns", "node1", true),
-            ("ns", "ns", "node1", true),
-            ("ns", "other", "node1", false),
-            ("spec.nodeName=node1", "ns", "node1", true),
-            ("spec.nodeName=node1", "ns", "", false),
-            ("ns,spec.nodeName=node1", "ns", "node1", true),
-            ("ns,spec.nodeName=node1", "other", "node1", false),
-            ("ns,spec.nodeName=node1", "ns", "node2", false),
-            ("ns,spec.nodeName=", "ns", "", true),
-            ("ns,app=x,spec.nodeName=node1", "ns", "node1", false),
-        ];
-        for (scope, namespace, node, covered) in cases {
-            let window = ListWindow {
-                begin: Nanos(1),
-                end: Nanos(2),
-                scope: Text::from(scope),
-                proof: Arc::new(Observation {
-                    stamp: Stamp::exact(Nanos(2)),
-                    source: Source::Kube,
-                    body: Body::Note(Box::new(Note {
-                        text: Text::default(),
-                    })),
-                }),
-            };
-            assert_eq!(
-                window.covers(namespace, node),
-                covered,
-                "{scope:?} {namespace} {node}"
-            );
-        }
     }
 }

@@ -186,7 +186,7 @@ fn gone(input: &Input<'_>, f: &Facts<'_>) -> Option<Nanos> {
             .basis
             .windows
             .iter()
-            .find(|w| w.begin > after && w.covers(namespace, node))
+            .find(|w| w.begin > after && w.covers(namespace, node, &input.name))
             .map(|w| w.end)
     };
     match f.states.last() {
@@ -240,7 +240,7 @@ fn never_listed(input: &Input<'_>, f: &Facts<'_>) -> Option<Nanos> {
         .basis
         .windows
         .iter()
-        .find(|w| known < w.begin && w.covers(&input.namespace, node))?;
+        .find(|w| known < w.begin && w.covers(&input.namespace, node, &input.name))?;
     // Whoever changed the object later found it there: the list is not to be believed.
     let denied = f.requests.iter().any(|r| {
         r.a.verb != "delete" && (200..300).contains(&r.a.code) && r.received.at > window.end
@@ -255,7 +255,7 @@ fn past(input: &Input<'_>) -> bool {
         .basis
         .windows
         .iter()
-        .filter(|w| w.covers(&input.namespace, ""))
+        .filter(|w| w.covers(&input.namespace, "", &input.name))
         .map(|w| w.begin)
         .min();
     first.is_some_and(|begin| {

@@ -17,10 +17,11 @@ pub use retire::{Retention, Retired, Sizes};
 
 use super::basis::Basis;
 use super::store::{Chunked, Generations, ShardMap};
-use super::{CallLog, Machinery, RequestLog};
+use super::{CallLog, Coverage, Machinery, RequestLog};
+use kflow_model::Evidence;
 use kflow_model::{
-    Evidence, Nanos, ObjectRef, PodUid, Source, SpanId, Text, TraceId, cri::CallKey,
-    node::NodeSeen, object::ObjectSeen,
+    Nanos, ObjectRef, PodUid, Source, SpanId, Text, TraceId, cri::CallKey, node::NodeSeen,
+    object::ObjectSeen,
 };
 use pods::{NameFile, PodFile, Slot};
 
@@ -131,6 +132,7 @@ pub struct World {
     objects: BTreeMap<(Text, Text, Text), Arc<ObjectState>>,
     sources: sources::Sources,
     lists: sources::Lists,
+    coverage: Arc<Coverage>,
     offset: skew::Offset,
     links: skew::Links,
     unfiled: Unfiled,
@@ -169,6 +171,7 @@ impl Default for World {
             objects: BTreeMap::new(),
             sources: sources::Sources::default(),
             lists: sources::Lists::default(),
+            coverage: Arc::default(),
             offset: skew::Offset::default(),
             links: skew::Links::default(),
             unfiled: Unfiled::default(),
@@ -264,6 +267,10 @@ impl World {
     /// The newest steps of the recording machine's clock, by time.
     pub fn clock_steps(&self) -> &[Evidence] {
         self.sources.steps()
+    }
+    /// What was read of the apiserver, and what was not.
+    pub fn coverage(&self) -> &Coverage {
+        &self.coverage
     }
     /// Clock skew.
     pub fn skew(&self) -> Skew {

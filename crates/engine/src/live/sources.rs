@@ -7,13 +7,16 @@ use base64::Engine as _;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use tokio::task::JoinSet;
 use tonic::codegen::http::Uri;
+use tonic::codegen::http::header::{HeaderValue, USER_AGENT};
 
 use super::{Config, KubeletLog};
-use kflow_model::Source;
 use kflow_model::clock;
+use kflow_model::gap::{Failure, WatchKind};
 use kflow_model::log::Component;
+use kflow_model::{Body, Observation, Source, Stamp};
 use kflow_sources::klog::KlogDecoder;
 use kflow_sources::klog::live::{self as log, remote};
+use kflow_sources::kube::decode::note;
 use kflow_sources::kube::live as watch;
 use kflow_sources::live::{Backoff, Board, Out};
 use kflow_sources::{LineDecoder, TimeHint, cri, fs, metrics, proxy};
@@ -87,18 +90,12 @@ pub(super) fn spawn(config: &Config, board: &Board, tasks: &mut JoinSet<()>) {
         let board = board.clone();
         let connecting = board.out(Source::Kube, "kubeconfig");
         tasks.spawn(async move {
-            let client = match connect(&config).await {
-                Ok((client, server)) => {
-                    connecting.on(server);
-                    client
-                }
-                Err(why) => {
-                    connecting.off(why);
-                    return;
-                }
+            let Some(server) = connected(&config, connecting).await else {
+                return;
             };
+            let client = server.client.clone();
             let mut watches = JoinSet::new();
-            watch::start(&client, &scope, config.pace, &board, &mut watches);
+            watch::start(&server, &scope, config.pace, &board, &mut watches);
             // A kubelet that is asked directly need not be asked twice.
             let node = scope.node.as_deref().filter(|_| config.kubelet.is_none());
             config
@@ -116,6 +113,40 @@ pub(super) fn spawn(config: &Config, board: &Board, tasks: &mut JoinSet<()>) {
             while watches.join_next().await.is_some() {}
         });
     }
+}
+
+/// A client for the apiserver, as soon as the kubeconfig gives one. `None` when the engine has stopped.
+async fn connected(config: &Config, mut out: Out) -> Option<watch::Server> {
+    let mut backoff = Backoff::new(config.pace.backoff.0, config.pace.backoff.1);
+    let mut failed = false;
+    loop {
+        let (kind, text) = match connect(config).await {
+            Ok((client, address)) => {
+                out.on(address.as_str());
+                if failed {
+                    let o = whole(WatchKind::Bookmark, &address, None);
+                    out.send(o).await.ok()?;
+                }
+                let address = address.trim_end_matches('/').into();
+                return Some(watch::Server { client, address });
+            }
+            Err(why) => (Failure::NoCluster, why),
+        };
+        out.off(text.as_str());
+        failed = true;
+        let o = whole(WatchKind::Broken, &text, Some(kind));
+        out.send(o).await.ok()?;
+        tokio::time::sleep(backoff.pause()).await;
+    }
+}
+
+/// What became of the apiserver as a whole.
+fn whole(kind: WatchKind, detail: &str, failure: Option<Failure>) -> Observation {
+    let mut o = note("", kind, detail, Stamp::exact(clock::now()));
+    if let Body::Watch(n) = &mut o.body {
+        n.failure = failure;
+    }
+    o
 }
 
 /// A client for the apiserver of the kubeconfig, and the apiserver's address.
@@ -191,7 +222,14 @@ async fn credentials(config: &Config) -> Result<kube::Config, String> {
             .map_err(|e| e.to_string()),
         None => kube::Config::infer().await.map_err(|e| e.to_string()),
     };
-    found.map_err(|e| format!("no cluster: {e}"))
+    let mut found = found.map_err(|e| format!("no cluster: {e}"))?;
+    found.headers.push((
+        USER_AGENT,
+        HeaderValue::from_static(concat!("kflow/", env!("CARGO_PKG_VERSION"))),
+    ));
+    // The watches have their own patience, and say what they wait for.
+    found.default_retry = false;
+    Ok(found)
 }
 
 /// Asks a runtime what exists until it has answered once.

@@ -9,8 +9,10 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashSet;
 
+use kflow_model::Evidence;
 use kflow_model::cri::{CallKey, Subject};
-use kflow_model::{Body, Evidence, Observation, Text};
+use kflow_model::scope::{bounds, namespace_of, only};
+use kflow_model::{Body, Observation, Text};
 
 /// Ids of sandboxes and containers, and calls of others, that are remembered. Beyond it what an id alone names is kept.
 const REMEMBERED: usize = 1 << 16;
@@ -69,6 +71,20 @@ impl Only {
     /// What of an observation belongs into the recording.
     pub(super) fn keep(&mut self, o: &Evidence) -> Option<Evidence> {
         let (of, part) = match &o.body {
+            Body::Watch(n) if n.resource == "pods" => {
+                // Of the pods of a list only this one is here: so the list says nothing about the others.
+                let mut n = n.clone();
+                n.scope = match self.uids.first().filter(|_| self.name.is_empty()) {
+                    Some(uid) => bounds(namespace_of(&n.scope), &format!("metadata.uid={uid}"), ""),
+                    None => only(&n.scope, &self.namespace, &self.name),
+                };
+                let part = Observation {
+                    stamp: o.stamp,
+                    source: o.source,
+                    body: Body::Watch(n),
+                };
+                (Of::Nobody, Some(Arc::new(part)))
+            }
             Body::Inventory(i) => {
                 let whose: Vec<Of> = i
                     .items
@@ -179,6 +195,7 @@ impl Only {
 mod tests {
     use super::*;
     use kflow_model::cri::{Inventory, InventoryItem, RuntimeState};
+    use kflow_model::gap::{WatchKind, WatchNote};
     use kflow_model::{ContainerId, Nanos, PodRef, PodUid, SandboxId, Source, Stamp};
 
     fn subject(pod: &str, container: &str) -> Subject {
@@ -253,5 +270,30 @@ mod tests {
         assert_eq!(only.of_subject(&subject("", "c1")), Of::It);
         assert_eq!(only.of_subject(&subject("", "c2")), Of::Other);
         assert_eq!(only.of_subject(&subject("", "c3")), Of::Nobody);
+    }
+
+    #[test]
+    fn a_list_of_which_one_pod_is_kept_is_no_list_of_all() {
+        let note = Arc::new(Observation {
+            stamp: Stamp::exact(Nanos(1)),
+            source: Source::Kube,
+            body: Body::Watch(Box::new(WatchNote {
+                resource: "pods".into(),
+                kind: WatchKind::ListEnd,
+                scope: Text::default(),
+                detail: "7".into(),
+                failure: None,
+            })),
+        });
+        for (pod, scope) in [
+            ("ns/web", "ns,metadata.name=web"),
+            ("u-1", "metadata.uid=u-1"),
+        ] {
+            let kept = Only::new(pod).keep(&note).unwrap();
+            let Body::Watch(n) = &kept.body else {
+                panic!("{kept:?}")
+            };
+            assert_eq!(n.scope, scope);
+        }
     }
 }

@@ -73,6 +73,23 @@ pub struct Batch {
     pub observations: Vec<Evidence>,
     /// What was left out of this batch.
     pub report: Report,
+    /// Where damaged lines were left out, and how many: in front of the observation of this index.
+    damaged: Vec<(usize, u64)>,
+}
+
+impl Batch {
+    /// Puts a [`Gap`] where damaged lines were left out: what they told is not known from there on.
+    fn tell_damage(&mut self, before: Nanos) {
+        for (at, lost) in std::mem::take(&mut self.damaged).into_iter().rev() {
+            let seen = at
+                .checked_sub(1)
+                .and_then(|i| self.observations.get(i))
+                .map_or(before, |o| o.stamp.seen);
+            let why = "damaged lines of the recording were left out";
+            let at = at.min(self.observations.len());
+            self.observations.insert(at, Arc::new(gap(seen, lost, why)));
+        }
+    }
 }
 
 /// A whole session in memory, in order of arrival.
@@ -249,7 +266,7 @@ impl Reader {
     }
 
     /// Gives every batch in order to `take`, until it returns `false`. A cut session ends with a [`Gap`] that says
-    /// so. Returns what was met.
+    /// so, and there is one wherever damaged lines were left out. Returns what was met.
     pub fn for_each(self, mut take: impl FnMut(Batch) -> bool) -> Report {
         let workers = std::thread::available_parallelism().map_or(1, |n| n.get().clamp(1, 4));
         let mut total = Report {
@@ -288,7 +305,8 @@ impl Reader {
             });
             'all: loop {
                 for rx in &from {
-                    let Ok(batch) = rx.recv() else { break 'all };
+                    let Ok(mut batch) = rx.recv() else { break 'all };
+                    batch.tell_damage(last);
                     total.add(&batch.report);
                     if let Some(o) = batch.observations.last() {
                         last = last.max(o.stamp.seen);
@@ -303,8 +321,12 @@ impl Reader {
         });
         if let Some(why) = &total.cut {
             take(Batch {
-                observations: vec![Arc::new(cut_gap(last, why))],
-                report: Report::default(),
+                observations: vec![Arc::new(gap(
+                    last,
+                    0,
+                    &format!("the recording is cut: {why}"),
+                ))],
+                ..Batch::default()
             });
         }
         total
@@ -357,16 +379,16 @@ pub fn load(path: &Path) -> Result<Session, SessionError> {
     Ok(Reader::open(path)?.read())
 }
 
-fn cut_gap(at: Nanos, why: &str) -> Observation {
+fn gap(at: Nanos, lost: u64, why: &str) -> Observation {
     Observation {
         stamp: Stamp::exact(at),
         source: Source::Kflow,
         body: Body::Gap(Box::new(Gap {
             of: Source::Kflow,
             since: at,
-            lost: 0,
+            lost,
             conn: 0,
-            why: format!("the recording is cut: {why}").into(),
+            why: why.into(),
         })),
     }
 }
@@ -378,7 +400,14 @@ fn parse(block: &[u8]) -> Batch {
         match format::decode(line) {
             format::Line::Observation(o) => batch.observations.push(Arc::new(o)),
             format::Line::Unknown(kind) => *batch.report.unknown.entry(kind).or_default() += 1,
-            format::Line::Malformed => batch.report.malformed += 1,
+            format::Line::Malformed => {
+                batch.report.malformed += 1;
+                let at = batch.observations.len();
+                match batch.damaged.last_mut() {
+                    Some((same, n)) if *same == at => *n += 1,
+                    _ => batch.damaged.push((at, 1)),
+                }
+            }
             format::Line::Blank => {}
         }
     }

@@ -124,6 +124,7 @@ pub fn note(resource: &str, kind: WatchKind, detail: &str, stamp: Stamp) -> Obse
             kind,
             scope: Text::default(),
             detail: json::cut(detail, 1024),
+            failure: None,
         })),
     }
 }

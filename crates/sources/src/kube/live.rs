@@ -19,13 +19,14 @@ use tracing::debug;
 use super::decode::{Occurrences, decode_object, decode_watch_event, note};
 use crate::live::{Backoff, Lines, Out, Stopped, root};
 use kflow_model::clock;
-use kflow_model::gap::WatchKind;
+use kflow_model::gap::{Failure, WatchKind};
 use kflow_model::pod::WatchEvent;
 use kflow_model::{Body, Observation, Source, Stamp, Text};
 
 mod scope;
 
-pub use scope::{Filter, Pods, Scope, Watch, escape, watches};
+pub use kflow_model::Scope;
+pub use scope::{Filter, Pods, Watch, escape, watches};
 
 /// Objects of one page of a list.
 const PAGE: u32 = 500;
@@ -38,6 +39,8 @@ pub struct Pace {
     pub backoff: (Duration, Duration),
     /// Pause after a refusal that only an administrator can change.
     pub forbidden: Duration,
+    /// How long the head of an answer may take, and each further piece of a list.
+    pub answer: Duration,
     /// How long a watch may say nothing; bookmarks come about once a minute.
     pub stall: Duration,
     /// How long the apiserver is asked to keep a watch open.
@@ -49,6 +52,7 @@ impl Default for Pace {
         Self {
             backoff: (Duration::from_millis(500), Duration::from_secs(30)),
             forbidden: Duration::from_secs(60),
+            answer: Duration::from_secs(10),
             stall: Duration::from_secs(150),
             watch: Duration::from_secs(290),
         }
@@ -61,25 +65,78 @@ enum Trouble {
     #[error(transparent)]
     Stopped(#[from] Stopped),
     /// The resource version is too old.
-    #[error("resource version too old")]
+    #[error("the resource version is too old (410)")]
     Gone,
-    /// "Not now": how long to wait.
-    #[error("the apiserver asks to wait {} s", .0.as_secs())]
-    Wait(Duration),
-    /// Only an administrator can change this.
-    #[error("{0}")]
-    Denied(String),
-    /// It may work next time.
-    #[error("{0}")]
-    Broken(String),
+    /// "Not now": how long to wait, and what was answered.
+    #[error("{1}")]
+    Wait(Duration, String),
+    /// What failed, in words that name the resource only where it matters.
+    #[error("{1}")]
+    Failed(Failure, String),
+}
+
+impl Trouble {
+    const fn failure(&self) -> Failure {
+        match self {
+            Self::Stopped(_) => Failure::Other,
+            Self::Gone => Failure::Expired,
+            Self::Wait(..) => Failure::Throttled,
+            Self::Failed(failure, _) => *failure,
+        }
+    }
+    /// True when only an administrator can change it: asking again soon is of no use.
+    const fn is_denied(&self) -> bool {
+        matches!(
+            self.failure(),
+            Failure::Forbidden | Failure::Unauthorized | Failure::NotFound | Failure::NotKubernetes
+        )
+    }
+}
+
+/// An apiserver: the way to it, and its address for people.
+#[derive(Clone)]
+pub struct Server {
+    /// The way to it.
+    pub client: Client,
+    /// `https://10.0.0.1:6443`, empty when it is not known.
+    pub address: Text,
+}
+
+impl std::fmt::Debug for Server {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Server").field(&self.address).finish()
+    }
+}
+
+impl From<Client> for Server {
+    fn from(client: Client) -> Self {
+        Self {
+            client,
+            address: Text::default(),
+        }
+    }
+}
+
+impl Server {
+    /// `the apiserver at https://10.0.0.1:6443`.
+    fn name(&self) -> String {
+        if self.address.is_empty() {
+            "the apiserver".to_owned()
+        } else {
+            format!("the apiserver at {}", self.address)
+        }
+    }
 }
 
 #[derive(Deserialize)]
 struct Page<'a> {
+    #[serde(borrow, default)]
+    kind: std::borrow::Cow<'a, str>,
     #[serde(default)]
     metadata: PageMeta,
+    /// Go writes a list of nothing as null.
     #[serde(borrow, default)]
-    items: Vec<&'a RawValue>,
+    items: Option<Vec<&'a RawValue>>,
 }
 
 #[derive(Default, Deserialize)]
@@ -120,10 +177,11 @@ struct HeadDetails {
 }
 
 /// Runs a list and watch until nobody takes its observations.
-pub async fn run(client: Client, watch: Watch, pace: Pace, out: Out) {
+pub async fn run(server: impl Into<Server>, watch: Watch, pace: Pace, out: Out) {
     let (leavers, to_ask) = mpsc::channel(1024);
     let mut w = Watching {
-        client,
+        server: server.into(),
+        failing: false,
         scope: watch.scope(),
         watch,
         pace,
@@ -133,7 +191,13 @@ pub async fn run(client: Client, watch: Watch, pace: Pace, out: Out) {
         occurrences: Occurrences::default(),
         buffer: Vec::new(),
     };
-    let asking = ask(w.client.clone(), w.watch.clone(), to_ask, w.out.share());
+    let asking = ask(
+        w.server.client.clone(),
+        w.watch.clone(),
+        pace.answer,
+        to_ask,
+        w.out.share(),
+    );
     tokio::select! {
         () = w.run() => {}
         () = asking => {}
@@ -141,7 +205,9 @@ pub async fn run(client: Client, watch: Watch, pace: Pace, out: Out) {
 }
 
 struct Watching {
-    client: Client,
+    server: Server,
+    /// A failure was told, and no success since.
+    failing: bool,
     watch: Watch,
     scope: Text,
     pace: Pace,
@@ -178,30 +244,31 @@ impl Watching {
                 }
                 Err(t) => t,
             };
+            if matches!(trouble, Trouble::Stopped(_)) {
+                return;
+            }
             let pause = match &trouble {
-                Trouble::Stopped(_) => return,
-                Trouble::Gone => {
-                    self.version = None;
-                    Duration::ZERO
-                }
-                Trouble::Wait(d) => *d,
-                Trouble::Denied(_) => self.pace.forbidden,
-                Trouble::Broken(_) => backoff.pause(),
+                Trouble::Stopped(_) | Trouble::Gone => Duration::ZERO,
+                Trouble::Wait(d, _) => *d,
+                _ if trouble.is_denied() => self.pace.forbidden,
+                Trouble::Failed(..) => backoff.pause(),
             };
+            if matches!(trouble, Trouble::Gone) || trouble.is_denied() {
+                // Who may list and not watch lists again and again.
+                self.version = None;
+            }
             let text = trouble.to_string();
             debug!(parent: self.out.span(), why = text, ?pause, "asking again");
             if !matches!(trouble, Trouble::Gone) {
                 self.out.off(text.as_str());
             }
-            if self.tell(WatchKind::Broken, &text).await.is_err() {
+            self.failing = true;
+            let told = self.tell(WatchKind::Broken, &text, Some(trouble.failure()));
+            if told.await.is_err() {
                 return;
             }
-            if pause == Duration::ZERO {
-                // A server that answers 410 to every list must not be asked in a tight loop.
-                sleep(self.pace.backoff.0).await;
-            } else {
-                sleep(pause).await;
-            }
+            // A server that answers 410 to every list must not be asked in a tight loop.
+            sleep(pause.max(self.pace.backoff.0)).await;
         }
     }
 
@@ -213,7 +280,12 @@ impl Watching {
         news && self.watch.filter.passes(o)
     }
 
-    async fn tell(&mut self, kind: WatchKind, detail: &str) -> Result<(), Stopped> {
+    async fn tell(
+        &mut self,
+        kind: WatchKind,
+        detail: &str,
+        failure: Option<Failure>,
+    ) -> Result<(), Stopped> {
         let mut o = note(
             self.watch.resource,
             kind,
@@ -222,48 +294,71 @@ impl Watching {
         );
         if let Body::Watch(n) = &mut o.body {
             n.scope.clone_from(&self.scope);
+            n.failure = failure;
         }
         self.out.send(o).await
     }
 
     async fn get(&self, uri: &str, verb: &str) -> Result<Response<HttpBody>, Trouble> {
-        let request = Request::get(uri)
+        let failed = |failure, why: String| Err(Trouble::Failed(failure, why));
+        let server = self.server.name();
+        let request = match Request::get(uri)
             .header("Accept", "application/json")
             .body(HttpBody::empty())
-            .map_err(|e| Trouble::Denied(format!("cannot ask for {uri}: {e}")))?;
+        {
+            Ok(r) => r,
+            Err(e) => return failed(Failure::Refused, format!("cannot ask for {uri}: {e}")),
+        };
         debug!(parent: self.out.span(), uri, "request");
-        let response = match timeout(self.pace.stall, self.client.send(request)).await {
-            Err(_) => return Err(Trouble::Broken("the apiserver does not answer".into())),
+        let response = match timeout(self.pace.answer, self.server.client.send(request)).await {
+            Err(_) => {
+                let why = format!(
+                    "{server} has not answered within {} s",
+                    self.pace.answer.as_secs()
+                );
+                return failed(Failure::TimedOut, why);
+            }
             Ok(Err(e)) => {
-                return Err(Trouble::Broken(format!(
-                    "cannot reach the apiserver: {}",
-                    root(&e)
-                )));
+                let why = format!("cannot reach {server}: {}", root(&e));
+                return failed(Failure::Unreachable, why);
             }
             Ok(Ok(r)) => r,
         };
-        debug!(parent: self.out.span(), uri, status = response.status().as_u16(), "answer");
-        let wait = response
-            .headers()
-            .get("Retry-After")
-            .and_then(|v| v.to_str().ok()?.parse().ok())
+        let status = response.status();
+        debug!(parent: self.out.span(), uri, status = status.as_u16(), "answer");
+        let header = |name| response.headers().get(name).and_then(|v| v.to_str().ok());
+        let wait = header("Retry-After")
+            .and_then(|v| v.parse().ok())
             .map(Duration::from_secs);
-        match (response.status(), wait) {
-            (StatusCode::OK, _) => Ok(response),
+        let kind = header("Content-Type").unwrap_or_default();
+        match (status, wait) {
+            (StatusCode::OK, _) if kind.is_empty() || kind.contains("json") => Ok(response),
+            (StatusCode::OK, _) => failed(
+                Failure::NotKubernetes,
+                format!("{server} answers with {kind}, not as a Kubernetes API does"),
+            ),
             (StatusCode::GONE, _) => Err(Trouble::Gone),
             (StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE, Some(d)) => {
-                Err(Trouble::Wait(d))
+                Err(Trouble::Wait(d, format!("{server} answers {status}")))
             }
-            (StatusCode::TOO_MANY_REQUESTS, None) => Err(Trouble::Wait(Duration::from_secs(1))),
-            (StatusCode::FORBIDDEN, _) => Err(Trouble::Denied(self.watch.needs(verb))),
-            (StatusCode::UNAUTHORIZED, _) => Err(Trouble::Denied(
-                "unauthorized: the kubeconfig's credentials are not accepted".into(),
+            (StatusCode::TOO_MANY_REQUESTS, None) => Err(Trouble::Wait(
+                Duration::from_secs(1),
+                format!("{server} answers {status}"),
             )),
-            (StatusCode::NOT_FOUND, _) => Err(Trouble::Denied(format!(
-                "this cluster has no {}",
-                self.watch.resource
-            ))),
-            (status, _) => Err(Trouble::Broken(format!("the apiserver answers {status}"))),
+            (StatusCode::FORBIDDEN, _) => failed(Failure::Forbidden, self.watch.needs(verb)),
+            (StatusCode::UNAUTHORIZED, _) => failed(
+                Failure::Unauthorized,
+                format!("{server} does not accept the credentials of the kubeconfig (401)"),
+            ),
+            (StatusCode::NOT_FOUND, _) => failed(
+                Failure::NotFound,
+                format!("{server} does not serve {} (404)", self.watch.resource),
+            ),
+            (status, _) if status.is_redirection() || status.is_success() => failed(
+                Failure::NotKubernetes,
+                format!("{server} answers {status}, not as a Kubernetes API does"),
+            ),
+            (status, _) => failed(Failure::Refused, format!("{server} answers {status}")),
         }
     }
 
@@ -278,21 +373,37 @@ impl Watching {
             }
             let uri = self.watch.uri(&query);
             let response = self.get(&uri, "list").await?;
-            let body = http_body_util::Limited::new(response.into_body(), PAGE_MAX);
-            let bytes = timeout(self.pace.stall, body.collect())
+            let server = self.server.name();
+            let bytes = collect(response.into_body(), self.pace.answer)
                 .await
-                .map_err(|_| Trouble::Broken("a list stalled".into()))?
-                .map_err(|e| Trouble::Broken(format!("a list broke: {e}")))?
-                .to_bytes();
-            let page: Page<'_> = serde_json::from_slice(&bytes)
-                .map_err(|e| Trouble::Broken(format!("not a list: {e}")))?;
+                .map_err(|e| match e {
+                    Cut::Stalled => Trouble::Failed(
+                        Failure::TimedOut,
+                        format!("an answer of {server} stopped half-way"),
+                    ),
+                    Cut::Broken(why) => Trouble::Failed(
+                        Failure::Interrupted,
+                        format!("an answer of {server} broke off: {why}"),
+                    ),
+                })?;
+            // A proxy may answer anything with 200: only a list of this kind says what exists.
+            let page = serde_json::from_slice::<Page<'_>>(&bytes)
+                .ok()
+                .filter(|p| p.kind.strip_suffix("List") == Some(self.watch.kind))
+                .filter(|p| !p.metadata.resource_version.is_empty())
+                .ok_or_else(|| {
+                    Trouble::Failed(
+                        Failure::NotKubernetes,
+                        format!("{server} answers with something that is no list of Kubernetes"),
+                    )
+                })?;
             if !begun {
                 // Begun only now: a list that failed at once says nothing about what exists.
-                self.tell(WatchKind::ListBegin, "").await?;
+                self.tell(WatchKind::ListBegin, "", None).await?;
                 begun = true;
             }
             let stamp = Stamp::exact(clock::now());
-            for item in page.items {
+            for item in page.items.unwrap_or_default() {
                 // What kflow cannot use is counted by nobody on purpose: the decoder has no reason to refuse a pod.
                 if let Ok(o) = decode_object(
                     item.get().as_bytes(),
@@ -307,7 +418,8 @@ impl Watching {
             token = page.metadata.r#continue;
             if token.is_empty() {
                 let version = page.metadata.resource_version;
-                self.tell(WatchKind::ListEnd, &version).await?;
+                self.tell(WatchKind::ListEnd, &version, None).await?;
+                self.failing = false;
                 self.version = Some(version);
                 return Ok(());
             }
@@ -322,26 +434,41 @@ impl Watching {
             self.lasts().as_secs()
         ));
         let mut body = self.get(&uri, "watch").await?.into_body();
+        if std::mem::take(&mut self.failing) {
+            // It is followed again, from where it was left.
+            self.tell(WatchKind::Bookmark, &version, None).await?;
+        }
         self.out.on(format!("watching {}", self.watch.resource));
         let mut lines = Lines::default();
         let begun = tokio::time::Instant::now();
         loop {
             let frame = match timeout(self.pace.stall, body.frame()).await {
                 Err(_) => {
-                    return Err(Trouble::Broken(format!(
-                        "the watch said nothing for {} s",
-                        self.pace.stall.as_secs()
-                    )));
+                    return Err(Trouble::Failed(
+                        Failure::TimedOut,
+                        format!("the watch said nothing for {} s", self.pace.stall.as_secs()),
+                    ));
                 }
                 Ok(None) if lines.cut() => {
-                    return Err(Trouble::Broken("the watch ended within a line".into()));
+                    return Err(Trouble::Failed(
+                        Failure::Interrupted,
+                        "the watch ended within a line".into(),
+                    ));
                 }
                 // Something between here and the apiserver may end every watch; that must not become a tight loop.
                 Ok(None) if begun.elapsed() < self.pace.backoff.0 => {
-                    return Err(Trouble::Broken("the watch ended at once".into()));
+                    return Err(Trouble::Failed(
+                        Failure::Interrupted,
+                        "the watch ended at once".into(),
+                    ));
                 }
                 Ok(None) => return Ok(()),
-                Ok(Some(Err(e))) => return Err(Trouble::Broken(format!("the watch broke: {e}"))),
+                Ok(Some(Err(e))) => {
+                    return Err(Trouble::Failed(
+                        Failure::Interrupted,
+                        format!("the watch broke: {}", root(&e)),
+                    ));
+                }
                 Ok(Some(Ok(frame))) => frame,
             };
             let Ok(data) = frame.into_data() else {
@@ -378,17 +505,21 @@ impl Watching {
         if line.is_empty() {
             return Ok(());
         }
-        let head: Head = serde_json::from_slice(line)
-            .map_err(|e| Trouble::Broken(format!("not a watch event: {e}")))?;
+        let head: Head = serde_json::from_slice(line).map_err(|e| {
+            Trouble::Failed(Failure::NotKubernetes, format!("not a watch event: {e}"))
+        })?;
         if head.r#type == "ERROR" {
             let wait = head.object.details.and_then(|d| d.retry_after_seconds);
             return Err(match (head.object.code, wait) {
                 (Some(410), _) => Trouble::Gone,
-                (_, Some(s)) => Trouble::Wait(Duration::from_secs(s)),
-                (code, None) => Trouble::Broken(format!(
-                    "the watch ended with error {}",
-                    code.unwrap_or_default()
-                )),
+                (code, Some(s)) => Trouble::Wait(
+                    Duration::from_secs(s),
+                    format!("the watch ended with error {}", code.unwrap_or_default()),
+                ),
+                (code, None) => Trouble::Failed(
+                    Failure::Refused,
+                    format!("the watch ended with error {}", code.unwrap_or_default()),
+                ),
             });
         }
         let meta = head.object.metadata;
@@ -420,7 +551,13 @@ impl Watching {
 }
 
 /// Asks of each object that left a selector whether it is gone, or only elsewhere.
-async fn ask(client: Client, watch: Watch, mut leavers: mpsc::Receiver<Leaver>, mut out: Out) {
+async fn ask(
+    client: Client,
+    watch: Watch,
+    patience: Duration,
+    mut leavers: mpsc::Receiver<Leaver>,
+    mut out: Out,
+) {
     #[derive(Deserialize)]
     struct Uid {
         metadata: HeadMeta,
@@ -436,15 +573,13 @@ async fn ask(client: Client, watch: Watch, mut leavers: mpsc::Receiver<Leaver>, 
         let Ok(request) = Request::get(uri).body(HttpBody::empty()) else {
             continue;
         };
-        let Ok(Ok(response)) = timeout(Duration::from_secs(10), client.send(request)).await else {
+        let Ok(Ok(response)) = timeout(patience, client.send(request)).await else {
             continue;
         };
         let status = response.status();
-        let body = http_body_util::Limited::new(response.into_body(), PAGE_MAX).collect();
-        let Ok(Ok(body)) = timeout(Duration::from_secs(10), body).await else {
+        let Ok(bytes) = collect(response.into_body(), patience).await else {
             continue;
         };
-        let bytes = body.to_bytes();
         let same = serde_json::from_slice::<Uid>(&bytes).is_ok_and(|o| o.metadata.uid == l.uid);
         let o = match status {
             StatusCode::OK if same => {
@@ -466,9 +601,35 @@ async fn ask(client: Client, watch: Watch, mut leavers: mpsc::Receiver<Leaver>, 
     std::future::pending::<()>().await;
 }
 
+/// Why a body was not read to its end.
+enum Cut {
+    /// No further piece came in time.
+    Stalled,
+    /// The connection broke, or the body is larger than any answer.
+    Broken(String),
+}
+
+/// Reads a body of at most [`PAGE_MAX`] bytes. Each piece of it may take as long as `patience`.
+async fn collect(mut body: HttpBody, patience: Duration) -> Result<Vec<u8>, Cut> {
+    let mut bytes = Vec::new();
+    while let Some(frame) = timeout(patience, body.frame())
+        .await
+        .map_err(|_| Cut::Stalled)?
+    {
+        let frame = frame.map_err(|e| Cut::Broken(root(&e)))?;
+        if let Ok(data) = frame.into_data() {
+            if bytes.len() + data.len() > PAGE_MAX {
+                return Err(Cut::Broken(format!("more than {PAGE_MAX} bytes")));
+            }
+            bytes.extend_from_slice(&data);
+        }
+    }
+    Ok(bytes)
+}
+
 /// Runs the watches of a scope.
 pub fn start(
-    client: &Client,
+    server: &Server,
     scope: &Scope,
     pace: Pace,
     board: &crate::live::Board,
@@ -476,6 +637,6 @@ pub fn start(
 ) {
     for (name, watch) in watches(scope) {
         let out = board.out(Source::Kube, name);
-        tasks.spawn(run(client.clone(), watch, pace, out));
+        tasks.spawn(run(server.clone(), watch, pace, out));
     }
 }

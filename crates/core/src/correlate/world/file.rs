@@ -21,6 +21,9 @@ impl World {
     pub fn observe(&mut self, o: &Evidence) {
         self.now = self.now.max(o.stamp.seen);
         self.sources.observe(o);
+        if matches!(o.body, Body::Watch(_) | Body::Gap(_)) {
+            Arc::make_mut(&mut self.coverage).observe(o);
+        }
         match &o.body {
             Body::Pod(p) => self.file_pod(o, p),
             Body::Event(e) => {

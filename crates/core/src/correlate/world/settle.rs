@@ -320,7 +320,7 @@ fn decided(file: &PodFile, windows: &[ListWindow]) -> (Option<Nanos>, usize) {
     }
     let missing = windows
         .iter()
-        .find(|w| w.begin > o.stamp.at && w.covers(&p.namespace, &p.spec.node));
+        .find(|w| w.begin > o.stamp.at && w.covers(&p.namespace, &p.spec.node, &p.name));
     (missing.map(|w| w.end), 0)
 }
 

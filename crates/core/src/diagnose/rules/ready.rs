@@ -225,6 +225,10 @@ fn lag<'a>(cx: Context<'a>, f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
     if f.api.is_none() || found.iter().any(|k| k.cause.id != "KF808") {
         return;
     }
+    // Whether the API shows it is not known while kflow cannot read the API.
+    if cx.world.coverage().unread("pods", cx.now).is_some() {
+        return;
+    }
     for c in f.containers.iter().filter(|c| !c.name.is_empty()) {
         let waiting = c
             .status

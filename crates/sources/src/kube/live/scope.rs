@@ -3,7 +3,8 @@
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use kflow_model::{Body, Observation, PodUid, Text};
+use kflow_model::scope::bounds;
+use kflow_model::{Body, Observation, PodUid, Scope, Text};
 
 /// Pods whose uid is remembered to tell events of this node from others. Beyond it events are not filtered any more.
 const UIDS_MAX: usize = 65_536;
@@ -87,14 +88,8 @@ impl Watch {
     }
 
     /// Bounds of the list, as [`WatchNote`](kflow_model::gap::WatchNote) tells them.
-    pub(super) fn scope(&self) -> Text {
-        let parts = [
-            self.namespace.as_deref().unwrap_or_default(),
-            &self.fields,
-            &self.labels,
-        ];
-        let parts: Vec<&str> = parts.into_iter().filter(|p| !p.is_empty()).collect();
-        Text::from(parts.join(","))
+    pub fn scope(&self) -> Text {
+        bounds(self.namespace.as_deref(), &self.fields, &self.labels)
     }
 
     /// True when an object can leave what is watched without being deleted. The apiserver says `DELETED` for both.
@@ -156,19 +151,6 @@ pub fn escape(s: &str) -> String {
         }
     }
     out
-}
-
-/// What a run watches.
-#[derive(Clone, Debug, Default)]
-pub struct Scope {
-    /// A node: its pods and the unscheduled ones.
-    pub node: Option<String>,
-    /// A namespace.
-    pub namespace: Option<String>,
-    /// A label selector for pods.
-    pub labels: String,
-    /// A field selector for pods.
-    pub fields: String,
 }
 
 /// The watches of a scope, with the name that each has in the status bar.

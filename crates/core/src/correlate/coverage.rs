@@ -1,0 +1,284 @@
+//! What was read of the apiserver: which kinds, within which bounds, until when, and what kept the rest from being read.
+//!
+//! Made of the notes of lists and watches alone, so that a recording answers as the run that it was made in. "As of"
+//! is the newest observation of the world.
+
+use std::collections::BTreeMap;
+
+use kflow_model::Evidence;
+use kflow_model::gap::{Failure, WatchKind, WatchNote};
+use kflow_model::{Body, Nanos, Scope, Source, Text, scope::includes, stamp::SECOND};
+
+/// A watch that failed so lately is resumed as a rule, and nothing was missed.
+const BLINK: i64 = 3 * SECOND;
+
+/// A failure of a list or watch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failing {
+    /// The first failure since the watch was last followed.
+    pub since: Nanos,
+    /// The newest failure.
+    pub last: Nanos,
+    /// What kind of failure the newest is.
+    pub failure: Failure,
+    /// The newest failure in words.
+    pub detail: Text,
+}
+
+/// A complete list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct List {
+    /// Begin, by arrival.
+    pub begin: Nanos,
+    /// End, by arrival.
+    pub end: Nanos,
+    /// Losses before its begin.
+    losses: u64,
+}
+
+/// What the lists and watches of one kind within one scope gave.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Watched {
+    /// Begin of a list whose end has not come, and the losses before it.
+    open: Option<(Nanos, u64)>,
+    list: Option<List>,
+    failing: Option<Failing>,
+}
+
+impl Watched {
+    /// The newest complete list.
+    pub const fn list(&self) -> Option<List> {
+        self.list
+    }
+    /// The failure that lasts.
+    pub const fn failing(&self) -> Option<&Failing> {
+        self.failing.as_ref()
+    }
+    /// Takes a note. Notes of one watch count in the order of their arrival, whatever the clock did meanwhile.
+    fn note(&mut self, at: Nanos, n: &WatchNote, losses: u64) {
+        match n.kind {
+            WatchKind::ListBegin => self.open = Some((at, losses)),
+            WatchKind::ListEnd => {
+                if let Some((begin, losses)) = self.open.take() {
+                    self.list = Some(List {
+                        begin,
+                        end: at,
+                        losses,
+                    });
+                }
+                self.failing = None;
+            }
+            WatchKind::Bookmark => self.failing = None,
+            WatchKind::Broken => {
+                self.failing = Some(Failing {
+                    since: self.failing.as_ref().map_or(at, |f| f.since),
+                    last: at,
+                    failure: n.failure.unwrap_or(Failure::Other),
+                    detail: n.detail.clone(),
+                });
+            }
+        }
+    }
+}
+
+/// A loss of observations of the apiserver.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Lost {
+    /// End of the loss.
+    pub at: Nanos,
+    /// Begin.
+    pub since: Nanos,
+    /// How many observations, 0 when unknown.
+    pub count: u64,
+    /// Why.
+    pub why: Text,
+}
+
+/// Why the objects of a kind are not known completely.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Incomplete {
+    /// No list of it was tried.
+    NotAsked,
+    /// A list began, or was asked for, and has not ended.
+    NotYet,
+    /// A list or the watch after it fails.
+    Failing(Failing),
+    /// Observations were lost since the list.
+    Lost(Lost),
+    /// Lists have narrower bounds than what is asked about: these.
+    Narrower(Vec<Text>),
+}
+
+/// See the [module](self).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Coverage {
+    watches: BTreeMap<(Text, Text), Watched>,
+    lost: Option<Lost>,
+    losses: u64,
+}
+
+impl Coverage {
+    /// Takes a note of a watch, or a loss.
+    pub(crate) fn observe(&mut self, o: &Evidence) {
+        match &o.body {
+            Body::Watch(n) => {
+                let key = (n.resource.clone(), n.scope.clone());
+                let losses = self.losses;
+                let watched = self.watches.entry(key).or_default();
+                watched.note(o.stamp.seen, n, losses);
+            }
+            Body::Gap(g) if matches!(g.of, Source::Kube | Source::Kflow) => {
+                self.losses += 1;
+                self.lost = Some(Lost {
+                    at: o.stamp.seen,
+                    since: g.since,
+                    count: g.lost,
+                    why: g.why.clone(),
+                });
+            }
+            _ => {}
+        }
+    }
+
+    /// Every kind and scope that was asked for, sorted: resource, scope, what came.
+    pub fn watches(&self) -> impl Iterator<Item = (&str, &str, &Watched)> {
+        self.watches
+            .iter()
+            .map(|((resource, scope), w)| (resource.as_str(), scope.as_str(), w))
+    }
+
+    /// The newest loss of observations of the apiserver.
+    pub const fn lost(&self) -> Option<&Lost> {
+        self.lost.as_ref()
+    }
+
+    /// The failure of the apiserver as a whole: no kubeconfig, for one.
+    pub fn whole(&self) -> Option<&Failing> {
+        self.watches()
+            .find(|(resource, ..)| resource.is_empty())?
+            .2
+            .failing()
+    }
+
+    /// True when somebody asked an apiserver for objects of this kind.
+    pub fn asked(&self, resource: &str) -> bool {
+        self.whole().is_some() || self.watches().any(|(r, ..)| r == resource)
+    }
+
+    /// Why the pods (or other objects) of a scope are not known completely at a moment; `None` when they are. Without a
+    /// scope: of all that was ever asked for.
+    pub fn incomplete(
+        &self,
+        resource: &str,
+        scope: Option<&Scope>,
+        at: Nanos,
+    ) -> Option<Incomplete> {
+        let all: Vec<(&str, &Watched)> = self
+            .watches()
+            .filter(|(r, ..)| *r == resource)
+            .map(|(_, scope, w)| (scope, w))
+            .collect();
+        if all.is_empty() {
+            return Some(match self.whole() {
+                Some(f) => Incomplete::Failing(f.clone()),
+                None => Incomplete::NotAsked,
+            });
+        }
+        let Some(scope) = scope else {
+            return all.iter().find_map(|(_, w)| self.trouble(w, at));
+        };
+        let mut whole = all.iter().filter(|(s, _)| includes(s, scope)).peekable();
+        if whole.peek().is_some() {
+            // One good list of several is enough.
+            let mut why = None;
+            for (_, w) in whole {
+                match self.trouble(w, at) {
+                    None => return None,
+                    some => why = why.or(some),
+                }
+            }
+            return why;
+        }
+        // A node is asked about by two lists: its own pods, and those that have no node.
+        let lists = scope.lists();
+        if all.iter().any(|(s, _)| lists.iter().any(|l| l == s)) {
+            return lists
+                .iter()
+                .find_map(|l| match all.iter().find(|(s, _)| l == s) {
+                    Some((_, w)) => self.trouble(w, at),
+                    None => Some(Incomplete::NotYet),
+                });
+        }
+        // What was refused says more than bounds that are others.
+        let refused = all.iter().find_map(|(_, w)| self.trouble(w, at));
+        Some(refused.unwrap_or_else(|| {
+            Incomplete::Narrower(all.iter().map(|(s, _)| Text::from(*s)).collect())
+        }))
+    }
+
+    /// The same of the lists whose bounds pass, where one does.
+    pub fn incomplete_where(
+        &self,
+        resource: &str,
+        passes: impl Fn(&str) -> bool,
+        at: Nanos,
+    ) -> Option<Option<Incomplete>> {
+        let mut found = None;
+        for (_, _, w) in self
+            .watches()
+            .filter(|(r, scope, _)| *r == resource && passes(scope))
+        {
+            let trouble = self.trouble(w, at);
+            if trouble.is_none() {
+                return Some(None);
+            }
+            found = found.or(trouble);
+        }
+        found.map(Some)
+    }
+
+    /// Why objects of a kind are not known, where they were asked for. Of a kind that the apiserver does not have all is
+    /// known.
+    pub fn unread(&self, resource: &str, at: Nanos) -> Option<Incomplete> {
+        self.watches()
+            .filter(|(r, ..)| *r == resource)
+            .filter_map(|(_, _, w)| self.trouble(w, at))
+            .find(|why| !matches!(why, Incomplete::Failing(f) if f.failure == Failure::NotFound))
+    }
+
+    /// End of the newest complete list of a kind.
+    pub fn newest_list(&self, resource: &str) -> Option<Nanos> {
+        self.watches()
+            .filter(|(r, ..)| *r == resource)
+            .filter_map(|(_, _, w)| Some(w.list?.end))
+            .max()
+    }
+
+    /// Why what a watch gave is not complete at a moment.
+    fn trouble(&self, w: &Watched, at: Nanos) -> Option<Incomplete> {
+        let failing = w.failing.as_ref();
+        let Some(list) = w.list else {
+            return Some(match (failing, self.whole()) {
+                (Some(f), _) | (None, Some(f)) => Incomplete::Failing(f.clone()),
+                (None, None) => Incomplete::NotYet,
+            });
+        };
+        if let Some(lost) = self.lost.as_ref().filter(|_| self.losses > list.losses) {
+            return Some(Incomplete::Lost(lost.clone()));
+        }
+        failing
+            .filter(|f| at.since(f.since) > BLINK)
+            .map(|f| Incomplete::Failing(f.clone()))
+    }
+
+    /// What fails at a moment and is no passing blink: resource, scope, how. What was never listed fails at once.
+    pub fn failures(&self, at: Nanos) -> impl Iterator<Item = (&str, &str, &Failing)> {
+        self.watches().filter_map(move |(resource, scope, w)| {
+            let f = w.failing()?;
+            (w.list.is_none() || at.since(f.since) > BLINK).then_some((resource, scope, f))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,151 @@
+use super::*;
+use kflow_model::gap::Gap;
+use kflow_model::{Observation, Stamp};
+use std::sync::Arc;
+
+/// Moments are seconds.
+fn at(s: i64) -> Nanos {
+    Nanos(s * SECOND)
+}
+
+fn note(
+    s: i64,
+    resource: &str,
+    scope: &str,
+    kind: WatchKind,
+    failure: Option<Failure>,
+) -> Evidence {
+    Arc::new(Observation {
+        stamp: Stamp::exact(at(s)),
+        source: Source::Kube,
+        body: Body::Watch(Box::new(WatchNote {
+            resource: resource.into(),
+            kind,
+            scope: scope.into(),
+            detail: failure.map_or("", Failure::name).into(),
+            failure,
+        })),
+    })
+}
+
+fn gap(s: i64) -> Evidence {
+    Arc::new(Observation {
+        stamp: Stamp::exact(at(s)),
+        source: Source::Kflow,
+        body: Body::Gap(Box::new(Gap {
+            of: Source::Kflow,
+            since: at(s - 1),
+            lost: 3,
+            conn: 0,
+            why: "lost".into(),
+        })),
+    })
+}
+
+fn of(all: &[Evidence]) -> Coverage {
+    let mut c = Coverage::default();
+    all.iter().for_each(|o| c.observe(o));
+    c
+}
+
+fn listed(scope: &str, from: i64) -> [Evidence; 2] {
+    [
+        note(from, "pods", scope, WatchKind::ListBegin, None),
+        note(from + 1, "pods", scope, WatchKind::ListEnd, None),
+    ]
+}
+
+fn broken(s: i64, scope: &str) -> Evidence {
+    note(
+        s,
+        "pods",
+        scope,
+        WatchKind::Broken,
+        Some(Failure::Unreachable),
+    )
+}
+
+#[test]
+fn what_was_never_listed_is_not_known() {
+    let c = of(&[]);
+    assert_eq!(
+        c.incomplete("pods", None, at(9)),
+        Some(Incomplete::NotAsked)
+    );
+    let [begin, _] = listed("", 1);
+    let c = of(&[begin]);
+    assert_eq!(c.incomplete("pods", None, at(9)), Some(Incomplete::NotYet));
+    let c = of(&[broken(1, "")]);
+    assert!(matches!(
+        c.incomplete("pods", None, at(1)),
+        Some(Incomplete::Failing(f)) if f.failure == Failure::Unreachable
+    ));
+    let c = of(&[note(1, "", "", WatchKind::Broken, Some(Failure::NoCluster))]);
+    assert!(matches!(
+        c.incomplete("pods", None, at(1)),
+        Some(Incomplete::Failing(f)) if f.failure == Failure::NoCluster
+    ));
+}
+
+#[test]
+fn a_watch_that_fails_for_longer_than_a_blink_leaves_a_gap_until_it_is_followed_again() {
+    let mut all = listed("", 1).to_vec();
+    let complete = |all: &[Evidence], s| of(all).incomplete("pods", None, at(s)).is_none();
+    assert!(complete(&all, 2));
+    all.extend([broken(10, ""), broken(20, "")]);
+    assert!(complete(&all, 12));
+    assert!(!complete(&all, 14));
+    let failing = of(&all);
+    let (_, _, w) = failing.watches().next().unwrap();
+    assert_eq!(
+        w.failing().map(|f| (f.since, f.last)),
+        Some((at(10), at(20)))
+    );
+    all.push(note(30, "pods", "", WatchKind::Bookmark, None));
+    assert!(complete(&all, 40));
+}
+
+#[test]
+fn a_loss_counts_until_the_next_list() {
+    let mut all = listed("", 1).to_vec();
+    all.push(gap(5));
+    assert!(matches!(
+        of(&all).incomplete("pods", None, at(6)),
+        Some(Incomplete::Lost(l)) if l.count == 3
+    ));
+    all.extend(listed("", 8));
+    assert_eq!(of(&all).incomplete("pods", None, at(9)), None);
+}
+
+#[test]
+fn a_scope_needs_lists_that_show_all_of_it() {
+    let shop = Scope {
+        namespace: Some("shop".into()),
+        ..Scope::default()
+    };
+    let node = Scope {
+        node: Some("n1".into()),
+        ..Scope::default()
+    };
+    let whole = of(&listed("", 1));
+    for scope in [&shop, &node, &Scope::default()] {
+        assert_eq!(whole.incomplete("pods", Some(scope), at(3)), None);
+    }
+    let one = of(&listed("shop", 1));
+    assert_eq!(one.incomplete("pods", Some(&shop), at(3)), None);
+    assert_eq!(one.incomplete("pods", None, at(3)), None);
+    assert_eq!(
+        one.incomplete("pods", Some(&Scope::default()), at(3)),
+        Some(Incomplete::Narrower(vec!["shop".into()]))
+    );
+    let mut both = listed("spec.nodeName=n1", 1).to_vec();
+    assert_eq!(
+        of(&both).incomplete("pods", Some(&node), at(3)),
+        Some(Incomplete::NotYet)
+    );
+    both.push(broken(1, "spec.nodeName="));
+    assert!(of(&both).incomplete("pods", Some(&node), at(3)).is_some());
+    both.extend(listed("spec.nodeName=", 2));
+    assert_eq!(of(&both).incomplete("pods", Some(&node), at(3)), None);
+    assert!(of(&both).incomplete("pods", Some(&shop), at(3)).is_some());
+}

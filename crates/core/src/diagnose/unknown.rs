@@ -1,0 +1,447 @@
+//! "I do not know": what could not be read, so that neither "well" nor "there is no such pod" can be said.
+//!
+//! | asked | what it needs |
+//! |---|---|
+//! | [`every`]: is every pod of a scope well? | complete lists of its pods, and no failure of what shows that an owner cannot make any |
+//! | [`known`]: is this pod well? | the list that showed it, still followed, and its Events |
+//! | [`absent`]: is there no such pod? | a complete list of its namespace |
+//! | [`outside`]: as of this moment? | a moment within what was recorded |
+
+use super::text::list;
+use crate::correlate::{Coverage, Failing, Incomplete, PodView, World};
+use kflow_model::gap::Failure;
+use kflow_model::scope::{covers, namespace_of};
+use kflow_model::{Nanos, Scope, Source, Text};
+
+/// Kinds without which nobody sees that something is kept from making pods, or that a pod failed.
+const TELLING: [&str; 6] = [
+    "events",
+    "deployments",
+    "replicasets",
+    "daemonsets",
+    "statefulsets",
+    "jobs",
+];
+
+/// Why a question has no answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unknown {
+    /// What is not known: `how pod shop/web-0 is`.
+    pub what: String,
+    /// A word for programs: `unreachable`, `not-recorded`.
+    pub reason: &'static str,
+    /// What could not be read, and why.
+    pub why: String,
+    /// What would help.
+    pub help: String,
+}
+
+impl std::fmt::Display for Unknown {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "unknown {}: {}; {}", self.what, self.why, self.help)
+    }
+}
+
+impl std::error::Error for Unknown {}
+
+/// One cause for which something could not be read, and what it befell.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trouble {
+    /// Since when.
+    pub since: Nanos,
+    /// What kind of failure.
+    pub failure: Failure,
+    /// Kinds that could not be read: `pods`, `events`; one without a name for all.
+    pub resources: Vec<Text>,
+    /// What is said of it, around the names of the kinds where they matter.
+    words: (Text, Option<Text>),
+    namespaced: bool,
+}
+
+impl Trouble {
+    fn of(resource: &str, scope: &str, f: &Failing) -> Self {
+        let word = format!(" {resource} ");
+        let names = matches!(f.failure, Failure::Forbidden | Failure::NotFound);
+        let words = match f.detail.split_once(&word).filter(|_| names) {
+            Some((before, after)) => (before.into(), Some(after.into())),
+            None => (f.detail.clone(), None),
+        };
+        Self {
+            since: f.since,
+            failure: f.failure,
+            resources: vec![resource.into()],
+            words,
+            namespaced: namespace_of(scope).is_some(),
+        }
+    }
+    /// An apiserver that is away is away for every kind, whichever word of its going each watch heard.
+    fn is_one_with(&self, other: &Self) -> bool {
+        self.failure == other.failure
+            && (self.words == other.words || self.failure == Failure::Unreachable)
+    }
+    /// One sentence without a full stop.
+    pub fn sentence(&self) -> String {
+        match &self.words {
+            (before, Some(after)) => format!("{before} {} {after}", list(&self.resources)),
+            (text, None) => text.to_string(),
+        }
+    }
+    /// What would help.
+    pub const fn help(&self) -> &'static str {
+        help(self.failure, self.namespaced)
+    }
+    /// True when this kind could not be read.
+    pub fn concerns(&self, resource: &str) -> bool {
+        self.resources.iter().any(|r| r.is_empty() || r == resource)
+    }
+}
+
+/// What could not be read of the apiserver at a moment: each cause once, the one that matters most first.
+pub fn troubles(coverage: &Coverage, at: Nanos) -> Vec<Trouble> {
+    let mut all: Vec<Trouble> = Vec::new();
+    let mut failures: Vec<_> = coverage.failures(at).collect();
+    let rank = |resource: &str| match resource {
+        "" => 0,
+        "pods" => 1,
+        "events" => 2,
+        "nodes" => 3,
+        _ => 4,
+    };
+    failures.sort_by_key(|(resource, ..)| rank(resource));
+    for (resource, scope, f) in failures {
+        let new = Trouble::of(resource, scope, f);
+        match all.iter_mut().find(|t| t.is_one_with(&new)) {
+            Some(t) => {
+                t.since = t.since.min(new.since);
+                if !t.concerns(resource) {
+                    t.resources.extend(new.resources);
+                }
+            }
+            None => all.push(new),
+        }
+    }
+    all
+}
+
+const fn help(failure: Failure, namespaced: bool) -> &'static str {
+    match failure {
+        Failure::NoCluster => {
+            "name one with --kubeconfig or --context, or a recording with --session; `kflow doctor` says what works"
+        }
+        Failure::Unreachable => "check that it runs and that the kubeconfig has its address",
+        Failure::TimedOut | Failure::Throttled | Failure::Expired => {
+            "ask again later, or wait longer with --for 1m"
+        }
+        Failure::Unauthorized => "log in again, or name another --context",
+        Failure::Forbidden if namespaced => "`kflow doctor` prints what grants the right",
+        Failure::Forbidden => {
+            "with rights in one namespace use -n NAMESPACE, or `kflow doctor` prints what grants the right"
+        }
+        Failure::NotFound => "check that the kubeconfig's address is an apiserver's",
+        Failure::NotKubernetes => {
+            "check the kubeconfig's address: a proxy or a login page may stand before the apiserver"
+        }
+        Failure::Refused | Failure::Interrupted | Failure::Other => {
+            "ask again; `kflow doctor` says what works"
+        }
+    }
+}
+
+/// Where a world comes from, and as of when it is asked.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked<'a> {
+    /// The world of what was seen up to the moment.
+    pub world: &'a World,
+    /// The moment.
+    pub at: Nanos,
+    /// What is looked at; `None` for all that a recording holds.
+    pub scope: Option<&'a Scope>,
+    /// It is a recording.
+    pub recorded: bool,
+}
+
+impl Asked<'_> {
+    /// True when somebody wanted objects of this kind of an apiserver.
+    fn asks(&self, resource: &str) -> bool {
+        let live = !self.recorded && self.scope.is_some();
+        live || self.world.coverage().asked(resource)
+    }
+    fn without(&self, what: String, source: &str, help: &str) -> Unknown {
+        let why = if self.recorded {
+            format!("no source of {source} is in the recording")
+        } else {
+            format!("no source of {source} has told anything")
+        };
+        Unknown {
+            what,
+            reason: if self.recorded {
+                "not-recorded"
+            } else {
+                "not-asked"
+            },
+            why,
+            help: help.to_owned(),
+        }
+    }
+    fn because(&self, what: String, resource: &str, why: &Incomplete) -> Unknown {
+        let (reason, why, help) = match why {
+            Incomplete::NotAsked if self.recorded => (
+                "not-recorded",
+                format!("the recording has no list of {resource}"),
+                "record with an apiserver to ask, or import a watch of them".to_owned(),
+            ),
+            // A scope is asked about, and nothing has been answered.
+            Incomplete::NotAsked if self.scope.is_some() => (
+                "timed-out",
+                format!("the apiserver has not answered with a list of {resource}"),
+                help(Failure::TimedOut, false).to_owned(),
+            ),
+            Incomplete::NotAsked => (
+                "not-asked",
+                format!("no apiserver was asked for {resource}"),
+                "leave out --no-api".to_owned(),
+            ),
+            Incomplete::NotYet if self.recorded => (
+                "not-recorded",
+                format!("the list of {resource} had not ended by then"),
+                "ask as of a later moment (--at)".to_owned(),
+            ),
+            Incomplete::NotYet => (
+                "timed-out",
+                format!("the list of {resource} has not ended"),
+                help(Failure::TimedOut, false).to_owned(),
+            ),
+            Incomplete::Failing(f) => {
+                let all = troubles(self.world.coverage(), self.at);
+                let told = all
+                    .iter()
+                    .find(|t| t.failure == f.failure && t.concerns(resource));
+                let (text, help) = match told {
+                    Some(t) => (t.sentence(), t.help()),
+                    None => (f.detail.to_string(), help(f.failure, false)),
+                };
+                let since = match self.world.coverage().newest_list(resource) {
+                    Some(end) => format!(" (since {}, last list {})", second(f.since), second(end)),
+                    None => String::new(),
+                };
+                let help = if self.recorded {
+                    "ask as of another moment (--at)"
+                } else {
+                    help
+                };
+                (f.failure.name(), format!("{text}{since}"), help.to_owned())
+            }
+            Incomplete::Lost(lost) => {
+                let count = match lost.count {
+                    0 => String::new(),
+                    n => format!(" ({n} lost)"),
+                };
+                let help = if self.recorded {
+                    format!("ask as of a moment before {} (--at)", second(lost.since))
+                } else {
+                    "ask again".to_owned()
+                };
+                ("lost", format!("{}{count}", lost.why), help)
+            }
+            Incomplete::Narrower(bounds) => {
+                let bounds: Vec<String> = bounds.iter().map(|b| in_words(b)).collect();
+                (
+                    "out-of-scope",
+                    format!("only {resource} of {} were listed", list(&bounds)),
+                    if self.recorded {
+                        "look into a recording of a wider scope".to_owned()
+                    } else {
+                        "leave out the selectors, or name another namespace with -n".to_owned()
+                    },
+                )
+            }
+        };
+        Unknown {
+            what,
+            reason,
+            why,
+            help,
+        }
+    }
+}
+
+/// A moment to the second.
+fn second(at: Nanos) -> String {
+    let text = at.to_rfc3339();
+    format!("{}Z", text.get(..19).unwrap_or(&text))
+}
+
+/// Bounds of a list in words.
+fn in_words(bounds: &str) -> String {
+    if bounds.is_empty() {
+        return "all namespaces".to_owned();
+    }
+    match namespace_of(bounds) {
+        Some(ns) if ns.len() == bounds.len() => format!("namespace {ns}"),
+        _ => bounds.to_owned(),
+    }
+}
+
+/// Why it cannot be said that every pod of the scope is well.
+pub fn every(asked: Asked<'_>) -> Option<Unknown> {
+    let coverage = asked.world.coverage();
+    let what = || match asked.scope {
+        Some(scope) => format!("how the pods of {} are", scope.name()),
+        None => "how the pods are".to_owned(),
+    };
+    if let Some(why) = coverage.incomplete("pods", asked.scope, asked.at) {
+        return Some(asked.because(what(), "pods", &why));
+    }
+    TELLING
+        .iter()
+        .find_map(|kind| {
+            let why = coverage.unread(kind, asked.at)?;
+            Some((kind, why))
+        })
+        .map(|(kind, why)| asked.because(what(), kind, &why))
+}
+
+/// Why it cannot be said that a pod is well that nothing bad is known of.
+pub fn known(asked: Asked<'_>, pod: &PodView) -> Option<Unknown> {
+    let coverage = asked.world.coverage();
+    let what = || {
+        let seen = if pod.status.is_empty() {
+            String::new()
+        } else {
+            format!(" ({} when it was last seen)", pod.status)
+        };
+        format!("how pod {} is{seen}", pod.key())
+    };
+    // A run that asks no apiserver says what the node's own sources say.
+    if !asked.asks("pods") && pod.api.is_none() {
+        return lost(asked, what());
+    }
+    let shown = |bounds: &str| covers(bounds, &pod.namespace, &pod.node, &pod.name);
+    let why = coverage
+        .incomplete_where("pods", shown, asked.at)
+        .unwrap_or_else(|| coverage.incomplete("pods", asked.scope, asked.at));
+    if let Some(why) = why {
+        return Some(asked.because(what(), "pods", &why));
+    }
+    let why = coverage.unread("events", asked.at)?;
+    Some(asked.because(what(), "events", &why))
+}
+
+/// What is missing in a list of pods, their calls or requests, where it was asked for.
+pub fn partial(asked: Asked<'_>) -> Option<Unknown> {
+    let coverage = asked.world.coverage();
+    let what = || match asked.scope {
+        Some(scope) => format!("what else there is in {}", scope.name()),
+        None => "what else there was".to_owned(),
+    };
+    let why = ["pods", "events"].iter().find_map(|kind| {
+        if !asked.asks(kind) {
+            return None;
+        }
+        let why = if *kind == "pods" {
+            coverage.incomplete(kind, asked.scope, asked.at)
+        } else {
+            coverage.unread(kind, asked.at)
+        };
+        Some(asked.because(what(), kind, &why?))
+    });
+    why.or_else(|| lost(asked, what()))
+}
+
+/// What is missing among the CRI calls.
+pub fn calls(asked: Asked<'_>) -> Option<Unknown> {
+    let what = "which calls the kubelet made to the runtime".to_owned();
+    if asked.world.calls().is_empty() && asked.world.source(Source::Cri).count == 0 {
+        return Some(asked.without(
+            what,
+            "CRI calls",
+            "`kflow proxy` gives them (--proxy; docs/proxy.md)",
+        ));
+    }
+    lost(asked, what)
+}
+
+/// What is missing among the requests to the apiserver.
+pub fn requests(asked: Asked<'_>) -> Option<Unknown> {
+    let what = "which requests the apiserver got".to_owned();
+    let told = [Source::Audit, Source::Otlp, Source::Control];
+    if told.iter().all(|s| asked.world.source(*s).count == 0) {
+        return Some(asked.without(
+            what,
+            "requests",
+            "an audit log gives them (--audit-log, --audit-webhook), or spans (--otlp)",
+        ));
+    }
+    lost(asked, what)
+}
+
+/// What a loss leaves unknown.
+fn lost(asked: Asked<'_>, what: String) -> Option<Unknown> {
+    let lost = asked.world.coverage().lost()?;
+    Some(asked.because(what, "", &Incomplete::Lost(lost.clone())))
+}
+
+/// Why it cannot be said that there is no pod of a name. Without a namespace it would have to be none of any.
+pub fn absent(asked: Asked<'_>, query: &str, namespace: Option<&str>) -> Option<Unknown> {
+    let what = format!("whether there is a pod {query}");
+    let scope = Scope {
+        namespace: namespace.map(str::to_owned),
+        ..Scope::default()
+    };
+    let coverage = asked.world.coverage();
+    if let Some(why) = coverage.incomplete("pods", Some(&scope), asked.at) {
+        return Some(asked.because(what, "pods", &why));
+    }
+    let namespace = namespace.filter(|_| asked.recorded)?;
+    let held = namespaces(asked.world);
+    (!held.contains(&namespace)).then(|| Unknown {
+        what,
+        reason: "not-recorded",
+        why: format!(
+            "nothing in the recording is of namespace {namespace}; it holds {}",
+            list(&held)
+        ),
+        help: "check that it is a recording of the cluster that is meant".to_owned(),
+    })
+}
+
+/// The namespaces that pods or objects are known of, sorted.
+fn namespaces(world: &World) -> Vec<&str> {
+    let pods = world.pods().iter().map(|p| p.namespace.as_str());
+    let objects = world.objects().into_iter();
+    let mut all: Vec<&str> = pods
+        .chain(objects.map(|o| o.object.namespace.as_str()))
+        .filter(|ns| !ns.is_empty())
+        .collect();
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
+/// Why nothing can be said as of a moment: it lies outside of what was recorded.
+pub fn outside(range: Option<(Nanos, Nanos)>, at: Nanos) -> Option<Unknown> {
+    let what = format!("what was so at {}", at.to_rfc3339());
+    let Some((begin, end)) = range else {
+        return Some(Unknown {
+            what,
+            reason: "not-recorded",
+            why: "the recording holds no observation".to_owned(),
+            help: "record again, and see what `kflow record` says of its sources".to_owned(),
+        });
+    };
+    let side = match at {
+        t if t < begin => "before",
+        t if t > end => "after",
+        _ => return None,
+    };
+    Some(Unknown {
+        what,
+        reason: "not-recorded",
+        why: format!(
+            "that is {side} what was recorded, from {} to {}",
+            begin.to_rfc3339(),
+            end.to_rfc3339()
+        ),
+        help: "ask as of a moment within (--at)".to_owned(),
+    })
+}

@@ -1,0 +1,200 @@
+//! Which pods are asked for, and which pods a list shows.
+
+use super::Text;
+
+/// What a run looks at, or what of a session is looked at.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Scope {
+    /// A node: its pods and the unscheduled ones.
+    pub node: Option<String>,
+    /// A namespace, `None` for all.
+    pub namespace: Option<String>,
+    /// A label selector for pods, empty for all.
+    pub labels: String,
+    /// A field selector for pods, empty for all.
+    pub fields: String,
+}
+
+impl Scope {
+    /// `namespace shop`, `node node1`, `all namespaces`, with the selectors.
+    pub fn name(&self) -> String {
+        let mut parts = Vec::new();
+        if let Some(node) = &self.node {
+            parts.push(format!("node {node}"));
+        }
+        match &self.namespace {
+            Some(namespace) => parts.push(format!("namespace {namespace}")),
+            None if self.node.is_none() => parts.push("all namespaces".to_owned()),
+            None => {}
+        }
+        for selector in [&self.labels, &self.fields] {
+            if !selector.is_empty() {
+                parts.push(selector.clone());
+            }
+        }
+        parts.join(", ")
+    }
+}
+
+impl Scope {
+    /// The field selectors that say all of it but the labels.
+    fn parts(&self) -> Vec<&str> {
+        self.fields.split(',').filter(|p| !p.is_empty()).collect()
+    }
+
+    /// The bounds of the lists that show its pods: one, or for a node its own pods and those that have no node.
+    pub fn lists(&self) -> Vec<Text> {
+        let of = |extra: &str| {
+            let mut fields: Vec<&str> = vec![extra];
+            fields.extend(self.parts());
+            fields.retain(|p| !p.is_empty());
+            bounds(self.namespace.as_deref(), &fields.join(","), &self.labels)
+        };
+        match &self.node {
+            Some(node) => vec![of(&format!("{NODE}{node}")), of(NODE)],
+            None => vec![of("")],
+        }
+    }
+}
+
+/// Field selectors that bounds are read for.
+const NODE: &str = "spec.nodeName=";
+const NAME: &str = "metadata.name=";
+
+/// Bounds of a list as a [`WatchNote`](super::gap::WatchNote) tells them: `shop`, `shop,spec.nodeName=node1`,
+/// `spec.nodeName=node1;app=web`. Empty for all.
+pub fn bounds(namespace: Option<&str>, fields: &str, labels: &str) -> Text {
+    let mut text = namespace.unwrap_or_default().to_owned();
+    if !text.is_empty() && !fields.is_empty() {
+        text.push(',');
+    }
+    text.push_str(fields);
+    if !labels.is_empty() {
+        text.push(';');
+        text.push_str(labels);
+    }
+    Text::from(text)
+}
+
+/// Namespace, field selectors and labels of bounds.
+fn read(bounds: &str) -> (Option<&str>, impl Iterator<Item = &str>, &str) {
+    let (base, labels) = bounds.split_once(';').unwrap_or((bounds, ""));
+    let is_namespace = |p: &&str| !p.is_empty() && !p.contains(['=', '!']);
+    let namespace = base.split(',').next().filter(is_namespace);
+    let fields = base
+        .split(',')
+        .skip(usize::from(namespace.is_some()))
+        .filter(|p| !p.is_empty());
+    (namespace, fields, labels)
+}
+
+/// The namespace that a list is bounded by.
+pub fn namespace_of(bounds: &str) -> Option<&str> {
+    read(bounds).0
+}
+
+/// True when a pod would be in a list of these bounds if it existed. Of labels and of other fields nothing is known.
+pub fn covers(bounds: &str, namespace: &str, node: &str, name: &str) -> bool {
+    if bounds.is_empty() {
+        return true;
+    }
+    let (within, mut fields, labels) = read(bounds);
+    labels.is_empty()
+        && within.is_none_or(|ns| ns == namespace)
+        && fields.all(|f| {
+            f.strip_prefix(NODE).map_or_else(
+                || f.strip_prefix(NAME).is_some_and(|n| n == name),
+                |n| n == node,
+            )
+        })
+}
+
+/// True when a list of these bounds shows every pod of a scope.
+pub fn includes(bounds: &str, scope: &Scope) -> bool {
+    let (within, mut fields, labels) = read(bounds);
+    let asked = scope.parts();
+    within.is_none_or(|ns| scope.namespace.as_deref() == Some(ns))
+        && (labels.is_empty() || labels == scope.labels)
+        && fields.all(|f| asked.contains(&f))
+}
+
+/// The bounds of a list of which only one pod is kept.
+pub fn only(bounds_: &str, namespace: &str, name: &str) -> Text {
+    let (within, fields, labels) = read(bounds_);
+    let mut fields: Vec<&str> = fields.collect();
+    let name = format!("{NAME}{name}");
+    fields.push(&name);
+    bounds(within.or(Some(namespace)), &fields.join(","), labels)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scope(namespace: &str, node: &str, fields: &str, labels: &str) -> Scope {
+        let some = |s: &str| (!s.is_empty()).then(|| s.to_owned());
+        Scope {
+            node: some(node),
+            namespace: some(namespace),
+            labels: labels.to_owned(),
+            fields: fields.to_owned(),
+        }
+    }
+
+    #[test]
+    fn a_list_covers_what_every_part_of_its_bounds_lets_through() {
+        for (bounds, namespace, node, covered) in [
+            ("", "ns", "node1", true),
+            ("ns", "ns", "node1", true),
+            ("ns", "other", "node1", false),
+            ("spec.nodeName=node1", "ns", "node1", true),
+            ("spec.nodeName=node1", "ns", "", false),
+            ("ns,spec.nodeName=node1", "ns", "node1", true),
+            ("ns,spec.nodeName=node1", "other", "node1", false),
+            ("ns,spec.nodeName=node1", "ns", "node2", false),
+            ("ns,spec.nodeName=", "ns", "", true),
+            ("ns,spec.nodeName=node1,app=x", "ns", "node1", false),
+            ("ns,spec.nodeName=node1;app=x", "ns", "node1", false),
+            ("ns;ns", "ns", "node1", false),
+            ("ns,metadata.name=web", "ns", "node1", true),
+            ("ns,metadata.name=db", "ns", "node1", false),
+        ] {
+            assert_eq!(
+                covers(bounds, namespace, node, "web"),
+                covered,
+                "{bounds:?} {namespace} {node}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_list_includes_scopes_that_are_narrower_than_it_is() {
+        let all = scope("", "", "", "");
+        let shop = scope("shop", "", "", "");
+        let web = scope("shop", "", "status.phase=Pending", "app=web,!canary");
+        let node = scope("", "node1", "", "");
+        for s in [&all, &shop, &web, &node] {
+            assert!(includes("", s), "{s:?}");
+            for list in s.lists() {
+                let narrower = s.node.is_some();
+                assert_eq!(includes(&list, s), !narrower, "{list} {s:?}");
+            }
+        }
+        assert!(includes("shop", &web));
+        assert!(includes("shop;app=web,!canary", &web));
+        assert!(includes("status.phase=Pending", &web));
+        assert!(!includes("shop;app=web", &web));
+        assert!(!includes("shop", &all));
+        assert!(!includes("shop", &scope("", "", "", "shop")));
+        assert!(!includes(";shop", &shop));
+        assert_eq!(
+            scope("shop", "node1", "status.phase=Running", "a=b").lists(),
+            [
+                "shop,spec.nodeName=node1,status.phase=Running;a=b",
+                "shop,spec.nodeName=,status.phase=Running;a=b"
+            ]
+        );
+        assert!(!includes(&only("", "shop", "web-0"), &shop));
+        assert!(covers(&only("", "shop", "web-0"), "shop", "", "web-0"));
+    }
+}

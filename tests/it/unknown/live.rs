@@ -1,0 +1,163 @@
+//! An apiserver that cannot be read.
+
+use super::api::{Act, Api};
+use super::{Said, each, kflow};
+
+/// What is tried on each server. A name with `json` in it is read by programs.
+const COMMANDS: [(&str, &[&str]); 13] = [
+    ("why", &["why", "shop/web-0"]),
+    ("why json", &["why", "shop/web-0", "-o", "json"]),
+    ("why nobody", &["why", "shop/nobody"]),
+    ("why owner", &["why", "deploy/web", "-n", "shop"]),
+    ("why --all", &["why", "--all"]),
+    ("why --all json", &["why", "--all", "-o", "json"]),
+    ("timeline", &["timeline"]),
+    ("timeline json", &["timeline", "shop/web-0", "-o", "json"]),
+    ("calls", &["calls"]),
+    (
+        "calls json",
+        &["calls", "--pod", "shop/web-0", "-o", "json"],
+    ),
+    ("requests", &["requests"]),
+    ("export json", &["export", "-f", "json"]),
+    ("doctor", &["doctor"]),
+];
+
+fn run(api: &Api, args: &[&str], wait: Option<&str>) -> Said {
+    let kubeconfig = api.kubeconfig();
+    let mut all = args.to_vec();
+    all.extend(["--kubeconfig", kubeconfig.to_str().unwrap()]);
+    if let Some(time) = wait.filter(|_| !matches!(args[0], "doctor" | "record")) {
+        all.extend(["--for", time]);
+    }
+    kflow(&all)
+}
+
+/// Runs every command on a server, and `record`.
+fn table(way: &str, api: &Api, wait: Option<&str>) {
+    each(&COMMANDS, |(name, args)| {
+        run(api, args, wait).is_unknown(&format!("{way}, {name}"));
+    });
+}
+
+#[test]
+fn an_apiserver_that_is_not_there() {
+    table("refused", &Api::nobody(), None);
+    table("no such host", &Api::at("http://kflow.invalid:6443"), None);
+}
+
+#[test]
+fn an_apiserver_that_does_not_answer() {
+    table("hangs", &Api::start(|_| Act::Hang), Some("1s"));
+    table("stalls", &Api::start(|_| Act::Stall), Some("1s"));
+}
+
+#[test]
+fn an_apiserver_that_refuses() {
+    for code in [401, 403, 404, 500, 503] {
+        table(
+            &code.to_string(),
+            &Api::start(move |_| Act::Refuse(code)),
+            None,
+        );
+    }
+    // These ask to come again.
+    for code in [410, 429] {
+        table(
+            &code.to_string(),
+            &Api::start(move |_| Act::Refuse(code)),
+            Some("1s"),
+        );
+    }
+}
+
+#[test]
+fn what_is_no_apiserver() {
+    table("login page", &Api::start(|_| Act::Login), None);
+    table("redirect", &Api::start(|_| Act::Redirect), None);
+    table("other JSON", &Api::start(|_| Act::OtherJson), None);
+    table("half a body", &Api::start(|_| Act::Half), None);
+    table("closed", &Api::start(|_| Act::Close), None);
+}
+
+#[test]
+fn a_right_that_is_missing() {
+    table(
+        "no pods",
+        &Api::start(|a| {
+            if a.resource == "pods" {
+                Act::Refuse(403)
+            } else {
+                Act::Serve
+            }
+        }),
+        None,
+    );
+    // Without Events nobody can say that nothing failed, and without owners that none is kept from making pods.
+    let no_events = Api::start(|a| {
+        if a.resource == "events" {
+            Act::Refuse(403)
+        } else {
+            Act::Serve
+        }
+    });
+    for args in [&["why", "shop/web-0"][..], &["why", "--all"]] {
+        run(&no_events, args, None).is_unknown("no events");
+    }
+    let no_owners = Api::start(|a| {
+        if a.resource == "jobs" {
+            Act::Refuse(403)
+        } else {
+            Act::Serve
+        }
+    });
+    run(&no_owners, &["why", "--all"], None).is_unknown("no jobs");
+    let elsewhere = Api::start(|a| {
+        if a.namespace.as_deref() == Some("shop") {
+            Act::Serve
+        } else {
+            Act::Refuse(403)
+        }
+    });
+    run(&elsewhere, &["why", "bank/web-0"], None).is_unknown("no right in bank");
+    run(&elsewhere, &["why", "--all", "-A"], None).is_unknown("no right in the cluster");
+}
+
+#[test]
+fn one_apiserver_that_is_away_is_one_sentence() {
+    let api = Api::nobody();
+    let said = run(&api, &["why", "--all"], None);
+    let times = said.err.matches(api.address.as_str()).count();
+    assert!(said.err.lines().count() <= 2 && times <= 2, "{}", said.err);
+    let forbidden = Api::start(|_| Act::Refuse(403));
+    let said = run(&forbidden, &["why", "--all"], None);
+    assert!(said.err.lines().count() <= 3, "{}", said.err);
+    assert!(
+        said.err.contains("needs list on pods, events"),
+        "{}",
+        said.err
+    );
+}
+
+/// The same stand-in, when it answers: otherwise the tests above would hold of a program that never knows anything.
+#[test]
+fn an_apiserver_that_can_be_read_is_believed() {
+    let api = Api::start(|_| Act::Serve);
+    let said = run(&api, &["why", "shop/web-0"], None);
+    assert_eq!(said.code, Some(0), "{}{}", said.out, said.err);
+    assert!(said.out.contains("well"), "{}", said.out);
+    let said = run(&api, &["why", "--all", "-n", "shop"], None);
+    assert_eq!(said.code, Some(0), "{}{}", said.out, said.err);
+    assert!(said.out.contains("1 pod in namespace shop"), "{}", said.out);
+    let said = run(&api, &["why", "shop/nobody"], None);
+    assert_eq!(said.code, Some(3), "{}{}", said.out, said.err);
+    let said = run(&api, &["timeline", "shop/web-0"], None);
+    assert_eq!(said.code, Some(0), "{}{}", said.out, said.err);
+    assert!(
+        api.asked
+            .lock()
+            .unwrap()
+            .iter()
+            .all(|a| a.agent == concat!("kflow/", env!("CARGO_PKG_VERSION")))
+    );
+}
