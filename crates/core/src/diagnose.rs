@@ -227,9 +227,7 @@ pub fn why(world: &World, pod: &PodView, now: Nanos) -> Option<Verdict> {
             state: State::Failed,
             ..v
         });
-        return told
-            .filter(|_| refused)
-            .or_else(|| Some(well(&f, true)));
+        return told.filter(|_| refused).or_else(|| Some(well(&f, true)));
     }
     match rules::health(&f) {
         Health::Well => Some(well(&f, f.view.gone.is_some() || f.removed.is_some())),
@@ -244,9 +242,7 @@ fn unexplained(f: &Facts<'_>) -> Verdict {
     v.state = State::Flapping;
     v.title = "Readiness comes and goes".into();
     v.recurrence = Some(r);
-    v.sentence = found::again(State::Flapping, Some(r), f.now)
-        .trim()
-        .to_owned();
+    v.sentence = found::again(State::Flapping, Some(r), f.now).trim().into();
     v
 }
 
