@@ -245,9 +245,7 @@ fn unexplained(f: &Facts<'_>) -> Verdict {
     v.state = State::Flapping;
     v.title = "Readiness comes and goes".into();
     v.recurrence = Some(r);
-    v.sentence = found::again(State::Flapping, Some(r), f.now)
-        .trim()
-        .to_owned();
+    v.sentence = found::again(State::Flapping, Some(r), f.now).trim().into();
     v
 }
 
