@@ -5,7 +5,7 @@ use kflow_engine::Player;
 use kflow_engine::import::{self, Input, Kind, Options};
 use kflow_model::gap::Note;
 use kflow_model::session::{self, Header, SessionError, VERSION, Writer};
-use kflow_model::{Body, Nanos, Observation, PodUid, Source, Stamp};
+use kflow_model::{Body, Evidence, Nanos, Observation, PodUid, Source, Stamp};
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -176,10 +176,12 @@ fn lines_of_a_later_kflow_are_left_out_and_counted() {
     );
     std::fs::write(&path, text).unwrap();
     let s = session::load(&path).unwrap();
+    let gap = |o: &Evidence| matches!(&o.body, Body::Gap(g) if g.lost == 1);
+    let told: Vec<bool> = s.observations.iter().map(gap).collect();
     assert_eq!(
-        s.observations.len(),
-        2,
-        "a whole last line needs no line feed"
+        told,
+        [false, true, false],
+        "a gap stands for the damaged line, and a whole last line needs no line feed"
     );
     assert_eq!(s.report.unknown.values().sum::<u64>(), 2);
     assert_eq!(s.report.malformed, 1);

@@ -51,6 +51,10 @@ fn write(dir: &Path, name: &str, lines: &[String]) -> String {
 
 fn table(way: &str, file: &str, at: Option<&str>) {
     each(&COMMANDS, |(name, args)| {
+        // Calls and requests are other sources' than the one that has the gap.
+        if way == "gap" && matches!(args[0], "calls" | "requests") {
+            return;
+        }
         let mut all = args.to_vec();
         all.extend(["-s", file]);
         if let Some(at) = at {

@@ -348,7 +348,7 @@ impl Watching {
             ),
             (StatusCode::NOT_FOUND, _) => failed(
                 Failure::NotFound,
-                format!("{server} has no {} (404)", self.watch.resource),
+                format!("{server} does not serve {} (404)", self.watch.resource),
             ),
             (status, _) if status.is_redirection() || status.is_success() => failed(
                 Failure::NotKubernetes,
