@@ -5,7 +5,7 @@ use kflow_engine::Player;
 use kflow_engine::import::{self, Input, Kind, Options};
 use kflow_model::gap::Note;
 use kflow_model::session::{self, Header, SessionError, VERSION, Writer};
-use kflow_model::{Body, Nanos, Observation, PodUid, Source, Stamp};
+use kflow_model::{Body, Evidence, Nanos, Observation, PodUid, Source, Stamp};
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
