@@ -25,4 +25,7 @@ pub use part::Part;
 pub use requests::{Request, RequestLog};
 pub use sli::PodStart;
 pub use view::{ContainerView, PodView, StageState};
-pub use world::{LazyPod, NodeState, ObjectState, Pod, Skew, SourceState, Unfiled, World};
+pub use world::{
+    Actor, DEFAULT_SCHEDULER, LEADER_LEASES, LazyPod, Lease, NODE_LEASES, NodeState, ObjectState,
+    Pod, Presence, Sign, Skew, SourceState, Unfiled, World,
+};

@@ -92,7 +92,7 @@ pub fn refused_delete(a: &AuditRecord) -> bool {
 }
 
 /// A refused deletion is news for this long, unless one is let through.
-const REFUSED_NS: i64 = 300 * SECOND;
+const REFUSED_NS: i64 = super::limits::REFUSED.ns;
 
 impl<'a> Facts<'a> {
     /// Somebody wants the pod gone, and was refused.

@@ -15,12 +15,12 @@ use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 use tonic::codegen::http::{Request, Response, StatusCode};
 
-use super::decode::{Occurrences, decode_object, decode_watch_event, note};
-use crate::live::{Backoff, Lines, Out, Stopped, root};
+use super::decode::{Occurrences, Renewals, decode_object, decode_watch_event, note};
 use kflow_model::clock;
 use kflow_model::gap::WatchKind;
 use kflow_model::pod::WatchEvent;
 use kflow_model::{Body, Observation, Source, Stamp, Text};
+use crate::live::{Backoff, Lines, Out, Stopped, root};
 
 mod scope;
 
@@ -30,6 +30,9 @@ pub use scope::{Filter, Pods, Scope, Watch, escape, watches};
 const PAGE: u32 = 500;
 /// Largest page that is read, bytes.
 const PAGE_MAX: usize = 256 << 20;
+/// How often renewals of leases that were held back are looked at.
+const RENEWALS: Duration = Duration::from_secs(2);
+
 /// How patient a watch is.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
@@ -130,6 +133,7 @@ pub async fn run(client: Client, watch: Watch, pace: Pace, out: Out) {
         version: None,
         leavers,
         occurrences: Occurrences::default(),
+        renewals: Renewals::default(),
         buffer: Vec::new(),
     };
     let asking = ask(w.client.clone(), w.watch.clone(), to_ask, w.out.share());
@@ -150,6 +154,8 @@ struct Watching {
     leavers: mpsc::Sender<Leaver>,
     /// Events that were given out: a list brings them again.
     occurrences: Occurrences,
+    /// Renewals of leases that were not given out yet.
+    renewals: Renewals,
     buffer: Vec<Observation>,
 }
 
@@ -296,6 +302,7 @@ impl Watching {
                     WatchEvent::Listed,
                     stamp,
                 ) && self.passes(&o)
+                    && let Some(o) = self.renewals.take(o)
                 {
                     self.out.send(o).await?;
                 }
@@ -321,8 +328,22 @@ impl Watching {
         self.out.on(format!("watching {}", self.watch.resource));
         let mut lines = Lines::default();
         let begun = tokio::time::Instant::now();
+        let (mut heard, mut looked) = (begun, begun);
+        // Who falls silent sends no frame: renewals that were held back are looked at in between.
+        let step = if self.watch.kind == "Lease" {
+            self.pace.stall.min(RENEWALS)
+        } else {
+            self.pace.stall
+        };
         loop {
-            let frame = match timeout(self.pace.stall, body.frame()).await {
+            let next = timeout(step, body.frame()).await;
+            if self.watch.kind == "Lease" && looked.elapsed() >= step {
+                looked = tokio::time::Instant::now();
+                let mut due = self.renewals.due(clock::now());
+                self.out.send_all(&mut due).await?;
+            }
+            let frame = match next {
+                Err(_) if heard.elapsed() < self.pace.stall => continue,
                 Err(_) => {
                     return Err(Trouble::Broken(format!(
                         "the watch said nothing for {} s",
@@ -340,6 +361,7 @@ impl Watching {
                 Ok(Some(Err(e))) => return Err(Trouble::Broken(format!("the watch broke: {e}"))),
                 Ok(Some(Ok(frame))) => frame,
             };
+            heard = tokio::time::Instant::now();
             let Ok(data) = frame.into_data() else {
                 continue;
             };
@@ -404,7 +426,7 @@ impl Watching {
                 // Too many at a time: better not known than wrong. The next list tells who is gone.
                 drop(self.leavers.try_send(leaver));
             } else {
-                got.push(o);
+                got.extend(self.renewals.take(o));
             }
         }
         if !meta.resource_version.is_empty() {

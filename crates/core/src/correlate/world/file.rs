@@ -21,6 +21,7 @@ impl World {
     pub fn observe(&mut self, o: &Evidence) {
         self.now = self.now.max(o.stamp.seen);
         self.sources.observe(o);
+        self.heard.observe(o);
         match &o.body {
             Body::Pod(p) => self.file_pod(o, p),
             Body::Event(e) => {
@@ -30,11 +31,14 @@ impl World {
                 self.file_event(o, e);
             }
             Body::Node(n) => self.file_node(o, n),
+            // Leases are renewed for ever: only who was heard last is kept of them.
+            Body::Object(x) if x.object.kind == "Lease" => {}
             Body::Object(x) => self.file_object(o, x),
             Body::Watch(_) => {
                 if self.lists.observe(o) {
                     self.lists_changed = true;
                 }
+                self.node_lists.observe(o);
                 self.file_local(o);
             }
             Body::CallStart(c) => {
