@@ -27,7 +27,7 @@ type Want = (
 );
 
 /// The same as `deploy/rbac.yaml`.
-const WANTED: [Want; 10] = {
+const WANTED: [Want; 11] = {
     const ALL: &[&str] = &["get", "list", "watch"];
     const WATCH: &[&str] = &["list", "watch"];
     [
@@ -40,6 +40,13 @@ const WANTED: [Want; 10] = {
         (WATCH, "apps", "statefulsets", "", "owners of pods"),
         (WATCH, "batch", "jobs", "", "owners of pods"),
         (WATCH, "", "persistentvolumeclaims", "", "claims"),
+        (
+            WATCH,
+            "coordination.k8s.io",
+            "leases",
+            "",
+            "when kubelets, scheduler and controllers were last heard",
+        ),
         (
             &["get"],
             "",

@@ -29,6 +29,6 @@ pub use requests::{Request, RequestLog};
 pub use sli::PodStart;
 pub use view::{ContainerView, PodView, StageState};
 pub use world::{
-    LazyPod, NodeState, ObjectState, Pod, Retention, Retired, Sizes, Skew, SourceState, Unfiled,
-    World,
+    Actor, DEFAULT_SCHEDULER, LEADER_LEASES, LazyPod, Lease, NODE_LEASES, NodeState, ObjectState,
+    Pod, Presence, Retention, Retired, Sign, Sizes, Skew, SourceState, Unfiled, World,
 };

@@ -5,6 +5,7 @@
 //! | [`catalogue`] | the causes, as data: how each is recognised, what is said of it, what to do next |
 //! | [`facts`], [`signal`] | one pass over a pod's evidence: what it did last, what failed since, what is in flight |
 //! | [`scheduler`], [`quantity`], [`backoff`] | the scheduler's sentence, amounts, the kubelet's waits |
+//! | [`limits`] | how long a rule waits before it says something, with the source of each time |
 //! | [`shared`] | what concerns several pods: a runtime that hangs, pulls that queue, nodes |
 //! | [`rules`] | which causes are true; the first unfinished stage comes first |
 //! | [`verdict`] | what is said |
@@ -14,6 +15,7 @@ pub mod backoff;
 pub mod catalogue;
 pub mod facts;
 pub mod found;
+pub mod limits;
 pub mod quantity;
 pub mod rules;
 pub mod scheduler;

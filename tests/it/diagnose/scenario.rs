@@ -1,7 +1,7 @@
 //! Synthetic scenarios, `fixtures/causes/<id>.json`: a pod's story in a compact form, and what is to be said of it.
 //!
 //! Times are seconds from the story's beginning. `pod` merges into the pod's last state, with the names that a session
-//! uses; `call`/`end` are a CRI call with an id of its own, `event`, `log`, `node`, `object`, `audit`, `exit` and
+//! uses; `call`/`end` are a CRI call with an id of its own, `event`, `log`, `node`, `object`, `watch`, `audit`, `exit` and
 //! `other` (another pod) are what they say.
 
 use std::path::Path;
@@ -105,6 +105,8 @@ impl Scenario {
                 add(Source::Cri, Body::Inventory(Box::new(exit(e, t))));
             } else if let Some(v) = step.get("node") {
                 add(Source::Kube, Body::Node(Box::new(form(&times(v)))));
+            } else if let Some(v) = step.get("watch") {
+                add(Source::Kube, Body::Watch(Box::new(form(v))));
             } else if let Some(v) = step.get("object") {
                 add(Source::Kube, Body::Object(Box::new(form(&times(v)))));
             } else if let Some(v) = step.get("audit") {

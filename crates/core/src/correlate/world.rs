@@ -1,6 +1,8 @@
 //! The world and its indexes.
 
 mod file;
+mod heard;
+mod known;
 mod nodes;
 mod pod;
 mod pods;
@@ -12,6 +14,8 @@ mod sources;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+pub use heard::{Actor, DEFAULT_SCHEDULER, LEADER_LEASES, Lease, NODE_LEASES, Sign};
+pub use known::Presence;
 pub use pod::{LazyPod, Pod};
 pub use retire::{Retention, Retired, Sizes};
 
@@ -133,6 +137,8 @@ pub struct World {
     sources: sources::Sources,
     lists: sources::Lists,
     coverage: Arc<Coverage>,
+    heard: heard::Heard,
+    node_lists: known::NodeLists,
     offset: skew::Offset,
     links: skew::Links,
     unfiled: Unfiled,
@@ -172,6 +178,8 @@ impl Default for World {
             sources: sources::Sources::default(),
             lists: sources::Lists::default(),
             coverage: Arc::default(),
+            heard: heard::Heard::default(),
+            node_lists: known::NodeLists::default(),
             offset: skew::Offset::default(),
             links: skew::Links::default(),
             unfiled: Unfiled::default(),
@@ -237,6 +245,26 @@ impl World {
     /// A node by name.
     pub fn node(&self, name: &str) -> Option<&NodeState> {
         self.nodes.get(name).map(AsRef::as_ref)
+    }
+    /// Whether a node exists, as far as lists and watches of nodes tell.
+    pub fn presence(&self, node: &str) -> Presence<'_> {
+        self.node_lists.presence(self.node(node))
+    }
+    /// The newest renewal of a lease, by watches and lists.
+    pub fn lease(&self, namespace: &str, name: &str) -> Option<&Lease> {
+        self.heard.lease_of(namespace, name)
+    }
+    /// All leases: namespace, name, newest renewal.
+    pub fn leases(&self) -> impl Iterator<Item = (&str, &str, &Lease)> {
+        self.heard.leases()
+    }
+    /// When a node's lease was renewed last, by the audit log.
+    pub fn renewal(&self, node: &str) -> Option<Nanos> {
+        self.heard.renewal(node)
+    }
+    /// The newest sign of life of one who has to act.
+    pub fn heard(&self, actor: &Actor) -> Option<&Sign> {
+        self.heard.sign(actor)
     }
     /// Objects that are not pods (owners, claims), by kind, namespace, name.
     pub fn objects(&self) -> Vec<&ObjectState> {

@@ -53,6 +53,9 @@ pub struct Cause {
     /// Code in `rules` decides.
     #[serde(default)]
     pub rule: bool,
+    /// It holds of any failure of its stage, and says less than any other cause.
+    #[serde(default)]
+    pub general: bool,
     /// Among causes of one stage the highest wins.
     #[serde(default = "fifty")]
     pub rank: u8,

@@ -98,7 +98,7 @@ pub fn refused_create(a: &AuditRecord) -> bool {
 }
 
 /// A refused deletion is news for this long, unless one is let through.
-const REFUSED_NS: i64 = 300 * SECOND;
+const REFUSED_NS: i64 = super::limits::REFUSED.ns;
 
 impl<'a> Facts<'a> {
     /// Somebody wants the pod gone, and was refused.
@@ -108,6 +108,17 @@ impl<'a> Facts<'a> {
                 .signals
                 .iter()
                 .any(|s| s.reason == "@delete" && self.now.since(s.at) < REFUSED_NS)
+    }
+    /// The pod was never made: all that is known of it is that its creation was refused, longer ago than that is news.
+    pub fn creation_forgotten(&self) -> bool {
+        let refused =
+            |o: &Evidence| matches!(&o.body, Body::Audit(a) if refused_create(a) || a.code == 0);
+        self.api.is_none()
+            && self
+                .signals
+                .iter()
+                .any(|s| s.reason == "FailedCreate" && self.now.since(s.at) >= REFUSED_NS)
+            && self.view.evidence.iter().all(refused)
     }
     /// While a container's post-start hook runs, the kubelet does not report that it has started.
     pub fn awaits_hook(&self, c: &ContainerFacts<'_>) -> bool {
@@ -232,7 +243,7 @@ impl<'a> Facts<'a> {
                         f.bound.get_or_insert(at);
                     } else if refused_delete(a) {
                         f.push("@delete", "", a.message.as_str(), o, 1);
-                    } else if refused_create(a) {
+                    } else if refused_create(a) && view.api.is_none() {
                         f.push("FailedCreate", "", a.message.as_str(), o, 1);
                     }
                 }

@@ -194,6 +194,15 @@ impl<'a> Found<'a> {
     /// Names that follow from others, once all are known.
     fn settle(&mut self) {
         match self.cause.id.as_str() {
+            "KF203" if self.names.get("root").is_none() => {
+                let of = |key| self.names.get(key).unwrap_or_default();
+                let why = match of("why") {
+                    "" => String::new(),
+                    why => format!("; {why}"),
+                };
+                let plain = format!("{} of the nodes {}{why}", of("taint"), of("detail"));
+                self.names.set("plain", &plain.replace(" ;", ";"));
+            }
             "KF705" if self.names.get("exit").is_some() => self.names.remove("running"),
             "KF705" if self.names.get("running").is_none() => {
                 let how = match self.names.get("what") {

@@ -3,12 +3,16 @@
 
 mod admit;
 mod containers;
+mod heard;
 mod image;
+mod no_node;
 mod owner;
 mod ready;
 mod sandbox;
 mod schedule;
+mod taints;
 mod terminate;
+mod waits;
 
 pub use owner::{owner, owners};
 
@@ -17,10 +21,10 @@ use super::found::Found;
 use super::shared::Shared;
 use super::signal::Signal;
 use super::text::span;
-use super::{Catalogue, Cause, Confidence, State, backoff};
+use super::{Catalogue, Cause, Confidence, State, backoff, limits};
 use crate::correlate::World;
 use crate::flow::Stage;
-use kflow_model::{Nanos, Source, stamp::SECOND};
+use kflow_model::{Nanos, Source};
 
 /// What rules may look at besides the pod.
 #[derive(Clone, Copy, Debug)]
@@ -62,8 +66,9 @@ pub fn health(f: &Facts<'_>) -> Health {
             .iter()
             .any(|s| matches!(s.reason.as_ref(), "@unmount" | "@cgroup") && s.at > t)
     };
+    let never = f.creation_forgotten();
     let removed = f.api.is_none() && f.removed.is_some_and(|t| !left(t));
-    if f.view.gone.is_some() || removed || remnant || f.view.phase == "Succeeded" {
+    if f.view.gone.is_some() || removed || never || remnant || f.view.phase == "Succeeded" {
         return Health::Well;
     }
     if let Some(api) = f.api {
@@ -103,7 +108,9 @@ pub fn health(f: &Facts<'_>) -> Health {
     // Not its past but its present: it asked for other resources and has not got them.
     let resizing = f.api.is_some_and(|p| {
         p.condition("PodResizePending").is_some_and(|c| {
-            c.status == "True" && c.transition.is_none_or(|t| f.now.since(t) >= 5 * SECOND)
+            c.status == "True"
+                && c.transition
+                    .is_none_or(|t| f.now.since(t) >= limits::RESIZE.ns)
         })
     });
     if resizing {
@@ -166,7 +173,7 @@ pub fn diagnose<'a>(cx: Context<'a>, f: &'a Facts<'a>, health: Health) -> Vec<Fo
     let failed = f
         .api
         .map_or_else(|| ended(f), |p| p.status.phase == "Failed");
-    matched(f, deleting, failed, &mut found);
+    matched(cx, f, deleting, failed, &mut found);
     if health == Health::Flapping {
         found.retain(|x: &Found<'_>| x.stage >= Stage::Start);
         containers::crashes(f, &mut found);
@@ -198,6 +205,12 @@ pub fn diagnose<'a>(cx: Context<'a>, f: &'a Facts<'a>, health: Health) -> Vec<Fo
     }
     if failed && found.is_empty() {
         refused(f, &mut found);
+    }
+    if (!failed || deleting) && health == Health::Unwell {
+        no_node::rules(cx, f, &mut found);
+        if found.is_empty() {
+            waits::rules(cx, f, &mut found);
+        }
     }
     back_off(f, &mut found);
     if health == Health::Flapping {
@@ -301,7 +314,13 @@ fn order(found: &mut Vec<Found<'_>>) {
 }
 
 /// Causes of the catalogue whose text stands in something that failed and has not been overtaken.
-fn matched<'a>(f: &Facts<'a>, deleting: bool, failed: bool, found: &mut Vec<Found<'a>>) {
+fn matched<'a>(
+    cx: Context<'_>,
+    f: &Facts<'a>,
+    deleting: bool,
+    failed: bool,
+    found: &mut Vec<Found<'a>>,
+) {
     let catalogue = Catalogue::get();
     for s in &f.signals {
         let allow = |cause: &Cause| {
@@ -327,7 +346,7 @@ fn matched<'a>(f: &Facts<'a>, deleting: bool, failed: bool, found: &mut Vec<Foun
                 let text = s.text.strip_prefix("Error: ").unwrap_or(&s.text);
                 x.names.set("what", text.trim_end_matches('.'));
             }
-            found.push(polish(x, s, f));
+            found.push(polish(cx, x, s, f));
         }
     }
     // Evicted before anything of it was there: it was refused, not ended.
@@ -358,7 +377,7 @@ fn stands_in(cause: &Cause, reason: &str) -> Stage {
 }
 
 /// What the text alone does not say.
-fn polish<'a>(mut x: Found<'a>, s: &Signal<'a>, f: &Facts<'a>) -> Found<'a> {
+fn polish<'a>(cx: Context<'_>, mut x: Found<'a>, s: &Signal<'a>, f: &Facts<'a>) -> Found<'a> {
     match x.cause.id.as_str() {
         "KF507" | "KF702" => sandbox::earlier(&mut x, f),
         "KF303" => {
@@ -405,6 +424,10 @@ fn polish<'a>(mut x: Found<'a>, s: &Signal<'a>, f: &Facts<'a>) -> Found<'a> {
                 x.names.set("many", "of the pod");
             }
         }
+        "KF406" => attacher(cx, &mut x),
+        _ => {}
+    }
+    match x.cause.id.as_str() {
         // The sum of what is missing says less than a message about one volume.
         "KF406" if x.names.get("what").is_none() => x = x.at_most(Confidence::Likely),
         _ => {}
@@ -417,6 +440,17 @@ fn polish<'a>(mut x: Found<'a>, s: &Signal<'a>, f: &Facts<'a>) -> Found<'a> {
         x = x.at_most(Confidence::Likely);
     }
     x
+}
+
+/// When the driver's attacher was last heard.
+fn attacher(cx: Context<'_>, x: &mut Found<'_>) {
+    let Some(driver) = x.names.get("driver") else {
+        return;
+    };
+    if let Some(l) = heard::driver(cx, "external-attacher-leader-", driver) {
+        x.names.set("heard", &heard::driver_in_words(cx, l));
+        x.proofs.push(super::found::proof(&l.evidence));
+    }
 }
 
 /// The amounts of a refusal, as people write them: the kubelet tells bytes, and CPUs in thousandths.

@@ -286,12 +286,19 @@ fn tolerates(tolerations: &[Toleration], (key, value, effect): &(Text, Text, Tex
     })
 }
 
+/// Taints of a node that keep the pod away.
+pub fn untolerated<'n>(pod: &PodSeen, node: &'n NodeSeen) -> Vec<&'n (Text, Text, Text)> {
+    node.taints
+        .iter()
+        .filter(|t| t.2 != "PreferNoSchedule" && !tolerates(&pod.spec.tolerations, t))
+        .collect()
+}
+
 /// Taints that the pod does not tolerate: `lab=yes:NoSchedule on node1`.
 pub fn taints(pod: &PodSeen, nodes: &[&NodeSeen]) -> Vec<String> {
     nodes
         .iter()
-        .flat_map(|n| n.taints.iter().map(move |t| (n, t)))
-        .filter(|(_, t)| t.2 != "PreferNoSchedule" && !tolerates(&pod.spec.tolerations, t))
+        .flat_map(|n| untolerated(pod, n).into_iter().map(move |t| (n, t)))
         .map(|(n, (k, v, e))| {
             if v.is_empty() {
                 format!("{k}:{e} on {}", n.name)

@@ -4,20 +4,65 @@ use std::sync::{Arc, OnceLock};
 
 use rustc_hash::FxHashMap;
 
+use super::limits;
 use super::scheduler::Usage;
-use crate::correlate::{Call, NodeState, Pod, World};
+use crate::correlate::{Call, NODE_LEASES, NodeState, Pod, Presence, World};
 use kflow_model::Evidence;
 use kflow_model::{
     Body, Nanos, PodUid, Source, Text,
     log::{Component, LogLine},
-    stamp::SECOND,
 };
 
 /// A call of the kubelet's loops that is in flight longer than this shows a runtime that does not answer.
-pub const LOOP_CALL_NS: i64 = 10 * SECOND;
+pub const LOOP_CALL_NS: i64 = limits::LOOP_CALL.ns;
 
-/// A kubelet renews its lease every ten seconds (`nodeLeaseDurationSeconds` 40, a quarter of it): two have not come.
-pub const LEASE_LATE_NS: i64 = 25 * SECOND;
+/// The newest renewal of a node's lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NodeLease {
+    /// When.
+    pub renewed: Nanos,
+    /// This long after it the kubelet counts as silent, ns.
+    pub lasts: i64,
+    /// Who told: the watch of leases, or the audit log.
+    pub source: Source,
+}
+
+impl NodeLease {
+    fn of(world: &World, node: &str) -> Option<Self> {
+        let watched = world.lease(NODE_LEASES, node).map(|l| Self {
+            renewed: l.renewed,
+            lasts: if l.duration_ns > 0 {
+                l.duration_ns
+            } else {
+                limits::LEASE.ns
+            },
+            source: Source::Kube,
+        });
+        let audited = world.renewal(node).map(|renewed| Self {
+            renewed,
+            lasts: limits::LEASE_MISSED.ns,
+            source: Source::Audit,
+        });
+        // The audit log tells every renewal; the watch passes on those that count.
+        match (watched, audited) {
+            (Some(w), Some(a)) if w.renewed > a.renewed.plus(limits::LEASE_MISSED.ns) => Some(w),
+            (w, a) => a.or(w),
+        }
+    }
+    /// It has run out.
+    pub fn is_over(&self, now: Nanos) -> bool {
+        now.since(self.renewed) >= self.lasts
+    }
+}
+
+/// A node that does not exist.
+#[derive(Clone, Debug)]
+pub struct Missing {
+    /// The deletion, or the end of the list that lacks it.
+    pub evidence: Evidence,
+    /// The watch broke since.
+    pub stale: bool,
+}
 
 /// How a node is.
 #[derive(Clone, Debug, Default)]
@@ -36,8 +81,10 @@ pub struct NodeFacts {
     pub network: Option<(Nanos, Evidence)>,
     /// Newest line of the kubelet's log, and newest request of it, about the node as a whole.
     pub heard: Option<Nanos>,
-    /// The kubelet renewed its lease last, by the audit log.
-    pub lease: Option<Nanos>,
+    /// The kubelet's lease.
+    pub lease: Option<NodeLease>,
+    /// Whether the node exists, by a complete list of nodes: not, and what says so.
+    pub missing: Option<Missing>,
     /// The node's own sources are among the evidence.
     pub local: bool,
 }
@@ -92,7 +139,7 @@ impl NodeFacts {
     pub fn skipping(&self, now: Nanos) -> Option<&(Nanos, Text, Evidence)> {
         self.skips.as_ref().filter(|(at, why, _)| {
             // A kubelet that starts says this for a second or two; that is no trouble.
-            now.since(*at) < 12 * SECOND
+            now.since(*at) < limits::SKIPPING.ns
                 && !why.contains("may not have completed yet")
                 && !why.contains("yet to be successful")
         })
@@ -215,6 +262,16 @@ impl Victim {
     }
 }
 
+fn missing(world: &World, node: &str) -> Option<Missing> {
+    match world.presence(node) {
+        Presence::Missing { evidence, stale } => Some(Missing {
+            evidence: evidence.clone(),
+            stale,
+        }),
+        Presence::Exists | Presence::Unknown => None,
+    }
+}
+
 /// Image of a `Pulling image "…"`.
 pub fn image_of(o: &Evidence) -> Option<String> {
     let text = match &o.body {
@@ -245,15 +302,8 @@ impl Shared {
         }
         for n in world.nodes() {
             let mut f = NodeFacts::of(n);
-            let lease = world.object("Lease", "kube-node-lease", &n.name);
-            f.lease = lease.and_then(|l| {
-                let renewed = |o: &&Evidence| match &o.body {
-                    Body::Audit(a) => (200..300).contains(&a.code),
-                    _ => false,
-                };
-                let last = l.evidence.iter().rev().find(renewed)?.stamp.at;
-                Some(last)
-            });
+            f.lease = NodeLease::of(world, &n.name);
+            f.missing = missing(world, &n.name);
             if f.local {
                 s.local = n.name.clone();
             }
@@ -345,6 +395,21 @@ impl Shared {
             all
         })
     }
+    /// The node does not exist.
+    pub fn missing(&self, world: &World, node: &str) -> Option<Missing> {
+        match self.nodes.get(node) {
+            Some(n) => n.missing.clone(),
+            None if node.is_empty() => None,
+            None => missing(world, node),
+        }
+    }
+    /// The newest renewal of a node's lease, of nodes too that are not listed.
+    pub fn lease(&self, world: &World, node: &str) -> Option<NodeLease> {
+        match self.nodes.get(node) {
+            Some(n) => n.lease,
+            None => NodeLease::of(world, node),
+        }
+    }
     /// How the node of a pod is.
     pub fn node(&self, name: &str) -> Option<&NodeFacts> {
         self.nodes.get(name)
@@ -372,10 +437,9 @@ impl Shared {
         for n in names {
             let f = self.nodes.get(n);
             n.hash(&mut h);
-            let late = f
-                .and_then(|f| f.lease)
-                .map(|t| now.since(t) >= LEASE_LATE_NS);
-            f.map(|f| (&f.ready, f.skipping(now).is_some(), late))
+            let late = f.and_then(|f| f.lease).map(|l| l.is_over(now));
+            let missing = f.map(|f| f.missing.is_some());
+            f.map(|f| (&f.ready, f.skipping(now).is_some(), late, missing))
                 .hash(&mut h);
         }
         h.finish()

@@ -165,6 +165,12 @@ pub fn shorten(s: &str, most: usize) -> Text {
     out.into()
 }
 
+/// The time of day of a moment: `23:07:10 UTC`.
+pub fn at(at: kflow_model::Nanos) -> String {
+    let whole = at.to_rfc3339();
+    format!("{} UTC", whole.get(11..19).unwrap_or(&whole))
+}
+
 /// A span of time in words: `850 ms`, `12 s`, `2m41s`, `3h05m`, `2d4h`.
 pub fn span(ns: i64) -> String {
     let ns = ns.max(0);

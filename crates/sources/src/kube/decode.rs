@@ -6,6 +6,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`lines`] | [`KubeLines`]: recordings, `kubectl get`, watch streams as a sequence of lines |
+//! | [`Renewals`] | which renewals of leases are passed on |
 //! | `json` | fields that may be null, times, texts with a limit |
 //! | `pod`, `event`, `node`, `object` | one kind each |
 
@@ -25,10 +26,12 @@ mod newest;
 mod node;
 mod object;
 mod pod;
+mod renewals;
 
 pub use event::Occurrences;
 pub use lines::{EMPTY_LIST, KubeLines};
 pub use newest::newest_time;
+pub use renewals::Renewals;
 
 /// Decodes one object. `kind` is the object's kind where the JSON does not tell (items of a `PodList`); `stamp` is
 /// the arrival of the list or watch event, and becomes the observation's stamp except for Events, which tell their

@@ -16,7 +16,7 @@ use tokio::time::{sleep, timeout};
 use tonic::codegen::http::{Request, Response, StatusCode};
 use tracing::debug;
 
-use super::decode::{Occurrences, decode_object, decode_watch_event, note};
+use super::decode::{Occurrences, Renewals, decode_object, decode_watch_event, note};
 use crate::live::{Backoff, Lines, Out, Stopped, root};
 use kflow_model::clock;
 use kflow_model::gap::{Failure, WatchKind};
@@ -32,6 +32,9 @@ pub use scope::{Filter, Pods, Watch, escape, watches};
 const PAGE: u32 = 500;
 /// Largest page that is read, bytes.
 const PAGE_MAX: usize = 256 << 20;
+/// How often renewals of leases that were held back are looked at.
+const RENEWALS: Duration = Duration::from_secs(2);
+
 /// How patient a watch is.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
@@ -189,6 +192,7 @@ pub async fn run(server: impl Into<Server>, watch: Watch, pace: Pace, out: Out) 
         version: None,
         leavers,
         occurrences: Occurrences::default(),
+        renewals: Renewals::default(),
         buffer: Vec::new(),
     };
     let asking = ask(
@@ -217,6 +221,8 @@ struct Watching {
     leavers: mpsc::Sender<Leaver>,
     /// Events that were given out: a list brings them again.
     occurrences: Occurrences,
+    /// Renewals of leases that were not given out yet.
+    renewals: Renewals,
     buffer: Vec<Observation>,
 }
 
@@ -411,6 +417,7 @@ impl Watching {
                     WatchEvent::Listed,
                     stamp,
                 ) && self.passes(&o)
+                    && let Some(o) = self.renewals.take(o)
                 {
                     self.out.send(o).await?;
                 }
@@ -441,8 +448,22 @@ impl Watching {
         self.out.on(format!("watching {}", self.watch.resource));
         let mut lines = Lines::default();
         let begun = tokio::time::Instant::now();
+        let (mut heard, mut looked) = (begun, begun);
+        // Who falls silent sends no frame: renewals that were held back are looked at in between.
+        let step = if self.watch.kind == "Lease" {
+            self.pace.stall.min(RENEWALS)
+        } else {
+            self.pace.stall
+        };
         loop {
-            let frame = match timeout(self.pace.stall, body.frame()).await {
+            let next = timeout(step, body.frame()).await;
+            if self.watch.kind == "Lease" && looked.elapsed() >= step {
+                looked = tokio::time::Instant::now();
+                let mut due = self.renewals.due(clock::now());
+                self.out.send_all(&mut due).await?;
+            }
+            let frame = match next {
+                Err(_) if heard.elapsed() < self.pace.stall => continue,
                 Err(_) => {
                     return Err(Trouble::Failed(
                         Failure::TimedOut,
@@ -471,6 +492,7 @@ impl Watching {
                 }
                 Ok(Some(Ok(frame))) => frame,
             };
+            heard = tokio::time::Instant::now();
             let Ok(data) = frame.into_data() else {
                 continue;
             };
@@ -540,7 +562,7 @@ impl Watching {
                 // Too many at a time: better not known than wrong. The next list tells who is gone.
                 drop(self.leavers.try_send(leaver));
             } else {
-                got.push(o);
+                got.extend(self.renewals.take(o));
             }
         }
         if !meta.resource_version.is_empty() {

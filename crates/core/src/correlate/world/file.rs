@@ -24,6 +24,7 @@ impl World {
         if matches!(o.body, Body::Watch(_) | Body::Gap(_)) {
             Arc::make_mut(&mut self.coverage).observe(o);
         }
+        self.heard.observe(o);
         match &o.body {
             Body::Pod(p) => self.file_pod(o, p),
             Body::Event(e) => {
@@ -33,11 +34,14 @@ impl World {
                 self.file_event(o, e);
             }
             Body::Node(n) => self.file_node(o, n),
+            // Leases are renewed for ever: only who was heard last is kept of them.
+            Body::Object(x) if x.object.kind == "Lease" => {}
             Body::Object(x) => self.file_object(o, x),
             Body::Watch(_) => {
                 if self.lists.observe(o) {
                     self.lists_changed = true;
                 }
+                self.node_lists.observe(o);
                 self.file_local(o);
             }
             Body::CallStart(c) => {

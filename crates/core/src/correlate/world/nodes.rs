@@ -272,10 +272,6 @@ impl World {
             }
             return;
         }
-        // Of leases only those by which kubelets say that they live; leaders renew theirs every other second.
-        if a.resource == "leases" && a.object.namespace != "kube-node-lease" {
-            return;
-        }
         if let Some(kind) = kind_of(&a.resource) {
             let object = ObjectRef {
                 kind: kind.into(),
@@ -350,7 +346,6 @@ fn kind_of(resource: &str) -> Option<&'static str> {
             "volumeattachments" => "VolumeAttachment",
             "resourcequotas" => "ResourceQuota",
             "resourceclaims" => "ResourceClaim",
-            "leases" => "Lease",
             _ => return None,
         },
     )

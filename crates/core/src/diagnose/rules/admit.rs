@@ -1,26 +1,25 @@
 //! Bound, and nothing moves: a kubelet that does not run, a runtime that does not answer.
 
 use super::Context;
+use super::heard::{self, Heard};
 use crate::diagnose::InFlightCall;
 use crate::diagnose::facts::Facts;
 use crate::diagnose::found::{Found, node_of};
-use crate::diagnose::shared::{LEASE_LATE_NS, NodeFacts};
+use crate::diagnose::limits;
+use crate::diagnose::shared::NodeFacts;
 use crate::diagnose::text::{list, shorten, span};
 use crate::diagnose::{Catalogue, Confidence};
 use crate::flow::Stage;
-use kflow_model::{Nanos, Source, stamp::SECOND};
+use kflow_model::{Nanos, Source};
 
 /// A kubelet that works picks a pod up within a second.
-const PICK_UP_NS: i64 = 10 * SECOND;
+const PICK_UP_NS: i64 = limits::PICK_UP.ns;
 /// A kubelet logs something and calls the runtime every second; this long without either and it stands still.
-pub(super) const SILENT_NS: i64 = 10 * SECOND;
+pub(super) const SILENT_NS: i64 = limits::KUBELET_SILENT.ns;
 /// A kubelet that lives begins with a pod within a second, unless a hundred came at once.
-const IDLE_NS: i64 = 20 * SECOND;
+const IDLE_NS: i64 = limits::KUBELET_IDLE.ns;
 /// A supervisor starts the kubelet again after ten seconds or less.
-const RESTART_NS: i64 = 20 * SECOND;
-/// Without a node's own sources a slow kubelet cannot be told from a dead one before the node is marked.
-const BLIND_NS: i64 = 150 * SECOND;
-
+const RESTART_NS: i64 = limits::KUBELET_RESTART.ns;
 pub(super) fn rules<'a>(cx: Context<'a>, f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
     let Some(bound) = f.bound.or(f.picked_up) else {
         return;
@@ -186,26 +185,28 @@ fn dies<'a>(cx: Context<'a>, f: &Facts<'a>, bound: Nanos, found: &mut Vec<Found<
     true
 }
 
-/// A kubelet that renews its lease, and does not begin with a pod.
-fn idle<'a>(cx: Context<'a>, f: &Facts<'a>, bound: Nanos, lease: i64) -> Option<Found<'a>> {
-    if cx.now.since(bound) < IDLE_NS {
-        return None;
-    }
-    let what = format!(
-        "the kubelet lives (it renewed its lease {} ago) and does not begin with the pod",
-        span(lease)
-    );
+/// A kubelet that lives, and does not begin with a pod.
+fn idle<'a>(cx: Context<'a>, f: &Facts<'a>, bound: Nanos, last: &Heard) -> Option<Found<'a>> {
+    let absence = "bound, and no sign of the kubelet since: no status, no event";
+    let last = last.in_words(cx.now);
+    let calls = cx.world.source(Source::Cri).last;
+    let answers = cx.shared.is_local(node_of(f.view, f.api))
+        && cx.shared.hanging.is_empty()
+        && calls.is_some_and(|t| cx.now.since(t) < SILENT_NS);
+    let x = if answers {
+        Found::new("KF301", f)?.name(
+            "what",
+            "it lives, and its runtime answers it, so it may not be told of the pod by the apiserver",
+        ).name("heard", &last)
+    } else {
+        let what =
+            format!("the kubelet lives (it was last heard {last}) and does not begin with the pod");
+        Found::new("KF302", f)?.at(Stage::Admit).name("what", &what)
+    };
     Some(
-        Found::new("KF302", f)?
-            .at(Stage::Admit)
-            .since(bound)
-            .name("what", &what)
+        x.since(bound)
             .at_most(Confidence::Possible)
-            .absence(
-                bound,
-                Source::Kube,
-                "bound, and no sign of the kubelet since: no status, no event",
-            ),
+            .absence(bound, Source::Kube, absence),
     )
 }
 
@@ -213,10 +214,22 @@ fn idle<'a>(cx: Context<'a>, f: &Facts<'a>, bound: Nanos, lease: i64) -> Option<
 fn kubelet<'a>(cx: Context<'a>, f: &Facts<'a>, bound: Nanos, found: &mut Vec<Found<'a>>) {
     let node = node_of(f.view, f.api);
     let facts = cx.shared.node(node);
+    let waiting = cx.now.since(bound);
     let Some(mut x) = Found::new("KF301", f) else {
         return;
     };
     x = x.since(bound);
+    let last = heard::kubelet(cx, node);
+    let local = cx.shared.is_local(node);
+    let silent = cx
+        .shared
+        .node_last
+        .filter(|t| local && cx.now.since(*t) >= SILENT_NS);
+    let lease = cx.shared.lease(cx.world, node).filter(|l| {
+        // A renewal that the audit log lacks was not made, as long as the log is written.
+        let written = |t: Nanos| cx.now.since(t) < SILENT_NS;
+        !local && (l.source == Source::Kube || cx.shared.audited.is_some_and(written))
+    });
     if let Some(n) = facts.filter(|n| n.not_ready()) {
         if let Some((status, reason, message)) = &n.ready {
             x = x.name(
@@ -226,11 +239,7 @@ fn kubelet<'a>(cx: Context<'a>, f: &Facts<'a>, bound: Nanos, found: &mut Vec<Fou
         }
         x = x.proof_if(n.evidence.as_ref());
         x.confidence = Confidence::Certain;
-    } else if let Some(last) = cx
-        .shared
-        .node_last
-        .filter(|t| cx.shared.is_local(node) && cx.now.since(*t) >= SILENT_NS)
-    {
+    } else if let Some(last) = silent {
         x = x
             .name(
                 "what",
@@ -244,31 +253,44 @@ fn kubelet<'a>(cx: Context<'a>, f: &Facts<'a>, bound: Nanos, found: &mut Vec<Fou
                 Source::Kubelet,
                 "last line of the kubelet's log, or call of it",
             );
-    } else if let Some(lease) = facts.and_then(|n| n.lease).filter(|_| {
-        // The log is written while one looks: a record that is not there was not made.
-        !cx.shared.is_local(node)
-            && cx
-                .shared
-                .audited
-                .is_some_and(|t| cx.now.since(t) < SILENT_NS)
-    }) {
-        let age = cx.now.since(lease);
-        if age < LEASE_LATE_NS {
-            // It lives, and lets the pod lie: so it does while the runtime does not answer it.
-            found.extend(idle(cx, f, bound, age));
-            return;
-        }
-        let what = format!("it has not renewed its lease for {}", span(age));
-        x = x.name("what", &what).at_most(Confidence::Likely).absence(
-            lease,
-            Source::Audit,
+    } else if let Some(l) = lease.filter(|l| l.is_over(cx.now)) {
+        let what = format!(
+            "it has not renewed its lease for {}",
+            span(cx.now.since(l.renewed))
+        );
+        // Watches that tell nothing at all may hang themselves.
+        let sure =
+            if l.source == Source::Audit || heard::watches_live(cx, l.renewed.plus(l.lasts / 2)) {
+                Confidence::Likely
+            } else {
+                Confidence::Possible
+            };
+        x = x.name("what", &what).at_most(sure).absence(
+            l.renewed,
+            l.source,
             "the kubelet's lease was renewed, as every ten seconds, and not since",
         );
-    } else if cx.now.since(bound) < BLIND_NS {
+    } else if let Some(last) = last.as_ref().filter(|h| h.at >= bound.plus(PICK_UP_NS)) {
+        if waiting >= IDLE_NS {
+            found.extend(idle(cx, f, bound, last));
+        }
+        return;
+    } else if waiting < limits::PICK_UP_BLIND.ns {
         // The kubelet lives, or nothing is known of it: slow is not dead.
         return;
     } else {
         x = x.at_most(Confidence::Possible);
+        if last.is_none() {
+            x = x.name(
+                "what",
+                "nothing shows whether it lives: no lease, no request and no Event of it was seen",
+            );
+        }
+    }
+    if let Some(last) = last {
+        x = x
+            .name("heard", &last.in_words(cx.now))
+            .proof_if(last.evidence.as_ref());
     }
     x = x.absence(
         bound,

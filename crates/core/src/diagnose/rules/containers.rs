@@ -4,17 +4,18 @@ use super::{Context, held_up};
 use crate::diagnose::backoff;
 use crate::diagnose::facts::{CallFact, ContainerFacts, Exit, Facts, KillWhy};
 use crate::diagnose::found::Found;
+use crate::diagnose::limits;
 use crate::diagnose::text::{list, span, times};
 use crate::diagnose::{Catalogue, Confidence, State};
 use crate::flow::Stage;
 use kflow_model::{Source, pod::ContainerState, stamp::SECOND};
 
 /// An init container that runs longer is told as slow: most are done in seconds.
-const INIT_NS: i64 = 30 * SECOND;
+const INIT_NS: i64 = limits::INIT.ns;
 /// A sidecar without a slow startup probe counts as started at once.
-const SIDECAR_NS: i64 = 10 * SECOND;
+const SIDECAR_NS: i64 = limits::SIDECAR.ns;
 /// CreateContainer and StartContainer take tens of milliseconds.
-const CALL_NS: i64 = 15 * SECOND;
+const CALL_NS: i64 = limits::CREATE.ns;
 
 pub(super) fn rules<'a>(cx: Context<'a>, f: &'a Facts<'a>, found: &mut Vec<Found<'a>>) {
     crashes(f, found);

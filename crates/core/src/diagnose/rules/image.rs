@@ -3,15 +3,16 @@
 use super::Context;
 use crate::diagnose::facts::Facts;
 use crate::diagnose::found::{Found, node_of};
+use crate::diagnose::limits;
 use crate::diagnose::text::span;
 use crate::diagnose::{Confidence, InFlightCall};
 use crate::flow::Stage;
-use kflow_model::{Source, stamp::SECOND};
+use kflow_model::Source;
 
 /// A pull that takes longer is worth telling.
-const SLOW_NS: i64 = 10 * SECOND;
+const SLOW_NS: i64 = limits::PULL.ns;
 /// `Pulling` and PullImage are milliseconds apart unless another pull has the only slot.
-const QUEUED_NS: i64 = 3 * SECOND;
+const QUEUED_NS: i64 = limits::PULL_QUEUED.ns;
 
 pub(super) fn rules<'a>(cx: Context<'a>, f: &'a Facts<'a>, found: &mut Vec<Found<'a>>) {
     if let Some(call) = f.in_flight("PullImage") {

@@ -2,15 +2,16 @@
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::Context;
+use super::{Context, heard};
 use crate::correlate::{ObjectState, PodView};
 use crate::diagnose::facts::Facts;
 use crate::diagnose::found::{Found, owner_arg, proof};
+use crate::diagnose::limits;
 use crate::diagnose::{Catalogue, Confidence, Verdict};
 use kflow_model::{Body, Evidence, Nanos, ObjectRef, Source, pod::WatchEvent, stamp::SECOND};
 
 /// A controller that runs reacts within a second.
-const SILENT_NS: i64 = 10 * SECOND;
+const SILENT_NS: i64 = limits::CONTROLLER.ns;
 /// Kinds that make pods.
 const KINDS: [&str; 6] = [
     "Deployment",
@@ -205,9 +206,9 @@ fn lacks(o: &ObjectState) -> bool {
 /// The controller tries again after twice the wait, at most 1000 s (client-go's item exponential failure rate limiter):
 /// much longer without another failure, and the owner is gone or was mended.
 fn forgotten(now: Nanos, first: Nanos, last: Nanos) -> bool {
-    let tried_for = last.since(first).min(1000 * SECOND);
+    let tried_for = last.since(first).min(limits::CONTROLLER_RETRY.ns);
     // The next try comes after no more than all the time that was spent so far.
-    now.since(last) > tried_for + 60 * SECOND
+    now.since(last) > tried_for + limits::CONTROLLER_LATE.ns
 }
 
 /// The resource that a quota is most short of: `pods: 1 more than 0 of 0`.
@@ -295,6 +296,11 @@ fn ignored<'a>(
         ),
     );
     x.proofs.insert(0, proof(e));
+    if let Some(h) = heard::controllers(cx) {
+        x = x
+            .name("heard", &h.in_words(cx.now))
+            .proof_if(h.evidence.as_ref());
+    }
     Some(x)
 }
 

@@ -3,6 +3,7 @@
 use super::Context;
 use crate::diagnose::facts::{ContainerFacts, Facts};
 use crate::diagnose::found::{Found, node_of};
+use crate::diagnose::limits;
 use crate::diagnose::text::{list, shorten, span};
 use crate::diagnose::{Confidence, Recurrence, State};
 use kflow_model::{
@@ -12,9 +13,9 @@ use kflow_model::{
 };
 
 /// A container may take this long to become ready, besides its probe's initial delay, before it is told.
-const SLOW_NS: i64 = 10 * SECOND;
+const SLOW_NS: i64 = limits::READY.ns;
 /// The status of a container follows within a second.
-const LAG_NS: i64 = 10 * SECOND;
+const LAG_NS: i64 = limits::STATUS.ns;
 
 pub(super) fn rules<'a>(cx: Context<'a>, f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
     let node = node_of(f.view, f.api);
@@ -170,7 +171,8 @@ fn probes<'a>(
         }
         // The event may have been dropped by its sender (25 in a burst, then one in five minutes).
         None if f.api.is_some()
-            && (flapping.is_some() || (by_api && running >= 3 * SLOW_NS + delay("readiness")))
+            && (flapping.is_some()
+                || (by_api && running >= limits::READY_BLIND.ns + delay("readiness")))
             && probe(f, &c.name, "readiness").is_some() =>
         {
             found.push(x.at_most(Confidence::Likely).proof_if(f.api_evidence));
@@ -201,7 +203,7 @@ fn gates<'a>(cx: Context<'a>, f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
         .condition("ContainersReady")
         .and_then(|c| c.transition)
         .unwrap_or(o.stamp.at);
-    if missing.is_empty() || cx.now.since(since) < SLOW_NS / 2 {
+    if missing.is_empty() || cx.now.since(since) < limits::GATES.ns {
         return;
     }
     if let Some(x) = Found::new("KF804", f) {

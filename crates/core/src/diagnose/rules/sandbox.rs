@@ -3,21 +3,22 @@
 use super::Context;
 use crate::diagnose::facts::Facts;
 use crate::diagnose::found::Found;
+use crate::diagnose::limits;
 use crate::diagnose::text::{list, span};
 use crate::diagnose::{Confidence, State, backoff};
 use crate::flow::Stage;
-use kflow_model::{Source, stamp::SECOND};
+use kflow_model::Source;
 
 /// RunPodSandbox takes a second or two; forty pods at once take seven seconds (recording 19).
-const SLOW_NS: i64 = 10 * SECOND;
+const SLOW_NS: i64 = limits::SANDBOX.ns;
 /// Volumes are polled three times a second; the kubelet itself complains only after 123 s.
-const VOLUMES_NS: i64 = 20 * SECOND;
+const VOLUMES_NS: i64 = limits::VOLUMES.ns;
 /// With the API alone: what a ConfigMap or Secret lacks is told at once, so what is silent this long is the sandbox,
 /// or a volume that has to be attached: that is told after 123 s.
-const BLIND_NS: i64 = 25 * SECOND;
+const BLIND_NS: i64 = limits::SANDBOX_BLIND.ns;
 
 /// After this long the kubelet has said which volumes it waits for.
-const VOLUMES_TOLD_NS: i64 = 150 * SECOND;
+const VOLUMES_TOLD_NS: i64 = limits::VOLUMES_TOLD.ns;
 
 pub(super) fn rules<'a>(cx: Context<'a>, f: &'a Facts<'a>, found: &mut Vec<Found<'a>>) {
     if let Some(call) = f.in_flight("RunPodSandbox") {
@@ -88,6 +89,31 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &'a Facts<'a>, found: &mut Vec<Found
             );
         }
     }
+}
+
+/// Neither volumes nor sandbox, and no source says which: an older API has no condition, or calls were lost.
+pub(super) fn unseen<'a>(cx: Context<'a>, f: &Facts<'a>) -> Option<Found<'a>> {
+    let began = f.picked_up?;
+    let waited = cx.now.since(began);
+    if waited < BLIND_NS || f.api.is_none() {
+        return None;
+    }
+    let volumes = attached(f);
+    let x = if volumes.is_empty() {
+        Found::new("KF713", f)?
+            .at(Stage::Sandbox)
+            .since(began)
+            .name("what", "The pod has no sandbox")
+    } else {
+        Found::new("KF401", f)?
+            .name("volumes", &list(&volumes))
+            .name("detail", &format!("nothing was said for {}", span(waited)))
+    };
+    Some(x.proof_if(f.api_evidence).absence(
+        began,
+        Source::Kube,
+        "the kubelet has begun with the pod, and no event of volumes or sandbox since",
+    ))
 }
 
 /// Volumes that somebody has to attach or mount from elsewhere: `data (claim db-0)`.

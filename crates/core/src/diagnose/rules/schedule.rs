@@ -1,17 +1,18 @@
 //! Not bound: the scheduler's sentence, claims, gates, preemption, and a scheduler that is not there.
 
-use super::Context;
+use super::{Context, heard, taints};
 use crate::correlate::PodView;
 use crate::diagnose::facts::Facts;
 use crate::diagnose::found::Found;
+use crate::diagnose::limits;
 use crate::diagnose::scheduler::{self, Clause};
 use crate::diagnose::text::{Names, list};
 use crate::diagnose::{Catalogue, Confidence, State};
 use crate::flow::Stage;
-use kflow_model::{Body, Source, Text, node::NodeSeen, pod::PodSeen, stamp::SECOND};
+use kflow_model::{Body, Source, Text, node::NodeSeen, pod::PodSeen};
 
 /// A scheduler that runs says something of a pod within milliseconds.
-const SILENT_NS: i64 = 10 * SECOND;
+const SILENT_NS: i64 = limits::SCHEDULER.ns;
 
 pub(super) fn rules<'a>(cx: Context<'a>, f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
     clauses(cx, f, found);
@@ -56,7 +57,11 @@ fn clauses<'a>(cx: Context<'a>, f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
 fn explain(cx: Context<'_>, api: Option<&PodSeen>, clause: &Clause<'_>, x: &mut Found<'_>) {
     let Some(pod) = api else { return };
     let states = cx.world.nodes();
-    let nodes: Vec<&NodeSeen> = states.iter().filter_map(|n| n.api.as_deref()).collect();
+    let nodes: Vec<&NodeSeen> = states
+        .iter()
+        .filter(|n| cx.shared.missing(cx.world, &n.name).is_none())
+        .filter_map(|n| n.api.as_deref())
+        .collect();
     match x.cause.id.as_str() {
         "KF201" => {
             let resource = x.names.get("resource").unwrap_or("cpu").to_owned();
@@ -87,6 +92,7 @@ fn explain(cx: Context<'_>, api: Option<&PodSeen>, clause: &Clause<'_>, x: &mut 
                 }
                 many => x.names.set("detail", &format!("({})", list(many))),
             }
+            taints::root(cx, pod, &nodes, x);
         }
         "KF204" => {
             let cordoned: Vec<&Text> = nodes
@@ -179,6 +185,14 @@ fn claims<'a>(cx: Context<'a>, f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
                 let mut x = Found::of(cause, f).proof(o);
                 x.names = names;
                 x.names.set("claim", &claim);
+                if let Some(l) = x
+                    .names
+                    .get("provisioner")
+                    .and_then(|p| heard::driver(cx, "", p))
+                {
+                    x.names.set("heard", &heard::driver_in_words(cx, l));
+                    x = x.proof(&l.evidence);
+                }
                 found.push(x);
             }
         }
@@ -345,29 +359,6 @@ fn silent<'a>(cx: Context<'a>, f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
         "no PodScheduled condition and no event of a scheduler for {}",
         super::ago(f, pod.created)
     );
-    // A scheduler does not take up a pod whose claims do not exist, and says nothing of it.
-    if !pod.spec.resource_claims.is_empty() {
-        let claims: Vec<&str> = pod
-            .spec
-            .resource_claims
-            .iter()
-            .map(|c| c.trim_start_matches("template/"))
-            .collect();
-        if let Some(x) = Found::new("KF221", f) {
-            let what = format!(
-                "no scheduler has looked at the pod for {}, which waits for {}",
-                super::ago(f, pod.created),
-                list(&claims)
-            );
-            found.push(
-                x.name("what", &what)
-                    .at_most(Confidence::Possible)
-                    .proof_if(f.api_evidence)
-                    .absence(pod.created, Source::Kube, absence),
-            );
-        }
-        return;
-    }
     let Some(x) = Found::new("KF223", f) else {
         return;
     };
@@ -376,6 +367,12 @@ fn silent<'a>(cx: Context<'a>, f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
         Some((_, other)) => x.name("alive", other).at_most(Confidence::Possible),
         None => x.name("absent", "running"),
     };
+    let mut x = x.name("unseen", &super::ago(f, pod.created));
+    if let Some(h) = heard::scheduler(cx, &pod.spec.scheduler) {
+        x = x
+            .name("heard", &h.in_words(cx.now))
+            .proof_if(h.evidence.as_ref());
+    }
     found.push(
         x.proof_if(f.api_evidence)
             .absence(pod.created, Source::Kube, absence),

@@ -3,6 +3,7 @@
 use super::{Context, admit};
 use crate::diagnose::facts::{ContainerFacts, Facts, KillWhy};
 use crate::diagnose::found::{Found, node_of};
+use crate::diagnose::limits;
 use crate::diagnose::signal::Signal;
 use crate::diagnose::text::{list, span};
 use crate::diagnose::{Confidence, State};
@@ -10,15 +11,15 @@ use crate::flow::Stage;
 use kflow_model::{Source, pod::ContainerState, stamp::SECOND};
 
 /// A kubelet that works asks the runtime to stop the containers within a second.
-const HELD_NS: i64 = 3 * SECOND;
+const HELD_NS: i64 = limits::HELD.ns;
 /// A preStop hook that runs longer is told; most are a short sleep.
-const HOOK_NS: i64 = 6 * SECOND;
+const HOOK_NS: i64 = limits::HOOK.ns;
 /// Many applications take some seconds to stop.
-const STOP_NS: i64 = 10 * SECOND;
+const STOP_NS: i64 = limits::STOP.ns;
 /// After the grace period the kill takes a second or two.
-const KILL_NS: i64 = 5 * SECOND;
+const KILL_NS: i64 = limits::KILL.ns;
 /// A kubelet that comes back has done what it missed after this long.
-const BACK_NS: i64 = 20 * SECOND;
+const BACK_NS: i64 = limits::BACKLOG.ns;
 /// Name of the job controller's finalizer.
 const JOB: &str = "batch.kubernetes.io/job-tracking";
 

@@ -43,6 +43,8 @@ pub enum Filter {
         /// Its pods and the unscheduled ones.
         pods: Pods,
     },
+    /// Leases of leaders, without those by which apiservers tell their identity.
+    Leaders,
 }
 
 /// Uids of pods, shared by the watches of a run.
@@ -68,6 +70,11 @@ impl Filter {
                 "Node" => e.object.name == *node,
                 _ => true,
             },
+            // `apiserver-…` (Kubernetes 1.26, `kube-apiserver-…` before).
+            (Self::Leaders, Body::Object(x)) => {
+                !x.object.name.starts_with("apiserver-")
+                    && !x.object.name.starts_with("kube-apiserver-")
+            }
             _ => true,
         }
     }
@@ -197,5 +204,17 @@ pub fn watches(scope: &Scope) -> Vec<(&'static str, Watch)> {
     ] {
         all.push((resource, with(api, resource, kind)));
     }
+    let leases = |namespace: &str| Watch {
+        namespace: Some(namespace.to_owned()),
+        ..Watch::all("apis/coordination.k8s.io/v1", "leases", "Lease")
+    };
+    let mut of_nodes = leases("kube-node-lease");
+    if let Some(node) = &scope.node {
+        of_nodes.fields = format!("metadata.name={node}");
+    }
+    all.push(("node leases", of_nodes));
+    let mut of_leaders = leases("kube-system");
+    of_leaders.filter = Filter::Leaders;
+    all.push(("leader leases", of_leaders));
     all
 }

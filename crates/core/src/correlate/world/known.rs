@@ -1,0 +1,180 @@
+//! Which nodes exist: by complete lists of nodes, and by what the watch told after them.
+
+use std::sync::Arc;
+
+use super::NodeState;
+use kflow_model::Evidence;
+use kflow_model::{Body, Nanos, gap::WatchKind, pod::WatchEvent};
+
+/// Notes of lists of nodes that are kept: a list is begun and ended by one each.
+const KEEP: usize = 64;
+
+/// Whether a node exists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Presence<'w> {
+    /// It was listed or seen, and not deleted since.
+    Exists,
+    /// It was deleted, or a complete list of nodes is without it.
+    Missing {
+        /// What says so: the deletion, or the end of the list.
+        evidence: &'w Evidence,
+        /// The watch has broken since and was not heard again: the node may have come meanwhile.
+        stale: bool,
+    },
+    /// Nodes were not listed completely.
+    Unknown,
+}
+
+/// Begins and ends of complete lists of nodes, sorted.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct NodeLists {
+    notes: Arc<Vec<Evidence>>,
+    broken: Option<Nanos>,
+    heard: Option<Nanos>,
+}
+
+impl NodeLists {
+    pub(crate) fn observe(&mut self, o: &Evidence) {
+        let Body::Watch(n) = &o.body else { return };
+        if n.resource != "nodes" {
+            return;
+        }
+        match n.kind {
+            WatchKind::Broken => self.broken = self.broken.max(Some(o.stamp.at)),
+            WatchKind::Bookmark => self.heard = self.heard.max(Some(o.stamp.at)),
+            // A list of one node, or by labels, says nothing of others.
+            WatchKind::ListBegin | WatchKind::ListEnd if n.scope.is_empty() => {
+                let at = self.notes.partition_point(|e| e < o);
+                if self.notes.get(at) != Some(o) {
+                    let notes = Arc::make_mut(&mut self.notes);
+                    notes.insert(at, Arc::clone(o));
+                    if notes.len() > KEEP {
+                        notes.drain(..KEEP / 2);
+                    }
+                }
+                self.heard = self.heard.max(Some(o.stamp.at));
+            }
+            WatchKind::ListBegin | WatchKind::ListEnd => {}
+        }
+    }
+
+    /// Begin of the newest complete list, and what ended it.
+    fn newest(&self) -> Option<(Nanos, &Evidence)> {
+        let kind = |e: &Evidence| match &e.body {
+            Body::Watch(n) => Some(n.kind),
+            _ => None,
+        };
+        let end = self
+            .notes
+            .iter()
+            .rposition(|e| kind(e) == Some(WatchKind::ListEnd))?;
+        let begin = self
+            .notes
+            .iter()
+            .take(end)
+            .rfind(|e| kind(e) == Some(WatchKind::ListBegin))?;
+        Some((begin.stamp.at, self.notes.get(end)?))
+    }
+
+    pub(crate) fn presence<'w>(&'w self, node: Option<&'w NodeState>) -> Presence<'w> {
+        let list = self.newest();
+        let seen = node.and_then(|n| {
+            n.evidence.iter().rev().find_map(|o| match &o.body {
+                Body::Node(n) => Some((o, n.event == WatchEvent::Deleted)),
+                _ => None,
+            })
+        });
+        let stale = self.broken > self.heard;
+        match (seen, list) {
+            (Some((evidence, true)), _) => Presence::Missing { evidence, stale },
+            (Some((o, false)), Some((begin, evidence))) if o.stamp.at < begin => {
+                Presence::Missing { evidence, stale }
+            }
+            (Some(_), _) => Presence::Exists,
+            (None, Some((_, evidence))) => Presence::Missing { evidence, stale },
+            (None, None) => Presence::Unknown,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kflow_model::{Observation, Source, Stamp, Text, gap::WatchNote, node::NodeSeen};
+
+    fn at(s: i64, body: Body) -> Evidence {
+        Arc::new(Observation {
+            stamp: Stamp::exact(Nanos::from_secs(s)),
+            source: Source::Kube,
+            body,
+        })
+    }
+    fn note(s: i64, kind: WatchKind, scope: &str) -> Evidence {
+        let note = WatchNote {
+            resource: "nodes".into(),
+            kind,
+            scope: scope.into(),
+            detail: Text::default(),
+        };
+        at(s, Body::Watch(Box::new(note)))
+    }
+    fn node(s: i64, event: WatchEvent) -> NodeState {
+        let seen = NodeSeen {
+            event,
+            name: "n1".into(),
+            ..NodeSeen::default()
+        };
+        NodeState {
+            name: "n1".into(),
+            evidence: vec![at(s, Body::Node(Box::new(seen)))],
+            ..NodeState::default()
+        }
+    }
+    fn lists(notes: &[Evidence]) -> NodeLists {
+        let mut lists = NodeLists::default();
+        for n in notes {
+            lists.observe(n);
+        }
+        lists
+    }
+
+    #[test]
+    fn a_node_that_a_complete_list_lacks_does_not_exist() {
+        use WatchKind::{Bookmark, Broken, ListBegin, ListEnd};
+        let whole = [note(1, ListBegin, ""), note(3, ListEnd, "")];
+        let missing = |l: &NodeLists, n: Option<&NodeState>| match l.presence(n) {
+            Presence::Missing { stale, .. } => Some(stale),
+            Presence::Exists | Presence::Unknown => None,
+        };
+        let listed = lists(&whole);
+        assert_eq!(missing(&listed, None), Some(false));
+        assert_eq!(
+            listed.presence(Some(&node(2, WatchEvent::Listed))),
+            Presence::Exists
+        );
+        // Seen before the list, and not in it.
+        assert_eq!(
+            missing(&listed, Some(&node(0, WatchEvent::Listed))),
+            Some(false)
+        );
+        // Deleted after it.
+        assert_eq!(
+            missing(&listed, Some(&node(9, WatchEvent::Deleted))),
+            Some(false)
+        );
+        // A list of one node, a list that did not end, and none at all say nothing of another.
+        let one = [
+            note(1, ListBegin, "metadata.name=n2"),
+            note(3, ListEnd, "metadata.name=n2"),
+        ];
+        for notes in [&one[..], &whole[..1], &[]] {
+            assert_eq!(lists(notes).presence(None), Presence::Unknown);
+        }
+        // What broke may have missed a node that came, until the watch is heard again.
+        let mut broken = whole.to_vec();
+        broken.push(note(5, Broken, ""));
+        assert_eq!(missing(&lists(&broken), None), Some(true));
+        broken.push(note(7, Bookmark, ""));
+        assert_eq!(missing(&lists(&broken), None), Some(false));
+    }
+}

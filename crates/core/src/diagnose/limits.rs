@@ -1,0 +1,147 @@
+//! How long a rule waits before it says something: one table, each time with its source.
+//!
+//! "Measured" is the longest of the recordings in `fixtures/sessions` and `fixtures/causes/real` in which nothing was wrong
+//! with what was measured; S5-burst starts 40 pods at once on two cores. Names of files are those of Kubernetes 1.36.
+
+use kflow_model::stamp::SECOND;
+
+/// A time that a rule uses.
+#[derive(Clone, Copy, Debug)]
+pub struct Limit {
+    /// Where it is used, for people.
+    pub name: &'static str,
+    /// The time, ns.
+    pub ns: i64,
+    /// Where it comes from.
+    pub source: &'static str,
+}
+
+const fn limit(name: &'static str, seconds: i64, source: &'static str) -> Limit {
+    Limit {
+        name,
+        ns: seconds * SECOND,
+        source,
+    }
+}
+
+/// Declares the limits and the table of them all.
+macro_rules! limits {
+    ($($(#[$doc:meta])* $id:ident = $name:literal, $seconds:literal, $source:literal;)*) => {
+        $($(#[$doc])* pub const $id: Limit = limit($name, $seconds, $source);)*
+        /// All of them, in the order of a pod's life.
+        pub const ALL: &[Limit] = &[$($id),*];
+    };
+}
+
+limits! {
+    /// An owner that nothing reacts to.
+    CONTROLLER = "api: no controller has touched the owner", 10, "measured: the next object of an owner is created at most 0.02 s after it (S5-burst, S2-stuck-early)";
+    /// A failing controller that is not heard any more tries again after as long as it has tried so far, at most this.
+    CONTROLLER_RETRY = "api: longest pause between two tries of a controller", 1000, "client-go util/workqueue DefaultTypedControllerRateLimiter: 5 ms doubled, at most 1000 s";
+    /// Leeway on top of that.
+    CONTROLLER_LATE = "api: a controller's next try is late", 60, "chosen: a minute in the queue on top of the pause above";
+    /// A pod that no scheduler has looked at.
+    SCHEDULER = "schedule: no scheduler has looked at the pod", 10, "measured: PodScheduled after at most 0.10 s (S5-burst)";
+    /// A pod whose state does not tell why it is not bound.
+    UNBOUND = "schedule: not bound, and nothing says why", 30, "measured: bound after at most 0.10 s (S5-burst); leaves room for a scheduler that restarts (leaseDuration 15 s, component-base/config/v1alpha1/defaults.go)";
+    /// Watches of pods and nodes are two streams: a new node's pod may be shown before the node.
+    NODE_APPEARS = "admit: bound to a node that no list has", 3, "pods and nodes come by two watches, which nothing orders; measured: what one write causes arrives within 0.03 s (Events and CRI calls, S1-basics)";
+    /// The pod garbage collector deletes pods of nodes that do not exist.
+    POD_GC = "admit: the pod garbage collector deletes pods of a node that does not exist", 80, "pkg/controller/podgc/gc_controller.go: quarantineTime 40 s, gcCheckPeriod 20 s before and after it";
+    /// A kubelet that works picks a pod up at once.
+    PICK_UP = "admit: the kubelet has not begun with the pod", 10, "measured: status.startTime shown at most 0.89 s after the binding (S5-burst)";
+    /// The same, when nothing else is known of the kubelet.
+    PICK_UP_BLIND = "admit: the same, and nothing shows whether the kubelet lives", 30, "as above; by then a kubelet that lives has renewed its lease three times";
+    /// A kubelet that neither logs nor calls the runtime.
+    KUBELET_SILENT = "admit: no line of the kubelet's log and no call of it", 10, "pkg/kubelet/pleg/generic.go: a relist one second after the one before, each a ListPodSandbox";
+    /// A kubelet that lives and does not begin with a pod.
+    KUBELET_IDLE = "admit: the kubelet renews its lease and does not begin with the pod", 20, "measured as above; a lease is renewed every 10 s, so that one renewal lies within";
+    /// A kubelet's lease in the audit log.
+    LEASE_MISSED = "admit: renewals that the audit log lacks", 25, "pkg/kubelet/kubelet.go: renewInterval = nodeLeaseDurationSeconds (40 s) / 4; two have not come (measured: 10.0 to 10.4 s apart, S11-control-plane)";
+    /// `nodeLeaseDurationSeconds`, where a lease does not tell its own.
+    LEASE = "admit: the node's lease has run out", 40, "pkg/kubelet/apis/config/v1beta1/defaults.go: NodeLeaseDurationSeconds 40";
+    /// A leader's lease, where it does not tell its own duration.
+    LEADER = "api, schedule: a leader's lease has run out", 15, "component-base/config/v1alpha1/defaults.go: leaderElection.leaseDuration 15 s";
+    /// A supervisor starts the kubelet again sooner.
+    KUBELET_RESTART = "admit: a kubelet that works after it had ended", 20, "RestartSec=10 in the kubelet.service of the Kubernetes packages, and its start";
+    /// How often the kubelet says that it skips pods.
+    SKIPPING = "admit: the kubelet's newest word that it skips all pods", 12, "pkg/kubelet/kubelet.go, syncLoop: base 100 ms doubled up to 5 s; two of them";
+    /// Calls of the kubelet's loops.
+    LOOP_CALL = "admit: a call of the kubelet's loops is in flight", 10, "measured: ListPodSandbox at most 0.16 s, Status at most 0.01 s (S5-burst)";
+    /// All volumes are there.
+    VOLUMES = "volumes: no sandbox was asked for", 20, "measured: 0.3 s with local volumes (S1-basics); pkg/kubelet/volumemanager/volume_manager.go: podAttachAndMountRetryInterval 300 ms, and the kubelet itself complains after podAttachAndMountTimeout 2m3s";
+    /// Volumes or sandbox, with the API alone.
+    SANDBOX_BLIND = "volumes, sandbox: no sandbox is ready, by the API alone", 25, "measured: PodReadyToStartContainers at most 4.87 s after startTime (S5-burst)";
+    /// When the kubelet has named the volumes that are missing.
+    VOLUMES_TOLD = "volumes: the kubelet has said which are missing", 150, "pkg/kubelet/volumemanager/volume_manager.go: podAttachAndMountTimeout 2m3s, and the event's way";
+    /// RunPodSandbox.
+    SANDBOX = "sandbox: RunPodSandbox is in flight", 10, "measured: at most 4.63 s (S5-burst)";
+    /// A pull.
+    PULL = "image: a pull runs", 10, "PullImage has no deadline; measured: 17.9 s and 53.3 s for images over a slow line (S6-slowpull), 0.33 s otherwise";
+    /// A pull that has not begun.
+    PULL_QUEUED = "image: announced, and no PullImage", 3, "measured: Pulling is shown at most 0.03 s after PullImage (S1-basics)";
+    /// CreateContainer and StartContainer.
+    CREATE = "create, start: CreateContainer, StartContainer or a postStart hook runs", 15, "measured: at most 2.57 s and 1.11 s (S5-burst)";
+    /// Between the sandbox and a running container, when nothing says why.
+    CREATE_BLIND = "image, create, start: nothing was heard of the container", 30, "measured: Ready at most 3.49 s after the sandbox (S5-burst)";
+    /// An init container.
+    INIT = "start: an init container runs", 30, "chosen: what is usual for an init container is not known, so the longest that nobody may wait without a sentence";
+    /// A sidecar without a startup probe that takes its time.
+    SIDECAR = "start: a sidecar does not count as started", 10, "pkg/kubelet/prober/prober_manager.go: without a startup probe a container counts as started with the next relist (1 s)";
+    /// Readiness after start.
+    READY = "ready: a container runs and is not ready, besides its probe's initialDelaySeconds", 10, "core/v1 Probe: periodSeconds 10 by default, so that one probe has been made";
+    /// Readiness without any word of a probe.
+    READY_BLIND = "ready: the same, and no probe was heard to fail", 30, "core/v1 Probe: three periods of 10 s (failureThreshold 3); Events may be dropped by client-go EventSourceObjectSpamFilter (burst 25, then one in 300 s)";
+    /// The status of a container.
+    STATUS = "ready: the API does not show what runs on the node", 10, "pkg/kubelet/status/status_manager.go: syncPeriod 10 s";
+    /// Readiness gates.
+    GATES = "ready: a readiness gate is not met", 5, "chosen: a condition that is set by a controller, which reacts at once (measured above: 0.02 s)";
+    /// A resize that waits.
+    RESIZE = "ready: a resize is pending", 5, "measured: granted within 0.1 s (S1-basics, 37-resize)";
+    /// A deleted pod's own call.
+    HELD = "terminate: a call of the pod holds up its deletion", 3, "pkg/kubelet/kubelet.go: housekeepingPeriod 2 s, and the first call after it";
+    /// A preStop hook.
+    HOOK = "terminate: a preStop hook runs", 6, "chosen: a preStop hook of 5 s, as load balancers want it, is nothing to tell";
+    /// A container that was asked to stop.
+    STOP = "terminate: a container got its signal and runs", 10, "core/v1 terminationGracePeriodSeconds 30 s: a third of it";
+    /// The kill after the grace period.
+    KILL = "terminate: the kill after the grace period", 5, "measured: StopContainer returns at most 1.34 s after its timeout, StopPodSandbox after at most 2.99 s (S5-burst)";
+    /// A deleted pod whose containers have ended.
+    LET_GO = "terminate: all has ended, and the pod is still there", 20, "measured: gone at most 9.35 s after its containers were shown as ended (S5-burst)";
+    /// A pod that moves.
+    MOVES = "any stage: nothing is concluded from silence this soon after the pod moved", 10, "pkg/kubelet/status/status_manager.go: syncPeriod 10 s; by then what was done shows";
+    /// A kubelet that comes back.
+    BACKLOG = "terminate: a kubelet that has come back works off what it missed", 20, "pkg/kubelet/status/status_manager.go: syncPeriod 10 s; two of them";
+    /// A refused deletion.
+    REFUSED = "terminate: a refused deletion is news", 300, "chosen: as long as a refusal is news; nothing follows from it";
+    /// Edges of readiness.
+    FLAPS = "ready: readiness that comes and goes", 300, "pkg/kubelet/kubelet.go: MaxContainerBackOff 300 s";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_time_says_where_it_comes_from() {
+        for l in ALL {
+            assert!(l.ns > 0, "{}", l.name);
+            let cited = [
+                "measured: ",
+                "chosen: ",
+                ".go",
+                "client-go",
+                "core/v1",
+                "kubelet.service",
+                "measured as above",
+                "as above",
+            ];
+            assert!(
+                cited.iter().any(|c| l.source.contains(c)),
+                "{}: {}",
+                l.name,
+                l.source
+            );
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! When those who have to act next were last heard, for a sentence.
+
+use super::Context;
+use crate::correlate::{Actor, LEADER_LEASES, Lease};
+use crate::diagnose::limits;
+use crate::diagnose::text::{at, span};
+use kflow_model::Evidence;
+use kflow_model::{Body, Nanos, Source};
+
+/// The newest sign of life.
+#[derive(Clone, Debug)]
+pub(super) struct Heard {
+    /// When.
+    pub(super) at: Nanos,
+    /// By what: `its lease`.
+    by: &'static str,
+    /// The observation, where one is kept.
+    pub(super) evidence: Option<Evidence>,
+}
+
+impl Heard {
+    /// `at 23:07:10 UTC, 52 s ago (its lease)`.
+    pub(super) fn in_words(&self, now: Nanos) -> String {
+        format!(
+            "at {}, {} ago ({})",
+            at(self.at),
+            span(now.since(self.at)),
+            self.by
+        )
+    }
+}
+
+fn by(o: &Evidence) -> &'static str {
+    match &o.body {
+        Body::Object(_) => "its lease",
+        Body::Event(_) => "an Event of it",
+        Body::Audit(a) if a.resource == "leases" => "its lease, by the audit log",
+        _ => "a request of it",
+    }
+}
+
+fn sign(cx: Context<'_>, actor: &Actor) -> Option<Heard> {
+    let sign = cx.world.heard(actor).filter(|s| s.at <= cx.now)?;
+    Some(Heard {
+        at: sign.at,
+        by: by(&sign.evidence),
+        evidence: Some(sign.evidence.clone()),
+    })
+}
+
+/// The kubelet of a node.
+pub(super) fn kubelet(cx: Context<'_>, node: &str) -> Option<Heard> {
+    let told = sign(cx, &Actor::Kubelet(node.into()));
+    let local = cx
+        .shared
+        .node_last
+        .filter(|_| cx.shared.is_local(node))
+        .map(|at| Heard {
+            at,
+            by: "its log, or a call of it",
+            evidence: None,
+        });
+    [told, local].into_iter().flatten().max_by_key(|h| h.at)
+}
+
+/// The scheduler of a name.
+pub(super) fn scheduler(cx: Context<'_>, name: &str) -> Option<Heard> {
+    let name = if name.is_empty() {
+        crate::correlate::DEFAULT_SCHEDULER
+    } else {
+        name
+    };
+    sign(cx, &Actor::Scheduler(name.into()))
+}
+
+/// kube-controller-manager.
+pub(super) fn controllers(cx: Context<'_>) -> Option<Heard> {
+    sign(cx, &Actor::Controllers)
+}
+
+/// The lease of a CSI controller: external-provisioner holds one that is called like its driver, external-attacher
+/// `external-attacher-leader-DRIVER`, with a hyphen for whatever is no letter and no digit (kubernetes-csi/csi-lib-utils,
+/// `leaderelection/leader_election.go`, `sanitizeName`).
+pub(super) fn driver<'w>(cx: Context<'w>, prefix: &str, driver: &str) -> Option<&'w Lease> {
+    let plain: String = driver
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() { c } else { '-' })
+        .collect();
+    let wanted = format!("{prefix}{plain}");
+    cx.world
+        .leases()
+        .filter(|(_, name, _)| *name == wanted)
+        .max_by_key(|(ns, _, l)| (*ns == LEADER_LEASES, l.renewed))
+        .map(|(_, _, l)| l)
+}
+
+/// What a driver's lease says: `its controller was last heard at …, longer ago than its lease lasts`.
+pub(super) fn driver_in_words(cx: Context<'_>, l: &Lease) -> String {
+    let age = cx.now.since(l.renewed);
+    let lasts = if l.duration_ns > 0 {
+        l.duration_ns
+    } else {
+        limits::LEADER.ns
+    };
+    let over = if age >= lasts + lasts / 2 {
+        format!(
+            ", although it has to renew its lease within {}: it does not run",
+            span(lasts)
+        )
+    } else {
+        String::new()
+    };
+    format!("at {}, {} ago{over}", at(l.renewed), span(age))
+}
+
+/// The watches have told something since: what they do not tell has not happened.
+pub(super) fn watches_live(cx: Context<'_>, since: Nanos) -> bool {
+    cx.world
+        .source(Source::Kube)
+        .last
+        .is_some_and(|t| t > since)
+}

@@ -1,0 +1,73 @@
+//! A pod that is bound to a node that does not exist.
+
+use super::{Context, heard};
+use crate::diagnose::facts::Facts;
+use crate::diagnose::found::{Found, node_of};
+use crate::diagnose::limits;
+use crate::diagnose::text::span;
+use crate::diagnose::{Confidence, State};
+use crate::flow::Stage;
+use kflow_model::Body;
+use kflow_model::pod::WatchEvent;
+
+pub(super) fn rules<'a>(cx: Context<'a>, f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
+    let node = node_of(f.view, f.api);
+    // Static pods are there before their node is, and what a node's own sources tell is of a node that exists.
+    let runs = f.node_seen.is_some() || f.api.is_none_or(|p| p.mirror_of.is_some());
+    let Some(bound) = f.bound.filter(|_| !node.is_empty() && !runs) else {
+        return;
+    };
+    if cx.now.since(bound) < limits::NODE_APPEARS.ns {
+        return;
+    }
+    let Some(missing) = cx.shared.missing(cx.world, node) else {
+        return;
+    };
+    let Some(mut x) = Found::new("KF317", f) else {
+        return;
+    };
+    let stage = if f.deleted.is_some() {
+        Stage::Terminate
+    } else {
+        Stage::Admit
+    };
+    x = x.at(stage).since(bound).proof(&missing.evidence);
+    let gone = matches!(&missing.evidence.body, Body::Node(n) if n.event == WatchEvent::Deleted);
+    if let Some(p) = x.proofs.last_mut() {
+        p.text = if gone {
+            format!("node {node} was deleted")
+        } else {
+            format!("a complete list of nodes, without {node}")
+        };
+    }
+    if missing.stale {
+        x = x.at_most(Confidence::Likely);
+    }
+    let since = bound.max(missing.evidence.stamp.at);
+    let known = cx.now.since(since);
+    if known > limits::POD_GC.ns {
+        x = x.state(State::Stuck);
+        x = match heard::controllers(cx) {
+            Some(h) => x
+                .name(
+                    "late",
+                    &format!(
+                        "{}, although kube-controller-manager was last heard {}",
+                        span(known),
+                        h.in_words(cx.now)
+                    ),
+                )
+                .proof_if(h.evidence.as_ref()),
+            None => x.name(
+                "late",
+                &format!("{}: is kube-controller-manager running?", span(known)),
+            ),
+        };
+    } else {
+        x = x.name("soon", "40 to 80 s");
+    }
+    x = x.proof_if(f.api_evidence);
+    // Whatever else is wrong, nobody will do anything about it there.
+    found.retain(|k| k.stage < stage);
+    found.push(x);
+}

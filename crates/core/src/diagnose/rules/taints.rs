@@ -1,0 +1,142 @@
+//! Why nodes have the taints that keep a pod away: taints that tell of a node's condition end at that condition, or at who
+//! is silent. Names of the taints: Kubernetes `core/v1/well_known_taints.go`.
+
+use super::{Context, heard};
+use crate::diagnose::found::Found;
+use crate::diagnose::scheduler::untolerated;
+use crate::diagnose::text::{at, list, shorten};
+use kflow_model::Evidence;
+use kflow_model::{
+    node::NodeSeen,
+    pod::{Condition, PodSeen},
+};
+
+/// Nodes that are named one by one; the others are counted.
+const NAMED: usize = 3;
+
+/// What a node's taint comes from, in words.
+fn cause(cx: Context<'_>, n: &NodeSeen, key: &str) -> Option<(String, Option<Evidence>)> {
+    let name = &n.name;
+    let since = |c: Option<&Condition>| {
+        c.and_then(|c| c.transition)
+            .map(|t| format!(" since {}", at(t)))
+            .unwrap_or_default()
+    };
+    let says = |c: Option<&Condition>| {
+        c.map(|c| format!("{}: {}", c.reason, shorten(&c.message, 160)))
+            .map(|s| s.trim_matches([':', ' ', '.']).to_owned())
+            .filter(|s| !s.is_empty())
+            .map(|s| format!(" ({s})"))
+            .unwrap_or_default()
+    };
+    let short = |kind: &str, of: &str| {
+        let c = n.condition(kind).filter(|c| c.status == "True");
+        format!("{name} is short of {of}{}{}", since(c), says(c))
+    };
+    let node = || cx.shared.node(name).and_then(|f| f.evidence.clone());
+    Some(match key {
+        "node.kubernetes.io/unreachable" => {
+            let ready = n.condition("Ready").filter(|c| c.status != "True");
+            let marked = ready.and_then(|c| c.transition);
+            match heard::kubelet(cx, name) {
+                Some(h) if marked.is_none_or(|m| h.at <= m) => (
+                    format!("{name}'s kubelet has not reported since {}", at(h.at)),
+                    h.evidence.or_else(node),
+                ),
+                Some(h) => (
+                    format!(
+                        "{name}'s kubelet was silent and is heard again (last at {}), and kube-controller-manager has not taken its taint away yet",
+                        at(h.at)
+                    ),
+                    h.evidence.or_else(node),
+                ),
+                None => (
+                    format!(
+                        "{name}'s kubelet has not reported{}",
+                        marked.map_or_else(String::new, |m| format!(" since before {}", at(m)))
+                    ),
+                    node(),
+                ),
+            }
+        }
+        "node.kubernetes.io/not-ready" => {
+            let ready = n.condition("Ready").filter(|c| c.status != "True");
+            (
+                format!("{name} is not ready{}{}", since(ready), says(ready)),
+                node(),
+            )
+        }
+        "node.kubernetes.io/memory-pressure" => (short("MemoryPressure", "memory"), node()),
+        "node.kubernetes.io/disk-pressure" => (short("DiskPressure", "disk space"), node()),
+        "node.kubernetes.io/pid-pressure" => (short("PIDPressure", "process IDs"), node()),
+        "node.kubernetes.io/network-unavailable" => {
+            let c = n.condition("NetworkUnavailable");
+            (
+                format!("the network of {name} is not set up{}{}", since(c), says(c)),
+                node(),
+            )
+        }
+        "node.cloudprovider.kubernetes.io/uninitialized" => (
+            format!("no cloud controller has initialised {name}"),
+            node(),
+        ),
+        "node.kubernetes.io/unschedulable" => (format!("{name} is cordoned"), node()),
+        "node.kubernetes.io/out-of-service" => {
+            (format!("{name} is marked as out of service"), node())
+        }
+        _ => return None,
+    })
+}
+
+/// Ends the chain of a taint that keeps the pod away at its root, as far as all nodes with such taints have one.
+pub(super) fn root(cx: Context<'_>, pod: &PodSeen, nodes: &[&NodeSeen], x: &mut Found<'_>) {
+    let mut words = Vec::new();
+    let mut keys: Vec<&str> = Vec::new();
+    let mut proofs = Vec::new();
+    let (mut kept_away, mut rooted) = (0, 0);
+    for n in nodes {
+        let taints = untolerated(pod, n);
+        if taints.is_empty() {
+            continue;
+        }
+        kept_away += 1;
+        let told = taints
+            .iter()
+            .find_map(|(key, ..)| Some((key, cause(cx, n, key)?)));
+        let Some((key, (why, proof))) = told else {
+            continue;
+        };
+        rooted += 1;
+        if !keys.contains(&key.as_str()) {
+            keys.push(key);
+        }
+        if words.len() < NAMED {
+            words.push(why);
+            proofs.extend(proof);
+        }
+    }
+    if rooted == 0 {
+        return;
+    }
+    let more = match rooted - words.len() {
+        0 => String::new(),
+        n => format!(" (and {n} more nodes)"),
+    };
+    let why = format!("{}{more}", list(&words));
+    if rooted == kept_away {
+        let (its, s, keep) = match (rooted, keys.len()) {
+            (1, 1) => ("its", "", "keeps"),
+            (_, 1) => ("their", "", "keeps"),
+            _ => ("their", "s", "keep"),
+        };
+        let taints = list(&keys);
+        x.names.replace(
+            "root",
+            &format!("{why}, so {its} taint{s} {taints} {keep} the pod away."),
+        );
+    } else {
+        x.names.replace("why", &why);
+    }
+    x.proofs
+        .extend(proofs.iter().map(crate::diagnose::found::proof));
+}

@@ -1,0 +1,257 @@
+//! What is said when no rule knows why: who has to act next, and when that one was last heard. Nobody waits in silence.
+
+use super::{Context, heard, sandbox};
+use crate::diagnose::Confidence;
+use crate::diagnose::facts::{ContainerFacts, Facts};
+use crate::diagnose::found::{Found, node_of};
+use crate::diagnose::limits;
+use crate::diagnose::text::{list, span};
+use kflow_model::pod::ContainerState;
+use kflow_model::{Body, Nanos, Source};
+
+pub(super) fn rules<'a>(cx: Context<'a>, f: &'a Facts<'a>, found: &mut Vec<Found<'a>>) {
+    if moved_lately(f) {
+        return;
+    }
+    let told = if f.deleted.is_some() {
+        deleted(cx, f)
+    } else if f.bound.is_none() && f.picked_up.is_none() {
+        unbound(cx, f)
+    } else if f.picked_up.is_none() {
+        None
+    } else if f.sandbox.is_none() {
+        sandbox::unseen(cx, f).map(|x| on_node(cx, f, x))
+    } else {
+        container(cx, f).or_else(|| unready(cx, f))
+    };
+    found.extend(told.map(|x| x.at_most(Confidence::Possible)));
+}
+
+/// Calls that bring a pod forward; the others only look.
+const STEPS: [&str; 8] = [
+    "RunPodSandbox",
+    "PullImage",
+    "CreateContainer",
+    "StartContainer",
+    "StopContainer",
+    "RemoveContainer",
+    "StopPodSandbox",
+    "RemovePodSandbox",
+];
+
+/// Something was done for the pod a moment ago, or its state changed: it does not wait in silence.
+fn moved_lately(f: &Facts<'_>) -> bool {
+    let fresh = |at: Nanos| f.now.since(at) < limits::MOVES.ns;
+    let steps: Vec<_> = f
+        .view
+        .evidence
+        .iter()
+        .filter_map(|o| match &o.body {
+            Body::CallStart(c) if STEPS.contains(&c.method.as_str()) => Some(c.key),
+            _ => None,
+        })
+        .collect();
+    f.view
+        .evidence
+        .iter()
+        .rev()
+        .filter(|o| fresh(o.stamp.seen))
+        .any(|o| match &o.body {
+            Body::CallStart(c) => STEPS.contains(&c.method.as_str()),
+            Body::CallEnd(c) => c.code == Some(0) && steps.contains(&c.key),
+            Body::Event(e) => {
+                !e.warning && !e.listed && e.component == "kubelet" && e.reason != "BackOff"
+            }
+            Body::Pod(_) => o.source == Source::Kube,
+            Body::Fs(_) => true,
+            _ => false,
+        })
+}
+
+/// With who has to act on the node, and when that one was last heard.
+fn on_node<'a>(cx: Context<'a>, f: &Facts<'a>, x: Found<'a>) -> Found<'a> {
+    match heard::kubelet(cx, node_of(f.view, f.api)) {
+        Some(h) => x
+            .name("heard", &h.in_words(cx.now))
+            .proof_if(h.evidence.as_ref()),
+        None => x,
+    }
+}
+
+/// Not bound, and neither the scheduler nor the pod says why.
+fn unbound<'a>(cx: Context<'a>, f: &Facts<'a>) -> Option<Found<'a>> {
+    let pod = f.api?;
+    if cx.now.since(pod.created) < limits::UNBOUND.ns {
+        return None;
+    }
+    let mut x = Found::new("KF223", f)?.name("unbound", "and nothing says why it is not bound");
+    if let Some(h) = heard::scheduler(cx, &pod.spec.scheduler) {
+        x = x
+            .name("heard", &h.in_words(cx.now))
+            .proof_if(h.evidence.as_ref());
+    }
+    Some(x.proof_if(f.api_evidence))
+}
+
+/// The next container that has not been started: init containers come first.
+fn next<'f, 'a>(f: &'f Facts<'a>) -> Option<&'f ContainerFacts<'a>> {
+    let waiting = |c: &&ContainerFacts<'a>| {
+        c.started.is_none()
+            && c.exits.is_empty()
+            && !f.is_ephemeral(&c.name)
+            && c.status
+                .is_none_or(|s| matches!(s.state, ContainerState::Waiting { .. }))
+    };
+    let begun = |c: &&ContainerFacts<'a>| f.is_initial(&c.name) && waiting(c);
+    // A container waits for the init container before it, which is told by itself.
+    if f.containers.iter().any(|c| f.is_init(&c.name) && c.runs()) {
+        return None;
+    }
+    f.containers
+        .iter()
+        .find(begun)
+        .or_else(|| f.containers.iter().find(waiting))
+}
+
+/// The sandbox is there, and a container has not started.
+fn container<'a>(cx: Context<'a>, f: &Facts<'a>) -> Option<Found<'a>> {
+    let c = next(f).filter(|c| !c.name.is_empty())?;
+    let since = moved(f)?;
+    if cx.now.since(since) < limits::CREATE_BLIND.ns {
+        return None;
+    }
+    let x = Found::new("KF713", f)?
+        .container(&c.name)
+        .name("what", &format!("Container {} has not started", c.name))
+        .since(since)
+        .proof_if(f.api_evidence)
+        .absence(
+            since,
+            if f.has_cri { Source::Cri } else { Source::Kube },
+            format!("nothing of container {} since", c.name),
+        );
+    Some(on_node(cx, f, x))
+}
+
+/// The newest that the node did for the pod.
+fn moved(f: &Facts<'_>) -> Option<Nanos> {
+    let of = |c: &ContainerFacts<'_>| {
+        let ended = c.exits.last().map(|e| e.at);
+        [c.pulled, c.created, c.started, ended]
+            .into_iter()
+            .flatten()
+            .max()
+    };
+    f.containers
+        .iter()
+        .filter_map(of)
+        .chain(f.sandbox_since.or(f.sandbox))
+        .chain(f.answered)
+        .max()
+}
+
+/// All runs, and the pod is not ready.
+fn unready<'a>(cx: Context<'a>, f: &Facts<'a>) -> Option<Found<'a>> {
+    let pod = f.api?;
+    let runs = |c: &&ContainerFacts<'a>| c.runs() && !f.is_ephemeral(&c.name);
+    let started = f
+        .containers
+        .iter()
+        .filter(runs)
+        .filter_map(|c| c.started)
+        .max()?;
+    let mut delay = 0;
+    for p in pod.spec.containers.iter().flat_map(|c| &c.probes) {
+        // A startup probe may fail as often as it is allowed to: until then there is nothing to say.
+        let patience = match p.kind.as_str() {
+            "startup" => {
+                i64::from(p.initial_delay_s)
+                    + i64::from(p.period_s.max(1)) * i64::from(p.failure_threshold.max(1))
+            }
+            "readiness" => i64::from(p.initial_delay_s),
+            _ => 0,
+        };
+        delay = delay.max(patience);
+    }
+    let ready = pod.condition("Ready").filter(|c| c.status != "True");
+    let since = ready
+        .and_then(|c| c.transition)
+        .unwrap_or(started)
+        .max(started);
+    if cx.now.since(since) < limits::READY_BLIND.ns + delay * kflow_model::stamp::SECOND {
+        return None;
+    }
+    let what = ready
+        .map(|c| format!("{} {}", c.reason, c.message))
+        .unwrap_or_default();
+    let x = Found::new("KF809", f)?
+        .since(since)
+        .name("what", &what)
+        .name("running", &span(cx.now.since(started)))
+        .proof_if(f.api_evidence);
+    Some(on_node(cx, f, x))
+}
+
+/// Deleted, and neither gone nor explained.
+fn deleted<'a>(cx: Context<'a>, f: &Facts<'a>) -> Option<Found<'a>> {
+    let deleted = f.deleted?;
+    // What a node's own sources know of a deletion is told by calls and lines; what the API waits for is not theirs to say.
+    f.api?;
+    let grace = f.grace_s.unwrap_or(30) * kflow_model::stamp::SECOND;
+    let running: Vec<&str> = f
+        .containers
+        .iter()
+        .filter(|c| {
+            !f.is_ephemeral(&c.name)
+                && match c.status.map(|s| &s.state) {
+                    Some(ContainerState::Running { .. }) => c.stopped.is_none(),
+                    Some(_) => false,
+                    None => c.runs() && c.stopped.is_none(),
+                }
+        })
+        .map(|c| c.name.as_str())
+        .collect();
+    let asked = f.signals.iter().any(|s| s.reason == "Killing")
+        || f.containers
+            .iter()
+            .any(|c| c.killed.is_some_and(|(t, ..)| t >= deleted));
+    let ended = f
+        .containers
+        .iter()
+        .filter_map(|c| c.exits.last().map(|e| e.at).max(c.stopped))
+        .max()
+        .unwrap_or(deleted)
+        .max(deleted);
+    let x = Found::new("KF914", f)?;
+    let (x, since, patience) = if running.is_empty() {
+        let what = "its containers have ended, and the kubelet has not let it go: volumes to unmount, a cgroup to remove, or a status to report";
+        (x.name("what", what), ended, limits::LET_GO.ns)
+    } else if asked {
+        let what = format!("container {} still runs", list(&running));
+        (x.name("what", &what), deleted, grace + limits::KILL.ns)
+    } else {
+        let what = format!(
+            "container {} still runs, and the kubelet has not said that it stops it",
+            list(&running)
+        );
+        (
+            x.name("what", &what),
+            deleted,
+            limits::PICK_UP.ns.max(limits::LET_GO.ns),
+        )
+    };
+    if cx.now.since(since) < patience {
+        return None;
+    }
+    let x = x
+        .since(deleted)
+        .proof_if(f.api_evidence)
+        .proof_if(
+            f.view
+                .evidence
+                .iter()
+                .rfind(|o| matches!(&o.body, Body::Event(e) if e.reason == "Killing")),
+        )
+        .absence(since, Source::Kube, "nothing of the pod since");
+    Some(on_node(cx, f, x))
+}
