@@ -53,7 +53,7 @@ impl Source {
             .unwrap_or((session.header.created, session.header.created));
         let at = match at {
             None => end,
-            Some(text) => moment(text)?.within((begin, end), None, 0),
+            Some(text) => moment(text)?.within((begin, end), None, |_| 0),
         };
         Ok(Self { session, at })
     }

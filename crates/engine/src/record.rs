@@ -16,6 +16,7 @@ use crate::ObservationLog;
 use kflow_model::clock;
 use kflow_model::gap::Gap;
 use kflow_model::session::{Header, SessionError, Writer};
+use kflow_model::units::wait;
 use kflow_model::{Body, Evidence, Nanos, Observation, Source, Stamp, Text};
 
 mod files;
@@ -181,7 +182,7 @@ impl Recorder {
             Err(RecvTimeoutError::Timeout) => {
                 return Err(failed(std::io::Error::new(
                     std::io::ErrorKind::TimedOut,
-                    format!("its file system has not answered for {} s", OPEN.as_secs()),
+                    format!("its file system has not answered for {}", wait(OPEN)),
                 )));
             }
             Err(RecvTimeoutError::Disconnected) => {

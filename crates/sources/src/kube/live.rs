@@ -16,10 +16,11 @@ use tokio::time::{sleep, timeout};
 use tonic::codegen::http::{Request, Response, StatusCode};
 
 use super::decode::{Occurrences, decode_object, decode_watch_event, note};
-use crate::live::{Backoff, Lines, Out, Stopped, root};
+use crate::live::{Backoff, Lines, Out, Stopped, gap, root};
 use kflow_model::clock;
 use kflow_model::gap::WatchKind;
 use kflow_model::pod::WatchEvent;
+use kflow_model::units::wait;
 use kflow_model::{Body, Observation, Source, Stamp, Text};
 
 mod scope;
@@ -63,7 +64,7 @@ enum Trouble {
     #[error("resource version too old")]
     Gone,
     /// "Not now": how long to wait.
-    #[error("the apiserver asks to wait {} s", .0.as_secs())]
+    #[error("the apiserver asks to wait {}", wait(*.0))]
     Wait(Duration),
     /// Only an administrator can change this.
     #[error("{0}")]
@@ -325,8 +326,8 @@ impl Watching {
             let frame = match timeout(self.pace.stall, body.frame()).await {
                 Err(_) => {
                     return Err(Trouble::Broken(format!(
-                        "the watch said nothing for {} s",
-                        self.pace.stall.as_secs()
+                        "the watch said nothing for {}",
+                        wait(self.pace.stall)
                     )));
                 }
                 Ok(None) if lines.cut() => {
@@ -350,6 +351,15 @@ impl Watching {
                     ended = self.line(line, &mut got).err();
                 }
             });
+            let dropped = lines.dropped();
+            if dropped > 0 {
+                let now = clock::now();
+                let why = format!(
+                    "the watch of {} sent an object of more than 16 MiB",
+                    self.watch.resource
+                );
+                got.push(gap(Source::Kube, now, now, dropped, &why));
+            }
             let sent = self.out.send_all(&mut got).await;
             self.buffer = got;
             sent?;

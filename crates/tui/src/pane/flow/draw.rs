@@ -4,9 +4,10 @@ use super::tree;
 use crate::canvas::Canvas;
 use crate::describe;
 use crate::shared::Ctx;
-use crate::text::{count, duration};
+use crate::text::count;
 use kflow_core::flow::lit::{Lit, RunEnd};
 use kflow_core::flow::map::{Map, StepId};
+use kflow_model::units::duration;
 
 /// Columns from the right: file, evidence, times, length.
 #[derive(Clone, Copy, Debug)]
@@ -38,7 +39,7 @@ impl Columns {
     pub(super) fn head(self, ctx: &Ctx<'_>, canvas: &mut Canvas<'_>) {
         let t = ctx.theme;
         canvas.text_in(3, 0, self.tree, "STEP", t.head);
-        canvas.text_right(self.tree + 9, 0, 8, "TIME", t.head);
+        canvas.text_right(self.tree + 9, 0, 8, "LONGEST", t.head);
         canvas.text_right(self.tree + 17, 0, 7, "TIMES", t.head);
         let x = self.tree + NUMBERS + 1;
         canvas.text_in(x, 0, self.kinds, "EVIDENCE", t.head);
@@ -109,7 +110,12 @@ impl Columns {
             _ => String::new(),
         };
         canvas.text_right(self.tree + 17, y, 7, &times, t.dim);
-        if let Some(d) = run.and_then(|r| r.duration(ctx.snap.now)) {
+        // The last run may be a short one of many: a step that took long once is looked for here.
+        let longest = l.and_then(|l| {
+            let runs = l.runs.iter();
+            runs.filter_map(|r| r.duration(ctx.snap.now)).max()
+        });
+        if let Some(d) = longest {
             canvas.text_right(self.tree + 9, y, 8, &duration(d), style);
         }
         let x = self.tree + NUMBERS + 1;
