@@ -212,13 +212,13 @@ pub fn gap(of: Source, since: Nanos, at: Nanos, lost: u64, why: &str) -> Observa
 /// Longest line that is put together, bytes: what a watch sends of one object is bounded by etcd's 1.5 MiB.
 const LINE_MAX: usize = 16 << 20;
 
-/// Chunks in, whole lines out. A line longer than 16 MiB is dropped and counted.
+/// Chunks in, whole lines out. A line longer than 16 MiB is dropped and counted: who reads tells of it ([`Lines::dropped`]).
 #[derive(Debug, Default)]
 pub struct Lines {
     part: Vec<u8>,
     skipping: bool,
-    /// Lines that were dropped.
-    pub too_long: u64,
+    /// Lines that were dropped and not taken by [`dropped`](Self::dropped).
+    too_long: u64,
 }
 
 impl Lines {
@@ -248,6 +248,10 @@ impl Lines {
         } else {
             self.part.extend_from_slice(rest);
         }
+    }
+    /// Lines that were too long since the last time.
+    pub fn dropped(&mut self) -> u64 {
+        std::mem::take(&mut self.too_long)
     }
     /// Forgets the begun line; true when there was one.
     pub fn cut(&mut self) -> bool {
@@ -372,7 +376,7 @@ mod tests {
             assert_eq!(l, b"next");
             got += 1;
         });
-        assert_eq!((got, lines.too_long), (1, 1));
+        assert_eq!((got, lines.dropped()), (1, 1));
     }
 
     #[test]

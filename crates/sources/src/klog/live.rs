@@ -56,6 +56,12 @@ impl Feed {
             ..
         } = self;
         lines.push(chunk, |line| decode_now(decoder.as_mut(), line, buffer));
+        let dropped = lines.dropped();
+        if dropped > 0 {
+            let now = clock::now();
+            let why = "a line of more than 16 MiB was not read";
+            buffer.push(gap(self.source, now, now, dropped, why));
+        }
         self.out.send_all(&mut self.buffer).await
     }
     /// The input ended, or goes on elsewhere.

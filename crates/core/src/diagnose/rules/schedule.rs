@@ -306,29 +306,6 @@ fn silent<'a>(cx: Context<'a>, f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
         "no PodScheduled condition and no event of a scheduler for {}",
         super::ago(f, pod.created)
     );
-    // A scheduler does not take up a pod whose claims do not exist, and says nothing of it.
-    if !pod.spec.resource_claims.is_empty() {
-        let claims: Vec<&str> = pod
-            .spec
-            .resource_claims
-            .iter()
-            .map(|c| c.trim_start_matches("template/"))
-            .collect();
-        if let Some(x) = Found::new("KF221", f) {
-            let what = format!(
-                "no scheduler has looked at the pod for {}, which waits for {}",
-                super::ago(f, pod.created),
-                list(&claims)
-            );
-            found.push(
-                x.name("what", &what)
-                    .at_most(Confidence::Possible)
-                    .proof_if(f.api_evidence)
-                    .absence(pod.created, Source::Kube, absence),
-            );
-        }
-        return;
-    }
     let Some(x) = Found::new("KF223", f) else {
         return;
     };
