@@ -323,7 +323,7 @@ pub struct CallFilter {
     #[arg(long)]
     pub errors: bool,
     /// Only calls that took, or take, longer: 100ms, 2s, 1m30s
-    #[arg(long, value_name = "DURATION", value_parser = kflow_core::query::duration)]
+    #[arg(long, value_name = "DURATION", value_parser = kflow_model::units::parse_duration)]
     pub slower_than: Option<i64>,
     /// Fold the loops' own calls (List*, Status, …) that are about nobody and went well
     #[arg(long)]

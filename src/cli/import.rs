@@ -14,6 +14,7 @@ use kflow_engine::import::{self, Imported, Input, Kind, Options, Progress, Summa
 use kflow_export::text;
 use kflow_model::file;
 use kflow_model::session::{self, Header, Writer};
+use kflow_model::units::duration;
 
 /// `kflow import`
 pub(super) fn run(args: &ImportArgs) -> anyhow::Result<u8> {
@@ -204,7 +205,7 @@ fn summary(
     let span = match (imported.observations.first(), imported.observations.last()) {
         (Some(a), Some(b)) => format!(
             ", {} from {}",
-            text::duration(b.stamp.seen - a.stamp.seen),
+            duration(b.stamp.seen - a.stamp.seen),
             a.stamp.seen
         ),
         _ => String::new(),

@@ -50,7 +50,7 @@ impl Source {
         };
         gathered.live.stop();
         if let Some(at) = input.at.as_deref() {
-            source.at = moment(at)?.within(snapshot.range, None, 0);
+            source.at = moment(at)?.within(snapshot.range, None, |_| 0);
             outside(Some(snapshot.range), source.at)?;
         }
         Ok(source)
@@ -62,7 +62,7 @@ impl Source {
         let (begin, end) = range.unwrap_or((session.header.created, session.header.created));
         let at = match at {
             None => end,
-            Some(text) => moment(text)?.within((begin, end), None, 0),
+            Some(text) => moment(text)?.within((begin, end), None, |_| 0),
         };
         outside(range, at)?;
         Ok(Self {

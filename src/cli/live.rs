@@ -218,9 +218,9 @@ pub(super) fn record(args: &RecordArgs) -> anyhow::Result<u8> {
             stopped: None,
             ..
         }) => bail!(
-            "{} was not closed within {} s: its disk does not answer, and what was seen last may be missing",
+            "{} was not closed within {}: its disk does not answer, and what was seen last may be missing",
             path.display(),
-            CLOSE.as_secs()
+            kflow_model::units::wait(CLOSE)
         ),
         Some(State {
             stopped: Some(reason),

@@ -19,6 +19,7 @@ use kflow_tui::config::{self, Config, Environment};
 use kflow_tui::driver::{Drive, Driver as _};
 use kflow_tui::replay::Replay;
 use kflow_tui::run::{Options, run};
+use kflow_tui::zone::Zone;
 use kflow_tui::{shots, theme};
 
 /// A recorded node with pods that hang, for `kflow demo`.
@@ -31,12 +32,6 @@ fn var(name: &str) -> Option<String> {
 /// What the environment says of the terminal, the configuration and the time zone.
 pub(super) fn options(theme: Option<String>) -> Options {
     let home = var("HOME");
-    let zone = match var("TZ") {
-        Some(tz) if !tz.contains("..") && !tz.starts_with('/') => {
-            std::fs::read(Path::new("/usr/share/zoneinfo").join(tz.trim_start_matches(':')))
-        }
-        _ => std::fs::read("/etc/localtime"),
-    };
     Options {
         config: config::path(var("XDG_CONFIG_HOME").as_deref(), home.as_deref()),
         theme,
@@ -48,8 +43,7 @@ pub(super) fn options(theme: Option<String>) -> Options {
                 .or_else(|| var("LC_CTYPE"))
                 .or_else(|| var("LANG")),
         },
-        // Without a zone times are UTC, and say so.
-        zone: zone.unwrap_or_default(),
+        zone: Zone::of_the_system(),
         state: var("XDG_STATE_HOME")
             .or_else(|| home.map(|h| format!("{h}/.local/state")))
             .map(|d| Path::new(&d).join("kflow")),

@@ -11,6 +11,7 @@ use tonic::codegen::http::Request;
 
 use super::{Check, Health};
 use kflow_engine::live::{Config, KubeletLog, connect};
+use kflow_model::units::wait;
 use kflow_sources::kube::live::escape;
 use kflow_sources::live::root;
 
@@ -218,7 +219,7 @@ pub(super) async fn kubelet(config: &Config) -> Check {
             .map_err(|e| e.to_string())?;
         let response = timeout(PATIENCE, client.send(request))
             .await
-            .map_err(|_| format!("no answer in {} s", PATIENCE.as_secs()))?
+            .map_err(|_| format!("no answer in {}", wait(PATIENCE)))?
             .map_err(|e| root(&e))?;
         Ok::<_, String>(response.status())
     };
@@ -265,7 +266,7 @@ async fn may(
         .map_err(|e| e.to_string())?;
     let response = timeout(PATIENCE, client.send(request))
         .await
-        .map_err(|_| format!("no answer in {} s", PATIENCE.as_secs()))?
+        .map_err(|_| format!("no answer in {}", wait(PATIENCE)))?
         .map_err(|e| root(&e))?;
     let status = response.status();
     let body = http_body_util::Limited::new(response.into_body(), 1 << 20)

@@ -9,6 +9,7 @@ use tokio::process::Command;
 use super::kubelet::{log_file, unit};
 use super::{Check, Health};
 use kflow_engine::live::{Config, Control, KubeletLog, connect};
+use kflow_model::units::wait;
 use kflow_sources::klog::live::remote::{Offer, offer};
 
 const WHAT: &str = "kubelet log";
@@ -85,7 +86,7 @@ async fn remote(config: &Config) -> Check {
         let (client, _) = connect(config).await?;
         tokio::time::timeout(PATIENCE, offer(&client, node))
             .await
-            .map_err(|_| format!("no answer in {} s", PATIENCE.as_secs()))?
+            .map_err(|_| format!("no answer in {}", wait(PATIENCE)))?
     };
     match asked.await {
         Ok(Offer::Query) => Check::new(
@@ -116,7 +117,7 @@ async fn entries(unit: &str) -> Result<bool, String> {
         ])
         .kill_on_drop(true);
     match tokio::time::timeout(PATIENCE, command.output()).await {
-        Err(_) => Err(format!("no answer in {} s", PATIENCE.as_secs())),
+        Err(_) => Err(format!("no answer in {}", wait(PATIENCE))),
         Ok(Err(e)) => Err(e.to_string()),
         Ok(Ok(o)) => Ok(!o.stdout.trim_ascii().is_empty()),
     }

@@ -1,6 +1,8 @@
 //! The terminal on recorded sessions and on synthetic ones: every pane at every size, from a script of keys.
 
+mod claims;
 mod frames;
+mod lengths;
 mod panes;
 mod pictures;
 mod ways;

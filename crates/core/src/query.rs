@@ -8,7 +8,7 @@
 //! ```
 //!
 //! `field:value` is equal without regard to case, with `*` and `?`; `field~value` contains; `=`, `!=`, `<`, `<=`, `>`,
-//! `>=` compare numbers (durations `250ms`, `1m30s`; sizes `4K`, `16M`). A word alone is searched for everywhere.
+//! `>=` compare numbers (durations and sizes as [`kflow_model::units`] reads them: `250ms`, `1m30s`; `64KiB`, `16M`). A word alone is searched for everywhere.
 //! Pure.
 
 mod complete;
@@ -19,9 +19,9 @@ mod record;
 
 pub use complete::{Candidate, complete, explain};
 pub use field::{FIELDS, FLAGS, Field, Flag, NUMBERS, Number};
-pub use moment::{FORMS, Moment, duration, parse_duration};
+pub use moment::{FORMS, Moment};
 pub use parse::{QueryError, parse};
-pub use record::{CallRecord, PodRecord, Record};
+pub use record::{CallRecord, OwnerRecord, PodRecord, Record};
 
 use regex::{Regex, RegexBuilder};
 use std::fmt;

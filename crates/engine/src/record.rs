@@ -18,6 +18,7 @@ use kflow_model::Evidence;
 use kflow_model::clock;
 use kflow_model::gap::Gap;
 use kflow_model::session::{Header, SessionError, Writer};
+use kflow_model::units::wait;
 use kflow_model::{Body, Nanos, Observation, Source, Stamp, Text};
 
 mod files;
@@ -183,7 +184,7 @@ impl Recorder {
             Err(RecvTimeoutError::Timeout) => {
                 return Err(failed(std::io::Error::new(
                     std::io::ErrorKind::TimedOut,
-                    format!("its file system has not answered for {} s", OPEN.as_secs()),
+                    format!("its file system has not answered for {}", wait(OPEN)),
                 )));
             }
             Err(RecvTimeoutError::Disconnected) => {

@@ -223,7 +223,7 @@ impl Player {
             && !self.is_empty()
         {
             let (begin, end) = self.range();
-            let to = start.within((begin, end), None, 0).clamp(begin, end);
+            let to = start.within((begin, end), None, |_| 0).clamp(begin, end);
             let settled = match start {
                 Moment::Begin => true,
                 Moment::At(_) | Moment::Clock(_) | Moment::Later(_) => to < end,

@@ -3,11 +3,12 @@
 use serde::Serialize;
 use std::io::{self, Write};
 
-use super::text::{clean, cut, duration, time_of_day};
+use super::text::{clean, cut};
 use super::timeline::Paint;
 use kflow_core::correlate::{Call, CallLog};
 use kflow_core::query::{CallRecord, Query};
 use kflow_model::cri::{CallOutcome, Service, code_name};
+use kflow_model::units::{duration, time_of_day};
 use kflow_model::{Nanos, PodUid};
 
 /// Which calls.

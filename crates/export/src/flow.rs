@@ -3,12 +3,13 @@
 use serde::Serialize;
 use std::io::{self, Write};
 
-use super::text::{clean, cut, duration, time_of_day};
+use super::text::{clean, cut};
 use super::timeline::Paint;
 use kflow_core::flow::clue::ClueKind;
 use kflow_core::flow::lit::{Lit, RunEnd};
 use kflow_core::flow::map::{Flow, Map, Step, StepId};
 use kflow_core::flow::{Stage, docs};
+use kflow_model::units::{duration, time_of_day};
 use kflow_model::{Nanos, Source};
 
 /// One pass of a flow: a start of a component, or all of a flow that has no beginning.

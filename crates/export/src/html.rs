@@ -7,6 +7,7 @@ use kflow_core::correlate::{Pod, PodView};
 use kflow_core::diagnose::Verdict;
 use kflow_core::timeline::{Certainty, Outcome, Span};
 use kflow_model::Nanos;
+use kflow_model::units::duration;
 
 /// Width of the waterfall, in SVG units.
 const WIDTH: i64 = 760;
@@ -120,7 +121,7 @@ fn waterfall(pod: &PodView, now: Nanos, out: &mut impl Write) -> io::Result<()> 
         };
         writeln!(
             out,
-            "<text x=\"{indent}\" y=\"{}\"{}>{} {}{attempt}</text><rect class=\"{} {}\" x=\"{x}\" y=\"{y}\" width=\"{w}\" height=\"{}\" rx=\"2\"><title>{} +{:.3} ms for {:.3} ms ({} ns exact) {} {}</title></rect>",
+            "<text x=\"{indent}\" y=\"{}\"{}>{} {}{attempt}</text><rect class=\"{} {}\" x=\"{x}\" y=\"{y}\" width=\"{w}\" height=\"{}\" rx=\"2\"><title>{} +{} for {} (within {}) {} {}</title></rect>",
             y + 12,
             if s.is_stage() { "" } else { " class=\"dim\"" },
             Escaped(&s.step),
@@ -129,19 +130,19 @@ fn waterfall(pod: &PodView, now: Nanos, out: &mut impl Write) -> io::Result<()> 
             certainty(s.certainty),
             ROW - 5,
             Escaped(&s.step),
-            s.start.at.since(first) as f64 / 1e6,
-            s.duration(now) as f64 / 1e6,
-            s.start.precision,
+            duration(s.start.at.since(first)),
+            duration(s.duration(now)),
+            duration(s.start.precision.into()),
             Escaped(&s.code),
             Escaped(&s.message),
         )?;
     }
     writeln!(
         out,
-        "<text class=\"dim\" x=\"{LABEL}\" y=\"{0}\">{first}</text><text class=\"dim\" x=\"{1}\" y=\"{0}\" text-anchor=\"end\">+{2:.3} s</text></svg>",
+        "<text class=\"dim\" x=\"{LABEL}\" y=\"{0}\">{first}</text><text class=\"dim\" x=\"{1}\" y=\"{0}\" text-anchor=\"end\">+{2}</text></svg>",
         height - 6,
         LABEL + WIDTH,
-        scale.length as f64 / 1e9
+        duration(scale.length)
     )
 }
 

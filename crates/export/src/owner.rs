@@ -5,11 +5,12 @@ use serde::Serialize;
 use std::io::{self, Write};
 use std::sync::Arc;
 
-use super::text::{clean, cut, duration, time_of_day};
+use super::text::{clean, cut};
 use super::timeline::Paint;
 use kflow_core::correlate::{ObjectState, Pod, World};
 use kflow_model::audit::AuditStage;
 use kflow_model::pod::WatchEvent;
+use kflow_model::units::{duration, time_of_day};
 use kflow_model::{Body, Evidence, Nanos, ObjectRef, Source, Stamp};
 
 /// Kinds by the names that people write.

@@ -3,10 +3,11 @@
 use serde::Serialize;
 use std::io::{self, Write};
 
-use super::text::{clean, cut, duration, time_of_day};
+use super::text::{clean, cut};
 use super::timeline::Paint;
 use kflow_core::correlate::requests::{RequestStep, Webhook};
 use kflow_core::correlate::{Request, RequestLog};
+use kflow_model::units::{duration, time_of_day};
 use kflow_model::{Nanos, Source};
 
 /// Cells of the bar in a waterfall.

@@ -3,10 +3,11 @@
 use serde::Serialize;
 use std::io::{self, Write};
 
-use super::text::{clean, cut, duration, time_of_day};
+use super::text::{clean, cut};
 use kflow_core::correlate::{Pod, PodStart, PodView, sli};
 use kflow_core::flow::Stage;
 use kflow_core::timeline::{Certainty, MarkKind, Outcome, Span, stats};
+use kflow_model::units::{duration, time_of_day};
 use kflow_model::{Nanos, PodUid, Source};
 
 /// Pods with their timelines as one JSON array, a pod a line.

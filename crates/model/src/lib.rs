@@ -18,6 +18,7 @@
 //! | [`span`] | OpenTelemetry spans |
 //! | [`fs`] | cgroups, volume directories, mounts |
 //! | [`sample`] | metrics and health endpoints |
+//! | [`units`] | durations, sizes and times of day as kflow prints and reads them |
 //! | [`gap`] | losses, what became of lists and watches, and notes that a user made |
 //! | [`scope`] | which pods are asked for |
 
@@ -42,6 +43,7 @@ pub mod session;
 pub mod span;
 pub mod stamp;
 pub mod text;
+pub mod units;
 
 pub use id::{ContainerId, ObjectRef, PodRef, PodUid, SandboxId, SpanId, TraceId};
 pub use observation::{Body, Evidence, Observation, Source};

@@ -121,43 +121,6 @@ impl Stamp {
     }
 }
 
-/// Parses a Go duration as the kubelet, the apiserver and the scheduler print it (`1h2m3.5s`, `503ms`, `4.2µs`,
-/// `0s`): nanoseconds. `None` for anything else.
-pub fn parse_go_duration(text: &str) -> Option<i64> {
-    let (negative, mut rest) = match text.strip_prefix('-') {
-        Some(r) => (true, r),
-        None => (false, text),
-    };
-    if rest == "0" {
-        return Some(0);
-    }
-    let mut total = 0.0_f64;
-    if rest.is_empty() {
-        return None;
-    }
-    while !rest.is_empty() {
-        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
-        let (number, tail) = rest.split_at_checked(digits)?;
-        let value: f64 = number.parse().ok()?;
-        let (unit, tail) = [
-            ("ns", 1.0),
-            ("us", 1e3),
-            ("µs", 1e3),
-            ("μs", 1e3),
-            ("ms", 1e6),
-            ("s", 1e9),
-            ("m", 60e9),
-            ("h", 3600e9),
-        ]
-        .iter()
-        .find_map(|(u, ns)| tail.strip_prefix(u).map(|t| (*ns, t)))?;
-        total += value * unit;
-        rest = tail;
-    }
-    let ns = total.round().min(9e18) as i64;
-    Some(if negative { -ns } else { ns })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -181,19 +144,5 @@ mod tests {
             Some((Nanos(7), 1))
         );
         assert_eq!(Nanos::parse_rfc3339("yesterday"), None);
-    }
-
-    #[test]
-    fn go_durations_as_the_kubelet_prints_them() {
-        assert_eq!(parse_go_duration("3ms"), Some(3 * MILLI));
-        assert_eq!(parse_go_duration("4.012289846s"), Some(4_012_289_846));
-        assert_eq!(parse_go_duration("1m4.942s"), Some(64_942 * MILLI));
-        assert_eq!(parse_go_duration("2h0m0.5s"), Some(7_200_500 * MILLI));
-        assert_eq!(parse_go_duration("12µs"), Some(12_000));
-        assert_eq!(parse_go_duration("-1s"), Some(-SECOND));
-        assert_eq!(parse_go_duration("0s"), Some(0));
-        for bad in ["", "5", "s", "1x", "1.2.3s", "-"] {
-            assert_eq!(parse_go_duration(bad), None, "{bad}");
-        }
     }
 }

@@ -29,6 +29,7 @@ use super::tap::{Queue, Tap};
 use super::{Config, Counters, Error, Log};
 use kflow_cri::Direction;
 use kflow_model::clock;
+use kflow_model::units::wait;
 
 mod carry;
 
@@ -290,8 +291,8 @@ impl Doors {
                 ended = self.conns.join_next() => if ended.is_none() { return },
                 () = sleep_until(deadline) => {
                     (self.shared.log)(&format!(
-                        "{} connections had calls in flight after {} s: closed",
-                        self.conns.len(), drain.as_secs()
+                        "{} connections had calls in flight after {}: closed",
+                        self.conns.len(), wait(drain)
                     ));
                     self.conns.shutdown().await;
                     return;

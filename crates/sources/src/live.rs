@@ -231,11 +231,12 @@ pub fn gap(of: Source, since: Nanos, at: Nanos, lost: u64, why: &str) -> Observa
 /// Longest line that is put together, bytes: what a watch sends of one object is bounded by etcd's 1.5 MiB.
 const LINE_MAX: usize = 16 << 20;
 
-/// Chunks in, whole lines out. A line longer than 16 MiB is dropped and counted.
+/// Chunks in, whole lines out. A line longer than 16 MiB is dropped and counted: who reads tells of it ([`Lines::dropped`]).
 #[derive(Debug, Default)]
 pub struct Lines {
     part: Vec<u8>,
     skipping: bool,
+    /// Lines that were dropped and not taken by [`dropped`](Self::dropped).
     too_long: u64,
 }
 

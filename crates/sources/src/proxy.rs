@@ -17,6 +17,7 @@ use tracing::debug;
 use crate::live::{Backoff, Out, Stopped, gap};
 use kflow_model::clock;
 use kflow_model::session::format::{self, Line};
+use kflow_model::units::wait;
 use kflow_model::{Body, Nanos, Observation, Source};
 use kflow_proxy::wire::{self, Batch, InfoRequest, InfoResponse, SubscribeRequest};
 
@@ -182,7 +183,8 @@ async fn session(
         })
         .await
         .map_err(End::Failed)?;
-    let begun = client.info().await.map_err(End::Failed)?.ring_age_ns / 1_000_000_000;
+    let begun = client.info().await.map_err(End::Failed)?.ring_age_ns;
+    let begun = wait(Duration::from_nanos(begun));
     let mut look = tokio::time::interval(LOOK);
     loop {
         let message = tokio::select! {
@@ -191,7 +193,7 @@ async fn session(
                 let info = client.info().await.map_err(End::Failed)?;
                 if info.upstream_up {
                     let open = info.connections;
-                    let mut detail = format!("{open} connections; begun with its last {begun} s");
+                    let mut detail = format!("{open} connections; begun with its last {begun}");
                     if info.blind > 0 {
                         detail.push_str("; ");
                         detail.push_str(&blindness(info.blind));

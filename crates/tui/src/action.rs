@@ -134,7 +134,7 @@ actions! {
     Clock "clock" Global ["c"] "clock: absolute, relative, since the pod's creation";
     Utc "utc" Global ["u"] "UTC or local time";
     Copy "copy" Global ["y"] "copy to the clipboard (OSC 52)";
-    Save "save" Global ["s"] "save this pane as SVG and text";
+    Save "save" Global ["s"] "save this pane as SVG and text; save all: every pane";
     Export "export" Global ["e"] "export menu; export html all: perfetto, otlp, html, json, text";
     Record "record" Global ["R", "ctrl-r"] "start or stop a recording";
     Theme "theme" Global [] "choose a theme: theme light";
@@ -148,7 +148,7 @@ actions! {
     Top "top" List ["g", "home"] "to the top";
     Bottom "bottom" List ["G"] "to the bottom";
     Open "open" List ["enter"] "open";
-    SortNext "sort" Pods ["o"] "sort by the next column: sort age";
+    SortNext "sort" Pods ["o"] "choose what to sort by; or name it: sort age";
     SortReverse "sort-reverse" Pods ["r"] "turn the order round";
     SortName "sort-name" Pods ["I"] "sort by name";
     SortAge "sort-age" Pods ["A"] "sort by age";

@@ -227,7 +227,7 @@ pub fn line(o: &Observation) -> (String, Tone) {
             )
         }
         Body::Span(x) => {
-            let d = crate::text::duration(x.end.since(o.stamp.at));
+            let d = kflow_model::units::duration(x.end.since(o.stamp.at));
             let s = format!("span {} {} {d} {}", x.service, x.name, x.message);
             (s, if x.error { Tone::Bad } else { Tone::Plain })
         }
@@ -258,7 +258,7 @@ pub fn clock_step(by: i64) -> String {
     format!(
         "the clock of this machine was set {} by {}{}",
         if by < 0 { "back" } else { "forward" },
-        crate::text::duration(by.saturating_abs()),
+        kflow_model::units::duration(by.saturating_abs()),
         if by < 0 { "" } else { ", or the machine slept" }
     )
 }

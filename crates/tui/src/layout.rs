@@ -26,6 +26,38 @@ impl Layout {
             Self::Dashboard => Self::Single,
         }
     }
+    /// What this layout comes to in a body of this size: one for which there is no room gives way to the next smaller.
+    #[must_use]
+    pub const fn fitting(self, body: Rect) -> Self {
+        match self {
+            Self::Dashboard if body.width < DASHBOARD.0 || body.height < DASHBOARD.1 => {
+                Self::Split.fitting(body)
+            }
+            Self::Split if body.width < WIDE && body.height < SPLIT => Self::Single,
+            l => l,
+        }
+    }
+    /// The next one for which there is room.
+    #[must_use]
+    pub fn next_fitting(self, body: Rect) -> Self {
+        let here = self.fitting(body);
+        let mut next = here.next();
+        while next.fitting(body) != next && next != here {
+            next = next.next();
+        }
+        next.fitting(body)
+    }
+    /// The room that it needs, in words.
+    pub fn needs(self) -> String {
+        match self {
+            Self::Single => String::new(),
+            Self::Split => format!("{WIDE} columns, or {SPLIT} rows between tabs and footer"),
+            Self::Dashboard => format!(
+                "{} columns and {} rows between tabs and footer",
+                DASHBOARD.0, DASHBOARD.1
+            ),
+        }
+    }
     /// Name.
     pub const fn name(self) -> &'static str {
         match self {
@@ -41,6 +73,13 @@ impl Layout {
             .find(|l| l.name() == name)
     }
 }
+
+/// From this width on a split has its panes side by side.
+const WIDE: u16 = 140;
+/// Least height of a body for two panes one above the other.
+const SPLIT: u16 = 16;
+/// Least body for four panes.
+const DASHBOARD: (u16, u16) = (120, 30);
 
 /// The least screen that panes can be read on.
 pub const LEAST: (u16, u16) = (40, 10);
@@ -77,13 +116,9 @@ pub const fn has_scrubber(size: (u16, u16), replay: bool) -> bool {
 /// Panes and places. `focus` is the focused pane, `other` the one shown beside the pods.
 pub fn slots(layout: Layout, focus: PaneId, other: PaneId, body: Rect) -> Vec<Slot> {
     let one = |pane, area| Slot { pane, area };
-    let wide = body.width >= 140;
-    let layout = match layout {
-        Layout::Dashboard if body.width < 120 || body.height < 30 => Layout::Split,
-        l => l,
-    };
-    match layout {
-        Layout::Split if wide || body.height >= 16 => {
+    let wide = body.width >= WIDE;
+    match layout.fitting(body) {
+        Layout::Split => {
             let other = if other == PaneId::Pods {
                 PaneId::Timeline
             } else {
@@ -151,7 +186,7 @@ pub fn slots(layout: Layout, focus: PaneId, other: PaneId, body: Rect) -> Vec<Sl
                 ),
             ]
         }
-        _ => vec![one(focus, body)],
+        Layout::Single => vec![one(focus, body)],
     }
 }
 

@@ -12,6 +12,7 @@ use kflow_core::query::Candidate;
 use kflow_engine::Snapshot;
 use kflow_engine::snapshot::Mode;
 use kflow_export::file::Kind;
+use ratatui::layout::Rect;
 
 /// What the shell around the model has to do.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,7 +24,7 @@ pub enum Effect {
     /// Put on the clipboard by OSC 52.
     Copy(String),
     /// Write this pane as SVG and text.
-    Save(PaneId),
+    Save(Vec<PaneId>),
     /// Write timelines into a file.
     Export {
         /// Format.
@@ -174,9 +175,12 @@ impl Model {
     }
     /// Panes on the screen with their places.
     pub fn slots(&self, snap: &Snapshot) -> Vec<Slot> {
+        layout::slots(self.layout, self.focus, self.other, self.body(snap))
+    }
+    /// The place of the panes on the screen.
+    pub fn body(&self, snap: &Snapshot) -> Rect {
         let replay = matches!(snap.mode, Mode::Replay { .. });
-        let body = layout::body(self.size, layout::has_scrubber(self.size, replay));
-        layout::slots(self.layout, self.focus, self.other, body)
+        layout::body(self.size, layout::has_scrubber(self.size, replay))
     }
     /// Brings every visible pane up to date. Call after anything changed and before drawing.
     pub fn sync(&mut self, snap: &Snapshot) {
@@ -191,7 +195,7 @@ impl Model {
             self.sync_pane(s, snap);
         }
         // The pods decide what is selected: without them on the screen, the first pod still is.
-        if self.shared.pod.is_none() {
+        if self.shared.pod.is_none() && self.shared.owner.is_none() {
             self.shared.pod = snap.world.pods().first().map(|p| p.uid.clone());
         }
     }

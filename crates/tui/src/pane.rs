@@ -178,6 +178,10 @@ pub trait Pane: fmt::Debug {
     fn matches(&self) -> Option<usize> {
         None
     }
+    /// Rows of its list above and below those on the screen; `None` for a pane without a list. They stand on its rule.
+    fn hidden(&self) -> Option<(usize, usize)> {
+        None
+    }
     /// A click at a place inside the pane; true when it did something.
     fn click(&mut self, _x: u16, _y: u16, _snap: &Snapshot, _shared: &mut Shared) -> bool {
         false

@@ -20,7 +20,8 @@ use super::layout::{Layout, Slot};
 use super::model::{Effect, Model};
 use super::pane::PaneId;
 use super::update::Mouse;
-use super::{svg, view, zone};
+use super::zone::Zone;
+use super::{svg, view};
 use kflow_engine::Snapshot;
 use kflow_export::file::{self, Kind};
 use kflow_model::Source;
@@ -37,8 +38,8 @@ pub struct Options {
     pub theme: Option<String>,
     /// What the environment says of the terminal.
     pub environment: Environment,
-    /// `/etc/localtime` or what `TZ` leads to.
-    pub zone: Vec<u8>,
+    /// The zone of local time.
+    pub zone: Zone,
     /// Where the layout is kept.
     pub state: Option<PathBuf>,
     /// Pane to begin with.
@@ -173,7 +174,7 @@ pub fn run(driver: &mut dyn Driver, options: &Options) -> Result<(), RunError> {
     let mut model = Model::new((size.width, size.height), look, keys);
     model.layout = remembered(options.state.as_deref()).unwrap_or_else(|| config.layout());
     model.shared.utc = config.utc;
-    model.shared.offset_s = zone::offset(&options.zone, clock::now()).unwrap_or(0);
+    model.shared.local = options.zone.clone();
     if let Some(p) = options.pane {
         model.show(p);
     }
@@ -255,10 +256,16 @@ pub fn run(driver: &mut dyn Driver, options: &Options) -> Result<(), RunError> {
                         model.sync(&snap);
                     }
                     Effect::Copy(text) => copy(&text).map_err(terminal("copying"))?,
-                    Effect::Save(pane) => match save(&mut model, &snap, pane, Path::new(".")) {
-                        Ok(name) => model.say(format!("saved {name}.svg and {name}.txt")),
-                        Err(e) => model.complain(format!("cannot save {}: {e}", pane.name())),
-                    },
+                    Effect::Save(panes) => {
+                        let names: Result<Vec<String>, FileError> = panes
+                            .iter()
+                            .map(|pane| save(&mut model, &snap, *pane, Path::new(".")))
+                            .collect();
+                        match names {
+                            Ok(names) => model.say(saved(&names)),
+                            Err(e) => model.complain(format!("not every pane was saved: {e}")),
+                        }
+                    }
                     Effect::Export { kind, all } => {
                         match export(&model, &snap, kind, all, Path::new(".")) {
                             Ok(name) => model.say(format!("wrote {name}")),
@@ -290,6 +297,18 @@ pub fn run(driver: &mut dyn Driver, options: &Options) -> Result<(), RunError> {
     }
     drop(restore);
     Ok(())
+}
+
+/// The files that panes were saved to.
+fn saved(names: &[String]) -> String {
+    match names {
+        [name] => format!("saved {name}.svg and {name}.txt"),
+        [first, .., last] => format!(
+            "saved {} panes, each as .svg and .txt: {first} to {last}",
+            names.len()
+        ),
+        [] => "nothing was saved".to_owned(),
+    }
 }
 
 /// What went wrong in kflow itself: a damaged session, a recording that stopped.

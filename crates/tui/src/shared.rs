@@ -1,19 +1,25 @@
 //! What all panes share: the selected pod, the time cursor, the marks, the clock.
 
+use std::sync::Arc;
+
+use kflow_core::diagnose::Verdict;
 use kflow_engine::Snapshot;
 use kflow_model::cri::CallKey;
-use kflow_model::{Evidence, Nanos, PodUid};
+use kflow_model::{Evidence, Nanos, ObjectRef, PodUid};
 
 use super::glyph::Glyphs;
 use super::keys::Keymap;
 use super::theme::Theme;
 use super::time::{Clock, TimeFormat};
+use super::zone::Zone;
 
 /// State that every pane reads.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Shared {
     /// The selected pod.
     pub pod: Option<PodUid>,
+    /// The selected owner, where no pod is selected: one that cannot create pods.
+    pub owner: Option<ObjectRef>,
     /// The user has pressed a key or a button: what is selected now was chosen.
     pub touched: bool,
     /// The time cursor; `None` while it follows the time of the snapshot.
@@ -22,10 +28,10 @@ pub struct Shared {
     pub marks: Vec<Nanos>,
     /// Which clock.
     pub clock: Clock,
-    /// UTC.
+    /// UTC instead of local time.
     pub utc: bool,
-    /// Offset of local time, seconds east.
-    pub offset_s: i32,
+    /// The zone of local time.
+    pub local: Zone,
     /// A call that another pane wants shown.
     pub call: Option<CallKey>,
     /// An observation that another pane wants shown.
@@ -41,12 +47,25 @@ impl Shared {
     pub fn view<'a>(&self, snap: &'a Snapshot) -> Option<&'a kflow_core::correlate::world::Pod> {
         snap.world.pod(self.pod.as_ref()?)
     }
+    /// The verdict on the selected owner.
+    pub fn owner_verdict<'a>(&self, snap: &'a Snapshot) -> Option<&'a Arc<Verdict>> {
+        let owner = self.owner.as_ref().filter(|_| self.pod.is_none())?;
+        let mut all = snap.owner_verdicts.iter();
+        all.find(|v| v.owner.as_ref() == Some(owner))
+    }
+    /// The zone that times are shown and typed in.
+    pub fn zone(&self) -> Zone {
+        if self.utc {
+            Zone::default()
+        } else {
+            self.local.clone()
+        }
+    }
     /// How times are written.
     pub fn time(&self, snap: &Snapshot) -> TimeFormat {
         TimeFormat {
             clock: self.clock,
-            utc: self.utc,
-            offset_s: self.offset_s,
+            zone: self.zone(),
             now: snap.now,
             origin: self.view(snap).map(|p| p.zero()),
         }

@@ -1,4 +1,4 @@
-//! Text for cells: cleaned, measured and cut by display width, and numbers in few characters.
+//! Text for cells: cleaned, measured and cut by display width. Durations and sizes are [`kflow_model::units`]'.
 //!
 //! Everything that is drawn passes through [`clean`] (see `Canvas::text`): names and messages come from outside and may
 //! hold escape codes, bidi marks or ten thousand characters.
@@ -8,7 +8,6 @@ use unicode_segmentation::UnicodeSegmentation as _;
 use unicode_width::UnicodeWidthStr as _;
 
 use kflow_export::text::clean;
-use kflow_model::stamp::{MICRO, MILLI, SECOND};
 
 /// Columns that a text takes.
 pub fn width(s: &str) -> usize {
@@ -105,88 +104,6 @@ pub fn wrap(s: &str, columns: usize) -> Vec<String> {
     lines
 }
 
-/// A length of time in at most six columns: `780ns`, `12µs`, `3.4ms`, `1.25s`, `94s`, `3m12s`, `2h05m`, `3d4h`.
-pub fn duration(ns: i64) -> String {
-    let (sign, n) = if ns < 0 {
-        ("-", ns.saturating_neg())
-    } else {
-        ("", ns)
-    };
-    let f = n as f64;
-    let body = if n < MICRO {
-        format!("{n}ns")
-    } else if n < MILLI {
-        scaled(f / MICRO as f64, "µs")
-    } else if n < SECOND {
-        scaled(f / MILLI as f64, "ms")
-    } else if n < 10 * SECOND {
-        format!("{:.2}s", trunc(f / SECOND as f64, 100.0))
-    } else if n < 100 * SECOND {
-        format!("{:.1}s", trunc(f / SECOND as f64, 10.0))
-    } else {
-        return format!("{sign}{}", age(n));
-    };
-    format!("{sign}{body}")
-}
-
-fn trunc(v: f64, by: f64) -> f64 {
-    (v * by).floor() / by
-}
-
-fn scaled(v: f64, unit: &str) -> String {
-    if v < 10.0 {
-        format!("{:.1}{unit}", trunc(v, 10.0))
-    } else {
-        format!("{:.0}{unit}", v.floor())
-    }
-}
-
-/// An age as kubectl writes it: `14s`, `3m12s`, `5h10m`, `3d4h`, `41d`.
-pub fn age(ns: i64) -> String {
-    let s = (ns / SECOND).max(0);
-    let (d, h, m, sec) = (s / 86_400, s / 3600 % 24, s / 60 % 60, s % 60);
-    if s < 120 {
-        format!("{s}s")
-    } else if s < 600 {
-        with_rest(s / 60, "m", sec, "s")
-    } else if s < 3 * 3600 {
-        format!("{}m", s / 60)
-    } else if s < 8 * 3600 {
-        with_rest(s / 3600, "h", m, "m")
-    } else if s < 48 * 3600 {
-        format!("{}h", s / 3600)
-    } else if d < 8 {
-        with_rest(d, "d", h, "h")
-    } else {
-        format!("{d}d")
-    }
-}
-
-fn with_rest(a: i64, a_unit: &str, b: i64, b_unit: &str) -> String {
-    if b == 0 {
-        format!("{a}{a_unit}")
-    } else {
-        format!("{a}{a_unit}{b}{b_unit}")
-    }
-}
-
-/// Bytes in at most five columns: `812B`, `4.1K`, `16M`.
-pub fn bytes(n: u64) -> String {
-    const UNITS: [&str; 5] = ["B", "K", "M", "G", "T"];
-    let mut v = n as f64;
-    let mut unit = 0;
-    while v >= 1000.0 && unit + 1 < UNITS.len() {
-        v /= 1024.0;
-        unit += 1;
-    }
-    let u = UNITS.get(unit).copied().unwrap_or("B");
-    if unit == 0 || v >= 10.0 {
-        format!("{v:.0}{u}")
-    } else {
-        format!("{v:.1}{u}")
-    }
-}
-
 /// A count with thousands set apart: `1 048 576`.
 pub fn count(n: usize) -> String {
     let digits = n.to_string();
@@ -215,41 +132,7 @@ mod tests {
         assert!(cut_middle("coredns-66bc5c9577-x2klq", 14).ends_with("klq"));
     }
     #[test]
-    fn durations_take_few_columns_and_round_down() {
-        for (ns, s) in [
-            (780, "780ns"),
-            (3_400, "3.4µs"),
-            (12_900, "12µs"),
-            (3_499_999, "3.4ms"),
-            (999_999_999, "999ms"),
-            (1_259_000_000, "1.25s"),
-            (94 * SECOND, "94.0s"),
-            (192 * SECOND, "3m12s"),
-            (-2 * MILLI, "-2.0ms"),
-        ] {
-            assert_eq!(duration(ns), s);
-        }
-    }
-    #[test]
-    fn ages_are_those_of_kubectl() {
-        for (s, t) in [
-            (0, "0s"),
-            (119, "119s"),
-            (120, "2m"),
-            (125, "2m5s"),
-            (700, "11m"),
-            (3 * 3600 + 60, "3h1m"),
-            (50 * 3600, "2d2h"),
-            (30 * 86_400, "30d"),
-        ] {
-            assert_eq!(age(s * SECOND), t);
-        }
-    }
-    #[test]
-    fn bytes_and_counts_are_short() {
-        assert_eq!(bytes(812), "812B");
-        assert_eq!(bytes(4200), "4.1K");
-        assert_eq!(bytes(16 << 20), "16M");
+    fn counts_have_thousands_set_apart() {
         assert_eq!(count(1_048_576), "1 048 576");
         assert_eq!(count(12), "12");
     }

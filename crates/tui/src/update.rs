@@ -164,15 +164,28 @@ impl Model {
                 }
             }
             Action::Layout => {
+                let body = self.body(snap);
+                let before = self.layout.fitting(body);
                 self.layout = if command.arg.is_empty() {
-                    self.layout.next()
+                    self.layout.next_fitting(body)
                 } else if let Some(l) = Layout::parse(&command.arg) {
                     l
                 } else {
                     self.complain("layouts are single, split and dashboard");
                     return Vec::new();
                 };
-                self.say(format!("layout: {}", self.layout.name()));
+                let shown = self.layout.fitting(body);
+                self.say(if command.arg.is_empty() && shown == before {
+                    format!(
+                        "no other layout fits: split needs {}",
+                        Layout::Split.needs()
+                    )
+                } else if shown == self.layout {
+                    format!("layout: {}", shown.name())
+                } else {
+                    let (wanted, needs) = (self.layout.name(), self.layout.needs());
+                    format!("layout: {} ({wanted} needs {needs})", shown.name())
+                });
                 return vec![Effect::Remember(self.layout)];
             }
             Action::PlayPause => return drive(Drive::PlayPause),
@@ -240,7 +253,7 @@ impl Model {
             }
             Action::Utc => {
                 self.shared.utc = !self.shared.utc;
-                let zone = self.shared.time(snap).zone(snap.now);
+                let zone = self.shared.time(snap).zone_at(snap.now);
                 self.say(format!("times are {zone}"));
             }
             Action::Copy => {
@@ -253,9 +266,9 @@ impl Model {
                 }
             }
             Action::Save if command.arg == "all" => {
-                return self.panes.iter().map(|p| Effect::Save(p.id())).collect();
+                return vec![Effect::Save(self.panes.iter().map(|p| p.id()).collect())];
             }
-            Action::Save => return vec![Effect::Save(self.focus)],
+            Action::Save => return vec![Effect::Save(vec![self.focus])],
             Action::Export if !command.arg.is_empty() => {
                 let (kind, all) = match command.arg.split_once(' ') {
                     Some((k, "all")) => (k, true),
@@ -285,14 +298,10 @@ impl Model {
     }
     /// Goes to a time: moves the cursor of a live view and the time of a replay.
     pub(super) fn seek(&mut self, text: &str, snap: &Snapshot) -> Vec<Effect> {
-        let offset = if self.shared.utc {
-            0
-        } else {
-            self.shared.offset_s
-        };
+        let zone = self.shared.zone();
         match Moment::parse(text) {
             Some(moment) => {
-                let at = moment.within(snap.range, Some(snap.now), offset);
+                let at = moment.within(snap.range, Some(snap.now), |at| zone.east(at));
                 self.shared.cursor = None;
                 vec![Effect::Drive(Drive::Seek(at))]
             }

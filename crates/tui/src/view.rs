@@ -11,6 +11,7 @@ use super::model::{Model, Overlay, Tone};
 use super::pane::PaneId;
 use super::shared::Ctx;
 use super::text::{count, width};
+use super::widget::scroll;
 use kflow_engine::Snapshot;
 use kflow_engine::snapshot::Mode;
 use kflow_model::Source;
@@ -118,15 +119,33 @@ fn pane(model: &Model, snap: &Snapshot, slot: &Slot, canvas: &mut Canvas<'_>) {
         let max = a.width.saturating_sub(x + 20).max(10);
         x += head.text_in(x, 0, max, &pod.key(), t.strong);
         x += head.text(x, 0, " ", t.text);
+    } else if slot.pane == PaneId::Why
+        && let Some(o) = ctx
+            .shared
+            .owner
+            .as_ref()
+            .filter(|_| ctx.shared.pod.is_none())
+    {
+        let max = a.width.saturating_sub(x + 20).max(10);
+        let name = format!("{} {}/{}", o.kind, o.namespace, o.name);
+        x += head.text_in(x, 0, max, &name, t.strong);
+        x += head.text(x, 0, " ", t.text);
     }
     let detail = p.title(&ctx);
+    // What is said at the left ends where the number of hidden rows begins.
+    let (above, below) = p.hidden().unwrap_or_default();
+    let more = width(&scroll::more(ctx.glyphs, above, below)) as u16;
+    let end = a.width.saturating_sub(if more > 0 { more + 4 } else { 1 });
     if !detail.is_empty() {
-        x += head.text(x, 0, &format!("{detail} "), t.dim);
+        let room = end.saturating_sub(x);
+        x += head.text_in(x, 0, room, &format!("{detail} "), t.dim);
     }
     if let Some(f) = p.filter().filter(|f| !f.is_empty()) {
-        let room = a.width.saturating_sub(x + 2);
+        let room = end.saturating_sub(x + 1);
         head.text_in(x + 1, 0, room, &format!(" /{f} "), t.matched);
     }
+    let mut rule = canvas.part(a.x, a.y, a.width.saturating_sub(1), 1);
+    scroll::draw_more(&ctx, &mut rule, 0, above, below);
     if a.x > 0 {
         canvas.column(a.x - 1, a.y, a.height, ctx.glyphs.wall, t.rule);
     }

@@ -1,55 +1,29 @@
-//! Local time: the offset from UTC that a TZif file gives for a moment (RFC 8536). Bytes in, offset out.
+//! Local time: the system's zone with all its rules, from the system's zone database.
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
 
 use kflow_model::Nanos;
-use kflow_model::stamp::SECOND;
 
-fn be(bytes: &[u8], at: usize, n: usize) -> Option<i64> {
-    let b = bytes.get(at..at.checked_add(n)?)?;
-    let first = if b.first()? & 0x80 == 0 { 0 } else { -1 };
-    Some(b.iter().fold(first, |v, x| (v << 8) | i64::from(*x)))
+/// A zone. The default is UTC.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Zone(TimeZone);
+
+impl Default for Zone {
+    fn default() -> Self {
+        Self(TimeZone::UTC)
+    }
 }
 
-/// Offset in seconds east at a moment. `None` for bytes that are not TZif.
-pub fn offset(tzif: &[u8], at: Nanos) -> Option<i32> {
-    const HEADER: usize = 44;
-    if tzif.get(..4)? != b"TZif" {
-        return None;
+impl Zone {
+    /// The zone of `TZ`, else of `/etc/localtime`; UTC when neither can be read.
+    pub fn of_the_system() -> Self {
+        TimeZone::try_system().map_or_else(|_| Self::default(), Self)
     }
-    let counts = |base: usize| -> Option<[usize; 6]> {
-        let mut c = [0; 6];
-        for (i, slot) in c.iter_mut().enumerate() {
-            *slot = usize::try_from(be(tzif, base + 20 + i * 4, 4)?).ok()?;
-        }
-        Some(c)
-    };
-    let [isut, isstd, leap, time, kind, chars] = counts(0)?;
-    let (base, width) = if *tzif.get(4)? >= b'2' {
-        // The first block has 32-bit times; the second one is complete.
-        (
-            HEADER + time * 5 + kind * 6 + chars + leap * 8 + isstd + isut,
-            8,
-        )
-    } else {
-        (0, 4)
-    };
-    let [_, _, _, time, kind, _] = counts(base)?;
-    let times = base + HEADER;
-    let seconds = at.0.div_euclid(SECOND);
-    let mut index = 0;
-    for i in 0..time {
-        if be(tzif, times + i * width, width)? > seconds {
-            break;
-        }
-        index = i + 1;
+    /// Seconds east of UTC at a moment: summer time comes and goes.
+    pub fn east(&self, at: Nanos) -> i32 {
+        Timestamp::from_nanosecond(at.0.into()).map_or(0, |t| self.0.to_offset(t).seconds())
     }
-    let which = match index.checked_sub(1) {
-        Some(i) => usize::from(*tzif.get(times + time * width + i)?),
-        None => 0,
-    };
-    if which >= kind {
-        return None;
-    }
-    i32::try_from(be(tzif, times + time * (width + 1) + which * 6, 4)?).ok()
 }
 
 #[cfg(test)]
@@ -57,37 +31,59 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Version 1: one hour east from the start, two from second 1000 on.
-    fn file() -> Vec<u8> {
-        let mut f = b"TZif".to_vec();
-        f.extend([0; 16]);
-        for n in [0_u32, 0, 0, 1, 2, 4] {
-            f.extend(n.to_be_bytes());
-        }
-        f.extend(1000_i32.to_be_bytes());
-        f.push(1);
-        for (o, d) in [(3600_i32, 0_u8), (7200, 1)] {
-            f.extend(o.to_be_bytes());
-            f.extend([d, 0]);
-        }
-        f.extend(*b"CET\0");
-        f
+    /// New York, as the footer of its TZif file says it.
+    fn new_york() -> Zone {
+        Zone(TimeZone::posix("EST5EDT,M3.2.0,M11.1.0").unwrap())
+    }
+    fn at(s: &str) -> Nanos {
+        Nanos::parse_rfc3339(s).unwrap().0
     }
 
     #[test]
-    fn the_offset_changes_at_a_transition() {
-        assert_eq!(offset(&file(), Nanos(999 * SECOND)), Some(3600));
-        assert_eq!(offset(&file(), Nanos(1000 * SECOND)), Some(7200));
-        assert_eq!(offset(b"nonsense", Nanos(0)), None);
+    fn the_offset_is_the_one_of_the_moment() {
+        for (moment, hours) in [
+            ("2026-01-15T12:00:00Z", -5),
+            ("2026-03-08T06:59:59Z", -5),
+            ("2026-03-08T07:00:00Z", -4),
+            ("2026-07-01T12:00:00Z", -4),
+            ("2026-11-21T12:00:00Z", -5),
+            ("2099-01-15T12:00:00Z", -5),
+            ("2099-07-15T12:00:00Z", -4),
+        ] {
+            assert_eq!(new_york().east(at(moment)), hours * 3600, "{moment}");
+        }
+        assert_eq!(Zone::default().east(at("2026-07-01T12:00:00Z")), 0);
     }
+
+    /// A TZif file whose last transition is long past: its footer says what comes after (RFC 8536, 3.3).
+    #[test]
+    fn the_footer_of_a_zone_file_counts() {
+        let mut file = Vec::new();
+        for width in [4, 8_usize] {
+            file.extend(b"TZif2");
+            file.extend([0; 15]);
+            for n in [0_u32, 0, 0, 1, 2, 8] {
+                file.extend(n.to_be_bytes());
+            }
+            let at = 1_000_000_000_i64.to_be_bytes();
+            file.extend(at.iter().skip(8 - width));
+            file.push(1);
+            for (east, summer, name) in [(-18_000_i32, 0_u8, 0_u8), (-14_400, 1, 4)] {
+                file.extend(east.to_be_bytes());
+                file.extend([summer, name]);
+            }
+            file.extend(b"EST\0EDT\0");
+        }
+        file.extend(b"\nEST5EDT,M3.2.0,M11.1.0\n");
+        let zone = Zone(TimeZone::tzif("America/New_York", &file).unwrap());
+        assert_eq!(zone.east(at("2026-01-15T12:00:00Z")), -5 * 3600);
+        assert_eq!(zone.east(at("2026-07-15T12:00:00Z")), -4 * 3600);
+    }
+
     proptest! {
         #[test]
-        fn no_bytes_panic(cut in 0_usize..80, at in any::<i64>(), junk in prop::collection::vec(any::<u8>(), 0..120)) {
-            let f = file();
-            let _ = offset(f.get(..cut).unwrap_or(&f), Nanos(at));
-            let mut j = b"TZif2".to_vec();
-            j.extend(junk);
-            let _ = offset(&j, Nanos(at));
+        fn every_moment_has_an_offset(n in any::<i64>()) {
+            prop_assert!([-4 * 3600, -5 * 3600].contains(&new_york().east(Nanos(n))));
         }
     }
 }

@@ -55,7 +55,7 @@ pub struct RequestsArgs {
     #[arg(long, value_name = "AUDIT-ID", conflicts_with_all = ["list", "slow", "errors", "pod"])]
     pub id: Option<String>,
     /// Only requests that took, or take, longer (watches and streams apart): 500ms, 2s
-    #[arg(long, value_name = "DURATION", value_parser = kflow_core::query::duration)]
+    #[arg(long, value_name = "DURATION", value_parser = kflow_model::units::parse_duration)]
     pub slow: Option<i64>,
     /// Only requests that failed
     #[arg(long)]

@@ -5,6 +5,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use kflow_model::units::{UnitError, parse_duration, parse_size};
+
 /// `kflow proxy`
 #[derive(Debug, ClapArgs)]
 #[command(
@@ -25,7 +27,7 @@ pub struct ProxyArgs {
     #[arg(long, conflicts_with = "serve")]
     pub no_serve: bool,
     /// Keep at most this much for late subscribers
-    #[arg(long, value_name = "SIZE", default_value = "8MiB", value_parser = size)]
+    #[arg(long, value_name = "SIZE", default_value = "8MiB", value_parser = parse_size)]
     pub ring_size: u64,
     /// Keep at most this long for late subscribers
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = duration)]
@@ -184,7 +186,7 @@ pub struct RecordArgs {
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub duration: Option<Duration>,
     /// Begin a new file at this size; the last 5 are kept
-    #[arg(long, value_name = "SIZE", value_parser = size)]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub max_size: Option<u64>,
     /// Only this pod (NAMESPACE/NAME or uid), and what is about no pod
     #[arg(long, value_name = "POD")]
@@ -202,32 +204,9 @@ pub struct DoctorArgs {
     pub output: super::Format,
 }
 
-/// `512`, `10MiB`, `2GB`: bytes.
-fn size(s: &str) -> Result<u64, String> {
-    let digits = s.len() - s.trim_start_matches(|c: char| c.is_ascii_digit()).len();
-    let (number, unit) = s.split_at_checked(digits).unwrap_or((s, ""));
-    let factor: u64 = match unit {
-        "" | "B" => 1,
-        "K" | "KiB" => 1 << 10,
-        "M" | "MiB" => 1 << 20,
-        "G" | "GiB" => 1 << 30,
-        "kB" | "KB" => 1_000,
-        "MB" => 1_000_000,
-        "GB" => 1_000_000_000,
-        _ => return Err(format!("{unit:?} is no unit: write 10MiB, 500KiB, 2GiB")),
-    };
-    let number: u64 = number
-        .parse()
-        .map_err(|_| "no number: write 10MiB, 500KiB, 2GiB".to_owned())?;
-    number
-        .checked_mul(factor)
-        .ok_or_else(|| "too large".to_owned())
-}
-
 /// `90s`, `10m`, `1h30m`.
-pub(super) fn duration(s: &str) -> Result<Duration, String> {
-    let ns = kflow_core::query::duration(s)?;
-    Ok(Duration::from_nanos(u64::try_from(ns).unwrap_or(0)))
+pub(super) fn duration(s: &str) -> Result<Duration, UnitError> {
+    Ok(Duration::from_nanos(parse_duration(s)?.unsigned_abs()))
 }
 
 #[cfg(test)]
@@ -235,13 +214,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_and_times_are_written_as_people_write_them() {
-        assert_eq!(size("512"), Ok(512));
-        assert_eq!(size("10MiB"), Ok(10 << 20));
-        assert_eq!(size("2GB"), Ok(2_000_000_000));
-        for bad in ["", "MiB", "10 MiB", "-1", "10Mb", "99999999999GiB"] {
-            assert!(size(bad).is_err(), "{bad}");
-        }
+    fn times_are_written_as_people_write_them() {
         assert_eq!(duration("90s"), Ok(Duration::from_secs(90)));
         assert_eq!(duration("1h30m"), Ok(Duration::from_secs(5400)));
         for bad in ["", "90", "s", "1y", "1h30", "-1s", "99999999999999999999h"] {

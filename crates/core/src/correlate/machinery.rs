@@ -20,7 +20,7 @@ use kflow_model::{
     audit::{AuditRecord, AuditStage},
     log::{Component, LogLine, Severity},
     sample::Sample,
-    stamp::parse_go_duration,
+    units::parse_go_duration,
 };
 use work::MESSAGES;
 

@@ -19,7 +19,7 @@ use kflow_model::{
     Body, Nanos, ObjectRef, SpanId, Text, TraceId,
     audit::{AuditRecord, AuditStage},
     span::{SpanKind, SpanRecord},
-    stamp::parse_go_duration,
+    units::parse_go_duration,
 };
 
 /// How many requests are kept, at least, and four times as many as traces that wait. A kubelet of a busy node makes
@@ -252,9 +252,13 @@ impl RequestLog {
     }
     /// Requests grouped by client, verb and resource, the most frequent first.
     pub fn groups(&self) -> Vec<RequestGroup> {
+        self.groups_of(|_| true)
+    }
+    /// The same of the requests that `keep` is true for: counts and percentiles are theirs.
+    pub fn groups_of(&self, keep: impl Fn(&Request) -> bool) -> Vec<RequestGroup> {
         let mut by: std::collections::BTreeMap<(&str, &str, &str), Vec<&Arc<Request>>> =
             std::collections::BTreeMap::new();
-        for r in self.requests.values() {
+        for r in self.requests.values().filter(|r| keep(r)) {
             by.entry((r.agent.as_str(), r.verb.as_str(), r.resource.as_str()))
                 .or_default()
                 .push(r);

@@ -3,10 +3,7 @@
 //! Source: Kubernetes 1.36 `pkg/kubelet/kubelet.go` (`imageBackOff`, `crashLoopBackOff`: initial 10 s, maximum 300 s)
 //! and `client-go/util/flowcontrol/backoff.go`.
 
-use kflow_model::{
-    Nanos,
-    stamp::{SECOND, parse_go_duration},
-};
+use kflow_model::{Nanos, stamp::SECOND, units::parse_go_duration};
 
 const FIRST_S: i64 = 10;
 const MOST_S: i64 = 300;

@@ -6,7 +6,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
-use std::sync::OnceLock;
+use std::sync::{LazyLock, OnceLock};
 
 use regex::{Regex, RegexSet};
 use rustc_hash::FxHashMap;
@@ -179,10 +179,17 @@ pub struct Catalogue {
 }
 
 impl Catalogue {
-    /// The embedded catalogue. A test loads it, so it never fails at run time; if it did, there would be no causes.
+    /// The embedded catalogue; without causes when it cannot be read (see [`try_get`](Self::try_get)).
     pub fn get() -> &'static Self {
-        static LOADED: OnceLock<Catalogue> = OnceLock::new();
-        LOADED.get_or_init(|| Self::parse(DATA).unwrap_or_default())
+        static NONE: LazyLock<Catalogue> = LazyLock::new(Catalogue::default);
+        Self::try_get().unwrap_or(&NONE)
+    }
+
+    /// The embedded catalogue, or why it cannot be read. A program calls this once at its start.
+    pub fn try_get() -> Result<&'static Self, &'static CatalogueError> {
+        static LOADED: LazyLock<Result<Catalogue, CatalogueError>> =
+            LazyLock::new(|| Catalogue::parse(DATA));
+        LOADED.as_ref()
     }
 
     /// Reads and checks a catalogue.
@@ -325,6 +332,12 @@ impl Catalogue {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_embedded_catalogue_can_be_read() {
+        let catalogue = Catalogue::try_get().expect("catalogue.toml");
+        assert!(catalogue.causes.len() > 100);
+    }
 
     #[test]
     fn the_embedded_catalogue_is_complete_and_correct() {

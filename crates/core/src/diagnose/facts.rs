@@ -11,7 +11,7 @@ pub use parts::{CallFact, ContainerFacts, Exit, KillWhy, ProbeFact, Turn};
 
 use rustc_hash::FxHashMap;
 
-use super::signal::Signal;
+use super::signal::{Signal, same_subject};
 use crate::correlate::PodView;
 use crate::flow::Stage;
 use kflow_model::Evidence;
@@ -321,7 +321,7 @@ impl<'a> Facts<'a> {
                 && s.container == container
                 && s.source == o.source
                 // Several volumes, several claims: what the text is about tells them apart.
-                && (s.text.len() == text.len() || !matches!(s.reason.as_ref(), "FailedMount" | "@log" | "@unmount"))
+                && (!matches!(s.reason.as_ref(), "FailedMount" | "@log" | "@unmount") || same_subject(&s.text, &text))
         };
         if let Some(i) = self.signals.iter().position(same) {
             if let Some(old) = self.signals.get_mut(i) {

@@ -13,7 +13,7 @@ use super::text::{Names, list, span, times};
 use super::{Confidence, InFlightCall, NextStep, Proof, Recurrence, State, Verdict};
 use crate::correlate::PodView;
 use crate::flow::Stage;
-use kflow_model::{Evidence, Nanos, ObjectRef, Source, Text, pod::PodSeen};
+use kflow_model::{Evidence, Nanos, ObjectRef, Source, Text, pod::PodSeen, units::seconds};
 
 /// One thing that is true of a pod.
 #[derive(Clone, Debug)]
@@ -376,7 +376,7 @@ fn base_names(n: &mut Names, f: &Facts<'_>, container: &Text) {
     n.set("image", &image);
     n.set("registry", registry(&image));
     if let Some(g) = f.grace_s {
-        n.set("grace", &g.to_string());
+        n.set("grace", &seconds(g));
     }
     let Some(api) = f.api else { return };
     n.set("runtime_class", &api.spec.runtime_class);
@@ -390,7 +390,7 @@ fn base_names(n: &mut Names, f: &Facts<'_>, container: &Text) {
         },
     );
     if let Some(d) = api.spec.active_deadline_s {
-        n.set("deadline_s", &format!("{d} s"));
+        n.set("active_deadline", &seconds(d));
     }
 }
 

@@ -291,9 +291,39 @@ fn of_sync_error(error: &str) -> Option<(Cow<'_, str>, Text, Cow<'_, str>)> {
     }
 }
 
+/// True when two messages of one reason are about the same thing: they quote the same names, or, where neither quotes
+/// any, they are equal but for their numbers.
+pub(super) fn same_subject(a: &str, b: &str) -> bool {
+    if a.contains('"') || b.contains('"') {
+        let quoted = |s| str::split(s, '"').skip(1).step_by(2);
+        quoted(a).eq(quoted(b))
+    } else {
+        let words = |s| str::split(s, |c: char| c.is_ascii_digit()).filter(|w| !w.is_empty());
+        words(a).eq(words(b))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn messages_about_two_volumes_are_two_however_long_they_are() {
+        let of = |volume: &str, name: &str| {
+            format!(
+                "MountVolume.SetUp failed for volume \"{volume}\" : configmap \"{name}\" not found"
+            )
+        };
+        assert!(same_subject(&of("a", "x"), &of("a", "x")));
+        assert!(!same_subject(&of("a", "x"), &of("b", "x")));
+        assert!(!same_subject(&of("a", "x"), &of("a", "y")));
+        assert!(same_subject("no answer in 500ms", "no answer in 2000ms"));
+        assert!(!same_subject(
+            "unmounted volumes=[a]",
+            "unmounted volumes=[b]"
+        ));
+        assert!(!same_subject("volume \"a\"", "volume a"));
+    }
 
     #[test]
     fn a_sync_error_is_taken_apart_to_reason_container_and_text() {

@@ -77,18 +77,24 @@ pub struct Map {
 
 /// The map that the program uses, when a user's file lies over the embedded one.
 static ACTIVE: OnceLock<Map> = OnceLock::new();
-static MAP: LazyLock<Map> = LazyLock::new(|| Map::parse(&[EMBEDDED]).unwrap_or_default());
+static MAP: LazyLock<Result<Map, MapError>> = LazyLock::new(|| Map::parse(&[EMBEDDED]));
+/// What there is when the embedded map cannot be read: [`Map::try_embedded`] says so, and the program refuses to start.
+static NONE: LazyLock<Map> = LazyLock::new(Map::default);
 
 impl Map {
     /// The map that kflow was built with.
     pub fn embedded() -> &'static Self {
-        // That it can be parsed is a test of this module.
-        &MAP
+        Self::try_embedded().unwrap_or(&NONE)
+    }
+
+    /// The same, or why it cannot be read. A program calls this once at its start.
+    pub fn try_embedded() -> Result<&'static Self, &'static MapError> {
+        MAP.as_ref()
     }
 
     /// The map in use: the embedded one, unless another was installed.
     pub fn active() -> &'static Self {
-        ACTIVE.get().unwrap_or(&MAP)
+        ACTIVE.get().unwrap_or_else(|| Self::embedded())
     }
 
     /// Makes a map the one in use for the rest of the run. The program does so once, before it reads anything; a

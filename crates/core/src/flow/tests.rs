@@ -331,3 +331,9 @@ fn edges_default_to_points() {
     let hit = map.hits(&log(1, Component::Kubelet, "SyncLoop ADD"))[0];
     assert_eq!(hit.edge, EdgeKind::Point);
 }
+
+#[test]
+fn the_embedded_map_can_be_read() {
+    let map = Map::try_embedded().expect("map.toml");
+    assert!(map.steps().len() > 100);
+}

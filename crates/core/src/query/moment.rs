@@ -2,6 +2,7 @@
 
 use kflow_model::Nanos;
 use kflow_model::stamp::SECOND;
+use kflow_model::units::{DAY, parse_duration};
 
 /// A moment of a session whose begin and end may not be known yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -44,10 +45,10 @@ impl Moment {
                 .then_some(Self::Share(share / 100.0));
         }
         if let Some(rest) = text.strip_prefix('+') {
-            return parse_duration(rest).map(Self::Later);
+            return parse_duration(rest).ok().map(Self::Later);
         }
         if let Some(rest) = text.strip_prefix('-') {
-            return parse_duration(rest).map(Self::Earlier);
+            return parse_duration(rest).ok().map(Self::Earlier);
         }
         if let Ok(ns) = text.parse() {
             return Some(Self::At(Nanos(ns)));
@@ -59,8 +60,13 @@ impl Moment {
     }
 
     /// The moment in a session of this range. `from` is where one is, if one is somewhere; a time of day is one of the
-    /// zone `utc_offset_s` east of UTC.
-    pub fn within(self, range: (Nanos, Nanos), from: Option<Nanos>, utc_offset_s: i32) -> Nanos {
+    /// zone that lies `east(at)` seconds east of UTC at a moment.
+    pub fn within(
+        self,
+        range: (Nanos, Nanos),
+        from: Option<Nanos>,
+        east: impl Fn(Nanos) -> i32,
+    ) -> Nanos {
         let (begin, end) = range;
         match self {
             Self::Begin => begin,
@@ -70,16 +76,21 @@ impl Moment {
             Self::Later(ns) => from.unwrap_or(begin).plus(ns),
             Self::Earlier(ns) => from.unwrap_or(end).plus(-ns),
             Self::Clock(ns) => {
-                let day = 86_400 * SECOND;
-                let offset = i64::from(utc_offset_s) * SECOND;
-                let midnight = from.unwrap_or(begin).plus(offset).0.div_euclid(day) * day;
-                let at = Nanos(midnight).plus(ns - offset);
+                let offset = |at| i64::from(east(at)) * SECOND;
+                let here = from.unwrap_or(begin);
+                let midnight = here.plus(offset(here)).0.div_euclid(DAY) * DAY;
+                // The offset may change between here and there: it is the one at the moment itself.
+                let on = |day: i64| {
+                    let local = Nanos(midnight).plus(day.saturating_add(ns));
+                    let near = local.plus(-offset(here));
+                    local.plus(-offset(local.plus(-offset(near))))
+                };
                 // A session over midnight: the day on which it lies inside the range.
-                [0, -day, day]
+                [0, -DAY, DAY]
                     .into_iter()
-                    .map(|d| at.plus(d))
+                    .map(on)
                     .find(|a| (begin..=end).contains(a))
-                    .unwrap_or(at)
+                    .unwrap_or_else(|| on(0))
             }
         }
     }
@@ -108,52 +119,6 @@ fn clock(text: &str) -> Option<i64> {
     Some((h * 3600 + m * 60 + s) * SECOND + ns)
 }
 
-/// Reads `3s`, `1m30s`, `250ms`, `1.5h`, or a bare number of seconds. ns.
-pub fn parse_duration(text: &str) -> Option<i64> {
-    let mut rest = text.trim();
-    if rest.is_empty() {
-        return None;
-    }
-    let mut total = 0.0_f64;
-    let mut parts = 0;
-    while !rest.is_empty() {
-        let digits = rest
-            .find(|c: char| !c.is_ascii_digit() && c != '.')
-            .unwrap_or(rest.len());
-        let (number, tail) = rest.split_at_checked(digits)?;
-        let letters = tail
-            .find(|c: char| c.is_ascii_digit() || c == '.')
-            .unwrap_or(tail.len());
-        let (unit, tail) = tail.split_at_checked(letters)?;
-        let scale = match unit {
-            "ns" => 1.0,
-            "us" | "µs" | "μs" => 1e3,
-            "ms" => 1e6,
-            "s" => 1e9,
-            "" if parts == 0 && tail.is_empty() => 1e9,
-            "m" => 60e9,
-            "h" => 3600e9,
-            "d" => 86_400e9,
-            _ => return None,
-        };
-        // Whole nanoseconds stay exact beyond 2^53.
-        if unit == "ns" && parts == 0 && tail.is_empty() && !number.contains('.') {
-            return number.parse().ok();
-        }
-        total += number.parse::<f64>().ok()? * scale;
-        parts += 1;
-        rest = tail;
-    }
-    (total < i64::MAX as f64).then_some(total as i64)
-}
-
-/// A duration as the command line takes it, or what is wrong with it: a number without a unit is nobody's guess. ns.
-pub fn duration(text: &str) -> Result<i64, String> {
-    parse_duration(text)
-        .filter(|_| text.ends_with(char::is_alphabetic))
-        .ok_or_else(|| format!("{text:?} is not a duration such as 100ms, 2s or 1m30s"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -167,7 +132,7 @@ mod tests {
 
     #[test]
     fn a_moment_is_read_in_every_form() {
-        let day = BEGIN.0.rem_euclid(86_400 * SECOND) / SECOND + 7;
+        let day = BEGIN.0.rem_euclid(DAY) / SECOND + 7;
         let clock = format!("{:02}:{:02}:{:02}", day / 3600, day / 60 % 60, day % 60);
         for (text, nowhere, from_10_s) in [
             ("start", after(0), after(0)),
@@ -197,10 +162,14 @@ mod tests {
             ("12:00:00.1234567890", None, None),
         ] {
             let moment = Moment::parse(text);
-            assert_eq!(moment.map(|m| m.within(RANGE, None, 0)), nowhere, "{text}");
+            assert_eq!(
+                moment.map(|m| m.within(RANGE, None, |_| 0)),
+                nowhere,
+                "{text}"
+            );
             let from = after(10 * SECOND);
             assert_eq!(
-                moment.map(|m| m.within(RANGE, from, 0)),
+                moment.map(|m| m.within(RANGE, from, |_| 0)),
                 from_10_s,
                 "{text}"
             );
@@ -211,7 +180,7 @@ mod tests {
     fn a_time_of_day_lies_in_the_session_and_in_the_zone() {
         let midnight = Nanos(1_790_035_200 * SECOND);
         let over = (midnight.plus(-60 * SECOND), midnight.plus(60 * SECOND));
-        let clock = |text: &str, east| Moment::parse(text).map(|m| m.within(over, None, east));
+        let clock = |text: &str, east| Moment::parse(text).map(|m| m.within(over, None, |_| east));
         assert_eq!(clock("23:59:30", 0), Some(midnight.plus(-30 * SECOND)));
         assert_eq!(clock("00:00:30", 0), Some(midnight.plus(30 * SECOND)));
         assert_eq!(clock("01:00:30", 3600), Some(midnight.plus(30 * SECOND)));

@@ -1,6 +1,7 @@
 //! Text to expression.
 
-use super::moment::parse_duration;
+use kflow_model::units::{UnitError, parse_duration, parse_size};
+
 use super::{Cmp, Field, Flag, Number, Op, Pattern, Query};
 
 /// Parentheses and negations deeper than this are refused.
@@ -215,21 +216,12 @@ impl Parser {
                 parse_duration(&value)
             } else {
                 parse_size(&value)
+                    .and_then(|n| i64::try_from(n).map_err(|_| UnitError::Size(value.clone())))
             };
-            return parsed
-                .map(|v| Query::Number(number, cmp, v))
-                .ok_or_else(|| {
-                    self.at = at;
-                    let example = if number.is_time() {
-                        "250ms, 2s, 1m30s"
-                    } else {
-                        "12, 4K, 16M"
-                    };
-                    self.wrong(format!(
-                        "\"{value}\" is not a value of {}: {example}",
-                        number.name()
-                    ))
-                });
+            return parsed.map(|v| Query::Number(number, cmp, v)).map_err(|e| {
+                self.at = at;
+                self.wrong(format!("{}: {e}", number.name()))
+            });
         }
         let Some(field) = Field::parse(&name) else {
             self.at = start;
@@ -320,26 +312,4 @@ fn nearest(name: &str) -> String {
         Some(a) => format!("; did you mean {a}?"),
         None => format!("; fields are {}", known.collect::<Vec<_>>().join(", ")),
     }
-}
-
-/// Reads `12`, `4K`, `16M`, `1G` (powers of 1024). Bytes.
-fn parse_size(text: &str) -> Option<i64> {
-    let t = text
-        .trim()
-        .trim_end_matches(['B', 'b'])
-        .trim_end_matches('i');
-    if t.is_empty() {
-        return None;
-    }
-    let (number, shift) = match t.chars().last()? {
-        'k' | 'K' => (t.trim_end_matches(['k', 'K']), 10),
-        'm' | 'M' => (t.trim_end_matches(['m', 'M']), 20),
-        'g' | 'G' => (t.trim_end_matches(['g', 'G']), 30),
-        _ => (t, 0),
-    };
-    if shift == 0 {
-        return number.parse::<i64>().ok().filter(|n| *n >= 0);
-    }
-    let v = number.parse::<f64>().ok()? * f64::from(1_u32 << shift);
-    (v >= 0.0 && v < i64::MAX as f64).then_some(v as i64)
 }

@@ -6,7 +6,7 @@ use super::{Field, Flag, Number};
 use crate::correlate::{Call, PodView};
 use kflow_model::cri::{CallOutcome, code_name, is_noise};
 use kflow_model::log::{Component, Severity};
-use kflow_model::{Body, Nanos, Observation, PodRef};
+use kflow_model::{Body, Nanos, ObjectRef, Observation, PodRef};
 
 /// A thing that an expression can be held against.
 pub trait Record {
@@ -365,5 +365,39 @@ impl Record for PodRecord<'_> {
             Flag::Gone => p.gone.is_some(),
             Flag::Noise => false,
         }
+    }
+}
+
+/// An owner that cannot create pods, as of a moment.
+#[derive(Clone, Copy, Debug)]
+pub struct OwnerRecord<'a> {
+    /// The owner.
+    pub owner: &'a ObjectRef,
+    /// Cause and sentence of its verdict.
+    pub verdict: (&'a str, &'a str),
+    /// Since when it cannot.
+    pub since: Nanos,
+    /// As of.
+    pub now: Nanos,
+}
+
+impl Record for OwnerRecord<'_> {
+    fn text(&self, field: Field, f: &mut dyn FnMut(&str) -> bool) -> bool {
+        let o = self.owner;
+        match field {
+            Field::Owner => f(&o.name) || f(&format!("{}/{}", o.kind, o.name)),
+            Field::Namespace => some(&o.namespace, f),
+            Field::Kind => some(&o.kind, f),
+            Field::Id => some(&o.uid, f),
+            Field::Reason => some(self.verdict.0, f),
+            Field::Message => some(self.verdict.1, f),
+            _ => false,
+        }
+    }
+    fn number(&self, n: Number) -> Option<i64> {
+        (n == Number::Duration).then(|| self.now.since(self.since))
+    }
+    fn flag(&self, flag: Flag) -> bool {
+        matches!(flag, Flag::Error | Flag::Warning)
     }
 }

@@ -1,7 +1,7 @@
 //! What the text says of evidence: each thing once, with the digits that were measured.
 
 use kflow_core::diagnose::Proof;
-use kflow_model::Source;
+use kflow_model::{Source, units};
 
 /// The best pieces of evidence that say something of their own, each with the sources that say the same, and how many
 /// more there are. One failure is told by the call, by an event and by a log line or two, each in a frame of its own:
@@ -55,15 +55,9 @@ fn innermost(text: &str) -> String {
         .replace('\\', "")
 }
 
-/// Time of day (UTC), with no more digits than were measured.
+/// Time of day (UTC) with the digits that were measured, at most three.
 pub(super) fn clock(p: &Proof) -> String {
-    let full = p.at.to_rfc3339();
-    let keep = match p.precision {
-        0..=1_000_000 => 12,
-        1_000_001..=100_000_000 => 10,
-        _ => 8,
-    };
-    full.chars().skip(11).take(keep).collect()
+    units::clock(p.at, units::digits(p.precision).min(3), 0)
 }
 
 pub(super) fn precision(p: &Proof) -> &'static str {

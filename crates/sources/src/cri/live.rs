@@ -22,6 +22,7 @@ use tonic::codegen::http::Request;
 use kflow_cri::{Decoder, Direction};
 use kflow_model::clock;
 use kflow_model::cri::CallKey;
+use kflow_model::units::wait;
 use kflow_model::{Body, Observation};
 
 /// Calls whose answers say what exists.
@@ -158,7 +159,7 @@ async fn call(path: &Path, methods: &[&str]) -> Result<Vec<Observation>, Error> 
     };
     timeout(PATIENCE, done)
         .await
-        .map_err(|_| failed("in time", format!("{} s went by", PATIENCE.as_secs())))??;
+        .map_err(|_| failed("in time", format!("{} went by", wait(PATIENCE))))??;
     let mut tape = tape.lock().unwrap_or_else(PoisonError::into_inner);
     Ok(std::mem::take(&mut tape.out))
 }

@@ -21,6 +21,7 @@ use crate::live::{Backoff, Lines, Out, Stopped, root};
 use kflow_model::clock;
 use kflow_model::gap::{Failure, WatchKind};
 use kflow_model::pod::WatchEvent;
+use kflow_model::units::wait;
 use kflow_model::{Body, Observation, Source, Stamp, Text};
 
 mod scope;
@@ -467,7 +468,7 @@ impl Watching {
                 Err(_) => {
                     return Err(Trouble::Failed(
                         Failure::TimedOut,
-                        format!("the watch said nothing for {} s", self.pace.stall.as_secs()),
+                        format!("the watch said nothing for {}", wait(self.pace.stall)),
                     ));
                 }
                 Ok(None) if lines.cut() => {

@@ -3,7 +3,6 @@
 use ratatui::style::Style;
 
 use super::{Tone, id12, line, path, reference, watch};
-use crate::text::{bytes, duration};
 use crate::theme::Theme;
 use crate::time::TimeFormat;
 use crate::widget::facts::Facts;
@@ -16,6 +15,7 @@ use kflow_model::object::ObjectSeen;
 use kflow_model::pod::{Condition, ContainerState, ContainerStatus, PodSeen, Terminated};
 use kflow_model::span::SpanRecord;
 use kflow_model::stamp::SECOND;
+use kflow_model::units::{duration, seconds, size};
 use kflow_model::{Body, Nanos, ObjectRef, Observation, Text};
 
 /// An observation as facts.
@@ -233,7 +233,7 @@ impl Writer<'_> {
             let grace = p.deletion_grace_s.unwrap_or_default();
             self.fact(
                 "deletion due",
-                format!("{}, grace {grace} s", self.time(due)),
+                format!("{}, grace {}", self.time(due), seconds(grace)),
             );
         }
         self.fact("finalizers", list(&p.finalizers));
@@ -339,7 +339,7 @@ impl Writer<'_> {
         self.fact("service", format!("{:?}", c.service));
         self.fact("deadline", c.timeout_ns.map(duration).unwrap_or_default());
         self.subject(&c.subject);
-        self.fact("size", bytes(c.request_bytes));
+        self.fact("size", size(c.request_bytes));
         self.fact(
             "stream",
             format!("{} of connection {}", c.key.stream, c.key.conn),
@@ -364,7 +364,7 @@ impl Writer<'_> {
         );
         self.alarm("message", &c.message);
         self.subject(&c.subject);
-        self.fact("size", bytes(c.response_bytes));
+        self.fact("size", size(c.response_bytes));
         self.fact(
             "messages",
             if c.messages > 1 {

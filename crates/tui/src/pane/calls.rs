@@ -140,7 +140,13 @@ impl Pane for Calls {
                 self.scroll.at = row;
             }
             if self.stats {
-                self.by_method.update(snap, self.index.epoch());
+                self.by_method.update(
+                    snap,
+                    &self.keep,
+                    &self.filter,
+                    self.index.epoch(),
+                    self.dirty,
+                );
             }
             self.seen = Some(snap.version);
             self.dirty = false;
@@ -239,6 +245,13 @@ impl Pane for Calls {
         self.dirty = true;
         Reply::Done
     }
+    fn hidden(&self) -> Option<(usize, usize)> {
+        Some(if self.stats {
+            self.stats_scroll.hidden()
+        } else {
+            self.scroll.hidden()
+        })
+    }
     fn draw(&self, ctx: &Ctx<'_>, canvas: &mut Canvas<'_>) {
         let (w, h) = (canvas.width(), canvas.height());
         if self.stats {
@@ -291,7 +304,8 @@ impl Pane for Calls {
         Some(self.filter.text())
     }
     fn matches(&self) -> Option<usize> {
-        Some(self.index.len())
+        // Calls, as in the title: a row may fold several.
+        Some(self.index.calls())
     }
     fn set_filter(&mut self, text: &str) -> Result<(), String> {
         self.filter = Filter::parse(text)?;

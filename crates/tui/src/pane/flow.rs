@@ -160,6 +160,9 @@ impl Pane for FlowPane {
         }
         Reply::Done
     }
+    fn hidden(&self) -> Option<(usize, usize)> {
+        Some(self.scroll.hidden())
+    }
     fn draw(&self, ctx: &Ctx<'_>, canvas: &mut Canvas<'_>) {
         if self.rows.is_empty() {
             return super::empty(

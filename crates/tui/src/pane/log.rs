@@ -6,11 +6,12 @@ use crate::canvas::Canvas;
 use crate::describe;
 use crate::filter::Filter;
 use crate::shared::{Ctx, Shared};
-use crate::text::{count, cut_middle, duration, width};
+use crate::text::{count, cut_middle, width};
 use crate::widget::facts::Facts;
 use crate::widget::scroll::Scroll;
 use kflow_core::query::Field;
 use kflow_engine::Snapshot;
+use kflow_model::units::duration;
 use kflow_model::{Evidence, Nanos, Observation, PodUid, Source};
 
 /// Observations looked at per frame while a filter goes through a long log: a frame never waits for it.
@@ -367,6 +368,9 @@ impl Pane for Log {
             _ => return Reply::Ignored,
         }
         Reply::Done
+    }
+    fn hidden(&self) -> Option<(usize, usize)> {
+        Some(self.scroll.hidden())
     }
     fn draw(&self, ctx: &Ctx<'_>, canvas: &mut Canvas<'_>) {
         let (w, h) = (canvas.width(), canvas.height());

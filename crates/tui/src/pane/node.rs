@@ -17,6 +17,7 @@ use crate::glyph::Glyphs;
 use crate::keys::Keymap;
 use crate::shared::{Ctx, Shared};
 use crate::theme::Theme;
+use crate::widget::scroll;
 use kflow_engine::Snapshot;
 use kflow_model::Nanos;
 use lines::Line;
@@ -91,9 +92,12 @@ impl Pane for Node {
             .iter()
             .map(|n| n.name.as_str())
             .filter(|n| !n.is_empty())
-            .take(4)
             .collect();
-        names.join(", ")
+        let shown: Vec<&str> = names.iter().copied().take(4).collect();
+        match names.len() - shown.len() {
+            0 => shown.join(", "),
+            more => format!("{} and {more} more", shown.join(", ")),
+        }
     }
     fn commands(&self) -> &'static [Action] {
         &[Action::Down, Action::Up, Action::PaneCalls]
@@ -161,9 +165,6 @@ impl Pane for Node {
             lines::draw(&mut canvas.part(x, 0, w - x, h), &b, top);
         }
         let hidden = longest.saturating_sub(top + usize::from(h));
-        if hidden > 0 {
-            let more = format!(" {} {hidden} more ", ctx.glyphs.down);
-            canvas.text_right(w, h.saturating_sub(1), 24, &more, ctx.theme.key_text);
-        }
+        scroll::draw_more(ctx, canvas, h.saturating_sub(1), top, hidden);
     }
 }

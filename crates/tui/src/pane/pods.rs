@@ -5,9 +5,11 @@
 mod list;
 mod order;
 mod row;
+mod wanted;
 
-use list::{List, Row, Wanted};
+use list::{List, Row};
 pub use order::{GroupBy, Sort};
+use wanted::{NotShown, Wanted};
 
 use super::{Item, Menu, Pane, PaneId, Reply};
 use crate::action::{Action, Command};
@@ -18,6 +20,7 @@ use crate::text::count;
 use crate::widget::scroll::Scroll;
 use crate::widget::table;
 use kflow_core::correlate::world::Pod;
+use kflow_core::diagnose::Verdict;
 use kflow_core::query::Field;
 use kflow_engine::Snapshot;
 
@@ -62,7 +65,13 @@ impl Pods {
     fn pod_at<'a>(&self, snap: &'a Snapshot, row: usize) -> Option<&'a Pod> {
         match self.list.rows.get(row)? {
             Row::Pod(i) => snap.world.pods().get(*i as usize),
-            Row::Group(..) => None,
+            Row::Group(..) | Row::Owner(_) => None,
+        }
+    }
+    fn owner_at(&self, row: usize) -> Option<&Verdict> {
+        match self.list.rows.get(row)? {
+            Row::Owner(i) => self.list.owner(*i).map(|v| &**v),
+            Row::Group(..) | Row::Pod(_) => None,
         }
     }
     /// Puts the selection on the selected pod, or the selected pod under the selection.
@@ -82,32 +91,38 @@ impl Pods {
             self.select_row(snap, shared, true);
             return;
         }
-        let place = (shared.pod.as_ref()).and_then(|uid| self.list.row_of(snap, uid));
+        let place = match (&shared.pod, &shared.owner) {
+            (Some(uid), _) => self.list.row_of(snap, uid),
+            (None, Some(owner)) => self.list.row_of_owner(owner),
+            (None, None) => None,
+        };
         match place {
             Some(row) => self.scroll.at = row,
             None => self.select_row(snap, shared, true),
         }
     }
-    /// Selects the pod of the current row; on a group's row the next (or last) pod.
+    /// Selects the pod or owner of the current row; on a group's row the next (or last) one.
     fn select_row(&mut self, snap: &Snapshot, shared: &mut Shared, down: bool) {
-        let at = self.scroll.at.min(self.list.rows.len().saturating_sub(1));
+        let rows = self.list.rows.len();
+        let at = self.scroll.at.min(rows.saturating_sub(1));
+        let selectable = |r: &usize| !matches!(self.list.rows.get(*r), Some(Row::Group(..)) | None);
         let found = if down {
-            (at..self.list.rows.len())
-                .chain((0..at).rev())
-                .find(|r| self.pod_at(snap, *r).is_some())
+            (at..rows).chain((0..at).rev()).find(selectable)
         } else {
-            (0..=at)
-                .rev()
-                .chain(at..self.list.rows.len())
-                .find(|r| self.pod_at(snap, *r).is_some())
+            (0..=at).rev().chain(at..rows).find(selectable)
         };
-        if let Some(r) = found
-            && let Some(p) = self.pod_at(snap, r)
-        {
-            self.scroll.at = r;
+        let Some(row) = found else {
+            return;
+        };
+        self.scroll.at = row;
+        if let Some(p) = self.pod_at(snap, row) {
             if shared.pod.as_ref() != Some(&p.uid) {
                 shared.pod = Some(p.uid.clone());
             }
+            shared.owner = None;
+        } else if let Some(v) = self.owner_at(row) {
+            shared.owner.clone_from(&v.owner);
+            shared.pod = None;
         }
     }
     fn set_sort(&mut self, sort: Sort) {
@@ -157,6 +172,21 @@ impl Pane for Pods {
                 count(self.list.trouble)
             ));
         }
+        let NotShown {
+            past,
+            gone,
+            finished,
+        } = self.list.not_shown;
+        let hidden = past + gone + finished;
+        let dot = ctx.glyphs.dot;
+        if hidden > 0 && past == hidden {
+            s.push_str(&format!(" {dot} {} past hidden", count(past)));
+        } else if past > 0 {
+            let (hidden, past) = (count(hidden), count(past));
+            s.push_str(&format!(" {dot} {hidden} hidden ({past} past)"));
+        } else if hidden > 0 {
+            s.push_str(&format!(" {dot} {} hidden", count(hidden)));
+        }
         if self.wanted.group != GroupBy::None {
             s.push_str(&format!(
                 " {} by {}",
@@ -191,6 +221,10 @@ impl Pane for Pods {
             return Reply::Done;
         }
         match action {
+            // Of an owner without pods there is no timeline: its verdict says all there is.
+            Action::Open | Action::Right if shared.pod.is_none() && shared.owner.is_some() => {
+                return Reply::Go(PaneId::Why);
+            }
             Action::Open if shared.pod.is_some() => return Reply::Go(PaneId::Timeline),
             Action::Right => return Reply::Go(PaneId::Timeline),
             Action::NextPod | Action::PreviousPod => {
@@ -249,9 +283,18 @@ impl Pane for Pods {
         }
         Reply::Done
     }
+    fn hidden(&self) -> Option<(usize, usize)> {
+        Some(self.scroll.hidden())
+    }
     fn draw(&self, ctx: &Ctx<'_>, canvas: &mut Canvas<'_>) {
         if self.list.rows.is_empty() {
-            let (text, hint) = if self.list.total == 0 {
+            let past = format!(
+                "{} of the past are hidden: only Events from before tell of them.",
+                count(self.list.not_shown.past)
+            );
+            let (text, hint) = if self.list.not_shown.past > 0 && self.list.total == 0 {
+                (past.as_str(), "/ finds them by name.")
+            } else if self.list.total == 0 {
                 (
                     "No pod has been seen yet.",
                     "They appear with the first watch event, call or log line about them.",
@@ -267,7 +310,7 @@ impl Pane for Pods {
             super::empty(ctx, canvas, text, hint);
             return;
         }
-        let columns = row::columns(canvas.width());
+        let columns = row::columns(canvas.width(), self.list.widths);
         let sorted = row::sorted_by(self.wanted.sort).map(|id| (id, !self.wanted.reverse));
         table::head(ctx, canvas, 2, 0, &columns, sorted);
         let h = list_height((canvas.width(), canvas.height())) as u16;
@@ -277,6 +320,11 @@ impl Pane for Pods {
                 Some(Row::Pod(i)) => {
                     if let Some(p) = ctx.snap.world.pods().get(*i as usize) {
                         row::pod(ctx, canvas, &columns, y, p);
+                    }
+                }
+                Some(Row::Owner(i)) => {
+                    if let Some(v) = self.list.owner(*i) {
+                        row::owner(ctx, canvas, &columns, y, v);
                     }
                 }
                 Some(Row::Group(name, n, bad)) => {
@@ -312,14 +360,15 @@ impl Pane for Pods {
         }
         self.scroll.draw(ctx, canvas, HEAD);
         if canvas.height() > HEAD + h {
-            row::below(ctx, canvas, HEAD + h);
+            let owner = self.owner_at(self.scroll.at);
+            row::below(ctx, canvas, HEAD + h, owner);
         }
     }
     fn filter(&self) -> Option<&str> {
         Some(self.wanted.filter.text())
     }
     fn matches(&self) -> Option<usize> {
-        Some(self.list.shown())
+        Some(self.list.shown() + self.list.owners)
     }
     fn set_filter(&mut self, text: &str) -> Result<(), String> {
         self.wanted.filter = Filter::parse(text)?;
@@ -332,7 +381,7 @@ impl Pane for Pods {
             return false;
         };
         let row = self.scroll.top + usize::from(row);
-        if self.pod_at(snap, row).is_none() {
+        if !matches!(self.list.rows.get(row), Some(Row::Pod(_) | Row::Owner(_))) {
             return false;
         }
         self.scroll.at = row;

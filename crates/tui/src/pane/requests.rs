@@ -57,7 +57,11 @@ impl Requests {
             .as_ref()
             .is_none_or(|(a, v, s)| r.agent == *a && r.verb == *v && r.resource == *s)
             && ids.is_none_or(|ids| ids.contains(&r.audit_id))
-            && (!self.errors || r.is_error())
+            && self.is_kept(r, now)
+    }
+    /// What the switches and the filter keep: the list shows these requests, the groups count them.
+    fn is_kept(&self, r: &Request, now: Nanos) -> bool {
+        (!self.errors || r.is_error())
             && (!self.slow || (!r.is_long_running() && r.duration(now) > SLOW))
             && self.fits(&[
                 &r.agent,
@@ -111,13 +115,7 @@ impl Requests {
             }
             self.list = list;
         } else {
-            let mut groups = log.groups();
-            groups.retain(|g| {
-                (!self.errors || g.errors > 0)
-                    && (!self.slow || g.max_ns > SLOW)
-                    && self.fits(&[&g.agent, &g.verb, &g.resource])
-            });
-            self.groups = groups;
+            self.groups = log.groups_of(|r| self.is_kept(r, snap.now));
         }
     }
 }
@@ -239,6 +237,13 @@ impl Pane for Requests {
         }
         self.dirty = true;
         Reply::Done
+    }
+    fn hidden(&self) -> Option<(usize, usize)> {
+        Some(if self.listing {
+            self.scroll.hidden()
+        } else {
+            self.group_scroll.hidden()
+        })
     }
     fn draw(&self, ctx: &Ctx<'_>, canvas: &mut Canvas<'_>) {
         let (w, h) = (canvas.width(), canvas.height());

@@ -9,10 +9,11 @@ use super::{Pane, PaneId, Reply};
 use crate::action::{Action, Command};
 use crate::canvas::Canvas;
 use crate::shared::{Ctx, Shared};
-use crate::text::{count, duration, width};
+use crate::text::{count, width};
 use crate::widget::scroll::Scroll;
 use kflow_engine::Snapshot;
 use kflow_model::PodUid;
+use kflow_model::units::duration;
 use messages::{Message, Party};
 
 /// The sequence pane.
@@ -97,8 +98,13 @@ impl Sequence {
             (false, false) => format!("{label}  {took}  {}", m.code),
         };
         if from == to {
-            canvas.symbol(from, y, g.mark, style);
-            canvas.text(from + 2, y, &full, if m.bad { t.fail } else { t.dim });
+            canvas.symbol(from, y, if m.open { g.running } else { g.mark }, style);
+            let tone = match (m.open, m.bad) {
+                (true, _) => t.run,
+                (_, true) => t.fail,
+                _ => t.dim,
+            };
+            canvas.text(from + 2, y, &full, tone);
             return;
         }
         let shaft = if m.open { g.dashed } else { g.shaft };
@@ -111,8 +117,10 @@ impl Sequence {
         let inside = hi - lo;
         let text_style = if m.bad { t.fail } else { t.text };
         let w = width(&full) as u16;
-        if w + 4 <= inside {
-            canvas.text(lo + (inside - w) / 2, y, &format!(" {full} "), text_style);
+        // A cell of the shaft on either side, and the head, stay free.
+        if w + 5 <= inside {
+            let at = lo + 1 + (inside - 3 - w) / 2;
+            canvas.text(at, y, &format!(" {full} "), text_style);
         } else {
             // Beside the arrow, over the lifelines that it does not reach.
             let at = hi + 2;
@@ -291,6 +299,9 @@ impl Pane for Sequence {
                 let Some(m) = self.messages.get(self.scroll.at) else {
                     return Reply::Done;
                 };
+                if m.call.is_none() && m.evidence.is_none() {
+                    return Reply::Say("nothing was seen of this wait".to_owned());
+                }
                 shared.cursor = Some(m.at);
                 if let Some(k) = m.call {
                     shared.call = Some(k);
@@ -302,6 +313,9 @@ impl Pane for Sequence {
             _ => return Reply::Ignored,
         }
         Reply::Done
+    }
+    fn hidden(&self) -> Option<(usize, usize)> {
+        Some(self.scroll.hidden())
     }
     fn draw(&self, ctx: &Ctx<'_>, canvas: &mut Canvas<'_>) {
         if self.messages.is_empty() {

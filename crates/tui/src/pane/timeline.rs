@@ -14,7 +14,6 @@ use super::{Pane, PaneId, Reply};
 use crate::action::{Action, Command};
 use crate::canvas::Canvas;
 use crate::shared::{Ctx, Shared};
-use crate::text::duration;
 use crate::widget::ruler::{self, Window};
 use crate::widget::scroll::Scroll;
 use kflow_core::correlate::PodView;
@@ -23,6 +22,7 @@ use kflow_core::flow::Stage;
 use kflow_core::timeline::{Outcome, Span, Timeline, stats};
 use kflow_engine::Snapshot;
 use kflow_model::PodUid;
+use kflow_model::units::duration;
 use rows::{Id, Row};
 
 /// What the window shows.
@@ -313,6 +313,9 @@ impl Pane for TimelinePane {
             _ => return Reply::Ignored,
         }
         Reply::Done
+    }
+    fn hidden(&self) -> Option<(usize, usize)> {
+        Some(self.scroll.hidden())
     }
     fn draw(&self, ctx: &Ctx<'_>, canvas: &mut Canvas<'_>) {
         let Some(p) = ctx.shared.view(ctx.snap) else {

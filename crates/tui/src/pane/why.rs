@@ -4,13 +4,14 @@ use super::{Pane, PaneId, Reply};
 use crate::action::{Action, Command};
 use crate::canvas::Canvas;
 use crate::shared::{Ctx, Shared};
-use crate::text::{age, duration, width, wrap};
-use crate::widget::scroll::Scroll;
+use crate::text::{width, wrap};
+use crate::widget::scroll::{self, Scroll};
 use crate::widget::stage;
 use kflow_core::diagnose::{Confidence, State, Verdict};
 use kflow_engine::Snapshot;
 use kflow_export::why::standing;
 use kflow_model::Body;
+use kflow_model::units::{age, duration};
 use std::sync::Arc;
 
 /// The why pane.
@@ -100,6 +101,8 @@ impl Why {
         let list = usize::from(h.saturating_sub(y)).saturating_sub(tail).max(2);
         let time = ctx.time();
         let start = self.scroll.at.saturating_sub(list - 1);
+        let below = v.evidence.len().saturating_sub(start + list);
+        scroll::draw_more(ctx, canvas, y - 1, start, below);
         for (n, p) in v.evidence.iter().enumerate().skip(start).take(list) {
             let at = time.at(p.at, p.precision, 3);
             let mut x = canvas.text_in(2, y, 15, &at, t.dim) + 3;
@@ -210,7 +213,9 @@ impl Pane for Why {
             self.seen = None;
         }
         let Some(p) = shared.view(snap) else {
-            self.verdict = None;
+            self.verdict = shared.owner_verdict(snap).cloned();
+            let n = self.current().map_or(0, |v| v.evidence.len());
+            self.scroll.fit(n, usize::from(size.1));
             return;
         };
         let fresh = self.seen.as_ref().is_some_and(|(pod, at)| {
@@ -257,6 +262,9 @@ impl Pane for Why {
     }
     fn draw(&self, ctx: &Ctx<'_>, canvas: &mut Canvas<'_>) {
         let Some(p) = ctx.shared.view(ctx.snap) else {
+            if let Some(v) = self.current() {
+                return self.draw_verdict(ctx, canvas, v);
+            }
             return super::empty(
                 ctx,
                 canvas,

@@ -134,8 +134,17 @@ impl Model {
             ),
             PromptKind::Palette => {
                 let typed = Command::parse(&p.text);
+                // A proposal is taken when it was chosen, or when what was typed begins it. Otherwise Enter would run
+                // whatever stands first: with nothing typed, the end of the program.
+                let begun = p.text.trim();
                 let proposed = || {
-                    let c = p.candidates.get(p.chosen.unwrap_or(0))?;
+                    let c = match p.chosen {
+                        Some(n) => p.candidates.get(n)?,
+                        None => p
+                            .candidates
+                            .first()
+                            .filter(|c| !begun.is_empty() && fits(begun, &c.text))?,
+                    };
                     Command::parse(&c.text)
                 };
                 match typed.or_else(proposed) {
@@ -191,6 +200,11 @@ impl Model {
             }
         }
     }
+}
+
+/// True when a command may be run for what was typed: leaving needs the beginning of its name.
+fn fits(typed: &str, command: &str) -> bool {
+    command != Action::Quit.name() || command.starts_with(typed)
 }
 
 fn remove(text: &mut String, at: usize) {

@@ -9,6 +9,7 @@ use crate::model::{Model, Prompt, PromptKind};
 use crate::pane::Menu;
 use crate::shared::Ctx;
 use crate::text::width;
+use crate::widget::scroll;
 
 /// An empty box with a frame and a title; the inside.
 fn frame<'a>(ctx: &Ctx<'_>, canvas: &'a mut Canvas<'_>, a: Rect, title: &str) -> Canvas<'a> {
@@ -143,6 +144,9 @@ pub(super) fn menu(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, m: &Menu) {
             c.style(0, y, w, 1, s);
         }
     }
+    let below = m.items.len().saturating_sub(top + visible);
+    let mut edge = canvas.part(a.x, a.y, a.width.saturating_sub(2), a.height);
+    scroll::draw_more(ctx, &mut edge, a.height.saturating_sub(1), top, below);
 }
 
 pub(super) fn prompt(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, p: &Prompt) {
@@ -187,6 +191,8 @@ pub(super) fn prompt(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, p: &Prompt) {
                 c.symbol(0, row as u16, ctx.glyphs.here, t.popup.patch(t.accent));
             }
         }
+        let below = p.candidates.len() - (top + shown.len());
+        scroll::draw_more(ctx, &mut c, shown.len() as u16 - 1, top, below);
     }
     let mut line = canvas.part(0, h - 1, w, 1);
     line.clear(t.popup);

@@ -5,6 +5,7 @@ use ratatui::style::Style;
 use crate::canvas::Canvas;
 use crate::shared::Ctx;
 use crate::text::{width, wrap};
+use crate::widget::scroll;
 
 /// Columns of labels, where there is room.
 const LABEL: u16 = 16;
@@ -98,5 +99,7 @@ impl Facts {
             canvas.text_in(0, y, label.saturating_sub(1), k, t.dim);
             canvas.text(if *aside { label } else { 0 }, y, v, *style);
         }
+        let below = rows.len().saturating_sub(top + h);
+        scroll::draw_more(ctx, canvas, canvas.height().saturating_sub(1), top, below);
     }
 }

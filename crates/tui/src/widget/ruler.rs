@@ -2,9 +2,10 @@
 
 use crate::canvas::Canvas;
 use crate::shared::Ctx;
-use crate::text::{duration, width};
+use crate::text::width;
 use kflow_model::Nanos;
-use kflow_model::stamp::{MILLI, SECOND};
+use kflow_model::stamp::SECOND;
+use kflow_model::units::{self, DAY};
 
 /// A window of time over a number of columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,7 +18,7 @@ pub struct Window {
 
 /// Least and most ns that a window shows.
 const SHORTEST: i64 = 1_000;
-const LONGEST: i64 = 400 * 86_400 * SECOND;
+const LONGEST: i64 = 400 * DAY;
 
 impl Window {
     /// From one moment to another, at least a microsecond.
@@ -101,9 +102,7 @@ pub fn draw(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, window: Window, zero: Nanos,
         };
         let text = match offset {
             0 => "0".to_owned(),
-            n if step >= SECOND => signed(n),
-            n if step >= MILLI && n % SECOND == 0 => signed(n),
-            n => format!("{}{}", if n < 0 { "-" } else { "" }, exact(n.abs(), step)),
+            n => label(n, step),
         };
         let len = width(&text) as u16;
         if x >= free && x + len <= w {
@@ -116,30 +115,16 @@ pub fn draw(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, window: Window, zero: Nanos,
     }
 }
 
-fn signed(ns: i64) -> String {
-    let s = ns / SECOND;
-    let (sign, s) = if s < 0 { ("-", -s) } else { ("", s) };
-    match s {
-        0..60 => format!("{sign}{s}s"),
-        60..3600 if s % 60 == 0 => format!("{sign}{}m", s / 60),
-        60..3600 => format!("{sign}{}m{:02}s", s / 60, s % 60),
-        _ => format!("{sign}{}h{:02}m", s / 3600, s / 60 % 60),
-    }
-}
-
-/// A label with as many digits as the distance of ticks needs.
-fn exact(ns: i64, step: i64) -> String {
-    if ns >= SECOND {
-        let digits = match step {
-            s if s >= 100 * MILLI => 1,
-            s if s >= 10 * MILLI => 2,
-            s if s >= MILLI => 3,
-            _ => 6,
-        };
-        format!("{:.digits$}s", ns as f64 / SECOND as f64)
-    } else {
-        duration(ns)
-    }
+/// The shortest form of an offset that loses nothing: neighbours never have the same label.
+fn label(offset: i64, step: i64) -> String {
+    let exact = |text: &String| units::parse_go_duration(text) == Some(offset);
+    [units::age(offset), units::duration(offset)]
+        .into_iter()
+        .find(exact)
+        .unwrap_or_else(|| {
+            let step = u32::try_from(step).unwrap_or(u32::MAX);
+            units::offset(offset, units::digits(step))
+        })
 }
 
 #[cfg(test)]
@@ -168,6 +153,12 @@ mod tests {
             let win = Window::new(Nanos(0), Nanos(length));
             let step = win.step(w);
             prop_assert!(step as f64 / length as f64 * f64::from(w) >= 10.9);
+        }
+        #[test]
+        fn a_label_loses_nothing(length in 1000_i64..1_i64 << 55, w in 20_u16..300, i in -200_i64..200) {
+            let step = Window::new(Nanos(0), Nanos(length)).step(w);
+            let text = label(i * step, step);
+            prop_assert_eq!(units::parse_go_duration(&text), Some(i * step), "{}", text);
         }
     }
 }

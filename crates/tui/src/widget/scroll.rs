@@ -2,7 +2,9 @@
 
 use crate::action::Action;
 use crate::canvas::Canvas;
+use crate::glyph::Glyphs;
 use crate::shared::Ctx;
+use crate::text::count;
 
 /// Selected row, first visible row, length and height.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,6 +44,11 @@ impl Scroll {
     /// Rows that are visible.
     pub fn visible(&self) -> std::ops::Range<usize> {
         self.top..(self.top + self.height).min(self.len)
+    }
+    /// Rows above and below the visible ones.
+    pub fn hidden(&self) -> (usize, usize) {
+        let shown = self.visible();
+        (shown.start, self.len.saturating_sub(shown.end))
     }
     /// True when the last row is selected.
     pub const fn at_end(&self) -> bool {
@@ -92,6 +99,25 @@ impl Scroll {
             };
             canvas.symbol(x, y + i as u16, symbol, style);
         }
+    }
+}
+
+/// What a list that does not fit says: `↑ 3 ↓ 18 more`. Empty for one that fits.
+pub fn more(g: &Glyphs, above: usize, below: usize) -> String {
+    match (above, below) {
+        (0, 0) => String::new(),
+        (0, n) => format!("{} {} more", g.down, count(n)),
+        (n, 0) => format!("{} {} more", g.up, count(n)),
+        (up, down) => format!("{} {} {} {} more", g.up, count(up), g.down, count(down)),
+    }
+}
+
+/// Writes [`more`] at the right end of a row.
+pub fn draw_more(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, y: u16, above: usize, below: usize) {
+    let text = more(ctx.glyphs, above, below);
+    if !text.is_empty() {
+        let w = canvas.width();
+        canvas.text_right(w, y, w, &format!(" {text} "), ctx.theme.key_text);
     }
 }
 

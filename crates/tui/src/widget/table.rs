@@ -10,6 +10,8 @@ pub struct Column<C> {
     pub id: C,
     /// Heading.
     pub title: &'static str,
+    /// Heading where the column is narrower than `title`.
+    pub short: &'static str,
     /// Least columns.
     pub min: u16,
     /// Most columns.
@@ -26,11 +28,17 @@ impl<C: Copy> Column<C> {
         Self {
             id,
             title,
+            short: title,
             min,
             max,
             rank,
             right: false,
         }
+    }
+    /// The same with a heading for where there is little room.
+    #[must_use]
+    pub const fn short(self, short: &'static str) -> Self {
+        Self { short, ..self }
     }
     /// The same for numbers.
     #[must_use]
@@ -38,6 +46,17 @@ impl<C: Copy> Column<C> {
         Self {
             right: true,
             ..self
+        }
+    }
+}
+
+impl<C> Column<C> {
+    /// The heading that fits into `w` columns together with `more` others.
+    fn heading(&self, w: u16, more: usize) -> &'static str {
+        if crate::text::width(self.title) + more <= usize::from(w) {
+            self.title
+        } else {
+            self.short
         }
     }
 }
@@ -55,6 +74,31 @@ pub struct Placed<C> {
 
 /// Places columns, one space apart, into `width`.
 pub fn place<C: Copy>(columns: &[Column<C>], width: u16) -> Vec<Placed<C>> {
+    place_content(columns, width, |_| u16::MAX)
+}
+
+/// The same for contents of a known width: no column is wider than its widest content and its heading, and one whose
+/// contents are narrower than its least width leaves the rest to others.
+pub fn place_content<C: Copy>(
+    columns: &[Column<C>],
+    width: u16,
+    content: impl Fn(C) -> u16,
+) -> Vec<Placed<C>> {
+    let columns: Vec<Column<C>> = columns
+        .iter()
+        .map(|c| {
+            let content = content(c.id);
+            let heading = |t: &str| crate::text::width(t) as u16;
+            Column {
+                min: c.min.min(content.max(heading(c.short))),
+                max: c
+                    .max
+                    .min(content.max(heading(c.title)))
+                    .max(c.min.min(content)),
+                ..*c
+            }
+        })
+        .collect();
     let mut ranks: Vec<u8> = columns.iter().map(|c| c.rank).collect();
     ranks.sort_unstable();
     ranks.dedup();
@@ -118,14 +162,15 @@ pub fn head<C: Copy + PartialEq>(
                 } else {
                     ctx.glyphs.down
                 };
+                let title = p.column.heading(p.w, 1);
                 let t = if p.column.right {
-                    format!("{arrow}{}", p.column.title)
+                    format!("{arrow}{title}")
                 } else {
-                    format!("{}{arrow}", p.column.title)
+                    format!("{title}{arrow}")
                 };
                 (t, ctx.theme.head_on)
             }
-            _ => (p.column.title.to_owned(), ctx.theme.head),
+            _ => (p.column.heading(p.w, 0).to_owned(), ctx.theme.head),
         };
         if p.column.right {
             canvas.text_right(x + p.x + p.w, y, p.w, &text, style);

@@ -4,7 +4,7 @@ use super::Build;
 use super::span::edge;
 use crate::flow::Stage;
 use crate::timeline::{Mark, MarkKind, Outcome};
-use kflow_model::{Body, Evidence, Nanos, Text, event::EventSeen, stamp::SECOND};
+use kflow_model::{Body, Evidence, Nanos, Text, event::EventSeen, stamp::SECOND, units::seconds};
 
 /// The stage that an Event tells of.
 pub(crate) fn stage_of_event(e: &EventSeen) -> Stage {
@@ -285,7 +285,7 @@ fn due(b: &mut Build<'_>) {
             kind: MarkKind::Due,
             stage: Stage::Terminate,
             container: Text::default(),
-            text: format!("deletion due, {grace} s after it was asked for").into(),
+            text: format!("deletion due, {} after it was asked for", seconds(grace)).into(),
             bad: false,
             count: 1,
             evidence: o.clone(),

@@ -10,6 +10,7 @@ use crate::flow::{Stage, said};
 use crate::timeline::{Certainty, Edge, Outcome};
 use kflow_model::fs::{FsAction, FsObject};
 use kflow_model::stamp::SECOND;
+use kflow_model::units::seconds;
 use kflow_model::{Evidence, Nanos};
 
 /// Adds `terminate`.
@@ -39,7 +40,7 @@ pub(crate) fn derive(b: &mut Build<'_>) {
             Certainty::Bounded,
             vec![(*o).clone()],
         );
-        s.message = format!("grace {} s", p.deletion_grace_s.unwrap_or_default()).into();
+        s.message = format!("grace {}", seconds(p.deletion_grace_s.unwrap_or_default())).into();
         b.add(s);
     }
 }

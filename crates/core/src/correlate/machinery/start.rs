@@ -1,7 +1,7 @@
 //! The kubelet's own measure of a pod's start.
 
 use crate::flow::said;
-use kflow_model::{Nanos, Text, log::LogLine, stamp::parse_go_duration};
+use kflow_model::{Nanos, Text, log::LogLine, units::parse_go_duration};
 
 /// What the kubelet logged of a pod's start (`Observed pod startup duration`).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

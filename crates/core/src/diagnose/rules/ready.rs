@@ -10,6 +10,7 @@ use kflow_model::{
     Body,
     pod::{ContainerState, ProbeSpec},
     stamp::SECOND,
+    units::seconds,
 };
 
 /// A container may take this long to become ready, besides its probe's initial delay, before it is told.
@@ -76,7 +77,11 @@ pub(super) fn probe_of(f: &Facts<'_>, container: &str, kind: &str) -> String {
             0 | 1 => "each failure counts".to_owned(),
             n => format!("{n} failures in a row count"),
         };
-        format!("{} every {} s, {counts}", p.handler, p.period_s)
+        format!(
+            "{} every {}, {counts}",
+            p.handler,
+            seconds(p.period_s.into())
+        )
     })
 }
 

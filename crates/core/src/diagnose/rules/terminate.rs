@@ -8,7 +8,7 @@ use crate::diagnose::signal::Signal;
 use crate::diagnose::text::{list, span};
 use crate::diagnose::{Confidence, State};
 use crate::flow::Stage;
-use kflow_model::{Source, pod::ContainerState, stamp::SECOND};
+use kflow_model::{Source, pod::ContainerState, stamp::SECOND, units::seconds};
 
 /// A kubelet that works asks the runtime to stop the containers within a second.
 const HELD_NS: i64 = limits::HELD.ns;
@@ -282,7 +282,7 @@ fn stop<'a>(cx: Context<'a>, f: &'a Facts<'a>, found: &mut Vec<Found<'a>>) {
         {
             found.push(
                 x.container(&call.container)
-                    .name("grace", &(timeout / SECOND).to_string())
+                    .name("grace", &seconds(timeout / SECOND))
                     .call(call, cx.now),
             );
         }

@@ -21,6 +21,7 @@ use crate::live::root;
 use crate::live::{Backoff, Out, Stopped};
 use kflow_model::clock;
 use kflow_model::stamp::SECOND;
+use kflow_model::units::wait;
 use kflow_model::{Nanos, Source};
 
 /// How often a remote log is asked for.
@@ -141,9 +142,9 @@ impl Log {
     /// Takes the lines of the journal that were not there the last time.
     async fn lines(&mut self, text: &[u8], asked: Nanos) -> Result<(), Trouble> {
         self.feed.out.on(format!(
-            "log of {} by way of the apiserver, every {} s",
+            "log of {} by way of the apiserver, every {}",
             self.node,
-            self.every.as_secs()
+            wait(self.every)
         ));
         let mut now_known = FxHashSet::default();
         for line in text.split(|b| *b == b'\n').filter(|l| !l.is_empty()) {
@@ -198,10 +199,10 @@ impl Log {
             }
         }
         self.feed.out.on(format!(
-            "/var/log/{} of {} by way of the apiserver, every {} s",
+            "/var/log/{} of {} by way of the apiserver, every {}",
             at.name,
             self.node,
-            self.every.as_secs()
+            wait(self.every)
         ));
         self.file = Some(at);
         Ok(())

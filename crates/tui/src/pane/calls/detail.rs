@@ -3,11 +3,11 @@
 use super::{outcome, outcome_style};
 use crate::canvas::Canvas;
 use crate::shared::Ctx;
-use crate::text::{bytes, duration};
 use crate::time::TimeFormat;
 use crate::widget::facts::Facts;
 use kflow_core::correlate::Call;
 use kflow_engine::Snapshot;
+use kflow_model::units::{duration, size};
 use kflow_model::{Body, Text};
 use ratatui::style::Style;
 
@@ -75,7 +75,7 @@ fn facts(c: &Call, snap: &Snapshot, time: &TimeFormat, s: &Styles) -> Facts {
         }
     };
     if let Body::CallStart(start) = &c.started.body {
-        let head = format!("request  {}", bytes(c.request_bytes));
+        let head = format!("request  {}", size(c.request_bytes));
         fields(head, &start.fields);
     }
     if let Some(Body::CallEnd(e)) = c.ended.as_ref().map(|o| &o.body) {
@@ -83,7 +83,7 @@ fn facts(c: &Call, snap: &Snapshot, time: &TimeFormat, s: &Styles) -> Facts {
             1 => String::new(),
             n => format!(", {n} messages"),
         };
-        let head = format!("answer  {}{n}", bytes(c.response_bytes));
+        let head = format!("answer  {}{n}", size(c.response_bytes));
         fields(head, &e.fields);
     }
     v

@@ -26,6 +26,26 @@ pub(super) struct Keep {
     pub(super) pod: Option<PodUid>,
 }
 
+impl Keep {
+    /// True for a call that is shown, folded or not.
+    pub(super) fn keeps(&self, call: &Call, filter: &Filter, now: Nanos) -> bool {
+        self.pod.as_ref().is_none_or(|p| &call.pod_uid == p)
+            && (!self.errors || call.is_error())
+            && (!self.flight || call.end.is_none())
+            && (filter.is_all()
+                || filter
+                    .score(
+                        &format!(
+                            "{} {}/{} {}",
+                            call.method, call.namespace, call.pod, call.container
+                        ),
+                        None,
+                        &CallRecord { call, now },
+                    )
+                    .is_some())
+    }
+}
+
 /// A row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Row {
@@ -80,21 +100,7 @@ fn derive(n: u32, chunk: &Chunk, keep: &Keep, filter: &Filter, now: Nanos) -> Ca
     for (i, call) in chunk.iter().enumerate() {
         let at = (n, i as u32);
         let live = call.end.is_none();
-        let kept = keep.pod.as_ref().is_none_or(|p| &call.pod_uid == p)
-            && (!keep.errors || call.is_error())
-            && (!keep.flight || live)
-            && (filter.is_all()
-                || filter
-                    .score(
-                        &format!(
-                            "{} {}/{} {}",
-                            call.method, call.namespace, call.pod, call.container
-                        ),
-                        None,
-                        &CallRecord { call, now },
-                    )
-                    .is_some());
-        if !kept {
+        if !keep.keeps(call, filter, now) {
             continue;
         }
         c.calls += 1;

@@ -5,12 +5,13 @@ use ratatui::style::Style;
 use super::index::{Index, Row};
 use crate::canvas::Canvas;
 use crate::shared::Ctx;
-use crate::text::{bytes, cut_middle, duration};
+use crate::text::cut_middle;
 use crate::widget::scroll::Scroll;
 use crate::widget::table::{self, Column};
 use kflow_core::correlate::Call;
 use kflow_export::text::clean;
 use kflow_model::cri::{CallOutcome, code_name};
+use kflow_model::units::{duration, size};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Col {
@@ -139,7 +140,7 @@ pub(super) fn draw(index: &Index, scroll: &Scroll, ctx: &Ctx<'_>, canvas: &mut C
                                 end,
                                 y,
                                 w,
-                                &bytes(c.request_bytes + c.response_bytes),
+                                &size(c.request_bytes + c.response_bytes),
                                 t.dim,
                             );
                         }

@@ -4,13 +4,16 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::index::Keep;
 use crate::canvas::Canvas;
+use crate::filter::Filter;
 use crate::shared::Ctx;
-use crate::text::{bytes, count, duration};
+use crate::text::count;
 use crate::widget::scroll::Scroll;
 use kflow_core::correlate::Call;
 use kflow_engine::Snapshot;
-use kflow_model::Text;
+use kflow_model::units::{duration, size};
+use kflow_model::{Nanos, Text};
 
 /// Buckets per factor of two: a percentile is at most 9 % too high.
 const PER_OCTAVE: f64 = 8.0;
@@ -82,9 +85,10 @@ pub(super) struct Table {
     epoch: u64,
 }
 
-fn count_chunk(chunk: &Chunk) -> BTreeMap<Text, Method> {
+/// Counts what is kept, so that numbers are those of the calls that the list shows.
+fn count_chunk(chunk: &Chunk, keep: &Keep, filter: &Filter, now: Nanos) -> BTreeMap<Text, Method> {
     let mut m: BTreeMap<Text, Method> = BTreeMap::new();
-    for c in chunk.iter() {
+    for c in chunk.iter().filter(|c| keep.keeps(c, filter, now)) {
         let e = m.entry(c.method.clone()).or_default();
         e.bytes += c.request_bytes + c.response_bytes;
         match c.end {
@@ -99,23 +103,37 @@ fn count_chunk(chunk: &Chunk) -> BTreeMap<Text, Method> {
 }
 
 impl Table {
-    pub(super) fn update(&mut self, snap: &Snapshot, epoch: u64) {
+    /// Brings the counts up to date; `all` counts every chunk again.
+    pub(super) fn update(
+        &mut self,
+        snap: &Snapshot,
+        keep: &Keep,
+        filter: &Filter,
+        epoch: u64,
+        all: bool,
+    ) {
         if self.epoch == epoch {
             return;
         }
+        // While the table was not shown nothing was counted: what is kept may be other than last time.
+        let all = all || self.epoch + 1 != epoch || filter.depends_on_time();
         self.epoch = epoch;
+        if all {
+            self.chunks.clear();
+        }
         let chunks = snap.world.calls().chunks();
         self.chunks.truncate(chunks.len());
-        let mut changed = false;
+        let mut changed = all;
         for (i, c) in chunks.iter().enumerate() {
             match self.chunks.get_mut(i) {
                 Some((old, _)) if Arc::ptr_eq(old, c) => {}
                 Some(slot) => {
-                    *slot = (Arc::clone(c), count_chunk(c));
+                    *slot = (Arc::clone(c), count_chunk(c, keep, filter, snap.now));
                     changed = true;
                 }
                 None => {
-                    self.chunks.push((Arc::clone(c), count_chunk(c)));
+                    self.chunks
+                        .push((Arc::clone(c), count_chunk(c, keep, filter, snap.now)));
                     changed = true;
                 }
             }
@@ -123,17 +141,17 @@ impl Table {
         if !changed {
             return;
         }
-        let mut all: BTreeMap<Text, Method> = BTreeMap::new();
+        let mut sum: BTreeMap<Text, Method> = BTreeMap::new();
         for (_, m) in &self.chunks {
             for (name, x) in m {
-                let e = all.entry(name.clone()).or_default();
+                let e = sum.entry(name.clone()).or_default();
                 e.times.merge(&x.times);
                 e.errors += x.errors;
                 e.flying += x.flying;
                 e.bytes += x.bytes;
             }
         }
-        self.rows = all.into_iter().collect();
+        self.rows = sum.into_iter().collect();
         self.rows
             .sort_by_key(|(_, m)| std::cmp::Reverse(m.times.n + m.flying));
     }
@@ -146,7 +164,15 @@ impl Table {
     pub(super) fn draw(&self, ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, scroll: &Scroll) {
         let (t, w) = (ctx.theme, canvas.width());
         if self.rows.is_empty() {
-            return super::super::empty(ctx, canvas, "No CRI call has been seen.", "");
+            let (text, hint) = if ctx.snap.world.calls().is_empty() {
+                ("No CRI call has been seen.", "")
+            } else {
+                (
+                    "No call is left.",
+                    "E, i, a and the filter choose which are counted.",
+                )
+            };
+            return super::super::empty(ctx, canvas, text, hint);
         }
         let longest = if w < 70 { 18 } else { 26 };
         let cells: [(&str, u16); 7] = [
@@ -202,7 +228,7 @@ impl Table {
                 q(0.5),
                 q(0.99),
                 if done { duration(h.max) } else { String::new() },
-                bytes(m.bytes),
+                size(m.bytes),
             ];
             let styles = [t.text, t.fail, t.run, t.text, t.text, t.warn, t.dim];
             let mut x = 2 + longest;

@@ -4,9 +4,10 @@ use super::tree;
 use crate::canvas::Canvas;
 use crate::describe;
 use crate::shared::Ctx;
-use crate::text::{count, duration};
+use crate::text::count;
 use kflow_core::flow::lit::{Lit, RunEnd};
 use kflow_core::flow::map::{Map, StepId};
+use kflow_model::units::duration;
 
 /// Columns from the right: file, evidence, times, length of the longest run.
 #[derive(Clone, Copy, Debug)]
@@ -109,7 +110,11 @@ impl Columns {
             _ => String::new(),
         };
         canvas.text_right(self.tree + 17, y, 7, &times, t.dim);
-        let longest = l.and_then(|l| l.runs.iter().filter_map(|r| r.duration(ctx.snap.now)).max());
+        // The last run may be a short one of many: a step that took long once is looked for here.
+        let longest = l.and_then(|l| {
+            let runs = l.runs.iter();
+            runs.filter_map(|r| r.duration(ctx.snap.now)).max()
+        });
         if let Some(d) = longest {
             canvas.text_right(self.tree + 9, y, 8, &duration(d), style);
         }

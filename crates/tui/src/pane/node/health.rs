@@ -1,16 +1,17 @@
 //! What the node says of itself: version, conditions, room, and the trouble that no pod is to blame for.
 
-use super::lines::{Line, column, flow, head, line};
+use super::lines::{Line, column, flow, head, line, list};
 use crate::describe;
 use crate::shared::Ctx;
-use crate::text::{age, bytes, count, duration};
+use crate::text::count;
 use kflow_engine::Snapshot;
+use kflow_model::units::{age, duration, size};
 use kflow_model::{Body, Evidence, Nanos, pod::Condition};
 
 /// A quantity of Kubernetes in fewer digits: `24581696Ki` is `23G`; others stay as they are.
 fn quantity(v: &str) -> String {
     match v.strip_suffix("Ki").map(str::parse::<u64>) {
-        Some(Ok(n)) => bytes(n.saturating_mul(1024)),
+        Some(Ok(n)) => size(n.saturating_mul(1024)),
         _ => v.to_owned(),
     }
 }
@@ -168,19 +169,19 @@ impl Trouble {
         }
         let time = ctx.time();
         out.push(head(ctx, "TROUBLE OF THE NODE, NEWEST FIRST"));
-        for (at, precision, text, n) in self.said.iter().take(most) {
+        list(ctx, &self.said, most, out, |(at, precision, text, n)| {
             let times = if *n > 1 {
                 format!("{}{n} ", ctx.glyphs.times)
             } else {
                 String::new()
             };
-            out.push(line(&[
+            line(&[
                 ("  ", t.text),
                 (&time.at(*at, *precision, 3), t.dim),
                 (" ", t.text),
                 (&times, t.warn),
                 (text, t.fail),
-            ]));
-        }
+            ])
+        });
     }
 }

@@ -5,7 +5,7 @@ use ratatui::style::Style;
 use crate::canvas::Canvas;
 use crate::glyph::Glyphs;
 use crate::shared::Ctx;
-use crate::text::{cut, width};
+use crate::text::{count, cut, width};
 
 /// A line.
 pub(super) type Line = Vec<(String, Style)>;
@@ -38,6 +38,23 @@ pub(super) fn column(t: &str, w: usize) -> String {
 pub(super) fn right(t: &str, w: usize) -> String {
     let c = cut(t, w);
     format!("{}{c}", " ".repeat(w.saturating_sub(width(&c))))
+}
+
+/// The first `most` items as lines, and how many there are besides.
+pub(super) fn list<T>(
+    ctx: &Ctx<'_>,
+    items: impl IntoIterator<Item = T>,
+    most: usize,
+    out: &mut Vec<Line>,
+    mut draw: impl FnMut(T) -> Line,
+) {
+    let mut items = items.into_iter();
+    out.extend(items.by_ref().take(most).map(&mut draw));
+    let more = items.count();
+    if more > 0 {
+        let text = format!("  {} {} more", ctx.glyphs.down, count(more));
+        out.push(line(&[(&text, ctx.theme.faint)]));
+    }
 }
 
 /// A sparkline: a column a count, the highest is full.

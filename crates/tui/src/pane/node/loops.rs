@@ -2,8 +2,9 @@
 
 use super::lines::{Line, column, line, right, spark};
 use crate::shared::Ctx;
-use crate::text::{age, count, duration};
+use crate::text::count;
 use kflow_core::correlate::machinery::Work;
+use kflow_model::units::{age, duration};
 use kflow_model::{Body, log::LogLine};
 
 /// Seconds of a sparkline.

@@ -3,17 +3,22 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::lines::{Line, column, heading, line, right, spark};
+use super::lines::{Line, column, heading, line, list, right, spark};
 use crate::shared::Ctx;
-use crate::text::{count, duration};
+use crate::text::count;
 use kflow_core::correlate::Call;
 use kflow_core::flow::Stage;
 use kflow_core::timeline::{Outcome, Span};
 use kflow_engine::Snapshot;
+use kflow_model::units::duration;
 use kflow_model::{Nanos, Text, stamp::SECOND};
 
 /// Calls that one look counts at most: a minute of a busy node.
 const COUNTED: usize = 8192;
+/// Calls, and images, that are shown at most.
+const SHOWN: usize = 20;
+/// Methods that are shown at most.
+const METHODS: usize = 14;
 /// Columns of the bar of a call with a deadline.
 const BAR: usize = 10;
 
@@ -168,9 +173,9 @@ impl Operations {
             "RUNTIME OPERATIONS IN FLIGHT",
             &self.operations(ctx.snap.world.calls().is_empty()),
         ));
-        for c in self.flying(false).take(20) {
-            out.push(call(ctx, c, &c.method));
-        }
+        list(ctx, self.flying(false), SHOWN, out, |c| {
+            call(ctx, c, &c.method)
+        });
         out.push(Line::new());
         let of = |w: Waits| self.images.iter().filter(|i| i.waits == w).count();
         let going = self.flying(true).count() + of(Waits::Pulling);
@@ -180,24 +185,24 @@ impl Operations {
             about.push_str(&format!(", {failed} backing off"));
         }
         out.push(heading(ctx, "IMAGE PULLS", &about));
-        for c in self.flying(true).take(20) {
-            out.push(call(ctx, c, &c.image));
-        }
-        for i in self.images.iter().take(20) {
+        list(ctx, self.flying(true), SHOWN, out, |c| {
+            call(ctx, c, &c.image)
+        });
+        list(ctx, &self.images, SHOWN, out, |i| {
             let (word, style) = match i.waits {
                 Waits::Pulling => ("  pulling", t.run),
                 Waits::Queued => ("  queued", t.wait),
                 Waits::BackOff => ("  backing off", t.fail),
             };
-            out.push(line(&[
+            line(&[
                 (&column(word, 24), style),
                 (&right(&duration(ctx.snap.now.since(i.since)), 8), style),
                 ("  ", t.text),
                 (&i.pod, t.text),
                 (" ", t.text),
                 (&i.container, t.accent),
-            ]));
-        }
+            ])
+        });
     }
 
     /// Each method's calls of the last minute.
@@ -211,7 +216,7 @@ impl Operations {
             (&right("WORST", 8), t.head),
             ("  PER 5 SECONDS", t.head),
         ]));
-        for (name, m) in self.methods.iter().take(14) {
+        list(ctx, &self.methods, METHODS, out, |(name, m)| {
             let mean = m
                 .total
                 .checked_div(i64::try_from(m.timed).unwrap_or(0))
@@ -227,7 +232,7 @@ impl Operations {
             } else {
                 String::new()
             };
-            out.push(line(&[
+            line(&[
                 (&column(&format!("  {name}"), 24), t.text),
                 (&right(&count(m.count as usize), 8), t.text),
                 (&right(&errors, 7), t.fail),
@@ -235,8 +240,8 @@ impl Operations {
                 (&right(&worst, 8), t.dim),
                 ("  ", t.text),
                 (&spark(ctx.glyphs, &m.pace), t.source_cri),
-            ]));
-        }
+            ])
+        });
         if self.methods.is_empty() {
             let hint = if ctx.snap.world.calls().is_empty() {
                 "  No call was seen: only the tap shows them (kflow proxy)."

@@ -3,7 +3,8 @@
 use super::lines::{Line, column, line, right};
 use crate::describe::clock_step;
 use crate::shared::Ctx;
-use crate::text::{age, count, duration};
+use crate::text::count;
+use kflow_model::units::{age, duration};
 use kflow_model::{Body, Nanos, Source};
 
 /// Steps of the clock that are shown.

@@ -1,13 +1,13 @@
 //! The kubelet's own start, step by step, and the starts of pods as the kubelet measured them.
 
-use super::lines::{Line, column, head, heading, line, right};
+use super::lines::{Line, column, head, heading, line, list, right};
 use crate::shared::Ctx;
-use crate::text::duration;
 use kflow_core::correlate::machinery::STARTUP;
 use kflow_core::flow::lit::{Lit, lit, passes};
 use kflow_core::flow::map::Map;
 use kflow_engine::Snapshot;
 use kflow_model::Nanos;
+use kflow_model::units::duration;
 
 /// The newest start of the kubelet.
 #[derive(Debug, Default)]
@@ -128,10 +128,13 @@ impl Startup {
     }
 }
 
-/// The slowest of the newest starts of pods.
+/// Starts of pods that are shown at most.
+const STARTS: usize = 12;
+
+/// The slowest starts of pods that the kubelet told of.
 pub(super) fn pods(ctx: &Ctx<'_>, out: &mut Vec<Line>) {
     let t = ctx.theme;
-    let mut starts: Vec<_> = ctx.snap.world.machinery().starts().rev().take(12).collect();
+    let mut starts: Vec<_> = ctx.snap.world.machinery().starts().collect();
     starts.sort_by_key(|s| std::cmp::Reverse(s.total_ns));
     if starts.is_empty() {
         return;
@@ -144,13 +147,13 @@ pub(super) fn pods(ctx: &Ctx<'_>, out: &mut Vec<Line>) {
         (&right("INIT", 8), t.head),
     ]));
     let told = |ns: i64, w| right(&if ns > 0 { duration(ns) } else { String::new() }, w);
-    for s in starts {
-        out.push(line(&[
+    list(ctx, starts, STARTS, out, |s| {
+        line(&[
             (&column(&format!("  {}", s.pod), 34), t.text),
             (&told(s.total_ns, 8), t.text),
             (&told(s.sli_ns, 8), t.dim),
             (&told(s.pulling_ns, 9), t.dim),
             (&told(s.init_ns, 8), t.dim),
-        ]));
-    }
+        ])
+    });
 }

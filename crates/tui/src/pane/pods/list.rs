@@ -8,19 +8,19 @@ use std::sync::{Arc, Weak};
 
 use rustc_hash::FxHashMap;
 
-use super::order::{self, GroupBy, Key, Sort};
-use crate::filter::Filter;
-use kflow_core::correlate::StageState;
+use super::order::{self, GroupBy, Hidden, Key, Widths};
+use super::wanted::{NotShown, Wanted};
 use kflow_core::correlate::world::{LazyPod, Pod};
 use kflow_core::diagnose::Verdict;
-use kflow_core::query::PodRecord;
 use kflow_engine::Snapshot;
 use kflow_model::stamp::SECOND;
-use kflow_model::{Nanos, PodUid};
+use kflow_model::{Nanos, ObjectRef, PodUid};
 
 /// A row of the list.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Row {
+    /// An owner that cannot create pods, by its place among the verdicts on owners.
+    Owner(u32),
     /// A group: its name, pods in it, and how many of them are in trouble.
     Group(String, usize, usize),
     /// A pod, by its place in the world.
@@ -33,48 +33,6 @@ const LONG: usize = 1000;
 const REORDER: i64 = SECOND / 2;
 /// The row of a pod that has none.
 const NOWHERE: u32 = u32::MAX;
-
-/// What is shown, and in which order.
-#[derive(Debug)]
-pub(super) struct Wanted {
-    pub(super) sort: Sort,
-    pub(super) reverse: bool,
-    pub(super) group: GroupBy,
-    /// Pods that are gone.
-    pub(super) gone: bool,
-    /// Pods that ended as they should.
-    pub(super) finished: bool,
-    pub(super) filter: Filter,
-}
-
-impl Wanted {
-    fn key(&self, snap: &Snapshot, p: &Pod) -> Key {
-        let verdict = snap.verdicts.get(&p.uid).map(|v| &**v);
-        // A pod of the past is found by its name; one of which there is no more than a UID, and nothing that happened
-        // to it or all of it over, by that.
-        let nothing = || p.stages.iter().all(|s| *s == StageState::NotReached);
-        let unknown = p.name.is_empty() && (p.gone.is_some() || nothing());
-        let past = (p.past || unknown) && self.filter.is_all();
-        let hidden =
-            past || (p.gone.is_some() && !self.gone) || (order::is_finished(p) && !self.finished);
-        let score = if hidden {
-            None
-        } else if self.filter.is_all() {
-            Some(0)
-        } else {
-            let record = PodRecord {
-                pod: p,
-                verdict: verdict.map_or(("", ""), |v| (v.cause.as_str(), v.sentence.as_str())),
-                now: snap.now,
-            };
-            let labels = p.api.as_ref().map(|a| a.labels.as_slice());
-            self.filter.score(&p.key(), labels, &record)
-        };
-        let mut key = Key::new(p, verdict, score, self.sort, self.group);
-        key.past = past;
-        key
-    }
-}
 
 /// A pod of the last picture. The handle is weak: a view that nobody else needs is not kept for the list, nor is it
 /// the list that takes it apart.
@@ -112,10 +70,17 @@ pub(super) struct List {
     pub(super) total: usize,
     /// Pods shown that need somebody.
     pub(super) trouble: usize,
+    /// Owners shown: they cannot create pods.
+    pub(super) owners: usize,
+    /// Pods that are hidden although the filter says nothing against them.
+    pub(super) not_shown: NotShown,
+    /// What the widest cells need.
+    pub(super) widths: Widths,
     /// Pods of the last picture and their keys, in the world's order.
     pods: Vec<Seen>,
     keys: Vec<Key>,
     verdicts: Arc<FxHashMap<PodUid, Arc<Verdict>>>,
+    owner_verdicts: Arc<Vec<Arc<Verdict>>>,
     version: Option<u64>,
     /// Pods that are shown, in order; the row of each pod.
     order: Vec<u32>,
@@ -138,6 +103,19 @@ impl List {
         let p = snap.world.pod(uid)?;
         self.row(place_of(snap.world.pods(), p)? as u32)
     }
+    /// The row of an owner.
+    pub(super) fn row_of_owner(&self, owner: &ObjectRef) -> Option<usize> {
+        self.rows.iter().position(|r| match r {
+            Row::Owner(i) => self
+                .owner(*i)
+                .is_some_and(|v| v.owner.as_ref() == Some(owner)),
+            _ => false,
+        })
+    }
+    /// The verdict on an owner, by its place.
+    pub(super) fn owner(&self, place: u32) -> Option<&Arc<Verdict>> {
+        self.owner_verdicts.get(place as usize)
+    }
     fn row(&self, pod: u32) -> Option<usize> {
         let row = self.place.get(pod as usize).filter(|r| **r != NOWHERE)?;
         Some(*row as usize)
@@ -147,6 +125,7 @@ impl List {
         if !afresh
             && self.version == Some(snap.version)
             && Arc::ptr_eq(&self.verdicts, &snap.verdicts)
+            && Arc::ptr_eq(&self.owner_verdicts, &snap.owner_verdicts)
         {
             return;
         }
@@ -164,9 +143,13 @@ impl List {
         }
         if !waits {
             self.ordered = Some(snap.now);
+            if !Arc::ptr_eq(&self.owner_verdicts, &snap.owner_verdicts) {
+                self.owner_verdicts = Arc::clone(&snap.owner_verdicts);
+                self.resized = true;
+            }
             if afresh || self.resized || !self.moved.is_empty() {
                 self.resized = false;
-                self.put_in_order(wanted);
+                self.put_in_order(wanted, snap.now);
             }
         }
     }
@@ -283,7 +266,7 @@ impl List {
             .chain(new)
             .collect();
         self.rows.retain_mut(|r| match r {
-            Row::Group(..) => true,
+            Row::Group(..) | Row::Owner(_) => true,
             Row::Pod(i) => place(*i).map(|new| *i = new).is_some(),
         });
         self.resized = true;
@@ -292,7 +275,7 @@ impl List {
         self.find_places();
         stale
     }
-    fn put_in_order(&mut self, wanted: &Wanted) {
+    fn put_in_order(&mut self, wanted: &Wanted, now: Nanos) {
         // What kept its place is in order already: sorting finds it as one run.
         let mut stays = vec![true; self.keys.len()];
         for i in &self.moved {
@@ -311,10 +294,25 @@ impl List {
             (Some(x), Some(y)) => x.order(y, wanted.sort, wanted.reverse).then(a.cmp(b)),
             _ => a.cmp(b),
         });
-        self.total = keys.iter().filter(|k| !k.past).count();
-        let shown = keys.iter().filter(|k| k.score.is_some());
-        self.trouble = shown.filter(|k| k.rank < order::FINE).count();
+        let hidden = |why: Hidden| keys.iter().filter(|k| k.hidden == why).count();
+        self.not_shown = NotShown {
+            past: hidden(Hidden::Past),
+            gone: hidden(Hidden::Gone),
+            finished: hidden(Hidden::Finished),
+        };
+        self.total = keys.len() - self.not_shown.past;
+        let shown = || keys.iter().filter(|k| k.score.is_some());
+        self.trouble = shown().filter(|k| k.rank < order::FINE).count();
+        self.widths = shown().fold(Widths::default(), |w, k| w.max(k.widths));
         self.rows.clear();
+        // Nothing is worse than a pod that cannot come to be: it has no row of its own.
+        for (n, v) in (0..).zip(self.owner_verdicts.iter()) {
+            if wanted.keeps_owner(v, now) {
+                self.rows.push(Row::Owner(n));
+                self.widths = self.widths.max(Widths::of_owner(v));
+            }
+        }
+        self.owners = self.rows.len();
         let mut header: Option<(usize, &Key)> = None;
         for i in &self.order {
             if wanted.group != GroupBy::None
@@ -361,6 +359,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::filter::Filter;
+    use crate::pane::pods::Sort;
     use kflow_engine::Core;
     use kflow_engine::snapshot::Mode;
     use kflow_model::pod::{PodSeen, WatchEvent};
@@ -433,6 +433,7 @@ mod tests {
                 prop_assert_eq!(&kept.rows, &anew.rows);
                 prop_assert_eq!(&kept.place, &anew.place);
                 prop_assert_eq!((kept.total, kept.trouble), (anew.total, anew.trouble));
+                prop_assert_eq!((kept.not_shown, kept.widths), (anew.not_shown, anew.widths));
                 prop_assert_eq!(kept.best(), anew.best());
             }
         }

@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 
+use crate::text::width;
 use kflow_core::correlate::{PodView, StageState};
 use kflow_core::diagnose::{State, Verdict};
 use kflow_core::flow::Stage;
@@ -202,13 +203,90 @@ pub(super) fn tone(verdict: Option<&Verdict>, p: &PodView) -> Tone {
     }
 }
 
+/// Why a row is not shown, besides the filter.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Hidden {
+    /// It is shown.
+    #[default]
+    No,
+    /// A pod of the past, or one that was gone before it had a name: found by the filter only.
+    Past,
+    /// Gone.
+    Gone,
+    /// Ended as it should.
+    Finished,
+}
+
+/// Columns that the cells of a row need, or of all rows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Widths {
+    pub(super) namespace: u16,
+    pub(super) name: u16,
+    pub(super) status: u16,
+    pub(super) node: u16,
+    pub(super) why: u16,
+}
+
+impl Widths {
+    fn of(p: &PodView, verdict: Option<&Verdict>) -> Self {
+        Self {
+            namespace: columns(&p.namespace),
+            name: columns(if p.name.is_empty() {
+                p.uid.as_str()
+            } else {
+                p.name.as_str()
+            }),
+            status: columns(&p.status),
+            node: columns(&p.node),
+            why: verdict.map_or(9, why),
+        }
+    }
+    /// What the row of an owner needs.
+    pub(super) fn of_owner(v: &Verdict) -> Self {
+        Self {
+            namespace: columns(&v.namespace),
+            name: columns(&owner_name(v)),
+            status: 8,
+            node: 0,
+            why: why(v),
+        }
+    }
+    /// What both need.
+    #[must_use]
+    pub(super) fn max(self, other: Self) -> Self {
+        Self {
+            namespace: self.namespace.max(other.namespace),
+            name: self.name.max(other.name),
+            status: self.status.max(other.status),
+            node: self.node.max(other.node),
+            why: self.why.max(other.why),
+        }
+    }
+}
+
+fn columns(text: &str) -> u16 {
+    u16::try_from(width(text)).unwrap_or(u16::MAX)
+}
+fn why(v: &Verdict) -> u16 {
+    (columns(&v.cause) + 1).saturating_add(columns(&v.sentence).max(columns(&v.title)))
+}
+
+/// The name of the owner that a verdict is about: `Deployment/web`.
+pub(super) fn owner_name(v: &Verdict) -> String {
+    v.owner
+        .as_ref()
+        .map_or_else(String::new, |o| format!("{}/{}", o.kind, o.name))
+}
+
 /// What a pod's place in the list depends on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Key {
     /// How well the filter likes it; `None` when it is not shown.
     pub(super) score: Option<u32>,
-    /// A pod of the past, or one that was gone before it had a name, that nobody asked for.
-    pub(super) past: bool,
+    /// Why it is not shown, besides the filter.
+    pub(super) hidden: Hidden,
+    /// What its cells need.
+    pub(super) widths: Widths,
     /// How much it needs somebody.
     pub(super) rank: u8,
     /// Its group.
@@ -231,7 +309,8 @@ impl Key {
         let rank = rank(verdict, p);
         Self {
             score,
-            past: false,
+            hidden: Hidden::No,
+            widths: Widths::of(p, verdict),
             rank,
             group: match group {
                 GroupBy::None => Text::default(),

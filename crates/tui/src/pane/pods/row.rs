@@ -1,15 +1,16 @@
 //! A pod as a row, its columns, and what is said below the list.
 
-use super::order::{self, Sort};
+use super::order::{self, Sort, Widths};
 use crate::canvas::Canvas;
 use crate::shared::Ctx;
-use crate::text::{age, cut_middle, wrap};
+use crate::text::{cut_middle, width, wrap};
 use crate::widget::stage;
 use crate::widget::table::{self, Column, Placed};
 use kflow_core::correlate::PodView;
-use kflow_core::diagnose::State;
+use kflow_core::diagnose::{State, Verdict};
 use kflow_export::text::clean;
 use kflow_model::stamp::SECOND;
+use kflow_model::units::age;
 
 /// Columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,17 +27,18 @@ pub(super) enum Col {
     Verdict,
 }
 
+/// What and where somebody has to look stays longest: name, status, stages and cause, then the namespace.
 const COLUMNS: [Column<Col>; 10] = [
-    Column::new(Col::Namespace, "NAMESPACE", 11, 20, 3),
-    Column::new(Col::Name, "NAME", 20, 44, 0),
-    Column::new(Col::Ready, "READY", 5, 5, 1).right(),
-    Column::new(Col::Status, "STATUS", 14, 22, 0),
+    Column::new(Col::Namespace, "NAMESPACE", 8, 20, 1).short("NS"),
+    Column::new(Col::Name, "NAME", 16, 63, 0),
+    Column::new(Col::Ready, "READY", 5, 5, 3).right(),
+    Column::new(Col::Status, "STATUS", 12, 40, 0),
     Column::new(Col::Stages, "STAGES", 11, 11, 0),
-    Column::new(Col::Since, "IN", 6, 6, 1).right(),
-    Column::new(Col::Restarts, "RST", 4, 4, 1).right(),
-    Column::new(Col::Age, "AGE", 5, 5, 1).right(),
-    Column::new(Col::Node, "NODE", 8, 22, 4),
-    Column::new(Col::Verdict, "WHY", 24, 200, 2),
+    Column::new(Col::Since, "IN", 6, 6, 2).right(),
+    Column::new(Col::Restarts, "RST", 3, 4, 4).right(),
+    Column::new(Col::Age, "AGE", 6, 6, 5).right(),
+    Column::new(Col::Node, "NODE", 8, 40, 6),
+    Column::new(Col::Verdict, "WHY", 5, 400, 0),
 ];
 
 /// The column that shows what is sorted by; none for trouble, which is in several.
@@ -55,11 +57,86 @@ pub(super) const fn sorted_by(sort: Sort) -> Option<Col> {
     })
 }
 
-/// The columns that have room.
-pub(super) fn columns(width: u16) -> Vec<Placed<Col>> {
+/// The columns that have room, for cells of these widths.
+pub(super) fn columns(width: u16, cells: Widths) -> Vec<Placed<Col>> {
     // One column for the mark at the left, one for the scroll bar at the right.
-    table::place(&COLUMNS, width.saturating_sub(3))
+    table::place_content(&COLUMNS, width.saturating_sub(3), |c| match c {
+        Col::Namespace => cells.namespace,
+        Col::Name => cells.name,
+        Col::Status => cells.status,
+        Col::Node => cells.node,
+        Col::Verdict => cells.why,
+        Col::Ready | Col::Stages | Col::Since | Col::Restarts | Col::Age => u16::MAX,
+    })
 }
+
+/// The cause, and as much of what is said of it as fits whole: the sentence, else the title, else neither.
+fn why(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, (x, y, w): (u16, u16, u16), v: &Verdict) {
+    let (word, style) = stage::verdict(ctx, v.state);
+    let mut used = canvas.text_in(x, y, w, &v.cause, *style);
+    // Of what runs at this moment, or ran badly before, the state says more than the cause.
+    if matches!(
+        v.state,
+        State::CrashLooping | State::Flapping | State::Recovered
+    ) {
+        let up = v.recurrence.and_then(|r| r.up);
+        let text = match up {
+            Some(up) => format!("{word}, up {}", age(ctx.snap.now.since(up))),
+            None => word.to_owned(),
+        };
+        used += u16::from(used > 0);
+        used += canvas.text_in(x + used, y, w.saturating_sub(used), &text, *style);
+    }
+    let room = w.saturating_sub(used + 1);
+    let fits = |t: &str| width(t) <= usize::from(room);
+    let text = if v.state == State::Recovered {
+        ""
+    } else if fits(&v.sentence) {
+        v.sentence.as_str()
+    } else {
+        &v.title
+    };
+    // A few letters of a title say nothing.
+    if fits(text) || room >= 12 {
+        canvas.text_in(x + used + 1, y, room, text, ctx.theme.dim);
+    }
+}
+
+/// An owner that cannot create pods.
+pub(super) fn owner(
+    ctx: &Ctx<'_>,
+    canvas: &mut Canvas<'_>,
+    columns: &[Placed<Col>],
+    y: u16,
+    v: &Verdict,
+) {
+    let t = ctx.theme;
+    let (word, style) = stage::verdict(ctx, v.state);
+    for c in columns {
+        let (x, w, end) = (c.x + 2, c.w, c.x + 2 + c.w);
+        match c.column.id {
+            Col::Namespace => {
+                canvas.text_in(x, y, w, &v.namespace, t.dim);
+            }
+            Col::Name => {
+                let name = order::owner_name(v);
+                canvas.text_in(x, y, w, &cut_middle(&name, usize::from(w)), t.strong);
+            }
+            Col::Status => {
+                canvas.text_in(x, y, w, word, *style);
+            }
+            Col::Stages => {
+                canvas.text_in(x, y, w, "no pod yet", t.faint);
+            }
+            Col::Since => {
+                canvas.text_right(end, y, w, &age(ctx.snap.now.since(v.since)), *style);
+            }
+            Col::Verdict => why(ctx, canvas, (x, y, w), v),
+            Col::Ready | Col::Restarts | Col::Age | Col::Node => {}
+        }
+    }
+}
+
 /// One pod.
 pub(super) fn pod(
     ctx: &Ctx<'_>,
@@ -162,28 +239,7 @@ pub(super) fn pod(
             }
             Col::Verdict => {
                 if let Some(v) = verdict {
-                    let (word, style) = stage::verdict(ctx, v.state);
-                    // Of what runs at this moment, or ran badly before, the state says more than the cause.
-                    let comes_and_goes = matches!(
-                        v.state,
-                        State::CrashLooping | State::Flapping | State::Recovered
-                    );
-                    let mut used = canvas.text_in(x, y, w, &v.cause, *style);
-                    if comes_and_goes {
-                        let up = v.recurrence.and_then(|r| r.up);
-                        let text = match up {
-                            Some(up) => format!("{word}, up {}", age(snap.now.since(up))),
-                            None => word.to_owned(),
-                        };
-                        used += u16::from(used > 0);
-                        used += canvas.text_in(x + used, y, w.saturating_sub(used), &text, *style);
-                    }
-                    let title = if v.state == State::Recovered {
-                        ""
-                    } else {
-                        v.title.as_str()
-                    };
-                    canvas.text_in(x + used + 1, y, w.saturating_sub(used + 1), title, dim);
+                    why(ctx, canvas, (x, y, w), v);
                 } else if let Some((s, _)) = p.current.filter(|_| !gone) {
                     canvas.text_in(x, y, w, s.name(), t.faint);
                 }
@@ -192,32 +248,19 @@ pub(super) fn pod(
     }
 }
 
-/// Under the list: what is said of the selected pod.
-pub(super) fn below(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, y: u16) {
+/// Under the list: what is said of the selected pod, or of the selected owner.
+pub(super) fn below(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, y: u16, owner: Option<&Verdict>) {
     let (w, t) = (canvas.width(), ctx.theme);
     canvas.line(0, y, w, ctx.glyphs.rule, t.faint);
+    let y = y + 1;
+    if let Some(v) = owner {
+        return sentence(ctx, canvas, y, v);
+    }
     let Some(p) = ctx.shared.view(ctx.snap) else {
         return;
     };
-    let y = y + 1;
     if let Some(v) = ctx.snap.verdicts.get(&p.uid) {
-        let (word, style) = stage::verdict(ctx, v.state);
-        let x = canvas.spans(
-            1,
-            y,
-            &[
-                (&v.cause, *style),
-                (" ", t.text),
-                (word, *style),
-                ("  ", t.text),
-            ],
-        );
-        let room = usize::from(w.saturating_sub(x + 1));
-        let mut lines = wrap(&v.sentence, room).into_iter();
-        canvas.text(x, y, &lines.next().unwrap_or_default(), t.text);
-        // The rest has the whole width; the last row of it ends with … when that is not enough.
-        let rest = lines.collect::<Vec<_>>().join(" ");
-        canvas.text_in(1, y + 1, w.saturating_sub(2), &rest, t.text);
+        sentence(ctx, canvas, y, v);
     } else {
         let text = match p.current {
             Some((s, since)) if p.gone.is_none() => {
@@ -229,4 +272,25 @@ pub(super) fn below(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, y: u16) {
         let x = canvas.spans(1, y, &[(&p.key(), t.dim), ("  ", t.text)]);
         canvas.text(x, y, &text, t.faint);
     }
+}
+
+/// Cause, state and sentence on two rows; the second ends with `…` when that is not enough.
+fn sentence(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, y: u16, v: &Verdict) {
+    let (w, t) = (canvas.width(), ctx.theme);
+    let (word, style) = stage::verdict(ctx, v.state);
+    let x = canvas.spans(
+        1,
+        y,
+        &[
+            (&v.cause, *style),
+            (" ", t.text),
+            (word, *style),
+            ("  ", t.text),
+        ],
+    );
+    let room = usize::from(w.saturating_sub(x + 1));
+    let mut lines = wrap(&v.sentence, room).into_iter();
+    canvas.text(x, y, &lines.next().unwrap_or_default(), t.text);
+    let rest = lines.collect::<Vec<_>>().join(" ");
+    canvas.text_in(1, y + 1, w.saturating_sub(2), &rest, t.text);
 }

@@ -3,9 +3,11 @@
 use super::{Requests, SLOW};
 use crate::canvas::Canvas;
 use crate::shared::Ctx;
-use crate::text::{count, duration};
+use crate::text::count;
+use crate::widget::scroll;
 use crate::widget::table::{self, Column};
 use kflow_export::requests::{bar, facts, object};
+use kflow_model::units::duration;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Col {
@@ -159,6 +161,8 @@ impl Requests {
             canvas.text_in(11, y, w.saturating_sub(12), value, style);
             y += 1;
         }
+        let more = rows.len().saturating_sub(usize::from(h / 2));
+        scroll::draw_more(ctx, canvas, y - 1, 0, more);
         let steps = r.steps();
         if steps.is_empty() {
             canvas.text_in(

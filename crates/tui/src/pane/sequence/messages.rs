@@ -1,8 +1,11 @@
 //! Who called whom about a pod, from its evidence and its calls.
 
 use kflow_core::correlate::{PodView, World};
+use kflow_core::flow::Stage;
+use kflow_core::timeline::Outcome;
 use kflow_model::audit::{AuditRecord, AuditStage};
 use kflow_model::cri::CallKey;
+use kflow_model::stamp::SECOND;
 use kflow_model::{Body, Evidence, Nanos, Source};
 
 /// A party of the diagram.
@@ -75,6 +78,8 @@ pub(super) struct Message {
     pub(super) source: Source,
     pub(super) call: Option<CallKey>,
     pub(super) evidence: Option<Evidence>,
+    /// It changes something: two of them are two changes, however equal they look.
+    pub(super) changes: bool,
 }
 
 impl Message {
@@ -93,6 +98,7 @@ impl Message {
             && self.code == last.code
             && !self.open
             && !last.open
+            && !self.changes
     }
 }
 
@@ -145,6 +151,7 @@ fn request(e: &Evidence, a: &AuditRecord, what: &str) -> Message {
         source: e.source,
         call: None,
         evidence: Some(e.clone()),
+        changes: !matches!(a.verb.as_str(), "get" | "list" | "watch"),
     }
 }
 
@@ -257,6 +264,7 @@ pub(super) fn derive(p: &PodView, world: &World, fold: bool) -> Vec<Message> {
             source: Source::Cri,
             call: Some(c.key),
             evidence: Some(c.started.clone()),
+            changes: false,
         });
     }
     for s in &p.timeline.spans {
@@ -268,7 +276,7 @@ pub(super) fn derive(p: &PodView, world: &World, fold: bool) -> Vec<Message> {
                 precision: s.start.precision,
                 end: s.end.map(|e| e.at),
                 open: s.end.is_none(),
-                bad: s.outcome == kflow_core::timeline::Outcome::Error,
+                bad: s.outcome == Outcome::Error,
                 from: Party::Runtime,
                 to: Party::Image,
                 text: s.step.to_string(),
@@ -277,11 +285,15 @@ pub(super) fn derive(p: &PodView, world: &World, fold: bool) -> Vec<Message> {
                 source: Source::Runtime,
                 call: None,
                 evidence: s.evidence.first().cloned(),
+                changes: false,
             });
         }
     }
+    out.extend(ready(p));
     out.sort_by_key(|m| m.at);
+    let waits = waits(p, &out);
     if !fold {
+        out.extend(waits);
         return out;
     }
     let mut folded: Vec<Message> = Vec::with_capacity(out.len());
@@ -301,7 +313,64 @@ pub(super) fn derive(p: &PodView, world: &World, fold: bool) -> Vec<Message> {
             None => folded.push(m),
         }
     }
+    folded.extend(waits);
     folded
+}
+
+/// The moment at which the pod became Ready: where a start ends.
+fn ready(p: &PodView) -> Option<Message> {
+    let mut spans = p.timeline.spans.iter();
+    let stage =
+        spans.rfind(|s| s.stage == Stage::Ready && s.is_stage() && s.outcome == Outcome::Ok)?;
+    let end = stage.end?;
+    let e = stage.evidence.last()?;
+    let text = "status: Ready".to_owned();
+    let mut m = point(e, Party::Kubelet, Party::Apiserver, text, false);
+    (m.at, m.last, m.precision, m.changes) = (end.at, end.at, end.precision, true);
+    Some(m)
+}
+
+/// What a pod that is not there yet waits for, where no arrow shows it: the open step of the stage it is in.
+fn waits(p: &PodView, messages: &[Message]) -> Option<Message> {
+    let (stage, since) = p.current.filter(|_| p.gone.is_none())?;
+    if messages.iter().any(|m| m.open) {
+        return None;
+    }
+    let who = match stage {
+        Stage::Api => Party::Apiserver,
+        Stage::Schedule => Party::Scheduler,
+        Stage::Image => Party::Image,
+        _ => Party::Kubelet,
+    };
+    let step = p
+        .timeline
+        .spans
+        .iter()
+        .filter(|s| s.stage == stage && !s.is_stage() && s.outcome == Outcome::InFlight)
+        .max_by_key(|s| s.start.at);
+    let text = match step {
+        Some(s) => format!("waits in {}: {} {}", stage.name(), s.step, s.container),
+        None => format!("waits in {}", stage.name()),
+    };
+    let at = step.map_or(since, |s| s.start.at);
+    let precision = step.map_or(SECOND as u32, |s| s.start.precision);
+    Some(Message {
+        at,
+        precision,
+        end: None,
+        last: at,
+        open: true,
+        bad: false,
+        from: who,
+        to: who,
+        text: text.trim_end().to_owned(),
+        code: String::new(),
+        times: 1,
+        source: Source::Kflow,
+        call: None,
+        evidence: step.and_then(|s| s.evidence.last().cloned()),
+        changes: false,
+    })
 }
 
 fn point(e: &Evidence, from: Party, to: Party, text: String, bad: bool) -> Message {
@@ -320,5 +389,6 @@ fn point(e: &Evidence, from: Party, to: Party, text: String, bad: bool) -> Messa
         source: e.source,
         call: None,
         evidence: Some(e.clone()),
+        changes: false,
     }
 }

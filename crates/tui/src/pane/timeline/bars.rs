@@ -5,13 +5,13 @@ use ratatui::style::Style;
 use super::rows::Row;
 use crate::canvas::Canvas;
 use crate::shared::Ctx;
-use crate::text::age;
 use crate::widget::ruler::Window;
 use kflow_core::correlate::PodView;
 use kflow_core::flow::Stage;
 use kflow_core::timeline::{Certainty, MarkKind, Outcome, Span};
 use kflow_model::Nanos;
 use kflow_model::stamp::SECOND;
+use kflow_model::units::age;
 
 /// The tree at the left.
 pub(super) fn name(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, r: &Row, s: &Span, critical: bool) {

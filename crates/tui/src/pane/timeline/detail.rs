@@ -5,12 +5,14 @@ use kflow_core::correlate::PodView;
 
 use crate::canvas::Canvas;
 use crate::shared::Ctx;
-use crate::text::{duration, wrap};
+use crate::text::wrap;
 use crate::time::{TimeFormat, precision};
 use crate::widget::ruler::Window;
+use crate::widget::scroll;
 use kflow_core::flow::Stage;
 use kflow_core::timeline::{Certainty, Outcome, Span, stats};
 use kflow_model::Nanos;
+use kflow_model::units::duration;
 
 /// Word of an outcome.
 pub(super) const fn outcome(o: Outcome) -> &'static str {
@@ -155,6 +157,10 @@ pub(super) fn draw(
             }
         }
         if h > 5 {
+            let more = s
+                .evidence
+                .len()
+                .saturating_sub(usize::from(h.saturating_sub(y + 1)));
             for e in &s.evidence {
                 if y + 1 >= h {
                     break;
@@ -174,6 +180,7 @@ pub(super) fn draw(
                 canvas.text(x, y, &what, t.text);
                 y += 1;
             }
+            scroll::draw_more(ctx, canvas, y.saturating_sub(1), 0, more);
         }
     }
     // The last line belongs to the cursor.

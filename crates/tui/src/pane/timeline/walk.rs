@@ -3,10 +3,10 @@
 use super::{TimelinePane, rows};
 use crate::pane::Reply;
 use crate::shared::Shared;
-use crate::text::duration;
 use crate::widget::ruler::Window;
 use kflow_core::timeline::{Outcome, Timeline};
 use kflow_model::Nanos;
+use kflow_model::units::duration;
 
 /// What a pod that is not done hangs on: the newest step in flight, else the newest that failed.
 pub(super) fn hanging(t: &Timeline) -> Option<u32> {

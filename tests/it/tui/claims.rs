@@ -1,0 +1,477 @@
+//! What a pane says of itself is true: over every recorded session, at several moments and sizes.
+
+use std::path::Path;
+use std::sync::{Arc, LazyLock};
+
+use kflow_core::correlate::{PodView, StageState};
+use kflow_core::timeline::Outcome;
+use kflow_engine::Core;
+use kflow_engine::snapshot::{Mode, Snapshot};
+use kflow_tui::layout::Layout;
+use kflow_tui::model::{Effect, Model};
+use kflow_tui::pane::PaneId;
+use kflow_tui::shots::{frame, model, press};
+use kflow_tui::svg;
+
+use super::{SIZES, empty};
+
+/// Thousandths of a session at which it is looked at.
+const MOMENTS: [i64; 3] = [250, 500, 900];
+
+/// Every session at each of the moments.
+pub(super) static SCENES: LazyLock<Vec<(String, Snapshot)>> = LazyLock::new(|| {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/sessions");
+    let mut names: Vec<String> = std::fs::read_dir(folder)
+        .expect("fixtures")
+        .filter_map(|f| {
+            Some(
+                f.ok()?
+                    .file_name()
+                    .to_str()?
+                    .strip_suffix(".kflow.zst")?
+                    .to_owned(),
+            )
+        })
+        .collect();
+    names.sort();
+    assert!(names.len() > 10, "{names:?}");
+    names.iter().flat_map(|n| scenes(n)).collect()
+});
+
+fn scenes(name: &str) -> Vec<(String, Snapshot)> {
+    let path =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("fixtures/sessions/{name}.kflow.zst"));
+    let session = kflow_model::session::load(&path).expect("fixture");
+    let (begin, end) = session.range().expect("not empty");
+    let mut core = Core::new();
+    let mut rest = session.observations.iter().peekable();
+    MOMENTS
+        .iter()
+        .map(|permille| {
+            let now = begin.plus(end.since(begin) / 1000 * permille);
+            while let Some(o) = rest.next_if(|o| o.stamp.seen <= now) {
+                core.observe(Arc::clone(o));
+            }
+            let mode = Mode::Replay {
+                name: name.into(),
+                playing: false,
+                speed_permille: 1000,
+                loading_permille: 1000,
+            };
+            let snap = core.snapshot(now, mode, (begin, end), Vec::new());
+            (format!("{name} at {permille}"), snap)
+        })
+        .collect()
+}
+
+pub(super) fn shown(m: &mut Model, snap: &Snapshot) -> String {
+    svg::plain(&frame(m, snap))
+}
+
+/// Runs a check on each scene at each size, with the pane on the screen.
+fn everywhere(keys: &str, mut check: impl FnMut(&mut Model, &Snapshot, &str, &str)) {
+    for (scene, snap) in SCENES.iter() {
+        for size in SIZES {
+            let mut m = model(size, "dark").expect("theme");
+            frame(&mut m, snap);
+            press(&mut m, snap, keys);
+            m.message = None;
+            let text = shown(&mut m, snap);
+            let what = format!("{scene}, {}x{}", size.0, size.1);
+            check(&mut m, snap, &text, &what);
+        }
+    }
+}
+
+fn number(text: &str) -> usize {
+    let digits: String = text.chars().filter(char::is_ascii_digit).collect();
+    digits
+        .parse()
+        .unwrap_or_else(|_| panic!("no number: {text:?}"))
+}
+
+#[test]
+fn a_list_that_is_cut_says_how_many_more_there_are() {
+    let mut cut = 0;
+    for pane in ["1", "2", "3", "4", "7", "8", "9"] {
+        everywhere(pane, |m, _, text, what| {
+            let hidden = m.pane(m.focus).and_then(|p| p.hidden()).expect("a list");
+            let rule = text.lines().nth(2).unwrap_or_default();
+            match hidden {
+                (0, 0) => assert!(!rule.contains(" more "), "{what}: {rule}"),
+                (above, below) => {
+                    cut += 1;
+                    let last = rule.rsplit(['↑', '↓']).next().unwrap_or_default();
+                    let most = if below > 0 { below } else { above };
+                    assert!(rule.ends_with(" more ─"), "{what}: {rule}");
+                    assert_eq!(number(last), most, "{what}: {rule}");
+                }
+            }
+        });
+    }
+    assert!(cut > 50, "{cut}");
+}
+
+#[test]
+fn the_node_lists_as_many_operations_as_it_counts() {
+    let mut counted = 0;
+    for (scene, snap) in SCENES.iter() {
+        let mut m = model((200, 200), "dark").expect("theme");
+        frame(&mut m, snap);
+        press(&mut m, snap, "6");
+        let text = shown(&mut m, snap);
+        // The right column: below the heading come as many rows as it says, or some and how many more.
+        let column: Vec<&str> = text
+            .lines()
+            .filter_map(|l| l.rsplit_once('│').map(|(_, right)| right.trim_end()))
+            .collect();
+        let Some(at) = column
+            .iter()
+            .position(|l| l.contains("OPERATIONS IN FLIGHT"))
+        else {
+            continue;
+        };
+        let says = column[at]
+            .rsplit("FLIGHT")
+            .next()
+            .unwrap_or_default()
+            .trim();
+        let says = if says == "none" { 0 } else { number(says) };
+        let rows = column
+            .iter()
+            .skip(at + 1)
+            .take_while(|l| !l.trim().is_empty());
+        let listed: usize = rows
+            .map(|l| if l.ends_with(" more") { number(l) } else { 1 })
+            .sum();
+        assert_eq!(says, listed, "{scene}: {text}");
+        counted += says;
+    }
+    assert!(counted > 20, "{counted}");
+}
+
+#[test]
+fn every_owner_that_cannot_create_pods_has_a_row_at_the_top() {
+    let mut owners = 0;
+    everywhere("1 g", |m, snap, text, what| {
+        for (n, v) in snap.owner_verdicts.iter().enumerate() {
+            owners += 1;
+            let row = text.lines().nth(4 + n).unwrap_or_default();
+            let name = &v.owner.as_ref().expect("an owner").kind;
+            let begin: String = name.chars().take(6).collect();
+            assert!(
+                row.contains(v.cause.as_str()) && row.contains(&begin),
+                "{what}: {row}"
+            );
+        }
+        if let Some(v) = snap.owner_verdicts.first() {
+            press(m, snap, "enter");
+            assert_eq!(m.focus, PaneId::Why, "{what}");
+            let why = shown(m, snap);
+            assert!(
+                why.contains(v.cause.as_str()) && why.contains("EVIDENCE"),
+                "{what}: {why}"
+            );
+        }
+    });
+    assert!(
+        owners > 0,
+        "no session has an owner that cannot create pods"
+    );
+}
+
+/// A pod of which only old Events tell, or that has no name and no more than an end.
+fn is_past(p: &PodView) -> bool {
+    let nothing = || p.stages.iter().all(|s| *s == StageState::NotReached);
+    p.past || (p.name.is_empty() && (p.gone.is_some() || nothing()))
+}
+
+#[test]
+fn pods_that_are_not_shown_are_counted() {
+    let mut hidden = 0;
+    for keys in ["1", "1 d", "1 D", "1 d D"] {
+        everywhere(keys, |_, snap, text, what| {
+            let rule = text.lines().nth(2).unwrap_or_default();
+            // `─ Pods 17 of 23 · 18 not well · 6 hidden (4 past) ─`
+            let title = rule.trim_matches(['─', ' ']).trim_start_matches("Pods ");
+            let parts: Vec<&str> = title.split(['·', '─']).collect();
+            let shown = number(parts[0].split(" of ").next().unwrap_or_default());
+            let not_shown = parts.iter().find(|p| p.contains("hidden"));
+            let (all, past) = match not_shown {
+                Some(p) if p.contains("past hidden") => {
+                    let n = number(p.split(" past").next().unwrap_or_default());
+                    (n, n)
+                }
+                Some(p) => {
+                    let (all, rest) = p.split_once("hidden").unwrap_or_default();
+                    let past = rest
+                        .split_once('(')
+                        .and_then(|(_, r)| r.split_once(" past"));
+                    (number(all), past.map_or(0, |(n, _)| number(n)))
+                }
+                None => (0, 0),
+            };
+            let known = snap.world.pods().len();
+            assert_eq!(shown + all, known, "{what}: {rule}");
+            assert_eq!(
+                past,
+                snap.world.pods().iter().filter(|p| is_past(p)).count(),
+                "{what}: {rule}"
+            );
+            hidden += past;
+        });
+    }
+    assert!(hidden > 0);
+}
+
+#[test]
+fn the_list_of_pods_keeps_what_one_looks_for_at_every_size() {
+    everywhere("1", |m, snap, text, what| {
+        let head = text.lines().nth(3).unwrap_or_default();
+        if snap.world.pods().is_empty() || !text.contains("STATUS") {
+            return;
+        }
+        for wanted in [
+            &["NS ", "NAMESPACE"] as &[_],
+            &["NAME"],
+            &["STATUS"],
+            &["WHY"],
+        ] {
+            assert!(wanted.iter().any(|w| head.contains(w)), "{what}: {head}");
+        }
+        let (above, _) = m
+            .pane(PaneId::Pods)
+            .and_then(|p| p.hidden())
+            .unwrap_or_default();
+        assert_eq!(above, 0);
+        // Who has a verdict shows its cause; where there is room, also status and title whole.
+        let rows: Vec<&str> = text
+            .lines()
+            .skip(4)
+            .take(usize::from(m.size.1) - 10)
+            .collect();
+        for p in snap.world.pods().iter().filter(|p| p.gone.is_none()) {
+            let Some(row) = rows.iter().find(|r| r.contains(&format!(" {} ", p.name))) else {
+                continue;
+            };
+            let verdict = snap.verdicts.get(&p.uid);
+            if let Some(v) = verdict {
+                assert!(row.contains(v.cause.as_str()), "{what}: {row}");
+            }
+            if m.size.0 >= 200 {
+                assert!(row.contains(p.status.as_str()), "{what}: {row}");
+                if let Some(v) = verdict {
+                    let said = row.contains(v.title.as_str()) || row.contains(v.sentence.as_str());
+                    assert!(said, "{what}: {row}");
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn every_arrow_of_a_sequence_has_its_head_and_the_story_its_end() {
+    let (mut arrows, mut ends, mut waits) = (0, 0, 0);
+    for (scene, snap) in SCENES.iter() {
+        for p in snap
+            .world
+            .pods()
+            .iter()
+            .filter(|p| p.gone.is_none() && !p.past)
+            .take(8)
+        {
+            let mut copied = None;
+            for size in SIZES {
+                let mut m = model(size, "dark").expect("theme");
+                frame(&mut m, snap);
+                m.shared.pod = Some(p.uid.clone());
+                press(&mut m, snap, "7");
+                let text = shown(&mut m, snap);
+                let below = if size.1 >= 16 { 4 } else { 0 };
+                let rows = text.lines().skip(5).take(usize::from(size.1) - 7 - below);
+                for row in rows {
+                    let shaft = ["──", "┄┄"].iter().any(|s| row.contains(s));
+                    if shaft {
+                        arrows += 1;
+                        assert!(
+                            row.contains(['▶', '◀']),
+                            "{scene} {} {size:?}: {row}",
+                            p.key()
+                        );
+                    }
+                }
+                copied = m
+                    .pane(PaneId::Sequence)
+                    .and_then(|s| s.copy(snap, &m.shared));
+            }
+            let copied = copied.unwrap_or_default();
+            if !copied.contains("->>") && !copied.contains("--)") && !copied.contains("-x") {
+                continue;
+            }
+            let what = format!("{scene} {}: {copied}", p.key());
+            let spans = || p.timeline.spans.iter();
+            if spans().any(|s| {
+                s.is_stage()
+                    && s.step == "ready"
+                    && s.outcome == Outcome::Ok
+                    && !s.evidence.is_empty()
+            }) {
+                ends += 1;
+                assert!(copied.contains("status: Ready"), "{what}");
+            }
+            if let Some((stage, _)) = p.current {
+                waits += 1;
+                // A call that is in flight, or the stage that waits.
+                let wait = format!("waits in {}", stage.name());
+                assert!(copied.contains("--)") || copied.contains(&wait), "{what}");
+            }
+            let patches = p
+                .evidence
+                .iter()
+                .filter(|e| match &e.body {
+                    kflow_model::Body::Audit(a) => {
+                        a.stage == kflow_model::audit::AuditStage::ResponseComplete
+                            && a.resource.starts_with("pods")
+                            && a.verb == "patch"
+                    }
+                    _ => false,
+                })
+                .count();
+            assert_eq!(
+                copied.matches(": patch pod").count() + copied.matches(" patch pod").count(),
+                patches,
+                "{what}"
+            );
+        }
+    }
+    assert!(
+        arrows > 500 && ends > 10 && waits > 10,
+        "{arrows} {ends} {waits}"
+    );
+}
+
+#[test]
+fn enter_on_an_empty_or_a_strange_command_never_leaves() {
+    let snap = empty();
+    for pane in PaneId::ALL {
+        for typed in [
+            ": enter",
+            ": x enter",
+            ": i t enter",
+            ": t enter",
+            ": down enter",
+        ] {
+            let mut m = model((80, 24), "dark").expect("theme");
+            m.show(pane);
+            frame(&mut m, &snap);
+            let effects = press(&mut m, &snap, typed);
+            let chosen = typed.contains("down");
+            assert!(
+                chosen || !effects.contains(&Effect::Quit),
+                "{typed} in {pane:?}"
+            );
+        }
+        let mut m = model((80, 24), "dark").expect("theme");
+        m.show(pane);
+        frame(&mut m, &snap);
+        assert!(press(&mut m, &snap, ": q u i enter").contains(&Effect::Quit));
+    }
+}
+
+#[test]
+fn a_layout_that_is_named_is_the_one_that_is_shown() {
+    let snap = &SCENES[0].1;
+    for size in SIZES
+        .into_iter()
+        .chain([(40, 10), (119, 60), (139, 17), (300, 20)])
+    {
+        let mut m = model(size, "dark").expect("theme");
+        frame(&mut m, snap);
+        let mut seen = Vec::new();
+        for _ in 0..4 {
+            let before = m.slots(snap);
+            press(&mut m, snap, "v");
+            let said = m.message.clone().map(|(t, _)| t).unwrap_or_default();
+            let slots = m.slots(snap);
+            if said.starts_with("no other layout fits") {
+                assert_eq!(before, slots, "{size:?}: {said}");
+                continue;
+            }
+            assert_ne!(before, slots, "{size:?}: {said}");
+            let name = said.strip_prefix("layout: ").unwrap_or_default().to_owned();
+            let panes = match Layout::parse(&name) {
+                Some(Layout::Single) => 1,
+                Some(Layout::Split) => 2,
+                Some(Layout::Dashboard) => 4,
+                None => panic!("{size:?}: {said}"),
+            };
+            assert_eq!(slots.len(), panes, "{size:?}: {said}");
+            seen.push(name);
+        }
+        // By name one may ask for what has no room: it says so.
+        for name in ["split", "dashboard"] {
+            press(&mut m, snap, &format!(": layout space {name} enter"));
+            let said = m.message.clone().map(|(t, _)| t).unwrap_or_default();
+            let panes = m.slots(snap).len();
+            let whole = (name == "split" && panes == 2) || (name == "dashboard" && panes == 4);
+            assert_eq!(said.contains("needs"), !whole, "{size:?}: {said}");
+        }
+    }
+}
+
+#[test]
+fn percentiles_and_the_filter_count_the_calls_that_the_title_counts() {
+    let mut errors = 0;
+    for keys in ["3", "3 E", "3 f", "3 f E"] {
+        for (scene, snap) in SCENES.iter() {
+            let mut m = model((200, 60), "dark").expect("theme");
+            frame(&mut m, snap);
+            press(&mut m, snap, keys);
+            let title = |text: &str| {
+                let rule = text.lines().nth(2).unwrap_or_default();
+                number(rule.split(" of ").next().unwrap_or_default())
+            };
+            let listed = title(&shown(&mut m, snap));
+            let matches = m.pane(PaneId::Calls).and_then(|p| p.matches());
+            assert_eq!(matches, Some(listed), "{scene} {keys}");
+            press(&mut m, snap, "p");
+            let text = shown(&mut m, snap);
+            let mut counted = 0;
+            for row in text
+                .lines()
+                .skip(4)
+                .take_while(|l| !l.starts_with(' ') || l.len() > 4)
+            {
+                let cells: Vec<&str> = row.split_whitespace().collect();
+                let known = |c: &&str| c.chars().all(|c| c.is_ascii_digit());
+                let start = cells.iter().position(|c| c.starts_with(char::is_uppercase));
+                let Some(start) = start else { break };
+                let numbers: Vec<&str> = cells[start + 1..]
+                    .iter()
+                    .copied()
+                    .take_while(known)
+                    .collect();
+                // COUNT, then ERR and FLY where there are any; the count has thousands set apart.
+                counted += numbers.first().map_or(0, |c| number(c));
+                errors += usize::from(keys.ends_with('E') && numbers.len() > 1);
+            }
+            let small = snap.world.calls().iter().count() < 900;
+            let flying = snap.world.calls().in_flight().count();
+            if small && flying == 0 {
+                assert_eq!(counted, listed, "{scene} {keys}: {text}");
+            }
+        }
+    }
+    assert!(errors > 0);
+}
+
+#[test]
+fn saving_every_pane_names_every_pane() {
+    let snap = empty();
+    let mut m = model((80, 24), "dark").expect("theme");
+    frame(&mut m, &snap);
+    let effects = press(&mut m, &snap, ": save space all enter");
+    assert_eq!(effects, [Effect::Save(PaneId::ALL.to_vec())]);
+    let effects = press(&mut m, &snap, "e j enter");
+    assert_eq!(effects, [Effect::Save(PaneId::ALL.to_vec())]);
+}

@@ -1,0 +1,123 @@
+//! Lengths of time are the same wherever they are shown.
+
+use std::path::Path;
+
+use kflow_core::flow::lit::lit;
+use kflow_core::flow::map::Map;
+use kflow_model::units::duration;
+use kflow_tui::shots::{frame, model, press};
+
+use super::claims::{SCENES, shown};
+
+#[test]
+fn the_flow_shows_the_longest_run_of_a_step() {
+    let map = Map::active();
+    let mut compared = 0;
+    for (scene, snap) in SCENES.iter() {
+        for p in snap.world.pods().iter().filter(|p| !p.past).take(4) {
+            let mut m = model((200, 200), "dark").expect("theme");
+            frame(&mut m, snap);
+            m.shared.pod = Some(p.uid.clone());
+            press(&mut m, snap, "8");
+            let text = shown(&mut m, snap);
+            for l in lit(map, &p.evidence, snap.now) {
+                let longest = l.runs.iter().filter_map(|r| r.duration(snap.now)).max();
+                let (Some(longest), Some(step)) = (longest, map.get(l.step)) else {
+                    continue;
+                };
+                let same = map
+                    .steps()
+                    .iter()
+                    .filter(|s| s.function.contains(step.function.as_str()));
+                let mut rows = text
+                    .lines()
+                    .filter(|r| r.split_whitespace().any(|w| w == step.function.as_str()));
+                if same.count() != 1 {
+                    continue;
+                }
+                if let (Some(row), None) = (rows.next(), rows.next()) {
+                    compared += 1;
+                    assert!(
+                        row.contains(&duration(longest)),
+                        "{scene} {}: {row}",
+                        p.key()
+                    );
+                }
+            }
+        }
+    }
+    assert!(compared > 50, "{compared}");
+}
+
+#[test]
+fn a_length_of_time_is_written_the_same_in_every_pane_and_export() {
+    // The call log of a session as text, and the same calls in the terminal.
+    let mut compared = 0;
+    for (scene, snap) in SCENES.iter() {
+        let mut m = model((200, 60), "dark").expect("theme");
+        frame(&mut m, snap);
+        press(&mut m, snap, "3 f");
+        let text = shown(&mut m, snap);
+        let mut out = Vec::new();
+        kflow_export::calls::text(
+            &mut out,
+            snap.world.calls(),
+            &kflow_export::calls::Filter::default(),
+            snap.now,
+            false,
+        )
+        .expect("text");
+        let export = String::from_utf8(out).expect("UTF-8");
+        for c in snap.world.calls().iter().filter(|c| c.end.is_some()) {
+            let took = duration(c.duration(snap.now));
+            let at = kflow_model::units::time_of_day(c.start, 1);
+            let mut rows = export.lines().filter(|l| l.contains(&at)).peekable();
+            if rows.peek().is_none() {
+                continue;
+            }
+            // Two calls may begin in the same nanosecond.
+            assert!(rows.any(|row| row.contains(&took)), "{scene}: {at} {took}");
+            let short: String = at.chars().take(15).collect();
+            if export.matches(&short).count() != 1 {
+                continue;
+            }
+            let mut rows = text.lines().filter(|l| l.contains(&short)).peekable();
+            if rows.peek().is_some() {
+                compared += 1;
+                assert!(
+                    rows.any(|row| row.contains(&took)),
+                    "{scene}: {at} {took}: {text}"
+                );
+            }
+        }
+    }
+    assert!(compared > 50, "{compared}");
+}
+
+/// Sources outside of `units.rs` put no number beside a unit of time.
+#[test]
+fn no_other_place_writes_lengths_of_time() {
+    let by_hand =
+        regex::Regex::new(r##"\{[a-z_.:0-9]*\}( s| ms|ms|µs)\b[^|]*[",]"##).expect("pattern");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut folders = vec![root.join("src"), root.join("crates")];
+    let (mut files, mut found) = (0, Vec::new());
+    while let Some(folder) = folders.pop() {
+        for f in std::fs::read_dir(folder).expect("a folder").flatten() {
+            let path = f.path();
+            let name = f.file_name().to_string_lossy().into_owned();
+            if path.is_dir() {
+                folders.push(path);
+            } else if name.ends_with(".rs") && name != "units.rs" && name != "tests.rs" {
+                files += 1;
+                let text = std::fs::read_to_string(&path).expect("a file");
+                let code = text.split("mod tests {").next().unwrap_or_default();
+                for line in code.lines().filter(|l| by_hand.is_match(l)) {
+                    found.push(format!("{}: {}", path.display(), line.trim()));
+                }
+            }
+        }
+    }
+    assert!(files > 200, "{files}");
+    assert!(found.is_empty(), "{found:#?}");
+}
