@@ -61,7 +61,11 @@ pub fn main() -> ExitCode {
         // Whoever reads has read enough: `kflow calls | head` is no error.
         Err(e) if broken_pipe(&e) => ExitCode::from(OK),
         Err(e) => {
-            eprintln!("kflow: {}", kflow_export::text::clean(&told(&e)));
+            let text = told(&e);
+            eprintln!(
+                "kflow: {}",
+                kflow_export::text::clean(&kflow_model::redact::text(&text))
+            );
             ExitCode::from(ERROR)
         }
     }

@@ -18,6 +18,7 @@
 //! | [`span`] | OpenTelemetry spans |
 //! | [`fs`] | cgroups, volume directories, mounts |
 //! | [`sample`] | metrics and health endpoints |
+//! | [`redact`] | what looks like a credential, and its absence |
 //! | [`gap`] | losses, and notes that a user made |
 
 pub mod audit;
@@ -35,6 +36,7 @@ pub mod node;
 pub mod object;
 pub mod observation;
 pub mod pod;
+pub mod redact;
 pub mod sample;
 pub mod session;
 pub mod span;

@@ -12,6 +12,7 @@ use tokio::sync::mpsc::{Receiver, Sender, channel, error::TrySendError};
 use super::LineDecoder;
 use kflow_model::clock;
 use kflow_model::gap::Gap;
+use kflow_model::redact;
 use kflow_model::{Body, Nanos, Observation, Source, Stamp, Text};
 
 /// How a source stands.
@@ -60,7 +61,8 @@ impl Board {
     pub fn out(&self, source: Source, name: &str) -> Out {
         let card = Arc::new(Mutex::new(Status {
             source,
-            name: Text::from(name),
+            // It can be a URL.
+            name: redact::text(name).as_ref().into(),
             on: false,
             detail: Text::new(STARTING),
             lag_ns: None,
@@ -181,7 +183,8 @@ impl Out {
     fn say(&self, on: bool, detail: Text) {
         let mut card = lock(&self.card);
         card.on = on;
-        card.detail = detail;
+        // An error can quote a URL, a header, or what a server answered.
+        card.detail = redact::text(&detail).as_ref().into();
     }
     /// Another place of the same source, counted together with this one.
     #[must_use]
