@@ -5,6 +5,9 @@
 #
 #   deploy/install.sh [RUNTIME.sock]         needs root, and kflow at /usr/local/bin/kflow
 #
+# The proxy's upstream is the runtime that the kubelet uses, as the kubelet's own settings say, or the one that is named
+# here. A kubelet is never given another runtime because its socket happens to be there.
+#
 # ROOT (a prefix for every path), SYSTEMCTL, KFLOW and WAIT are for tests.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
@@ -19,12 +22,14 @@ die() { say "$*"; exit 1; }
 
 upstream=${1:-}
 if [ -z "$upstream" ]; then
-  for s in /run/containerd/containerd.sock /run/crio/crio.sock /run/cri-dockerd.sock; do
-    if [ -e "$root$s" ]; then upstream=$s; break; fi
-  done
+  upstream=$("$kflow" doctor --upstream --root "$root/") ||
+    die "the kubelet was not touched. If you know its runtime, name it: deploy/install.sh /path/to/runtime.sock"
 fi
-[ -n "$upstream" ] || die "no runtime's socket in the usual places: deploy/install.sh /path/to/runtime.sock"
-case $upstream in /run/kflow/*) die "$upstream is kflow's own socket: name the runtime's" ;; esac
+case $upstream in
+  /run/kflow/* | /var/run/kflow/*) die "$upstream is kflow's own socket: name the runtime's" ;;
+  /*) ;;
+  *) die "$upstream is not the path of a socket" ;;
+esac
 [ -e "$root$upstream" ] || die "$upstream does not exist"
 
 # The drop-in adds a flag by way of KUBELET_EXTRA_ARGS, which kubeadm's unit passes on.
@@ -35,29 +40,49 @@ case $unit in
   *) die "kubelet.service does not pass \$KUBELET_EXTRA_ARGS on: set containerRuntimeEndpoint: unix:///run/kflow/cri.sock in the kubelet's configuration yourself" ;;
 esac
 
-# What the user gave in that variable is kept. The last file that sets it counts; ours is not one of them.
-extra=
+# What the user gave in that variable is kept. A file wins over the unit, a later one over an earlier one; ours is none.
+extra=$(printf '%s\n' "$unit" | sed -n \
+  -e 's/^Environment=.*"KUBELET_EXTRA_ARGS=\([^"]*\)".*/\1/p' \
+  -e "s/^Environment=.*'KUBELET_EXTRA_ARGS=\\([^']*\\)'.*/\\1/p" \
+  -e 's/^Environment=\([^"'"'"']* \)\{0,1\}KUBELET_EXTRA_ARGS=\([^ "'"'"']*\)\( .*\)\{0,1\}$/\2/p' | tail -n 1)
+[ -n "$extra" ] || ! printf '%s\n' "$unit" | grep -q '^Environment=.*KUBELET_EXTRA_ARGS=[^"'"'"' ]' ||
+  die "KUBELET_EXTRA_ARGS is set by the unit in a way that cannot be kept: systemctl cat kubelet.service"
 for f in $(printf '%s\n' "$unit" | sed -n 's/^EnvironmentFile=-\{0,1\}//p'); do
   [ "$f" != /etc/kflow/kubelet.env ] || continue
   [ -r "$root$f" ] || continue
   line=$(sed -n 's/^KUBELET_EXTRA_ARGS=//p' "$root$f" | tail -n 1)
   [ -z "$line" ] || extra=$(printf '%s' "$line" | sed "s/^[\"']\(.*\)[\"']\$/\1/")
 done
+case $extra in *'"'* | *\\*) die "KUBELET_EXTRA_ARGS holds quotes that cannot be kept: set containerRuntimeEndpoint: unix:///run/kflow/cri.sock in the kubelet's configuration yourself" ;; esac
+
+# Files and folders that are there already, and are not of an earlier installation, are not touched.
+lib=$root/usr/local/lib/kflow
+drop_ins=$root/etc/systemd/system/kubelet.service.d
+for f in "$root/etc/kflow/proxy.env" "$root/etc/kflow/kubelet.env" "$lib/uninstall.sh" "$drop_ins/50-kflow.conf" \
+  "$root/etc/systemd/system/kflow-proxy.service" "$root/etc/systemd/system/kflow-revert.service"; do
+  [ ! -e "$f" ] || grep -q '^# kflow:' "$f" || die "$f exists and is not of this kflow: run the uninstall.sh that belongs to it, or move it away"
+done
+# A file appears whole: what runs meanwhile, or a crash, sees the old one or the new one.
+put() { cat >"$1.kflow-new" && chmod "$2" "$1.kflow-new" && mv -f "$1.kflow-new" "$1"; }
 
 umask 022
-mkdir -p "$root/etc/kflow" "$root/etc/systemd/system/kubelet.service.d" "$root/usr/local/lib/kflow"
-cp "$here/kflow-proxy.service" "$here/kflow-revert.service" "$root/etc/systemd/system/"
-cp "$here/uninstall.sh" "$root/usr/local/lib/kflow/uninstall.sh"
-chmod 755 "$root/usr/local/lib/kflow/uninstall.sh"
-echo "KFLOW_UPSTREAM=$upstream" >"$root/etc/kflow/proxy.env"
+made=
+for d in "$root/etc/kflow" "$drop_ins" "$lib"; do
+  [ -d "$d" ] || { mkdir -p "$d"; made="$made ${d#"$root"}"; }
+done
+[ ! -r "$lib/made" ] || made=$(sed -n 's/^made=//p' "$lib/made")
+printf '# kflow: folders that install.sh made\nmade=%s\n' "$made" | put "$lib/made" 644
+for f in kflow-proxy.service kflow-revert.service; do put "$root/etc/systemd/system/$f" 644 <"$here/$f"; done
+put "$lib/uninstall.sh" 755 <"$here/uninstall.sh"
+printf '# kflow: written by install.sh\nKFLOW_UPSTREAM=%s\n' "$upstream" | put "$root/etc/kflow/proxy.env" 644
 endpoint=--container-runtime-endpoint=unix:///run/kflow/cri.sock
-echo "KUBELET_EXTRA_ARGS=\"$extra${extra:+ }$endpoint\"" >"$root/etc/kflow/kubelet.env"
+printf '# kflow: written by install.sh\nKUBELET_EXTRA_ARGS="%s"\n' "$extra${extra:+ }$endpoint" | put "$root/etc/kflow/kubelet.env" 644
 
 # First the proxy, and only when it works the kubelet.
 $systemctl daemon-reload
 $systemctl enable kflow-proxy.service
 $systemctl restart kflow-proxy.service || die "the proxy does not start, and the kubelet was not touched: journalctl -u kflow-proxy"
-cat >"$root/etc/systemd/system/kubelet.service.d/50-kflow.conf" <<'CONF'
+put "$drop_ins/50-kflow.conf" 644 <<'CONF'
 # kflow: the kubelet's runtime is reached by way of the proxy. Removed by /usr/local/lib/kflow/uninstall.sh
 [Unit]
 Wants=kflow-proxy.service

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Gives the kubelet its container runtime back and removes what install.sh made. Needs neither the apiserver nor a
+# kflow: gives the kubelet its container runtime back and removes what install.sh made. Needs neither the apiserver nor a
 # working kubelet nor kflow itself; running it again changes nothing. The program stays.
 #
 # ROOT and SYSTEMCTL are for tests.
@@ -10,10 +10,14 @@ say() { echo "kflow uninstall: $*" >&2; }
 [ -n "$root" ] || [ "$(id -u)" = 0 ] || { say "run as root"; exit 1; }
 
 # First the kubelet, so that it never points at a socket that is gone.
+lib=$root/usr/local/lib/kflow
+# Folders that install.sh made; others stay, even when they are empty.
+made=$(sed -n 's/^made=//p' "$lib/made" 2>/dev/null)
+drop() { case " $made " in *" $1 "*) rmdir "$root$1" 2>/dev/null || true ;; esac }
 tapped=no
 [ ! -e "$root/etc/systemd/system/kubelet.service.d/50-kflow.conf" ] || tapped=yes
 rm -f "$root/etc/systemd/system/kubelet.service.d/50-kflow.conf" "$root/etc/kflow/kubelet.env"
-rmdir "$root/etc/systemd/system/kubelet.service.d" 2>/dev/null || true
+drop /etc/systemd/system/kubelet.service.d
 $systemctl daemon-reload || say "systemctl daemon-reload failed"
 failed=0
 if [ $tapped = yes ]; then
@@ -21,7 +25,7 @@ if [ $tapped = yes ]; then
 fi
 $systemctl disable --now kflow-proxy.service 2>/dev/null || true
 rm -f "$root/etc/systemd/system/kflow-proxy.service" "$root/etc/systemd/system/kflow-revert.service" "$root/etc/kflow/proxy.env"
-rmdir "$root/etc/kflow" 2>/dev/null || true
+drop /etc/kflow
 $systemctl daemon-reload || true
 
 # Nothing of kflow may be left in what the kubelet is started with.
@@ -31,6 +35,6 @@ if $systemctl cat kubelet.service 2>/dev/null | grep -q /etc/kflow/; then
 fi
 [ $failed = 0 ] && say "done: the kubelet talks to its runtime directly"
 # Itself last: the dead-man switch runs it from here.
-rm -f "$root/usr/local/lib/kflow/uninstall.sh"
-rmdir "$root/usr/local/lib/kflow" 2>/dev/null || true
+rm -f "$lib/made" "$lib/uninstall.sh"
+drop /usr/local/lib/kflow
 exit $failed

@@ -72,7 +72,11 @@ pub fn main() -> ExitCode {
                 // Who reads no more is told by the exit status.
                 kflow_export::unknown::json(&mut std::io::stdout().lock(), unknown).ok();
             }
-            eprintln!("kflow: {}", kflow_export::text::clean(&told(&e)));
+            let text = told(&e);
+            eprintln!(
+                "kflow: {}",
+                kflow_export::text::clean(&kflow_model::redact::text(&text))
+            );
             ExitCode::from(ERROR)
         }
     }

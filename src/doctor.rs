@@ -11,6 +11,7 @@ use kflow_sources::cri;
 mod cluster;
 pub mod kubelet;
 mod logs;
+mod unit;
 
 /// How a part stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -62,7 +63,7 @@ impl Check {
     }
 }
 
-/// Sockets of runtimes, as the distributions place them, likeliest first.
+/// Sockets of runtimes, as the distributions place them.
 const SOCKETS: [(&str, &str); 6] = [
     ("containerd", "run/containerd/containerd.sock"),
     ("CRI-O", "run/crio/crio.sock"),
@@ -78,25 +79,31 @@ const SOCKETS: [(&str, &str); 6] = [
     ("cri-dockerd", "run/cri-dockerd.sock"),
 ];
 
-/// The socket of this machine's runtime, the first that exists.
+/// The socket of the runtime that this machine's kubelet uses. Without a kubelet: the only one that exists.
 pub fn runtime_socket(root: &Path) -> Option<PathBuf> {
-    SOCKETS
-        .iter()
-        .map(|(_, path)| root.join(path))
-        .find(|p| p.exists())
+    match kubelet::upstream(root) {
+        Ok(found) => Some(found.endpoint),
+        Err(kubelet::Unknown::NoKubelet) => {
+            let mut all = SOCKETS
+                .iter()
+                .map(|(_, path)| root.join(path))
+                .filter(|p| p.exists());
+            all.next().filter(|_| all.next().is_none())
+        }
+        Err(_) => None,
+    }
 }
 
 /// Looks at everything. `root` is `/`, or a copy of what matters for a test.
 pub async fn examine(root: &Path, config: &Config) -> Vec<Check> {
     let mut all = vec![system(root)];
     all.extend(runtimes(root).await);
-    let runtime = config.runtime.clone().or_else(|| runtime_socket(root));
     let (tap, listens) = proxy(config).await;
     let live = cluster::live_endpoint(config).await;
     all.push(kubelet::endpoint(
         root,
         kubelet::Known {
-            runtime: runtime.as_deref(),
+            runtime: config.runtime.as_deref(),
             proxy: listens.as_deref(),
             live: live.as_deref(),
             hidden: tap.health == Health::Off && tap.todo == AS_ROOT,

@@ -19,6 +19,7 @@ use kflow_engine::record::{CLOSE, Options, State};
 use kflow_export::text::clean;
 use kflow_model::Text;
 use kflow_model::log::Component;
+use kflow_model::redact;
 use kflow_proxy::{Log, Proxy};
 use kflow_sources::kube::live::Scope;
 use kflow_sources::live::STARTING;
@@ -28,7 +29,7 @@ const OBSERVATIONS: &str = "/run/kflow/observations.sock";
 
 #[expect(clippy::print_stderr, reason = "the log of a service")]
 fn stderr_log() -> Log {
-    Arc::new(|line: &str| eprintln!("kflow: {}", clean(line)))
+    Arc::new(|line: &str| eprintln!("kflow: {}", clean(&redact::text(line))))
 }
 
 /// Waits for SIGINT or SIGTERM, or for a time.
@@ -244,12 +245,19 @@ pub(super) fn record(args: &RecordArgs) -> anyhow::Result<u8> {
 
 /// `kflow doctor`
 pub(super) fn doctor(args: &DoctorArgs) -> anyhow::Result<u8> {
+    if args.upstream {
+        let found = doctor::kubelet::upstream(&args.root)?;
+        let mut out = out::stdout();
+        writeln!(out, "{}", found.endpoint.display())?;
+        out.flush()?;
+        return Ok(super::OK);
+    }
     let config = config(&args.live)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .context("cannot start")?;
-    let checks = runtime.block_on(doctor::examine(Path::new("/"), &config));
+    let checks = runtime.block_on(doctor::examine(&args.root, &config));
     let mut out = out::stdout();
     match args.output {
         Format::Json => {
@@ -280,7 +288,12 @@ fn write_checks(out: &mut impl Write, checks: &[Check]) -> std::io::Result<()> {
             Health::Warning => "!",
             Health::Off => "off",
         };
-        writeln!(out, "{mark:<4}{:<width$}  {}", c.what, clean(&c.found))?;
+        writeln!(
+            out,
+            "{mark:<4}{:<width$}  {}",
+            c.what,
+            clean(&redact::text(&c.found))
+        )?;
         for line in c.todo.lines() {
             writeln!(out, "    {:<width$}  → {}", "", clean(line))?;
         }

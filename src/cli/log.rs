@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Mutex;
 
 use anyhow::{Context as _, bail};
-use kflow_model::session::redact;
+use kflow_model::redact;
 use tracing_subscriber::EnvFilter;
 
 /// Chooses what is logged, in the syntax of `tracing_subscriber::EnvFilter`.

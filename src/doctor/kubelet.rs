@@ -3,7 +3,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::{Check, Health};
+use super::{Check, Health, unit};
+
+mod embedded;
+
+use embedded::embedded;
 
 /// A place where the endpoint is set.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,157 +20,229 @@ pub struct Found {
     pub change: String,
 }
 
-/// The kubelet's default since 1.27.
-const DEFAULT: &str = "/run/containerd/containerd.sock";
-
-/// Looks in the order in which the kubelet lets one setting win over another: flags of the running process, of the
-/// distribution's files, drop-in configuration, configuration file. `None` when there is no kubelet here at all.
-pub fn find(root: &Path) -> Option<Found> {
-    let read = |path: &str| fs::read_to_string(root.join(path)).ok();
-
-    if let Some(found) = embedded(root) {
-        return Some(found);
-    }
-    let flags = "var/lib/kubelet/kubeadm-flags.env";
-    let drop_in = "deploy/install.sh (a systemd drop-in with --container-runtime-endpoint=unix:///run/kflow/cri.sock)";
-    let running = process_flags(root);
-    if let Some(endpoint) = running
-        .as_deref()
-        .and_then(|t| flag(t, "--container-runtime-endpoint"))
-    {
-        let from_kubeadm = read(flags).is_some_and(|t| t.contains("--container-runtime-endpoint"));
-        return Some(Found {
-            place: if from_kubeadm {
-                format!("/{flags}, a flag")
-            } else {
-                "a flag of the running kubelet".into()
-            },
-            endpoint: socket(&endpoint),
-            change: drop_in.into(),
-        });
-    }
-    if let Some(endpoint) = read(flags).and_then(|t| flag(&t, "--container-runtime-endpoint")) {
-        return Some(Found {
-            place: format!("/{flags}, a flag"),
-            endpoint: socket(&endpoint),
-            change: drop_in.into(),
-        });
-    }
-    // A running kubelet says which files it was given; else the distributions' places.
-    if let Some(args) = &running {
-        // Drop-ins win over the file, the last by name over those before it.
-        let mut given: Vec<PathBuf> = flag(args, "--config-dir")
-            .and_then(|dir| fs::read_dir(below(root, &dir)).ok())
-            .into_iter()
-            .flatten()
-            .flatten()
-            .map(|e| e.path())
-            .filter(|p| p.extension().is_some_and(|e| e == "conf"))
-            .collect();
-        given.sort();
-        given.reverse();
-        given.extend(flag(args, "--config").map(|file| below(root, &file)));
-        for path in &given {
-            let set = fs::read_to_string(path)
-                .ok()
-                .and_then(|t| yaml_value(&t, "containerRuntimeEndpoint"));
-            if let Some(endpoint) = set {
-                let shown = path.strip_prefix(root).unwrap_or(path).display();
-                return Some(Found {
-                    place: format!("/{shown}, which the running kubelet was given"),
-                    endpoint: socket(&endpoint),
-                    change: drop_in.into(),
-                });
-            }
-        }
-        if !given.is_empty() {
-            return Some(Found {
-                place: "the kubelet's default: its configuration sets none".into(),
-                endpoint: socket(DEFAULT),
-                change: drop_in.into(),
-            });
-        }
-    }
-    for path in [
-        "var/lib/kubelet/instance-config.yaml",
-        "var/lib/kubelet/config.yaml",
-        "etc/kubernetes/kubelet/config.json",
-        "etc/kubernetes/kubelet/kubelet-config.json",
-    ] {
-        if let Some(endpoint) = read(path).and_then(|t| yaml_value(&t, "containerRuntimeEndpoint"))
-        {
-            return Some(Found {
-                place: format!("/{path}"),
-                endpoint: socket(&endpoint),
-                change: drop_in.into(),
-            });
-        }
-    }
-    let here = running.is_some() || root.join("var/lib/kubelet/config.yaml").exists();
-    here.then(|| Found {
-        place: "the kubelet's default".into(),
-        endpoint: socket(DEFAULT),
-        change: drop_in.into(),
-    })
+/// Why it is not known which runtime a kubelet uses. Another runtime's socket is never a substitute for it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unknown {
+    /// No kubelet, no unit and no configuration of one.
+    #[error("no kubelet on this machine")]
+    NoKubelet,
+    /// More than one runs in this mount namespace.
+    #[error("{0} kubelets run on this machine, and it is not known which of them is meant")]
+    Several(usize),
+    /// What the kubelet is given cannot be read.
+    #[error("cannot read {path}, which sets the kubelet's runtime endpoint: {why}")]
+    Unreadable {
+        /// The file.
+        path: String,
+        /// Why not.
+        why: String,
+    },
+    /// The endpoint is no Unix socket.
+    #[error("the kubelet's runtime endpoint is {endpoint} ({place}), and that is no Unix socket")]
+    NoSocket {
+        /// What is set.
+        endpoint: String,
+        /// Where.
+        place: String,
+    },
+    /// The endpoint does not exist.
+    #[error("the kubelet's runtime endpoint is {endpoint} ({place}), and there is no such socket")]
+    Gone {
+        /// What is set.
+        endpoint: String,
+        /// Where.
+        place: String,
+    },
+    /// Every place names kflow's own socket.
+    #[error(
+        "the kubelet uses kflow's proxy already ({place}), and nothing says which runtime is behind it"
+    )]
+    OnlyKflow {
+        /// Where.
+        place: String,
+    },
 }
 
-/// Distributions that run the kubelet inside their own process.
-fn embedded(root: &Path) -> Option<Found> {
-    let read = |path: &str| fs::read_to_string(root.join(path)).ok();
-    for name in ["k3s", "rke2"] {
-        let path = format!("etc/rancher/{name}/config.yaml");
-        if !root.join(format!("var/lib/rancher/{name}")).exists() && !root.join(&path).exists() {
-            continue;
+/// The kubelet's default since 1.24 (`pkg/kubelet/apis/config/v1beta1/defaults.go`).
+const DEFAULT: &str = "/run/containerd/containerd.sock";
+const FLAG: &str = "--container-runtime-endpoint";
+const DROP_IN: &str = "deploy/install.sh (a systemd drop-in with --container-runtime-endpoint=unix:///run/kflow/cri.sock)";
+/// Where install.sh writes down the runtime that the kubelet used.
+const INSTALLED: &str = "etc/kflow/proxy.env";
+
+/// Where the kubelet's calls go now.
+pub fn find(root: &Path) -> Result<Found, Unknown> {
+    search(root, &|_| true)
+}
+
+/// The socket of the runtime that this machine's kubelet uses, or used before kflow's proxy was put between. It exists.
+pub fn upstream(root: &Path) -> Result<Found, Unknown> {
+    let is_runtime = |endpoint: &str| !is_own(&socket(endpoint));
+    let found = match search(root, &is_runtime) {
+        Ok(found) if is_own(&found.endpoint) => Err(Unknown::OnlyKflow { place: found.place }),
+        found => found,
+    };
+    let found = match found {
+        Err(e @ Unknown::OnlyKflow { .. }) => {
+            let text = fs::read_to_string(root.join(INSTALLED)).unwrap_or_default();
+            let noted = text.lines().find_map(|l| l.strip_prefix("KFLOW_UPSTREAM="));
+            Found {
+                place: format!("/{INSTALLED}"),
+                endpoint: noted.map(socket).ok_or(e)?,
+                change: String::new(),
+            }
         }
-        // Its own setting `container-runtime-endpoint` would switch its containerd off; an argument for the kubelet
-        // wins over the one that it makes itself.
-        let dir = format!("/etc/rancher/{name}/config.yaml.d");
-        let change = format!(
-            "mkdir -p {dir}; echo 'kubelet-arg+: [container-runtime-endpoint=unix:///run/kflow/cri.sock]' > {dir}/50-kflow.yaml\nsystemctl restart {}",
-            unit(root)
-        );
-        let mut files: Vec<PathBuf> = fs::read_dir(below(root, &dir))
-            .into_iter()
-            .flatten()
-            .flatten()
-            .map(|e| e.path())
-            .collect();
-        files.sort();
-        files.reverse();
-        files.push(root.join(&path));
-        let set = files.iter().find_map(|f| {
-            let text = fs::read_to_string(f).ok()?;
-            let value = flag(&text, "container-runtime-endpoint")
-                .or_else(|| yaml_value(&text, "container-runtime-endpoint"))?;
-            Some((
-                format!("/{}", f.strip_prefix(root).unwrap_or(f).display()),
-                value,
-            ))
-        });
-        let (place, endpoint) = set.unwrap_or_else(|| {
-            let own = "/run/k3s/containerd/containerd.sock";
-            (format!("the default of {name}"), own.to_owned())
-        });
-        return Some(Found {
-            place,
-            endpoint: socket(endpoint.trim_end_matches([']', ','])),
-            change,
-        });
+        found => found?,
+    };
+    let (endpoint, place) = (found.endpoint.display().to_string(), found.place.clone());
+    if !found.endpoint.is_absolute() {
+        return Err(Unknown::NoSocket { endpoint, place });
     }
-    let microk8s = "var/snap/microk8s/current/args/kubelet";
-    let set = flag(&read(microk8s)?, "--container-runtime-endpoint")
-        .unwrap_or_else(|| "${SNAP_COMMON}/run/containerd.sock".into());
-    Some(Found {
-        place: format!("/{microk8s}"),
-        // The shell that starts it knows these.
-        endpoint: socket(
-            &set.replace("${SNAP_COMMON}", "/var/snap/microk8s/common")
-                .replace("${SNAP_DATA}", "/var/snap/microk8s/current"),
-        ),
-        change: format!(
-            "in /{microk8s}: --container-runtime-endpoint=unix:///run/kflow/cri.sock\nsnap restart microk8s.daemon-kubelite"
-        ),
-    })
+    if !below(root, &endpoint).exists() {
+        return Err(Unknown::Gone { endpoint, place });
+    }
+    Ok(found)
+}
+
+/// True for sockets that kflow's proxy listens on when it is installed.
+fn is_own(socket: &Path) -> bool {
+    ["/run/kflow", "/var/run/kflow"]
+        .iter()
+        .any(|d| socket.starts_with(d))
+}
+
+/// Looks in the order in which the kubelet lets one setting win over another: flags, drop-in configuration, configuration
+/// file. Of values that `wanted` refuses, those that they hide are taken; when there is none, the refused one.
+fn search(root: &Path, wanted: &dyn Fn(&str) -> bool) -> Result<Found, Unknown> {
+    if let Some(found) = embedded(root) {
+        return Ok(found);
+    }
+    let found = |place: String, endpoint: &str| Found {
+        place,
+        endpoint: socket(endpoint),
+        change: DROP_IN.into(),
+    };
+    let mut refused = None;
+    let mut take = |place: &dyn Fn() -> String, endpoint: &str| {
+        let it = found(place(), endpoint);
+        if wanted(endpoint) {
+            return Some(it);
+        }
+        refused.get_or_insert(it);
+        None
+    };
+    let read = |path: &str| fs::read_to_string(root.join(path)).ok();
+    let kubeadm = "var/lib/kubelet/kubeadm-flags.env";
+    let running = process_flags(root)?;
+    let (args, what) = match running {
+        Some(args) => (Some(args), "the running kubelet"),
+        None => (unit::command_line(root), "kubelet.service"),
+    };
+    if let Some(args) = &args {
+        // Of a flag that is given twice the last counts.
+        for endpoint in flags(args, FLAG).into_iter().rev() {
+            let from_kubeadm = read(kubeadm).is_some_and(|t| t.contains(&endpoint));
+            let place = || {
+                if from_kubeadm {
+                    format!("/{kubeadm}, a flag")
+                } else {
+                    format!("a flag of {what}")
+                }
+            };
+            if let Some(found) = take(&place, &endpoint) {
+                return Ok(found);
+            }
+        }
+        let mut given = Vec::new();
+        if let Some(dir) = flags(args, "--config-dir").pop() {
+            drop_ins(&below(root, &dir), &mut given)?;
+        }
+        given.sort();
+        given.reverse();
+        given.extend(flags(args, "--config").pop().map(|f| below(root, &f)));
+        for path in &given {
+            let shown = format!("/{}", path.strip_prefix(root).unwrap_or(path).display());
+            let text = fs::read_to_string(path).map_err(|e| unreadable(&shown, &e))?;
+            if let Some(endpoint) = configured(&text).map_err(|e| unreadable(&shown, &e))?
+                && let Some(found) = take(&|| format!("{shown}, which {what} was given"), &endpoint)
+            {
+                return Ok(found);
+            }
+        }
+        if !given.is_empty() && refused.is_none() {
+            let place = "the kubelet's default: its configuration sets none";
+            return Ok(found(place.into(), DEFAULT));
+        }
+    } else {
+        // Neither a process nor a unit: the places of the distributions.
+        let words = unit::words(&read(kubeadm).unwrap_or_default().replace("ARGS=", "ARGS= "));
+        let words: Vec<String> = words.iter().flat_map(|w| unit::words(w)).collect();
+        for endpoint in flags(&words, FLAG).into_iter().rev() {
+            if let Some(found) = take(&|| format!("/{kubeadm}, a flag"), &endpoint) {
+                return Ok(found);
+            }
+        }
+        for path in [
+            "var/lib/kubelet/instance-config.yaml",
+            "var/lib/kubelet/config.yaml",
+            "etc/kubernetes/kubelet/config.json",
+            "etc/kubernetes/kubelet/kubelet-config.json",
+        ] {
+            let shown = format!("/{path}");
+            let text = match fs::read_to_string(root.join(path)) {
+                Ok(text) => text,
+                Err(e) if e.kind() == std::io::ErrorKind::NotFound => continue,
+                Err(e) => return Err(unreadable(&shown, &e)),
+            };
+            if let Some(endpoint) = configured(&text).map_err(|e| unreadable(&shown, &e))?
+                && let Some(found) = take(&|| shown.clone(), &endpoint)
+            {
+                return Ok(found);
+            }
+        }
+    }
+    if let Some(refused) = refused {
+        return Ok(refused);
+    }
+    if args.is_none() && !root.join("var/lib/kubelet/config.yaml").exists() {
+        return Err(Unknown::NoKubelet);
+    }
+    Ok(found("the kubelet's default".into(), DEFAULT))
+}
+
+fn unreadable(path: &str, why: &dyn std::fmt::Display) -> Unknown {
+    Unknown::Unreadable {
+        path: path.to_owned(),
+        why: why.to_string(),
+    }
+}
+
+/// The `.conf` files of a folder and of those in it, as the kubelet walks them
+/// (`cmd/kubelet/app/server.go`, `mergeKubeletConfigurations`).
+fn drop_ins(dir: &Path, all: &mut Vec<PathBuf>) -> Result<(), Unknown> {
+    let entries = fs::read_dir(dir).map_err(|e| unreadable(&dir.display().to_string(), &e))?;
+    for path in entries.flatten().map(|e| e.path()) {
+        if path.is_dir() {
+            drop_ins(&path, all)?;
+        } else if path.extension().is_some_and(|e| e == "conf") {
+            all.push(path);
+        }
+    }
+    Ok(())
+}
+
+/// `containerRuntimeEndpoint` of a KubeletConfiguration, YAML or JSON.
+fn configured(text: &str) -> Result<Option<String>, String> {
+    #[derive(Default, serde::Deserialize)]
+    #[serde(default, rename_all = "camelCase")]
+    struct Configuration {
+        container_runtime_endpoint: Option<String>,
+    }
+    if text.trim().is_empty() {
+        return Ok(None);
+    }
+    let read: Configuration = serde_saphyr::from_str(text).map_err(|e| e.to_string())?;
+    Ok(read.container_runtime_endpoint.filter(|e| !e.is_empty()))
 }
 
 /// The systemd unit whose journal has the kubelet's log.
@@ -198,7 +274,7 @@ pub(super) fn log_file(root: &Path) -> Option<PathBuf> {
 /// What decides where the kubelet's calls go, besides what is set on this machine.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Known<'a> {
-    /// The runtime's own socket.
+    /// The runtime's socket as a person named it.
     pub(super) runtime: Option<&'a Path>,
     /// Where a proxy of kflow listens.
     pub(super) proxy: Option<&'a Path>,
@@ -210,7 +286,19 @@ pub(super) struct Known<'a> {
 
 /// The finding as a check. What the running kubelet itself says counts for more than any file.
 pub(super) fn endpoint(root: &Path, known: Known<'_>) -> Check {
-    let set = find(root);
+    let set = match find(root) {
+        Ok(set) => Some(set),
+        Err(Unknown::NoKubelet) => None,
+        // What it says itself counts for more than what cannot be read.
+        Err(_) if known.live.is_some_and(|l| !l.is_empty()) => None,
+        Err(e) => {
+            let todo = match e {
+                Unknown::Unreadable { .. } => super::AS_ROOT,
+                _ => "name the runtime: kflow proxy --upstream /path/to/runtime.sock",
+            };
+            return Check::new("kubelet endpoint", Health::Off, e.to_string()).todo(todo);
+        }
+    };
     let live = known.live.filter(|l| !l.is_empty()).map(socket);
     let (found, text) = match (live, set) {
         (None, None) => {
@@ -275,6 +363,7 @@ pub(super) fn endpoint(root: &Path, known: Known<'_>) -> Check {
         Health::Warning,
         format!("{text}: not tapped"),
     );
+    // Whoever names a runtime may name any; else it is the kubelet's own, and no other that happens to be there.
     let upstream = known.runtime.unwrap_or(&found.endpoint);
     check.todo(format!(
         "kflow proxy --listen /run/kflow/cri.sock --upstream {}\n{}",
@@ -284,7 +373,7 @@ pub(super) fn endpoint(root: &Path, known: Known<'_>) -> Check {
 }
 
 /// An absolute path of the node, in the root that is looked at.
-fn below(root: &Path, path: &str) -> PathBuf {
+pub(super) fn below(root: &Path, path: &str) -> PathBuf {
     root.join(path.trim_start_matches('/'))
 }
 
@@ -292,60 +381,59 @@ fn socket(endpoint: &str) -> PathBuf {
     PathBuf::from(endpoint.strip_prefix("unix://").unwrap_or(endpoint))
 }
 
-/// The arguments of a running kubelet, separated by spaces.
-fn process_flags(root: &Path) -> Option<String> {
-    let line = fs::read(process(root)?.join("cmdline")).ok()?;
-    Some(String::from_utf8_lossy(&line).replace('\0', " "))
+/// The arguments of the running kubelet, `None` when none runs.
+fn process_flags(root: &Path) -> Result<Option<Vec<String>>, Unknown> {
+    let all = processes(root);
+    let [one] = all.as_slice() else {
+        return match all.len() {
+            0 => Ok(None),
+            n => Err(Unknown::Several(n)),
+        };
+    };
+    let path = one.join("cmdline");
+    let line = fs::read(&path).map_err(|e| unreadable(&path.display().to_string(), &e))?;
+    let words = line.split(|b| *b == 0).filter(|w| !w.is_empty());
+    Ok(Some(
+        words
+            .map(|w| String::from_utf8_lossy(w).into_owned())
+            .collect(),
+    ))
 }
 
 /// The folder in `/proc` of a running kubelet.
 fn process(root: &Path) -> Option<PathBuf> {
-    fs::read_dir(root.join("proc"))
-        .ok()?
+    processes(root).into_iter().next()
+}
+
+/// The folders in `/proc` of running kubelets, without those in containers (kind, nested nodes): their files are not this
+/// machine's.
+fn processes(root: &Path) -> Vec<PathBuf> {
+    let namespace = |p: &Path| fs::read_link(p.join("ns/mnt")).ok();
+    let own = namespace(&root.join("proc/1"));
+    let Ok(entries) = fs::read_dir(root.join("proc")) else {
+        return Vec::new();
+    };
+    entries
         .flatten()
         .map(|e| e.path())
-        .find(|p| fs::read_to_string(p.join("comm")).is_ok_and(|c| c.trim_end() == "kubelet"))
+        .filter(|p| fs::read_to_string(p.join("comm")).is_ok_and(|c| c.trim_end() == "kubelet"))
+        .filter(|p| own.is_none() || namespace(p).is_none_or(|n| Some(n) == own))
+        .collect()
 }
 
-/// Value of `--name=value` or `--name value` in a command line, an environment file or a list of arguments.
-fn flag(text: &str, name: &str) -> Option<String> {
-    let mut words = text.split(|c: char| c.is_whitespace() || c == '"' || c == '\'');
-    while let Some(word) = words.next() {
-        // `KUBELET_KUBEADM_ARGS=` may stand before the first.
-        let Some((_, after)) = word.split_once(name) else {
-            continue;
-        };
-        match after.strip_prefix('=') {
-            Some(value) if !value.is_empty() => return Some(value.to_owned()),
-            None if after.is_empty() => return words.find(|w| !w.is_empty()).map(str::to_owned),
-            _ => {}
+/// Values of `--name=value` or `--name value`, in order.
+fn flags(args: &[String], name: &str) -> Vec<String> {
+    let mut all = Vec::new();
+    let mut args = args.iter();
+    while let Some(arg) = args.next() {
+        match arg.strip_prefix(name) {
+            Some("") => all.extend(args.next().cloned()),
+            Some(rest) => all.extend(rest.strip_prefix('=').map(str::to_owned)),
+            None => {}
         }
     }
-    None
-}
-
-/// Value of a top-level key of a YAML mapping or of a JSON object: no more is needed of either.
-fn yaml_value(text: &str, key: &str) -> Option<String> {
-    text.lines().find_map(|line| {
-        let line = line.trim_end().trim_end_matches(',');
-        // Top level: not indented in YAML; in JSON the key is quoted.
-        let line = if line.starts_with(' ') {
-            line.trim_start().strip_prefix('"').map(|l| (l, true))
-        } else {
-            Some((line.trim_start_matches(['"', '{', ' ']), false))
-        };
-        let (line, quoted) = line?;
-        let rest = line.strip_prefix(key)?;
-        let rest = if quoted {
-            rest.strip_prefix('"')?
-        } else {
-            rest.strip_prefix('"').unwrap_or(rest)
-        };
-        let value = rest.trim_start().strip_prefix(':')?;
-        let value = value.split(" #").next().unwrap_or_default().trim();
-        let value = value.trim_matches(['"', '\'']);
-        (!value.is_empty()).then(|| value.to_owned())
-    })
+    all.retain(|v| !v.is_empty());
+    all
 }
 
 #[cfg(test)]

@@ -12,6 +12,13 @@ use std::process::{Command, Output};
 
 const KUBELET: &str = "[Service]\nEnvironmentFile=-/var/lib/kubelet/kubeadm-flags.env\nEnvironmentFile=-/etc/default/kubelet\nExecStart=/usr/bin/kubelet $KUBELET_KUBEADM_ARGS $KUBELET_EXTRA_ARGS\n";
 
+const CONFIG: &str = "var/lib/kubelet/config.yaml";
+const SOCKETS: [&str; 3] = [
+    "run/containerd/containerd.sock",
+    "run/crio/crio.sock",
+    "run/cri-dockerd.sock",
+];
+
 struct Node {
     root: tempfile::TempDir,
 }
@@ -20,7 +27,17 @@ impl Node {
     fn new(kubelet_unit: &str) -> Self {
         let root = tempfile::tempdir().unwrap();
         let node = Self { root };
-        node.write("run/containerd/containerd.sock", "");
+        for socket in SOCKETS {
+            node.write(socket, "");
+        }
+        // Every system has these.
+        for dir in ["etc/systemd/system", "usr/local/lib"] {
+            fs::create_dir_all(node.path(dir)).unwrap();
+        }
+        node.write(
+            CONFIG,
+            "containerRuntimeEndpoint: unix:///run/containerd/containerd.sock\n",
+        );
         node.write(
             "etc/default/kubelet",
             "KUBELET_EXTRA_ARGS=\"--v=4 --node-labels=a=b\"\n",
@@ -31,11 +48,16 @@ impl Node {
             "systemctl",
             "case $1 in cat) cat \"$ROOT/kubelet.service\" $ROOT/etc/systemd/system/kubelet.service.d/*.conf 2>/dev/null; exit 0 ;; esac; echo \"$*\" >>\"$ROOT/did\"",
         );
-        node.script(
-            "kflow",
-            "echo 'ok  CRI proxy  kflow 0.1.0 carries 2 connections'",
-        );
+        node.kflow("ok  CRI proxy  kflow 0.1.0 carries 2 connections");
         node
+    }
+    /// A program that says so of the proxy, and of the kubelet's runtime what the real one says.
+    fn kflow(&self, of_the_proxy: &str) {
+        let real = env!("CARGO_BIN_EXE_kflow");
+        let body = format!(
+            "case \"$*\" in *--upstream*) exec '{real}' \"$@\" ;; esac; echo '{of_the_proxy}'"
+        );
+        self.script("kflow", &body);
     }
     fn path(&self, path: &str) -> PathBuf {
         self.root.path().join(path)
@@ -48,9 +70,10 @@ impl Node {
         self.write(name, &format!("#!/bin/sh\n{body}\n"));
         fs::set_permissions(self.path(name), fs::Permissions::from_mode(0o755)).unwrap();
     }
-    fn run(&self, script: &Path) -> Output {
+    fn run(&self, script: &Path, args: &[&str]) -> Output {
         Command::new("sh")
             .arg(script)
+            .args(args)
             .env("ROOT", self.root.path())
             .env("SYSTEMCTL", self.path("systemctl"))
             .env("KFLOW", self.path("kflow"))
@@ -59,13 +82,23 @@ impl Node {
             .unwrap()
     }
     fn install(&self) -> Output {
-        self.run(&Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/install.sh"))
+        self.install_before(&[])
     }
-    /// Every file with its content, but for the notes of the fake systemctl.
+    fn install_before(&self, runtime: &[&str]) -> Output {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/install.sh");
+        self.run(&script, runtime)
+    }
+    fn upstream(&self) -> String {
+        let text = fs::read_to_string(self.path("etc/kflow/proxy.env")).unwrap();
+        let line = text.lines().find_map(|l| l.strip_prefix("KFLOW_UPSTREAM="));
+        line.unwrap().to_owned()
+    }
+    /// Every folder, and every file with its content, but for the notes of the fake systemctl.
     fn files(&self) -> Vec<(PathBuf, String)> {
         fn walk(dir: &Path, all: &mut Vec<(PathBuf, String)>) {
             for e in fs::read_dir(dir).unwrap().flatten() {
                 if e.path().is_dir() {
+                    all.push((e.path(), String::new()));
                     walk(&e.path(), all);
                 } else if e.file_name() != "did" {
                     all.push((e.path(), fs::read_to_string(e.path()).unwrap()));
@@ -94,12 +127,9 @@ fn installing_keeps_what_the_user_gave_the_kubelet_and_uninstalling_leaves_nothi
     assert!(o.status.success(), "{}", text(&o));
     assert_eq!(
         fs::read_to_string(node.path("etc/kflow/kubelet.env")).unwrap(),
-        "KUBELET_EXTRA_ARGS=\"--v=4 --node-labels=a=b --container-runtime-endpoint=unix:///run/kflow/cri.sock\"\n"
+        "# kflow: written by install.sh\nKUBELET_EXTRA_ARGS=\"--v=4 --node-labels=a=b --container-runtime-endpoint=unix:///run/kflow/cri.sock\"\n"
     );
-    assert_eq!(
-        fs::read_to_string(node.path("etc/kflow/proxy.env")).unwrap(),
-        "KFLOW_UPSTREAM=/run/containerd/containerd.sock\n"
-    );
+    assert_eq!(node.upstream(), "/run/containerd/containerd.sock");
     // The proxy runs before the kubelet is pointed at it.
     let did = node.did();
     let at = |what: &str| {
@@ -119,7 +149,7 @@ fn installing_keeps_what_the_user_gave_the_kubelet_and_uninstalling_leaves_nothi
 
     let uninstall = node.path("usr/local/lib/kflow/uninstall.sh");
     fs::remove_file(node.path("did")).unwrap();
-    let o = node.run(&uninstall);
+    let o = node.run(&uninstall, &[]);
     assert!(o.status.success(), "{}", text(&o));
     assert_eq!(node.files(), before);
     // The kubelet is given back before the proxy goes.
@@ -130,7 +160,10 @@ fn installing_keeps_what_the_user_gave_the_kubelet_and_uninstalling_leaves_nothi
             .unwrap_or_else(|| panic!("{what}: {did}"))
     };
     assert!(at("restart kubelet.service") < at("disable --now kflow-proxy.service"));
-    let again = node.run(&Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/uninstall.sh"));
+    let again = node.run(
+        &Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/uninstall.sh"),
+        &[],
+    );
     assert!(again.status.success(), "{}", text(&again));
     assert_eq!(
         node.did().matches("restart kubelet.service").count(),
@@ -143,17 +176,11 @@ fn installing_keeps_what_the_user_gave_the_kubelet_and_uninstalling_leaves_nothi
 fn a_kubelet_that_does_not_come_by_way_of_the_proxy_gets_its_runtime_back() {
     let node = Node::new(KUBELET);
     let before = node.files();
-    node.script(
-        "kflow",
-        "echo '!   CRI proxy  kflow 0.1.0 listens, but nobody uses it'",
-    );
+    node.kflow("!   CRI proxy  kflow 0.1.0 listens, but nobody uses it");
     let o = node.install();
     assert!(!o.status.success());
     assert!(text(&o).contains("taking it away again"), "{}", text(&o));
-    node.script(
-        "kflow",
-        "echo 'ok  CRI proxy  kflow 0.1.0 carries 2 connections'",
-    );
+    node.kflow("ok  CRI proxy  kflow 0.1.0 carries 2 connections");
     assert_eq!(node.files(), before);
 }
 
@@ -169,4 +196,99 @@ fn a_kubelet_that_cannot_be_tapped_by_a_drop_in_is_not_touched() {
         text(&o)
     );
     assert_eq!((node.files(), node.did()), (before, String::new()));
+}
+
+#[test]
+fn a_kubelet_keeps_its_runtime_whatever_other_runtimes_are_there() {
+    for socket in SOCKETS {
+        let node = Node::new(KUBELET);
+        node.write(
+            CONFIG,
+            &format!("containerRuntimeEndpoint: unix:///{socket}\n"),
+        );
+        let before = node.files();
+        let o = node.install();
+        assert!(o.status.success(), "{}", text(&o));
+        assert_eq!(node.upstream(), format!("/{socket}"));
+        // Again, while the kubelet runs by way of the proxy.
+        node.write("proc/7/comm", "kubelet\n");
+        node.write(
+            "proc/7/cmdline",
+            "kubelet\0--config=/var/lib/kubelet/config.yaml\0--container-runtime-endpoint=unix:///run/kflow/cri.sock\0",
+        );
+        let o = node.install();
+        assert!(o.status.success(), "{}", text(&o));
+        assert_eq!(node.upstream(), format!("/{socket}"));
+        fs::remove_dir_all(node.path("proc")).unwrap();
+        let o = node.run(&node.path("usr/local/lib/kflow/uninstall.sh"), &[]);
+        assert!(o.status.success(), "{}", text(&o));
+        assert_eq!(node.files(), before, "{socket}");
+    }
+}
+
+#[test]
+fn a_runtime_that_is_not_known_is_named_by_a_person_or_nothing_is_done() {
+    for (config, says) in [
+        ("containerRuntimeEndpoint: [", "cannot read"),
+        (
+            "containerRuntimeEndpoint: unix:///run/gone.sock\n",
+            "there is no such socket",
+        ),
+        (
+            "containerRuntimeEndpoint: unix:///run/kflow/cri.sock\n",
+            "uses kflow's proxy already",
+        ),
+    ] {
+        let node = Node::new(KUBELET);
+        node.write(CONFIG, config);
+        let before = node.files();
+        let o = node.install();
+        assert!(!o.status.success());
+        assert!(text(&o).contains(says), "{}", text(&o));
+        assert!(
+            text(&o).contains("name it: deploy/install.sh"),
+            "{}",
+            text(&o)
+        );
+        for named in ["/run/none.sock", "/run/kflow/cri.sock", "crio.sock"] {
+            let o = node.install_before(&[named]);
+            assert!(!o.status.success(), "{named}");
+        }
+        assert_eq!((node.files(), node.did()), (before, String::new()));
+        let o = node.install_before(&["/run/crio/crio.sock"]);
+        assert!(o.status.success(), "{}", text(&o));
+        assert_eq!(node.upstream(), "/run/crio/crio.sock");
+    }
+}
+
+#[test]
+fn what_was_there_before_is_there_after() {
+    // An empty folder of drop-ins, and arguments that the unit itself sets.
+    let unit = KUBELET.replace(
+        "ExecStart",
+        "Environment=\"KUBELET_EXTRA_ARGS=--from-unit --b=c\"\nExecStart",
+    );
+    let node = Node::new(&unit);
+    fs::remove_file(node.path("etc/default/kubelet")).unwrap();
+    fs::create_dir_all(node.path("etc/systemd/system/kubelet.service.d")).unwrap();
+    let before = node.files();
+    let o = node.install();
+    assert!(o.status.success(), "{}", text(&o));
+    let env = fs::read_to_string(node.path("etc/kflow/kubelet.env")).unwrap();
+    assert!(env.contains("\"--from-unit --b=c --container"), "{env}");
+    assert!(node.install().status.success());
+    let o = node.run(&node.path("usr/local/lib/kflow/uninstall.sh"), &[]);
+    assert!(o.status.success(), "{}", text(&o));
+    assert_eq!(node.files(), before);
+
+    // A unit of that name which somebody else made.
+    node.write(
+        "etc/systemd/system/kflow-proxy.service",
+        "[Service]\nExecStart=/mine\n",
+    );
+    let before = node.files();
+    let o = node.install();
+    assert!(!o.status.success());
+    assert!(text(&o).contains("is not of this kflow"), "{}", text(&o));
+    assert_eq!(node.files(), before);
 }

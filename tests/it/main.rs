@@ -23,6 +23,7 @@ mod golden;
 mod import;
 mod judged;
 mod requests;
+mod secrets;
 mod session;
 mod sli;
 mod words;

@@ -9,6 +9,7 @@ use super::messages::{Annotations, Owner, Resources, SandboxConfig, SandboxMetad
 use super::proto::Malformed;
 use super::text::text;
 use kflow_model::cri::{RuntimeState, Subject};
+use kflow_model::redact;
 use kflow_model::{PodRef, Text};
 
 /// A message was read, or is not what its definition says.
@@ -111,7 +112,8 @@ fn cut(value: &str) -> Text {
     if value.len() <= limits::TEXT {
         return Text::new(value);
     }
-    text(value.as_bytes(), limits::TEXT)
+    // What is cut in two could not be recognised later.
+    text(redact::text(value).as_bytes(), limits::TEXT)
 }
 
 fn pod(uid: &str, namespace: &str, name: &str) -> PodRef {

@@ -19,6 +19,7 @@
 //! | [`fs`] | cgroups, volume directories, mounts |
 //! | [`sample`] | metrics and health endpoints |
 //! | [`units`] | durations, sizes and times of day as kflow prints and reads them |
+//! | [`redact`] | what looks like a credential, and its absence |
 //! | [`gap`] | losses, what became of lists and watches, and notes that a user made |
 //! | [`scope`] | which pods are asked for |
 
@@ -37,6 +38,7 @@ pub mod node;
 pub mod object;
 pub mod observation;
 pub mod pod;
+pub mod redact;
 pub mod sample;
 pub mod scope;
 pub mod session;

@@ -3,7 +3,7 @@
 //! | module | owns | pure |
 //! |---|---|---|
 //! | [`mod@format`] | the lines: header, version, observation, what to do with lines of a later kflow | yes |
-//! | [`redact`] | what looks like a credential never leaves the process | yes |
+//! | [`redact`] | every text that is written is redacted | yes |
 //! | `reader` | files and streams, plain or zstd, whole or cut | no |
 //! | `writer` | recordings and whole sessions, frames that bound what a crash can take | no |
 //!

@@ -342,7 +342,40 @@ pub fn run(queue: &Queue, mut decoder: Box<dyn Decode>, ring: &Ring, log: &Log) 
 
 fn give(out: &mut Vec<Observation>, queue: &Queue, ring: &Ring) {
     Counters::add(&queue.counters.observations, out.len() as u64);
-    ring.push(out, clock::monotonic());
+    let panics = deliver(out, |batch| ring.push(batch, clock::monotonic()));
+    Counters::add(&queue.counters.panics, panics);
+}
+
+/// Gives a batch to `push`, which encodes and redacts it. Where that panics, each is given alone, and in the place of one
+/// that makes it panic stands a gap. Returns how often it panicked.
+fn deliver(out: &mut Vec<Observation>, push: impl Fn(&mut Vec<Observation>)) -> u64 {
+    let tried =
+        |batch: &mut Vec<Observation>| catch_unwind(AssertUnwindSafe(|| push(batch))).is_err();
+    if !tried(out) {
+        return 0;
+    }
+    let mut panics = 1;
+    for o in std::mem::take(out) {
+        let (at, conn) = (o.stamp.seen, conn_of(&o.body));
+        if tried(&mut vec![o]) {
+            panics += 1;
+            let lost = gap(at, at, conn, 1, "an observation could not be encoded");
+            // What cannot even be told is counted.
+            tried(&mut vec![lost]);
+        }
+    }
+    panics
+}
+
+/// The connection that an observation of the tap is about.
+fn conn_of(body: &Body) -> u32 {
+    match body {
+        Body::CallStart(c) => c.key.conn,
+        Body::CallEnd(c) => c.key.conn,
+        Body::Conn(c) => c.conn,
+        Body::Gap(g) => g.conn,
+        _ => 0,
+    }
 }
 
 const PANICKED: &str = "the decoder panicked";
@@ -431,5 +464,36 @@ fn gap(at: Nanos, since: Nanos, conn: u32, lost: u64, why: &str) -> Observation 
             conn,
             why: Text::from(why),
         })),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::RefCell;
+
+    #[test]
+    fn an_observation_that_cannot_be_encoded_costs_no_other() {
+        let note = |n: u32| gap(Nanos(i64::from(n)), Nanos(0), n, 0, "x");
+        let got = RefCell::new(Vec::new());
+        let push = |batch: &mut Vec<Observation>| {
+            assert!(
+                batch.iter().all(|o| *o != note(2)),
+                "it panics on the second"
+            );
+            got.borrow_mut().append(batch);
+        };
+        let mut batch: Vec<_> = (1..=3).map(note).collect();
+        assert_eq!(deliver(&mut batch, push), 2);
+        let lost = gap(
+            Nanos(2),
+            Nanos(2),
+            2,
+            1,
+            "an observation could not be encoded",
+        );
+        assert_eq!(got.into_inner(), [note(1), lost, note(3)]);
+        assert!(batch.is_empty());
+        assert_eq!(deliver(&mut vec![note(1)], |_| {}), 0);
     }
 }

@@ -13,6 +13,7 @@ use tracing::{Span, info, info_span, warn};
 use super::LineDecoder;
 use kflow_model::clock;
 use kflow_model::gap::Gap;
+use kflow_model::redact;
 use kflow_model::{Body, Nanos, Observation, Source, Stamp, Text};
 
 /// How a source stands.
@@ -61,7 +62,8 @@ impl Board {
     pub fn out(&self, source: Source, name: &str) -> Out {
         let card = Arc::new(Mutex::new(Status {
             source,
-            name: Text::from(name),
+            // It can be a URL.
+            name: redact::text(name).as_ref().into(),
             on: false,
             detail: Text::new(STARTING),
             lag_ns: None,
@@ -195,7 +197,8 @@ impl Out {
             }
         }
         card.on = on;
-        card.detail = detail;
+        // An error can quote a URL, a header, or what a server answered.
+        card.detail = redact::text(&detail).as_ref().into();
     }
     /// The span of the source's life, for what it logs.
     pub const fn span(&self) -> &Span {

@@ -1,17 +1,15 @@
 //! Text that every log decoder takes apart: Go-quoted strings, `key=value` lists, pods and containers named in
-//! prose, cutting and redaction.
+//! prose, and cutting.
 //!
 //! Owns no state and knows no log format: `klog` and `runtime` build on it. Pure.
 
-mod redact;
 mod refs;
 mod values;
 
-pub(crate) use redact::{is_secret_key, redact};
 pub(crate) use refs::{bare_id, fill, is_hex_id, is_uid, pod_list, pod_value, scan_prose};
 pub(crate) use values::{Pairs, Value, unquote};
 
-use kflow_model::Text;
+use kflow_model::{Text, redact};
 
 /// Longest message that is kept, bytes.
 pub(crate) const MESSAGE_MAX: usize = 2048;
@@ -20,8 +18,27 @@ pub(crate) const FIELD_MAX: usize = 1024;
 /// Most fields of one line that are kept: no real line has more, and a hostile one shall not cost memory.
 pub(crate) const FIELDS_MAX: usize = 64;
 
-/// The first `max` bytes of `s`, at a character boundary; what was cut is marked with `…`.
+/// The first `max` bytes of `s`, at a character boundary; what was cut is marked with `…`. What looks like a credential is
+/// taken out before, while it can be recognised.
 pub(crate) fn cut(s: &str, max: usize) -> Text {
+    clip(&redact::text(s), max)
+}
+
+/// The same of what is redacted later anyway: only what has to be cut is redacted here.
+pub(crate) fn shorten(s: &str, max: usize) -> Text {
+    if s.len() <= max {
+        s.into()
+    } else {
+        cut(s, max)
+    }
+}
+
+/// The value of a field with this name, likewise.
+pub(crate) fn field(key: &str, value: &str, max: usize) -> Text {
+    clip(&redact::field(key, value), max)
+}
+
+fn clip(s: &str, max: usize) -> Text {
     if s.len() <= max {
         return s.into();
     }
@@ -43,5 +60,14 @@ mod tests {
         assert_eq!(cut("abc", 3), "abc");
         assert_eq!(cut("aéb", 2), "a…");
         assert_eq!(cut("é", 0), "…");
+    }
+
+    #[test]
+    fn a_credential_is_taken_out_before_it_is_cut_in_two() {
+        assert_eq!(
+            cut("pull https://bob:hunter2@registry/v2/", 18),
+            "pull https://<reda…"
+        );
+        assert_eq!(field("bootstrap-token", "abc", 9), "<redacted…");
     }
 }

@@ -202,6 +202,12 @@ pub struct DoctorArgs {
     /// How to write it
     #[arg(long, short, value_enum, default_value_t)]
     pub output: super::Format,
+    /// Print only the socket of the runtime that this node's kubelet uses
+    #[arg(long)]
+    pub upstream: bool,
+    /// Look at a copy of the machine's files
+    #[arg(long, value_name = "DIR", hide = true, default_value = "/")]
+    pub root: PathBuf,
 }
 
 /// `90s`, `10m`, `1h30m`.

@@ -168,7 +168,8 @@ fn the_endpoint_is_found_where_each_distribution_sets_it() {
 #[test]
 fn a_machine_without_a_kubelet_says_so() {
     let root = node(&[]);
-    assert_eq!(find(root.path()), None);
+    assert_eq!(find(root.path()), Err(Unknown::NoKubelet));
+    assert_eq!(upstream(root.path()), Err(Unknown::NoKubelet));
     let check = endpoint(root.path(), Known::default());
     assert_eq!(
         (check.health, check.found.as_str()),
@@ -253,4 +254,194 @@ fn an_embedded_kubelet_gets_its_endpoint_by_an_argument_and_keeps_its_runtime() 
         assert_eq!(unit(root.path()), service);
     }
     assert_eq!(unit(node(&[]).path()), "kubelet");
+}
+
+const SOCKETS: [&str; 3] = [
+    "run/containerd/containerd.sock",
+    "run/crio/crio.sock",
+    "run/cri-dockerd.sock",
+];
+
+/// The upstream on a machine that has the sockets of three runtimes.
+fn beside(files: &[(&str, &str)]) -> Result<String, String> {
+    let all: Vec<(&str, &str)> = SOCKETS
+        .map(|s| (s, ""))
+        .iter()
+        .chain(files)
+        .copied()
+        .collect();
+    let root = node(&all);
+    upstream(root.path())
+        .map(|f| f.endpoint.display().to_string())
+        .map_err(|e| {
+            e.to_string()
+                .replace(&root.path().display().to_string(), "")
+        })
+}
+
+#[test]
+fn the_upstream_is_the_kubelets_own_endpoint_whatever_other_runtimes_are_there() {
+    const CRIO: &str = "containerRuntimeEndpoint: unix:///run/crio/crio.sock\n";
+    const NONE: &str = "kind: KubeletConfiguration\n";
+    const TAPPED: &str = "containerRuntimeEndpoint: unix:///run/kflow/cri.sock\n";
+    const UNIT: &str = "[Service]\nEnvironmentFile=-/etc/default/kubelet\nEnvironment=\"KUBELET_CONFIG_ARGS=--config=/c.yaml\" \\\n  \"OTHER=x\"\nExecStart=/usr/bin/kubelet $KUBELET_CONFIG_ARGS $KUBELET_EXTRA_ARGS\n";
+    let own = |cmdline: &'static str| [("proc/7/comm", "kubelet\n"), ("proc/7/cmdline", cmdline)];
+    let with =
+        |a: &[(&'static str, &'static str)], b: &[(&'static str, &'static str)]| [a, b].concat();
+    let crio = Ok("/run/crio/crio.sock");
+    let dockerd = Ok("/run/cri-dockerd.sock");
+    let containerd = Ok("/run/containerd/containerd.sock");
+    for (files, want) in [
+        // Where kubeadm puts it, in three generations.
+        (vec![("var/lib/kubelet/config.yaml", CRIO)], crio),
+        (
+            vec![
+                ("var/lib/kubelet/config.yaml", NONE),
+                ("var/lib/kubelet/instance-config.yaml", CRIO),
+            ],
+            crio,
+        ),
+        (
+            vec![
+                ("var/lib/kubelet/config.yaml", NONE),
+                (
+                    "var/lib/kubelet/kubeadm-flags.env",
+                    "KUBELET_KUBEADM_ARGS=\"--pod-infra-container-image=x --container-runtime-endpoint=unix:///run/cri-dockerd.sock\"\n",
+                ),
+            ],
+            dockerd,
+        ),
+        // JSON on one line.
+        (
+            vec![(
+                "var/lib/kubelet/config.yaml",
+                "{\"kind\":\"KubeletConfiguration\",\"containerRuntimeEndpoint\":\"unix:///run/crio/crio.sock\"}",
+            )],
+            crio,
+        ),
+        // The running kubelet: a flag, its last; a drop-in before the file; the default.
+        (
+            own("kubelet\0--container-runtime-endpoint=unix:///run/x.sock\0--container-runtime-endpoint\0/run/cri-dockerd.sock\0").to_vec(),
+            dockerd,
+        ),
+        (
+            with(
+                &own("kubelet\0--config=/c.yaml\0--config-dir=/d\0"),
+                &[("c.yaml", NONE), ("d/sub/90.conf", CRIO), ("d/10.conf", NONE)],
+            ),
+            crio,
+        ),
+        (
+            with(
+                &own("kubelet\0--config=/c.yaml\0"),
+                &[("c.yaml", NONE), ("var/lib/kubelet/config.yaml", CRIO)],
+            ),
+            containerd,
+        ),
+        // One that does not run: its unit, with and without what the environment adds.
+        (
+            vec![("usr/lib/systemd/system/kubelet.service", UNIT), ("c.yaml", CRIO)],
+            crio,
+        ),
+        (
+            vec![
+                ("usr/lib/systemd/system/kubelet.service", UNIT),
+                ("c.yaml", CRIO),
+                (
+                    "etc/default/kubelet",
+                    "KUBELET_EXTRA_ARGS='--v=4 --container-runtime-endpoint=unix:///run/cri-dockerd.sock'\n",
+                ),
+            ],
+            dockerd,
+        ),
+        (
+            vec![
+                ("usr/lib/systemd/system/kubelet.service", UNIT),
+                ("c.yaml", NONE),
+                (
+                    "etc/systemd/system/kubelet.service.d/20.conf",
+                    "[Service]\nExecStart=\nExecStart=/usr/bin/kubelet --container-runtime-endpoint=unix:///run/crio/crio.sock\n",
+                ),
+            ],
+            crio,
+        ),
+        // One that is tapped: what kflow's flag hides.
+        (
+            with(
+                &own("kubelet\0--config=/c.yaml\0--container-runtime-endpoint=unix:///run/kflow/cri.sock\0"),
+                &[("c.yaml", CRIO)],
+            ),
+            crio,
+        ),
+        (
+            with(
+                &own("kubelet\0--config=/c.yaml\0"),
+                &[
+                    ("c.yaml", TAPPED),
+                    ("etc/kflow/proxy.env", "# kflow\nKFLOW_UPSTREAM=/run/cri-dockerd.sock\n"),
+                ],
+            ),
+            dockerd,
+        ),
+        // What is not known is refused.
+        (vec![], Err("no kubelet on this machine")),
+        (
+            with(&own("kubelet\0--config=/c.yaml\0"), &[("c.yaml", TAPPED)]),
+            Err("nothing says which runtime is behind it"),
+        ),
+        (own("kubelet\0--config=/gone.yaml\0").to_vec(), Err("cannot read /gone.yaml")),
+        (
+            with(&own("kubelet\0--config=/c.yaml\0"), &[("c.yaml", "a: [")]),
+            Err("cannot read /c.yaml"),
+        ),
+        (
+            with(&own("kubelet\0--config-dir=/gone\0"), &[]),
+            Err("cannot read /gone"),
+        ),
+        (
+            own("kubelet\0--container-runtime-endpoint=unix:///run/other.sock\0").to_vec(),
+            Err("there is no such socket"),
+        ),
+        (
+            own("kubelet\0--container-runtime-endpoint=tcp://10.0.0.1:1\0").to_vec(),
+            Err("that is no Unix socket"),
+        ),
+        (
+            with(
+                &own("kubelet\0"),
+                &[("proc/8/comm", "kubelet\n"), ("proc/8/cmdline", "kubelet\0")],
+            ),
+            Err("2 kubelets run on this machine"),
+        ),
+    ] {
+        match (beside(&files), want) {
+            (Ok(found), Ok(want)) => assert_eq!(found, want, "{files:?}"),
+            (Err(said), Err(want)) => assert!(said.contains(want), "{files:?}: {said}"),
+            (found, want) => panic!("{files:?}: {found:?}, not {want:?}"),
+        }
+    }
+}
+
+#[test]
+fn what_runs_is_asked_of_the_kubelets_runtime_and_of_no_other() {
+    let root = node(&[
+        (SOCKETS[0], ""),
+        (SOCKETS[1], ""),
+        (
+            "var/lib/kubelet/config.yaml",
+            "containerRuntimeEndpoint: unix:///run/crio/crio.sock\n",
+        ),
+    ]);
+    let socket = super::super::runtime_socket(root.path());
+    assert_eq!(socket.as_deref(), Some(Path::new("/run/crio/crio.sock")));
+    // Without a kubelet the only runtime is meant, and of two none.
+    assert_eq!(
+        super::super::runtime_socket(node(&[(SOCKETS[0], ""), (SOCKETS[1], "")]).path()),
+        None
+    );
+    let one = node(&[(SOCKETS[1], "")]);
+    assert_eq!(
+        super::super::runtime_socket(one.path()),
+        Some(one.path().join(SOCKETS[1]))
+    );
 }

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use std::io;
 
 use super::redact::Redactor;
+use crate::gap::Gap;
 use crate::{Body, Nanos, Observation, Source, Stamp, Text};
 
 /// The version that this kflow writes, and the newest that it reads.
@@ -206,21 +207,47 @@ pub const fn kind(body: &Body) -> &'static str {
     }
 }
 
-/// Appends an observation with its line feed to `out`, redacted. Returns how many texts were changed by that.
+/// Appends an observation with its line feed to `out`, redacted. Returns how many texts were changed by that. In the place
+/// of one that cannot be written stands a [`Gap`].
 pub fn encode(o: &Observation, out: &mut Vec<u8>) -> u64 {
-    let before = out.len();
-    let mut redactor = Redactor::default();
-    let mut ser = serde_json::Serializer::with_formatter(&mut *out, &mut redactor);
-    if o.serialize(&mut ser).is_err() {
-        // Writing to a Vec does not fail, and neither do our Serialize impls; a half line must not stay anyway.
-        out.truncate(before);
-        return 0;
+    let mut write = |o: &Observation| {
+        let before = out.len();
+        let mut redactor = Redactor::default();
+        let mut ser = serde_json::Serializer::with_formatter(&mut *out, &mut redactor);
+        if o.serialize(&mut ser).is_err() {
+            out.truncate(before);
+            return None;
+        }
+        out.push(b'\n');
+        Some(redactor.changed())
+    };
+    match write(o) {
+        Some(changed) => changed,
+        None => write(&left_out(o)).unwrap_or(0) + 1,
     }
-    out.push(b'\n');
-    redactor.changed()
 }
 
-/// The observation as a session would hold it: itself when nothing in it looks like a credential.
+/// In the place of an observation that cannot be redacted.
+fn left_out(o: &Observation) -> Observation {
+    Observation {
+        stamp: o.stamp,
+        source: o.source,
+        body: Body::Gap(Box::new(Gap {
+            of: o.source,
+            since: o.stamp.at,
+            lost: 1,
+            conn: 0,
+            why: format!(
+                "an observation ({}) could not be redacted, so it was left out",
+                kind(&o.body)
+            )
+            .into(),
+        })),
+    }
+}
+
+/// The observation as a session would hold it: itself when nothing in it looks like a credential. In the place of one that
+/// cannot be read back stands a [`Gap`].
 ///
 /// What goes into the world goes through here first, so that a recording shows what was seen live.
 pub fn redacted(o: Observation) -> Observation {
@@ -230,7 +257,7 @@ pub fn redacted(o: Observation) -> Observation {
     }
     match decode(buf.trim_ascii_end()) {
         Line::Observation(clean) => clean,
-        _ => o,
+        Line::Unknown(_) | Line::Malformed | Line::Blank => left_out(&o),
     }
 }
 

@@ -10,6 +10,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use super::super::{Fed, LineDecoder};
+use crate::logtext::shorten as cut;
 use kflow_model::{
     Body, Nanos, ObjectRef, Observation, Source, Stamp, Text,
     audit::{AuditRecord, AuditStage},
@@ -272,17 +273,6 @@ fn annotations(all: BTreeMap<Text, Text>) -> Vec<(Text, Text)> {
         .filter(|(k, v)| !v.is_empty() && ANNOTATIONS.iter().any(|p| k.starts_with(p)))
         .map(|(k, v)| (k, cut(&v, 1024)))
         .collect()
-}
-
-/// At most `max` bytes of a text, cut at a character and marked with an ellipsis.
-fn cut(s: &str, max: usize) -> Text {
-    if s.len() <= max {
-        return s.into();
-    }
-    let end = (0..=max).rev().find(|i| s.is_char_boundary(*i));
-    let mut t = Text::from(s.get(..end.unwrap_or(0)).unwrap_or_default());
-    t.push('…');
-    t
 }
 
 #[derive(Deserialize, Default)]

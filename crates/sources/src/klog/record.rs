@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 
 use crate::logtext::{
-    FIELD_MAX, FIELDS_MAX, MESSAGE_MAX, Pairs, Value, bare_id, cut, fill, is_hex_id, is_secret_key,
-    is_uid, pod_list, pod_value, redact, scan_prose, unquote,
+    FIELD_MAX, FIELDS_MAX, MESSAGE_MAX, Pairs, Value, bare_id, cut, field, fill, is_hex_id, is_uid,
+    pod_list, pod_value, scan_prose, unquote,
 };
 use kflow_model::log::{Component, LogLine, Severity};
 use kflow_model::{PodRef, Text};
@@ -64,7 +64,7 @@ impl Record {
     }
 
     pub(super) fn message(&mut self, text: &str) {
-        self.line.message = cut(redact(text.trim_end()).as_ref(), MESSAGE_MAX);
+        self.line.message = cut(text.trim_end(), MESSAGE_MAX);
     }
 
     /// The message is no constant: pods are searched in it.
@@ -97,7 +97,7 @@ impl Record {
         let Some((key, text)) = &mut self.block else {
             if self.line.message.len() < MESSAGE_MAX {
                 let joined = format!("{}\n{line}", self.line.message);
-                self.line.message = cut(redact(&joined).as_ref(), MESSAGE_MAX);
+                self.line.message = cut(&joined, MESSAGE_MAX);
             }
             return;
         };
@@ -127,7 +127,7 @@ impl Record {
     pub(super) fn put(&mut self, key: &str, value: Cow<'_, str>) {
         let l = &mut self.line;
         match key {
-            "err" => l.error = cut(redact(&value).as_ref(), FIELD_MAX),
+            "err" => l.error = cut(&value, FIELD_MAX),
             "pod" | "preemptor" => {
                 if let Some(p) = pod_value(&value) {
                     let uid = std::mem::take(&mut l.pod.uid);
@@ -188,20 +188,18 @@ impl Record {
                     .trim_start_matches(['[', '"'])
                     .split(['"', ' ', ','])
                     .next()
-                    .unwrap_or_default()
-                    .to_owned();
-                self.field(key, &first);
+                    .unwrap_or_default();
+                self.keep(key, cut(first, FIELD_MAX));
             }
             _ => self.field(key, &value),
         }
     }
 
     fn field(&mut self, key: &str, value: &str) {
-        let value = if is_secret_key(key) {
-            Text::new("<redacted>")
-        } else {
-            cut(redact(value).as_ref(), FIELD_MAX)
-        };
+        self.keep(key, field(key, value, FIELD_MAX));
+    }
+
+    fn keep(&mut self, key: &str, value: Text) {
         // The last of several values with the same key wins.
         if let Some(known) = self.line.fields.iter_mut().find(|(k, _)| k == key) {
             known.1 = value;

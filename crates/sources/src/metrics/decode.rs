@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use super::families::{SETTINGS, is_kept};
 use super::pods::KubeletPods;
 use super::scrape::Scrape;
-use crate::logtext::{FIELD_MAX, cut, redact};
+use crate::logtext::{FIELD_MAX, cut};
 use crate::{Fed, LineDecoder};
 use kflow_model::sample::{Sample, Value};
 use kflow_model::{Body, Nanos, Observation, Source, Stamp, Text};
@@ -221,7 +221,7 @@ fn health(body: &str, all: bool) -> Vec<Text> {
         .enumerate()
         .filter(|(i, l)| *i == last || all || !l.starts_with("[+]"))
         .take(LINES_MAX)
-        .map(|(_, l)| cut(redact(l).as_ref(), FIELD_MAX))
+        .map(|(_, l)| cut(l, FIELD_MAX))
         .collect()
 }
 

@@ -9,7 +9,7 @@ use thiserror::Error;
 
 use super::attributes::{clean, is_kept};
 use super::{json, wire};
-use crate::logtext::{FIELD_MAX, cut, redact};
+use crate::logtext::{FIELD_MAX, cut};
 use crate::{Fed, LineDecoder};
 use kflow_model::span::{SpanKind, SpanRecord};
 use kflow_model::{Body, Nanos, Observation, Source, SpanId, Stamp, Text, TraceId};
@@ -155,7 +155,7 @@ fn record(service: &Text, span: wire::Span) -> Option<SpanRecord> {
         parent: span_id(&span.parent_span_id),
         end: nanos(span.end),
         error: status.code == 2,
-        message: cut(redact(&message).as_ref(), FIELD_MAX),
+        message: cut(&message, FIELD_MAX),
         attributes,
         events: span
             .events
@@ -163,7 +163,7 @@ fn record(service: &Text, span: wire::Span) -> Option<SpanRecord> {
             // otelgrpc marks every message of a call: the tap has them with their bytes.
             .filter(|e| e.name != "message")
             .take(LIST_MAX)
-            .map(|e| (nanos(e.time), cut(redact(&e.name).as_ref(), NAME_MAX)))
+            .map(|e| (nanos(e.time), cut(&e.name, NAME_MAX)))
             .collect(),
         links: span
             .links

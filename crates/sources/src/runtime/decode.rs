@@ -8,8 +8,7 @@ use std::borrow::Cow;
 
 use crate::journal::{Step, Unwrap};
 use crate::logtext::{
-    FIELD_MAX, FIELDS_MAX, MESSAGE_MAX, Pairs, Value, bare_id, cut, is_hex_id, is_secret_key,
-    redact,
+    self, FIELD_MAX, FIELDS_MAX, MESSAGE_MAX, Pairs, Value, bare_id, cut, is_hex_id,
 };
 use crate::{Fed, LineDecoder};
 use kflow_model::log::{Component, LogLine, Severity};
@@ -97,7 +96,7 @@ impl RuntimeDecoder {
                 _ => Severity::Info,
             },
             location: Text::default(),
-            message: cut(redact(message).as_ref(), MESSAGE_MAX),
+            message: cut(message, MESSAGE_MAX),
             pod: PodRef::default(),
             more_pods: Vec::new(),
             container: Text::default(),
@@ -120,7 +119,7 @@ impl RuntimeDecoder {
         for (key, value) in fields {
             match key.as_ref() {
                 "time" | "level" | "msg" => {}
-                "error" | "err" => line.error = cut(redact(value).as_ref(), FIELD_MAX),
+                "error" | "err" => line.error = cut(value, FIELD_MAX),
                 "container" | "containerID" | "container_id" if line.container_id.is_empty() => {
                     match bare_id(value) {
                         Some(id) => line.container_id = id.into(),
@@ -135,11 +134,7 @@ impl RuntimeDecoder {
 }
 
 fn push(line: &mut LogLine, key: &str, value: &str) {
-    let value = if is_secret_key(key) {
-        Text::new("<redacted>")
-    } else {
-        cut(redact(value).as_ref(), FIELD_MAX)
-    };
+    let value = logtext::field(key, value, FIELD_MAX);
     if line.fields.len() < FIELDS_MAX {
         line.fields.push((cut(key, 128), value));
     }

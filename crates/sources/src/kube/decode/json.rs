@@ -156,19 +156,7 @@ pub(super) fn conditions(raw: Vec<RawCondition>) -> Vec<Condition> {
 /// Longest message of a condition, status or container that is kept, bytes.
 pub(super) const MESSAGE: usize = 2048;
 
-/// At most `max` bytes of a text, cut at a character and marked with an ellipsis.
-pub(super) fn cut(s: &str, max: usize) -> Text {
-    if s.len() <= max {
-        return s.into();
-    }
-    let mut end = max;
-    while end > 0 && !s.is_char_boundary(end) {
-        end -= 1;
-    }
-    let mut t = Text::from(s.get(..end).unwrap_or_default());
-    t.push('…');
-    t
-}
+pub(super) use crate::logtext::shorten as cut;
 
 pub(super) fn pairs<V: Into<PairValue>>(map: BTreeMap<Text, V>) -> Vec<(Text, Text)> {
     map.into_iter().map(|(k, v)| (k, v.into().0)).collect()

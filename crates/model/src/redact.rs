@@ -1,0 +1,166 @@
+//! What looks like a credential never leaves the process.
+//!
+//! The model has no field for a secret, and decoders do not decode any. This is the second line of defence: texts of
+//! people and programs (error messages, log lines, notes, URLs) can quote one. A text is searched for
+//!
+//! | what | where |
+//! |---|---|
+//! | a value beside a name: `password=x`, `"token":"x"`, `{Name:TOKEN Value:x}`, `headers=[…]` | [`key`], [`scan`] |
+//! | what is recognisable by itself: URLs with users, JWTs, keys of clouds, PEM | [`shape`] |
+//!
+//! in time linear in its length. What cannot be taken apart (a bracket or a quote that does not close) is dropped to the
+//! end of the text. Decoders redact before they cut a text to its longest length; every observation is redacted again
+//! when it enters the world and when it is written.
+
+use aho_corasick::{AhoCorasick, AhoCorasickBuilder};
+use std::borrow::Cow;
+use std::sync::LazyLock;
+
+pub mod key;
+mod scan;
+mod shape;
+
+pub use key::{Kind, is_secret, kind};
+
+/// What stands in the place of a credential.
+pub const REDACTED: &str = "<redacted>";
+
+/// What a text may hold, by the hints that were found in it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Hints(u16);
+
+impl Hints {
+    const KEY: u16 = 1;
+    const PEM: u16 = 1 << 1;
+    const SCHEME: u16 = 1 << 2;
+    const URL: u16 = 1 << 3;
+    const QUERY: u16 = 1 << 4;
+    const AT: u16 = 1 << 5;
+    const BASE64: u16 = 1 << 6;
+    const ISSUED: u16 = 1 << 7;
+    const BODY: u16 = 1 << 8;
+
+    const fn has(self, bit: u16) -> bool {
+        self.0 & bit != 0
+    }
+}
+
+/// Every credential holds one of these, in capitals or not; a text without any of them is not looked at twice.
+const HINTS: [(&str, u16); 58] = [
+    ("passw", Hints::KEY),
+    ("passphrase", Hints::KEY),
+    ("pass=", Hints::KEY),
+    ("pass:", Hints::KEY),
+    ("pass\"", Hints::KEY),
+    ("pwd", Hints::KEY),
+    ("_pw", Hints::KEY),
+    ("token", Hints::KEY),
+    ("secret", Hints::KEY),
+    ("key", Hints::KEY),
+    ("auth", Hints::KEY),
+    ("cookie", Hints::KEY),
+    ("credential", Hints::KEY),
+    ("signature", Hints::KEY),
+    ("sig=", Hints::KEY),
+    ("jwt", Hints::KEY),
+    ("dockerc", Hints::KEY),
+    ("env", Hints::KEY),
+    ("arg", Hints::KEY),
+    ("command", Hints::KEY),
+    ("cmd", Hints::KEY),
+    ("entrypoint", Hints::KEY),
+    ("header", Hints::KEY),
+    ("annotations", Hints::KEY),
+    ("attributes", Hints::KEY),
+    ("context", Hints::KEY),
+    ("parameters", Hints::KEY),
+    ("data", Hints::KEY),
+    ("body", Hints::KEY),
+    ("requestobject", Hints::KEY),
+    ("responseobject", Hints::KEY),
+    ("last-applied", Hints::KEY),
+    ("value", Hints::KEY),
+    ("stdin", Hints::KEY),
+    ("private key-----", Hints::PEM),
+    ("ls0tls1crudjti", Hints::PEM),
+    ("bearer", Hints::SCHEME),
+    ("basic", Hints::SCHEME),
+    ("://", Hints::URL),
+    ("?", Hints::QUERY),
+    ("@", Hints::AT),
+    ("eyj", Hints::BASE64),
+    ("akia", Hints::ISSUED),
+    ("asia", Hints::ISSUED),
+    ("ghp_", Hints::ISSUED),
+    ("gho_", Hints::ISSUED),
+    ("ghu_", Hints::ISSUED),
+    ("ghs_", Hints::ISSUED),
+    ("ghr_", Hints::ISSUED),
+    ("github_pat_", Hints::ISSUED),
+    ("glpat-", Hints::ISSUED),
+    ("xox", Hints::ISSUED),
+    ("ya29.", Hints::ISSUED),
+    ("aiza", Hints::ISSUED),
+    ("dckr_pat_", Hints::ISSUED),
+    ("hvs.", Hints::ISSUED),
+    ("request body", Hints::BODY),
+    ("response body", Hints::BODY),
+];
+
+static FIND: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
+    AhoCorasickBuilder::new()
+        .ascii_case_insensitive(true)
+        .build(HINTS.map(|(hint, _)| hint))
+        .ok()
+});
+
+/// Shortest text that is looked at: `pwd=x`.
+const SHORTEST: usize = 5;
+
+/// The text without what looks like a credential. Text that holds none is returned as it is.
+pub fn text(s: &str) -> Cow<'_, str> {
+    if s.len() < SHORTEST {
+        return Cow::Borrowed(s);
+    }
+    let (Some(find), Some(shapes)) = (FIND.as_ref(), shape::shapes()) else {
+        // Without its patterns it can say nothing of any text.
+        return Cow::Borrowed(REDACTED);
+    };
+    let mut hints = Hints::default();
+    for m in find.find_overlapping_iter(s) {
+        hints.0 |= HINTS.get(m.pattern().as_usize()).map_or(0, |(_, bit)| *bit);
+    }
+    if hints.0 == 0 {
+        return Cow::Borrowed(s);
+    }
+    let mut out = Cow::Borrowed(s);
+    let mut pass = |bit: u16, f: &dyn Fn(&str) -> Option<String>| {
+        if hints.has(bit)
+            && let Some(new) = f(&out)
+        {
+            out = Cow::Owned(new);
+        }
+    };
+    pass(Hints::PEM, &|s| shapes.pem(s));
+    pass(Hints::BODY, &shape::body);
+    pass(Hints::URL, &|s| shapes.userinfo(s));
+    pass(Hints::QUERY, &|s| shapes.query(s));
+    pass(Hints::KEY, &scan::values);
+    pass(Hints::SCHEME, &|s| shapes.scheme(s));
+    pass(Hints::AT, &|s| shapes.at(s));
+    pass(Hints::BASE64, &|s| shapes.base64(s));
+    pass(Hints::ISSUED, &|s| shapes.issued(s));
+    out
+}
+
+/// The value of a field with this name, as it may leave a decoder.
+pub fn field<'a>(key: &str, value: &'a str) -> Cow<'a, str> {
+    match kind(key) {
+        Kind::Plain => text(value),
+        Kind::Secret | Kind::Opaque if value.is_empty() => Cow::Borrowed(value),
+        Kind::Secret | Kind::Opaque => Cow::Borrowed(REDACTED),
+    }
+}
+
+#[cfg(test)]
+mod tests;

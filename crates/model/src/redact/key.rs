@@ -1,0 +1,374 @@
+//! What a name says of its value.
+
+/// What a name says of its value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Nothing: the value is searched like any text.
+    Plain,
+    /// It is a credential.
+    Secret,
+    /// People put credentials in it under names of their own: environments, arguments, headers, annotations, bodies.
+    Opaque,
+}
+
+/// Words that make a credential of whatever they stand in.
+const STRONG: [&str; 20] = [
+    "password",
+    "passwords",
+    "passwd",
+    "passphrase",
+    "pwd",
+    "authorization",
+    "apikey",
+    "apitoken",
+    "secretkey",
+    "accesskey",
+    "privatekey",
+    "clientsecret",
+    "accesstoken",
+    "authtoken",
+    "idtoken",
+    "refreshtoken",
+    "bearertoken",
+    "identitytoken",
+    "registrytoken",
+    "dockerconfigjson",
+];
+
+/// Words that do so at the end of a name: `X-Vault-Token`, `db_pass`. In the name of an environment variable
+/// (`TOKEN_PROD`) they do so anywhere.
+const WEAK: [&str; 13] = [
+    "token",
+    "secret",
+    "pass",
+    "pw",
+    "credential",
+    "credentials",
+    "auth",
+    "signature",
+    "sig",
+    "cookie",
+    "jwt",
+    "dockercfg",
+    "dockerconfig",
+];
+
+/// Words before `key` that make it a credential.
+const OF_KEYS: [&str; 13] = [
+    "api",
+    "access",
+    "private",
+    "secret",
+    "signing",
+    "encryption",
+    "master",
+    "shared",
+    "account",
+    "ssh",
+    "license",
+    "hmac",
+    "storage",
+];
+
+/// Last words of names whose value is a place, a name or a number, not the credential.
+const HARMLESS: [&str; 30] = [
+    "count",
+    "dir",
+    "directory",
+    "enabled",
+    "endpoint",
+    "exists",
+    "expiration",
+    "expired",
+    "expires",
+    "file",
+    "files",
+    "kind",
+    "length",
+    "mode",
+    "mount",
+    "name",
+    "names",
+    "path",
+    "policy",
+    "ref",
+    "refs",
+    "required",
+    "seconds",
+    "size",
+    "source",
+    "ttl",
+    "type",
+    "url",
+    "version",
+    "volume",
+];
+
+/// Words before `secret` in names whose value is the name of a Secret object.
+const OBJECTS: [&str; 6] = ["pull", "tls", "image", "publish", "stage", "expand"];
+
+/// Names of lists and maps with values of people's own, without their separators.
+const OPAQUE: [&str; 38] = [
+    "annotations",
+    "arg",
+    "args",
+    "argv",
+    "attributes",
+    "auths",
+    "binarydata",
+    "body",
+    "cmd",
+    "cmdline",
+    "command",
+    "commandline",
+    "commands",
+    "data",
+    "entrypoint",
+    "env",
+    "environment",
+    "environ",
+    "envs",
+    "execcommand",
+    "header",
+    "headers",
+    "httpheaders",
+    "lastappliedconfiguration",
+    "nodepublishsecrets",
+    "nodestagesecrets",
+    "parameters",
+    "publishcontext",
+    "requestbody",
+    "requestheaders",
+    "requestobject",
+    "responsebody",
+    "responseheaders",
+    "responseobject",
+    "secrets",
+    "stdin",
+    "stringdata",
+    "volumecontext",
+];
+/// The same, of which the longest names need not be looked for above.
+const OPAQUE_LONG: [&str; 2] = ["volumeattributes", "publishvolumecontext"];
+/// Last words of such names: `container-args`, `extraEnv`.
+const OPAQUE_LAST: [&str; 11] = [
+    "annotations",
+    "args",
+    "argv",
+    "cmd",
+    "cmdline",
+    "command",
+    "entrypoint",
+    "env",
+    "environment",
+    "envs",
+    "headers",
+];
+
+/// Longest name that is looked at, bytes.
+const LONGEST: usize = 128;
+/// Most words of a name that are looked at.
+const WORDS: usize = 16;
+
+/// Words of a name: parts between what is neither letter nor digit, and between `aB` and `ABc`.
+fn words(name: &str) -> smallvec::SmallVec<[&str; WORDS]> {
+    let b = name.as_bytes();
+    let mut all = smallvec::SmallVec::new();
+    let mut from = 0;
+    let at = |i: usize| b.get(i).copied().unwrap_or(b'.');
+    for i in 0..=b.len() {
+        let (before, here, after) = (at(i.wrapping_sub(1)), at(i), at(i + 1));
+        let ends = !here.is_ascii_alphanumeric();
+        let begins = here.is_ascii_uppercase()
+            && (before.is_ascii_lowercase()
+                || before.is_ascii_digit()
+                || (before.is_ascii_uppercase() && after.is_ascii_lowercase()));
+        if ends || begins {
+            if let Some(word) = name.get(from..i).filter(|w| !w.is_empty()) {
+                all.push(word);
+            }
+            from = if ends { i + 1 } else { i };
+        }
+    }
+    all
+}
+
+fn among(word: &str, list: &[&str]) -> bool {
+    list.iter().any(|w| word.eq_ignore_ascii_case(w))
+}
+
+/// A word without the number behind it: `PASSWORD2`.
+fn bare(word: &str) -> &str {
+    word.trim_end_matches(|c: char| c.is_ascii_digit())
+}
+
+/// The name without separators and without the domain before a `/`.
+fn joined(name: &str) -> String {
+    name.chars()
+        .filter(char::is_ascii_alphanumeric)
+        .map(|c| c.to_ascii_lowercase())
+        .collect()
+}
+
+/// What a name says of its value. A domain before a `/` is no part of the name.
+pub fn kind(name: &str) -> Kind {
+    let name = name.rsplit('/').next().unwrap_or(name);
+    if name.len() < 2 || name.len() > LONGEST {
+        return Kind::Plain;
+    }
+    let plain = joined(name);
+    if among(&plain, &OPAQUE) || among(&plain, &OPAQUE_LONG) {
+        return Kind::Opaque;
+    }
+    if is_secret_name(name, &plain) {
+        return Kind::Secret;
+    }
+    match words(name).last() {
+        Some(last) if among(last, &OPAQUE_LAST) => Kind::Opaque,
+        _ => Kind::Plain,
+    }
+}
+
+/// True for a name whose value is a credential.
+pub fn is_secret(name: &str) -> bool {
+    kind(name) == Kind::Secret
+}
+
+fn is_secret_name(name: &str, plain: &str) -> bool {
+    let words = words(name);
+    let (Some(last), before) = (words.last(), words.len().checked_sub(2)) else {
+        return false;
+    };
+    let before = before.and_then(|i| words.get(i)).copied().unwrap_or("");
+    let variable = name.bytes().any(|b| b.is_ascii_uppercase())
+        && !name.bytes().any(|b| b.is_ascii_lowercase());
+    // `AWS_ACCESS_KEY_ID`
+    if plain.ends_with("accesskeyid") {
+        return true;
+    }
+    if among(last, &HARMLESS) {
+        return false;
+    }
+    if words.iter().any(|w| among(bare(w), &STRONG)) || among(bare(plain), &STRONG) {
+        return true;
+    }
+    if variable && words.iter().any(|w| among(bare(w), &WEAK)) {
+        return true;
+    }
+    let last = bare(last);
+    if last.eq_ignore_ascii_case("key") {
+        return among(before, &OF_KEYS);
+    }
+    if !among(last, &WEAK) {
+        return false;
+    }
+    match words.len() {
+        // A bare `secret` names an object; the others are looked at by the one who asks.
+        1 => !among(last, &["secret", "pass", "pw", "sig", "auth"]),
+        _ => !(last.eq_ignore_ascii_case("secret") && among(before, &OBJECTS)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_cut_into_words() {
+        let cut = |n| words(n).join(" ");
+        for (name, want) in [
+            ("X-Vault-Token", "X Vault Token"),
+            ("DB_PASSWORD", "DB PASSWORD"),
+            ("imagePullSecret", "image Pull Secret"),
+            ("AWSSecretKey", "AWS Secret Key"),
+            (".dockerconfigjson", "dockerconfigjson"),
+            ("apiKey2", "api Key2"),
+            ("", ""),
+        ] {
+            assert_eq!(cut(name), want);
+        }
+    }
+
+    #[test]
+    fn names_of_credentials_are_known() {
+        for name in [
+            "password",
+            "DB_PASSWORD",
+            "DB_PASSWORD_PROD",
+            "POSTGRES_PASS",
+            "registryPassword",
+            "bootstrap-token",
+            "X-Vault-Token",
+            "X-Custom-Auth",
+            "GITHUB_TOKEN",
+            "TOKEN_2",
+            "SECRET",
+            "client_secret",
+            "AWS_SECRET_ACCESS_KEY",
+            "aws_access_key_id",
+            "apiKey",
+            "x-api-key",
+            "APIKEY1",
+            "signing-key",
+            "Authorization",
+            "proxy-authorization",
+            "Set-Cookie",
+            "identitytoken",
+            ".dockerconfigjson",
+            "app.example.com/api-token",
+            "token",
+        ] {
+            assert_eq!(kind(name), Kind::Secret, "{name}");
+        }
+    }
+
+    #[test]
+    fn names_with_values_of_peoples_own_are_known() {
+        for name in [
+            "env",
+            "Args",
+            "headers",
+            "httpHeaders",
+            "container-args",
+            "container.command",
+            "extraEnv",
+            "volume_context",
+            "volumeAttributes",
+            "node_publish_secrets",
+            "kubectl.kubernetes.io/last-applied-configuration",
+            "stringData",
+        ] {
+            assert_eq!(kind(name), Kind::Opaque, "{name}");
+        }
+    }
+
+    #[test]
+    fn names_of_kubernetes_are_not_taken_for_credentials() {
+        for name in [
+            "secret",
+            "pod",
+            "secretName",
+            "secretRef",
+            "secretKeyRef",
+            "imagePullSecret",
+            "imagePullSecrets",
+            "tokenRequests",
+            "expirationSeconds",
+            "tokenExpirationSeconds",
+            "passwordFile",
+            "PASSWORD_FILE",
+            "token-path",
+            "tokenreviews",
+            "key",
+            "cacheKey",
+            "publicKey",
+            "author",
+            "authenticated",
+            "compass",
+            "context",
+            "pass",
+        ] {
+            assert_eq!(kind(name), Kind::Plain, "{name}");
+        }
+    }
+}

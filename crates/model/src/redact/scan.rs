@@ -1,0 +1,442 @@
+//! Values beside names, however deep they are quoted: `password=x`, `\"token\":\"x\"`, `--token x`,
+//! `{Name:TOKEN Value:x}`, `key:"TOKEN" value:"x"`, `map[Authorization:[Bearer x]]`, `headers=[{"name":…}]`.
+
+use aho_corasick::AhoCorasick;
+use std::sync::LazyLock;
+
+use super::REDACTED;
+use super::key::{Kind, kind};
+
+/// Parts of the names that [`kind`] knows, and `value`.
+static NAMES: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
+    AhoCorasick::builder()
+        .ascii_case_insensitive(true)
+        .build([
+            "passw",
+            "passphrase",
+            "pass",
+            "pwd",
+            "_pw",
+            "token",
+            "secret",
+            "key",
+            "auth",
+            "cookie",
+            "credential",
+            "signature",
+            "sig",
+            "jwt",
+            "dockerc",
+            "env",
+            "arg",
+            "command",
+            "cmd",
+            "entrypoint",
+            "header",
+            "annotations",
+            "attributes",
+            "context",
+            "parameters",
+            "data",
+            "body",
+            "requestobject",
+            "responseobject",
+            "last-applied",
+            "value",
+            "stdin",
+        ])
+        .ok()
+});
+
+/// Longest name, bytes, and how far before a value the name of a pair may stand.
+const NEAR: usize = 256;
+/// Longest credential of several words in Go's `%+v`, bytes.
+const FIELD: usize = 1024;
+
+/// The text with values replaced, `None` when there are none to replace.
+pub(super) fn values(s: &str) -> Option<String> {
+    let Some(names) = NAMES.as_ref() else {
+        return Some(REDACTED.to_owned());
+    };
+    let mut out = String::new();
+    let mut done = 0;
+    let mut from = 0;
+    while let Some(m) = names.find(aho_corasick::Input::new(s).range(from..)) {
+        let name = Name::around(s, from, m.start(), m.end());
+        from = name.end;
+        let Some((start, end)) = name.value() else {
+            continue;
+        };
+        if start < done || end <= start || s.get(start..end) == Some(REDACTED) {
+            from = from.max(end);
+            continue;
+        }
+        out.push_str(s.get(done..start).unwrap_or_default());
+        out.push_str(REDACTED);
+        done = end;
+        from = end;
+    }
+    if done == 0 {
+        return None;
+    }
+    out.push_str(s.get(done..).unwrap_or_default());
+    Some(out)
+}
+
+fn is_name(b: u8) -> bool {
+    b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.')
+}
+
+/// A name that stands in a text.
+struct Name<'a> {
+    s: &'a str,
+    b: &'a [u8],
+    start: usize,
+    end: usize,
+}
+
+impl<'a> Name<'a> {
+    /// The whole name around a part of it; nothing before `from` belongs to it.
+    fn around(s: &'a str, from: usize, start: usize, end: usize) -> Self {
+        let b = s.as_bytes();
+        let least = from.max(start.saturating_sub(NEAR));
+        let before = b.get(least..start).unwrap_or_default();
+        let after = b.get(end..b.len().min(end + NEAR)).unwrap_or_default();
+        let back = before.iter().rev().take_while(|b| is_name(**b)).count();
+        let on = after.iter().take_while(|b| is_name(**b)).count();
+        Self {
+            s,
+            b,
+            start: start - back,
+            end: end + on,
+        }
+    }
+
+    fn at(&self, i: usize) -> u8 {
+        self.b.get(i).copied().unwrap_or(0)
+    }
+
+    /// Index of the first byte from `i` on that does not satisfy `f`.
+    fn skip(&self, mut i: usize, f: impl Fn(u8) -> bool) -> usize {
+        while i < self.b.len() && f(self.at(i)) {
+            i += 1;
+        }
+        i
+    }
+
+    /// Where the value stands that is to be replaced.
+    fn value(&self) -> Option<(usize, usize)> {
+        let name = self.s.get(self.start..self.end)?;
+        // A flag's dashes, and the dot of `.dockerconfigjson`, are no part of the name.
+        let plain = name.trim_matches(['-', '.']);
+        let flag = name.starts_with('-');
+        let before = self.start.checked_sub(1).map_or(0, |i| self.at(i));
+        let what = kind(plain);
+        let pair = plain.eq_ignore_ascii_case("value") && self.of_pair();
+        let short = what == Kind::Plain && ["pass", "pw", "sig", "auth"].contains(&&*lower(plain));
+        if what == Kind::Plain && !pair && !short {
+            return None;
+        }
+
+        // The quote that closes the name, with its backslashes.
+        let quote = self.skip(self.end, |b| b == b'\\');
+        let quoted = matches!(self.at(quote), b'"' | b'\'' | b'`');
+        let level = quote - self.end;
+        let after_name = if quoted { quote + 1 } else { self.end };
+        let gap = self.skip(after_name, |b| matches!(b, b' ' | b'\t'));
+        let separator = self.at(gap);
+        if !matches!(separator, b'=' | b':') {
+            // `--token x`, `["--token","x"]`
+            let between = |b| matches!(b, b' ' | b'\t' | b',' | b'"' | b'\'' | b'\\');
+            let next = self.skip(after_name, between);
+            let flagged = flag && what == Kind::Secret && next > after_name;
+            return (flagged && !matches!(self.at(next), b'-' | 0))
+                .then(|| (next, self.word(next)))
+                .filter(|(from, to)| to > from);
+        }
+        let value = self.skip(gap, |b| matches!(b, b'=' | b':' | b'>'));
+        let spaced = self.at(value) == b' ';
+        let start = self.skip(value, |b| matches!(b, b' ' | b'\t'));
+        let scalar = self.quoted(start);
+        let in_brackets = scalar.is_none() && self.opens(start).is_some();
+        if separator == b':' && scalar.is_none() && !in_brackets {
+            // `open "/run/secrets/token": no such file`, `pod ns/token: …`; `volume "db-secret" : object not registered`,
+            // `secret "db-token": not found`
+            let named = quoted && (gap > quote + 1 || self.is_named());
+            if named || before == b'/' {
+                return None;
+            }
+        }
+        if in_brackets && (pair || what == Kind::Opaque || self.at(start) == b'[') {
+            return Some((start, self.structure(start, level)));
+        }
+        if in_brackets {
+            // In a map others have names of their own.
+            return None;
+        }
+        let inner = scalar.map(|(from, slashes)| (from, self.closing(from, slashes)));
+        let found = match (what, inner) {
+            _ if pair => inner.unwrap_or_else(|| (start, self.field_end(start))),
+            (Kind::Opaque, _) if only_in_brackets(plain) => return None,
+            (Kind::Opaque, Some(inner)) => inner,
+            // The query of a URL has been looked at by itself.
+            (Kind::Opaque, None) if separator == b':' || matches!(before, b'?' | b'&') => {
+                return None;
+            }
+            (Kind::Opaque, None) => (start, self.word(start)),
+            _ if short && !(flag || separator == b'=' || (quoted && scalar.is_some())) => {
+                return None;
+            }
+            (_, Some((from, to))) => (self.after_scheme(from).min(to), to),
+            (_, None) => return self.plain(plain, start, spaced),
+        };
+        Some(found).filter(|(from, to)| to > from)
+    }
+
+    /// The value of a credential that stands without quotes.
+    fn plain(&self, name: &str, start: usize, spaced: bool) -> Option<(usize, usize)> {
+        let from = self.after_scheme(start);
+        let name = lower(name);
+        if name.ends_with("cookie") || (from == start && name.ends_with("authorization")) {
+            let end = self.skip(from, |b| !matches!(b, b'"' | b'\'' | b'\n' | b']' | b'}'));
+            return (end > from).then_some((from, end));
+        }
+        let mut end = self.word(from);
+        let word = self.s.get(from..end)?;
+        if matches!(
+            word,
+            "" | "true" | "false" | "null" | "nil" | "none" | "<nil>"
+        ) {
+            return None;
+        }
+        // "failed to fetch token: serviceaccounts "x" not found": a chain of errors, no token.
+        let prose = spaced
+            && matches!(
+                name.as_str(),
+                "token" | "credential" | "credentials" | "signature" | "jwt"
+            )
+            && word.len() < 20
+            && word.bytes().all(|b| b.is_ascii_lowercase() || b == b':');
+        if prose {
+            return None;
+        }
+        // Go's `{Username:u Password:two words Server:s}`
+        let in_struct = !spaced
+            && self.start > 0
+            && matches!(self.at(self.start - 1), b'{' | b' ' | b'[')
+            && self.at(self.end) == b':';
+        if in_struct {
+            end = end.max(self.until_next_field(from));
+        }
+        (end > from).then_some((from, end))
+    }
+
+    /// Where the value begins behind `Bearer ` and its like.
+    fn after_scheme(&self, start: usize) -> usize {
+        let word = self.skip(start, |b| b.is_ascii_alphanumeric() || b == b'-');
+        let scheme = self.s.get(start..word).unwrap_or_default();
+        let known = ["bearer", "basic", "negotiate", "token", "apikey"];
+        if self.at(word) == b' ' && known.iter().any(|k| scheme.eq_ignore_ascii_case(k)) {
+            word + 1
+        } else {
+            start
+        }
+    }
+
+    /// End of a word that stands without quotes.
+    fn word(&self, start: usize) -> usize {
+        if self.s.get(start..).is_some_and(|r| r.starts_with(REDACTED)) {
+            return start + REDACTED.len();
+        }
+        self.skip(start, |b| {
+            !matches!(
+                b,
+                b' ' | b'\t'
+                    | b'\n'
+                    | b'\r'
+                    | b'"'
+                    | b'\''
+                    | b'\\'
+                    | b','
+                    | b';'
+                    | b'&'
+                    | b'}'
+                    | b']'
+                    | b')'
+                    | b'<'
+            )
+        })
+    }
+
+    /// End of the value of a field of Go's `%+v`, when a brace closes the struct: the next ` Name:`, or that brace.
+    fn until_next_field(&self, from: usize) -> usize {
+        let most = self.b.len().min(from + FIELD);
+        let line = (from..most)
+            .find(|i| matches!(self.at(*i), b'\n' | b'}' | b']'))
+            .unwrap_or(most);
+        if !matches!(self.at(line), b'}' | b']') {
+            return from;
+        }
+        let mut i = from;
+        while i < line {
+            if matches!(self.at(i), b' ' | b',') {
+                let name = self.skip(i + 1, is_name);
+                if name > i + 1 && self.at(name) == b':' {
+                    return i;
+                }
+                i = name.max(i + 1);
+            } else {
+                i += 1;
+            }
+        }
+        line
+    }
+
+    /// End of a pair's value that stands without quotes: the brace that closes the pair, or the end of the line.
+    fn field_end(&self, from: usize) -> usize {
+        if self.s.get(from..).is_some_and(|r| r.starts_with(REDACTED)) {
+            return from + REDACTED.len();
+        }
+        self.skip(from, |b| !matches!(b, b'}' | b'\n'))
+    }
+
+    /// What follows the opening quote at `i`, and how many backslashes that quote has.
+    fn quoted(&self, i: usize) -> Option<(usize, usize)> {
+        let quote = self.skip(i, |b| b == b'\\');
+        matches!(self.at(quote), b'"' | b'\'' | b'`').then(|| (quote + 1, quote - i))
+    }
+
+    /// Index of the quote (of its backslashes) that closes a string; the end of the text when none does.
+    fn closing(&self, from: usize, level: usize) -> usize {
+        let mark = self.at(from - 1);
+        let mut i = from;
+        while i < self.b.len() {
+            let quote = self.skip(i, |b| b == b'\\');
+            let slashes = quote - i;
+            if self.at(quote) == mark && closes(slashes, level) {
+                return quote - level.min(slashes);
+            }
+            i = quote + 1;
+        }
+        self.b.len()
+    }
+
+    /// Where the bracket of a value in brackets is, behind Go's type: `[…]`, `map[…]`, `&v1.Env{…}`.
+    fn opens(&self, start: usize) -> Option<usize> {
+        let near = self.b.get(start..self.b.len().min(start + 64));
+        let letters = near
+            .unwrap_or_default()
+            .iter()
+            .take_while(|b| b.is_ascii_alphanumeric() || matches!(b, b'&' | b'*' | b'.' | b'_'))
+            .count();
+        let open = start + letters;
+        matches!(self.at(open), b'[' | b'{').then_some(open)
+    }
+
+    /// End of a value in brackets, of `[]string{…}` and the like too; `level`: backslashes before its quotes. What does
+    /// not close ends with the text.
+    fn structure(&self, start: usize, level: usize) -> usize {
+        let mut end = start;
+        while let Some(open) = self.opens(end) {
+            end = self.balanced(open, level);
+        }
+        end
+    }
+
+    fn balanced(&self, open: usize, level: usize) -> usize {
+        let (mut depth, mut i) = (0_u32, open);
+        while i < self.b.len() {
+            match self.at(i) {
+                b'{' | b'[' => depth += 1,
+                b'}' | b']' => {
+                    depth = depth.saturating_sub(1);
+                    if depth == 0 {
+                        return i + 1;
+                    }
+                }
+                b'\\' | b'"' => {
+                    let quote = self.skip(i, |b| b == b'\\');
+                    if self.at(quote) != b'"' {
+                        i = quote + 1;
+                        continue;
+                    }
+                    let slashes = quote - i;
+                    if slashes < level {
+                        // The text ends that all of this is quoted in.
+                        return i;
+                    }
+                    let end = self.closing(quote + 1, slashes);
+                    i = self.skip(end, |b| b == b'\\');
+                }
+                _ => {}
+            }
+            i += 1;
+        }
+        self.b.len()
+    }
+
+    /// True when a word and a space stand before the name's quote: `secret "db-token"`.
+    fn is_named(&self) -> bool {
+        let before = self.b.get(..self.start).unwrap_or_default();
+        let quote = before
+            .iter()
+            .rev()
+            .take_while(|b| matches!(b, b'\\' | b'"' | b'\'' | b'`'))
+            .count();
+        let before = before.get(..before.len() - quote).unwrap_or_default();
+        matches!(before, [.., a, b' '] if a.is_ascii_alphabetic())
+    }
+
+    /// True when `name: X,` or `key: X,` stands before: what a pair in JSON, YAML, Go or protobuf's text is.
+    fn of_pair(&self) -> bool {
+        let least = self.start.saturating_sub(NEAR);
+        let before = self.b.get(least..self.start).unwrap_or_default();
+        let cut = |b: &[u8], f: fn(u8) -> bool| b.iter().rev().take_while(|b| f(**b)).count();
+        let back = |b: &'a [u8], n: usize| b.get(..b.len() - n).unwrap_or_default();
+        let noise = |b: u8| {
+            matches!(
+                b,
+                b' ' | b'\t' | b'\n' | b'\r' | b',' | b';' | b'\\' | b'"' | b'\''
+            )
+        };
+        let rest = back(before, cut(before, noise));
+        let rest = back(
+            rest,
+            cut(rest, |b| {
+                !matches!(
+                    b,
+                    b':' | b'=' | b'{' | b'[' | b'}' | b']' | b'"' | b'\'' | b'\n'
+                )
+            }),
+        );
+        let rest = back(
+            rest,
+            cut(rest, |b| matches!(b, b'\\' | b'"' | b'\'' | b' ' | b'\t')),
+        );
+        let [rest @ .., b':' | b'='] = rest else {
+            return false;
+        };
+        let rest = back(
+            rest,
+            cut(rest, |b| matches!(b, b'\\' | b'"' | b'\'' | b' ')),
+        );
+        let name = cut(rest, is_name);
+        let name = rest.get(rest.len() - name..).unwrap_or_default();
+        name.eq_ignore_ascii_case(b"name") || name.eq_ignore_ascii_case(b"key")
+    }
+}
+
+/// True when a quote with so many backslashes before it closes a string whose opening quote has `level`: those between
+/// are backslashes of the string, which come in pairs.
+fn closes(slashes: usize, level: usize) -> bool {
+    slashes >= level && (slashes - level).is_multiple_of(2 * (level + 1))
+}
+
+/// True for names that are common words: only a structure behind them is of people's own.
+fn only_in_brackets(name: &str) -> bool {
+    ["data", "parameters", "attributes", "header"].contains(&&*lower(name))
+}
+
+fn lower(s: &str) -> String {
+    s.to_ascii_lowercase()
+}

@@ -1,0 +1,212 @@
+//! Credentials that are recognisable by themselves.
+
+use regex::{Captures, Regex};
+use std::borrow::Cow;
+use std::sync::LazyLock;
+
+use super::REDACTED;
+
+/// Patterns of [`Shapes`].
+#[derive(Debug)]
+pub(super) struct Shapes {
+    pem: Regex,
+    scheme: Regex,
+    userinfo: Regex,
+    authority: Regex,
+    query: Regex,
+    at: Regex,
+    base64: Regex,
+    issued: Regex,
+}
+
+static SHAPES: LazyLock<Option<Shapes>> = LazyLock::new(|| {
+    let new = |pattern| Regex::new(pattern).ok();
+    Some(Shapes {
+        // Keys, cut ones too; and the same in base64.
+        pem: new(
+            r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|\z)|LS0tLS1CRUdJTi[A-Za-z0-9+/=]*",
+        )?,
+        scheme: new(r"(?i)\b((?:bearer|basic)\s+)([A-Za-z0-9._~+/=-]{8,})")?,
+        userinfo: new(r#"(?i)(\b[a-z][a-z0-9+.-]*://)([^/\s"'<>?#]+)@(sha256:|sha512:)?"#)?,
+        authority: new(
+            r#"(?i)(\b(?:https?|ftp|ssh|git|ldaps?|smb|nats|postgres|postgresql|mysql|mongodb|mongodb\+srv|rediss?|amqps?)://)([^/\s"'<>?#@\[]+):([^/\s"'<>?#@]+)"#,
+        )?,
+        query: new(r#"([^\s"'?])\?([A-Za-z0-9_.~%-]+=[^\s"'<>\\]*)"#)?,
+        at: new(
+            r#"(^|[\s"'=(,\[{])([A-Za-z0-9][A-Za-z0-9_.+%-]*:[^\s"'@,;/][^\s"'@,;]*)@([A-Za-z0-9][A-Za-z0-9.-]*:?)"#,
+        )?,
+        // JSON in base64 begins so: JWTs, docker's config.json, continue tokens.
+        base64: new(r"\beyJ[A-Za-z0-9_+/=-]{16,}(?:\.[A-Za-z0-9_-]+)*")?,
+        // Keys that their issuers made recognisable.
+        issued: new(
+            r"\b(?:(?:AKIA|ASIA)[0-9A-Z]{16}|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,}|glpat-[A-Za-z0-9_-]{16,}|xox[abpr]-[A-Za-z0-9-]{10,}|ya29\.[A-Za-z0-9_-]{16,}|AIza[A-Za-z0-9_-]{30,}|dckr_pat_[A-Za-z0-9_-]{16,}|hvs\.[A-Za-z0-9_-]{16,})",
+        )?,
+    })
+});
+
+/// The patterns; `None` when one of them cannot be made, which a test excludes.
+pub(super) fn shapes() -> Option<&'static Shapes> {
+    SHAPES.as_ref()
+}
+
+fn changed(s: &str, new: Cow<'_, str>) -> Option<String> {
+    match new {
+        Cow::Owned(new) if new != s => Some(new),
+        _ => None,
+    }
+}
+
+fn group<'a>(c: &Captures<'a>, n: usize) -> &'a str {
+    c.get(n).map_or("", |m| m.as_str())
+}
+
+impl Shapes {
+    pub(super) fn pem(&self, s: &str) -> Option<String> {
+        changed(s, self.pem.replace_all(s, REDACTED))
+    }
+
+    /// `Bearer x`, `Basic x`; prose ("basic checks passed") is left alone.
+    pub(super) fn scheme(&self, s: &str) -> Option<String> {
+        let put = |c: &Captures<'_>| {
+            let value = group(c, 2);
+            let odd = |b: u8| b.is_ascii_digit() || b"=._~+/".contains(&b);
+            let long = value.len() >= 16 && value.bytes().any(odd);
+            if long || value.len() >= 24 || value.ends_with('=') {
+                format!("{}{REDACTED}", group(c, 1))
+            } else {
+                group(c, 0).to_owned()
+            }
+        };
+        changed(s, self.scheme.replace_all(s, put))
+    }
+
+    /// `scheme://user:password@host`, but not `docker-pullable://image@sha256:…`.
+    pub(super) fn userinfo(&self, s: &str) -> Option<String> {
+        let put = |c: &Captures<'_>| {
+            if group(c, 3).is_empty() {
+                format!("{}{REDACTED}@", group(c, 1))
+            } else {
+                group(c, 0).to_owned()
+            }
+        };
+        let whole = self.userinfo.replace_all(s, put);
+        // Cut before the host: what stands for a port is no number.
+        let cut = |c: &Captures<'_>| {
+            let port = group(c, 3).trim_end_matches(|c: char| !c.is_alphanumeric());
+            if port.bytes().all(|b| b.is_ascii_digit()) {
+                group(c, 0).to_owned()
+            } else {
+                format!("{}{REDACTED}", group(c, 1))
+            }
+        };
+        let all = self.authority.replace_all(&whole, cut);
+        (all != s).then(|| all.into_owned())
+    }
+
+    /// Values of parameters in URLs, but for those that Kubernetes and registries are known to use.
+    pub(super) fn query(&self, s: &str) -> Option<String> {
+        let put = |c: &Captures<'_>| format!("{}{}", group(c, 1), kept(group(c, 2)));
+        changed(s, self.query.replace_all(s, put))
+    }
+
+    /// `user:password@registry/image`, but not `image:tag@sha256:…`.
+    pub(super) fn at(&self, s: &str) -> Option<String> {
+        let put = |c: &Captures<'_>| {
+            let host = group(c, 3);
+            if matches!(host, "sha256:" | "sha512:") {
+                group(c, 0).to_owned()
+            } else {
+                format!("{}{REDACTED}@{host}", group(c, 1))
+            }
+        };
+        changed(s, self.at.replace_all(s, put))
+    }
+
+    pub(super) fn base64(&self, s: &str) -> Option<String> {
+        changed(s, self.base64.replace_all(s, REDACTED))
+    }
+
+    pub(super) fn issued(&self, s: &str) -> Option<String> {
+        changed(s, self.issued.replace_all(s, REDACTED))
+    }
+}
+
+/// Parameters that hold no data of users, sorted.
+const PARAMETERS: [&str; 33] = [
+    "allowWatchBookmarks",
+    "container",
+    "dryRun",
+    "exclude",
+    "fieldManager",
+    "fieldSelector",
+    "fieldValidation",
+    "follow",
+    "force",
+    "gracePeriodSeconds",
+    "labelSelector",
+    "limit",
+    "limitBytes",
+    "ns",
+    "orphanDependents",
+    "ports",
+    "pretty",
+    "previous",
+    "propagationPolicy",
+    "resourceVersion",
+    "resourceVersionMatch",
+    "scope",
+    "sendInitialEvents",
+    "sinceSeconds",
+    "stderr",
+    "stdin",
+    "stdout",
+    "tailLines",
+    "timeout",
+    "timeoutSeconds",
+    "timestamps",
+    "tty",
+    "watch",
+];
+
+/// The query of a URL, `?` included, with the values of unknown parameters replaced. Of an exec the program stays and
+/// its arguments go.
+fn kept(query: &str) -> String {
+    let mut out = String::from("?");
+    let mut command = false;
+    for (n, part) in query.split(['&', ';']).enumerate() {
+        if n > 0 {
+            out.push('&');
+        }
+        let Some((name, value)) = part.split_once('=') else {
+            out.push_str(part);
+            continue;
+        };
+        let program = name == "command" && !std::mem::replace(&mut command, true);
+        out.push_str(name);
+        out.push('=');
+        if program || value.is_empty() || PARAMETERS.binary_search(&name).is_ok() {
+            out.push_str(value);
+        } else {
+            out.push_str(REDACTED);
+            // What ends the sentence around the URL is no part of it.
+            let end = value.trim_end_matches([':', ',', '.', ')', ']', '}']);
+            out.push_str(value.get(end.len()..).unwrap_or_default());
+        }
+    }
+    out
+}
+
+/// Everything after `Request Body` or `Response Body` of a client that logs what it sends (`-v=8` and more): objects as
+/// JSON, or a hexadecimal dump, in which nothing could be recognised.
+pub(super) fn body(s: &str) -> Option<String> {
+    let find = |what: &str| s.find(what).map(|i| i + what.len());
+    let at = [find("Request Body"), find("Response Body")];
+    let end = at.into_iter().flatten().min()?;
+    let rest = s.get(end..)?;
+    let text = rest.trim_start_matches([' ', ':', '"', '\n', '\t']);
+    if text.is_empty() || text == REDACTED {
+        return None;
+    }
+    let keep = s.len() - text.len();
+    Some(format!("{}{REDACTED}", s.get(..keep)?))
+}

@@ -1,0 +1,260 @@
+use super::*;
+use proptest::prelude::*;
+
+fn gone(input: &str, secret: &str) {
+    let out = text(input);
+    assert!(!out.contains(secret), "{input} -> {out}");
+    assert!(out.contains(REDACTED), "{input} -> {out}");
+}
+
+#[test]
+fn every_pattern_compiles() {
+    assert!(FIND.is_some() && shape::shapes().is_some());
+    assert!(scan::values("password=hunter2").is_some_and(|s| s != REDACTED));
+}
+
+#[test]
+fn credentials_are_taken_out() {
+    gone(
+        "Authorization: Bearer abcdef0123456789xyz",
+        "abcdef0123456789xyz",
+    );
+    gone(
+        "headers map[Authorization:[Basic dXNlcjpwYXNz]]",
+        "dXNlcjpwYXNz",
+    );
+    gone(
+        "got 401 for bearer 0123456789abcdef0123",
+        "0123456789abcdef0123",
+    );
+    gone("mysql -u root --password=hunter2 -h db", "hunter2");
+    gone("env DB_PASSWORD=hunter2", "hunter2");
+    gone("env DB_PASSWORD: \"hunter2\"", "hunter2");
+    gone(
+        r#"{"auths":{"r.io":{"auth":"dXNlcjpwYXNz"}}}"#,
+        "dXNlcjpwYXNz",
+    );
+    gone(r#"body: {\"token\":\"s3cr3tt0k3n\"}"#, "s3cr3tt0k3n");
+    gone("pull https://bob:hunter2@registry.example/v2/", "hunter2");
+    gone(
+        "git clone https://ghp_0123456789abcdefghij@github.com/x",
+        "ghp_0123456789abcdefghij",
+    );
+    gone(
+        "token eyJhbGciOiJSUzI1NiIsImtpZCI6IiJ9.eyJpc3MiOiJrdWJlcm5ldGVzIn0.c2ln done",
+        "eyJ",
+    );
+    gone("aws AKIAIOSFODNN7EXAMPLE used", "AKIAIOSFODNN7EXAMPLE");
+    gone(
+        "-----BEGIN RSA PRIVATE KEY-----\nMIIE\n-----END RSA PRIVATE KEY-----",
+        "MIIE",
+    );
+    gone("-----BEGIN PRIVATE KEY-----\nMIIEcut", "MIIEcut");
+    gone(
+        "GET https://b.s3.amazonaws.com/x?X-Amz-Credential=abc%2F2026&X-Amz-Signature=0a1b2c: 403",
+        "0a1b2c",
+    );
+    gone(
+        "https://acc.blob.core.windows.net/c/b?sv=2024&sig=AbC%3D",
+        "AbC%3D",
+    );
+    gone("Set-Cookie: session=abcdef; Path=/", "abcdef");
+}
+
+#[test]
+fn what_kubernetes_says_of_secrets_and_tokens_stays() {
+    for s in [
+        "MountVolume.SetUp failed for volume \"kube-api-access-5xk2p\" : object \"s01\"/\"kube-root-ca.crt\" not registered",
+        "Error: secret \"not-there\" not found",
+        "couldn't find key password in Secret s04/db",
+        "docker-pullable://nginx@sha256:0123456789abcdef",
+        "docker-pullable://localhost:5000@sha256:0123456789abcdef",
+        "secret=\"s04/not-there\"",
+        "TokenExpirationSeconds:*3607",
+        "dial unix:///run/containerd/containerd.sock: connect: connection refused",
+        "Failed to pull image \"127.0.0.1:5000/nope:1\": rpc error: code = NotFound",
+        "webhook https://hook.s30.svc:443/deny?timeout=10s refused",
+        "Bearer authentication failed",
+        "error during container init: mkdir /etc/passwd: not a directory",
+        "exec: \"/etc/passwd\": permission denied",
+        "serviceaccounts/default/token",
+        "failed to fetch oauth token: unexpected status",
+        "failed to fetch token: serviceaccounts \"robot\" not found",
+    ] {
+        assert_eq!(text(s), s);
+    }
+}
+
+proptest! {
+    #[test]
+    fn redaction_is_idempotent_and_never_panics(s in ".{0,200}") {
+        let once = text(&s).into_owned();
+        prop_assert_eq!(text(&once).into_owned(), once.clone());
+    }
+
+    #[test]
+    fn a_password_in_any_surrounding_is_taken_out(a in "[a-z /.]{0,20}", b in "[ ,;&}]", pw in "[A-Za-z0-9!$%^*]{6,20}") {
+        let s = format!("{a} password={pw}{b}tail");
+        let out = text(&s).into_owned();
+        prop_assert!(!out.contains(&format!("={pw}")), "{}", out);
+        prop_assert!(out.ends_with("tail"));
+    }
+}
+
+#[test]
+fn what_stands_beside_a_credential_stays() {
+    for (input, want) in [
+        (
+            "Authorization: Bearer eyJhbGciOi.J9.x and more",
+            "Authorization: Bearer <redacted> and more",
+        ),
+        (
+            "map[Authorization:[Basic dXNlcjpwYXNz] Accept:[x]]",
+            "map[Authorization:<redacted> Accept:[x]]",
+        ),
+        ("token=abc123, next", "token=<redacted>, next"),
+        ("token: abc123, next", "token: <redacted>, next"),
+        (
+            r#"{"password":"hunter2","a":1}"#,
+            r#"{"password":"<redacted>","a":1}"#,
+        ),
+        (
+            r#"x: {\"password\":\"hunter2\",\"a\":1}"#,
+            r#"x: {\"password\":\"<redacted>\",\"a\":1}"#,
+        ),
+        (
+            r#"Get "https://user:pw@registry:5000/v2/": EOF"#,
+            r#"Get "https://<redacted>@registry:5000/v2/": EOF"#,
+        ),
+        (
+            "https://s3/x?X-Amz-Signature=deadbeef&timeout=5s: 403",
+            "https://s3/x?X-Amz-Signature=<redacted>&timeout=5s: 403",
+        ),
+        (
+            r#"headers=[{"name":"Authorization","value":"Bearer x"}] probeType="Startup""#,
+            r#"headers=<redacted> probeType="Startup""#,
+        ),
+        (
+            r#"[{"name":"A","value":"x"},{"name":"B","value":"y"}] end"#,
+            r#"[{"name":"A","value":"<redacted>"},{"name":"B","value":"<redacted>"}] end"#,
+        ),
+        (
+            "{Name:c Env:[{Name:A Value:x y}] Image:i}",
+            "{Name:c Env:<redacted> Image:i}",
+        ),
+        (
+            "{Username:bob Password:two words Server:s}",
+            "{Username:bob Password:<redacted> Server:s}",
+        ),
+        (
+            "Failed to pull image \"bob:pw@reg.example/app:1\": 401",
+            "Failed to pull image \"<redacted>@reg.example/app:1\": 401",
+        ),
+        (
+            "mysql --password hunter2 -h db",
+            "mysql --password <redacted> -h db",
+        ),
+        (
+            r#"["--token","x","--v=4"]"#,
+            r#"["--token","<redacted>","--v=4"]"#,
+        ),
+        (
+            "Env:[]EnvVar{EnvVar{Name:A,Value:x,},} end",
+            "Env:<redacted> end",
+        ),
+        (
+            r#"envs:{key:"A"  value:"x"}  image:{image:"i"}"#,
+            r#"envs:<redacted>  image:{image:"i"}"#,
+        ),
+    ] {
+        assert_eq!(text(input), want);
+    }
+}
+
+#[test]
+fn what_does_not_close_is_dropped_to_the_end() {
+    for (input, want) in [
+        (
+            r#"pull env=[{"name":"A","value":"x y"#,
+            "pull env=<redacted>",
+        ),
+        (
+            r#"{"password":"hunter2 and more"#,
+            r#"{"password":"<redacted>"#,
+        ),
+        (r#"{\"args\":[\"x]\",\"y"#, r#"{\"args\":<redacted>"#),
+        (
+            "Response Body: 00000000  6b 38",
+            "Response Body: <redacted>",
+        ),
+        ("dial https://bob:hunter2", "dial https://<redacted>"),
+        ("dial https://bob:hunt…", "dial https://<redacted>"),
+    ] {
+        assert_eq!(text(input), want);
+    }
+}
+
+#[test]
+fn messages_of_kubernetes_with_such_words_stay() {
+    for s in [
+        "fetching token from webhook",
+        "MountVolume.SetUp failed for volume \"db-secret\" : secret \"db\" not found",
+        "MountVolume.SetUp failed for volume \"tok\" : failed to fetch token: context deadline exceeded",
+        "secret \"db-token\": not found",
+        "open /var/run/secrets/kubernetes.io/serviceaccount/token: no such file or directory",
+        "basic checks passed",
+        "dial tcp: http://registry:5000: connection refused",
+        "http://10.244.0.6:8080/healthz?timeout=5s",
+        "command terminated with exit code 1",
+        "exec: \"sh\": executable file not found in $PATH: unknown",
+        "nginx:1.25@sha256:0123456789abcdef",
+        "127.0.0.1:5000/app@sha256:0123456789abcdef",
+        "automountServiceAccountToken=false",
+        "node(s) had untolerated taint {node.kubernetes.io/unreachable: }",
+        "[{\"key\":\"a\",\"operator\":\"Equal\",\"value\":\"b\"}]",
+        "{\"ID\":\"4ac3\",\"Type\":\"ContainerDied\",\"Data\":\"028f66\"}",
+        "unable to read response body: unexpected EOF",
+    ] {
+        assert_eq!(text(s), s);
+    }
+}
+
+/// Time for text that is made to be gone over again and again: sixteen times the length is to take about sixteen times
+/// as long, and 256 times where each part is looked at to the end.
+#[cfg(feature = "clock")]
+#[test]
+fn redaction_takes_time_linear_in_the_length() {
+    for part in [
+        "password:",
+        "{password:{",
+        "token: ",
+        "key=",
+        "value ",
+        "name:x value:",
+        "\\\\\"",
+        "token\\",
+        "?a=b",
+        "x:y@",
+        "://a",
+        "args:[",
+        "eyJ",
+        "bearer ",
+        " Password:a b ",
+        "secret    ",
+        "--token",
+        "-----BEGIN PRIVATE KEY-----",
+    ] {
+        let take = |n: usize| {
+            let s = part.repeat(n / part.len());
+            let begin = crate::clock::monotonic();
+            let out = text(&s);
+            assert!(out.len() <= 12 * s.len());
+            (crate::clock::monotonic() - begin).as_nanos()
+        };
+        let (little, much) = (take(8 << 10), take(128 << 10));
+        assert!(
+            much < 80 * little.max(1_000_000),
+            "{part:?}: {little} ns, {much} ns"
+        );
+    }
+}

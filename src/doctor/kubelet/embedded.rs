@@ -1,0 +1,106 @@
+//! k3s, RKE2 and microk8s: the kubelet is a part of another process.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::{Found, below, socket, unit};
+
+/// Distributions that run the kubelet inside their own process.
+pub(super) fn embedded(root: &Path) -> Option<Found> {
+    let read = |path: &str| fs::read_to_string(root.join(path)).ok();
+    for name in ["k3s", "rke2"] {
+        let path = format!("etc/rancher/{name}/config.yaml");
+        if !root.join(format!("var/lib/rancher/{name}")).exists() && !root.join(&path).exists() {
+            continue;
+        }
+        // Its own setting `container-runtime-endpoint` would switch its containerd off; an argument for the kubelet
+        // wins over the one that it makes itself.
+        let dir = format!("/etc/rancher/{name}/config.yaml.d");
+        let change = format!(
+            "mkdir -p {dir}; echo 'kubelet-arg+: [container-runtime-endpoint=unix:///run/kflow/cri.sock]' > {dir}/50-kflow.yaml\nsystemctl restart {}",
+            unit(root)
+        );
+        let mut files: Vec<PathBuf> = fs::read_dir(below(root, &dir))
+            .into_iter()
+            .flatten()
+            .flatten()
+            .map(|e| e.path())
+            .collect();
+        files.sort();
+        files.reverse();
+        files.push(root.join(&path));
+        let set = files.iter().find_map(|f| {
+            let text = fs::read_to_string(f).ok()?;
+            let value = flag(&text, "container-runtime-endpoint")
+                .or_else(|| yaml_value(&text, "container-runtime-endpoint"))?;
+            Some((
+                format!("/{}", f.strip_prefix(root).unwrap_or(f).display()),
+                value,
+            ))
+        });
+        let (place, endpoint) = set.unwrap_or_else(|| {
+            let own = "/run/k3s/containerd/containerd.sock";
+            (format!("the default of {name}"), own.to_owned())
+        });
+        return Some(Found {
+            place,
+            endpoint: socket(endpoint.trim_end_matches([']', ','])),
+            change,
+        });
+    }
+    let microk8s = "var/snap/microk8s/current/args/kubelet";
+    let set = flag(&read(microk8s)?, "--container-runtime-endpoint")
+        .unwrap_or_else(|| "${SNAP_COMMON}/run/containerd.sock".into());
+    Some(Found {
+        place: format!("/{microk8s}"),
+        // The shell that starts it knows these.
+        endpoint: socket(
+            &set.replace("${SNAP_COMMON}", "/var/snap/microk8s/common")
+                .replace("${SNAP_DATA}", "/var/snap/microk8s/current"),
+        ),
+        change: format!(
+            "in /{microk8s}: --container-runtime-endpoint=unix:///run/kflow/cri.sock\nsnap restart microk8s.daemon-kubelite"
+        ),
+    })
+}
+
+/// Value of `--name=value` or `--name value` in a command line, an environment file or a list of arguments.
+fn flag(text: &str, name: &str) -> Option<String> {
+    let mut words = text.split(|c: char| c.is_whitespace() || c == '"' || c == '\'');
+    while let Some(word) = words.next() {
+        // `KUBELET_KUBEADM_ARGS=` may stand before the first.
+        let Some((_, after)) = word.split_once(name) else {
+            continue;
+        };
+        match after.strip_prefix('=') {
+            Some(value) if !value.is_empty() => return Some(value.to_owned()),
+            None if after.is_empty() => return words.find(|w| !w.is_empty()).map(str::to_owned),
+            _ => {}
+        }
+    }
+    None
+}
+
+/// Value of a top-level key of a YAML mapping or of a JSON object: no more is needed of either.
+fn yaml_value(text: &str, key: &str) -> Option<String> {
+    text.lines().find_map(|line| {
+        let line = line.trim_end().trim_end_matches(',');
+        // Top level: not indented in YAML; in JSON the key is quoted.
+        let line = if line.starts_with(' ') {
+            line.trim_start().strip_prefix('"').map(|l| (l, true))
+        } else {
+            Some((line.trim_start_matches(['"', '{', ' ']), false))
+        };
+        let (line, quoted) = line?;
+        let rest = line.strip_prefix(key)?;
+        let rest = if quoted {
+            rest.strip_prefix('"')?
+        } else {
+            rest.strip_prefix('"').unwrap_or(rest)
+        };
+        let value = rest.trim_start().strip_prefix(':')?;
+        let value = value.split(" #").next().unwrap_or_default().trim();
+        let value = value.trim_matches(['"', '\'']);
+        (!value.is_empty()).then(|| value.to_owned())
+    })
+}

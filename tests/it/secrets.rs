@@ -1,0 +1,272 @@
+//! No secret: canaries in every field that people put secrets in, through every source in each of its forms, into
+//! sessions, exports, screens, error messages and logs.
+//!
+//! The canaries are invented; what carries them are real lines, records and bytes of the fixtures, with the canary in the
+//! secret's place. A `mark` beside each canary of a text proves that the carrier was read.
+
+mod carriers;
+mod logs;
+
+use std::fs;
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::sync::Arc;
+
+use kflow_engine::Core;
+use kflow_engine::snapshot::Mode;
+use kflow_model::session;
+use kflow_tui::shots::{frame, model, press};
+use kflow_tui::svg;
+
+/// Canaries that were put somewhere. One that is found is named by the place where it was put.
+#[derive(Default)]
+struct Canaries {
+    places: Vec<(String, String)>,
+    marks: usize,
+}
+
+impl Canaries {
+    /// A new canary.
+    fn put(&mut self, place: &str) -> String {
+        let canary = format!("Kanarie{:04}q", self.places.len());
+        self.places.push((canary.clone(), place.to_owned()));
+        canary
+    }
+
+    /// A text with a canary of its own for each `{C}`, and a mark for `{M}`.
+    fn fill(&mut self, template: &str) -> String {
+        let mut out = String::new();
+        for (n, part) in template.split("{C}").enumerate() {
+            if n > 0 {
+                out.push_str(&self.put(template));
+            }
+            out.push_str(part);
+        }
+        if out.contains("{M}") {
+            out = out.replace("{M}", &format!("mark{:04}q", self.marks));
+            self.marks += 1;
+        }
+        out
+    }
+
+    /// Fails when a canary is in `bytes`.
+    fn absent(&self, what: &str, bytes: &[u8]) {
+        let found: Vec<&str> = self
+            .places
+            .iter()
+            .filter(|(c, _)| memchr::memmem::find(bytes, c.as_bytes()).is_some())
+            .map(|(_, place)| place.as_str())
+            .collect();
+        assert!(
+            found.is_empty(),
+            "{what} has {} canaries, of\n{}",
+            found.len(),
+            found.join("\n")
+        );
+    }
+
+    /// Fails when a mark is not in `bytes`.
+    fn read(&self, what: &str, bytes: &[u8], marks: std::ops::Range<usize>) {
+        let missing: Vec<usize> = marks
+            .filter(|n| memchr::memmem::find(bytes, format!("mark{n:04}q").as_bytes()).is_none())
+            .collect();
+        assert!(missing.is_empty(), "{what}: not read: {missing:?}");
+    }
+}
+
+fn kflow(dir: &Path, args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_kflow"))
+        .args(args)
+        .current_dir(dir)
+        .env_remove("KFLOW_SESSION")
+        .env_remove("KUBERNETES_SERVICE_HOST")
+        .env("KUBECONFIG", "/no/such/kubeconfig")
+        .env("HOME", "/no/such/home")
+        .stdin(Stdio::null())
+        .output()
+        .unwrap()
+}
+
+fn write(dir: &Path, flag: &str, name: &str, content: &[u8]) {
+    let mut path = dir.join(name);
+    if flag == "--dir" {
+        fs::create_dir(&path).unwrap();
+        path.push("pods.json");
+    }
+    fs::write(path, content).unwrap();
+}
+
+/// Imports one capture; the session, plain, and what was said.
+fn import(dir: &Path, flag: &str, name: &str, content: &[u8]) -> Vec<u8> {
+    write(dir, flag, name, content);
+    let out = format!("{name}.kflow");
+    let o = kflow(dir, &["import", "--year", "2026", flag, name, "-o", &out]);
+    assert!(
+        o.status.success(),
+        "{name}: {}",
+        String::from_utf8_lossy(&o.stderr)
+    );
+    let mut all = fs::read(dir.join(&out)).unwrap();
+    all.extend(o.stderr);
+    all
+}
+
+#[test]
+fn no_source_lets_a_secret_into_a_session() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut c = Canaries::default();
+    for source in carriers::SOURCES {
+        let from = c.marks;
+        let content = (source.make)(&mut c);
+        let session = import(dir.path(), source.flag, source.name, &content);
+        c.absent(source.name, &session);
+        c.read(source.name, &session, from..c.marks);
+        assert!(
+            memchr::memmem::find(&session, b"\"b\":{").is_some(),
+            "{}: no observation",
+            source.name
+        );
+    }
+    assert!(c.places.len() > 150, "{} canaries", c.places.len());
+}
+
+/// A folder with a session of all sources together.
+fn session_of_all() -> (tempfile::TempDir, Canaries) {
+    let dir = tempfile::tempdir().unwrap();
+    let mut c = Canaries::default();
+    let mut args = vec!["import", "-q", "--year", "2026", "-o", "all.kflow.zst"];
+    for source in carriers::SOURCES {
+        let content = (source.make)(&mut c);
+        write(dir.path(), source.flag, source.name, &content);
+        args.extend([source.flag, source.name]);
+    }
+    let o = kflow(dir.path(), &args);
+    assert!(o.status.success(), "{}", String::from_utf8_lossy(&o.stderr));
+    (dir, c)
+}
+
+#[test]
+fn no_command_export_or_screen_shows_a_secret() {
+    let (dir, c) = session_of_all();
+    let s = "all.kflow.zst";
+    let bytes = zstd::decode_all(&fs::read(dir.path().join(s)).unwrap()[..]).unwrap();
+    c.absent("the session", &bytes);
+    let pod = "canaries/carrier";
+    for args in [
+        vec!["export", "-f", "perfetto"],
+        vec!["export", "-f", "otlp"],
+        vec!["export", "-f", "html"],
+        vec!["export", "-f", "json"],
+        vec!["export", "-f", "text"],
+        vec!["export", pod, "-f", "svg"],
+        vec!["export", pod, "-f", "html"],
+        vec!["timeline"],
+        vec!["timeline", "-o", "json"],
+        vec!["calls"],
+        vec!["calls", "-o", "json"],
+        vec!["requests"],
+        vec!["requests", "-o", "json"],
+        vec!["flow", pod],
+        vec!["flow", pod, "-o", "json"],
+        vec!["why", "--all"],
+        vec!["why", "--all", "-o", "json"],
+        vec!["why", pod],
+    ] {
+        let mut all = args.clone();
+        all.extend(["-s", s]);
+        let o = kflow(dir.path(), &all);
+        assert!(
+            !o.stdout.is_empty(),
+            "{args:?}: {}",
+            String::from_utf8_lossy(&o.stderr)
+        );
+        c.absent(&format!("{args:?}"), &o.stdout);
+        c.absent(&format!("{args:?}"), &o.stderr);
+    }
+    screens(dir.path(), s, &c);
+}
+
+/// Every pane over the session's end, and each observation of the log in full.
+fn screens(dir: &Path, name: &str, c: &Canaries) {
+    let s = session::load(&dir.join(name)).unwrap();
+    let (begin, end) = s.range().unwrap();
+    let mut core = Core::new();
+    for o in &s.observations {
+        core.observe(Arc::clone(o));
+    }
+    let mode = Mode::Replay {
+        name: name.into(),
+        playing: false,
+        speed_permille: 1000,
+        loading_permille: 1000,
+    };
+    let snap = core.snapshot(end, mode, (begin, end), Vec::new());
+    let mut m = model((240, 70), "dark").unwrap();
+    for pane in ["1", "2", "3", "4", "5", "6", "7", "8", "9"] {
+        press(&mut m, &snap, pane);
+        for keys in ["end", "enter", "space d", "esc home"] {
+            press(&mut m, &snap, keys);
+            let text = svg::plain(&frame(&mut m, &snap));
+            c.absent(&format!("pane {pane} after {keys}"), text.as_bytes());
+        }
+    }
+}
+
+#[test]
+fn no_error_and_no_log_of_kflow_tells_a_secret() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut c = Canaries::default();
+    let garbage = c.fill("password={C} token: {C} https://u:{C}@host/\n");
+    fs::write(dir.path().join("garbage"), &garbage).unwrap();
+    fs::write(
+        dir.path().join("bad.kflow"),
+        format!("{{\"kflow\":1,\"sources\":\"{}\"}}\n", garbage.trim()),
+    )
+    .unwrap();
+    fs::write(dir.path().join("kubeconfig"), format!("a: [{garbage}")).unwrap();
+    let url = c.fill("https://u:{C}@127.0.0.1:1/?token={C}");
+    let odd = c.fill("odd://u:{C}@host");
+    for args in [
+        vec!["import", "--audit", "garbage", "-o", "x.kflow"],
+        vec!["import", "--kubelet-log", "garbage", "-o", "x.kflow"],
+        vec!["timeline", "-s", "garbage"],
+        vec!["timeline", "-s", "bad.kflow"],
+        vec!["why", "--all", "--kubeconfig", "kubeconfig", "--for", "1s"],
+        vec!["why", "--all", "--no-api", "--kubelet", &url, "--for", "1s"],
+        vec!["why", "--all", "--kubelet", &odd, "--for", "1s"],
+        vec!["doctor", "--kubelet", &url, "--kubeconfig", "kubeconfig"],
+    ] {
+        let o = kflow(dir.path(), &args);
+        let mut said = o.stdout.clone();
+        said.extend(o.stderr);
+        assert!(!said.is_empty(), "{args:?}");
+        c.absent(&format!("{args:?}"), &said);
+    }
+
+    // The log of a recording, and the recording.
+    let mut log = Vec::new();
+    for line in logs::kubelet_text(&mut c).lines() {
+        writeln!(log, "{line}").unwrap();
+    }
+    fs::write(dir.path().join("kubelet.log"), log).unwrap();
+    let args = [
+        "record",
+        "--no-api",
+        "--kubelet-log",
+        "kubelet.log",
+        "--kubelet",
+        &url,
+        "--duration",
+        "2s",
+        "-o",
+        "run.kflow",
+    ];
+    let o = kflow(dir.path(), &args);
+    assert!(o.status.success(), "{}", String::from_utf8_lossy(&o.stderr));
+    c.absent("the log of a recording", &o.stderr);
+    c.absent(
+        "a recording",
+        &fs::read(dir.path().join("run.kflow")).unwrap(),
+    );
+}
