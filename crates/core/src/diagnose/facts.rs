@@ -91,6 +91,11 @@ pub fn refused_delete(a: &AuditRecord) -> bool {
     a.verb == "delete" && a.resource == "pods" && a.code >= 400 && a.code != 404 && a.code != 409
 }
 
+/// A request to create the pod that was not let through.
+pub fn refused_create(a: &AuditRecord) -> bool {
+    a.verb == "create" && a.resource == "pods" && a.code >= 400 && a.code != 409
+}
+
 /// A refused deletion is news for this long, unless one is let through.
 const REFUSED_NS: i64 = super::limits::REFUSED.ns;
 
@@ -102,6 +107,17 @@ impl<'a> Facts<'a> {
                 .signals
                 .iter()
                 .any(|s| s.reason == "@delete" && self.now.since(s.at) < REFUSED_NS)
+    }
+    /// The pod was never made: all that is known of it is that its creation was refused, longer ago than that is news.
+    pub fn creation_forgotten(&self) -> bool {
+        let refused =
+            |o: &Evidence| matches!(&o.body, Body::Audit(a) if refused_create(a) || a.code == 0);
+        self.api.is_none()
+            && self
+                .signals
+                .iter()
+                .any(|s| s.reason == "FailedCreate" && self.now.since(s.at) >= REFUSED_NS)
+            && self.view.evidence.iter().all(refused)
     }
     /// While a container's post-start hook runs, the kubelet does not report that it has started.
     pub fn awaits_hook(&self, c: &ContainerFacts<'_>) -> bool {
@@ -231,6 +247,8 @@ impl<'a> Facts<'a> {
                         f.bound.get_or_insert(at);
                     } else if refused_delete(a) {
                         f.push("@delete", "", a.message.as_str(), o, 1);
+                    } else if refused_create(a) && view.api.is_none() {
+                        f.push("FailedCreate", "", a.message.as_str(), o, 1);
                     }
                 }
                 _ => {}

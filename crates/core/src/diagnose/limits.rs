@@ -108,6 +108,8 @@ limits! {
     KILL = "terminate: the kill after the grace period", 5, "measured: StopContainer returns at most 1.34 s after its timeout, StopPodSandbox after at most 2.99 s (S5-burst)";
     /// A deleted pod whose containers have ended.
     LET_GO = "terminate: all has ended, and the pod is still there", 20, "measured: gone at most 9.35 s after its containers were shown as ended (S5-burst)";
+    /// A pod that moves.
+    MOVES = "any stage: nothing is concluded from silence this soon after the pod moved", 10, "pkg/kubelet/status/status_manager.go: syncPeriod 10 s; by then what was done shows";
     /// A kubelet that comes back.
     BACKLOG = "terminate: a kubelet that has come back works off what it missed", 20, "pkg/kubelet/status/status_manager.go: syncPeriod 10 s; two of them";
     /// A refused deletion.

@@ -66,8 +66,9 @@ pub fn health(f: &Facts<'_>) -> Health {
             .iter()
             .any(|s| matches!(s.reason.as_ref(), "@unmount" | "@cgroup") && s.at > t)
     };
+    let never = f.creation_forgotten();
     let removed = f.api.is_none() && f.removed.is_some_and(|t| !left(t));
-    if f.view.gone.is_some() || removed || remnant || f.view.phase == "Succeeded" {
+    if f.view.gone.is_some() || removed || never || remnant || f.view.phase == "Succeeded" {
         return Health::Well;
     }
     if let Some(api) = f.api {
@@ -192,7 +193,7 @@ pub fn diagnose<'a>(cx: Context<'a>, f: &'a Facts<'a>, health: Health) -> Vec<Fo
     if failed && found.is_empty() {
         refused(f, &mut found);
     }
-    if !failed && health == Health::Unwell {
+    if (!failed || deleting) && health == Health::Unwell {
         no_node::rules(cx, f, &mut found);
         if found.is_empty() {
             waits::rules(cx, f, &mut found);

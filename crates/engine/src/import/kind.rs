@@ -216,7 +216,7 @@ pub(super) fn plain_name(name: &str) -> &str {
 }
 
 /// Names of files that hold lists or watches of API objects.
-const WATCHED: [&str; 16] = [
+const WATCHED: [&str; 17] = [
     "watch",
     "pods",
     "events",
@@ -226,6 +226,7 @@ const WATCHED: [&str; 16] = [
     "statefulsets",
     "daemonsets",
     "jobs",
+    "leases",
     "persistentvolumeclaims",
     "persistentvolumes",
     "pvcs",

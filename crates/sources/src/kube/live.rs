@@ -16,11 +16,11 @@ use tokio::time::{sleep, timeout};
 use tonic::codegen::http::{Request, Response, StatusCode};
 
 use super::decode::{Occurrences, Renewals, decode_object, decode_watch_event, note};
+use crate::live::{Backoff, Lines, Out, Stopped, root};
 use kflow_model::clock;
 use kflow_model::gap::WatchKind;
 use kflow_model::pod::WatchEvent;
 use kflow_model::{Body, Observation, Source, Stamp, Text};
-use crate::live::{Backoff, Lines, Out, Stopped, root};
 
 mod scope;
 

@@ -6,11 +6,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use kflow_model::Evidence;
 use kflow_model::{
     Body, Nanos, Text, audit::AuditRecord, event::EventSeen, object::ObjectSeen, pod::WatchEvent,
     stamp::SECOND,
 };
-use kflow_model::Evidence;
 
 /// Namespace of the leases by which kubelets show that they live.
 pub const NODE_LEASES: &str = "kube-node-lease";

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::NodeState;
-use kflow_model::{Body, Nanos, gap::WatchKind, pod::WatchEvent};
 use kflow_model::Evidence;
+use kflow_model::{Body, Nanos, gap::WatchKind, pod::WatchEvent};
 
 /// Notes of lists of nodes that are kept: a list is begun and ended by one each.
 const KEEP: usize = 64;

@@ -4,8 +4,8 @@ use super::Context;
 use crate::correlate::{Actor, LEADER_LEASES, Lease};
 use crate::diagnose::limits;
 use crate::diagnose::text::{at, span};
-use kflow_model::{Body, Nanos, Source};
 use kflow_model::Evidence;
+use kflow_model::{Body, Nanos, Source};
 
 /// The newest sign of life.
 #[derive(Clone, Debug)]

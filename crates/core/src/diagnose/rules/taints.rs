@@ -5,11 +5,11 @@ use super::{Context, heard};
 use crate::diagnose::found::Found;
 use crate::diagnose::scheduler::untolerated;
 use crate::diagnose::text::{at, list, shorten};
+use kflow_model::Evidence;
 use kflow_model::{
     node::NodeSeen,
     pod::{Condition, PodSeen},
 };
-use kflow_model::Evidence;
 
 /// Nodes that are named one by one; the others are counted.
 const NAMED: usize = 3;

@@ -10,6 +10,9 @@ use kflow_model::pod::ContainerState;
 use kflow_model::{Body, Nanos, Source};
 
 pub(super) fn rules<'a>(cx: Context<'a>, f: &'a Facts<'a>, found: &mut Vec<Found<'a>>) {
+    if moved_lately(f) {
+        return;
+    }
     let told = if f.deleted.is_some() {
         deleted(cx, f)
     } else if f.bound.is_none() && f.picked_up.is_none() {
@@ -22,6 +25,47 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &'a Facts<'a>, found: &mut Vec<Found
         container(cx, f).or_else(|| unready(cx, f))
     };
     found.extend(told.map(|x| x.at_most(Confidence::Possible)));
+}
+
+/// Calls that bring a pod forward; the others only look.
+const STEPS: [&str; 8] = [
+    "RunPodSandbox",
+    "PullImage",
+    "CreateContainer",
+    "StartContainer",
+    "StopContainer",
+    "RemoveContainer",
+    "StopPodSandbox",
+    "RemovePodSandbox",
+];
+
+/// Something was done for the pod a moment ago, or its state changed: it does not wait in silence.
+fn moved_lately(f: &Facts<'_>) -> bool {
+    let fresh = |at: Nanos| f.now.since(at) < limits::MOVES.ns;
+    let steps: Vec<_> = f
+        .view
+        .evidence
+        .iter()
+        .filter_map(|o| match &o.body {
+            Body::CallStart(c) if STEPS.contains(&c.method.as_str()) => Some(c.key),
+            _ => None,
+        })
+        .collect();
+    f.view
+        .evidence
+        .iter()
+        .rev()
+        .filter(|o| fresh(o.stamp.seen))
+        .any(|o| match &o.body {
+            Body::CallStart(c) => STEPS.contains(&c.method.as_str()),
+            Body::CallEnd(c) => c.code == Some(0) && steps.contains(&c.key),
+            Body::Event(e) => {
+                !e.warning && !e.listed && e.component == "kubelet" && e.reason != "BackOff"
+            }
+            Body::Pod(_) => o.source == Source::Kube,
+            Body::Fs(_) => true,
+            _ => false,
+        })
 }
 
 /// With who has to act on the node, and when that one was last heard.

@@ -1,0 +1,303 @@
+//! Who lives, by leases and lists of nodes.
+//!
+//! Everything here is invented, in the form of the API's reference (`coordination.k8s.io/v1` Lease, `v1` Node, Pod and
+//! Event): the recordings have no leases, only the requests that renew them.
+
+use std::sync::Arc;
+
+use kflow_core::correlate::{Actor, NODE_LEASES, Presence, World};
+use kflow_core::diagnose::{self, Confidence, Diagnoser, Verdict};
+use kflow_model::gap::WatchKind;
+use kflow_model::pod::WatchEvent;
+use kflow_model::{Body, Nanos, Observation, Stamp, stamp::SECOND};
+use kflow_sources::kube::decode::{KubeLines, Renewals, decode_object, note};
+use kflow_sources::{LineDecoder, TimeHint};
+use serde_json::{Value, json};
+
+/// 2027-01-15T08:00:00Z.
+const BEGIN: i64 = 1_800_000_000;
+
+fn at(s: i64) -> Nanos {
+    Nanos::from_secs(BEGIN + s)
+}
+
+/// As the API writes a MicroTime.
+fn micro(s: i64) -> String {
+    at(s).to_rfc3339().replace("000Z", "Z")
+}
+
+/// As the API writes a Time.
+fn time(s: i64) -> String {
+    at(s).to_rfc3339().replace(".000000000Z", "Z")
+}
+
+fn seen(v: &Value, event: WatchEvent, s: i64) -> Observation {
+    decode_object(v.to_string().as_bytes(), "", event, Stamp::exact(at(s)))
+        .unwrap_or_else(|e| panic!("{e:?}: {v}"))
+}
+
+fn lease(namespace: &str, name: &str, s: i64) -> Value {
+    json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+        "metadata": {"name": name, "namespace": namespace, "uid": format!("lease-{name}"), "resourceVersion": format!("{}", 1000 + s)},
+        "spec": {"holderIdentity": name, "leaseDurationSeconds": 40, "renewTime": micro(s)}})
+}
+
+fn node(name: &str, ready: &str, since: i64, taints: &Value) -> Value {
+    json!({"apiVersion": "v1", "kind": "Node",
+        "metadata": {"name": name, "uid": format!("node-{name}"), "resourceVersion": format!("{}", 1000 + since)},
+        "spec": {"taints": taints},
+        "status": {"conditions": [{"type": "Ready", "status": ready,
+            "reason": if ready == "True" { "KubeletReady" } else { "NodeStatusUnknown" },
+            "message": if ready == "True" { "kubelet is posting ready status" } else { "Kubelet stopped posting node status." },
+            "lastTransitionTime": time(since)}]}})
+}
+
+fn pod(name: &str, node: &str, s: i64) -> Value {
+    json!({"apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": name, "namespace": "ns", "uid": format!("pod-{name}"), "resourceVersion": format!("{}", 1000 + s), "creationTimestamp": time(s)},
+        "spec": {"nodeName": node, "schedulerName": "default-scheduler", "containers": [{"name": "c", "image": "reg.example/app:1"}]},
+        "status": {"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "True", "lastTransitionTime": time(s)}]}})
+}
+
+/// A complete list of nodes, at a time.
+fn nodes(world: &mut World, s: i64, names: &[&str]) {
+    world.observe(&Arc::new(note(
+        "nodes",
+        WatchKind::ListBegin,
+        "",
+        Stamp::exact(at(s)),
+    )));
+    for n in names {
+        world.observe(&Arc::new(seen(
+            &node(n, "True", s, &json!([])),
+            WatchEvent::Listed,
+            s,
+        )));
+    }
+    world.observe(&Arc::new(note(
+        "nodes",
+        WatchKind::ListEnd,
+        "1",
+        Stamp::exact(at(s)),
+    )));
+}
+
+fn why(world: &mut World, name: &str, s: i64) -> Option<Verdict> {
+    world.settle();
+    let pod = Arc::clone(world.find(&format!("ns/{name}")).first().expect("the pod"));
+    diagnose::why(world, &pod, at(s))
+}
+
+#[test]
+fn a_frozen_kubelet_is_told_when_its_lease_has_run_out() {
+    let mut world = World::new();
+    let mut renewals = Renewals::default();
+    nodes(&mut world, 0, &["n1", "n2"]);
+    let mut told = Vec::new();
+    for s in 0..90 {
+        // n2 lives, n1 stops after the renewal of second 20; what passes is what a watch passes on.
+        let mut all = renewals.due(at(s));
+        for (n, lives) in [("n1", s <= 20), ("n2", true)] {
+            if lives && s % 10 == 0 {
+                all.extend(renewals.take(seen(&lease(NODE_LEASES, n, s), WatchEvent::Modified, s)));
+            }
+        }
+        if s == 25 {
+            all.push(seen(&pod("p1", "n1", s), WatchEvent::Added, s));
+            all.push(seen(&pod("p2", "n2", s), WatchEvent::Added, s));
+        }
+        for o in all {
+            world.observe(&Arc::new(o));
+        }
+        if s >= 25 {
+            told.push((s, why(&mut world, "p1", s), why(&mut world, "p2", s)));
+        }
+    }
+    for (s, v, lives) in &told {
+        match (s, v) {
+            // A pod is picked up within a second; half a minute later it is said who has to.
+            (..55, None) => {}
+            (55..60, Some(v)) => {
+                assert_eq!(
+                    (v.cause.as_str(), v.confidence),
+                    ("KF301", Confidence::Possible),
+                    "{s}"
+                );
+                assert!(
+                    v.sentence.contains("last heard at 08:00:20 UTC"),
+                    "{}",
+                    v.sentence
+                );
+            }
+            (60.., Some(v)) => {
+                assert_eq!(
+                    (v.cause.as_str(), v.confidence),
+                    ("KF301", Confidence::Likely),
+                    "{s}"
+                );
+                let wanted = format!(
+                    "it has not renewed its lease for {}",
+                    diagnose::text::span((s - 20) * SECOND)
+                );
+                assert!(v.sentence.contains(&wanted), "{}", v.sentence);
+                assert!(
+                    v.sentence.contains("last heard at 08:00:20 UTC"),
+                    "{}",
+                    v.sentence
+                );
+            }
+            other => panic!("{other:?}"),
+        }
+        // The kubelet of n2 lives: whatever is said of it, it is not that it does not.
+        if let Some(v) = lives
+            && v.confidence != Confidence::Possible
+        {
+            panic!("{s} {}", v.sentence);
+        }
+        // Its renewals pass every half minute: by the next it is heard after the binding.
+        if let Some(v) = lives.as_ref().filter(|_| *s >= 60) {
+            assert_eq!(v.cause, "KF302", "{s} {}", v.sentence);
+            assert!(v.sentence.contains("the kubelet lives"), "{}", v.sentence);
+        }
+    }
+    assert!(told.last().is_some_and(|(.., lives)| lives.is_some()));
+}
+
+#[test]
+fn thousands_of_pods_on_nodes_that_do_not_exist_are_told_within_seconds() {
+    const PODS: usize = 4000;
+    let mut world = World::new();
+    nodes(&mut world, 0, &["n1"]);
+    for i in 0..PODS {
+        let p = pod(&format!("p{i}"), &format!("gone-{}", i % 50), 10);
+        world.observe(&Arc::new(seen(&p, WatchEvent::Added, 10)));
+    }
+    world.observe(&Arc::new(seen(
+        &pod("fine", "n1", 10),
+        WatchEvent::Added,
+        10,
+    )));
+    world.settle();
+    let mut diagnoser = Diagnoser::new();
+    let at_once = diagnoser.update(&world, at(10)).0;
+    assert!(at_once.is_empty());
+    let (told, _) = diagnoser.update(&world, at(13));
+    assert_eq!(told.len(), PODS);
+    for v in told.values() {
+        assert_eq!(v.cause, "KF317");
+        assert!(
+            v.sentence.contains("which does not exist") && v.sentence.contains("40 to 80 s"),
+            "{}",
+            v.sentence
+        );
+    }
+    // The garbage collector is late, and whoever runs it was last heard long ago.
+    world.observe(&Arc::new(seen(
+        &lease("kube-system", "kube-controller-manager", 20),
+        WatchEvent::Listed,
+        100,
+    )));
+    let late = why(&mut world, "p0", 200).expect("it waits");
+    assert!(
+        late.sentence
+            .contains("kube-controller-manager was last heard at 08:00:20 UTC, 3m00s ago"),
+        "{}",
+        late.sentence
+    );
+    // The node comes.
+    let new = node("gone-0", "True", 210, &json!([]));
+    world.observe(&Arc::new(seen(&new, WatchEvent::Added, 210)));
+    assert!(why(&mut world, "p0", 211).is_none_or(|v| v.cause != "KF317"));
+}
+
+#[test]
+fn without_a_complete_list_nothing_is_said_about_a_nodes_existence() {
+    let mut world = World::new();
+    world.observe(&Arc::new(seen(
+        &node("n1", "True", 0, &json!([])),
+        WatchEvent::Listed,
+        0,
+    )));
+    world.observe(&Arc::new(seen(&pod("p", "n2", 1), WatchEvent::Listed, 1)));
+    assert_eq!(world.presence("n2"), Presence::Unknown);
+    let v = why(&mut world, "p", 60).expect("half a minute has passed");
+    assert_eq!(
+        (v.cause.as_str(), v.confidence),
+        ("KF301", Confidence::Possible)
+    );
+    assert!(
+        v.sentence.contains("nothing shows whether it lives"),
+        "{}",
+        v.sentence
+    );
+}
+
+#[test]
+fn a_taint_that_keeps_a_pod_away_ends_at_the_kubelet_that_is_silent() {
+    let mut world = World::new();
+    nodes(&mut world, 0, &["n1"]);
+    world.observe(&Arc::new(seen(
+        &lease(NODE_LEASES, "n1", 10),
+        WatchEvent::Modified,
+        10,
+    )));
+    let taints = json!([{"key": "node.kubernetes.io/unreachable", "effect": "NoSchedule"}, {"key": "node.kubernetes.io/unreachable", "effect": "NoExecute"}]);
+    world.observe(&Arc::new(seen(
+        &node("n1", "Unknown", 60, &taints),
+        WatchEvent::Modified,
+        60,
+    )));
+    let mut p = pod("p", "", 70);
+    p["status"]["conditions"] = json!([{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "lastTransitionTime": time(70),
+        "message": "0/1 nodes are available: 1 node(s) had untolerated taint {node.kubernetes.io/unreachable: }. no new claims to deallocate, preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."}]);
+    world.observe(&Arc::new(seen(&p, WatchEvent::Added, 70)));
+    let v = why(&mut world, "p", 80).expect("it is Pending");
+    assert_eq!(v.cause, "KF203");
+    assert_eq!(
+        v.sentence,
+        "n1's kubelet has not reported since 08:00:10 UTC, so its taint node.kubernetes.io/unreachable keeps the pod away."
+    );
+    // A second node with a taint of somebody's own: the pod could go there if it tolerated that one.
+    let own = json!([{"key": "team", "value": "a", "effect": "NoSchedule"}]);
+    world.observe(&Arc::new(seen(
+        &node("n2", "True", 81, &own),
+        WatchEvent::Added,
+        81,
+    )));
+    let v = why(&mut world, "p", 90).expect("it is Pending");
+    for part in [
+        "does not tolerate",
+        "team=a:NoSchedule on n2",
+        "n1's kubelet has not reported since 08:00:10 UTC",
+    ] {
+        assert!(v.sentence.contains(part), "{}", v.sentence);
+    }
+}
+
+#[test]
+fn leases_are_read_from_a_list_of_kubectl() {
+    let list = json!({"apiVersion": "v1", "kind": "List", "metadata": {"resourceVersion": ""},
+        "items": [lease(NODE_LEASES, "n1", 7), lease("kube-system", "kube-scheduler", 8)]});
+    let mut out = Vec::new();
+    let mut lines = KubeLines::new(TimeHint::default());
+    lines.line(list.to_string().as_bytes(), &mut out);
+    lines.finish(&mut out);
+    assert_eq!(out.len(), 2);
+    let mut world = World::new();
+    for o in out {
+        assert!(matches!(&o.body, Body::Object(x) if x.object.kind == "Lease"));
+        world.observe(&Arc::new(o));
+    }
+    let heard = |a: &Actor| world.heard(a).map(|s| s.at);
+    assert_eq!(heard(&Actor::Kubelet("n1".into())), Some(at(7)));
+    assert_eq!(
+        heard(&Actor::Scheduler("default-scheduler".into())),
+        Some(at(8))
+    );
+    assert_eq!(
+        world.lease(NODE_LEASES, "n1").map(|l| l.duration_ns),
+        Some(40 * SECOND)
+    );
+    // They are no objects that owners or claims are looked for among, however often they are renewed.
+    assert!(world.objects().is_empty());
+}
