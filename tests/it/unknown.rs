@@ -6,7 +6,7 @@ mod live;
 mod sessions;
 
 use std::process::{Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -32,7 +32,7 @@ struct Said {
 }
 
 fn kflow(args: &[&str]) -> Said {
-    let begun = Instant::now();
+    let begun = kflow_model::clock::monotonic();
     let home = tempfile::tempdir().unwrap();
     let Output {
         status,

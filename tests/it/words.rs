@@ -21,6 +21,9 @@ mod node;
 /// Moments at which each recording is looked at.
 const MOMENTS: i64 = 100;
 
+/// What was said of a pod while its view stood: states and sentences, in order.
+type Told = Vec<(Option<State>, String)>;
+
 /// Looks at a recording at each moment.
 fn sample(observations: &[Evidence], mut look: impl FnMut(&World, &Verdicts, Nanos)) {
     let seen = || observations.iter().map(|o| o.stamp.seen);
@@ -75,7 +78,10 @@ fn contradictions(s: &Seen<'_>) -> Vec<String> {
 /// Verdict, timeline and list agree on which containers run.
 fn runs(s: &Seen<'_>, wrong: &mut Vec<String>) {
     for c in s.pod.containers.iter().filter(|_| s.pod.gone.is_none()) {
-        let facts = s.facts.known(&c.name).is_some_and(|c| c.runs());
+        let facts = s
+            .facts
+            .known(&c.name)
+            .is_some_and(kflow_core::diagnose::facts::ContainerFacts::runs);
         let timeline = s
             .spans()
             .any(|x| x.is_run() && x.container == c.name && x.end.is_none());
@@ -315,7 +321,7 @@ fn a_verdict_changes_back_only_with_new_evidence() {
     let mut wrong = Vec::new();
     for name in SESSIONS {
         // Of each pod: its view, and what was said of it since that came.
-        let mut said: BTreeMap<String, (Pod, Vec<(Option<State>, String)>)> = BTreeMap::new();
+        let mut said: BTreeMap<String, (Pod, Told)> = BTreeMap::new();
         sample(&session(name), |world, verdicts, now| {
             for pod in world.pods() {
                 let v = verdicts.0.get(&pod.uid);

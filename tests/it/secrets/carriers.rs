@@ -66,7 +66,10 @@ fn fixture(name: &str) -> Vec<u8> {
         .join("fixtures")
         .join(name);
     let bytes = std::fs::read(path).unwrap();
-    if name.ends_with(".zst") {
+    if std::path::Path::new(name)
+        .extension()
+        .is_some_and(|e| e == "zst")
+    {
         zstd::decode_all(&bytes[..]).unwrap()
     } else {
         bytes

@@ -101,9 +101,9 @@ const MESSAGES: [(&str, &str); 22] = [
 const PROSE: [&str; 9] = [
     r#"{M} curl -v -XGET -H "Authorization: Bearer {C}abcdef0123" -H "X-Api-Key: {C}" 'https://127.0.0.1:6443/api?access_token={C}'"#,
     r#"{M} Response Body: {"kind":"Secret","data":{"password":"{C}"}}"#,
-    r#"{M} Request Headers: map[Authorization:[Bearer {C}] X-Plain:[{C}]]"#,
-    r#"{M} HTTP-Probe Headers: map[Authorization:[Basic {C}=] X-Plain:[{C}]]"#,
-    r#"{M} Exec-Probe Pod: web, Container: c, Command: [sh -c curl -H token:{C} {C}]"#,
+    r"{M} Request Headers: map[Authorization:[Bearer {C}] X-Plain:[{C}]]",
+    r"{M} HTTP-Probe Headers: map[Authorization:[Basic {C}=] X-Plain:[{C}]]",
+    r"{M} Exec-Probe Pod: web, Container: c, Command: [sh -c curl -H token:{C} {C}]",
     r#"{M} Generating env: [{Name:A Value:{C} ValueFrom:<nil>}] for pod "web""#,
     r#"{M} GRPC request: {"node_publish_secrets":{"a":"{C}"},"volume_context":{"b":"{C}"}}"#,
     r#"{M} error: "exit status 1", output: "login failed for password='{C}' secret_key: {C}""#,

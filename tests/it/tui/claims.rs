@@ -95,7 +95,10 @@ fn a_list_that_is_cut_says_how_many_more_there_are() {
     let mut cut = 0;
     for pane in ["1", "2", "3", "4", "7", "8", "9"] {
         everywhere(pane, |m, _, text, what| {
-            let hidden = m.pane(m.focus).and_then(|p| p.hidden()).expect("a list");
+            let hidden = m
+                .pane(m.focus)
+                .and_then(kflow_tui::pane::Pane::hidden)
+                .expect("a list");
             let rule = text.lines().nth(2).unwrap_or_default();
             match hidden {
                 (0, 0) => assert!(!rule.contains(" more "), "{what}: {rule}"),
@@ -241,7 +244,7 @@ fn the_list_of_pods_keeps_what_one_looks_for_at_every_size() {
         }
         let (above, _) = m
             .pane(PaneId::Pods)
-            .and_then(|p| p.hidden())
+            .and_then(kflow_tui::pane::Pane::hidden)
             .unwrap_or_default();
         assert_eq!(above, 0);
         // Who has a verdict shows its cause; where there is room, also status and title whole.
@@ -432,7 +435,9 @@ fn percentiles_and_the_filter_count_the_calls_that_the_title_counts() {
                 number(rule.split(" of ").next().unwrap_or_default())
             };
             let listed = title(&shown(&mut m, snap));
-            let matches = m.pane(PaneId::Calls).and_then(|p| p.matches());
+            let matches = m
+                .pane(PaneId::Calls)
+                .and_then(kflow_tui::pane::Pane::matches);
             assert_eq!(matches, Some(listed), "{scene} {keys}");
             press(&mut m, snap, "p");
             let text = shown(&mut m, snap);

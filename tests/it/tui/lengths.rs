@@ -98,7 +98,7 @@ fn a_length_of_time_is_written_the_same_in_every_pane_and_export() {
 #[test]
 fn no_other_place_writes_lengths_of_time() {
     let by_hand =
-        regex::Regex::new(r##"\{[a-z_.:0-9]*\}( s| ms|ms|µs)\b[^|]*[",]"##).expect("pattern");
+        regex::Regex::new(r#"\{[a-z_.:0-9]*\}( s| ms|ms|µs)\b[^|]*[",]"#).expect("pattern");
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut folders = vec![root.join("src"), root.join("crates")];
     let (mut files, mut found) = (0, Vec::new());
@@ -108,7 +108,10 @@ fn no_other_place_writes_lengths_of_time() {
             let name = f.file_name().to_string_lossy().into_owned();
             if path.is_dir() {
                 folders.push(path);
-            } else if name.ends_with(".rs") && name != "units.rs" && name != "tests.rs" {
+            } else if path.extension().is_some_and(|e| e == "rs")
+                && name != "units.rs"
+                && name != "tests.rs"
+            {
                 files += 1;
                 let text = std::fs::read_to_string(&path).expect("a file");
                 let code = text.split("mod tests {").next().unwrap_or_default();

@@ -44,7 +44,9 @@ fn gap(s: i64) -> Evidence {
 
 fn of(all: &[Evidence]) -> Coverage {
     let mut c = Coverage::default();
-    all.iter().for_each(|o| c.observe(o));
+    for o in all {
+        c.observe(o);
+    }
     c
 }
 

@@ -115,6 +115,7 @@ mod tests {
             kind,
             scope: scope.into(),
             detail: Text::default(),
+            failure: None,
         };
         at(s, Body::Watch(Box::new(note)))
     }

@@ -160,7 +160,7 @@ impl Operations {
             (true, ..) => "not known: only the tap shows them".to_owned(),
             (_, 0, _) => "none".to_owned(),
             (_, n, 0) => count(n),
-            (_, n, 1) if n == 1 => "1, an image pull".to_owned(),
+            (_, 1, 1) => "1, an image pull".to_owned(),
             (_, n, pulls) => format!("{}, {} of them image pulls", count(n), count(pulls)),
         }
     }
