@@ -7,7 +7,8 @@ use kube::client::{Body, Client};
 use serde::Deserialize;
 use serde_json::json;
 use tokio::time::timeout;
-use tonic::codegen::http::Request;
+use tonic::codegen::Bytes;
+use tonic::codegen::http::{Request, StatusCode};
 
 use super::{Check, Health};
 use kflow_engine::live::{Config, KubeletLog, connect};
@@ -75,15 +76,23 @@ pub(super) async fn live_endpoint(config: &Config) -> Option<String> {
     let (client, _) = connect(config).await.ok()?;
     let path = format!("/api/v1/nodes/{}/proxy/configz", escape(node));
     let request = Request::get(path).body(Body::empty()).ok()?;
-    let body = timeout(PATIENCE, async {
-        let response = client.send(request).await.ok()?;
-        let body = http_body_util::Limited::new(response.into_body(), 1 << 20);
-        Some(body.collect().await.ok()?.to_bytes())
-    })
-    .await
-    .ok()??;
+    let (_, body) = answer(&client, request).await.ok()?;
     let configz: Configz = serde_json::from_slice(&body).ok()?;
     Some(configz.kubeletconfig.container_runtime_endpoint)
+}
+
+/// Status and body of an answer that is whole within [`PATIENCE`]: a server may send its head and then nothing.
+async fn answer(client: &Client, request: Request<Body>) -> Result<(StatusCode, Bytes), String> {
+    let whole = async {
+        let response = client.send(request).await.map_err(|e| root(&e))?;
+        let status = response.status();
+        let body = http_body_util::Limited::new(response.into_body(), 1 << 20);
+        let body = body.collect().await.map_err(|e| e.to_string())?;
+        Ok((status, body.to_bytes()))
+    };
+    timeout(PATIENCE, whole)
+        .await
+        .map_err(|_| format!("no answer in {}", wait(PATIENCE)))?
 }
 
 /// One check for reaching the cluster, and one for each right.
@@ -189,10 +198,8 @@ async fn who(client: &Client) -> Option<String> {
         .header("content-type", "application/json")
         .body(Body::from(review.to_string().into_bytes()))
         .ok()?;
-    let response = timeout(PATIENCE, client.send(request)).await.ok()?.ok()?;
-    let body = http_body_util::Limited::new(response.into_body(), 1 << 20);
-    let bytes = body.collect().await.ok()?.to_bytes();
-    let review: Review = serde_json::from_slice(&bytes).ok()?;
+    let (_, body) = answer(client, request).await.ok()?;
+    let review: Review = serde_json::from_slice(&body).ok()?;
     Some(review.status.user_info.username)
 }
 
@@ -264,16 +271,7 @@ async fn may(
         .header("content-type", "application/json")
         .body(Body::from(review.to_string().into_bytes()))
         .map_err(|e| e.to_string())?;
-    let response = timeout(PATIENCE, client.send(request))
-        .await
-        .map_err(|_| format!("no answer in {}", wait(PATIENCE)))?
-        .map_err(|e| root(&e))?;
-    let status = response.status();
-    let body = http_body_util::Limited::new(response.into_body(), 1 << 20)
-        .collect()
-        .await
-        .map_err(|e| e.to_string())?
-        .to_bytes();
+    let (status, body) = answer(client, request).await?;
     let review: Review =
         serde_json::from_slice(&body).map_err(|_| format!("it answers {status}"))?;
     match review.status {

@@ -99,7 +99,7 @@ fn a_command_that_fails_changes_nothing() {
         ),
         (
             vec!["export", "no/body", "-s", s, "-f", "html", "-o", "old.html"],
-            3,
+            2,
             "no/body",
         ),
         (

@@ -83,6 +83,13 @@ impl Desk {
         said
     }
 
+    /// The timelines of a session of which a part could not be read, and what is said of that part.
+    fn partial(session: &str) -> (String, String) {
+        let o = run(&["timeline", "-o", "json", "-s", session]);
+        assert_eq!(o.status.code(), Some(2), "{}", text(&o.stderr));
+        (text(&o.stdout), text(&o.stderr))
+    }
+
     /// The timelines of a session, as text.
     fn timelines(session: &str) -> String {
         let o = run(&["timeline", "-o", "json", "-s", session]);

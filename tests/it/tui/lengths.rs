@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use kflow_core::flow::lit::lit;
+use kflow_core::correlate::steps::steps;
 use kflow_core::flow::map::Map;
 use kflow_model::units::duration;
 use kflow_tui::shots::{frame, model, press};
@@ -20,7 +20,7 @@ fn the_flow_shows_the_longest_run_of_a_step() {
             m.shared.pod = Some(p.uid.clone());
             press(&mut m, snap, "8");
             let text = shown(&mut m, snap);
-            for l in lit(map, &p.evidence, snap.now) {
+            for l in steps(map, p) {
                 let longest = l.runs.iter().filter_map(|r| r.duration(snap.now)).max();
                 let (Some(longest), Some(step)) = (longest, map.get(l.step)) else {
                     continue;

@@ -97,7 +97,7 @@ fn a_container_that_ended_twice_crash_loops_until_it_has_run_long_enough() {
         (State::CrashLooping, Some(State::CrashLooping))
     );
     assert!(
-        v.sentence.contains("running again for 12 s"),
+        v.sentence.contains("running again for 12s"),
         "{}",
         v.sentence
     );
@@ -105,7 +105,7 @@ fn a_container_that_ended_twice_crash_loops_until_it_has_run_long_enough() {
     assert_eq!((r.times, r.up), (2, Some(at(20))));
     let text = kflow_export::why::text(&v, at(32));
     assert!(
-        text.contains("crash-looping in start, now running for 12 s"),
+        text.contains("crash-looping in start, now running for 12s"),
         "{text}"
     );
     assert!(!text.contains("stuck"), "{text}");

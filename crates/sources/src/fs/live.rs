@@ -5,6 +5,7 @@
 //! ([`Changes`]). A rescan now and then, and after an overflow, finds what was lost.
 
 mod mounts;
+mod scan;
 
 use std::ffi::OsStr;
 use std::fs;
@@ -20,14 +21,16 @@ use tokio::io::unix::AsyncFd;
 use tokio::sync::oneshot;
 use tokio::time::sleep;
 
-use super::{Changes, classify_path, parse_mountinfo_line};
+use super::{Changes, classify_path};
 
 use crate::live::{Out, Stopped, gap};
 use kflow_model::Source;
 use kflow_model::clock;
 use kflow_model::fs::{FsAction, FsObject};
+use kflow_model::units::wait;
 
 pub use mounts::mounts;
+use scan::{Scan, mount_points};
 
 /// How often everything is read anew, in case an event was lost.
 const RESCAN: Duration = Duration::from_secs(30);
@@ -35,8 +38,6 @@ const RESCAN: Duration = Duration::from_secs(30);
 const SLOW: Duration = Duration::from_secs(5);
 /// How often it is looked whether one does not.
 const LOOK: Duration = Duration::from_secs(1);
-/// File systems in memory, which cannot hang: a mount of another kind is never touched.
-const MEMORY: [&str; 2] = ["tmpfs", "ramfs"];
 
 /// Where to look.
 #[derive(Clone, Debug)]
@@ -123,11 +124,9 @@ pub async fn directories(roots: Roots, mut out: Out) {
             .filter(|(since, _)| clock::monotonic().saturating_duration_since(*since) >= SLOW);
         if let Some((since, path)) = slow {
             let why = format!(
-                "the file system of {} has not answered for {} s",
+                "the file system of {} has not answered for {}",
                 path.display(),
-                clock::monotonic()
-                    .saturating_duration_since(since)
-                    .as_secs()
+                wait(clock::monotonic().saturating_duration_since(since))
             );
             out.off(why.as_str());
             if !std::mem::replace(&mut told, true) {
@@ -170,49 +169,6 @@ async fn watch(roots: Roots, out: Out, asked: Asked) {
     };
     // Stopped is the only way to end.
     watcher.run().await.ok();
-}
-
-/// What a rescan found.
-#[derive(Default)]
-struct Scan {
-    /// Entries of directories.
-    present: FxHashSet<PathBuf>,
-    /// Directories that were read.
-    read: FxHashSet<PathBuf>,
-    /// Directories that are not there.
-    missing: FxHashSet<PathBuf>,
-}
-
-impl Scan {
-    /// True for what is there no more. A mount point is known by the directory that it lies in and is not touched; what
-    /// lies in a directory that could not be read is not known to be gone.
-    fn lacks(&self, path: &Path) -> bool {
-        if self.present.contains(path) {
-            return false;
-        }
-        let mut up = path.parent();
-        while let Some(dir) = up {
-            if self.read.contains(dir) || self.missing.contains(dir) {
-                return true;
-            }
-            if self.present.contains(dir) {
-                return false;
-            }
-            up = dir.parent();
-        }
-        false
-    }
-}
-
-/// Where a file system is mounted that is not in memory, as this process sees it.
-fn mount_points() -> io::Result<FxHashSet<PathBuf>> {
-    let table = fs::read_to_string("/proc/self/mountinfo")?;
-    Ok(table
-        .lines()
-        .filter_map(parse_mountinfo_line)
-        .filter(|m| !MEMORY.contains(&m.fstype.as_str()))
-        .map(|m| PathBuf::from(m.point))
-        .collect())
 }
 
 struct Watcher {

@@ -17,6 +17,7 @@ use tokio::time::{sleep, timeout};
 use crate::LineDecoder;
 use crate::live::{Backoff, Lines, Out, Stopped, decode_now, gap};
 use kflow_model::clock;
+use kflow_model::units::wait;
 use kflow_model::{Observation, Source};
 
 /// How often a file is looked at.
@@ -157,9 +158,9 @@ async fn told_when_slow<T>(out: &Out, path: &Path, answer: impl Future<Output = 
         Ok(answer) => answer,
         Err(_) => {
             out.off(format!(
-                "{} has not answered for {} s: its file system hangs",
+                "{} has not answered for {}: its file system hangs",
                 path.display(),
-                SLOW.as_secs()
+                wait(SLOW)
             ));
             let answer = answer.await;
             out.on(format!("following {}", path.display()));

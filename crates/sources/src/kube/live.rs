@@ -10,7 +10,6 @@ use std::time::Duration;
 use http_body_util::BodyExt;
 use kube::client::{Body as HttpBody, Client};
 use serde::Deserialize;
-use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 use tonic::codegen::http::{Request, Response, StatusCode};
@@ -24,15 +23,15 @@ use kflow_model::pod::WatchEvent;
 use kflow_model::units::wait;
 use kflow_model::{Body, Observation, Source, Stamp, Text};
 
+mod answer;
 mod scope;
 
+use answer::{Cut, Head, HeadMeta, Page, Trouble, collect};
 pub use kflow_model::Scope;
 pub use scope::{Filter, Pods, Watch, escape, watches};
 
 /// Objects of one page of a list.
 const PAGE: u32 = 500;
-/// Largest page that is read, bytes.
-const PAGE_MAX: usize = 256 << 20;
 /// How often renewals of leases that were held back are looked at.
 const RENEWALS: Duration = Duration::from_secs(2);
 
@@ -60,40 +59,6 @@ impl Default for Pace {
             stall: Duration::from_secs(150),
             watch: Duration::from_secs(290),
         }
-    }
-}
-
-/// Why a list or watch ended before its time.
-#[derive(Debug, thiserror::Error)]
-enum Trouble {
-    #[error(transparent)]
-    Stopped(#[from] Stopped),
-    /// The resource version is too old.
-    #[error("the resource version is too old (410)")]
-    Gone,
-    /// "Not now": how long to wait, and what was answered.
-    #[error("{1}")]
-    Wait(Duration, String),
-    /// What failed, in words that name the resource only where it matters.
-    #[error("{1}")]
-    Failed(Failure, String),
-}
-
-impl Trouble {
-    const fn failure(&self) -> Failure {
-        match self {
-            Self::Stopped(_) => Failure::Other,
-            Self::Gone => Failure::Expired,
-            Self::Wait(..) => Failure::Throttled,
-            Self::Failed(failure, _) => *failure,
-        }
-    }
-    /// True when only an administrator can change it: asking again soon is of no use.
-    const fn is_denied(&self) -> bool {
-        matches!(
-            self.failure(),
-            Failure::Forbidden | Failure::Unauthorized | Failure::NotFound | Failure::NotKubernetes
-        )
     }
 }
 
@@ -130,54 +95,6 @@ impl Server {
             format!("the apiserver at {}", self.address)
         }
     }
-}
-
-#[derive(Deserialize)]
-struct Page<'a> {
-    #[serde(borrow, default)]
-    kind: std::borrow::Cow<'a, str>,
-    #[serde(default)]
-    metadata: PageMeta,
-    /// Go writes a list of nothing as null.
-    #[serde(borrow, default)]
-    items: Option<Vec<&'a RawValue>>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct PageMeta {
-    resource_version: String,
-    r#continue: String,
-}
-
-/// What of a watch line decides how the watch goes on.
-#[derive(Deserialize)]
-struct Head {
-    r#type: String,
-    object: HeadObject,
-}
-
-#[derive(Deserialize)]
-struct HeadObject {
-    #[serde(default)]
-    metadata: HeadMeta,
-    code: Option<u16>,
-    details: Option<HeadDetails>,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(rename_all = "camelCase", default)]
-struct HeadMeta {
-    resource_version: String,
-    namespace: String,
-    name: String,
-    uid: String,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct HeadDetails {
-    retry_after_seconds: Option<u64>,
 }
 
 /// Runs a list and watch until nobody takes its observations.
@@ -320,8 +237,8 @@ impl Watching {
         let response = match timeout(self.pace.answer, self.server.client.send(request)).await {
             Err(_) => {
                 let why = format!(
-                    "{server} has not answered within {} s",
-                    self.pace.answer.as_secs()
+                    "{server} has not answered within {}",
+                    wait(self.pace.answer)
                 );
                 return failed(Failure::TimedOut, why);
             }
@@ -622,32 +539,6 @@ async fn ask(
         }
     }
     std::future::pending::<()>().await;
-}
-
-/// Why a body was not read to its end.
-enum Cut {
-    /// No further piece came in time.
-    Stalled,
-    /// The connection broke, or the body is larger than any answer.
-    Broken(String),
-}
-
-/// Reads a body of at most [`PAGE_MAX`] bytes. Each piece of it may take as long as `patience`.
-async fn collect(mut body: HttpBody, patience: Duration) -> Result<Vec<u8>, Cut> {
-    let mut bytes = Vec::new();
-    while let Some(frame) = timeout(patience, body.frame())
-        .await
-        .map_err(|_| Cut::Stalled)?
-    {
-        let frame = frame.map_err(|e| Cut::Broken(root(&e)))?;
-        if let Ok(data) = frame.into_data() {
-            if bytes.len() + data.len() > PAGE_MAX {
-                return Err(Cut::Broken(format!("more than {PAGE_MAX} bytes")));
-            }
-            bytes.extend_from_slice(&data);
-        }
-    }
-    Ok(bytes)
 }
 
 /// Runs the watches of a scope.

@@ -303,12 +303,7 @@ async fn send(
     node: &str,
     request: Request<HttpBody>,
 ) -> Result<(StatusCode, HeaderMap, Vec<u8>), String> {
-    let late = |what: &str| {
-        format!(
-            "{what} of {node} did not come within {} s",
-            PATIENCE.as_secs()
-        )
-    };
+    let late = |what: &str| format!("{what} of {node} did not come within {}", wait(PATIENCE));
     let response = timeout(PATIENCE, client.send(request))
         .await
         .map_err(|_| late("the log"))?

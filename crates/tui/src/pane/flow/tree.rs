@@ -5,8 +5,9 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use kflow_core::correlate::Machinery;
 use kflow_core::correlate::machinery::Work;
-use kflow_core::flow::lit::{Lit, RunEnd};
+use kflow_core::flow::lit::{Lit, Run, RunEnd};
 use kflow_core::flow::map::{Map, Scope, StepId};
+use kflow_model::stamp::SECOND;
 
 /// The function at the root of the node's own loop.
 pub(super) const ROOT: &str = "syncLoop";
@@ -138,7 +139,8 @@ pub(super) fn rows(map: &Map, lit: &[Lit], show: Show<'_>) -> Vec<Row> {
     out
 }
 
-/// The row to look at first: the deepest step in flight, else the newest that failed, else the first.
+/// The row to look at first: the deepest step in flight, else the newest that failed, else the first. What began right
+/// after a step had failed is the wait for its next attempt: then the step that failed says more.
 pub(super) fn focus(rows: &[Row], lit: &[Lit]) -> usize {
     let found = |id: StepId| {
         lit.iter()
@@ -151,14 +153,15 @@ pub(super) fn focus(rows: &[Row], lit: &[Lit]) -> usize {
             Row::Flow(_) => None,
         })
     };
+    let failed = steps()
+        .filter(|(_, _, run)| run.how == RunEnd::Failed)
+        .max_by_key(|(_, depth, run)| (run.start, *depth));
+    let ended_at = failed.and_then(|(_, _, run)| run.end);
+    let waits = |run: &Run| ended_at.is_some_and(|e| (0..SECOND).contains(&run.start.since(e)));
     steps()
-        .filter(|(_, _, run)| run.how == RunEnd::InFlight)
+        .filter(|(_, _, run)| run.how == RunEnd::InFlight && !waits(run))
         .max_by_key(|(_, depth, run)| (*depth, run.start))
-        .or_else(|| {
-            steps()
-                .filter(|(_, _, run)| run.how == RunEnd::Failed)
-                .max_by_key(|(_, depth, run)| (run.start, *depth))
-        })
+        .or(failed)
         .map_or(0, |(n, _, _)| n)
 }
 

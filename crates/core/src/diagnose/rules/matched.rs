@@ -1,0 +1,166 @@
+//! Causes that are recognised by the text of a failure alone: entries of the catalogue that match a signal.
+
+use super::Context;
+use crate::diagnose::facts::Facts;
+use crate::diagnose::found::Found;
+use crate::diagnose::signal::Signal;
+use crate::diagnose::{Catalogue, Cause, Confidence};
+use crate::flow::Stage;
+use kflow_model::Source;
+
+/// Causes of the catalogue whose text stands in something that failed and has not been overtaken.
+pub(super) fn matched<'a>(
+    cx: Context<'_>,
+    f: &Facts<'a>,
+    deleting: bool,
+    failed: bool,
+    found: &mut Vec<Found<'a>>,
+) {
+    let catalogue = Catalogue::get();
+    for s in &f.signals {
+        let allow = |cause: &Cause| {
+            let by_code = cause.rule
+                && (cause.stage == Stage::Ready || cause.id == "KF902" || cause.id == "KF513");
+            let stage = stands_in(cause, &s.reason);
+            let ending = stage == Stage::Terminate;
+            let in_time = match (failed, deleting) {
+                (true, _) => ending || cause.stage == Stage::Admit,
+                (false, true) => ending,
+                (false, false) => !ending || (cause.id == "KF910" && f.deletion_refused()),
+            };
+            !by_code && in_time && !f.is_ephemeral(&s.container) && !f.is_over(stage, s)
+        };
+        if let Some((cause, names)) = catalogue.best(&s.reason, &s.text, allow) {
+            let stage = stands_in(cause, &s.reason);
+            let alone = names.iter().next().is_none() && cause.matches(&s.reason, "").is_some();
+            let mut x = Found::of_signal(cause, names, s, f)
+                .at(stage)
+                .since(f.since(stage));
+            if alone {
+                x.alone = true;
+                let text = s.text.strip_prefix("Error: ").unwrap_or(&s.text);
+                x.names.set("what", text.trim_end_matches('.'));
+            }
+            found.push(polish(cx, x, s, f));
+        }
+    }
+    // Evicted before anything of it was there: it was refused, not ended.
+    if failed
+        && f.sandbox.is_none()
+        && f.containers.iter().all(|c| c.started.is_none())
+        && let Some(s) = f.signals.iter().find(|s| s.reason == "Evicted")
+        && let Some(cause) = catalogue.cause("KF308")
+        && let Some(names) = cause.matches("@rejected/Evicted", &s.text)
+    {
+        found.retain(|k| k.cause.id != "KF911");
+        found.push(Found::of_signal(cause, names, s, f));
+    }
+}
+
+/// Where the pod stands still: a runtime that fails as a whole fails whatever is asked of it.
+fn stands_in(cause: &Cause, reason: &str) -> Stage {
+    if cause.stage != Stage::Sandbox {
+        return cause.stage;
+    }
+    match reason {
+        "ErrImagePull" | "ImagePullBackOff" | "InspectFailed" | "ImageInspectError" => Stage::Image,
+        "CreateContainerError" | "ContainerError" => Stage::Create,
+        "RunContainerError" => Stage::Start,
+        "@stop" | "FailedKillPod" => Stage::Terminate,
+        _ => cause.stage,
+    }
+}
+
+/// What the text alone does not say.
+fn polish<'a>(cx: Context<'_>, mut x: Found<'a>, s: &Signal<'a>, f: &Facts<'a>) -> Found<'a> {
+    match x.cause.id.as_str() {
+        "KF507" | "KF702" => super::sandbox::earlier(&mut x, f),
+        "KF303" => {
+            x.names
+                .set("resource", s.reason.trim_start_matches("OutOf"));
+            amounts(&mut x);
+        }
+        "KF602" => {
+            let unread = f
+                .signals
+                .iter()
+                .find(|s| s.reason == "FailedToRetrieveImagePullSecret");
+            if let Some(u) = unread {
+                let names = u.text.split(['(', ')']).nth(1).unwrap_or_default();
+                x.names.set("missing", names);
+                x.proofs.push(crate::diagnose::found::signal_proof(u));
+            }
+        }
+        "KF314" => {
+            if let Some(api) = f.api {
+                let wants: Vec<String> = crate::diagnose::scheduler::wanted_labels(&api.spec)
+                    .into_iter()
+                    .map(|(_, w)| w)
+                    .collect();
+                if !wants.is_empty() {
+                    x.names.set(
+                        "detail",
+                        &format!("the pod wants {}", crate::diagnose::text::list(&wants)),
+                    );
+                }
+            }
+        }
+        "KF911" => super::terminate::who(&mut x, s, f),
+        "KF220" => {
+            if let Some(api) = f.api {
+                let gates = &api.spec.scheduling_gates;
+                x.names
+                    .replace("gates", &crate::diagnose::text::list(gates));
+                if gates.len() > 1 {
+                    x.names.set("many", &crate::diagnose::text::list(gates));
+                    x.names.remove("gates");
+                }
+            }
+            if x.names.get("gates").is_none() && x.names.get("many").is_none() {
+                x.names.set("many", "of the pod");
+            }
+        }
+        "KF406" => attacher(cx, &mut x),
+        _ => {}
+    }
+    match x.cause.id.as_str() {
+        // The sum of what is missing says less than a message about one volume.
+        "KF406" if x.names.get("what").is_none() => x = x.at_most(Confidence::Likely),
+        _ => {}
+    }
+    if s.source == Source::Kube
+        && f.node_seen.is_none()
+        && x.confidence == Confidence::Certain
+        && s.text.is_empty()
+    {
+        x = x.at_most(Confidence::Likely);
+    }
+    x
+}
+
+/// When the driver's attacher was last heard.
+fn attacher(cx: Context<'_>, x: &mut Found<'_>) {
+    let Some(driver) = x.names.get("driver") else {
+        return;
+    };
+    if let Some(l) = super::heard::driver(cx, "external-attacher-leader-", driver) {
+        x.names.set("heard", &super::heard::driver_in_words(cx, l));
+        x.proofs.push(crate::diagnose::found::proof(&l.evidence));
+    }
+}
+
+/// The amounts of a refusal, as people write them: the kubelet tells bytes, and CPUs in thousandths.
+fn amounts(x: &mut Found<'_>) {
+    use crate::diagnose::quantity::Quantity;
+    let resource = x.names.get("resource").unwrap_or_default().to_owned();
+    let suffix = if resource == "cpu" { "m" } else { "" };
+    for key in ["requested", "used", "capacity"] {
+        let amount = x
+            .names
+            .get(key)
+            .and_then(|v| Quantity::parse(&format!("{v}{suffix}")));
+        if let Some(q) = amount {
+            x.names.replace(key, &q.show(&resource));
+        }
+    }
+}
