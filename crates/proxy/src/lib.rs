@@ -18,7 +18,6 @@
 //! | [`ring`] | the last minutes of observations |
 //! | [`wire`] | the messages and methods of `proto/kflow.proto` |
 //! | [`serve`] | the observation service |
-//! | [`client`] | a subscriber |
 //! | [`notify`] | telling systemd |
 
 use std::path::PathBuf;
