@@ -5,8 +5,8 @@
 //!
 //! | what | where |
 //! |---|---|
-//! | a value beside a name: `password=x`, `"token":"x"`, `{Name:TOKEN Value:x}`, `headers=[…]` | [`key`], [`scan`] |
-//! | what is recognisable by itself: URLs with users, JWTs, keys of clouds, PEM | [`shape`] |
+//! | a value beside a name: `password=x`, `"token":"x"`, `{Name:TOKEN Value:x}`, `headers=[…]` | `key`, `scan` |
+//! | what is recognisable by itself: URLs with users, JWTs, keys of clouds, PEM | `shape` |
 //!
 //! in time linear in its length. What cannot be taken apart (a bracket or a quote that does not close) is dropped to the
 //! end of the text. Decoders redact before they cut a text to its longest length; every observation is redacted again
