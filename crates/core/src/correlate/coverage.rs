@@ -86,11 +86,11 @@ impl Watched {
 pub struct Lost {
     /// End of the loss.
     pub at: Nanos,
-    /// Begin.
+    /// Begin of the loss.
     pub since: Nanos,
     /// How many observations, 0 when unknown.
     pub count: u64,
-    /// Why.
+    /// What the source said of the loss.
     pub why: Text,
 }
 
@@ -237,8 +237,8 @@ impl Coverage {
         found.map(Some)
     }
 
-    /// Why objects of a kind are not known, where they were asked for. Of a kind that the apiserver does not have all is
-    /// known.
+    /// Why the list of a kind is incomplete, when it was asked for. A kind that the apiserver does not serve counts as
+    /// complete.
     pub fn unread(&self, resource: &str, at: Nanos) -> Option<Incomplete> {
         self.watches()
             .filter(|(r, ..)| *r == resource)

@@ -114,8 +114,6 @@ limits! {
     BACKLOG = "terminate: a kubelet that has come back works off what it missed", 20, "pkg/kubelet/status/status_manager.go: syncPeriod 10 s; two of them";
     /// A refused deletion.
     REFUSED = "terminate: a refused deletion is news", 300, "chosen: as long as a refusal is news; nothing follows from it";
-    /// Edges of readiness.
-    FLAPS = "ready: readiness that comes and goes", 300, "pkg/kubelet/kubelet.go: MaxContainerBackOff 300 s";
 }
 
 #[cfg(test)]
