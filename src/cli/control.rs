@@ -6,8 +6,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::args::Format;
 use super::args::control::{FlowArgs, RequestsArgs};
+use super::args::{Format, Input};
 use super::input::Source;
 use super::read::{find, no_such_pod, whole};
 use super::{OK, out};
@@ -72,14 +72,11 @@ pub(super) fn flow(args: &FlowArgs) -> anyhow::Result<u8> {
     }
     take_map(args.map.as_deref())?;
     let map = Map::active();
+    let what = args.what.as_deref().unwrap_or_default();
     let found = args.what.as_deref().map(|w| asked(map, w));
-    if args.input.session.is_none() {
-        let asked = match found {
-            None => Asked::All,
-            Some(Some(a)) if args.pod.is_none() => a,
-            Some(Some(_)) => bail!("a pod's steps are in a recording: name it with --session FILE"),
-            Some(None) => bail!("{}", unknown(map, args.what.as_deref().unwrap_or_default())),
-        };
+    // Without a pod and anything to look at, it is the map that is asked for.
+    if !looks(&args.input) && args.pod.is_none() && !matches!(found, Some(None)) {
+        let asked = found.flatten().unwrap_or(Asked::All);
         match (asked, args.output) {
             (Asked::Step(id), Format::Text) => flow::step_text(&mut out, map, id)?,
             (Asked::Step(id), Format::Json) => flow::map_json(&mut out, map, |_, i| i == id)?,
@@ -105,16 +102,14 @@ pub(super) fn flow(args: &FlowArgs) -> anyhow::Result<u8> {
         return Ok(OK);
     }
 
-    let source = Source::open(&args.input)?;
     // The first word may be a pod when no flow or step bears the name.
     let (asked, pod) = match (found, &args.pod) {
         (None, pod) => (Asked::All, pod.as_deref()),
         (Some(Some(a)), pod) => (a, pod.as_deref()),
         (Some(None), None) => (Asked::All, args.what.as_deref()),
-        (Some(None), Some(_)) => {
-            bail!("{}", unknown(map, args.what.as_deref().unwrap_or_default()))
-        }
+        (Some(None), Some(_)) => bail!("{}", not_in_the_map(map, what)),
     };
+    let source = Source::open(&args.input)?;
     let world = source.world();
     let asked_of = source.asked(&world);
     let missing = unknown::partial(asked_of);
@@ -123,11 +118,21 @@ pub(super) fn flow(args: &FlowArgs) -> anyhow::Result<u8> {
         Some(query) => {
             let pods = find(&world, query);
             if pods.is_empty() {
+                if args.pod.is_none() {
+                    tell(&not_in_the_map(map, what));
+                }
                 return no_such_pod(query, &args.input, asked_of);
             }
             pods
         }
     };
+    if pods.is_empty()
+        && world.pods().is_empty()
+        && !source.recorded
+        && let Some(unknown) = missing
+    {
+        return Err(unknown.into());
+    }
     // Of several steps of one name, what the best of them did.
     let asked = match asked {
         Asked::Steps(ids) => ids.first().map_or(Asked::All, |id| Asked::Step(*id)),
@@ -217,7 +222,18 @@ fn add(
     }
 }
 
-fn unknown(map: &Map, what: &str) -> String {
+/// True when the arguments name something to look at: a recording, or what runs.
+fn looks(input: &Input) -> bool {
+    let runs = input.live.names_a_source() || input.live.namespace.is_some();
+    input.session.is_some() || input.at.is_some() || input.gather.is_some() || runs
+}
+
+#[expect(clippy::print_stderr, reason = "a notice beside the answer")]
+fn tell(text: &str) {
+    eprintln!("kflow: {}", kflow_export::text::clean(text));
+}
+
+fn not_in_the_map(map: &Map, what: &str) -> String {
     let near = map.near(what);
     if !near.is_empty() {
         return format!(

@@ -115,13 +115,32 @@ fn is_off(s: &SourceStatus) -> bool {
     !s.on && !s.detail.is_empty() && s.detail != STARTING
 }
 
-/// Says what could not be read: of the apiserver each cause once, then the other sources.
+/// Says what could not be read.
 #[expect(clippy::print_stderr, reason = "a notice beside the result")]
 fn tell(snapshot: &Snapshot) {
-    let troubles = unknown::troubles(snapshot.world.coverage(), snapshot.now);
-    for t in &troubles {
-        eprintln!("kflow: {}; {}", clean(&t.sentence()), t.help());
+    for n in notices(snapshot) {
+        eprintln!("kflow: {}", clean(&n.text));
     }
+}
+
+/// What is said of something that could not be read.
+pub(super) struct Notice {
+    /// The same while the cause is the same, whatever its words are.
+    pub(super) key: String,
+    /// What could not be read, why, and what would help.
+    pub(super) text: String,
+}
+
+/// What could not be read: of the apiserver each cause once, then the other sources.
+pub(super) fn notices(snapshot: &Snapshot) -> Vec<Notice> {
+    let troubles = unknown::troubles(snapshot.world.coverage(), snapshot.now);
+    let mut all: Vec<Notice> = troubles
+        .iter()
+        .map(|t| Notice {
+            key: format!("{} {}", t.failure.name(), t.resources.join(" ")),
+            text: format!("{}; {}", t.sentence(), t.help()),
+        })
+        .collect();
     // What goes by way of an apiserver that cannot be had need not be said to fail too.
     let away = troubles.iter().any(|t| t.concerns("pods"));
     let others = snapshot
@@ -129,8 +148,10 @@ fn tell(snapshot: &Snapshot) {
         .iter()
         .filter(|s| is_off(s) && s.source != Source::Kube)
         .filter(|s| !(away && s.source == Source::Metrics));
-    for s in others {
-        let line = format!("{} {}: {}", s.source.name(), s.name, s.detail);
-        eprintln!("kflow: {}", clean(&line));
-    }
+    all.extend(others.map(|s| {
+        let key = format!("{} {}", s.source.name(), s.name);
+        let text = format!("{key}: {}", s.detail);
+        Notice { key, text }
+    }));
+    all
 }

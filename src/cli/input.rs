@@ -39,7 +39,7 @@ impl Source {
     }
 
     fn from_what_runs(input: &Input) -> anyhow::Result<Self> {
-        let gathered = super::gather::start(input)?;
+        let mut gathered = super::gather::start(input)?;
         let snapshot = gathered.live.snapshot();
         let session = super::gather::session(&snapshot, &input.live);
         let mut source = Self {

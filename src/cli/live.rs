@@ -10,10 +10,13 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::args::Format;
 use super::args::live::{ControlArgs, DoctorArgs, LiveArgs, ProxyArgs, RecordArgs};
+use super::gather::{Notice, notices};
 use super::out;
 use crate::doctor::{self, Check, Health};
 use kflow_core::correlate::Retention;
+use kflow_core::diagnose::unknown::{self, Asked, Unknown};
 use kflow_cri::Decoder;
+use kflow_engine::Snapshot;
 use kflow_engine::live::{Config, Control, FAILED, KubeletLog, Live};
 use kflow_engine::record::{CLOSE, Options, State};
 use kflow_export::text::clean;
@@ -22,7 +25,6 @@ use kflow_model::log::Component;
 use kflow_model::redact;
 use kflow_proxy::{Log, Proxy};
 use kflow_sources::kube::live::Scope;
-use kflow_sources::live::STARTING;
 
 /// Where the proxy serves observations unless told otherwise.
 const OBSERVATIONS: &str = "/run/kflow/observations.sock";
@@ -174,10 +176,31 @@ fn control(args: &ControlArgs) -> Control {
     }
 }
 
+/// What `record` has said of its sources, so that each thing is said once, and again when it comes back.
+#[derive(Default)]
+struct Told(Vec<String>);
+
+impl Told {
+    fn tell(&mut self, snapshot: &Snapshot, log: &Log) {
+        let works = snapshot.sources.iter().filter(|s| s.on).map(|s| {
+            let key = format!("{} {}: on", s.source.name(), s.name);
+            let text = format!("{key} ({})", s.detail);
+            Notice { key, text }
+        });
+        let all: Vec<Notice> = works.chain(notices(snapshot)).collect();
+        for n in all.iter().filter(|n| !self.0.contains(&n.key)) {
+            log(&n.text);
+        }
+        self.0 = all.into_iter().map(|n| n.key).collect();
+    }
+}
+
 /// `kflow record`
 pub(super) fn record(args: &RecordArgs) -> anyhow::Result<u8> {
     let log = stderr_log();
-    let live = Live::start(config(&args.live)?)?;
+    let config = config(&args.live)?;
+    let scope = config.scope.clone();
+    let mut live = Live::start(config)?;
     live.record(Options {
         path: args.output.clone(),
         max_size: args.max_size,
@@ -185,27 +208,9 @@ pub(super) fn record(args: &RecordArgs) -> anyhow::Result<u8> {
         node: Text::default(),
     })?;
     log(&format!("recording to {}", args.output.display()));
-    let mut told = Vec::new();
+    let mut told = Told::default();
     let why = wait(args.duration, || {
-        // What each source gives, once and whenever it changes.
-        for s in live.snapshot().sources.clone() {
-            if !s.on && s.detail == STARTING {
-                continue;
-            }
-            let text = format!(
-                "{} {}: {} ({})",
-                s.source.name(),
-                s.name,
-                if s.on { "on" } else { "off" },
-                s.detail
-            );
-            let key = (s.source, s.name.clone(), s.on);
-            if !told.contains(&key) {
-                told.retain(|(source, name, _)| (*source, name) != (s.source, &s.name));
-                told.push(key);
-                log(&text);
-            }
-        }
+        told.tell(&live.snapshot(), &log);
         live.recording().is_none_or(|r| r.stopped.is_none()) && !live.failed()
     })?;
     let failed = live.failed();
@@ -228,6 +233,8 @@ pub(super) fn record(args: &RecordArgs) -> anyhow::Result<u8> {
             ..
         }) if reason != "stopped" => bail!("the recording stopped by itself: {reason}"),
         Some(s) => {
+            let last = live.snapshot();
+            told.tell(&last, &log);
             log(&format!(
                 "{why}: {} observations, {} bytes, {} lost",
                 s.observations, s.bytes, s.lost
@@ -237,10 +244,36 @@ pub(super) fn record(args: &RecordArgs) -> anyhow::Result<u8> {
                     "of other pods, and not in the recording: {left_out}; of no pod that is named, and in it: {unnamed}"
                 ));
             }
-            Ok(super::OK)
+            Ok(super::read::whole(
+                missing(&last, scope.as_ref(), &s.path).as_ref(),
+            ))
         }
         None => bail!("the recording was never started"),
     }
+}
+
+/// What a recording that has ended lacks of what was asked for.
+fn missing(last: &Snapshot, scope: Option<&Scope>, path: &Path) -> Option<Unknown> {
+    let asked = Asked {
+        world: &last.world,
+        at: last.now,
+        scope,
+        recorded: false,
+    };
+    let longer = "record for longer; `kflow doctor` says what works";
+    if let Some(mut unknown) = unknown::never_listed(asked) {
+        if unknown.reason == "timed-out" {
+            longer.clone_into(&mut unknown.help);
+        }
+        return Some(unknown);
+    }
+    let silent = last.sources.iter().all(|s| s.count == 0);
+    silent.then(|| Unknown {
+        what: format!("what happened, and {} does not tell", path.display()),
+        reason: "not-recorded",
+        why: "no source gave anything".to_owned(),
+        help: longer.to_owned(),
+    })
 }
 
 /// `kflow doctor`

@@ -149,7 +149,7 @@ fn watch(args: &WhyArgs) -> anyhow::Result<u8> {
         "--watch looks at what runs: leave out --session and --at (a recording is walked through with `kflow replay`)"
     );
     let gathered = super::gather::start(&args.input)?;
-    let (live, scope) = (gathered.live, gathered.scope);
+    let (mut live, scope) = (gathered.live, gathered.scope);
     let (mut told, mut last) = (None, OK);
     super::live::wait(None, || {
         if live.failed() {

@@ -345,8 +345,9 @@ impl Live {
         }
     }
 
-    /// Stops everything; returns how the recording ended. One that is not closed within 30 s is left to the system.
-    pub fn stop(mut self) -> Option<State> {
+    /// Stops everything; returns how the recording ended. One that is not closed within 30 s is left to the system. The
+    /// [`snapshot`](Self::snapshot) is the last one from then on.
+    pub fn stop(&mut self) -> Option<State> {
         self.finish();
         self.recording()
     }

@@ -8,12 +8,12 @@ use super::{Format, Input};
 /// `kflow flow`
 #[derive(Debug, ClapArgs)]
 #[command(
-    after_help = "Without a session it prints the map: every function that Kubernetes and the runtime run for a pod, and what \
-shows it. With one it prints what each step did: `kflow flow kubelet-startup --session FILE` every start of the kubelet, \
-`kflow flow POD --session FILE` one pod's steps."
+    after_help = "Alone, or with a flow or step, it prints the map: every function that Kubernetes and the runtime run for a \
+pod, and what shows it. With a pod, a session or something to look at it prints what each step did: `kflow flow POD` one pod's \
+steps, `kflow flow kubelet-startup --session FILE` every start of the kubelet."
 )]
 pub struct FlowArgs {
-    /// A flow (letter or name), a step (id or function), or a pod (with a session)
+    /// A flow (letter or name), a step (id or function), or a pod
     #[arg(value_name = "FLOW|STEP|POD")]
     pub what: Option<String>,
     /// Only what this pod did: ns/name, name, or UID
@@ -27,7 +27,7 @@ pub struct FlowArgs {
     /// Print the map's file, whose head says how it is written
     #[arg(long)]
     pub map_source: bool,
-    /// With a session: also the steps that were not seen
+    /// With a pod or a session: also the steps that were not seen
     #[arg(long)]
     pub all: bool,
     /// How to write it

@@ -4,7 +4,7 @@ use super::api::{Act, Api};
 use super::{Said, each, kflow};
 
 /// What is tried on each server. A name with `json` in it is read by programs.
-const COMMANDS: [(&str, &[&str]); 13] = [
+const COMMANDS: [(&str, &[&str]); 18] = [
     ("why", &["why", "shop/web-0"]),
     ("why json", &["why", "shop/web-0", "-o", "json"]),
     ("why nobody", &["why", "shop/nobody"]),
@@ -19,6 +19,17 @@ const COMMANDS: [(&str, &[&str]); 13] = [
         &["calls", "--pod", "shop/web-0", "-o", "json"],
     ),
     ("requests", &["requests"]),
+    (
+        "requests json",
+        &["requests", "--pod", "shop/web-0", "-o", "json"],
+    ),
+    ("flow", &["flow", "shop/web-0"]),
+    (
+        "flow step",
+        &["flow", "volume-manager", "shop/web-0", "--all"],
+    ),
+    ("flow json", &["flow", "shop/web-0", "-o", "json"]),
+    ("flow of all", &["flow", "-A"]),
     ("export json", &["export", "-f", "json"]),
     ("doctor", &["doctor"]),
 ];
@@ -33,11 +44,24 @@ fn run(api: &Api, args: &[&str], wait: Option<&str>) -> Said {
     kflow(&all)
 }
 
-/// Runs every command on a server, and `record`.
+/// Runs every command on a server, `record` and the terminal.
 fn table(way: &str, api: &Api, wait: Option<&str>) {
-    each(&COMMANDS, |(name, args)| {
-        run(api, args, wait).is_unknown(&format!("{way}, {name}"));
+    std::thread::scope(|scope| {
+        scope.spawn(|| recorded(way, api));
+        each(&COMMANDS, |(name, args)| {
+            run(api, args, wait).is_unknown(&format!("{way}, {name}"));
+        });
     });
+}
+
+/// A recording says so when it is made, and knows no more when it is read.
+fn recorded(way: &str, api: &Api) {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("run.kflow").display().to_string();
+    let said = run(api, &["record", "-o", &file, "--duration", "1s"], None);
+    said.is_unknown(&format!("{way}, record"));
+    let read = kflow(&["why", "--all", "-s", &file]);
+    read.is_unknown(&format!("{way}, why of the recording"));
 }
 
 #[test]
@@ -152,7 +176,20 @@ fn an_apiserver_that_can_be_read_is_believed() {
     assert!(said.out.contains("1 pod in namespace shop"), "{}", said.out);
     let said = run(&api, &["why", "shop/nobody"], None);
     assert_eq!(said.code, Some(3), "{}{}", said.out, said.err);
-    let said = run(&api, &["timeline", "shop/web-0"], None);
+    for args in [
+        &["timeline", "shop/web-0"][..],
+        &["flow", "shop/web-0", "--all"],
+        &["flow", "volume-manager", "shop/web-0"],
+        &["flow", "-n", "shop"],
+    ] {
+        let said = run(&api, args, None);
+        assert_eq!(said.code, Some(0), "{args:?} {}{}", said.out, said.err);
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("run.kflow").display().to_string();
+    let said = run(&api, &["record", "-o", &file, "--duration", "1s"], None);
+    assert_eq!(said.code, Some(0), "{}{}", said.out, said.err);
+    let said = kflow(&["why", "shop/web-0", "-s", &file]);
     assert_eq!(said.code, Some(0), "{}{}", said.out, said.err);
     assert!(
         api.asked

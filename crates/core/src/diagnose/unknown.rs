@@ -348,6 +348,22 @@ pub fn partial(asked: Asked<'_>) -> Option<Unknown> {
     why.or_else(|| lost(asked, what()))
 }
 
+/// What a recording never had of what was asked for: a complete list of the pods, or of the Events.
+pub fn never_listed(asked: Asked<'_>) -> Option<Unknown> {
+    let coverage = asked.world.coverage();
+    ["pods", "events"].iter().find_map(|kind| {
+        if !asked.asks(kind) || coverage.newest_list(kind).is_some() {
+            return None;
+        }
+        let why = if *kind == "pods" {
+            coverage.incomplete(kind, asked.scope, asked.at)?
+        } else {
+            coverage.unread(kind, asked.at)?
+        };
+        Some(asked.because(format!("which {kind} there were"), kind, &why))
+    })
+}
+
 /// What is missing among the CRI calls.
 pub fn calls(asked: Asked<'_>) -> Option<Unknown> {
     let what = "which calls the kubelet made to the runtime".to_owned();
