@@ -20,7 +20,7 @@ use tonic::{Code, Request, Status};
 /// Five exports of a real kubelet, apiserver and containerd, and the spans in them.
 const EXPORTS: &str = include_str!("../../fixtures/otlp/exports.jsonl");
 const DECODED: &str = include_str!("../../fixtures/otlp/decoded.jsonl");
-const TRACES: &str = "/opentelemetry.proto.collector.trace.v1.TraceService/Export";
+pub(crate) const TRACES: &str = "/opentelemetry.proto.collector.trace.v1.TraceService/Export";
 
 fn exports() -> Vec<Bytes> {
     EXPORTS
@@ -157,9 +157,9 @@ impl Decoder for Raw {
     }
 }
 
-type Client = tonic::client::Grpc<tonic::transport::Channel>;
+pub(crate) type Client = tonic::client::Grpc<tonic::transport::Channel>;
 
-async fn client(addr: SocketAddr) -> Client {
+pub(crate) async fn client(addr: SocketAddr) -> Client {
     let channel = tonic::transport::Endpoint::from_shared(format!("http://{addr}"))
         .unwrap()
         .connect()
@@ -169,9 +169,24 @@ async fn client(addr: SocketAddr) -> Client {
 }
 
 async fn export(to: &mut Client, path: &'static str, body: Bytes) -> Result<Bytes, Status> {
+    export_with(to, path, body, "").await
+}
+
+/// The same with a token.
+pub(crate) async fn export_with(
+    to: &mut Client,
+    path: &'static str,
+    body: Bytes,
+    token: &str,
+) -> Result<Bytes, Status> {
     to.ready().await.unwrap();
     let path = tonic::codegen::http::uri::PathAndQuery::from_static(path);
-    Ok(to.unary(Request::new(body), path, Raw).await?.into_inner())
+    let mut request = Request::new(body);
+    if !token.is_empty() {
+        let token = token.parse().unwrap();
+        request.metadata_mut().insert("authorization", token);
+    }
+    Ok(to.unary(request, path, Raw).await?.into_inner())
 }
 
 /// `ExportTraceServiceResponse.partial_success`: rejected spans.
@@ -281,7 +296,7 @@ fn gzip(plain: &[u8]) -> Vec<u8> {
 }
 
 /// Status and body of a request by HTTP/1.1; `head` is `METHOD PATH`, then header lines.
-async fn http(to: SocketAddr, head: &[&str], body: &[u8]) -> (u16, Vec<u8>) {
+pub(crate) async fn http(to: SocketAddr, head: &[&str], body: &[u8]) -> (u16, Vec<u8>) {
     let mut s = TcpStream::connect(to).await.unwrap();
     let (line, headers) = head.split_first().unwrap();
     let mut text = format!(
@@ -306,10 +321,10 @@ async fn http(to: SocketAddr, head: &[&str], body: &[u8]) -> (u16, Vec<u8>) {
     (status, answer.split_off(end + 4))
 }
 
-const PROTOBUF: &str = "content-type: application/x-protobuf";
-const AS_JSON: &str = "content-type: application/json";
+pub(crate) const PROTOBUF: &str = "content-type: application/x-protobuf";
+pub(crate) const AS_JSON: &str = "content-type: application/json";
 const PACKED: &str = "content-encoding: gzip";
-const POST: &str = "POST /v1/traces";
+pub(crate) const POST: &str = "POST /v1/traces";
 
 #[tokio::test]
 async fn spans_arrive_by_http_as_protobuf_and_json_packed_or_not() {

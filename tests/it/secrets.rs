@@ -5,8 +5,10 @@
 //! secret's place. A `mark` beside each canary of a text proves that the carrier was read.
 
 mod carriers;
+mod live;
 mod logs;
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write as _;
 use std::path::Path;
@@ -14,7 +16,8 @@ use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
 
 use kflow_engine::Core;
-use kflow_engine::snapshot::Mode;
+use kflow_engine::import::Kind;
+use kflow_engine::snapshot::{Mode, Snapshot};
 use kflow_model::session;
 use kflow_tui::shots::{frame, model, press};
 use kflow_tui::svg;
@@ -44,7 +47,7 @@ impl Canaries {
             out.push_str(part);
         }
         if out.contains("{M}") {
-            out = out.replace("{M}", &format!("mark{:04}q", self.marks));
+            out = out.replace("{M}", &mark(self.marks));
             self.marks += 1;
         }
         out
@@ -69,10 +72,30 @@ impl Canaries {
     /// Fails when a mark is not in `bytes`.
     fn read(&self, what: &str, bytes: &[u8], marks: std::ops::Range<usize>) {
         let missing: Vec<usize> = marks
-            .filter(|n| memchr::memmem::find(bytes, format!("mark{n:04}q").as_bytes()).is_none())
+            .filter(|n| memchr::memmem::find(bytes, mark(*n).as_bytes()).is_none())
             .collect();
         assert!(missing.is_empty(), "{what}: not read: {missing:?}");
     }
+}
+
+/// What stands beside canaries in a text that is kept.
+fn mark(n: usize) -> String {
+    format!("mark{n:04}q")
+}
+
+/// The long flags of a command, as its help tells them.
+fn flags_of(command: &str) -> BTreeSet<String> {
+    let help = kflow(Path::new("."), &[command, "--help"]).stdout;
+    let help = String::from_utf8(help).unwrap();
+    let flags: BTreeSet<String> = help
+        .lines()
+        .map(str::trim_start)
+        .filter(|l| l.starts_with('-'))
+        .filter_map(|l| l.split([' ', ',', '=']).find(|w| w.starts_with("--")))
+        .map(str::to_owned)
+        .collect();
+    assert!(flags.len() > 10, "{help}");
+    flags
 }
 
 fn kflow(dir: &Path, args: &[&str]) -> Output {
@@ -147,35 +170,103 @@ fn session_of_all() -> (tempfile::TempDir, Canaries) {
 }
 
 #[test]
+fn every_kind_of_capture_carries_canaries() {
+    for kind in Kind::ALL {
+        let flag = format!("--{}", kind.flag());
+        assert!(
+            carriers::SOURCES.iter().any(|s| s.flag == flag),
+            "no canary goes through {flag}"
+        );
+    }
+}
+
+#[test]
 fn no_command_export_or_screen_shows_a_secret() {
     let (dir, c) = session_of_all();
-    let s = "all.kflow.zst";
-    let bytes = zstd::decode_all(&fs::read(dir.path().join(s)).unwrap()[..]).unwrap();
-    c.absent("the session", &bytes);
-    let pod = "canaries/carrier";
-    for args in [
-        vec!["export", "-f", "perfetto"],
-        vec!["export", "-f", "otlp"],
-        vec!["export", "-f", "html"],
-        vec!["export", "-f", "json"],
-        vec!["export", "-f", "text"],
-        vec!["export", pod, "-f", "svg"],
-        vec!["export", pod, "-f", "html"],
-        vec!["timeline"],
-        vec!["timeline", "-o", "json"],
-        vec!["calls"],
-        vec!["calls", "-o", "json"],
-        vec!["requests"],
-        vec!["requests", "-o", "json"],
-        vec!["flow", pod],
-        vec!["flow", pod, "-o", "json"],
-        vec!["why", "--all"],
-        vec!["why", "--all", "-o", "json"],
-        vec!["why", pod],
-    ] {
-        let mut all = args.clone();
-        all.extend(["-s", s]);
-        let o = kflow(dir.path(), &all);
+    outputs(dir.path(), "all.kflow.zst", "canaries/carrier", &c);
+}
+
+/// Commands that print nothing of a session.
+const SILENT: [&str; 14] = [
+    "import",
+    "proxy",
+    "tui",
+    "record",
+    "doctor",
+    "causes",
+    "replay",
+    "demo",
+    "keys",
+    "themes",
+    "config",
+    "completions",
+    "man",
+    "help",
+];
+
+/// The commands, as help tells them.
+fn commands() -> Vec<String> {
+    let help = String::from_utf8(kflow(Path::new("."), &["help"]).stdout).unwrap();
+    let all: Vec<String> = help
+        .lines()
+        .skip_while(|l| *l != "Commands:")
+        .take_while(|l| *l != "Options:")
+        .filter_map(|l| l.strip_prefix("  ").filter(|l| !l.starts_with(' ')))
+        .filter_map(|l| l.split(' ').next())
+        .map(str::to_owned)
+        .collect();
+    assert!(all.len() > SILENT.len(), "{help}");
+    all
+}
+
+/// The formats of a command, as clap tells them who names another.
+fn formats(command: &str) -> Vec<String> {
+    let flag = if command == "export" { "-f" } else { "-o" };
+    let said = kflow(Path::new("."), &[command, "-s", "x", flag, "?"]).stderr;
+    let said = String::from_utf8(said).unwrap();
+    let list = said
+        .split_once("[possible values: ")
+        .and_then(|(_, rest)| rest.split_once(']'));
+    let Some((list, _)) = list else {
+        panic!("{command}: {said}");
+    };
+    list.split(", ").map(str::to_owned).collect()
+}
+
+/// Every command that reads, in every format; every screen; none of them shows a canary of the session.
+fn outputs(dir: &Path, session: &str, pod: &str, c: &Canaries) {
+    let bytes = fs::read(dir.join(session)).unwrap();
+    let plain = zstd::decode_all(&bytes[..]).unwrap_or(bytes);
+    c.absent("the session", &plain);
+    let mut all: Vec<Vec<String>> = Vec::new();
+    let mut add = |args: &[&str]| all.push(args.iter().map(|a| (*a).to_owned()).collect());
+    for command in commands() {
+        if SILENT.contains(&command.as_str()) {
+            continue;
+        }
+        let formats = formats(&command);
+        assert!(formats.len() > 1, "{command}");
+        for format in &formats {
+            match command.as_str() {
+                "export" => {
+                    add(&["export", pod, "-f", format]);
+                    if format != "svg" {
+                        add(&["export", "-f", format]);
+                    }
+                }
+                "why" => {
+                    add(&["why", "--all", "-o", format]);
+                    add(&["why", pod, "-o", format]);
+                }
+                "flow" => add(&["flow", pod, "-o", format]),
+                other => add(&[other, "-o", format]),
+            }
+        }
+    }
+    for args in all {
+        let mut args: Vec<&str> = args.iter().map(String::as_str).collect();
+        args.extend(["-s", session]);
+        let o = kflow(dir, &args);
         // What is unknown is told on standard error alone.
         assert!(
             !o.stdout.is_empty() || o.status.code() == Some(2),
@@ -185,10 +276,10 @@ fn no_command_export_or_screen_shows_a_secret() {
         c.absent(&format!("{args:?}"), &o.stdout);
         c.absent(&format!("{args:?}"), &o.stderr);
     }
-    screens(dir.path(), s, &c);
+    screens(dir, session, c);
 }
 
-/// Every pane over the session's end, and each observation of the log in full.
+/// The screens at a session's end.
 fn screens(dir: &Path, name: &str, c: &Canaries) {
     let s = session::load(&dir.join(name)).unwrap();
     let (begin, end) = s.range().unwrap();
@@ -202,13 +293,17 @@ fn screens(dir: &Path, name: &str, c: &Canaries) {
         speed_permille: 1000,
         loading_permille: 1000,
     };
-    let snap = core.snapshot(end, mode, (begin, end), Vec::new());
+    screens_of(&core.snapshot(end, mode, (begin, end), Vec::new()), c);
+}
+
+/// Every pane, and each observation of the log in full.
+fn screens_of(snap: &Snapshot, c: &Canaries) {
     let mut m = model((240, 70), "dark").unwrap();
     for pane in ["1", "2", "3", "4", "5", "6", "7", "8", "9"] {
-        press(&mut m, &snap, pane);
+        press(&mut m, snap, pane);
         for keys in ["end", "enter", "space d", "esc home"] {
-            press(&mut m, &snap, keys);
-            let text = svg::plain(&frame(&mut m, &snap));
+            press(&mut m, snap, keys);
+            let text = svg::plain(&frame(&mut m, snap));
             c.absent(&format!("pane {pane} after {keys}"), text.as_bytes());
         }
     }

@@ -14,7 +14,7 @@ use kflow_proxy::tap::Decode;
 use kflow_proxy::{Config, Log, Proxy};
 
 /// What a test waits for at most before it fails: never reached when all is well.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(40);
 
 /// Connection, direction, bytes.
 pub(crate) type Chunk = (u32, Direction, Vec<u8>);
@@ -118,16 +118,27 @@ pub(crate) fn connect(path: &std::path::Path) -> UnixStream {
 
 /// Asks until there is an answer.
 pub(crate) fn eventually<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
+    let mut answer = None;
+    let came = came_true(|| {
+        answer = ask();
+        answer.as_ref().map(|_| ())
+    });
+    assert!(came, "never: {what}");
+    answer.unwrap()
+}
+
+/// Asks until there is an answer, or the patience is at its end.
+pub(crate) fn came_true(mut ask: impl FnMut() -> Option<()>) -> bool {
     #[expect(clippy::disallowed_methods, reason = "how long a test may take")]
     let begin = Instant::now();
-    loop {
-        if let Some(t) = ask() {
-            return t;
+    while ask().is_none() {
+        if begin.elapsed() >= PATIENCE {
+            return false;
         }
-        assert!(begin.elapsed() < PATIENCE, "never: {what}");
         std::thread::yield_now();
         std::thread::park_timeout(Duration::from_millis(1));
     }
+    true
 }
 
 /// Reads to the end.

@@ -20,7 +20,7 @@ pub(super) struct Source {
 }
 
 /// All of them.
-pub(super) const SOURCES: [Source; 16] = [
+pub(super) const SOURCES: [Source; 19] = [
     source("--kubelet-log", "kubelet.log", |c| kubelet_text(c).into()),
     source("--kubelet-log", "kubelet-json.log", |c| {
         kubelet_json(c).into()
@@ -47,10 +47,20 @@ pub(super) const SOURCES: [Source; 16] = [
     source("--audit", "audit.log", |c| audit(c).into()),
     source("--otlp", "otlp-json.jsonl", |c| otlp_json(c).into()),
     source("--otlp", "otlp-protobuf.jsonl", otlp_protobuf),
+    source("--otlp", "otlp-fields.jsonl", |c| {
+        let bytes = STANDARD.encode(protobuf(&export(c)));
+        format!(
+            "{}\n",
+            json!({"t": 1_795_220_704_544_763_084_i64, "b64": bytes})
+        )
+        .into()
+    }),
     source("--watch", "pods.json", |c| pods(c, "carrier").into()),
     source("--watch", "pods.yaml", |c| yaml(c).into()),
     source("--dir", "bundle", |c| pods(c, "carrier-bundle").into()),
     source("--cri-bytes", "cri-bytes.jsonl", cri_bytes),
+    source("--fs", "fs.jsonl", |c| fs(c).into()),
+    source("--snapshots", "snapshots.jsonl", |c| snapshots(c).into()),
 ];
 
 const fn source(
@@ -95,10 +105,26 @@ fn pod(c: &mut Canaries, name: &str) -> Value {
     pod["spec"]["volumes"] = json!([
         {"name": "csi", "csi": {"driver": "d.example", "volumeAttributes": {"a": put("CSI attribute")}, "nodePublishSecretRef": {"name": "s"}}},
         {"name": "flex", "flexVolume": {"driver": "d/e", "options": {"a": put("flexVolume option")}}},
+        {"name": "git", "gitRepo": {"repository": format!("https://u:{}@git.example/r", put("gitRepo"))}},
+        {"name": "nfs", "nfs": {"server": format!("u:{}@nfs.example", put("nfs")), "path": "/"}},
+        {"name": "rbd", "rbd": {"monitors": ["m"], "image": "i", "keyring": put("rbd keyring")}},
+        {"name": "eph", "ephemeral": {"volumeClaimTemplate": {"metadata": {"annotations": {"a": put("annotation of a claim template")}}, "spec": {}}}},
     ]);
+    pod["metadata"]["managedFields"] =
+        json!([{"manager": "m", "fieldsV1": {put("managedFields"): {}}}]);
+    pod["spec"]["hostAliases"] = json!([{"ip": "10.0.0.1", "hostnames": [put("hostAliases")]}]);
+    pod["spec"]["securityContext"] =
+        json!({"windowsOptions": {"gmsaCredentialSpec": put("gmsaCredentialSpec")}});
     pod["spec"]["imagePullSecrets"] = json!([{"name": "regcred"}]);
     let image = format!("user:{}@reg.example/app:1", put("image of a container"));
     let header = |v: String| json!([{"name": "Authorization", "value": format!("Bearer {v}")}]);
+    for kind in ["initContainers", "ephemeralContainers"] {
+        pod["spec"][kind] = json!([{
+            "name": format!("{kind}-0").to_lowercase(), "image": format!("user:{}@reg.example/init:1", put(kind)),
+            "env": [{"name": "A", "value": put(kind)}], "args": [put(kind)], "command": ["sh", put(kind)],
+            "startupProbe": {"exec": {"command": ["sh", put(kind)]}},
+        }]);
+    }
     let container = &mut pod["spec"]["containers"][0];
     container["image"] = json!(image);
     container["env"] = json!([{"name": "GREETING", "value": put("env")}, {"name": "DB_PASSWORD", "value": put("env")}]);
@@ -175,7 +201,7 @@ fn yaml(c: &mut Canaries) -> String {
     out
 }
 
-fn audit(c: &mut Canaries) -> String {
+pub(super) fn audit(c: &mut Canaries) -> String {
     let bytes = fixture("audit/audit.jsonl");
     let mut out = String::new();
     for line in bytes.split(|b| *b == b'\n').filter(|l| !l.is_empty()) {
@@ -194,6 +220,24 @@ fn audit(c: &mut Canaries) -> String {
                 .unwrap()
                 .replace("%2Fwww", &c.put("argument of an exec"));
             r["requestURI"] = json!(uri);
+            for (subresource, uri) in [
+                ("attach", "attach?container=c&token={C}"),
+                ("portforward", "portforward?ports=8080&token={C}"),
+                ("proxy", "proxy/login/{C}?user=u&password={C}"),
+                ("log", "log?follow=true&sinceTime={C}"),
+            ] {
+                let mut other = r.clone();
+                other["objectRef"]["subresource"] = json!(subresource);
+                other["auditID"] = json!(subresource);
+                other["requestURI"] =
+                    json!(c.fill(&format!("/api/v1/namespaces/canaries/pods/p/{uri}")));
+                writeln!(out, "{other}").unwrap();
+            }
+            let mut other = r.clone();
+            other["objectRef"] = Value::Null;
+            other["auditID"] = json!("no-resource");
+            other["requestURI"] = json!(c.fill("/debug/flags/{C}?x={C}"));
+            writeln!(out, "{other}").unwrap();
         } else {
             r["requestObject"] = pod(c, "carrier-audit");
             r["responseObject"] = pod(c, "carrier-audit");
@@ -211,7 +255,8 @@ fn audit(c: &mut Canaries) -> String {
     out
 }
 
-fn otlp_json(c: &mut Canaries) -> String {
+/// An export of spans as OTLP's JSON has it, with canaries in every field.
+fn export(c: &mut Canaries) -> Value {
     let text = |key: &str, value: String| json!({"key": key, "value": {"stringValue": value}});
     let attributes = [
         ("http.url", "https://u:{C}@host/v2/?token={C}&x={C}"),
@@ -236,10 +281,86 @@ fn otlp_json(c: &mut Canaries) -> String {
         "events": [{"timeUnixNano": "1795220679345483846", "name": c.fill("retry with token={C}"), "attributes": [text("exception.message", c.fill("password={C}"))]}],
     });
     let resource = json!({"attributes": [text("service.name", "kubelet".into()), text("process.command_args", c.put("arguments of a process"))]});
-    format!(
-        "{}\n",
-        json!({"resourceSpans": [{"resource": resource, "scopeSpans": [{"spans": [span]}]}]})
-    )
+    json!({"resourceSpans": [{"resource": resource, "scopeSpans": [{"spans": [span]}]}]})
+}
+
+pub(super) fn otlp_json(c: &mut Canaries) -> String {
+    format!("{}\n", export(c))
+}
+
+pub(super) fn otlp_bytes(c: &mut Canaries) -> Vec<u8> {
+    protobuf(&export(c))
+}
+
+/// A field of a protobuf message: text, bytes, or a message.
+pub(super) fn field(number: u8, content: &[u8]) -> Vec<u8> {
+    let mut out = vec![number << 3 | 2];
+    prost::encoding::encode_varint(content.len() as u64, &mut out);
+    out.extend(content);
+    out
+}
+
+/// The same export as OTLP's protobuf.
+fn protobuf(export: &Value) -> Vec<u8> {
+    fn text(number: u8, v: &Value) -> Vec<u8> {
+        field(number, v.as_str().unwrap().as_bytes())
+    }
+    fn hex(number: u8, v: &Value) -> Vec<u8> {
+        let digits = v.as_str().unwrap();
+        let byte = |i| u8::from_str_radix(&digits[i..i + 2], 16).unwrap();
+        let bytes: Vec<u8> = (0..digits.len()).step_by(2).map(byte).collect();
+        field(number, &bytes)
+    }
+    fn time(number: u8, v: &Value) -> Vec<u8> {
+        let ns: u64 = v.as_str().unwrap().parse().unwrap();
+        [&[number << 3 | 1][..], &ns.to_le_bytes()].concat()
+    }
+    fn number(number: u8, v: &Value) -> Vec<u8> {
+        vec![number << 3, u8::try_from(v.as_u64().unwrap()).unwrap()]
+    }
+    fn each(v: &Value, f: impl Fn(&Value) -> Vec<u8>) -> Vec<u8> {
+        v.as_array().unwrap().iter().flat_map(f).collect()
+    }
+    fn attributes(number: u8, v: &Value) -> Vec<u8> {
+        each(&v["attributes"], |a| {
+            let value = field(2, &text(1, &a["value"]["stringValue"]));
+            field(number, &[text(1, &a["key"]), value].concat())
+        })
+    }
+    let span = |s: &Value| {
+        let events = each(&s["events"], |e| {
+            let all = [
+                time(1, &e["timeUnixNano"]),
+                text(2, &e["name"]),
+                attributes(3, e),
+            ];
+            field(11, &all.concat())
+        });
+        let status = [
+            text(2, &s["status"]["message"]),
+            number(3, &s["status"]["code"]),
+        ];
+        let all = [
+            hex(1, &s["traceId"]),
+            hex(2, &s["spanId"]),
+            text(5, &s["name"]),
+            number(6, &s["kind"]),
+            time(7, &s["startTimeUnixNano"]),
+            time(8, &s["endTimeUnixNano"]),
+            attributes(9, s),
+            events,
+        ];
+        [all.concat(), field(15, &status.concat())].concat()
+    };
+    each(&export["resourceSpans"], |r| {
+        let scopes = each(&r["scopeSpans"], |s| {
+            field(2, &each(&s["spans"], |s| field(2, &span(s))))
+        });
+        field(
+            1,
+            &[field(1, &attributes(1, &r["resource"])), scopes].concat(),
+        )
+    })
 }
 
 /// Real bytes; the canary takes the place of a text of the same length, so that all else stays as it was.
@@ -284,7 +405,7 @@ fn otlp_protobuf(c: &mut Canaries) -> Vec<u8> {
     )
 }
 
-fn cri_bytes(c: &mut Canaries) -> Vec<u8> {
+pub(super) fn cri_bytes(c: &mut Canaries) -> Vec<u8> {
     let places = [
         ("env of CreateContainer", "\x12\t", "10.96.0.1"),
         ("env in a verbose status", "PATH=", "/bin:/usr/bin:/sbin"),
@@ -300,4 +421,123 @@ fn cri_bytes(c: &mut Canaries) -> Vec<u8> {
     }
     let all: Vec<(&str, String)> = all.iter().map(|(t, p)| (t.as_str(), p.clone())).collect();
     rewritten(&fixture("captures/cri-bytes.jsonl.zst"), &all)
+}
+
+fn fs(c: &mut Canaries) -> String {
+    let bytes = fixture("captures/fs.jsonl.zst");
+    let mut out = String::from_utf8(bytes).unwrap();
+    let mount = |c: &mut Canaries, text: &str| {
+        let line = c.fill(text);
+        json!({"t": 1_795_222_979_053_927_716_i64, "src": "mount", "ev": "add", "line": line})
+            .to_string()
+            + "\n"
+    };
+    let pods = "/var/lib/kubelet/pods/4e4df844-2868-44f4-b348-afe965e789f5";
+    for text in [
+        format!(
+            "43 42 0:39 / {pods}/volumes/kubernetes.io~nfs/share rw - nfs4 u:{{C}}@nfs.example:/ rw,password={{C}}"
+        ),
+        format!(
+            "44 42 0:39 /{{C}} {pods}/volumes/kubernetes.io~csi/pv/mount rw - cifs //u:{{C}}@host/share rw,username=u,password={{C}}"
+        ),
+    ] {
+        out.push_str(&mount(c, &text));
+    }
+    let inner = c.fill(&format!("{pods}/volumes/kubernetes.io~secret/keys/{{C}}"));
+    writeln!(out, "{}", json!({"t": 1_795_222_979_053_927_717_i64, "src": "pods", "ev": ["CREATE"], "path": inner, "dir": false})).unwrap();
+    out
+}
+
+/// An endpoint: its name in a scrape, its path, what it answers.
+pub(super) type Endpoint = (&'static str, &'static str, String);
+
+/// The apiserver's endpoints that are asked now and then.
+pub(super) fn of_apiserver(c: &mut Canaries) -> [Endpoint; 2] {
+    [
+        ("apiserver-readyz", "readyz", c.fill("[-]etcd failed: {M} https://u:{C}@etcd:2379 Authorization: Bearer {C}0123456789\nreadyz check failed\n")),
+        ("apiserver-version", "version", json!({"gitVersion": "v1.36.2", "platform": c.fill("linux/amd64 token={C}")}).to_string()),
+    ]
+}
+
+/// The kubelet's.
+pub(super) fn of_kubelet(c: &mut Canaries) -> [Endpoint; 5] {
+    let config = json!({"kubeletconfig": {
+        "maxPods": 110,
+        "staticPodURL": c.fill("https://u:{C}@host/pods?token={C}"),
+        "staticPodURLHeader": {"Authorization": [c.fill("Bearer {C}")]},
+        "imageServiceEndpoint": c.fill("unix:///run/x.sock?token={C}"),
+        "evictionHard": {"password": c.put("value in a map of configz")},
+        "featureGates": {"apiToken": c.put("value in a map of configz")},
+    }});
+    [
+        ("kubelet-metrics", "metrics", c.fill(
+            "kubelet_runtime_operations_total{operation_type=\"x\",url=\"https://u:{C}@h/?token={C}\",password=\"{C}\"} 3\nkubelet_started_pods_total 7\n",
+        )),
+        ("kubelet-metrics-probes", "metrics/probes", c.fill(
+            "prober_probe_total{container=\"c\",api_token=\"{C}\",probe_type=\"Readiness\",result=\"failed\"} 3\n",
+        )),
+        ("kubelet-healthz", "healthz", c.fill("[-]syncloop failed: {M} password={C} https://u:{C}@h/\nhealthz check failed: token={C}\n")),
+        ("kubelet-configz", "configz", config.to_string()),
+        ("kubelet-pods", "pods", json!({"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": [pod(c, "carrier-kubelet")]}).to_string()),
+    ]
+}
+
+fn snapshots(c: &mut Canaries) -> String {
+    let mut out = String::new();
+    let all = of_kubelet(c).into_iter().chain(of_apiserver(c));
+    for (what, _, body) in all {
+        let line = json!({"t": 1_795_222_979_053_927_716_i64, "took_ns": 1000, "what": what, "status": 200, "body": body});
+        writeln!(out, "{line}").unwrap();
+    }
+    let error = c.fill("{M} Get https://u:{C}@host:10250/healthz: token={C}");
+    let line = json!({"t": 1_795_222_980_053_927_716_i64, "took_ns": 1000, "what": "kubelet-healthz", "error": error});
+    writeln!(out, "{line}").unwrap();
+    out
+}
+
+/// An object of a kind that is watched, with canaries in every field that people put secrets in.
+pub(super) fn object(c: &mut Canaries, kind: &str, namespace: Option<&str>) -> Value {
+    let of = pod(c, "template");
+    let mut put = |place: &str| c.put(&format!("{place} of {kind}"));
+    json!({
+        "kind": kind,
+        "metadata": {
+            "name": "node1", "namespace": namespace.unwrap_or("canaries"), "uid": format!("c0ffee00-{kind}"),
+            "resourceVersion": "900", "creationTimestamp": "2026-11-21T00:24:00Z",
+            "annotations": {"a": put("annotation"), "kubectl.kubernetes.io/last-applied-configuration": format!("{{\"x\":\"{}\"}}", put("last-applied"))},
+            "labels": {"api-token": put("label")},
+            "managedFields": [{"manager": "m", "fieldsV1": {put("managedFields"): {}}}],
+        },
+        "spec": {
+            "template": {"metadata": {"annotations": {"a": put("annotation of the template")}}, "spec": of["spec"]},
+            "holderIdentity": format!("node1 password={}", put("holder")), "renewTime": "2026-11-21T00:24:00.000000Z",
+            "providerID": format!("aws://u:{}@zone/i-1", put("provider id")),
+            "storageClassName": "s", "volumeName": "v",
+            "taints": [{"key": "token", "value": put("taint"), "effect": "NoSchedule"}],
+        },
+        "status": {
+            "conditions": [{
+                "type": "Ready", "status": "False", "reason": "X", "lastTransitionTime": "2026-11-21T00:24:00Z",
+                "message": format!("admission webhook denied: password={} https://u:{}@hook/", put("condition"), put("condition")),
+            }],
+            "images": [{"names": [format!("user:{}@reg.example/app:1", put("image"))]}],
+            "addresses": [{"type": "Hostname", "address": "node1"}],
+        },
+        "data": {"x": put("data")},
+    })
+}
+
+/// A list with a pod and Events about it, and afterwards what a watch tells.
+pub(super) fn watched(c: &mut Canaries, name: &str) -> Value {
+    items(c, name)
+}
+
+/// What an audit webhook posts.
+pub(super) fn batch(c: &mut Canaries) -> String {
+    let items: Vec<Value> = audit(c)
+        .lines()
+        .map(|l| serde_json::from_str(l).unwrap())
+        .collect();
+    json!({"kind": "EventList", "apiVersion": "audit.k8s.io/v1", "metadata": {}, "items": items})
+        .to_string()
 }

@@ -127,7 +127,11 @@ fn decoder_of(component: Component) -> Box<dyn LineDecoder> {
 fn listening(bound: Result<TcpListener, Error>, out: Out) -> Option<(TcpListener, Sink)> {
     match bound {
         Ok(listener) => {
-            out.on("listening; nothing has come yet");
+            // Of port 0 only this tells which one it became.
+            let at = listener
+                .local_addr()
+                .map_or_else(|_| String::new(), |addr| format!(" on {addr}"));
+            out.on(format!("listening{at}; nothing has come yet"));
             let taken = Mutex::new((out, false));
             let sink: Sink = Arc::new(move |all| {
                 let mut taken = taken.lock().unwrap_or_else(PoisonError::into_inner);

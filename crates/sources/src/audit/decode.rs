@@ -109,7 +109,7 @@ fn one(raw: Raw<'_>, seen: Option<Nanos>, out: &mut Vec<Observation>) -> Fed {
         if let Some((_, why)) = NOISE.iter().find(|(p, _)| under(path, p)) {
             return Fed::Ignored(why);
         }
-        path.into()
+        beginning(path)
     } else if reference.subresource.is_empty() {
         reference.resource.clone()
     } else {
@@ -159,6 +159,15 @@ fn one(raw: Raw<'_>, seen: Option<Nanos>, out: &mut Vec<Observation>) -> Fed {
         })),
     });
     Fed::Observed(1)
+}
+
+/// The first two parts of a path that names no resource: what follows can be anything.
+fn beginning(path: &str) -> Text {
+    let end = path
+        .match_indices('/')
+        .nth(2)
+        .map_or(path.len(), |(i, _)| i);
+    cut(path.get(..end).unwrap_or_default(), 128)
 }
 
 fn under(path: &str, root: &str) -> bool {

@@ -1,0 +1,805 @@
+//! The live forms of every source: servers, sockets, pipes and files that grow, each with canaries in every field that
+//! people put secrets in. What comes of them: a session, what kflow says, its own log at the level `trace`, the screens
+//! of the run, and every command on the session.
+//!
+//! A flag of `kflow record` that no run here uses fails [`every_flag_that_names_a_source_carries_canaries`].
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use base64::Engine as _;
+use kflow_engine::live::{Config, Control, KubeletLog, Live};
+use kflow_engine::record::Options;
+use kflow_model::log::Component;
+use kflow_model::{Scope, Source, Text};
+use kflow_sources::kube::live::watches;
+use serde_json::{Value, json};
+
+use super::carriers::{self, field};
+use super::{Canaries, flags_of, logs, outputs, screens_of};
+use crate::proxy::rig::{came_true, eventually};
+use crate::receive::{AS_JSON, POST, PROTOBUF, TRACES, client, export_with, http};
+
+/// What a server answers.
+#[derive(Clone)]
+enum Page {
+    Whole(u16, String),
+    /// A file, of which a range is asked for.
+    File(String),
+    /// These lines, and then nothing until the client goes.
+    Watch(String),
+}
+
+/// Answers by path, with a part of the query; the longest prefix counts.
+type Pages = BTreeMap<String, Page>;
+
+/// A server on loopback, and the paths that were asked for and that it did not know.
+struct Server {
+    address: String,
+    unknown: Arc<Mutex<BTreeSet<String>>>,
+}
+
+impl Server {
+    fn start(pages: Pages) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = format!("http://{}", listener.local_addr().unwrap());
+        let unknown = Arc::<Mutex<BTreeSet<String>>>::default();
+        let (to, pages) = (Arc::clone(&unknown), Arc::new(pages));
+        // It ends with the process.
+        thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let (to, pages) = (Arc::clone(&to), Arc::clone(&pages));
+                // A client that goes away ends its connection.
+                thread::spawn(move || serve(stream, &pages, &to).ok());
+            }
+        });
+        Self { address, unknown }
+    }
+}
+
+fn serve(
+    stream: TcpStream,
+    pages: &Pages,
+    unknown: &Mutex<BTreeSet<String>>,
+) -> std::io::Result<()> {
+    let mut reader = BufReader::new(stream.try_clone()?);
+    let mut to = stream;
+    loop {
+        let mut line = String::new();
+        if reader.read_line(&mut line)? == 0 {
+            return Ok(());
+        }
+        let uri = line.split(' ').nth(1).unwrap_or_default().to_owned();
+        let mut range = None;
+        loop {
+            let mut head = String::new();
+            reader.read_line(&mut head)?;
+            let Some((name, value)) = head.trim().split_once(':') else {
+                break;
+            };
+            if name.eq_ignore_ascii_case("range") {
+                range = value.trim().strip_prefix("bytes=").map(str::to_owned);
+            }
+        }
+        let known = pages
+            .iter()
+            .filter(|(path, _)| uri.starts_with(path.as_str()))
+            .max_by_key(|(path, _)| path.len());
+        let (code, more, body) = match known.map(|(_, page)| page) {
+            None => {
+                unknown.lock().unwrap().insert(uri);
+                (404, String::new(), String::new())
+            }
+            Some(Page::Whole(code, body)) => (*code, String::new(), body.clone()),
+            Some(Page::File(text)) => {
+                let range = range.unwrap_or_default();
+                let (from, last) = range.split_once('-').unwrap_or_default();
+                let from = from.parse().unwrap_or_else(|_| {
+                    text.len() - last.parse::<usize>().unwrap_or(0).min(text.len())
+                });
+                match text.get(from..).filter(|part| !part.is_empty()) {
+                    Some(part) => {
+                        let range = format!("bytes {from}-{}/{}", text.len() - 1, text.len());
+                        (206, format!("Content-Range: {range}\r\n"), part.to_owned())
+                    }
+                    None => (
+                        416,
+                        format!("Content-Range: bytes */{}\r\n", text.len()),
+                        String::new(),
+                    ),
+                }
+            }
+            Some(Page::Watch(lines)) => {
+                write!(
+                    to,
+                    "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n{:x}\r\n{lines}\r\n",
+                    lines.len()
+                )?;
+                to.flush()?;
+                reader.read_to_end(&mut Vec::new())?;
+                return Ok(());
+            }
+        };
+        write!(
+            to,
+            "HTTP/1.1 {code} X\r\nContent-Type: application/json\r\n{more}Content-Length: {}\r\n\r\n{body}",
+            body.len()
+        )?;
+        to.flush()?;
+    }
+}
+
+fn scope() -> Scope {
+    Scope {
+        node: Some("node1".into()),
+        ..Scope::default()
+    }
+}
+
+/// The apiserver: every resource that kflow watches, listed and watched, and by its way the kubelet.
+fn apiserver(c: &mut Canaries) -> Pages {
+    let mut pages = Pages::new();
+    let mut listed = carriers::watched(c, "carrier");
+    let mut later = carriers::watched(c, "carrier");
+    for (_, watch) in watches(&scope()) {
+        let place = watch
+            .namespace
+            .as_ref()
+            .map_or(String::new(), |ns| format!("namespaces/{ns}/"));
+        let path = format!("/{}/{place}{}", watch.api, watch.resource);
+        let mut of = |all: &mut Value, version: &str| {
+            let mut items: Vec<Value> = match watch.kind {
+                // The second watch of pods is of those that have no node.
+                "Pod" | "Event" => all["items"]
+                    .as_array()
+                    .unwrap()
+                    .iter()
+                    .filter(|i| i["kind"] == watch.kind && watch.fields != "spec.nodeName=")
+                    .cloned()
+                    .collect(),
+                kind => vec![carriers::object(c, kind, watch.namespace.as_deref())],
+            };
+            for item in &mut items {
+                item["metadata"]["resourceVersion"] = json!(version);
+                if version != "900" && watch.kind == "Event" {
+                    item["count"] = json!(2);
+                    item["lastTimestamp"] = json!("2026-11-21T00:24:40Z");
+                }
+            }
+            items
+        };
+        let items = of(&mut listed, "900");
+        let list = json!({"kind": format!("{}List", watch.kind), "apiVersion": "v1", "metadata": {"resourceVersion": "1000"}, "items": items});
+        let mut lines = String::new();
+        for item in of(&mut later, "1001") {
+            let line = json!({"type": if watch.kind == "Event" { "ADDED" } else { "MODIFIED" }, "object": item});
+            lines.push_str(&format!("{line}\n"));
+        }
+        let message = c.fill("etcdserver: https://u:{C}@etcd:2379 password={C}");
+        let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 500, "reason": "InternalError", "message": message});
+        lines.push_str(&format!("{}\n", json!({"type": "ERROR", "object": status})));
+        let fields = if watch.fields == "spec.nodeName=" {
+            "&fieldSelector=spec.nodeName%3D"
+        } else {
+            ""
+        };
+        let _first = pages
+            .entry(format!("{path}?limit=500{fields}"))
+            .or_insert(Page::Whole(200, list.to_string()));
+        pages
+            .entry(format!("{path}?"))
+            .or_insert(Page::Watch(lines));
+    }
+    let node = "/api/v1/nodes/node1/proxy/";
+    for (_, path, body) in carriers::of_kubelet(c) {
+        pages.insert(format!("{node}{path}"), Page::Whole(200, body));
+    }
+    for (_, path, body) in carriers::of_apiserver(c) {
+        pages.insert(format!("/{path}"), Page::Whole(200, body));
+    }
+    pages
+}
+
+fn kubeconfig(c: &mut Canaries, dir: &Path, server: &str) -> PathBuf {
+    let config = json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "test",
+        "clusters": [{"name": "c", "cluster": {"server": server}}],
+        "users": [{"name": "u", "user": {"token": c.put("token of the kubeconfig")}}],
+        "contexts": [{"name": "test", "context": {"cluster": "c", "user": "u"}}],
+    });
+    let path = dir.join("kubeconfig");
+    fs::write(&path, config.to_string()).unwrap();
+    path
+}
+
+/// What runs beside kflow.
+struct Stage {
+    dir: tempfile::TempDir,
+    c: Canaries,
+    args: Vec<String>,
+    stdin: Option<String>,
+    servers: Vec<Server>,
+    /// What the session must hold before the run may end, beside the marks.
+    wanted: Vec<&'static str>,
+    children: Vec<Child>,
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        for child in &mut self.children {
+            child.kill().ok();
+            child.wait().ok();
+        }
+    }
+}
+
+impl Stage {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o700)).unwrap();
+        Self {
+            dir,
+            c: Canaries::default(),
+            args: Vec::new(),
+            stdin: None,
+            servers: Vec::new(),
+            wanted: Vec::new(),
+            children: Vec::new(),
+        }
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.dir.path().join(name).to_str().unwrap().to_owned()
+    }
+
+    fn args(&mut self, args: &[&str]) {
+        self.args.extend(args.iter().map(|a| (*a).to_owned()));
+    }
+
+    /// A flag with a file that has this content.
+    fn file(&mut self, flag: &str, name: &str, content: &str) -> PathBuf {
+        let path = self.path(name);
+        fs::write(&path, content).unwrap();
+        self.args(&[flag, &path]);
+        path.into()
+    }
+
+    fn serve(&mut self, pages: Pages) -> String {
+        let server = Server::start(pages);
+        let address = server.address.clone();
+        self.servers.push(server);
+        address
+    }
+
+    /// An apiserver, with more pages.
+    fn api(&mut self, more: impl FnOnce(&mut Canaries, &mut Pages)) -> PathBuf {
+        let mut pages = apiserver(&mut self.c);
+        more(&mut self.c, &mut pages);
+        let address = self.serve(pages);
+        let path = kubeconfig(&mut self.c, self.dir.path(), &address);
+        self.args(&["--kubeconfig", path.to_str().unwrap(), "--node", "node1"]);
+        path
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_kflow"));
+        let path = std::env::var("PATH").unwrap_or_default();
+        command
+            .current_dir(self.dir.path())
+            .env_remove("KUBECONFIG")
+            .env_remove("KFLOW_SESSION")
+            .env_remove("KUBERNETES_SERVICE_HOST")
+            .env("HOME", self.dir.path())
+            .env("PATH", format!("{}:{path}", self.path("bin")))
+            .env("KFLOW_LOG", "trace");
+        command
+    }
+
+    /// Waits until every mark, and what else was wanted, is in a session that grows.
+    fn wait(&self, what: &str, session: &Path) {
+        let mut missing = Vec::new();
+        let mut complete = || {
+            let bytes = fs::read(session).unwrap_or_default();
+            let marks = (0..self.c.marks).map(super::mark);
+            missing = marks
+                .chain(self.wanted.iter().map(|w| (*w).to_owned()))
+                .filter(|w| memchr::memmem::find(&bytes, w.as_bytes()).is_none())
+                .collect();
+            missing.is_empty().then_some(())
+        };
+        let came = came_true(&mut complete);
+        assert!(came, "{what}: not read: {missing:?}");
+    }
+
+    /// Runs `kflow record` until everything has been read; returns what it said.
+    fn record(&mut self) -> String {
+        let mut child = self
+            .command()
+            .args(["--log", "debug.log", "record", "-o", "run.kflow"])
+            .args(&self.args)
+            .stdin(Stdio::piped())
+            .stderr(Stdio::piped())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        let said = Arc::new(Mutex::new(String::new()));
+        let stderr = child.stderr.take().unwrap();
+        let into = Arc::clone(&said);
+        let reader = thread::spawn(move || {
+            for line in BufReader::new(stderr).lines().map_while(Result::ok) {
+                into.lock().unwrap().push_str(&(line + "\n"));
+            }
+        });
+        let mut stdin = child.stdin.take().unwrap();
+        if let Some(text) = &self.stdin {
+            stdin.write_all(text.as_bytes()).unwrap();
+        }
+        self.children.push(child);
+        if self.args.iter().any(|a| a == "--otlp") {
+            post(&mut self.c, |name| listening(&said.lock().unwrap(), name));
+        }
+        let session = self.dir.path().join("run.kflow");
+        self.wait(&format!("{:?}", self.args), &session);
+        let mut child = self.children.pop().unwrap();
+        let pid = rustix::process::Pid::from_child(&child);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        assert!(child.wait().unwrap().success());
+        drop(stdin);
+        reader.join().unwrap();
+        Arc::into_inner(said).unwrap().into_inner().unwrap()
+    }
+
+    /// Nothing of this is anywhere.
+    fn check(&self, what: &str, said: &str) {
+        self.c
+            .absent(&format!("{what}: what was said"), said.as_bytes());
+        for name in ["run.kflow", "debug.log", "proxy.log"] {
+            if let Ok(bytes) = fs::read(self.dir.path().join(name)) {
+                self.c.absent(&format!("{what}: {name}"), &bytes);
+            }
+        }
+        let log = fs::read_to_string(self.dir.path().join("debug.log")).unwrap_or_default();
+        assert!(said.is_empty() || log.contains("INFO"), "{what}: no log");
+        for server in &self.servers {
+            let unknown = server.unknown.lock().unwrap();
+            assert!(
+                unknown.is_empty(),
+                "{what}: kflow asks for what carries no canaries: {unknown:?}"
+            );
+        }
+    }
+}
+
+/// The address that a receiver listens on, by its own word.
+fn listening(said: &str, name: &str) -> Option<SocketAddr> {
+    let line = said
+        .lines()
+        .find(|l| l.contains(name) && l.contains("listening on "))?;
+    let (_, rest) = line.split_once("listening on ")?;
+    rest.split([';', ')']).next()?.trim().parse().ok()
+}
+
+/// Sends spans in each of their three forms and a batch of audit records to the receivers.
+fn post(c: &mut Canaries, mut address: impl FnMut(&str) -> Option<SocketAddr>) {
+    let otlp = eventually("the OTLP receiver listens", || address("otlp receiver"));
+    let webhook = eventually("the webhook listens", || address("audit webhook"));
+    let secret =
+        |c: &mut Canaries| format!("authorization: Bearer {}", c.put("header of an export"));
+    tokio::runtime::Runtime::new().unwrap().block_on(async {
+        let head = secret(c);
+        let body = carriers::otlp_json(c);
+        let (code, _) = http(otlp, &[POST, AS_JSON, &head], body.as_bytes()).await;
+        assert_eq!(code, 200);
+        let head = secret(c);
+        let body = carriers::otlp_bytes(c);
+        let (code, _) = http(otlp, &[POST, PROTOBUF, &head], &body).await;
+        assert_eq!(code, 200);
+        let body = carriers::otlp_bytes(c);
+        let token = format!("Bearer {}", c.put("metadata of an export"));
+        let mut grpc = client(otlp).await;
+        export_with(&mut grpc, TRACES, body.into(), &token)
+            .await
+            .unwrap();
+        let head = secret(c);
+        let body = carriers::batch(c);
+        let (code, _) = http(webhook, &["POST /", AS_JSON, &head], body.as_bytes()).await;
+        assert_eq!(code, 200);
+    });
+}
+
+/// Plays recorded bytes between a kubelet and a runtime through `kflow proxy`.
+fn proxied(stage: &mut Stage) -> PathBuf {
+    let (listen, upstream, serve) = (
+        stage.path("cri.sock"),
+        stage.path("up.sock"),
+        stage.path("observations.sock"),
+    );
+    let runtime = UnixListener::bind(&upstream).unwrap();
+    let log = fs::File::create(stage.path("proxy.log")).unwrap();
+    let child = stage
+        .command()
+        .args([
+            "proxy",
+            "--listen",
+            &listen,
+            "--upstream",
+            &upstream,
+            "--serve",
+            &serve,
+        ])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(log)
+        .spawn()
+        .unwrap();
+    stage.children.push(child);
+    let capture = carriers::cri_bytes(&mut stage.c);
+    // It ends with the process, or when all was played.
+    thread::spawn(move || {
+        let mut ends: BTreeMap<u64, (UnixStream, UnixStream)> = BTreeMap::new();
+        for line in capture.split(|b| *b == b'\n').filter(|l| !l.is_empty()) {
+            let line: Value = serde_json::from_slice(line).unwrap();
+            let Some(bytes) = line["b64"].as_str() else {
+                continue;
+            };
+            let bytes = base64::engine::general_purpose::STANDARD
+                .decode(bytes)
+                .unwrap();
+            let (client, server) =
+                ends.entry(line["conn"].as_u64().unwrap())
+                    .or_insert_with(|| {
+                        let client =
+                            eventually("the proxy listens", || UnixStream::connect(&listen).ok());
+                        // The proxy's own looks at the runtime say nothing and are closed.
+                        (&client).write_all(&bytes).unwrap();
+                        loop {
+                            let (server, _) = runtime.accept().unwrap();
+                            let mut first = vec![0; bytes.len()];
+                            if (&server).read_exact(&mut first).is_ok() {
+                                return (client, server);
+                            }
+                        }
+                    });
+            let (mut from, mut to) = match line["dir"].as_str() {
+                Some("c2s") => (&*client, &*server),
+                _ => (&*server, &*client),
+            };
+            // The first bytes of a connection have passed already.
+            if bytes.starts_with(b"PRI * HTTP/2") {
+                continue;
+            }
+            from.write_all(&bytes).unwrap();
+            to.read_exact(&mut vec![0; bytes.len()]).unwrap();
+        }
+        // Connections stay open until the test ends.
+        thread::park();
+    });
+    stage.args(&["--proxy", &serve]);
+    serve.into()
+}
+
+/// A runtime that says what exists, with canaries in labels, annotations and images.
+fn runtime(stage: &mut Stage) -> PathBuf {
+    use http_body_util::StreamBody;
+    use hyper::body::Frame;
+    use hyper_util::rt::{TokioExecutor, TokioIo};
+    use prost::bytes::Bytes;
+    use tonic::codegen::http::{HeaderMap, Request, Response};
+
+    let c = &mut stage.c;
+    let pair =
+        |key: &str, value: &str| [field(1, key.as_bytes()), field(2, value.as_bytes())].concat();
+    let metadata = [
+        field(1, b"carrier"),
+        field(2, b"c0ffee00-0000-4000-8000-000000000007"),
+        field(3, b"canaries"),
+    ]
+    .concat();
+    let id = "5".repeat(64);
+    let sandbox = [
+        field(1, id.as_bytes()),
+        field(2, &metadata),
+        field(5, &pair("api-token", &c.put("label of a sandbox"))),
+        field(6, &pair("note", &c.put("annotation of a sandbox"))),
+        field(7, b"runc"),
+    ]
+    .concat();
+    let image = format!(
+        "user:{}@reg.example/app:1",
+        c.put("image of a container of the runtime")
+    );
+    let container = [
+        field(1, "6".repeat(64).as_bytes()),
+        field(2, id.as_bytes()),
+        field(3, &field(1, b"c")),
+        field(
+            4,
+            &[
+                field(1, image.as_bytes()),
+                field(2, &pair("a", &c.put("annotation of an image"))),
+            ]
+            .concat(),
+        ),
+        field(5, image.as_bytes()),
+        field(8, &pair("api-token", &c.put("label of a container"))),
+        field(9, &pair("note", &c.put("annotation of a container"))),
+    ]
+    .concat();
+    let answers = [
+        ("ListPodSandbox", field(1, &sandbox)),
+        ("ListContainers", field(1, &container)),
+    ];
+    let path = stage.path("runtime.sock");
+    let listener = UnixListener::bind(&path).unwrap();
+    listener.set_nonblocking(true).unwrap();
+    // It ends with the process.
+    thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        runtime.block_on(async {
+            let listener = tokio::net::UnixListener::from_std(listener).unwrap();
+            loop {
+                let (stream, _) = listener.accept().await.unwrap();
+                let answers = answers.clone();
+                let service =
+                    hyper::service::service_fn(move |r: Request<hyper::body::Incoming>| {
+                        let method = r.uri().path().rsplit('/').next().unwrap_or_default();
+                        let found = answers.iter().find(|(m, _)| *m == method);
+                        let message = found.map(|(_, m)| m.clone()).unwrap_or_default();
+                        let mut framed = vec![0];
+                        framed.extend(u32::try_from(message.len()).unwrap().to_be_bytes());
+                        framed.extend(message);
+                        let mut trailers = HeaderMap::new();
+                        trailers.insert("grpc-status", "0".parse().unwrap());
+                        let frames = [
+                            Ok::<_, std::convert::Infallible>(Frame::data(Bytes::from(framed))),
+                            Ok(Frame::trailers(trailers)),
+                        ];
+                        let response = Response::builder()
+                            .header("content-type", "application/grpc")
+                            .body(StreamBody::new(tokio_stream::iter(frames)))
+                            .unwrap();
+                        async move { Ok::<_, std::convert::Infallible>(response) }
+                    });
+                hyper::server::conn::http2::Builder::new(TokioExecutor::new())
+                    .serve_connection(TokioIo::new(stream), service)
+                    .await
+                    .ok();
+            }
+        });
+    });
+    stage.args(&["--runtime", &path]);
+    path.into()
+}
+
+/// The kubelet's folder, with a mounted Secret.
+fn kubelet_root(stage: &mut Stage) -> PathBuf {
+    let root = stage.dir.path().join("kubelet");
+    let volume = root.join(
+        "pods/4e4df844-2868-44f4-b348-afe965e789f5/volumes/kubernetes.io~secret/volume-of-keys",
+    );
+    fs::create_dir_all(&volume).unwrap();
+    fs::write(
+        volume.join(stage.c.put("name of a file of a Secret")),
+        stage.c.put("a mounted Secret"),
+    )
+    .unwrap();
+    stage.args(&["--local", "--kubelet-root", root.to_str().unwrap()]);
+    root
+}
+
+/// Everything that can run at once.
+fn everything(stage: &mut Stage) -> Config {
+    let kubeconfig = stage.api(|_, _| {});
+    let text = logs::kubelet_text(&mut stage.c);
+    let kubelet_log = stage.file("--kubelet-log", "kubelet.log", &text);
+    let mut all = Vec::new();
+    for (flag, component) in [
+        ("--apiserver-log", Component::Apiserver),
+        ("--scheduler-log", Component::Scheduler),
+        ("--controller-manager-log", Component::ControllerManager),
+    ] {
+        let text = logs::kubelet_text(&mut stage.c);
+        all.push((
+            component,
+            stage.file(flag, &format!("{component:?}"), &text),
+        ));
+    }
+    let text = logs::runtime(&mut stage.c);
+    all.push((
+        Component::Containerd,
+        stage.file("--containerd-log", "containerd.log", &text),
+    ));
+    let text = carriers::audit(&mut stage.c);
+    let audit_log = stage.file("--audit-log", "audit.log", &text);
+    let proxy = proxied(stage);
+    let runtime = runtime(stage);
+    let root = kubelet_root(stage);
+    stage.args(&["--otlp", "127.0.0.1:0", "--audit-webhook", "127.0.0.1:0"]);
+    stage.wanted = vec![
+        "\"CreateContainer\"",
+        "volume-of-keys",
+        "\"ListContainers\"",
+    ];
+    let anywhere = SocketAddr::from(([127, 0, 0, 1], 0));
+    Config {
+        scope: Some(scope()),
+        kubeconfig: Some(kubeconfig),
+        proxy: Some(proxy),
+        runtime: Some(runtime),
+        kubelet_log: KubeletLog::File(kubelet_log),
+        kubelet_root: Some(root),
+        control: Control {
+            otlp: vec![anywhere],
+            audit_webhook: Some(anywhere),
+            audit_logs: vec![audit_log],
+            logs: all,
+            scrape: true,
+            ..Control::default()
+        },
+        ..Config::nothing()
+    }
+}
+
+/// Puts on a stage what a form needs.
+type Set = fn(&mut Stage);
+
+/// The forms that a kubelet's log can be read in beside a file of klog's text, and a kubelet that is asked itself.
+const FORMS: [(&str, Set); 6] = [
+    ("a file of JSON", |s| {
+        let text = logs::kubelet_json(&mut s.c);
+        s.file("--kubelet-log", "kubelet.log", &text);
+        s.args(&["--no-api"]);
+    }),
+    ("standard input", |s| {
+        s.stdin = Some(logs::kubelet_text(&mut s.c));
+        s.args(&["--no-api", "--kubelet-log", "-"]);
+    }),
+    ("the journal", |s| {
+        let entries = logs::journal(&mut s.c, "kubelet.service");
+        let complaint =
+            s.c.fill("Failed to add match: token={C} https://u:{C}@host/");
+        fs::create_dir(s.path("bin")).unwrap();
+        fs::write(s.path("entries"), entries).unwrap();
+        let script = format!(
+            "#!/bin/sh\necho '{complaint}' >&2\ncat '{}'\nexec cat\n",
+            s.path("entries")
+        );
+        let path = s.path("bin/journalctl");
+        fs::write(&path, script).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        s.args(&["--no-api", "--kubelet-log", "journal:kubelet"]);
+    }),
+    ("the node's journal by way of the apiserver", |s| {
+        s.api(|c, pages| {
+            let text = logs::journal_short(c);
+            let at = "/api/v1/nodes/node1/proxy/logs/?query=kubelet";
+            pages.insert(at.into(), Page::Whole(200, text));
+        });
+        s.args(&["--kubelet-log", "remote"]);
+    }),
+    ("the node's file by way of the apiserver", |s| {
+        s.api(|c, pages| {
+            let at = "/api/v1/nodes/node1/proxy/logs/";
+            let refused = c.fill("<!doctype html>{C}");
+            pages.insert(format!("{at}?query=kubelet"), Page::Whole(200, refused));
+            pages.insert(
+                format!("{at}kubelet.log"),
+                Page::File(logs::kubelet_text(c)),
+            );
+        });
+        s.args(&["--kubelet-log", "remote"]);
+    }),
+    ("a kubelet that is asked itself", |s| {
+        let pages = carriers::of_kubelet(&mut s.c)
+            .into_iter()
+            .map(|(_, path, body)| (format!("/{path}"), Page::Whole(200, body)))
+            .collect();
+        let address = s.serve(pages);
+        s.args(&["--no-api", "--kubelet-log", "off", "--kubelet", &address]);
+    }),
+];
+
+#[test]
+fn no_live_form_lets_a_secret_out() {
+    for (what, set) in FORMS {
+        let mut stage = Stage::new();
+        set(&mut stage);
+        let said = stage.record();
+        stage.check(what, &said);
+    }
+}
+
+/// All at once: what the program writes, and what every command makes of it.
+#[test]
+fn no_live_run_lets_a_secret_out() {
+    let mut stage = Stage::new();
+    everything(&mut stage);
+    let said = stage.record();
+    stage.check("record", &said);
+    let bytes = fs::read_to_string(stage.dir.path().join("run.kflow")).unwrap();
+    for source in Source::ALL.into_iter().filter(|s| *s != Source::Kflow) {
+        let line = format!("\"src\":{}", serde_json::to_string(&source).unwrap());
+        assert!(bytes.contains(&line), "no observation of {source:?}");
+    }
+    outputs(stage.dir.path(), "run.kflow", "canaries/carrier", &stage.c);
+}
+
+/// The terminal of a run: with the states of its sources, which no session has.
+#[test]
+fn no_screen_of_a_live_run_shows_a_secret() {
+    let mut stage = Stage::new();
+    let config = everything(&mut stage);
+    let live = Live::start(config).unwrap();
+    let path = stage.dir.path().join("run.kflow");
+    live.record(Options {
+        path: path.clone(),
+        max_size: None,
+        pod: None,
+        node: Text::default(),
+    })
+    .unwrap();
+    let address = |name: &str| {
+        let (kind, rest) = name.split_once(' ')?;
+        let sources = live.snapshot().sources.clone();
+        let found = sources
+            .iter()
+            .find(|s| s.source.name() == kind && s.name.starts_with(rest))?;
+        listening(&format!("{name} {}", found.detail), name)
+    };
+    post(&mut stage.c, address);
+    stage.wait("a run", &path);
+    screens_of(&live.snapshot(), &stage.c);
+    drop(live);
+    stage.check("a run", "");
+}
+
+/// Flags of `kflow record` that name no source, and what they do.
+const OTHERS: [(&str, &str); 15] = [
+    ("--output", "the session"),
+    ("--duration", "when to stop"),
+    ("--max-size", "rotation"),
+    ("--pod", "what is written"),
+    ("--log", "checked in every run"),
+    ("--help", ""),
+    ("--namespace", "scope"),
+    ("--all-namespaces", "scope"),
+    ("--selector", "scope"),
+    ("--field-selector", "scope"),
+    ("--context", "which of the kubeconfig"),
+    ("--no-scrape", "fewer sources"),
+    ("--listen-anywhere", "addresses"),
+    ("--keep-gone", "retention"),
+    ("--keep-gone-pods", "retention"),
+];
+
+#[test]
+fn every_flag_that_names_a_source_carries_canaries() {
+    let mut used: BTreeSet<String> = OTHERS.iter().map(|(f, _)| (*f).to_owned()).collect();
+    let mut stage = Stage::new();
+    everything(&mut stage);
+    used.extend(stage.args.iter().cloned());
+    for (_, set) in FORMS {
+        let mut stage = Stage::new();
+        set(&mut stage);
+        used.extend(stage.args.iter().cloned());
+    }
+    let forgotten: Vec<String> = flags_of("record")
+        .into_iter()
+        .filter(|f| !used.contains(f))
+        .collect();
+    assert!(
+        forgotten.is_empty(),
+        "no canary goes through {forgotten:?}: add a form, or say in OTHERS why it carries nothing"
+    );
+}
