@@ -9,6 +9,11 @@
 //! | `record` | the recorder: a tee to a file |
 //! | [`replay`] | a session as a player: cursor, speed, steps, seeking |
 
+#![cfg_attr(
+    test,
+    allow(clippy::disallowed_methods, reason = "a test may wait for the disk")
+)]
+
 mod carried;
 pub mod core;
 pub mod import;

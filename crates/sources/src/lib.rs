@@ -4,6 +4,11 @@
 //! A decoder takes what a source wrote, line by line, in the order it was written, and appends observations. It never
 //! fails: a line that it cannot use is counted with a reason. The same decoders serve `kflow import` and live tails.
 
+#![cfg_attr(
+    test,
+    allow(clippy::disallowed_methods, reason = "a test may wait for the disk")
+)]
+
 use kflow_model::{Nanos, Observation};
 
 pub mod audit;

@@ -4,6 +4,8 @@
 //! whether it is on, or why it is off. Sources that can wait (a watch, a file) wait when the engine is busy; what
 //! cannot wait (an event of the kernel) is offered, and what finds no room is counted and told as a gap.
 
+pub mod aside;
+
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -15,6 +17,9 @@ use kflow_model::clock;
 use kflow_model::gap::Gap;
 use kflow_model::redact;
 use kflow_model::{Body, Nanos, Observation, Source, Stamp, Text};
+
+/// How long a file system may take to answer before it is said that it does not.
+pub const SLOW: Duration = Duration::from_secs(5);
 
 /// How a source stands.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,5 +1,10 @@
 //! Folders of captures: one that a recorder filled, or the tree of a support bundle.
 
+#![allow(
+    clippy::disallowed_methods,
+    reason = "an import has no sources beside it"
+)]
+
 use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};

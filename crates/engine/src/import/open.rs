@@ -1,5 +1,10 @@
 //! Files as they come: plain, `.zst` or `.gz`, told by their first bytes, or standard input.
 
+#![allow(
+    clippy::disallowed_methods,
+    reason = "an import has no sources beside it"
+)]
+
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::sync::Arc;

@@ -18,6 +18,7 @@ use kflow_sources::klog::KlogDecoder;
 use kflow_sources::klog::live::{self as log, remote};
 use kflow_sources::kube::decode::note;
 use kflow_sources::kube::live as watch;
+use kflow_sources::live::aside::Aside;
 use kflow_sources::live::{Backoff, Board, Out};
 use kflow_sources::{LineDecoder, TimeHint, cri, fs, metrics, proxy};
 
@@ -118,9 +119,10 @@ pub(super) fn spawn(config: &Config, board: &Board, tasks: &mut JoinSet<()>) {
 /// A client for the apiserver, as soon as the kubeconfig gives one. `None` when the engine has stopped.
 async fn connected(config: &Config, mut out: Out) -> Option<watch::Server> {
     let mut backoff = Backoff::new(config.pace.backoff.0, config.pace.backoff.1);
+    let mut reach = Aside::default();
     let mut failed = false;
     loop {
-        let (kind, text) = match connect(config).await {
+        let (kind, text) = match aside(&mut reach, config, apiserver(config.clone())).await {
             Ok((client, address)) => {
                 out.on(address.as_str());
                 if failed {
@@ -149,9 +151,29 @@ fn whole(kind: WatchKind, detail: &str, failure: Option<Failure>) -> Observation
     o
 }
 
+/// Reads the kubeconfig, the files that it names and what its plugin says away from the thread that carries the sources.
+async fn aside<T: Send + 'static>(
+    reach: &mut Aside<Result<T, String>>,
+    config: &Config,
+    question: impl Future<Output = Result<T, String>> + Send + 'static,
+) -> Result<T, String> {
+    reach
+        .ask(config.pace.answer, question)
+        .await
+        .unwrap_or_else(|e| {
+            Err(format!(
+                "cannot read the kubeconfig, a file that it names or what its plugin says: {e}"
+            ))
+        })
+}
+
 /// A client for the apiserver of the kubeconfig, and the apiserver's address.
 pub async fn connect(config: &Config) -> Result<(kube::Client, String), String> {
-    let found = credentials(config).await?;
+    aside(&mut Aside::default(), config, apiserver(config.clone())).await
+}
+
+async fn apiserver(config: Config) -> Result<(kube::Client, String), String> {
+    let found = credentials(&config).await?;
     let server = found.cluster_url.to_string();
     kube::Client::try_from(found)
         .map(|c| (c, server))
@@ -163,6 +185,10 @@ pub async fn connect(config: &Config) -> Result<(kube::Client, String), String> 
 /// Over https it is asked with the kubeconfig's credentials, and it has to prove who it is: with a certificate of the
 /// cluster's authority, or with the one that it made for itself, which is in its folder `pki` for root to read.
 pub async fn kubelet(config: &Config) -> Result<kube::Client, String> {
+    aside(&mut Aside::default(), config, own_address(config.clone())).await
+}
+
+async fn own_address(config: Config) -> Result<kube::Client, String> {
     let address = config.kubelet.as_deref().unwrap_or_default();
     let url: Uri = address
         .parse()
@@ -171,7 +197,7 @@ pub async fn kubelet(config: &Config) -> Result<kube::Client, String> {
         // The read-only port knows nobody, and must not be given credentials.
         Some("http") => kube::Config::new(url),
         Some("https") => {
-            let mut found = credentials(config).await?;
+            let mut found = credentials(&config).await?;
             // Who trusts an apiserver unseen has said nothing of the kubelet, and the token goes to it.
             found.accept_invalid_certs = false;
             let here = matches!(url.host(), Some("127.0.0.1" | "localhost" | "[::1]"));
@@ -179,6 +205,7 @@ pub async fn kubelet(config: &Config) -> Result<kube::Client, String> {
                 found.tls_server_name = Some(node);
             }
             if let Some(root) = &config.kubelet_root {
+                #[expect(clippy::disallowed_methods, reason = "in a thread of its own: `aside`")]
                 let own = std::fs::read_to_string(root.join("pki/kubelet.crt")).unwrap_or_default();
                 found
                     .root_cert

@@ -1,5 +1,7 @@
 //! The files of a recording that rotates. Only files that this run made are moved or removed.
 
+#![allow(clippy::disallowed_methods, reason = "in the recorder's thread")]
+
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io;

@@ -4,6 +4,8 @@
 //! watched first and read second, so nothing falls between; what both tell is given out once
 //! ([`Changes`]). A rescan now and then, and after an overflow, finds what was lost.
 
+#![allow(clippy::disallowed_methods, reason = "in a thread of its own")]
+
 mod mounts;
 mod scan;
 
@@ -23,7 +25,7 @@ use tokio::time::sleep;
 
 use super::{Changes, classify_path};
 
-use crate::live::{Out, Stopped, gap};
+use crate::live::{Out, SLOW, Stopped, gap};
 use kflow_model::Source;
 use kflow_model::clock;
 use kflow_model::fs::{FsAction, FsObject};
@@ -34,8 +36,6 @@ use scan::{Scan, mount_points};
 
 /// How often everything is read anew, in case an event was lost.
 const RESCAN: Duration = Duration::from_secs(30);
-/// How long a file system may take to answer before it is said that it does not.
-const SLOW: Duration = Duration::from_secs(5);
 /// How often it is looked whether one does not.
 const LOOK: Duration = Duration::from_secs(1);
 

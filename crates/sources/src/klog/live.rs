@@ -15,15 +15,13 @@ use tokio::process::Command;
 use tokio::time::{sleep, timeout};
 
 use crate::LineDecoder;
-use crate::live::{Backoff, Lines, Out, Stopped, decode_now, gap};
+use crate::live::{Backoff, Lines, Out, SLOW, Stopped, decode_now, gap};
 use kflow_model::clock;
 use kflow_model::units::wait;
 use kflow_model::{Observation, Source};
 
 /// How often a file is looked at.
 const LOOK: Duration = Duration::from_millis(200);
-/// How long a file system may take to answer before it is said that it does not.
-const SLOW: Duration = Duration::from_secs(5);
 /// How much of a file that exists already is read at first, bytes.
 const BEFORE: u64 = 4 << 20;
 /// Lines of the journal that are read at first.

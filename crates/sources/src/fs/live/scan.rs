@@ -1,5 +1,10 @@
 //! What one reading of the directories found, and the mount points that are not touched by it.
 
+#![allow(
+    clippy::disallowed_methods,
+    reason = "in the thread of the directories"
+)]
+
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};

@@ -1,0 +1,104 @@
+//! Work that may wait for a disk, a mount or a program, away from the thread that carries the sources.
+
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+
+/// Why there is no answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// None has come in time; the next question waits for it.
+    #[error("no answer within {}", kflow_model::units::wait(*.0))]
+    Late(Duration),
+    /// There is no thread to do it, or it failed.
+    #[error("no thread to do it")]
+    Thread,
+}
+
+/// Asks one question at a time, each in a thread of its own. A thread that hangs is left alone, and no second one is sent
+/// after it: whoever asks again waits for the first.
+#[derive(Debug)]
+pub struct Aside<T> {
+    pending: Option<oneshot::Receiver<T>>,
+}
+
+impl<T> Default for Aside<T> {
+    fn default() -> Self {
+        Self { pending: None }
+    }
+}
+
+impl<T: Send + 'static> Aside<T> {
+    /// Runs `question`, which may block, and waits so long for its end; or for the end of the question before, when that
+    /// has not come yet.
+    pub async fn ask(
+        &mut self,
+        most: Duration,
+        question: impl Future<Output = T> + Send + 'static,
+    ) -> Result<T, Error> {
+        if self.pending.is_none() {
+            let (to, from) = oneshot::channel();
+            let runtime = Handle::current();
+            std::thread::Builder::new()
+                .name("kflow-aside".into())
+                // Whoever asked may have gone.
+                .spawn(move || drop(to.send(runtime.block_on(question))))
+                .map_err(|_| Error::Thread)?;
+            self.pending = Some(from);
+        }
+        let Some(pending) = &mut self.pending else {
+            return Err(Error::Thread);
+        };
+        let answer = timeout(most, pending)
+            .await
+            .map_err(|_| Error::Late(most))?;
+        self.pending = None;
+        answer.map_err(|_| Error::Thread)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::{Arc, mpsc};
+
+    const SOON: Duration = Duration::from_millis(20);
+    const LONG: Duration = Duration::from_secs(60);
+
+    #[tokio::test]
+    async fn a_question_that_hangs_holds_up_nothing_and_is_asked_once() {
+        let (go, hangs) = mpsc::channel::<()>();
+        let asked = Arc::new(AtomicUsize::new(0));
+        let mut hangs = Some(hangs);
+        let mut aside = Aside::default();
+        let mut question = || {
+            let (asked, hangs) = (Arc::clone(&asked), hangs.take());
+            async move {
+                if let Some(hangs) = hangs {
+                    hangs.recv().unwrap();
+                }
+                asked.fetch_add(1, Ordering::Relaxed) + 1
+            }
+        };
+        // This runtime has one thread, which a timer of it can use meanwhile.
+        for _ in 0..3 {
+            assert_eq!(aside.ask(SOON, question()).await, Err(Error::Late(SOON)));
+        }
+        go.send(()).unwrap();
+        assert_eq!(aside.ask(LONG, question()).await, Ok(1));
+        assert_eq!(aside.ask(LONG, question()).await, Ok(2));
+    }
+
+    #[tokio::test]
+    async fn a_question_that_fails_is_told_and_can_be_asked_again() {
+        let mut aside = Aside::default();
+        assert_eq!(
+            aside.ask(LONG, async { panic!("a bug") }).await,
+            Err(Error::Thread)
+        );
+        assert_eq!(aside.ask(LONG, async {}).await, Ok(()));
+    }
+}

@@ -1,0 +1,195 @@
+//! What hangs holds up nothing but itself: a pipe that nobody writes into stands for every file that kflow reads while it
+//! runs, as on a mount whose server is gone.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use kflow_engine::live::{Config, Control, KubeletLog, Live};
+use kflow_model::Scope;
+use kflow_model::log::Component;
+use kflow_sources::kube::live::Pace;
+use serde_json::{Value, json};
+
+use crate::proxy::rig::eventually;
+
+const LINE: &str = "I1121 00:24:31.844229    3731 prober.go:173] \"A line\" pod=\"a/b\"\n";
+
+/// Pipes without a writer.
+struct Pipes {
+    dir: tempfile::TempDir,
+    all: Vec<PathBuf>,
+}
+
+impl Pipes {
+    fn new() -> Self {
+        Self {
+            dir: tempfile::tempdir().unwrap(),
+            all: Vec::new(),
+        }
+    }
+    fn at(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+    fn pipe(&mut self, name: &str) -> PathBuf {
+        let path = self.at(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        let made = Command::new("mkfifo").arg(&path).status().unwrap();
+        assert!(made.success());
+        self.all.push(path.clone());
+        path
+    }
+    /// A kubeconfig with this user.
+    fn kubeconfig(&self, cluster: Value, user: Value) -> PathBuf {
+        let mut named = json!({"server": "https://127.0.0.1:1"});
+        named
+            .as_object_mut()
+            .unwrap()
+            .extend(cluster.as_object().unwrap().clone());
+        let config = json!({
+            "apiVersion": "v1", "kind": "Config", "current-context": "test",
+            "clusters": [{"name": "c", "cluster": named}],
+            "users": [{"name": "u", "user": user}],
+            "contexts": [{"name": "test", "context": {"cluster": "c", "user": "u"}}],
+        });
+        let path = self.at("config");
+        fs::write(&path, config.to_string()).unwrap();
+        path
+    }
+}
+
+impl Drop for Pipes {
+    /// Whoever still waits reads an end.
+    fn drop(&mut self) {
+        for path in &self.all {
+            let no_wait = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+            drop(
+                OpenOptions::new()
+                    .write(true)
+                    .custom_flags(no_wait)
+                    .open(path),
+            );
+        }
+    }
+}
+
+fn impatient() -> Pace {
+    Pace {
+        answer: Duration::from_millis(100),
+        backoff: (Duration::from_millis(10), Duration::from_millis(20)),
+        ..Pace::default()
+    }
+}
+
+/// Runs it beside a log that grows: every line of the log arrives, the source named so says `wanted`, and the end comes soon.
+fn run(what: &str, mut config: Config, source: &str, wanted: &str) {
+    let dir = tempfile::tempdir().unwrap();
+    let log = dir.path().join("scheduler.log");
+    let mut grows = File::create(&log).unwrap();
+    config.control.logs.push((Component::Scheduler, log));
+    config.pace = impatient();
+    let live = Live::start(config).unwrap();
+    let told = |name: &str, ask: &dyn Fn(&kflow_engine::snapshot::SourceStatus) -> bool| {
+        live.snapshot()
+            .sources
+            .iter()
+            .any(|s| s.name.contains(name) && ask(s))
+    };
+    for n in 1..=3 {
+        grows.write_all(LINE.as_bytes()).unwrap();
+        eventually(&format!("{what}: line {n}"), || {
+            told("scheduler.log", &|s| s.count == n).then_some(())
+        });
+    }
+    if !wanted.is_empty() {
+        eventually(&format!("{what}: {wanted}"), || {
+            told(source, &|s| !s.on && s.detail.contains(wanted)).then_some(())
+        });
+    }
+    let begun = kflow_model::clock::monotonic();
+    drop(live);
+    let took = begun.elapsed();
+    assert!(
+        took < Duration::from_secs(20),
+        "{what}: the end took {took:?}"
+    );
+}
+
+#[test]
+fn a_kubeconfig_that_hangs_holds_up_no_other_source() {
+    let mut pipes = Pipes::new();
+    let pipe = pipes.pipe("pipe");
+    let path = pipe.to_str().unwrap().to_owned();
+    let hangs = "no answer within";
+    let users = [
+        ("the kubeconfig", pipe.clone()),
+        (
+            "a token",
+            pipes.kubeconfig(json!({}), json!({"tokenFile": path})),
+        ),
+    ];
+    let config = |kubeconfig: &Path| Config {
+        scope: Some(Scope::default()),
+        kubeconfig: Some(kubeconfig.into()),
+        ..Config::nothing()
+    };
+    for (what, kubeconfig) in users {
+        run(what, config(&kubeconfig), "kubeconfig", hangs);
+    }
+    for (what, cluster, user) in [
+        (
+            "an authority",
+            json!({"certificate-authority": path}),
+            json!({}),
+        ),
+        (
+            "a certificate",
+            json!({}),
+            json!({"client-certificate": path, "client-key": path}),
+        ),
+        (
+            "a plugin",
+            json!({}),
+            json!({"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "cat", "args": [path], "interactiveMode": "Never"}}),
+        ),
+    ] {
+        let kubeconfig = pipes.kubeconfig(cluster, user);
+        run(what, config(&kubeconfig), "kubeconfig", hangs);
+    }
+}
+
+#[test]
+fn a_kubelets_certificate_that_hangs_holds_up_no_other_source() {
+    let mut pipes = Pipes::new();
+    pipes.pipe("kubelet/pki/kubelet.crt");
+    let config = Config {
+        kubeconfig: Some(pipes.kubeconfig(json!({}), json!({}))),
+        kubelet: Some("https://127.0.0.1:1".into()),
+        kubelet_root: Some(pipes.at("kubelet")),
+        control: Control {
+            scrape: true,
+            ..Control::default()
+        },
+        ..Config::nothing()
+    };
+    run("kubelet.crt", config, "kubelet", "no answer within");
+}
+
+#[test]
+fn a_log_that_hangs_holds_up_no_other_source() {
+    let mut pipes = Pipes::new();
+    let config = Config {
+        kubelet_log: KubeletLog::File(pipes.pipe("kubelet.log")),
+        control: Control {
+            audit_logs: vec![pipes.pipe("audit.log")],
+            logs: vec![(Component::Containerd, pipes.pipe("containerd.log"))],
+            ..Control::default()
+        },
+        ..Config::nothing()
+    };
+    // That they hang is told after five seconds (`SLOW`), which this does not wait for.
+    run("logs", config, "", "");
+}
