@@ -13,90 +13,19 @@
     reason = "a benchmark prints, asks the clock, and may give up when its fixture is broken"
 )]
 
-use std::path::Path;
+#[path = "shared/life.rs"]
+mod life;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use kflow_core::correlate::World;
 use kflow_model::{Body, Evidence, Observation};
 
-const UID: &str = "4ac3c3e9-1ad8-496b-869a-7687fcb13acf";
-const IDS: [&str; 4] = [
-    "dec0b9510d18f5911a2a3b8957c3865ac71bae2d03678960fda2552959abe52b",
-    "541c6ef7fdc0193eafab33d019dc777f1a109e534e0ab45b8e24bffcb1cabe0a",
-    "54a2e6fa34bedcd7d07f9cf463146ebfd97e8985005a7f82d68d58a58945c862",
-    "028f66a30f94b666bfca4bf2459fcbca807056e958aea0dd1f6b952252d5fefb",
-];
-
-/// The lines of one pod's life, as the session format writes them, with the calls of the loops in between.
-fn life() -> Vec<String> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/sessions/S1-basics.kflow.zst");
-    let session = kflow_model::session::load(&path).expect("the recorded session");
-    let mut keys = std::collections::HashSet::new();
-    let mut lines = Vec::new();
-    for o in &session.observations {
-        let text = serde_json::to_string(&**o).expect("an observation serialises");
-        let named = text.contains(UID)
-            || IDS.iter().any(|id| text.contains(id))
-            || text.contains("s01/healthy");
-        let keep = match &o.body {
-            // Lists of everything are another pod's matter too.
-            Body::Inventory(i) => named && i.items.len() == 1,
-            Body::CallStart(c) => {
-                if named {
-                    keys.insert(c.key);
-                }
-                named
-            }
-            Body::CallEnd(c) => keys.contains(&c.key),
-            _ => named || text.contains("\"ns\":\"s01\",\"n\":\"healthy\""),
-        };
-        if keep {
-            lines.push(text);
-        }
-    }
-    lines
-}
-
-/// The life of the n-th pod.
+/// The life of the n-th pod, one every 20 ms.
 fn pod(lines: &[String], n: u64) -> Vec<Evidence> {
-    let uid = format!("{n:08x}-1ad8-496b-869a-7687fcb13acf");
-    let name = format!("healthy-{n}");
-    lines
-        .iter()
-        .map(|line| {
-            let mut text = line
-                .replace(UID, &uid)
-                .replace("s01/healthy", &format!("s01/{name}"))
-                .replace("\"healthy\"", &format!("\"{name}\""));
-            for id in IDS {
-                text = text.replace(id, &format!("{n:016x}{}", &id[16..]));
-            }
-            let mut o: Observation = serde_json::from_str(&text).expect("a copy parses");
-            // A pod every 20 ms.
-            let later = n as i64 * 20_000_000;
-            o.stamp.at = o.stamp.at + later;
-            o.stamp.seen = o.stamp.seen + later;
-            match &mut o.body {
-                Body::CallStart(c) => {
-                    c.key.conn = 10 + n as u32;
-                    if let Some((trace, span)) = &mut c.traceparent {
-                        trace.0 ^= u128::from(n) << 64;
-                        span.0 ^= n << 32;
-                    }
-                }
-                Body::CallEnd(c) => c.key.conn = 10 + n as u32,
-                Body::Inventory(i) => i.key.conn = 10 + n as u32,
-                Body::Pod(p) => {
-                    p.created = p.created + later;
-                    p.resource_version += n * 1000;
-                }
-                Body::Audit(a) => a.audit_id = format!("{n}-{}", a.audit_id).into(),
-                _ => {}
-            }
-            Arc::new(o)
-        })
-        .collect()
+    let all = life::copy(lines, n, n as i64 * 20_000_000);
+    all.into_iter().map(Arc::new).collect()
 }
 
 /// A world that has known `pods` pods for long: each with its newest state and one call.
@@ -195,7 +124,7 @@ fn run(mut w: World, churn: &[Evidence], every: usize, looks: Looks) -> [Duratio
 }
 
 fn main() {
-    let lines = life();
+    let lines = life::recorded();
     println!("one life: {} observations", lines.len());
     let mut churn: Vec<Evidence> = (0..300).flat_map(|n| pod(&lines, n)).collect();
     churn.sort_by_key(|o| o.stamp.seen);

@@ -13,8 +13,10 @@
     reason = "a benchmark prints, and may give up when its fixture is broken"
 )]
 
-use std::collections::BTreeMap;
-use std::path::Path;
+#[path = "shared/life.rs"]
+mod life;
+
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use kflow_core::correlate::Retention;
@@ -23,7 +25,7 @@ use kflow_engine::snapshot::Mode;
 use kflow_model::cri::is_noise;
 use kflow_model::pod::WatchEvent;
 use kflow_model::stamp::SECOND;
-use kflow_model::{Body, Evidence, Nanos, Observation, Text};
+use kflow_model::{Body, Evidence, Nanos, Text};
 
 /// Pods of a day.
 const PODS: i64 = 200_000;
@@ -34,40 +36,24 @@ const LIFE: usize = 60;
 const KEEP: usize = 500_000;
 const FRAME: i64 = 10 * SECOND;
 
-const UID: &str = "4ac3c3e9-1ad8-496b-869a-7687fcb13acf";
-const IDS: [&str; 4] = [
-    "dec0b9510d18f5911a2a3b8957c3865ac71bae2d03678960fda2552959abe52b",
-    "541c6ef7fdc0193eafab33d019dc777f1a109e534e0ab45b8e24bffcb1cabe0a",
-    "54a2e6fa34bedcd7d07f9cf463146ebfd97e8985005a7f82d68d58a58945c862",
-    "028f66a30f94b666bfca4bf2459fcbca807056e958aea0dd1f6b952252d5fefb",
-];
-
-/// The lines of a life: every kind of observation has its share.
-fn life() -> Vec<String> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/sessions/S1-basics.kflow.zst");
-    let session = kflow_model::session::load(&path).expect("the recorded session");
+/// The lines of a life that is played: of states, calls, Events and log lines as many each.
+fn lines() -> Vec<String> {
     let mut by_kind: BTreeMap<&str, Vec<String>> = BTreeMap::new();
-    let mut keys = std::collections::HashSet::new();
-    for o in &session.observations {
-        let text = serde_json::to_string(&**o).expect("an observation serialises");
-        let named = text.contains(UID) || IDS.iter().any(|id| text.contains(id));
-        let kind = match &o.body {
+    let mut noise = HashSet::new();
+    for line in life::recorded() {
+        let kind = match life::observation(&line).body {
             Body::Pod(_) => "pod",
-            Body::CallStart(c) if named && !is_noise(&c.method) => {
-                keys.insert(c.key);
-                "call"
-            }
-            Body::CallEnd(c) if keys.contains(&c.key) => {
-                by_kind.entry("call").or_default().push(text);
+            Body::CallStart(c) if is_noise(&c.method) => {
+                noise.insert(c.key);
                 continue;
             }
+            Body::CallStart(_) => "call",
+            Body::CallEnd(c) if !noise.contains(&c.key) => "call",
             Body::Event(_) => "event",
             Body::Log(_) => "log",
             _ => continue,
         };
-        if named {
-            by_kind.entry(kind).or_default().push(text);
-        }
+        by_kind.entry(kind).or_default().push(line);
     }
     let share = LIFE / by_kind.len().max(1);
     by_kind
@@ -76,45 +62,10 @@ fn life() -> Vec<String> {
         .collect()
 }
 
-fn pod(lines: &[String], n: i64, begin: Nanos) -> Vec<Evidence> {
-    let uid = format!("{n:08x}-1ad8-496b-869a-7687fcb13acf");
-    let name = format!("healthy-{n}");
-    let mut first = None;
-    let mut all: Vec<Observation> = lines
-        .iter()
-        .map(|line| {
-            let mut text = line
-                .replace(UID, &uid)
-                .replace("s01/healthy", &format!("s01/{name}"))
-                .replace("\"healthy\"", &format!("\"{name}\""));
-            for id in IDS {
-                text = text.replace(id, &format!("{n:016x}{}", &id[16..]));
-            }
-            serde_json::from_str(&text).expect("a copy parses")
-        })
-        .collect();
+/// The life of the n-th pod, from `begin` to its deletion. `recorded`: when the recorded one began.
+fn pod(lines: &[String], recorded: Nanos, n: u64, begin: Nanos) -> Vec<Evidence> {
+    let mut all = life::copy(lines, n, begin.since(recorded));
     all.sort();
-    for o in &mut all {
-        let later = begin.since(*first.get_or_insert(o.stamp.at));
-        o.stamp.at = o.stamp.at + later;
-        o.stamp.seen = o.stamp.seen + later;
-        match &mut o.body {
-            Body::CallStart(c) => {
-                c.key.conn = 10 + n as u32;
-                if let Some((trace, span)) = &mut c.traceparent {
-                    trace.0 ^= (n as u128) << 64;
-                    span.0 ^= (n as u64) << 32;
-                }
-            }
-            Body::CallEnd(c) => c.key.conn = 10 + n as u32,
-            Body::Pod(p) => {
-                p.created = p.created + later;
-                p.resource_version += n as u64 * 1000;
-            }
-            _ => {}
-        }
-    }
-    // Its end.
     let last = all
         .iter()
         .rev()
@@ -146,7 +97,12 @@ fn main() {
         .skip(1)
         .find_map(|a| a.parse::<i64>().ok())
         .unwrap_or(24);
-    let lines = life();
+    let lines = lines();
+    let recorded = lines
+        .iter()
+        .map(|l| life::observation(l).stamp.at)
+        .min()
+        .expect("a life has observations");
     println!(
         "{} observations a life, {PODS} pods a day, {hours} hours",
         lines.len() + 1
@@ -166,7 +122,7 @@ fn main() {
     let mut hour = 1;
     for n in 0..PODS * hours / 24 {
         let at = begin.plus(DAY / PODS * n);
-        for (i, o) in pod(&lines, n, at).into_iter().enumerate() {
+        for (i, o) in pod(&lines, recorded, n as u64, at).into_iter().enumerate() {
             coming.insert((o.stamp.seen, n, i), o);
         }
         let later = coming.split_off(&(at, i64::MIN, 0));
