@@ -10,13 +10,11 @@ use kflow_core::correlate::{Coverage, Failing};
 use kflow_core::diagnose::unknown;
 use kflow_engine::Snapshot;
 use kflow_engine::live::{Config, FAILED, Live};
-use kflow_engine::snapshot::SourceStatus;
 use kflow_export::text::clean;
 use kflow_model::clock;
 use kflow_model::session::{Header, Report, Session};
 use kflow_model::{Scope, Source, Text};
 use kflow_sources::kube::live::watches;
-use kflow_sources::live::STARTING;
 
 /// Longest wait for lists unless told otherwise.
 const MOST: Duration = Duration::from_secs(15);
@@ -110,11 +108,6 @@ fn asks_anything(c: &Config) -> bool {
         || c.control.audit_webhook.is_some()
 }
 
-/// True for a source that tried and could not.
-fn is_off(s: &SourceStatus) -> bool {
-    !s.on && !s.detail.is_empty() && s.detail != STARTING
-}
-
 /// Says what could not be read.
 #[expect(clippy::print_stderr, reason = "a notice beside the result")]
 fn tell(snapshot: &Snapshot) {
@@ -146,7 +139,7 @@ pub(super) fn notices(snapshot: &Snapshot) -> Vec<Notice> {
     let others = snapshot
         .sources
         .iter()
-        .filter(|s| is_off(s) && s.source != Source::Kube)
+        .filter(|s| s.is_off() && s.source != Source::Kube)
         .filter(|s| !(away && s.source == Source::Metrics));
     all.extend(others.map(|s| {
         let key = format!("{} {}", s.source.name(), s.name);

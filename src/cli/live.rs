@@ -20,9 +20,9 @@ use kflow_engine::Snapshot;
 use kflow_engine::live::{Config, Control, FAILED, KubeletLog, Live};
 use kflow_engine::record::{CLOSE, Options, State};
 use kflow_export::text::clean;
-use kflow_model::Text;
 use kflow_model::log::Component;
 use kflow_model::redact;
+use kflow_model::{Source, Text};
 use kflow_proxy::{Log, Proxy};
 use kflow_sources::kube::live::Scope;
 
@@ -128,6 +128,13 @@ pub(super) fn config(args: &LiveArgs) -> anyhow::Result<Config> {
             None => KubeletLog::File(PathBuf::from(other)),
         },
     };
+    let named = [
+        (Source::Cri, args.proxy.is_some()),
+        (Source::Runtime, args.runtime.is_some()),
+        (Source::Kubelet, args.kubelet_log.is_some()),
+        (Source::Metrics, args.kubelet.is_some()),
+        (Source::Fs, false),
+    ];
     Ok(Config {
         scope,
         kubeconfig: args.kubeconfig.clone(),
@@ -142,6 +149,10 @@ pub(super) fn config(args: &LiveArgs) -> anyhow::Result<Config> {
         kubelet_root: here.then(|| args.kubelet_root.clone()),
         control: control(&args.control),
         keep: retention(args),
+        guessed: named
+            .into_iter()
+            .filter_map(|(source, named)| (!named).then_some(source))
+            .collect(),
         ..Config::nothing()
     })
 }

@@ -1,5 +1,6 @@
 //! The terminal on recorded sessions and on synthetic ones: every pane at every size, from a script of keys.
 
+mod banner;
 mod claims;
 mod frames;
 mod lengths;

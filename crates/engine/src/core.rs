@@ -114,6 +114,7 @@ impl Core {
             } else {
                 sources
             },
+            scope: None,
         }
     }
 
@@ -150,6 +151,9 @@ impl Core {
                     lag_ns: None,
                     lost: s.lost,
                     count: s.count,
+                    since: None,
+                    next: None,
+                    guessed: false,
                 })
             })
             .collect()

@@ -85,6 +85,8 @@ pub struct Config {
     pub pace: Pace,
     /// How much is kept of pods that are gone.
     pub keep: Retention,
+    /// Sources that nobody named, and that may not be there.
+    pub guessed: Vec<Source>,
 }
 
 impl Config {
@@ -102,6 +104,7 @@ impl Config {
             control: Control::default(),
             pace: Pace::default(),
             keep: Retention::default(),
+            guessed: Vec::new(),
         }
     }
 
@@ -207,7 +210,7 @@ impl Live {
         });
         let (commands, asked) = mpsc::channel();
         let (ending, ended) = mpsc::channel();
-        let world = World::new(board, now, mode, Arc::clone(&shared), config.keep);
+        let world = World::new(board, now, mode, Arc::clone(&shared), &config);
         // A runtime of its own: the world outlives the sources, to take what they gave last.
         let waiting = tokio::runtime::Builder::new_current_thread()
             .enable_time()
@@ -370,6 +373,9 @@ fn stands_still(newest: &Snapshot) -> Arc<Snapshot> {
         lag_ns: None,
         lost: 0,
         count: 0,
+        since: Some(newest.now),
+        next: None,
+        guessed: false,
     });
     s.version |= 1 << 62;
     Arc::new(s)

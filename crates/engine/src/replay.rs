@@ -357,6 +357,9 @@ impl Player {
             lag_ns: None,
             lost: report.malformed,
             count: report.observations,
+            since: None,
+            next: None,
+            guessed: false,
         })
     }
 

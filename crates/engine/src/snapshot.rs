@@ -5,7 +5,9 @@ use std::sync::Arc;
 use crate::carried::Carried;
 use kflow_core::correlate::World;
 use kflow_core::diagnose::Verdict;
-use kflow_model::{Body, Evidence, Nanos, PodUid, Source, Text};
+use kflow_core::diagnose::unknown::Asked;
+use kflow_model::{Body, Evidence, Nanos, PodUid, Scope, Source, Text};
+use kflow_sources::live::STARTING;
 
 /// Observations in order of arrival, in shared chunks: cheap to clone, bounded at the front when live. What of the dropped
 /// front still stands (objects that exist, calls in flight) is carried along.
@@ -161,6 +163,19 @@ pub struct SourceStatus {
     pub lost: u64,
     /// Observations so far.
     pub count: u64,
+    /// Since when it stands like this, where that is known.
+    pub since: Option<Nanos>,
+    /// When it tries again, while it waits for that.
+    pub next: Option<Nanos>,
+    /// Nobody named it: kflow looked whether it is there.
+    pub guessed: bool,
+}
+
+impl SourceStatus {
+    /// True for a source that tried and could not.
+    pub fn is_off(&self) -> bool {
+        !self.on && !self.detail.is_empty() && self.detail != STARTING
+    }
 }
 
 /// Where the observations come from and where the view stands.
@@ -219,4 +234,18 @@ pub struct Snapshot {
     pub range: (Nanos, Nanos),
     /// Sources.
     pub sources: Vec<SourceStatus>,
+    /// What an apiserver is asked for; `None` for a session, and where none is asked.
+    pub scope: Option<Arc<Scope>>,
+}
+
+impl Snapshot {
+    /// What is asked, for who says what is not known.
+    pub fn asked(&self) -> Asked<'_> {
+        Asked {
+            world: &self.world,
+            at: self.now,
+            scope: self.scope.as_deref(),
+            recorded: matches!(self.mode, Mode::Replay { .. }),
+        }
+    }
 }

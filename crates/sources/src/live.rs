@@ -32,6 +32,10 @@ pub struct Status {
     pub on: bool,
     /// What it gives, or why it is off and what would help.
     pub detail: Text,
+    /// When it was turned on or off, by the wall clock.
+    pub since: Nanos,
+    /// When it tries again, while it waits for that.
+    pub next: Option<Nanos>,
     /// Newest arrival minus the time that it tells of, ns.
     pub lag_ns: Option<i64>,
     /// Observations that found no room.
@@ -71,6 +75,8 @@ impl Board {
             name: redact::text(name).as_ref().into(),
             on: false,
             detail: Text::new(STARTING),
+            since: clock::now(),
+            next: None,
             lag_ns: None,
             lost: 0,
             count: 0,
@@ -201,9 +207,19 @@ impl Out {
                 warn!(parent: &self.span, detail, "off");
             }
         }
+        if card.on != on {
+            card.since = clock::now();
+        }
+        card.next = None;
         card.on = on;
         // An error can quote a URL, a header, or what a server answered.
         card.detail = redact::text(&detail).as_ref().into();
+    }
+    /// Waits before the next try, and says when that is.
+    pub async fn pause(&self, pause: Duration) {
+        let ns = i64::try_from(pause.as_nanos()).unwrap_or(i64::MAX);
+        lock(&self.card).next = Some(clock::now().plus(ns));
+        tokio::time::sleep(pause).await;
     }
     /// The span of the source's life, for what it logs.
     pub const fn span(&self) -> &Span {

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use hyper_util::rt::TokioIo;
 use tokio::net::UnixStream;
-use tokio::time::sleep;
 use tonic::client::Grpc;
 use tonic::codegen::http::Uri;
 use tonic::codegen::http::uri::PathAndQuery;
@@ -145,7 +144,7 @@ pub async fn follow(path: PathBuf, mut out: Out) {
         }
         let pause = backoff.pause();
         debug!(parent: out.span(), why = ended, ?pause, "connecting again");
-        sleep(pause).await;
+        out.pause(pause).await;
     }
 }
 

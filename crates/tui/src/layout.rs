@@ -101,9 +101,12 @@ impl Slot {
     }
 }
 
-/// The body: the screen without title, tabs, scrubber and footer.
-pub fn body(size: (u16, u16), scrubber: bool) -> Rect {
-    let top = 2;
+/// Rows of the title and the tabs.
+pub const HEAD: u16 = 2;
+
+/// The body: the screen without title, tabs, banner, scrubber and footer.
+pub fn body(size: (u16, u16), banner: bool, scrubber: bool) -> Rect {
+    let top = HEAD + u16::from(banner);
     let bottom = 1 + u16::from(scrubber);
     Rect::new(0, top, size.0, size.1.saturating_sub(top + bottom))
 }
@@ -199,7 +202,7 @@ mod tests {
         for w in (40..240).step_by(7) {
             for h in 10..70 {
                 for l in [Layout::Single, Layout::Split, Layout::Dashboard] {
-                    let b = body((w, h), true);
+                    let b = body((w, h), h % 2 == 0, true);
                     let s = slots(l, PaneId::Log, PaneId::Log, b);
                     for (i, x) in s.iter().enumerate() {
                         assert_eq!(x.area.intersection(b), x.area);

@@ -8,6 +8,7 @@
 //! | [`view`], [`layout`] | the frame and where panes stand |
 //! | [`pane`] | one file a pane |
 //! | [`widget`], [`canvas`], [`text`], [`glyph`], [`theme`], [`time`] | what panes are drawn with |
+//! | [`banner`] | what could not be read, above every pane |
 //! | [`config`] | the user's configuration |
 //! | [`shots`] | frames without a terminal |
 //! | [`svg`] | a buffer as a picture |
@@ -27,6 +28,7 @@
 )]
 
 pub mod action;
+pub mod banner;
 pub mod canvas;
 pub mod config;
 pub mod describe;

@@ -1,6 +1,7 @@
 //! The state of the terminal: which panes, what is selected, what lies over them. No I/O, no clock.
 
 use super::action::{Action, Command};
+use super::banner;
 use super::driver::Drive;
 use super::glyph::Glyphs;
 use super::keys::Keymap;
@@ -180,7 +181,8 @@ impl Model {
     /// The place of the panes on the screen.
     pub fn body(&self, snap: &Snapshot) -> Rect {
         let replay = matches!(snap.mode, Mode::Replay { .. });
-        layout::body(self.size, layout::has_scrubber(self.size, replay))
+        let banner = !banner::reasons(snap).is_empty();
+        layout::body(self.size, banner, layout::has_scrubber(self.size, replay))
     }
     /// Brings every visible pane up to date. Call after anything changed and before drawing.
     pub fn sync(&mut self, snap: &Snapshot) {

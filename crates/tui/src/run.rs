@@ -16,7 +16,7 @@ use ratatui::layout::Rect;
 use super::config::{Config, Environment, Watched};
 use super::driver::Driver;
 use super::keys::Key;
-use super::layout::{Layout, Slot};
+use super::layout::Layout;
 use super::model::{Effect, Model};
 use super::pane::PaneId;
 use super::update::Mouse;
@@ -201,7 +201,7 @@ pub fn run(driver: &mut dyn Driver, options: &Options) -> Result<(), RunError> {
         let changed = drawn != Some(picture);
         let now = clock::monotonic();
         let since_frame = last_frame.map_or(Duration::MAX, |t| now.saturating_duration_since(t));
-        if !told && let Some(why) = own_trouble(&snap) {
+        if !told && let Some(why) = damage(&snap) {
             model.complain(why);
             told = true;
         }
@@ -311,10 +311,11 @@ fn saved(names: &[String]) -> String {
     }
 }
 
-/// What went wrong in kflow itself: a damaged session, a recording that stopped.
-fn own_trouble(snap: &Snapshot) -> Option<String> {
+/// What of a session could not be read.
+fn damage(snap: &Snapshot) -> Option<String> {
     let mut own = snap.sources.iter().filter(|s| s.source == Source::Kflow);
-    Some(own.find(|s| !s.on)?.detail.to_string())
+    let session = own.find(|s| !s.on && s.name == "session")?;
+    Some(session.detail.to_string())
 }
 
 /// Set when somebody asks the process to end, or its terminal is gone: the loop ends as with `q`, so that the terminal is
@@ -377,11 +378,11 @@ pub fn save(
     pane: PaneId,
     dir: &Path,
 ) -> Result<String, FileError> {
-    let body = super::layout::body(model.size, false);
+    let body = super::layout::body(model.size, false, false);
     let area = Rect::new(0, 0, body.width.max(20), body.height.max(5));
     let mut buf = Buffer::empty(area);
     // It may not be on the screen, or be smaller there.
-    model.sync_pane(&Slot { pane, area }, snap);
+    model.sync_pane(&view::alone(snap, pane, area), snap);
     view::draw_pane(model, snap, pane, &mut buf);
     model.sync(snap);
     let time = model.shared.time(snap).wall(snap.now, 0).replace(':', "");

@@ -5,15 +5,16 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 
 use super::action::Action;
+use super::banner;
 use super::canvas::Canvas;
-use super::layout::{LEAST, Slot, has_scrubber};
+use super::layout::{HEAD, LEAST, Slot, has_scrubber};
 use super::model::{Model, Overlay, Tone};
 use super::pane::PaneId;
 use super::shared::Ctx;
 use super::text::{count, width};
 use super::widget::scroll;
 use kflow_engine::Snapshot;
-use kflow_engine::snapshot::Mode;
+use kflow_engine::snapshot::{Mode, SourceStatus};
 use kflow_model::Source;
 
 mod overlay;
@@ -29,6 +30,8 @@ pub fn draw(model: &Model, snap: &Snapshot, buf: &mut Buffer) {
     }
     title(&ctx, &mut canvas.part(0, 0, area.width, 1));
     tabs(model, &ctx, &mut canvas.part(0, 1, area.width, 1));
+    let reasons = banner::reasons(snap);
+    banner::draw(&ctx, &mut canvas.part(0, HEAD, area.width, 1), &reasons);
     let slots = model.slots(snap);
     for s in &slots {
         pane(model, snap, s, &mut canvas);
@@ -71,12 +74,26 @@ fn to_ascii(buf: &mut Buffer) {
     }
 }
 
-/// Draws one pane alone, with its rule: for exports.
+/// The place of a pane that is drawn alone: below what is not known.
+pub fn alone(snap: &Snapshot, pane: PaneId, area: Rect) -> Slot {
+    let top = u16::from(!banner::reasons(snap).is_empty()).min(area.height);
+    let area = Rect {
+        y: area.y + top,
+        height: area.height - top,
+        ..area
+    };
+    Slot { pane, area }
+}
+
+/// Draws one pane alone, with its rule: for exports. What is not known stands above it as on the screen.
 pub fn draw_pane(model: &Model, snap: &Snapshot, id: PaneId, buf: &mut Buffer) {
     let area = *buf.area();
     let mut canvas = Canvas::new(buf, area);
     canvas.clear(model.look.theme.text);
-    pane(model, snap, &Slot { pane: id, area }, &mut canvas);
+    let ctx = model.ctx(snap, true);
+    let reasons = banner::reasons(snap);
+    banner::draw(&ctx, &mut canvas.part(0, 0, area.width, 1), &reasons);
+    pane(model, snap, &alone(snap, id, area), &mut canvas);
 }
 
 fn too_small(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>) {
@@ -213,18 +230,10 @@ fn title(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>) {
             }
         }
     }
-    // Kflow's own part failed: a session is damaged, a recording stopped.
-    if snap
-        .sources
-        .iter()
-        .any(|s| s.source == Source::Kflow && !s.on)
-    {
-        let badge = if matches!(snap.mode, Mode::Replay { .. }) {
-            " INCOMPLETE "
-        } else {
-            " NOT RECORDING "
-        };
-        x += canvas.text(x, 0, badge, t.alarm) + 1;
+    // Not everywhere: the banner says where the moment that is looked at is not known.
+    let damaged = |s: &SourceStatus| s.source == Source::Kflow && !s.on && s.name == "session";
+    if snap.sources.iter().any(damaged) {
+        x += canvas.text(x, 0, " INCOMPLETE ", t.alarm) + 1;
     }
     let time = ctx.time();
     let clock = if w >= 90 {
@@ -240,17 +249,21 @@ fn title(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>) {
 fn sources(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, from: u16) {
     let (t, g) = (ctx.theme, ctx.glyphs);
     let on_bar = |s: Style| t.bar.patch(s);
-    let mut by: Vec<(Source, bool, u64, &str)> = Vec::new();
+    // Each source once: whether a part of it works, whether one does not, and what was lost.
+    let mut by: Vec<(Source, bool, bool, u64)> = Vec::new();
     for s in &ctx.snap.sources {
+        // An address is no source yet.
+        let on = s.on && s.name != "kubeconfig";
         match by.iter_mut().find(|b| b.0 == s.source) {
             Some(b) => {
-                b.1 |= s.on;
-                b.2 += s.lost;
+                b.1 |= on;
+                b.2 |= s.is_off();
+                b.3 += s.lost;
             }
-            None => by.push((s.source, s.on, s.lost, s.detail.as_str())),
+            None => by.push((s.source, on, s.is_off(), s.lost)),
         }
     }
-    let lost: u64 = by.iter().map(|b| b.2).sum();
+    let lost: u64 = by.iter().map(|b| b.3).sum();
     let mut end = canvas.width().saturating_sub(1);
     if lost > 0 {
         let text = format!(" {} lost ", count(lost as usize));
@@ -264,11 +277,12 @@ fn sources(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, from: u16) {
         return;
     }
     let mut x = end.saturating_sub(total as u16);
-    for (source, on, lost, _) in by {
-        let (symbol, style) = match (on, lost) {
-            (_, 1..) => (g.on, t.fail),
-            (true, 0) => (g.on, t.ok),
-            (false, 0) => (g.off, t.faint),
+    for (source, on, off, lost) in by {
+        let (symbol, style) = match (on, off, lost) {
+            (_, _, 1..) => (g.on, t.fail),
+            (true, false, 0) => (g.on, t.ok),
+            (true, true, 0) => (g.on, t.wait),
+            (false, _, 0) => (g.off, t.faint),
         };
         x += canvas.text(x, 0, symbol, on_bar(style));
         if names {

@@ -15,7 +15,7 @@ use ratatui::style::{Color, Modifier};
 
 use super::{SIZES, churn, empty, session};
 
-const THEMES: [&str; 3] = ["dark", "light", "mono"];
+pub(super) const THEMES: [&str; 3] = ["dark", "light", "mono"];
 
 /// Name, keys to get there, and the pod that is selected in the session with stuck pods.
 const VIEWS: [(&str, &str); 11] = [
@@ -49,7 +49,7 @@ fn style(c: &Cell) -> String {
 }
 
 /// Text, runs and legend of the same frame in all themes.
-fn describe(frames: &[Buffer], out: &mut String) {
+pub(super) fn describe(frames: &[Buffer], out: &mut String) {
     let Some(first) = frames.first() else { return };
     let text = svg::plain(first);
     assert!(

@@ -164,6 +164,9 @@ fn a_session_that_could_not_be_read_whole_says_so_in_the_status_bar() {
         lag_ns: None,
         lost: 0,
         count: 7,
+        since: None,
+        next: None,
+        guessed: false,
     });
     assert!(screen(&mut m, &snap).contains(" INCOMPLETE "));
     press(&mut m, &snap, "6");

@@ -211,6 +211,7 @@ fn content(asked: &Asked, body: &[u8], rule: &Rule) -> String {
         "daemonsets" => "DaemonSet",
         "statefulsets" => "StatefulSet",
         "jobs" => "Job",
+        "leases" => "Lease",
         "persistentvolumeclaims" => "PersistentVolumeClaim",
         "selfsubjectaccessreviews" => {
             // Who would be refused is told so.

@@ -2,6 +2,13 @@
 
 use super::api::{Act, Api};
 use super::{Said, each, kflow};
+use crate::proxy::rig::eventually;
+use kflow_engine::live::{Config, Live};
+use kflow_model::Scope;
+use kflow_tui::banner::{Reason, Weight, reasons};
+use kflow_tui::pane::PaneId;
+use kflow_tui::shots::{frame, model};
+use kflow_tui::svg;
 
 /// What is tried on each server. A name with `json` in it is read by programs.
 const COMMANDS: [(&str, &[&str]); 18] = [
@@ -48,6 +55,7 @@ fn run(api: &Api, args: &[&str], wait: Option<&str>) -> Said {
 fn table(way: &str, api: &Api, wait: Option<&str>) {
     std::thread::scope(|scope| {
         scope.spawn(|| recorded(way, api));
+        scope.spawn(|| drawn(way, api));
         each(&COMMANDS, |(name, args)| {
             run(api, args, wait).is_unknown(&format!("{way}, {name}"));
         });
@@ -62,6 +70,35 @@ fn recorded(way: &str, api: &Api) {
     said.is_unknown(&format!("{way}, record"));
     let read = kflow(&["why", "--all", "-s", &file]);
     read.is_unknown(&format!("{way}, why of the recording"));
+}
+
+/// The terminal says so above every pane.
+fn drawn(way: &str, api: &Api) {
+    let live = Live::start(Config {
+        scope: Some(Scope::default()),
+        kubeconfig: Some(api.kubeconfig()),
+        ..Config::nothing()
+    })
+    .unwrap();
+    let snap = eventually("the terminal says that something is not known", || {
+        let snap = live.snapshot();
+        let unknown = |r: &Reason| r.weight == Weight::Unknown;
+        reasons(&snap).iter().any(unknown).then_some(snap)
+    });
+    for pane in PaneId::ALL {
+        for size in [(80, 24), (200, 60)] {
+            let mut m = model(size, "dark").unwrap();
+            m.show(pane);
+            let text = svg::plain(&frame(&mut m, &snap));
+            let all = format!("{way}, {pane:?}: {text}");
+            let banner = text.lines().nth(2).unwrap_or_default();
+            let badge = ["UNKNOWN", "WAITING"].iter().any(|b| banner.contains(b));
+            assert!(badge && banner.contains(" for "), "{all}");
+            for claim in ["No pod has", "There are no", " well", "nothing is wrong"] {
+                assert!(!text.contains(claim), "{claim}: {all}");
+            }
+        }
+    }
 }
 
 #[test]
@@ -168,6 +205,20 @@ fn one_apiserver_that_is_away_is_one_sentence() {
 #[test]
 fn an_apiserver_that_can_be_read_is_believed() {
     let api = Api::start(|_| Act::Serve);
+    let live = Live::start(Config {
+        scope: Some(Scope::default()),
+        kubeconfig: Some(api.kubeconfig()),
+        ..Config::nothing()
+    })
+    .unwrap();
+    let snap = eventually("the pods are listed", || {
+        let snap = live.snapshot();
+        kflow_core::diagnose::unknown::every(snap.asked())
+            .is_none()
+            .then_some(snap)
+    });
+    assert_eq!(reasons(&snap), []);
+    drop(live);
     let said = run(&api, &["why", "shop/web-0"], None);
     assert_eq!(said.code, Some(0), "{}{}", said.out, said.err);
     assert!(said.out.contains("well"), "{}", said.out);

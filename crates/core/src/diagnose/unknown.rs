@@ -329,12 +329,29 @@ pub fn known(asked: Asked<'_>, pod: &PodView) -> Option<Unknown> {
 
 /// What is missing in a list of pods, their calls or requests, where it was asked for.
 pub fn partial(asked: Asked<'_>) -> Option<Unknown> {
-    let coverage = asked.world.coverage();
-    let what = || match asked.scope {
+    unlisted(asked).or_else(|| lost(asked, else_there(asked)))
+}
+
+/// What is missing of the pods at this moment: what was lost and listed anew since is not.
+pub fn standing(asked: Asked<'_>) -> Option<Unknown> {
+    if asked.asks("pods") || asked.asks("events") {
+        unlisted(asked)
+    } else {
+        lost(asked, else_there(asked))
+    }
+}
+
+fn else_there(asked: Asked<'_>) -> String {
+    match asked.scope {
         Some(scope) => format!("what else there is in {}", scope.name()),
         None => "what else there was".to_owned(),
-    };
-    let why = ["pods", "events"].iter().find_map(|kind| {
+    }
+}
+
+/// Why the pods, or their Events, are not known completely, where they were asked for.
+fn unlisted(asked: Asked<'_>) -> Option<Unknown> {
+    let coverage = asked.world.coverage();
+    ["pods", "events"].iter().find_map(|kind| {
         if !asked.asks(kind) {
             return None;
         }
@@ -343,9 +360,8 @@ pub fn partial(asked: Asked<'_>) -> Option<Unknown> {
         } else {
             coverage.unread(kind, asked.at)
         };
-        Some(asked.because(what(), kind, &why?))
-    });
-    why.or_else(|| lost(asked, what()))
+        Some(asked.because(else_there(asked), kind, &why?))
+    })
 }
 
 /// What a recording never had of what was asked for: a complete list of the pods, or of the Events.

@@ -80,12 +80,15 @@ fn as_of(newest: &Snapshot, at: Nanos) -> Snapshot {
     for o in log.history().take(log.carried() + log.arrived_by(at)) {
         core.observe(Arc::clone(o));
     }
-    core.snapshot(
-        at,
-        newest.mode.clone(),
-        newest.range,
-        newest.sources.clone(),
-    )
+    Snapshot {
+        scope: newest.scope.clone(),
+        ..core.snapshot(
+            at,
+            newest.mode.clone(),
+            newest.range,
+            newest.sources.clone(),
+        )
+    }
 }
 
 pub(super) fn not_following(s: &Snapshot) -> Arc<Snapshot> {

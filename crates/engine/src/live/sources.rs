@@ -138,7 +138,7 @@ async fn connected(config: &Config, mut out: Out) -> Option<watch::Server> {
         failed = true;
         let o = whole(WatchKind::Broken, &text, Some(kind));
         out.send(o).await.ok()?;
-        tokio::time::sleep(backoff.pause()).await;
+        out.pause(backoff.pause()).await;
     }
 }
 
@@ -274,6 +274,6 @@ async fn inventory(path: PathBuf, mut out: Out) {
             }
             Err(e) => out.off(format!("{}: {e}", path.display())),
         }
-        tokio::time::sleep(backoff.pause()).await;
+        out.pause(backoff.pause()).await;
     }
 }

@@ -7,15 +7,15 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc::Receiver;
 use tracing::{info, info_span, warn};
 
-use super::{BATCH, Command, FRAME, KEEP, Shared, lock};
+use super::{BATCH, Command, Config, FRAME, KEEP, Shared, lock};
 use crate::Core;
 use crate::record::{Recorder, Recording};
-use crate::snapshot::{Mode, SourceStatus};
+use crate::snapshot::{Mode, Snapshot, SourceStatus};
 use kflow_core::correlate::Retention;
 use kflow_model::clock::{self, Reading, Steps};
 use kflow_model::gap::{ClockStep, Note};
 use kflow_model::session::format;
-use kflow_model::{Body, Evidence, Nanos, Observation, Source, Stamp, Text};
+use kflow_model::{Body, Evidence, Nanos, Observation, Scope, Source, Stamp, Text};
 use kflow_sources::live::Board;
 
 /// Most time between two pictures: ages grow while nothing happens.
@@ -40,6 +40,9 @@ pub(super) struct World {
     /// The last step forward.
     leapt: Option<(Instant, i64)>,
     keep: Retention,
+    scope: Option<Arc<Scope>>,
+    /// Sources that nobody named.
+    guessed: Vec<Source>,
 }
 
 impl World {
@@ -48,7 +51,7 @@ impl World {
         begun: Nanos,
         mode: Mode,
         shared: Arc<Shared>,
-        keep: Retention,
+        config: &Config,
     ) -> Self {
         Self {
             core: Core::new(),
@@ -61,7 +64,9 @@ impl World {
             steps: Steps::default(),
             stepped: None,
             leapt: None,
-            keep,
+            keep: config.keep,
+            scope: config.scope.clone().map(Arc::new),
+            guessed: config.guessed.clone(),
         }
     }
 
@@ -211,7 +216,10 @@ impl World {
             self.core.log().get(0).map_or(self.begun, |o| o.stamp.seen),
             now,
         );
-        let snapshot = self.core.snapshot(now, self.mode.clone(), range, statuses);
+        let snapshot = Snapshot {
+            scope: self.scope.clone(),
+            ..self.core.snapshot(now, self.mode.clone(), range, statuses)
+        };
         *lock(&self.shared.snapshot) = Arc::new(snapshot);
     }
 
@@ -228,6 +236,9 @@ impl World {
                 lag_ns: s.lag_ns,
                 lost: s.lost,
                 count: s.count,
+                since: Some(s.since),
+                next: s.next,
+                guessed: self.guessed.contains(&s.source),
             })
             .collect();
         if let Some(state) = self.closing.as_ref().map(Recording::state) {
@@ -244,6 +255,9 @@ impl World {
                     lag_ns: None,
                     lost: state.lost,
                     count: state.observations,
+                    since: None,
+                    next: None,
+                    guessed: false,
                 }),
             }
         }
@@ -258,6 +272,9 @@ impl World {
                 lag_ns: None,
                 lost: state.lost,
                 count: state.observations,
+                since: None,
+                next: None,
+                guessed: false,
             });
         }
         all

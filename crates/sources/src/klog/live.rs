@@ -347,6 +347,6 @@ pub async fn journal(unit: &str, source: Source, decoder: NewDecoder, mut out: O
         }
         // Whole seconds of journalctl: a moment twice rather than not at all.
         since = Some(format!("@{}", began.0.max(clock::now().0) / 1_000_000_000));
-        sleep(backoff.pause()).await;
+        out.pause(backoff.pause()).await;
     }
 }

@@ -11,7 +11,7 @@ use http_body_util::BodyExt;
 use kube::client::{Body as HttpBody, Client};
 use serde::Deserialize;
 use tokio::sync::mpsc;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 use tonic::codegen::http::{Request, Response, StatusCode};
 use tracing::debug;
 
@@ -192,7 +192,7 @@ impl Watching {
                 return;
             }
             // A server that answers 410 to every list must not be asked in a tight loop.
-            sleep(pause.max(self.pace.backoff.0)).await;
+            self.out.pause(pause.max(self.pace.backoff.0)).await;
         }
     }
 

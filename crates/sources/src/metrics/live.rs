@@ -128,7 +128,7 @@ pub async fn scrape(client: Client, target: Target, mut out: Out) {
             None => out.on("asked every 10 s"),
             Some(why) => out.off(why),
         }
-        tokio::time::sleep(EVERY).await;
+        out.pause(EVERY).await;
     }
 }
 

@@ -7,6 +7,7 @@ mod loops;
 mod runtime;
 mod sources;
 mod start;
+mod unknown;
 
 use std::sync::LazyLock;
 
@@ -54,6 +55,8 @@ impl Node {
             left
         };
         let (mut a, mut b) = (Vec::new(), Vec::new());
+        unknown::draw(ctx, left, &mut a);
+        lines::gap(&mut a);
         health::nodes(ctx, left, |n| self.operations.pods_on(n), &mut a);
         let flight = if wide { &mut b } else { &mut a };
         lines::gap(flight);

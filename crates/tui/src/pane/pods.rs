@@ -13,6 +13,7 @@ use wanted::{NotShown, Wanted};
 
 use super::{Item, Menu, Pane, PaneId, Reply};
 use crate::action::{Action, Command};
+use crate::banner;
 use crate::canvas::Canvas;
 use crate::filter::Filter;
 use crate::shared::{Ctx, Shared};
@@ -292,13 +293,11 @@ impl Pane for Pods {
                 "{} of the past are hidden: only Events from before tell of them.",
                 count(self.list.not_shown.past)
             );
+            let none = banner::no_pods(ctx.snap);
             let (text, hint) = if self.list.not_shown.past > 0 && self.list.total == 0 {
                 (past.as_str(), "/ finds them by name.")
             } else if self.list.total == 0 {
-                (
-                    "No pod has been seen yet.",
-                    "They appear with the first watch event, call or log line about them.",
-                )
+                (none.0.as_str(), none.1.as_str())
             } else if self.wanted.filter.is_all() {
                 (
                     "Every pod is hidden.",

@@ -7,7 +7,7 @@ use crate::shared::{Ctx, Shared};
 use crate::text::{width, wrap};
 use crate::widget::scroll::{self, Scroll};
 use crate::widget::stage;
-use kflow_core::diagnose::{Confidence, State, Verdict};
+use kflow_core::diagnose::{Confidence, State, Verdict, unknown};
 use kflow_engine::Snapshot;
 use kflow_export::why::standing;
 use kflow_model::Body;
@@ -278,7 +278,7 @@ impl Pane for Why {
                 self.draw_verdict(ctx, canvas, v);
             }
             _ => {
-                let text = match p.current {
+                let mut text = match p.current {
                     Some((s, since)) if p.gone.is_none() => {
                         format!(
                             "{} is in {} for {}, and nothing is wrong so far.",
@@ -290,11 +290,17 @@ impl Pane for Why {
                     _ if p.gone.is_some() => format!("{} is gone.", p.key()),
                     _ => format!("{} is well.", p.key()),
                 };
-                let status = if p.status.is_empty() {
+                let mut status = if p.status.is_empty() {
                     String::new()
                 } else {
                     format!("status {}", p.status)
                 };
+                // That nothing is wrong needs that nothing was overlooked.
+                let unknown = unknown::known(ctx.snap.asked(), p).filter(|_| p.gone.is_none());
+                if let Some(u) = unknown {
+                    text = format!("It is not known {}: {}.", u.what, u.why);
+                    status = u.help;
+                }
                 super::empty(ctx, canvas, &text, &status);
                 if width(&text) > 0 && canvas.width() > 20 {
                     let x = canvas.width().saturating_sub(11) / 2;

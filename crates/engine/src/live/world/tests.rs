@@ -27,8 +27,7 @@ fn world() -> World {
         ))),
         stop: std::sync::atomic::AtomicBool::new(false),
     };
-    let keep = Retention::default();
-    World::new(board, Nanos(0), mode, Arc::new(shared), keep)
+    World::new(board, Nanos(0), mode, Arc::new(shared), &Config::nothing())
 }
 
 /// A world that is told its clocks: milliseconds of each.

@@ -12,7 +12,7 @@ use std::time::Duration;
 use http_body_util::BodyExt;
 use kube::client::{Body as HttpBody, Client};
 use rustc_hash::FxHashSet;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 use tonic::codegen::http::{HeaderMap, Request, StatusCode};
 
 use super::{Feed, NewDecoder};
@@ -79,7 +79,7 @@ pub async fn remote(
                 backoff.pause()
             }
         };
-        sleep(pause).await;
+        log.feed.out.pause(pause).await;
     }
 }
 

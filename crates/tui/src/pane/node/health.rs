@@ -42,6 +42,7 @@ fn condition(ctx: &Ctx<'_>, c: &Condition) -> Line {
 /// Every node that was seen; `pods` counts those of a node that exist.
 pub(super) fn nodes(ctx: &Ctx<'_>, w: u16, pods: impl Fn(&str) -> usize, out: &mut Vec<Line>) {
     let t = ctx.theme;
+    let before = out.len();
     for n in ctx.snap.world.nodes() {
         let Some(api) = &n.api else {
             if !n.name.is_empty() {
@@ -103,7 +104,7 @@ pub(super) fn nodes(ctx: &Ctx<'_>, w: u16, pods: impl Fn(&str) -> usize, out: &m
             ]));
         }
     }
-    if out.is_empty() {
+    if out.len() == before {
         out.push(line(&[("No node has been seen yet.", t.dim)]));
         out.push(line(&[(
             "Watching nodes needs `list` and `watch` on nodes; `kflow doctor` says what is missing.",

@@ -7,6 +7,7 @@ use crate::text::{cut_middle, width, wrap};
 use crate::widget::stage;
 use crate::widget::table::{self, Column, Placed};
 use kflow_core::correlate::PodView;
+use kflow_core::diagnose::unknown;
 use kflow_core::diagnose::{State, Verdict};
 use kflow_export::text::clean;
 use kflow_model::stamp::SECOND;
@@ -267,6 +268,12 @@ pub(super) fn below(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, y: u16, owner: Optio
                 format!("in {} for {}", s.name(), age(ctx.snap.now.since(since)))
             }
             _ if p.gone.is_some() => "gone".to_owned(),
+            _ if unknown::known(ctx.snap.asked(), p).is_some() => {
+                format!(
+                    "{} when it was last seen; how it is now is not known",
+                    p.status
+                )
+            }
             _ => format!("{}, nothing to say", p.status),
         };
         let x = canvas.spans(1, y, &[(&p.key(), t.dim), ("  ", t.text)]);

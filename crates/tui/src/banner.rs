@@ -1,0 +1,323 @@
+//! What could not be read, on a line above every pane: without it "well" and "there is none" would be believed.
+//!
+//! At 80 columns the line holds the cause in a few words, since when, the next try and how many more there are; the Node
+//! pane has each in full.
+
+use ratatui::style::Style;
+
+use super::canvas::Canvas;
+use super::pane::PaneId;
+use super::shared::Ctx;
+use super::text::{count, width};
+use kflow_core::diagnose::Unknown;
+use kflow_core::diagnose::unknown::{self, Trouble};
+use kflow_engine::snapshot::{Mode, Snapshot, SourceStatus};
+use kflow_model::gap::Failure;
+use kflow_model::stamp::SECOND;
+use kflow_model::units::age;
+use kflow_model::{Nanos, Source};
+
+/// How long a first list may take before it is told that it has not come, ns.
+const PATIENCE: i64 = 2 * SECOND;
+
+/// Kinds without which it is not known how pods are; the others leave details out.
+const NEEDED: [&str; 7] = [
+    "pods",
+    "events",
+    "deployments",
+    "replicasets",
+    "daemonsets",
+    "statefulsets",
+    "jobs",
+];
+
+/// How bad it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Weight {
+    /// What panes show is not, or not all, so.
+    Unknown,
+    /// Something beside it is missing.
+    Missing,
+}
+
+/// One cause for which something is not known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reason {
+    /// What it leads to, in a word or two.
+    pub badge: &'static str,
+    /// How bad it is.
+    pub weight: Weight,
+    /// The cause in a few words.
+    pub what: String,
+    /// What the source said.
+    pub said: String,
+    /// What would help.
+    pub help: String,
+    /// The same in a few words.
+    pub brief: &'static str,
+    /// Since when.
+    pub since: Option<Nanos>,
+    /// The next try.
+    pub next: Option<Nanos>,
+}
+
+impl Reason {
+    /// ` for 12s, next try in 4s`.
+    pub fn times(&self, now: Nanos) -> String {
+        let since = self.since.map(|s| now.since(s)).filter(|ns| *ns >= 0);
+        let since = since.map(|ns| format!(" for {}", age(ns)));
+        let next = self.next.map(|n| n.since(now)).filter(|ns| *ns > 0);
+        let next = next.map(|ns| format!(", next try in {}", age(ns)));
+        format!("{}{}", since.unwrap_or_default(), next.unwrap_or_default())
+    }
+    const fn style(&self, ctx: &Ctx<'_>) -> Style {
+        match self.weight {
+            Weight::Unknown => ctx.theme.alarm,
+            Weight::Missing => ctx.theme.paused,
+        }
+    }
+}
+
+/// Why something is not known at the moment of a snapshot, the worst first. None when all is read that was asked for.
+pub fn reasons(snap: &Snapshot) -> Vec<Reason> {
+    let mut all: Vec<Reason> = snap.sources.iter().filter_map(own).collect();
+    let troubles = unknown::troubles(snap.world.coverage(), snap.now);
+    let next = next_try(snap, |s| s.source == Source::Kube);
+    all.extend(troubles.iter().map(|t| of_trouble(snap, t, next)));
+    let away = troubles.iter().any(|t| t.concerns("pods"));
+    if !away {
+        all.extend(unknown::standing(snap.asked()).and_then(|u| of_unknown(snap, &u)));
+    }
+    let none_works = !snap.sources.iter().any(|s| s.on);
+    let missing = snap.sources.iter().filter(|s| {
+        s.is_off()
+            && !matches!(s.source, Source::Kube | Source::Kflow)
+            && (!s.guessed || s.count > 0 || none_works)
+            && !(away && s.source == Source::Metrics)
+    });
+    all.extend(missing.map(|s| of_source(snap, s)));
+    all.sort_by_key(|r| r.weight == Weight::Missing);
+    all
+}
+
+/// The next try of the sources that are off, while the picture follows.
+fn next_try(snap: &Snapshot, of: impl Fn(&SourceStatus) -> bool) -> Option<Nanos> {
+    let follows = matches!(snap.mode, Mode::Live { following, .. } if following);
+    let off = snap
+        .sources
+        .iter()
+        .filter(|s| follows && s.is_off() && of(s));
+    off.filter_map(|s| s.next).min()
+}
+
+/// What kflow itself fails at.
+fn own(s: &SourceStatus) -> Option<Reason> {
+    // What of a session could not be read matters at some moments, and its observations say at which.
+    if s.source != Source::Kflow || s.on || s.name == "session" {
+        return None;
+    }
+    let (badge, what) = if s.name == "recording" {
+        ("NOT RECORDING", "the recording has stopped")
+    } else {
+        ("STANDS STILL", "kflow makes no new picture")
+    };
+    let (said, help) = s.detail.split_once("; ").unwrap_or((&s.detail, ""));
+    Some(Reason {
+        badge,
+        weight: Weight::Unknown,
+        what: what.to_owned(),
+        said: said.to_owned(),
+        help: help.to_owned(),
+        brief: "",
+        since: s.since,
+        next: None,
+    })
+}
+
+fn of_trouble(snap: &Snapshot, t: &Trouble, next: Option<Nanos>) -> Reason {
+    let needed = t.concerns("") || NEEDED.iter().any(|k| t.concerns(k));
+    let (badge, weight) = if needed {
+        ("UNKNOWN", Weight::Unknown)
+    } else {
+        ("MISSING", Weight::Missing)
+    };
+    let kinds = match t.resources.as_slice() {
+        [] => String::new(),
+        [one] => one.to_string(),
+        [one, two] => format!("{one} and {two}"),
+        [one, two, more @ ..] => format!("{one}, {two} and {} more", more.len()),
+    };
+    let (what, brief) = match t.failure {
+        Failure::NoCluster => ("no cluster".to_owned(), "see --kubeconfig"),
+        Failure::Unreachable => ("apiserver unreachable".to_owned(), "does it run?"),
+        Failure::TimedOut => ("apiserver does not answer".to_owned(), "is it overloaded?"),
+        Failure::Unauthorized => (
+            "apiserver wants other credentials".to_owned(),
+            "log in again",
+        ),
+        Failure::Forbidden => (format!("no right to read {kinds}"), "see kflow doctor"),
+        Failure::NotFound => (
+            format!("apiserver does not serve {kinds}"),
+            "is it the right address?",
+        ),
+        Failure::Expired => ("apiserver forgets its lists (410)".to_owned(), ""),
+        Failure::Throttled => ("apiserver is overloaded (429)".to_owned(), ""),
+        Failure::Refused => (
+            "apiserver answers with errors".to_owned(),
+            "see kflow doctor",
+        ),
+        Failure::NotKubernetes => (
+            "what answers is no apiserver".to_owned(),
+            "is it the right address?",
+        ),
+        Failure::Interrupted => (
+            "apiserver's answers break off".to_owned(),
+            "see kflow doctor",
+        ),
+        Failure::Other => ("apiserver cannot be read".to_owned(), "see kflow doctor"),
+    };
+    let recorded = matches!(snap.mode, Mode::Replay { .. });
+    Reason {
+        badge,
+        weight,
+        what,
+        said: t.sentence(),
+        help: if recorded {
+            ELSEWHERE.to_owned()
+        } else {
+            t.help().to_owned()
+        },
+        brief: if recorded { ELSEWHERE } else { brief },
+        since: Some(t.since),
+        next,
+    }
+}
+
+/// What helps where a recording does not know.
+const ELSEWHERE: &str = "look at another moment";
+
+fn of_unknown(snap: &Snapshot, u: &Unknown) -> Option<Reason> {
+    let recorded = matches!(snap.mode, Mode::Replay { .. });
+    let waits = u.reason == "timed-out";
+    if waits && snap.now.since(snap.range.0) < PATIENCE {
+        return None;
+    }
+    let (badge, what) = match u.reason {
+        "timed-out" => ("WAITING", "no list of pods yet"),
+        "lost" => ("INCOMPLETE", "observations were lost"),
+        _ => ("UNKNOWN", "not all pods are known"),
+    };
+    Some(Reason {
+        badge,
+        weight: Weight::Unknown,
+        what: what.to_owned(),
+        said: u.why.clone(),
+        help: if recorded {
+            ELSEWHERE.to_owned()
+        } else {
+            u.help.clone()
+        },
+        brief: if recorded { ELSEWHERE } else { "" },
+        since: waits.then_some(snap.range.0),
+        next: None,
+    })
+}
+
+fn of_source(snap: &Snapshot, s: &SourceStatus) -> Reason {
+    let name = if s.name.is_empty() {
+        s.source.name().to_owned()
+    } else {
+        format!("{} {}", s.source.name(), s.name)
+    };
+    let help = match s.source {
+        Source::Cri => "start `kflow proxy`, or name its socket (--proxy); docs/proxy.md",
+        _ => "`kflow doctor` says what works",
+    };
+    Reason {
+        badge: "MISSING",
+        weight: Weight::Missing,
+        what: format!("{name} cannot be read"),
+        said: s.detail.to_string(),
+        help: help.to_owned(),
+        brief: "see kflow doctor",
+        since: s.since,
+        next: next_try(snap, |o| o.source == s.source && o.name == s.name),
+    }
+}
+
+/// Draws the worst of the reasons on the first row.
+pub fn draw(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, all: &[Reason]) {
+    let Some(worst) = all.first() else { return };
+    let t = ctx.theme;
+    let w = canvas.width();
+    canvas.clear(t.bar);
+    let mut x = canvas.text_in(0, 0, w, &format!(" {} ", worst.badge), worst.style(ctx)) + 1;
+    let key = ctx.keys.first(PaneId::Node.action());
+    let more = match all.len() - 1 {
+        0 => String::new(),
+        n => format!("+{} more ", count(n)),
+    };
+    // The pane that says everything says it already.
+    let full = if worst.help.is_empty() {
+        worst.said.clone()
+    } else {
+        format!("{}; {}", worst.said, worst.help)
+    };
+    let times = worst.times(ctx.snap.now);
+    let lead = width(&worst.what) + width(&times);
+    let room = usize::from(w.saturating_sub(x + 1)).saturating_sub(lead);
+    let whole = room >= width(&full) + width(&more) + 3;
+    let end = if whole || key.is_empty() {
+        more
+    } else {
+        format!("{more}{key} tells all ")
+    };
+    let used = canvas.text_right(w, 0, w, &end, t.bar.patch(t.key));
+    let end = w.saturating_sub(used + 2);
+    x += canvas.text_in(
+        x,
+        0,
+        end.saturating_sub(x),
+        &worst.what,
+        t.bar.patch(t.strong),
+    );
+    x += canvas.text_in(x, 0, end.saturating_sub(x), &times, t.bar.patch(t.wait));
+    let room = usize::from(end.saturating_sub(x)).saturating_sub(2);
+    let short = if worst.brief.is_empty() {
+        worst.said.clone()
+    } else {
+        format!("{}; {}", worst.said, worst.brief)
+    };
+    let tail = [full.as_str(), &short, &worst.help, worst.brief]
+        .into_iter()
+        .find(|text| !text.is_empty() && width(text) <= room);
+    let tail = tail.or_else(|| (room >= 24).then_some(&worst.said));
+    if let Some(text) = tail {
+        x += canvas.text_in(x, 0, 2, ": ", t.bar);
+        canvas.text_in(x, 0, end.saturating_sub(x), text, t.bar);
+    }
+}
+
+/// What a pane without pods says: that they are not known, or that there are none.
+pub fn no_pods(snap: &Snapshot) -> (String, String) {
+    if let Some(r) = reasons(snap)
+        .into_iter()
+        .find(|r| r.weight == Weight::Unknown)
+    {
+        return (
+            format!("Which pods there are is not known: {}.", r.said),
+            r.help,
+        );
+    }
+    if unknown::every(snap.asked()).is_none() {
+        let place = snap.scope.as_ref().map(|s| format!(" in {}", s.name()));
+        return (
+            format!("There are no pods{}.", place.unwrap_or_default()),
+            "They appear when they are made.".to_owned(),
+        );
+    }
+    (
+        "No pod has been seen yet.".to_owned(),
+        "They appear with the first watch event, call or log line about them.".to_owned(),
+    )
+}

@@ -1,0 +1,238 @@
+//! What the terminal says above every pane of what it could not read.
+
+use std::sync::Arc;
+
+use kflow_engine::Core;
+use kflow_engine::snapshot::{Mode, Snapshot, SourceStatus};
+use kflow_model::gap::{Failure, Gap, WatchKind, WatchNote};
+use kflow_model::{Body, Nanos, Observation, Source, Stamp};
+use kflow_tui::banner::{Weight, reasons};
+use kflow_tui::pane::PaneId;
+use kflow_tui::shots::{frame, model, press, select};
+use kflow_tui::svg;
+use ratatui::buffer::Buffer;
+
+use super::frames::{THEMES, describe};
+use super::session;
+
+fn at(now: Nanos, body: Body) -> Observation {
+    Observation {
+        stamp: Stamp::exact(now),
+        source: Source::Kube,
+        body,
+    }
+}
+
+fn note(now: Nanos, resource: &str, kind: WatchKind, failure: Option<Failure>) -> Observation {
+    let detail = match failure {
+        Some(Failure::Unreachable) => {
+            "cannot reach the apiserver at https://10.0.0.1:6443: Connection refused (os error 111)"
+        }
+        Some(Failure::Forbidden) => "needs list on nodes in the whole cluster",
+        _ => "",
+    };
+    at(
+        now,
+        Body::Watch(Box::new(WatchNote {
+            resource: resource.into(),
+            kind,
+            scope: "".into(),
+            detail: detail.into(),
+            failure,
+        })),
+    )
+}
+
+/// A recorded run as it would look live, with more observations at its end, 20 s later.
+fn live(more: &[Observation]) -> Snapshot {
+    let snap = session("S1-basics", 250);
+    let mut core = Core::new();
+    for o in snap.log.iter() {
+        core.observe(Arc::clone(o));
+    }
+    for o in more {
+        core.observe(Arc::new(o.clone()));
+    }
+    let source = |source, name: &str, on: bool, detail: &str| SourceStatus {
+        source,
+        name: name.into(),
+        on,
+        detail: detail.into(),
+        lag_ns: None,
+        lost: 0,
+        count: 0,
+        since: Some(snap.now),
+        next: (!on).then(|| snap.now.plus(24_000_000_000)),
+        guessed: false,
+    };
+    let away = !more.is_empty();
+    let sources = vec![
+        source(Source::Kube, "pods", !away, "away"),
+        source(Source::Cri, "proxy", true, "containerd 2.1.9"),
+    ];
+    let mode = Mode::Live {
+        scope: "all".into(),
+        following: true,
+        recording: "".into(),
+    };
+    let now = snap.now.plus(20_000_000_000);
+    core.snapshot(now, mode, snap.range, sources)
+}
+
+fn broken() -> Vec<Observation> {
+    let now = session("S1-basics", 250).now;
+    let away = Some(Failure::Unreachable);
+    vec![
+        note(now, "pods", WatchKind::Broken, away),
+        note(now, "events", WatchKind::Broken, away),
+        note(now, "nodes", WatchKind::Broken, Some(Failure::Forbidden)),
+    ]
+}
+
+#[test]
+fn every_pane_says_what_is_not_known_in_every_theme() {
+    let snap = live(&broken());
+    for size in [(80, 24), (200, 60)] {
+        let mut out = String::new();
+        for pane in PaneId::ALL {
+            let frames: Vec<Buffer> = THEMES
+                .iter()
+                .map(|theme| {
+                    let mut m = model(size, theme).expect("theme");
+                    frame(&mut m, &snap);
+                    select(&mut m, &snap, "s01/healthy");
+                    m.show(pane);
+                    // The banner and the row above and below it: the rest is the panes' own.
+                    let whole = frame(&mut m, &snap);
+                    let rows = ratatui::layout::Rect::new(0, 0, size.0, 4);
+                    let mut head = Buffer::empty(rows);
+                    for y in 0..4 {
+                        for x in 0..size.0 {
+                            head[(x, y)] = whole[(x, y)].clone();
+                        }
+                    }
+                    head
+                })
+                .collect();
+            out.push_str(&format!("== {pane:?}\n"));
+            describe(&frames, &mut out);
+        }
+        insta::assert_snapshot!(format!("tui-banner-{}x{}", size.0, size.1), out);
+    }
+}
+
+#[test]
+fn it_says_the_worst_with_since_when_and_the_next_try_and_how_many_more() {
+    let snap = live(&broken());
+    for (size, words) in [
+        (
+            (80, 24),
+            &[
+                "UNKNOWN",
+                "apiserver unreachable for 20s, next try in 4s",
+                "+1 more 6 tells all",
+            ][..],
+        ),
+        (
+            (200, 60),
+            &[
+                "next try in 4s: cannot reach the apiserver at https://10.0.0.1:6443: Connection refused (os error 111); does it run?",
+                "+1 more",
+            ],
+        ),
+    ] {
+        let mut m = model(size, "dark").expect("theme");
+        let text = svg::plain(&frame(&mut m, &snap));
+        let banner = text.lines().nth(2).expect("the third row");
+        for w in words {
+            assert!(banner.contains(w), "{w}: {banner}");
+        }
+        // The Node pane has both in full.
+        press(&mut m, &snap, "6");
+        let text = svg::plain(&frame(&mut m, &snap));
+        for w in ["Connection refused", "needs list on nodes", "NOT KNOWN"] {
+            assert!(text.contains(w), "{w}: {text}");
+        }
+    }
+}
+
+#[test]
+fn it_goes_when_the_source_works() {
+    let mut all = broken();
+    let now = session("S1-basics", 250).now.plus(1_000_000_000);
+    for resource in ["pods", "events", "nodes"] {
+        all.push(note(now, resource, WatchKind::Bookmark, None));
+    }
+    assert_eq!(reasons(&live(&all)), []);
+    assert_eq!(reasons(&live(&[])), []);
+}
+
+#[test]
+fn a_pod_of_which_nothing_bad_is_known_is_not_said_to_be_well() {
+    let snap = live(&broken());
+    let mut m = model((120, 40), "dark").expect("theme");
+    frame(&mut m, &snap);
+    select(&mut m, &snap, "s01/healthy");
+    press(&mut m, &snap, "5");
+    let text = svg::plain(&frame(&mut m, &snap));
+    assert!(
+        text.contains("It is not known how pod s01/healthy is (Running when it was last seen)"),
+        "{text}"
+    );
+    let known = live(&[]);
+    let text = svg::plain(&frame(&mut m, &known));
+    assert!(text.contains("s01/healthy is well"), "{text}");
+}
+
+#[test]
+fn a_loss_is_told_until_the_pods_are_listed_anew() {
+    let now = session("S1-basics", 250).now;
+    let gap = at(
+        now,
+        Body::Gap(Box::new(Gap {
+            of: Source::Kflow,
+            since: now,
+            lost: 3,
+            conn: 0,
+            why: "damaged lines of the recording were left out".into(),
+        })),
+    );
+    let mut all = vec![gap];
+    let mut replay = live(&all);
+    replay.mode = session("S1-basics", 250).mode;
+    let told = reasons(&replay);
+    assert_eq!(
+        (told[0].badge, told[0].weight),
+        ("INCOMPLETE", Weight::Unknown)
+    );
+    assert!(told[0].said.contains("damaged lines"), "{told:?}");
+    assert_eq!(told[0].brief, "look at another moment");
+    for resource in ["pods", "events"] {
+        for kind in [WatchKind::ListBegin, WatchKind::ListEnd] {
+            all.push(note(now.plus(1), resource, kind, None));
+        }
+    }
+    assert_eq!(reasons(&live(&all)), []);
+}
+
+#[test]
+fn a_source_that_nobody_named_is_no_reason_unless_it_worked() {
+    let mut snap = live(&[]);
+    let proxy = |s: &mut Snapshot, guessed, count| {
+        let p = s
+            .sources
+            .iter_mut()
+            .find(|s| s.source == Source::Cri)
+            .expect("it");
+        (p.on, p.guessed, p.count) = (false, guessed, count);
+        p.detail = "no such file".into();
+    };
+    proxy(&mut snap, true, 0);
+    assert_eq!(reasons(&snap), []);
+    for (guessed, count) in [(false, 0), (true, 7)] {
+        proxy(&mut snap, guessed, count);
+        let told = reasons(&snap);
+        assert_eq!((told.len(), told[0].weight), (1, Weight::Missing));
+        assert!(told[0].what.contains("cri proxy"), "{told:?}");
+    }
+}
