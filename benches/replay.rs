@@ -150,7 +150,8 @@ fn play_it(file: &Path) {
     let begun = Instant::now();
     let now = kflow_model::clock::monotonic;
     let mut model = shots::model((200, 60), "dark").expect("theme");
-    let mut player = Player::open(file, Moment::Begin).expect("a session");
+    let mut player =
+        Player::open(file, Moment::Begin, std::sync::Arc::default()).expect("a session");
     let wait = |player: &mut Player| {
         std::thread::sleep(Duration::from_millis(2));
         player.tick(now());

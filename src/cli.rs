@@ -8,6 +8,7 @@
 //! | `gather` | one look at what runs, for commands that answer once |
 //! | `export` | `kflow export` |
 //! | `import` | `kflow import` |
+//! | `scope` | which pods a command looks at |
 //! | `live` | `kflow proxy`, `record`, `doctor` |
 //! | `manual` | completions and manual pages |
 //! | `look` | `kflow replay`, `demo`, `keys`, `themes`, `config`, `screenshots` |
@@ -28,6 +29,7 @@ mod look;
 mod manual;
 mod out;
 mod read;
+mod scope;
 mod tui;
 mod why;
 
@@ -109,7 +111,7 @@ fn run(args: Args) -> anyhow::Result<u8> {
         Command::Requests(a) => control::requests(&a),
         Command::Proxy(a) => live::proxy(&a),
         Command::Tui(a) => match &a.session {
-            Some(file) => look::play(file, a.at.as_deref(), a.theme.clone()),
+            Some(file) => look::play(&a, file),
             None => tui::tui(&a),
         },
         Command::Record(a) => live::record(&a),

@@ -133,13 +133,6 @@ pub struct Input {
     pub live: live::LiveArgs,
 }
 
-impl Input {
-    /// Namespace of a name without one.
-    pub fn namespace(&self) -> Option<&str> {
-        self.live.namespace.as_deref()
-    }
-}
-
 /// `kflow import`
 #[derive(Debug, ClapArgs)]
 #[command(
@@ -207,9 +200,9 @@ pub struct ImportArgs {
 #[derive(Debug, ClapArgs)]
 pub struct WhyArgs {
     /// ns/name, name, kind/name (deploy, rs, sts, ds, job), or UID
-    #[arg(required_unless_present = "all")]
+    #[arg(required_unless_present_any = ["all", "all_namespaces", "namespace", "selector", "field_selector", "node"])]
     pub pod: Option<String>,
-    /// Every pod that is not well, worst first, and owners that cannot create any
+    /// Every pod that is not well, worst first, and owners that cannot create any; -A, -n and selectors say it too
     #[arg(long, conflicts_with = "pod")]
     pub all: bool,
     /// Stay, and tell again whenever it changes (what runs, no recording)

@@ -109,8 +109,8 @@ pub(super) fn flow(args: &FlowArgs) -> anyhow::Result<u8> {
         (Some(None), None) => (Asked::All, args.what.as_deref()),
         (Some(None), Some(_)) => bail!("{}", not_in_the_map(map, what)),
     };
-    let source = Source::open(&args.input)?;
-    let world = source.world();
+    let source = Source::open(&args.input, pod)?;
+    let world = source.world()?;
     let asked_of = source.asked(&world);
     let missing = unknown::partial(asked_of);
     let pods = match pod {
@@ -121,7 +121,7 @@ pub(super) fn flow(args: &FlowArgs) -> anyhow::Result<u8> {
                 if args.pod.is_none() {
                     tell(&not_in_the_map(map, what));
                 }
-                return no_such_pod(query, &args.input, asked_of);
+                return no_such_pod(query, asked_of);
             }
             pods
         }
@@ -157,7 +157,7 @@ pub(super) fn flow(args: &FlowArgs) -> anyhow::Result<u8> {
             .observations
             .iter()
             .take(upto)
-            .filter(|o| o.stamp.until() >= begin)
+            .filter(|o| o.stamp.until() >= begin && world.selects_observation(o))
             .cloned()
             .collect();
         let whole = lit(map, &all, source.at);
@@ -250,8 +250,8 @@ fn not_in_the_map(map: &Map, what: &str) -> String {
 
 /// `kflow requests`
 pub(super) fn requests(args: &RequestsArgs) -> anyhow::Result<u8> {
-    let source = Source::open(&args.input)?;
-    let world = source.world();
+    let source = Source::open(&args.input, args.pod.as_deref())?;
+    let world = source.world()?;
     let log = world.requests();
     let asked = source.asked(&world);
     let missing = unknown::requests(asked);
@@ -265,7 +265,7 @@ pub(super) fn requests(args: &RequestsArgs) -> anyhow::Result<u8> {
         let found: Vec<_> = log
             .list()
             .into_iter()
-            .filter(|r| r.audit_id.starts_with(id.as_str()))
+            .filter(|r| r.audit_id.starts_with(id.as_str()) && world.selects_request(r))
             .collect();
         let request = match found.as_slice() {
             [one] => *one,
@@ -289,23 +289,25 @@ pub(super) fn requests(args: &RequestsArgs) -> anyhow::Result<u8> {
         Some(query) => {
             let pods = find(&world, query);
             if pods.is_empty() {
-                return no_such_pod(query, &args.input, asked);
+                return no_such_pod(query, asked);
             }
             Some(audit_ids(&pods))
         }
     };
     let listed = args.list || args.slow.is_some() || args.errors || ids.is_some();
     if !listed {
+        let groups = log.groups_of(|r| world.selects_request(r));
         match args.output {
-            Format::Text => requests::groups(&mut out, log, out::colour())?,
-            Format::Json => requests::groups_json(&mut out, log)?,
+            Format::Text => requests::groups(&mut out, &groups, out::colour())?,
+            Format::Json => requests::groups_json(&mut out, &groups)?,
         }
         lost(&world);
         out.flush()?;
         return Ok(whole(missing.as_ref()));
     }
     let chosen = log.list().into_iter().filter(|r| {
-        ids.as_ref().is_none_or(|ids| ids.contains(&r.audit_id))
+        world.selects_request(r)
+            && ids.as_ref().is_none_or(|ids| ids.contains(&r.audit_id))
             && (!args.errors || r.is_error())
             && args
                 .slow

@@ -28,12 +28,13 @@ pub(super) fn export(args: &ExportArgs) -> anyhow::Result<u8> {
     if let Some(path) = output {
         no_session(path)?;
     }
-    let source = Source::open(&args.input)?;
+    let source = Source::open(&args.input, args.pod.as_deref())?;
     let snap = snapshot(&source);
-    let (pods, past) = read::chosen(&snap.world, args.pod.as_deref(), &args.input, args.past);
+    source.check(&snap.world)?;
+    let (pods, past) = read::chosen(&snap.world, args.pod.as_deref(), args.past);
     let asked = source.asked(&snap.world);
     if let Some(query) = args.pod.as_deref().filter(|_| pods.is_empty()) {
-        return read::no_such_pod(query, &args.input, asked);
+        return read::no_such_pod(query, asked);
     }
     let missing = unknown::partial(asked);
     if pods.is_empty()
@@ -106,7 +107,7 @@ fn fits(format: ExportFormat, pods: &[Pod]) -> anyhow::Result<()> {
 
 /// What was known at the moment that was asked for, with verdicts.
 fn snapshot(source: &Source) -> Snapshot {
-    let mut core = Core::new();
+    let mut core = Core::selecting(Arc::clone(source.selection()));
     let upto = source.session.arrived_by(source.at);
     for o in source.session.observations.iter().take(upto) {
         core.observe(Arc::clone(o));

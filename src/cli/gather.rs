@@ -32,8 +32,8 @@ pub(super) struct Gathered {
 }
 
 /// The sources that the arguments name, running, once they have told what there is.
-pub(super) fn start(input: &Input) -> anyhow::Result<Gathered> {
-    let config = super::live::config(&input.live)?;
+pub(super) fn start(input: &Input, pod: Option<&str>) -> anyhow::Result<Gathered> {
+    let config = super::live::config(&input.live, pod)?;
     let scope = config.scope.clone();
     if !asks_anything(&config) {
         bail!("nothing to ask: --no-api leaves no source; name one, such as --proxy or --runtime");
@@ -87,7 +87,7 @@ fn answered(coverage: &Coverage, lists: &[(Text, Text)]) -> bool {
 pub(super) fn session(snapshot: &Snapshot, args: &LiveArgs) -> Session {
     Session {
         header: Header {
-            node: args.node.as_deref().unwrap_or_default().into(),
+            node: args.scope.node.as_deref().unwrap_or_default().into(),
             ..Header::new(snapshot.range.0)
         },
         observations: snapshot.log.iter().cloned().collect(),

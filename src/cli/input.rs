@@ -2,11 +2,14 @@
 
 use anyhow::bail;
 use std::path::Path;
+use std::sync::Arc;
 
 use super::args::Input;
-use super::moment;
+use super::args::live::LiveArgs;
+use super::{moment, scope};
 use kflow_core::correlate::World;
 use kflow_core::diagnose::unknown::{self, Asked, Unknown};
+use kflow_core::selection::Selection;
 use kflow_engine::world_at;
 use kflow_model::session::{self, Session};
 use kflow_model::{Nanos, Scope};
@@ -18,34 +21,47 @@ pub struct Source {
     pub session: Session,
     /// The moment: of what was seen up to it.
     pub at: Nanos,
-    /// What was looked at; `None` for all that a recording holds.
+    /// What was asked for; `None` for all that a recording holds.
     pub scope: Option<Scope>,
+    selection: Arc<Selection>,
     /// It is a recording.
     pub recorded: bool,
 }
 
 impl Source {
-    /// Reads what the arguments name: a recording, or what runs.
-    pub fn open(input: &Input) -> anyhow::Result<Self> {
+    /// Reads what the arguments name: a recording, or what runs. `pod` is the pod that is asked about, if it is one.
+    pub fn open(input: &Input, pod: Option<&str>) -> anyhow::Result<Self> {
         let Some(path) = &input.session else {
-            return Self::from_what_runs(input);
+            return Self::from_what_runs(input, pod);
         };
-        if input.live.names_a_source() {
+        only_recorded(&input.live)?;
+        if input.gather.is_some() {
             bail!(
-                "name either a recording (--session, KFLOW_SESSION) or what to look at (--node, --context, --proxy, …)"
+                "--for is of what runs, and --session (or KFLOW_SESSION) names a recording: leave one of them out"
             );
         }
-        Self::from_session(load(path)?, input.at.as_deref())
+        let flags = scope::named(&input.live.scope, None)?;
+        let mut selection = scope::selection(&flags)?;
+        let scope = (!selection.is_all()).then_some(flags);
+        if pod.is_some() {
+            selection = scope::selection(&scope::named(&input.live.scope, pod)?)?;
+        }
+        Ok(Self {
+            scope,
+            selection,
+            ..Self::from_session(load(path)?, input.at.as_deref())?
+        })
     }
 
-    fn from_what_runs(input: &Input) -> anyhow::Result<Self> {
-        let mut gathered = super::gather::start(input)?;
+    fn from_what_runs(input: &Input, pod: Option<&str>) -> anyhow::Result<Self> {
+        let mut gathered = super::gather::start(input, pod)?;
         let snapshot = gathered.live.snapshot();
         let session = super::gather::session(&snapshot, &input.live);
         let mut source = Self {
             session,
             at: snapshot.now,
             scope: gathered.scope,
+            selection: Arc::clone(snapshot.world.selection()),
             recorded: false,
         };
         gathered.live.stop();
@@ -69,13 +85,26 @@ impl Source {
             session,
             at,
             scope: None,
+            selection: Arc::default(),
             recorded: true,
         })
     }
 
-    /// The world as of the moment.
-    pub fn world(&self) -> World {
-        world_at(&self.session, self.at)
+    /// The world as of the moment. An error when nothing in it is of the scope.
+    pub fn world(&self) -> Result<World, Unknown> {
+        let world = world_at(&self.session, self.at, Arc::clone(&self.selection));
+        self.check(&world)?;
+        Ok(world)
+    }
+
+    /// An error when a world holds nothing of the scope.
+    pub fn check(&self, world: &World) -> Result<(), Unknown> {
+        unknown::elsewhere(self.asked(world)).map_or(Ok(()), Err)
+    }
+
+    /// Which pods are looked at.
+    pub const fn selection(&self) -> &Arc<Selection> {
+        &self.selection
     }
 
     /// What is asked, for who says what is not known.
@@ -87,6 +116,16 @@ impl Source {
             recorded: self.recorded,
         }
     }
+}
+
+/// What means something only for what runs is refused with a recording.
+pub(super) fn only_recorded(live: &LiveArgs) -> anyhow::Result<()> {
+    if let Some(flag) = live.live_flag() {
+        bail!(
+            "{flag} is of what runs, and --session (or KFLOW_SESSION) names a recording: leave one of them out"
+        );
+    }
+    Ok(())
 }
 
 /// A moment that nothing is known of is an error.

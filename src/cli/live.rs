@@ -11,7 +11,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::args::Format;
 use super::args::live::{ControlArgs, DoctorArgs, LiveArgs, ProxyArgs, RecordArgs};
 use super::gather::{Notice, notices};
-use super::out;
+use super::{out, scope};
 use crate::doctor::{self, Check, Health};
 use kflow_core::correlate::Retention;
 use kflow_core::diagnose::unknown::{self, Asked, Unknown};
@@ -24,7 +24,6 @@ use kflow_model::log::Component;
 use kflow_model::redact;
 use kflow_model::{Source, Text};
 use kflow_proxy::{Log, Proxy};
-use kflow_sources::kube::live::Scope;
 
 /// Where the proxy serves observations unless told otherwise.
 const OBSERVATIONS: &str = "/run/kflow/observations.sock";
@@ -96,30 +95,25 @@ fn own_unit() -> String {
     doctor::kubelet::unit(Path::new("/")).to_owned()
 }
 
-/// What the arguments ask for.
-pub(super) fn config(args: &LiveArgs) -> anyhow::Result<Config> {
+/// What the arguments ask for; `pod` is the pod that is asked about, if it is one.
+pub(super) fn config(args: &LiveArgs, pod: Option<&str>) -> anyhow::Result<Config> {
     let host = hostname();
+    let looked_at = scope::of_cluster(args, pod)?;
+    let selection = scope::selection(&looked_at)?;
+    let node = args.scope.node.as_deref();
     let here = args.local
-        || args
-            .node
-            .as_deref()
-            .is_some_and(|n| n.eq_ignore_ascii_case(&host) || host.split('.').next() == Some(n));
-    let scope = (!args.no_api).then(|| Scope {
-        node: args.node.clone(),
-        namespace: args.namespace.clone(),
-        labels: args.selector.clone(),
-        fields: args.field_selector.clone(),
-    });
+        || node.is_some_and(|n| n.eq_ignore_ascii_case(&host) || host.split('.').next() == Some(n));
+    let scope = (!args.no_api).then_some(looked_at);
     let found = here
         .then(|| doctor::runtime_socket(Path::new("/")))
         .flatten();
     let kubelet_log = match args.kubelet_log.as_deref() {
         None if here => KubeletLog::Journal(own_unit()),
-        None if args.node.is_some() && scope.is_some() => KubeletLog::Remote,
+        None if node.is_some() && scope.is_some() => KubeletLog::Remote,
         None | Some("off") => KubeletLog::Off,
         Some("-") => KubeletLog::Stdin,
         Some("journal") => KubeletLog::Journal(own_unit()),
-        Some("remote") if args.node.is_none() || scope.is_none() => {
+        Some("remote") if node.is_none() || scope.is_none() => {
             bail!("--kubelet-log remote needs --node, and an apiserver to ask")
         }
         Some("remote") => KubeletLog::Remote,
@@ -137,6 +131,7 @@ pub(super) fn config(args: &LiveArgs) -> anyhow::Result<Config> {
     ];
     Ok(Config {
         scope,
+        selection,
         kubeconfig: args.kubeconfig.clone(),
         context: args.context.clone(),
         proxy: args
@@ -209,7 +204,7 @@ impl Told {
 /// `kflow record`
 pub(super) fn record(args: &RecordArgs) -> anyhow::Result<u8> {
     let log = stderr_log();
-    let config = config(&args.live)?;
+    let config = config(&args.live, args.pod.as_deref())?;
     let scope = config.scope.clone();
     let mut live = Live::start(config)?;
     live.record(Options {
@@ -296,7 +291,7 @@ pub(super) fn doctor(args: &DoctorArgs) -> anyhow::Result<u8> {
         out.flush()?;
         return Ok(super::OK);
     }
-    let config = config(&args.live)?;
+    let config = config(&args.live, None)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 
-use super::OK;
+use super::args::live::TuiArgs;
 use super::args::look::{ConfigArgs, ReplayArgs, ScreenshotArgs, ThemesArgs};
+use super::{OK, scope};
 use kflow_core::query::Moment;
 use kflow_engine::Core;
 use kflow_engine::replay::Player;
@@ -63,7 +64,9 @@ fn start(at: Option<&str>) -> anyhow::Result<Moment> {
 /// `kflow replay`
 pub(super) fn replay(a: &ReplayArgs) -> anyhow::Result<u8> {
     super::control::take_map(None)?;
-    let mut driver = Replay::new(Player::open(&a.session, start(a.at.as_deref())?)?);
+    let selection = scope::selection(&scope::named(&a.scope, None)?)?;
+    let begin = start(a.at.as_deref())?;
+    let mut driver = Replay::new(Player::open(&a.session, begin, selection)?);
     driver.player().set_speed(a.speed.0);
     if !a.paused && a.at.is_none() {
         driver
@@ -77,10 +80,13 @@ pub(super) fn replay(a: &ReplayArgs) -> anyhow::Result<u8> {
 }
 
 /// `kflow tui --session`: paused where it was asked for.
-pub(super) fn play(session: &Path, at: Option<&str>, theme: Option<String>) -> anyhow::Result<u8> {
+pub(super) fn play(a: &TuiArgs, session: &Path) -> anyhow::Result<u8> {
+    super::input::only_recorded(&a.live)?;
     super::control::take_map(None)?;
-    let mut driver = Replay::new(Player::open(session, start(at)?)?);
-    run(&mut driver, &options(theme))?;
+    let selection = scope::selection(&scope::named(&a.live.scope, None)?)?;
+    let begin = start(a.at.as_deref())?;
+    let mut driver = Replay::new(Player::open(session, begin, selection)?);
+    run(&mut driver, &options(a.theme.clone()))?;
     Ok(OK)
 }
 
@@ -88,7 +94,12 @@ pub(super) fn demo() -> anyhow::Result<u8> {
     super::control::take_map(None)?;
     let reader = Reader::new("demo", Box::new(DEMO), DEMO.len() as u64)?;
     // Where pods hang for every reason, half-way through.
-    let mut driver = Replay::new(Player::new(reader, "demo", Moment::Later(100_000_000_000)));
+    let mut driver = Replay::new(Player::new(
+        reader,
+        "demo",
+        Moment::Later(100_000_000_000),
+        Arc::default(),
+    ));
     run(&mut driver, &options(None))?;
     Ok(OK)
 }

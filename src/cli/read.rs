@@ -2,26 +2,26 @@
 
 use std::io::Write;
 
-use super::args::{CallsArgs, Format, Input, TimelineArgs};
+use super::args::{CallsArgs, Format, TimelineArgs};
 use super::input::Source;
 use super::{ERROR, NO_SUCH_POD, OK, out};
 use kflow_core::correlate::{ObjectState, Pod, World};
+use kflow_core::diagnose::Unknown;
 use kflow_core::diagnose::unknown::{self, Asked};
-use kflow_core::diagnose::{self, Unknown};
 use kflow_core::suggest::suggest;
 use kflow_export::{calls, owner, timeline};
 use kflow_model::PodUid;
 
 /// `kflow timeline`
 pub(super) fn timeline(args: &TimelineArgs) -> anyhow::Result<u8> {
-    let source = Source::open(&args.input)?;
-    let world = source.world();
+    let source = Source::open(&args.input, args.pod.as_deref())?;
+    let world = source.world()?;
     let asked = source.asked(&world);
-    let (pods, past) = chosen(&world, args.pod.as_deref(), &args.input, args.past);
+    let (pods, past) = chosen(&world, args.pod.as_deref(), args.past);
     if let Some(query) = args.pod.as_deref().filter(|_| pods.is_empty()) {
         let owners = owner::find(&world, query);
         if owners.is_empty() {
-            return no_such_pod(query, &args.input, asked);
+            return no_such_pod(query, asked);
         }
         return self::owners(asked, &owners, args.output);
     }
@@ -64,16 +64,13 @@ fn owners(asked: Asked<'_>, found: &[&ObjectState], format: Format) -> anyhow::R
 
 /// `kflow calls`
 pub(super) fn calls(args: &CallsArgs) -> anyhow::Result<u8> {
-    let source = Source::open(&args.input)?;
-    let world = source.world();
     let query = args.filter.pod.as_deref();
-    let pods = match (query, args.input.namespace()) {
-        (None, None) => None,
-        _ => Some(chosen(&world, query, &args.input, true).0),
-    };
+    let source = Source::open(&args.input, query)?;
+    let world = source.world()?;
+    let pods = query.map(|query| chosen(&world, Some(query), true).0);
     let asked = source.asked(&world);
     if let (Some(query), Some([])) = (query, pods.as_deref()) {
-        return no_such_pod(query, &args.input, asked);
+        return no_such_pod(query, asked);
     }
     let missing = unknown::calls(asked);
     if world.calls().is_empty()
@@ -92,8 +89,8 @@ pub(super) fn calls(args: &CallsArgs) -> anyhow::Result<u8> {
     };
     let mut out = out::stdout();
     match args.output {
-        Format::Json => calls::json(&mut out, world.calls(), &filter, source.at)?,
-        Format::Text => calls::text(&mut out, world.calls(), &filter, source.at, out::colour())?,
+        Format::Json => calls::json(&mut out, &world, &filter, source.at)?,
+        Format::Text => calls::text(&mut out, &world, &filter, source.at, out::colour())?,
     }
     out.flush()?;
     tell_of_loss(&world);
@@ -131,20 +128,11 @@ pub(super) fn find(world: &World, query: &str) -> Vec<Pod> {
 
 /// The pods that were asked for, oldest first, and how many pods of the past were left out: those only when nobody
 /// named them, or when others bear the name.
-pub(super) fn chosen(
-    world: &World,
-    query: Option<&str>,
-    input: &Input,
-    past: bool,
-) -> (Vec<Pod>, usize) {
+pub(super) fn chosen(world: &World, query: Option<&str>, past: bool) -> (Vec<Pod>, usize) {
     let mut pods = match query {
         Some(query) => find(world, query),
         None => world.pods().to_vec(),
     };
-    if let Some(namespace) = input.namespace() {
-        let whole = |p: &Pod, q: &str| q.contains('/') || p.uid.as_str() == q;
-        pods.retain(|p| p.namespace == namespace || query.is_some_and(|q| whole(p, q)));
-    }
     let all = pods.len();
     if !past && (query.is_none() || pods.iter().any(|p| !p.past)) {
         pods.retain(|p| !p.past);
@@ -185,9 +173,8 @@ fn tell_of_loss(world: &World) {
 }
 
 /// Says so, and names what comes near; an error when it is not known.
-pub(super) fn no_such_pod(query: &str, input: &Input, asked: Asked<'_>) -> anyhow::Result<u8> {
-    let namespace = diagnose::namespace_of(query).or(input.namespace());
-    if let Some(unknown) = unknown::absent(asked, query, namespace) {
+pub(super) fn no_such_pod(query: &str, asked: Asked<'_>) -> anyhow::Result<u8> {
+    if let Some(unknown) = unknown::absent(asked, query) {
         return Err(unknown.into());
     }
     Ok(tell_of_no_such_pod(query, asked.world))
@@ -195,15 +182,25 @@ pub(super) fn no_such_pod(query: &str, input: &Input, asked: Asked<'_>) -> anyho
 
 #[expect(clippy::print_stderr, reason = "a notice instead of a result")]
 pub(super) fn tell_of_no_such_pod(query: &str, world: &World) -> u8 {
+    let selection = world.selection();
+    let place = if selection.is_all() {
+        String::new()
+    } else {
+        format!(" in {}", selection.scope().name())
+    };
     let near = suggest(query, world.pods().iter().map(|p| p.key()), name_of);
-    let hint = if near.is_empty() {
+    let bears = |p: &&Pod| p.key() == query || p.name == query || p.uid.as_str() == query;
+    let hint = if let Some(p) = world.every_pod().iter().find(bears) {
+        format!("there is {}, which is not of it", p.key())
+    } else if near.is_empty() {
         format!("{} pods are known", world.pods().len())
     } else {
         format!("did you mean {}?", near.join(", "))
     };
     eprintln!(
-        "kflow: no pod {}: {}",
+        "kflow: no pod {}{}: {}",
         kflow_export::text::clean(query),
+        kflow_export::text::clean(&place),
         kflow_export::text::clean(&hint)
     );
     NO_SUCH_POD

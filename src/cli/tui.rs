@@ -19,7 +19,7 @@ pub(super) fn tui(args: &TuiArgs) -> anyhow::Result<u8> {
     super::control::take_map(None)?;
     let options = super::look::options(args.theme.clone());
     let mut driver = Running {
-        live: Live::start(super::live::config(&args.live)?)?,
+        live: Live::start(super::live::config(&args.live, None)?)?,
         folder: args.record_dir.clone(),
     };
     run(&mut driver, &options)?;

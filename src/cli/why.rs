@@ -17,8 +17,8 @@ pub(super) fn why(args: &WhyArgs) -> anyhow::Result<u8> {
     if args.watch {
         return watch(args);
     }
-    let source = Source::open(&args.input)?;
-    let world = source.world();
+    let source = Source::open(&args.input, args.pod.as_deref())?;
+    let world = source.world()?;
     let found = answer(args, source.asked(&world));
     match found {
         Answer::NoSuchPod => Ok(read::tell_of_no_such_pod(
@@ -55,10 +55,9 @@ fn answer(args: &WhyArgs, asked: Asked<'_>) -> Answer {
             _ => Answer::Verdicts(verdicts),
         };
     };
-    let targets = diagnose::find(world, query, args.input.namespace());
+    let targets = diagnose::find(world, query);
     if targets.is_empty() {
-        let namespace = namespace_of(query, args.input.namespace());
-        return unknown::absent(asked, query, namespace).map_or(Answer::NoSuchPod, Answer::Unknown);
+        return unknown::absent(asked, query).map_or(Answer::NoSuchPod, Answer::Unknown);
     }
     let verdicts = of_targets(world, &targets, at);
     if verdicts.iter().any(|v| is_bad(v)) {
@@ -69,11 +68,6 @@ fn answer(args: &WhyArgs, asked: Asked<'_>) -> Answer {
         Target::Owner(..) => unknown::every(asked),
     });
     unknown.map_or(Answer::Verdicts(verdicts), Answer::Unknown)
-}
-
-/// The namespace that a name is looked for in.
-fn namespace_of<'a>(query: &'a str, namespace: Option<&'a str>) -> Option<&'a str> {
-    diagnose::namespace_of(query).or(namespace)
 }
 
 fn code(verdicts: &[Arc<Verdict>]) -> u8 {
@@ -110,7 +104,7 @@ fn nothing(args: &WhyArgs, asked: Asked<'_>) -> String {
         };
     };
     let mut text = String::new();
-    for target in diagnose::find(world, query, args.input.namespace()) {
+    for target in diagnose::find(world, query) {
         let (head, body) = match target {
             Target::Pod(p) => {
                 let status = if p.status.is_empty() {
@@ -148,7 +142,7 @@ fn watch(args: &WhyArgs) -> anyhow::Result<u8> {
         args.input.session.is_none() && args.input.at.is_none(),
         "--watch looks at what runs: leave out --session and --at (a recording is walked through with `kflow replay`)"
     );
-    let gathered = super::gather::start(&args.input)?;
+    let gathered = super::gather::start(&args.input, args.pod.as_deref())?;
     let (mut live, scope) = (gathered.live, gathered.scope);
     let (mut told, mut last) = (None, OK);
     super::live::wait(None, || {

@@ -66,8 +66,18 @@ fn expected(path: &str) -> Vec<Expected> {
     serde_json::from_str(&text).expect("it has the documented form")
 }
 
+/// What a name means in a namespace, newest first.
+fn targets<'w>(world: &'w World, e: &Expected) -> Vec<Target<'w>> {
+    let mut found = diagnose::find(world, &e.target);
+    found.retain(|t| match t {
+        Target::Pod(p) => p.namespace == e.namespace,
+        Target::Owner(o, _) => o.object.namespace == e.namespace,
+    });
+    found
+}
+
 fn ask(world: &World, e: &Expected, now: Nanos) -> Option<Verdict> {
-    match diagnose::find(world, &e.target, Some(&e.namespace)).first()? {
+    match targets(world, e).first()? {
         Target::Pod(p) => diagnose::why(world, p, now),
         Target::Owner(o, _) => diagnose::why_owner(world, &o.object, now),
     }
@@ -218,10 +228,7 @@ fn run(
                 .iter()
                 .filter(|e| e.causes.is_empty() && now.0 <= e.at_ns)
             {
-                let Some(Target::Pod(p)) = diagnose::find(&world, &e.target, Some(&e.namespace))
-                    .first()
-                    .cloned()
-                else {
+                let Some(Target::Pod(p)) = targets(&world, e).first().cloned() else {
                     continue;
                 };
                 if let Some(v) = verdicts.get(&p.uid).filter(|v| !v.state.is_well()) {
@@ -363,9 +370,7 @@ fn told(s: &scenario::Scenario, sources: Sources) -> Option<Verdict> {
         world.observe(o);
     }
     world.settle();
-    let target = diagnose::find(&world, &s.target, Some("ns"))
-        .into_iter()
-        .next()?;
+    let target = diagnose::find(&world, &s.target).into_iter().next()?;
     match target {
         Target::Pod(p) => diagnose::why(&world, p, s.now()),
         Target::Owner(o, _) => diagnose::why_owner(&world, &o.object, s.now()),

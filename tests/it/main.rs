@@ -25,6 +25,7 @@ mod import;
 mod judged;
 mod kubelet;
 mod requests;
+mod scope;
 mod secrets;
 mod session;
 mod sli;

@@ -59,7 +59,7 @@ fn pod(n: i64, name: &str) -> Evidence {
 fn a_recording_holds_what_it_was_given_in_that_order() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("run.kflow.zst");
-    let r = Recorder::start(options(&path)).unwrap();
+    let r = Recorder::start(options(&path), std::sync::Arc::default()).unwrap();
     let given: Vec<Evidence> = (0..5000).map(note).collect();
     r.take_history(given[..2000].iter().cloned().collect());
     for o in &given[2000..] {
@@ -74,7 +74,7 @@ fn a_recording_holds_what_it_was_given_in_that_order() {
     assert_eq!(read.header.node, "node1");
     assert_eq!(read.observations, given);
     assert!(
-        Recorder::start(options(&path)).is_err(),
+        Recorder::start(options(&path), std::sync::Arc::default()).is_err(),
         "a recording is never overwritten"
     );
 }
@@ -85,10 +85,13 @@ fn a_recording_that_rotates_keeps_the_last_files_and_each_knows_what_exists() {
     let path = dir.path().join("run.kflow.zst");
     // A recording of an earlier run has a number that this one would take.
     fs::write(numbered(&path, 2), "an earlier run's").unwrap();
-    let r = Recorder::start(Options {
-        max_size: Some(20_000),
-        ..options(&path)
-    })
+    let r = Recorder::start(
+        Options {
+            max_size: Some(20_000),
+            ..options(&path)
+        },
+        std::sync::Arc::default(),
+    )
     .unwrap();
     r.take(&pod(1, "early"));
     let all: Vec<Evidence> = (2..20_000).map(note).collect();
@@ -156,10 +159,13 @@ fn a_full_disk_ends_the_recording_where_it_is_readable_and_says_so() {
 fn only_one_pod_and_what_is_about_none() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("run.kflow");
-    let r = Recorder::start(Options {
-        pod: Some("ns/wanted".into()),
-        ..options(&path)
-    })
+    let r = Recorder::start(
+        Options {
+            pod: Some("ns/wanted".into()),
+            ..options(&path)
+        },
+        std::sync::Arc::default(),
+    )
     .unwrap();
     let dir_of = |n, uid: &str| {
         let object = FsObject::PodDir {

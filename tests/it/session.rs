@@ -339,7 +339,7 @@ fn the_year_of_log_lines_comes_from_other_inputs_or_the_user() {
 
 /// Loads a player to the end.
 fn player(path: &Path, start: Moment) -> Player {
-    let mut p = Player::open(path, start).unwrap();
+    let mut p = Player::open(path, start, std::sync::Arc::default()).unwrap();
     while p.report().is_none() {
         p.tick(kflow_model::clock::monotonic());
         std::thread::yield_now();
@@ -365,7 +365,7 @@ fn wherever_a_player_is_put_it_shows_what_a_fresh_world_shows() {
         let t = begin.plus((end - begin) / 1000 * permille);
         p.seek(t);
         let shown = p.snapshot();
-        let fresh = kflow_engine::world_at(&session, t);
+        let fresh = kflow_engine::world_at(&session, t, std::sync::Arc::default());
         assert_eq!(shown.now, t);
         assert_eq!(state(&shown.world), state(&fresh), "at {permille} of 1000");
         let upto = session
@@ -383,7 +383,11 @@ fn wherever_a_player_is_put_it_shows_what_a_fresh_world_shows() {
     p.seek_end();
     assert_eq!(
         state(&p.snapshot().world),
-        state(&kflow_engine::world_at(&session, end))
+        state(&kflow_engine::world_at(
+            &session,
+            end,
+            std::sync::Arc::default()
+        ))
     );
 }
 

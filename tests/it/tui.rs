@@ -12,6 +12,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
+use kflow_core::selection::Selection;
 use kflow_engine::Core;
 use kflow_engine::snapshot::{Mode, Snapshot};
 use kflow_model::{Body, Source, gap::Note};
@@ -28,12 +29,16 @@ use super::churn;
 const SIZES: [(u16, u16); 4] = [(60, 20), (80, 24), (120, 40), (200, 60)];
 
 fn session(name: &str, permille: i64) -> Snapshot {
+    selected(name, permille, Arc::default())
+}
+
+fn selected(name: &str, permille: i64, selection: Arc<Selection>) -> Snapshot {
     let path =
         Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("fixtures/sessions/{name}.kflow.zst"));
     let s = kflow_model::session::load(&path).expect("fixture");
     let (a, z) = s.range().expect("not empty");
     let now = a.plus(z.since(a) / 1000 * permille);
-    let mut core = Core::new();
+    let mut core = Core::selecting(selection);
     for o in s.observations.iter().filter(|o| o.stamp.seen <= now) {
         core.observe(Arc::clone(o));
     }
@@ -101,6 +106,44 @@ fn every_pane_draws_at_every_size_in_every_theme_with_much_little_and_nothing() 
             }
         }
     }
+}
+
+#[test]
+fn no_pane_but_the_nodes_shows_what_is_outside_of_the_scope() {
+    let scope = kflow_model::Scope {
+        namespace: Some("s02".to_owned()),
+        ..kflow_model::Scope::default()
+    };
+    let narrow = Arc::new(Selection::new(&scope).expect("a scope"));
+    let pictures = |snap: &Snapshot| {
+        let mut m = model((200, 60), "dark").expect("theme");
+        let mut all = Vec::new();
+        for pane in PaneId::ALL.into_iter().filter(|p| *p != PaneId::Node) {
+            m.show(pane);
+            for command in ["layout single", "log-scope", "requests-groups"] {
+                let c = kflow_tui::action::Command::parse(command).expect("a command");
+                m.run(&c, snap);
+                all.push((pane, svg::plain(&frame(&mut m, snap))));
+            }
+        }
+        all
+    };
+    let others = |text: &str| text.contains("s03/") || text.contains("cm-missing");
+    let all = pictures(&session("S2-stuck-early", 450));
+    for pane in [PaneId::Pods, PaneId::Calls, PaneId::Log] {
+        let shows = |(p, text): &(PaneId, String)| *p == pane && others(text);
+        assert!(
+            all.iter().any(shows),
+            "{pane:?} shows nothing of s03 without a scope"
+        );
+    }
+    let snap = selected("S2-stuck-early", 450, narrow);
+    let mut own = 0;
+    for (pane, text) in pictures(&snap) {
+        assert!(!others(&text), "{pane:?}:\n{text}");
+        own += usize::from(text.contains("image-missing"));
+    }
+    assert!(own > 4, "{own}");
 }
 
 #[test]
@@ -340,7 +383,7 @@ fn a_replay_takes_what_the_keys_ask_for() {
 
     let path =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/sessions/S2-stuck-early.kflow.zst");
-    let mut r = Replay::new(Player::open(&path, Moment::Begin).expect("fixture"));
+    let mut r = Replay::new(Player::open(&path, Moment::Begin, Arc::default()).expect("fixture"));
     let now = kflow_model::clock::monotonic();
     while r.player().report().is_none() {
         r.snapshot(now);

@@ -387,10 +387,10 @@ const KINDS: [(&str, &[&str]); 7] = [
     ("ReplicationController", &["rc", "replicationcontroller"]),
 ];
 
-/// Finds `ns/name`, `name`, `pod/name`, `kind/name` or a UID; `namespace` narrows a name without one.
-/// Newest first; an owner is given although it has no pod.
-pub fn find<'w>(world: &'w World, query: &str, namespace: Option<&str>) -> Vec<Target<'w>> {
-    let within = |ns: &str| namespace.is_none_or(|n| n == ns);
+/// Finds `ns/name`, `name`, `pod/name`, `kind/name` or a UID among what is selected. Newest first; an owner is given
+/// although it has no pod.
+pub fn find<'w>(world: &'w World, query: &str) -> Vec<Target<'w>> {
+    let within = |ns: &str| world.selection().admits_namespace(ns);
     if let Some((kind, name)) = query.split_once('/') {
         let lower = kind.to_ascii_lowercase();
         if let Some((kind, _)) = KINDS
@@ -406,25 +406,15 @@ pub fn find<'w>(world: &'w World, query: &str, namespace: Option<&str>) -> Vec<T
                 .map(|o| Target::Owner(o, pods_of(world, &o.object)))
                 .collect();
             if out.is_empty() {
-                out.extend(
-                    pods_of_name(world, kind, name)
-                        .into_iter()
-                        .filter(|p| within(&p.namespace))
-                        .map(Target::Pod),
-                );
+                out.extend(pods_of_name(world, kind, name).into_iter().map(Target::Pod));
             }
             return out;
         }
         if matches!(lower.as_str(), "pod" | "pods" | "po") {
-            return find(world, name, namespace);
+            return find(world, name);
         }
     }
-    world
-        .find(query)
-        .into_iter()
-        .filter(|p| query.contains('/') || p.uid.as_str() == query || within(&p.namespace))
-        .map(Target::Pod)
-        .collect()
+    world.find(query).into_iter().map(Target::Pod).collect()
 }
 
 /// The namespace that a query names itself: that of `ns/name`, none of `kind/name`, `name` and a UID.

@@ -6,6 +6,7 @@
 //! | [`timeline`] | spans, marks, gaps and evidence of one pod |
 //! | [`correlate`] | the world: which observation belongs to which pod, and what it means |
 //! | [`diagnose`] | causes, rules, verdicts |
+//! | [`selection`] | which pods are looked at: namespace, node, label and field selectors |
 //! | [`query`] | the expression language over pods, calls and observations |
 //! | [`suggest`] | the known names closest to one that is not known |
 //!
@@ -15,5 +16,6 @@ pub mod correlate;
 pub mod diagnose;
 pub mod flow;
 pub mod query;
+pub mod selection;
 pub mod suggest;
 pub mod timeline;

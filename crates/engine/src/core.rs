@@ -5,12 +5,13 @@ use std::sync::Arc;
 use super::snapshot::{Mode, ObservationLog, Snapshot, SourceStatus};
 use kflow_core::correlate::{Retention, World};
 use kflow_core::diagnose::Diagnoser;
+use kflow_core::selection::Selection;
 use kflow_model::session::Session;
 use kflow_model::{Evidence, Nanos, Source};
 
 /// The world of what was seen up to a moment.
-pub fn world_at(session: &Session, at: Nanos) -> World {
-    let mut world = World::new();
+pub fn world_at(session: &Session, at: Nanos, selection: Arc<Selection>) -> World {
+    let mut world = World::selecting(selection);
     let upto = session.arrived_by(at);
     for o in session.observations.iter().take(upto) {
         world.observe(o);
@@ -34,6 +35,14 @@ impl Core {
     /// Nothing seen yet.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Nothing seen yet; some pods are looked at.
+    pub fn selecting(selection: Arc<Selection>) -> Self {
+        Self {
+            world: World::selecting(selection),
+            ..Self::default()
+        }
     }
 
     /// Goes on from a world that was kept, with the log that led to it.

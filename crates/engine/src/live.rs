@@ -5,6 +5,7 @@
 //! thread waits for neither the disk nor the terminal: a recorder has its own thread, and a picture of a past moment is
 //! made beside it from the log that the newest snapshot shares.
 
+mod context;
 mod control;
 mod past;
 mod sources;
@@ -23,8 +24,10 @@ use tokio::task::JoinSet;
 use super::Core;
 use super::record::{CLOSE, Options, Recorder, Recording, State};
 use super::snapshot::{Mode, Snapshot, SourceStatus};
+pub use context::context_namespace;
 pub use control::Control;
 use kflow_core::correlate::Retention;
+use kflow_core::selection::Selection;
 use kflow_model::clock;
 use kflow_model::{Nanos, Observation, Source, Text};
 use kflow_sources::kube::live::{Pace, Scope};
@@ -63,8 +66,10 @@ pub enum KubeletLog {
 /// What to run.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// What to watch; `None` asks no apiserver.
+    /// What to ask the apiserver for; `None` asks none.
     pub scope: Option<Scope>,
+    /// Which pods are looked at: other sources show more than what is asked for.
+    pub selection: Arc<Selection>,
     /// Kubeconfig, `None` for `KUBECONFIG`, `~/.kube/config` or the pod's own account.
     pub kubeconfig: Option<PathBuf>,
     /// Context of the kubeconfig.
@@ -94,6 +99,7 @@ impl Config {
     pub fn nothing() -> Self {
         Self {
             scope: None,
+            selection: Arc::default(),
             kubeconfig: None,
             context: None,
             proxy: None,
@@ -110,15 +116,13 @@ impl Config {
 
     /// What is watched, in a word.
     fn name(&self) -> Text {
-        match &self.scope {
-            Some(Scope { node: Some(n), .. }) => Text::from(n),
-            Some(Scope {
-                namespace: Some(ns),
-                ..
-            }) => Text::from(ns),
-            Some(_) => Text::new("all"),
-            None => Text::new("this node"),
-        }
+        let all = if self.scope.is_some() {
+            "all"
+        } else {
+            "this node"
+        };
+        let named = self.selection.scope().short();
+        Text::from(if named.is_empty() { all } else { &named })
     }
 
     fn node(&self) -> Text {
@@ -203,7 +207,12 @@ impl Live {
             following: true,
             recording: Text::default(),
         };
-        let first = Core::new().snapshot(now, mode.clone(), (now, now), Vec::new());
+        let first = Core::selecting(Arc::clone(&config.selection)).snapshot(
+            now,
+            mode.clone(),
+            (now, now),
+            Vec::new(),
+        );
         let shared = Arc::new(Shared {
             snapshot: Mutex::new(Arc::new(first)),
             stop: AtomicBool::new(false),
@@ -312,7 +321,7 @@ impl Live {
     /// Starts a recording that begins with what is known already.
     pub fn record(&self, mut options: Options) -> Result<(), kflow_model::session::SessionError> {
         options.node = self.config.node();
-        let recorder = Recorder::start(options)?;
+        let recorder = Recorder::start(options, Arc::clone(&self.config.selection))?;
         *lock(&self.recording) = Some(recorder.recording());
         self.commands.send(Command::Record(recorder)).ok();
         Ok(())

@@ -14,6 +14,7 @@ use tracing::{info, info_span, warn};
 
 use crate::ObservationLog;
 use crate::carried::Carried;
+use kflow_core::selection::Selection;
 use kflow_model::Evidence;
 use kflow_model::clock;
 use kflow_model::gap::Gap;
@@ -61,7 +62,7 @@ pub struct State {
     pub bytes: u64,
     /// Observations that found no room.
     pub lost: u64,
-    /// Of a recording of one pod: observations about other pods, which are not in it, and observations that name no
+    /// Of a recording of some pods: observations about other pods, which are not in it, and observations that name no
     /// pod, which are.
     pub only: Option<(u64, u64)>,
     /// Why it has stopped, when it has.
@@ -125,7 +126,7 @@ impl Drop for Ending {
 
 impl Recorder {
     /// Creates the file. A file system that does not answer within 5 s is an error.
-    pub fn start(options: Options) -> Result<Self, SessionError> {
+    pub fn start(options: Options, selection: Arc<Selection>) -> Result<Self, SessionError> {
         let recording = Recording {
             shared: Arc::new((
                 Mutex::new(State {
@@ -153,7 +154,7 @@ impl Recorder {
             .name("kflow-record".into())
             .spawn(move || {
                 let _ending = Ending(its.clone());
-                let writer = match open(&options) {
+                let writer = match open(&options, &selection) {
                     Ok(w) => w,
                     Err(e) => {
                         its.ended(e.to_string());
@@ -171,7 +172,8 @@ impl Recorder {
                     before: (0, 0),
                     told: 0,
                     carried: Carried::default(),
-                    filter: options.pod.as_deref().map(Only::new),
+                    filter: Only::new(options.pod.as_deref(), Arc::clone(&selection)),
+                    selection,
                     recording: its,
                     lost: losses,
                     options,
@@ -234,11 +236,15 @@ impl Recorder {
     }
 }
 
-fn open(options: &Options) -> Result<Writer, SessionError> {
+fn open(options: &Options, selection: &Selection) -> Result<Writer, SessionError> {
     let mut header = Header::new(clock::now());
     header.node.clone_from(&options.node);
     if let Some(pod) = &options.pod {
         header.notes.push(Text::from(format!("only pod {pod}")));
+    }
+    if !selection.is_all() {
+        let scope = selection.scope().name();
+        header.notes.push(Text::from(format!("only {scope}")));
     }
     Writer::record(&options.path, &header)
 }
@@ -253,6 +259,7 @@ struct Tape {
     told: u64,
     carried: Carried,
     filter: Option<Only>,
+    selection: Arc<Selection>,
     recording: Recording,
     lost: Arc<AtomicU64>,
 }
@@ -361,7 +368,7 @@ impl Tape {
         self.before.1 += self.writer.bytes();
         let file = self.writer.handle()?;
         self.files.aside(file)?;
-        let full = std::mem::replace(&mut self.writer, open(&self.options)?);
+        let full = std::mem::replace(&mut self.writer, open(&self.options, &self.selection)?);
         // It is still the same file, whatever its name is now.
         full.finish()?;
         for o in self.carried.iter() {

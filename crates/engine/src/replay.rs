@@ -18,6 +18,7 @@ use super::Core;
 use super::snapshot::{Mode, ObservationLog, Snapshot, SourceStatus};
 use kflow_core::correlate::World;
 use kflow_core::query::Moment;
+use kflow_core::selection::Selection;
 use kflow_model::gap::Note;
 use kflow_model::session::reader::Progress;
 use kflow_model::session::{self, Header, Reader, Report, SessionError, format};
@@ -62,24 +63,32 @@ impl Drop for Player {
 
 impl Player {
     /// Opens a session and begins to load it. Paused, at real-time speed.
-    pub fn open(path: &Path, start: Moment) -> Result<Self, SessionError> {
+    pub fn open(
+        path: &Path,
+        start: Moment,
+        selection: Arc<Selection>,
+    ) -> Result<Self, SessionError> {
         let reader = Reader::open(path)?;
         let name = path.file_name().map_or_else(
             || path.display().to_string(),
             |n| n.to_string_lossy().into_owned(),
         );
-        let mut p = Self::new(reader, &name, start);
+        let mut p = Self::new(reader, &name, start, selection);
         p.path = (path.as_os_str() != "-").then(|| path.to_owned());
         Ok(p)
     }
 
     /// Plays what a reader gives.
-    pub fn new(reader: Reader, name: &str, start: Moment) -> Self {
+    pub fn new(reader: Reader, name: &str, start: Moment, selection: Arc<Selection>) -> Self {
         let header = reader.header.clone();
         let (compressed, progress) = (reader.compressed, reader.progress());
         let inbox = Arc::new(Mutex::new(None));
         let stop = Arc::new(AtomicBool::new(false));
-        let loader = Loader::new(Arc::clone(&inbox), Arc::clone(&stop));
+        let loader = Loader::new(
+            Arc::clone(&inbox),
+            Arc::clone(&stop),
+            Arc::clone(&selection),
+        );
         std::thread::spawn(move || loader.run(reader));
         Self {
             name: name.into(),
@@ -91,7 +100,7 @@ impl Player {
             inbox,
             stop,
             loaded: Loaded::default(),
-            core: Core::new(),
+            core: Core::selecting(selection),
             position: 0,
             start: Some(start),
             playing: false,
@@ -276,11 +285,16 @@ impl Player {
         }
     }
 
+    /// A world that has seen nothing.
+    fn empty(&self) -> World {
+        World::selecting(Arc::clone(self.core.world().selection()))
+    }
+
     /// Builds the state at a position from the nearest checkpoint before it.
     fn jump(&mut self, target: usize) {
         let (position, world) = match self.checkpoint(target) {
             Some(c) => (c.position, c.world.afresh()),
-            None => (0, World::new()),
+            None => (0, self.empty()),
         };
         // What was derived for the last picture goes before more is derived for the next.
         self.shown = None;

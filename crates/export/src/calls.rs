@@ -2,10 +2,11 @@
 
 use serde::Serialize;
 use std::io::{self, Write};
+use std::sync::Arc;
 
 use super::text::{clean, cut};
 use super::timeline::Paint;
-use kflow_core::correlate::{Call, CallLog};
+use kflow_core::correlate::{Call, World};
 use kflow_core::query::{CallRecord, Query};
 use kflow_model::cri::{CallOutcome, Service, code_name};
 use kflow_model::units::{duration, time_of_day};
@@ -100,9 +101,8 @@ struct CallJson<'a> {
 }
 
 /// Calls as one JSON array, a call a line. Folded calls are left out.
-pub fn json(out: &mut impl Write, calls: &CallLog, filter: &Filter, now: Nanos) -> io::Result<()> {
-    let rows = calls
-        .iter()
+pub fn json(out: &mut impl Write, world: &World, filter: &Filter, now: Nanos) -> io::Result<()> {
+    let rows = selected(world)
         .filter(|c| filter.takes(c, now) && !filter.folds(c))
         .map(|c| CallJson {
             start_ns: c.start,
@@ -133,14 +133,14 @@ pub fn json(out: &mut impl Write, calls: &CallLog, filter: &Filter, now: Nanos) 
 /// Calls for people, one a line. A run of folded calls is one line.
 pub fn text(
     out: &mut impl Write,
-    calls: &CallLog,
+    world: &World,
     filter: &Filter,
     now: Nanos,
     colour: bool,
 ) -> io::Result<()> {
     let paint = Paint { colour };
     let mut folded = 0_u64;
-    for c in calls.iter().filter(|c| filter.takes(c, now)) {
+    for c in selected(world).filter(|c| filter.takes(c, now)) {
         if filter.folds(c) {
             folded += 1;
             continue;
@@ -149,6 +149,11 @@ pub fn text(
         line(out, c, now, &paint)?;
     }
     fold(out, &mut folded, &paint)
+}
+
+/// The calls that the world's selection admits, by start.
+fn selected(world: &World) -> impl Iterator<Item = &Arc<Call>> {
+    world.calls().iter().filter(|c| world.selects_call(c))
 }
 
 fn fold(out: &mut impl Write, folded: &mut u64, paint: &Paint) -> io::Result<()> {

@@ -81,6 +81,7 @@ pub fn find<'a>(world: &'a World, query: &str) -> Vec<&'a ObjectState> {
         .filter(|o| {
             o.object.kind == *kind
                 && o.object.name == name
+                && world.selection().admits_namespace(&o.object.namespace)
                 && namespace.is_none_or(|ns| o.object.namespace == ns)
         })
         .collect()

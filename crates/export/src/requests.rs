@@ -5,8 +5,8 @@ use std::io::{self, Write};
 
 use super::text::{clean, cut};
 use super::timeline::Paint;
-use kflow_core::correlate::requests::{RequestStep, Webhook};
-use kflow_core::correlate::{Request, RequestLog};
+use kflow_core::correlate::Request;
+use kflow_core::correlate::requests::{RequestGroup, RequestStep, Webhook};
 use kflow_model::units::{duration, time_of_day};
 use kflow_model::{Nanos, Source};
 
@@ -14,7 +14,7 @@ use kflow_model::{Nanos, Source};
 const BAR: usize = 32;
 
 /// Groups for people, the most frequent first.
-pub fn groups(out: &mut impl Write, log: &RequestLog, colour: bool) -> io::Result<()> {
+pub fn groups(out: &mut impl Write, groups: &[RequestGroup], colour: bool) -> io::Result<()> {
     let paint = Paint { colour };
     writeln!(
         out,
@@ -24,7 +24,7 @@ pub fn groups(out: &mut impl Write, log: &RequestLog, colour: bool) -> io::Resul
             "COUNT", "ERRORS", "OPEN", "P50", "P95", "P99", "MAX", "VERB", "RESOURCE"
         ))
     )?;
-    for g in log.groups() {
+    for g in groups {
         let errors = format!("{:>6}", g.errors);
         writeln!(
             out,
@@ -231,8 +231,7 @@ struct GroupJson<'a> {
 }
 
 /// Groups as one JSON array, a group a line.
-pub fn groups_json(out: &mut impl Write, log: &RequestLog) -> io::Result<()> {
-    let groups = log.groups();
+pub fn groups_json(out: &mut impl Write, groups: &[RequestGroup]) -> io::Result<()> {
     let rows = groups.iter().map(|g| GroupJson {
         client: &g.agent,
         verb: &g.verb,

@@ -37,6 +37,18 @@ impl Scope {
 }
 
 impl Scope {
+    /// `node1`, `shop`, `node1 shop app=web`; empty for everything.
+    pub fn short(&self) -> String {
+        let parts = [
+            self.node.as_deref().unwrap_or_default(),
+            self.namespace.as_deref().unwrap_or_default(),
+            &self.labels,
+            &self.fields,
+        ];
+        let parts: Vec<&str> = parts.into_iter().filter(|p| !p.is_empty()).collect();
+        parts.join(" ")
+    }
+
     /// The field selectors that say all of it but the labels.
     fn parts(&self) -> Vec<&str> {
         self.fields.split(',').filter(|p| !p.is_empty()).collect()

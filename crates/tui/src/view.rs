@@ -196,6 +196,10 @@ fn title(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>) {
             x += canvas.text(x, 0, " REPLAY ", t.replay) + 1;
             let room = if w >= 100 { 30 } else { 14 };
             x += canvas.text_in(x, 0, room, name, t.bar) + 1;
+            let scope = snap.world.selection().scope().short();
+            if !scope.is_empty() {
+                x += canvas.text_in(x, 0, 24, &scope, t.bar) + 1;
+            }
             let (symbol, style) = if *playing {
                 (g.play, on_bar(t.ok))
             } else {

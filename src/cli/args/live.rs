@@ -37,14 +37,14 @@ pub struct ProxyArgs {
     pub drain: Duration,
 }
 
-/// Which cluster and which part of it: the same for every live command.
-#[derive(Clone, Debug, Default, ClapArgs)]
-#[command(next_help_heading = "Live")]
-pub struct LiveArgs {
+/// Which pods are looked at: the same for every command, live and with a recording.
+#[derive(Clone, Debug, Default, PartialEq, Eq, ClapArgs)]
+#[command(next_help_heading = "Scope")]
+pub struct ScopeArgs {
     /// Pods of this node, and those that have no node yet
     #[arg(long, value_name = "NODE")]
     pub node: Option<String>,
-    /// Namespace
+    /// Pods of this namespace [default: that of the kubeconfig's context, if it names one and --node is not given]
     #[arg(
         long,
         short,
@@ -52,7 +52,7 @@ pub struct LiveArgs {
         conflicts_with = "all_namespaces"
     )]
     pub namespace: Option<String>,
-    /// All namespaces (the default)
+    /// Pods of all namespaces
     #[arg(long, short = 'A')]
     pub all_namespaces: bool,
     /// Label selector for pods, as in kubectl
@@ -61,6 +61,15 @@ pub struct LiveArgs {
     /// Field selector for pods, as in kubectl
     #[arg(long, value_name = "SELECTOR", default_value = "")]
     pub field_selector: String,
+}
+
+/// Which cluster, and what of this machine: the same for every live command.
+#[derive(Clone, Debug, Default, ClapArgs)]
+#[command(next_help_heading = "Live")]
+pub struct LiveArgs {
+    /// Scope.
+    #[command(flatten)]
+    pub scope: ScopeArgs,
     /// Context of the kubeconfig
     #[arg(long, value_name = "NAME")]
     pub context: Option<String>,
@@ -101,17 +110,23 @@ pub struct LiveArgs {
 }
 
 impl LiveArgs {
-    /// True when something is named that only what runs can give.
-    pub fn names_a_source(&self) -> bool {
-        self.node.is_some()
-            || self.context.is_some()
-            || self.kubeconfig.is_some()
-            || self.no_api
-            || self.local
-            || self.proxy.is_some()
-            || self.runtime.is_some()
-            || self.kubelet_log.is_some()
-            || self.kubelet.is_some()
+    /// A flag that is given and means something only for what runs.
+    pub fn live_flag(&self) -> Option<&'static str> {
+        [
+            ("--context", self.context.is_some()),
+            ("--kubeconfig", self.kubeconfig.is_some()),
+            ("--no-api", self.no_api),
+            ("--local", self.local),
+            ("--proxy", self.proxy.is_some()),
+            ("--runtime", self.runtime.is_some()),
+            ("--kubelet-log", self.kubelet_log.is_some()),
+            ("--kubelet", self.kubelet.is_some()),
+            ("--keep-gone", self.keep_gone.is_some()),
+            ("--keep-gone-pods", self.keep_gone_pods.is_some()),
+        ]
+        .into_iter()
+        .find_map(|(flag, given)| given.then_some(flag))
+        .or_else(|| self.control.flag())
     }
 }
 
@@ -146,6 +161,28 @@ pub struct ControlArgs {
     /// Ask neither apiserver nor kubelet for health and metrics
     #[arg(long)]
     pub no_scrape: bool,
+}
+
+impl ControlArgs {
+    /// A flag that is given.
+    fn flag(&self) -> Option<&'static str> {
+        [
+            ("--otlp", !self.otlp.is_empty()),
+            ("--audit-webhook", self.audit_webhook.is_some()),
+            ("--listen-anywhere", self.listen_anywhere),
+            ("--audit-log", !self.audit_log.is_empty()),
+            ("--apiserver-log", !self.apiserver_log.is_empty()),
+            ("--scheduler-log", !self.scheduler_log.is_empty()),
+            (
+                "--controller-manager-log",
+                !self.controller_manager_log.is_empty(),
+            ),
+            ("--containerd-log", !self.containerd_log.is_empty()),
+            ("--no-scrape", self.no_scrape),
+        ]
+        .into_iter()
+        .find_map(|(flag, given)| given.then_some(flag))
+    }
 }
 
 /// `kflow tui`

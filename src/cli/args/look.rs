@@ -19,6 +19,9 @@ pub struct ReplayArgs {
     /// The session
     #[arg(value_name = "SESSION", value_hint = ValueHint::FilePath)]
     pub session: PathBuf,
+    /// Scope.
+    #[command(flatten)]
+    pub scope: super::live::ScopeArgs,
     /// How fast: 1x, 10x, 0.5x, max
     #[arg(long, value_name = "FACTOR", value_parser = speed, default_value = "1x")]
     pub speed: Speed,

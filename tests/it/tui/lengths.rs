@@ -61,7 +61,7 @@ fn a_length_of_time_is_written_the_same_in_every_pane_and_export() {
         let mut out = Vec::new();
         kflow_export::calls::text(
             &mut out,
-            snap.world.calls(),
+            &snap.world,
             &kflow_export::calls::Filter::default(),
             snap.now,
             false,

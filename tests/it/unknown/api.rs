@@ -37,6 +37,8 @@ pub(super) struct Asked {
     pub(super) resource: String,
     pub(super) namespace: Option<String>,
     pub(super) watch: bool,
+    /// The label and field selectors.
+    pub(super) query: String,
     pub(super) agent: String,
 }
 
@@ -119,6 +121,7 @@ fn serve(stream: TcpStream, all: &Mutex<Vec<Asked>>, rule: &Rule) -> std::io::Re
             resource: parts.last().copied().unwrap_or_default().to_owned(),
             namespace,
             watch: query.contains("watch=1"),
+            query: query.to_owned(),
             agent: String::new(),
         };
         let mut length = 0;

@@ -191,7 +191,7 @@ fn one_apiserver_that_is_away_is_one_sentence() {
     let times = said.err.matches(api.address.as_str()).count();
     assert!(said.err.lines().count() <= 2 && times <= 2, "{}", said.err);
     let forbidden = Api::start(|_| Act::Refuse(403));
-    let said = run(&forbidden, &["why", "--all"], None);
+    let said = run(&forbidden, &["why", "-A"], None);
     // One for the kinds of the cluster, one for each of the two namespaces of leases, and the answer.
     assert!(said.err.lines().count() <= 4, "{}", said.err);
     assert!(
@@ -249,4 +249,95 @@ fn an_apiserver_that_can_be_read_is_believed() {
             .iter()
             .all(|a| a.agent == concat!("kflow/", env!("CARGO_PKG_VERSION")))
     );
+}
+
+/// Lists of pods that were asked for: namespace, and the selectors as they were sent.
+fn lists(api: &Api) -> Vec<(Option<String>, String)> {
+    let asked = api.asked.lock().unwrap();
+    asked
+        .iter()
+        .filter(|a| a.resource == "pods" && !a.watch)
+        .map(|a| {
+            let selectors = a.query.split('&').filter(|q| q.contains("Selector="));
+            (a.namespace.clone(), selectors.collect::<Vec<_>>().join("&"))
+        })
+        .collect()
+}
+
+#[test]
+fn no_more_is_asked_for_than_is_looked_at() {
+    let shop = Some("shop".to_owned());
+    for (args, namespace, selectors) in [
+        // The kubeconfig's context names the namespace.
+        (&["why", "--all"][..], shop.clone(), ""),
+        (&["why", "web-0"], shop.clone(), ""),
+        (&["timeline"], shop.clone(), ""),
+        (&["why", "-A"], None, ""),
+        (&["why", "--all", "--context", "bare"], None, ""),
+        // So does the pod.
+        (
+            &["why", "shop/web-0", "--context", "bare"],
+            shop.clone(),
+            "",
+        ),
+        (&["timeline", "shop/web-0", "-A"], shop.clone(), ""),
+        (
+            &["calls", "--pod", "shop/web-0", "--context", "bare"],
+            shop.clone(),
+            "",
+        ),
+        (
+            &["requests", "--pod", "shop/web-0", "--context", "bare"],
+            shop.clone(),
+            "",
+        ),
+        (
+            &["export", "-f", "json", "shop/web-0", "--context", "bare"],
+            shop,
+            "",
+        ),
+        (&["why", "--all", "-n", "bank"], Some("bank".to_owned()), ""),
+        (
+            &[
+                "why",
+                "-A",
+                "-l",
+                "app=web,!canary",
+                "--field-selector",
+                "status.phase!=Failed",
+            ],
+            None,
+            "fieldSelector=status.phase%21%3DFailed&labelSelector=app%3Dweb%2C%21canary",
+        ),
+    ] {
+        let api = Api::start(|_| Act::Serve);
+        let said = run(&api, args, None);
+        let asked = lists(&api);
+        assert!(!asked.is_empty(), "{args:?}: {}", said.err);
+        for got in asked {
+            assert_eq!(got, (namespace.clone(), selectors.to_owned()), "{args:?}");
+        }
+    }
+}
+
+#[test]
+fn who_may_read_one_namespace_can_use_kflow_in_it() {
+    let api = Api::start(|a| {
+        if a.namespace.as_deref() == Some("shop") {
+            Act::Serve
+        } else {
+            Act::Refuse(403)
+        }
+    });
+    for args in [
+        &["why", "shop/web-0"][..],
+        &["why", "web-0"],
+        &["why", "--all"],
+        &["why", "-n", "shop"],
+        &["timeline"],
+        &["export", "-f", "json", "web-0"],
+    ] {
+        let said = run(&api, args, None);
+        assert_eq!(said.code, Some(0), "{args:?}: {}{}", said.out, said.err);
+    }
 }

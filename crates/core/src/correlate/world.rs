@@ -7,6 +7,7 @@ mod nodes;
 mod pod;
 mod pods;
 mod retire;
+mod selected;
 mod settle;
 mod skew;
 mod sources;
@@ -22,6 +23,7 @@ pub use retire::{Retention, Retired, Sizes};
 use super::basis::Basis;
 use super::store::{Chunked, Generations, ShardMap};
 use super::{CallLog, Coverage, Machinery, RequestLog};
+use crate::selection::Selection;
 use kflow_model::Evidence;
 use kflow_model::{
     Nanos, ObjectRef, PodUid, Source, SpanId, Text, TraceId, cri::CallKey, node::NodeSeen,
@@ -131,6 +133,9 @@ enum WaitKey {
 pub struct World {
     now: Nanos,
     pods: Arc<Vec<Pod>>,
+    /// The pods of `pods` that the selection admits; `None` where it admits all.
+    selected: Option<Arc<Vec<Pod>>>,
+    selection: Arc<Selection>,
     calls: CallLog,
     nodes: BTreeMap<Text, Arc<NodeState>>,
     objects: BTreeMap<(Text, Text, Text), Arc<ObjectState>>,
@@ -164,6 +169,8 @@ pub struct World {
     local: nodes::Local,
     basis: Arc<Basis>,
     lists_changed: bool,
+    /// `pods` is other than when `selected` was made.
+    pods_changed: bool,
 }
 
 impl Default for World {
@@ -172,6 +179,8 @@ impl Default for World {
         Self {
             now: Nanos::default(),
             pods: Arc::default(),
+            selected: None,
+            selection: Arc::default(),
             calls: CallLog::default(),
             nodes: BTreeMap::new(),
             objects: BTreeMap::new(),
@@ -203,21 +212,38 @@ impl Default for World {
             local: nodes::Local::default(),
             basis: Arc::default(),
             lists_changed: false,
+            pods_changed: false,
         }
     }
 }
 
 impl World {
-    /// An empty world.
+    /// An empty world, in which every pod is looked at.
     pub fn new() -> Self {
         Self::default()
+    }
+    /// An empty world, in which selected pods are looked at.
+    pub fn selecting(selection: Arc<Selection>) -> Self {
+        Self {
+            selected: (!selection.is_all()).then(Arc::default),
+            selection,
+            ..Self::default()
+        }
     }
     /// The newest `seen` so far.
     pub const fn now(&self) -> Nanos {
         self.now
     }
-    /// All pods, deleted ones too, by [`PodView::created`](super::PodView::created).
+    /// Which pods are looked at.
+    pub const fn selection(&self) -> &Arc<Selection> {
+        &self.selection
+    }
+    /// The selected pods, deleted ones too, by [`PodView::created`](super::PodView::created).
     pub fn pods(&self) -> &[Pod] {
+        self.selected.as_ref().unwrap_or(&self.pods)
+    }
+    /// All pods, in the same order: for conclusions that need the neighbours of the selected ones.
+    pub fn every_pod(&self) -> &[Pod] {
         &self.pods
     }
     /// A pod by UID (a mirror's UID leads to the static pod). A pod whose UID no source told bears `ns/name`.
@@ -225,18 +251,16 @@ impl World {
         let file = self.files.get(self.slot_of(&uid.0)?)?;
         self.pods.get(self.place(file.shown.as_ref()?)?)
     }
-    /// Pods by `ns/name`, `name` or UID, newest first.
+    /// Selected pods by `ns/name`, `name` or UID, newest first.
     pub fn find(&self, query: &str) -> Vec<&Pod> {
         if let Some(pod) = self.pod(&PodUid::from(query))
             && !pod.is_called(query)
         {
-            return vec![pod];
+            let selected = self.selection.is_all() || self.selection.admits(pod);
+            return selected.then_some(pod).into_iter().collect();
         }
-        self.pods
-            .iter()
-            .rev()
-            .filter(|p| p.is_called(query))
-            .collect()
+        let called = |p: &&Pod| p.is_called(query);
+        self.pods().iter().rev().filter(called).collect()
     }
     /// Nodes by name.
     pub fn nodes(&self) -> Vec<&NodeState> {

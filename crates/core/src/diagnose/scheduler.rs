@@ -133,7 +133,7 @@ impl Usage {
     /// Adds up the requests of all pods that hold room on a node.
     pub fn of(world: &World) -> Self {
         let mut all = Self::default();
-        for p in world.pods() {
+        for p in world.every_pod() {
             let Some(api) = p.api.as_deref() else {
                 continue;
             };

@@ -315,7 +315,7 @@ impl Shared {
         s.audited = last(Source::Audit);
         s.has_log = last(Source::Kubelet).is_some();
         s.has_api = last(Source::Kube).is_some();
-        s.has_pods = world.pods().iter().any(|p| p.api.is_some());
+        s.has_pods = world.every_pod().iter().any(|p| p.api.is_some());
         s
     }
     /// What the pods of each node ask for. Read when a pod first needs it, like the rest of these.
@@ -325,13 +325,13 @@ impl Shared {
     /// Pods that were told to make room for others, and are not gone.
     pub fn victims(&self, world: &World) -> &[Victim] {
         self.victims
-            .get_or_init(|| world.pods().iter().filter_map(Victim::of).collect())
+            .get_or_init(|| world.every_pod().iter().filter_map(Victim::of).collect())
     }
     /// Pods of a node that wait to be started or stopped.
     pub fn held_up(&self, world: &World, node: &str) -> &[String] {
         let all = self.held.get_or_init(|| {
             let mut all: FxHashMap<Text, Vec<String>> = FxHashMap::default();
-            for p in world.pods().iter().filter(|p| p.gone.is_none()) {
+            for p in world.every_pod().iter().filter(|p| p.gone.is_none()) {
                 let unready = p.api.as_ref().is_some_and(|a| {
                     a.condition("Ready").is_none_or(|c| c.status != "True")
                         && !matches!(a.status.phase.as_str(), "Succeeded" | "Failed")
@@ -348,7 +348,7 @@ impl Shared {
     pub fn placed(&self, world: &World, scheduler: &str) -> Option<&(Nanos, String)> {
         let all = self.placed.get_or_init(|| {
             let mut all: FxHashMap<Text, (Nanos, String)> = FxHashMap::default();
-            for p in world.pods() {
+            for p in world.every_pod() {
                 let Some(api) = p.api.as_deref() else {
                     continue;
                 };
@@ -373,7 +373,7 @@ impl Shared {
     pub fn announced(&self, world: &World) -> &[Announced] {
         self.announced.get_or_init(|| {
             let mut all: Vec<Announced> = Vec::new();
-            for p in world.pods().iter().filter(|p| p.gone.is_none()) {
+            for p in world.every_pod().iter().filter(|p| p.gone.is_none()) {
                 let mut pulling = None;
                 for o in p.evidence.iter() {
                     let Body::Event(e) = &o.body else { continue };

@@ -5,10 +5,11 @@
 //! | [`every`]: is every pod of a scope well? | complete lists of its pods, and no failure of what shows that an owner cannot make any |
 //! | [`known`]: is this pod well? | the list that showed it, still followed, and its Events |
 //! | [`absent`]: is there no such pod? | a complete list of its namespace |
+//! | [`elsewhere`]: what is there in this namespace, on this node? | something that was seen of it |
 //! | [`outside`]: as of this moment? | a moment within what was recorded |
 
 use super::text::list;
-use crate::correlate::{Coverage, Failing, Incomplete, PodView, World};
+use crate::correlate::{Coverage, Failing, Incomplete, PodView, Presence, World};
 use kflow_model::gap::Failure;
 use kflow_model::scope::{covers, namespace_of};
 use kflow_model::{Nanos, Scope, Source, Text};
@@ -352,7 +353,8 @@ fn else_there(asked: Asked<'_>) -> String {
 fn unlisted(asked: Asked<'_>) -> Option<Unknown> {
     let coverage = asked.world.coverage();
     ["pods", "events"].iter().find_map(|kind| {
-        if !asked.asks(kind) {
+        let by_object = *kind == "pods" && asked.world.selection().needs_the_api();
+        if !asked.asks(kind) && !by_object {
             return None;
         }
         let why = if *kind == "pods" {
@@ -413,33 +415,86 @@ fn lost(asked: Asked<'_>, what: String) -> Option<Unknown> {
     Some(asked.because(what, "", &Incomplete::Lost(lost.clone())))
 }
 
-/// Why it cannot be said that there is no pod of a name. Without a namespace it would have to be none of any.
-pub fn absent(asked: Asked<'_>, query: &str, namespace: Option<&str>) -> Option<Unknown> {
-    let what = format!("whether there is a pod {query}");
-    let scope = Scope {
-        namespace: namespace.map(str::to_owned),
-        ..Scope::default()
-    };
-    let coverage = asked.world.coverage();
-    if let Some(why) = coverage.incomplete("pods", Some(&scope), asked.at) {
-        return Some(asked.because(what, "pods", &why));
+/// Why it cannot be said that there is no pod of a name among those that are looked at. Without a namespace it would have
+/// to be none of any.
+pub fn absent(asked: Asked<'_>, query: &str) -> Option<Unknown> {
+    let scope = asked.world.selection().scope();
+    let why = asked
+        .world
+        .coverage()
+        .incomplete("pods", Some(scope), asked.at)?;
+    Some(asked.because(format!("whether there is a pod {query}"), "pods", &why))
+}
+
+/// Why nothing can be said of the scope: a recording holds nothing of its namespace or node, or the cluster has no such
+/// node.
+pub fn elsewhere(asked: Asked<'_>) -> Option<Unknown> {
+    let (world, scope) = (asked.world, asked.world.selection().scope());
+    let what = || format!("what there is in {}", scope.name());
+    if let Some(node) = scope.node.as_deref()
+        && let Some(why) = without_node(asked, node)
+    {
+        return Some(Unknown {
+            what: what(),
+            reason: if asked.recorded {
+                "not-recorded"
+            } else {
+                "no-such-node"
+            },
+            why,
+            help: if asked.recorded {
+                MEANT.to_owned()
+            } else {
+                "`kubectl get nodes` names those that there are".to_owned()
+            },
+        });
     }
-    let namespace = namespace.filter(|_| asked.recorded)?;
-    let held = namespaces(asked.world);
-    (!held.contains(&namespace)).then(|| Unknown {
-        what,
+    let namespace = scope.namespace.as_deref().filter(|_| asked.recorded)?;
+    let held = namespaces(world);
+    (!held.is_empty() && !held.contains(&namespace)).then(|| Unknown {
+        what: what(),
         reason: "not-recorded",
         why: format!(
             "nothing in the recording is of namespace {namespace}; it holds {}",
             list(&held)
         ),
-        help: "check that it is a recording of the cluster that is meant".to_owned(),
+        help: MEANT.to_owned(),
+    })
+}
+
+const MEANT: &str = "check that it is a recording of the cluster that is meant";
+
+/// Says so when nothing is known of a node.
+fn without_node(asked: Asked<'_>, node: &str) -> Option<String> {
+    let world = asked.world;
+    let pods = world.every_pod().iter().map(|p| p.node.as_str());
+    if pods.clone().any(|n| n == node) {
+        return None;
+    }
+    if !asked.recorded {
+        // A node that is not registered is what somebody looks into on the node itself.
+        let local = Source::ALL
+            .into_iter()
+            .any(|s| s.is_node() && world.source(s).count > 0);
+        let missing = matches!(world.presence(node), Presence::Missing { .. });
+        return (missing && !local).then(|| format!("the cluster has no node {node}"));
+    }
+    let mut held: Vec<&str> = world.nodes().iter().map(|n| n.name.as_str()).collect();
+    held.extend(pods);
+    held.retain(|n| !n.is_empty());
+    held.sort_unstable();
+    held.dedup();
+    (!held.is_empty() && !held.contains(&node)).then(|| {
+        format!(
+            "nothing in the recording is of node {node}; it holds {}",
+            list(&held)
+        )
     })
 }
 
 /// The namespaces that pods or objects are known of, sorted.
 fn namespaces(world: &World) -> Vec<&str> {
-    let pods = world.pods().iter().map(|p| p.namespace.as_str());
+    let pods = world.every_pod().iter().map(|p| p.namespace.as_str());
     let objects = world.objects().into_iter();
     let mut all: Vec<&str> = pods
         .chain(objects.map(|o| o.object.namespace.as_str()))

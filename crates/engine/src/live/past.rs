@@ -75,7 +75,7 @@ pub(super) fn seek(newest: Arc<Snapshot>, shown: Arc<Snapshot>, to: Nanos) -> (F
 
 /// What was known at a moment: the world of the observations that had arrived by then.
 fn as_of(newest: &Snapshot, at: Nanos) -> Snapshot {
-    let mut core = Core::new();
+    let mut core = Core::selecting(Arc::clone(newest.world.selection()));
     let log = &newest.log;
     for o in log.history().take(log.carried() + log.arrived_by(at)) {
         core.observe(Arc::clone(o));

@@ -54,7 +54,7 @@ impl World {
         config: &Config,
     ) -> Self {
         Self {
-            core: Core::new(),
+            core: Core::selecting(Arc::clone(&config.selection)),
             board,
             begun,
             mode,

@@ -1,14 +1,16 @@
-//! A recording of one pod: what is about it, and what is about no pod.
+//! A recording of some pods: what is about them, and what is about no pod.
 //!
 //! What names other pods only is left out, and counted. Of a list of the runtime's the items of other pods are left
 //! out. What names no pod (a kubelet's log line, a metric, a node, a gap) is kept, and counted too: a pod that hangs
-//! often hangs on something of the node's, and who reads the recording later cannot ask the node any more.
+//! often hangs on something of the node's, and who reads the recording later cannot ask the node any more. So is what
+//! names a pod of which no state has been seen that would tell whether it is selected.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use rustc_hash::FxHashSet;
 
+use kflow_core::selection::Selection;
 use kflow_model::Evidence;
 use kflow_model::cri::{CallKey, Subject};
 use kflow_model::scope::{bounds, namespace_of, only};
@@ -20,22 +22,63 @@ const REMEMBERED: usize = 1 << 16;
 /// Whom something is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Of {
-    /// The pod.
+    /// A recorded pod.
     It,
     /// Another one.
     Other,
-    /// Nobody that is named.
+    /// Nobody that is named, or a pod of which not enough is known.
     Nobody,
 }
 
-/// Lets through what is about one pod, and what is about no pod at all.
+/// One pod.
 #[derive(Debug)]
-pub(super) struct Only {
+struct One {
     namespace: Text,
     name: Text,
     /// The uids that it had: a pod of a StatefulSet comes again under its name.
     uids: Vec<Text>,
-    /// Whether a sandbox or a container is the pod's.
+}
+
+impl One {
+    /// `namespace/name` or a uid.
+    fn new(pod: &str) -> Self {
+        match pod.split_once('/') {
+            Some((namespace, name)) => Self {
+                namespace: namespace.into(),
+                name: name.into(),
+                uids: Vec::new(),
+            },
+            None => Self {
+                namespace: Text::default(),
+                name: Text::default(),
+                uids: vec![pod.into()],
+            },
+        }
+    }
+    fn is(&mut self, namespace: &str, name: &str, uid: &str) -> bool {
+        let named = !self.name.is_empty() && self.namespace == namespace && self.name == name;
+        if named && !uid.is_empty() && !self.uids.iter().any(|u| u == uid) {
+            self.uids.push(Text::from(uid));
+        }
+        named || (!uid.is_empty() && self.uids.iter().any(|u| u == uid))
+    }
+    /// Bounds of a list of pods of which only this one is kept.
+    fn bounds(&self, list: &str) -> Text {
+        match self.uids.first().filter(|_| self.name.is_empty()) {
+            Some(uid) => bounds(namespace_of(list), &format!("metadata.uid={uid}"), ""),
+            None => only(list, &self.namespace, &self.name),
+        }
+    }
+}
+
+/// Lets through what is about selected pods, and what is about no pod at all.
+#[derive(Debug)]
+pub(super) struct Only {
+    one: Option<One>,
+    selection: Arc<Selection>,
+    /// Whether a pod is selected, by its newest state: by uid, and by `namespace/name`.
+    pods: HashMap<Text, bool>,
+    /// Whether a sandbox or a container is of a recorded pod.
     ids: HashMap<Text, bool>,
     /// Calls whose start was left out: their ends are too.
     others: FxHashSet<CallKey>,
@@ -46,38 +89,32 @@ pub(super) struct Only {
 }
 
 impl Only {
-    /// For `namespace/name` or a uid.
-    pub(super) fn new(pod: &str) -> Self {
-        let (namespace, name) = match pod.split_once('/') {
-            Some((ns, name)) => (Text::from(ns), Text::from(name)),
-            None => (Text::default(), Text::default()),
-        };
-        let uids = if namespace.is_empty() {
-            vec![Text::from(pod)]
-        } else {
-            Vec::new()
-        };
-        Self {
-            namespace,
-            name,
-            uids,
+    /// For one pod, by `namespace/name` or uid, and those of a selection; `None` when all are recorded.
+    pub(super) fn new(pod: Option<&str>, selection: Arc<Selection>) -> Option<Self> {
+        if pod.is_none() && selection.is_all() {
+            return None;
+        }
+        Some(Self {
+            one: pod.map(One::new),
+            selection,
+            pods: HashMap::new(),
             ids: HashMap::new(),
             others: FxHashSet::default(),
             left_out: 0,
             unnamed: 0,
-        }
+        })
     }
 
     /// What of an observation belongs into the recording.
     pub(super) fn keep(&mut self, o: &Evidence) -> Option<Evidence> {
         let (of, part) = match &o.body {
             Body::Watch(n) if n.resource == "pods" => {
-                // Of the pods of a list only this one is here: so the list says nothing about the others.
+                // Of the pods of a list only this one is here: so the list says nothing about the others. A selection
+                // needs no such care: the list was asked for within it.
                 let mut n = n.clone();
-                n.scope = match self.uids.first().filter(|_| self.name.is_empty()) {
-                    Some(uid) => bounds(namespace_of(&n.scope), &format!("metadata.uid={uid}"), ""),
-                    None => only(&n.scope, &self.namespace, &self.name),
-                };
+                if let Some(one) = &self.one {
+                    n.scope = one.bounds(&n.scope);
+                }
                 let part = Observation {
                     stamp: o.stamp,
                     source: o.source,
@@ -122,10 +159,25 @@ impl Only {
 
     fn of(&mut self, body: &Body) -> Of {
         match body {
-            Body::Pod(p) => self.named(&p.namespace, &p.name, p.uid.as_str()),
+            Body::Pod(p) => {
+                if !self.selection.is_all() {
+                    let admitted = self.selection.admits_state(&Arc::new((**p).clone()));
+                    self.learn(p.uid.as_str(), admitted);
+                    self.learn(&format!("{}/{}", p.namespace, p.name), admitted);
+                }
+                self.named(&p.namespace, &p.name, p.uid.as_str())
+            }
             Body::Event(e) if e.object.kind == "Pod" => {
                 self.named(&e.object.namespace, &e.object.name, &e.object.uid)
             }
+            Body::Event(e) => self.of_namespace(&e.object.namespace),
+            Body::Object(o) => self.of_namespace(&o.object.namespace),
+            Body::Audit(a)
+                if a.resource.split('/').next() == Some("pods") && !a.object.name.is_empty() =>
+            {
+                self.named(&a.object.namespace, &a.object.name, &a.object.uid)
+            }
+            Body::Audit(a) => self.of_namespace(&a.object.namespace),
             Body::CallStart(c) => {
                 let of = self.of_subject(&c.subject);
                 if of == Of::Other && self.others.len() < REMEMBERED {
@@ -157,13 +209,53 @@ impl Only {
         }
     }
 
-    fn named(&mut self, namespace: &str, name: &str, uid: &str) -> Of {
-        let named = !self.name.is_empty() && self.namespace == namespace && self.name == name;
-        if named && !uid.is_empty() && !self.uids.iter().any(|u| u == uid) {
-            self.uids.push(Text::from(uid));
+    fn learn(&mut self, pod: &str, admitted: bool) {
+        if let Some(known) = self.pods.get_mut(pod) {
+            *known = admitted;
+        } else if !pod.is_empty() && self.pods.len() < REMEMBERED {
+            self.pods.insert(pod.into(), admitted);
         }
-        if named || (!uid.is_empty() && self.uids.iter().any(|u| u == uid)) {
-            Of::It
+    }
+
+    fn named(&mut self, namespace: &str, name: &str, uid: &str) -> Of {
+        if self
+            .one
+            .as_mut()
+            .is_some_and(|one| !one.is(namespace, name, uid))
+        {
+            return Of::Other;
+        }
+        if self.selection.is_all() {
+            return Of::It;
+        }
+        let known = self
+            .pods
+            .get(uid)
+            .or_else(|| self.pods.get(format!("{namespace}/{name}").as_str()))
+            .copied();
+        let admitted = known.or_else(|| {
+            let told = !namespace.is_empty();
+            if told && !self.selection.admits_namespace(namespace) {
+                return Some(false);
+            }
+            (told && self.selection.is_of_namespaces()).then_some(true)
+        });
+        if known.is_none()
+            && let Some(admitted) = admitted
+        {
+            self.learn(uid, admitted);
+        }
+        match admitted {
+            Some(true) => Of::It,
+            Some(false) => Of::Other,
+            None => Of::Nobody,
+        }
+    }
+
+    /// What is about a namespace's object that is no pod.
+    fn of_namespace(&self, namespace: &str) -> Of {
+        if namespace.is_empty() || self.selection.admits_namespace(namespace) {
+            Of::Nobody
         } else {
             Of::Other
         }
@@ -182,7 +274,7 @@ impl Only {
             };
         }
         let of = self.named(&pod.namespace, &pod.name, pod.uid.as_str());
-        for id in ids {
+        for id in ids.into_iter().filter(|_| of != Of::Nobody) {
             if !id.is_empty() && self.ids.len() < REMEMBERED && !self.ids.contains_key(id) {
                 self.ids.insert(Text::from(id), of == Of::It);
             }
@@ -247,7 +339,7 @@ mod tests {
 
     #[test]
     fn of_a_list_the_items_of_other_pods_are_left_out() {
-        let mut only = Only::new("ns/web");
+        let mut only = Only::new(Some("ns/web"), Arc::default()).unwrap();
         let all = list(vec![
             subject("web", "c1"),
             subject("db", "c2"),
@@ -265,7 +357,7 @@ mod tests {
 
     #[test]
     fn an_id_that_was_another_pods_is_not_this_ones() {
-        let mut only = Only::new("ns/web");
+        let mut only = Only::new(Some("ns/web"), Arc::default()).unwrap();
         only.keep(&list(vec![subject("web", "c1"), subject("db", "c2")]));
         assert_eq!(only.of_subject(&subject("", "c1")), Of::It);
         assert_eq!(only.of_subject(&subject("", "c2")), Of::Other);
@@ -289,7 +381,10 @@ mod tests {
             ("ns/web", "ns,metadata.name=web"),
             ("u-1", "metadata.uid=u-1"),
         ] {
-            let kept = Only::new(pod).keep(&note).unwrap();
+            let kept = Only::new(Some(pod), Arc::default())
+                .unwrap()
+                .keep(&note)
+                .unwrap();
             let Body::Watch(n) = &kept.body else {
                 panic!("{kept:?}")
             };

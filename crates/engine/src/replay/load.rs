@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::snapshot::ObservationLog;
 use kflow_core::correlate::World;
+use kflow_core::selection::Selection;
 use kflow_model::session::reader::sort_arrivals;
 use kflow_model::session::{Reader, Report};
 use kflow_model::{Body, Evidence, Nanos};
@@ -52,10 +53,15 @@ pub(super) struct Loader {
 }
 
 impl Loader {
-    pub(super) fn new(inbox: Arc<Mutex<Option<Loaded>>>, stop: Arc<AtomicBool>) -> Self {
+    pub(super) fn new(
+        inbox: Arc<Mutex<Option<Loaded>>>,
+        stop: Arc<AtomicBool>,
+        selection: Arc<Selection>,
+    ) -> Self {
         Self {
             inbox,
             stop,
+            world: World::selecting(selection),
             every: EVERY,
             ..Self::default()
         }
@@ -159,7 +165,7 @@ impl Loader {
         checkpoints.retain(|c| c.position <= from);
         let (position, world) = match checkpoints.last() {
             Some(c) => (c.position, c.world.clone()),
-            None => (0, World::new()),
+            None => (0, World::selecting(Arc::clone(self.world.selection()))),
         };
         self.world = world;
         self.loaded.log = all.iter().take(position).cloned().collect();

@@ -66,7 +66,7 @@ impl Player {
         loop {
             let (from, mut world) = match upto.checked_sub(1).and_then(|u| self.checkpoint(u)) {
                 Some(c) => (c.position, c.world.afresh()),
-                None => (0, World::new()),
+                None => (0, self.empty()),
             };
             world.settle();
             let mut watch = Watch::of(&world, pod);

@@ -43,6 +43,8 @@ pub struct Log {
     cursor: Option<Nanos>,
     seen: Option<u64>,
     dirty: bool,
+    /// Some pods are looked at, and everything is listed: what is about others is left out.
+    narrow: bool,
 }
 
 impl Default for Log {
@@ -64,13 +66,14 @@ impl Default for Log {
             cursor: None,
             seen: None,
             dirty: true,
+            narrow: false,
         }
     }
 }
 
 impl Log {
     const fn plain(&self) -> bool {
-        self.off.is_empty() && self.filter.is_all()
+        self.off.is_empty() && self.filter.is_all() && !self.narrow
     }
     fn source<'a>(&self, snap: &'a Snapshot, n: usize) -> Option<&'a Evidence> {
         if self.all {
@@ -100,8 +103,9 @@ impl Log {
         }
         self.source(snap, *self.kept.get(n)? as usize)
     }
-    fn keeps(&self, o: &Evidence) -> bool {
+    fn keeps(&self, snap: &Snapshot, o: &Evidence) -> bool {
         !self.off.contains(&o.source)
+            && (!self.narrow || snap.world.selects_observation(o))
             && (self.filter.is_all() || {
                 let text = if self.filter.needs_text() {
                     describe::line(o).0
@@ -113,6 +117,9 @@ impl Log {
     }
     /// Goes on through the log; everything anew when settings changed or the past did.
     fn update(&mut self, snap: &Snapshot) {
+        let narrow = self.all && !snap.world.selection().is_all();
+        self.dirty |= narrow != self.narrow;
+        self.narrow = narrow;
         let first = self.source(snap, 0).cloned();
         let same_front = match (&first, &self.first) {
             (Some(a), Some(b)) => std::sync::Arc::ptr_eq(a, b),
@@ -133,7 +140,7 @@ impl Log {
         }
         let until = total.min(self.upto + BUDGET);
         for n in self.upto..until {
-            if self.source(snap, n).is_some_and(|o| self.keeps(o)) {
+            if self.source(snap, n).is_some_and(|o| self.keeps(snap, o)) {
                 self.kept.push(n as u32);
             }
         }

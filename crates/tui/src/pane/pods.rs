@@ -294,7 +294,15 @@ impl Pane for Pods {
                 count(self.list.not_shown.past)
             );
             let none = banner::no_pods(ctx.snap);
-            let (text, hint) = if self.list.not_shown.past > 0 && self.list.total == 0 {
+            let selection = ctx.snap.world.selection();
+            let of_scope = format!("No pod of {} is known.", selection.scope().name());
+            let others = !selection.is_all() && !ctx.snap.world.every_pod().is_empty();
+            let (text, hint) = if self.list.total == 0 && others {
+                (
+                    of_scope.as_str(),
+                    "Start without -n, -l, --field-selector and --node to see the others.",
+                )
+            } else if self.list.not_shown.past > 0 && self.list.total == 0 {
                 (past.as_str(), "/ finds them by name.")
             } else if self.list.total == 0 {
                 (none.0.as_str(), none.1.as_str())

@@ -52,16 +52,18 @@ pub struct Requests {
 }
 
 impl Requests {
-    fn takes(&self, r: &Request, ids: Option<&FxHashSet<Text>>, now: Nanos) -> bool {
+    fn takes(&self, r: &Request, ids: Option<&FxHashSet<Text>>, snap: &Snapshot) -> bool {
         self.group
             .as_ref()
             .is_none_or(|(a, v, s)| r.agent == *a && r.verb == *v && r.resource == *s)
             && ids.is_none_or(|ids| ids.contains(&r.audit_id))
-            && self.is_kept(r, now)
+            && self.is_kept(r, snap)
     }
     /// What the switches and the filter keep: the list shows these requests, the groups count them.
-    fn is_kept(&self, r: &Request, now: Nanos) -> bool {
-        (!self.errors || r.is_error())
+    fn is_kept(&self, r: &Request, snap: &Snapshot) -> bool {
+        let now = snap.now;
+        snap.world.selects_request(r)
+            && (!self.errors || r.is_error())
             && (!self.slow || (!r.is_long_running() && r.duration(now) > SLOW))
             && self.fits(&[
                 &r.agent,
@@ -101,7 +103,7 @@ impl Requests {
                 .list()
                 .into_iter()
                 .rev()
-                .filter(|r| self.takes(r, ids.as_ref(), snap.now))
+                .filter(|r| self.takes(r, ids.as_ref(), snap))
                 .cloned()
                 .collect();
             if self.slow {
@@ -115,7 +117,7 @@ impl Requests {
             }
             self.list = list;
         } else {
-            self.groups = log.groups_of(|r| self.is_kept(r, snap.now));
+            self.groups = log.groups_of(|r| self.is_kept(r, snap));
         }
     }
 }

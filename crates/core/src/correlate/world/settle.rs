@@ -11,6 +11,20 @@ use kflow_model::{Body, Nanos, PodUid, Text, cri::CallKey, pod::WatchEvent};
 impl World {
     /// Brings the views of all pods that changed up to date.
     pub fn settle(&mut self) {
+        self.settle_pods();
+        self.select();
+    }
+
+    /// Lists the selected pods anew.
+    fn select(&mut self) {
+        if self.selection.is_all() || !std::mem::take(&mut self.pods_changed) {
+            return;
+        }
+        let selected = self.pods.iter().filter(|p| self.selection.admits(p));
+        self.selected = Some(Arc::new(selected.cloned().collect()));
+    }
+
+    fn settle_pods(&mut self) {
         self.settle_basis();
         self.settle_names();
         let mut dirty = std::mem::take(&mut self.dirty);
@@ -22,14 +36,14 @@ impl World {
         self.settle_local();
         if self.local_name() != self.basis.local {
             // The pods told where the node's sources run, and that tells what their silence means.
-            self.settle();
+            self.settle_pods();
         }
     }
 
     /// Derives what lists show of the pods that nobody has looked at since they changed. The rest of their views is
     /// derived again when somebody asks: a world that is kept for later is small.
     pub fn summarise(&self) {
-        for pod in self.pods() {
+        for pod in self.every_pod() {
             pod.summarise();
         }
     }
@@ -39,6 +53,8 @@ impl World {
     pub fn afresh(&self) -> Self {
         let mut world = self.clone();
         world.pods = Arc::new(self.pods.iter().map(|p| Arc::new(p.afresh())).collect());
+        world.pods_changed = true;
+        world.select();
         world
     }
 
@@ -288,6 +304,7 @@ impl World {
     /// Puts a pod in its place in the list.
     fn show(&mut self, shown: Option<&PodKey>, pod: Pod) {
         let old = shown.and_then(|s| self.place(s));
+        self.pods_changed = true;
         let pods = Arc::make_mut(&mut self.pods);
         if let Some(i) = old {
             if let Some(p) = pods.get_mut(i)
@@ -304,6 +321,7 @@ impl World {
     pub(super) fn hide(&mut self, shown: Option<&PodKey>) {
         if let Some(i) = shown.and_then(|s| self.place(s)) {
             Arc::make_mut(&mut self.pods).remove(i);
+            self.pods_changed = true;
         }
     }
 }

@@ -22,14 +22,15 @@ const KINDS: [&str; 6] = [
     "ReplicationController",
 ];
 
-/// Verdicts on all owners that cannot create pods, by namespace and name.
+/// Verdicts on all selected owners that cannot create pods, by namespace and name.
 pub fn owners(cx: Context<'_>) -> Vec<Verdict> {
     let mut out: Vec<Verdict> = Vec::new();
     let objects = cx.world.objects();
     let all = Owners::of(cx, &objects);
     for o in objects {
         // A Deployment speaks for its ReplicaSets.
-        if !KINDS.contains(&o.object.kind.as_str()) || parent(cx, o).is_some() {
+        let selected = cx.world.selection().admits_owner(&o.object.namespace);
+        if !selected || !KINDS.contains(&o.object.kind.as_str()) || parent(cx, o).is_some() {
             continue;
         }
         out.extend(told(cx, o, &all));

@@ -290,7 +290,7 @@ fn binds<'a>(cx: Context<'a>, f: &Facts<'a>, pod: &PodSeen, found: &mut Vec<Foun
 
 /// A gang that is not complete is held before the scheduler's queue: no condition, no event (Kubernetes 1.36).
 fn gang<'a>(cx: Context<'a>, f: &Facts<'a>, pod: &PodSeen) -> Option<Found<'a>> {
-    let members = cx.world.pods().iter().filter(|p| {
+    let members = cx.world.every_pod().iter().filter(|p| {
         p.gone.is_none()
             && p.namespace == f.view.namespace
             && p.api

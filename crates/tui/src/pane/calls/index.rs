@@ -28,8 +28,10 @@ pub(super) struct Keep {
 
 impl Keep {
     /// True for a call that is shown, folded or not.
-    pub(super) fn keeps(&self, call: &Call, filter: &Filter, now: Nanos) -> bool {
+    pub(super) fn keeps(&self, call: &Call, filter: &Filter, snap: &Snapshot) -> bool {
+        let now = snap.now;
         self.pod.as_ref().is_none_or(|p| &call.pod_uid == p)
+            && snap.world.selects_call(call)
             && (!self.errors || call.is_error())
             && (!self.flight || call.end.is_none())
             && (filter.is_all()
@@ -79,7 +81,7 @@ pub(super) struct Index {
     epoch: u64,
 }
 
-fn derive(n: u32, chunk: &Chunk, keep: &Keep, filter: &Filter, now: Nanos) -> Cached {
+fn derive(n: u32, chunk: &Chunk, keep: &Keep, filter: &Filter, snap: &Snapshot) -> Cached {
     let mut c = Cached {
         chunk: Arc::clone(chunk),
         rows: Vec::new(),
@@ -100,7 +102,7 @@ fn derive(n: u32, chunk: &Chunk, keep: &Keep, filter: &Filter, now: Nanos) -> Ca
     for (i, call) in chunk.iter().enumerate() {
         let at = (n, i as u32);
         let live = call.end.is_none();
-        if !keep.keeps(call, filter, now) {
+        if !keep.keeps(call, filter, snap) {
             continue;
         }
         c.calls += 1;
@@ -136,7 +138,7 @@ impl Index {
             if same {
                 continue;
             }
-            let new = derive(n as u32, chunk, keep, filter, snap.now);
+            let new = derive(n as u32, chunk, keep, filter, snap);
             match self.cached.get_mut(n) {
                 Some(slot) => *slot = new,
                 None => self.cached.push(new),

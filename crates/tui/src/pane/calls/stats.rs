@@ -12,8 +12,8 @@ use crate::text::count;
 use crate::widget::scroll::Scroll;
 use kflow_core::correlate::Call;
 use kflow_engine::Snapshot;
+use kflow_model::Text;
 use kflow_model::units::{duration, size};
-use kflow_model::{Nanos, Text};
 
 /// Buckets per factor of two: a percentile is at most 9 % too high.
 const PER_OCTAVE: f64 = 8.0;
@@ -86,9 +86,14 @@ pub(super) struct Table {
 }
 
 /// Counts what is kept, so that numbers are those of the calls that the list shows.
-fn count_chunk(chunk: &Chunk, keep: &Keep, filter: &Filter, now: Nanos) -> BTreeMap<Text, Method> {
+fn count_chunk(
+    chunk: &Chunk,
+    keep: &Keep,
+    filter: &Filter,
+    snap: &Snapshot,
+) -> BTreeMap<Text, Method> {
     let mut m: BTreeMap<Text, Method> = BTreeMap::new();
-    for c in chunk.iter().filter(|c| keep.keeps(c, filter, now)) {
+    for c in chunk.iter().filter(|c| keep.keeps(c, filter, snap)) {
         let e = m.entry(c.method.clone()).or_default();
         e.bytes += c.request_bytes + c.response_bytes;
         match c.end {
@@ -128,12 +133,12 @@ impl Table {
             match self.chunks.get_mut(i) {
                 Some((old, _)) if Arc::ptr_eq(old, c) => {}
                 Some(slot) => {
-                    *slot = (Arc::clone(c), count_chunk(c, keep, filter, snap.now));
+                    *slot = (Arc::clone(c), count_chunk(c, keep, filter, snap));
                     changed = true;
                 }
                 None => {
                     self.chunks
-                        .push((Arc::clone(c), count_chunk(c, keep, filter, snap.now)));
+                        .push((Arc::clone(c), count_chunk(c, keep, filter, snap)));
                     changed = true;
                 }
             }

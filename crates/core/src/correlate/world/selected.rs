@@ -1,0 +1,120 @@
+//! What of calls, requests and observations the selection admits: what is about a selected pod or its namespace. What is
+//! about neither belongs to the node, and is admitted where pods are selected by node at most.
+
+use super::{Pod, World};
+use crate::correlate::{Call, Request};
+use kflow_model::cri::Subject;
+use kflow_model::{Body, ObjectRef, Observation, PodRef, PodUid};
+
+impl World {
+    /// True for a call that the selection admits.
+    pub fn selects_call(&self, call: &Call) -> bool {
+        self.selection.is_all()
+            || self.admits_ref(&PodRef {
+                uid: call.pod_uid.clone(),
+                namespace: call.namespace.clone(),
+                name: call.pod.clone(),
+            })
+    }
+
+    /// True for a request that the selection admits.
+    pub fn selects_request(&self, request: &Request) -> bool {
+        self.selection.is_all() || self.admits_object(&request.resource, &request.object)
+    }
+
+    /// True for an observation that the selection admits.
+    pub fn selects_observation(&self, o: &Observation) -> bool {
+        if self.selection.is_all() {
+            return true;
+        }
+        let of = |uid: &PodUid, namespace: &kflow_model::Text, name: &kflow_model::Text| {
+            self.admits_ref(&PodRef {
+                uid: uid.clone(),
+                namespace: namespace.clone(),
+                name: name.clone(),
+            })
+        };
+        match &o.body {
+            Body::Pod(p) => of(&p.uid, &p.namespace, &p.name),
+            Body::Event(e) if e.object.kind == "Pod" => self.admits_object("pods", &e.object),
+            Body::Event(e) => self.admits_object("", &e.object),
+            Body::Object(x) => self.admits_object("", &x.object),
+            Body::Audit(a) => self.admits_object(&a.resource, &a.object),
+            Body::CallStart(c) => self.admits_subject(&c.subject),
+            Body::CallEnd(c) => match self.by_call.get(&c.key).and_then(|at| at.slot) {
+                Some(slot) => self.at(slot).is_some_and(|p| self.selection.admits(p)),
+                None => self.admits_subject(&c.subject),
+            },
+            Body::ContainerEvent(c) => self.admits_subject(&c.subject),
+            Body::Inventory(i) => {
+                self.selection.is_of_nodes()
+                    || i.items.iter().any(|i| self.admits_subject(&i.subject))
+            }
+            Body::Log(l) => {
+                self.admits_ref(&l.pod) || l.more_pods.iter().any(|p| self.admits_ref(p))
+            }
+            Body::Fs(f) => match f.object.pod() {
+                Some(uid) => self.admits_ref(&PodRef::by_uid(uid.clone())),
+                None => self.selection.is_of_nodes(),
+            },
+            // What kflow itself says concerns every view.
+            Body::Gap(_) | Body::ClockStep(_) | Body::Note(_) | Body::Watch(_) => true,
+            Body::Node(_) | Body::Conn(_) | Body::Span(_) | Body::Sample(_) => {
+                self.selection.is_of_nodes()
+            }
+        }
+    }
+
+    fn admits_subject(&self, subject: &Subject) -> bool {
+        if !subject.pod.is_empty() {
+            return self.admits_ref(&subject.pod);
+        }
+        let ids = [subject.container_id.as_str(), subject.sandbox_id.as_str()];
+        let owner = ids.iter().find_map(|id| self.by_runtime.get(*id));
+        match owner.and_then(|o| self.at(o.slot)) {
+            Some(pod) => self.selection.admits(pod),
+            None => self.selection.is_of_nodes(),
+        }
+    }
+
+    fn admits_object(&self, resource: &str, object: &ObjectRef) -> bool {
+        if resource.split('/').next() == Some("pods") && !object.name.is_empty() {
+            return self.admits_ref(&PodRef {
+                uid: PodUid(object.uid.clone()),
+                namespace: object.namespace.clone(),
+                name: object.name.clone(),
+            });
+        }
+        self.selection.is_of_nodes() || self.selection.admits_owner(&object.namespace)
+    }
+
+    fn admits_ref(&self, pod: &PodRef) -> bool {
+        if pod.is_empty() {
+            return self.selection.is_of_nodes();
+        }
+        match self.meant(pod) {
+            Some(pod) => self.selection.admits(pod),
+            None => self.selection.admits_owner(&pod.namespace),
+        }
+    }
+
+    /// The pod that a reference means: by UID, else the newest of its name.
+    fn meant(&self, pod: &PodRef) -> Option<&Pod> {
+        if let Some(found) = self.pod(&pod.uid) {
+            return Some(found);
+        }
+        let key = format!("{}/{}", pod.namespace, pod.name);
+        let file = self.names.get(*self.by_name.get(key.as_str())?)?;
+        file.pods.iter().rev().find_map(|slot| self.at(*slot))
+    }
+
+    /// The listed pod of a file, through mirrors.
+    fn at(&self, slot: super::Slot) -> Option<&Pod> {
+        let file = self.files.get(slot)?;
+        let file = match file.into {
+            Some(into) => self.files.get(into)?,
+            None => file,
+        };
+        self.pods.get(self.place(file.shown.as_ref()?)?)
+    }
+}

@@ -1,0 +1,136 @@
+//! Which pods are looked at: a [`Scope`] with its selectors read, held against what is known of a pod.
+//!
+//! A run asks the apiserver for no more than its scope, but other sources (a node's calls, files and logs) show all
+//! pods, and a recording holds what somebody else chose. So every view of a world is held against the same selection.
+
+mod fields;
+mod labels;
+
+use std::sync::Arc;
+
+use crate::correlate::PodView;
+use fields::FieldSelector;
+use kflow_model::Scope;
+use kflow_model::pod::PodSeen;
+use labels::LabelSelector;
+
+/// A selector that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SelectionError {
+    /// Not a label selector.
+    #[error(
+        "-l {selector}: {why}; write it as in kubectl: app=web, tier!=cache, env in (a, b), !canary"
+    )]
+    Labels {
+        /// The selector.
+        selector: String,
+        /// What is wrong.
+        why: String,
+    },
+    /// Not a field selector that pods can be chosen by.
+    #[error("--field-selector {selector}: {why}; pods can be chosen by {}", fields::NAMES.join(", "))]
+    Fields {
+        /// The selector.
+        selector: String,
+        /// What is wrong.
+        why: String,
+    },
+}
+
+/// See the [module](self). The default selects every pod.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Selection {
+    scope: Scope,
+    labels: LabelSelector,
+    fields: FieldSelector,
+}
+
+impl Selection {
+    /// Reads the selectors of a scope.
+    pub fn new(scope: &Scope) -> Result<Self, SelectionError> {
+        let labels = labels::parse(&scope.labels).map_err(|why| SelectionError::Labels {
+            selector: scope.labels.clone(),
+            why,
+        })?;
+        let fields = fields::parse(&scope.fields).map_err(|why| SelectionError::Fields {
+            selector: scope.fields.clone(),
+            why,
+        })?;
+        Ok(Self {
+            scope: scope.clone(),
+            labels,
+            fields,
+        })
+    }
+
+    /// The scope.
+    pub const fn scope(&self) -> &Scope {
+        &self.scope
+    }
+
+    /// True when it selects every pod.
+    pub fn is_all(&self) -> bool {
+        self.is_of_nodes() && self.scope.node.is_none()
+    }
+
+    /// True when it selects by node at most. What is about no pod then belongs to it: a node's own calls, lines and
+    /// metrics. What is about no pod belongs to no namespace and bears no label.
+    pub fn is_of_nodes(&self) -> bool {
+        self.scope.namespace.is_none() && !self.needs_the_api()
+    }
+
+    /// True when it selects by namespace alone.
+    pub fn is_of_namespaces(&self) -> bool {
+        self.scope.node.is_none() && !self.needs_the_api()
+    }
+
+    /// True when only the pod's object tells whether it is selected.
+    pub fn needs_the_api(&self) -> bool {
+        !self.labels.is_empty() || !self.fields.is_empty()
+    }
+
+    /// True for a pod that it selects, as of the pod's newest state. A pod without a node belongs to every node. Labels and
+    /// fields of a pod that the API never showed are not known: it is not selected by them.
+    pub fn admits(&self, pod: &PodView) -> bool {
+        self.admits_namespace(&pod.namespace)
+            && self
+                .scope
+                .node
+                .as_deref()
+                .is_none_or(|node| pod.node.is_empty() || pod.node == node)
+            && (self.labels.is_empty()
+                || pod
+                    .api
+                    .as_ref()
+                    .is_some_and(|p| self.labels.fits(&p.labels)))
+            && (self.fields.is_empty() || self.fields.fits(pod))
+    }
+
+    /// The same of one state of a pod.
+    pub fn admits_state(&self, pod: &Arc<PodSeen>) -> bool {
+        self.is_all()
+            || self.admits(&PodView {
+                namespace: pod.namespace.clone(),
+                name: pod.name.clone(),
+                node: pod.spec.node.clone(),
+                api: Some(Arc::clone(pod)),
+                ..PodView::default()
+            })
+    }
+
+    /// True for what belongs to a namespace: an owner, a request.
+    pub fn admits_namespace(&self, namespace: &str) -> bool {
+        self.scope
+            .namespace
+            .as_deref()
+            .is_none_or(|ns| ns == namespace)
+    }
+
+    /// True for owners of a namespace. Labels and fields select pods, and an owner that cannot create any has none.
+    pub fn admits_owner(&self, namespace: &str) -> bool {
+        self.admits_namespace(namespace) && !self.needs_the_api()
+    }
+}
+
+#[cfg(test)]
+mod tests;

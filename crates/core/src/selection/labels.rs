@@ -1,0 +1,177 @@
+//! Label selectors (`k8s.io/apimachinery/pkg/labels/selector.go`).
+
+use kflow_model::Text;
+
+/// What a label has to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Wanted {
+    /// `key`
+    Exists,
+    /// `!key`
+    Absent,
+    /// `key=a`, `key in (a, b)`
+    In(Vec<String>),
+    /// `key!=a`, `key notin (a, b)`: also without the label.
+    NotIn(Vec<String>),
+    /// `key>1`
+    Greater(i64),
+    /// `key<1`
+    Less(i64),
+}
+
+/// Requirements, all of which have to hold.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct LabelSelector(Vec<(String, Wanted)>);
+
+impl LabelSelector {
+    pub(super) const fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+    pub(super) fn fits(&self, labels: &[(Text, Text)]) -> bool {
+        self.0.iter().all(|(key, wanted)| {
+            let value = labels
+                .iter()
+                .find(|(k, _)| k == key.as_str())
+                .map(|(_, v)| v.as_str());
+            let number = || value.and_then(|v| v.parse::<i64>().ok());
+            match wanted {
+                Wanted::Exists => value.is_some(),
+                Wanted::Absent => value.is_none(),
+                Wanted::In(set) => value.is_some_and(|v| set.iter().any(|s| s == v)),
+                Wanted::NotIn(set) => value.is_none_or(|v| set.iter().all(|s| s != v)),
+                Wanted::Greater(n) => number().is_some_and(|v| v > *n),
+                Wanted::Less(n) => number().is_some_and(|v| v < *n),
+            }
+        })
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Token {
+    Word(String),
+    Sign(&'static str),
+}
+
+const SIGNS: [&str; 9] = ["==", "!=", "=", "!", "(", ")", ",", ">", "<"];
+
+fn tokens(text: &str) -> Vec<Token> {
+    let mut out = Vec::new();
+    let mut rest = text.trim_start();
+    while !rest.is_empty() {
+        let sign = SIGNS.into_iter().find(|s| rest.starts_with(s));
+        let (token, after) = match sign {
+            Some(sign) => (Token::Sign(sign), rest.strip_prefix(sign).unwrap_or("")),
+            None => {
+                let end = rest.find(|c: char| c.is_whitespace() || "=!(),<>".contains(c));
+                let (word, after) = rest
+                    .split_at_checked(end.unwrap_or(rest.len()))
+                    .unwrap_or((rest, ""));
+                (Token::Word(word.to_owned()), after)
+            }
+        };
+        out.push(token);
+        rest = after.trim_start();
+    }
+    out
+}
+
+/// Reads a selector; the empty text selects everything.
+pub(super) fn parse(text: &str) -> Result<LabelSelector, String> {
+    let tokens = tokens(text);
+    let mut at = tokens.into_iter().peekable();
+    let mut all = Vec::new();
+    while at.peek().is_some() {
+        if !all.is_empty() {
+            match at.next() {
+                Some(Token::Sign(",")) => {}
+                other => return Err(format!("{} where a comma belongs", said(other.as_ref()))),
+            }
+        }
+        all.push(requirement(&mut at)?);
+    }
+    Ok(LabelSelector(all))
+}
+
+fn requirement(
+    at: &mut std::iter::Peekable<impl Iterator<Item = Token>>,
+) -> Result<(String, Wanted), String> {
+    let absent = at.next_if_eq(&Token::Sign("!")).is_some();
+    let key = match at.next() {
+        Some(Token::Word(key)) => key,
+        other => {
+            return Err(format!(
+                "{} where a label's name belongs",
+                said(other.as_ref())
+            ));
+        }
+    };
+    if absent {
+        return Ok((key, Wanted::Absent));
+    }
+    let wanted = match at.peek() {
+        None | Some(Token::Sign(",")) => Wanted::Exists,
+        Some(Token::Sign("=" | "==")) => {
+            at.next();
+            Wanted::In(vec![value(at)])
+        }
+        Some(Token::Sign("!=")) => {
+            at.next();
+            Wanted::NotIn(vec![value(at)])
+        }
+        Some(Token::Sign(sign @ (">" | "<"))) => {
+            let greater = *sign == ">";
+            at.next();
+            let text = value(at);
+            let n = text
+                .parse()
+                .map_err(|_| format!("{text:?} is not a whole number"))?;
+            if greater {
+                Wanted::Greater(n)
+            } else {
+                Wanted::Less(n)
+            }
+        }
+        Some(Token::Word(word)) if word == "in" => {
+            at.next();
+            Wanted::In(set(at)?)
+        }
+        Some(Token::Word(word)) if word == "notin" => {
+            at.next();
+            Wanted::NotIn(set(at)?)
+        }
+        other => return Err(format!("{} after {key}", said(other))),
+    };
+    Ok((key, wanted))
+}
+
+/// A value; none is the empty one, as `key=` says.
+fn value(at: &mut std::iter::Peekable<impl Iterator<Item = Token>>) -> String {
+    match at.next_if(|t| matches!(t, Token::Word(_))) {
+        Some(Token::Word(word)) => word,
+        _ => String::new(),
+    }
+}
+
+fn set(at: &mut std::iter::Peekable<impl Iterator<Item = Token>>) -> Result<Vec<String>, String> {
+    match at.next() {
+        Some(Token::Sign("(")) => {}
+        other => return Err(format!("{} where ( belongs", said(other.as_ref()))),
+    }
+    let mut values = vec![value(at)];
+    loop {
+        match at.next() {
+            Some(Token::Sign(",")) => values.push(value(at)),
+            Some(Token::Sign(")")) => return Ok(values),
+            other => return Err(format!("{} where ) belongs", said(other.as_ref()))),
+        }
+    }
+}
+
+/// A token in an error message.
+fn said(token: Option<&Token>) -> String {
+    match token {
+        Some(Token::Word(word)) => format!("{word:?}"),
+        Some(Token::Sign(sign)) => format!("'{sign}'"),
+        None => "the end".to_owned(),
+    }
+}

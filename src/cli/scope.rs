@@ -1,0 +1,109 @@
+//! Which pods a command looks at: what its flags say, the namespace that a pod is named with, and, of a cluster, that of
+//! the kubeconfig's context.
+
+use std::sync::Arc;
+
+use anyhow::ensure;
+
+use super::args::live::{LiveArgs, ScopeArgs};
+use kflow_core::diagnose::namespace_of;
+use kflow_core::selection::Selection;
+use kflow_engine::live::context_namespace;
+use kflow_model::Scope;
+
+/// What the flags say, and the name of a pod.
+pub(super) fn named(args: &ScopeArgs, pod: Option<&str>) -> anyhow::Result<Scope> {
+    let of_pod = pod.and_then(namespace_of);
+    if let (Some(flag), Some(of_pod)) = (args.namespace.as_deref(), of_pod) {
+        ensure!(
+            flag == of_pod,
+            "-n {flag} and {} name two namespaces: leave one of them out",
+            pod.unwrap_or_default()
+        );
+    }
+    let namespace = args.namespace.as_deref().or(of_pod).map(str::to_owned);
+    for (flag, value) in [
+        ("--namespace", namespace.as_deref()),
+        ("--node", args.node.as_deref()),
+    ] {
+        ensure!(
+            value != Some(""),
+            "{flag} is empty: name one, or leave it out"
+        );
+    }
+    Ok(Scope {
+        node: args.node.clone(),
+        namespace,
+        labels: args.selector.clone(),
+        fields: args.field_selector.clone(),
+    })
+}
+
+/// The same, of a cluster: without -n and -A the namespace of the context counts, as for kubectl. A node's pods are of all
+/// namespaces, a UID names one pod of the cluster, and a context that names no namespace leaves none out.
+pub(super) fn of_cluster(args: &LiveArgs, pod: Option<&str>) -> anyhow::Result<Scope> {
+    let mut scope = named(&args.scope, pod)?;
+    let whole = args.scope.all_namespaces
+        || scope.node.is_some()
+        || args.local
+        || args.no_api
+        || pod.is_some_and(is_uid);
+    if scope.namespace.is_none() && !whole {
+        scope.namespace = context_namespace(args.kubeconfig.as_deref(), args.context.as_deref());
+    }
+    Ok(scope)
+}
+
+/// Reads the selectors.
+pub(super) fn selection(scope: &Scope) -> anyhow::Result<Arc<Selection>> {
+    Ok(Arc::new(Selection::new(scope)?))
+}
+
+/// `8-4-4-4-12` digits, or the 32 of a static pod's.
+fn is_uid(text: &str) -> bool {
+    let digits = text.bytes().filter(|b| *b != b'-');
+    digits.clone().count() == 32
+        && digits.clone().all(|b| b.is_ascii_hexdigit())
+        && matches!(text.len(), 32 | 36)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pod_that_is_named_with_a_namespace_narrows_to_it() {
+        let args = |namespace: &str| ScopeArgs {
+            namespace: (!namespace.is_empty()).then(|| namespace.to_owned()),
+            ..ScopeArgs::default()
+        };
+        let namespace = |flag: &str, pod| named(&args(flag), pod).map(|s| s.namespace);
+        for (flag, pod, want) in [
+            ("", None, None),
+            ("shop", None, Some("shop")),
+            ("", Some("shop/web-0"), Some("shop")),
+            ("shop", Some("shop/web-0"), Some("shop")),
+            ("shop", Some("web-0"), Some("shop")),
+            ("", Some("deploy/web"), None),
+            ("", Some("pod/web-0"), None),
+        ] {
+            let got = namespace(flag, pod).unwrap();
+            assert_eq!(got.as_deref(), want, "{flag} {pod:?}");
+        }
+        let said = namespace("shop", Some("kube-system/web-0")).unwrap_err();
+        assert!(said.to_string().contains("two namespaces"), "{said}");
+    }
+
+    #[test]
+    fn a_uid_is_told_from_a_name() {
+        for yes in [
+            "00c0ffee-0000-4000-8000-0123456789ab",
+            "0123456789abcdef0123456789abcdef",
+        ] {
+            assert!(is_uid(yes), "{yes}");
+        }
+        for no in ["web-0", "shop/web-0", "00c0ffee", ""] {
+            assert!(!is_uid(no), "{no}");
+        }
+    }
+}
