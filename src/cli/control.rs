@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::args::control::{FlowArgs, RequestsArgs};
+use super::args::live::ScopeArgs;
 use super::args::{Format, Input};
 use super::input::Source;
 use super::read::{find, no_such_pod, whole};
@@ -224,7 +225,8 @@ fn add(
 
 /// True when the arguments name something to look at: a recording, or what runs.
 fn looks(input: &Input) -> bool {
-    let runs = input.live.names_a_source() || input.live.namespace.is_some();
+    let live = &input.live;
+    let runs = live.live_flag().is_some() || live.scope != ScopeArgs::default();
     input.session.is_some() || input.at.is_some() || input.gather.is_some() || runs
 }
 

@@ -22,7 +22,7 @@ use kflow_engine::record::{CLOSE, Options, State};
 use kflow_export::text::clean;
 use kflow_model::log::Component;
 use kflow_model::redact;
-use kflow_model::{Source, Text};
+use kflow_model::{Scope, Source, Text};
 use kflow_proxy::{Log, Proxy};
 
 /// Where the proxy serves observations unless told otherwise.
@@ -247,7 +247,7 @@ pub(super) fn record(args: &RecordArgs) -> anyhow::Result<u8> {
             ));
             if let Some((left_out, unnamed)) = s.only {
                 log(&format!(
-                    "of other pods, and not in the recording: {left_out}; of no pod that is named, and in it: {unnamed}"
+                    "left out, as they are about other pods: {left_out}; recorded, though they name none of these: {unnamed}"
                 ));
             }
             Ok(super::read::whole(

@@ -78,10 +78,12 @@ fn pods(file: &str, of: impl Fn(&PodSeen) -> bool) -> BTreeSet<String> {
         .collect()
 }
 
+/// What of a pod's state is asked for.
+type Of<'a> = &'a dyn Fn(&PodSeen) -> bool;
+
 #[test]
 fn every_command_that_reads_a_recording_looks_at_the_scope_alone() {
     let label = |p: &PodSeen, key: &str| p.labels.iter().any(|(k, _)| k == key);
-    type Of<'a> = &'a dyn Fn(&PodSeen) -> bool;
     let cases: [(&str, &[&str], Of<'_>); 7] = [
         (FILE, &["-n", "s02"], &|p| p.namespace == "s02"),
         (FILE, &["--node", "node1"], &|p| {
