@@ -27,6 +27,7 @@ mod kubelet;
 mod requests;
 mod scope;
 mod secrets;
+mod sentences;
 mod session;
 mod sli;
 mod words;

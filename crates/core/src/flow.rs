@@ -7,6 +7,7 @@
 //! | [`stage`] | the eleven stages |
 //! | [`map`] | [`Map`]: flows and steps, parsed, checked, laid over each other |
 //! | [`clue`] | one kind of evidence of a step |
+//! | [`Fact`] | what a line, an Event or a span says, whatever its words; [`line`], [`event`], [`span`] read them |
 //! | [`matcher`] | from an observation to the steps that it lights |
 //! | [`lit`] | from evidence to what each step did: when, how often, how long |
 //! | [`docs`] | the map as text and Markdown |
@@ -14,23 +15,36 @@
 mod checks;
 pub mod clue;
 pub mod docs;
+mod fact;
 mod index;
 pub mod lit;
 pub mod map;
 pub mod matcher;
 mod names;
+mod reading;
 pub mod stage;
 mod step;
-mod wording;
 
+pub use fact::Fact;
 pub use lit::{Lit, Run};
 pub use map::{Map, MapError};
+pub use reading::{Line, Said, Template};
 pub use stage::Stage;
 pub use step::{Flow, Step, StepId};
 
-/// The message of a log line in the words of the map's own version of Kubernetes.
-pub fn said(line: &kflow_model::log::LogLine) -> &str {
-    Map::active().wording(&line.message)
+/// What a log line says, by the map in use.
+pub fn line(line: &kflow_model::log::LogLine) -> Option<Line<'_>> {
+    Map::active().line(line)
+}
+
+/// What the reason and the message of an Event say, by the map in use.
+pub fn event(reason: &str, message: &str) -> Option<Fact> {
+    Some(Map::active().event(reason, message)?.fact)
+}
+
+/// What a span says, by the map in use.
+pub fn span(span: &kflow_model::span::SpanRecord) -> Option<Fact> {
+    Map::active().span(span)
 }
 
 #[cfg(test)]

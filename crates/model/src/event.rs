@@ -2,7 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Nanos, ObjectRef, PodRef, PodUid, Text};
+use super::{Nanos, ObjectRef, PodUid, Text};
+
+/// What client-go's recorder puts before the newest of several messages that it folds (`events_cache.go`).
+pub const COMBINED: &str = "(combined from similar events): ";
 
 /// One occurrence of an Event: a new object, or a repeat that came as MODIFIED with a higher count.
 ///
@@ -43,7 +46,7 @@ pub struct EventSeen {
     /// Second object (the preemptor of `Preempted`), empty when none.
     #[serde(rename = "rel", default, skip_serializing_if = "Option::is_none")]
     pub related: Option<ObjectRef>,
-    /// True when the sender folded several messages: `(combined from similar events): `.
+    /// True when the sender folded several messages: the newest stands after [`COMBINED`].
     #[serde(rename = "agg", default, skip_serializing_if = "std::ops::Not::not")]
     pub aggregated: bool,
     /// True when it came with a list: it is history, not news.
@@ -55,27 +58,6 @@ pub struct EventSeen {
 }
 
 impl EventSeen {
-    /// The pod that is to have the room of this Event's pod: of `Preempted` the related object, or what the message
-    /// names (`Preempted by pod UID on node N`, without its UID before 1.26: `Preempted by NS/NAME on node N`).
-    pub fn preemptor(&self) -> Option<PodRef> {
-        if self.reason != "Preempted" {
-            return None;
-        }
-        if let Some(r) = self.related.as_ref().filter(|r| r.kind == "Pod") {
-            return Some(PodRef {
-                uid: PodUid(r.uid.clone()),
-                namespace: r.namespace.clone(),
-                name: r.name.clone(),
-            });
-        }
-        let by = self.message.strip_prefix("Preempted by ")?;
-        if let Some(pod) = by.strip_prefix("pod ") {
-            let uid = pod.split(' ').next().filter(|w| w.len() == 36)?;
-            return Some(PodRef::by_uid(uid));
-        }
-        let (namespace, name) = by.split(' ').next()?.split_once('/')?;
-        Some(PodRef::by_name(namespace, name))
-    }
     /// True when it is about another pod than this one, by UID.
     pub fn is_of_another_pod(&self, uid: &PodUid, mirrors: &[PodUid]) -> bool {
         self.object.kind == "Pod"

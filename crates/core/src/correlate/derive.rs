@@ -32,6 +32,7 @@ use std::sync::Arc;
 use super::basis::{Basis, Folded};
 use super::status::print_pod;
 use super::view::PodView;
+use crate::flow::Fact;
 use kflow_model::{
     Body, Evidence, Nanos, PodUid, Source, Text, cri::RuntimeState, pod::WatchEvent,
 };
@@ -195,7 +196,7 @@ fn gone(input: &Input<'_>, f: &Facts<'_>) -> Option<Nanos> {
             // kubelet's own list it stopped.
             (p.mirror_of.is_none()
                 || o.source != Source::Kube
-                || f.line(&["SyncTerminatedPod enter"]).is_some())
+                || f.line(&[Fact::TerminatedBegan]).is_some())
             .then_some(o.stamp.at)
         }
         // The kubelet's static pod needs no object.

@@ -13,7 +13,7 @@ pub use series::{Activity, SERIES_SECONDS, Series};
 pub use start::ObservedStart;
 pub use work::Work;
 
-use crate::flow::{Map, StepId, said};
+use crate::flow::{self, Fact, Map, StepId};
 use kflow_model::Evidence;
 use kflow_model::{
     Body, Nanos, Observation, Text,
@@ -22,7 +22,6 @@ use kflow_model::{
     sample::Sample,
     units::parse_go_duration,
 };
-use work::MESSAGES;
 
 /// Lines of trouble that are remembered (newest).
 const TROUBLE: usize = 64;
@@ -76,13 +75,13 @@ impl Machinery {
             }
             Body::Audit(a) if a.stage == AuditStage::ResponseComplete => self.request(a, o),
             Body::Span(s) if s.service == "kubelet" => {
-                let work = match s.name.as_str() {
-                    "Containers/GarbageCollect" => Work::ContainerGc,
-                    "Images/GarbageCollect" => Work::ImageGc,
-                    _ => return,
-                };
                 // The log counts them; spans bring the length.
-                self.time(work, s.end.since(o.stamp.at).max(0));
+                if let Some(fact @ (Fact::ContainersCollected | Fact::ImagesCollected)) =
+                    flow::span(s)
+                    && let Some(work) = Work::of(fact)
+                {
+                    self.time(work, s.end.since(o.stamp.at).max(0));
+                }
             }
             Body::Event(e) if e.component == "kubelet" && e.object.kind == "Node" => {
                 if e.warning {
@@ -117,33 +116,25 @@ impl Machinery {
         if l.pod.is_empty() {
             self.startup_step(o);
         }
-        let message = said(l);
-        if message == "Observed pod startup duration" {
+        let fact = flow::line(l).map(|l| l.fact());
+        if fact == Some(Fact::StartObserved) {
             self.start(l, o.stamp.at);
             return;
         }
-        if let Some((_, work)) = MESSAGES.iter().find(|(m, _)| message.starts_with(m)) {
-            if *work == Work::PlegChange && l.severity == Severity::Error {
+        if let Some(work) = fact.and_then(Work::of) {
+            if work == Work::PlegChange && l.severity == Severity::Error {
                 self.trouble(o);
                 return;
             }
-            // One look at the signals logs them again and again: the lines of one list are enough.
-            if *work == Work::Threshold
-                && !l
-                    .field("log")
-                    .is_some_and(|list| list.ends_with("grace periods satisfied"))
-            {
-                return;
-            }
             if work.says_what() {
-                keep(self.newest.entry(*work).or_default(), o, NEWEST);
+                keep(self.newest.entry(work).or_default(), o, NEWEST);
             }
             let took = match work {
                 Work::Housekeeping => l.field("duration").and_then(parse_go_duration),
                 _ => None,
             };
-            self.add(*work, o, took);
-            if *work == Work::Skipped || *work == Work::Eviction || *work == Work::Oom {
+            self.add(work, o, took);
+            if work == Work::Skipped || work == Work::Eviction || work == Work::Oom {
                 self.trouble(o);
             }
         } else if l.severity >= Severity::Error && l.pod.is_empty() {

@@ -14,6 +14,7 @@ mod waterfall;
 pub use waterfall::RequestStep;
 
 use super::store::Generations;
+use crate::flow::{self, Fact};
 use kflow_model::Evidence;
 use kflow_model::{
     Body, Nanos, ObjectRef, SpanId, Text, TraceId,
@@ -462,6 +463,7 @@ fn from_server_span(r: &mut Request, s: &SpanRecord) {
 }
 
 fn from_handler_span(r: &mut Request, s: &SpanRecord) {
+    let said = flow::span(s);
     match s.name.as_str() {
         "Create" | "Update" | "Patch" | "Delete" | "Get" | "List" | "WatchList" => {
             for (to, key) in [
@@ -474,22 +476,24 @@ fn from_handler_span(r: &mut Request, s: &SpanRecord) {
             }
         }
         // A `generateName` create at the level Metadata: the key of the store tells what came of it.
-        "Create etcd3" => {
+        _ if said == Some(Fact::ObjectStored) => {
             if let Some((place, name)) = s.attribute("key").and_then(|k| k.rsplit_once('/'))
                 && (r.object.namespace.is_empty() || place.ends_with(r.object.namespace.as_str()))
             {
                 fill(&mut r.object.name, &name.into());
             }
         }
-        "Call mutating webhook" | "Call validating webhook" => {
-            if let Some(name) = s.attribute("webhook") {
-                let hook = webhook(&mut r.webhooks, name, s.name == "Call mutating webhook");
+        _ => {
+            let mutating = said == Some(Fact::MutatingWebhookCalled);
+            if (mutating || said == Some(Fact::ValidatingWebhookCalled))
+                && let Some(name) = s.attribute("webhook")
+            {
+                let hook = webhook(&mut r.webhooks, name, mutating);
                 if let Some(c) = s.attribute("configuration") {
                     fill(&mut hook.configuration, &c.into());
                 }
             }
         }
-        _ => {}
     }
 }
 

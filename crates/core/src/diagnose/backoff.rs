@@ -3,6 +3,7 @@
 //! Source: Kubernetes 1.36 `pkg/kubelet/kubelet.go` (`imageBackOff`, `crashLoopBackOff`: initial 10 s, maximum 300 s)
 //! and `client-go/util/flowcontrol/backoff.go`.
 
+use super::signal::wait_in;
 use kflow_model::{Nanos, stamp::SECOND, units::parse_go_duration};
 
 const FIRST_S: i64 = 10;
@@ -32,9 +33,7 @@ pub fn next_start(exits: u32, finished: Nanos) -> Nanos {
 
 /// The wait that the kubelet itself names: `back-off 2m40s restarting failed container=…`. ns.
 pub fn said(message: &str) -> Option<i64> {
-    let (_, rest) = message.split_once("ack-off ")?;
-    let word = rest.split_whitespace().next()?;
-    parse_go_duration(word)
+    parse_go_duration(wait_in(message)?)
 }
 
 #[cfg(test)]

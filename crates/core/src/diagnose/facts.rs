@@ -11,9 +11,9 @@ pub use parts::{CallFact, ContainerFacts, Exit, KillWhy, ProbeFact, Turn};
 
 use rustc_hash::FxHashMap;
 
-use super::signal::{Signal, same_subject};
+use super::signal::{self, Signal, same_subject};
 use crate::correlate::PodView;
-use crate::flow::Stage;
+use crate::flow::{Map, Stage};
 use kflow_model::Evidence;
 use kflow_model::{
     Body, ContainerId, Nanos, Source, Text,
@@ -400,10 +400,9 @@ impl<'a> Facts<'a> {
             }
         }
         if api.status.phase == "Failed" && !api.status.reason.is_empty() {
-            let message = api
-                .status
-                .message
-                .strip_prefix("Pod was rejected: ")
+            let message = Map::active()
+                .status(&api.status.message)
+                .and_then(|s| s.name("message"))
                 .unwrap_or(&api.status.message);
             self.push(api.status.reason.as_str(), "", message, o, 0);
         }
@@ -446,7 +445,7 @@ impl<'a> Facts<'a> {
             "@stop" | "FailedKillPod" => {
                 return after(self.sandbox_stopped)
                     || c.is_some_and(|c| after(c.stopped))
-                    || (s.text.contains("code = Unavailable")
+                    || (signal::unanswered(&s.text)
                         && (after(self.answered) || self.now.since(s.at) > 60 * SECOND));
             }
             _ => {}

@@ -8,7 +8,7 @@ use lines::tell_once;
 
 use super::catalogue::{Catalogue, Cause};
 use super::facts::{CallFact, Facts};
-use super::signal::Signal;
+use super::signal::{Signal, image_in};
 use super::text::{Names, list, span, times};
 use super::{Confidence, InFlightCall, NextStep, Proof, Recurrence, State, Verdict};
 use crate::correlate::PodView;
@@ -333,10 +333,10 @@ fn pulled<'f>(f: &'f Facts<'_>, container: &Text) -> Option<&'f str> {
         matches!(s.reason.as_ref(), "ErrImagePull" | "ImagePullBackOff")
             && (s.container == *container || container.is_empty() || s.container.is_empty())
     };
-    f.signals.iter().filter(pull).find_map(|s| {
-        let (_, rest) = s.text.split_once("image \"")?;
-        rest.split('"').next()
-    })
+    f.signals
+        .iter()
+        .filter(pull)
+        .find_map(|s| image_in(&s.text))
 }
 
 fn base_names(n: &mut Names, f: &Facts<'_>, container: &Text) {
@@ -392,12 +392,6 @@ fn base_names(n: &mut Names, f: &Facts<'_>, container: &Text) {
     if let Some(d) = api.spec.active_deadline_s {
         n.set("active_deadline", &seconds(d));
     }
-}
-
-/// The image that a message is about: `Failed to pull image "x": …`, `failed to pull and unpack image "x"`.
-fn image_in(text: &str) -> Option<&str> {
-    let (_, rest) = text.split_once("image \"")?;
-    Some(rest.split_once('"')?.0)
 }
 
 /// Node of a pod by the newest that is known.

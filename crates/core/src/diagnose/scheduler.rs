@@ -11,6 +11,7 @@ pub use wants::{neighbours, spread_over};
 use rustc_hash::FxHashMap;
 
 use super::quantity::Quantity;
+use super::signal::scheduler;
 use super::text::list;
 use crate::correlate::World;
 use kflow_model::{
@@ -39,20 +40,22 @@ pub struct Sentence<'a> {
     pub preemption: Vec<Clause<'a>>,
 }
 
-const AVAILABLE: &str = " nodes are available: ";
-
 /// Takes a message apart. A message of another form is one clause.
 pub fn parse(message: &str) -> Sentence<'_> {
-    let Some((head, body)) = message.split_once(AVAILABLE) else {
+    let words = scheduler();
+    let available = words.available.as_str();
+    let Some((head, body)) = message.split_once(available) else {
         return Sentence {
             clauses: clauses(message),
             ..Sentence::default()
         };
     };
     let total = head.rsplit('/').next().and_then(|n| n.trim().parse().ok());
-    let (filter, preemption) = body.split_once("preemption: ").unwrap_or((body, ""));
+    let (filter, preemption) = body
+        .split_once(words.preemption.as_str())
+        .unwrap_or((body, ""));
     let preemption = preemption
-        .split_once(AVAILABLE)
+        .split_once(available)
         .map_or(preemption, |(_, b)| b);
     Sentence {
         total,
@@ -71,7 +74,7 @@ fn clauses(s: &str) -> Vec<Clause<'_>> {
             .get(from..to)
             .unwrap_or_default()
             .trim_matches([' ', ',', '.']);
-        if text.is_empty() || text == "no new claims to deallocate" {
+        if text.is_empty() || text == scheduler().nothing {
             return;
         }
         let (nodes, text) = match text.split_once(' ') {

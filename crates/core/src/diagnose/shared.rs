@@ -6,7 +6,9 @@ use rustc_hash::FxHashMap;
 
 use super::limits;
 use super::scheduler::Usage;
+use super::signal::{is_starting, runtime_is_down};
 use crate::correlate::{Call, NODE_LEASES, NodeState, Pod, Presence, World};
+use crate::flow::{self, Fact};
 use kflow_model::Evidence;
 use kflow_model::{
     Body, Nanos, PodUid, Source, Text,
@@ -118,44 +120,34 @@ impl NodeFacts {
     }
     fn line(&mut self, o: &Evidence, l: &LogLine) {
         let at = o.stamp.at;
+        let Some(l) = flow::line(l) else { return };
+        let why = || (at, Text::from(l.error()), o.clone());
         // Lines come newest first.
-        if l.message == "command failed" && self.fatal.is_none() {
-            self.fatal = Some((at, l.error.clone(), o.clone()));
-        }
-        // Before structured logging: `skipping pod synchronization - PLEG is not healthy: …`.
-        let old = l.message.strip_prefix("skipping pod synchronization - ");
-        if old.is_some() || l.message.starts_with("Skipping pod synchronization") {
-            if self.skips.is_none() {
-                let why = old.map_or_else(|| l.error.clone(), Text::from);
-                self.skips = Some((at, why, o.clone()));
+        match l.fact() {
+            Fact::KubeletFailed => {
+                self.fatal.get_or_insert_with(why);
             }
-        } else if l.message.starts_with("Container runtime network not ready")
-            && self.network.is_none()
-        {
-            self.network = Some((at, o.clone()));
+            Fact::SyncSkipped => {
+                self.skips.get_or_insert_with(why);
+            }
+            Fact::NetworkNotReady => {
+                self.network.get_or_insert_with(|| (at, o.clone()));
+            }
+            _ => {}
         }
     }
     /// The kubelet said lately that it skips all pods, and why. It says so every five seconds at most.
     pub fn skipping(&self, now: Nanos) -> Option<&(Nanos, Text, Evidence)> {
         self.skips.as_ref().filter(|(at, why, _)| {
             // A kubelet that starts says this for a second or two; that is no trouble.
-            now.since(*at) < limits::SKIPPING.ns
-                && !why.contains("may not have completed yet")
-                && !why.contains("yet to be successful")
+            now.since(*at) < limits::SKIPPING.ns && !is_starting(why)
         })
     }
     /// The node says in its condition that the runtime is down.
     pub fn runtime_down(&self) -> bool {
-        self.ready.as_ref().is_some_and(|(status, _, message)| {
-            status != "True"
-                && [
-                    "container runtime is down",
-                    "PLEG is not healthy",
-                    "runtime status check",
-                ]
-                .iter()
-                .any(|m| message.contains(m))
-        })
+        self.ready
+            .as_ref()
+            .is_some_and(|(status, _, message)| status != "True" && runtime_is_down(message))
     }
     /// Not Ready by the API.
     pub fn not_ready(&self) -> bool {
@@ -276,7 +268,7 @@ fn missing(world: &World, node: &str) -> Option<Missing> {
 pub fn image_of(o: &Evidence) -> Option<String> {
     let text = match &o.body {
         Body::Event(e) => e.message.as_str(),
-        Body::Log(l) => l.field("message")?,
+        Body::Log(l) => flow::line(l)?.name("message")?,
         _ => return None,
     };
     Some(text.split('"').nth(1)?.to_owned())

@@ -1,15 +1,133 @@
 //! Signals: what went wrong, from whatever source, under the reason that the kubelet or scheduler would report it by.
 
-pub mod old;
-
 use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
-use kflow_model::Evidence;
+use serde::Deserialize;
+
+use crate::flow::{Fact, Line, Map, Template};
 use kflow_model::{
-    Nanos, Source, Text,
+    Evidence, Nanos, Source, Text,
     cri::{CallEnd, CallOutcome, code_name},
+    event::COMBINED,
     log::{Component, LogLine, Severity},
 };
+
+/// What errors say, as data.
+static ERRORS: LazyLock<Errors> =
+    LazyLock::new(|| toml::from_str(include_str!("signals.toml")).unwrap_or_default());
+
+/// `signals.toml`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Errors {
+    sync: SyncErrors,
+    kubelet: Texts,
+    runtime: RuntimeErrors,
+    node: NodeErrors,
+    scheduler: SchedulerSentence,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SyncErrors {
+    action: Template,
+    containers: Vec<String>,
+    renamed: BTreeMap<String, String>,
+    told: BTreeMap<String, Template>,
+    errors: Vec<ErrorText>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Texts {
+    errors: Vec<ErrorText>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RuntimeErrors {
+    errors: Vec<ErrorText>,
+    call: Template,
+    deadline: String,
+    image: Template,
+    cause_after: String,
+    unanswered: Vec<String>,
+    timed_out: Vec<String>,
+    wait: Template,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NodeErrors {
+    starting: Vec<String>,
+    runtime_down: Vec<String>,
+}
+
+/// What joins the clauses of the scheduler's sentence.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SchedulerSentence {
+    /// Between the number of nodes and the clauses.
+    pub(super) available: String,
+    /// Before the clauses on preemption.
+    pub(super) preemption: String,
+    /// A clause that says nothing.
+    pub(super) nothing: String,
+}
+
+/// What joins the clauses of the scheduler's sentence.
+pub(super) fn scheduler() -> &'static SchedulerSentence {
+    &ERRORS.scheduler
+}
+
+fn holds(text: &str, any: &[String]) -> bool {
+    any.iter().any(|t| text.contains(t.as_str()))
+}
+
+/// The image that an error is about.
+pub fn image_in(text: &str) -> Option<&str> {
+    ERRORS.runtime.image.find("image", text)
+}
+/// The cause at the end of a runtime's error, else the whole of it.
+pub fn cause_in(text: &str) -> &str {
+    let after = ERRORS.runtime.cause_after.as_str();
+    text.rsplit_once(after).map_or(text, |(_, cause)| cause)
+}
+/// The wait before the next attempt that the kubelet names, as a Go duration.
+pub fn wait_in(text: &str) -> Option<&str> {
+    ERRORS.runtime.wait.find("wait", text)
+}
+/// True when the runtime was away.
+pub fn unanswered(text: &str) -> bool {
+    holds(text, &ERRORS.runtime.unanswered)
+}
+/// True when a call was given up.
+pub fn timed_out(text: &str) -> bool {
+    holds(text, &ERRORS.runtime.timed_out)
+}
+/// True when a kubelet skips pods only because it has just started.
+pub fn is_starting(text: &str) -> bool {
+    holds(text, &ERRORS.node.starting)
+}
+/// True when a node that is not ready says that its runtime is down.
+pub fn runtime_is_down(text: &str) -> bool {
+    holds(text, &ERRORS.node.runtime_down)
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ErrorText {
+    contains: Vec<String>,
+    reason: String,
+}
+
+/// The reason of the first entry of which a text is in the error.
+fn reason_of(errors: &'static [ErrorText], error: &str) -> Option<&'static str> {
+    let held = |e: &&ErrorText| holds(error, &e.contains);
+    Some(errors.iter().find(held)?.reason.as_str())
+}
 
 /// Something that went wrong.
 #[derive(Clone, Debug)]
@@ -32,51 +150,36 @@ pub struct Signal<'a> {
     pub evidence: &'a Evidence,
 }
 
-/// Reason, container and text of an Event.
+/// Reason and text of an Event.
 pub fn of_event<'a>(reason: &'a str, message: &'a str) -> Option<(Cow<'a, str>, Cow<'a, str>)> {
-    // A sender that folds several messages puts this before the newest one.
-    let message = message
-        .strip_prefix("(combined from similar events): ")
-        .unwrap_or(message);
-    let canonical: &'a str = match reason {
-        "Failed" => {
-            if message.starts_with("Failed to pull image") {
-                "ErrImagePull"
-            } else if message.starts_with("error making pod data directories") {
-                "PodDataDirs"
-            } else if message.starts_with("Internal PreCreateContainer") {
-                "PreCreateHookError"
-            } else if message.starts_with("Internal PreStartContainer") {
-                "PreStartHookError"
-            } else if let Some(rest) = message.strip_prefix("Error: ") {
-                // `Error: ErrImagePull` repeats a reason and says nothing of its own.
-                if rest.bytes().all(|b| b.is_ascii_alphanumeric()) {
-                    return None;
-                }
-                "ContainerError"
-            } else {
-                "ContainerError"
-            }
-        }
-        "BackOff" => {
-            if message.starts_with("Back-off pulling") {
-                "ImagePullBackOff"
-            } else {
-                "CrashLoopBackOff"
-            }
-        }
-        "Pulling"
-        | "Pulled"
-        | "Created"
-        | "Started"
-        | "Scheduled"
-        | "SuccessfulMountVolume"
-        | "SuccessfulAttachVolume"
-        | "ResizeStarted"
-        | "ResizeCompleted" => return None,
-        other => other,
+    let message = message.strip_prefix(COMBINED).unwrap_or(message);
+    let said = Map::active().event(reason, message);
+    // `Error: ErrImagePull` repeats a reason and says nothing of its own.
+    if said.is_some_and(|s| {
+        let error = s.name("error").filter(|_| s.fact == Fact::ContainerError);
+        error.is_some_and(|e| e.bytes().all(|b| b.is_ascii_alphanumeric()))
+    }) {
+        return None;
+    }
+    let canonical = match (said.and_then(|s| s.reason()), reason) {
+        (Some(reason), _) => reason,
+        (None, "Failed") => "ContainerError".into(),
+        (None, "BackOff") => "CrashLoopBackOff".into(),
+        (
+            None,
+            "Pulling"
+            | "Pulled"
+            | "Created"
+            | "Started"
+            | "Scheduled"
+            | "SuccessfulMountVolume"
+            | "SuccessfulAttachVolume"
+            | "ResizeStarted"
+            | "ResizeCompleted",
+        ) => return None,
+        (None, other) => other.into(),
     };
-    Some((Cow::Borrowed(canonical), unescaped(message)))
+    Some((canonical, unescaped(message)))
 }
 
 /// A message that quotes another one escapes its quotes, once for each time.
@@ -95,15 +198,15 @@ pub fn container_of_path(path: &str) -> &str {
         .map_or("", |(c, _)| c)
 }
 
-/// An Event that the kubelet wrote to its log: reason, message, `fieldPath`, warning.
-pub fn logged_event(l: &LogLine) -> Option<(&str, &str, &str)> {
-    if crate::flow::said(l) != "Event occurred" {
+/// An Event that its reporter wrote to its log: reason, message, `fieldPath`.
+pub fn logged_event<'a>(line: &Line<'a>) -> Option<(&'a str, &'a str, &'a str)> {
+    if line.fact() != Fact::EventLogged {
         return None;
     }
     Some((
-        l.field("reason")?,
-        l.field("message")?,
-        l.field("fieldPath").unwrap_or(""),
+        line.name("reason")?,
+        line.name("message")?,
+        line.name("fieldPath").unwrap_or(""),
     ))
 }
 
@@ -123,117 +226,58 @@ pub fn of_method(method: &str) -> Option<&'static str> {
 
 /// A failed call's text, as the kubelet prints it.
 pub fn call_error(end: &CallEnd) -> Option<String> {
+    let error = |code: &str, message: &str| {
+        let text = ERRORS.runtime.call.fill(|key| match key {
+            "code" => Some(code),
+            _ => Some(message),
+        });
+        text.map(Cow::into_owned)
+    };
     match (end.outcome, end.code) {
         (CallOutcome::Status, Some(0)) | (CallOutcome::Lost, _) => None,
-        (CallOutcome::Status, Some(code)) => Some(format!(
-            "rpc error: code = {} desc = {}",
-            code_name(code),
-            end.message
-        )),
-        (CallOutcome::ClientReset, _) => {
-            Some("rpc error: code = DeadlineExceeded desc = context deadline exceeded".into())
-        }
+        (CallOutcome::Status, Some(code)) => error(code_name(code), &end.message),
+        (CallOutcome::ClientReset, _) => error("DeadlineExceeded", &ERRORS.runtime.deadline),
         (CallOutcome::ServerReset | CallOutcome::ConnectionClosed, _) | (_, None) => {
-            Some("rpc error: code = Unavailable desc = the connection to the runtime closed".into())
+            error("Unavailable", "the connection to the runtime closed")
         }
     }
 }
 
-/// Reason, container and text of a log line, when it tells of something that failed for one pod. Message and error
-/// are in the words of the map, whoever wrote the line.
+/// Reason, container and text of a log line, when it tells of something that failed for one pod.
 pub fn of_line<'l>(
     l: &'l LogLine,
-    message: &'l str,
-    error: &'l str,
+    said: Option<&Line<'l>>,
 ) -> Option<(Cow<'l, str>, Text, Cow<'l, str>)> {
     if matches!(l.component, Component::Containerd | Component::Crio) {
         return of_runtime_log(l);
     }
-    let own = |reason: &'static str, text| Some((Cow::Borrowed(reason), l.container.clone(), text));
-    match message {
-        "Error syncing pod, skipping" | "Error syncing pod" => of_sync_error(error),
-        "Unable to make pod data directories for pod" => own(
-            "PodDataDirs",
-            Cow::Owned(format!("error making pod data directories: {error}")),
-        ),
-        "Failed to create sandbox for pod"
-        | "CreatePodSandbox for pod failed"
-        | "Failed to create pod sandbox" => own("FailedCreatePodSandBox", Cow::Borrowed(error)),
-        "Container start failed in pod" => Some((
-            Cow::Borrowed(error),
-            l.container.clone(),
-            Cow::Borrowed(l.field("containerMessage").unwrap_or("")),
-        )),
-        "Back-off restarting failed container" => own("CrashLoopBackOff", Cow::Borrowed(error)),
-        "Failed to execute PostStartHook" => own("FailedPostStartHook", Cow::Borrowed(error)),
-        "PreStop hook failed" => own("FailedPreStopHook", Cow::Borrowed(error)),
-        "PreStop hook not completed in grace period" => {
-            own("FailedPreStopHook", Cow::Borrowed(message))
+    if let Some(said) = said {
+        if said.fact() == Fact::SyncFailed {
+            return of_sync_error(said.error());
         }
-        "Pod is terminated, but some volumes have not been cleaned up" => own(
-            "@unmount",
-            Cow::Borrowed("some volumes have not been cleaned up"),
-        ),
-        "Failed to remove pod cgroup" | "Failed to delete cgroup paths" => own(
-            "@cgroup",
-            if error.is_empty() {
-                Cow::Borrowed(message)
-            } else {
-                Cow::Borrowed(error)
-            },
-        ),
-        "Unable to attach or mount volumes for pod; skipping pod" => {
-            own("FailedMount", Cow::Borrowed(error))
-        }
-        "Failed to ensure that the pod container exists" => {
-            own("FailedCreatePodContainer", Cow::Borrowed(error))
-        }
-        "Failed to admit pod" | "Pod admission denied" => Some((
-            Cow::Borrowed(l.field("reason")?),
-            Text::default(),
-            Cow::Borrowed(l.field("message").unwrap_or(error)),
-        )),
-        m if m.starts_with("StopPodSandbox")
-            || m.starts_with("StopContainer")
-            || m.starts_with("Failed to stop sandbox") =>
-        {
-            own("@stop", Cow::Borrowed(error))
-        }
-        m => {
-            if l.severity < Severity::Warning {
-                return None;
-            }
-            // An old kubelet quotes the error of a volume's operation once more.
-            let text = unescaped(if error.is_empty() { m } else { error });
-            if text.contains("UnmountVolume") || text.contains("UnmountDevice") {
-                own("@unmount", text)
-            } else if text.contains("AttachVolume.Attach failed") || text.contains("Multi-Attach") {
-                own("FailedAttachVolume", text)
-            } else if text.contains("MountVolume") || text.contains("hostPath type check") {
-                own("FailedMount", text)
-            } else if text.contains("MapVolume") {
-                own("FailedMapVolume", text)
-            } else if text.contains("VerifyControllerAttachedVolume")
-                || text.contains("VolumesInUse")
-            {
-                own("@volumes", text)
-            } else if text.contains("orphaned pod") {
-                own("@cgroup", text)
-            } else {
-                own("@log", text)
-            }
+        if let Some((reason, text)) = said.failure() {
+            return Some((reason, l.container.clone(), text));
         }
     }
+    if l.severity < Severity::Warning {
+        return None;
+    }
+    // An old kubelet quotes the error of a volume's operation once more.
+    let text = unescaped(if l.error.is_empty() {
+        &l.message
+    } else {
+        &l.error
+    });
+    let reason = reason_of(&ERRORS.kubelet.errors, &text).unwrap_or("@log");
+    Some((reason.into(), l.container.clone(), text))
 }
 
 /// containerd: `RunPodSandbox for &PodSandboxMetadata{…} failed, error`, with `error=`; CRI-O: its stages.
 fn of_runtime_log(l: &LogLine) -> Option<(Cow<'_, str>, Text, Cow<'_, str>)> {
     let all = |reason: &'static str, text| Some((Cow::Borrowed(reason), l.container.clone(), text));
-    if l.message.contains("urrently at stage") {
-        return all("@crio", Cow::Borrowed(l.message.as_str()));
-    }
-    if l.message.contains("no progress in") || l.error.contains("no progress in") {
-        return all("@log", Cow::Borrowed(l.message.as_str()));
+    let errors = &ERRORS.runtime.errors;
+    if let Some(reason) = reason_of(errors, &l.message).or_else(|| reason_of(errors, &l.error)) {
+        return all(reason, Cow::Borrowed(l.message.as_str()));
     }
     if l.severity < Severity::Warning || l.error.is_empty() {
         return None;
@@ -248,47 +292,34 @@ fn of_runtime_log(l: &LogLine) -> Option<(Cow<'_, str>, Text, Cow<'_, str>)> {
 
 /// `failed to "StartContainer" for "c" with ErrImagePull: "…"`, possibly in a list, or a text of its own.
 fn of_sync_error(error: &str) -> Option<(Cow<'_, str>, Text, Cow<'_, str>)> {
-    let owned = |r: &'static str| Some((Cow::Borrowed(r), Text::default(), Cow::Borrowed(error)));
-    if let Some((_, rest)) = error.split_once("failed to \"") {
-        let (action, rest) = rest.split_once('"')?;
-        let (who, rest) = rest.split_once("for \"")?.1.split_once('"')?;
-        let (reason, text) = rest.split_once("with ")?.1.split_once(": ")?;
-        let reason = match reason {
-            "CreatePodSandboxError" | "ConfigPodSandboxError" => "FailedCreatePodSandBox",
-            "KillContainerError" | "KillPodSandboxError" => "FailedKillPod",
-            r => r,
-        };
-        // The text is quoted once more: its own quotes are escaped.
-        let text = unescaped(text.trim_end_matches(']').trim_matches('"')).into_owned();
-        let text = if reason == "FailedKillPod" {
-            format!("failed to \"{action}\" for \"{who}\": {text}")
-        } else {
-            text
-        };
-        let container = if action == "StartContainer" || action == "KillContainer" {
-            who.into()
-        } else {
-            Text::default()
-        };
-        return Some((Cow::Owned(reason.to_owned()), container, Cow::Owned(text)));
-    }
-    if error.contains("network is not ready") {
-        owned("NetworkNotReady")
-    } else if error.contains("unmounted volumes=") {
-        owned("FailedMount")
-    } else if error.contains("unable to ensure pod container exists") {
-        owned("FailedCreatePodContainer")
-    } else if error.contains("error making pod data directories") {
-        owned("PodDataDirs")
-    } else if error.contains("dynamic resources") {
-        owned("FailedPrepareDynamicResources")
-    } else if error.contains("delete cgroup paths") {
-        owned("@cgroup")
-    } else if error.contains("error killing pod") {
-        owned("FailedKillPod")
+    let all = &ERRORS.sync;
+    let name = |key: &str| all.action.find(key, error);
+    let (Some(action), Some(who), Some(reason), Some(text)) =
+        (name("action"), name("who"), name("reason"), name("text"))
+    else {
+        let reason = reason_of(&all.errors, error).unwrap_or("@log");
+        return Some((reason.into(), Text::default(), error.into()));
+    };
+    let reason = all.renamed.get(reason).map_or(reason, String::as_str);
+    // The text is quoted once more: its own quotes are escaped.
+    let text = unescaped(text.trim_end_matches(']').trim_matches('"'));
+    let text = match all.told.get(reason) {
+        Some(told) => told.fill(|key| {
+            if key == "text" {
+                Some(text.as_ref())
+            } else {
+                name(key)
+            }
+        })?,
+        None => text,
+    };
+    let container = if all.containers.iter().any(|a| a == action) {
+        who.into()
     } else {
-        owned("@log")
-    }
+        Text::default()
+    };
+    let text = text.into_owned();
+    Some((reason.into(), container, text.into()))
 }
 
 /// True when two messages of one reason are about the same thing: they quote the same names, or, where neither quotes
@@ -323,6 +354,13 @@ mod tests {
             "unmounted volumes=[b]"
         ));
         assert!(!same_subject("volume \"a\"", "volume a"));
+    }
+
+    #[test]
+    fn the_texts_of_errors_can_be_read() {
+        let read: Result<Errors, _> = toml::from_str(include_str!("signals.toml"));
+        let read = read.unwrap_or_else(|e| panic!("{e}"));
+        assert!(!read.sync.errors.is_empty() && !read.kubelet.errors.is_empty());
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use smallvec::SmallVec;
 
+use super::signal::cause_in;
 use kflow_model::{Text, units::age};
 
 /// Names that a sentence or command may use.
@@ -203,10 +204,7 @@ pub fn number(n: impl std::fmt::Display) -> Text {
 
 /// What a hook's error comes down to: the runtime says who failed in ever more words, and last of all why.
 pub fn hook_error(text: &str) -> String {
-    let what = text
-        .rsplit_once("unable to start container process: ")
-        .map_or(text, |(_, w)| w);
-    shorten(what.trim().trim_end_matches(['"', '.']), 160).to_string()
+    shorten(cause_in(text).trim().trim_end_matches(['"', '.']), 160).to_string()
 }
 
 #[cfg(test)]

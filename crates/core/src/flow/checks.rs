@@ -5,6 +5,8 @@
 //! (`healthz.go`: `informer-sync,poststarthook/rbac/bootstrap-roles check failed: readyz`). `/livez` and `/healthz` name
 //! other sets of checks, so that one of them does not name a check says nothing.
 
+use super::fact::Fact;
+use super::map::Map;
 use kflow_model::{Body, Observation};
 
 /// What an observation says of checks.
@@ -16,10 +18,11 @@ pub(super) struct Checks<'a> {
 }
 
 /// The checks that an observation tells of; `None` when it is no health answer.
-pub(super) fn checks(o: &Observation) -> Option<Checks<'_>> {
+pub(super) fn checks<'a>(map: &'a Map, o: &'a Observation) -> Option<Checks<'a>> {
     match &o.body {
         Body::Log(line) => {
-            let names = line.message.strip_suffix(" check failed: readyz")?;
+            let said = map.line(line).filter(|l| l.fact() == Fact::ReadyzFailed)?;
+            let names = said.name("checks")?;
             Some(Checks {
                 failing: names.split(',').map(str::trim).collect(),
                 passed: Vec::new(),

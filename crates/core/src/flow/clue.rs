@@ -5,9 +5,11 @@ use std::fmt;
 
 pub(super) mod raw;
 
+use super::fact::Fact;
+use super::reading::Template;
 use kflow_model::{Text, cri::ContainerEventKind, fs::FsAction, log::Component};
 
-/// A text to compare with: anything, one text, or what begins with one (`…` at its end in the file).
+/// A text to compare with: anything, one text, or what begins or ends with one (`…` at its end or beginning in the file).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Pattern {
     /// Anything.
@@ -17,11 +19,16 @@ pub enum Pattern {
     Is(Text),
     /// Begins with.
     Starts(Text),
+    /// Ends with.
+    Ends(Text),
 }
 
 impl Pattern {
     /// Reads a pattern; an empty text and `…` alone are anything.
     pub fn parse(s: &str) -> Self {
+        if let Some(end) = s.strip_prefix('…').filter(|end| !end.is_empty()) {
+            return Self::Ends(end.into());
+        }
         match s.strip_suffix('…') {
             None if s.is_empty() => Self::Any,
             None => Self::Is(s.into()),
@@ -35,6 +42,7 @@ impl Pattern {
             Self::Any => true,
             Self::Is(t) => t == s,
             Self::Starts(t) => s.starts_with(t.as_str()),
+            Self::Ends(t) => s.ends_with(t.as_str()),
         }
     }
 }
@@ -45,6 +53,7 @@ impl fmt::Display for Pattern {
             Self::Any => f.write_str("…"),
             Self::Is(t) => f.write_str(t),
             Self::Starts(t) => write!(f, "{t}…"),
+            Self::Ends(t) => write!(f, "…{t}"),
         }
     }
 }
@@ -112,6 +121,8 @@ pub enum PodFact {
     Phase(Text),
     /// `status.reason`.
     Reason(Pattern),
+    /// `status.message`.
+    Message(Pattern),
     /// A container waits for this reason.
     Waiting(Text),
     /// A container ended, now or the last time, for this reason.
@@ -133,8 +144,8 @@ pub enum PodFact {
 pub enum What {
     /// A log line.
     Log {
-        /// Who writes it.
-        component: Component,
+        /// Who writes it; anybody when it is no step's.
+        component: Option<Component>,
         /// Its message.
         message: Pattern,
         /// A text inside the message or the error, empty for none.
@@ -225,8 +236,12 @@ pub struct Clue {
     pub since: Text,
     /// Newest version with it, empty for any.
     pub until: Text,
-    /// The message of the map's own version that a log line of another version stands for, empty for its own.
-    pub stands_for: Text,
+    /// What it says to who reads it, if timelines, machinery or rules know it.
+    pub fact: Option<Fact>,
+    /// Where names stand in its text.
+    pub read: Vec<Template>,
+    /// Names that every text with these words has.
+    pub names: Vec<(Text, Text)>,
 }
 
 impl Clue {
@@ -309,6 +324,7 @@ impl fmt::Display for Clue {
             What::Pod(fact) => match fact {
                 PodFact::Phase(t) => write!(f, "status phase={t}")?,
                 PodFact::Reason(t) => write!(f, "status reason={t}")?,
+                PodFact::Message(t) => write!(f, "status message={t}")?,
                 PodFact::Waiting(t) => write!(f, "status waiting={t}")?,
                 PodFact::Terminated(t) => write!(f, "status terminated={t}")?,
                 PodFact::Deletion => f.write_str("deletionTimestamp")?,

@@ -29,16 +29,27 @@ pub type Hits = SmallVec<[Hit; 4]>;
 pub(super) type Bucket = SmallVec<[Hit; 2]>;
 
 /// Clues of one kind, by a constant text or by the first bytes of a prefix.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Texts {
-    exact: FxHashMap<Text, Bucket>,
-    prefix: FxHashMap<[u8; PREFIX_LEAST], Bucket>,
-    rest: Bucket,
+#[derive(Clone, Debug)]
+pub(super) struct Texts<T> {
+    exact: FxHashMap<Text, SmallVec<[T; 2]>>,
+    prefix: FxHashMap<[u8; PREFIX_LEAST], SmallVec<[T; 2]>>,
+    rest: SmallVec<[T; 2]>,
     longest: usize,
 }
 
-impl Texts {
-    fn add(&mut self, pattern: &Pattern, hit: Hit) {
+impl<T> Default for Texts<T> {
+    fn default() -> Self {
+        Self {
+            exact: FxHashMap::default(),
+            prefix: FxHashMap::default(),
+            rest: SmallVec::new(),
+            longest: 0,
+        }
+    }
+}
+
+impl<T> Texts<T> {
+    pub(super) fn add(&mut self, pattern: &Pattern, hit: T) {
         match pattern {
             Pattern::Is(t) => {
                 self.longest = self.longest.max(t.len());
@@ -48,11 +59,11 @@ impl Texts {
                 Some(key) => self.prefix.entry(*key).or_default().push(hit),
                 None => self.rest.push(hit),
             },
-            Pattern::Any => self.rest.push(hit),
+            Pattern::Any | Pattern::Ends(_) => self.rest.push(hit),
         }
     }
     /// Clues that may fit. Those of a prefix have yet to be compared.
-    pub(super) fn find(&self, text: &str) -> impl Iterator<Item = &Hit> {
+    pub(super) fn find(&self, text: &str) -> impl Iterator<Item = &T> {
         let exact = (text.len() <= self.longest)
             .then(|| self.exact.get(text))
             .flatten();
@@ -71,9 +82,9 @@ impl Texts {
 /// All clues, by kind and text.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Index {
-    pub(super) logs: Texts,
-    pub(super) events: Texts,
-    pub(super) spans: Texts,
+    pub(super) logs: Texts<Hit>,
+    pub(super) events: Texts<Hit>,
+    pub(super) spans: Texts<Hit>,
     pub(super) calls: FxHashMap<Text, Bucket>,
     pub(super) audits: FxHashMap<Text, Bucket>,
     pub(super) pod_conditions: FxHashMap<Text, Bucket>,

@@ -180,7 +180,7 @@ impl Build {
             self.call_ended(o, end.key, ok);
             return;
         }
-        if let Some(told) = checks(o) {
+        if let Some(told) = checks(map, o) {
             self.checked(map, o, &told);
         }
         let hits = map.hits(o);

@@ -7,10 +7,11 @@ use std::sync::{LazyLock, OnceLock};
 
 use super::Stage;
 use super::clue::raw::{RawClue, parse_component};
+use super::fact::Fact;
 use super::index::Index;
+use super::reading::{Readings, Report, Template};
 use super::step::functions;
 pub use super::step::{Flow, Scope, Step, StepId};
-use super::wording::Wordings;
 use kflow_model::Text;
 
 /// The embedded file.
@@ -70,8 +71,7 @@ pub struct Map {
     steps: Vec<Step>,
     by_id: FxHashMap<Text, StepId>,
     by_function: FxHashMap<Text, StepId>,
-    /// Messages of other versions, and those of this one that they stand for.
-    wordings: Wordings,
+    pub(super) readings: Readings,
     pub(super) index: Index,
 }
 
@@ -115,12 +115,6 @@ impl Map {
             raw.lay(toml::from_str(text).map_err(|e| wrong(text, &e))?);
         }
         raw.build()
-    }
-
-    /// The message of the map's own version that a log message stands for, or itself: what reads log lines compares with
-    /// the words of one version, and those of others are data (`as`).
-    pub fn wording<'a>(&'a self, message: &'a str) -> &'a str {
-        self.wordings.of(message)
     }
 
     /// Flows by letter.
@@ -169,6 +163,17 @@ struct RawMap {
     version: Option<String>,
     flow: BTreeMap<String, RawFlow>,
     step: BTreeMap<String, RawStep>,
+    fact: BTreeMap<Fact, RawFact>,
+}
+
+/// Evidence of a fact that is no step's, and the failure that it is.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct RawFact {
+    reason: Option<Template>,
+    text: Option<Vec<Template>>,
+    evidence: Option<Vec<RawClue>>,
+    more: Vec<RawClue>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -235,6 +240,13 @@ impl RawMap {
                 old.more.clear();
             }
             old.more.extend(s.more);
+        }
+        for (fact, f) in new.fact {
+            let old = self.fact.entry(fact).or_default();
+            over(&mut old.reason, f.reason);
+            over(&mut old.text, f.text);
+            over(&mut old.evidence, f.evidence);
+            old.more.extend(f.more);
         }
     }
 
@@ -303,7 +315,7 @@ impl RawMap {
                 .ok_or_else(|| missing("evidence"))?
                 .into_iter()
                 .chain(s.more)
-                .map(|c| c.build(component))
+                .map(|c| c.build(Some(component)))
                 .collect::<Result<Vec<_>, _>>()
                 .map_err(|why| MapError::Evidence {
                     step: id.clone(),
@@ -337,12 +349,30 @@ impl RawMap {
                 id: id.into(),
             });
         }
+        let mut readings: Vec<_> = steps
+            .iter()
+            .flat_map(|s| &s.clues)
+            .filter(|c| c.fact.is_some())
+            .cloned()
+            .collect();
+        let mut reports = FxHashMap::default();
+        for (fact, f) in self.fact {
+            let wrong = |why| MapError::Evidence {
+                step: format!("(fact {fact:?})"),
+                why,
+            };
+            if let Some(reason) = f.reason {
+                let text = f.text.unwrap_or_else(|| vec![Template::name("error")]);
+                reports.insert(fact, Report { reason, text });
+            }
+            for mut clue in f.evidence.into_iter().flatten().chain(f.more) {
+                clue.fact = Some(fact);
+                readings.push(clue.build(None).map_err(wrong)?);
+            }
+        }
         Ok(Map {
             version: self.version.unwrap_or_default().into(),
-            wordings: Wordings::compile(&steps).map_err(|(step, message)| MapError::Evidence {
-                step: step.to_string(),
-                why: format!("`as = \"{message}\"` is no `log` of this step's own version"),
-            })?,
+            readings: Readings::compile(readings, reports),
             index: Index::compile(&steps),
             by_function: functions(&steps),
             flows,

@@ -103,7 +103,7 @@ impl Map {
             }
             _ => {}
         }
-        if let Some(told) = checks(o) {
+        if let Some(told) = checks(self, o) {
             self.keep(&m.health, &mut out, |w| {
                 matches!(w, What::Health(p)
                     if told.failing.iter().chain(&told.passed).any(|check| p.fits(check)))
@@ -133,7 +133,7 @@ fn bucket<'a>(map: &'a FxHashMap<Text, Bucket>, key: &str) -> &'a [Hit] {
     map.get(key).map_or(&[], |b| b.as_slice())
 }
 
-fn log(what: &What, line: &LogLine) -> bool {
+pub(super) fn log(what: &What, line: &LogLine) -> bool {
     let What::Log {
         component,
         message,
@@ -143,7 +143,7 @@ fn log(what: &What, line: &LogLine) -> bool {
     else {
         return false;
     };
-    *component == line.component
+    component.is_none_or(|c| c == line.component)
         && message.fits(&line.message)
         && (contains.is_empty()
             || line.message.contains(contains.as_str())
@@ -164,6 +164,7 @@ fn pod(what: &What, p: &PodSeen) -> bool {
     match fact {
         PodFact::Phase(t) => p.status.phase == *t,
         PodFact::Reason(t) => !p.status.reason.is_empty() && t.fits(&p.status.reason),
+        PodFact::Message(t) => t.fits(&p.status.message),
         PodFact::Waiting(t) => p
             .statuses()
             .any(|c| matches!(&c.state, ContainerState::Waiting { reason, .. } if reason == t)),

@@ -258,17 +258,31 @@ fn a_users_file_replaces_extends_and_adds() {
     assert_eq!(map.step("z01").unwrap().1.stage, Some(Stage::Admit));
 }
 
+fn fact(map: &Map, message: &str) -> Option<Fact> {
+    match &log(1, Component::Kubelet, message).body {
+        Body::Log(line) => map.line(line).map(|l| l.fact()),
+        _ => None,
+    }
+}
+
 #[test]
-fn a_line_of_another_version_is_read_as_the_one_that_it_stands_for() {
+fn a_line_of_another_version_says_the_same_fact() {
     let map = Map::embedded();
-    assert_eq!(map.wording("syncPod enter"), "SyncPod enter");
-    assert_eq!(map.wording("SyncPod enter"), "SyncPod enter");
-    assert_eq!(map.wording("of no step"), "of no step");
-    let own = "[step.b10]\nmore = [{ log = 'SyncLoop NEW', since = '1.40', as = 'SyncLoop ADD' }]";
+    assert_eq!(fact(map, "syncPod enter"), Some(Fact::SyncBegan));
+    assert_eq!(fact(map, "SyncPod enter"), Some(Fact::SyncBegan));
+    assert_eq!(fact(map, "of no step"), None);
+    let own = "[step.b10]\nmore = [{ log = 'SyncLoop NEW', since = '1.40', fact = 'pod-added' }]";
     let map = Map::overlaid(own).unwrap();
-    assert_eq!(map.wording("SyncLoop NEW"), "SyncLoop ADD");
+    assert_eq!(fact(&map, "SyncLoop NEW"), Some(Fact::PodAdded));
     let o = log(1, Component::Kubelet, "SyncLoop NEW");
     assert_eq!(map.steps_of(&o).as_slice(), [map.step("b10").unwrap().0]);
+}
+
+#[test]
+fn every_fact_has_evidence() {
+    let said: Vec<Fact> = Map::embedded().readings.facts().collect();
+    let without: Vec<_> = Fact::ALL.iter().filter(|f| !said.contains(f)).collect();
+    assert!(without.is_empty(), "{without:?}");
 }
 
 #[test]
@@ -286,12 +300,16 @@ fn a_wrong_file_is_refused_with_the_step_and_the_reason() {
         ("[step.c09]\nevidence = [{ log = 'a…' }]", "too short"),
         ("[step.c09]\nevidence = [{ fs = 'disk' }]", "pod_cgroup"),
         (
-            "[step.c09]\nmore = [{ log = 'x', as = 'SyncLoop ADD' }]",
-            "is no `log` of this step",
+            "[step.c09]\nmore = [{ log = 'x', fact = 'lunch' }]",
+            "lunch",
         ),
         (
-            "[step.c09]\nmore = [{ log = 'sync…', as = 'SyncPod enter' }]",
-            "`as` goes with the whole message",
+            "[step.c09]\nmore = [{ cri = 'x', fact = 'sync-began' }]",
+            "`fact` goes with",
+        ),
+        (
+            "[step.c09]\nmore = [{ log = 'x', read = ['for {'] }]",
+            "leaves a brace open",
         ),
         (
             "[step.q01]\nlabel='x'\nfunction='y'\nevidence=[{none='z'}]",

@@ -9,7 +9,7 @@ use rustc_hash::FxHashMap;
 use super::Build;
 use super::span::{edge, event_edge, narrow, step};
 use super::work::Work;
-use crate::flow::{Stage, said};
+use crate::flow::{Fact, Stage, span};
 use crate::timeline::{Certainty, Edge, Outcome, Span, SpanIndex};
 use kflow_model::Text;
 
@@ -89,19 +89,19 @@ fn sandbox_by_log(b: &mut Build<'_>) {
     let f = b.facts;
     let lines: Vec<_> = f
         .lines(&[
-            "Creating PodSandbox for pod",
-            "Created PodSandbox for pod",
-            "CreatePodSandbox for pod failed",
+            Fact::SandboxBegan,
+            Fact::SandboxCreated,
+            Fact::SandboxFailed,
         ])
         .collect();
     let mut attempt = 0;
     for (i, (o, l)) in lines.iter().enumerate() {
-        if !said(l).starts_with("Creating ") {
+        if l.fact() != Fact::SandboxBegan {
             continue;
         }
         let next = lines
             .get(i + 1)
-            .filter(|(_, n)| !said(n).starts_with("Creating "));
+            .filter(|(_, n)| n.fact() != Fact::SandboxBegan);
         let mut evidence = vec![(*o).clone()];
         evidence.extend(next.map(|(o, _)| (*o).clone()));
         let mut s = step(
@@ -114,10 +114,10 @@ fn sandbox_by_log(b: &mut Build<'_>) {
         );
         s.attempt = attempt;
         if let Some((_, n)) = next
-            && n.message.ends_with("failed")
+            && n.fact() == Fact::SandboxFailed
         {
             s.outcome = Outcome::Error;
-            s.message.clone_from(&n.error);
+            s.message = n.error().into();
         }
         attempt += 1;
         b.add(s);
@@ -172,24 +172,6 @@ fn sandbox_by_api(b: &mut Build<'_>) {
 
 /// Spans of the runtime inside a call, as its children: the network's setup and what is worth showing.
 pub(crate) fn nested(b: &mut Build<'_>, parent: SpanIndex, w: &Work) {
-    const SHOWN: [&str; 16] = [
-        "cri.sandbox.run",
-        "cni.setup_pod_network",
-        "cni.teardown_pod_network",
-        "client.NewContainer",
-        "container.NewTask",
-        "task.Start",
-        "client.task.Start",
-        "task.Kill",
-        "task.Delete",
-        "pull.Pull",
-        "pull.fetch",
-        "pull.UnpackWait",
-        "containerd.task.v3.Task/Create",
-        "containerd.task.v3.Task/Start",
-        "metadata.sandbox.Create",
-        "container.Delete",
-    ];
     let f = b.facts;
     let Some(client) = w.span else { return };
     let mut inside: Vec<(kflow_model::SpanId, SpanIndex)> = vec![(client, parent)];
@@ -204,8 +186,8 @@ pub(crate) fn nested(b: &mut Build<'_>, parent: SpanIndex, w: &Work) {
             continue;
         };
         let mut index = at;
-        if SHOWN.contains(&s.name.as_str()) {
-            let mut span = step(
+        if span(s) == Some(Fact::RuntimeWork) {
+            let mut inner = step(
                 b.spans()
                     .get(parent as usize)
                     .map_or(Stage::Sandbox, |p| p.stage),
@@ -218,14 +200,14 @@ pub(crate) fn nested(b: &mut Build<'_>, parent: SpanIndex, w: &Work) {
                 Certainty::Measured,
                 vec![(*o).clone()],
             );
-            span.parent = Some(at);
-            span.container.clone_from(&w.container);
-            span.attempt = w.attempt.unwrap_or(0);
-            span.message.clone_from(&s.message);
+            inner.parent = Some(at);
+            inner.container.clone_from(&w.container);
+            inner.attempt = w.attempt.unwrap_or(0);
+            inner.message.clone_from(&s.message);
             if s.error {
-                span.outcome = Outcome::Error;
+                inner.outcome = Outcome::Error;
             }
-            index = b.add(span);
+            index = b.add(inner);
             found.push(index);
         }
         inside.push((s.span, index));

@@ -1,6 +1,6 @@
 //! A pod's evidence, sorted into kinds.
 
-use crate::flow::said;
+use crate::flow::{self, Fact, Line};
 use crate::timeline::{Certainty, Edge, Outcome};
 use kflow_model::Evidence;
 use kflow_model::{
@@ -100,9 +100,6 @@ impl Request<'_> {
     }
 }
 
-/// What the scheduler logs of each victim.
-const PREEMPTED: &str = "Preemptor Pod preempted victim Pod";
-
 /// What is known of a pod, by kind; everything in order of time.
 #[derive(Debug, Default)]
 pub(crate) struct Facts<'a> {
@@ -117,8 +114,10 @@ pub(crate) struct Facts<'a> {
     pub(crate) items: Vec<(&'a Evidence, &'a InventoryItem)>,
     /// Lines of the kubelet and the runtime.
     pub(crate) logs: Vec<(&'a Evidence, &'a LogLine)>,
-    /// Where in `logs` a message stands.
-    by_message: FxHashMap<&'a str, Vec<u32>>,
+    /// Those of them that say a fact.
+    lines: Vec<(&'a Evidence, Line<'a>)>,
+    /// Where in `lines` a fact stands.
+    by_fact: FxHashMap<Fact, Vec<u32>>,
     pub(crate) requests: Vec<Request<'a>>,
     pub(crate) spans: Vec<(&'a Evidence, &'a SpanRecord)>,
     /// Where in `spans` the apiserver's span of a request stands, by audit id.
@@ -170,7 +169,7 @@ impl<'a> Facts<'a> {
                 {
                     f.logs.push((o, l));
                 }
-                Body::Log(l) if l.component == Component::Scheduler && said(l) == PREEMPTED => {
+                Body::Log(l) if flow::line(l).is_some_and(|l| l.fact() == Fact::PodPreempted) => {
                     f.preemptions.push((o, l));
                 }
                 Body::Audit(a) => {
@@ -222,8 +221,13 @@ impl<'a> Facts<'a> {
                 );
             }
         }
-        for (i, (_, l)) in (0..).zip(&f.logs) {
-            f.by_message.entry(said(l)).or_default().push(i);
+        f.lines = f
+            .logs
+            .iter()
+            .filter_map(|(o, l)| Some((*o, flow::line(l)?)))
+            .collect();
+        for (i, (_, l)) in (0..).zip(&f.lines) {
+            f.by_fact.entry(l.fact()).or_default().push(i);
         }
         for (i, (_, s)) in (0..).zip(&f.spans) {
             if s.kind == SpanKind::Server
@@ -231,7 +235,14 @@ impl<'a> Facts<'a> {
             {
                 // Handlers repeat the audit id on spans of their own: the first is the request's.
                 f.by_audit.entry(id).or_insert(i);
-            } else if s.name == "Create etcd3" || is_webhook(s) {
+            } else if matches!(
+                flow::span(s),
+                Some(
+                    Fact::ObjectStored
+                        | Fact::MutatingWebhookCalled
+                        | Fact::ValidatingWebhookCalled
+                )
+            ) {
                 f.in_request.entry(s.trace).or_default().push(i);
             }
         }
@@ -272,29 +283,29 @@ impl<'a> Facts<'a> {
             _ => self.api_edge(o.stamp.at, o.stamp.precision),
         }
     }
-    /// Kubelet lines with one of these messages, in order of time.
+    /// Lines that say one of these facts, in order of time.
     pub(crate) fn lines(
         &self,
-        messages: &[&str],
-    ) -> impl DoubleEndedIterator<Item = (&'a Evidence, &'a LogLine)> + use<'a> {
-        let mut at: Vec<u32> = messages
+        facts: &[Fact],
+    ) -> impl DoubleEndedIterator<Item = (&'a Evidence, Line<'a>)> + use<'a> {
+        let mut at: Vec<u32> = facts
             .iter()
-            .filter_map(|m| self.by_message.get(m))
+            .filter_map(|f| self.by_fact.get(f))
             .flatten()
             .copied()
             .collect();
-        if messages.len() > 1 {
+        if facts.len() > 1 {
             at.sort_unstable();
         }
         let found: Vec<_> = at
             .into_iter()
-            .filter_map(|i| self.logs.get(i as usize).copied())
+            .filter_map(|i| self.lines.get(i as usize).copied())
             .collect();
         found.into_iter()
     }
-    /// The first kubelet line with one of these messages.
-    pub(crate) fn line(&self, messages: &[&str]) -> Option<(&'a Evidence, &'a LogLine)> {
-        self.lines(messages).next()
+    /// The first line that says one of these facts.
+    pub(crate) fn line(&self, facts: &[Fact]) -> Option<(&'a Evidence, Line<'a>)> {
+        self.lines(facts).next()
     }
     /// The apiserver's span of a request.
     pub(crate) fn server_span(&self, audit_id: &str) -> Option<(&'a Evidence, &'a SpanRecord)> {
@@ -335,9 +346,4 @@ impl<'a> Facts<'a> {
 pub(crate) fn has_static_uid(uid: &PodUid) -> bool {
     let uid = uid.as_str();
     uid.len() == 32 && uid.bytes().all(|b| b.is_ascii_hexdigit())
-}
-
-/// The apiserver asks a webhook.
-fn is_webhook(s: &SpanRecord) -> bool {
-    s.name.starts_with("Call ") && s.name.ends_with("webhook")
 }

@@ -2,7 +2,7 @@
 
 use super::Build;
 use super::span::step;
-use crate::flow::Stage;
+use crate::flow::{Fact, Stage};
 use crate::timeline::{Certainty, Edge, Outcome, Span, UnknownGap};
 use kflow_model::stamp::SECOND;
 use kflow_model::{Nanos, Source};
@@ -79,13 +79,10 @@ fn retries(b: &mut Build<'_>) {
         {
             continue;
         }
-        let line = b
-            .facts
-            .lines(&["Error syncing pod, skipping"])
-            .find(|(o, _)| {
-                o.stamp.at >= end.at.plus(-SECOND)
-                    && next.as_ref().is_none_or(|(n, _)| o.stamp.at <= n.at)
-            });
+        let line = b.facts.lines(&[Fact::SyncFailed]).find(|(o, _)| {
+            o.stamp.at >= end.at.plus(-SECOND)
+                && next.as_ref().is_none_or(|(n, _)| o.stamp.at <= n.at)
+        });
         let mut evidence: Vec<_> = s.evidence.last().cloned().into_iter().collect();
         evidence.extend(line.map(|(o, _)| o.clone()));
         let until = next.as_ref().map(|(e, _)| *e);
@@ -104,7 +101,7 @@ fn retries(b: &mut Build<'_>) {
         );
         wait.container.clone_from(&s.container);
         wait.attempt = s.attempt;
-        wait.message = line.map_or_else(|| s.message.clone(), |(_, l)| l.error.clone());
+        wait.message = line.map_or_else(|| s.message.clone(), |(_, l)| l.error().into());
         if until.is_none() && over.is_some() {
             wait.outcome = Outcome::Cancelled;
         }

@@ -2,12 +2,13 @@
 
 use super::Build;
 use super::span::edge;
-use crate::flow::Stage;
+use crate::flow::{Fact, Map, Stage, event};
 use crate::timeline::{Mark, MarkKind, Outcome};
 use kflow_model::{Body, Evidence, Nanos, Text, event::EventSeen, stamp::SECOND, units::seconds};
 
 /// The stage that an Event tells of.
 pub(crate) fn stage_of_event(e: &EventSeen) -> Stage {
+    let said = event(&e.reason, &e.message);
     match e.reason.as_str() {
         "Scheduled" | "FailedScheduling" | "Preempted" | "BindingConditionsPending" => {
             Stage::Schedule
@@ -29,9 +30,9 @@ pub(crate) fn stage_of_event(e: &EventSeen) -> Stage {
         | "ErrImageNeverPull"
         | "InspectFailed"
         | "FailedToRetrieveImagePullSecret" => Stage::Image,
-        "BackOff" if e.message.starts_with("Back-off pulling") => Stage::Image,
+        "BackOff" if said == Some(Fact::PullBackedOff) => Stage::Image,
         "Failed"
-            if e.message.contains("pull image")
+            if said == Some(Fact::PullFailed)
                 || e.message.ends_with("ErrImagePull")
                 || e.message.ends_with("ImagePullBackOff")
                 || e.message.ends_with("InvalidImageName")
@@ -44,7 +45,7 @@ pub(crate) fn stage_of_event(e: &EventSeen) -> Stage {
         "Started" | "BackOff" | "FailedPostStartHook" => Stage::Start,
         "Unhealthy" | "ProbeWarning" | "ResizeStarted" | "ResizeCompleted" | "ResizeError"
         | "ResizeDeferred" | "ResizeInfeasible" => Stage::Ready,
-        "Killing" if !e.message.starts_with("Stopping") => Stage::Ready,
+        "Killing" if said != Some(Fact::StopKill) => Stage::Ready,
         "Killing"
         | "FailedPreStopHook"
         | "FailedKillPod"
@@ -100,8 +101,9 @@ fn events(b: &mut Build<'_>) {
 fn preemptions(b: &mut Build<'_>) {
     let f = b.facts;
     let told = f.of_others.iter().filter_map(|(o, e)| {
-        let node = e.message.split_once(" on node ").map(|(_, node)| node);
-        e.preemptor()?;
+        (e.reason == "Preempted").then_some(())?;
+        let said = Map::active().event(&e.reason, &e.message);
+        let node = said.and_then(|s| s.name("node"));
         Some((*o, &e.object.namespace, &e.object.name, node))
     });
     let logged = f.preemptions.iter().flat_map(|(o, l)| {

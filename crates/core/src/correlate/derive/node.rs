@@ -2,32 +2,28 @@
 
 use super::Build;
 use super::span::{edge, step};
-use crate::flow::Stage;
+use crate::flow::{Fact, Map, Stage, span};
 use crate::timeline::{Certainty, Edge, Outcome};
 use kflow_model::Evidence;
 use kflow_model::fs::{FsAction, FsObject};
 
-const RECEIVED: [&str; 2] = ["Receiving a new pod", "SyncLoop ADD"];
+const RECEIVED: [Fact; 2] = [Fact::PodReceived, Fact::PodAdded];
 /// The pod waits for the sync loop, which takes one thing after the other: a hung runtime holds it in housekeeping.
 const WAITS: &str = "syncLoopIteration";
 /// Less than this is the handing over itself and no step of its own, ns. The loop is free within a millisecond.
 const BUSY: i64 = 100 * kflow_model::stamp::MILLI;
-const HANDED: [&str; 3] = [
-    "Pod is being synced for the first time",
-    "Notifying pod of pending update",
-    "SyncPod enter",
-];
+const HANDED: [Fact; 3] = [Fact::WorkerFirst, Fact::WorkerNotified, Fact::SyncBegan];
 
 /// The first sync's start: the line, else the span.
 pub(crate) fn first_sync(b: &Build<'_>) -> Option<(Edge, Evidence)> {
     let f = b.facts;
     let line = f
-        .line(&["SyncPod enter"])
+        .line(&[Fact::SyncBegan])
         .map(|(o, _)| (edge(o), o.clone()));
     let span = f
         .spans
         .iter()
-        .find(|(_, s)| s.name == "syncPod")
+        .find(|(_, s)| span(s) == Some(Fact::SyncBegan))
         .map(|(o, _)| (edge(o), (*o).clone()));
     // The span is the finer one, of the same moment.
     match (line, span) {
@@ -44,7 +40,7 @@ pub(crate) fn admit(b: &mut Build<'_>) {
     let f = b.facts;
     let bound = b.ends(Stage::Schedule).or_else(|| b.ends(Stage::Api));
     let received = f.line(&RECEIVED);
-    let add = f.line(&["SyncLoop ADD"]);
+    let add = f.line(&[Fact::PodAdded]);
     let handed = f.line(&HANDED);
     let sync = first_sync(b);
     if let Some((denied, reason, message)) = rejection(b) {
@@ -103,7 +99,7 @@ pub(crate) fn admit(b: &mut Build<'_>) {
             ));
             if let (Some((a, _)), Some((h, _))) = (add, handed) {
                 let admitted = f
-                    .line(&["Pod Admit Result"])
+                    .line(&[Fact::Admitted])
                     .filter(|(o, _)| o.stamp.at >= a.stamp.at && o.stamp.at <= h.stamp.at)
                     .map_or(h, |(o, _)| o);
                 let mut s = step(
@@ -235,7 +231,7 @@ fn first_work(b: &Build<'_>) -> Option<(Edge, Evidence)> {
 /// The kubelet's refusal: the line, else the status.
 fn rejection(b: &Build<'_>) -> Option<(Evidence, String, String)> {
     let f = b.facts;
-    if let Some((o, l)) = f.line(&["Pod admission denied"]) {
+    if let Some((o, l)) = f.line(&[Fact::AdmissionDenied]) {
         return Some((
             o.clone(),
             l.field("reason").unwrap_or_default().into(),
@@ -246,7 +242,7 @@ fn rejection(b: &Build<'_>) -> Option<(Evidence, String, String)> {
         p.status.phase == "Failed"
             && !p.status.reason.is_empty()
             && p.status.containers.is_empty()
-            && (p.status.message.starts_with("Pod was rejected") || b.work.is_empty())
+            && (Map::active().status(&p.status.message).is_some() || b.work.is_empty())
     })?;
     if b.work.iter().any(|w| w.method == "RunPodSandbox") {
         return None;
@@ -288,7 +284,7 @@ pub(crate) fn cgroup(b: &mut Build<'_>) {
     let sync = first_sync(b);
     // What was there when the watch began says only that it was made before. What needs it says so sooner.
     let needs_it = f
-        .line(&["Waiting for volumes to attach and mount for pod"])
+        .line(&[Fact::VolumesAwaited])
         .map(|(o, _)| o.stamp.at)
         .into_iter()
         .chain(b.work.iter().map(|w| w.start.at))
@@ -298,7 +294,7 @@ pub(crate) fn cgroup(b: &mut Build<'_>) {
     });
     if let Some((o, action, _)) = made {
         let before = f
-            .lines(&["Got phase for pod", "SyncPod enter"])
+            .lines(&[Fact::PhaseComputed, Fact::SyncBegan])
             .map(|(l, _)| (edge(l), l.clone()))
             .chain(sync)
             .filter(|(e, _)| e.at <= o.stamp.at)
@@ -334,9 +330,7 @@ pub(crate) fn cgroup(b: &mut Build<'_>) {
         return;
     }
     // The wait for volumes comes after it, whether or not the cgroup itself was watched.
-    let after = f
-        .line(&["Waiting for volumes to attach and mount for pod"])
-        .map(|(o, _)| o);
+    let after = f.line(&[Fact::VolumesAwaited]).map(|(o, _)| o);
     if let (Some((start, l)), Some(o)) = (sync, after)
         && o.stamp.at >= start.at
     {

@@ -2,7 +2,7 @@
 
 use super::Build;
 use super::span::{edge, narrow, step};
-use crate::flow::Stage;
+use crate::flow::{Fact, Stage};
 use crate::timeline::{Certainty, Edge, Outcome};
 use kflow_model::Evidence;
 use kflow_model::stamp::SECOND;
@@ -141,7 +141,7 @@ fn probes(b: &mut Build<'_>, c: &kflow_model::pod::ContainerSpec, ready: Option<
         }
         // The sync loop's line names the pod; a success of the prober names the container.
         let passed = f
-            .lines(&["Probe succeeded"])
+            .lines(&[Fact::ProbePassed])
             .find(|(o, l)| {
                 o.stamp.at >= start.at
                     && l.container == c.name
@@ -150,7 +150,7 @@ fn probes(b: &mut Build<'_>, c: &kflow_model::pod::ContainerSpec, ready: Option<
             })
             .map(|(o, _)| (edge(o), o.clone(), Certainty::Measured))
             .or_else(|| {
-                f.lines(&["SyncLoop (probe)"])
+                f.lines(&[Fact::ProbeTurned])
                     .find(|(o, l)| {
                         o.stamp.at >= start.at
                             && l.field("probe") == Some(kind)

@@ -4,7 +4,7 @@ use super::Build;
 use super::cri::{nested, of_work};
 use super::span::{edge, narrow, step};
 use super::work::Run;
-use crate::flow::Stage;
+use crate::flow::{Fact, Stage, event};
 use crate::timeline::{Certainty, Edge, Outcome, RUN};
 use kflow_model::cri::ContainerEventKind;
 use kflow_model::pod::ContainerState;
@@ -80,7 +80,7 @@ fn relists(b: &mut Build<'_>, runs: &[Run]) {
             continue;
         }
         let found = f
-            .lines(&["Generic (PLEG): container finished"])
+            .lines(&[Fact::ExitFound])
             .find(|(o, l)| l.container_id.as_str() == r.id.as_str() && o.stamp.at > end.at);
         if let Some((o, _)) = found {
             let mut evidence = vec![o.clone()];
@@ -181,7 +181,7 @@ fn runs(b: &Build<'_>) -> Vec<Run> {
         }
     }
     // PLEG finds an exit at its next look: an upper bound.
-    for (o, l) in f.lines(&["Generic (PLEG): container finished"]) {
+    for (o, l) in f.lines(&[Fact::ExitFound]) {
         if l.container_id.is_empty() {
             continue;
         }
@@ -356,12 +356,6 @@ fn by_api(b: &mut Build<'_>, runs: &[Run]) {
     }
 }
 
-/// The container of `back-off 10s restarting failed container=c pod=crash_s11(e903b267-…)`.
-fn waits_for(error: &str) -> Option<&str> {
-    let (_, rest) = error.split_once("restarting failed container=")?;
-    rest.split(' ').next()
-}
-
 /// The wait between an exit and the next attempt.
 fn back_off(b: &mut Build<'_>, runs: &[Run]) {
     let f = b.facts;
@@ -417,7 +411,7 @@ fn back_off(b: &mut Build<'_>, runs: &[Run]) {
             .events_of(&["BackOff"])
             .find(|(x, e)| {
                 e.container == *container
-                    && e.message.starts_with("Back-off restarting")
+                    && event(&e.reason, &e.message) == Some(Fact::RestartBackedOff)
                     && within(x.stamp.at)
             })
             .map(|(x, e)| (x.clone(), e.message.clone()))
@@ -436,13 +430,13 @@ fn back_off(b: &mut Build<'_>, runs: &[Run]) {
                     .map(|(x, _)| ((*x).clone(), Text::from("CrashLoopBackOff")))
             })
             .or_else(|| {
-                f.lines(&["Back-off restarting failed container"])
+                f.lines(&[Fact::RestartBackedOff])
                     .find(|(x, l)| {
                         within(x.stamp.at)
                             && x.stamp.at >= at.at
-                            && waits_for(&l.error) == Some(container.as_str())
+                            && l.name("container") == Some(container.as_str())
                     })
-                    .map(|(x, l)| (x.clone(), l.error.clone()))
+                    .map(|(x, l)| (x.clone(), l.error().into()))
             });
         let Some((proof, message)) = told else {
             continue;

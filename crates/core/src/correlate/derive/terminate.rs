@@ -6,7 +6,7 @@ mod unmount;
 use super::Build;
 use super::cri::of_work;
 use super::span::{edge, step};
-use crate::flow::{Stage, said};
+use crate::flow::{Fact, Stage, span};
 use crate::timeline::{Certainty, Edge, Outcome};
 use kflow_model::fs::{FsAction, FsObject};
 use kflow_model::stamp::SECOND;
@@ -151,24 +151,22 @@ fn told(b: &mut Build<'_>) {
 /// `SyncTerminatingPod` and `SyncTerminatedPod`: the worker's lines, else its spans.
 fn pairs(b: &mut Build<'_>) {
     let f = b.facts;
-    for (name, span_name, enter, exit) in [
+    for (name, enter, exit) in [
         (
             "SyncTerminatingPod",
-            "syncTerminatingPod",
-            "SyncTerminatingPod enter",
-            "SyncTerminatingPod exit",
+            Fact::TerminatingBegan,
+            Fact::TerminatingEnded,
         ),
         (
             "SyncTerminatedPod",
-            "syncTerminatedPod",
-            "SyncTerminatedPod enter",
-            "SyncTerminatedPod exit",
+            Fact::TerminatedBegan,
+            Fact::TerminatedEnded,
         ),
     ] {
         let spans: Vec<_> = f
             .spans
             .iter()
-            .filter(|(_, s)| s.name == span_name)
+            .filter(|(_, s)| span(s) == Some(enter))
             .collect();
         let mut attempt = 0;
         for (o, s) in &spans {
@@ -202,14 +200,14 @@ fn pairs(b: &mut Build<'_>) {
         }
         let lines: Vec<_> = f.lines(&[enter, exit]).collect();
         for (i, (o, l)) in lines.iter().enumerate() {
-            if said(l) != enter
+            if l.fact() != enter
                 || spans
                     .iter()
                     .any(|(x, _)| x.stamp.at.since(o.stamp.at).abs() < SECOND / 50)
             {
                 continue;
             }
-            let end = lines.get(i + 1).filter(|(_, n)| said(n) == exit);
+            let end = lines.get(i + 1).filter(|(_, n)| n.fact() == exit);
             // A span comes only when it ends, so what is open is known by its line alone.
             let mut evidence = vec![(*o).clone()];
             evidence.extend(end.map(|(o, _)| (*o).clone()));
@@ -230,14 +228,10 @@ fn pairs(b: &mut Build<'_>) {
 
 /// preStop hooks: the kubelet's lines, else commands without a deadline.
 fn pre_stop(b: &mut Build<'_>, asked: Option<Nanos>) {
-    const BEGIN: &str = "Running preStop hook";
-    const ENDS: [&str; 2] = [
-        "PreStop hook completed",
-        "PreStop hook not completed in grace period",
-    ];
+    const ENDS: [Fact; 2] = [Fact::PreStopEnded, Fact::PreStopTimedOut];
     let f = b.facts;
     let mut by_log = false;
-    for (o, l) in f.lines(&[BEGIN]) {
+    for (o, l) in f.lines(&[Fact::PreStopBegan]) {
         by_log = true;
         let end = f
             .lines(&ENDS)
@@ -269,7 +263,7 @@ fn pre_stop(b: &mut Build<'_>, asked: Option<Nanos>) {
             s.message.clone_from(&w.message);
         }
         s.container.clone_from(&l.container);
-        if end.is_some_and(|(_, l)| said(l) != ENDS[0]) {
+        if end.is_some_and(|(_, l)| l.fact() == Fact::PreStopTimedOut) {
             s.outcome = Outcome::Cancelled;
             s.message = "not completed in the grace period".into();
         }
@@ -303,14 +297,9 @@ fn removals(b: &mut Build<'_>) {
     let removed =
         f.fs.iter()
             .rfind(|(_, a, x)| *a == FsAction::Removed && matches!(x, FsObject::PodCgroup { .. }));
-    let line = f.line(&["Pod termination removed cgroups"]);
+    let line = f.line(&[Fact::CgroupRemoved]);
     if removed.is_some() || line.is_some() {
-        let before = f
-            .lines(&[
-                "Pod termination cleaned up volume paths",
-                "Pod termination unmounted volumes",
-            ])
-            .next_back();
+        let before = f.lines(&[Fact::VolumesUnmounted]).next_back();
         let ends: Vec<(Edge, Evidence)> = removed
             .map(|(o, _, _)| (edge(o), (*o).clone()))
             .into_iter()
@@ -338,7 +327,7 @@ fn removals(b: &mut Build<'_>) {
         f.fs.iter()
             .rfind(|(_, a, x)| *a == FsAction::Removed && matches!(x, FsObject::PodDir { .. }))
     {
-        let found = f.line(&["Orphaned pod found, removing"]).map(|(o, _)| o);
+        let found = f.line(&[Fact::OrphanRemoved]).map(|(o, _)| o);
         let mut evidence = vec![(*o).clone()];
         let mut start = edge(o);
         if let Some(l) = found

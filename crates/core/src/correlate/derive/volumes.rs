@@ -2,67 +2,13 @@
 
 use super::Build;
 use super::span::{edge, step};
-use crate::flow::{self, Stage};
+use crate::flow::{Fact, Stage};
 use crate::timeline::{Certainty, Edge, Outcome, SpanIndex};
 use kflow_model::fs::{FsAction, FsObject};
-use kflow_model::{Evidence, Text, log::LogLine};
-
-const WAITING: &str = "Waiting for volumes to attach and mount for pod";
-const MOUNTED: &str = "All volumes are attached and mounted for pod";
-const GIVEN_UP: &str = "Unable to attach or mount volumes for pod; skipping pod";
+use kflow_model::{Evidence, Text};
 
 /// A wait that is this short and not the first says nothing: every later sync asks again.
 const MOMENT: i64 = 100 * kflow_model::stamp::MILLI;
-
-/// The volume that a volume manager's message names: `… for volume "cfg" (UniqueName: …`.
-pub(crate) fn volume_of(message: &str) -> Option<&str> {
-    let (_, rest) = message.split_once("for volume \"")?;
-    rest.split_once('"').map(|(name, _)| name)
-}
-
-/// What a line of the volume manager says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Said {
-    MountStarted,
-    SetUpDone,
-    DeviceMounted,
-    AttachWait,
-    Attached,
-    Failed,
-    UnmountStarted,
-    TornDown,
-}
-
-pub(crate) fn said(l: &LogLine) -> Option<Said> {
-    let m = l.message.as_str();
-    if m.contains("remount was requested") {
-        return None;
-    }
-    Some(
-        // `Starting operationExecutor.MountVolume` is only the wish to: it comes every 100 ms of a back-off.
-        if m.starts_with("operationExecutor.MountVolume started") {
-            Said::MountStarted
-        } else if m.starts_with("MountVolume.SetUp succeeded") {
-            Said::SetUpDone
-        } else if m.starts_with("MountVolume.MountDevice succeeded") {
-            Said::DeviceMounted
-        } else if m.starts_with("operationExecutor.VerifyControllerAttachedVolume started") {
-            Said::AttachWait
-        } else if m.starts_with("Controller attach succeeded")
-            || m.starts_with("MountVolume.WaitForAttach succeeded")
-        {
-            Said::Attached
-        } else if m.starts_with("Operation for ") && m.contains(" failed. No retries permitted") {
-            Said::Failed
-        } else if m.starts_with("operationExecutor.UnmountVolume started") {
-            Said::UnmountStarted
-        } else if m.starts_with("UnmountVolume.TearDown succeeded") {
-            Said::TornDown
-        } else {
-            return None;
-        },
-    )
-}
 
 /// Adds `volumes`.
 pub(crate) fn derive(b: &mut Build<'_>) {
@@ -78,15 +24,23 @@ pub(crate) fn derive(b: &mut Build<'_>) {
 /// The worker's waits, by its log, or between the pod's directory and its sandbox.
 fn waits(b: &mut Build<'_>) -> Vec<SpanIndex> {
     let f = b.facts;
-    let lines: Vec<_> = f.lines(&[WAITING, MOUNTED, GIVEN_UP]).collect();
+    let lines: Vec<_> = f
+        .lines(&[
+            Fact::VolumesAwaited,
+            Fact::VolumesMounted,
+            Fact::VolumesTimedOut,
+        ])
+        .collect();
     let mut out = Vec::new();
     let mut attempt = 0;
     let mut mounted = false;
     for (i, (o, l)) in lines.iter().enumerate() {
-        if flow::said(l) != WAITING {
+        if l.fact() != Fact::VolumesAwaited {
             continue;
         }
-        let next = lines.get(i + 1).filter(|(_, n)| n.message != WAITING);
+        let next = lines
+            .get(i + 1)
+            .filter(|(_, n)| n.fact() != Fact::VolumesAwaited);
         let closed_by_sandbox = b
             .work
             .iter()
@@ -99,8 +53,10 @@ fn waits(b: &mut Build<'_>) -> Vec<SpanIndex> {
         };
         let short = end.is_some_and(|e| e.at.since(o.stamp.at) < MOMENT);
         // Without its own line, the worker's error that follows tells that the wait was given up.
-        let again = lines.get(i + 1).filter(|(_, n)| flow::said(n) == WAITING);
-        let error = f.lines(&["Error syncing pod, skipping"]).find(|(e, _)| {
+        let again = lines
+            .get(i + 1)
+            .filter(|(_, n)| n.fact() == Fact::VolumesAwaited);
+        let error = f.lines(&[Fact::SyncFailed]).find(|(e, _)| {
             e.stamp.at >= o.stamp.at && again.is_none_or(|(n, _)| e.stamp.at <= n.stamp.at)
         });
         let (end, proof, error) = match (end, error, again) {
@@ -114,7 +70,7 @@ fn waits(b: &mut Build<'_>) -> Vec<SpanIndex> {
             (end, _, _) => (end, proof, None),
         };
         let failed = next
-            .filter(|(_, n)| flow::said(n) == GIVEN_UP)
+            .filter(|(_, n)| n.fact() == Fact::VolumesTimedOut)
             .map(|(_, l)| *l)
             .or(error);
         if mounted && short && failed.is_none() {
@@ -133,7 +89,7 @@ fn waits(b: &mut Build<'_>) -> Vec<SpanIndex> {
         s.attempt = attempt;
         if let Some(n) = failed {
             s.outcome = Outcome::Error;
-            s.message.clone_from(&n.error);
+            s.message = n.error().into();
         } else if end.is_some() {
             mounted = true;
         } else if let Some(at) = b.view.deletion_requested.or(b.view.gone) {
@@ -180,6 +136,20 @@ fn wait_at(b: &Build<'_>, waits: &[SpanIndex], at: Edge) -> Option<SpanIndex> {
     })
 }
 
+/// What the volume manager does with one volume.
+const OPERATIONS: [Fact; 10] = [
+    Fact::MountStarted,
+    Fact::DeviceMounted,
+    Fact::VolumeSetUp,
+    Fact::AttachAwaited,
+    Fact::VolumeAttached,
+    Fact::DeviceMountFailed,
+    Fact::AttachFailed,
+    Fact::MountFailed,
+    Fact::UnmountStarted,
+    Fact::VolumeTornDown,
+];
+
 /// Each volume's way by the volume manager's lines; false when there are none.
 fn by_log(b: &mut Build<'_>, waits: &[SpanIndex]) -> bool {
     struct Volume {
@@ -192,9 +162,8 @@ fn by_log(b: &mut Build<'_>, waits: &[SpanIndex]) -> bool {
     let f = b.facts;
     let mut volumes: Vec<Volume> = Vec::new();
     let mut any = false;
-    for (o, l) in &f.logs {
-        let Some(said) = said(l) else { continue };
-        let Some(name) = volume_of(&l.message) else {
+    for (o, l) in f.lines(&OPERATIONS) {
+        let Some(name) = l.name("volume") else {
             continue;
         };
         let i = volumes
@@ -213,52 +182,43 @@ fn by_log(b: &mut Build<'_>, waits: &[SpanIndex]) -> bool {
         let Some(v) = volumes.get_mut(i) else {
             continue;
         };
-        let (what, start, outcome) = match said {
-            Said::AttachWait => {
-                v.attach.get_or_insert_with(|| (*o).clone());
+        let (what, start, outcome) = match l.fact() {
+            Fact::AttachAwaited => {
+                v.attach.get_or_insert_with(|| o.clone());
                 continue;
             }
-            Said::MountStarted => {
+            Fact::MountStarted => {
                 if v.mount.is_none() && !v.done {
-                    v.mount = Some((*o).clone());
+                    v.mount = Some(o.clone());
                 }
                 continue;
             }
-            Said::Attached => (
+            Fact::VolumeAttached => (
                 "VerifyControllerAttachedVolume",
                 v.attach.take(),
                 Outcome::Ok,
             ),
-            Said::DeviceMounted => ("MountVolume.MountDevice", v.mount.clone(), Outcome::Ok),
-            Said::SetUpDone => {
+            Fact::DeviceMounted => ("MountVolume.MountDevice", v.mount.clone(), Outcome::Ok),
+            Fact::VolumeSetUp => {
                 if v.done {
                     continue;
                 }
                 v.done = true;
                 ("MountVolume.SetUp", v.mount.take(), Outcome::Ok)
             }
-            Said::Failed
-                if l.message.contains("UnmountVolume") || l.message.contains("TearDown") =>
-            {
+            Fact::UnmountStarted | Fact::VolumeTornDown => {
+                v.done = true;
                 continue;
             }
-            Said::Failed => (
-                if l.message.contains("MountDevice failed") {
-                    "MountVolume.MountDevice"
-                } else if l.message.contains("VerifyControllerAttachedVolume")
-                    || l.message.contains("not attached")
-                {
-                    "VerifyControllerAttachedVolume"
-                } else {
-                    "MountVolume.SetUp"
+            failed => (
+                match failed {
+                    Fact::DeviceMountFailed => "MountVolume.MountDevice",
+                    Fact::AttachFailed => "VerifyControllerAttachedVolume",
+                    _ => "MountVolume.SetUp",
                 },
                 v.mount.take().or_else(|| v.attach.clone()),
                 Outcome::Error,
             ),
-            Said::UnmountStarted | Said::TornDown => {
-                v.done = true;
-                continue;
-            }
         };
         any = true;
         let certainty = if start.is_some() {
@@ -267,7 +227,7 @@ fn by_log(b: &mut Build<'_>, waits: &[SpanIndex]) -> bool {
             Certainty::Inferred
         };
         let begin = start.as_ref().map_or_else(|| edge(o), edge);
-        let mut evidence = vec![(*o).clone()];
+        let mut evidence = vec![o.clone()];
         evidence.extend(start);
         let mut s = step(
             Stage::Volumes,
@@ -281,7 +241,8 @@ fn by_log(b: &mut Build<'_>, waits: &[SpanIndex]) -> bool {
         s.attempt = v.attempt;
         s.message = if outcome == Outcome::Error {
             v.attempt += 1;
-            error_of(l)
+            // `Operation for "…" failed. No retries permitted until … Error: MountVolume.SetUp failed …`.
+            l.name("error").unwrap_or(&l.line().message).into()
         } else {
             format!("volume {name}").into()
         };
@@ -309,17 +270,6 @@ fn by_log(b: &mut Build<'_>, waits: &[SpanIndex]) -> bool {
         }
     }
     any
-}
-
-/// The error of `Operation for "…" failed. No retries permitted until … Error: MountVolume.SetUp failed …`.
-fn error_of(l: &LogLine) -> Text {
-    if !l.error.is_empty() {
-        return l.error.clone();
-    }
-    l.message
-        .split_once(" Error: ")
-        .map_or(l.message.as_str(), |(_, e)| e)
-        .into()
 }
 
 /// Each volume's way by its directory and mount.
@@ -402,51 +352,5 @@ fn by_events(b: &mut Build<'_>) {
             Certainty::Bounded,
             vec![(*o).clone(), proof],
         ));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_volume_stands_after_for_volume() {
-        assert_eq!(
-            volume_of(
-                "MountVolume.SetUp succeeded for volume \"cfg\" (UniqueName: \"kubernetes.io/configmap/4ac3c3e9-cfg\") pod \"healthy\" (UID: \"4ac3c3e9\") "
-            ),
-            Some("cfg")
-        );
-        assert_eq!(volume_of("Setting up volume cfg for pod x"), None);
-    }
-
-    #[test]
-    fn a_remount_of_what_is_mounted_is_no_mount() {
-        let line = |m: &str| {
-            said(&LogLine {
-                component: kflow_model::log::Component::Kubelet,
-                severity: kflow_model::log::Severity::Info,
-                location: Text::default(),
-                message: m.into(),
-                pod: kflow_model::PodRef::default(),
-                more_pods: Vec::new(),
-                container: Text::default(),
-                container_id: kflow_model::ContainerId::default(),
-                error: Text::default(),
-                fields: Vec::new(),
-            })
-        };
-        assert_eq!(
-            line(
-                "operationExecutor.MountVolume started for volume \"v\" (UniqueName: \"u\") pod \"p\" (UID: \"i\") Volume is already mounted to pod, but remount was requested."
-            ),
-            None
-        );
-        assert_eq!(
-            line(
-                "operationExecutor.MountVolume started for volume \"v\" (UniqueName: \"u\") pod \"p\" (UID: \"i\") "
-            ),
-            Some(Said::MountStarted)
-        );
     }
 }

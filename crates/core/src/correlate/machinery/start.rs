@@ -1,6 +1,5 @@
 //! The kubelet's own measure of a pod's start.
 
-use crate::flow::said;
 use kflow_model::{Nanos, Text, log::LogLine, units::parse_go_duration};
 
 /// What the kubelet logged of a pod's start (`Observed pod startup duration`).
@@ -26,11 +25,8 @@ pub struct ObservedStart {
 }
 
 impl ObservedStart {
-    /// Reads the line; `None` for any other.
+    /// Reads the line's fields; `None` when they are not there.
     pub(crate) fn read(l: &LogLine, at: Nanos) -> Option<Self> {
-        if said(l) != "Observed pod startup duration" {
-            return None;
-        }
         let ns = |key: &str| {
             let text = l.field(key)?;
             // `podStartSLOduration` is a bare number of seconds, the others are Go durations.

@@ -1,4 +1,6 @@
-//! Kinds of work, and which message tells of which.
+//! Kinds of work, and which fact shows which.
+
+use crate::flow::Fact;
 
 /// A kind of work of the kubelet. A closed set, in the order that the Node pane shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -21,13 +23,13 @@ pub enum Work {
     ProbeUpdate,
     /// housekeepingCh.
     Housekeeping,
-    /// `Skipping pod synchronization`: the runtime or PLEG is not healthy.
+    /// The sync loop skips all pods: the runtime or PLEG is not healthy.
     Skipped,
     /// A pod worker began to process an update.
     WorkerBegan,
     /// A pod worker finished one.
     WorkerEnded,
-    /// `Error syncing pod, skipping`.
+    /// A pod worker failed to sync its pod.
     WorkerError,
     /// A state change that a PLEG relist found.
     PlegChange,
@@ -141,42 +143,33 @@ impl Work {
             Self::PlegChange | Self::ProbeFailed | Self::Threshold | Self::Eviction | Self::Oom
         )
     }
+    /// The work that a line or a span of the kubelet shows.
+    pub(super) const fn of(fact: Fact) -> Option<Self> {
+        Some(match fact {
+            Fact::PodAdded => Self::ConfigAdd,
+            Fact::PodUpdated => Self::ConfigUpdate,
+            Fact::PodRemoved => Self::ConfigRemove,
+            Fact::PodDeleted => Self::ConfigDelete,
+            Fact::PodReconciled => Self::ConfigReconcile,
+            Fact::PlegEvent => Self::PlegEvent,
+            Fact::PodsSynced => Self::Sync,
+            Fact::ProbeTurned => Self::ProbeUpdate,
+            Fact::HousekeepingEnded => Self::Housekeeping,
+            Fact::SyncSkipped => Self::Skipped,
+            Fact::WorkerBegan => Self::WorkerBegan,
+            Fact::WorkerEnded => Self::WorkerEnded,
+            Fact::SyncFailed => Self::WorkerError,
+            Fact::PlegChange => Self::PlegChange,
+            Fact::ProbePassed => Self::ProbePassed,
+            Fact::ProbeFailed | Fact::ProbeErrored => Self::ProbeFailed,
+            Fact::StatusPatched => Self::StatusPatch,
+            Fact::ContainersCollected => Self::ContainerGc,
+            Fact::ImagesCollected => Self::ImageGc,
+            Fact::EvictionChecked => Self::EvictionCheck,
+            Fact::ThresholdMet => Self::Threshold,
+            Fact::PodEvicted => Self::Eviction,
+            Fact::SystemOom => Self::Oom,
+            _ => return None,
+        })
+    }
 }
-
-/// Kubelet messages that count as work. Longest prefix first where one begins another; all are constant messages of
-/// structured lines (kubernetes 1.36.2), or the beginnings of unstructured ones.
-pub(super) const MESSAGES: &[(&str, Work)] = &[
-    ("SyncLoop ADD", Work::ConfigAdd),
-    ("SyncLoop UPDATE", Work::ConfigUpdate),
-    ("SyncLoop REMOVE", Work::ConfigRemove),
-    ("SyncLoop DELETE", Work::ConfigDelete),
-    ("SyncLoop RECONCILE", Work::ConfigReconcile),
-    ("SyncLoop (PLEG): event for pod", Work::PlegEvent),
-    ("SyncLoop (SYNC) pods", Work::Sync),
-    ("SyncLoop (probe)", Work::ProbeUpdate),
-    ("SyncLoop (housekeeping) end", Work::Housekeeping),
-    ("Skipping pod synchronization", Work::Skipped),
-    ("Processing pod event done", Work::WorkerEnded),
-    ("Processing pod event", Work::WorkerBegan),
-    ("Error syncing pod, skipping", Work::WorkerError),
-    ("GenericPLEG", Work::PlegChange),
-    ("Probe succeeded", Work::ProbePassed),
-    ("Probe failed", Work::ProbeFailed),
-    ("Probe errored", Work::ProbeFailed),
-    ("Patch status for pod", Work::StatusPatch),
-    ("Container garbage collection succeeded", Work::ContainerGc),
-    ("Image garbage collection succeeded", Work::ImageGc),
-    (
-        "Eviction manager: synchronize housekeeping",
-        Work::EvictionCheck,
-    ),
-    (
-        "Eviction manager: threshold observed resource",
-        Work::Threshold,
-    ),
-    (
-        "Eviction manager: pod is evicted successfully",
-        Work::Eviction,
-    ),
-    ("Got sys oom event", Work::Oom),
-];

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::pods::{Slot, sort_evidence};
 use super::{NodeState, ObjectState, World};
-use crate::flow::said;
+use crate::flow::{self, Fact};
 use kflow_model::Evidence;
 use kflow_model::{
     Body, ObjectRef, Text,
@@ -18,22 +18,21 @@ use kflow_model::{
 /// Evidence kept for the node as a whole, and for one object.
 const KEEP: usize = 8192;
 
-/// Info lines about the node that tell something; everything above info is kept anyway.
-const TELLING: [&str; 14] = [
-    "Kubelet version",
-    "Starting kubelet main sync loop",
-    "Started kubelet",
-    "Container runtime initialized",
-    "Container runtime network not ready",
-    "Container runtime not ready",
-    "Node became not ready",
-    "Fast updating node status as it just became ready",
-    "Successfully registered node",
-    "Node was previously registered",
-    "Got sys oom event",
-    "Attempting to register node",
-    "Eviction manager: attempting to reclaim",
-    "Using cgroup driver setting received from the CRI runtime",
+/// What Info lines about the node are kept for; everything above info is kept anyway.
+const TELLING: [Fact; 13] = [
+    Fact::KubeletStarting,
+    Fact::LoopStarted,
+    Fact::KubeletStarted,
+    Fact::RuntimeReady,
+    Fact::NetworkNotReady,
+    Fact::RuntimeNotReady,
+    Fact::NodeNotReady,
+    Fact::NodeReady,
+    Fact::NodeRegistered,
+    Fact::SystemOom,
+    Fact::NodeRegistering,
+    Fact::ReclaimBegan,
+    Fact::CgroupDriverKnown,
 ];
 
 /// What concerns the node that the sources run on, whose name they do not tell.
@@ -117,8 +116,8 @@ impl World {
                 l.component,
                 Component::Kubelet | Component::Containerd | Component::Crio
             ) || l.severity == Severity::Info)
-            && !TELLING.contains(&said(l))
-            && (l.severity < Severity::Warning)
+            && l.severity < Severity::Warning
+            && !flow::line(l).is_some_and(|l| TELLING.contains(&l.fact()))
         {
             return;
         }

@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 
 use crate::correlate::basis::Folded;
 use crate::correlate::store::Chunked;
-use crate::flow::said;
+use crate::flow::{self, Fact};
 use kflow_model::Evidence;
 use kflow_model::{
     Body, Nanos, PodUid, Source, Text,
@@ -269,7 +269,10 @@ pub(crate) fn bearer(lives: &[Life], o: &Evidence, shift_ns: i64) -> Option<Slot
         o.stamp.at
     };
     let about_an_end = match &o.body {
-        Body::Log(l) => matches!(said(l), "SyncLoop REMOVE" | "SyncLoop DELETE"),
+        Body::Log(l) => matches!(
+            flow::line(l).map(|l| l.fact()),
+            Some(Fact::PodRemoved | Fact::PodDeleted)
+        ),
         Body::Audit(a) => a.verb == "delete",
         _ => false,
     };

@@ -2,9 +2,10 @@
 
 use super::{Exit, Facts, KillWhy, ProbeFact};
 use crate::diagnose::signal;
+use crate::flow::{self, Fact, Map};
 use kflow_model::Evidence;
 use kflow_model::{
-    Body, Nanos,
+    Nanos,
     event::EventSeen,
     pod::{ContainerState, PodSeen},
     stamp::SECOND,
@@ -61,7 +62,10 @@ impl<'a> Facts<'a> {
             }
             "Killing" => self.killing(o, message, container),
             "Unhealthy" | "ProbeError" => {
-                self.probe(o, message, message, container);
+                let said = Map::active().event(reason, message);
+                let errored = said.is_some_and(|s| s.fact == Fact::ProbeErrored);
+                let text = said.and_then(|s| s.name("output")).unwrap_or(message);
+                self.probe(o, message, text, container, errored);
                 return;
             }
             _ => {}
@@ -72,14 +76,11 @@ impl<'a> Facts<'a> {
     }
 
     pub(super) fn killing(&mut self, o: &'a Evidence, message: &str, container: &str) {
-        let why = if message.contains("failed liveness probe") {
-            KillWhy::Liveness
-        } else if message.contains("failed startup probe") {
-            KillWhy::Startup
-        } else if message.contains("PostStartHook") {
-            KillWhy::PostStart
-        } else {
-            KillWhy::Stop
+        let why = match flow::event("Killing", message) {
+            Some(Fact::LivenessKill) => KillWhy::Liveness,
+            Some(Fact::StartupKill) => KillWhy::Startup,
+            Some(Fact::PostStartKill) => KillWhy::PostStart,
+            _ => KillWhy::Stop,
         };
         let at = o.stamp.at;
         let c = self.container(container);
@@ -95,10 +96,15 @@ impl<'a> Facts<'a> {
         }
     }
 
-    pub(super) fn probe(&mut self, o: &'a Evidence, kind: &str, text: &'a str, container: &str) {
+    pub(super) fn probe(
+        &mut self,
+        o: &'a Evidence,
+        kind: &str,
+        text: &'a str,
+        container: &str,
+        errored: bool,
+    ) {
         let at = o.stamp.at;
-        let errored = text.contains("probe errored")
-            || matches!(&o.body, Body::Log(l) if crate::flow::said(l) == "Probe errored");
         let c = self.container(container);
         let started = c.started;
         let slot = if kind.starts_with("Readiness") {

@@ -52,7 +52,7 @@ pub struct Turn {
 pub struct ProbeFact<'a> {
     /// Newest failure.
     pub at: Nanos,
-    /// What it said; an Event puts the kind before it.
+    /// What it said.
     pub text: &'a str,
     /// It could not be run, which leaves the container as ready as it was.
     pub errored: bool,
@@ -125,17 +125,6 @@ pub struct ContainerFacts<'a> {
 }
 
 impl ContainerFacts<'_> {
-    /// Notes whether the newest failure of a probe was that it could not be run.
-    pub fn mark_errored(&mut self, kind: &str, errored: bool) {
-        let slot = match kind {
-            "Readiness" => &mut self.readiness,
-            "Liveness" => &mut self.liveness,
-            _ => &mut self.startup,
-        };
-        if let Some(p) = slot {
-            p.errored = errored;
-        }
-    }
     /// An init container, by the kubelet's log.
     pub fn is_init(&self) -> bool {
         self.kind == "init container"

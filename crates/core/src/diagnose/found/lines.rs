@@ -1,11 +1,12 @@
 //! Lines of evidence: how an observation is quoted, and that one thing is quoted once.
 
 use crate::diagnose::Proof;
-use crate::diagnose::signal::Signal;
+use crate::diagnose::signal::{Signal, logged_event};
 use crate::diagnose::text::shorten;
+use crate::flow::{self, Fact, Line};
 use kflow_model::Evidence;
 use kflow_model::{
-    Body, Source,
+    Body, Source, Text,
     cri::code_name,
     fs::{FsAction, FsObject},
     log::Component,
@@ -16,28 +17,21 @@ const PROOFS: usize = 6;
 
 /// One line for one thing: the kubelet writes its events to its log, and its errors a second time when it gives up.
 pub(super) fn tell_once(proofs: &mut Vec<Proof>) {
-    const EVENT: &str = "kubelet log: Event ";
-    const SYNC: &str = "kubelet log  \"Error syncing pod";
-    let told: Vec<String> = proofs
+    let gives_up = |p: &Proof| said(p).is_some_and(|l| l.fact() == Fact::SyncFailed);
+    let told: Vec<Text> = proofs
         .iter()
-        .filter_map(|p| {
-            Some(
-                p.text
-                    .strip_prefix("Event ")?
-                    .split("  ")
-                    .next()?
-                    .to_owned(),
-            )
+        .filter_map(|p| match &p.evidence.as_deref()?.body {
+            Body::Event(e) => Some(e.reason.clone()),
+            _ => None,
         })
         .collect();
-    let better = proofs.iter().any(|p| !p.text.starts_with(SYNC));
+    let better = proofs.iter().any(|p| !gives_up(p));
     let mut seen: Vec<(Source, String)> = Vec::new();
     proofs.retain(|p| {
-        let again = p
-            .text
-            .strip_prefix(EVENT)
-            .is_some_and(|r| told.iter().any(|t| r.split("  ").next() == Some(t)))
-            || (better && p.text.starts_with(SYNC));
+        let logged = said(p)
+            .and_then(|l| logged_event(&l))
+            .is_some_and(|(reason, ..)| told.iter().any(|t| t == reason));
+        let again = logged || (better && gives_up(p));
         // The count of repeats is not part of what is said; nor is the time in a line of the log.
         let text = p.text.split("\"  (").next().unwrap_or_default();
         let key: String = text.chars().filter(|c| !c.is_ascii_digit()).collect();
@@ -48,6 +42,14 @@ pub(super) fn tell_once(proofs: &mut Vec<Proof>) {
         !again && !known
     });
     proofs.truncate(PROOFS);
+}
+
+/// What a proof's line of the kubelet's log says.
+fn said(p: &Proof) -> Option<Line<'_>> {
+    match &p.evidence.as_deref()?.body {
+        Body::Log(l) if l.component == Component::Kubelet => flow::line(l),
+        _ => None,
+    }
 }
 
 /// A line of evidence for a failure.
@@ -96,7 +98,7 @@ pub fn proof(o: &Evidence) -> Proof {
                 Component::Containerd => "containerd",
                 Component::Crio => "cri-o",
             };
-            match crate::diagnose::signal::logged_event(l) {
+            match crate::flow::line(l).and_then(|l| logged_event(&l)) {
                 Some((reason, message, _)) => {
                     format!("{who} log: Event {reason}  \"{}\"", shorten(message, 400))
                 }

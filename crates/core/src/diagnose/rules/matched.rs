@@ -38,7 +38,10 @@ pub(super) fn matched<'a>(
                 .since(f.since(stage));
             if alone {
                 x.alone = true;
-                let text = s.text.strip_prefix("Error: ").unwrap_or(&s.text);
+                let text = crate::flow::Map::active()
+                    .event("Failed", &s.text)
+                    .and_then(|e| e.name("error"))
+                    .unwrap_or(&s.text);
                 x.names.set("what", text.trim_end_matches('.'));
             }
             found.push(polish(cx, x, s, f));

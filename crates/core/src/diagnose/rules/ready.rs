@@ -4,6 +4,7 @@ use super::Context;
 use crate::diagnose::facts::{ContainerFacts, Facts};
 use crate::diagnose::found::{Found, node_of};
 use crate::diagnose::limits;
+use crate::diagnose::signal::cause_in;
 use crate::diagnose::text::{list, shorten, span};
 use crate::diagnose::{Confidence, Recurrence, State};
 use kflow_model::{
@@ -93,18 +94,9 @@ fn probe<'p>(f: &Facts<'p>, container: &str, kind: &str) -> Option<&'p ProbeSpec
         .find(|p| p.kind == kind)
 }
 
-/// What a probe said, without what it is.
+/// What a probe said.
 pub(super) fn said(text: &str) -> String {
-    let what = text
-        .split_once("probe failed:")
-        .or_else(|| text.split_once("probe errored:"))
-        .or_else(|| text.split_once("state:"))
-        .map_or(text, |(_, w)| w);
-    // An exec probe that cannot be run: the runtime says who failed in ever more words, and last of all why.
-    let what = what
-        .rsplit_once("unable to start container process: ")
-        .map_or(what, |(_, w)| w);
-    shorten(what.trim(), 200).to_string()
+    shorten(cause_in(text).trim(), 200).to_string()
 }
 
 fn probes<'a>(

@@ -192,10 +192,10 @@ pub(super) fn earlier<'a>(x: &mut Found<'a>, f: &Facts<'a>) {
         }
         return;
     }
-    let told = f.signals.iter().find(|s| {
-        (s.text.contains("DeadlineExceeded") || s.text.contains("context deadline exceeded"))
-            && s.at <= f.now
-    });
+    let told = f
+        .signals
+        .iter()
+        .find(|s| crate::diagnose::signal::timed_out(&s.text) && s.at <= f.now);
     match told {
         Some(s) => {
             x.names.set("earlier", &format!("after {method} timed out"));

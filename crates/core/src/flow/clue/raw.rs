@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-use super::{Clue, EdgeKind, Pattern, PodFact, What};
+use super::{Clue, EdgeKind, Fact, Pattern, PodFact, Template, What};
 use kflow_model::{Text, cri::ContainerEventKind, fs::FsAction, log::Component};
 
 /// A clue as the file writes it: exactly one of the first keys, and those that go with it.
@@ -31,8 +31,9 @@ pub(in crate::flow) struct RawClue {
     service: Option<String>,
     #[serde(rename = "where")]
     fields: BTreeMap<String, String>,
-    #[serde(rename = "as")]
-    stands_for: Option<String>,
+    pub(in crate::flow) fact: Option<Fact>,
+    read: Vec<Template>,
+    names: BTreeMap<String, String>,
     edge: EdgeKind,
     filtered: Option<bool>,
     deadline: Option<bool>,
@@ -59,8 +60,8 @@ const FS_OBJECTS: [&str; 8] = [
 pub(in crate::flow) const PREFIX_LEAST: usize = 4;
 
 impl RawClue {
-    /// The clue, or what is wrong with it.
-    pub(in crate::flow) fn build(self, component: Component) -> Result<Clue, String> {
+    /// The clue, or what is wrong with it. Log lines are the component's, unless the clue says otherwise.
+    pub(in crate::flow) fn build(self, component: Option<Component>) -> Result<Clue, String> {
         let kinds = [
             self.log.is_some(),
             self.event.is_some(),
@@ -79,8 +80,13 @@ impl RawClue {
         if kinds.iter().filter(|k| **k).count() != 1 {
             return Err("an entry of `evidence` needs exactly one of log, event, cri, span, audit, condition, pod, fs, container_event, metric, endpoint, health, none".into());
         }
-        if self.stands_for.is_some() && self.log.as_ref().is_none_or(|m| m.ends_with('…')) {
-            return Err("`as` goes with the whole message of a `log`".into());
+        if self.fact.is_some()
+            && self.log.is_none()
+            && self.event.is_none()
+            && self.span.is_none()
+            && !self.pod.as_ref().is_some_and(|p| p.starts_with("message="))
+        {
+            return Err("`fact` goes with log, event, span or the message of a pod".into());
         }
         let pattern = |s: &Option<String>| Pattern::parse(s.as_deref().unwrap_or_default());
         let text = |s: &Option<String>| Text::from(s.as_deref().unwrap_or_default());
@@ -95,7 +101,7 @@ impl RawClue {
             }
             What::Log {
                 component: match &self.by {
-                    Some(by) => parse_component(by)?,
+                    Some(by) => Some(parse_component(by)?),
                     None => component,
                 },
                 message,
@@ -176,7 +182,13 @@ impl RawClue {
             edge: self.edge,
             since: text(&self.since),
             until: text(&self.until),
-            stands_for: text(&self.stands_for),
+            fact: self.fact,
+            read: self.read,
+            names: self
+                .names
+                .iter()
+                .map(|(k, v)| (k.into(), v.into()))
+                .collect(),
         })
     }
 }
@@ -202,6 +214,7 @@ fn parse_pod(fact: &str) -> Result<PodFact, String> {
     Ok(match (key, value) {
         ("phase", v) if !v.is_empty() => PodFact::Phase(v.into()),
         ("reason", v) if !v.is_empty() => PodFact::Reason(Pattern::parse(v)),
+        ("message", v) if !v.is_empty() => PodFact::Message(Pattern::parse(v)),
         ("waiting", v) if !v.is_empty() => PodFact::Waiting(v.into()),
         ("terminated", v) if !v.is_empty() => PodFact::Terminated(v.into()),
         ("deletion", "") => PodFact::Deletion,

@@ -6,11 +6,11 @@ use serde::Deserialize;
 use super::super::super::Fed;
 use super::json::{Meta, N, Time, cut};
 use kflow_model::{
-    Nanos, ObjectRef, Stamp, Text, event::EventSeen, pod::WatchEvent, stamp::SECOND,
+    Nanos, ObjectRef, Stamp, Text,
+    event::{COMBINED, EventSeen},
+    pod::WatchEvent,
+    stamp::SECOND,
 };
-
-/// What senders put before a message that stands for several (client-go `EventAggregatorByReasonMessageFunc`).
-const COMBINED: &str = "(combined from similar events): ";
 
 pub(super) fn decode(
     json: &[u8],

@@ -1,10 +1,11 @@
 //! Who called whom about a pod, from its evidence and its calls.
 
 use kflow_core::correlate::{PodView, World};
-use kflow_core::flow::Stage;
+use kflow_core::flow::{self, Fact, Stage};
 use kflow_core::timeline::Outcome;
 use kflow_model::audit::{AuditRecord, AuditStage};
 use kflow_model::cri::CallKey;
+use kflow_model::log::LogLine;
 use kflow_model::stamp::SECOND;
 use kflow_model::{Body, Evidence, Nanos, Source};
 
@@ -174,12 +175,13 @@ fn owners(p: &PodView, world: &World, out: &mut Vec<Message>) {
 }
 
 /// What the kubelet's log says about a pod that nobody else shows: worth an arrow.
-fn log_arrow(message: &str) -> Option<(Party, Party, &str)> {
-    Some(match message {
-        "SyncLoop ADD" | "SyncLoop UPDATE" | "SyncLoop DELETE" | "SyncLoop REMOVE" => {
-            (Party::Apiserver, Party::Kubelet, message)
+fn log_arrow(line: &LogLine) -> Option<(Party, Party, &str)> {
+    let said = flow::line(line)?;
+    Some(match said.fact() {
+        Fact::PodAdded | Fact::PodUpdated | Fact::PodDeleted | Fact::PodRemoved => {
+            (Party::Apiserver, Party::Kubelet, line.message.as_str())
         }
-        "SyncLoop (PLEG): event for pod" => (Party::Runtime, Party::Kubelet, "PLEG event"),
+        Fact::PlegEvent => (Party::Runtime, Party::Kubelet, "PLEG event"),
         _ => return None,
     })
 }
@@ -200,7 +202,7 @@ pub(super) fn derive(p: &PodView, world: &World, fold: bool) -> Vec<Message> {
                 request(e, a, &format!("pod{sub}"))
             }
             Body::Log(l) => {
-                let Some((from, to, text)) = log_arrow(kflow_core::flow::said(l)) else {
+                let Some((from, to, text)) = log_arrow(l) else {
                     continue;
                 };
                 let text = match (text, l.field("event")) {

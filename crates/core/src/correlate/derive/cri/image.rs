@@ -6,7 +6,7 @@ use crate::correlate::derive::Build;
 use crate::correlate::derive::cri::{nested, of_work};
 use crate::correlate::derive::span::{edge, event_edge, narrow, step};
 use crate::correlate::derive::work::Work;
-use crate::flow::Stage;
+use crate::flow::{Fact, Stage, event};
 use crate::timeline::{Certainty, Edge, Outcome, SpanIndex};
 use kflow_model::{Evidence, Text};
 
@@ -147,8 +147,10 @@ fn ensure(b: &mut Build<'_>, pulls: &[(Text, Edge, SpanIndex)]) {
         .events_of(&["Pulling", "Pulled", "Failed"])
         .filter(|(_, e)| {
             e.reason == "Pulling"
-                || e.message.starts_with("Successfully pulled")
-                || e.message.starts_with("Failed to pull image")
+                || matches!(
+                    event(&e.reason, &e.message),
+                    Some(Fact::ImagePulled | Fact::PullFailed)
+                )
         })
         .collect();
     for (i, (o, e)) in events.iter().enumerate() {
@@ -245,7 +247,7 @@ fn back_off(b: &mut Build<'_>) {
     let f = b.facts;
     let events: Vec<_> = f
         .events_of(&["BackOff"])
-        .filter(|(_, e)| e.message.starts_with("Back-off pulling"))
+        .filter(|(_, e)| event(&e.reason, &e.message) == Some(Fact::PullBackedOff))
         .collect();
     let mut containers: Vec<&Text> = events.iter().map(|(_, e)| &e.container).collect();
     containers.sort();

@@ -4,7 +4,7 @@ use crate::correlate::derive::Build;
 use crate::correlate::derive::cri::{nested, of_work};
 use crate::correlate::derive::span::event_edge;
 use crate::correlate::derive::work::Work;
-use crate::flow::Stage;
+use crate::flow::{Map, Stage};
 use kflow_model::stamp::SECOND;
 use kflow_model::{Nanos, Text};
 
@@ -88,7 +88,10 @@ impl Restarts {
         let announced = b
             .facts
             .events_of(&["Killing"])
-            .filter(|(_, e)| e.message.ends_with("will be restarted"))
+            .filter(|(_, e)| {
+                let said = Map::active().event(&e.reason, &e.message);
+                said.is_some_and(|s| s.name("next").is_some())
+            })
             .map(|(o, e)| {
                 let edge = event_edge(o);
                 let until = edge.at.plus(i64::from(edge.precision));

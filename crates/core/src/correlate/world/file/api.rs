@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::WaitKey;
 use crate::correlate::world::World;
 use crate::correlate::world::pods::{NOBODY, Pile, Slot};
+use crate::flow::{self, Fact, Map};
 use kflow_model::{
     Evidence, ObjectRef, PodRef, PodUid, Text,
     audit::AuditRecord,
@@ -82,7 +83,7 @@ impl World {
             && related.kind == "Pod"
         {
             self.put_ref(&pod_of(related), o);
-        } else if let Some(preemptor) = e.preemptor() {
+        } else if let Some(preemptor) = preemptor(e) {
             self.put_ref(&preemptor, o);
         }
         if e.object.kind == "Pod" {
@@ -94,10 +95,10 @@ impl World {
             self.put_node(&e.object.name, o);
         } else {
             // A controller names its pod in the text only: `Created pod: web-5d8f-abcde`.
-            if let Some(name) = e
-                .message
-                .strip_prefix("Created pod: ")
-                .or_else(|| e.message.strip_prefix("Deleted pod: "))
+            if let Some(name) = Map::active()
+                .event(&e.reason, &e.message)
+                .filter(|s| s.fact == Fact::OwnerActed)
+                .and_then(|s| s.name("pod"))
             {
                 self.put_name(&e.object.namespace, name.trim(), o);
             }
@@ -150,7 +151,7 @@ impl World {
     /// At the level Metadata nothing in the record of a `generateName` create tells the pod's name: the key under which
     /// the apiserver stored it does.
     pub(super) fn learn_stored(&mut self, s: &SpanRecord) {
-        if s.name != "Create etcd3" {
+        if flow::span(s) != Some(Fact::ObjectStored) {
             return;
         }
         let (Some(id), Some(key)) = (s.attribute("audit-id"), s.attribute("key")) else {
@@ -173,6 +174,21 @@ impl World {
             self.by_audit.insert(Arc::from(id.as_str()), slot);
             self.release(&WaitKey::Audit(id.clone()));
         }
+    }
+}
+
+/// The pod that is to have the room of this Event's pod: the related object, or what the message names (without its UID
+/// before 1.26).
+fn preemptor(e: &EventSeen) -> Option<PodRef> {
+    if let Some(pod) = e.related.as_ref().filter(|r| r.kind == "Pod") {
+        return (e.reason == "Preempted").then(|| pod_of(pod));
+    }
+    let said = Map::active()
+        .event(&e.reason, &e.message)
+        .filter(|s| s.fact == Fact::PodPreempted)?;
+    match said.name("uid") {
+        Some(uid) => (uid.len() == 36).then(|| PodRef::by_uid(uid)),
+        None => Some(PodRef::by_name(said.name("namespace")?, said.name("name")?)),
     }
 }
 

@@ -1,0 +1,539 @@
+//! From a log line, an Event or a span to the [`Fact`] that it says, with the names that are in its words.
+
+use std::borrow::Cow;
+use std::ops::Deref;
+
+use super::clue::{Clue, Pattern, PodFact, What};
+use super::fact::Fact;
+use super::index::Texts;
+use super::map::Map;
+use super::matcher;
+use kflow_model::{Text, log::LogLine, span::SpanRecord};
+use rustc_hash::FxHashMap;
+use serde::Deserialize;
+
+/// Where a name stands in a text: `for volume "{volume}"`. Every `{…}` but `{}` is a name; it ends where the text after
+/// it begins, or with the message.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub struct Template {
+    /// Text before a name, and the name.
+    parts: Vec<(Text, Text)>,
+    /// Text after the last name.
+    last: Text,
+}
+
+impl TryFrom<String> for Template {
+    type Error = String;
+    fn try_from(text: String) -> Result<Self, String> {
+        Self::parse(&text).ok_or_else(|| format!("`{text}` leaves a brace open"))
+    }
+}
+
+impl Template {
+    /// A name alone.
+    pub(super) fn name(name: &str) -> Self {
+        Self {
+            parts: vec![(Text::default(), name.into())],
+            last: Text::default(),
+        }
+    }
+    /// Reads a template; `None` when a brace is open.
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut t = Self::default();
+        let mut rest = text;
+        while let Some((before, after)) = rest.split_once('{') {
+            let (name, after) = after.split_once('}')?;
+            t.parts.push((before.into(), name.into()));
+            rest = after;
+        }
+        t.last = rest.into();
+        Some(t)
+    }
+
+    /// What stands in a text where the template has a name.
+    pub fn find<'t>(&self, name: &str, text: &'t str) -> Option<&'t str> {
+        let mut rest = text;
+        let (first, _) = self.parts.first()?;
+        if !first.is_empty() {
+            rest = rest.split_once(first.as_str())?.1;
+        }
+        let mut found = None;
+        for (i, (_, this)) in self.parts.iter().enumerate() {
+            let after = self.parts.get(i + 1).map_or(&self.last, |(text, _)| text);
+            let (value, tail) = if after.is_empty() {
+                (rest, "")
+            } else {
+                rest.split_once(after.as_str())?
+            };
+            if this == name {
+                found = Some(value);
+            }
+            rest = tail;
+        }
+        found
+    }
+
+    /// The template with its names filled in; `None` when one is not known. A name alone is not copied.
+    pub fn fill<'t>(&self, known: impl Fn(&str) -> Option<&'t str>) -> Option<Cow<'t, str>> {
+        if let [(before, name)] = self.parts.as_slice()
+            && before.is_empty()
+            && self.last.is_empty()
+        {
+            return known(name).map(Cow::Borrowed);
+        }
+        let mut out = String::new();
+        for (before, name) in &self.parts {
+            out.push_str(before);
+            out.push_str(known(name)?);
+        }
+        out.push_str(&self.last);
+        Some(Cow::Owned(out))
+    }
+}
+
+/// A failure that a fact is: under which reason it is looked for among the causes, and what it says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Report {
+    /// The reason, from names of the line or constant.
+    pub(super) reason: Template,
+    /// Its text: the first whose names are all known.
+    pub(super) text: Vec<Template>,
+}
+
+/// A text that was read: what it says, and the names in it.
+#[derive(Clone, Copy, Debug)]
+pub struct Said<'a> {
+    /// What it says.
+    pub fact: Fact,
+    text: &'a str,
+    clue: &'a Clue,
+    report: Option<&'a Report>,
+}
+
+impl<'a> Said<'a> {
+    /// The reason that it is looked for under among the causes, when it is a failure.
+    pub fn reason(&self) -> Option<Cow<'a, str>> {
+        self.report?.reason.fill(|key| self.name(key))
+    }
+    /// A name that its words have, or that the map knows of all texts with these words.
+    pub fn name(&self, key: &str) -> Option<&'a str> {
+        let known = self.clue.names.iter().find(|(k, _)| k == key);
+        known
+            .map(|(_, v)| v.as_str())
+            .or_else(|| self.clue.read.iter().find_map(|t| t.find(key, self.text)))
+    }
+}
+
+/// A log line that was read.
+#[derive(Clone, Copy, Debug)]
+pub struct Line<'a> {
+    said: Said<'a>,
+    line: &'a LogLine,
+}
+
+impl Deref for Line<'_> {
+    type Target = LogLine;
+    fn deref(&self) -> &LogLine {
+        self.line
+    }
+}
+
+impl<'a> Line<'a> {
+    /// What it says.
+    pub const fn fact(&self) -> Fact {
+        self.said.fact
+    }
+    /// The line itself.
+    pub const fn line(&self) -> &'a LogLine {
+        self.line
+    }
+    /// A name: out of its words, else a field. The error and the container have keys of their own (`error`, `container`).
+    pub fn name(&self, key: &str) -> Option<&'a str> {
+        let field = || match key {
+            "error" => Some(self.line.error.as_str()).filter(|e| !e.is_empty()),
+            "container" => Some(self.line.container.as_str()).filter(|c| !c.is_empty()),
+            _ => self.line.field(key),
+        };
+        let in_error = || {
+            self.said
+                .clue
+                .read
+                .iter()
+                .find_map(|t| t.find(key, &self.line.error))
+        };
+        self.said.name(key).or_else(in_error).or_else(field)
+    }
+    /// The failure that it reports: reason and text. `None` when what it says is no failure.
+    pub fn failure(&self) -> Option<(Cow<'a, str>, Cow<'a, str>)> {
+        let known = |key: &str| match key {
+            "line" => Some(self.line.message.as_str()),
+            _ => self.name(key),
+        };
+        let report = self.said.report?;
+        let text = report.text.iter().find_map(|t| t.fill(known));
+        Some((report.reason.fill(known)?, text.unwrap_or_default()))
+    }
+    /// Its error, empty when it has none.
+    pub fn error(&self) -> &'a str {
+        self.name("error").unwrap_or_default()
+    }
+}
+
+/// The clues that say a fact, where a text finds them.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Readings {
+    clues: Vec<Clue>,
+    logs: Texts<u16>,
+    events: Texts<u16>,
+    spans: Texts<u16>,
+    statuses: Texts<u16>,
+    reports: FxHashMap<Fact, Report>,
+}
+
+impl Readings {
+    pub(super) fn compile(clues: Vec<Clue>, reports: FxHashMap<Fact, Report>) -> Self {
+        let mut all = Self {
+            reports,
+            ..Self::default()
+        };
+        for (i, clue) in (0..).zip(&clues) {
+            match &clue.what {
+                What::Log { message, .. } => all.logs.add(message, i),
+                What::Event { reason, .. } => all.events.add(reason, i),
+                What::Span { name, .. } => all.spans.add(name, i),
+                What::Pod(PodFact::Message(message)) => all.statuses.add(message, i),
+                _ => {}
+            }
+        }
+        all.clues = clues;
+        all
+    }
+
+    /// The facts that some evidence says.
+    #[cfg(test)]
+    pub(super) fn facts(&self) -> impl Iterator<Item = Fact> {
+        self.clues.iter().filter_map(|c| c.fact)
+    }
+
+    /// The best of the clues that fit: the whole text before its beginning, a longer beginning before a shorter one, one
+    /// that contains something before one that need not, else the first.
+    fn best<'a>(
+        &'a self,
+        found: impl Iterator<Item = &'a u16>,
+        text: &'a str,
+        fits: impl Fn(&What) -> bool,
+    ) -> Option<Said<'a>> {
+        let mut best: Option<((usize, bool), &Clue)> = None;
+        for i in found {
+            let Some(clue) = self.clues.get(usize::from(*i)) else {
+                continue;
+            };
+            if !fits(&clue.what) {
+                continue;
+            }
+            let sure = exactness(&clue.what);
+            if best.is_none_or(|(known, _)| sure > known) {
+                best = Some((sure, clue));
+            }
+        }
+        let (_, clue) = best?;
+        let fact = clue.fact?;
+        Some(Said {
+            fact,
+            text,
+            clue,
+            report: self.reports.get(&fact),
+        })
+    }
+}
+
+/// How much of a text a clue compares: bytes of its beginning, and whether it looks for more.
+fn exactness(what: &What) -> (usize, bool) {
+    let of = |p: &Pattern| match p {
+        Pattern::Any => 0,
+        Pattern::Starts(t) | Pattern::Ends(t) => t.len(),
+        Pattern::Is(_) => usize::MAX,
+    };
+    match what {
+        What::Log {
+            message, contains, ..
+        }
+        | What::Event {
+            message, contains, ..
+        } => (of(message), !contains.is_empty()),
+        What::Span { name, .. } => (of(name), false),
+        _ => (0, false),
+    }
+}
+
+impl Map {
+    /// What a log line says, if rules and timelines know it.
+    pub fn line<'a>(&'a self, line: &'a LogLine) -> Option<Line<'a>> {
+        let m = &self.readings;
+        let said = m.best(m.logs.find(&line.message), &line.message, |w| {
+            matcher::log(w, line)
+        })?;
+        Some(Line { said, line })
+    }
+    /// What the reason and the message of an Event say.
+    pub fn event<'a>(&'a self, reason: &str, message: &'a str) -> Option<Said<'a>> {
+        let m = &self.readings;
+        m.best(m.events.find(reason), message, |w| {
+            matches!(w, What::Event { reason: r, message: m, contains, .. }
+                if r.fits(reason)
+                    && m.fits(message)
+                    && (contains.is_empty() || message.contains(contains.as_str())))
+        })
+    }
+    /// What the message of a pod's status says.
+    pub fn status<'a>(&'a self, message: &'a str) -> Option<Said<'a>> {
+        let m = &self.readings;
+        m.best(
+            m.statuses.find(message),
+            message,
+            |w| matches!(w, What::Pod(PodFact::Message(p)) if p.fits(message)),
+        )
+    }
+    /// What a span says.
+    pub fn span(&self, span: &SpanRecord) -> Option<Fact> {
+        let m = &self.readings;
+        let said = m.best(m.spans.find(&span.name), &span.name, |w| {
+            matches!(w, What::Span { name, service }
+                if name.fits(&span.name) && service.fits(&span.service))
+        })?;
+        Some(said.fact)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kflow_model::{
+        ContainerId, PodRef,
+        log::{Component, Severity},
+    };
+
+    fn written(message: &str, error: &str) -> LogLine {
+        LogLine {
+            component: Component::Kubelet,
+            severity: Severity::Info,
+            location: Text::default(),
+            message: message.into(),
+            pod: PodRef::default(),
+            more_pods: Vec::new(),
+            container: Text::default(),
+            container_id: ContainerId::default(),
+            error: error.into(),
+            fields: Vec::new(),
+        }
+    }
+
+    /// Message, error, what they say, and the names that are looked for.
+    type Case<'a> = (
+        &'a str,
+        &'a str,
+        Option<Fact>,
+        &'a [(&'a str, Option<&'a str>)],
+    );
+
+    fn check(cases: &[Case<'_>]) {
+        for (message, error, fact, names) in cases {
+            let line = written(message, error);
+            let said = Map::embedded().line(&line);
+            assert_eq!(said.map(|s| s.fact()), *fact, "{message}");
+            for (key, value) in *names {
+                assert_eq!(said.and_then(|s| s.name(key)), *value, "{message}: {key}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_volume_is_named_where_the_map_says() {
+        check(&[
+            (
+                r#"MountVolume.SetUp succeeded for volume "cfg" (UniqueName: "kubernetes.io/configmap/4ac3c3e9-cfg") pod "healthy" (UID: "4ac3c3e9") "#,
+                "",
+                Some(Fact::VolumeSetUp),
+                &[("volume", Some("cfg"))],
+            ),
+            ("Setting up volume cfg for pod x", "", None, &[]),
+            (
+                r#"operationExecutor.MountVolume started for volume "v" (UniqueName: "u") pod "p" (UID: "i") Volume is already mounted to pod, but remount was requested."#,
+                "",
+                Some(Fact::RemountStarted),
+                &[],
+            ),
+            (
+                r#"operationExecutor.MountVolume started for volume "v" (UniqueName: "u") pod "p" (UID: "i") "#,
+                "",
+                Some(Fact::MountStarted),
+                &[("volume", Some("v"))],
+            ),
+            (
+                r#"UnmountVolume.TearDown succeeded for volume "kubernetes.io/empty-dir/4ac3c3e9-1ad8-496b-869a-7687fcb13acf-mem" pod "4ac3c3e9-1ad8-496b-869a-7687fcb13acf" (UID: "4ac3c3e9-1ad8-496b-869a-7687fcb13acf"). InnerVolumeSpecName "mem". PluginName "kubernetes.io/empty-dir", VolumeGIDValue """#,
+                "",
+                Some(Fact::VolumeTornDown),
+                &[("inner", Some("mem"))],
+            ),
+            (
+                r#"Operation for "{volumeName:kubernetes.io/secret/x}" failed. No retries permitted until 2026-11-21 (durationBeforeRetry 500ms). Error: MountVolume.SetUp failed for volume "s" : secret "y" not found"#,
+                "",
+                Some(Fact::MountFailed),
+                &[
+                    ("volume", Some("s")),
+                    (
+                        "error",
+                        Some(r#"MountVolume.SetUp failed for volume "s" : secret "y" not found"#),
+                    ),
+                ],
+            ),
+        ]);
+    }
+
+    #[test]
+    fn the_prose_of_a_kubelet_before_structured_logging_says_what_the_fields_of_a_new_one_do() {
+        check(&[
+            (
+                r#"SyncLoop (ADD, "api"): "web_default(4ac3)""#,
+                "",
+                Some(Fact::PodAdded),
+                &[],
+            ),
+            (
+                r#"SyncLoop (PLEG): "web_default(4ac3)", event: x"#,
+                "",
+                None,
+                &[],
+            ),
+            (
+                "Error syncing pod, skipping",
+                "x",
+                Some(Fact::SyncFailed),
+                &[("error", Some("x"))],
+            ),
+            (
+                r#"Error syncing pod 4ac3 ("web_default(4ac3)"), skipping: failed to "StartContainer" for "c" with ErrImagePull: "x""#,
+                "",
+                Some(Fact::SyncFailed),
+                &[(
+                    "error",
+                    Some(r#"failed to "StartContainer" for "c" with ErrImagePull: "x""#),
+                )],
+            ),
+            (
+                r#"CreatePodSandbox for pod "web_default(4ac3)" failed: rpc error: code = Unknown desc = x"#,
+                "",
+                Some(Fact::SandboxFailed),
+                &[("error", Some("rpc error: code = Unknown desc = x"))],
+            ),
+            (
+                r#"Unable to attach or mount volumes for pod "web_default(4ac3)": unmounted volumes=[v], unattached volumes=[v t]: timed out waiting for the condition; skipping pod"#,
+                "",
+                Some(Fact::VolumesTimedOut),
+                &[(
+                    "error",
+                    Some(
+                        "unmounted volumes=[v], unattached volumes=[v t]: timed out waiting for the condition",
+                    ),
+                )],
+            ),
+            (
+                r#"Event(v1.ObjectReference{Kind:"Pod", Namespace:"default", Name:"web", UID:"4ac3", APIVersion:"v1", ResourceVersion:"1", FieldPath:"spec.containers{c}"}): type: 'Warning' reason: 'BackOff' Back-off restarting failed container"#,
+                "",
+                Some(Fact::EventLogged),
+                &[
+                    ("reason", Some("BackOff")),
+                    ("message", Some("Back-off restarting failed container")),
+                    ("fieldPath", Some("spec.containers{c}")),
+                ],
+            ),
+            (
+                r#"Event(v1.ObjectReference{Kind:"Node", Namespace:"", Name:"n"}): type: 'Normal' reason: 'Starting' x"#,
+                "",
+                None,
+                &[],
+            ),
+            (
+                r#"Readiness probe for "web_default(4ac3):c" failed (failure): HTTP probe failed with statuscode: 503"#,
+                "",
+                Some(Fact::ProbeFailed),
+                &[
+                    ("probeType", Some("Readiness")),
+                    ("container", Some("c")),
+                    ("output", Some("HTTP probe failed with statuscode: 503")),
+                ],
+            ),
+            (
+                r#"Liveness probe for "web_default(4ac3):c" errored: rpc error: code = Unknown desc = x"#,
+                "",
+                Some(Fact::ProbeErrored),
+                &[
+                    ("probeType", Some("Liveness")),
+                    ("output", Some("rpc error: code = Unknown desc = x")),
+                ],
+            ),
+        ]);
+    }
+
+    #[test]
+    fn of_the_clues_that_fit_the_one_that_compares_most_counts() {
+        let said = |message| {
+            Map::embedded()
+                .event("Killing", message)
+                .map(|s| (s.fact, s.name("next")))
+        };
+        assert_eq!(
+            said("Container c failed liveness probe, will be restarted"),
+            Some((Fact::LivenessKill, Some("restarted")))
+        );
+        assert_eq!(
+            said("Container c definition changed, will be restarted"),
+            Some((Fact::RestartKill, Some("restarted")))
+        );
+        assert_eq!(
+            said("Container c failed startup probe"),
+            Some((Fact::StartupKill, None))
+        );
+        assert_eq!(said("Stopping container c"), Some((Fact::StopKill, None)));
+    }
+
+    #[test]
+    fn a_failure_has_a_reason_and_the_first_text_whose_names_are_known() {
+        let failure = |message, error| {
+            let line = written(message, error);
+            let told = Map::embedded().line(&line)?.failure();
+            told.map(|(reason, text)| (reason.into_owned(), text.into_owned()))
+        };
+        let some = |reason: &str, text: &str| Some((reason.to_owned(), text.to_owned()));
+        assert_eq!(
+            failure("Failed to remove pod cgroup", "busy"),
+            some("@cgroup", "busy")
+        );
+        assert_eq!(
+            failure("Failed to remove pod cgroup", ""),
+            some("@cgroup", "Failed to remove pod cgroup")
+        );
+        assert_eq!(
+            failure("Unable to make pod data directories for pod", "no space"),
+            some("PodDataDirs", "error making pod data directories: no space")
+        );
+        // Without the field that has the reason there is none.
+        assert_eq!(failure("Pod admission denied", ""), None);
+        assert_eq!(failure("SyncLoop ADD", ""), None);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_line_makes_it_panic(s in "(SyncLoop \\(|Event\\(|Readiness probe for \"|Operation for )?[ -~é]{0,60}") {
+            let line = written(&s, &s);
+            if let Some(said) = Map::embedded().line(&line) {
+                for key in ["volume", "error", "container", "output", "message"] {
+                    let _ = said.name(key);
+                }
+                let _ = said.failure();
+            }
+            let _ = Map::embedded().event("Killing", &s);
+        }
+    }
+}

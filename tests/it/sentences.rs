@@ -1,0 +1,195 @@
+//! The words of Kubernetes and the runtimes are data: no sentence of a component stands in the sources.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+/// Files that hold the words.
+const DATA: [&str; 2] = [
+    include_str!("../../crates/core/src/flow/map.toml"),
+    include_str!("../../crates/core/src/diagnose/signals.toml"),
+];
+
+/// Keys of those files whose values are texts of components.
+const TEXTS: [&str; 18] = [
+    "log",
+    "message",
+    "contains",
+    "span",
+    "pod",
+    "read",
+    "text",
+    "action",
+    "told",
+    "image",
+    "cause_after",
+    "unanswered",
+    "timed_out",
+    "starting",
+    "runtime_down",
+    "available",
+    "preemption",
+    "nothing",
+];
+
+/// Sentences that still stand in the sources: file, literal. Nothing may be added.
+const LEFT: &[(&str, &str)] = &[
+    // The decoder of the kubelet's log, below the map, drops these lines of cAdvisor unless they name a pod.
+    ("crates/sources/src/klog/decode.rs", "Start housekeeping"),
+    // kflow's own name of a kind of work.
+    (
+        "crates/core/src/correlate/machinery/work.rs",
+        "probe failed",
+    ),
+];
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Texts of components, anywhere below a value.
+fn texts(value: &toml::Value, told: bool, out: &mut BTreeSet<String>) {
+    match value {
+        toml::Value::Table(t) => {
+            for (k, v) in t {
+                texts(v, told || TEXTS.contains(&k.as_str()), out);
+            }
+        }
+        toml::Value::Array(a) => a.iter().for_each(|v| texts(v, told, out)),
+        toml::Value::String(s) if told => {
+            // What is around names says something from three words on.
+            let pieces = s
+                .split(['{', '}'])
+                .step_by(2)
+                .map(|p| p.trim_matches('…').trim());
+            out.extend(
+                pieces
+                    .filter(|p| !s.contains('{') || words(p) > 2)
+                    .map(str::to_owned),
+            );
+        }
+        _ => {}
+    }
+}
+
+fn words(text: &str) -> usize {
+    text.split_whitespace().count()
+}
+
+/// Sentences of components: of the map, and every message of the recorded kubelets.
+fn sentences() -> BTreeSet<String> {
+    let mut all = BTreeSet::new();
+    for data in DATA {
+        texts(
+            &data.parse::<toml::Table>().unwrap().into(),
+            false,
+            &mut all,
+        );
+    }
+    let recorded = include_str!("../../fixtures/klog/messages.tsv");
+    all.extend(
+        recorded
+            .lines()
+            .filter_map(|l| Some(l.split("] \"").nth(1)?.split('"').next()?.to_owned())),
+    );
+    all.retain(|s| words(s) > 1 || s.contains('/') && !s.starts_with('/'));
+    all
+}
+
+/// The first sentence that a literal spells, or two words of its beginning, or three of its middle.
+fn spelt<'s>(literal: &str, sentences: &'s BTreeSet<String>) -> Option<&'s String> {
+    let (literal, n) = (literal.trim(), words(literal));
+    if n < 2 {
+        return sentences.get(literal);
+    }
+    sentences.iter().find(|s| {
+        (s.contains(' ') && literal.contains(s.as_str()))
+            || s.starts_with(literal)
+            || (n > 2 && s.contains(literal))
+    })
+}
+
+/// The string literals of a file, without comments and without the module of its tests.
+fn literals(source: &str) -> Vec<String> {
+    let code = source.split("#[cfg(test)]\nmod ").next().unwrap();
+    let mut out = Vec::new();
+    let mut rest = code;
+    while let Some(at) = rest.find(['"', '/', '\'']) {
+        let (before, tail) = rest.split_at(at);
+        if let Some(comment) = tail.strip_prefix("//") {
+            rest = comment.split_once('\n').map_or("", |(_, r)| r);
+        } else if let Some(after) = tail.strip_prefix("'\"'") {
+            rest = after;
+        } else if !tail.starts_with('"') {
+            rest = tail.get(1..).unwrap();
+        } else if before.ends_with(['r', '#']) && before.trim_end_matches('#').ends_with('r') {
+            let hashes = before.len() - before.trim_end_matches('#').len();
+            let close = format!("\"{}", "#".repeat(hashes));
+            let (text, after) = tail.get(1..).unwrap().split_once(close.as_str()).unwrap();
+            out.push(text.to_owned());
+            rest = after;
+        } else {
+            let mut text = String::new();
+            let mut chars = tail.char_indices().skip(1);
+            rest = loop {
+                match chars.next() {
+                    Some((_, '\\')) => text.extend(chars.next().map(|(_, c)| c)),
+                    Some((i, '"')) => break tail.get(i + 1..).unwrap(),
+                    Some((_, c)) => text.push(c),
+                    None => break "",
+                }
+            };
+            out.push(text);
+        }
+    }
+    out
+}
+
+fn sources(folder: &Path, out: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_str().unwrap();
+        if path.is_dir() && !matches!(name, "tests" | "benches" | "target" | "examples") {
+            sources(&path, out);
+        } else if path.extension() == Some("rs".as_ref()) && name != "tests.rs" {
+            out.push(path);
+        }
+    }
+}
+
+#[test]
+fn no_sentence_of_a_component_stands_in_the_sources() {
+    let sentences = sentences();
+    assert!(sentences.len() > 400, "{}", sentences.len());
+    let mut files = Vec::new();
+    sources(&root().join("src"), &mut files);
+    sources(&root().join("crates"), &mut files);
+    let mut found: BTreeSet<(String, String)> = BTreeSet::new();
+    for path in files {
+        let source = std::fs::read_to_string(&path).unwrap();
+        let name = path.strip_prefix(root()).unwrap().to_string_lossy();
+        for literal in literals(&source) {
+            if spelt(&literal, &sentences).is_some() {
+                found.insert((name.clone().into_owned(), literal));
+            }
+        }
+    }
+    let left: BTreeSet<(String, String)> = LEFT
+        .iter()
+        .map(|(file, text)| ((*file).to_owned(), (*text).to_owned()))
+        .collect();
+    let new: Vec<_> = found.difference(&left).collect();
+    assert!(
+        new.is_empty(),
+        "write these as evidence in map.toml or signals.toml, and use their facts:\n{new:#?}"
+    );
+    let gone: Vec<_> = left.difference(&found).collect();
+    assert!(gone.is_empty(), "take these from the list: {gone:#?}");
+}
+
+#[test]
+fn literals_are_found_beside_comments_and_in_raw_strings() {
+    let source = "// \"no\"\nf(\"a \\\"b\", r#\"c \"d\"#, '\"', b\"e\"); /* x */ g(\"h/i\")\n#[cfg(test)]\nmod tests { \"j\" }";
+    assert_eq!(literals(source), ["a \"b", "c \"d", "e", "h/i"]);
+}
