@@ -6,13 +6,13 @@
 
 #![expect(
     clippy::many_single_char_names,
-    reason = "everywhere in this room b is the build, f the facts, o an observation, s a span, w a call, n a number"
+    reason = "everywhere in this room b is the build, f what was seen, o an observation, s a span, w a call, n a number"
 )]
 
 mod api;
 mod build;
 mod cri;
-mod facts;
+mod evidence;
 mod gaps;
 mod marks;
 mod node;
@@ -25,7 +25,7 @@ mod volumes;
 mod work;
 
 pub(crate) use build::Build;
-pub(crate) use facts::Facts;
+pub(crate) use evidence::PodEvidence;
 
 use std::sync::Arc;
 
@@ -55,13 +55,13 @@ pub(crate) struct Input<'a> {
 
 /// Derives the view of a pod.
 pub(crate) fn view(input: &Input<'_>) -> PodView {
-    let facts = Facts::new(
+    let seen = PodEvidence::new(
         (&input.uid, &input.mirrors),
         &input.evidence,
         input.listed,
         input.basis.shift,
     );
-    let api = facts.newest();
+    let api = seen.newest();
     let first = input
         .evidence
         .iter()
@@ -69,7 +69,7 @@ pub(crate) fn view(input: &Input<'_>) -> PodView {
         .map(|o| o.stamp.at)
         .min()
         .unwrap_or_default();
-    let created = facts
+    let created = seen
         .states
         .iter()
         .filter(|(_, p)| p.created.0 != 0)
@@ -93,19 +93,18 @@ pub(crate) fn view(input: &Input<'_>) -> PodView {
         v.node.clone_from(&p.spec.node);
         v.api = Some(Arc::new(p.clone()));
     }
-    v.create_requested = create_requested(&facts, created);
-    v.deletion_requested = deletion_requested(&facts);
-    v.gone = gone(input, &facts);
+    v.create_requested = create_requested(&seen, created);
+    v.deletion_requested = deletion_requested(&seen);
+    v.gone = gone(input, &seen);
     v.past = v.api.is_none() && past(input);
     if v.node.is_empty() {
-        v.node = facts
+        v.node = seen
             .requests
             .iter()
             .find_map(|r| r.a.fact("node"))
             .or_else(|| {
                 // Only a kubelet that runs the pod reports of it.
-                facts
-                    .events
+                seen.events
                     .iter()
                     .find(|(_, e)| e.component == "kubelet" && !e.host.is_empty())
                     .map(|(_, e)| e.host.as_str())
@@ -113,7 +112,7 @@ pub(crate) fn view(input: &Input<'_>) -> PodView {
             .unwrap_or_default()
             .into();
     }
-    let mut build = Build::new(input, &facts, &v);
+    let mut build = Build::new(input, &seen, &v);
     api::api(&mut build);
     api::schedule(&mut build);
     node::admit(&mut build);
@@ -132,12 +131,12 @@ pub(crate) fn view(input: &Input<'_>) -> PodView {
         std::mem::take(&mut build.runs),
     );
     let timeline = build.finish();
-    state::containers(&mut v, &facts, &work);
+    state::containers(&mut v, &seen, &work);
     state::exits(&mut v, &runs);
     if v.api.is_none() {
-        state::without_api(&mut v, &facts, &work, &runs);
+        state::without_api(&mut v, &seen, &work, &runs);
     }
-    state::stages(&mut v, &facts, &timeline);
+    state::stages(&mut v, &seen, &timeline);
     v.timeline = Arc::new(timeline).into();
     v.evidence = Arc::clone(&input.evidence).into();
     v
@@ -145,7 +144,7 @@ pub(crate) fn view(input: &Input<'_>) -> PodView {
 
 /// When the apiserver received the request that created the pod (µs). It notes the creation (whole seconds) later, once
 /// the mutating webhooks have answered.
-fn create_requested(f: &Facts<'_>, created: Option<Nanos>) -> Option<Nanos> {
+fn create_requested(f: &PodEvidence<'_>, created: Option<Nanos>) -> Option<Nanos> {
     let before = |at: Nanos| created.is_none_or(|c| at <= c.plus(kflow_model::stamp::SECOND));
     f.requests
         .iter()
@@ -155,7 +154,7 @@ fn create_requested(f: &Facts<'_>, created: Option<Nanos>) -> Option<Nanos> {
 }
 
 /// When deletion was asked for: `deletionTimestamp` less the grace period (1 s), or the request itself (µs).
-fn deletion_requested(f: &Facts<'_>) -> Option<Nanos> {
+fn deletion_requested(f: &PodEvidence<'_>) -> Option<Nanos> {
     let by_request = f
         .requests
         .iter()
@@ -181,7 +180,7 @@ fn deletion_requested(f: &Facts<'_>) -> Option<Nanos> {
 }
 
 /// When the object was gone from the API: DELETED, or absent from a complete list.
-fn gone(input: &Input<'_>, f: &Facts<'_>) -> Option<Nanos> {
+fn gone(input: &Input<'_>, f: &PodEvidence<'_>) -> Option<Nanos> {
     let absent = |after: Nanos, namespace: &str, node: &str| {
         input
             .basis
@@ -210,8 +209,8 @@ fn gone(input: &Input<'_>, f: &Facts<'_>) -> Option<Nanos> {
 /// So it was deleted before, at a time that nobody told; the list's end bounds it.
 ///
 /// A static pod needs no object: its mirror may be made later, or never.
-fn never_listed(input: &Input<'_>, f: &Facts<'_>) -> Option<Nanos> {
-    if facts::has_static_uid(&input.uid) {
+fn never_listed(input: &Input<'_>, f: &PodEvidence<'_>) -> Option<Nanos> {
+    if evidence::has_static_uid(&input.uid) {
         return None;
     }
     let known = input

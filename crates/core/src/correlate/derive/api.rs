@@ -1,7 +1,7 @@
 //! `api` and `schedule`: from the request to the binding.
 
 use super::Build;
-use super::facts::Request;
+use super::evidence::Request;
 use super::span::{edge, narrow, step};
 use crate::flow::Stage;
 use crate::timeline::{Certainty, Edge, Outcome, Span};
@@ -26,7 +26,7 @@ fn of_request(stage: Stage, name: &str, r: &Request<'_>) -> Span {
 
 /// Adds `api`; returns nothing: later parts ask the build.
 pub(crate) fn api(b: &mut Build<'_>) {
-    let f = b.facts;
+    let f = b.seen;
     let mut any = false;
     for r in &f.requests {
         if r.a.verb == "create" && r.a.resource == "pods" {
@@ -64,7 +64,7 @@ pub(crate) fn api(b: &mut Build<'_>) {
 
 /// Webhooks and the store's write, as children of a request.
 fn children(b: &mut Build<'_>, parent: u32, audit_id: &str) {
-    let f = b.facts;
+    let f = b.seen;
     let Some((_, server)) = f.server_span(audit_id) else {
         return;
     };
@@ -97,7 +97,7 @@ struct Bound {
 }
 
 fn bound(b: &Build<'_>, created: Option<Nanos>) -> Option<Bound> {
-    let f = b.facts;
+    let f = b.seen;
     let seen = f
         .states
         .iter()
@@ -126,7 +126,7 @@ fn bound(b: &Build<'_>, created: Option<Nanos>) -> Option<Bound> {
 
 /// Adds `schedule`.
 pub(crate) fn schedule(b: &mut Build<'_>) {
-    let f = b.facts;
+    let f = b.seen;
     if f.is_static(&b.view.uid) {
         // Its condition PodScheduled is the kubelet's own word.
         return;

@@ -2,7 +2,7 @@
 
 use super::span::step;
 use super::work::{Run, Work};
-use super::{Facts, Input};
+use super::{Input, PodEvidence};
 use crate::correlate::view::PodView;
 use crate::flow::Stage;
 use crate::timeline::{Edge, Mark, Outcome, Span, SpanIndex, Timeline, UnknownGap};
@@ -14,7 +14,7 @@ const EXPLAINED: i64 = 250 * kflow_model::stamp::MILLI;
 /// A timeline in the making.
 pub(crate) struct Build<'a> {
     pub(crate) input: &'a Input<'a>,
-    pub(crate) facts: &'a Facts<'a>,
+    pub(crate) seen: &'a PodEvidence<'a>,
     pub(crate) view: &'a PodView,
     /// What the pod worker asked of the runtime, by start.
     pub(crate) work: Vec<Work>,
@@ -43,12 +43,12 @@ fn in_stage(s: &Span) -> bool {
 }
 
 impl<'a> Build<'a> {
-    pub(crate) fn new(input: &'a Input<'a>, facts: &'a Facts<'a>, view: &'a PodView) -> Self {
+    pub(crate) fn new(input: &'a Input<'a>, seen: &'a PodEvidence<'a>, view: &'a PodView) -> Self {
         Self {
             input,
-            facts,
+            seen,
             view,
-            work: super::work::collect(facts),
+            work: super::work::collect(seen),
             runs: Vec::new(),
             spans: Vec::new(),
             marks: Vec::new(),
@@ -69,7 +69,7 @@ impl<'a> Build<'a> {
     }
     /// True when the API says that the kubelet has begun: it wrote a status.
     pub(crate) fn started_by_api(&self) -> bool {
-        self.facts
+        self.seen
             .states
             .iter()
             .any(|(_, p)| p.status.start_time.is_some())

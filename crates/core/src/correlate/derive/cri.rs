@@ -62,7 +62,7 @@ pub(crate) fn sandbox(b: &mut Build<'_>) {
         sandbox_by_api(b);
     }
     // The network is asked for before the runtime is.
-    if let Some((o, e)) = b.facts.events_of(&["NetworkNotReady"]).next() {
+    if let Some((o, e)) = b.seen.events_of(&["NetworkNotReady"]).next() {
         let freed = b
             .work
             .iter()
@@ -86,7 +86,7 @@ pub(crate) fn sandbox(b: &mut Build<'_>) {
 
 /// Without the tap and spans: the kubelet's lines around the call.
 fn sandbox_by_log(b: &mut Build<'_>) {
-    let f = b.facts;
+    let f = b.seen;
     let lines: Vec<_> = f
         .lines(&[
             Fact::SandboxBegan,
@@ -126,7 +126,7 @@ fn sandbox_by_log(b: &mut Build<'_>) {
 
 /// With the API alone: failures by their events, success by its condition.
 fn sandbox_by_api(b: &mut Build<'_>) {
-    let f = b.facts;
+    let f = b.seen;
     let mut since = [Stage::Volumes, Stage::Admit, Stage::Schedule]
         .into_iter()
         .find_map(|s| b.ends(s));
@@ -172,7 +172,7 @@ fn sandbox_by_api(b: &mut Build<'_>) {
 
 /// Spans of the runtime inside a call, as its children: the network's setup and what is worth showing.
 pub(crate) fn nested(b: &mut Build<'_>, parent: SpanIndex, w: &Work) {
-    let f = b.facts;
+    let f = b.seen;
     let Some(client) = w.span else { return };
     let mut inside: Vec<(kflow_model::SpanId, SpanIndex)> = vec![(client, parent)];
     // Parents start before their children, so one pass in order of time finds the whole tree.
@@ -224,9 +224,9 @@ pub(crate) fn create(b: &mut Build<'_>) {
     b.work = work;
     config_errors(b);
     if b.of(Stage::Create).next().is_none() {
-        let created: Vec<_> = b.facts.events_of(&["Created"]).collect();
+        let created: Vec<_> = b.seen.events_of(&["Created"]).collect();
         for (o, e) in created {
-            let at = b.facts.api_edge_of(o);
+            let at = b.seen.api_edge_of(o);
             let mut s = step(
                 Stage::Create,
                 "CreateContainer",
@@ -243,7 +243,7 @@ pub(crate) fn create(b: &mut Build<'_>) {
 
 /// A container's configuration that cannot be made fails before the runtime is asked.
 fn config_errors(b: &mut Build<'_>) {
-    let f = b.facts;
+    let f = b.seen;
     let mut attempts: FxHashMap<&Text, u32> = FxHashMap::default();
     for (o, e) in f.events_of(&["Failed"]) {
         let Some(message) = e.message.strip_prefix("Error: ") else {

@@ -79,7 +79,7 @@ fn retries(b: &mut Build<'_>) {
         {
             continue;
         }
-        let line = b.facts.lines(&[Fact::SyncFailed]).find(|(o, _)| {
+        let line = b.seen.lines(&[Fact::SyncFailed]).find(|(o, _)| {
             o.stamp.at >= end.at.plus(-SECOND)
                 && next.as_ref().is_none_or(|(n, _)| o.stamp.at <= n.at)
         });
@@ -122,7 +122,7 @@ pub(crate) fn derive(b: &mut Build<'_>) {
         .collect();
     // A pod that is done waits for nobody but who deletes it.
     if let Some((o, _)) = b
-        .facts
+        .seen
         .states
         .iter()
         .find(|(_, p)| matches!(p.status.phase.as_str(), "Succeeded" | "Failed"))
@@ -132,7 +132,7 @@ pub(crate) fn derive(b: &mut Build<'_>) {
     }
     covered.sort();
     let Some((first, _, _)) = covered.first().copied() else {
-        if !b.view.node.is_empty() || b.facts.states.is_empty() {
+        if !b.view.node.is_empty() || b.seen.states.is_empty() {
             return;
         }
         b.gap(Stage::Api, b.view.created, None, "nothing was recorded");
@@ -200,7 +200,7 @@ fn nothing_follows(b: &Build<'_>) -> bool {
         .filter(|s| s.stage != Stage::Terminate || s.step == "RemovePodSandbox")
         .max_by_key(|s| s.start)
         .is_some_and(|s| s.step == "RemovePodSandbox" && s.outcome == Outcome::Ok);
-    b.facts.states.is_empty() && (refused || removed)
+    b.seen.states.is_empty() && (refused || removed)
 }
 
 fn why(b: &Build<'_>, start: Nanos, end: Nanos) -> &'static str {

@@ -73,9 +73,9 @@ pub(crate) fn derive(b: &mut Build<'_>) {
 }
 
 fn events(b: &mut Build<'_>) {
-    for (o, e) in &b.facts.events {
+    for (o, e) in &b.seen.events {
         // The Event names the preemptor by its UID only, the scheduler's log by its name.
-        let by = b.facts.preemptions.iter().find(|(_, l)| {
+        let by = b.seen.preemptions.iter().find(|(_, l)| {
             e.reason == "Preempted"
                 && l.more_pods
                     .iter()
@@ -85,7 +85,7 @@ fn events(b: &mut Build<'_>) {
             format!(" ({}/{})", l.pod.namespace, l.pod.name)
         });
         b.marks.push(Mark {
-            at: b.facts.api_edge_of(o),
+            at: b.seen.api_edge_of(o),
             kind: MarkKind::Event,
             stage: stage_of_event(e),
             container: e.container.clone(),
@@ -99,7 +99,7 @@ fn events(b: &mut Build<'_>) {
 
 /// Pods that this one preempts, by their Events, else by the scheduler's log.
 fn preemptions(b: &mut Build<'_>) {
-    let f = b.facts;
+    let f = b.seen;
     let told = f.of_others.iter().filter_map(|(o, e)| {
         (e.reason == "Preempted").then_some(())?;
         let said = Map::active().event(&e.reason, &e.message);
@@ -147,7 +147,7 @@ fn conditions(b: &mut Build<'_>) {
         true
     };
     let mut marks = Vec::new();
-    for (o, p) in &b.facts.states {
+    for (o, p) in &b.seen.states {
         let mut mark = |kind, stage, text: String, bad| {
             marks.push(Mark {
                 at: edge(o),
@@ -226,7 +226,7 @@ fn restarts(b: &mut Build<'_>) {
 
 /// API requests about the pod that are no steps of their own.
 fn requests(b: &mut Build<'_>) {
-    for r in &b.facts.requests {
+    for r in &b.seen.requests {
         let step = r.a.resource == "pods/binding"
             || r.a.resource == "pods"
                 && matches!(r.a.verb.as_str(), "create" | "delete")
@@ -263,7 +263,7 @@ fn requests(b: &mut Build<'_>) {
 /// When a pod asked to end is to be gone by: `deletionTimestamp` is the request and its grace. Asked again with less
 /// grace it is due earlier. The last deletion, of a pod that has ended, has no grace and nothing is due.
 fn due(b: &mut Build<'_>) {
-    let f = b.facts;
+    let f = b.seen;
     let told = f.states.iter().filter_map(|(o, p)| {
         let at = p.deletion.filter(|_| p.mirror_of.is_none())?;
         Some((at, p.deletion_grace_s?, *o))

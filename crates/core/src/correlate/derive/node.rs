@@ -16,7 +16,7 @@ const HANDED: [Fact; 3] = [Fact::WorkerFirst, Fact::WorkerNotified, Fact::SyncBe
 
 /// The first sync's start: the line, else the span.
 pub(crate) fn first_sync(b: &Build<'_>) -> Option<(Edge, Evidence)> {
-    let f = b.facts;
+    let f = b.seen;
     let line = f
         .line(&[Fact::SyncBegan])
         .map(|(o, _)| (edge(o), o.clone()));
@@ -37,7 +37,7 @@ pub(crate) fn first_sync(b: &Build<'_>) -> Option<(Edge, Evidence)> {
 
 /// Adds `admit`.
 pub(crate) fn admit(b: &mut Build<'_>) {
-    let f = b.facts;
+    let f = b.seen;
     let bound = b.ends(Stage::Schedule).or_else(|| b.ends(Stage::Api));
     let received = f.line(&RECEIVED);
     let add = f.line(&[Fact::PodAdded]);
@@ -209,7 +209,7 @@ fn give_up(b: &Build<'_>, s: &mut crate::timeline::Span) {
 /// The first trace that the worker left: cgroup, directory, call.
 fn first_work(b: &Build<'_>) -> Option<(Edge, Evidence)> {
     let fs = b
-        .facts
+        .seen
         .fs
         .iter()
         .find(|(_, a, o)| {
@@ -230,7 +230,7 @@ fn first_work(b: &Build<'_>) -> Option<(Edge, Evidence)> {
 
 /// The kubelet's refusal: the line, else the status.
 fn rejection(b: &Build<'_>) -> Option<(Evidence, String, String)> {
-    let f = b.facts;
+    let f = b.seen;
     if let Some((o, l)) = f.line(&[Fact::AdmissionDenied]) {
         return Some((
             o.clone(),
@@ -261,7 +261,7 @@ fn rejection(b: &Build<'_>) -> Option<(Evidence, String, String)> {
 
 /// Adds `cgroup`.
 pub(crate) fn cgroup(b: &mut Build<'_>) {
-    let f = b.facts;
+    let f = b.seen;
     for (n, (o, e)) in (0..).zip(f.events_of(&["FailedCreatePodContainer"])) {
         let start = b.ends(Stage::Admit).unwrap_or_else(|| edge(o)).min(edge(o));
         let mut s = step(

@@ -9,7 +9,7 @@ use kflow_model::stamp::SECOND;
 
 /// Adds `ready`.
 pub(crate) fn derive(b: &mut Build<'_>) {
-    let f = b.facts;
+    let f = b.seen;
     let Some(p) = f.newest() else { return };
     let main: Vec<_> = p.spec.containers.iter().map(|c| c.name.clone()).collect();
     // The first start of the last main container: what is ready is the pod.
@@ -119,7 +119,7 @@ pub(crate) fn derive(b: &mut Build<'_>) {
 
 /// A container's startup and readiness probes, from its start until they first pass.
 fn probes(b: &mut Build<'_>, c: &kflow_model::pod::ContainerSpec, ready: Option<&Evidence>) {
-    let f = b.facts;
+    let f = b.seen;
     let Some(run) = b
         .runs
         .iter()

@@ -71,7 +71,7 @@ pub(crate) fn derive(b: &mut Build<'_>) {
 
 /// From an exit until PLEG's next look finds it: what follows waits for that.
 fn relists(b: &mut Build<'_>, runs: &[Run]) {
-    let f = b.facts;
+    let f = b.seen;
     for r in runs {
         let Some(end) = r.end.filter(|e| e.precision <= 1_000) else {
             continue;
@@ -102,7 +102,7 @@ fn relists(b: &mut Build<'_>, runs: &[Run]) {
 
 /// Every run that is known of, by container and start.
 fn runs(b: &Build<'_>) -> Vec<Run> {
-    let f = b.facts;
+    let f = b.seen;
     let mut runs: Vec<Run> = Vec::new();
     let sandbox = |id: &str| {
         b.work
@@ -263,7 +263,7 @@ fn of_id<'r>(
 
 /// The API's word of starts and exits: whole seconds, for what nothing finer told.
 fn by_status(b: &Build<'_>, runs: &mut Vec<Run>) {
-    let f = b.facts;
+    let f = b.seen;
     let second = |at: Nanos| Edge {
         // `startedAt` and `finishedAt` are the node's own clock, truncated.
         at,
@@ -322,8 +322,8 @@ fn by_status(b: &Build<'_>, runs: &mut Vec<Run>) {
 
 /// Starts by the API alone.
 fn by_api(b: &mut Build<'_>, runs: &[Run]) {
-    for (o, e) in b.facts.events_of(&["Started"]).collect::<Vec<_>>() {
-        let at = b.facts.api_edge_of(o);
+    for (o, e) in b.seen.events_of(&["Started"]).collect::<Vec<_>>() {
+        let at = b.seen.api_edge_of(o);
         let mut s = step(
             Stage::Start,
             "StartContainer",
@@ -358,7 +358,7 @@ fn by_api(b: &mut Build<'_>, runs: &[Run]) {
 
 /// The wait between an exit and the next attempt.
 fn back_off(b: &mut Build<'_>, runs: &[Run]) {
-    let f = b.facts;
+    let f = b.seen;
     let ending = b.view.deletion_requested.or(b.view.gone);
     // Ends of attempts: exits, and starts that failed.
     let mut ends: Vec<(Text, Edge, Option<u32>, Evidence)> = runs

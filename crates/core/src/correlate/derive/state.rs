@@ -1,6 +1,6 @@
 //! Containers, the strip of stages, and where the pod stands.
 
-use super::Facts;
+use super::PodEvidence;
 use super::work::{Run, Work};
 use crate::correlate::view::{EXITED, GONE};
 use crate::correlate::{ContainerView, PodView, StageState};
@@ -34,7 +34,7 @@ fn by_status(c: &mut ContainerView, s: &ContainerStatus) {
 }
 
 /// Joins spec, status and what the runtime was told.
-pub(crate) fn containers(v: &mut PodView, f: &Facts<'_>, work: &[Work]) {
+pub(crate) fn containers(v: &mut PodView, f: &PodEvidence<'_>, work: &[Work]) {
     if let Some(p) = f.newest() {
         let spec = |c: &ContainerSpec, init: bool| ContainerView {
             name: c.name.clone(),
@@ -120,7 +120,7 @@ pub(crate) fn exits(v: &mut PodView, runs: &[Run]) {
 }
 
 /// Containers and status of a pod that the API never showed, by the runtime alone.
-pub(crate) fn without_api(v: &mut PodView, f: &Facts<'_>, work: &[Work], runs: &[Run]) {
+pub(crate) fn without_api(v: &mut PodView, f: &PodEvidence<'_>, work: &[Work], runs: &[Run]) {
     for r in runs {
         let attempt = r.attempt.unwrap_or(0);
         let known = v.containers.iter().position(|c| c.name == r.container);
@@ -158,7 +158,7 @@ pub(crate) fn without_api(v: &mut PodView, f: &Facts<'_>, work: &[Work], runs: &
 }
 
 /// True when the runtime holds nothing of the pod that lives: all that is known of it is down, and something is known.
-fn over(v: &PodView, f: &Facts<'_>, work: &[Work]) -> bool {
+fn over(v: &PodView, f: &PodEvidence<'_>, work: &[Work]) -> bool {
     // Sandboxes, and whether they are up; down is for good.
     let mut sandboxes: Vec<(&str, bool)> = Vec::new();
     let items = f.items.iter().filter_map(|(_, i)| {
@@ -238,7 +238,7 @@ fn state_of(t: &Timeline, stage: Stage) -> Option<StageState> {
 }
 
 /// Reads the strip of stages and the current one off the timeline.
-pub(crate) fn stages(v: &mut PodView, f: &Facts<'_>, t: &Timeline) {
+pub(crate) fn stages(v: &mut PodView, f: &PodEvidence<'_>, t: &Timeline) {
     let deleting = v.deletion_requested.is_some() || v.gone.is_some();
     let reached = t
         .spans

@@ -25,7 +25,7 @@ pub(crate) fn derive(b: &mut Build<'_>) {
     final_delete(b);
     if b.of(Stage::Terminate).next().is_none()
         && let Some(at) = b.view.deletion_requested
-        && let Some((o, p)) = b.facts.states.iter().find(|(_, p)| p.deletion.is_some())
+        && let Some((o, p)) = b.seen.states.iter().find(|(_, p)| p.deletion.is_some())
     {
         // Asked for, and nobody saw more.
         let gone = b.view.gone.map(|at| Edge { at, precision: 1 });
@@ -47,7 +47,7 @@ pub(crate) fn derive(b: &mut Build<'_>) {
 
 /// The deletion itself, as the apiserver was asked for it.
 fn request(b: &mut Build<'_>) -> Option<Nanos> {
-    let f = b.facts;
+    let f = b.seen;
     for r in &f.requests {
         let eviction = r.a.resource == "pods/eviction";
         let delete = r.a.verb == "delete" && r.a.resource == "pods";
@@ -79,7 +79,7 @@ fn request(b: &mut Build<'_>) -> Option<Nanos> {
 
 /// From the request until the pod's worker turns to it: it may be busy with a call that nobody cancels.
 fn told(b: &mut Build<'_>) {
-    let f = b.facts;
+    let f = b.seen;
     let Some(asked) = b.view.deletion_requested else {
         return;
     };
@@ -150,7 +150,7 @@ fn told(b: &mut Build<'_>) {
 
 /// `SyncTerminatingPod` and `SyncTerminatedPod`: the worker's lines, else its spans.
 fn pairs(b: &mut Build<'_>) {
-    let f = b.facts;
+    let f = b.seen;
     for (name, enter, exit) in [
         (
             "SyncTerminatingPod",
@@ -229,7 +229,7 @@ fn pairs(b: &mut Build<'_>) {
 /// preStop hooks: the kubelet's lines, else commands without a deadline.
 fn pre_stop(b: &mut Build<'_>, asked: Option<Nanos>) {
     const ENDS: [Fact; 2] = [Fact::PreStopEnded, Fact::PreStopTimedOut];
-    let f = b.facts;
+    let f = b.seen;
     let mut by_log = false;
     for (o, l) in f.lines(&[Fact::PreStopBegan]) {
         by_log = true;
@@ -293,7 +293,7 @@ fn pre_stop(b: &mut Build<'_>, asked: Option<Nanos>) {
 
 /// The cgroup and the directory go.
 fn removals(b: &mut Build<'_>) {
-    let f = b.facts;
+    let f = b.seen;
     let removed =
         f.fs.iter()
             .rfind(|(_, a, x)| *a == FsAction::Removed && matches!(x, FsObject::PodCgroup { .. }));
@@ -349,7 +349,7 @@ fn removals(b: &mut Build<'_>) {
 
 /// The kubelet deletes the object, with grace 0, when nothing of the pod is left.
 fn final_delete(b: &mut Build<'_>) {
-    let f = b.facts;
+    let f = b.seen;
     let last = f.requests.iter().rfind(|r| {
         r.a.verb == "delete" && r.a.resource == "pods" && r.a.agent.starts_with("kubelet/")
     });

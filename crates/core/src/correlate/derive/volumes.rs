@@ -23,7 +23,7 @@ pub(crate) fn derive(b: &mut Build<'_>) {
 
 /// The worker's waits, by its log, or between the pod's directory and its sandbox.
 fn waits(b: &mut Build<'_>) -> Vec<SpanIndex> {
-    let f = b.facts;
+    let f = b.seen;
     let lines: Vec<_> = f
         .lines(&[
             Fact::VolumesAwaited,
@@ -159,7 +159,7 @@ fn by_log(b: &mut Build<'_>, waits: &[SpanIndex]) -> bool {
         attempt: u32,
         done: bool,
     }
-    let f = b.facts;
+    let f = b.seen;
     let mut volumes: Vec<Volume> = Vec::new();
     let mut any = false;
     for (o, l) in f.lines(&OPERATIONS) {
@@ -274,7 +274,7 @@ fn by_log(b: &mut Build<'_>, waits: &[SpanIndex]) -> bool {
 
 /// Each volume's way by its directory and mount.
 fn by_fs(b: &mut Build<'_>, waits: &[SpanIndex]) {
-    let f = b.facts;
+    let f = b.seen;
     let mut begun: Vec<(&Text, &Evidence)> = Vec::new();
     for (o, action, x) in &f.fs {
         let (volume, finished) = match x {
@@ -313,7 +313,7 @@ fn by_fs(b: &mut Build<'_>, waits: &[SpanIndex]) {
 
 /// With the API alone: what failed, and that it is still waited for.
 fn by_events(b: &mut Build<'_>) {
-    let f = b.facts;
+    let f = b.seen;
     let mut since = b.ends(Stage::Admit).or_else(|| b.ends(Stage::Schedule));
     let mut last: Option<Evidence> = None;
     for (n, (o, e)) in

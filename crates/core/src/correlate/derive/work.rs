@@ -1,6 +1,6 @@
 //! What the pod worker asked of the runtime: from the tap, else from the kubelet's spans; and the runs that came of it.
 
-use super::facts::{CallFact, Facts};
+use super::evidence::{CallEvidence, PodEvidence};
 use super::span::edge;
 use crate::timeline::{Certainty, Edge, Outcome};
 use kflow_model::Evidence;
@@ -81,7 +81,7 @@ const STEPS: [&str; 12] = [
 ];
 
 /// All work, by start.
-pub(crate) fn collect(f: &Facts<'_>) -> Vec<Work> {
+pub(crate) fn collect(f: &PodEvidence<'_>) -> Vec<Work> {
     let mut all: Vec<Work> = f
         .calls
         .iter()
@@ -115,7 +115,7 @@ pub(crate) fn collect(f: &Facts<'_>) -> Vec<Work> {
     all
 }
 
-fn of_call(c: &CallFact<'_>) -> Work {
+fn of_call(c: &CallEvidence<'_>) -> Work {
     let (outcome, code, message, certainty) = c.result();
     let mut evidence = vec![c.o.clone()];
     evidence.extend(c.end.map(|(o, _)| o.clone()));
@@ -199,7 +199,7 @@ fn of_span(o: &Evidence, s: &SpanRecord, method: &str, server: Option<&SpanRecor
 }
 
 /// Calls that have only a container's id get its name and attempt.
-fn name_containers(all: &mut [Work], f: &Facts<'_>) {
+fn name_containers(all: &mut [Work], f: &PodEvidence<'_>) {
     let mut ids: FxHashMap<Text, (Text, Option<u32>)> = FxHashMap::default();
     let mut learn = |id: &str, name: &Text, attempt: Option<u32>| {
         if !id.is_empty() && !name.is_empty() {

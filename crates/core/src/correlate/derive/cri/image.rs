@@ -16,7 +16,7 @@ use kflow_model::{Evidence, Text};
 /// none follows, it is the first container of the spec with that image that was not created before.
 fn container_of_image(b: &Build<'_>, at: usize, w: &Work) -> (Text, u32) {
     let specs: Vec<(&Text, &Text)> = b
-        .facts
+        .seen
         .newest()
         .map(|p| {
             p.spec
@@ -92,7 +92,7 @@ pub(crate) fn image(b: &mut Build<'_>) {
 
 /// Images that are never pulled: a name that is none, or a policy that forbids it.
 fn refused(b: &mut Build<'_>) {
-    let f = b.facts;
+    let f = b.seen;
     let mut attempts: FxHashMap<&Text, u32> = FxHashMap::default();
     for (o, e) in f.events_of(&["InspectFailed", "ErrImageNeverPull"]) {
         let mut end = event_edge(o);
@@ -142,7 +142,7 @@ fn refused(b: &mut Build<'_>) {
 
 /// `EnsureImageExists` around a pull: from `Pulling` to `Pulled` or `Failed`, so that a wait in the queue is seen.
 fn ensure(b: &mut Build<'_>, pulls: &[(Text, Edge, SpanIndex)]) {
-    let f = b.facts;
+    let f = b.seen;
     let events: Vec<_> = f
         .events_of(&["Pulling", "Pulled", "Failed"])
         .filter(|(_, e)| {
@@ -244,7 +244,7 @@ fn ensure(b: &mut Build<'_>, pulls: &[(Text, Edge, SpanIndex)]) {
 
 /// The wait between a failed pull and the next try.
 fn back_off(b: &mut Build<'_>) {
-    let f = b.facts;
+    let f = b.seen;
     let events: Vec<_> = f
         .events_of(&["BackOff"])
         .filter(|(_, e)| event(&e.reason, &e.message) == Some(Fact::PullBackedOff))

@@ -12,7 +12,7 @@ use kflow_model::{Nanos, Text};
 pub(super) fn calls(b: &mut Build<'_>, asked: Option<Nanos>) {
     let ending = asked.or(b.view.gone);
     let ended = b
-        .facts
+        .seen
         .states
         .iter()
         .find(|(_, p)| matches!(p.status.phase.as_str(), "Succeeded" | "Failed"))
@@ -20,7 +20,7 @@ pub(super) fn calls(b: &mut Build<'_>, asked: Option<Nanos>) {
     let work = std::mem::take(&mut b.work);
     let mut stops: u32 = 0;
     // Of a pod that the API does not know, the runtime's word is all there is.
-    let unknown = b.facts.states.is_empty();
+    let unknown = b.seen.states.is_empty();
     let restarts = Restarts::of(b);
     for (i, w) in work.iter().enumerate() {
         let stage = match w.method.as_str() {
@@ -86,7 +86,7 @@ impl Restarts {
 
     fn of(b: &Build<'_>) -> Self {
         let announced = b
-            .facts
+            .seen
             .events_of(&["Killing"])
             .filter(|(_, e)| {
                 let said = Map::active().event(&e.reason, &e.message);

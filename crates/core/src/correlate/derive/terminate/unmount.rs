@@ -9,7 +9,7 @@ use kflow_model::{Evidence, Text};
 
 /// Each volume's teardown.
 pub(super) fn unmounts(b: &mut Build<'_>) {
-    let f = b.facts;
+    let f = b.seen;
     let mut begun: Vec<(Text, Evidence)> = Vec::new();
     let mut by_log = false;
     for (o, l) in f.lines(&[Fact::UnmountStarted, Fact::VolumeTornDown]) {

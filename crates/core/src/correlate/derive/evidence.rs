@@ -22,7 +22,7 @@ use super::span::event_edge;
 
 /// A call: its start and its end, if it was seen.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct CallFact<'a> {
+pub(crate) struct CallEvidence<'a> {
     pub(crate) o: &'a Evidence,
     pub(crate) c: &'a CallStart,
     pub(crate) end: Option<(&'a Evidence, &'a CallEnd)>,
@@ -30,7 +30,7 @@ pub(crate) struct CallFact<'a> {
     pub(crate) span: Option<&'a Evidence>,
 }
 
-impl CallFact<'_> {
+impl CallEvidence<'_> {
     /// Container id of the request or the answer.
     pub(crate) fn container_id(&self) -> &str {
         let id = self.c.subject.container_id.as_str();
@@ -102,14 +102,14 @@ impl Request<'_> {
 
 /// What is known of a pod, by kind; everything in order of time.
 #[derive(Debug, Default)]
-pub(crate) struct Facts<'a> {
+pub(crate) struct PodEvidence<'a> {
     pub(crate) states: Vec<(&'a Evidence, &'a PodSeen)>,
     pub(crate) events: Vec<(&'a Evidence, &'a EventSeen)>,
     /// Events of other pods in which this one plays a part: those that it preempts.
     pub(crate) of_others: Vec<(&'a Evidence, &'a EventSeen)>,
     /// The scheduler's lines that name preemptor and victim.
     pub(crate) preemptions: Vec<(&'a Evidence, &'a LogLine)>,
-    pub(crate) calls: Vec<CallFact<'a>>,
+    pub(crate) calls: Vec<CallEvidence<'a>>,
     pub(crate) container_events: Vec<(&'a Evidence, &'a ContainerEvent)>,
     pub(crate) items: Vec<(&'a Evidence, &'a InventoryItem)>,
     /// Lines of the kubelet and the runtime.
@@ -129,7 +129,7 @@ pub(crate) struct Facts<'a> {
     pub(crate) shift_ns: i64,
 }
 
-impl<'a> Facts<'a> {
+impl<'a> PodEvidence<'a> {
     pub(crate) fn new(
         (uid, mirrors): (&PodUid, &[PodUid]),
         evidence: &'a [Evidence],
@@ -149,7 +149,7 @@ impl<'a> Facts<'a> {
                 Body::Event(e) if e.is_of_another_pod(uid, mirrors) => f.of_others.push((o, e)),
                 Body::Event(e) => f.events.push((o, e)),
                 Body::CallStart(c) if seen.insert(c.key, f.calls.len()).is_none() => {
-                    f.calls.push(CallFact {
+                    f.calls.push(CallEvidence {
                         o,
                         c,
                         end: None,
