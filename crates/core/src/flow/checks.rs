@@ -7,7 +7,7 @@
 
 use super::fact::Fact;
 use super::map::Map;
-use kflow_model::{Body, Observation};
+use kflow_model::{Body, Observation, log::Component};
 
 /// What an observation says of checks.
 pub(super) struct Checks<'a> {
@@ -20,7 +20,8 @@ pub(super) struct Checks<'a> {
 /// The checks that an observation tells of; `None` when it is no health answer.
 pub(super) fn checks<'a>(map: &'a Map, o: &'a Observation) -> Option<Checks<'a>> {
     match &o.body {
-        Body::Log(line) => {
+        // A kubelet has no /readyz, and most lines are its.
+        Body::Log(line) if line.component != Component::Kubelet => {
             let said = map.line(line).filter(|l| l.fact() == Fact::ReadyzFailed)?;
             let names = said.name("checks")?;
             Some(Checks {
