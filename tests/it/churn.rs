@@ -134,6 +134,7 @@ pub(crate) fn line(ms: i64, message: &str, of: &PodSeen) -> Arc<Observation> {
         container_id: ContainerId::default(),
         error: Text::default(),
         fields: Vec::new(),
+        noted: kflow_model::log::Noted::default(),
     };
     observation(ms, Source::Kubelet, Body::Log(Box::new(l)))
 }

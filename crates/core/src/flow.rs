@@ -32,9 +32,9 @@ pub use reading::{Line, Said, Template};
 pub use stage::Stage;
 pub use step::{Flow, Step, StepId};
 
-/// What a log line says, by the map in use.
+/// What a log line says, by the map in use. A line is looked up once, whoever asks.
 pub fn line(line: &kflow_model::log::LogLine) -> Option<Line<'_>> {
-    Map::active().line(line)
+    Map::active().line_once(line)
 }
 
 /// What the reason and the message of an Event say, by the map in use.

@@ -1,5 +1,8 @@
 //! Log lines of the kubelet, the control plane and the runtime, split into message and fields.
 
+use std::hash::{Hash, Hasher};
+use std::sync::atomic::{AtomicU16, Ordering};
+
 use serde::{Deserialize, Serialize};
 
 use super::{ContainerId, PodRef, Text};
@@ -69,6 +72,49 @@ pub struct LogLine {
     /// The other fields in the order of the line, unquoted, each cut at 1 KiB.
     #[serde(rename = "kv", default, skip_serializing_if = "Vec::is_empty")]
     pub fields: Vec<(Text, Text)>,
+    /// What a reader noted of it.
+    #[serde(skip)]
+    pub noted: Noted,
+}
+
+/// A number that a reader notes of what it has read, so that it is read once. It is no part of a line: lines are equal
+/// whatever was noted.
+#[derive(Debug, Default)]
+pub struct Noted(AtomicU16);
+
+impl Noted {
+    /// What was noted, if something was.
+    pub fn get(&self) -> Option<u16> {
+        self.0.load(Ordering::Relaxed).checked_sub(1)
+    }
+    /// Notes a number below `u16::MAX`. Two readers at once note the same.
+    pub fn set(&self, number: u16) {
+        self.0.store(number.saturating_add(1), Ordering::Relaxed);
+    }
+}
+impl Clone for Noted {
+    fn clone(&self) -> Self {
+        Self(AtomicU16::new(self.0.load(Ordering::Relaxed)))
+    }
+}
+impl PartialEq for Noted {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+impl Eq for Noted {}
+impl PartialOrd for Noted {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Noted {
+    fn cmp(&self, _: &Self) -> std::cmp::Ordering {
+        std::cmp::Ordering::Equal
+    }
+}
+impl Hash for Noted {
+    fn hash<H: Hasher>(&self, _: &mut H) {}
 }
 
 impl LogLine {

@@ -223,6 +223,7 @@ fn log(l: &Value, component: Component) -> LogLine {
         container_id: "".into(),
         error: text("e").into(),
         fields: fields(&l["kv"]),
+        noted: kflow_model::log::Noted::default(),
     }
 }
 

@@ -79,6 +79,7 @@ mod tests {
                 container_id: ContainerId::default(),
                 error: Text::default(),
                 fields: Vec::new(),
+                noted: kflow_model::log::Noted::default(),
             })),
         )
     }

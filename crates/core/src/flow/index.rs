@@ -34,7 +34,15 @@ pub(super) struct Texts<T> {
     exact: FxHashMap<Text, SmallVec<[T; 2]>>,
     prefix: FxHashMap<[u8; PREFIX_LEAST], SmallVec<[T; 2]>>,
     rest: SmallVec<[T; 2]>,
-    longest: usize,
+    /// By the first byte of a whole text, the lengths that there are (127 and more are one): most texts are looked for in
+    /// vain, and none of them has to be hashed.
+    shapes: Vec<u128>,
+}
+
+/// First byte and length of a text; `None` for what no component writes.
+fn shape(text: &str) -> Option<(usize, u128)> {
+    let first = usize::from(*text.as_bytes().first()?);
+    (first < 128).then(|| (first, 1 << text.len().min(127)))
 }
 
 impl<T> Default for Texts<T> {
@@ -43,7 +51,7 @@ impl<T> Default for Texts<T> {
             exact: FxHashMap::default(),
             prefix: FxHashMap::default(),
             rest: SmallVec::new(),
-            longest: 0,
+            shapes: vec![0; 128],
         }
     }
 }
@@ -52,7 +60,10 @@ impl<T> Texts<T> {
     pub(super) fn add(&mut self, pattern: &Pattern, hit: T) {
         match pattern {
             Pattern::Is(t) => {
-                self.longest = self.longest.max(t.len());
+                match shape(t).and_then(|(row, bit)| Some((self.shapes.get_mut(row)?, bit))) {
+                    Some((row, bit)) => *row |= bit,
+                    None => return self.rest.push(hit),
+                }
                 self.exact.entry(t.clone()).or_default().push(hit);
             }
             Pattern::Starts(t) => match t.as_bytes().first_chunk() {
@@ -64,9 +75,9 @@ impl<T> Texts<T> {
     }
     /// Clues that may fit. Those of a prefix have yet to be compared.
     pub(super) fn find(&self, text: &str) -> impl Iterator<Item = &T> {
-        let exact = (text.len() <= self.longest)
-            .then(|| self.exact.get(text))
-            .flatten();
+        let known = shape(text)
+            .is_some_and(|(row, bit)| self.shapes.get(row).is_some_and(|r| r & bit != 0));
+        let exact = known.then(|| self.exact.get(text)).flatten();
         let prefix = text
             .as_bytes()
             .first_chunk()

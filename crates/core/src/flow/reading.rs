@@ -180,6 +180,9 @@ impl<'a> Line<'a> {
     }
 }
 
+/// What is noted of a line that says nothing.
+const NOTHING: u16 = u16::MAX - 1;
+
 /// The clues that say a fact, where a text finds them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Readings {
@@ -224,7 +227,16 @@ impl Readings {
         text: &'a str,
         fits: impl Fn(&What) -> bool,
     ) -> Option<Said<'a>> {
-        let mut best: Option<((usize, bool), &Clue)> = None;
+        self.said(self.number(found, fits)?, text)
+    }
+
+    /// Number of the best clue.
+    fn number<'a>(
+        &'a self,
+        found: impl Iterator<Item = &'a u16>,
+        fits: impl Fn(&What) -> bool,
+    ) -> Option<u16> {
+        let mut best: Option<((usize, bool), u16)> = None;
         for i in found {
             let Some(clue) = self.clues.get(usize::from(*i)) else {
                 continue;
@@ -234,10 +246,15 @@ impl Readings {
             }
             let sure = exactness(&clue.what);
             if best.is_none_or(|(known, _)| sure > known) {
-                best = Some((sure, clue));
+                best = Some((sure, *i));
             }
         }
-        let (_, clue) = best?;
+        Some(best?.1)
+    }
+
+    /// A text that was read by the clue of a number.
+    fn said<'a>(&'a self, number: u16, text: &'a str) -> Option<Said<'a>> {
+        let clue = self.clues.get(usize::from(number))?;
         let fact = clue.fact?;
         Some(Said {
             fact,
@@ -270,10 +287,23 @@ fn exactness(what: &What) -> (usize, bool) {
 impl Map {
     /// What a log line says, if rules and timelines know it.
     pub fn line<'a>(&'a self, line: &'a LogLine) -> Option<Line<'a>> {
+        self.said(self.number(line)?, line)
+    }
+    /// The same of a line that is read by this map only: it is looked up once, and what was found is noted.
+    pub(super) fn line_once<'a>(&'a self, line: &'a LogLine) -> Option<Line<'a>> {
+        let number = line.noted.get().unwrap_or_else(|| {
+            let number = self.number(line).unwrap_or(NOTHING);
+            line.noted.set(number);
+            number
+        });
+        self.said(number, line)
+    }
+    fn number(&self, line: &LogLine) -> Option<u16> {
         let m = &self.readings;
-        let said = m.best(m.logs.find(&line.message), &line.message, |w| {
-            matcher::log(w, line)
-        })?;
+        m.number(m.logs.find(&line.message), |w| matcher::log(w, line))
+    }
+    fn said<'a>(&'a self, number: u16, line: &'a LogLine) -> Option<Line<'a>> {
+        let said = self.readings.said(number, &line.message)?;
         Some(Line { said, line })
     }
     /// What the reason and the message of an Event say.
@@ -326,6 +356,7 @@ mod tests {
             container_id: ContainerId::default(),
             error: error.into(),
             fields: Vec::new(),
+            noted: kflow_model::log::Noted::default(),
         }
     }
 

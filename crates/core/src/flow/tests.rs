@@ -42,6 +42,7 @@ fn line(ns: i64, component: Component, message: &str, kv: &[(&str, &str)]) -> Ar
             container_id: "".into(),
             error: "".into(),
             fields: kv.iter().map(|(k, v)| ((*k).into(), (*v).into())).collect(),
+            noted: kflow_model::log::Noted::default(),
         })),
     )
 }

@@ -36,6 +36,7 @@ impl Record {
                 container_id: "".into(),
                 error: Text::default(),
                 fields: Vec::new(),
+                noted: kflow_model::log::Noted::default(),
             },
             object: Text::default(),
             namespace: Text::default(),

@@ -103,6 +103,7 @@ impl RuntimeDecoder {
             container_id: ContainerId::default(),
             error: Text::default(),
             fields: Vec::new(),
+            noted: kflow_model::log::Noted::default(),
         };
         let ids = ids(message);
         line.pod = ids.pod;

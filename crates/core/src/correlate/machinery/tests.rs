@@ -22,6 +22,7 @@ fn line(message: &str, at_ms: i64, fields: &[(&str, &str)]) -> Evidence {
                 .iter()
                 .map(|(k, v)| ((*k).into(), (*v).into()))
                 .collect(),
+            noted: kflow_model::log::Noted::default(),
         })),
     })
 }

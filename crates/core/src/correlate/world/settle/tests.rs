@@ -32,6 +32,7 @@ fn log(message: &str, uid: &str, container_id: &str) -> Body {
         container_id: container_id.into(),
         error: Text::default(),
         fields: Vec::new(),
+        noted: kflow_model::log::Noted::default(),
     }))
 }
 
