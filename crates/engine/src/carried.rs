@@ -4,13 +4,21 @@ use std::collections::BTreeMap;
 
 use kflow_model::gap::WatchKind;
 use kflow_model::pod::WatchEvent::Deleted;
+use kflow_model::scope::covers;
 use kflow_model::{Body, Evidence, Text};
+
+/// Calls in flight that are carried. A runtime has some dozens in flight; what goes on for ever beside them are calls whose
+/// end the tap lost. When there are more, the older half is let go.
+const CALLS: usize = 4096;
 
 /// The newest state of what exists, the newest complete lists, and the beginnings of what has not ended: what the later
 /// files of a rotated recording, a recording that is begun late and a picture of the past begin with.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Carried {
-    newest: BTreeMap<Carry, Evidence>,
+    /// With the number of its arrival.
+    newest: BTreeMap<Carry, (u64, Evidence)>,
+    taken: u64,
+    calls: usize,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -50,6 +58,7 @@ impl Carried {
                         let end = n.kind == WatchKind::ListEnd;
                         if end {
                             self.newest.remove(&failing);
+                            self.listed(&n.resource, &n.scope);
                         }
                         (Carry::List(n.resource.clone(), n.scope.clone(), end), false)
                     }
@@ -58,6 +67,8 @@ impl Carried {
             Body::Conn(c) if !c.open => {
                 self.newest
                     .retain(|k, _| !matches!(k, Carry::Call(conn, _) if *conn == c.conn));
+                let is_call = |k: &&Carry| matches!(k, Carry::Call(..));
+                self.calls = self.newest.keys().filter(is_call).count();
                 (Carry::Conn(c.conn), true)
             }
             Body::Conn(c) => (Carry::Conn(c.conn), false),
@@ -66,22 +77,148 @@ impl Carried {
             Body::Inventory(i) if i.complete => (Carry::Inventory(i.sandboxes), false),
             _ => return,
         };
-        if ended {
-            self.newest.remove(&key);
+        let is_call = matches!(key, Carry::Call(..));
+        self.taken += 1;
+        let before = if ended {
+            self.newest.remove(&key)
         } else {
-            self.newest.insert(key, o);
+            self.newest.insert(key, (self.taken, o))
+        };
+        if is_call {
+            self.calls += usize::from(!ended);
+            self.calls -= usize::from(before.is_some());
+            self.bound_calls();
         }
+    }
+
+    /// A list is complete: of the pods that it would show, those are gone that nothing was heard of since it began.
+    fn listed(&mut self, resource: &Text, scope: &Text) {
+        let begin = Carry::List(resource.clone(), scope.clone(), false);
+        let Some((begun, _)) = self.newest.get(&begin).filter(|_| resource == "pods") else {
+            return;
+        };
+        let begun = *begun;
+        self.newest.retain(|_, (n, o)| match &o.body {
+            Body::Pod(p) if *n < begun => !covers(scope, &p.namespace, &p.spec.node, &p.name),
+            _ => true,
+        });
+    }
+
+    fn bound_calls(&mut self) {
+        if self.calls <= CALLS {
+            return;
+        }
+        let is_call = |k: &Carry| matches!(k, Carry::Call(..));
+        let all = self.newest.iter().filter(|(k, _)| is_call(k));
+        let mut arrivals: Vec<u64> = all.map(|(_, (n, _))| *n).collect();
+        let (_, middle, _) = arrivals.select_nth_unstable(CALLS / 2);
+        let middle = *middle;
+        self.newest.retain(|k, (n, _)| !is_call(k) || *n > middle);
+        self.calls = self.newest.keys().filter(|k| is_call(k)).count();
     }
 
     /// In order of arrival.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Evidence> {
-        let mut all: Vec<&Evidence> = self.newest.values().collect();
-        all.sort_by_key(|o| o.stamp.seen);
-        all.into_iter()
+        let mut all: Vec<&(u64, Evidence)> = self.newest.values().collect();
+        all.sort_unstable_by_key(|(n, _)| *n);
+        all.into_iter().map(|(_, o)| o)
     }
 
     /// How much it is.
     pub(crate) fn len(&self) -> usize {
         self.newest.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kflow_model::gap::WatchNote;
+    use kflow_model::pod::PodSeen;
+    use kflow_model::{Nanos, Observation, Source, Stamp};
+    use serde_json::json;
+    use std::sync::Arc;
+
+    fn take(all: &mut Carried, body: Body) {
+        all.take(Arc::new(Observation {
+            // The clock is not what orders them.
+            stamp: Stamp::exact(Nanos(1)),
+            source: Source::Kube,
+            body,
+        }));
+    }
+
+    fn pod(all: &mut Carried, name: &str, node: &str) {
+        let mut p = PodSeen {
+            name: name.into(),
+            uid: name.into(),
+            ..PodSeen::default()
+        };
+        p.spec.node = node.into();
+        take(all, Body::Pod(Box::new(p)));
+    }
+
+    fn list(all: &mut Carried, scope: &str, kind: WatchKind) {
+        let n = WatchNote {
+            resource: "pods".into(),
+            kind,
+            scope: scope.into(),
+            detail: Text::default(),
+            failure: None,
+        };
+        take(all, Body::Watch(Box::new(n)));
+    }
+
+    fn pods(all: &Carried) -> Vec<String> {
+        all.iter()
+            .filter_map(|o| match &o.body {
+                Body::Pod(p) => Some(p.name.to_string()),
+                _ => None,
+            })
+            .collect()
+    }
+
+    #[test]
+    fn a_pod_that_a_complete_list_lacks_is_carried_no_more() {
+        let mut all = Carried::default();
+        for name in ["stays", "goes"] {
+            pod(&mut all, name, "node1");
+        }
+        pod(&mut all, "elsewhere", "node2");
+        list(&mut all, "spec.nodeName=node1", WatchKind::ListBegin);
+        pod(&mut all, "stays", "node1");
+        assert_eq!(pods(&all), ["goes", "elsewhere", "stays"]);
+        list(&mut all, "spec.nodeName=node1", WatchKind::ListEnd);
+        assert_eq!(pods(&all), ["elsewhere", "stays"]);
+        // A list that is not complete says nothing.
+        list(&mut all, "", WatchKind::ListBegin);
+        assert_eq!(pods(&all).len(), 2);
+        list(&mut all, "", WatchKind::ListEnd);
+        assert!(pods(&all).is_empty());
+    }
+
+    #[test]
+    fn calls_whose_end_was_lost_are_bounded() {
+        let mut all = Carried::default();
+        let most = u32::try_from(CALLS).unwrap();
+        for stream in 0..5 * most {
+            let call = json!({"c": 1, "s": stream, "svc": "runtime", "m": "StopContainer"});
+            take(
+                &mut all,
+                Body::CallStart(serde_json::from_value(call).unwrap()),
+            );
+            // Each second one ends.
+            if stream % 2 == 1 {
+                let end = json!({"c": 1, "s": stream, "how": "status"});
+                take(
+                    &mut all,
+                    Body::CallEnd(serde_json::from_value(end).unwrap()),
+                );
+            }
+            assert!(all.len() <= CALLS);
+        }
+        assert_eq!(all.calls, all.len());
+        let newest = all.iter().last().map(|o| o.body.clone());
+        assert!(matches!(newest, Some(Body::CallStart(c)) if c.key.stream == 5 * most - 2));
     }
 }
