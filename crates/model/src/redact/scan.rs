@@ -134,7 +134,8 @@ impl<'a> Name<'a> {
         let what = kind(plain);
         let pair = plain.eq_ignore_ascii_case("value") && self.of_pair();
         let short = what == Kind::Plain && ["pass", "pw", "sig", "auth"].contains(&&*lower(plain));
-        if what == Kind::Plain && !pair && !short {
+        let value = plain.eq_ignore_ascii_case("value");
+        if what == Kind::Plain && !value && !short {
             return None;
         }
 
@@ -150,20 +151,32 @@ impl<'a> Name<'a> {
             let between = |b| matches!(b, b' ' | b'\t' | b',' | b'"' | b'\'' | b'\\');
             let next = self.skip(after_name, between);
             let flagged = flag && what == Kind::Secret && next > after_name;
+            let quote = next.checked_sub(1).map_or(0, |i| self.at(i));
+            let slashes = self.s.get(..next.saturating_sub(1)).unwrap_or_default();
+            let slashes = slashes.len() - slashes.trim_end_matches('\\').len();
             return (flagged && !matches!(self.at(next), b'-' | 0))
-                .then(|| (next, self.word(next)))
+                .then(|| match quote {
+                    b'"' | b'\'' => (next, self.closing(next, slashes)),
+                    _ => (next, self.word(next)),
+                })
                 .filter(|(from, to)| to > from);
         }
         let value = self.skip(gap, |b| matches!(b, b'=' | b':' | b'>'));
         let spaced = self.at(value) == b' ';
         let start = self.skip(value, |b| matches!(b, b' ' | b'\t'));
         let scalar = self.quoted(start);
+        let pair = pair
+            || (plain.eq_ignore_ascii_case("value")
+                && scalar.is_some_and(|(from, n)| self.before_name(self.closing(from, n))));
+        if what == Kind::Plain && !pair && !short {
+            return None;
+        }
         let in_brackets = scalar.is_none() && self.opens(start).is_some();
         if separator == b':' && scalar.is_none() && !in_brackets {
             // `open "/run/secrets/token": no such file`, `pod ns/token: …`; `volume "db-secret" : object not registered`,
             // `secret "db-token": not found`
             let named = quoted && (gap > quote + 1 || self.is_named());
-            if named || before == b'/' {
+            if named || (before == b'/' && !self.has_domain()) {
                 return None;
             }
         }
@@ -203,6 +216,15 @@ impl<'a> Name<'a> {
         }
         let mut end = self.word(from);
         let word = self.s.get(from..end)?;
+        if matches!(word, "|" | "|-" | "|+" | ">" | ">-" | ">+") {
+            // A block of YAML: the lines that stand further in.
+            let rest = self.s.get(end..)?;
+            let lines = rest.match_indices('\n').map(|(i, _)| end + i);
+            let block = lines
+                .filter(|i| !matches!(self.at(i + 1), b' ' | b'\t' | b'\n'))
+                .find(|i| *i > end);
+            return Some((from, block.unwrap_or(self.b.len())));
+        }
         if matches!(
             word,
             "" | "true" | "false" | "null" | "nil" | "none" | "<nil>"
@@ -243,29 +265,52 @@ impl<'a> Name<'a> {
         }
     }
 
-    /// End of a word that stands without quotes.
+    /// End of a word that stands without quotes. Marks that end words end this one too, but where more of a word follows
+    /// them that is no other name: `a,b` is one, and so is `a)b`.
     fn word(&self, start: usize) -> usize {
-        if self.s.get(start..).is_some_and(|r| r.starts_with(REDACTED)) {
-            return start + REDACTED.len();
+        let is_quote = |b| matches!(b, b'"' | b'\'' | b'`');
+        let ends = |b| matches!(b, b',' | b';' | b'&' | b'}' | b']' | b')' | b'<') || is_quote(b);
+        let mut i = start;
+        while i < self.b.len() {
+            if self.s.get(i..).is_some_and(|r| r.starts_with(REDACTED)) {
+                return if i == start { i + REDACTED.len() } else { i };
+            }
+            match self.at(i) {
+                b' ' | b'\t' | b'\n' | b'\r' => return i,
+                b'\\' => {
+                    let next = self.skip(i, |b| b == b'\\');
+                    if is_quote(self.at(next)) || matches!(self.at(next), b'n' | b'r' | b't' | 0) {
+                        return i;
+                    }
+                    i = next;
+                }
+                b if ends(b) => {
+                    let next = self.skip(i, ends);
+                    let quotes = (i..next).any(|n| is_quote(self.at(n)));
+                    let after = self.at(next);
+                    let another = match after {
+                        b' ' | b'\t' | b'\n' | b'\r' | b'\\' | b'{' | b'[' | 0 => true,
+                        b'-' => self.at(next + 1) == b'-',
+                        _ => self.begins_name(next),
+                    };
+                    let in_quotes = quotes && !(next == i + 1 && after.is_ascii_alphanumeric());
+                    let goes_on = !another && !in_quotes;
+                    if !goes_on {
+                        return i;
+                    }
+                    i = next;
+                }
+                _ => i += 1,
+            }
         }
-        self.skip(start, |b| {
-            !matches!(
-                b,
-                b' ' | b'\t'
-                    | b'\n'
-                    | b'\r'
-                    | b'"'
-                    | b'\''
-                    | b'\\'
-                    | b','
-                    | b';'
-                    | b'&'
-                    | b'}'
-                    | b']'
-                    | b')'
-                    | b'<'
-            )
-        })
+        i
+    }
+
+    /// True where a name stands with its separator.
+    fn begins_name(&self, at: usize) -> bool {
+        let name = self.skip(at, is_name);
+        let quote = self.skip(name, |b| matches!(b, b'\\' | b'"' | b'\''));
+        name > at && matches!(self.at(quote), b'=' | b':')
     }
 
     /// End of the value of a field of Go's `%+v`, when a brace closes the struct: the next ` Name:`, or that brace.
@@ -297,7 +342,14 @@ impl<'a> Name<'a> {
         if self.s.get(from..).is_some_and(|r| r.starts_with(REDACTED)) {
             return from + REDACTED.len();
         }
-        self.skip(from, |b| !matches!(b, b'}' | b'\n'))
+        let mut end = from;
+        loop {
+            end = self.skip(end, |b| !matches!(b, b'}' | b'\n'));
+            if self.at(end) != b'}' || !self.at(end + 1).is_ascii_alphanumeric() {
+                return end;
+            }
+            end += 1;
+        }
     }
 
     /// What follows the opening quote at `i`, and how many backslashes that quote has.
@@ -373,6 +425,27 @@ impl<'a> Name<'a> {
             i += 1;
         }
         self.b.len()
+    }
+
+    /// True when a domain stands before the name, as in keys of annotations: `db.example/token`.
+    fn has_domain(&self) -> bool {
+        let before = self
+            .b
+            .get(..self.start.saturating_sub(1))
+            .unwrap_or_default();
+        let domain = before.iter().rev().take_while(|b| is_name(**b)).count();
+        let (rest, domain) = before.split_at(before.len() - domain);
+        domain.contains(&b'.') && domain.first() != Some(&b'.') && rest.last() != Some(&b'/')
+    }
+
+    /// True when `, name: X` stands behind a value in quotes, which is the value of a pair then.
+    fn before_name(&self, end: usize) -> bool {
+        let noise = |b| matches!(b, b' ' | b'\t' | b'\n' | b',' | b';' | b'\\' | b'"' | b'\'');
+        let from = self.skip(end, noise);
+        let to = self.skip(from, is_name);
+        let name = self.b.get(from..to).unwrap_or_default();
+        (name.eq_ignore_ascii_case(b"name") || name.eq_ignore_ascii_case(b"key"))
+            && self.begins_name(from)
     }
 
     /// True when a word and a space stand before the name's quote: `secret "db-token"`.

@@ -172,21 +172,28 @@ const PARAMETERS: [&str; 33] = [
 /// its arguments go.
 fn kept(query: &str) -> String {
     let mut out = String::from("?");
-    let mut command = false;
+    let (mut command, mut hidden) = (false, false);
     for (n, part) in query.split(['&', ';']).enumerate() {
+        let pair = part.split_once('=');
+        if pair.is_none() && hidden {
+            // The value before it had such a mark in it.
+            continue;
+        }
         if n > 0 {
             out.push('&');
         }
-        let Some((name, value)) = part.split_once('=') else {
+        let Some((name, value)) = pair else {
             out.push_str(part);
             continue;
         };
+        hidden = false;
         let program = name == "command" && !std::mem::replace(&mut command, true);
         out.push_str(name);
         out.push('=');
         if program || value.is_empty() || PARAMETERS.binary_search(&name).is_ok() {
             out.push_str(value);
         } else {
+            hidden = true;
             out.push_str(REDACTED);
             // What ends the sentence around the URL is no part of it.
             let end = value.trim_end_matches([':', ',', '.', ')', ']', '}']);

@@ -94,7 +94,7 @@ proptest! {
 
     #[test]
     fn a_password_in_any_surrounding_is_taken_out(a in "[a-z /.]{0,20}", b in "[ ,;&}]", pw in "[A-Za-z0-9!$%^*]{6,20}") {
-        let s = format!("{a} password={pw}{b}tail");
+        let s = format!("{a} password={pw}{b} tail");
         let out = text(&s).into_owned();
         prop_assert!(!out.contains(&format!("={pw}")), "{}", out);
         prop_assert!(out.ends_with("tail"));
@@ -256,5 +256,107 @@ fn redaction_takes_time_linear_in_the_length() {
             much < 80 * little.max(1_000_000),
             "{part:?}: {little} ns, {much} ns"
         );
+    }
+}
+
+/// Names whose value is a credential.
+const SECRETS: [&str; 8] = [
+    "password",
+    "DB_PASSWORD",
+    "client_secret",
+    "apiKey",
+    "X-Vault-Token",
+    "registryPassword",
+    "AWS_SECRET_ACCESS_KEY",
+    "db.example/auth-token",
+];
+
+/// Forms of a name and its value. `$K`: the name; `$V`: the value as it is; `$Q`: the value in Go's and JSON's quotes.
+const FORMS: [&str; 34] = [
+    "$K=$V",
+    "$K = $V",
+    "$K: $V",
+    "$K:$V",
+    "$K=$Q",
+    "$K: $Q",
+    "$K=>$Q",
+    "$K := $Q",
+    "export $K=$V && run",
+    "user=u,$K=$V,vers=3",
+    "Server=s;$K=$V;Port=1",
+    "{\"$K\":$Q}",
+    "{\"a\":1,\"$K\" : $Q,\"b\":[2]}",
+    "{\"$K\":[$Q]}",
+    "{\"a\":{\"$K\":$Q}}",
+    "{$K:$V Other:x}",
+    "{Name:a $K:$V}",
+    "map[$K:$V other:x]",
+    "map[$K:[$V]]",
+    "map[string]string{\"$K\":$Q}",
+    "&v1.T{$K:$V,Other:x,}",
+    "--$K $V",
+    "--$K=$V --next",
+    "[\"--$K\",$Q]",
+    "[--$K $V -x]",
+    "{\"name\":\"$K\",\"value\":$Q}",
+    "{\"value\":$Q,\"name\":\"$K\"}",
+    "{\"key\":\"$K\",\"value\":$Q}",
+    "{Name:$K Value:$V ValueFrom:nil}",
+    "EnvVar{Name:$K,Value:$V,ValueFrom:nil,}",
+    "key:\"$K\"  value:$Q",
+    "- name: $K\n  value: $V\n",
+    "$K: |\n  $V\n",
+    "https://host/path?a=b&$K=$V&c=d",
+];
+
+fn quoted(s: &str) -> String {
+    serde_json::to_string(s).unwrap()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1_000, ..ProptestConfig::default() })]
+
+    /// Whatever stands around it, however deep it is quoted, and wherever the text is cut: no more of a value than its
+    /// first bytes stays, and none of a whole one.
+    #[test]
+    fn no_value_beside_a_name_of_a_credential_survives(
+        key in 0..SECRETS.len(),
+        form in 0..FORMS.len(),
+        // Without quotes nothing tells a space, or what looks like another name, from the sentence around the value.
+        value in "[A-Za-z0-9][A-Za-z0-9!#%*+,./;<>?@^_|~()-]{4,14}[A-Za-z0-9]{4}",
+        spaced in "[A-Za-z0-9][ -#%-~]{4,14}[A-Za-z0-9]{4}",
+        before in "[a-z0-9 .:\"'\\\\{\\[(]{0,12}",
+        after in "( [a-z0-9 .:\"'\\\\}\\])]{0,12})?",
+        quotes in 0_usize..3,
+        cut in 0_usize..40,
+    ) {
+        // Flags have no domain, and URLs no brackets.
+        prop_assume!(!(SECRETS[key].contains('/') && FORMS[form].contains("--")));
+        prop_assume!(!(FORMS[form].contains("://") && value.contains(['<', '>'])));
+        let form = FORMS[form];
+        let value = if form.contains("$Q") { spaced } else { value };
+        let inner = form
+            .replace("$K", SECRETS[key])
+            .replace("$Q", &quoted(&value))
+            .replace("$V", &value);
+        // In quotes as deep as errors are wrapped.
+        let (mut inner, mut value) = (inner, value);
+        for _ in 0..quotes {
+            inner = quoted(&format!("rpc error: {inner}"));
+            value = quoted(&value).trim_matches('"').to_owned();
+        }
+        let whole = format!("{before} {inner}{after}");
+        let out = text(&whole).into_owned();
+        let (head, tail) = value.split_at(value.len() - 4);
+        prop_assert!(!out.contains(&value), "{whole}\n{out}");
+        prop_assert!(!out.contains(tail) || whole.matches(tail).count() > 1, "the end of {value} in {whole}\n{out}");
+        prop_assert!(head.len() < 4 || !out.contains(head), "the beginning of {value} in {whole}\n{out}");
+        // A text that is cut within its value, and has the name before it.
+        let end = whole.rfind(tail).unwrap_or(whole.len());
+        let end = end.saturating_sub(cut % 3);
+        if let Some(short) = whole.get(..end).filter(|s| s.contains(head) && s.contains(SECRETS[key])) {
+            let out = text(short).into_owned();
+            prop_assert!(!out.contains(head), "cut: {short}\n{out}");
+        }
     }
 }
