@@ -24,13 +24,15 @@ mod names;
 mod reading;
 pub mod stage;
 mod step;
+mod template;
 
 pub use fact::Fact;
 pub use lit::{Lit, Run};
 pub use map::{Map, MapError};
-pub use reading::{Line, Said, Template};
+pub use reading::{Line, Said};
 pub use stage::Stage;
 pub use step::{Flow, Step, StepId};
+pub use template::Template;
 
 /// What a log line says, by the map in use. A line is looked up once, whoever asks.
 pub fn line(line: &kflow_model::log::LogLine) -> Option<Line<'_>> {

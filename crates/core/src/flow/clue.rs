@@ -6,7 +6,7 @@ use std::fmt;
 pub(super) mod raw;
 
 use super::fact::Fact;
-use super::reading::Template;
+use super::template::Template;
 use kflow_model::{Text, cri::ContainerEventKind, fs::FsAction, log::Component};
 
 /// A text to compare with: anything, one text, or what begins or ends with one (`…` at its end or beginning in the file).

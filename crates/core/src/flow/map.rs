@@ -9,9 +9,10 @@ use super::Stage;
 use super::clue::raw::{RawClue, parse_component};
 use super::fact::Fact;
 use super::index::Index;
-use super::reading::{Readings, Report, Template};
+use super::reading::{Readings, Report};
 use super::step::functions;
 pub use super::step::{Flow, Scope, Step, StepId};
+use super::template::Template;
 use kflow_model::Text;
 
 /// The embedded file.

@@ -8,89 +8,9 @@ use super::fact::Fact;
 use super::index::Texts;
 use super::map::Map;
 use super::matcher;
-use kflow_model::{Text, log::LogLine, span::SpanRecord};
+use super::template::Template;
+use kflow_model::{log::LogLine, span::SpanRecord};
 use rustc_hash::FxHashMap;
-use serde::Deserialize;
-
-/// Where a name stands in a text: `for volume "{volume}"`. Every `{…}` but `{}` is a name; it ends where the text after
-/// it begins, or with the message.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "String")]
-pub struct Template {
-    /// Text before a name, and the name.
-    parts: Vec<(Text, Text)>,
-    /// Text after the last name.
-    last: Text,
-}
-
-impl TryFrom<String> for Template {
-    type Error = String;
-    fn try_from(text: String) -> Result<Self, String> {
-        Self::parse(&text).ok_or_else(|| format!("`{text}` leaves a brace open"))
-    }
-}
-
-impl Template {
-    /// A name alone.
-    pub(super) fn name(name: &str) -> Self {
-        Self {
-            parts: vec![(Text::default(), name.into())],
-            last: Text::default(),
-        }
-    }
-    /// Reads a template; `None` when a brace is open.
-    pub fn parse(text: &str) -> Option<Self> {
-        let mut t = Self::default();
-        let mut rest = text;
-        while let Some((before, after)) = rest.split_once('{') {
-            let (name, after) = after.split_once('}')?;
-            t.parts.push((before.into(), name.into()));
-            rest = after;
-        }
-        t.last = rest.into();
-        Some(t)
-    }
-
-    /// What stands in a text where the template has a name.
-    pub fn find<'t>(&self, name: &str, text: &'t str) -> Option<&'t str> {
-        let mut rest = text;
-        let (first, _) = self.parts.first()?;
-        if !first.is_empty() {
-            rest = rest.split_once(first.as_str())?.1;
-        }
-        let mut found = None;
-        for (i, (_, this)) in self.parts.iter().enumerate() {
-            let after = self.parts.get(i + 1).map_or(&self.last, |(text, _)| text);
-            let (value, tail) = if after.is_empty() {
-                (rest, "")
-            } else {
-                rest.split_once(after.as_str())?
-            };
-            if this == name {
-                found = Some(value);
-            }
-            rest = tail;
-        }
-        found
-    }
-
-    /// The template with its names filled in; `None` when one is not known. A name alone is not copied.
-    pub fn fill<'t>(&self, known: impl Fn(&str) -> Option<&'t str>) -> Option<Cow<'t, str>> {
-        if let [(before, name)] = self.parts.as_slice()
-            && before.is_empty()
-            && self.last.is_empty()
-        {
-            return known(name).map(Cow::Borrowed);
-        }
-        let mut out = String::new();
-        for (before, name) in &self.parts {
-            out.push_str(before);
-            out.push_str(known(name)?);
-        }
-        out.push_str(&self.last);
-        Some(Cow::Owned(out))
-    }
-}
 
 /// A failure that a fact is: under which reason it is looked for among the causes, and what it says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -340,7 +260,7 @@ impl Map {
 mod tests {
     use super::*;
     use kflow_model::{
-        ContainerId, PodRef,
+        ContainerId, PodRef, Text,
         log::{Component, Severity},
     };
 
