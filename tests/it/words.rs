@@ -14,6 +14,8 @@ use kflow_core::timeline::{Outcome, Span, stats};
 use kflow_model::cri::CallKey;
 use kflow_model::{Body, Evidence, Nanos};
 
+mod exports;
+
 mod states;
 
 mod node;

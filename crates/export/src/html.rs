@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use kflow_core::correlate::{Pod, PodView};
 use kflow_core::diagnose::Verdict;
-use kflow_core::timeline::{Certainty, Outcome, Span};
+use kflow_core::timeline::{Certainty, Outcome, Span, stats};
 use kflow_model::Nanos;
 use kflow_model::units::duration;
 
@@ -42,7 +42,7 @@ const STYLE: &str = "\
 body{font:14px/1.45 system-ui,sans-serif;color:var(--fg);background:var(--bg);max-width:1100px;margin:2em auto;padding:0 1em}\
 svg text{font:12px ui-monospace,monospace;fill:var(--fg)}svg .dim{fill:var(--dim)}\
 .dim{color:var(--dim)}.ok{fill:var(--ok)}.error{fill:var(--err)}.in-flight{fill:var(--run)}.cancelled{fill:var(--can)}.gap{fill:var(--gap)}\
-.inferred{fill-opacity:.65}.bounded{fill-opacity:.35}\
+.envelope{fill-opacity:.4}.inferred{fill-opacity:.65}.bounded{fill-opacity:.35}\
 .verdict{border-left:4px solid var(--err);padding:.2em 1em;margin:1em 0}pre{white-space:pre-wrap}";
 
 fn section(
@@ -111,31 +111,7 @@ fn waterfall(pod: &PodView, now: Nanos, out: &mut impl Write) -> io::Result<()> 
         )?;
     }
     for (n, s) in rows.iter().enumerate() {
-        let y = n as i64 * ROW + 2;
-        let (x, w) = scale.bar(s.start.at, s.end.map_or(last, |e| e.at));
-        let indent = if s.is_stage() { 0 } else { 14 };
-        let attempt = if s.attempt > 0 {
-            format!(" #{}", s.attempt)
-        } else {
-            String::new()
-        };
-        writeln!(
-            out,
-            "<text x=\"{indent}\" y=\"{}\"{}>{} {}{attempt}</text><rect class=\"{} {}\" x=\"{x}\" y=\"{y}\" width=\"{w}\" height=\"{}\" rx=\"2\"><title>{} +{} for {} (within {}) {} {}</title></rect>",
-            y + 12,
-            if s.is_stage() { "" } else { " class=\"dim\"" },
-            Escaped(&s.step),
-            Escaped(&s.container),
-            outcome(s.outcome),
-            certainty(s.certainty),
-            ROW - 5,
-            Escaped(&s.step),
-            duration(s.start.at.since(first)),
-            duration(s.duration(now)),
-            duration(s.start.precision.into()),
-            Escaped(&s.code),
-            Escaped(&s.message),
-        )?;
+        row(pod, s, n as i64 * ROW + 2, &scale, now, out)?;
     }
     writeln!(
         out,
@@ -144,6 +120,69 @@ fn waterfall(pod: &PodView, now: Nanos, out: &mut impl Write) -> io::Result<()> 
         LABEL + WIDTH,
         duration(scale.length)
     )
+}
+
+/// A span's name, how long it worked, and a bar for each time in which it did. A stage is the envelope of its steps: a
+/// thin line joins them.
+fn row(
+    pod: &PodView,
+    s: &Span,
+    y: i64,
+    scale: &Scale,
+    now: Nanos,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let attempt = if s.attempt > 0 {
+        format!(" #{}", s.attempt)
+    } else {
+        String::new()
+    };
+    let (work, whole) = (stats::work_ns(&pod.timeline, s, now), s.duration(now));
+    let took = if work == whole {
+        duration(whole)
+    } else {
+        format!("{} of {}", duration(work), duration(whole))
+    };
+    write!(
+        out,
+        "<text x=\"{}\" y=\"{}\"{}>{} {}{attempt}</text><text class=\"dim\" x=\"{}\" y=\"{}\" text-anchor=\"end\">{took}</text>",
+        if s.is_stage() { 0 } else { 14 },
+        y + 12,
+        if s.is_stage() { "" } else { " class=\"dim\"" },
+        Escaped(&s.step),
+        Escaped(&s.container),
+        LABEL - 8,
+        y + 12,
+    )?;
+    let title = format!(
+        "{} +{} for {took} (within {}) {} {}",
+        s.step,
+        duration(s.start.at.since(scale.first)),
+        duration(s.start.precision.into()),
+        s.code,
+        s.message,
+    );
+    if work != whole {
+        let (x, w) = scale.bar(s.start.at, s.end.map_or(now, |e| e.at));
+        write!(
+            out,
+            "<rect class=\"{} envelope\" x=\"{x}\" y=\"{}\" width=\"{w}\" height=\"2\"/>",
+            outcome(s.outcome),
+            y + (ROW - 5) / 2 - 1,
+        )?;
+    }
+    for (from, to) in stats::work(&pod.timeline, s, now) {
+        let (x, w) = scale.bar(from, to);
+        write!(
+            out,
+            "<rect class=\"{} {}\" x=\"{x}\" y=\"{y}\" width=\"{w}\" height=\"{}\" rx=\"2\"><title>{}</title></rect>",
+            outcome(s.outcome),
+            certainty(s.certainty),
+            ROW - 5,
+            Escaped(&title),
+        )?;
+    }
+    writeln!(out)
 }
 
 struct Scale {

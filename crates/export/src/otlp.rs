@@ -10,7 +10,7 @@ use rustc_hash::FxHasher;
 use serde_json::{Value, json};
 
 use kflow_core::correlate::Pod;
-use kflow_core::timeline::{Outcome, Span};
+use kflow_core::timeline::{Outcome, Span, stats};
 use kflow_model::{Nanos, SpanId, TraceId};
 
 /// Writes all pods as one request, one resource a pod.
@@ -37,9 +37,22 @@ fn resource(pod: &Pod, now: Nanos) -> Value {
         "endTimeUnixNano": (if open { now.max(end) } else { end }).0.to_string(),
         "attributes": [attribute("kflow.status", &pod.status)],
     })];
-    for (n, s) in pod.timeline.spans.iter().enumerate() {
-        let parent = s.parent.map_or(root, |p| span_id(pod, p as usize));
-        spans.push(span(s, trace, span_id(pod, n), parent, now));
+    // A stage is written once for each time in which it worked; its steps lie in the one that they are part of.
+    let t = &pod.timeline;
+    let parts: Vec<Vec<(Nanos, Nanos)>> = t.spans.iter().map(|s| stats::work(t, s, now)).collect();
+    for (n, (s, times)) in t.spans.iter().zip(&parts).enumerate() {
+        let parent = s.parent.map_or(root, |p| {
+            let around = parts.get(p as usize).map_or(0, |times| {
+                times
+                    .iter()
+                    .rposition(|(from, _)| *from <= s.start.at)
+                    .unwrap_or(0)
+            });
+            span_id(pod, p as usize, around)
+        });
+        for (part, (from, to)) in times.iter().enumerate() {
+            spans.push(span(s, trace, span_id(pod, n, part), parent, (*from, *to)));
+        }
     }
     json!({
         "resource": {"attributes": [
@@ -53,7 +66,7 @@ fn resource(pod: &Pod, now: Nanos) -> Value {
     })
 }
 
-fn span(s: &Span, trace: TraceId, id: SpanId, parent: SpanId, now: Nanos) -> Value {
+fn span(s: &Span, trace: TraceId, id: SpanId, parent: SpanId, (from, to): (Nanos, Nanos)) -> Value {
     let mut attributes = vec![
         attribute("kflow.stage", s.stage.name()),
         attribute(
@@ -85,15 +98,15 @@ fn span(s: &Span, trace: TraceId, id: SpanId, parent: SpanId, now: Nanos) -> Val
     json!({
         "traceId": trace, "spanId": id, "parentSpanId": parent, "name": s.step,
         "kind": if s.call.is_some() { 3 } else { 1 },
-        "startTimeUnixNano": s.start.at.0.to_string(),
-        "endTimeUnixNano": s.end.map_or(now, |e| e.at).max(s.start.at).0.to_string(),
+        "startTimeUnixNano": from.0.to_string(),
+        "endTimeUnixNano": to.0.to_string(),
         "attributes": attributes, "status": status,
     })
 }
 
-fn span_id(pod: &Pod, at: usize) -> SpanId {
+fn span_id(pod: &Pod, at: usize, part: usize) -> SpanId {
     // An id of zeros is invalid.
-    SpanId(hash(&(&pod.uid, at)) | 1)
+    SpanId(hash(&(&pod.uid, at, part)) | 1)
 }
 
 fn attribute(key: &str, value: &str) -> Value {

@@ -10,7 +10,7 @@ use prost::Message;
 
 use kflow_core::correlate::Pod;
 use kflow_core::flow::Stage;
-use kflow_core::timeline::{Outcome, Span};
+use kflow_core::timeline::{Outcome, Span, Timeline, stats};
 use kflow_model::Nanos;
 
 #[derive(Clone, PartialEq, Message)]
@@ -172,16 +172,11 @@ impl<W: Write> Writer<'_, W> {
     fn pod(&mut self, pod: &Pod, now: Nanos) -> io::Result<()> {
         let group = self.track(&format!("{} ({})", pod.key(), pod.status), None, 0)?;
         for stage in Stage::ALL {
-            let spans: Vec<&Span> = pod
-                .timeline
-                .spans
-                .iter()
-                .filter(|s| s.stage == stage)
-                .collect();
-            for (lane, spans) in lanes(spans, now).into_iter().enumerate() {
+            let slices = slices(&pod.timeline, stage, now);
+            for (lane, slices) in lanes(slices).into_iter().enumerate() {
                 let rank = (stage.index() * 100 + lane) as i32;
                 let track = self.track(stage.name(), Some(group), rank)?;
-                self.lane(track, &spans, now)?;
+                self.lane(track, &slices)?;
             }
         }
         if pod.timeline.marks.is_empty() {
@@ -204,17 +199,16 @@ impl<W: Write> Writer<'_, W> {
         Ok(())
     }
 
-    /// Spans of one lane nest: begins and ends are written in the order of a walk through them.
-    fn lane(&mut self, track: u64, spans: &[&Span], now: Nanos) -> io::Result<()> {
+    /// Slices of one lane nest: begins and ends are written in the order of a walk through them.
+    fn lane(&mut self, track: u64, slices: &[Slice<'_>]) -> io::Result<()> {
         let mut open: Vec<Nanos> = Vec::new();
-        for s in spans {
-            while let Some(end) = open.pop_if(|end| *end <= s.start.at) {
+        for s in slices {
+            while let Some(end) = open.pop_if(|end| *end <= s.from) {
                 self.end(track, end)?;
             }
-            self.event(s.start.at, begin(track, s))?;
+            self.event(s.from, begin(track, s.span))?;
             // A child is cut to its parent where edges of different sources disagree: slices must nest.
-            let end = end_of(s, now);
-            open.push(open.last().map_or(end, |outer| end.min(*outer)));
+            open.push(open.last().map_or(s.to, |outer| s.to.min(*outer)));
         }
         while let Some(end) = open.pop() {
             self.end(track, end)?;
@@ -234,8 +228,25 @@ impl<W: Write> Writer<'_, W> {
     }
 }
 
-fn end_of(s: &Span, now: Nanos) -> Nanos {
-    s.end.map_or(now, |e| e.at).max(s.start.at)
+/// A time in which a span worked.
+#[derive(Clone, Copy, Debug)]
+struct Slice<'a> {
+    span: &'a Span,
+    from: Nanos,
+    to: Nanos,
+}
+
+/// The slices of a stage and of its steps: one for each time in which they worked.
+fn slices(t: &Timeline, stage: Stage, now: Nanos) -> Vec<Slice<'_>> {
+    t.spans
+        .iter()
+        .filter(|s| s.stage == stage)
+        .flat_map(|span| {
+            stats::work(t, span, now)
+                .into_iter()
+                .map(move |(from, to)| Slice { span, from, to })
+        })
+        .collect()
 }
 
 fn begin(track: u64, s: &Span) -> TrackEvent {
@@ -300,26 +311,25 @@ fn number(name: &str, value: i64) -> Annotation {
     }
 }
 
-/// Spreads spans over lanes so that in each lane any two either nest or do not touch.
-fn lanes(mut spans: Vec<&Span>, now: Nanos) -> Vec<Vec<&Span>> {
-    spans.sort_by_key(|s| (s.start.at, std::cmp::Reverse(end_of(s, now)), !s.is_stage()));
-    let mut lanes: Vec<(Vec<Nanos>, Vec<&Span>)> = Vec::new();
-    for s in spans {
-        let end = end_of(s, now);
+/// Spreads slices over lanes so that in each lane any two either nest or do not touch.
+fn lanes(mut slices: Vec<Slice<'_>>) -> Vec<Vec<Slice<'_>>> {
+    slices.sort_by_key(|s| (s.from, std::cmp::Reverse(s.to), !s.span.is_stage()));
+    let mut lanes: Vec<(Vec<Nanos>, Vec<Slice<'_>>)> = Vec::new();
+    for s in slices {
         let fits = lanes.iter_mut().find_map(|(open, lane)| {
-            while open.pop_if(|e| *e <= s.start.at).is_some() {}
+            while open.pop_if(|e| *e <= s.from).is_some() {}
             open.last()
-                .is_none_or(|outer| end <= *outer)
+                .is_none_or(|outer| s.to <= *outer)
                 .then_some((open, lane))
         });
         if let Some((open, lane)) = fits {
-            open.push(end);
+            open.push(s.to);
             lane.push(s);
         } else {
-            lanes.push((vec![end], vec![s]));
+            lanes.push((vec![s.to], vec![s]));
         }
     }
-    lanes.into_iter().map(|(_, spans)| spans).collect()
+    lanes.into_iter().map(|(_, slices)| slices).collect()
 }
 
 #[cfg(test)]
@@ -365,11 +375,16 @@ mod tests {
             span("b", 40, Some(90)),
             span("c", 60, None),
         ];
-        let lanes = lanes(spans.iter().collect(), Nanos(95));
+        let t = Timeline {
+            spans: spans.to_vec(),
+            ..Timeline::default()
+        };
+        let lanes = lanes(slices(&t, Stage::Create, Nanos(95)));
         let names: Vec<Vec<&str>> = lanes
             .iter()
-            .map(|l| l.iter().map(|s| s.step.as_str()).collect())
+            .map(|l| l.iter().map(|s| s.span.step.as_str()).collect())
             .collect();
+        // The stage works from the first step on.
         assert_eq!(names, [vec!["create", "a", "c"], vec!["b"]]);
     }
 

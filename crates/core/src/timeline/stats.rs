@@ -43,28 +43,38 @@ fn steps_of(t: &Timeline, stage: Stage) -> impl Iterator<Item = &Span> {
         .filter(move |s| s.stage == stage && !s.is_stage() && !s.is_run())
 }
 
-/// Time covered by intervals that may overlap, ns.
-fn covered(mut v: Vec<(Nanos, Nanos)>) -> i64 {
+/// Merges intervals that overlap or touch; sorted.
+fn merged(mut v: Vec<(Nanos, Nanos)>) -> Vec<(Nanos, Nanos)> {
     v.sort();
-    let (mut sum, mut until) = (0_i64, None::<Nanos>);
+    let mut out: Vec<(Nanos, Nanos)> = Vec::with_capacity(v.len());
     for (start, end) in v {
-        let from = until.map_or(start, |u| u.max(start));
-        sum = sum.saturating_add(end.since(from).max(0));
-        until = Some(until.map_or(end, |u| u.max(end)));
+        match out.last_mut() {
+            Some(last) if start <= last.1 => last.1 = last.1.max(end),
+            _ => out.push((start, end)),
+        }
     }
-    sum
+    out
 }
 
-/// How long a span worked, ns: a stage is the envelope of its steps, and what lies between them is no work of it.
-pub fn work_ns(t: &Timeline, span: &Span, now: Nanos) -> i64 {
-    if !span.is_stage() {
-        return span.duration(now);
+/// The times in which a span worked, by start, until `now` while it lasts. A stage is the envelope of its steps, and what
+/// lies between them is no work of it; a stage without steps is taken whole.
+pub fn work(t: &Timeline, span: &Span, now: Nanos) -> Vec<(Nanos, Nanos)> {
+    let interval = |s: &Span| (s.start.at, s.end.map_or(now, |e| e.at).max(s.start.at));
+    let steps = if span.is_stage() {
+        merged(steps_of(t, span.stage).map(interval).collect())
+    } else {
+        Vec::new()
+    };
+    if steps.is_empty() {
+        vec![interval(span)]
+    } else {
+        steps
     }
-    covered(
-        steps_of(t, span.stage)
-            .map(|s| (s.start.at, s.end.map_or(now, |e| e.at)))
-            .collect(),
-    )
+}
+
+/// How long a span worked, ns: the sum of [`work`].
+pub fn work_ns(t: &Timeline, span: &Span, now: Nanos) -> i64 {
+    work(t, span, now).iter().map(|(a, b)| b.since(*a)).sum()
 }
 
 /// How long each stage that was reached took, in causal order.

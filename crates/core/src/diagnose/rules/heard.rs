@@ -78,14 +78,19 @@ pub(super) fn controllers(cx: Context<'_>) -> Option<Heard> {
     sign(cx, &Actor::Controllers)
 }
 
-/// The lease of a CSI controller: external-provisioner holds one that is called like its driver, external-attacher
-/// `external-attacher-leader-DRIVER`, with a hyphen for whatever is no letter and no digit (kubernetes-csi/csi-lib-utils,
-/// `leaderelection/leader_election.go`, `sanitizeName`).
+/// The lease of a CSI controller. external-provisioner names it like its driver (`cmd/csi-provisioner/csi-provisioner.go`,
+/// main: `provisionerName`), external-attacher `external-attacher-leader-DRIVER` (`cmd/csi-attacher/main.go`, main). Both
+/// go through `sanitizeName` of kubernetes-csi/csi-lib-utils (`leaderelection/leader_election.go`, 0.24): a hyphen for
+/// whatever is no letter, digit or hyphen, and an X after a hyphen at the end. The namespace is the sidecar's own
+/// (`inClusterNamespace`).
 pub(super) fn driver<'w>(cx: Context<'w>, prefix: &str, driver: &str) -> Option<&'w Lease> {
-    let plain: String = driver
+    let mut plain: String = driver
         .chars()
         .map(|c| if c.is_ascii_alphanumeric() { c } else { '-' })
         .collect();
+    if plain.ends_with('-') {
+        plain.push('X');
+    }
     let wanted = format!("{prefix}{plain}");
     cx.world
         .leases()

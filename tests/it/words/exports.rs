@@ -1,0 +1,200 @@
+//! Exports say of a stage what the timeline says: the times in which it worked, not the envelope of its steps.
+
+use std::collections::BTreeMap;
+
+use crate::correlate::{SESSIONS, session, world};
+use kflow_core::correlate::Pod;
+use kflow_core::flow::Stage;
+use kflow_core::timeline::stats;
+use kflow_model::{Nanos, units::duration};
+use prost::Message;
+use serde_json::Value;
+
+/// How long each stage worked, ns, by pod and stage.
+type Lengths = BTreeMap<(String, Stage), i64>;
+
+fn timeline(pods: &[Pod], now: Nanos) -> Lengths {
+    let mut all = Lengths::new();
+    for p in pods {
+        for s in stats::stages(&p.timeline, now) {
+            all.insert((p.uid.to_string(), s.stage), s.busy_ns);
+        }
+    }
+    all
+}
+
+/// The fields of a Perfetto trace that say which slice stands where; their numbers are that format's.
+#[derive(Clone, PartialEq, Message)]
+struct Trace {
+    #[prost(message, repeated, tag = "1")]
+    packets: Vec<Packet>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Packet {
+    #[prost(uint64, optional, tag = "8")]
+    timestamp: Option<u64>,
+    #[prost(message, optional, tag = "11")]
+    event: Option<Event>,
+    #[prost(message, optional, tag = "60")]
+    track: Option<Track>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Track {
+    #[prost(uint64, tag = "1")]
+    uuid: u64,
+    #[prost(string, tag = "2")]
+    name: String,
+    #[prost(uint64, optional, tag = "5")]
+    parent: Option<u64>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Event {
+    #[prost(uint32, tag = "9")]
+    kind: u32,
+    #[prost(uint64, tag = "11")]
+    track: u64,
+    #[prost(string, optional, tag = "23")]
+    name: Option<String>,
+}
+
+/// Of the trace of one pod.
+fn perfetto(pod: &Pod, now: Nanos) -> Lengths {
+    let mut bytes = Vec::new();
+    kflow_export::perfetto::write(std::slice::from_ref(pod), now, &mut bytes).expect("written");
+    let trace = Trace::decode(bytes.as_slice()).expect("a trace");
+    let mut stages: BTreeMap<u64, Stage> = BTreeMap::new();
+    // Of each track: the slices that are open.
+    let mut open: BTreeMap<u64, Vec<(String, u64)>> = BTreeMap::new();
+    let mut all = Lengths::new();
+    for p in trace.packets {
+        if let Some(t) = p.track {
+            let stage = Stage::ALL.into_iter().find(|s| s.name() == t.name);
+            stages.extend(stage.map(|s| (t.uuid, s)));
+        }
+        let (Some(e), Some(at)) = (p.event, p.timestamp) else {
+            continue;
+        };
+        let Some(stage) = stages.get(&e.track) else {
+            continue;
+        };
+        let slices = open.entry(e.track).or_default();
+        if e.kind == 1 {
+            slices.push((e.name.unwrap_or_default(), at));
+        } else if let Some((name, from)) = slices.pop()
+            && name == stage.name()
+        {
+            *all.entry((pod.uid.to_string(), *stage)).or_default() += (at - from) as i64;
+        }
+    }
+    assert!(open.values().all(Vec::is_empty));
+    all
+}
+
+/// The value of an attribute of OTLP.
+fn attribute<'v>(of: &'v Value, key: &str) -> &'v str {
+    of["attributes"]
+        .as_array()
+        .and_then(|a| a.iter().find(|a| a["key"] == key))
+        .and_then(|a| a["value"]["stringValue"].as_str())
+        .unwrap_or_default()
+}
+
+fn otlp(pods: &[Pod], now: Nanos) -> Lengths {
+    let mut bytes = Vec::new();
+    kflow_export::otlp::write(pods, now, &mut bytes).expect("written");
+    let request: Value = serde_json::from_slice(&bytes).expect("JSON");
+    let mut all = Lengths::new();
+    for resource in request["resourceSpans"].as_array().expect("a list") {
+        let uid = attribute(&resource["resource"], "k8s.pod.uid");
+        let spans = resource["scopeSpans"][0]["spans"]
+            .as_array()
+            .expect("spans");
+        let edge = |s: &Value, key: &str| -> i64 {
+            s[key]
+                .as_str()
+                .and_then(|t| t.parse().ok())
+                .expect("a time")
+        };
+        let times = |s: &Value| (edge(s, "startTimeUnixNano"), edge(s, "endTimeUnixNano"));
+        let mut ids = BTreeMap::new();
+        for s in spans {
+            let id = s["spanId"].as_str().expect("an id");
+            assert!(ids.insert(id, s).is_none(), "{id} twice");
+        }
+        for s in spans {
+            let (from, to) = times(s);
+            assert!(from <= to);
+            let stage = Stage::ALL
+                .into_iter()
+                .find(|x| s["name"] == x.name() && attribute(s, "kflow.stage") == x.name());
+            if let Some(stage) = stage {
+                *all.entry((uid.to_owned(), stage)).or_default() += to - from;
+            }
+            // A step of a stage lies in the time in which it worked.
+            if let Some(parent) = s["parentSpanId"].as_str().and_then(|p| ids.get(p)) {
+                let (a, b) = times(parent);
+                let own = attribute(parent, "kflow.stage") == parent["name"]
+                    && attribute(s, "kflow.stage") == parent["name"];
+                assert!(!own || (a <= from && to <= b), "{parent} {s}");
+            }
+        }
+    }
+    all
+}
+
+/// The label beside a stage's bar: `60ms of 2.78s`.
+fn html(pod: &Pod, now: Nanos) -> BTreeMap<Stage, String> {
+    let mut bytes = Vec::new();
+    kflow_export::html::write("t", &[(pod, None)], now, &mut bytes).expect("written");
+    let page = String::from_utf8(bytes).expect("UTF-8");
+    let row =
+        regex::Regex::new(r#"<text x="0" y="\d+">([a-z]+) </text><text [^>]+>([^<]+)</text>"#)
+            .expect("a pattern");
+    row.captures_iter(&page)
+        .filter_map(|c| {
+            let stage = Stage::ALL.into_iter().find(|s| s.name() == &c[1])?;
+            Some((stage, c[2].to_owned()))
+        })
+        .collect()
+}
+
+#[test]
+fn a_stage_is_as_long_in_every_export_as_in_the_timeline() {
+    let mut folded = 0;
+    for name in SESSIONS {
+        let observations = session(name);
+        let w = world(&observations);
+        let now = observations
+            .iter()
+            .map(|o| o.stamp.seen)
+            .max()
+            .expect("some");
+        let pods: Vec<Pod> = w.pods().to_vec();
+        let told = timeline(&pods, now);
+        assert_eq!(otlp(&pods, now), told, "{name}: OTLP");
+        for p in &pods {
+            let own: Lengths = told
+                .iter()
+                .filter(|((uid, _), _)| *uid == *p.uid.as_str())
+                .map(|(k, v)| (k.clone(), *v))
+                .collect();
+            assert_eq!(perfetto(p, now), own, "{name} {}: Perfetto", p.key());
+            let page = html(p, now);
+            assert_eq!(page.len(), own.len(), "{name} {}: HTML", p.key());
+            for ((_, stage), work) in &own {
+                let whole = p.timeline.stage(*stage).map_or(0, |s| s.duration(now));
+                let label = if whole == *work {
+                    duration(*work)
+                } else {
+                    folded += 1;
+                    format!("{} of {}", duration(*work), duration(whole))
+                };
+                assert_eq!(page.get(stage), Some(&label), "{name} {}: HTML", p.key());
+            }
+        }
+    }
+    assert!(folded > 50, "only {folded} stages pause");
+}
