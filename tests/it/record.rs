@@ -2,15 +2,19 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
+use kflow_core::correlate::World;
+use kflow_core::diagnose::unknown::{self, Asked, Unknown};
+use kflow_core::diagnose::why;
 use kflow_engine::record::{KEEP, Options, Recorder, numbered};
+use kflow_engine::world_at;
 use kflow_model::fs::{FsAction, FsChange, FsObject};
-use kflow_model::gap::Note;
+use kflow_model::gap::{Failure, Gap, Note, WatchKind, WatchNote};
 use kflow_model::pod::PodSeen;
-use kflow_model::session;
+use kflow_model::session::{self, Session};
 use kflow_model::{Body, Evidence, Nanos, Observation, PodUid, Source, Stamp, Text};
 
 fn options(path: &Path) -> Options {
@@ -112,6 +116,136 @@ fn a_recording_that_rotates_keeps_the_last_files_and_each_knows_what_exists() {
         "a pod of long ago is known to the last file"
     );
     assert!(fs::metadata(&path).unwrap().len() < 60_000);
+}
+
+/// What stands at the end of `given`, then much that says nothing, in a recording that rotates: its last file.
+fn rotated(given: &[Evidence]) -> (tempfile::TempDir, PathBuf, Session) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("run.kflow.zst");
+    let wanted = Options {
+        max_size: Some(200_000),
+        ..options(&path)
+    };
+    let r = Recorder::start(wanted, Arc::default()).unwrap();
+    let last = given.last().unwrap().stamp.seen.0;
+    let filler = (0..30_000).map(|n| note(last + n));
+    r.take_history(given.iter().cloned().chain(filler).collect());
+    r.stop();
+    let files = fs::read_dir(dir.path()).unwrap().count();
+    assert!(files > 2, "it has not rotated twice");
+    let read = session::load(&path).unwrap();
+    (dir, path, read)
+}
+
+fn recorded_upto(name: &str, permille: i64) -> Vec<Evidence> {
+    let path =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("fixtures/sessions/{name}.kflow.zst"));
+    let s = session::load(&path).unwrap();
+    let (begin, end) = s.range().unwrap();
+    let now = begin.plus(end.since(begin) / 1000 * permille);
+    s.observations[..s.arrived_by(now)].to_vec()
+}
+
+fn why_all(session: &Session) -> Option<Unknown> {
+    let at = session.range().unwrap().1;
+    unknown::every(Asked {
+        world: &world_at(session, at, Arc::default()),
+        at,
+        scope: None,
+        recorded: true,
+    })
+}
+
+#[test]
+fn a_later_file_of_a_rotation_knows_the_lists_of_an_earlier_one() {
+    let mut given = recorded_upto("S1-basics", 250);
+    let (_dir, path, last) = rotated(&given);
+    assert_eq!(why_all(&last), None);
+    let program = |at: &[&str]| {
+        let mut c = Command::new(env!("CARGO_BIN_EXE_kflow"));
+        c.args(["why", "s01/healthy", "-s"]).arg(&path).args(at);
+        let said = c.output().unwrap();
+        let err = String::from_utf8(said.stderr).unwrap();
+        (said.status.code(), err)
+    };
+    let (code, err) = program(&[]);
+    assert_eq!(code, Some(0), "{err}");
+    // What happened before this file is not in it, though the pod's state of then is.
+    let before = given.last().unwrap().stamp.seen.to_rfc3339();
+    let (code, err) = program(&["--at", &before]);
+    assert_eq!(code, Some(2), "{err}");
+    assert!(err.contains("before what was recorded"), "{err}");
+    // What was lost is lost in the later file too.
+    let at = given.last().unwrap().stamp.seen;
+    let gap = Gap {
+        of: Source::Kube,
+        since: at,
+        lost: 3,
+        conn: 0,
+        why: "no room".into(),
+    };
+    given.push(observation(at.0, Body::Gap(Box::new(gap))));
+    let (_dir, _, last) = rotated(&given);
+    assert_eq!(why_all(&last).map(|u| u.reason), Some("lost"));
+    given.pop();
+    // A failure lasts, from its beginning on.
+    for n in 0..3 {
+        let broken = WatchNote {
+            resource: "pods".into(),
+            kind: WatchKind::Broken,
+            scope: Text::default(),
+            detail: "connection refused".into(),
+            failure: Some(Failure::Unreachable),
+        };
+        let at = at.plus(n * 60_000_000_000);
+        given.push(observation(at.0, Body::Watch(Box::new(broken))));
+    }
+    let (_dir, _, last) = rotated(&given);
+    assert_eq!(why_all(&last).map(|u| u.reason), Some("unreachable"));
+    let world = world_at(&last, last.range().unwrap().1, Arc::default());
+    let failing = world.coverage().watches().find_map(|(_, _, w)| w.failing());
+    assert_eq!(failing.map(|f| f.since), Some(at));
+}
+
+#[test]
+fn a_pod_that_is_stuck_is_not_well_in_a_later_file_of_a_rotation() {
+    let given = recorded_upto("S2-stuck-early", 450);
+    let whole: World = {
+        let mut w = World::new();
+        for o in &given {
+            w.observe(o);
+        }
+        w.settle();
+        w
+    };
+    let (_dir, _, last) = rotated(&given);
+    let now = given.last().unwrap().stamp.seen;
+    let world = world_at(&last, last.range().unwrap().1, Arc::default());
+    let mut stuck = 0;
+    for p in whole.pods().iter().filter(|p| p.gone.is_none() && !p.past) {
+        let bad = |w: &World, p, now| why(w, p, now).is_some_and(|v| !v.state.is_well());
+        if bad(&whole, p, now) {
+            stuck += 1;
+            let same = world.pod(&p.uid).expect("it is known");
+            assert!(bad(&world, same, now.plus(1)), "{}", p.key());
+        }
+    }
+    assert!(stuck > 5, "{stuck}");
+}
+
+#[test]
+fn a_recording_knows_until_when_it_recorded() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("run.kflow.zst");
+    let r = Recorder::start(options(&path), Arc::default()).unwrap();
+    let begun = kflow_model::clock::now();
+    r.take(&note(begun.0));
+    r.stop();
+    let read = session::load(&path).unwrap();
+    let until = read.report.until.unwrap();
+    assert!(until >= begun);
+    assert_eq!(read.range(), Some((begun, until)));
+    assert_eq!(read.report.sentence(), "");
 }
 
 /// The limit of a file's size stands for the disk's: both refuse a write in the middle.

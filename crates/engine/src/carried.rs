@@ -1,11 +1,13 @@
 //! What a stretch of a log needs of the time before it.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use kflow_model::gap::WatchKind;
 use kflow_model::pod::WatchEvent::Deleted;
 use kflow_model::scope::covers;
-use kflow_model::{Body, Evidence, Text};
+use kflow_model::stamp::SECOND;
+use kflow_model::{Body, Evidence, Source, Text};
 
 /// Calls in flight that are carried. A runtime has some dozens in flight; what goes on for ever beside them are calls whose
 /// end the tap lost. When there are more, the older half is let go.
@@ -19,7 +21,16 @@ pub(crate) struct Carried {
     newest: BTreeMap<Carry, (u64, Evidence)>,
     taken: u64,
     calls: usize,
+    /// Of the Events about one object (its UID) with one reason the newest: a list of Events stands for them.
+    events: BTreeMap<(Text, Text), (u64, Evidence)>,
+    /// Number of Events at which old ones are looked for.
+    many: usize,
 }
+
+/// How long the apiserver keeps an Event that does not recur, ns (kube-apiserver's `--event-ttl`, 1 h by default).
+const EVENT: i64 = 3600 * SECOND;
+/// Fewest Events among which old ones are looked for.
+const MANY: usize = 4096;
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Carry {
@@ -28,8 +39,10 @@ enum Carry {
     Pod(Text),
     /// Resource, scope; whether it is the end of a list.
     List(Text, Text, bool),
-    /// A list or watch that fails, until it works again.
-    Failing(Text, Text),
+    /// A list or watch that fails, until it works again: its first failure, and its newest.
+    Failing(Text, Text, bool),
+    /// The newest loss of what came of the apiserver: lists that are older are not complete.
+    Lost,
     Conn(u32),
     Call(u32, u32),
     Inventory(bool),
@@ -38,6 +51,7 @@ enum Carry {
 impl Carried {
     /// Takes an observation that the stretch does not hold, in order of arrival.
     pub(crate) fn take(&mut self, o: Evidence) {
+        self.taken += 1;
         let (key, ended) = match &o.body {
             Body::Pod(p) => (Carry::Pod(p.uid.0.clone()), p.event == Deleted),
             Body::Node(n) => (Carry::Node(n.name.clone()), n.event == Deleted),
@@ -50,14 +64,22 @@ impl Carried {
                 b.event == Deleted,
             ),
             Body::Watch(n) => {
-                let failing = Carry::Failing(n.resource.clone(), n.scope.clone());
+                let failing = |newest| Carry::Failing(n.resource.clone(), n.scope.clone(), newest);
                 match n.kind {
-                    WatchKind::Broken => (failing, false),
-                    WatchKind::Bookmark => (failing, true),
+                    WatchKind::Broken => {
+                        let first = self.newest.entry(failing(false));
+                        first.or_insert_with(|| (self.taken, Arc::clone(&o)));
+                        (failing(true), false)
+                    }
+                    WatchKind::Bookmark => {
+                        self.newest.remove(&failing(false));
+                        (failing(true), true)
+                    }
                     WatchKind::ListBegin | WatchKind::ListEnd => {
                         let end = n.kind == WatchKind::ListEnd;
                         if end {
-                            self.newest.remove(&failing);
+                            self.newest.remove(&failing(false));
+                            self.newest.remove(&failing(true));
                             self.listed(&n.resource, &n.scope);
                         }
                         (Carry::List(n.resource.clone(), n.scope.clone(), end), false)
@@ -74,12 +96,22 @@ impl Carried {
             Body::Conn(c) => (Carry::Conn(c.conn), false),
             Body::CallStart(c) => (Carry::Call(c.key.conn, c.key.stream), false),
             Body::CallEnd(c) => (Carry::Call(c.key.conn, c.key.stream), true),
+            Body::Gap(g) if matches!(g.of, Source::Kube | Source::Kflow) => (Carry::Lost, false),
+            Body::Event(e) => {
+                let key = (e.object.uid.clone(), e.reason.clone());
+                self.event(key, o);
+                return;
+            }
             Body::Inventory(i) if i.complete => (Carry::Inventory(i.sandboxes), false),
             _ => return,
         };
         let is_call = matches!(key, Carry::Call(..));
-        self.taken += 1;
         let before = if ended {
+            match &o.body {
+                Body::Pod(p) => self.forget_events(&p.uid.0),
+                Body::Object(b) => self.forget_events(&b.object.uid),
+                _ => {}
+            }
             self.newest.remove(&key)
         } else {
             self.newest.insert(key, (self.taken, o))
@@ -117,16 +149,36 @@ impl Carried {
         self.calls = self.newest.keys().filter(|k| is_call(k)).count();
     }
 
+    fn event(&mut self, key: (Text, Text), o: Evidence) {
+        let now = o.stamp.seen;
+        self.events.insert(key, (self.taken, o));
+        if self.events.len() > self.many.max(MANY) {
+            self.events
+                .retain(|_, (_, o)| now.since(o.stamp.seen) < EVENT);
+            self.many = self.events.len() * 2;
+        }
+    }
+
+    fn forget_events(&mut self, uid: &Text) {
+        let from = (uid.clone(), Text::default());
+        let of_it = self.events.range(from..).take_while(|((u, _), _)| u == uid);
+        let keys: Vec<(Text, Text)> = of_it.map(|(k, _)| k.clone()).collect();
+        for k in keys {
+            self.events.remove(&k);
+        }
+    }
+
     /// In order of arrival.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Evidence> {
-        let mut all: Vec<&(u64, Evidence)> = self.newest.values().collect();
+        let mut all: Vec<&(u64, Evidence)> =
+            self.newest.values().chain(self.events.values()).collect();
         all.sort_unstable_by_key(|(n, _)| *n);
         all.into_iter().map(|(_, o)| o)
     }
 
     /// How much it is.
     pub(crate) fn len(&self) -> usize {
-        self.newest.len()
+        self.newest.len() + self.events.len()
     }
 }
 

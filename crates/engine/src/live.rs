@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc::Receiver;
 use tokio::task::JoinSet;
@@ -45,6 +45,9 @@ const KEEP: usize = 500_000;
 const FRAME: Duration = Duration::from_millis(100);
 /// Observations that are taken before it is looked whether a picture is due.
 const BATCH: usize = 4096;
+/// Age at which the newest picture is said to be old: one is made every second, and one that takes long is followed by a
+/// pause as long.
+const LATE: Duration = Duration::from_secs(5);
 /// How long the world's thread may take to end when kflow ends.
 const END: Duration = Duration::from_secs(10);
 
@@ -146,12 +149,16 @@ enum Command {
     Note(Nanos, String),
     #[cfg(test)]
     Panic,
+    /// Waits until the other end is closed.
+    #[cfg(test)]
+    Hang(mpsc::Receiver<()>),
 }
 
 /// What the threads share.
 #[derive(Debug)]
 struct Shared {
-    snapshot: Mutex<Arc<Snapshot>>,
+    /// The newest picture, and when it was made.
+    snapshot: Mutex<(Instant, Arc<Snapshot>)>,
     stop: AtomicBool,
 }
 
@@ -174,6 +181,16 @@ pub struct Live {
     recording: Mutex<Option<Recording>>,
     /// The last picture of a world whose thread failed.
     last: OnceLock<Arc<Snapshot>>,
+    /// The newest picture while it is too old, with a word that says so.
+    late: Mutex<Option<Late>>,
+}
+
+/// A picture that is too old, as it is shown for a second.
+#[derive(Debug)]
+struct Late {
+    seconds: u64,
+    version: u64,
+    shown: Arc<Snapshot>,
 }
 
 impl Live {
@@ -214,7 +231,7 @@ impl Live {
             Vec::new(),
         );
         let shared = Arc::new(Shared {
-            snapshot: Mutex::new(Arc::new(first)),
+            snapshot: Mutex::new((clock::monotonic(), Arc::new(first))),
             stop: AtomicBool::new(false),
         });
         let (commands, asked) = mpsc::channel();
@@ -241,6 +258,7 @@ impl Live {
             frozen: None,
             recording: Mutex::new(None),
             last: OnceLock::new(),
+            late: Mutex::default(),
         })
     }
 
@@ -253,12 +271,33 @@ impl Live {
         }
         match &self.frozen {
             Some(frozen) => frozen.snapshot(),
-            None => self.newest(),
+            None => self.followed(clock::monotonic()),
         }
     }
 
+    /// The newest picture; one that is too old says so.
+    fn followed(&self, now: Instant) -> Arc<Snapshot> {
+        let (made, newest) = &*lock(&self.shared.snapshot);
+        let age = now.saturating_duration_since(*made);
+        if age < LATE || self.world.is_none() {
+            return Arc::clone(newest);
+        }
+        let mut shown = lock(&self.late);
+        let late = shown
+            .take()
+            .filter(|l| l.seconds == age.as_secs() && l.version == newest.version)
+            .unwrap_or_else(|| Late {
+                seconds: age.as_secs(),
+                version: newest.version,
+                shown: is_late(newest, age),
+            });
+        let picture = Arc::clone(&late.shown);
+        *shown = Some(late);
+        picture
+    }
+
     fn newest(&self) -> Arc<Snapshot> {
-        Arc::clone(&lock(&self.shared.snapshot))
+        Arc::clone(&lock(&self.shared.snapshot).1)
     }
 
     /// True when the world's thread has ended by itself, which only a bug makes it do: no newer picture comes.
@@ -373,22 +412,42 @@ impl Drop for Live {
 
 /// The last picture of a world whose thread failed, with a word that says so.
 fn stands_still(newest: &Snapshot) -> Arc<Snapshot> {
+    let mut s = with_engine(newest, Text::new(FAILED), newest.now);
+    s.version |= 1 << 62;
+    Arc::new(s)
+}
+
+/// The newest picture that a world's thread has made, which has made no other for too long.
+fn is_late(newest: &Snapshot, age: Duration) -> Arc<Snapshot> {
+    let ns = i64::try_from(age.as_nanos()).unwrap_or(i64::MAX);
+    let mut s = with_engine(
+        newest,
+        Text::new(STUCK),
+        newest.now.plus(ns.saturating_neg()),
+    );
+    s.version |= 1 << 61 | age.as_secs() << 40;
+    Arc::new(s)
+}
+
+fn with_engine(newest: &Snapshot, detail: Text, since: Nanos) -> Snapshot {
     let mut s = newest.clone();
     s.sources.push(SourceStatus {
         source: Source::Kflow,
         name: Text::new("engine"),
         on: false,
-        detail: Text::new(FAILED),
+        detail,
         lag_ns: None,
         lost: 0,
         count: 0,
-        since: Some(newest.now),
+        since: Some(since),
         next: None,
         guessed: false,
     });
-    s.version |= 1 << 62;
-    Arc::new(s)
+    s
 }
+
+/// What is said while the world's thread makes no picture.
+const STUCK: &str = "kflow's engine is busy or hangs, and what is shown is what was known before; wait, or start kflow anew";
 
 /// What is said when the world's thread has failed.
 pub const FAILED: &str = "kflow's engine has failed (a bug): what is shown stands still, and nothing more is recorded; start kflow anew, and report what it wrote on standard error";
@@ -423,5 +482,32 @@ mod tests {
         let engine = shown.sources.iter().find(|s| s.name == "engine").unwrap();
         assert!(!engine.on && engine.detail == FAILED);
         assert!(Arc::ptr_eq(&shown, &live.snapshot()));
+    }
+
+    #[test]
+    fn a_world_whose_thread_hangs_is_not_waited_for_and_its_picture_says_how_old_it_is() {
+        let live = Live::start(Config::nothing()).unwrap();
+        let (release, held) = mpsc::sync_channel(0);
+        live.commands.send(Command::Hang(held)).unwrap();
+        release.send(()).unwrap();
+        let (made, newest) = lock(&live.shared.snapshot).clone();
+        let engine = |s: &Snapshot| s.sources.iter().find(|s| s.name == "engine").cloned();
+        assert_eq!(engine(&live.followed(made)), None);
+        let seven = made + Duration::from_secs(7);
+        let late = live.followed(seven);
+        let told = engine(&late).unwrap();
+        assert!(!told.on && told.detail == STUCK && !live.failed());
+        assert_eq!(late.now.since(told.since.unwrap()), 7_000_000_000);
+        assert!(late.version != newest.version);
+        // Once a second another picture.
+        let again = live.followed(seven + Duration::from_millis(10));
+        assert!(Arc::ptr_eq(&late, &again) || engine(&again) != engine(&late));
+        assert!(live.followed(seven + Duration::from_secs(1)).version != late.version);
+        drop(release);
+        // It goes on, and says no more.
+        while lock(&live.shared.snapshot).0 == made {
+            std::thread::yield_now();
+        }
+        assert_eq!(engine(&live.snapshot()), None);
     }
 }

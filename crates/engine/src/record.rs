@@ -18,6 +18,7 @@ use kflow_core::selection::Selection;
 use kflow_model::Evidence;
 use kflow_model::clock;
 use kflow_model::gap::Gap;
+use kflow_model::session::format::Bound;
 use kflow_model::session::{Header, SessionError, Writer};
 use kflow_model::units::wait;
 use kflow_model::{Body, Nanos, Observation, Source, Stamp, Text};
@@ -172,6 +173,7 @@ impl Recorder {
                     before: (0, 0),
                     told: 0,
                     carried: Carried::default(),
+                    began_with: 0,
                     filter: Only::new(options.pod.as_deref(), Arc::clone(&selection)),
                     selection,
                     recording: its,
@@ -258,6 +260,8 @@ struct Tape {
     /// Losses that were recorded.
     told: u64,
     carried: Carried,
+    /// Bytes that the file began with, of the time before it.
+    began_with: u64,
     filter: Option<Only>,
     selection: Arc<Selection>,
     recording: Recording,
@@ -272,7 +276,10 @@ impl Tape {
         let ended = ended.and_then(|()| self.writer.flush());
         self.publish();
         let ended = match ended {
-            Ok(()) => self.writer.finish().map(|_| ()),
+            Ok(()) => {
+                self.writer.bound(Bound::Until, clock::now());
+                self.writer.finish().map(|_| ())
+            }
             Err(e) => Err(e),
         };
         let ended = match ended {
@@ -289,7 +296,10 @@ impl Tape {
             match from.recv_timeout(FLUSH) {
                 Ok(Given::One(o)) => self.take(&o, &mut flushed)?,
                 Ok(Given::History(all)) => {
-                    for o in all.history() {
+                    for (n, o) in all.history().enumerate() {
+                        if n > 0 && n == all.carried() {
+                            self.writer.bound(Bound::From, o.stamp.seen);
+                        }
                         self.take(o, &mut flushed)?;
                     }
                 }
@@ -312,22 +322,21 @@ impl Tape {
             }
         }
         self.flush_when_due(flushed)?;
-        if self
-            .options
-            .max_size
-            .is_some_and(|max| self.writer.bytes() >= max)
-        {
+        if self.is_full() {
             self.writer.flush()?;
             // Compressed it may be far from full.
-            if self
-                .options
-                .max_size
-                .is_some_and(|max| self.writer.bytes() >= max)
-            {
+            if self.is_full() {
                 self.rotate()?;
             }
         }
         Ok(())
+    }
+
+    /// At least half of a file is of its own time, however much a later file begins with.
+    fn is_full(&self) -> bool {
+        let bytes = self.writer.bytes();
+        let max = self.options.max_size;
+        max.is_some_and(|max| bytes >= max.max(self.began_with.saturating_mul(2)))
     }
 
     fn flush_when_due(&mut self, flushed: &mut Instant) -> Result<(), SessionError> {
@@ -368,13 +377,18 @@ impl Tape {
         self.before.1 += self.writer.bytes();
         let file = self.writer.handle()?;
         self.files.aside(file)?;
-        let full = std::mem::replace(&mut self.writer, open(&self.options, &self.selection)?);
+        let now = clock::now();
+        let mut full = std::mem::replace(&mut self.writer, open(&self.options, &self.selection)?);
         // It is still the same file, whatever its name is now.
+        full.bound(Bound::Until, now);
         full.finish()?;
         for o in self.carried.iter() {
             self.writer.write(o)?;
         }
-        self.writer.flush()
+        self.writer.bound(Bound::From, now);
+        self.writer.flush()?;
+        self.began_with = self.writer.bytes();
+        Ok(())
     }
 
     fn publish(&self) {

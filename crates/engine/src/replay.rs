@@ -144,21 +144,23 @@ impl Player {
     pub const fn playing(&self) -> bool {
         self.playing
     }
-    /// First and last arrival of what was read so far.
+    /// From when until when everything was recorded, of what was read so far.
     pub fn range(&self) -> (Nanos, Nanos) {
         let log = &self.loaded.log;
-        match (
+        let of_observations = match (
             log.get(0),
             log.len().checked_sub(1).and_then(|n| log.get(n)),
         ) {
             (Some(_), Some(b)) => (log.earliest().unwrap_or(b.stamp.seen), b.stamp.seen),
-            _ => (self.header.created, self.header.created),
-        }
+            _ => return (self.header.created, self.header.created),
+        };
+        let report = self.loaded.report.as_ref();
+        report.map_or(of_observations, |r| r.bounds(of_observations))
     }
 
     /// Plays or pauses. Playing at the end begins anew.
     pub fn set_playing(&mut self, playing: bool) {
-        if playing && self.loaded.report.is_some() && self.position == self.len() {
+        if playing && self.loaded.report.is_some() && self.cursor >= self.range().1 {
             self.seek(self.range().0);
         }
         if self.playing != playing {

@@ -198,6 +198,11 @@ impl World {
             }),
             #[cfg(test)]
             Command::Panic => panic!("asked for by a test"),
+            #[cfg(test)]
+            Command::Hang(held) => {
+                // The first says that it has begun; then nothing is sent.
+                while held.recv().is_ok() {}
+            }
         }
     }
 
@@ -220,7 +225,7 @@ impl World {
             scope: self.scope.clone(),
             ..self.core.snapshot(now, self.mode.clone(), range, statuses)
         };
-        *lock(&self.shared.snapshot) = Arc::new(snapshot);
+        *lock(&self.shared.snapshot) = (clock::monotonic(), Arc::new(snapshot));
     }
 
     fn statuses(&mut self) -> Vec<SourceStatus> {

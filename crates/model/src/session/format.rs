@@ -93,11 +93,23 @@ impl Header {
     }
 }
 
+/// A bound of what was recorded. A reader that does not know it skips it as an observation of an unknown kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Bound {
+    /// What arrived before is only what still stood then: the newest states of what existed.
+    From,
+    /// The recording was closed: nothing arrived between the last observation and this.
+    Until,
+}
+
 /// What a line turned out to be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Line {
     /// An observation.
     Observation(Observation),
+    /// A bound of what was recorded, and when it was.
+    Bound(Bound, Nanos),
     /// An observation of a kind or source that this kflow does not know: its name.
     Unknown(String),
     /// Not a line of a session: damaged, or cut.
@@ -140,8 +152,44 @@ pub fn decode(line: &[u8]) -> Line {
                 body: w.body,
             })
         }
-        Err(_) => unknown_kind(line).map_or(Line::Malformed, Line::Unknown),
+        Err(_) => bound(line)
+            .or_else(|| unknown_kind(line).map(Line::Unknown))
+            .unwrap_or(Line::Malformed),
     }
+}
+
+#[derive(Serialize, Deserialize)]
+struct BoundLine {
+    t: Nanos,
+    s: Nanos,
+    src: Source,
+    b: BoundBody,
+}
+
+#[derive(Serialize, Deserialize)]
+struct BoundBody {
+    recorded: Bound,
+}
+
+fn bound(line: &[u8]) -> Option<Line> {
+    let l: BoundLine = serde_json::from_slice(line).ok()?;
+    Some(Line::Bound(l.b.recorded, l.s))
+}
+
+/// Appends a bound with its line feed to `out`.
+pub fn encode_bound(recorded: Bound, at: Nanos, out: &mut Vec<u8>) {
+    let line = BoundLine {
+        t: at,
+        s: at,
+        src: Source::Kflow,
+        b: BoundBody { recorded },
+    };
+    let before = out.len();
+    if serde_json::to_writer(&mut *out, &line).is_err() {
+        out.truncate(before);
+        return;
+    }
+    out.push(b'\n');
 }
 
 /// The name of the body or source that this kflow does not know, when that is what is wrong with a line.
@@ -257,7 +305,7 @@ pub fn redacted(o: Observation) -> Observation {
     }
     match decode(buf.trim_ascii_end()) {
         Line::Observation(clean) => clean,
-        Line::Unknown(_) | Line::Malformed | Line::Blank => left_out(&o),
+        Line::Bound(..) | Line::Unknown(_) | Line::Malformed | Line::Blank => left_out(&o),
     }
 }
 
@@ -290,6 +338,16 @@ mod tests {
         let mut line = Vec::new();
         encode(&o, &mut line);
         assert_eq!(line.trim_ascii_end(), serde_json::to_vec(&o).unwrap());
+    }
+
+    #[test]
+    fn a_bound_survives_its_line_and_is_an_unknown_kind_for_who_does_not_know_it() {
+        for b in [Bound::From, Bound::Until] {
+            let mut line = Vec::new();
+            encode_bound(b, Nanos(7), &mut line);
+            assert_eq!(decode(line.trim_ascii_end()), Line::Bound(b, Nanos(7)));
+            assert_eq!(unknown_kind(&line), Some("recorded".to_owned()));
+        }
     }
 
     #[test]

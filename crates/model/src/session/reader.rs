@@ -34,9 +34,20 @@ pub struct Report {
     pub cut: Option<String>,
     /// True when the file is compressed.
     pub compressed: bool,
+    /// From when on everything was recorded; what arrived before is what still stood then. `None`: from the first
+    /// observation.
+    pub from: Option<Nanos>,
+    /// When the recording was closed. `None`: it was not, and ends with its last observation.
+    pub until: Option<Nanos>,
 }
 
 impl Report {
+    /// The bounds of what was recorded, given those of the observations.
+    pub fn bounds(&self, (first, last): (Nanos, Nanos)) -> (Nanos, Nanos) {
+        let until = self.until.map_or(last, |u| u.max(last));
+        (self.from.unwrap_or(first).min(until), until)
+    }
+
     fn add(&mut self, other: &Self) {
         self.observations += other.observations;
         self.malformed += other.malformed;
@@ -46,6 +57,8 @@ impl Report {
         if self.cut.is_none() {
             self.cut.clone_from(&other.cut);
         }
+        self.from = other.from.or(self.from);
+        self.until = other.until.or(self.until);
     }
 
     /// One sentence for people, empty when all is well.
@@ -104,10 +117,13 @@ pub struct Session {
 }
 
 impl Session {
-    /// Earliest and last arrival.
+    /// From when until when everything was recorded.
     pub fn range(&self) -> Option<(Nanos, Nanos)> {
         let arrivals = || self.observations.iter().map(|o| o.stamp.seen);
-        Some((arrivals().min()?, arrivals().next_back()?))
+        Some(
+            self.report
+                .bounds((arrivals().min()?, arrivals().next_back()?)),
+        )
     }
     /// How many observations had arrived by `at`. Where the clock was set back and showed that time more than once, the
     /// last time counts.
@@ -399,6 +415,8 @@ fn parse(block: &[u8]) -> Batch {
     for line in block.split(|b| *b == b'\n') {
         match format::decode(line) {
             format::Line::Observation(o) => batch.observations.push(Arc::new(o)),
+            format::Line::Bound(format::Bound::From, at) => batch.report.from = Some(at),
+            format::Line::Bound(format::Bound::Until, at) => batch.report.until = Some(at),
             format::Line::Unknown(kind) => *batch.report.unknown.entry(kind).or_default() += 1,
             format::Line::Malformed => {
                 batch.report.malformed += 1;
@@ -458,10 +476,9 @@ impl Lines {
         }
         if self.ended && self.rest.last().is_some_and(|b| *b != b'\n') {
             let line = memchr::memrchr(b'\n', &self.rest).map_or(0, |n| n + 1);
-            let whole = self
-                .rest
-                .get(line..)
-                .is_some_and(|l| matches!(format::decode(l), format::Line::Observation(_)));
+            let whole = self.rest.get(line..).map(format::decode).is_some_and(|l| {
+                matches!(l, format::Line::Observation(_) | format::Line::Bound(..))
+            });
             if whole {
                 self.rest.push(b'\n');
             } else if self.cut.is_none() {

@@ -118,6 +118,11 @@ impl Writer {
         Ok(())
     }
 
+    /// Says from when on, or until when, everything is recorded.
+    pub fn bound(&mut self, bound: format::Bound, at: crate::Nanos) {
+        format::encode_bound(bound, at, &mut self.pending);
+    }
+
     fn end_frame(&mut self) -> Result<(), SessionError> {
         if self.pending.is_empty() {
             return Ok(());
@@ -216,6 +221,9 @@ pub fn append(path: &Path, observations: &[Observation]) -> Result<(), SessionEr
     }
     for o in observations {
         w.write(o)?;
+    }
+    if let Some(from) = session.report.from {
+        w.bound(format::Bound::From, from);
     }
     keep_cut(path)?;
     w.finish().map(drop)

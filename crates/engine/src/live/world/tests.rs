@@ -19,12 +19,15 @@ fn world() -> World {
         recording: Text::default(),
     };
     let shared = Shared {
-        snapshot: std::sync::Mutex::new(Arc::new(Core::new().snapshot(
-            Nanos(0),
-            mode.clone(),
-            (Nanos(0), Nanos(0)),
-            Vec::new(),
-        ))),
+        snapshot: std::sync::Mutex::new((
+            clock::monotonic(),
+            Arc::new(Core::new().snapshot(
+                Nanos(0),
+                mode.clone(),
+                (Nanos(0), Nanos(0)),
+                Vec::new(),
+            )),
+        )),
         stop: std::sync::atomic::AtomicBool::new(false),
     };
     World::new(board, Nanos(0), mode, Arc::new(shared), &Config::nothing())
