@@ -42,7 +42,7 @@ pub enum Unknown {
     NoSocket {
         /// What is set.
         endpoint: String,
-        /// Where.
+        /// File or flag that names it.
         place: String,
     },
     /// The endpoint does not exist.
@@ -50,7 +50,7 @@ pub enum Unknown {
     Gone {
         /// What is set.
         endpoint: String,
-        /// Where.
+        /// File or flag that names it.
         place: String,
     },
     /// Every place names kflow's own socket.
@@ -58,7 +58,7 @@ pub enum Unknown {
         "the kubelet uses kflow's proxy already ({place}), and nothing says which runtime is behind it"
     )]
     OnlyKflow {
-        /// Where.
+        /// File or flag that names it.
         place: String,
     },
 }

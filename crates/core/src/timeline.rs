@@ -56,7 +56,7 @@ pub type SpanIndex = u32;
 /// An interval: a stage, a step of it, or an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// Stage.
+    /// Stage of the pod's life that it belongs to.
     pub stage: Stage,
     /// Step: a function of the call flow as the flow map names it (`RunPodSandbox`, `WaitForAttachAndMount`);
     /// equal to the stage's name for the span of a whole stage.
@@ -65,7 +65,7 @@ pub struct Span {
     pub container: Text,
     /// Attempt, from 0: sandbox attempt, container restart count, retry of a call.
     pub attempt: u32,
-    /// Start.
+    /// Begin, with its precision and evidence.
     pub start: Edge,
     /// End, `None` while it lasts.
     pub end: Option<Edge>,
@@ -135,9 +135,9 @@ pub enum MarkKind {
 /// Something that happened at a moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mark {
-    /// When.
+    /// Time, with its precision and evidence.
     pub at: Edge,
-    /// Kind.
+    /// Kind of mark.
     pub kind: MarkKind,
     /// Stage that it belongs to.
     pub stage: Stage,
@@ -158,7 +158,7 @@ pub struct Mark {
 pub struct UnknownGap {
     /// Stage that it lies in or before, when that is known.
     pub stage: Stage,
-    /// Start.
+    /// Begin of the gap.
     pub start: Nanos,
     /// End, `None` while it lasts.
     pub end: Option<Nanos>,

@@ -76,7 +76,7 @@ pub enum ImportError {
     /// An input could not be read at all.
     #[error("cannot read {path}: {source}")]
     Open {
-        /// Which.
+        /// Path of the capture.
         path: String,
         /// Why not.
         source: io::Error,

@@ -98,7 +98,7 @@ pub struct Config {
 }
 
 impl Config {
-    /// Nothing.
+    /// A configuration that starts no source.
     pub fn nothing() -> Self {
         Self {
             scope: None,

@@ -149,7 +149,7 @@ impl FromIterator<Evidence> for ObservationLog {
 /// How a source stands right now, for the status bar and the Node pane.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceStatus {
-    /// Which.
+    /// Kind of source.
     pub source: Source,
     /// A name when there are several of a kind: `pods`, `events`, the log's path.
     pub name: Text,
@@ -185,9 +185,9 @@ pub enum Mode {
     Replay {
         /// Name of the session.
         name: Text,
-        /// Playing.
+        /// The session plays; false while it is paused.
         playing: bool,
-        /// 1.0 is real time; 0.0 is as fast as it goes.
+        /// Speed in thousandths: 1000 is real time, 0 is as fast as it goes.
         speed_permille: u32,
         /// Still being read: share done, 0 to 1000.
         loading_permille: u32,
@@ -228,11 +228,11 @@ pub struct Snapshot {
     pub owner_verdicts: Arc<Vec<Arc<Verdict>>>,
     /// Observations up to `now`.
     pub log: ObservationLog,
-    /// Mode.
+    /// Live or replay, and how it goes on.
     pub mode: Mode,
     /// First and last moment of the session, or of what is kept when live.
     pub range: (Nanos, Nanos),
-    /// Sources.
+    /// Status of each source.
     pub sources: Vec<SourceStatus>,
     /// What an apiserver is asked for; `None` for a session, and where none is asked.
     pub scope: Option<Arc<Scope>>,

@@ -33,9 +33,9 @@ const KINDS: &[(&[&str], &str)] = &[
 /// Something that happened to an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Happening {
-    /// When.
+    /// Time of the event.
     pub at: Stamp,
-    /// Whose.
+    /// Object that it happened to.
     pub object: ObjectRef,
     /// Length of a request, ns.
     pub took_ns: Option<i64>,

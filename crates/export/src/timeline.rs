@@ -378,7 +378,7 @@ fn span(s: &Span, work_ns: i64, depth: usize, now: Nanos, paint: &Paint) -> Stri
 
 /// ANSI colours, when wanted.
 pub(super) struct Paint {
-    /// Wanted.
+    /// Escape codes for colour are written.
     pub(super) colour: bool,
 }
 

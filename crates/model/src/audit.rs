@@ -11,7 +11,7 @@ pub enum AuditStage {
     RequestReceived,
     /// Headers of a long-running answer were sent.
     ResponseStarted,
-    /// Done.
+    /// The response was sent completely.
     ResponseComplete,
     /// The handler panicked.
     Panic,
@@ -23,7 +23,7 @@ pub struct AuditRecord {
     /// Id of the request; equal in all its stages, in the `audit-id` attribute of spans and in httplog.
     #[serde(rename = "id")]
     pub audit_id: Text,
-    /// Stage.
+    /// Stage of the request at which the record was written.
     #[serde(rename = "st")]
     pub stage: AuditStage,
     /// `create`, `patch`, …

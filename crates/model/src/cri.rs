@@ -70,7 +70,7 @@ pub struct CallStart {
     /// The call.
     #[serde(flatten)]
     pub key: CallKey,
-    /// Service.
+    /// gRPC service that the method belongs to.
     #[serde(rename = "svc")]
     pub service: Service,
     /// Method: `RunPodSandbox`; for [`Service::Other`] the full path.
@@ -120,7 +120,7 @@ pub struct CallEnd {
     /// The call.
     #[serde(flatten)]
     pub key: CallKey,
-    /// How.
+    /// What ended the stream.
     #[serde(rename = "how")]
     pub outcome: CallOutcome,
     /// gRPC status code; `None` without trailers.
@@ -201,13 +201,13 @@ pub fn is_noise(method: &str) -> bool {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ContainerEventKind {
-    /// Created.
+    /// CONTAINER_CREATED_EVENT.
     Created,
-    /// Started.
+    /// CONTAINER_STARTED_EVENT.
     Started,
     /// Stopped (exited).
     Stopped,
-    /// Deleted.
+    /// CONTAINER_DELETED_EVENT.
     Deleted,
 }
 
@@ -258,7 +258,7 @@ pub enum RuntimeState {
     Running,
     /// Container exited.
     Exited,
-    /// Unknown.
+    /// A state that this version of CRI does not define.
     Unknown,
 }
 
@@ -306,7 +306,7 @@ pub struct Inventory {
     /// True when the items are sandboxes.
     #[serde(rename = "sbs", default, skip_serializing_if = "std::ops::Not::not")]
     pub sandboxes: bool,
-    /// Items.
+    /// Sandboxes or containers, in the order of the answer.
     #[serde(rename = "it")]
     pub items: Vec<InventoryItem>,
 }

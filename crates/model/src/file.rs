@@ -94,7 +94,7 @@ impl Access {
 /// What has a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// Nothing.
+    /// There is no file of the name.
     Free,
     /// A file.
     File,

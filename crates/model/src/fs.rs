@@ -63,9 +63,9 @@ pub enum FsObject {
     VolumeMount {
         /// The pod.
         uid: PodUid,
-        /// Plugin.
+        /// Volume plugin, with `/` for the `~` of the folder: `kubernetes.io/configmap`.
         plugin: Text,
-        /// Volume.
+        /// Name of the volume in the pod, or of the PersistentVolume.
         volume: Text,
         /// File system type (`tmpfs`, `ext4`, …).
         fstype: Text,

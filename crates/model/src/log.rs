@@ -45,7 +45,7 @@ pub struct LogLine {
     /// Who wrote it.
     #[serde(rename = "by")]
     pub component: Component,
-    /// Severity.
+    /// Severity that the component gave the line.
     #[serde(rename = "l")]
     pub severity: Severity,
     /// `kubelet.go:2724`; empty when the format has none.

@@ -79,13 +79,13 @@ pub type Evidence = Arc<Observation>;
 /// order of arrival, so that everything that is derived from a sorted set of observations does not either.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Observation {
-    /// When.
+    /// Time of the event, its precision, and the time of arrival.
     #[serde(flatten)]
     pub stamp: Stamp,
     /// Who saw it.
     #[serde(rename = "src")]
     pub source: Source,
-    /// What.
+    /// What was seen.
     #[serde(rename = "b")]
     pub body: Body,
 }

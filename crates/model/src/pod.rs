@@ -13,9 +13,9 @@ pub enum WatchEvent {
     /// It came with a list: it exists, since when is not told by this.
     #[default]
     Listed,
-    /// ADDED.
+    /// ADDED: created, or it came into the watch's scope.
     Added,
-    /// MODIFIED.
+    /// MODIFIED: a later state.
     Modified,
     /// DELETED: the last state.
     Deleted,
@@ -29,10 +29,10 @@ pub struct PodSeen {
     /// How it was seen.
     #[serde(rename = "ev")]
     pub event: WatchEvent,
-    /// UID.
+    /// `metadata.uid`.
     #[serde(rename = "u")]
     pub uid: PodUid,
-    /// Namespace.
+    /// `metadata.namespace`.
     #[serde(rename = "ns")]
     pub namespace: Text,
     /// Name.
@@ -53,7 +53,7 @@ pub struct PodSeen {
     /// `metadata.deletionGracePeriodSeconds`.
     #[serde(rename = "dg", skip_serializing_if = "Option::is_none")]
     pub deletion_grace_s: Option<i64>,
-    /// Finalizers.
+    /// `metadata.finalizers`.
     #[serde(rename = "fin", skip_serializing_if = "Vec::is_empty")]
     pub finalizers: Vec<Text>,
     /// Labels, sorted.
@@ -140,13 +140,13 @@ pub struct PodSpec {
     /// Names of `imagePullSecrets`.
     #[serde(rename = "ips", skip_serializing_if = "Vec::is_empty")]
     pub image_pull_secrets: Vec<Text>,
-    /// Volumes.
+    /// `spec.volumes`, in order.
     #[serde(rename = "vol", skip_serializing_if = "Vec::is_empty")]
     pub volumes: Vec<VolumeSpec>,
     /// Init containers (sidecars included), in order.
     #[serde(rename = "ic", skip_serializing_if = "Vec::is_empty")]
     pub init_containers: Vec<ContainerSpec>,
-    /// Containers.
+    /// `spec.containers`, in order.
     #[serde(rename = "cs", skip_serializing_if = "Vec::is_empty")]
     pub containers: Vec<ContainerSpec>,
     /// Names of ephemeral containers.
@@ -164,7 +164,7 @@ pub struct Toleration {
     /// `Equal` (default, empty) or `Exists`.
     #[serde(rename = "op", skip_serializing_if = "Text::is_empty")]
     pub operator: Text,
-    /// Value.
+    /// Value, empty with `Exists`.
     #[serde(rename = "v", skip_serializing_if = "Text::is_empty")]
     pub value: Text,
     /// Effect, empty for all.
@@ -198,7 +198,7 @@ pub struct ContainerSpec {
     /// Name.
     #[serde(rename = "n")]
     pub name: Text,
-    /// Image.
+    /// Image reference of the spec.
     #[serde(rename = "img")]
     pub image: Text,
     /// `imagePullPolicy`.
@@ -213,7 +213,7 @@ pub struct ContainerSpec {
     /// Limits, sorted.
     #[serde(rename = "lim", skip_serializing_if = "Vec::is_empty")]
     pub limits: Vec<(Text, Text)>,
-    /// Probes.
+    /// Startup, liveness and readiness probes, those that are set.
     #[serde(rename = "pr", skip_serializing_if = "Vec::is_empty")]
     pub probes: Vec<ProbeSpec>,
     /// `postStart` hook: `exec`, `httpGet`, `sleep`; empty when none.
@@ -243,13 +243,13 @@ pub struct ProbeSpec {
     /// `exec`, `httpGet :8080/healthz`, `tcpSocket :80`, `grpc :90`.
     #[serde(rename = "h")]
     pub handler: Text,
-    /// Seconds.
+    /// `initialDelaySeconds`.
     #[serde(rename = "i", skip_serializing_if = "is_default")]
     pub initial_delay_s: i32,
-    /// Seconds.
+    /// `periodSeconds`.
     #[serde(rename = "p")]
     pub period_s: i32,
-    /// Seconds.
+    /// `timeoutSeconds`.
     #[serde(rename = "t")]
     pub timeout_s: i32,
     /// Failures in a row that count.
@@ -303,7 +303,7 @@ pub struct PodStatus {
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Condition {
-    /// Type.
+    /// `type`: `PodScheduled`, `Ready`, `MemoryPressure`, …
     #[serde(rename = "k")]
     pub kind: Text,
     /// `True`, `False`, `Unknown`.
@@ -330,19 +330,19 @@ pub struct ContainerStatus {
     /// Bare id, empty before the first creation.
     #[serde(rename = "id", skip_serializing_if = "ContainerId::is_empty")]
     pub id: ContainerId,
-    /// Image.
+    /// Image reference of the status.
     #[serde(rename = "img", skip_serializing_if = "Text::is_empty")]
     pub image: Text,
-    /// Restarts.
+    /// `restartCount`.
     #[serde(rename = "rc", skip_serializing_if = "is_default")]
     pub restarts: u32,
-    /// Ready.
+    /// `ready`: the readiness probe passes, or there is none.
     #[serde(rename = "ok", skip_serializing_if = "is_default")]
     pub ready: bool,
     /// Startup probe passed, or none.
     #[serde(rename = "sd", skip_serializing_if = "Option::is_none")]
     pub started: Option<bool>,
-    /// State.
+    /// `state`.
     #[serde(rename = "st")]
     pub state: ContainerState,
     /// Last termination.
@@ -354,7 +354,7 @@ pub struct ContainerStatus {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ContainerState {
-    /// Waiting.
+    /// `state.waiting`: it is not to run yet, or not again yet.
     Waiting {
         /// Reason (`ContainerCreating`, `ImagePullBackOff`, …).
         #[serde(rename = "r")]
@@ -363,13 +363,13 @@ pub enum ContainerState {
         #[serde(rename = "m", default, skip_serializing_if = "Text::is_empty")]
         message: Text,
     },
-    /// Running.
+    /// `state.running`.
     Running {
         /// `startedAt` (1 s).
         #[serde(rename = "t")]
         started: Nanos,
     },
-    /// Terminated.
+    /// `state.terminated`.
     Terminated(Terminated),
 }
 

@@ -35,16 +35,16 @@ pub struct SpanRecord {
     /// Kind.
     #[serde(rename = "k", default)]
     pub kind: SpanKind,
-    /// Trace.
+    /// Trace that the span belongs to.
     #[serde(rename = "tr")]
     pub trace: TraceId,
-    /// Id.
+    /// Span id.
     #[serde(rename = "id")]
     pub span: SpanId,
     /// Parent, `None` for a root.
     #[serde(rename = "up", default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<SpanId>,
-    /// End.
+    /// End by the clock of the process that measured it; the stamp has the start.
     #[serde(rename = "end")]
     pub end: Nanos,
     /// True when the status is Error.

@@ -87,9 +87,9 @@ pub enum Error {
     /// A thread or its runtime could not be started.
     #[error("cannot start the {thread} thread: {source}")]
     Thread {
-        /// Which.
+        /// Name of the thread.
         thread: &'static str,
-        /// Why.
+        /// Cause.
         source: std::io::Error,
     },
 }
@@ -139,7 +139,7 @@ pub struct Proxy {
     serve: Option<JoinHandle<()>>,
     tap: Option<JoinHandle<()>>,
     queue: Arc<tap::Queue>,
-    /// Counters.
+    /// Connections, bytes and losses since the start.
     pub counters: Arc<Counters>,
     /// The last minutes of observations.
     pub ring: Arc<ring::Ring>,

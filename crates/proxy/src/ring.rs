@@ -60,7 +60,7 @@ pub struct Lines {
 /// How full the ring is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Fill {
-    /// Lines.
+    /// Observations in the ring.
     pub lines: u64,
     /// Bytes, bookkeeping included.
     pub bytes: u64,

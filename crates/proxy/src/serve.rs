@@ -244,7 +244,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Listens.
+    /// Takes connections of subscribers on a socket.
     pub fn bind(socket: Socket) -> Result<Self, Error> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()

@@ -21,10 +21,10 @@ use kflow_model::{Body, Nanos, Observation, Source, Stamp, Text};
 /// How long a file system may take to answer before it is said that it does not.
 pub const SLOW: Duration = Duration::from_secs(5);
 
-/// How a source stands.
+/// Status of one source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Status {
-    /// Which.
+    /// Kind of source.
     pub source: Source,
     /// A name when there are several of a kind: `pods`, `events`, a path.
     pub name: Text,

@@ -59,7 +59,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// Connects.
+    /// Connects to the observation socket of a proxy.
     pub async fn connect(path: &Path) -> Result<Self, Error> {
         let failed = |source| Error::Connect {
             path: path.to_path_buf(),
@@ -81,7 +81,7 @@ impl Client {
         })
     }
 
-    /// Subscribes.
+    /// Asks the proxy for its observations, those of its ring first.
     pub async fn subscribe(&mut self, wants: SubscribeRequest) -> Result<Streaming<Batch>, Error> {
         self.ready().await?;
         let path = PathAndQuery::from_static(wire::SUBSCRIBE);

@@ -46,7 +46,7 @@ pub enum Error {
     NotLoopback {
         /// Which receiver.
         what: &'static str,
-        /// Where.
+        /// Address to listen on.
         addr: SocketAddr,
     },
     /// The address cannot be had.
@@ -56,9 +56,9 @@ pub enum Error {
     Bind {
         /// Which receiver.
         what: &'static str,
-        /// Where.
+        /// Address to listen on.
         addr: SocketAddr,
-        /// Why.
+        /// Cause.
         source: io::Error,
     },
 }

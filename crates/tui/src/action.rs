@@ -6,7 +6,7 @@ use std::fmt;
 /// Where a key works. The focused pane's scope is looked up first, then [`Scope::List`], then [`Scope::Global`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Scope {
-    /// Everywhere.
+    /// Works in every pane.
     Global,
     /// Moving in whatever the focused pane lists.
     List,
@@ -209,7 +209,7 @@ impl fmt::Display for Action {
 /// A command with what was typed after it in the palette.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Command {
-    /// Which.
+    /// The action.
     pub action: Action,
     /// Argument, empty when none.
     pub arg: String,

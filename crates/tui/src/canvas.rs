@@ -26,11 +26,11 @@ impl<'a> Canvas<'a> {
     pub const fn area(&self) -> Rect {
         self.area
     }
-    /// Columns.
+    /// Width in cells.
     pub const fn width(&self) -> u16 {
         self.area.width
     }
-    /// Rows.
+    /// Height in cells.
     pub const fn height(&self) -> u16 {
         self.area.height
     }

@@ -19,21 +19,21 @@ pub enum Drive {
     Seek(Nanos),
     /// One observation further or back.
     Step {
-        /// Forward.
+        /// True for the next, false for the previous one.
         forward: bool,
     },
     /// To the next or last observation about this pod.
     StepPod {
         /// The pod.
         pod: PodUid,
-        /// Forward.
+        /// True for the next, false for the previous one.
         forward: bool,
     },
     /// To the next or last error, of this pod or of any.
     Error {
         /// The pod, `None` for any.
         pod: Option<PodUid>,
-        /// Forward.
+        /// True for the next, false for the previous one.
         forward: bool,
     },
     /// To the next note.
@@ -42,9 +42,9 @@ pub enum Drive {
     Follow,
     /// Saves a note at a moment.
     Note {
-        /// When.
+        /// Moment that the note is about.
         at: Nanos,
-        /// What.
+        /// Text of the note.
         text: String,
     },
     /// Starts or stops recording.

@@ -15,11 +15,11 @@ use super::action::{Action, Scope};
 pub struct Key {
     /// Key.
     pub code: KeyCode,
-    /// Control.
+    /// Ctrl is held.
     pub ctrl: bool,
-    /// Alt.
+    /// Alt is held.
     pub alt: bool,
-    /// Shift.
+    /// Shift is held.
     pub shift: bool,
 }
 

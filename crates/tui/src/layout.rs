@@ -87,7 +87,7 @@ pub const LEAST: (u16, u16) = (40, 10);
 /// A pane with its rule (first row) and its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slot {
-    /// Which.
+    /// Pane that is drawn there.
     pub pane: PaneId,
     /// Where, with the rule.
     pub area: Rect,

@@ -18,7 +18,7 @@ use ratatui::layout::Rect;
 /// What the shell around the model has to do.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
-    /// Leave.
+    /// Leave the terminal and end the program.
     Quit,
     /// Ask the engine.
     Drive(Drive),
@@ -87,9 +87,9 @@ pub enum Overlay {
 /// How loud a message is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tone {
-    /// Said.
+    /// Success, or a hint.
     Info,
-    /// Wrong.
+    /// A failure, or a command that is not possible now.
     Error,
 }
 
@@ -139,7 +139,7 @@ pub struct Model {
     pub overlays: Vec<Overlay>,
     /// Columns and rows.
     pub size: (u16, u16),
-    /// Looks.
+    /// Theme, symbols and depth of colour.
     pub look: Look,
     /// Keys.
     pub keys: Keymap,

@@ -112,7 +112,7 @@ impl PaneId {
 pub enum Reply {
     /// It is not for this pane.
     Ignored,
-    /// Done.
+    /// The pane took the command.
     Done,
     /// Done, and this should be said.
     Say(String),
@@ -154,7 +154,7 @@ pub struct Item {
 
 /// A pane.
 pub trait Pane: fmt::Debug {
-    /// Which.
+    /// Identity of the pane.
     fn id(&self) -> PaneId;
     /// What stands on its rule beside the name: counts, what is filtered and how it is sorted.
     fn title(&self, ctx: &Ctx<'_>) -> String;
@@ -164,7 +164,7 @@ pub trait Pane: fmt::Debug {
     fn sync(&mut self, snap: &Snapshot, shared: &mut Shared, size: (u16, u16));
     /// Takes a command.
     fn handle(&mut self, command: &Command, snap: &Snapshot, shared: &mut Shared) -> Reply;
-    /// Draws.
+    /// Draws the pane into its canvas.
     fn draw(&self, ctx: &Ctx<'_>, canvas: &mut Canvas<'_>);
     /// The filter's text, `None` for a pane that cannot be filtered.
     fn filter(&self) -> Option<&str> {

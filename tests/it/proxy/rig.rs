@@ -14,7 +14,7 @@ use kflow_proxy::tap::Decode;
 use kflow_proxy::{Config, Log, Proxy};
 
 /// What a test waits for at most before it fails: never reached when all is well.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(40);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Connection, direction, bytes.
 pub(crate) type Chunk = (u32, Direction, Vec<u8>);

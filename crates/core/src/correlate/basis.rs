@@ -6,7 +6,7 @@ use kflow_model::Evidence;
 use kflow_model::scope::covers;
 use kflow_model::{Nanos, Source, Text};
 
-/// What all views depend on besides their own evidence: when it changes, all are caught again.
+/// What all views depend on besides their own evidence: when it changes, all pods are derived again.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Basis {
     /// What to take off API times, ns.

@@ -16,9 +16,9 @@ pub struct Call {
     pub start: Nanos,
     /// End, `None` in flight.
     pub end: Option<Nanos>,
-    /// Service.
+    /// gRPC service.
     pub service: Service,
-    /// Method.
+    /// CRI method: `RunPodSandbox`.
     pub method: Text,
     /// How it ended.
     pub outcome: Option<CallOutcome>,
@@ -40,7 +40,7 @@ pub struct Call {
     pub sandbox_id: SandboxId,
     /// Container id.
     pub container_id: ContainerId,
-    /// Image.
+    /// Image reference, when the call is about one.
     pub image: Text,
     /// Deadline, ns from the start.
     pub timeout_ns: Option<i64>,

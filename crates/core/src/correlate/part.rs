@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use crate::timeline::Timeline;
 use kflow_model::Evidence;
 
-/// Who can derive a part again: what it does so from never changes.
+/// Recomputes a lazily evaluated part from immutable input.
 pub(crate) trait Derive<T>: fmt::Debug + Send + Sync {
     /// Derives it.
     fn part(&self) -> Arc<T>;

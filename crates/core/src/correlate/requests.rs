@@ -113,7 +113,7 @@ impl Request {
 /// Requests of one client, verb and resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestGroup {
-    /// Client.
+    /// Program of the client's user agent.
     pub agent: Text,
     /// Verb.
     pub verb: Text,

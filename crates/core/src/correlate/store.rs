@@ -1,6 +1,6 @@
 //! Containers whose clones are cheap: shared in pieces, copied piece by piece when one changes.
 //!
-//! A snapshot of the world is taken up to thirty times a second and a checkpoint every few thousand observations, while
+//! A snapshot of the world is taken up to ten times a second and a checkpoint every few thousand observations, while
 //! the world goes on changing. So every index is split into pieces behind `Arc`s: a clone copies the pointers of the
 //! pieces, and the first change to a piece after a clone copies that piece alone.
 

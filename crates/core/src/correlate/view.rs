@@ -21,7 +21,7 @@ pub enum StageState {
     Waiting,
     /// Its last attempt failed.
     Failing,
-    /// Done.
+    /// Its last attempt succeeded.
     Done,
 }
 
@@ -32,7 +32,7 @@ pub enum StageState {
     reason = "four independent facts, not a state"
 )]
 pub struct ContainerView {
-    /// Name.
+    /// Name in the spec.
     pub name: Text,
     /// Init container (sidecars are init containers too).
     pub init: bool,

@@ -45,7 +45,7 @@ pub struct NodeState {
 /// An object that is not a pod: owner, claim, quota.
 #[derive(Clone, Debug, Default)]
 pub struct ObjectState {
-    /// Which.
+    /// Kind, namespace, name and UID.
     pub object: ObjectRef,
     /// Newest state from the API, when it was watched.
     pub api: Option<Arc<ObjectSeen>>,

@@ -36,7 +36,7 @@ pub struct Found<'a> {
     pub in_flight: Option<&'a CallFact<'a>>,
     /// The call that it waits on, when it is not the pod's own.
     pub waits_on: Option<InFlightCall>,
-    /// Attempt.
+    /// Number of the attempt that the finding is about, from 0.
     pub attempt: u32,
     /// Next try.
     pub next_retry: Option<Nanos>,
@@ -93,13 +93,13 @@ impl<'a> Found<'a> {
         self.container = name.into();
         self
     }
-    /// Standing otherwise.
+    /// Overrides the state.
     #[must_use]
     pub fn state(mut self, state: State) -> Self {
         self.state = state;
         self
     }
-    /// Since.
+    /// Sets the time since which it lasts.
     #[must_use]
     pub fn since(mut self, at: Nanos) -> Self {
         self.since = at;

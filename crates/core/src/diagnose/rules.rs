@@ -30,7 +30,7 @@ use kflow_model::{Nanos, Source};
 /// What rules may look at besides the pod.
 #[derive(Clone, Copy, Debug)]
 pub struct Context<'a> {
-    /// Everything.
+    /// The world as of `now`.
     pub world: &'a World,
     /// What concerns several pods.
     pub shared: &'a Shared,
@@ -266,7 +266,7 @@ fn order(found: &mut Vec<Found<'_>>) {
                 &b.container,
             ))
     });
-    // A wait says nothing beside what it waits for, and nothing special beside what is.
+    // Drops generic findings when a specific one exists for the same stage.
     for (stage, id) in [
         (Stage::Image, "KF613"),
         (Stage::Volumes, "KF401"),

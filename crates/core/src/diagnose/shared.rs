@@ -21,7 +21,7 @@ pub const LOOP_CALL_NS: i64 = limits::LOOP_CALL.ns;
 /// The newest renewal of a node's lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeLease {
-    /// When.
+    /// Time of the newest renewal.
     pub renewed: Nanos,
     /// This long after it the kubelet counts as silent, ns.
     pub lasts: i64,
@@ -203,7 +203,7 @@ pub struct Announced {
 /// A pod that was told to go so that another finds room, and has not gone.
 #[derive(Clone, Debug)]
 pub struct Victim {
-    /// It.
+    /// The pod that was told to make room.
     pub pod: Pod,
     /// Events that tell for which pods, newest first.
     told: Vec<Evidence>,

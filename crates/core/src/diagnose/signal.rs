@@ -138,7 +138,7 @@ pub struct Signal<'a> {
     pub container: Text,
     /// What was said.
     pub text: Cow<'a, str>,
-    /// When.
+    /// Time of the newest occurrence.
     pub at: Nanos,
     /// First time in a row that it was said.
     pub first: Nanos,

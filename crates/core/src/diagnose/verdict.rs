@@ -78,7 +78,7 @@ pub enum Confidence {
 /// The call that a pod waits on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InFlightCall {
-    /// Method.
+    /// CRI method.
     pub method: Text,
     /// Since when.
     pub since: Nanos,
@@ -89,7 +89,7 @@ pub struct InFlightCall {
 /// A line of evidence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Proof {
-    /// When.
+    /// Time of the observation.
     pub at: Nanos,
     /// Width of the interval, ns.
     pub precision: u32,
@@ -125,11 +125,11 @@ pub struct Verdict {
     pub cause: Text,
     /// Title of the cause.
     pub title: Text,
-    /// Stage.
+    /// Stage in which the pod stands.
     pub stage: Stage,
     /// Container, empty for the pod.
     pub container: Text,
-    /// State.
+    /// How the pod stands: well, moving, waiting, stuck, …
     pub state: State,
     /// Since when.
     pub since: Nanos,

@@ -12,10 +12,10 @@ use kflow_model::{Text, cri::ContainerEventKind, fs::FsAction, log::Component};
 /// A text to compare with: anything, one text, or what begins or ends with one (`…` at its end or beginning in the file).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Pattern {
-    /// Anything.
+    /// Fits every text.
     #[default]
     Any,
-    /// Equal.
+    /// Fits this text only.
     Is(Text),
     /// Begins with.
     Starts(Text),
@@ -184,22 +184,22 @@ pub enum What {
     },
     /// An API request.
     Audit {
-        /// Verb.
+        /// Verb of the request: `create`, `patch`.
         verb: Text,
         /// Resource with subresource.
         resource: Text,
-        /// User.
+        /// User name of the client.
         by: Pattern,
     },
     /// A condition of a pod or node.
     Condition {
         /// Of a node.
         node: bool,
-        /// Type.
+        /// Type of the condition.
         kind: Text,
-        /// Status.
+        /// `True`, `False` or `Unknown`.
         status: Text,
-        /// Reason.
+        /// Reason of the condition.
         reason: Pattern,
     },
     /// A fact of a pod.
@@ -228,7 +228,7 @@ pub enum What {
 /// What lights a step, which edge of it, and in which versions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Clue {
-    /// What.
+    /// Evidence that lights the step.
     pub what: What,
     /// Which edge.
     pub edge: EdgeKind,

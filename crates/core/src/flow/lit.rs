@@ -23,7 +23,7 @@ use kflow_model::{
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RunEnd {
-    /// Well.
+    /// It ended without an error.
     Ok,
     /// With an error.
     Failed,
@@ -42,7 +42,7 @@ pub struct Run {
     pub attempt: u32,
     /// What ran, where the runs of a step are of several things (a post-start hook by its name); else empty.
     pub what: Text,
-    /// Begin.
+    /// Time at which it began.
     pub start: Nanos,
     /// End, if it was seen.
     pub end: Option<Nanos>,

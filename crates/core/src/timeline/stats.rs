@@ -9,7 +9,7 @@ use kflow_model::{Nanos, Text};
 /// How long one stage took.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StageTime {
-    /// Stage.
+    /// Stage that is measured.
     pub stage: Stage,
     /// From its first step's start to its last one's end (to `now` while it lasts), ns.
     pub span_ns: i64,
@@ -214,7 +214,7 @@ pub fn next_error(t: &Timeline, after: Nanos) -> Option<SpanIndex> {
 /// Durations of the calls of one method.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MethodTime {
-    /// Method.
+    /// CRI method.
     pub method: Text,
     /// Calls that ended.
     pub count: usize,

@@ -261,7 +261,7 @@ impl Only {
         }
     }
 
-    /// Who names a pod and an id says whose the id is; who names an id only is asked about it later.
+    /// Learns which pod an id belongs to from subjects that name both, and resolves subjects with an id alone by it.
     fn of_subject(&mut self, subject: &Subject) -> Of {
         let ids = [subject.container_id.as_str(), subject.sandbox_id.as_str()];
         let pod = &subject.pod;

@@ -114,7 +114,7 @@ pub enum Line {
     Unknown(String),
     /// Not a line of a session: damaged, or cut.
     Malformed,
-    /// Nothing.
+    /// An empty line.
     Blank,
 }
 

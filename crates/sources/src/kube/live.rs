@@ -328,7 +328,7 @@ impl Watching {
             }
             let stamp = Stamp::exact(clock::now());
             for item in page.items.unwrap_or_default() {
-                // What kflow cannot use is counted by nobody on purpose: the decoder has no reason to refuse a pod.
+                // Decode failures are deliberately not counted: the decoder has no reason to refuse a pod.
                 if let Ok(o) = decode_object(
                     item.get().as_bytes(),
                     self.watch.kind,

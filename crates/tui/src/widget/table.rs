@@ -6,7 +6,7 @@ use crate::shared::Ctx;
 /// A column of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Column<C> {
-    /// Which.
+    /// Identity of the column.
     pub id: C,
     /// Heading.
     pub title: &'static str,

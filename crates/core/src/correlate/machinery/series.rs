@@ -63,7 +63,7 @@ impl Series {
 pub struct Activity {
     /// How often.
     pub count: u64,
-    /// Newest.
+    /// Time of the newest piece of work.
     pub last: Option<Nanos>,
     /// How often its length was told.
     pub timed: u64,

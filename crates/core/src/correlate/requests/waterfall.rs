@@ -9,7 +9,7 @@ pub struct RequestStep {
     pub name: Text,
     /// Service that did it.
     pub service: Text,
-    /// Start.
+    /// Begin, by the clock of the process that measured it.
     pub start: Nanos,
     /// End. Of a filter it is the end of all that it wraps: see `own_ns`.
     pub end: Nanos,

@@ -234,7 +234,7 @@ pub(crate) struct NameFile {
     /// How much of it was shared out, and among which lives.
     pub(crate) shared: usize,
     pub(crate) lives: Vec<Life>,
-    /// File of what no pod of this name can have done.
+    /// Evidence that matches no known incarnation of this name.
     pub(crate) leftover: Option<Slot>,
     /// To be shared out.
     pub(crate) dirty: bool,
@@ -252,7 +252,7 @@ pub(crate) struct Life {
     pub(crate) end: Option<Nanos>,
 }
 
-/// Which of the pods of one name an observation that tells no UID is about; lives are sorted by birth.
+/// Picks the incarnation of a pod for an observation without a UID; lives are sorted by birth.
 ///
 /// It is the youngest one that was born by then. The kubelet's word of an end that reaches it after the successor
 /// was created still belongs to the one that ended. Births are by the node's clock; `shift_ns` brings API times to it.

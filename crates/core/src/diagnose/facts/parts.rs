@@ -22,7 +22,7 @@ pub struct CallFact<'a> {
 /// How a container ended.
 #[derive(Clone, Debug)]
 pub struct Exit<'a> {
-    /// When.
+    /// Time of the observation.
     pub at: Nanos,
     /// Exit code.
     pub code: i32,
@@ -39,7 +39,7 @@ pub struct Exit<'a> {
 /// The pod became ready, or not ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Turn {
-    /// When.
+    /// Time of the observation.
     pub at: Nanos,
     /// What it became.
     pub ready: bool,
@@ -88,9 +88,9 @@ pub struct ContainerFacts<'a> {
     pub pulling: Option<(Nanos, &'a Evidence)>,
     /// The image is there.
     pub pulled: Option<Nanos>,
-    /// Created.
+    /// Time of the newest creation.
     pub created: Option<Nanos>,
-    /// Started.
+    /// Time of the newest start.
     pub started: Option<Nanos>,
     /// Ends, oldest first, each container id once.
     pub exits: Vec<Exit<'a>>,
@@ -100,11 +100,11 @@ pub struct ContainerFacts<'a> {
     pub killed: Option<(Nanos, KillWhy, &'a Evidence)>,
     /// Kills because of a probe or hook.
     pub kills: u32,
-    /// Readiness, liveness and startup probe: newest failure.
+    /// Newest failure of the readiness probe.
     pub readiness: Option<ProbeFact<'a>>,
-    /// Liveness.
+    /// Newest failure of the liveness probe.
     pub liveness: Option<ProbeFact<'a>>,
-    /// Startup.
+    /// Newest failure of the startup probe.
     pub startup: Option<ProbeFact<'a>>,
     /// Newest word of the kubelet about readiness.
     pub ready_said: Option<(Nanos, bool)>,

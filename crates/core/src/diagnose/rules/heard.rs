@@ -10,7 +10,7 @@ use kflow_model::{Body, Nanos, Source};
 /// The newest sign of life.
 #[derive(Clone, Debug)]
 pub(super) struct Heard {
-    /// When.
+    /// Time of the newest sign of life.
     pub(super) at: Nanos,
     /// By what: `its lease`.
     by: &'static str,

@@ -31,7 +31,7 @@ pub struct Watch {
 /// Lets through what the scope of a run is about, where a selector cannot say it.
 #[derive(Clone, Debug, Default)]
 pub enum Filter {
-    /// Everything.
+    /// Lets every object through.
     #[default]
     All,
     /// Remembers the uids of the pods that pass.

@@ -72,7 +72,7 @@ impl Sort {
 /// What pods are grouped by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum GroupBy {
-    /// Not.
+    /// One flat list.
     #[default]
     None,
     /// Namespace.
@@ -211,7 +211,7 @@ pub(super) enum Hidden {
     No,
     /// A pod of the past, or one that was gone before it had a name: found by the filter only.
     Past,
-    /// Gone.
+    /// Deleted from the API.
     Gone,
     /// Ended as it should.
     Finished,
