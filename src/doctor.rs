@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use kflow_engine::live::Config;
+use kflow_model::redact;
 use kflow_sources::cri;
 
 mod cluster;
@@ -94,8 +95,17 @@ pub fn runtime_socket(root: &Path) -> Option<PathBuf> {
     }
 }
 
-/// Looks at everything. `root` is `/`, or a copy of what matters for a test.
+/// Looks at everything. `root` is `/`, or a copy of what matters for a test. What was found is redacted: answers and
+/// command lines are quoted in it.
 pub async fn examine(root: &Path, config: &Config) -> Vec<Check> {
+    let mut all = looked_at(root, config).await;
+    for check in &mut all {
+        check.found = redact::text(&check.found).into_owned();
+    }
+    all
+}
+
+async fn looked_at(root: &Path, config: &Config) -> Vec<Check> {
     let mut all = vec![system(root)];
     all.extend(runtimes(root).await);
     let (tap, listens) = proxy(config).await;

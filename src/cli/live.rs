@@ -331,7 +331,7 @@ fn write_checks(out: &mut impl Write, checks: &[Check]) -> std::io::Result<()> {
             out,
             "{mark:<4}{:<width$}  {}",
             c.what,
-            clean(&redact::text(&c.found))
+            clean(&c.found)
         )?;
         for line in c.todo.lines() {
             writeln!(out, "    {:<width$}  → {}", "", clean(line))?;
