@@ -130,7 +130,11 @@ pub(super) fn notices(snapshot: &Snapshot) -> Vec<Notice> {
     let mut all: Vec<Notice> = troubles
         .iter()
         .map(|t| Notice {
-            key: format!("{} {}", t.failure.name(), t.resources.join(" ")),
+            key: format!(
+                "{} {}",
+                t.failure.name(),
+                t.resources().collect::<Vec<_>>().join(" ")
+            ),
             text: format!("{}; {}", t.sentence(), t.help()),
         })
         .collect();

@@ -12,6 +12,7 @@ use kflow_model::{Evidence, Nanos, Source, stamp::SECOND};
 use serde::Deserialize;
 
 mod degraded;
+mod heard;
 mod lives;
 mod scenario;
 mod silence;

@@ -12,7 +12,7 @@ use kflow_core::flow::lit::{Run, RunEnd};
 use kflow_core::flow::map::Map;
 use kflow_core::timeline::{Outcome, Span, stats};
 use kflow_model::cri::CallKey;
-use kflow_model::{Body, Evidence, Nanos};
+use kflow_model::{Body, Evidence, Nanos, stamp::SECOND};
 
 mod exports;
 
@@ -71,7 +71,9 @@ impl Seen<'_> {
 /// Pairs of views that say different things.
 fn contradictions(s: &Seen<'_>) -> Vec<String> {
     let mut wrong = Vec::new();
-    for check in [runs, calls, flow, lengths, verdict, attempts, zero] {
+    for check in [
+        runs, calls, flow, lengths, verdict, attempts, last_error, zero,
+    ] {
         check(s, &mut wrong);
     }
     wrong
@@ -208,7 +210,8 @@ fn verdict(s: &Seen<'_>, wrong: &mut Vec<String>) {
         v.state,
         State::CrashLooping | State::Flapping | State::Recovered
     );
-    if up && !fits {
+    // Of a pod whose node is gone nothing is news but that.
+    if up && !fits && v.cause != "KF317" {
         wrong.push(format!("{} {:?} of a pod that is ready", v.cause, v.state));
     }
     if v.state == State::BackingOff
@@ -265,6 +268,90 @@ fn attempts(s: &Seen<'_>, wrong: &mut Vec<String>) {
         wrong.push(format!(
             "{} attempt {}, on the timeline {n}",
             v.cause, v.attempt
+        ));
+    }
+}
+
+/// What failed last is the same by the log of calls, the timeline, the flow and the verdict.
+fn last_error(s: &Seen<'_>, wrong: &mut Vec<String>) {
+    let now = s.facts.now;
+    let failed = |x: &Span| matches!(x.outcome, Outcome::Error | Outcome::Cancelled);
+    // Calls and timeline.
+    let calls: BTreeMap<CallKey, _> = s
+        .world
+        .calls()
+        .iter()
+        .filter(|c| c.pod_uid == s.pod.uid)
+        .map(|c| (c.key, c))
+        .collect();
+    for x in s.spans().filter(|x| x.end.is_some()) {
+        let Some(c) = x.call.and_then(|k| calls.get(&k)) else {
+            continue;
+        };
+        // A hook is given up before the call that runs it returns.
+        if x.step != c.method {
+            continue;
+        }
+        if c.is_error() != failed(x) || (failed(x) && c.end != x.end.map(|e| e.at)) {
+            wrong.push(format!(
+                "{} failed: by its call {}, by the timeline {:?}",
+                x.step,
+                c.is_error(),
+                x.outcome
+            ));
+        }
+    }
+    // Flow and timeline: the last failure of a step.
+    let map = Map::embedded();
+    for l in steps(map, s.pod) {
+        let Some(step) = map.get(l.step) else {
+            continue;
+        };
+        // Functions that the step stands for: what they are by the timeline may be another step's.
+        let others = |x: &Span| step.also.iter().chain(&step.timeline).any(|n| *n == x.step);
+        let own = |x: &Span| x.step == step.function;
+        let of_step = || s.spans().filter(|x| (own(x) || others(x)) && !x.is_stage());
+        if of_step().all(|x| x.evidence.is_empty()) {
+            continue;
+        }
+        let ends = |all: bool| {
+            of_step()
+                .filter(move |x| failed(x) && (all || own(x)))
+                .filter_map(|x| Some(x.end?.at))
+        };
+        let timeline = ends(false).max();
+        let flow = l
+            .runs
+            .iter()
+            // Requests are marks of the timeline, not spans.
+            .filter(|r| r.how == RunEnd::Failed && !matches!(r.begin.body, Body::Audit(_)))
+            .filter_map(|r| r.end)
+            .max();
+        if flow < timeline || flow.is_some_and(|at| !ends(true).any(|e| e == at)) {
+            wrong.push(format!(
+                "{} failed last at {flow:?} by the flow, {timeline:?} by the timeline",
+                step.function
+            ));
+        }
+    }
+    // Verdict and timeline: what it says of a failure is not older than the newest one of its stage and container.
+    let Some(v) = s.verdict.filter(|v| v.state == State::BackingOff) else {
+        return;
+    };
+    let newest = s
+        .spans()
+        .filter(|x| x.stage == v.stage && !x.is_stage() && x.outcome == Outcome::Error)
+        .filter(|x| v.container.is_empty() || x.container == v.container)
+        .filter_map(|x| Some((x.end?, x)))
+        .max_by_key(|(e, _)| e.at);
+    let cited = v.evidence.iter().map(|p| p.at).max();
+    if let Some((end, x)) = newest
+        && cited.is_none_or(|at| at.plus(SECOND) < end.at)
+        && now.since(end.at) > SECOND
+    {
+        wrong.push(format!(
+            "{} cites {cited:?}, and {} failed at {}: {}",
+            v.cause, x.step, end.at, x.message
         ));
     }
 }

@@ -96,8 +96,9 @@ impl Diagnoser {
             .iter()
             .filter(|pod| {
                 self.said.get(&pod.uid).is_none_or(|s| {
+                    let settled = s.settled && !(moved && nodeless(cx, pod));
                     !Arc::ptr_eq(&s.view, pod)
-                        || !(s.settled || (!moved && now >= s.at && now.since(s.at) < AGAIN_NS))
+                        || !(settled || (!moved && now >= s.at && now.since(s.at) < AGAIN_NS))
                 })
             })
             .collect();
@@ -140,12 +141,33 @@ fn over(p: &PodView) -> bool {
     p.gone.is_some() || p.phase == "Succeeded" || p.api.is_some()
 }
 
+/// It counts as ready although the node that it is bound to does not exist: whoever said so cannot say otherwise.
+fn nodeless(cx: Context<'_>, view: &PodView) -> bool {
+    view.gone.is_none()
+        && !matches!(view.phase.as_str(), "Succeeded" | "Failed")
+        && !view.node.is_empty()
+        && view.api.is_some()
+        && cx.shared.missing(cx.world, &view.node).is_some()
+}
+
+/// How the pod is, before any cause.
+fn health(cx: Context<'_>, f: &Facts<'_>) -> Health {
+    match rules::health(f) {
+        Health::Well | Health::Flapping
+            if nodeless(cx, f.view) && rules::no_node::missing(cx, f).is_some() =>
+        {
+            Health::Unwell
+        }
+        health => health,
+    }
+}
+
 fn pod_verdict(cx: Context<'_>, view: &PodView) -> (Health, Option<Verdict>) {
-    if quick(cx, view) {
+    if quick(cx, view) && !nodeless(cx, view) {
         return (Health::Well, None);
     }
     let f = Facts::gather(view, cx.now);
-    let health = rules::health(&f);
+    let health = health(cx, &f);
     if health == Health::Well {
         let lately = |v: &Verdict| {
             v.state == State::Recovered
@@ -171,13 +193,16 @@ fn quick(cx: Context<'_>, view: &PodView) -> bool {
     let Some(api) = view.api.as_deref() else {
         return false;
     };
-    // Ready for long, or so soon after its creation that readiness cannot have come and gone.
+    // Ready for longer than readiness is remembered to have come and gone, or it never went since it came.
     let ready = api.condition("Ready").is_some_and(|c| {
         c.status == "True"
-            && c.transition
-                .is_some_and(|t| now.since(t) > 300 * SECOND || t.since(api.created) < 30 * SECOND)
+            && (c
+                .transition
+                .is_some_and(|t| now.since(t) > backoff::FORGOTTEN_NS)
+                || never_unready(view))
     });
-    let calm = api.statuses().all(|s| s.restarts == 0 && s.last.is_none());
+    let calm = api.statuses().all(|s| s.restarts == 0 && s.last.is_none())
+        && view.containers.iter().all(|c| c.attempt == 0);
     let resizing = api.condition("PodResizePending").is_some();
     let refused = view
         .evidence
@@ -194,14 +219,46 @@ fn quick(cx: Context<'_>, view: &PodView) -> bool {
         && api.status.phase == "Running"
 }
 
+/// No state of the API shows the pod as not ready after it was ready.
+fn never_unready(view: &PodView) -> bool {
+    let mut was_ready = false;
+    view.evidence.iter().all(|o| {
+        let kflow_model::Body::Pod(p) = &o.body else {
+            return true;
+        };
+        let ready = p.condition("Ready").is_some_and(|c| c.status == "True");
+        let fell = was_ready && !ready;
+        was_ready |= ready;
+        !fell
+    })
+}
+
 /// Only events of it are left, and the API does not list it: it is gone for as long as kflow looks. Or only a directory
 /// is, of which neither the API nor the kubelet's log says a word: somebody left it behind.
 fn stray(cx: Context<'_>, view: &PodView) -> bool {
-    use kflow_model::Body;
+    use kflow_model::{Body, cri::ContainerEventKind};
     let only = |is: fn(&Body) -> bool| view.evidence.iter().all(|o| is(&o.body));
+    let is_removal =
+        |b: &Body| matches!(b, Body::ContainerEvent(c) if c.kind == ContainerEventKind::Deleted);
+    // The runtime said that its sandbox was removed, and nothing that was seen began with it.
+    let removed = view.containers.is_empty()
+        && view.evidence.iter().any(|o| is_removal(&o.body))
+        && only(|b| match b {
+            Body::ContainerEvent(c) => c.kind == ContainerEventKind::Deleted,
+            Body::Log(l) => !crate::flow::line(l).is_some_and(|l| {
+                use crate::flow::Fact;
+                matches!(
+                    l.fact(),
+                    Fact::PodAdded | Fact::SyncBegan | Fact::EventLogged
+                )
+            }),
+            Body::Event(_) | Body::Fs(_) => true,
+            _ => false,
+        });
     view.api.is_none()
         // Whoever asked for it was refused: there is no pod.
-        && (only(|b| matches!(b, Body::Audit(a) if facts::refused_create(a)))
+        && (removed
+            || only(|b| matches!(b, Body::Audit(a) if facts::refused_create(a)))
             || (cx.shared.has_pods && only(|b| matches!(b, Body::Event(_))))
             || ((cx.shared.has_pods || cx.shared.has_log) && only(|b| matches!(b, Body::Fs(_)))))
 }
@@ -234,7 +291,7 @@ pub fn why(world: &World, pod: &PodView, now: Nanos) -> Option<Verdict> {
         });
         return told.filter(|_| refused).or_else(|| Some(well(&f, true)));
     }
-    match rules::health(&f) {
+    match health(cx, &f) {
         Health::Well => Some(well(&f, f.view.gone.is_some() || f.removed.is_some())),
         health => worst(cx, &f, health),
     }

@@ -7,7 +7,7 @@
 //! | [`stage`] | the eleven stages |
 //! | [`map`] | [`Map`]: flows and steps, parsed, checked, laid over each other |
 //! | [`clue`] | one kind of evidence of a step |
-//! | [`Fact`] | what a line, an Event or a span says, whatever its words; [`line`], [`event`], [`span`] read them |
+//! | [`Fact`] | what a line, an Event or a span says, whatever its words; [`line()`], [`event`], [`span`] read them |
 //! | [`matcher`] | from an observation to the steps that it lights |
 //! | [`lit`] | from evidence to what each step did: when, how often, how long |
 //! | [`docs`] | the map as text and Markdown |

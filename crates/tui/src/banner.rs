@@ -141,9 +141,10 @@ fn of_trouble(snap: &Snapshot, t: &Trouble, next: Option<Nanos>) -> Reason {
     } else {
         ("MISSING", Weight::Missing)
     };
-    let kinds = match t.resources.as_slice() {
+    let resources: Vec<&str> = t.resources().collect();
+    let kinds = match resources.as_slice() {
         [] => String::new(),
-        [one] => one.to_string(),
+        [one] => (*one).to_owned(),
         [one, two] => format!("{one} and {two}"),
         [one, two, more @ ..] => format!("{one}, {two} and {} more", more.len()),
     };

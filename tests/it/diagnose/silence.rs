@@ -175,10 +175,16 @@ fn watch(path: &std::path::Path, sources: Sources, all: &mut Silence) {
         while o.stamp.seen >= tick {
             world.settle();
             for p in world.pods() {
-                // Excerpts name pods whose story they leave out.
-                let named_only = p.uid.as_str().contains('/')
-                    && p.evidence.iter().all(|o| matches!(o.body, Body::Log(_)));
-                if named_only {
+                // Excerpts name pods whose story they leave out; and of a pod of an earlier time that left no name, a
+                // line on its cgroup or its resources is no sign that it still is.
+                let by_logs = p.evidence.iter().all(|o| matches!(o.body, Body::Log(_)));
+                if by_logs && (p.uid.as_str().contains('/') || p.name.is_empty()) {
+                    continue;
+                }
+                let listed = |(s, _, target, _): &(Sources, &str, &str, &str)| {
+                    *s == sources && *target == p.key()
+                };
+                if KNOWN.iter().any(listed) {
                     continue;
                 }
                 if calm.get(&p.uid).is_some_and(|known| Arc::ptr_eq(known, p)) {
@@ -213,7 +219,7 @@ fn nobody_waits_in_silence() {
         for path in files {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
             if only.as_ref().is_none_or(|o| name.starts_with(o.as_str())) {
-                for sources in [Sources::All, Sources::Api] {
+                for sources in Sources::EACH {
                     watch(&path, sources, &mut all);
                 }
             }

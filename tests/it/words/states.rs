@@ -123,17 +123,20 @@ fn a_container_that_ended_twice_crash_loops_until_it_has_run_long_enough() {
     assert_eq!((v.state, all), (State::Recovered, None));
 }
 
+/// Ready, not ready, …, each for so many seconds: when, and how the pod is then.
+fn turns(seconds: i64, count: i64) -> (Vec<i64>, Vec<PodSeen>) {
+    (0..count)
+        .map(|n| {
+            let is = if n % 2 == 0 { Is::Ready } else { Is::NotReady };
+            (n * seconds, pod(n * seconds, &is, 0, 0))
+        })
+        .unzip()
+}
+
 #[test]
 fn readiness_that_comes_and_goes_is_flapping_in_both_phases_and_ends() {
     // Twenty seconds ready, twenty not, three times; then ready for good.
-    let times: Vec<i64> = (0..7).map(|n| n * 20).collect();
-    let states: Vec<PodSeen> = times
-        .iter()
-        .map(|s| {
-            let ready = s / 20 % 2 == 0;
-            pod(*s, if ready { &Is::Ready } else { &Is::NotReady }, 0, 0)
-        })
-        .collect();
+    let (times, states) = turns(20, 7);
     let told = |now| said(&states, &times, now);
     for (now, ready) in [(70, false), (90, true), (110, false), (125, true)] {
         let (v, all) = told(now);
@@ -154,6 +157,17 @@ fn readiness_that_comes_and_goes_is_flapping_in_both_phases_and_ends() {
     assert_eq!(v.recurrence.map(|r| (r.times, r.first)), Some((3, at(20))));
     let (v, all) = told(200);
     assert_eq!((v.state, all), (State::Recovered, Some(State::Recovered)));
+
+    // In the first half minute of its life too.
+    let (early, quick) = turns(4, 6);
+    for now in [17, 19, 21, 25] {
+        let (v, all) = said(&quick, &early, now);
+        assert_eq!(
+            (v.state, all),
+            (State::Flapping, Some(State::Flapping)),
+            "{now}"
+        );
+    }
 
     // Not ready for longer than ever before: that is not flapping any more.
     let until = |now| said(&states[..6], &times[..6], now).0;

@@ -6,7 +6,7 @@ mod containers;
 mod heard;
 mod image;
 mod matched;
-mod no_node;
+pub(in crate::diagnose) mod no_node;
 mod owner;
 mod ready;
 mod sandbox;
@@ -14,6 +14,7 @@ mod schedule;
 mod taints;
 mod terminate;
 mod waits;
+mod webhook;
 
 pub use owner::{owner, owners};
 
@@ -127,7 +128,8 @@ pub fn health(f: &Facts<'_>) -> Health {
         // No API: what runs and is not said to be unready is taken as well.
         None => {
             !mains.is_empty()
-                && mains.iter().all(|c| c.runs())
+                && mains.iter().any(|c| c.runs())
+                && mains.iter().all(|c| c.runs() || ended_before_others(f, c))
                 && !mains.iter().any(|c| ready::unready_by_node(c))
                 && containers::hook_in_flight(f).is_none()
         }
@@ -140,6 +142,18 @@ pub fn health(f: &Facts<'_>) -> Health {
     } else {
         Health::Well
     }
+}
+
+/// Without the API nobody says what an init container is: one that ended well, before others were begun.
+fn ended_before_others(f: &Facts<'_>, c: &facts::ContainerFacts<'_>) -> bool {
+    let [end] = c.exits.as_slice() else {
+        return false;
+    };
+    let begun = |o: &facts::ContainerFacts<'_>| o.created.max(o.started);
+    end.code == 0
+        && f.containers
+            .iter()
+            .any(|o| o.name != c.name && begun(o).is_some_and(|t| t >= end.at))
 }
 
 /// Restarts that go on, or readiness that comes and goes.

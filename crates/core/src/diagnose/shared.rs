@@ -183,6 +183,7 @@ pub struct Shared {
     held: OnceLock<FxHashMap<Text, Vec<String>>>,
     announced: OnceLock<Vec<Announced>>,
     placed: OnceLock<FxHashMap<Text, (Nanos, String)>>,
+    unready: OnceLock<FxHashMap<Text, Vec<Pod>>>,
 }
 
 /// A pull that was announced by an event, and has not ended.
@@ -335,6 +336,23 @@ impl Shared {
             all
         });
         all.get(node).map_or(&[], Vec::as_slice)
+    }
+    /// Pods of a namespace that are to run and are not ready.
+    pub fn unready_in(&self, world: &World, namespace: &str) -> &[Pod] {
+        let all = self.unready.get_or_init(|| {
+            let mut all: FxHashMap<Text, Vec<Pod>> = FxHashMap::default();
+            for p in world.every_pod().iter().filter(|p| p.gone.is_none()) {
+                let ready = p.api.as_ref().is_none_or(|a| {
+                    a.condition("Ready").is_some_and(|c| c.status == "True")
+                        || matches!(a.status.phase.as_str(), "Succeeded" | "Failed")
+                });
+                if !ready {
+                    all.entry(p.namespace.clone()).or_default().push(p.clone());
+                }
+            }
+            all
+        });
+        all.get(namespace).map_or(&[], Vec::as_slice)
     }
     /// The newest pod that a scheduler placed, and when: such a scheduler is alive.
     pub fn placed(&self, world: &World, scheduler: &str) -> Option<&(Nanos, String)> {

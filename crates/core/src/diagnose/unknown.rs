@@ -52,10 +52,11 @@ pub struct Trouble {
     pub since: Nanos,
     /// What kind of failure.
     pub failure: Failure,
-    /// Kinds that could not be read: `pods`, `events`; one without a name for all.
-    pub resources: Vec<Text>,
-    /// What is said of it, around the names of the kinds where they matter.
-    words: (Text, Option<Text>),
+    /// What is said of it; where the names of the kinds matter, what stands before them.
+    words: Text,
+    /// Kinds that could not be read, by what stands after their names: `in namespace shop`. One kind without a name for
+    /// all; nothing after them where the names do not matter.
+    places: Vec<(Option<Text>, Vec<Text>)>,
     namespaced: bool,
 }
 
@@ -63,37 +64,69 @@ impl Trouble {
     fn of(resource: &str, scope: &str, f: &Failing) -> Self {
         let word = format!(" {resource} ");
         let names = matches!(f.failure, Failure::Forbidden | Failure::NotFound);
-        let words = match f.detail.split_once(&word).filter(|_| names) {
+        let (words, place) = match f.detail.split_once(&word).filter(|_| names) {
             Some((before, after)) => (before.into(), Some(after.into())),
             None => (f.detail.clone(), None),
         };
         Self {
             since: f.since,
             failure: f.failure,
-            resources: vec![resource.into()],
             words,
-            namespaced: namespace_of(scope).is_some(),
+            places: vec![(place, vec![resource.into()])],
+            // Nodes have no namespace: none can be named to read them.
+            namespaced: namespace_of(scope).is_some() || resource == "nodes",
         }
     }
-    /// An apiserver that is away is away for every kind, whichever word of its going each watch heard.
+    /// An apiserver that is away is away for every kind, whichever word of its going each watch heard. Rights that are
+    /// missing are one trouble, wherever they are missing.
     fn is_one_with(&self, other: &Self) -> bool {
         self.failure == other.failure
             && (self.words == other.words || self.failure == Failure::Unreachable)
     }
+    /// Takes the kinds of one that it is one with.
+    fn join(&mut self, other: Self) {
+        self.since = self.since.min(other.since);
+        for (place, resources) in other.places {
+            match self.places.iter_mut().find(|(p, _)| *p == place) {
+                Some((_, known)) => {
+                    for r in resources {
+                        if !known.contains(&r) {
+                            known.push(r);
+                        }
+                    }
+                }
+                None => self.places.push((place, resources)),
+            }
+        }
+    }
     /// One sentence without a full stop.
     pub fn sentence(&self) -> String {
-        match &self.words {
-            (before, Some(after)) => format!("{before} {} {after}", list(&self.resources)),
-            (text, None) => text.to_string(),
+        let places: Vec<String> = self
+            .places
+            .iter()
+            .filter_map(|(place, resources)| {
+                Some(format!("{} {}", list(resources), place.as_ref()?))
+            })
+            .collect();
+        if places.is_empty() {
+            return self.words.to_string();
         }
+        format!("{} {}", self.words, places.join(", and "))
     }
     /// What would help.
     pub const fn help(&self) -> &'static str {
         help(self.failure, self.namespaced)
     }
+    /// Kinds that could not be read: `pods`, `events`; one without a name for all.
+    pub fn resources(&self) -> impl Iterator<Item = &str> {
+        self.places
+            .iter()
+            .flat_map(|(_, resources)| resources)
+            .map(Text::as_str)
+    }
     /// True when this kind could not be read.
     pub fn concerns(&self, resource: &str) -> bool {
-        self.resources.iter().any(|r| r.is_empty() || r == resource)
+        self.resources().any(|r| r.is_empty() || r == resource)
     }
 }
 
@@ -112,12 +145,7 @@ pub fn troubles(coverage: &Coverage, at: Nanos) -> Vec<Trouble> {
     for (resource, scope, f) in failures {
         let new = Trouble::of(resource, scope, f);
         match all.iter_mut().find(|t| t.is_one_with(&new)) {
-            Some(t) => {
-                t.since = t.since.min(new.since);
-                if !t.concerns(resource) {
-                    t.resources.extend(new.resources);
-                }
-            }
+            Some(t) => t.join(new),
             None => all.push(new),
         }
     }

@@ -126,6 +126,7 @@ fn polish<'a>(cx: Context<'_>, mut x: Found<'a>, s: &Signal<'a>, f: &Facts<'a>) 
         "KF406" => attacher(cx, &mut x),
         _ => {}
     }
+    super::webhook::follow(cx, &s.text, &mut x);
     match x.cause.id.as_str() {
         // The sum of what is missing says less than a message about one volume.
         "KF406" if x.names.get("what").is_none() => x = x.at_most(Confidence::Likely),

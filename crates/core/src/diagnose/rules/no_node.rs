@@ -4,34 +4,44 @@ use super::{Context, heard};
 use crate::diagnose::facts::Facts;
 use crate::diagnose::found::{Found, node_of};
 use crate::diagnose::limits;
+use crate::diagnose::shared::Missing;
 use crate::diagnose::text::span;
 use crate::diagnose::{Confidence, State};
 use crate::flow::Stage;
-use kflow_model::Body;
 use kflow_model::pod::WatchEvent;
+use kflow_model::{Body, Nanos};
 
-pub(super) fn rules<'a>(cx: Context<'a>, f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
+/// The binding of a pod, and what says that its node does not exist.
+pub(in crate::diagnose) fn missing(cx: Context<'_>, f: &Facts<'_>) -> Option<(Nanos, Missing)> {
     let node = node_of(f.view, f.api);
     // Static pods are there before their node is, and what a node's own sources tell is of a node that exists.
     let runs = f.node_seen.is_some() || f.api.is_none_or(|p| p.mirror_of.is_some());
-    let Some(bound) = f.bound.filter(|_| !node.is_empty() && !runs) else {
-        return;
-    };
+    let bound = f.bound.filter(|_| !node.is_empty() && !runs)?;
     if cx.now.since(bound) < limits::NODE_APPEARS.ns {
-        return;
+        return None;
     }
-    let Some(missing) = cx.shared.missing(cx.world, node) else {
+    Some((bound, cx.shared.missing(cx.world, node)?))
+}
+
+pub(super) fn rules<'a>(cx: Context<'a>, f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
+    let node = node_of(f.view, f.api);
+    let Some((bound, missing)) = missing(cx, f) else {
         return;
     };
     let Some(mut x) = Found::new("KF317", f) else {
         return;
     };
-    let stage = if f.deleted.is_some() {
-        Stage::Terminate
+    let gone_since = bound.max(missing.evidence.stamp.at);
+    let (stage, since) = if f.deleted.is_some() {
+        (Stage::Terminate, bound)
+    } else if f.is_ready() == Some(true) {
+        // It was ready when its node was there: that is the last that was heard.
+        x = x.name("ready", "Ready");
+        (Stage::Ready, gone_since)
     } else {
-        Stage::Admit
+        (Stage::Admit, bound)
     };
-    x = x.at(stage).since(bound).proof(&missing.evidence);
+    x = x.at(stage).since(since).proof(&missing.evidence);
     let gone = matches!(&missing.evidence.body, Body::Node(n) if n.event == WatchEvent::Deleted);
     if let Some(p) = x.proofs.last_mut() {
         p.text = if gone {
@@ -43,8 +53,7 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &Facts<'a>, found: &mut Vec<Found<'a
     if missing.stale {
         x = x.at_most(Confidence::Likely);
     }
-    let since = bound.max(missing.evidence.stamp.at);
-    let known = cx.now.since(since);
+    let known = cx.now.since(gone_since);
     if known > limits::POD_GC.ns {
         x = x.state(State::Stuck);
         x = match heard::controllers(cx) {
@@ -68,6 +77,6 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &Facts<'a>, found: &mut Vec<Found<'a
     }
     x = x.proof_if(f.api_evidence);
     // Whatever else is wrong, nobody will do anything about it there.
-    found.retain(|k| k.stage < stage);
+    found.retain(|k| k.stage < stage.min(Stage::Admit) || f.deleted.is_some() && k.stage < stage);
     found.push(x);
 }

@@ -113,7 +113,7 @@ fn told(cx: Context<'_>, o: &ObjectState, all: &Owners<'_>) -> Option<Verdict> {
     let f = Facts::gather(&view, cx.now);
     let own = std::iter::once(o).chain(children.iter().copied());
     let x = own
-        .filter_map(|s| refused(&f, s))
+        .filter_map(|s| refused(cx, &f, s))
         .max_by_key(|x| x.proofs.first().map(|p| p.at))
         .or_else(|| ignored(cx, &f, o, children))?;
     let mut v = x.name("owner", &owner_arg(&o.object)).verdict(&f);
@@ -143,7 +143,7 @@ fn plural_is(resource: &str, o: &ObjectRef) -> bool {
 }
 
 /// The newest attempt to create a pod failed.
-fn refused<'a>(f: &Facts<'a>, o: &ObjectState) -> Option<Found<'a>> {
+fn refused<'a>(cx: Context<'_>, f: &Facts<'a>, o: &ObjectState) -> Option<Found<'a>> {
     let mut newest: Option<(Nanos, &Evidence, &str)> = None;
     let mut worked: Option<Nanos> = None;
     let mut first = None;
@@ -182,6 +182,7 @@ fn refused<'a>(f: &Facts<'a>, o: &ObjectState) -> Option<Found<'a>> {
     let (cause, names) = Catalogue::get().best("FailedCreate", message, |_| true)?;
     let mut x = Found::of(cause, f).since(first.unwrap_or(at));
     x.names = names;
+    super::webhook::follow(cx, message, &mut x);
     if let Some(worst) = worst(&x) {
         x.names.set("worst", &worst);
     }

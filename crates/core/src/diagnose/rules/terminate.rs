@@ -1,7 +1,7 @@
 //! Deleted and not gone.
 
 use super::{Context, admit};
-use crate::diagnose::facts::{ContainerFacts, Facts, KillWhy};
+use crate::diagnose::facts::{CallFact, ContainerFacts, Facts, KillWhy};
 use crate::diagnose::found::{Found, node_of};
 use crate::diagnose::limits;
 use crate::diagnose::signal::Signal;
@@ -197,11 +197,19 @@ fn running(f: &Facts<'_>) -> bool {
 
 /// A call of the pod itself that the worker waits for.
 fn held<'a>(cx: Context<'a>, f: &'a Facts<'a>, age: i64, found: &mut Vec<Found<'a>>) {
+    let deleted = f.deleted.unwrap_or(f.now);
+    // The worker runs a postStart hook by an ExecSync without a deadline; one that begins with the deletion is a preStop hook.
+    let hook = |c: &CallFact<'_>| {
+        c.start.method == "ExecSync"
+            && c.start.timeout_ns.is_none()
+            && c.at.plus(2 * SECOND) < deleted
+    };
     let Some(call) = f.open.iter().find(|c| {
-        matches!(
-            c.start.method.as_str(),
-            "PullImage" | "RunPodSandbox" | "CreateContainer" | "StartContainer"
-        )
+        hook(c)
+            || matches!(
+                c.start.method.as_str(),
+                "PullImage" | "RunPodSandbox" | "CreateContainer" | "StartContainer"
+            )
     }) else {
         return;
     };
@@ -209,11 +217,12 @@ fn held<'a>(cx: Context<'a>, f: &'a Facts<'a>, age: i64, found: &mut Vec<Found<'
         return;
     }
     if let Some(x) = Found::new("KF913", f) {
-        found.push(
+        let x = if hook(call) {
+            x.name("method", "ExecSync of a postStart hook")
+        } else {
             x.name("image", &call.start.subject.image)
-                .container(&call.container)
-                .call(call, cx.now),
-        );
+        };
+        found.push(x.container(&call.container).call(call, cx.now));
     }
 }
 

@@ -1,0 +1,265 @@
+//! Who has to act next, and when that one was last heard: stories of the catalogue with a lease beside them, and what is
+//! followed from a failure to those behind it. Synthetic: no recording has these controllers.
+
+use std::sync::Arc;
+
+use kflow_core::correlate::World;
+use kflow_core::diagnose::{self, Catalogue, Diagnoser, Target, Verdict};
+use kflow_model::node::NodeSeen;
+use kflow_model::object::ObjectSeen;
+use kflow_model::pod::{Condition, PodSeen, WatchEvent};
+use kflow_model::{Body, Evidence, Nanos, ObjectRef, Observation, Source, Stamp, stamp::SECOND};
+
+use super::{root, scenario};
+use crate::churn;
+
+/// A renewal of a lease.
+fn renewal(namespace: &str, name: &str, at: Nanos, lasts_s: i64) -> Evidence {
+    let facts = [
+        ("holder", "node1_1".to_owned()),
+        ("renewTime", at.to_rfc3339()),
+        ("durationSeconds", lasts_s.to_string()),
+    ];
+    Arc::new(Observation {
+        stamp: Stamp::exact(at),
+        source: Source::Kube,
+        body: Body::Object(Box::new(ObjectSeen {
+            object: ObjectRef {
+                kind: "Lease".into(),
+                namespace: namespace.into(),
+                name: name.into(),
+                uid: "lease".into(),
+            },
+            facts: facts.map(|(k, v)| (k.into(), v.into())).to_vec(),
+            ..ObjectSeen::default()
+        })),
+    })
+}
+
+/// The story of a cause, with other words where they are given, and what is said of it.
+fn told(
+    cause: &str,
+    words: Option<(&str, &str)>,
+    more: impl Fn(Nanos) -> Vec<Evidence>,
+) -> Verdict {
+    let path = root().join(format!("fixtures/causes/{cause}.json"));
+    let s = scenario::Scenario::load(&path);
+    let mut all = s.observations();
+    if let Some((from, to)) = words {
+        for o in &mut all {
+            let text = serde_json::to_string(&**o).expect("JSON").replace(from, to);
+            *o = Arc::new(serde_json::from_str(&text).expect("an observation"));
+        }
+    }
+    all.extend(more(s.now()));
+    let mut w = World::new();
+    for o in &all {
+        w.observe(o);
+    }
+    w.settle();
+    let found = diagnose::find(&w, &s.target);
+    let v = match found.first() {
+        Some(Target::Pod(p)) => diagnose::why(&w, p, s.now()),
+        Some(Target::Owner(o, _)) => diagnose::why_owner(&w, &o.object, s.now()),
+        None => None,
+    };
+    v.unwrap_or_else(|| panic!("{cause}: nothing is said"))
+}
+
+#[test]
+fn a_wait_for_a_controller_says_when_it_was_last_heard() {
+    let attach = Some((
+        "rpc error: code = Internal desc = Could not attach volume \\\"vol-1\\\" to node \\\"n1\\\": instance not found",
+        "timed out waiting for external-attacher of ebs.csi.aws.com CSI driver to attach volume vol-1",
+    ));
+    let default = Some(("my-scheduler", "default-scheduler"));
+    for (cause, words, lease) in [
+        ("KF214", None, "ebs-csi-aws-com"),
+        ("KF406", attach, "external-attacher-leader-ebs-csi-aws-com"),
+        ("KF223", default, "kube-scheduler"),
+        ("KF110", None, "kube-controller-manager"),
+    ] {
+        let heard = |lease: &'static str, ago: i64| {
+            told(cause, words, move |now| {
+                vec![renewal("kube-system", lease, now.plus(-ago * SECOND), 15)]
+            })
+        };
+        let v = heard(lease, 52);
+        assert_eq!(v.cause, cause, "{}", v.sentence);
+        assert!(v.sentence.contains("was last heard at"), "{}", v.sentence);
+        assert!(v.sentence.contains("52s ago"), "{}", v.sentence);
+        assert!(
+            v.evidence
+                .iter()
+                .any(|p| p.at == v.since || p.evidence.is_some()),
+            "{v:?}"
+        );
+        // Another's lease says nothing of it.
+        let v = heard("cert-manager-controller", 1);
+        assert!(!v.sentence.contains("last heard"), "{}", v.sentence);
+    }
+}
+
+#[test]
+fn a_driver_whose_lease_ran_out_does_not_run() {
+    let of = |ago: i64| {
+        let lease = move |now: Nanos| {
+            let at = now.plus(-ago * SECOND);
+            vec![renewal("kube-system", "ebs-csi-aws-com", at, 15)]
+        };
+        told("KF214", None, lease).sentence
+    };
+    assert!(of(60).contains("it does not run"), "{}", of(60));
+    assert!(!of(10).contains("it does not run"), "{}", of(10));
+}
+
+/// A pod of a namespace, ready or not.
+fn pod(namespace: &str, name: &str, ready: bool, at: Nanos) -> Evidence {
+    let mut p: PodSeen = churn::pod(7, name, true);
+    p.namespace = namespace.into();
+    p.name = name.into();
+    p.created = at;
+    p.status.conditions.push(Condition {
+        kind: "Ready".into(),
+        status: if ready { "True" } else { "False" }.into(),
+        transition: Some(at),
+        ..Condition::default()
+    });
+    if let Some(c) = p.status.containers.first_mut() {
+        c.ready = ready;
+    }
+    Arc::new(Observation {
+        stamp: Stamp::exact(at),
+        source: Source::Kube,
+        body: Body::Pod(Box::new(p)),
+    })
+}
+
+#[test]
+fn a_webhook_that_does_not_answer_is_followed_to_its_service_and_its_pods() {
+    let v = told("KF105", None, |_| Vec::new());
+    assert!(
+        v.sentence.contains("it is Service mesh-system/mesh"),
+        "{}",
+        v.sentence
+    );
+    assert!(
+        !v.sentence.contains("namespace"),
+        "nothing is known: {}",
+        v.sentence
+    );
+    let command = &v.next.first().expect("something to do").command;
+    assert_eq!(
+        command,
+        "kubectl -n mesh-system get endpointslices -l kubernetes.io/service-name=mesh"
+    );
+    let down = |ready| {
+        move |now: Nanos| {
+            vec![pod(
+                "mesh-system",
+                "mesh-5d9c",
+                ready,
+                now.plus(-50 * SECOND),
+            )]
+        }
+    };
+    let v = told("KF105", None, down(false));
+    assert!(
+        v.sentence
+            .contains("not ready in its namespace: mesh-system/mesh-5d9c"),
+        "{}",
+        v.sentence
+    );
+    // A pod that is ready explains nothing, and that there is no other one is not known.
+    let v = told("KF105", None, down(true));
+    assert!(!v.sentence.contains("namespace"), "{}", v.sentence);
+    // Who says no answers.
+    let v = told(
+        "KF105",
+        Some((
+            "failed calling webhook \\\"inject.mesh.example\\\": failed to call webhook: Post \\\"https://mesh.mesh-system.svc:443/inject?timeout=10s\\\": context deadline exceeded",
+            "admission webhook \\\"inject.mesh.example\\\" denied the request: no",
+        )),
+        down(false),
+    );
+    assert!(!v.sentence.contains("Service"), "{}", v.sentence);
+}
+
+#[test]
+fn a_ready_pod_whose_node_was_deleted_is_told() {
+    let at = |s: i64| churn::BEGIN.plus(s * SECOND);
+    let node = |s: i64, event| {
+        Arc::new(Observation {
+            stamp: Stamp::exact(at(s)),
+            source: Source::Kube,
+            body: Body::Node(Box::new(NodeSeen {
+                name: "n9".into(),
+                event,
+                ..NodeSeen::default()
+            })),
+        })
+    };
+    let mut ready = (*pod("web", "shop", true, at(1))).clone();
+    if let Body::Pod(p) = &mut ready.body {
+        p.spec.node = "n9".into();
+    }
+    let mut w = World::new();
+    let mut diagnoser = Diagnoser::new();
+    w.observe(&node(0, WatchEvent::Added));
+    w.observe(&Arc::new(ready));
+    w.settle();
+    let uid = w.pods()[0].uid.clone();
+    let said = diagnoser.update(&w, at(400));
+    assert!(!said.0.contains_key(&uid), "well: {:?}", said.0);
+    w.observe(&node(401, WatchEvent::Deleted));
+    w.settle();
+    let said = diagnoser.update(&w, at(402));
+    let v = said.0.get(&uid).expect("its node is gone");
+    assert_eq!((v.cause.as_str(), v.since), ("KF317", at(401)));
+    assert!(
+        v.sentence
+            .contains("that it is Ready is the last that was heard of it"),
+        "{}",
+        v.sentence
+    );
+    assert_eq!(
+        diagnose::why(&w, &w.pods()[0], at(402))
+            .expect("the same")
+            .cause,
+        v.cause
+    );
+    let late = diagnose::why(&w, &w.pods()[0], at(600)).expect("the same");
+    assert!(
+        late.sentence.contains("kube-controller-manager"),
+        "{}",
+        late.sentence
+    );
+}
+
+/// What a registry, containerd, CRI-O and dockerd say of an image that is not there, and what else is "not found".
+#[test]
+fn an_image_that_does_not_exist_is_told_from_what_else_is_not_found() {
+    let said = |text: &str| {
+        let cause = Catalogue::get().best("ErrImagePull", text, |_| true)?.0;
+        Some(cause.id.clone())
+    };
+    for text in [
+        r#"rpc error: code = NotFound desc = failed to pull and unpack image "127.0.0.1:5000/nope:1": failed to resolve image: 127.0.0.1:5000/nope:1: not found"#,
+        r#"failed to pull and unpack image "reg.example/team/app:1": failed to resolve reference "reg.example/team/app:1": reg.example/team/app:1: not found"#,
+        "initializing source docker://127.0.0.1:5000/nope:1: reading manifest 1 in 127.0.0.1:5000/nope: manifest unknown: manifest unknown",
+        "Error response from daemon: manifest for reg.example/app:9 not found: manifest unknown: manifest unknown",
+        "Error: image library/nope:9 not found",
+        r#"repository "reg.example/nope" not found"#,
+        "name unknown: repository name not known to registry",
+    ] {
+        assert_eq!(said(text).as_deref(), Some("KF601"), "{text}");
+    }
+    for text in [
+        r#"error getting credentials - err: exec: "docker-credential-ecr-login": executable file not found in $PATH"#,
+        "secret \"regcred\" not found",
+        "failed to do request: Head \"https://reg.example/v2/\": host not found",
+        "signature verification: certificate chain not found",
+    ] {
+        assert_ne!(said(text).as_deref(), Some("KF601"), "{text}");
+    }
+}
