@@ -327,12 +327,7 @@ fn write_checks(out: &mut impl Write, checks: &[Check]) -> std::io::Result<()> {
             Health::Warning => "!",
             Health::Off => "off",
         };
-        writeln!(
-            out,
-            "{mark:<4}{:<width$}  {}",
-            c.what,
-            clean(&c.found)
-        )?;
+        writeln!(out, "{mark:<4}{:<width$}  {}", c.what, clean(&c.found))?;
         for line in c.todo.lines() {
             writeln!(out, "    {:<width$}  → {}", "", clean(line))?;
         }
