@@ -214,6 +214,24 @@ pub fn all() -> Vec<Box<dyn Pane>> {
     ]
 }
 
+/// What a pane about one pod says when none is selected.
+fn no_pod(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>) {
+    let Some(o) = &ctx.shared.owner else {
+        let hint = "Choose one in the list of pods (1).";
+        return empty(ctx, canvas, "No pod is selected.", hint);
+    };
+    let text = format!(
+        "{} {}/{} is selected, and it has no pod.",
+        o.kind, o.namespace, o.name
+    );
+    empty(
+        ctx,
+        canvas,
+        &text,
+        "Why it cannot make any: 5. Choose a pod in the list: 1.",
+    );
+}
+
 /// A sentence in the middle of an empty pane.
 pub fn empty(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, text: &str, hint: &str) {
     let y = canvas.height() / 3;

@@ -164,6 +164,9 @@ impl Pane for FlowPane {
         Some(self.scroll.hidden())
     }
     fn draw(&self, ctx: &Ctx<'_>, canvas: &mut Canvas<'_>) {
+        if self.rows.is_empty() && ctx.shared.owner.is_some() {
+            return super::no_pod(ctx, canvas);
+        }
         if self.rows.is_empty() {
             return super::empty(
                 ctx,

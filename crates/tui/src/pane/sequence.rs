@@ -318,6 +318,9 @@ impl Pane for Sequence {
         Some(self.scroll.hidden())
     }
     fn draw(&self, ctx: &Ctx<'_>, canvas: &mut Canvas<'_>) {
+        if ctx.shared.view(ctx.snap).is_none() {
+            return super::no_pod(ctx, canvas);
+        }
         if self.messages.is_empty() {
             return super::empty(
                 ctx,

@@ -319,12 +319,7 @@ impl Pane for TimelinePane {
     }
     fn draw(&self, ctx: &Ctx<'_>, canvas: &mut Canvas<'_>) {
         let Some(p) = ctx.shared.view(ctx.snap) else {
-            return super::empty(
-                ctx,
-                canvas,
-                "No pod is selected.",
-                "Choose one in the list of pods (1).",
-            );
+            return super::no_pod(ctx, canvas);
         };
         let Some(window) = self.window.filter(|_| !self.rows.is_empty()) else {
             return super::empty(ctx, canvas, "Nothing has been seen of this pod yet.", "");

@@ -173,6 +173,16 @@ impl Why {
                 y += 1;
             }
         }
+        if y > h {
+            let key = ctx.keys.first(Action::WhyCopy);
+            let more = format!(
+                "{} more lines: a taller pane shows them, {key} copies all",
+                y + 1 - h
+            );
+            let last = h.saturating_sub(1);
+            canvas.line(0, last, w, " ", t.text);
+            canvas.text_in(1, last, w.saturating_sub(2), &more, t.dim);
+        }
     }
 }
 
@@ -265,12 +275,7 @@ impl Pane for Why {
             if let Some(v) = self.current() {
                 return self.draw_verdict(ctx, canvas, v);
             }
-            return super::empty(
-                ctx,
-                canvas,
-                "No pod is selected.",
-                "Choose one in the list of pods (1).",
-            );
+            return super::no_pod(ctx, canvas);
         };
         // That a pod is well needs no evidence; what it went through before does.
         match self.current() {
