@@ -100,7 +100,7 @@ fn a_command_that_fails_changes_nothing() {
         (
             vec!["export", "no/body", "-s", s, "-f", "html", "-o", "old.html"],
             2,
-            "no/body",
+            "nothing in the recording is of namespace no",
         ),
         (
             vec!["export", "-s", "old.html", "-f", "html", "-o", "new.html"],
