@@ -113,12 +113,7 @@ fn snapshot(source: &Source) -> Snapshot {
         core.observe(Arc::clone(o));
     }
     let range = source.session.range().unwrap_or((source.at, source.at));
-    let mode = Mode::Replay {
-        name: "export".into(),
-        playing: false,
-        speed_permille: 1000,
-        loading_permille: 1000,
-    };
+    let mode = Mode::paused("export");
     core.snapshot(source.at, mode, range, Vec::new())
 }
 

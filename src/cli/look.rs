@@ -198,12 +198,7 @@ fn picture(dir: &Path, session: &str, permille: u16) -> anyhow::Result<Snapshot>
     for o in s.observations.iter().take(s.arrived_by(now)) {
         core.observe(Arc::clone(o));
     }
-    let mode = Mode::Replay {
-        name: session.into(),
-        playing: false,
-        speed_permille: 1000,
-        loading_permille: 1000,
-    };
+    let mode = Mode::paused(session);
     Ok(core.snapshot(now, mode, (begin, end), Vec::new()))
 }
 

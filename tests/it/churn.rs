@@ -187,11 +187,6 @@ pub(crate) fn core(pods: usize, observations: usize) -> Core {
 
 /// What the terminal would see of a core.
 pub(crate) fn snapshot(core: &mut Core, now: Nanos) -> Snapshot {
-    let mode = Mode::Replay {
-        name: "churn".into(),
-        playing: false,
-        speed_permille: 1000,
-        loading_permille: 1000,
-    };
+    let mode = Mode::paused("churn");
     core.snapshot(now, mode, (BEGIN, now), Vec::new())
 }

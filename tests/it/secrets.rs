@@ -287,12 +287,7 @@ fn screens(dir: &Path, name: &str, c: &Canaries) {
     for o in &s.observations {
         core.observe(Arc::clone(o));
     }
-    let mode = Mode::Replay {
-        name: name.into(),
-        playing: false,
-        speed_permille: 1000,
-        loading_permille: 1000,
-    };
+    let mode = Mode::paused(name);
     screens_of(&core.snapshot(end, mode, (begin, end), Vec::new()), c);
 }
 

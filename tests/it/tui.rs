@@ -42,12 +42,7 @@ fn selected(name: &str, permille: i64, selection: Arc<Selection>) -> Snapshot {
     for o in s.observations.iter().filter(|o| o.stamp.seen <= now) {
         core.observe(Arc::clone(o));
     }
-    let mode = Mode::Replay {
-        name: name.into(),
-        playing: false,
-        speed_permille: 1000,
-        loading_permille: 1000,
-    };
+    let mode = Mode::paused(name);
     core.snapshot(now, mode, (a, z), Vec::new())
 }
 

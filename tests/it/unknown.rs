@@ -1,7 +1,7 @@
 //! Every way of not knowing, times every command that reads: none of them says "well" or "no such pod", none is silent,
 //! and none takes longer than it was given.
 
-mod api;
+pub(crate) mod api;
 mod live;
 mod sessions;
 

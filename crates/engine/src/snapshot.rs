@@ -204,6 +204,15 @@ pub enum Mode {
 }
 
 impl Mode {
+    /// A session that is read to its end, at real-time speed, and does not play.
+    pub fn paused(name: &str) -> Self {
+        Self::Replay {
+            name: name.into(),
+            playing: false,
+            speed_permille: 1000,
+            loading_permille: 1000,
+        }
+    }
     /// True while pictures follow each other by themselves.
     pub const fn moves(&self) -> bool {
         match self {

@@ -21,6 +21,7 @@ mod scan;
 mod shape;
 
 pub use key::{Kind, is_secret, kind};
+pub use shape::is_plain_parameter;
 
 /// What stands in the place of a credential.
 pub const REDACTED: &str = "<redacted>";

@@ -20,17 +20,6 @@ use kflow_model::{Nanos, Source};
 /// How long a first list may take before it is told that it has not come, ns.
 const PATIENCE: i64 = 2 * SECOND;
 
-/// Kinds without which it is not known how pods are; the others leave details out.
-const NEEDED: [&str; 7] = [
-    "pods",
-    "events",
-    "deployments",
-    "replicasets",
-    "daemonsets",
-    "statefulsets",
-    "jobs",
-];
-
 /// How bad it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Weight {
@@ -135,7 +124,7 @@ fn own(s: &SourceStatus) -> Option<Reason> {
 }
 
 fn of_trouble(snap: &Snapshot, t: &Trouble, next: Option<Nanos>) -> Reason {
-    let needed = t.concerns("") || NEEDED.iter().any(|k| t.concerns(k));
+    let needed = t.resources().any(|r| r.is_empty() || unknown::is_needed(r));
     let (badge, weight) = if needed {
         ("UNKNOWN", Weight::Unknown)
     } else {

@@ -53,12 +53,7 @@ fn scenes(name: &str) -> Vec<(String, Snapshot)> {
             while let Some(o) = rest.next_if(|o| o.stamp.seen <= now) {
                 core.observe(Arc::clone(o));
             }
-            let mode = Mode::Replay {
-                name: name.into(),
-                playing: false,
-                speed_permille: 1000,
-                loading_permille: 1000,
-            };
+            let mode = Mode::paused(name);
             let snap = core.snapshot(now, mode, (begin, end), Vec::new());
             (format!("{name} at {permille}"), snap)
         })

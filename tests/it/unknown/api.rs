@@ -101,15 +101,34 @@ impl Api {
     }
 }
 
+/// The URI of a request, and its headers with names in small letters.
+type Head = (String, Vec<(String, String)>);
+
+/// The next request of a connection; `None` at its end.
+pub(crate) fn head(reader: &mut impl BufRead) -> std::io::Result<Option<Head>> {
+    let mut line = String::new();
+    if reader.read_line(&mut line)? == 0 {
+        return Ok(None);
+    }
+    let uri = line.split(' ').nth(1).unwrap_or_default().to_owned();
+    let mut headers = Vec::new();
+    loop {
+        let mut header = String::new();
+        reader.read_line(&mut header)?;
+        let Some((name, value)) = header.trim().split_once(':') else {
+            return Ok(Some((uri, headers)));
+        };
+        headers.push((name.to_ascii_lowercase(), value.trim().to_owned()));
+    }
+}
+
 fn serve(stream: TcpStream, all: &Mutex<Vec<Asked>>, rule: &Rule) -> std::io::Result<()> {
     let mut reader = BufReader::new(stream.try_clone()?);
     let mut to = stream;
     loop {
-        let mut line = String::new();
-        if reader.read_line(&mut line)? == 0 {
+        let Some((uri, headers)) = head(&mut reader)? else {
             return Ok(());
-        }
-        let uri = line.split(' ').nth(1).unwrap_or_default().to_owned();
+        };
         let (path, query) = uri.split_once('?').unwrap_or((&uri, ""));
         let parts: Vec<&str> = path.split('/').collect();
         let namespace = parts
@@ -125,15 +144,10 @@ fn serve(stream: TcpStream, all: &Mutex<Vec<Asked>>, rule: &Rule) -> std::io::Re
             agent: String::new(),
         };
         let mut length = 0;
-        loop {
-            let mut head = String::new();
-            reader.read_line(&mut head)?;
-            let Some((name, value)) = head.trim().split_once(':') else {
-                break;
-            };
-            match name.to_ascii_lowercase().as_str() {
-                "content-length" => length = value.trim().parse().unwrap(),
-                "user-agent" => value.trim().clone_into(&mut asked.agent),
+        for (name, value) in headers {
+            match name.as_str() {
+                "content-length" => length = value.parse().unwrap(),
+                "user-agent" => asked.agent = value,
                 _ => {}
             }
         }

@@ -92,15 +92,17 @@ fn a_recording_that_holds_nothing() {
     );
 }
 
+/// How many lines, the header apart, were seen by the moment at which the pod runs.
+fn while_running(all: &[String]) -> usize {
+    let mut lines = all.iter().skip(1);
+    lines.position(|l| seen(l) > RUNNING_NS).unwrap()
+}
+
 #[test]
 fn a_recording_that_is_cut() {
     let dir = tempfile::tempdir().unwrap();
     let mut all = lines();
-    let end = all
-        .iter()
-        .skip(1)
-        .position(|l| seen(l) > RUNNING_NS)
-        .unwrap();
+    let end = while_running(&all);
     all.truncate(end + 2);
     let last = all.last_mut().unwrap();
     last.truncate(last.len() / 2);
@@ -113,11 +115,7 @@ fn a_recording_that_is_cut() {
 fn a_recording_with_damaged_lines() {
     let dir = tempfile::tempdir().unwrap();
     let mut all = lines();
-    let end = all
-        .iter()
-        .skip(1)
-        .position(|l| seen(l) > RUNNING_NS)
-        .unwrap();
+    let end = while_running(&all);
     for line in all.iter_mut().take(end).skip(end - 20) {
         line.truncate(line.len() / 2);
     }

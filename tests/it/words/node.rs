@@ -28,12 +28,7 @@ fn only_pulls_are_queued_and_a_pull_in_progress_is_an_operation_in_flight() {
             while let Some(o) = rest.next_if(|o| o.stamp.seen <= now) {
                 core.observe(o.clone());
             }
-            let mode = Mode::Replay {
-                name: name.into(),
-                playing: false,
-                speed_permille: 1000,
-                loading_permille: 1000,
-            };
+            let mode = Mode::paused(name);
             let snap = core.snapshot(now, mode, (from, to), Vec::new());
             let mut m = model((200, 60), "mono").expect("theme");
             m.show(PaneId::Node);

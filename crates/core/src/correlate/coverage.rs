@@ -237,8 +237,8 @@ impl Coverage {
         found.map(Some)
     }
 
-    /// Why the list of a kind is incomplete, when it was asked for. A kind that the apiserver does not serve counts as
-    /// complete.
+    /// Why the list of a kind is incomplete, when it was asked for. A kind that the apiserver does not serve (404) needs
+    /// no list.
     pub fn unread(&self, resource: &str, at: Nanos) -> Option<Incomplete> {
         self.watches()
             .filter(|(r, ..)| *r == resource)

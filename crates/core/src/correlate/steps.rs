@@ -11,7 +11,8 @@ use crate::flow::map::{Map, StepId};
 use crate::timeline::{Outcome, Span};
 use kflow_model::{Nanos, Text, stamp::MILLI};
 
-/// An Event is recorded next to what it tells of, not before it.
+/// How much earlier than the timeline's attempt its evidence may be stamped, ns: the kubelet stamps an Event before or
+/// after the operation that it reports.
 const BESIDE_NS: i64 = 50 * MILLI;
 
 /// What each step did for a pod, by number. A view has no later evidence than the moment that it is of.
@@ -35,7 +36,7 @@ pub fn steps(map: &Map, pod: &PodView) -> Vec<Lit> {
     all
 }
 
-/// Puts the timeline's attempts in the place of the runs that they tell of.
+/// Replaces the runs that overlap the timeline's attempts with these attempts.
 fn join(l: &mut Lit, attempts: &[&Span]) {
     let told = |r: &Run| {
         attempts

@@ -24,6 +24,11 @@ const TELLING: [&str; 6] = [
     "jobs",
 ];
 
+/// True for a kind without which it is not known how pods are; the others leave details out.
+pub fn is_needed(resource: &str) -> bool {
+    resource == "pods" || TELLING.contains(&resource)
+}
+
 /// Why a question has no answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unknown {

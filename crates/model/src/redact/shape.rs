@@ -132,7 +132,7 @@ impl Shapes {
 }
 
 /// Parameters that hold no data of users, sorted.
-const PARAMETERS: [&str; 33] = [
+pub(super) const PARAMETERS: [&str; 33] = [
     "allowWatchBookmarks",
     "container",
     "dryRun",
@@ -168,6 +168,11 @@ const PARAMETERS: [&str; 33] = [
     "watch",
 ];
 
+/// True for a parameter of a URL's query that holds no data of users.
+pub fn is_plain_parameter(name: &str) -> bool {
+    PARAMETERS.binary_search(&name).is_ok()
+}
+
 /// The query of a URL, `?` included, with the values of unknown parameters replaced. Of an exec the program stays and
 /// its arguments go.
 fn kept(query: &str) -> String {
@@ -190,7 +195,7 @@ fn kept(query: &str) -> String {
         let program = name == "command" && !std::mem::replace(&mut command, true);
         out.push_str(name);
         out.push('=');
-        if program || value.is_empty() || PARAMETERS.binary_search(&name).is_ok() {
+        if program || value.is_empty() || is_plain_parameter(name) {
             out.push_str(value);
         } else {
             hidden = true;

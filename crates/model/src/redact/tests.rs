@@ -14,6 +14,13 @@ fn every_pattern_compiles() {
 }
 
 #[test]
+fn every_plain_parameter_is_found() {
+    for name in shape::PARAMETERS {
+        assert!(is_plain_parameter(name), "{name}: the list is not sorted");
+    }
+}
+
+#[test]
 fn credentials_are_taken_out() {
     gone(
         "Authorization: Bearer abcdef0123456789xyz",

@@ -14,6 +14,7 @@ use crate::logtext::shorten as cut;
 use kflow_model::{
     Body, Nanos, ObjectRef, Observation, Source, Stamp, Text,
     audit::{AuditRecord, AuditStage},
+    redact,
 };
 
 mod facts;
@@ -200,34 +201,12 @@ fn agent(user_agent: &str) -> Text {
     }
 }
 
-/// Parameters that say what was asked for and hold no data of users.
-const PARAMETERS: [&str; 19] = [
-    "allowWatchBookmarks",
-    "container",
-    "dryRun",
-    "fieldManager",
-    "fieldSelector",
-    "fieldValidation",
-    "follow",
-    "force",
-    "gracePeriodSeconds",
-    "labelSelector",
-    "limit",
-    "orphanDependents",
-    "previous",
-    "propagationPolicy",
-    "resourceVersion",
-    "resourceVersionMatch",
-    "sendInitialEvents",
-    "timeoutSeconds",
-    "watch",
-];
-
+/// The parameters of a query that hold no data of users.
 fn kept_query(query: &str) -> Text {
     let mut kept = String::new();
     for pair in query.split('&') {
         let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-        if PARAMETERS.binary_search(&key).is_ok() {
+        if redact::is_plain_parameter(key) {
             if !kept.is_empty() {
                 kept.push('&');
             }

@@ -43,15 +43,15 @@ impl Default for Retention {
 pub struct Retired {
     /// UID; `ns/name` of a pod that was known by its name only.
     pub uid: PodUid,
-    /// Namespace.
+    /// `metadata.namespace`.
     pub namespace: Text,
-    /// Name.
+    /// `metadata.name`.
     pub name: Text,
-    /// Node.
+    /// `spec.nodeName`, empty for a pod that was never bound.
     pub node: Text,
     /// Status as `kubectl get pods` would have shown it last.
     pub status: Text,
-    /// Restarts.
+    /// Restarts of its containers, as under RESTARTS.
     pub restarts: u32,
     /// When its view began.
     pub created: Nanos,
@@ -85,7 +85,7 @@ pub struct Sizes {
     pub names: usize,
     /// UIDs, those of rows included.
     pub uids: usize,
-    /// Names.
+    /// Entries of the index from `namespace/name` to files.
     pub by_name: usize,
     /// Ids of sandboxes and containers.
     pub runtime_ids: usize,
@@ -95,7 +95,7 @@ pub struct Sizes {
     pub calls: (usize, usize),
     /// Objects that are not pods.
     pub objects: usize,
-    /// Nodes.
+    /// Node objects and nodes that pods name.
     pub nodes: usize,
     /// Rows of pods that have left.
     pub rows: usize,

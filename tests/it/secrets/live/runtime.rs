@@ -1,0 +1,183 @@
+//! The two ways to a container runtime: its calls by way of `kflow proxy`, and its lists.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{Read, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::thread;
+
+use base64::Engine as _;
+use serde_json::Value;
+
+use super::super::carriers::{self, field};
+use super::Stage;
+use crate::proxy::rig::eventually;
+
+/// Plays recorded bytes between a kubelet and a runtime through `kflow proxy`.
+pub(super) fn proxied(stage: &mut Stage) -> PathBuf {
+    let (listen, upstream, serve) = (
+        stage.path("cri.sock"),
+        stage.path("up.sock"),
+        stage.path("observations.sock"),
+    );
+    let runtime = UnixListener::bind(&upstream).unwrap();
+    let log = fs::File::create(stage.path("proxy.log")).unwrap();
+    let child = stage
+        .command()
+        .args([
+            "proxy",
+            "--listen",
+            &listen,
+            "--upstream",
+            &upstream,
+            "--serve",
+            &serve,
+        ])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(log)
+        .spawn()
+        .unwrap();
+    stage.children.push(child);
+    let capture = carriers::cri_bytes(&mut stage.c);
+    // It ends with the process, or when all was played.
+    thread::spawn(move || {
+        let mut ends: BTreeMap<u64, (UnixStream, UnixStream)> = BTreeMap::new();
+        for line in capture.split(|b| *b == b'\n').filter(|l| !l.is_empty()) {
+            let line: Value = serde_json::from_slice(line).unwrap();
+            let Some(bytes) = line["b64"].as_str() else {
+                continue;
+            };
+            let bytes = base64::engine::general_purpose::STANDARD
+                .decode(bytes)
+                .unwrap();
+            let (client, server) =
+                ends.entry(line["conn"].as_u64().unwrap())
+                    .or_insert_with(|| {
+                        let client =
+                            eventually("the proxy listens", || UnixStream::connect(&listen).ok());
+                        // The proxy's own looks at the runtime say nothing and are closed.
+                        (&client).write_all(&bytes).unwrap();
+                        loop {
+                            let (server, _) = runtime.accept().unwrap();
+                            let mut first = vec![0; bytes.len()];
+                            if (&server).read_exact(&mut first).is_ok() {
+                                return (client, server);
+                            }
+                        }
+                    });
+            let (mut from, mut to) = match line["dir"].as_str() {
+                Some("c2s") => (&*client, &*server),
+                _ => (&*server, &*client),
+            };
+            // The first bytes of a connection have passed already.
+            if bytes.starts_with(b"PRI * HTTP/2") {
+                continue;
+            }
+            from.write_all(&bytes).unwrap();
+            to.read_exact(&mut vec![0; bytes.len()]).unwrap();
+        }
+        // Connections stay open until the test ends.
+        thread::park();
+    });
+    stage.args(&["--proxy", &serve]);
+    serve.into()
+}
+
+/// A runtime that says what exists, with canaries in labels, annotations and images.
+pub(super) fn runtime(stage: &mut Stage) -> PathBuf {
+    use http_body_util::StreamBody;
+    use hyper::body::Frame;
+    use hyper_util::rt::{TokioExecutor, TokioIo};
+    use prost::bytes::Bytes;
+    use tonic::codegen::http::{HeaderMap, Request, Response};
+
+    let c = &mut stage.c;
+    let pair =
+        |key: &str, value: &str| [field(1, key.as_bytes()), field(2, value.as_bytes())].concat();
+    let metadata = [
+        field(1, b"carrier"),
+        field(2, b"c0ffee00-0000-4000-8000-000000000007"),
+        field(3, b"canaries"),
+    ]
+    .concat();
+    let id = "5".repeat(64);
+    let sandbox = [
+        field(1, id.as_bytes()),
+        field(2, &metadata),
+        field(5, &pair("api-token", &c.put("label of a sandbox"))),
+        field(6, &pair("note", &c.put("annotation of a sandbox"))),
+        field(7, b"runc"),
+    ]
+    .concat();
+    let image = format!(
+        "user:{}@reg.example/app:1",
+        c.put("image of a container of the runtime")
+    );
+    let container = [
+        field(1, "6".repeat(64).as_bytes()),
+        field(2, id.as_bytes()),
+        field(3, &field(1, b"c")),
+        field(
+            4,
+            &[
+                field(1, image.as_bytes()),
+                field(2, &pair("a", &c.put("annotation of an image"))),
+            ]
+            .concat(),
+        ),
+        field(5, image.as_bytes()),
+        field(8, &pair("api-token", &c.put("label of a container"))),
+        field(9, &pair("note", &c.put("annotation of a container"))),
+    ]
+    .concat();
+    let answers = [
+        ("ListPodSandbox", field(1, &sandbox)),
+        ("ListContainers", field(1, &container)),
+    ];
+    let path = stage.path("runtime.sock");
+    let listener = UnixListener::bind(&path).unwrap();
+    listener.set_nonblocking(true).unwrap();
+    // It ends with the process.
+    thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        runtime.block_on(async {
+            let listener = tokio::net::UnixListener::from_std(listener).unwrap();
+            loop {
+                let (stream, _) = listener.accept().await.unwrap();
+                let answers = answers.clone();
+                let service =
+                    hyper::service::service_fn(move |r: Request<hyper::body::Incoming>| {
+                        let method = r.uri().path().rsplit('/').next().unwrap_or_default();
+                        let found = answers.iter().find(|(m, _)| *m == method);
+                        let message = found.map(|(_, m)| m.clone()).unwrap_or_default();
+                        let mut framed = vec![0];
+                        framed.extend(u32::try_from(message.len()).unwrap().to_be_bytes());
+                        framed.extend(message);
+                        let mut trailers = HeaderMap::new();
+                        trailers.insert("grpc-status", "0".parse().unwrap());
+                        let frames = [
+                            Ok::<_, std::convert::Infallible>(Frame::data(Bytes::from(framed))),
+                            Ok(Frame::trailers(trailers)),
+                        ];
+                        let response = Response::builder()
+                            .header("content-type", "application/grpc")
+                            .body(StreamBody::new(tokio_stream::iter(frames)))
+                            .unwrap();
+                        async move { Ok::<_, std::convert::Infallible>(response) }
+                    });
+                hyper::server::conn::http2::Builder::new(TokioExecutor::new())
+                    .serve_connection(TokioIo::new(stream), service)
+                    .await
+                    .ok();
+            }
+        });
+    });
+    stage.args(&["--runtime", &path]);
+    path.into()
+}
