@@ -33,6 +33,7 @@ mod scope;
 mod tui;
 mod why;
 
+use std::io::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -67,12 +68,14 @@ pub fn main() -> ExitCode {
         log::start(args.log.as_deref(), args.command.owns_terminal()).and_then(|()| run(args));
     match ran {
         Ok(code) => ExitCode::from(code),
-        // Whoever reads has read enough: `kflow calls | head` is no error.
-        Err(e) if broken_pipe(&e) => ExitCode::from(OK),
         Err(e) => {
             if let Some(unknown) = e.downcast_ref::<Unknown>().filter(|_| json) {
-                // Who reads no more is told by the exit status.
-                kflow_export::unknown::json(&mut std::io::stdout().lock(), unknown).ok();
+                let mut out = out::stdout();
+                if let Err(e) =
+                    kflow_export::unknown::json(&mut out, unknown).and_then(|()| out.flush())
+                {
+                    eprintln!("kflow: {e}");
+                }
             }
             let text = told(&e);
             eprintln!(
@@ -140,16 +143,6 @@ fn told(e: &anyhow::Error) -> String {
         }
     }
     text
-}
-
-fn broken_pipe(e: &anyhow::Error) -> bool {
-    e.chain().any(|c| {
-        c.downcast_ref::<std::io::Error>()
-            .is_some_and(|io| io.kind() == std::io::ErrorKind::BrokenPipe)
-            || c.downcast_ref::<serde_json::Error>()
-                .and_then(serde_json::Error::io_error_kind)
-                .is_some_and(|k| k == std::io::ErrorKind::BrokenPipe)
-    })
 }
 
 #[cfg(test)]

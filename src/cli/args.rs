@@ -231,7 +231,7 @@ pub struct TimelineArgs {
     /// Input.
     #[command(flatten)]
     pub input: Input,
-    /// Also pods of the past, which only Events from before the recording tell of
+    /// Also pods of the past, known only by Events from before the recording
     #[arg(long)]
     pub past: bool,
     /// How to write it
@@ -278,7 +278,7 @@ pub struct ExportArgs {
     /// Input.
     #[command(flatten)]
     pub input: Input,
-    /// Also pods of the past, which only Events from before the recording tell of
+    /// Also pods of the past, known only by Events from before the recording
     #[arg(long)]
     pub past: bool,
     /// Format

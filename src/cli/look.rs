@@ -1,6 +1,6 @@
 //! `kflow replay`, `demo`, and what the terminal can be set to: `keys`, `themes`, `config`, `screenshots`.
 
-use std::io::{self, Write as _};
+use std::io::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use anyhow::Context as _;
 
 use super::args::live::TuiArgs;
 use super::args::look::{ConfigArgs, ReplayArgs, ScreenshotArgs, ThemesArgs};
-use super::{OK, scope};
+use super::{OK, out, scope};
 use kflow_core::query::Moment;
 use kflow_engine::Core;
 use kflow_engine::replay::Player;
@@ -108,7 +108,7 @@ pub(super) fn keys() -> anyhow::Result<u8> {
     let o = options(None);
     let (config, file) = read(o.config.as_deref());
     let (map, warnings) = config.keymap(&file);
-    let mut out = io::stdout().lock();
+    let mut out = out::stdout();
     for a in Action::ALL {
         writeln!(
             out,
@@ -119,6 +119,7 @@ pub(super) fn keys() -> anyhow::Result<u8> {
             a.help()
         )?;
     }
+    out.flush()?;
     told(&warnings);
     Ok(OK)
 }
@@ -141,7 +142,7 @@ fn told(warnings: &[String]) {
 }
 
 pub(super) fn themes(a: &ThemesArgs) -> anyhow::Result<u8> {
-    let mut out = io::stdout().lock();
+    let mut out = out::stdout();
     if a.keys {
         for (k, text) in theme::KEYS {
             writeln!(out, "{k:18} {text}")?;
@@ -162,11 +163,12 @@ pub(super) fn themes(a: &ThemesArgs) -> anyhow::Result<u8> {
             writeln!(out, "{name:15} {about}")?;
         }
     }
+    out.flush()?;
     Ok(OK)
 }
 
 pub(super) fn configuration(a: &ConfigArgs) -> anyhow::Result<u8> {
-    let mut out = io::stdout().lock();
+    let mut out = out::stdout();
     if a.print_default {
         out.write_all(Config::print_default().as_bytes())?;
     } else {
@@ -185,6 +187,7 @@ pub(super) fn configuration(a: &ConfigArgs) -> anyhow::Result<u8> {
         let theme = |name: &str| beside.as_ref().and_then(|w| w.theme(name));
         told(&config.look(&o.environment, &file, &theme).1);
     }
+    out.flush()?;
     Ok(OK)
 }
 

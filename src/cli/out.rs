@@ -1,10 +1,64 @@
 //! Standard output.
 
-use std::io::{self, IsTerminal};
+use std::io::{self, BufWriter, ErrorKind, IsTerminal, StdoutLock, Write};
+
+/// Why standard output could not be written.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot write to standard output: {0}")]
+struct Unwritten(io::Error);
+
+/// Standard output, buffered, until [`Write::flush`].
+///
+/// When its reader goes (`kflow calls | head`), the rest is dropped: what was asked is still answered by the exit status.
+pub(super) struct Stdout {
+    inner: BufWriter<StdoutLock<'static>>,
+    reader_gone: bool,
+}
+
+impl Stdout {
+    /// True when what is written reaches nobody any more.
+    pub(super) fn reader_gone(&self) -> bool {
+        self.reader_gone
+    }
+
+    /// `dropped`: what an unread write gives.
+    fn seen<T>(&mut self, result: io::Result<T>, dropped: T) -> io::Result<T> {
+        match result {
+            Err(e) if e.kind() == ErrorKind::BrokenPipe => {
+                self.reader_gone = true;
+                Ok(dropped)
+            }
+            Err(e) if e.kind() == ErrorKind::Interrupted => Err(e),
+            Err(e) => Err(io::Error::new(e.kind(), Unwritten(e))),
+            done => done,
+        }
+    }
+}
+
+impl Write for Stdout {
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        if self.reader_gone {
+            return Ok(buf.len());
+        }
+        let written = self.inner.write(buf);
+        self.seen(written, buf.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        if self.reader_gone {
+            return Ok(());
+        }
+        let flushed = self.inner.flush();
+        self.seen(flushed, ())
+    }
+}
 
 /// Standard output, buffered.
-pub(super) fn stdout() -> io::BufWriter<io::StdoutLock<'static>> {
-    io::BufWriter::with_capacity(1 << 16, io::stdout().lock())
+pub(super) fn stdout() -> Stdout {
+    Stdout {
+        inner: BufWriter::with_capacity(1 << 16, io::stdout().lock()),
+        reader_gone: false,
+    }
 }
 
 /// True when colours are wanted: a terminal, and nobody said no.

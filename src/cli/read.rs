@@ -146,7 +146,7 @@ pub(super) fn chosen(world: &World, query: Option<&str>, past: bool) -> (Vec<Pod
 pub(super) fn tell_of_past(left_out: usize) {
     if left_out > 0 {
         eprintln!(
-            "kflow: {left_out} pods of the past, which only old Events tell of, are left out (--past shows them)"
+            "kflow: pods of the past, known by Events alone, that are left out: {left_out} (--past shows them)"
         );
     }
 }

@@ -144,7 +144,7 @@ fn watch(args: &WhyArgs) -> anyhow::Result<u8> {
     );
     let gathered = super::gather::start(&args.input, args.pod.as_deref())?;
     let (mut live, scope) = (gathered.live, gathered.scope);
-    let (mut told, mut last) = (None, OK);
+    let (mut told, mut last, mut unwritten) = (None, OK, None);
     super::live::wait(None, || {
         if live.failed() {
             return false;
@@ -192,12 +192,15 @@ fn watch(args: &WhyArgs) -> anyhow::Result<u8> {
             Format::Json => out.write_all(text.as_bytes()),
             Format::Text => write!(out, "── {}\n{text}\n", snapshot.now.to_rfc3339()),
         };
-        // Whoever reads has read enough.
-        written.and_then(|()| out.flush()).is_ok()
+        unwritten = written.and_then(|()| out.flush()).err();
+        unwritten.is_none() && !out.reader_gone()
     })?;
     anyhow::ensure!(!live.failed(), kflow_engine::live::FAILED);
     live.stop();
-    Ok(last)
+    match unwritten {
+        Some(e) => Err(e.into()),
+        None => Ok(last),
+    }
 }
 
 fn is_bad(v: &Verdict) -> bool {

@@ -10,7 +10,7 @@ use super::kubelet::{log_file, unit};
 use super::{Check, Health};
 use kflow_engine::live::{Config, Control, KubeletLog, connect};
 use kflow_model::units::wait;
-use kflow_sources::klog::live::remote::{Offer, offer};
+use kflow_sources::klog::live::remote::{Kubelet, Offer};
 
 const WHAT: &str = "kubelet log";
 /// How long `journalctl`, or a kubelet, may take.
@@ -84,7 +84,7 @@ async fn remote(config: &Config) -> Check {
     };
     let asked = async {
         let (client, _) = connect(config).await?;
-        tokio::time::timeout(PATIENCE, offer(&client, node))
+        tokio::time::timeout(PATIENCE, Kubelet::new(client, node).offer())
             .await
             .map_err(|_| format!("no answer in {}", wait(PATIENCE)))?
     };

@@ -323,23 +323,92 @@ fn text_has_no_escape_codes_when_it_is_not_for_a_terminal() {
     }
 }
 
+/// Every command that answers on standard output.
+fn answers() -> Vec<Vec<String>> {
+    let session = |name: &str| fixture(name).display().to_string();
+    let calm = session("sessions/S13-crictl.kflow.zst");
+    let stuck = session("sessions/S2-stuck-early.kflow.zst");
+    let of_session = [
+        "timeline",
+        "timeline -o json",
+        "timeline no-such-pod",
+        "calls",
+        "calls -o json",
+        "why --all -n no-such-namespace -o json",
+        "flow s18c/new-pod",
+        "flow -o json",
+        "requests",
+        "requests -o json",
+        "export -f json",
+        "export -f html",
+        "export -f otlp",
+    ];
+    let of_nothing = [
+        "flow",
+        "flow --map-source",
+        "causes",
+        "causes KF505",
+        "keys",
+        "themes",
+        "themes --keys",
+        "config",
+        "config --print-default",
+        "completions bash",
+        "man",
+        "doctor -o json",
+    ];
+    let of_stuck_pods = ["why --all --at 50%", "why --all --at 50% -o json"];
+    let split = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
+    of_session
+        .iter()
+        .map(|line| (line, &calm))
+        .chain(of_stuck_pods.iter().map(|line| (line, &stuck)))
+        .map(|(line, session)| [split(line), vec!["-s".to_owned(), session.clone()]].concat())
+        .chain(of_nothing.iter().map(|line| split(line)))
+        .collect()
+}
+
 #[test]
-fn a_reader_that_has_enough_is_no_error() {
-    let mut child = kflow()
-        .args(["timeline", "-o", "json", "-s", &s1()])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    drop(child.stdout.take());
-    let out = child.wait_with_output().unwrap();
-    assert_eq!(
-        out.status.code(),
-        Some(0),
-        "{}",
-        String::from_utf8_lossy(&out.stderr)
-    );
-    assert_eq!(String::from_utf8_lossy(&out.stderr), "");
+fn a_reader_that_has_enough_changes_no_answer() {
+    for args in answers() {
+        let whole = kflow().args(&args).output().unwrap();
+        let mut child = kflow()
+            .args(&args)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        drop(child.stdout.take());
+        let cut = child.wait_with_output().unwrap();
+        assert_eq!(cut.status, whole.status, "{args:?}");
+        assert_eq!(
+            String::from_utf8_lossy(&cut.stderr),
+            String::from_utf8_lossy(&whole.stderr),
+            "{args:?}"
+        );
+    }
+}
+
+#[test]
+fn an_answer_that_cannot_be_written_is_an_error_that_says_so() {
+    for args in answers() {
+        let full = std::fs::OpenOptions::new()
+            .write(true)
+            .open("/dev/full")
+            .unwrap();
+        let whole = kflow().args(&args).output().unwrap();
+        let out = kflow().args(&args).stdout(full).output().unwrap();
+        let said = String::from_utf8_lossy(&out.stderr);
+        if whole.stdout.is_empty() {
+            assert_eq!(out.status, whole.status, "{args:?}: {said}");
+            continue;
+        }
+        assert_eq!(out.status.code(), Some(2), "{args:?}: {said}");
+        assert!(
+            said.contains("cannot write to standard output: "),
+            "{args:?}: {said}"
+        );
+    }
 }
 
 #[test]
@@ -433,9 +502,9 @@ fn completions_and_manual_pages_are_made_from_the_arguments() {
 
 #[test]
 fn why_says_with_its_exit_code_whether_there_is_a_verdict() {
-    let s2 = fixture("sessions/S2-stuck-early.kflow.zst")
-        .display()
-        .to_string();
+    let session = |name: &str| fixture(name).display().to_string();
+    let calm = session("sessions/S13-crictl.kflow.zst");
+    let stuck = session("sessions/S2-stuck-early.kflow.zst");
     // s02/image-missing is in its back-off at that time; later it was deleted.
     let at = "2026-11-21T00:28:30Z";
     let out = run(&[

@@ -5,6 +5,8 @@
 //! cannot wait (an event of the kernel) is offered, and what finds no room is counted and told as a gap.
 
 pub mod aside;
+#[cfg(test)]
+pub(crate) mod silent;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

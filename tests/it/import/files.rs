@@ -183,6 +183,40 @@ fn folders_and_files_are_told_apart() {
 }
 
 #[test]
+fn what_is_no_file_is_never_opened_and_always_named() {
+    let desk = Desk::new();
+    for bundle in ["", "bundle/"] {
+        let folder = desk.dir.path().join(format!("captures-{}", bundle.len()));
+        let inner = folder.join(bundle);
+        std::fs::create_dir_all(&inner).unwrap();
+        let list = inner.join("pods.json");
+        std::fs::write(&list, r#"{"apiVersion":"v1","kind":"PodList","items":[]}"#).unwrap();
+        std::fs::copy(
+            fixture("captures/watch.jsonl.zst"),
+            folder.join("nodes.jsonl.zst"),
+        )
+        .unwrap();
+        let link = |to: &str, name: &str| {
+            std::os::unix::fs::symlink(to, inner.join(name)).unwrap();
+        };
+        // Each would be read for ever, or lead in a circle.
+        link("/dev/zero", "kubelet.log");
+        link("..", "loop");
+        link("/no/such/file", "audit.log");
+        let _socket = std::os::unix::net::UnixListener::bind(inner.join("watch.json")).unwrap();
+        let (_, said) = desk.import("a.kflow", &["--dir", &folder.display().to_string()]);
+        for (name, why) in [
+            ("kubelet.log", "a link to what is no regular file"),
+            ("loop", "a link to a folder"),
+            ("audit.log", "a link to nothing"),
+            ("watch.json", "no regular file"),
+        ] {
+            assert!(said.contains(&format!("{bundle}{name} ({why})")), "{said}");
+        }
+    }
+}
+
+#[test]
 fn a_session_can_go_to_standard_output_and_captures_come_from_standard_input() {
     let log = capture("kubelet.log");
     let mut import = kflow()

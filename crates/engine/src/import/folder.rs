@@ -21,7 +21,8 @@ const MOST: usize = 100_000;
 pub struct Folder {
     /// Files that kflow reads.
     pub inputs: Vec<Input>,
-    /// Files that it does not know.
+    /// What it does not read: files that it does not know; and, with the reason in brackets, what is no file, cannot be read,
+    /// or lies too deep.
     pub unknown: Vec<String>,
     /// More than one folder of a bundle has a node's own captures: these, below the one that was given. A session has one
     /// node's, so nothing is taken.
@@ -39,13 +40,16 @@ pub fn scan(dir: &Path) -> io::Result<Folder> {
     let mut names = Vec::new();
     for entry in std::fs::read_dir(dir)? {
         let path = entry?.path();
-        match name_of(&path) {
-            Some(name) if path.is_file() => names.push(name),
-            Some(_) if is_folder(&path) => below.push(path),
-            _ => {}
+        let Some(name) = name_of(&path) else { continue };
+        match special(&path) {
+            _ if path.is_file() => names.push(name),
+            _ if is_folder(&path) => below.push(path),
+            Some(why) => folder.unknown.push(format!("{name} ({why})")),
+            None => {}
         }
     }
     names.sort_unstable();
+    folder.unknown.sort_unstable();
     let raw_otlp = names
         .iter()
         .any(|n| super::kind::plain_name(n) == "otlp.jsonl");
@@ -63,7 +67,7 @@ pub fn scan(dir: &Path) -> io::Result<Folder> {
     Ok(folder)
 }
 
-/// Takes what the folders below have. One that cannot be read is left out: it is not the one that was asked for.
+/// Takes what the folders below have.
 fn descend(dir: &Path, mut folders: Vec<PathBuf>, found: &mut Folder) {
     let mut of_nodes = BTreeSet::new();
     let mut seen = 0;
@@ -72,20 +76,45 @@ fn descend(dir: &Path, mut folders: Vec<PathBuf>, found: &mut Folder) {
         folders.sort_unstable();
         for folder in &folders {
             let parent = name_of(folder).unwrap_or_default();
+            let named = |path: &Path| {
+                let name = path.strip_prefix(dir).unwrap_or(path);
+                name.to_string_lossy().into_owned()
+            };
             let mut files = Vec::new();
-            for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
-                let path = entry.path();
-                if path.is_file() {
-                    files.push(path);
-                } else if is_folder(&path) {
-                    below.push(path);
+            // One folder that cannot be read is no reason to take nothing of the others.
+            let entries = match std::fs::read_dir(folder) {
+                Ok(entries) => entries,
+                Err(e) => {
+                    found.unknown.push(format!("{} ({e})", named(folder)));
+                    continue;
+                }
+            };
+            for entry in entries {
+                let path = match entry {
+                    Ok(entry) => entry.path(),
+                    Err(e) => {
+                        found.unknown.push(format!("{} ({e})", named(folder)));
+                        break;
+                    }
+                };
+                match special(&path) {
+                    _ if path.is_file() => files.push(path),
+                    _ if is_folder(&path) => below.push(path),
+                    Some(why) => found.unknown.push(format!("{} ({why})", named(&path))),
+                    None => {}
                 }
             }
             files.sort_unstable();
+            if files.len() > MOST - seen {
+                let over = files.len() - (MOST - seen);
+                found.unknown.push(format!(
+                    "{} ({over} files: the folder has more than {MOST})",
+                    named(folder)
+                ));
+            }
             for path in files.into_iter().take(MOST - seen) {
                 seen += 1;
-                let name = path.strip_prefix(dir).unwrap_or(&path);
-                let name = name.to_string_lossy().into_owned();
+                let name = named(&path);
                 match name_of(&path).and_then(|n| Kind::of_bundled(&n, &parent)) {
                     Some(kind) => {
                         if kind.of_node() {
@@ -99,9 +128,32 @@ fn descend(dir: &Path, mut folders: Vec<PathBuf>, found: &mut Folder) {
         }
         folders = below;
     }
+    for folder in folders {
+        let name = folder.strip_prefix(dir).unwrap_or(&folder);
+        found.unknown.push(format!(
+            "{} (more than {DEEPEST} folders deep)",
+            name.display()
+        ));
+    }
     if of_nodes.len() > 1 {
         found.inputs.clear();
         found.nodes = of_nodes.into_iter().collect();
+    }
+}
+
+/// Why an entry is not read that is neither a file nor a folder of its own. `None` for a hidden folder.
+fn special(path: &Path) -> Option<&'static str> {
+    let kind = path.symlink_metadata().ok()?.file_type();
+    if kind.is_dir() {
+        None
+    } else if !kind.is_symlink() {
+        Some("no regular file")
+    } else if path.is_dir() {
+        Some("a link to a folder")
+    } else if path.exists() {
+        Some("a link to what is no regular file")
+    } else {
+        Some("a link to nothing")
     }
 }
 

@@ -108,7 +108,8 @@ pub(super) fn spawn(config: &Config, board: &Board, tasks: &mut JoinSet<()>) {
                 let out = board.out(Source::Kubelet, "remote log");
                 watches.spawn(async move {
                     let decoder = Box::new(kubelet_decoder);
-                    remote::remote(client, &node, Source::Kubelet, decoder, remote::ASK, out).await;
+                    let kubelet = remote::Kubelet::new(client, &node);
+                    remote::remote(kubelet, Source::Kubelet, decoder, remote::ASK, out).await;
                 });
             }
             while watches.join_next().await.is_some() {}

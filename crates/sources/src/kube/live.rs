@@ -554,3 +554,49 @@ pub fn start(
         tasks.spawn(run(server.clone(), watch, pace, out));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::live::Board;
+    use crate::live::silent::{Answer, client};
+
+    fn leaver(name: &str) -> Leaver {
+        let text = format!(
+            r#"{{"kind":"Pod","metadata":{{"namespace":"shop","name":"{name}","uid":"u-{name}"}}}}"#
+        );
+        let stamp = Stamp::exact(clock::now());
+        Leaver {
+            namespace: "shop".to_owned(),
+            name: name.to_owned(),
+            uid: format!("u-{name}"),
+            deleted: decode_object(text.as_bytes(), "Pod", WatchEvent::Deleted, stamp).unwrap(),
+        }
+    }
+
+    #[tokio::test]
+    async fn an_apiserver_that_says_no_more_of_one_object_is_asked_of_the_next() {
+        let client = client(|path| match path.rsplit('/').next() {
+            Some("mute") => Answer::Nothing,
+            Some("cut") => Answer::Head,
+            _ => Answer::NotFound,
+        });
+        let (board, mut from) = Board::new(8);
+        let (to, leavers) = mpsc::channel(8);
+        for name in ["mute", "cut", "gone"] {
+            to.send(leaver(name)).await.unwrap();
+        }
+        let (_, pods) = watches(&Scope::default()).swap_remove(0);
+        let out = board.out(Source::Kube, "pods");
+        let asking = tokio::spawn(ask(client, pods, Duration::from_millis(20), leavers, out));
+        let told = from.recv().await.unwrap();
+        asking.abort();
+        let Body::Pod(pod) = told.body else {
+            panic!("{told:?}")
+        };
+        assert_eq!(
+            (pod.name.as_str(), pod.event),
+            ("gone", WatchEvent::Deleted)
+        );
+    }
+}

@@ -32,7 +32,7 @@ impl Default for Retention {
         Self {
             age_ns: 3600 * SECOND,
             pods: 5000,
-            calls: 1 << 17,
+            calls: 1 << 16,
             rows: 20_000,
         }
     }

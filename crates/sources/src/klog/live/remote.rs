@@ -48,18 +48,25 @@ pub enum Offer {
     File(&'static str),
 }
 
+/// A kubelet that is asked by way of the apiserver.
+#[derive(Clone)]
+pub struct Kubelet {
+    client: Client,
+    node: String,
+    /// How long an answer may take to begin, and then to end.
+    patience: Duration,
+}
+
 /// Asks for a node's kubelet log again and again, with a pause of `every` between.
 pub async fn remote(
-    client: Client,
-    node: &str,
+    kubelet: Kubelet,
     source: Source,
     decoder: NewDecoder,
     every: Duration,
     out: Out,
 ) {
     let mut log = Log {
-        node: node.to_owned(),
-        client,
+        kubelet,
         every,
         feed: Feed::new(source, decoder(), out),
         since: clock::now().plus(-BEFORE),
@@ -83,17 +90,8 @@ pub async fn remote(
     }
 }
 
-/// What the kubelet of a node offers, or why it offers nothing.
-pub async fn offer(client: &Client, node: &str) -> Result<Offer, String> {
-    match query(client, node, clock::now()).await? {
-        Some(_) => Ok(Offer::Query),
-        None => Ok(Offer::File(find(client, node).await?.name)),
-    }
-}
-
 struct Log {
-    client: Client,
-    node: String,
+    kubelet: Kubelet,
     every: Duration,
     feed: Feed,
     since: Nanos,
@@ -131,10 +129,10 @@ impl Log {
     async fn ask(&mut self) -> Result<(), Trouble> {
         if self.file.is_none() {
             let asked = clock::now();
-            if let Some(text) = query(&self.client, &self.node, self.since).await? {
+            if let Some(text) = self.kubelet.query(self.since).await? {
                 return self.lines(&text, asked).await;
             }
-            self.file = Some(find(&self.client, &self.node).await?);
+            self.file = Some(self.kubelet.find().await?);
         }
         self.follow().await
     }
@@ -143,7 +141,7 @@ impl Log {
     async fn lines(&mut self, text: &[u8], asked: Nanos) -> Result<(), Trouble> {
         self.feed.out.on(format!(
             "log of {} by way of the apiserver, every {}",
-            self.node,
+            self.kubelet.node,
             wait(self.every)
         ));
         let mut now_known = FxHashSet::default();
@@ -166,11 +164,11 @@ impl Log {
         };
         loop {
             let range = format!("bytes={}-{}", at.position, at.position + PIECE - 1);
-            match part(&self.client, &self.node, at.name, &range).await? {
+            match self.kubelet.part(at.name, &range).await? {
                 Part::None => {
                     return Err(Trouble::Why(format!(
                         "{} of {} is gone; looking again",
-                        at.name, self.node
+                        at.name, self.kubelet.node
                     )));
                 }
                 Part::Beyond { length } if length < at.position => {
@@ -201,7 +199,7 @@ impl Log {
         self.feed.out.on(format!(
             "/var/log/{} of {} by way of the apiserver, every {}",
             at.name,
-            self.node,
+            self.kubelet.node,
             wait(self.every)
         ));
         self.file = Some(at);
@@ -219,77 +217,129 @@ enum Part {
     Bytes { first: u64, bytes: Vec<u8> },
 }
 
-/// The end of the first file that there is.
-async fn find(client: &Client, node: &str) -> Result<Following, String> {
-    for name in FILES {
-        // One byte tells where the end is.
-        let position = match part(client, node, name, "bytes=-1").await? {
-            Part::None => continue,
-            Part::Beyond { length } => length,
-            Part::Bytes { first, bytes } => first + bytes.len() as u64,
-        };
-        let position = position.saturating_sub(FILE_BEFORE);
-        return Ok(Following {
-            name,
-            position,
-            within_line: position > 0,
-        });
-    }
-    Err(nothing(node))
-}
-
-async fn part(client: &Client, node: &str, name: &str, range: &str) -> Result<Part, String> {
-    let uri = format!("/api/v1/nodes/{}/proxy/logs/{name}", escape(node));
-    let request = Request::get(uri)
-        .header("Range", range)
-        .body(HttpBody::empty())
-        .map_err(|e| e.to_string())?;
-    let (status, headers, body) = send(client, node, request).await?;
-    // `bytes 10-19/20`, or `bytes */20` where there is nothing.
-    let says = headers
-        .get("Content-Range")
-        .and_then(|v| v.to_str().ok()?.strip_prefix("bytes ")?.split_once('/'));
-    Ok(match status {
-        StatusCode::PARTIAL_CONTENT => {
-            let first = says.and_then(|(range, _)| range.split('-').next()?.parse().ok());
-            let first = first.ok_or_else(|| format!("{name} of {node}: no Content-Range"))?;
-            Part::Bytes { first, bytes: body }
+impl Kubelet {
+    /// The kubelet of a node.
+    pub fn new(client: Client, node: &str) -> Self {
+        Self {
+            client,
+            node: node.to_owned(),
+            patience: PATIENCE,
         }
-        // An empty file has no ranges.
-        StatusCode::OK if body.is_empty() => Part::Beyond { length: 0 },
-        // What cannot be had in parts cannot be followed.
-        StatusCode::OK => Part::None,
-        StatusCode::RANGE_NOT_SATISFIABLE => {
-            let length = says.and_then(|(_, length)| length.parse().ok());
-            Part::Beyond {
-                length: length.unwrap_or(0),
+    }
+
+    /// What it offers, or why it offers nothing.
+    pub async fn offer(&self) -> Result<Offer, String> {
+        match self.query(clock::now()).await? {
+            Some(_) => Ok(Offer::Query),
+            None => Ok(Offer::File(self.find().await?.name)),
+        }
+    }
+
+    /// The end of the first file that there is.
+    async fn find(&self) -> Result<Following, String> {
+        let node = &self.node;
+        for name in FILES {
+            // One byte tells where the end is.
+            let position = match self.part(name, "bytes=-1").await? {
+                Part::None => continue,
+                Part::Beyond { length } => length,
+                Part::Bytes { first, bytes } => first + bytes.len() as u64,
+            };
+            let position = position.saturating_sub(FILE_BEFORE);
+            return Ok(Following {
+                name,
+                position,
+                within_line: position > 0,
+            });
+        }
+        Err(nothing(node))
+    }
+
+    async fn part(&self, name: &str, range: &str) -> Result<Part, String> {
+        let node = &self.node;
+        let uri = format!("/api/v1/nodes/{}/proxy/logs/{name}", escape(node));
+        let request = Request::get(uri)
+            .header("Range", range)
+            .body(HttpBody::empty())
+            .map_err(|e| e.to_string())?;
+        let (status, headers, body) = self.send(request).await?;
+        // `bytes 10-19/20`, or `bytes */20` where there is nothing.
+        let says = headers
+            .get("Content-Range")
+            .and_then(|v| v.to_str().ok()?.strip_prefix("bytes ")?.split_once('/'));
+        Ok(match status {
+            StatusCode::PARTIAL_CONTENT => {
+                let first = says.and_then(|(range, _)| range.split('-').next()?.parse().ok());
+                let first = first.ok_or_else(|| format!("{name} of {node}: no Content-Range"))?;
+                Part::Bytes { first, bytes: body }
             }
-        }
-        StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED => Part::None,
-        status => return Err(format!("the kubelet of {node} answers {status} for {name}")),
-    })
-}
-
-/// Lines of the journal since then; `None` where the kubelet has no query, or no journal.
-async fn query(client: &Client, node: &str, since: Nanos) -> Result<Option<Vec<u8>>, String> {
-    let uri = format!(
-        "/api/v1/nodes/{}/proxy/logs/?query=kubelet&sinceTime={}",
-        escape(node),
-        escape(&since.to_rfc3339())
-    );
-    let request = Request::get(uri)
-        .body(HttpBody::empty())
-        .map_err(|e| e.to_string())?;
-    let (status, _, body) = send(client, node, request).await?;
-    match status {
-        StatusCode::OK => {}
-        StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED => return Ok(None),
-        status => return Err(format!("the kubelet of {node} answers {status}")),
+            // An empty file has no ranges.
+            StatusCode::OK if body.is_empty() => Part::Beyond { length: 0 },
+            // What cannot be had in parts cannot be followed.
+            StatusCode::OK => Part::None,
+            StatusCode::RANGE_NOT_SATISFIABLE => {
+                let length = says.and_then(|(_, length)| length.parse().ok());
+                Part::Beyond {
+                    length: length.unwrap_or(0),
+                }
+            }
+            StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED => Part::None,
+            status => return Err(format!("the kubelet of {node} answers {status} for {name}")),
+        })
     }
-    // Without the query the same path lists the files in /var/log; with it, and a log that is a file, it refuses the
-    // time. Both with 200.
-    let listed = body.starts_with(b"<!doctype html>");
-    Ok((!listed && !refused(&body)).then_some(body))
+
+    /// Lines of the journal since then; `None` where the kubelet has no query, or no journal.
+    async fn query(&self, since: Nanos) -> Result<Option<Vec<u8>>, String> {
+        let node = &self.node;
+        let uri = format!(
+            "/api/v1/nodes/{}/proxy/logs/?query=kubelet&sinceTime={}",
+            escape(node),
+            escape(&since.to_rfc3339())
+        );
+        let request = Request::get(uri)
+            .body(HttpBody::empty())
+            .map_err(|e| e.to_string())?;
+        let (status, _, body) = self.send(request).await?;
+        match status {
+            StatusCode::OK => {}
+            StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED => return Ok(None),
+            status => return Err(format!("the kubelet of {node} answers {status}")),
+        }
+        // Without the query the same path lists the files in /var/log; with it, and a log that is a file, it refuses the
+        // time. Both with 200.
+        let listed = body.starts_with(b"<!doctype html>");
+        Ok((!listed && !refused(&body)).then_some(body))
+    }
+
+    async fn send(
+        &self,
+        request: Request<HttpBody>,
+    ) -> Result<(StatusCode, HeaderMap, Vec<u8>), String> {
+        let node = &self.node;
+        let late = |what: &str| {
+            format!(
+                "{what} of {node} did not come within {}",
+                wait(self.patience)
+            )
+        };
+        let response = timeout(self.patience, self.client.send(request))
+            .await
+            .map_err(|_| late("the log"))?
+            .map_err(|e| format!("cannot reach the apiserver: {}", root(&e)))?;
+        if response.status() == StatusCode::FORBIDDEN {
+            return Err("forbidden: needs get on nodes/proxy".into());
+        }
+        let (head, body) = response.into_parts();
+        let bytes = timeout(
+            self.patience,
+            http_body_util::Limited::new(body, ANSWER_MAX).collect(),
+        )
+        .await
+        .map_err(|_| late("the rest of the log"))?
+        .map_err(|e| format!("the log of {node} broke off: {e}"))?
+        .to_bytes();
+        Ok((head.status, head.headers, bytes.to_vec()))
+    }
 }
 
 /// What a kubelet says of a log that is a file and a query that has options.
@@ -298,33 +348,32 @@ fn refused(body: &[u8]) -> bool {
         .starts_with(b"options present and query resolved to log files")
 }
 
-async fn send(
-    client: &Client,
-    node: &str,
-    request: Request<HttpBody>,
-) -> Result<(StatusCode, HeaderMap, Vec<u8>), String> {
-    let late = |what: &str| format!("{what} of {node} did not come within {}", wait(PATIENCE));
-    let response = timeout(PATIENCE, client.send(request))
-        .await
-        .map_err(|_| late("the log"))?
-        .map_err(|e| format!("cannot reach the apiserver: {}", root(&e)))?;
-    if response.status() == StatusCode::FORBIDDEN {
-        return Err("forbidden: needs get on nodes/proxy".into());
-    }
-    let (head, body) = response.into_parts();
-    let bytes = timeout(
-        PATIENCE,
-        http_body_util::Limited::new(body, ANSWER_MAX).collect(),
-    )
-    .await
-    .map_err(|_| late("the rest of the log"))?
-    .map_err(|e| format!("the log of {node} broke off: {e}"))?
-    .to_bytes();
-    Ok((head.status, head.headers, bytes.to_vec()))
-}
-
 fn nothing(node: &str) -> String {
     format!(
         "the kubelet of {node} gives no log: set enableSystemLogQuery: true (and enableSystemLogHandler: true) in its configuration where it logs to the journal, or let it log to /var/log/kubelet.log"
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::live::silent::{Answer, client};
+
+    #[tokio::test]
+    async fn a_kubelet_that_says_no_more_is_waited_for_no_longer_than_its_time() {
+        for (answer, what) in [
+            (Answer::Nothing, "the log of node1 did not come within"),
+            (
+                Answer::Head,
+                "the rest of the log of node1 did not come within",
+            ),
+        ] {
+            let kubelet = Kubelet {
+                patience: Duration::from_millis(20),
+                ..Kubelet::new(client(move |_| answer), "node1")
+            };
+            let said = kubelet.offer().await.unwrap_err();
+            assert!(said.contains(what), "{said}");
+        }
+    }
 }

@@ -1,0 +1,59 @@
+//! An apiserver that falls silent, for tests of time-outs.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use hyper::body::{Body, Bytes, Frame};
+use kube::client::{Body as HttpBody, Client};
+use tonic::codegen::http::{Request, Response, StatusCode};
+use tower::{BoxError, service_fn};
+
+/// What is answered.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Answer {
+    /// Not a byte.
+    Nothing,
+    /// The head of an answer, and nothing of its body.
+    Head,
+    /// That there is no such object.
+    NotFound,
+}
+
+/// A body without a byte: it ends at once, or never.
+struct Empty {
+    ends: bool,
+}
+
+impl Body for Empty {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        if self.ends {
+            Poll::Ready(None)
+        } else {
+            Poll::Pending
+        }
+    }
+}
+
+/// A client whose requests are answered by path.
+pub(crate) fn client(answer: impl Fn(&str) -> Answer + Send + 'static) -> Client {
+    let serve = service_fn(move |request: Request<HttpBody>| {
+        let answer = answer(request.uri().path());
+        async move {
+            let (status, ends) = match answer {
+                Answer::Nothing => std::future::pending().await,
+                Answer::Head => (StatusCode::OK, false),
+                Answer::NotFound => (StatusCode::NOT_FOUND, true),
+            };
+            let mut response = Response::new(Empty { ends });
+            *response.status_mut() = status;
+            Ok::<_, BoxError>(response)
+        }
+    });
+    Client::new(serve, "default")
+}
