@@ -502,9 +502,9 @@ fn completions_and_manual_pages_are_made_from_the_arguments() {
 
 #[test]
 fn why_says_with_its_exit_code_whether_there_is_a_verdict() {
-    let session = |name: &str| fixture(name).display().to_string();
-    let calm = session("sessions/S13-crictl.kflow.zst");
-    let stuck = session("sessions/S2-stuck-early.kflow.zst");
+    let s2 = fixture("sessions/S2-stuck-early.kflow.zst")
+        .display()
+        .to_string();
     // s02/image-missing is in its back-off at that time; later it was deleted.
     let at = "2026-11-21T00:28:30Z";
     let out = run(&[

@@ -1,5 +1,6 @@
 //! The correlator on real sessions: what it shows is what was, whatever came in whichever order.
 
+mod carried;
 mod clocks;
 mod drawn;
 mod kubectl;

@@ -9,7 +9,7 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use kflow_model::{Body, Source};
-use kflow_sources::klog::live::remote::{Offer, offer, remote};
+use kflow_sources::klog::live::remote::{Kubelet, Offer, remote};
 use kflow_sources::live::Board;
 use kflow_sources::metrics::live::{scrape, targets};
 use prost::bytes::Bytes;
@@ -80,10 +80,16 @@ async fn a_remote_log_is_asked_for_again_and_overlapping_lines_come_once() {
     let (client, asked) = stand_in(page).await;
     let (board, mut from) = Board::new(64);
     let out = board.out(Source::Kubelet, "remote log");
-    let task =
-        tokio::spawn(
-            async move { remote(client, "node1", Source::Kubelet, lines(), EVERY, out).await },
-        );
+    let task = tokio::spawn(async move {
+        remote(
+            Kubelet::new(client, "node1"),
+            Source::Kubelet,
+            lines(),
+            EVERY,
+            out,
+        )
+        .await
+    });
     expect(&mut from, &["one", "two", "three", "four"]).await;
     let asked = asked.lock().unwrap().clone();
     assert!(asked.len() >= 4);
@@ -113,7 +119,14 @@ async fn a_remote_log_that_is_not_to_be_had_says_what_is_missing() {
         let (board, _from) = Board::new(64);
         let out = board.out(Source::Kubelet, "remote log");
         let task = tokio::spawn(async move {
-            remote(client, "node1", Source::Kubelet, lines(), EVERY, out).await;
+            remote(
+                Kubelet::new(client, "node1"),
+                Source::Kubelet,
+                lines(),
+                EVERY,
+                out,
+            )
+            .await;
         });
         let told = async {
             while !board.statuses()[0].detail.contains(wanted) {
@@ -161,14 +174,13 @@ async fn a_log_that_is_a_file_is_followed_where_the_kubelet_refuses_the_query() 
         Some(_) => (404, "404 page not found\n".to_owned()),
     }))
     .await;
-    let offered = offer(&client, "node1").await;
+    let kubelet = Kubelet::new(client, "node1");
+    let offered = kubelet.offer().await;
     assert_eq!(offered, Ok(Offer::File("kubelet/kubelet.log")));
     let (board, mut from) = Board::new(64);
     let out = board.out(Source::Kubelet, "remote log");
     let task =
-        tokio::spawn(
-            async move { remote(client, "node1", Source::Kubelet, lines(), EVERY, out).await },
-        );
+        tokio::spawn(async move { remote(kubelet, Source::Kubelet, lines(), EVERY, out).await });
     expect(&mut from, &["one", "two"]).await;
     // A line comes when it is whole.
     grows.lock().unwrap().push_str("thr");

@@ -1,0 +1,76 @@
+//! A live engine's log is bounded. Of what fell out of it, what still stands is carried along: a look at the past and a
+//! recording that is begun late know pods, calls and lists that have been quiet since.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use kflow_core::correlate::World;
+use kflow_core::diagnose::unknown::{self, Asked};
+use kflow_engine::Core;
+use kflow_model::Nanos;
+
+use super::{SESSIONS, session, world};
+
+/// Observations that the log keeps; whole chunks of 4,096 leave.
+const KEEP: usize = 1;
+
+/// Pods that exist, with what `kubectl get pods` shows of them.
+fn standing(world: &World) -> BTreeSet<String> {
+    let pods = world.pods().iter().filter(|p| p.gone.is_none() && !p.past);
+    pods.map(|p| {
+        format!(
+            "{}/{} {} {} {} {}",
+            p.namespace, p.name, p.uid, p.status, p.restarts, p.node
+        )
+    })
+    .collect()
+}
+
+fn in_flight(world: &World) -> BTreeSet<String> {
+    let calls = world.calls().in_flight();
+    calls.map(|c| format!("{:?} {}", c.key, c.method)).collect()
+}
+
+/// The pods were listed completely.
+fn complete(world: &World, at: Nanos) -> bool {
+    let asked = Asked {
+        world,
+        at,
+        scope: None,
+        recorded: false,
+    };
+    unknown::partial(asked).is_none()
+}
+
+#[test]
+fn what_stands_outlives_the_log() {
+    let (mut pods, mut calls, mut dropped) = (0, 0, 0);
+    for name in SESSIONS {
+        let all = session(name);
+        for part in [3, 2, 1] {
+            let seen = all.get(..all.len() / part).unwrap_or_default();
+            let mut core = Core::new();
+            for o in seen {
+                core.observe(Arc::clone(o));
+                core.shrink(KEEP);
+            }
+            let log = core.log();
+            dropped += seen.len() - log.len();
+            let (whole, late) = (world(seen), world(log.history()));
+            let now = seen.iter().map(|o| o.stamp.seen).max().unwrap_or_default();
+            assert_eq!(standing(&whole), standing(&late), "{name} 1/{part}");
+            assert_eq!(in_flight(&whole), in_flight(&late), "{name} 1/{part}");
+            assert_eq!(
+                complete(&whole, now),
+                complete(&late, now),
+                "{name} 1/{part}"
+            );
+            pods += standing(&whole).len();
+            calls += in_flight(&whole).len();
+        }
+    }
+    assert!(
+        dropped > 100_000 && pods > 100 && calls > 10,
+        "{dropped} {pods} {calls}"
+    );
+}
