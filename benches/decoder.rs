@@ -15,9 +15,6 @@ use std::time::{Duration, Instant};
 
 use kflow_cri::{Decoder, Direction};
 use kflow_model::{Nanos, Observation};
-use kflow_sources::LineDecoder as _;
-use kflow_sources::cri::ByteLog;
-use kflow_sources::cri::bytes::{Record, write_record};
 
 type Chunk = (u32, Direction, Vec<u8>);
 type Row = (&'static str, fn() -> Vec<Chunk>);
@@ -63,18 +60,6 @@ fn main() {
             row(name, total, speed, copy(chunks), counters);
         }
     }
-    let name = "recorded bytes as a byte log";
-    if name.contains(&filter) {
-        let chunks = &recorded();
-        let mut log = Vec::new();
-        for (conn, direction, bytes) in chunks {
-            write_record(*conn, Nanos(1), Record::Chunk(*direction, bytes), &mut log);
-        }
-        let total: usize = chunks.iter().map(|(_, _, b)| b.len()).sum();
-        let mut counters = (0, 0, 0);
-        let speed = measure(total, rounds, || counters = decode_log(&log));
-        row(name, total, speed, copy(chunks), counters);
-    }
 }
 
 fn row(name: &str, total: usize, speed: f64, copy: f64, (frames, skipped, seen): (u64, u64, u64)) {
@@ -119,17 +104,6 @@ fn decode(chunks: &[Chunk]) -> (u64, u64, u64) {
     }
     let counters = decoder.counters();
     assert_eq!((counters.blind, counters.unread_chunks), (0, 0));
-    (counters.frames, counters.skipped_frames, seen)
-}
-
-fn decode_log(log: &[u8]) -> (u64, u64, u64) {
-    let (mut decoder, mut out, mut seen) = (ByteLog::new(), Vec::new(), 0);
-    for line in log.split(|b| *b == b'\n') {
-        decoder.line(line, &mut out);
-        seen += out.len() as u64;
-        black_box(&mut out).clear();
-    }
-    let counters = decoder.counters();
     (counters.frames, counters.skipped_frames, seen)
 }
 

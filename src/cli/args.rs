@@ -146,9 +146,6 @@ pub struct ImportArgs {
     /// Take every file that kflow knows from a folder
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub dir: Vec<PathBuf>,
-    /// Byte log of a CRI tap (JSON lines)
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub cri_bytes: Vec<PathBuf>,
     /// Kubelet log: klog text, JSON, or from journalctl (-o short, short-iso-precise, json, export)
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub kubelet_log: Vec<PathBuf>,
@@ -158,15 +155,9 @@ pub struct ImportArgs {
     /// Audit log of the apiserver (JSON lines)
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub audit: Vec<PathBuf>,
-    /// OpenTelemetry spans: OTLP JSON lines of the collector's file exporter, or recorded requests
+    /// OpenTelemetry spans: OTLP JSON lines, as the collector's file exporter writes them
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub otlp: Vec<PathBuf>,
-    /// Changes of cgroups, volume directories and mounts (JSON lines)
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub fs: Vec<PathBuf>,
-    /// Scrapes of metrics and health endpoints (JSON lines)
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub snapshots: Vec<PathBuf>,
     /// Log of kube-apiserver
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub apiserver_log: Vec<PathBuf>,

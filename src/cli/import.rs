@@ -95,12 +95,9 @@ fn stdout(header: &Header) -> anyhow::Result<Writer> {
 
 fn inputs(args: &ImportArgs) -> anyhow::Result<(Vec<Input>, Vec<String>)> {
     let named = [
-        (Kind::CriBytes, &args.cri_bytes),
         (Kind::Watch, &args.watch),
         (Kind::Audit, &args.audit),
         (Kind::Otlp, &args.otlp),
-        (Kind::Fs, &args.fs),
-        (Kind::Snapshots, &args.snapshots),
         (Kind::Containerd, &args.containerd_log),
         (Kind::Kubelet, &args.kubelet_log),
         (Kind::Apiserver, &args.apiserver_log),
@@ -135,7 +132,7 @@ fn inputs(args: &ImportArgs) -> anyhow::Result<(Vec<Input>, Vec<String>)> {
         );
         anyhow::ensure!(
             !folder.inputs.is_empty(),
-            "{} holds no file that kflow knows (such as kubelet.log, watch.jsonl, pods.json, audit.log, cri-bytes.jsonl), nor do the folders in it: name the captures with flags instead",
+            "{} holds no file that kflow knows (such as kubelet.log, pods.json, watch.jsonl, audit.log), nor do the folders in it: name the captures with flags instead",
             dir.display()
         );
         inputs.extend(folder.inputs);

@@ -445,7 +445,7 @@ fn importing_twice_gives_the_same_bytes_and_a_summary() {
     assert_eq!(quiet, "");
     for word in [
         "kubelet.log.zst",
-        "cri-bytes.jsonl.zst",
+        "watch.jsonl.zst",
         "observations",
         "left out",
         "command line flag",
@@ -473,7 +473,7 @@ fn imports_that_cannot_work_say_why() {
             "/no/such",
         ),
         (
-            vec!["import", "-o", &out, "--audit", "-", "--fs", "-"],
+            vec!["import", "-o", &out, "--audit", "-", "--watch", "-"],
             "only one",
         ),
         (
@@ -492,7 +492,7 @@ fn imports_that_cannot_work_say_why() {
 #[test]
 fn completions_and_manual_pages_are_made_from_the_arguments() {
     let bash = String::from_utf8(run(&["completions", "bash"]).stdout).unwrap();
-    assert!(bash.contains("--cri-bytes"));
+    assert!(bash.contains("--kubelet-log"));
     let man = String::from_utf8(run(&["man"]).stdout).unwrap();
     assert!(man.contains(".TH kflow"));
     let dir = tempfile::tempdir().unwrap();

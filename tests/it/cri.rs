@@ -6,10 +6,9 @@
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 
+use kflow_convert::Capture;
 use kflow_model::cri::{CallEnd, CallOutcome, CallStart, Service, code_name};
 use kflow_model::{Body, Nanos, Observation, SpanId, TraceId};
-use kflow_sources::cri::ByteLog;
-use kflow_sources::{Fed, LineDecoder as _};
 
 fn folder() -> PathBuf {
     std::env::var_os("KFLOW_CRI_FIXTURES").map_or_else(
@@ -38,16 +37,8 @@ fn sessions() -> Vec<String> {
 }
 
 fn decoded(session: &str) -> Vec<Observation> {
-    let (mut log, mut out) = (ByteLog::new(), Vec::new());
-    for line in unpacked(&format!("{session}.jsonl.zst")).split(|b| *b == b'\n') {
-        let fed = log.line(line, &mut out);
-        assert!(
-            matches!(fed, Fed::Observed(_) | Fed::Ignored("empty line")),
-            "{session}: {fed:?}"
-        );
-    }
-    log.finish(&mut out);
-    out
+    let path = folder().join(format!("{session}.jsonl.zst"));
+    Capture::CriBytes.read(&path).expect("a byte log")
 }
 
 struct Call {

@@ -15,12 +15,15 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
 
+use kflow_convert::Capture;
 use kflow_engine::Core;
-use kflow_engine::import::Kind;
+use kflow_engine::import::{Input, Kind, Options, scan};
 use kflow_engine::snapshot::{Mode, Snapshot};
-use kflow_model::session;
+use kflow_model::session::{self, Writer};
 use kflow_tui::shots::{frame, model, press};
 use kflow_tui::svg;
+
+use carriers::LAB;
 
 /// Canaries that were put somewhere. One that is found is named by the place where it was put.
 #[derive(Default)]
@@ -124,6 +127,10 @@ fn write(dir: &Path, flag: &str, name: &str, content: &[u8]) {
 fn import(dir: &Path, flag: &str, name: &str, content: &[u8]) -> Vec<u8> {
     write(dir, flag, name, content);
     let out = format!("{name}.kflow");
+    if flag == LAB {
+        converted(dir, &[name], &[], &out);
+        return fs::read(dir.join(out)).unwrap();
+    }
     let o = kflow(dir, &["import", "--year", "2026", flag, name, "-o", &out]);
     assert!(
         o.status.success(),
@@ -154,18 +161,43 @@ fn no_source_lets_a_secret_into_a_session() {
     assert!(c.places.len() > 150, "{} canaries", c.places.len());
 }
 
+/// Makes a session of files of the lab's recorder, and of files that `kflow import` reads.
+fn converted(dir: &Path, lab: &[&str], inputs: &[Input], out: &str) {
+    let lab: Vec<_> = lab
+        .iter()
+        .map(|name| (Capture::of_file(name).unwrap(), dir.join(name)))
+        .collect();
+    let options = Options {
+        year: Some(2026),
+        ..Options::default()
+    };
+    let (header, observations) = kflow_convert::session(&lab, inputs, &options).unwrap();
+    let mut w = Writer::replace(&dir.join(out), 3, &header).unwrap();
+    for o in &observations {
+        w.write(o).unwrap();
+    }
+    w.finish().unwrap();
+}
+
 /// A folder with a session of all sources together.
 fn session_of_all() -> (tempfile::TempDir, Canaries) {
     let dir = tempfile::tempdir().unwrap();
     let mut c = Canaries::default();
-    let mut args = vec!["import", "-q", "--year", "2026", "-o", "all.kflow.zst"];
+    let (mut lab, mut inputs) = (Vec::new(), Vec::new());
     for source in carriers::SOURCES {
         let content = (source.make)(&mut c);
         write(dir.path(), source.flag, source.name, &content);
-        args.extend([source.flag, source.name]);
+        let path = dir.path().join(source.name);
+        match Kind::ALL
+            .iter()
+            .find(|k| source.flag.strip_prefix("--") == Some(k.flag()))
+        {
+            Some(kind) => inputs.push(Input::new(*kind, &path)),
+            None if source.flag == LAB => lab.push(source.name),
+            None => inputs.extend(scan(&path).unwrap().inputs),
+        }
     }
-    let o = kflow(dir.path(), &args);
-    assert!(o.status.success(), "{}", String::from_utf8_lossy(&o.stderr));
+    converted(dir.path(), &lab, &inputs, "all.kflow.zst");
     (dir, c)
 }
 

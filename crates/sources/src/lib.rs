@@ -12,6 +12,7 @@
 use kflow_model::{Nanos, Observation};
 
 pub mod audit;
+#[cfg(feature = "live")]
 pub mod cri;
 pub mod fs;
 pub(crate) mod journal;

@@ -1,6 +1,6 @@
 //! Source `metrics`: `/metrics`, `/healthz`, `/readyz`, `/livez`, `/configz`, `/version` and the kubelet's `/pods`.
 //!
-//! [`decode`] reduces scrapes to the families in `families` and reads recorded ones; the live half scrapes.
+//! [`decode`] reduces scrapes to the families in `families`; the live half scrapes.
 
 pub mod decode;
 
@@ -10,5 +10,5 @@ pub mod live;
 mod pods;
 mod scrape;
 
-pub use decode::{MetricsDecoder, Scrapes};
+pub use decode::Scrapes;
 pub use scrape::Scrape;

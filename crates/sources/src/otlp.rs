@@ -1,6 +1,6 @@
 //! Source `otlp`: OpenTelemetry spans of kubelet, apiserver, containerd, CRI-O and etcd.
 //!
-//! [`decode`] reads recorded exports and OTLP JSON; [`decode_request`] reads what a live receiver gets. Which
+//! [`OtlpDecoder`] reads OTLP JSON, [`decode_request`] OTLP's protobuf. Which
 //! attributes are kept is in [`attributes`].
 
 pub mod attributes;

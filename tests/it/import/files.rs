@@ -45,24 +45,6 @@ fn a_log_that_rotated_is_one_log_whatever_order_its_files_come_in() {
 }
 
 #[test]
-fn a_byte_log_in_pieces_keeps_the_state_of_its_connections() {
-    let desk = Desk::new();
-    let log = capture("cri-bytes.jsonl");
-    let line = |n: usize| memchr::memchr(b'\n', &log[n..]).unwrap() + n + 1;
-    let half = line(log.len() / 2);
-    let whole = desk.file("whole.jsonl", &log);
-    let (a, b) = (
-        desk.file("b.jsonl", &log[..half]),
-        desk.file("a.jsonl", &log[half..]),
-    );
-    let (want, _) = desk.import("want.kflow", &["--cri-bytes", &whole]);
-    let (got, _) = desk.import("got.kflow", &["--cri-bytes", &b, "--cri-bytes", &a]);
-    let calls = |s: &str| text(&run(&["calls", "-o", "json", "-s", s]).stdout);
-    assert!(calls(&want).lines().count() > 100);
-    assert!(calls(&want) == calls(&got));
-}
-
-#[test]
 fn the_year_turns_between_the_files_of_a_log() {
     let desk = Desk::new();
     let old = desk.file(
@@ -97,11 +79,23 @@ fn the_year_turns_between_the_files_of_a_log() {
         assert!(said.contains("from 2024-12-31T23:59:58"), "{said}");
     }
     // Another capture tells, on either side of New Year.
-    for t in ["1767225590", "1767225610"] {
-        let audit = desk.file("fs.jsonl", format!("{{\"t\":{t}000000000,\"src\":\"cgroup:memory\",\"ev\":\"CREATE\",\"path\":\"/sys/fs/cgroup/memory/kubepods/besteffort/pod11111111-2222-3333-4444-555555555555\",\"dir\":true}}\n"));
+    for t in ["2025-12-31T23:59:50Z", "2026-01-01T00:00:10Z"] {
+        let node = desk.file(
+            "node.json",
+            format!(
+                r#"{{"kind":"Node","apiVersion":"v1","metadata":{{"name":"n","creationTimestamp":"{t}"}}}}"#
+            ),
+        );
         let (session, said) = desk.import(
             "z.kflow",
-            &["--kubelet-log", &new, "--fs", &audit, "--kubelet-log", &old],
+            &[
+                "--kubelet-log",
+                &new,
+                "--watch",
+                &node,
+                "--kubelet-log",
+                &old,
+            ],
         );
         let log = text(&unpacked(&session));
         assert!(log.contains("\"t\":1767225598000000000"), "{said}{log}");
@@ -128,20 +122,26 @@ fn a_file_given_to_the_wrong_flag_is_told_what_it_is() {
             of("containerd.log"),
             "given with --containerd-log",
         ),
-        (
-            "--kubelet-log",
-            of("cri-bytes.jsonl"),
-            "given with --cri-bytes",
-        ),
         ("--audit", of("kubelet.log"), "--kubelet-log"),
         ("--audit", of("watch.jsonl"), "given with --watch"),
+        (
+            "--watch",
+            fixture("lab/fs.jsonl.zst").display().to_string(),
+            "nor anything else",
+        ),
+        (
+            "--watch",
+            fixture("lab/watch.jsonl.zst").display().to_string(),
+            "nor anything else",
+        ),
+        (
+            "--otlp",
+            fixture("otlp/exports.jsonl").display().to_string(),
+            "nor anything else",
+        ),
         ("--watch", of("audit.jsonl"), "given with --audit"),
-        ("--watch", of("fs.jsonl"), "given with --fs"),
-        ("--cri-bytes", of("watch.jsonl"), "given with --watch"),
-        ("--fs", of("cri-bytes.jsonl"), "given with --cri-bytes"),
         ("--otlp", of("audit.jsonl"), "given with --audit"),
         ("--containerd-log", of("kubelet.log"), "--kubelet-log"),
-        ("--snapshots", of("fs.jsonl"), "given with --fs"),
         ("--watch", session, "kflow replay"),
         (
             "--audit",

@@ -3,31 +3,21 @@
 use super::{Desk, fixture, run, text};
 use serde_json::{Value, json};
 
-/// The recorded watch as kubectl would have shown it: per stream, watch events.
-fn watched() -> Vec<(String, Value)> {
-    let mut all = Vec::new();
-    for line in text(&super::capture("watch.jsonl")).lines() {
-        let line: Value = serde_json::from_str(line).unwrap();
-        let stream = line["stream"].as_str().unwrap().to_owned();
-        let kind = match stream.as_str() {
-            "pods" => "Pod",
-            "events" => "Event",
-            _ => "Node",
-        };
-        match line["kind"].as_str().unwrap() {
-            "LIST" => {
-                for item in line["line"]["items"].as_array().unwrap() {
-                    let mut object = item.clone();
-                    object["kind"] = kind.into();
-                    object["apiVersion"] = "v1".into();
-                    all.push((stream.clone(), json!({"type": "ADDED", "object": object})));
-                }
-            }
-            _ if line["line"]["type"] == "BOOKMARK" => {}
-            _ => all.push((stream, line["line"].clone())),
-        }
-    }
-    all
+/// The watch events of a recording, with the resource of each.
+fn watched() -> Vec<(&'static str, Value)> {
+    text(&super::capture("watch.jsonl"))
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap())
+        .filter(|event| event["type"] != "BOOKMARK")
+        .map(|event| {
+            let resource = match event["object"]["kind"].as_str() {
+                Some("Pod") => "pods",
+                Some("Event") => "events",
+                _ => "nodes",
+            };
+            (resource, event)
+        })
+        .collect()
 }
 
 /// As kubectl writes documents: indented, one after the other.
@@ -41,7 +31,7 @@ fn printed<'a>(documents: impl IntoIterator<Item = &'a Value>) -> String {
 /// The newest state of every object of a stream.
 fn listed(stream: &str) -> Vec<Value> {
     let mut last: Vec<Value> = Vec::new();
-    for (_, event) in watched().iter().filter(|(s, _)| s == stream) {
+    for (_, event) in watched().iter().filter(|(s, _)| *s == stream) {
         let object = event["object"].clone();
         let uid = object["metadata"]["uid"].clone();
         match last.iter_mut().find(|o| o["metadata"]["uid"] == uid) {
@@ -81,7 +71,7 @@ fn watch_events_are_read_from_one_file_or_from_one_per_resource() {
     let all = watched();
     let one = desk.file("all.json", printed(all.iter().map(|(_, e)| e)));
     let of = |stream: &str| {
-        let events = all.iter().filter(|(s, _)| s == stream).map(|(_, e)| e);
+        let events = all.iter().filter(|(s, _)| *s == stream).map(|(_, e)| e);
         desk.file(&format!("{stream}.json"), printed(events))
     };
     let (pods, events, nodes) = (of("pods"), of("events"), of("nodes"));
@@ -92,9 +82,9 @@ fn watch_events_are_read_from_one_file_or_from_one_per_resource() {
         &["--watch", &nodes, "--watch", &events, "--watch", &pods],
     );
     assert!(!said.contains("malformed"), "{said}");
-    let recorded = fixture("captures/watch.jsonl.zst").display().to_string();
-    let (c, _) = desk.import("c.kflow", &["--watch", &recorded]);
-    let want = statuses(&c);
+    // The same watches in the session of that recording, with when each line came.
+    let recorded = fixture("sessions/S13-crictl.kflow.zst");
+    let want = statuses(&recorded.display().to_string());
     assert!(!want.is_empty());
     assert_eq!(statuses(&a), want);
     assert_eq!(statuses(&b), want);

@@ -11,7 +11,7 @@ use super::logs::{journal, journal_short, kubelet_json, kubelet_text, runtime, r
 
 /// One form of one source.
 pub(super) struct Source {
-    /// Flag of `kflow import`.
+    /// Flag of `kflow import`, or [`LAB`].
     pub(super) flag: &'static str,
     /// Name of the file; of a support bundle the folder's, in which the content is `pods.json`.
     pub(super) name: &'static str,
@@ -19,8 +19,11 @@ pub(super) struct Source {
     pub(super) make: fn(&mut Canaries) -> Vec<u8>,
 }
 
+/// Stands for a flag where only the lab's recorder writes such a file.
+pub(super) const LAB: &str = "";
+
 /// All of them.
-pub(super) const SOURCES: [Source; 19] = [
+pub(super) const SOURCES: [Source; 18] = [
     source("--kubelet-log", "kubelet.log", |c| kubelet_text(c).into()),
     source("--kubelet-log", "kubelet-json.log", |c| {
         kubelet_json(c).into()
@@ -46,21 +49,13 @@ pub(super) const SOURCES: [Source; 19] = [
     }),
     source("--audit", "audit.log", |c| audit(c).into()),
     source("--otlp", "otlp-json.jsonl", |c| otlp_json(c).into()),
-    source("--otlp", "otlp-protobuf.jsonl", otlp_protobuf),
-    source("--otlp", "otlp-fields.jsonl", |c| {
-        let bytes = STANDARD.encode(protobuf(&export(c)));
-        format!(
-            "{}\n",
-            json!({"t": 1_795_220_704_544_763_084_i64, "b64": bytes})
-        )
-        .into()
-    }),
+    source(LAB, "otlp.jsonl", otlp_protobuf),
     source("--watch", "pods.json", |c| pods(c, "carrier").into()),
     source("--watch", "pods.yaml", |c| yaml(c).into()),
     source("--dir", "bundle", |c| pods(c, "carrier-bundle").into()),
-    source("--cri-bytes", "cri-bytes.jsonl", cri_bytes),
-    source("--fs", "fs.jsonl", |c| fs(c).into()),
-    source("--snapshots", "snapshots.jsonl", |c| snapshots(c).into()),
+    source(LAB, "cri-bytes.jsonl", cri_bytes),
+    source(LAB, "fs.jsonl", |c| fs(c).into()),
+    source(LAB, "snapshots.jsonl", |c| snapshots(c).into()),
 ];
 
 const fn source(
@@ -399,10 +394,14 @@ fn otlp_protobuf(c: &mut Canaries) -> Vec<u8> {
     let canary = c.put("attribute of a span");
     let place = format!("x://u:{canary}@ab/");
     assert_eq!(place.len(), "/opt/klab/run/cri-tee.sock".len() - 4);
-    rewritten(
+    let mut out = rewritten(
         &fixture("otlp/exports.jsonl"),
         &[("/opt/klab/run/cri-tee.sock", format!("{place}path"))],
-    )
+    );
+    let bytes = STANDARD.encode(otlp_bytes(c));
+    let line = json!({"t": 1_795_220_704_544_763_084_i64, "b64": bytes});
+    out.extend(format!("{line}\n").into_bytes());
+    out
 }
 
 pub(super) fn cri_bytes(c: &mut Canaries) -> Vec<u8> {
@@ -420,11 +419,11 @@ pub(super) fn cri_bytes(c: &mut Canaries) -> Vec<u8> {
         all.push((format!("{before}{text}"), format!("{before}{canary}")));
     }
     let all: Vec<(&str, String)> = all.iter().map(|(t, p)| (t.as_str(), p.clone())).collect();
-    rewritten(&fixture("captures/cri-bytes.jsonl.zst"), &all)
+    rewritten(&fixture("cri/S13-crictl.jsonl.zst"), &all)
 }
 
 fn fs(c: &mut Canaries) -> String {
-    let bytes = fixture("captures/fs.jsonl.zst");
+    let bytes = fixture("lab/fs.jsonl.zst");
     let mut out = String::from_utf8(bytes).unwrap();
     let mount = |c: &mut Canaries, text: &str| {
         let line = c.fill(text);

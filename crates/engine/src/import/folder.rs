@@ -32,8 +32,7 @@ pub struct Folder {
 /// Finds the captures in a folder.
 ///
 /// Where it has none of its own but plain lists of objects, it is taken for a bundle, and the folders below it are
-/// looked at too: the namespaces of `kubectl cluster-info dump`, the resources of Troubleshoot's `cluster-resources`. When
-/// the raw OTLP is there, its decoded form is left.
+/// looked at too: the namespaces of `kubectl cluster-info dump`, the resources of Troubleshoot's `cluster-resources`.
 pub fn scan(dir: &Path) -> io::Result<Folder> {
     let mut folder = Folder::default();
     let mut below = Vec::new();
@@ -50,12 +49,8 @@ pub fn scan(dir: &Path) -> io::Result<Folder> {
     }
     names.sort_unstable();
     folder.unknown.sort_unstable();
-    let raw_otlp = names
-        .iter()
-        .any(|n| super::kind::plain_name(n) == "otlp.jsonl");
     for name in names {
         match Kind::of_file(&name) {
-            Some(Kind::Otlp) if raw_otlp && name.starts_with("otlp-decoded") => {}
             Some(kind) => folder.inputs.push(Input::new(kind, &dir.join(name))),
             None => folder.unknown.push(name),
         }

@@ -4,23 +4,17 @@ use std::path::{Path, PathBuf};
 
 use kflow_model::Source;
 use kflow_model::log::Component;
-use kflow_sources::{LineDecoder, TimeHint, audit, cri, fs, klog, kube, metrics, otlp, runtime};
+use kflow_sources::{LineDecoder, TimeHint, audit, klog, kube, otlp, runtime};
 
 /// What kind of capture an input is. In order of merging.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
-    /// The tap's byte log.
-    CriBytes,
     /// Lists and watches of API objects.
     Watch,
     /// The apiserver's audit log.
     Audit,
     /// OpenTelemetry spans.
     Otlp,
-    /// cgroups, volume directories, mounts.
-    Fs,
-    /// Scrapes of endpoints.
-    Snapshots,
     /// containerd's log.
     Containerd,
     /// The kubelet's log.
@@ -35,13 +29,10 @@ pub enum Kind {
 
 impl Kind {
     /// All kinds, in order of merging.
-    pub const ALL: [Self; 11] = [
-        Self::CriBytes,
+    pub const ALL: [Self; 8] = [
         Self::Watch,
         Self::Audit,
         Self::Otlp,
-        Self::Fs,
-        Self::Snapshots,
         Self::Containerd,
         Self::Kubelet,
         Self::Apiserver,
@@ -54,29 +45,23 @@ impl Kind {
         match self {
             Self::Watch => Box::new(kube::decode::KubeLines::new(hint)),
             Self::Audit => Box::new(audit::decode::AuditLines::new()),
-            Self::Fs => Box::new(fs::FsDecoder::new()),
             Self::Kubelet => Box::new(klog::KlogDecoder::new(Component::Kubelet, hint)),
             Self::Apiserver => Box::new(klog::KlogDecoder::new(Component::Apiserver, hint)),
             Self::Scheduler => Box::new(klog::KlogDecoder::new(Component::Scheduler, hint)),
             Self::ControllerManager => {
                 Box::new(klog::KlogDecoder::new(Component::ControllerManager, hint))
             }
-            Self::CriBytes => Box::new(cri::ByteLog::new()),
             Self::Containerd => Box::new(runtime::RuntimeDecoder::new(Component::Containerd)),
-            Self::Otlp => Box::new(otlp::OtlpDecoder::new()),
-            Self::Snapshots => Box::new(metrics::MetricsDecoder::new()),
+            Self::Otlp => Box::new(otlp::OtlpDecoder),
         }
     }
 
     /// Name of the flag, without dashes.
     pub const fn flag(self) -> &'static str {
         match self {
-            Self::CriBytes => "cri-bytes",
             Self::Watch => "watch",
             Self::Audit => "audit",
             Self::Otlp => "otlp",
-            Self::Fs => "fs",
-            Self::Snapshots => "snapshots",
             Self::Containerd => "containerd-log",
             Self::Kubelet => "kubelet-log",
             Self::Apiserver => "apiserver-log",
@@ -88,12 +73,9 @@ impl Kind {
     /// The source that its observations name.
     pub const fn source(self) -> Source {
         match self {
-            Self::CriBytes => Source::Cri,
             Self::Watch => Source::Kube,
             Self::Audit => Source::Audit,
             Self::Otlp => Source::Otlp,
-            Self::Fs => Source::Fs,
-            Self::Snapshots => Source::Metrics,
             Self::Containerd => Source::Runtime,
             Self::Kubelet => Source::Kubelet,
             Self::Apiserver | Self::Scheduler | Self::ControllerManager => Source::Control,
@@ -103,12 +85,9 @@ impl Kind {
     /// What an input of this kind is, for people.
     pub const fn noun(self) -> &'static str {
         match self {
-            Self::CriBytes => "the byte log of a CRI tap",
             Self::Watch => "a list or watch of API objects",
             Self::Audit => "an audit log",
             Self::Otlp => "OpenTelemetry spans",
-            Self::Fs => "changes of the file system",
-            Self::Snapshots => "scrapes of metrics",
             Self::Containerd => "a log of containerd",
             Self::Kubelet => "a log of the kubelet",
             Self::Apiserver => "a log of kube-apiserver",
@@ -117,13 +96,8 @@ impl Kind {
         }
     }
 
-    /// Several files of such a kind are one stream in pieces: what the decoder knows at the end of one (a connection's
-    /// state, the year, a record that is not complete) it needs in the next.
-    pub(super) const fn one_stream(self) -> bool {
-        matches!(self, Self::CriBytes) || self.klog()
-    }
-
-    /// Lines of klog have no year.
+    /// klog: its lines have no year, and several files are one stream in pieces, because what the decoder knows at the end
+    /// of one (the year, a record that is not complete) it needs in the next.
     pub(super) const fn klog(self) -> bool {
         matches!(
             self,
@@ -159,9 +133,7 @@ impl Kind {
         };
         let log = is(&["log", "txt", "json", "jsonl", "journal"]);
         let json = is(&["json", "jsonl"]);
-        Some(if starts("cri-bytes") && is(&["jsonl"]) {
-            Self::CriBytes
-        } else if (starts("kubelet") || starts("journal-kubelet")) && log {
+        Some(if (starts("kubelet") || starts("journal-kubelet")) && log {
             Self::Kubelet
         } else if (starts("apiserver") || starts("kube-apiserver")) && log {
             Self::Apiserver
@@ -175,10 +147,6 @@ impl Kind {
             Self::Audit
         } else if (starts("otlp") || starts("traces")) && json {
             Self::Otlp
-        } else if starts("fs") && is(&["jsonl"]) {
-            Self::Fs
-        } else if starts("snapshots") && is(&["jsonl"]) {
-            Self::Snapshots
         } else if WATCHED.iter().any(|w| starts(w)) && (json || is(&["yaml", "yml"])) {
             Self::Watch
         } else {
@@ -201,10 +169,7 @@ impl Kind {
 
     /// What a node's captures, of which a session has those of one, are made of.
     pub(super) const fn of_node(self) -> bool {
-        matches!(
-            self,
-            Self::CriBytes | Self::Fs | Self::Containerd | Self::Kubelet
-        )
+        matches!(self, Self::Containerd | Self::Kubelet)
     }
 }
 
@@ -288,10 +253,6 @@ mod tests {
             ("audit.log", Some(Kind::Audit)),
             ("audit-2026-11-21T00.log", Some(Kind::Audit)),
             ("otlp.jsonl", Some(Kind::Otlp)),
-            ("otlp-decoded.jsonl", Some(Kind::Otlp)),
-            ("fs.jsonl", Some(Kind::Fs)),
-            ("cri-bytes.jsonl", Some(Kind::CriBytes)),
-            ("snapshots.jsonl", Some(Kind::Snapshots)),
             ("apiserver.log", Some(Kind::Apiserver)),
             ("kube-apiserver.log", Some(Kind::Apiserver)),
             ("scheduler.log", Some(Kind::Scheduler)),
@@ -300,7 +261,7 @@ mod tests {
             ("session.json", None),
             ("README.md", None),
             ("podsandbox.json", None),
-            ("fs.txt", None),
+            ("fs.jsonl", None),
             ("", None),
         ] {
             assert_eq!(Kind::of_file(name), kind, "{name}");

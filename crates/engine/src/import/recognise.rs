@@ -108,8 +108,8 @@ mod tests {
                 Some("kflow replay"),
             ),
             (Kind::Kubelet, "LPKSHHRH\0\0", Some("journalctl --file")),
-            (Kind::Fs, "hello\nworld\n", Some("nor anything else")),
-            (Kind::Fs, "  \n", None),
+            (Kind::Audit, "hello\nworld\n", Some("nor anything else")),
+            (Kind::Audit, "  \n", None),
             (Kind::Audit, AUDIT, None),
             (Kind::Scheduler, KLOG, None),
         ] {

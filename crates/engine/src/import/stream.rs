@@ -51,7 +51,7 @@ pub(super) fn of(files: Vec<Open>) -> Vec<Stream> {
     for file in files {
         let kind = file.input.kind;
         match streams.last_mut() {
-            Some(s) if s.kind == kind && kind.one_stream() => s.files.push(file),
+            Some(s) if s.kind == kind && kind.klog() => s.files.push(file),
             _ => streams.push(Stream {
                 kind,
                 files: vec![file],

@@ -5,7 +5,7 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`lines`] | [`KubeLines`]: recordings, `kubectl get`, watch streams as a sequence of lines |
+//! | [`lines`] | [`KubeLines`]: `kubectl get`, watch streams as a sequence of lines |
 //! | [`Renewals`] | which renewals of leases are passed on |
 //! | `json` | fields that may be null, times, texts with a limit |
 //! | `pod`, `event`, `node`, `object` | one kind each |
@@ -14,7 +14,7 @@ use serde::Deserialize;
 
 use super::super::Fed;
 use kflow_model::{
-    Body, Nanos, Observation, Source, Stamp, Text,
+    Body, Observation, Source, Stamp, Text,
     gap::{WatchKind, WatchNote},
     pod::WatchEvent,
 };
@@ -130,11 +130,6 @@ pub fn note(resource: &str, kind: WatchKind, detail: &str, stamp: Stamp) -> Obse
             failure: None,
         })),
     }
-}
-
-/// The arrival of something, exact.
-pub const fn arrival(seen: Nanos) -> Stamp {
-    Stamp::exact(seen)
 }
 
 fn or_plural(resource: &str, kind: &str) -> Text {

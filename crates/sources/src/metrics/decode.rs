@@ -1,16 +1,14 @@
 //! Scrapes in, [`Sample`] observations out, and states of static pods.
 
 use rustc_hash::FxHashMap;
-use serde::Deserialize;
 use std::borrow::Cow;
 
 use super::families::{SETTINGS, is_kept};
 use super::pods::KubeletPods;
 use super::scrape::Scrape;
 use crate::logtext::{FIELD_MAX, cut};
-use crate::{Fed, LineDecoder};
 use kflow_model::sample::{Sample, Value};
-use kflow_model::{Body, Nanos, Observation, Source, Stamp, Text};
+use kflow_model::{Body, Observation, Source, Stamp, Text};
 
 /// Series of one endpoint that are remembered and given out. A kubelet with the pods of a full node has some
 /// thousands of the kept families.
@@ -22,7 +20,7 @@ const NAME_MAX: usize = 64;
 /// Endpoints that are remembered.
 const ENDPOINTS_MAX: usize = 64;
 
-/// Reduces scrapes to what kflow shows. Shared by the decoder and the live scraper.
+/// Reduces scrapes to what kflow shows.
 ///
 /// **A series is given out when its value differs from the last one given out, and begins at 0.** So an idle node
 /// costs a few values a scrape; a series that was never seen is 0, and one that vanished (the kubelet restarted)
@@ -254,59 +252,6 @@ fn plain(v: &serde_json::Value) -> Cow<'_, str> {
     match v {
         serde_json::Value::String(s) => Cow::Borrowed(s),
         other => Cow::Owned(other.to_string()),
-    }
-}
-
-/// Decodes `snapshots.jsonl`: `{"t":ns,"took_ns":n,"what":"kubelet-metrics","status":200,"body":"…"}`, with `error` in
-/// place of `body` when there was no answer.
-#[derive(Debug, Default)]
-pub struct MetricsDecoder {
-    scrapes: Scrapes,
-}
-
-impl MetricsDecoder {
-    /// A decoder that has seen nothing yet.
-    pub fn new() -> Self {
-        Self::default()
-    }
-}
-
-#[derive(Deserialize)]
-struct Line<'a> {
-    t: i64,
-    #[serde(default)]
-    took_ns: u64,
-    #[serde(borrow)]
-    what: Cow<'a, str>,
-    #[serde(default)]
-    status: u16,
-    #[serde(borrow, default)]
-    body: Option<Cow<'a, str>>,
-    #[serde(borrow, default)]
-    error: Option<Cow<'a, str>>,
-}
-
-impl LineDecoder for MetricsDecoder {
-    fn line(&mut self, line: &[u8], out: &mut Vec<Observation>) -> Fed {
-        if line.trim_ascii().is_empty() {
-            return Fed::Ignored("empty line");
-        }
-        let Ok(l) = serde_json::from_slice::<Line<'_>>(line) else {
-            return Fed::Malformed("not a line of snapshots.jsonl");
-        };
-        let scrape = Scrape {
-            // The recorder's `t` is when it asked.
-            at: Nanos(l.t).plus(i64::try_from(l.took_ns).unwrap_or(0)),
-            took_ns: l.took_ns,
-            what: &l.what,
-            code: l.status,
-            body: l.body.as_deref().or(l.error.as_deref()).unwrap_or_default(),
-        };
-        let before = out.len();
-        match self.scrapes.take(scrape, out) {
-            Ok(()) => Fed::Observed(out.len() - before),
-            Err(reason) => Fed::Ignored(reason),
-        }
     }
 }
 

@@ -1,10 +1,6 @@
 //! Exports in, [`SpanRecord`] observations out.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use prost::Message as _;
-use serde::Deserialize;
-use std::borrow::Cow;
 use thiserror::Error;
 
 use super::attributes::{clean, is_kept};
@@ -32,54 +28,26 @@ pub fn decode_request(bytes: &[u8], seen: Nanos) -> Result<Vec<Observation>, Bad
     Ok(out)
 }
 
-/// Decodes recorded exports (`{"t":ns,"b64":"<ExportTraceServiceRequest>"}`), OTLP JSON lines (`{"resourceSpans":[…]}`)
-/// and recorded spans that were decoded before (`{"recv":ns,"service":…,"trace":…,"span":…}`), mixed as they may be.
+/// Decodes OTLP JSON lines (`{"resourceSpans":[…]}`), as the collector's file exporter writes them.
 #[derive(Debug, Default)]
 pub struct OtlpDecoder;
-
-impl OtlpDecoder {
-    /// A decoder; it has no state.
-    pub fn new() -> Self {
-        Self
-    }
-}
-
-#[derive(Deserialize)]
-struct Recorded<'a> {
-    t: i64,
-    #[serde(borrow)]
-    b64: Cow<'a, str>,
-}
 
 impl LineDecoder for OtlpDecoder {
     fn line(&mut self, line: &[u8], out: &mut Vec<Observation>) -> Fed {
         if line.trim_ascii().is_empty() {
             return Fed::Ignored("empty line");
         }
+        let Ok(root) = serde_json::from_slice::<serde_json::Value>(line) else {
+            return Fed::Malformed("JSON that does not parse");
+        };
         let before = out.len();
-        if let Ok(r) = serde_json::from_slice::<Recorded<'_>>(line) {
-            let Ok(bytes) = STANDARD.decode(r.b64.as_bytes()) else {
-                return Fed::Malformed("base64 that does not decode");
-            };
-            match decode_request(&bytes, Nanos(r.t)) {
-                Ok(spans) => out.extend(spans),
-                Err(_) => return Fed::Malformed("protobuf that is no trace export"),
+        match json::request(&root) {
+            Some(request) => spans(request, None, out),
+            None if root.get("resourceMetrics").is_some() => {
+                return Fed::Ignored("metrics export");
             }
-        } else {
-            let Ok(root) = serde_json::from_slice::<serde_json::Value>(line) else {
-                return Fed::Malformed("JSON that does not parse");
-            };
-            match json::request(&root) {
-                Some(request) => spans(request, None, out),
-                None if root.get("resourceMetrics").is_some() => {
-                    return Fed::Ignored("metrics export");
-                }
-                None if root.get("resourceLogs").is_some() => return Fed::Ignored("logs export"),
-                None => match json::decoded(&root) {
-                    Some((request, received)) => spans(request, Some(Nanos(received)), out),
-                    None => return Fed::Malformed("neither a recorded export nor OTLP JSON"),
-                },
-            }
+            None if root.get("resourceLogs").is_some() => return Fed::Ignored("logs export"),
+            None => return Fed::Malformed("not OTLP JSON"),
         }
         match out.len() - before {
             0 => Fed::Ignored("export without valid spans"),
@@ -189,6 +157,7 @@ fn span_id(b: &[u8]) -> Option<SpanId> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use base64::Engine as _;
     use proptest::prelude::*;
     use serde_json::Value as Json;
 
@@ -196,12 +165,23 @@ mod tests {
     const EXPORTS: &str = include_str!("../../../../fixtures/otlp/exports.jsonl");
     const DECODED: &str = include_str!("../../../../fixtures/otlp/decoded.jsonl");
 
+    /// When each of [`EXPORTS`] came, and its bytes.
+    fn exports() -> Vec<(Nanos, Vec<u8>)> {
+        EXPORTS
+            .lines()
+            .map(|l| {
+                let line: Json = serde_json::from_str(l).unwrap();
+                let engine = base64::engine::general_purpose::STANDARD;
+                let bytes = engine.decode(line["b64"].as_str().unwrap()).unwrap();
+                (Nanos(line["t"].as_i64().unwrap()), bytes)
+            })
+            .collect()
+    }
     fn decode(text: &str) -> (Vec<Observation>, Vec<Fed>) {
         let mut out = Vec::new();
-        let mut d = OtlpDecoder::new();
         let fed = text
             .lines()
-            .map(|l| d.line(l.as_bytes(), &mut out))
+            .map(|l| OtlpDecoder.line(l.as_bytes(), &mut out))
             .collect();
         (out, fed)
     }
@@ -214,11 +194,12 @@ mod tests {
 
     #[test]
     fn real_exports_decode_to_what_an_independent_decoder_saw() {
-        let (out, fed) = decode(EXPORTS);
-        assert_eq!(
-            fed.iter().filter(|f| matches!(f, Fed::Observed(_))).count(),
-            5
-        );
+        let exports = exports();
+        assert_eq!(exports.len(), 5);
+        let out: Vec<Observation> = exports
+            .iter()
+            .flat_map(|(seen, bytes)| decode_request(bytes, *seen).unwrap())
+            .collect();
         let want: Vec<Json> = DECODED
             .lines()
             .map(|l| serde_json::from_str(l).unwrap())
@@ -296,15 +277,6 @@ mod tests {
     }
 
     #[test]
-    fn spans_that_were_decoded_before_are_the_same_spans() {
-        let ((mut a, _), (mut b, fed)) = (decode(EXPORTS), decode(DECODED));
-        assert!(fed.iter().all(|f| *f == Fed::Observed(1)));
-        a.sort();
-        b.sort();
-        assert_eq!(a, b);
-    }
-
-    #[test]
     fn otlp_json_of_the_collector_is_read() {
         let (out, fed) = decode(
             r#"{"resourceSpans":[{"resource":{"attributes":[{"key":"service.name","value":{"stringValue":"kubelet"}}]},"scopeSpans":[{"scope":{},"spans":[{"traceId":"5b8efff798038103d269b633813fc60c","spanId":"eee19b7ec3c1b174","parentSpanId":"eee19b7ec3c1b173","name":"syncPod","kind":1,"startTimeUnixNano":"1544712660000000000","endTimeUnixNano":"1544712661000000000","attributes":[{"key":"k8s.pod.uid","value":{"stringValue":"u"}},{"key":"server.port","value":{"intValue":"6443"}}],"links":[{"traceId":"5b8efff798038103d269b633813fc60d","spanId":"eee19b7ec3c1b175"}],"events":[{"timeUnixNano":"1544712660500000000","name":"exception","attributes":[{"key":"exception.message","value":{"stringValue":"boom"}}]}],"status":{"code":"STATUS_CODE_ERROR"}},{"traceId":"","spanId":"","name":"invalid"}]}]}]}"#,
@@ -347,18 +319,7 @@ mod tests {
                 r#"{"resourceSpans":[]}"#,
                 Fed::Ignored("export without valid spans"),
             ),
-            (
-                r#"{"t":1,"b64":"!"}"#,
-                Fed::Malformed("base64 that does not decode"),
-            ),
-            (
-                r#"{"t":1,"b64":"/////w=="}"#,
-                Fed::Malformed("protobuf that is no trace export"),
-            ),
-            (
-                "[]",
-                Fed::Malformed("neither a recorded export nor OTLP JSON"),
-            ),
+            ("[]", Fed::Malformed("not OTLP JSON")),
             ("{", Fed::Malformed("JSON that does not parse")),
         ] {
             assert_eq!(decode(line).1, [want], "{line}");
@@ -369,16 +330,14 @@ mod tests {
         #[test]
         fn no_bytes_panic(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
             drop(decode_request(&bytes, Nanos(0)));
-            OtlpDecoder::new().line(&bytes, &mut Vec::new());
+            OtlpDecoder.line(&bytes, &mut Vec::new());
         }
         #[test]
         fn a_mutated_export_does_not_panic(at in 0_usize..8000, byte in any::<u8>()) {
-            let line = EXPORTS.lines().next().unwrap();
-            let r: Recorded<'_> = serde_json::from_str(line).unwrap();
-            let mut bytes = STANDARD.decode(r.b64.as_bytes()).unwrap();
+            let (seen, mut bytes) = exports().swap_remove(0);
             let at = at % bytes.len();
             bytes[at] = byte;
-            drop(decode_request(&bytes, Nanos(r.t)));
+            drop(decode_request(&bytes, seen));
         }
     }
 }

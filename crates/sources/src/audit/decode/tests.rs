@@ -161,7 +161,7 @@ fn commands_bodies_and_credentials_are_left_behind() {
         .into_iter()
         .find(|a| a.resource == "pods/exec")
         .unwrap();
-    assert_eq!(exec.query, "container=web");
+    assert_eq!(exec.query, "container=web&stderr=true&stdout=true");
     let secret = find("create", "secrets", "kubernetes-admin");
     assert_eq!(secret.facts, []);
     let all = serde_json::to_string(&feed(LOG).0).unwrap();

@@ -1,22 +1,20 @@
 //! The API's objects as a sequence of lines, whoever wrote them.
 //!
-//! | input | receive time | notes of the watch |
-//! |---|---|---|
-//! | recorded watches: `{"t":ns,"stream":"pods","kind":"LIST\|WATCH\|RESTART","line":…}` | `t` | yes |
-//! | a raw watch of the apiserver, `kubectl get -w -o json --output-watch-events`: `{"type":…,"object":…}` | none | bookmarks, errors |
-//! | `kubectl get -o json`: one object or list, on many lines or one | none | no: nobody knows what the list was bounded by |
+//! | input | notes of the watch |
+//! |---|---|
+//! | a raw watch of the apiserver, `kubectl get -w -o json --output-watch-events`: `{"type":…,"object":…}` | bookmarks, errors |
+//! | `kubectl get -o json`: one object or list, on many lines or one | none: what the list was bounded by is unknown |
 //!
-//! Documents are found by their braces, so white space and line feeds do not matter. Where no receive time was written,
-//! the newest moment that the document tells of stands for it (never going back), with that moment's own precision.
+//! Documents are found by their braces, so white space and line feeds do not matter. Neither has a receive time: the newest
+//! time in the document stands for it (never going back), with that time's own precision.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 
 use super::super::super::{Fed, LineDecoder, TimeHint};
-use super::json::N;
-use super::{Occurrences, arrival, decode_object, decode_typed, newest_time, note, plural};
-use kflow_model::{Body, Nanos, Observation, Stamp, Text, gap::WatchKind, pod::WatchEvent};
+use super::{Occurrences, decode_object, decode_typed, newest_time, plural};
+use kflow_model::{Body, Observation, Stamp, Text, pod::WatchEvent};
 
 /// Why nothing came of a list: there is nothing of its kind.
 pub const EMPTY_LIST: &str = "empty list";
@@ -51,13 +49,6 @@ impl KubeLines {
         };
         let before = out.len();
         let fed = match envelope {
-            Envelope {
-                t: Some(t),
-                stream: Some(stream),
-                kind: Some(kind),
-                line,
-                ..
-            } => self.recorded(Nanos(t), &stream, &kind, line, out),
             Envelope {
                 event: Some(event),
                 object: Some(object),
@@ -97,62 +88,6 @@ impl KubeLines {
         match fed {
             Fed::Observed(_) => Fed::Observed(out.len() - before),
             other => other,
-        }
-    }
-
-    fn recorded(
-        &mut self,
-        t: Nanos,
-        stream: &str,
-        kind: &str,
-        line: Option<&RawValue>,
-        out: &mut Vec<Observation>,
-    ) -> Fed {
-        let stamp = arrival(t);
-        let json = line.map_or("null", RawValue::get);
-        match kind {
-            "LIST" => {
-                let Ok(list) = serde_json::from_str::<Envelope<'_>>(json) else {
-                    return Fed::Malformed("recorded list without a list");
-                };
-                let version = list
-                    .metadata
-                    .as_ref()
-                    .map_or(Text::default(), |m| m.0.resource_version.0.clone());
-                out.push(note(stream, WatchKind::ListBegin, &version, stamp));
-                let fed = self.list(
-                    list.kind.as_deref().unwrap_or_default(),
-                    &list.items.unwrap_or_default(),
-                    stamp,
-                    out,
-                );
-                out.push(note(stream, WatchKind::ListEnd, &version, stamp));
-                match fed {
-                    Fed::Malformed(why) => Fed::Malformed(why),
-                    _ => Fed::Observed(0),
-                }
-            }
-            "WATCH" => {
-                let Ok(WatchLine {
-                    kind,
-                    object: Some(object),
-                }) = serde_json::from_str(json)
-                else {
-                    return Fed::Malformed("recorded watch event without an object");
-                };
-                let r = decode_typed(&kind, object.get().as_bytes(), stream, stamp);
-                self.take(r, out)
-            }
-            "RESTART" => {
-                let why = serde_json::from_str::<Option<String>>(json)
-                    .ok()
-                    .flatten()
-                    .unwrap_or_else(|| json.to_owned());
-                let why = if why == "null" { "" } else { &why };
-                out.push(note(stream, WatchKind::Broken, why, stamp));
-                Fed::Observed(0)
-            }
-            _ => Fed::Malformed("unknown kind of recorded line"),
         }
     }
 
@@ -327,20 +262,14 @@ impl Scan {
 /// What a document may be, before it is known what it is.
 #[derive(Deserialize)]
 struct Envelope<'a> {
-    t: Option<i64>,
-    #[serde(borrow)]
-    stream: Option<Cow<'a, str>>,
     #[serde(borrow)]
     kind: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    line: Option<&'a RawValue>,
     #[serde(rename = "type", borrow)]
     event: Option<Cow<'a, str>>,
     #[serde(borrow)]
     object: Option<&'a RawValue>,
     #[serde(borrow)]
     items: Option<Vec<&'a RawValue>>,
-    metadata: Option<N<super::VersionOnly>>,
 }
 
 /// One line of a watch.

@@ -100,7 +100,7 @@ fn renewed(x: &ObjectSeen) -> Option<Nanos> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kube::decode::{arrival, decode_object};
+    use crate::kube::decode::decode_object;
 
     /// A lease in the form of the API's reference (`coordination.k8s.io/v1`): synthetic, no kubelet wrote it.
     fn lease(name: &str, s: i64, holder: &str, event: WatchEvent) -> Observation {
@@ -110,7 +110,7 @@ mod tests {
             r#"{{"apiVersion":"coordination.k8s.io/v1","kind":"Lease","metadata":{{"name":"{name}","namespace":"kube-node-lease","uid":"synthetic","resourceVersion":"{}"}},"spec":{{"holderIdentity":"{holder}","leaseDurationSeconds":40,"renewTime":"{time}"}}}}"#,
             1000 + s
         );
-        decode_object(json.as_bytes(), "", event, arrival(at)).expect("a lease")
+        decode_object(json.as_bytes(), "", event, Stamp::exact(at)).expect("a lease")
     }
     fn at(s: i64) -> Nanos {
         Nanos::from_secs(1_800_000_000 + s)

@@ -4,6 +4,7 @@ mod lines;
 
 use super::*;
 use crate::{LineDecoder, TimeHint};
+use kflow_model::Nanos;
 use kflow_model::event::EventSeen;
 use kflow_model::pod::{ContainerState, PodSeen};
 use kflow_model::stamp::SECOND;
@@ -23,9 +24,40 @@ fn feed(text: &str) -> (Vec<Observation>, Vec<Fed>) {
     (out, fed)
 }
 
+/// The lists and watch events in [`WATCH`], whose lines are `{"t":ns,"stream":"pods","kind":"LIST|WATCH","line":…}`: when
+/// each came, the resource, and what the apiserver sent.
+fn sent() -> impl Iterator<Item = (Stamp, String, serde_json::Value)> {
+    WATCH.lines().map(|l| {
+        let mut line: serde_json::Value = serde_json::from_str(l).unwrap();
+        let stamp = Stamp::exact(Nanos(line["t"].as_i64().unwrap()));
+        let resource = line["stream"].as_str().unwrap().to_owned();
+        (stamp, resource, line["line"].take())
+    })
+}
+
+/// The watch events alone, as text.
+fn watch_events() -> Vec<String> {
+    sent()
+        .filter(|(_, _, json)| json["type"].is_string())
+        .map(|(_, _, json)| json.to_string())
+        .collect()
+}
+
 fn recorded() -> Vec<Observation> {
-    let (out, fed) = feed(WATCH);
-    assert!(fed.iter().all(|f| matches!(f, Fed::Observed(_))), "{fed:?}");
+    let mut out = Vec::new();
+    for (stamp, resource, json) in sent() {
+        let Some(items) = json["items"].as_array() else {
+            let json = json.to_string();
+            out.push(decode_watch_event(json.as_bytes(), &resource, stamp).unwrap());
+            continue;
+        };
+        let kind = json["kind"].as_str().unwrap().trim_end_matches("List");
+        for item in items {
+            let json = item.to_string();
+            let listed = decode_object(json.as_bytes(), kind, WatchEvent::Listed, stamp);
+            out.push(listed.unwrap());
+        }
+    }
     out
 }
 
@@ -282,8 +314,8 @@ fn hex_digits_in_a_name_are_a_time_only_if_the_event_says_about_the_same() {
 
 #[test]
 fn an_event_that_was_only_seen_again_is_no_occurrence() {
-    let line = WATCH
-        .lines()
+    let line = watch_events()
+        .into_iter()
         .find(|l| l.contains("healthy.18e9e7ba8f409709"))
         .unwrap();
     let mut d = KubeLines::default();
@@ -406,14 +438,14 @@ proptest! {
     #[test]
     fn arbitrary_bytes_and_damaged_lines_never_panic(
         bytes in proptest::collection::vec(any::<u8>(), 0..300),
-        line in 0_usize..18,
+        line in 0_usize..16,
         at in 0_usize..4000,
         flip in any::<u8>(),
     ) {
         let mut d = KubeLines::default();
         let mut out = Vec::new();
         d.line(&bytes, &mut out);
-        let mut damaged = WATCH.lines().nth(line).unwrap_or_default().as_bytes().to_vec();
+        let mut damaged = watch_events().swap_remove(line).into_bytes();
         if let Some(b) = damaged.get_mut(at) {
             *b ^= flip;
         }

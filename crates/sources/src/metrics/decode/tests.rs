@@ -1,4 +1,5 @@
 use super::*;
+use kflow_model::Nanos;
 use proptest::prelude::*;
 
 fn sample(scrapes: &mut Scrapes, what: &str, code: u16, body: &str) -> Sample {
@@ -173,17 +174,25 @@ fn settings_are_listed_in_order() {
 
 #[test]
 fn pages_without_use_and_nonsense_are_told_apart() {
-    let mut d = MetricsDecoder::new();
-    let mut fed = |l: &str| d.line(l.as_bytes(), &mut Vec::new());
+    let take = |what, code, body| {
+        let scrape = Scrape {
+            at: Nanos(1),
+            took_ns: 0,
+            what,
+            code,
+            body,
+        };
+        Scrapes::default().take(scrape, &mut Vec::new())
+    };
     assert_eq!(
-        fed(r#"{"t":1,"what":"kubelet-runningpods","status":200,"body":"{}"}"#),
-        Fed::Ignored("running pods, which the CRI shows better")
+        take("kubelet-runningpods", 200, "{}"),
+        Err("running pods, which the CRI shows better")
     );
+    assert_eq!(take("kubelet-healthz", 0, "refused"), Ok(()));
     assert_eq!(
-        fed(r#"{"t":1,"what":"kubelet-healthz","status":0,"error":"refused"}"#),
-        Fed::Observed(1)
+        take("kubelet-configz", 200, "["),
+        Err("configz that does not parse")
     );
-    assert_eq!(fed("{}"), Fed::Malformed("not a line of snapshots.jsonl"));
 }
 
 proptest! {

@@ -3,33 +3,18 @@
 use super::*;
 
 #[test]
-fn lists_are_framed_and_watches_tell_how_they_are() {
-    let out = recorded();
+fn a_watch_tells_how_far_it_is_and_why_it_ended() {
+    assert_eq!(notes(&recorded()), [("pods", WatchKind::Bookmark, "573")]);
+    let error = r#"{"type":"ERROR","object":{"kind":"Status","status":"Failure","message":"too old resource version: 5 (9)","reason":"Expired","code":410}}"#;
+    let pod = watch_events().swap_remove(0);
+    let (out, _) = feed(&format!("{pod}\n{error}"));
     assert_eq!(
         notes(&out),
-        [
-            ("pods", WatchKind::ListBegin, "511"),
-            ("pods", WatchKind::ListEnd, "511"),
-            ("nodes", WatchKind::ListBegin, "511"),
-            ("nodes", WatchKind::ListEnd, "511"),
-            ("pods", WatchKind::Bookmark, "573"),
-        ]
-    );
-    let (out, _) = feed(concat!(
-        r#"{"t":1,"stream":"pods","kind":"RESTART","line":"connection lost"}"#,
-        "\n",
-        r#"{"t":2,"stream":"pods","kind":"WATCH","line":{"type":"ERROR","object":{"kind":"Status","status":"Failure","message":"too old resource version: 5 (9)","reason":"Expired","code":410}}}"#,
-    ));
-    assert_eq!(
-        notes(&out),
-        [
-            ("pods", WatchKind::Broken, "connection lost"),
-            (
-                "pods",
-                WatchKind::Broken,
-                "too old resource version: 5 (9) (410 Expired)"
-            ),
-        ]
+        [(
+            "pods",
+            WatchKind::Broken,
+            "too old resource version: 5 (9) (410 Expired)"
+        )]
     );
 }
 
@@ -62,17 +47,14 @@ fn kubectl_get_is_history_as_of_the_newest_moment_it_tells() {
 
 #[test]
 fn a_stream_of_watch_events_may_be_printed_prettily_or_a_line_each() {
-    let typed: Vec<serde_json::Value> = WATCH
-        .lines()
-        .filter_map(|l| serde_json::from_str::<serde_json::Value>(l).ok())
-        .filter(|v| v["kind"] == "WATCH")
-        .map(|v| v["line"].clone())
-        .collect();
-    let pretty: String = typed
+    let each = watch_events();
+    let pretty: String = each
         .iter()
-        .map(|v| serde_json::to_string_pretty(v).unwrap() + "\n")
+        .map(|v| {
+            let v: serde_json::Value = serde_json::from_str(v).unwrap();
+            serde_json::to_string_pretty(&v).unwrap() + "\n"
+        })
         .collect();
-    let each: Vec<String> = typed.iter().map(ToString::to_string).collect();
     let lines = each.join("\n");
     let joined = each.concat();
     let (a, _) = feed(&pretty);
@@ -98,7 +80,7 @@ fn deletion_is_in_the_future_and_does_not_count_as_a_moment_that_passed() {
 
 #[test]
 fn a_cut_off_document_costs_itself_only() {
-    let good = WATCH.lines().nth(2).unwrap();
+    let good = &watch_events()[0];
     let half = good.get(..good.len() / 2).unwrap();
     let (out, fed) = feed(&format!("{half}\n{good}\nnot json\n\n{half}"));
     assert_eq!(
