@@ -41,8 +41,7 @@ use anyhow::Context as _;
 use args::{Args, Command};
 use clap::{CommandFactory, FromArgMatches};
 
-use kflow_core::diagnose::{Catalogue, Unknown};
-use kflow_core::flow::map::Map;
+use kflow_core::diagnose::Unknown;
 use kflow_core::query::{self, Moment};
 
 /// All is well, or was done.
@@ -102,9 +101,6 @@ fn parse() -> Args {
 }
 
 fn run(args: Args) -> anyhow::Result<u8> {
-    // Without them everything would be said to be well.
-    Map::try_embedded().map_err(|e| anyhow::anyhow!("this build of kflow is broken: {e}"))?;
-    Catalogue::try_get().map_err(|e| anyhow::anyhow!("this build of kflow is broken: {e}"))?;
     match args.command {
         Command::Import(a) => import::run(&a),
         Command::Timeline(a) => read::timeline(&a),

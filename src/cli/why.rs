@@ -162,7 +162,7 @@ fn watch(args: &WhyArgs) -> anyhow::Result<u8> {
                 last = code(&v);
                 let now: Vec<_> = v
                     .iter()
-                    .map(|v| (v.uid.clone(), v.cause.clone(), v.stage, v.state, v.attempt))
+                    .map(|v| (v.uid.clone(), v.cause, v.stage, v.state, v.attempt))
                     .collect();
                 (Ok(now), written(args, &v, asked))
             }

@@ -211,14 +211,18 @@ fn verdict(s: &Seen<'_>, wrong: &mut Vec<String>) {
         State::CrashLooping | State::Flapping | State::Recovered
     );
     // Of a pod whose node is gone nothing is news but that.
-    if up && !fits && v.cause != "KF317" {
-        wrong.push(format!("{} {:?} of a pod that is ready", v.cause, v.state));
+    if up && !fits && v.cause_id() != "KF317" {
+        wrong.push(format!(
+            "{} {:?} of a pod that is ready",
+            v.cause_id(),
+            v.state
+        ));
     }
     if v.state == State::BackingOff
         && let Some(c) = p.containers.iter().find(|c| c.name == v.container)
         && c.state == "running"
     {
-        wrong.push(format!("{} backs off, and {} runs", v.cause, c.name));
+        wrong.push(format!("{} backs off, and {} runs", v.cause_id(), c.name));
     }
     let Some((stage, since)) = p.current.filter(|_| !v.state.is_well()) else {
         return;
@@ -226,12 +230,17 @@ fn verdict(s: &Seen<'_>, wrong: &mut Vec<String>) {
     // A probe that kills is a cause of the stage ready, also while the container waits for its next start.
     let killed = v.stage == Stage::Ready && stage == Stage::Start;
     if stage != v.stage && !killed {
-        wrong.push(format!("{} is in {}, the pod in {stage}", v.cause, v.stage));
+        wrong.push(format!(
+            "{} is in {}, the pod in {stage}",
+            v.cause_id(),
+            v.stage
+        ));
     }
     if stage == v.stage && since != v.since {
         wrong.push(format!(
             "{} since {}, the pod in {stage} since {since}",
-            v.cause, v.since
+            v.cause_id(),
+            v.since
         ));
     }
 }
@@ -267,7 +276,8 @@ fn attempts(s: &Seen<'_>, wrong: &mut Vec<String>) {
     if n != v.attempt as usize {
         wrong.push(format!(
             "{} attempt {}, on the timeline {n}",
-            v.cause, v.attempt
+            v.cause_id(),
+            v.attempt
         ));
     }
 }
@@ -351,7 +361,10 @@ fn last_error(s: &Seen<'_>, wrong: &mut Vec<String>) {
     {
         wrong.push(format!(
             "{} cites {cited:?}, and {} failed at {}: {}",
-            v.cause, x.step, end.at, x.message
+            v.cause_id(),
+            x.step,
+            end.at,
+            x.message
         ));
     }
 }
@@ -416,7 +429,7 @@ fn a_verdict_changes_back_only_with_new_evidence() {
                 let v = verdicts.0.get(&pod.uid);
                 let word = (
                     v.map(|v| v.state),
-                    v.map_or(String::new(), |v| v.cause.to_string()),
+                    v.map_or(String::new(), |v| v.cause_id().to_owned()),
                 );
                 let (view, words) = said
                     .entry(pod.uid.to_string())

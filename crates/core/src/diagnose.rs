@@ -2,7 +2,7 @@
 //!
 //! | part | owns |
 //! |---|---|
-//! | [`catalogue`] | the causes, as data: how each is recognised, what is said of it, what to do next |
+//! | [`catalogue`], [`cause`] | the causes, as data: how each is recognised, what is said of it, what to do next; their ids |
 //! | [`facts`], [`signal`] | one pass over a pod's evidence: what it did last, what failed since, what is in flight |
 //! | [`scheduler`], [`quantity`], [`backoff`] | the scheduler's sentence, amounts, the kubelet's waits |
 //! | [`limits`] | how long a rule waits before it says something, with the source of each time |
@@ -13,6 +13,7 @@
 
 pub mod backoff;
 pub mod catalogue;
+pub mod cause;
 pub mod facts;
 pub mod found;
 pub mod limits;
@@ -26,6 +27,7 @@ pub mod unknown;
 pub mod verdict;
 
 pub use catalogue::{Catalogue, Cause};
+pub use cause::CauseId;
 pub use unknown::Unknown;
 pub use verdict::{Confidence, InFlightCall, NextStep, Proof, Recurrence, State, Verdict};
 
@@ -362,7 +364,7 @@ fn well(f: &Facts<'_>, gone: bool) -> Verdict {
         namespace: v.namespace.clone(),
         pod: v.name.clone(),
         owner: v.owners.first().cloned(),
-        cause: kflow_model::Text::default(),
+        cause: None,
         title: if recovered {
             "Recovered".into()
         } else {

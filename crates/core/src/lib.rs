@@ -19,3 +19,12 @@ pub mod query;
 pub mod selection;
 pub mod suggest;
 pub mod timeline;
+
+/// Data that this crate carries. Reading it fails only in a build whose tests fail: each file has one that reads it.
+#[expect(
+    clippy::panic,
+    reason = "the data is part of the program: no input gets here"
+)]
+fn embedded<T, E: std::fmt::Display>(file: &str, read: Result<T, E>) -> T {
+    read.unwrap_or_else(|e| panic!("read {file} of this build: {e}"))
+}

@@ -67,7 +67,7 @@ fn section(
         writeln!(
             out,
             "<div class=\"verdict\"><b>{}</b> {}<p>{}</p><pre>",
-            Escaped(&v.cause),
+            Escaped(v.cause_id()),
             Escaped(&v.title),
             Escaped(&v.sentence)
         )?;

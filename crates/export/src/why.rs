@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::text::clean;
 use evidence::{clock, precision, source_name, told_once};
 use kflow_core::diagnose::text::{span, times};
-use kflow_core::diagnose::{Confidence, State, Verdict};
+use kflow_core::diagnose::{CauseId, Confidence, State, Verdict};
 use kflow_model::{Nanos, ObjectRef};
 
 /// Widest line, columns.
@@ -50,7 +50,8 @@ pub fn text(v: &Verdict, now: Nanos) -> String {
             }
         }
     }
-    if let Some(c) = kflow_core::diagnose::Catalogue::get().cause(&v.cause) {
+    if let Some(id) = v.cause {
+        let c = kflow_core::diagnose::Catalogue::get().cause(id);
         push(&mut out, &format!("  {:<8}  {}", "docs", c.docs));
     }
     for other in &v.also {
@@ -59,7 +60,7 @@ pub fn text(v: &Verdict, now: Nanos) -> String {
             "also",
             &format!(
                 "{} {}: {}",
-                other.cause,
+                other.cause_id(),
                 other.stage,
                 clean(&other.sentence)
             ),
@@ -90,16 +91,16 @@ fn headline(v: &Verdict, now: Nanos, out: &mut String) {
         Confidence::Possible => format!("{how}, possibly"),
     };
     let left = format!("{}   {how}", clean(&who));
-    let pad = WIDTH.saturating_sub(left.chars().count() + v.cause.chars().count());
-    if pad >= 2 || v.cause.is_empty() {
-        push(out, format!("{left}{:pad$}{}", "", v.cause).trim_end());
+    let pad = WIDTH.saturating_sub(left.chars().count() + v.cause_id().chars().count());
+    if pad >= 2 || v.cause.is_none() {
+        push(out, format!("{left}{:pad$}{}", "", v.cause_id()).trim_end());
         return;
     }
     // Too long for one line: the name, then how it stands.
     let pad = WIDTH
-        .saturating_sub(who.chars().count() + v.cause.chars().count())
+        .saturating_sub(who.chars().count() + v.cause_id().chars().count())
         .max(2);
-    push(out, &format!("{}{:pad$}{}", clean(&who), "", v.cause));
+    push(out, &format!("{}{:pad$}{}", clean(&who), "", v.cause_id()));
     for l in wrap(&how, WIDTH - 2) {
         push(out, &format!("  {l}"));
     }
@@ -248,10 +249,9 @@ fn wrap_command(command: &str, width: usize) -> Vec<String> {
 /// The verdict as Markdown for a ticket.
 pub fn markdown(v: &Verdict, now: Nanos) -> String {
     let mut out = String::new();
-    let title = if v.cause.is_empty() {
-        format!("### {}", md(&subject(v)))
-    } else {
-        format!("### {}: {} ({})", md(&subject(v)), md(&v.title), v.cause)
+    let title = match v.cause {
+        None => format!("### {}", md(&subject(v))),
+        Some(id) => format!("### {}: {} ({id})", md(&subject(v)), md(&v.title)),
     };
     push(&mut out, &title);
     push(&mut out, "");
@@ -326,7 +326,7 @@ pub fn markdown(v: &Verdict, now: Nanos) -> String {
     for a in &v.also {
         push(
             &mut out,
-            &format!("- also {} ({}): {}", a.cause, a.stage, md(&a.sentence)),
+            &format!("- also {} ({}): {}", a.cause_id(), a.stage, md(&a.sentence)),
         );
     }
     out
@@ -388,7 +388,7 @@ struct JsonVerdict<'a> {
     namespace: &'a str,
     pod: &'a str,
     owner: Option<String>,
-    cause: Option<&'a str>,
+    cause: Option<CauseId>,
     title: &'a str,
     stage: &'static str,
     container: Option<&'a str>,
@@ -417,7 +417,7 @@ fn json_of(v: &Verdict, now: Nanos) -> JsonVerdict<'_> {
         namespace: &v.namespace,
         pod: &v.pod,
         owner: v.owner.as_ref().map(owner_name),
-        cause: some(&v.cause).then_some(v.cause.as_str()),
+        cause: v.cause,
         title: &v.title,
         stage: v.stage.name(),
         container: some(&v.container).then_some(v.container.as_str()),

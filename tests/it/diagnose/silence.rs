@@ -136,7 +136,7 @@ impl Silence {
 
 /// A sentence that is concluded from silence, of a pod that moves.
 fn contradicted(p: &PodView, v: &Verdict, now: Nanos) -> Option<String> {
-    let general = Catalogue::get().cause(&v.cause)?.general && v.confidence == Confidence::Possible;
+    let general = Catalogue::get().cause(v.cause?).general && v.confidence == Confidence::Possible;
     let moved = p.evidence.iter().rev().find(|o| match &o.body {
         Body::CallEnd(c) => c.code == Some(0),
         Body::Event(e) => {
@@ -153,7 +153,7 @@ fn contradicted(p: &PodView, v: &Verdict, now: Nanos) -> Option<String> {
     (general && calm < 5 * SECOND).then(|| {
         format!(
             "{} although it moved {} ms before: {}",
-            v.cause,
+            v.cause_id(),
             calm / 1_000_000,
             v.sentence
         )

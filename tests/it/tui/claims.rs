@@ -172,7 +172,7 @@ fn every_owner_that_cannot_create_pods_has_a_row_at_the_top() {
             let name = &v.owner.as_ref().expect("an owner").kind;
             let begin: String = name.chars().take(6).collect();
             assert!(
-                row.contains(v.cause.as_str()) && row.contains(&begin),
+                row.contains(v.cause_id()) && row.contains(&begin),
                 "{what}: {row}"
             );
         }
@@ -181,7 +181,7 @@ fn every_owner_that_cannot_create_pods_has_a_row_at_the_top() {
             assert_eq!(m.focus, PaneId::Why, "{what}");
             let why = shown(m, snap);
             assert!(
-                why.contains(v.cause.as_str()) && why.contains("EVIDENCE"),
+                why.contains(v.cause_id()) && why.contains("EVIDENCE"),
                 "{what}: {why}"
             );
         }
@@ -271,7 +271,7 @@ fn the_list_of_pods_keeps_what_one_looks_for_at_every_size() {
             };
             let verdict = snap.verdicts.get(&p.uid);
             if let Some(v) = verdict {
-                assert!(row.contains(v.cause.as_str()), "{what}: {row}");
+                assert!(row.contains(v.cause_id()), "{what}: {row}");
             }
             if m.size.0 >= 200 {
                 assert!(row.contains(p.status.as_str()), "{what}: {row}");

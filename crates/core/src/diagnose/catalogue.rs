@@ -12,8 +12,10 @@ use regex::{Regex, RegexSet};
 use rustc_hash::FxHashMap;
 use serde::Deserialize;
 
+use super::cause::{self, CauseId};
 use super::text::Names;
 use super::{Confidence, State};
+use crate::embedded;
 use crate::flow::Stage;
 
 const DATA: &str = include_str!("catalogue.toml");
@@ -25,9 +27,9 @@ pub const RETIRED: &[&str] = &[];
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cause {
-    /// `KF601`; the key of the entry.
-    #[serde(skip)]
-    pub id: String,
+    /// The key of the entry.
+    #[serde(skip, default = "unset")]
+    pub id: CauseId,
     /// A line.
     pub title: String,
     /// Where the pod stands still.
@@ -80,6 +82,10 @@ pub struct Cause {
     barrier: OnceLock<Option<Regex>>,
 }
 
+/// Until [`Catalogue::parse`] puts the key of the entry there.
+const fn unset() -> CauseId {
+    cause::KF101
+}
 const fn fifty() -> u8 {
     50
 }
@@ -145,7 +151,7 @@ pub enum CatalogueError {
     #[error("cause {id} of the catalogue has a bad pattern: {source}")]
     Pattern {
         /// Which cause.
-        id: String,
+        id: CauseId,
         /// What is wrong with it.
         source: regex::Error,
     },
@@ -153,7 +159,7 @@ pub enum CatalogueError {
     #[error("cause {id} of the catalogue {what}")]
     Entry {
         /// Which cause.
-        id: String,
+        id: CauseId,
         /// What is wrong.
         what: &'static str,
     },
@@ -170,39 +176,38 @@ struct Under {
 }
 
 /// All causes.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Catalogue {
+    /// One for each id, in their order.
     causes: Vec<Cause>,
-    by_id: FxHashMap<String, usize>,
     by_reason: FxHashMap<String, Under>,
     by_prefix: Vec<(String, Under)>,
 }
 
 impl Catalogue {
-    /// The embedded catalogue; without causes when it cannot be read (see [`try_get`](Self::try_get)).
+    /// The embedded catalogue.
     pub fn get() -> &'static Self {
-        static NONE: LazyLock<Catalogue> = LazyLock::new(Catalogue::default);
-        Self::try_get().unwrap_or(&NONE)
-    }
-
-    /// The embedded catalogue, or why it cannot be read. A program calls this once at its start.
-    pub fn try_get() -> Result<&'static Self, &'static CatalogueError> {
-        static LOADED: LazyLock<Result<Catalogue, CatalogueError>> =
-            LazyLock::new(|| Catalogue::parse(DATA));
-        LOADED.as_ref()
+        static LOADED: LazyLock<Catalogue> =
+            LazyLock::new(|| embedded("catalogue.toml", Catalogue::parse(DATA)));
+        &LOADED
     }
 
     /// Reads and checks a catalogue.
     pub fn parse(data: &str) -> Result<Self, CatalogueError> {
         // A table: TOML itself refuses an id that occurs twice.
-        let raw: BTreeMap<String, Cause> = toml::from_str(data)?;
-        let mut all = Self::default();
+        let raw: BTreeMap<CauseId, Cause> = toml::from_str(data)?;
+        if let Some(&id) = CauseId::ALL.iter().find(|id| !raw.contains_key(id)) {
+            let what = "is missing";
+            return Err(CatalogueError::Entry { id, what });
+        }
+        let mut all = Self {
+            causes: Vec::with_capacity(raw.len()),
+            by_reason: FxHashMap::default(),
+            by_prefix: Vec::new(),
+        };
         for (id, mut cause) in raw {
-            let bad = |what| CatalogueError::Entry {
-                id: id.clone(),
-                what,
-            };
-            if !id.starts_with("KF") || RETIRED.contains(&id.as_str()) {
+            let bad = |what| CatalogueError::Entry { id, what };
+            if RETIRED.contains(&id.as_str()) {
                 return Err(bad("has an id that is not free"));
             }
             if cause.title.is_empty() || cause.about.is_empty() || cause.say.is_empty() {
@@ -215,7 +220,7 @@ impl Catalogue {
                 return Err(bad("cannot be recognised by anything"));
             }
             cause.compiled = cause.patterns.iter().map(|_| OnceLock::new()).collect();
-            cause.id.clone_from(&id);
+            cause.id = id;
             let index = all.causes.len();
             for reason in &cause.on {
                 match reason.strip_suffix('*') {
@@ -230,7 +235,6 @@ impl Catalogue {
                     }
                 }
             }
-            all.by_id.insert(id, index);
             all.causes.push(cause);
         }
         let causes = &all.causes;
@@ -252,10 +256,7 @@ impl Catalogue {
     pub fn compile(&self) -> Result<(), CatalogueError> {
         for c in &self.causes {
             for p in c.patterns.iter().chain([&c.unless]) {
-                Regex::new(p).map_err(|source| CatalogueError::Pattern {
-                    id: c.id.clone(),
-                    source,
-                })?;
+                Regex::new(p).map_err(|source| CatalogueError::Pattern { id: c.id, source })?;
             }
         }
         Ok(())
@@ -310,11 +311,16 @@ impl Catalogue {
     /// A cause by id (`KF601`, `kf601` or `601`).
     pub fn find(&self, id: &str) -> Option<&Cause> {
         let digits = id.trim_start_matches(['K', 'F', 'k', 'f']);
-        self.cause(&format!("KF{digits}"))
+        let exact = format!("KF{digits}");
+        self.causes.iter().find(|c| c.id.as_str() == exact)
     }
-    /// A cause by its exact id.
-    pub fn cause(&self, id: &str) -> Option<&Cause> {
-        self.by_id.get(id).and_then(|&i| self.causes.get(i))
+    /// A cause by its id.
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "`parse` makes an entry of each id, in their order, or no catalogue"
+    )]
+    pub fn cause(&self, id: CauseId) -> &Cause {
+        &self.causes[id as usize]
     }
     /// Causes that are looked for in texts under a reason, highest first.
     pub fn under(&self, reason: &str) -> impl Iterator<Item = &Cause> {
@@ -334,12 +340,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_embedded_catalogue_can_be_read() {
-        let catalogue = Catalogue::try_get().expect("catalogue.toml");
-        assert!(catalogue.causes.len() > 100);
-    }
-
-    #[test]
     fn the_embedded_catalogue_is_complete_and_correct() {
         let all = Catalogue::parse(DATA).unwrap_or_else(|e| panic!("{e}"));
         all.compile().unwrap_or_else(|e| panic!("{e}"));
@@ -348,7 +348,9 @@ mod tests {
             assert!(RegexSet::new(patterns).is_ok());
         }
         assert!(all.iter().count() >= 128);
+        assert!(all.iter().map(|c| c.id).eq(CauseId::ALL.iter().copied()));
         for c in all.iter() {
+            assert_eq!(all.cause(c.id).id, c.id);
             for (text, _) in &c.steps {
                 assert!(!text.is_empty(), "{}", c.id);
             }
@@ -367,123 +369,127 @@ mod tests {
             (
                 "FailedCreatePodSandBox",
                 r#"Failed to create pod sandbox: rpc error: code = Unknown desc = failed to create pod network sandbox k8s_p_ns_u_0(5e1f): error adding pod ns_p to CNI network "multus-cni-network": plugin type="multus-shim" name="multus-cni-network" failed (add): CmdAdd (shim): timed out"#,
-                "KF501",
+                cause::KF501,
             ),
             (
                 "FailedCreatePodSandBox",
                 r#"Failed to create pod sandbox: rpc error: code = Unknown desc = [failed to set up sandbox container "5e1f" network for pod "p": networkPlugin cni failed to set up pod "p_ns" network: open /run/flannel/subnet.env: no such file or directory]"#,
-                "KF501",
+                cause::KF501,
             ),
             (
                 "FailedCreatePodSandBox",
                 "rpc error: code = Unknown desc = error reserving pod name k8s_p_ns_u_0 for id 5e1f: name is reserved",
-                "KF507",
+                cause::KF507,
             ),
             (
                 "FailedCreatePodSandBox",
                 "rpc error: code = Unknown desc = failed to find runtime handler kata from runtime list map[runc:0xc0]",
-                "KF508",
+                cause::KF508,
             ),
             (
                 "FailedCreatePodSandBox",
                 "rpc error: code = Unknown desc = failed to mount container k8s_POD_p in pod sandbox: mkdir x: no space left on device",
-                "KF512",
+                cause::KF512,
             ),
             (
                 "ErrImagePull",
                 "rpc error: code = Unknown desc = reading manifest 9 in docker.io/library/nope: manifest unknown",
-                "KF601",
+                cause::KF601,
             ),
             (
                 "ErrImagePull",
                 "rpc error: code = Unknown desc = Error response from daemon: manifest for nginx:nope not found: manifest unknown: manifest unknown",
-                "KF601",
+                cause::KF601,
             ),
             (
                 "ErrImagePull",
                 "unable to pull image or OCI artifact: pull image err: initializing source docker://quay.io/x/y:1: reading manifest 1 in quay.io/x/y: unauthorized: access to the requested resource is not authorized",
-                "KF602",
+                cause::KF602,
             ),
             (
                 "ErrImagePull",
                 "rpc error: code = Unknown desc = Error response from daemon: pull access denied for x, repository does not exist or may require 'docker login': denied: requested access to the resource is denied",
-                "KF602",
+                cause::KF602,
             ),
             (
                 "ErrImagePull",
                 "initializing source docker://nginx:1: reading manifest 1 in docker.io/library/nginx: toomanyrequests: You have reached your pull rate limit",
-                "KF603",
+                cause::KF603,
             ),
             (
                 "ErrImagePull",
                 r#"initializing source docker://reg.example/x:1: pinging container registry reg.example: Get "https://reg.example/v2/": dial tcp: lookup reg.example on 10.0.0.2:53: no such host"#,
-                "KF604",
+                cause::KF604,
             ),
             (
                 "ErrImagePull",
                 "rpc error: code = Unknown desc = Error response from daemon: Get https://reg.example/v2/: x509: certificate signed by unknown authority",
-                "KF604",
+                cause::KF604,
             ),
             (
                 "ErrImagePull",
                 r#"choosing image instance: no image found in image index for architecture "amd64", variant "", OS "linux""#,
-                "KF606",
+                cause::KF606,
             ),
             (
                 "CreateContainerError",
                 "container create failed: executable file `ngnix` not found in $PATH: No such file or directory",
-                "KF704",
+                cause::KF704,
             ),
             (
                 "CreateContainerError",
                 r#"container create failed: time="2026-01-01T00:00:00Z" level=error msg="runc create failed: unable to start container process: exec: \"ngnix\": executable file not found in $PATH""#,
-                "KF704",
+                cause::KF704,
             ),
             (
                 "RunContainerError",
                 r#"OCI runtime create failed: container_linux.go:380: starting container process caused: exec: "ngnix": executable file not found in $PATH: unknown"#,
-                "KF704",
+                cause::KF704,
             ),
             (
                 "CreateContainerError",
                 "error reserving ctr name k8s_c_p_ns_u_0 for id 5e1f: name is reserved",
-                "KF702",
+                cause::KF702,
             ),
             (
                 "FailedMount",
                 r#"Unable to mount volumes for pod "p_ns(u)": timeout expired waiting for volumes to attach or mount for pod "ns"/"p". list of unmounted volumes=[data]. list of unattached volumes=[data token]"#,
-                "KF401",
+                cause::KF401,
             ),
             (
                 "@clause",
                 "node(s) had taint {dedicated: db}, that the pod didn't tolerate",
-                "KF203",
+                cause::KF203,
             ),
-            ("@clause", "node(s) didn't match node selector", "KF205"),
+            (
+                "@clause",
+                "node(s) didn't match node selector",
+                cause::KF205,
+            ),
             (
                 "@clause",
                 "node(s) had volume node affinity conflict",
-                "KF216",
+                cause::KF216,
             ),
             (
                 "FailedKillPod",
                 r#"error killing pod: failed to "KillContainer" for "c" with KillContainerError: "rpc error: code = Unavailable desc = connection error: desc = "transport: Error while dialing: dial unix /run/containerd/containerd.sock: connect: connection refused"""#,
-                "KF515",
+                cause::KF515,
             ),
             (
                 "InspectFailed",
                 r#"Failed to inspect image "x:1": rpc error: code = Unavailable desc = connection error: desc = "transport: Error while dialing: dial unix /run/containerd/containerd.sock: connect: connection refused""#,
-                "KF515",
+                cause::KF515,
             ),
         ] {
             let best = Catalogue::get().best(reason, text, |_| true);
-            assert_eq!(best.map(|(c, _)| c.id.as_str()), Some(id), "{text}");
+            assert_eq!(best.map(|(c, _)| c.id), Some(id), "{text}");
         }
     }
 
     #[test]
     fn an_id_that_occurs_twice_is_refused() {
-        let twice = "[KF1]\ntitle='a'\n[KF1]\ntitle='b'\n";
+        let twice = "[KF101]\ntitle='a'\n[KF101]\ntitle='b'\n";
         assert!(matches!(
             Catalogue::parse(twice),
             Err(CatalogueError::Form(_))

@@ -7,6 +7,7 @@ pub use lines::{proof, signal_proof};
 use lines::tell_once;
 
 use super::catalogue::{Catalogue, Cause};
+use super::cause::{self, CauseId};
 use super::facts::{CallFact, Facts};
 use super::signal::{Signal, image_in};
 use super::text::{Names, list, span, times};
@@ -51,9 +52,9 @@ pub struct Found<'a> {
 }
 
 impl<'a> Found<'a> {
-    /// A cause by id, with what the catalogue says of it. `None` only for an id that no entry has, which a test excludes.
-    pub fn new(id: &str, f: &Facts<'a>) -> Option<Self> {
-        Some(Self::of(Catalogue::get().cause(id)?, f))
+    /// A cause by id, with what the catalogue says of it.
+    pub fn new(id: CauseId, f: &Facts<'a>) -> Self {
+        Self::of(Catalogue::get().cause(id), f)
     }
     /// A cause.
     pub fn of(cause: &'static Cause, f: &Facts<'a>) -> Self {
@@ -193,8 +194,8 @@ impl<'a> Found<'a> {
 
     /// Names that follow from others, once all are known.
     fn settle(&mut self) {
-        match self.cause.id.as_str() {
-            "KF203" if self.names.get("root").is_none() => {
+        match self.cause.id {
+            cause::KF203 if self.names.get("root").is_none() => {
                 let of = |key| self.names.get(key).unwrap_or_default();
                 let why = match of("why") {
                     "" => String::new(),
@@ -203,8 +204,8 @@ impl<'a> Found<'a> {
                 let plain = format!("{} of the nodes {}{why}", of("taint"), of("detail"));
                 self.names.set("plain", &plain.replace(" ;", ";"));
             }
-            "KF705" if self.names.get("exit").is_some() => self.names.remove("running"),
-            "KF705" if self.names.get("running").is_none() => {
+            cause::KF705 if self.names.get("exit").is_some() => self.names.remove("running"),
+            cause::KF705 if self.names.get("running").is_none() => {
                 let how = match self.names.get("what") {
                     Some(w) if w != "PostStartHook failed" => {
                         format!("fails: {}", crate::diagnose::text::hook_error(w))
@@ -214,8 +215,8 @@ impl<'a> Found<'a> {
                 self.names.set("how", &how);
             }
             // It is over: it has failed, and does not run any more.
-            "KF904" if self.names.get("what").is_some() => self.names.remove("running"),
-            "KF905" => {
+            cause::KF904 if self.names.get("what").is_some() => self.names.remove("running"),
+            cause::KF905 => {
                 let who = match self.names.get("container") {
                     Some(c) => format!("container {c}"),
                     None => "the pod".to_owned(),
@@ -252,7 +253,7 @@ impl<'a> Found<'a> {
             namespace: view.namespace.clone(),
             pod: view.name.clone(),
             owner,
-            cause: self.cause.id.as_str().into(),
+            cause: Some(self.cause.id),
             title: self.cause.title.as_str().into(),
             stage: self.stage,
             container: self.container,

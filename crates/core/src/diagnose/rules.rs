@@ -23,7 +23,7 @@ use super::found::Found;
 use super::shared::Shared;
 use super::signal::Signal;
 use super::text::span;
-use super::{Catalogue, State, backoff, limits};
+use super::{Catalogue, State, backoff, cause, limits};
 use crate::correlate::World;
 use crate::flow::Stage;
 use kflow_model::{Nanos, Source};
@@ -240,9 +240,8 @@ fn refused<'a>(f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
     let Some(status) = f.api.map(|p| &p.status).filter(|s| !s.reason.is_empty()) else {
         return;
     };
-    if f.sandbox.is_none()
-        && let Some(x) = Found::new("KF316", f)
-    {
+    if f.sandbox.is_none() {
+        let x = Found::new(cause::KF316, f);
         found.push(
             x.name("reason", &status.reason)
                 .name("what", &status.message)
@@ -282,9 +281,9 @@ fn order(found: &mut Vec<Found<'_>>) {
     });
     // Drops generic findings when a specific one exists for the same stage.
     for (stage, id) in [
-        (Stage::Image, "KF613"),
-        (Stage::Volumes, "KF401"),
-        (Stage::Sandbox, "KF517"),
+        (Stage::Image, cause::KF613),
+        (Stage::Volumes, cause::KF401),
+        (Stage::Sandbox, cause::KF517),
     ] {
         if found.iter().any(|x| x.stage == stage && x.cause.id != id) {
             found.retain(|x| x.cause.id != id);
@@ -322,7 +321,7 @@ fn order(found: &mut Vec<Found<'_>>) {
         }
     }
     // The kubelet has not got an object yet: that passes by itself, or follows from what else is wrong.
-    if kept.len() > 1 && kept.first().is_some_and(|k| k.cause.id == "KF404") {
+    if kept.len() > 1 && kept.first().is_some_and(|k| k.cause.id == cause::KF404) {
         kept.rotate_left(1);
     }
     *found = kept;
@@ -333,7 +332,10 @@ fn back_off(f: &Facts<'_>, found: &mut [Found<'_>]) {
     for x in found.iter_mut() {
         match x.stage {
             Stage::Image
-                if !matches!(x.cause.id.as_str(), "KF607" | "KF608" | "KF609" | "KF610") =>
+                if !matches!(
+                    x.cause.id,
+                    cause::KF607 | cause::KF608 | cause::KF609 | cause::KF610
+                ) =>
             {
                 let pulls =
                     |s: &&Signal<'_>| s.reason == "ErrImagePull" && s.container == x.container;

@@ -14,12 +14,14 @@ use kflow_model::{
     log::{Component, LogLine, Severity},
 };
 
+const SIGNALS: &str = include_str!("signals.toml");
+
 /// What errors say, as data.
 static ERRORS: LazyLock<Errors> =
-    LazyLock::new(|| toml::from_str(include_str!("signals.toml")).unwrap_or_default());
+    LazyLock::new(|| crate::embedded("signals.toml", toml::from_str(SIGNALS)));
 
 /// `signals.toml`.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Errors {
     sync: SyncErrors,
@@ -29,7 +31,7 @@ struct Errors {
     scheduler: SchedulerSentence,
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct SyncErrors {
     action: Template,
@@ -39,13 +41,13 @@ struct SyncErrors {
     errors: Vec<ErrorText>,
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Texts {
     errors: Vec<ErrorText>,
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RuntimeErrors {
     errors: Vec<ErrorText>,
@@ -58,7 +60,7 @@ struct RuntimeErrors {
     wait: Template,
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct NodeErrors {
     starting: Vec<String>,
@@ -66,7 +68,7 @@ struct NodeErrors {
 }
 
 /// What joins the clauses of the scheduler's sentence.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SchedulerSentence {
     /// Between the number of nodes and the clauses.
@@ -358,7 +360,7 @@ mod tests {
 
     #[test]
     fn the_texts_of_errors_can_be_read() {
-        let read: Result<Errors, _> = toml::from_str(include_str!("signals.toml"));
+        let read: Result<Errors, _> = toml::from_str(SIGNALS);
         let read = read.unwrap_or_else(|e| panic!("{e}"));
         assert!(!read.sync.errors.is_empty() && !read.kubelet.errors.is_empty());
     }

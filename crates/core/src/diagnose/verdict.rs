@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::CauseId;
 use crate::flow::Stage;
 use kflow_model::{Evidence, Nanos, ObjectRef, PodUid, Source, Text};
 
@@ -121,8 +122,8 @@ pub struct Verdict {
     pub pod: Text,
     /// Owner: the controller of the pod, or the owner that the verdict is about.
     pub owner: Option<ObjectRef>,
-    /// `KF601`.
-    pub cause: Text,
+    /// The cause; `None` for a pod that is well, or that comes and goes for a reason that no rule knows.
+    pub cause: Option<CauseId>,
     /// Title of the cause.
     pub title: Text,
     /// Stage in which the pod stands.
@@ -153,4 +154,11 @@ pub struct Verdict {
     pub confidence: Confidence,
     /// Other things that are true.
     pub also: Vec<Verdict>,
+}
+
+impl Verdict {
+    /// Id of the cause (`KF601`), empty when there is none.
+    pub fn cause_id(&self) -> &'static str {
+        self.cause.map_or("", CauseId::as_str)
+    }
 }

@@ -78,19 +78,13 @@ pub struct Map {
 
 /// The map that the program uses, when a user's file lies over the embedded one.
 static ACTIVE: OnceLock<Map> = OnceLock::new();
-static MAP: LazyLock<Result<Map, MapError>> = LazyLock::new(|| Map::parse(&[EMBEDDED]));
-/// What there is when the embedded map cannot be read: [`Map::try_embedded`] says so, and the program refuses to start.
-static NONE: LazyLock<Map> = LazyLock::new(Map::default);
 
 impl Map {
     /// The map that kflow was built with.
     pub fn embedded() -> &'static Self {
-        Self::try_embedded().unwrap_or(&NONE)
-    }
-
-    /// The same, or why it cannot be read. A program calls this once at its start.
-    pub fn try_embedded() -> Result<&'static Self, &'static MapError> {
-        MAP.as_ref()
+        static MAP: LazyLock<Map> =
+            LazyLock::new(|| crate::embedded("map.toml", Map::parse(&[EMBEDDED])));
+        &MAP
     }
 
     /// The map in use: the embedded one, unless another was installed.

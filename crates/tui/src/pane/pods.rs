@@ -408,7 +408,7 @@ impl Pane for Pods {
             Field::Reason => snap
                 .verdicts
                 .values()
-                .map(|v| v.cause.to_string())
+                .map(|v| v.cause_id().to_owned())
                 .collect(),
             _ => Vec::new(),
         }

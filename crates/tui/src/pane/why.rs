@@ -46,7 +46,11 @@ impl Why {
         let mut x = canvas.spans(
             1,
             y,
-            &[(&v.cause, t.strong), ("  ", t.text), (&v.title, t.strong)],
+            &[
+                (v.cause_id(), t.strong),
+                ("  ", t.text),
+                (&v.title, t.strong),
+            ],
         );
         x = canvas.spans(x + 2, y, &[(&standing(v, now), *style)]);
         canvas.spans(x, y, &[(" ", t.dim), (&v.container, t.accent)]);
@@ -163,7 +167,7 @@ impl Why {
                     2,
                     y,
                     &[
-                        (&a.cause, *style),
+                        (a.cause_id(), *style),
                         (" ", t.text),
                         (word, *style),
                         ("  ", t.text),

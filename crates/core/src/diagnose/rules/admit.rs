@@ -3,6 +3,7 @@
 use super::Context;
 use super::heard::{self, Heard};
 use crate::diagnose::InFlightCall;
+use crate::diagnose::cause;
 use crate::diagnose::facts::Facts;
 use crate::diagnose::found::{Found, node_of};
 use crate::diagnose::limits;
@@ -70,9 +71,7 @@ pub(super) fn runtime<'a>(
     } else {
         cx.shared.node(node)
     };
-    let Some(x) = Found::new("KF302", f) else {
-        return false;
-    };
+    let x = Found::new(cause::KF302, f);
     let mut x = x.at(stage).since(f.since(stage));
     let mut told = false;
     if let Some(oldest) = cx.shared.hanging.first().filter(|_| local) {
@@ -160,7 +159,7 @@ fn dies<'a>(cx: Context<'a>, f: &Facts<'a>, bound: Nanos, found: &mut Vec<Found<
     else {
         return false;
     };
-    let told = Catalogue::get().best("@log", why, |c| c.id == "KF516");
+    let told = Catalogue::get().best("@log", why, |c| c.id == cause::KF516);
     let x = match told {
         Some((cause, names)) => {
             let mut x = Found::of(cause, f).at(Stage::Admit);
@@ -168,9 +167,7 @@ fn dies<'a>(cx: Context<'a>, f: &Facts<'a>, bound: Nanos, found: &mut Vec<Found<
             x
         }
         None => {
-            let Some(x) = Found::new("KF301", f) else {
-                return false;
-            };
+            let x = Found::new(cause::KF301, f);
             x.name(
                 "what",
                 &format!("it ends as soon as it is started: {}", shorten(why, 160)),
@@ -194,14 +191,16 @@ fn idle<'a>(cx: Context<'a>, f: &Facts<'a>, bound: Nanos, last: &Heard) -> Optio
         && cx.shared.hanging.is_empty()
         && calls.is_some_and(|t| cx.now.since(t) < SILENT_NS);
     let x = if answers {
-        Found::new("KF301", f)?.name(
+        Found::new(cause::KF301, f).name(
             "what",
             "it lives, and its runtime answers it, so it may not be told of the pod by the apiserver",
         ).name("heard", &last)
     } else {
         let what =
             format!("the kubelet lives (it was last heard {last}) and does not begin with the pod");
-        Found::new("KF302", f)?.at(Stage::Admit).name("what", &what)
+        Found::new(cause::KF302, f)
+            .at(Stage::Admit)
+            .name("what", &what)
     };
     Some(
         x.since(bound)
@@ -215,9 +214,7 @@ fn kubelet<'a>(cx: Context<'a>, f: &Facts<'a>, bound: Nanos, found: &mut Vec<Fou
     let node = node_of(f.view, f.api);
     let facts = cx.shared.node(node);
     let waiting = cx.now.since(bound);
-    let Some(mut x) = Found::new("KF301", f) else {
-        return;
-    };
+    let mut x = Found::new(cause::KF301, f);
     x = x.since(bound);
     let last = heard::kubelet(cx, node);
     let local = cx.shared.is_local(node);

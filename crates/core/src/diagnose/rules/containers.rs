@@ -2,6 +2,7 @@
 
 use super::{Context, held_up};
 use crate::diagnose::backoff;
+use crate::diagnose::cause;
 use crate::diagnose::facts::{CallFact, ContainerFacts, Exit, Facts, KillWhy};
 use crate::diagnose::found::Found;
 use crate::diagnose::limits;
@@ -20,11 +21,14 @@ const CALL_NS: i64 = limits::CREATE.ns;
 pub(super) fn rules<'a>(cx: Context<'a>, f: &'a Facts<'a>, found: &mut Vec<Found<'a>>) {
     crashes(f, found);
     init(cx, f, found);
-    for (method, id) in [("CreateContainer", "KF702"), ("StartContainer", "KF704")] {
+    for (method, id) in [
+        ("CreateContainer", cause::KF702),
+        ("StartContainer", cause::KF704),
+    ] {
         if let Some(call) = f.in_flight(method)
             && cx.now.since(call.at) >= CALL_NS
-            && let Some(x) = Found::new(id, f)
         {
+            let x = Found::new(id, f);
             let what = format!(
                 "{method} has been in flight for {}",
                 span(cx.now.since(call.at))
@@ -54,12 +58,11 @@ pub(super) fn hook_in_flight<'f, 'a>(f: &'f Facts<'a>) -> Option<&'f CallFact<'a
 }
 
 fn post_start<'a>(cx: Context<'a>, f: &'a Facts<'a>, found: &mut Vec<Found<'a>>) {
-    if found.iter().any(|k| k.cause.id == "KF705") {
+    if found.iter().any(|k| k.cause.id == cause::KF705) {
         return;
     }
-    if let Some(call) = hook_in_flight(f)
-        && let Some(x) = Found::new("KF705", f)
-    {
+    if let Some(call) = hook_in_flight(f) {
+        let x = Found::new(cause::KF705, f);
         found.push(
             x.container(&call.container)
                 .state(State::Slow)
@@ -74,9 +77,8 @@ fn post_start<'a>(cx: Context<'a>, f: &'a Facts<'a>, found: &mut Vec<Found<'a>>)
             continue;
         };
         let running = cx.now.since(started);
-        if running >= CALL_NS
-            && let Some(x) = Found::new("KF705", f)
-        {
+        if running >= CALL_NS {
+            let x = Found::new(cause::KF705, f);
             found.push(
                 x.container(&c.name)
                     .state(State::Slow)
@@ -160,51 +162,52 @@ fn crash<'a>(
     };
     let times_killed = times(c.kills.max(c.restarts));
     let mut x = match killed {
-        Some((_, KillWhy::Liveness, o)) => Found::new("KF803", f).map(|x| {
-            let x = x
+        Some((_, KillWhy::Liveness, o)) => {
+            let x = Found::new(cause::KF803, f)
                 .name("probe", &probe("liveness"))
                 .name("times", &times_killed);
-            match failing(&c.liveness) {
+            Some(match failing(&c.liveness) {
                 Some((what, e)) => x.name("what", &what).proof(o).proof(e),
                 None => x.proof(o),
-            }
-        }),
-        Some((_, KillWhy::Startup, o)) => Found::new("KF802", f).map(|x| {
-            let x = x
+            })
+        }
+        Some((_, KillWhy::Startup, o)) => {
+            let x = Found::new(cause::KF802, f)
                 .name("probe", &probe("startup"))
                 .name("times", &times_killed);
-            match failing(&c.startup) {
+            Some(match failing(&c.startup) {
                 Some((what, e)) => x.name("what", &what).proof(o).proof(e),
                 None => x.proof(o),
-            }
-        }),
+            })
+        }
         Some((_, KillWhy::PostStart, o)) => {
             if found
                 .iter()
-                .any(|k| k.cause.id == "KF705" && k.container == c.name)
+                .any(|k| k.cause.id == cause::KF705 && k.container == c.name)
             {
                 None
             } else {
-                Found::new("KF705", f).map(|x| x.proof(o))
+                Some(Found::new(cause::KF705, f).proof(o))
             }
         }
-        _ if last.reason == "OOMKilled" => Found::new("KF709", f).map(|x| {
+        _ if last.reason == "OOMKilled" => {
             let limit = f
                 .api
                 .and_then(|p| p.container(&c.name))
                 .and_then(|s| s.limits.iter().find(|(k, _)| k == "memory"))
                 .map(|(_, v)| v.clone());
-            let x = x
+            let x = Found::new(cause::KF709, f)
                 .name("exit", &last.code.to_string())
                 .name("times", &format!("{} so far", times(n)));
-            match limit {
+            Some(match limit {
                 Some(l) => x.name("limit", &l),
                 None => x.name("nolimit", "it may"),
-            }
-        }),
+            })
+        }
         _ if never_ran(last) => {
             let named = found.iter().any(|k| {
-                matches!(k.cause.id.as_str(), "KF704" | "KF606" | "KF711") && k.container == c.name
+                matches!(k.cause.id, cause::KF704 | cause::KF606 | cause::KF711)
+                    && k.container == c.name
             });
             if named {
                 None
@@ -223,13 +226,14 @@ fn crash<'a>(
     // What the container's last words do not say: a cause of the catalogue already told why.
     let told = found
         .iter()
-        .any(|k| k.container == c.name && k.stage >= Stage::Image && k.cause.id != "KF613");
+        .any(|k| k.container == c.name && k.stage >= Stage::Image && k.cause.id != cause::KF613);
     if x.is_none() && !told {
-        x = Found::new(if init { "KF707" } else { "KF708" }, f).map(|x| {
-            let held = held_up(f, &c.name);
-            x.name("what", &in_words(f, c, last, n))
-                .name("held", &list(&held))
-        });
+        let id = if init { cause::KF707 } else { cause::KF708 };
+        x = Some(
+            Found::new(id, f)
+                .name("what", &in_words(f, c, last, n))
+                .name("held", &list(&held_up(f, &c.name))),
+        );
     }
     let waits_again = !c.runs();
     let next = c
@@ -339,25 +343,24 @@ fn init<'a>(cx: Context<'a>, f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
             {
                 continue;
             }
-            if let Some(x) = Found::new("KF710", f) {
-                let what = failing.map_or_else(
-                    || format!("it has been running for {}", span(running)),
-                    |p| format!("its startup probe fails: {}", super::ready::said(p.text)),
-                );
-                found.push(
-                    x.container(&c.name)
-                        .name("what", &what)
-                        .name("held", &list(&held))
-                        .since(started)
-                        .proof_if(failing.map(|p| p.evidence).or(f.api_evidence)),
-                );
-            }
+            let x = Found::new(cause::KF710, f);
+            let what = failing.map_or_else(
+                || format!("it has been running for {}", span(running)),
+                |p| format!("its startup probe fails: {}", super::ready::said(p.text)),
+            );
+            found.push(
+                x.container(&c.name)
+                    .name("what", &what)
+                    .name("held", &list(&held))
+                    .since(started)
+                    .proof_if(failing.map(|p| p.evidence).or(f.api_evidence)),
+            );
         } else if running >= INIT_NS
             && !found.iter().any(|k| k.container == c.name)
             // The image of the next one is pulled once this one is done, or is a sidecar.
             && (f.api.is_some() || f.containers.iter().all(|o| o.first.max(o.created) <= c.started))
-            && let Some(x) = Found::new("KF707", f)
         {
+            let x = Found::new(cause::KF707, f);
             found.push(
                 x.container(&c.name)
                     .state(State::Slow)

@@ -1,6 +1,7 @@
 //! Pulls that run long, and pulls that wait for others.
 
 use super::Context;
+use crate::diagnose::cause;
 use crate::diagnose::facts::Facts;
 use crate::diagnose::found::{Found, node_of};
 use crate::diagnose::limits;
@@ -16,9 +17,8 @@ const QUEUED_NS: i64 = limits::PULL_QUEUED.ns;
 
 pub(super) fn rules<'a>(cx: Context<'a>, f: &'a Facts<'a>, found: &mut Vec<Found<'a>>) {
     if let Some(call) = f.in_flight("PullImage") {
-        if cx.now.since(call.at) >= SLOW_NS
-            && let Some(x) = Found::new("KF609", f)
-        {
+        if cx.now.since(call.at) >= SLOW_NS {
+            let x = Found::new(cause::KF609, f);
             found.retain(|k| k.stage != Stage::Image);
             let image = call.start.subject.image.as_str();
             found.push(
@@ -56,12 +56,11 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &'a Facts<'a>, found: &mut Vec<Found
                 }
                 let at = found.len().min(before);
                 let guessed = found.split_off(at);
-                found.extend(guessed.into_iter().filter(|x| x.cause.id == "KF610"));
+                found.extend(guessed.into_iter().filter(|x| x.cause.id == cause::KF610));
                 continue;
             }
-            if waited >= QUEUED_NS
-                && let Some(x) = Found::new("KF610", f)
-            {
+            if waited >= QUEUED_NS {
+                let x = Found::new(cause::KF610, f);
                 let mut x = x
                     .container(&c.name)
                     .name("image", &image)
@@ -109,22 +108,20 @@ fn blind<'a>(
         .iter()
         .find(|p| p.node == node && p.at < at && p.uid != f.view.uid);
     let x = match earlier {
-        Some(p) => Found::new("KF610", f).map(|x| {
-            x.name("other", &p.image)
-                .name("by", &p.pod)
-                .name("running", &span(cx.now.since(p.at)))
-                .at_most(Confidence::Possible)
-        }),
-        None => Found::new("KF609", f).map(|x| {
-            x.name("running", &span(cx.now.since(at)))
-                .at_most(Confidence::Likely)
-        }),
+        Some(p) => Found::new(cause::KF610, f)
+            .name("other", &p.image)
+            .name("by", &p.pod)
+            .name("running", &span(cx.now.since(p.at)))
+            .at_most(Confidence::Possible),
+        None => Found::new(cause::KF609, f)
+            .name("running", &span(cx.now.since(at)))
+            .at_most(Confidence::Likely),
     };
-    found.extend(x.map(|x| {
+    found.push(
         x.container(&c.name)
             .name("image", image)
             .since(at)
             .proof(o)
-            .absence(at, Source::Kube, "no Pulled event since")
-    }));
+            .absence(at, Source::Kube, "no Pulled event since"),
+    );
 }

@@ -1,6 +1,7 @@
 //! Causes that are recognised by the text of a failure alone: entries of the catalogue that match a signal.
 
 use super::Context;
+use crate::diagnose::cause;
 use crate::diagnose::facts::Facts;
 use crate::diagnose::found::Found;
 use crate::diagnose::signal::Signal;
@@ -20,13 +21,15 @@ pub(super) fn matched<'a>(
     for s in &f.signals {
         let allow = |cause: &Cause| {
             let by_code = cause.rule
-                && (cause.stage == Stage::Ready || cause.id == "KF902" || cause.id == "KF513");
+                && (cause.stage == Stage::Ready
+                    || cause.id == cause::KF902
+                    || cause.id == cause::KF513);
             let stage = stands_in(cause, &s.reason);
             let ending = stage == Stage::Terminate;
             let in_time = match (failed, deleting) {
                 (true, _) => ending || cause.stage == Stage::Admit,
                 (false, true) => ending,
-                (false, false) => !ending || (cause.id == "KF910" && f.deletion_refused()),
+                (false, false) => !ending || (cause.id == cause::KF910 && f.deletion_refused()),
             };
             !by_code && in_time && !f.is_ephemeral(&s.container) && !f.is_over(stage, s)
         };
@@ -48,15 +51,15 @@ pub(super) fn matched<'a>(
         }
     }
     // Evicted before anything of it was there: it was refused, not ended.
+    let evicted = catalogue.cause(cause::KF308);
     if failed
         && f.sandbox.is_none()
         && f.containers.iter().all(|c| c.started.is_none())
         && let Some(s) = f.signals.iter().find(|s| s.reason == "Evicted")
-        && let Some(cause) = catalogue.cause("KF308")
-        && let Some(names) = cause.matches("@rejected/Evicted", &s.text)
+        && let Some(names) = evicted.matches("@rejected/Evicted", &s.text)
     {
-        found.retain(|k| k.cause.id != "KF911");
-        found.push(Found::of_signal(cause, names, s, f));
+        found.retain(|k| k.cause.id != cause::KF911);
+        found.push(Found::of_signal(evicted, names, s, f));
     }
 }
 
@@ -76,14 +79,14 @@ fn stands_in(cause: &Cause, reason: &str) -> Stage {
 
 /// What the text alone does not say.
 fn polish<'a>(cx: Context<'_>, mut x: Found<'a>, s: &Signal<'a>, f: &Facts<'a>) -> Found<'a> {
-    match x.cause.id.as_str() {
-        "KF507" | "KF702" => super::sandbox::earlier(&mut x, f),
-        "KF303" => {
+    match x.cause.id {
+        cause::KF507 | cause::KF702 => super::sandbox::earlier(&mut x, f),
+        cause::KF303 => {
             x.names
                 .set("resource", s.reason.trim_start_matches("OutOf"));
             amounts(&mut x);
         }
-        "KF602" => {
+        cause::KF602 => {
             let unread = f
                 .signals
                 .iter()
@@ -94,7 +97,7 @@ fn polish<'a>(cx: Context<'_>, mut x: Found<'a>, s: &Signal<'a>, f: &Facts<'a>) 
                 x.proofs.push(crate::diagnose::found::signal_proof(u));
             }
         }
-        "KF314" => {
+        cause::KF314 => {
             if let Some(api) = f.api {
                 let wants: Vec<String> = crate::diagnose::scheduler::wanted_labels(&api.spec)
                     .into_iter()
@@ -108,8 +111,8 @@ fn polish<'a>(cx: Context<'_>, mut x: Found<'a>, s: &Signal<'a>, f: &Facts<'a>) 
                 }
             }
         }
-        "KF911" => super::terminate::who(&mut x, s, f),
-        "KF220" => {
+        cause::KF911 => super::terminate::who(&mut x, s, f),
+        cause::KF220 => {
             if let Some(api) = f.api {
                 let gates = &api.spec.scheduling_gates;
                 x.names
@@ -123,13 +126,13 @@ fn polish<'a>(cx: Context<'_>, mut x: Found<'a>, s: &Signal<'a>, f: &Facts<'a>) 
                 x.names.set("many", "of the pod");
             }
         }
-        "KF406" => attacher(cx, &mut x),
+        cause::KF406 => attacher(cx, &mut x),
         _ => {}
     }
     super::webhook::follow(cx, &s.text, &mut x);
-    match x.cause.id.as_str() {
+    match x.cause.id {
         // The sum of what is missing says less than a message about one volume.
-        "KF406" if x.names.get("what").is_none() => x = x.at_most(Confidence::Likely),
+        cause::KF406 if x.names.get("what").is_none() => x = x.at_most(Confidence::Likely),
         _ => {}
     }
     if s.source == Source::Kube

@@ -1,6 +1,7 @@
 //! A pod that is bound to a node that does not exist.
 
 use super::{Context, heard};
+use crate::diagnose::cause;
 use crate::diagnose::facts::Facts;
 use crate::diagnose::found::{Found, node_of};
 use crate::diagnose::limits;
@@ -28,9 +29,7 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &Facts<'a>, found: &mut Vec<Found<'a
     let Some((bound, missing)) = missing(cx, f) else {
         return;
     };
-    let Some(mut x) = Found::new("KF317", f) else {
-        return;
-    };
+    let mut x = Found::new(cause::KF317, f);
     let gone_since = bound.max(missing.evidence.stamp.at);
     let (stage, since) = if f.deleted.is_some() {
         (Stage::Terminate, bound)

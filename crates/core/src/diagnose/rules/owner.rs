@@ -1,5 +1,6 @@
 //! Owners that cannot create their pods, and owners that no controller works on.
 
+use crate::diagnose::cause;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{Context, heard};
@@ -289,7 +290,7 @@ fn ignored<'a>(
     if worked || cx.now.since(at) < SILENT_NS || scaled_to_nothing(o) {
         return None;
     }
-    let mut x = Found::new("KF110", f)?.since(at).absence(
+    let mut x = Found::new(cause::KF110, f).since(at).absence(
         at,
         Source::Kube,
         format!(

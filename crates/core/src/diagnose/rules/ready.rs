@@ -1,6 +1,7 @@
 //! Running and not ready: probes, gates, the node, a status that lags.
 
 use super::Context;
+use crate::diagnose::cause;
 use crate::diagnose::facts::{ContainerFacts, Facts};
 use crate::diagnose::found::{Found, node_of};
 use crate::diagnose::limits;
@@ -22,9 +23,9 @@ const LAG_NS: i64 = limits::STATUS.ns;
 pub(super) fn rules<'a>(cx: Context<'a>, f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
     let node = node_of(f.view, f.api);
     let dead = cx.shared.node(node).filter(|n| n.not_ready());
-    found.retain(|k| k.cause.id != "KF805" || dead.is_some());
+    found.retain(|k| k.cause.id != cause::KF805 || dead.is_some());
     if let Some(n) = dead
-        && let Some(k) = found.iter_mut().find(|k| k.cause.id == "KF805")
+        && let Some(k) = found.iter_mut().find(|k| k.cause.id == cause::KF805)
     {
         if let Some((s, r, _)) = &n.ready {
             k.names.set("cond", &format!("Ready={s} {r}"));
@@ -39,7 +40,9 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &Facts<'a>, found: &mut Vec<Found<'a
             .iter()
             .all(|c| matches!(c.state, ContainerState::Running { .. }))
     });
-    found.retain(|k| k.cause.id != "KF808" || (runs && cx.now.since(f.view.created) >= SLOW_NS));
+    found.retain(|k| {
+        k.cause.id != cause::KF808 || (runs && cx.now.since(f.view.created) >= SLOW_NS)
+    });
     let flapping = f.flapping();
     for c in &f.containers {
         if f.is_ephemeral(&c.name) || f.is_init(&c.name) || !c.runs() {
@@ -119,22 +122,21 @@ fn probes<'a>(
         && (running >= SLOW_NS + delay("startup") || c.kills > 0)
         && !found
             .iter()
-            .any(|k| k.cause.id == "KF802" && k.container == c.name)
+            .any(|k| k.cause.id == cause::KF802 && k.container == c.name)
     {
-        if let Some(x) = Found::new("KF802", f) {
-            let x = if c.kills > 0 {
-                x.name("times", &crate::diagnose::text::times(c.kills))
-            } else {
-                x.state(State::Slow)
-            };
-            found.push(
-                x.container(&c.name)
-                    .name("probe", &probe_of(f, &c.name, "startup"))
-                    .name("what", &said(p.text))
-                    .since(started)
-                    .proof(p.evidence),
-            );
-        }
+        let x = Found::new(cause::KF802, f);
+        let x = if c.kills > 0 {
+            x.name("times", &crate::diagnose::text::times(c.kills))
+        } else {
+            x.state(State::Slow)
+        };
+        found.push(
+            x.container(&c.name)
+                .name("probe", &probe_of(f, &c.name, "startup"))
+                .name("what", &said(p.text))
+                .since(started)
+                .proof(p.evidence),
+        );
         return;
     }
     let by_api = match f.is_ready() {
@@ -147,9 +149,7 @@ fn probes<'a>(
         .filter(|p| p.at.plus(SECOND) >= started);
     let was_ready = f.turns.iter().any(|t| t.ready);
     let slow = running >= SLOW_NS + delay("readiness");
-    let Some(x) = Found::new("KF801", f) else {
-        return;
-    };
+    let x = Found::new(cause::KF801, f);
     let x = x
         .container(&c.name)
         .name("probe", &probe_of(f, &c.name, "readiness"))
@@ -203,25 +203,24 @@ fn gates<'a>(cx: Context<'a>, f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
     if missing.is_empty() || cx.now.since(since) < limits::GATES.ns {
         return;
     }
-    if let Some(x) = Found::new("KF804", f) {
-        let x = x.name("gates", &list(&missing)).since(since).proof(o);
-        let x = match missing.first().and_then(|g| pod.condition(g)) {
-            Some(c) => x.name("what", &format!("{} {}", c.reason, c.message)),
-            None => x,
-        };
-        let mut x = x;
-        if let Some(p) = x.proofs.last_mut() {
-            p.text = format!(
-                "status Ready={} {}  \"{}\"",
-                ready.status, ready.reason, ready.message
-            );
-        }
-        found.push(x);
+    let x = Found::new(cause::KF804, f);
+    let x = x.name("gates", &list(&missing)).since(since).proof(o);
+    let x = match missing.first().and_then(|g| pod.condition(g)) {
+        Some(c) => x.name("what", &format!("{} {}", c.reason, c.message)),
+        None => x,
+    };
+    let mut x = x;
+    if let Some(p) = x.proofs.last_mut() {
+        p.text = format!(
+            "status Ready={} {}  \"{}\"",
+            ready.status, ready.reason, ready.message
+        );
     }
+    found.push(x);
 }
 
 fn lag<'a>(cx: Context<'a>, f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
-    if f.api.is_none() || found.iter().any(|k| k.cause.id != "KF808") {
+    if f.api.is_none() || found.iter().any(|k| k.cause.id != cause::KF808) {
         return;
     }
     // Whether the API shows it is not known while kflow cannot read the API.
@@ -238,27 +237,26 @@ fn lag<'a>(cx: Context<'a>, f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
         if cx.now.since(started) < LAG_NS || f.awaits_hook(c) {
             continue;
         }
-        if let Some(x) = Found::new("KF806", f) {
-            found.push(
-                x.container(&c.name)
-                    .name("running", &span(cx.now.since(started)))
-                    .since(started)
-                    // By an Event alone: its time is whole seconds, and the kubelet's.
-                    .at_most(if f.has_cri {
-                        Confidence::Likely
-                    } else {
-                        Confidence::Possible
-                    })
-                    .proof_if(f.view.evidence.iter().rev().find(|o| {
-                        let says = match &o.body {
-                            Body::CallEnd(_) => f.has_cri,
-                            Body::Event(e) => !f.has_cri && e.reason == "Started",
-                            _ => false,
-                        };
-                        says && o.stamp.at <= started
-                    }))
-                    .proof_if(f.api_evidence),
-            );
-        }
+        let x = Found::new(cause::KF806, f);
+        found.push(
+            x.container(&c.name)
+                .name("running", &span(cx.now.since(started)))
+                .since(started)
+                // By an Event alone: its time is whole seconds, and the kubelet's.
+                .at_most(if f.has_cri {
+                    Confidence::Likely
+                } else {
+                    Confidence::Possible
+                })
+                .proof_if(f.view.evidence.iter().rev().find(|o| {
+                    let says = match &o.body {
+                        Body::CallEnd(_) => f.has_cri,
+                        Body::Event(e) => !f.has_cri && e.reason == "Started",
+                        _ => false,
+                    };
+                    says && o.stamp.at <= started
+                }))
+                .proof_if(f.api_evidence),
+        );
     }
 }

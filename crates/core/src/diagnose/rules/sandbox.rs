@@ -1,6 +1,7 @@
 //! Volumes and sandbox: a call that does not return, a name that an earlier attempt holds, a sandbox that keeps dying.
 
 use super::Context;
+use crate::diagnose::cause;
 use crate::diagnose::facts::Facts;
 use crate::diagnose::found::Found;
 use crate::diagnose::limits;
@@ -23,15 +24,14 @@ const VOLUMES_TOLD_NS: i64 = limits::VOLUMES_TOLD.ns;
 pub(super) fn rules<'a>(cx: Context<'a>, f: &'a Facts<'a>, found: &mut Vec<Found<'a>>) {
     if let Some(call) = f.in_flight("RunPodSandbox") {
         let age = cx.now.since(call.at);
-        if age >= SLOW_NS
-            && let Some(x) = Found::new("KF506", f)
-        {
+        if age >= SLOW_NS {
+            let x = Found::new(cause::KF506, f);
             let over = call.start.timeout_ns.is_some_and(|d| age * 2 >= d);
             let state = if over { State::Stuck } else { State::Slow };
             let mut x = x.call(call, cx.now).state(state).since(call.at);
             x.attempt = f.sandbox_attempts;
             // What failed before does not explain what hangs now.
-            found.retain(|k| k.stage != Stage::Sandbox || k.cause.id == "KF310");
+            found.retain(|k| k.stage != Stage::Sandbox || k.cause.id == cause::KF310);
             found.push(x);
         }
         return;
@@ -47,21 +47,20 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &'a Facts<'a>, found: &mut Vec<Found
         return;
     }
     if let (None, Some((_, o)), true) = (f.volumes, f.volumes_wait, waited >= VOLUMES_NS) {
-        if let Some(x) = Found::new("KF401", f) {
-            found.push(
-                x.name(
-                    "detail",
-                    &format!("no sandbox was asked for in {}", span(waited)),
-                )
-                .name("volumes", &list(&attached(f)))
-                .proof(o)
-                .absence(
-                    began,
-                    Source::Cri,
-                    "no RunPodSandbox yet: the last step seen is WaitForAttachAndMount",
-                ),
-            );
-        }
+        let x = Found::new(cause::KF401, f);
+        found.push(
+            x.name(
+                "detail",
+                &format!("no sandbox was asked for in {}", span(waited)),
+            )
+            .name("volumes", &list(&attached(f)))
+            .proof(o)
+            .absence(
+                began,
+                Source::Cri,
+                "no RunPodSandbox yet: the last step seen is WaitForAttachAndMount",
+            ),
+        );
     } else if f.node_seen.is_none() && f.api.is_some() && waited >= BLIND_NS {
         let waiting = f
             .api
@@ -73,15 +72,15 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &'a Facts<'a>, found: &mut Vec<Found
             return;
         }
         if !volumes.is_empty() && waited < VOLUMES_TOLD_NS {
-            if let Some(x) = Found::new("KF401", f) {
-                found.push(
-                    x.name("volumes", &list(&volumes))
-                        .name("detail", &format!("nothing was said for {}", span(waited)))
-                        .at_most(Confidence::Possible)
-                        .absence(began, Source::Kube, silence),
-                );
-            }
-        } else if let Some(x) = Found::new("KF506", f) {
+            let x = Found::new(cause::KF401, f);
+            found.push(
+                x.name("volumes", &list(&volumes))
+                    .name("detail", &format!("nothing was said for {}", span(waited)))
+                    .at_most(Confidence::Possible)
+                    .absence(began, Source::Kube, silence),
+            );
+        } else {
+            let x = Found::new(cause::KF506, f);
             found.push(
                 x.name("blind", &span(waited))
                     .at_most(Confidence::Possible)
@@ -100,12 +99,12 @@ pub(super) fn unseen<'a>(cx: Context<'a>, f: &Facts<'a>) -> Option<Found<'a>> {
     }
     let volumes = attached(f);
     let x = if volumes.is_empty() {
-        Found::new("KF713", f)?
+        Found::new(cause::KF713, f)
             .at(Stage::Sandbox)
             .since(began)
             .name("what", "The pod has no sandbox")
     } else {
-        Found::new("KF401", f)?
+        Found::new(cause::KF401, f)
             .name("volumes", &list(&volumes))
             .name("detail", &format!("nothing was said for {}", span(waited)))
     };
@@ -152,9 +151,7 @@ pub(super) fn flapping<'a>(f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
     if times < 2 || found.iter().any(|k| k.stage <= Stage::Sandbox) {
         return;
     }
-    let Some(mut x) = Found::new("KF513", f) else {
-        return;
-    };
+    let mut x = Found::new(cause::KF513, f);
     x = x
         .name("times", &(times + 1).to_string())
         .proof_if(changed.map(|s| s.evidence));
@@ -172,7 +169,7 @@ pub(super) fn flapping<'a>(f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
 
 /// The call that timed out earlier, and holds the name now.
 pub(super) fn earlier<'a>(x: &mut Found<'a>, f: &Facts<'a>) {
-    let method = if x.cause.id == "KF507" {
+    let method = if x.cause.id == cause::KF507 {
         "RunPodSandbox"
     } else {
         "CreateContainer"

@@ -2,6 +2,7 @@
 
 use super::{Context, heard, taints};
 use crate::correlate::PodView;
+use crate::diagnose::cause;
 use crate::diagnose::facts::Facts;
 use crate::diagnose::found::Found;
 use crate::diagnose::limits;
@@ -42,10 +43,8 @@ fn clauses<'a>(cx: Context<'a>, f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
         }
     }
     // A plugin of the scheduler that nobody has heard of: its own words are better than none.
-    if found.len() == before
-        && !found.iter().any(|k| k.stage == Stage::Schedule)
-        && let Some(cause) = Catalogue::get().cause("KF226")
-    {
+    if found.len() == before && !found.iter().any(|k| k.stage == Stage::Schedule) {
+        let cause = Catalogue::get().cause(cause::KF226);
         let said: Vec<&str> = sentence.clauses.iter().map(|c| c.text).collect();
         let mut x = Found::of_signal(cause, Names::default(), s, f);
         x.names.set("what", &list(&said));
@@ -62,8 +61,8 @@ fn explain(cx: Context<'_>, api: Option<&PodSeen>, clause: &Clause<'_>, x: &mut 
         .filter(|n| cx.shared.missing(cx.world, &n.name).is_none())
         .filter_map(|n| n.api.as_deref())
         .collect();
-    match x.cause.id.as_str() {
-        "KF201" => {
+    match x.cause.id {
+        cause::KF201 => {
             let resource = x.names.get("resource").unwrap_or("cpu").to_owned();
             x.names.set(
                 "requested",
@@ -75,13 +74,13 @@ fn explain(cx: Context<'_>, api: Option<&PodSeen>, clause: &Clause<'_>, x: &mut 
                 x.names.set("detail", &d);
             }
         }
-        "KF202" => {
+        cause::KF202 => {
             if let Some(d) = scheduler::shortfall(cx.world, cx.shared.usage(cx.world), pod, "pods")
             {
                 x.names.set("detail", &d);
             }
         }
-        "KF203" => {
+        cause::KF203 => {
             let taints = scheduler::taints(pod, &nodes);
             match taints.as_slice() {
                 [] => {}
@@ -94,7 +93,7 @@ fn explain(cx: Context<'_>, api: Option<&PodSeen>, clause: &Clause<'_>, x: &mut 
             }
             taints::root(cx, pod, &nodes, x);
         }
-        "KF204" => {
+        cause::KF204 => {
             let cordoned: Vec<&Text> = nodes
                 .iter()
                 .filter(|n| n.unschedulable)
@@ -105,18 +104,18 @@ fn explain(cx: Context<'_>, api: Option<&PodSeen>, clause: &Clause<'_>, x: &mut 
                 x.names.set("cordoned", first);
             }
         }
-        "KF205" | "KF206" => {
+        cause::KF205 | cause::KF206 => {
             if let Some(d) = scheduler::labels(pod, &nodes) {
                 x.names.set("detail", &d);
             }
         }
-        "KF207" => {
+        cause::KF207 => {
             let anti = x.names.get("rule").is_some_and(|r| r.contains("anti"));
             if let Some(d) = scheduler::neighbours(&pod.spec, anti) {
                 x.names.set("detail", &d);
             }
         }
-        "KF208" => {
+        cause::KF208 => {
             let keys = scheduler::spread_over(&pod.spec);
             if !keys.is_empty() {
                 x.names.set(
@@ -125,7 +124,7 @@ fn explain(cx: Context<'_>, api: Option<&PodSeen>, clause: &Clause<'_>, x: &mut 
                 );
             }
         }
-        "KF209" => {
+        cause::KF209 => {
             let ports: Vec<String> = pod
                 .spec
                 .containers
@@ -134,7 +133,7 @@ fn explain(cx: Context<'_>, api: Option<&PodSeen>, clause: &Clause<'_>, x: &mut 
                 .collect();
             x.names.set("ports", &list(&ports));
         }
-        "KF212" | "KF213" | "KF216" | "KF217" | "KF219" => {
+        cause::KF212 | cause::KF213 | cause::KF216 | cause::KF217 | cause::KF219 => {
             x.names.set("claim", &list(&claims_of(pod)));
         }
         _ => {}
@@ -220,9 +219,7 @@ fn preemption<'a>(cx: Context<'a>, f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
     }
     let names: Vec<String> = victims.iter().map(|(p, _)| p.key()).collect();
     let node = victims.first().map_or(nominated, |(p, _)| p.node.as_str());
-    let Some(mut x) = Found::new("KF222", f) else {
-        return;
-    };
+    let mut x = Found::new(cause::KF222, f);
     x = x
         .name(
             "nominated",
@@ -275,16 +272,15 @@ fn binds<'a>(cx: Context<'a>, f: &Facts<'a>, pod: &PodSeen, found: &mut Vec<Foun
     if refused && unbound.is_empty() {
         return false;
     }
-    if found.iter().any(|k| k.cause.id == "KF214") || f.now.since(f.view.zero()) < SILENT_NS {
+    if found.iter().any(|k| k.cause.id == cause::KF214) || f.now.since(f.view.zero()) < SILENT_NS {
         return true;
     }
-    if let Some(x) = Found::new("KF229", f) {
-        let x = x
-            .name("nominated", &pod.status.nominated_node)
-            .name("claim", &list(&unbound))
-            .proof_if(f.api_evidence);
-        found.push(x);
-    }
+    let x = Found::new(cause::KF229, f);
+    let x = x
+        .name("nominated", &pod.status.nominated_node)
+        .name("claim", &list(&unbound))
+        .proof_if(f.api_evidence);
+    found.push(x);
     true
 }
 
@@ -301,7 +297,7 @@ fn gang<'a>(cx: Context<'a>, f: &Facts<'a>, pod: &PodSeen) -> Option<Found<'a>> 
         1 => "is only this one".to_owned(),
         n => format!("are {n}"),
     };
-    let x = Found::new("KF109", f)?
+    let x = Found::new(cause::KF109, f)
         .name("group", &pod.spec.pod_group)
         .name("have", &have);
     Some(unseen(x, f, pod))
@@ -319,7 +315,7 @@ fn unclaimed<'a>(f: &Facts<'a>, pod: &PodSeen) -> Option<Found<'a>> {
         })
         .collect();
     let what = format!("the scheduler waits until there is {}", list(&claims));
-    let x = Found::new("KF221", f)?.name("what", &what);
+    let x = Found::new(cause::KF221, f).name("what", &what);
     Some(unseen(x, f, pod))
 }
 
@@ -359,9 +355,7 @@ fn silent<'a>(cx: Context<'a>, f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
         "no PodScheduled condition and no event of a scheduler for {}",
         super::ago(f, pod.created)
     );
-    let Some(x) = Found::new("KF223", f) else {
-        return;
-    };
+    let x = Found::new(cause::KF223, f);
     let alive = cx.shared.placed(cx.world, &pod.spec.scheduler);
     let x = match alive.filter(|(at, _)| at.since(pod.created) > SILENT_NS) {
         Some((_, other)) => x.name("alive", other).at_most(Confidence::Possible),

@@ -1,6 +1,7 @@
 //! Deleted and not gone.
 
 use super::{Context, admit};
+use crate::diagnose::cause;
 use crate::diagnose::facts::{CallFact, ContainerFacts, Facts, KillWhy};
 use crate::diagnose::found::{Found, node_of};
 use crate::diagnose::limits;
@@ -27,10 +28,10 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &'a Facts<'a>, found: &mut Vec<Found
     let Some(deleted) = f.deleted else { return };
     let age = cx.now.since(deleted);
     let grace = f.grace_s.unwrap_or(30) * SECOND;
-    found.retain(|k| !matches!(k.cause.id.as_str(), "KF908" | "KF909") || age >= KILL_NS);
+    found.retain(|k| !matches!(k.cause.id, cause::KF908 | cause::KF909) || age >= KILL_NS);
     for k in found.iter_mut() {
         k.since = deleted;
-        if k.cause.id == "KF911" && age > grace + KILL_NS {
+        if k.cause.id == cause::KF911 && age > grace + KILL_NS {
             // Who ended it is history by now; what holds it is the news.
             k.rank = 30;
         }
@@ -47,7 +48,7 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &'a Facts<'a>, found: &mut Vec<Found
     hook(cx, f, age, found);
     stop(cx, f, found);
     finalizers(f, found);
-    if f.node_seen.is_none() && found.iter().all(|k| k.cause.id == "KF911") {
+    if f.node_seen.is_none() && found.iter().all(|k| k.cause.id == cause::KF911) {
         // A kubelet that has just come back has its own backlog.
         let settled = cx
             .shared
@@ -59,8 +60,8 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &'a Facts<'a>, found: &mut Vec<Found
         }
     }
     // Who ended it is one thing; what holds it up is what can be changed.
-    if found.iter().any(|k| k.cause.id != "KF911") {
-        for k in found.iter_mut().filter(|k| k.cause.id == "KF911") {
+    if found.iter().any(|k| k.cause.id != cause::KF911) {
+        for k in found.iter_mut().filter(|k| k.cause.id == cause::KF911) {
             k.rank = 30;
         }
     }
@@ -82,8 +83,8 @@ fn blind<'a>(f: &Facts<'a>, age: i64, grace: i64, found: &mut Vec<Found<'a>>) {
     });
     if let Some((c, at, o)) = pulling
         && age >= HELD_NS
-        && let Some(x) = Found::new("KF913", f)
     {
+        let x = Found::new(cause::KF913, f);
         found.push(
             x.container(&c.name)
                 .name("method", "PullImage")
@@ -115,13 +116,14 @@ fn blind<'a>(f: &Facts<'a>, age: i64, grace: i64, found: &mut Vec<Found<'a>>) {
         .is_some_and(|s| !s.pre_stop.is_empty());
     let late = age > grace + 2 * KILL_NS;
     let (id, patience) = match (late, hook) {
-        (true, _) => ("KF905", 0),
-        (false, true) => ("KF904", HOOK_NS),
-        (false, false) => ("KF903", STOP_NS),
+        (true, _) => (cause::KF905, 0),
+        (false, true) => (cause::KF904, HOOK_NS),
+        (false, false) => (cause::KF903, STOP_NS),
     };
-    let Some(x) = Found::new(id, f).filter(|_| age >= patience) else {
+    if age < patience {
         return;
-    };
+    }
+    let x = Found::new(id, f);
     let x = if late {
         let what = format!("it still runs {} after its grace period", span(age - grace));
         x.name("what", &what)
@@ -151,9 +153,7 @@ fn unreported<'a>(
     if !late {
         return;
     }
-    let Some(x) = Found::new("KF902", f) else {
-        return;
-    };
+    let x = Found::new(cause::KF902, f);
     let marked = cx
         .shared
         .node(node)
@@ -216,14 +216,13 @@ fn held<'a>(cx: Context<'a>, f: &'a Facts<'a>, age: i64, found: &mut Vec<Found<'
     if age < HELD_NS {
         return;
     }
-    if let Some(x) = Found::new("KF913", f) {
-        let x = if hook(call) {
-            x.name("method", "ExecSync of a postStart hook")
-        } else {
-            x.name("image", &call.start.subject.image)
-        };
-        found.push(x.container(&call.container).call(call, cx.now));
-    }
+    let x = Found::new(cause::KF913, f);
+    let x = if hook(call) {
+        x.name("method", "ExecSync of a postStart hook")
+    } else {
+        x.name("image", &call.start.subject.image)
+    };
+    found.push(x.container(&call.container).call(call, cx.now));
 }
 
 /// A preStop hook that runs: the kubelet says so, or an ExecSync without a deadline is in flight.
@@ -247,9 +246,7 @@ fn hook<'a>(cx: Context<'a>, f: &'a Facts<'a>, age: i64, found: &mut Vec<Found<'
     if age < HOOK_NS || (exec.is_none() && logged.is_none()) {
         return;
     }
-    let Some(x) = Found::new("KF904", f) else {
-        return;
-    };
+    let x = Found::new(cause::KF904, f);
     let x = match (exec, logged) {
         (Some(call), _) => x.container(&call.container).call(call, cx.now),
         (None, Some((c, t, o))) => x
@@ -279,16 +276,14 @@ fn stop<'a>(cx: Context<'a>, f: &'a Facts<'a>, found: &mut Vec<Found<'a>>) {
             .unwrap_or(30)
             * SECOND;
         if age >= timeout + KILL_NS {
-            if let Some(x) = Found::new("KF905", f) {
-                found.push(
-                    x.container(&call.container)
-                        .name("over", &span(age - timeout))
-                        .call(call, cx.now),
-                );
-            }
-        } else if age >= STOP_NS.min(timeout / 2).max(HOOK_NS)
-            && let Some(x) = Found::new("KF903", f)
-        {
+            let x = Found::new(cause::KF905, f);
+            found.push(
+                x.container(&call.container)
+                    .name("over", &span(age - timeout))
+                    .call(call, cx.now),
+            );
+        } else if age >= STOP_NS.min(timeout / 2).max(HOOK_NS) {
+            let x = Found::new(cause::KF903, f);
             found.push(
                 x.container(&call.container)
                     .name("grace", &seconds(timeout / SECOND))
@@ -297,8 +292,8 @@ fn stop<'a>(cx: Context<'a>, f: &'a Facts<'a>, found: &mut Vec<Found<'a>>) {
         }
     } else if let Some(call) = f.in_flight("StopPodSandbox")
         && cx.now.since(call.at) >= 2 * KILL_NS
-        && let Some(x) = Found::new("KF907", f)
     {
+        let x = Found::new(cause::KF907, f);
         found.push(x.call(call, cx.now));
     }
 }
@@ -318,22 +313,20 @@ fn finalizers<'a>(f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
         return;
     }
     let others: Vec<_> = pod.finalizers.iter().filter(|n| *n != JOB).collect();
-    let x = if others.is_empty() {
-        Found::new("KF912", f).map(|x| x.name("finalizers", JOB))
+    let mut x = if others.is_empty() {
+        Found::new(cause::KF912, f).name("finalizers", JOB)
     } else {
-        Found::new("KF901", f).map(|x| x.name("finalizers", &list(&others)))
+        Found::new(cause::KF901, f).name("finalizers", &list(&others))
     };
-    if let Some(mut x) = x {
-        x = x.state(State::Stuck).proof(o);
-        if let Some(p) = x.proofs.last_mut() {
-            p.text = format!(
-                "deleted, phase {}, finalizers [{}]",
-                pod.status.phase,
-                pod.finalizers.join(", ")
-            );
-        }
-        found.push(x);
+    x = x.state(State::Stuck).proof(o);
+    if let Some(p) = x.proofs.last_mut() {
+        p.text = format!(
+            "deleted, phase {}, finalizers [{}]",
+            pod.status.phase,
+            pod.finalizers.join(", ")
+        );
     }
+    found.push(x);
 }
 
 fn named(node: &str) -> String {

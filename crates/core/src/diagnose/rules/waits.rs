@@ -2,6 +2,7 @@
 
 use super::{Context, heard, sandbox};
 use crate::diagnose::Confidence;
+use crate::diagnose::cause;
 use crate::diagnose::facts::{ContainerFacts, Facts};
 use crate::diagnose::found::{Found, node_of};
 use crate::diagnose::limits;
@@ -84,7 +85,7 @@ fn unbound<'a>(cx: Context<'a>, f: &Facts<'a>) -> Option<Found<'a>> {
     if cx.now.since(pod.created) < limits::UNBOUND.ns {
         return None;
     }
-    let mut x = Found::new("KF223", f)?.name("unbound", "and nothing says why it is not bound");
+    let mut x = Found::new(cause::KF223, f).name("unbound", "and nothing says why it is not bound");
     if let Some(h) = heard::scheduler(cx, &pod.spec.scheduler) {
         x = x
             .name("heard", &h.in_words(cx.now))
@@ -120,7 +121,7 @@ fn container<'a>(cx: Context<'a>, f: &Facts<'a>) -> Option<Found<'a>> {
     if cx.now.since(since) < limits::CREATE_BLIND.ns {
         return None;
     }
-    let x = Found::new("KF713", f)?
+    let x = Found::new(cause::KF713, f)
         .container(&c.name)
         .name("what", &format!("Container {} has not started", c.name))
         .since(since)
@@ -184,7 +185,7 @@ fn unready<'a>(cx: Context<'a>, f: &Facts<'a>) -> Option<Found<'a>> {
     let what = ready
         .map(|c| format!("{} {}", c.reason, c.message))
         .unwrap_or_default();
-    let x = Found::new("KF809", f)?
+    let x = Found::new(cause::KF809, f)
         .since(since)
         .name("what", &what)
         .name("running", &span(cx.now.since(started)))
@@ -222,7 +223,7 @@ fn deleted<'a>(cx: Context<'a>, f: &Facts<'a>) -> Option<Found<'a>> {
         .max()
         .unwrap_or(deleted)
         .max(deleted);
-    let x = Found::new("KF914", f)?;
+    let x = Found::new(cause::KF914, f);
     let (x, since, patience) = if running.is_empty() {
         let what = "its containers have ended, and the kubelet has not let it go: volumes to unmount, a cgroup to remove, or a status to report";
         (x.name("what", what), ended, limits::LET_GO.ns)

@@ -268,7 +268,7 @@ fn columns(text: &str) -> u16 {
     u16::try_from(width(text)).unwrap_or(u16::MAX)
 }
 fn why(v: &Verdict) -> u16 {
-    (columns(&v.cause) + 1).saturating_add(columns(&v.sentence).max(columns(&v.title)))
+    (columns(v.cause_id()) + 1).saturating_add(columns(&v.sentence).max(columns(&v.title)))
 }
 
 /// The name of the owner that a verdict is about: `Deployment/web`.
@@ -327,7 +327,7 @@ impl Key {
             text: match by {
                 Sort::Status => p.status.clone(),
                 Sort::Node => p.node.clone(),
-                Sort::Verdict => verdict.map_or_else(|| "~".into(), |v| v.cause.as_str().into()),
+                Sort::Verdict => verdict.map_or_else(|| "~".into(), |v| v.cause_id().into()),
                 _ => Text::default(),
             },
             namespace: p.namespace.clone(),

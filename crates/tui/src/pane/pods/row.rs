@@ -74,7 +74,7 @@ pub(super) fn columns(width: u16, cells: Widths) -> Vec<Placed<Col>> {
 /// The cause, and as much of what is said of it as fits whole: the sentence, else the title, else neither.
 fn why(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, (x, y, w): (u16, u16, u16), v: &Verdict) {
     let (word, style) = stage::verdict(ctx, v.state);
-    let mut used = canvas.text_in(x, y, w, &v.cause, *style);
+    let mut used = canvas.text_in(x, y, w, v.cause_id(), *style);
     // Of what runs at this moment, or ran badly before, the state says more than the cause.
     if matches!(
         v.state,
@@ -289,7 +289,7 @@ fn sentence(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, y: u16, v: &Verdict) {
         1,
         y,
         &[
-            (&v.cause, *style),
+            (v.cause_id(), *style),
             (" ", t.text),
             (word, *style),
             ("  ", t.text),

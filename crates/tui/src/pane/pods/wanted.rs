@@ -45,7 +45,7 @@ impl Wanted {
         } else {
             let record = PodRecord {
                 pod: p,
-                verdict: verdict.map_or(("", ""), |v| (v.cause.as_str(), v.sentence.as_str())),
+                verdict: verdict.map_or(("", ""), |v| (v.cause_id(), v.sentence.as_str())),
                 now: snap.now,
             };
             let labels = p.api.as_ref().map(|a| a.labels.as_slice());
@@ -65,7 +65,7 @@ impl Wanted {
         };
         let record = OwnerRecord {
             owner,
-            verdict: (&v.cause, &v.sentence),
+            verdict: (v.cause_id(), &v.sentence),
             since: v.since,
             now,
         };
