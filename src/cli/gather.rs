@@ -147,7 +147,7 @@ pub(super) fn notices(snapshot: &Snapshot) -> Vec<Notice> {
         .filter(|s| !(away && s.source == Source::Metrics));
     all.extend(others.map(|s| {
         let key = format!("{} {}", s.source.name(), s.name);
-        let text = format!("{key}: {}", s.detail);
+        let text = format!("{key}: {}", s.detail());
         Notice { key, text }
     }));
     all

@@ -18,8 +18,9 @@ use kflow_core::diagnose::unknown::{self, Asked, Unknown};
 use kflow_cri::Decoder;
 use kflow_engine::Snapshot;
 use kflow_engine::live::{Config, Control, FAILED, KubeletLog, Live};
-use kflow_engine::record::{CLOSE, Options, State};
+use kflow_engine::record::{CLOSE, Ended, Options, State};
 use kflow_export::text::clean;
+use kflow_model::gap::Failure;
 use kflow_model::log::Component;
 use kflow_model::redact;
 use kflow_model::{Scope, Source, Text};
@@ -188,9 +189,9 @@ struct Told(Vec<String>);
 
 impl Told {
     fn tell(&mut self, snapshot: &Snapshot, log: &Log) {
-        let works = snapshot.sources.iter().filter(|s| s.on).map(|s| {
+        let works = snapshot.sources.iter().filter(|s| s.is_on()).map(|s| {
             let key = format!("{} {}: on", s.source.name(), s.name);
-            let text = format!("{key} ({})", s.detail);
+            let text = format!("{key} ({})", s.detail());
             Notice { key, text }
         });
         let all: Vec<Notice> = works.chain(notices(snapshot)).collect();
@@ -217,7 +218,7 @@ pub(super) fn record(args: &RecordArgs) -> anyhow::Result<u8> {
     let mut told = Told::default();
     let why = wait(args.duration, || {
         told.tell(&live.snapshot(), &log);
-        live.recording().is_none_or(|r| r.stopped.is_none()) && !live.failed()
+        live.recording().is_none_or(|r| r.ended.is_none()) && !live.failed()
     })?;
     let failed = live.failed();
     let ended = live.stop();
@@ -226,8 +227,7 @@ pub(super) fn record(args: &RecordArgs) -> anyhow::Result<u8> {
     }
     match ended {
         Some(State {
-            path,
-            stopped: None,
+            path, ended: None,
             ..
         }) => bail!(
             "{} was not closed within {}: its disk does not answer, and what was seen last may be missing",
@@ -235,9 +235,9 @@ pub(super) fn record(args: &RecordArgs) -> anyhow::Result<u8> {
             kflow_model::units::wait(CLOSE)
         ),
         Some(State {
-            stopped: Some(reason),
+            ended: Some(Ended::Failed(reason)),
             ..
-        }) if reason != "stopped" => bail!("the recording stopped by itself: {reason}"),
+        }) => bail!("the recording stopped by itself: {reason}"),
         Some(s) => {
             let last = live.snapshot();
             told.tell(&last, &log);
@@ -267,16 +267,16 @@ fn missing(last: &Snapshot, scope: Option<&Scope>, path: &Path) -> Option<Unknow
         recorded: false,
     };
     let longer = "record for longer; `kflow doctor` says what works";
-    if let Some(mut unknown) = unknown::never_listed(asked) {
-        if unknown.reason == "timed-out" {
-            longer.clone_into(&mut unknown.help);
+    if let Some(mut missing) = unknown::never_listed(asked) {
+        if missing.reason == unknown::Reason::Failed(Failure::TimedOut) {
+            longer.clone_into(&mut missing.help);
         }
-        return Some(unknown);
+        return Some(missing);
     }
     let silent = last.sources.iter().all(|s| s.count == 0);
     silent.then(|| Unknown {
         what: format!("what happened, and {} does not tell", path.display()),
-        reason: "not-recorded",
+        reason: unknown::Reason::NotRecorded,
         why: "no source gave anything".to_owned(),
         help: longer.to_owned(),
     })

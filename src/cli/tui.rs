@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::args::live::TuiArgs;
 use kflow_engine::Snapshot;
 use kflow_engine::live::{Live, Sought};
-use kflow_engine::record::{Options as RecordOptions, State};
+use kflow_engine::record::{Ended, Options as RecordOptions, State};
 use kflow_model::clock;
 use kflow_model::{Body, Nanos, Text};
 use kflow_tui::driver::{Drive, Driver};
@@ -26,8 +26,7 @@ pub(super) fn tui(args: &TuiArgs) -> anyhow::Result<u8> {
     // A recording is closed, not cut.
     match driver.live.stop() {
         Some(State {
-            path,
-            stopped: None,
+            path, ended: None,
             ..
         }) => anyhow::bail!(
             "{} is still not written: its disk is too slow",
@@ -62,17 +61,17 @@ impl Running {
     }
 
     fn record(&mut self, now: Nanos) -> Result<String, String> {
-        if self.live.recording().is_some_and(|r| r.stopped.is_none()) {
+        if self.live.recording().is_some_and(|r| r.ended.is_none()) {
             let Some(s) = self.live.stop_recording(CLOSING) else {
                 return Ok(String::new());
             };
             let path = s.path.display();
-            return match s.stopped.as_deref() {
-                Some("stopped") => Ok(format!(
+            return match s.ended {
+                Some(Ended::Closed) => Ok(format!(
                     "recorded {} observations to {path}",
                     s.observations
                 )),
-                Some(why) => Err(why.to_owned()),
+                Some(Ended::Failed(why)) => Err(why),
                 None => Ok(format!(
                     "{path} is still being written, and closes by itself"
                 )),

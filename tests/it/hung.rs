@@ -106,7 +106,7 @@ fn run(what: &str, mut config: Config, source: &str, wanted: &str) {
     }
     if !wanted.is_empty() {
         eventually(&format!("{what}: {wanted}"), || {
-            told(source, &|s| !s.on && s.detail.contains(wanted)).then_some(())
+            told(source, &|s| !s.is_on() && s.detail().contains(wanted)).then_some(())
         });
     }
     let begun = kflow_model::clock::monotonic();

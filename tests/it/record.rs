@@ -9,7 +9,7 @@ use std::sync::Arc;
 use kflow_core::correlate::World;
 use kflow_core::diagnose::unknown::{self, Asked, Unknown};
 use kflow_core::diagnose::why;
-use kflow_engine::record::{KEEP, Options, Recorder, numbered};
+use kflow_engine::record::{Ended, KEEP, Options, Recorder, numbered};
 use kflow_engine::world_at;
 use kflow_model::fs::{FsAction, FsChange, FsObject};
 use kflow_model::gap::{Failure, Gap, Note, WatchKind, WatchNote};
@@ -71,8 +71,8 @@ fn a_recording_holds_what_it_was_given_in_that_order() {
     }
     let end = r.stop();
     assert_eq!(
-        (end.observations, end.lost, end.stopped.as_deref()),
-        (5000, 0, Some("stopped"))
+        (end.observations, end.lost, end.ended),
+        (5000, 0, Some(Ended::Closed))
     );
     let read = session::load(&path).unwrap();
     assert_eq!(read.header.node, "node1");
@@ -186,7 +186,10 @@ fn a_later_file_of_a_rotation_knows_the_lists_of_an_earlier_one() {
     };
     given.push(observation(at.0, Body::Gap(Box::new(gap))));
     let (_dir, _, last) = rotated(&given);
-    assert_eq!(why_all(&last).map(|u| u.reason), Some("lost"));
+    assert_eq!(
+        why_all(&last).map(|u| u.reason),
+        Some(unknown::Reason::Lost)
+    );
     given.pop();
     // A failure lasts, from its beginning on.
     for n in 0..3 {
@@ -201,7 +204,8 @@ fn a_later_file_of_a_rotation_knows_the_lists_of_an_earlier_one() {
         given.push(observation(at.0, Body::Watch(Box::new(broken))));
     }
     let (_dir, _, last) = rotated(&given);
-    assert_eq!(why_all(&last).map(|u| u.reason), Some("unreachable"));
+    let away = unknown::Reason::Failed(Failure::Unreachable);
+    assert_eq!(why_all(&last).map(|u| u.reason), Some(away));
     let world = world_at(&last, last.range().unwrap().1, Arc::default());
     let failing = world.coverage().watches().find_map(|(_, _, w)| w.failing());
     assert_eq!(failing.map(|f| f.since), Some(at));

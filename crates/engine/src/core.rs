@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::snapshot::{Mode, ObservationLog, Snapshot, SourceStatus};
+use super::snapshot::{Mode, ObservationLog, Snapshot, SourceStatus, Status};
 use kflow_core::correlate::{Retention, World};
 use kflow_core::diagnose::Diagnoser;
 use kflow_core::selection::Selection;
@@ -145,24 +145,14 @@ impl Core {
             .into_iter()
             .filter_map(|source| {
                 let s = self.world.source(source);
+                let gap = s.gaps.last().and_then(|g| match &g.body {
+                    kflow_model::Body::Gap(g) => Some(g.why.clone()),
+                    _ => None,
+                });
                 (s.count > 0).then(|| SourceStatus {
-                    source,
-                    name: source.name().into(),
-                    on: true,
-                    detail: s
-                        .gaps
-                        .last()
-                        .and_then(|g| match &g.body {
-                            kflow_model::Body::Gap(g) => Some(g.why.clone()),
-                            _ => None,
-                        })
-                        .unwrap_or_default(),
-                    lag_ns: None,
                     lost: s.lost,
                     count: s.count,
-                    since: None,
-                    next: None,
-                    guessed: false,
+                    ..SourceStatus::new(source, source.name(), Status::On(gap.unwrap_or_default()))
                 })
             })
             .collect()

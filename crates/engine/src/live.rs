@@ -23,7 +23,7 @@ use tokio::task::JoinSet;
 
 use super::Core;
 use super::record::{CLOSE, Options, Recorder, Recording, State};
-use super::snapshot::{Mode, Snapshot, SourceStatus};
+use super::snapshot::{Mode, Snapshot, SourceStatus, Status, own};
 pub use context::context_namespace;
 pub use control::Control;
 use kflow_core::correlate::Retention;
@@ -366,7 +366,7 @@ impl Live {
         Ok(())
     }
 
-    /// Ends the recording and waits for its file to be closed, `limit` at most: [`State::stopped`] says whether it is.
+    /// Ends the recording and waits for its file to be closed, `limit` at most: [`State::ended`] says whether it is.
     /// `None` when there was no recording.
     pub fn stop_recording(&self, limit: Duration) -> Option<State> {
         self.commands.send(Command::StopRecording).ok();
@@ -429,19 +429,11 @@ fn is_late(newest: &Snapshot, age: Duration) -> Arc<Snapshot> {
     Arc::new(s)
 }
 
-fn with_engine(newest: &Snapshot, detail: Text, since: Nanos) -> Snapshot {
+fn with_engine(newest: &Snapshot, why: Text, since: Nanos) -> Snapshot {
     let mut s = newest.clone();
     s.sources.push(SourceStatus {
-        source: Source::Kflow,
-        name: Text::new("engine"),
-        on: false,
-        detail,
-        lag_ns: None,
-        lost: 0,
-        count: 0,
         since: Some(since),
-        next: None,
-        guessed: false,
+        ..SourceStatus::new(Source::Kflow, own::ENGINE, Status::Off(why))
     });
     s
 }
@@ -455,6 +447,7 @@ pub const FAILED: &str = "kflow's engine has failed (a bug): what is shown stand
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::Ended;
 
     #[test]
     fn a_world_whose_thread_failed_says_so_and_its_recording_is_closed() {
@@ -473,14 +466,14 @@ mod tests {
         assert_eq!(ended, Err(mpsc::RecvTimeoutError::Disconnected));
         let recording = lock(&live.recording).clone().unwrap();
         let closed = recording.wait(Duration::from_secs(60));
-        assert_eq!(closed.stopped.as_deref(), Some("stopped"));
+        assert_eq!(closed.ended, Some(Ended::Closed));
         // The thread is gone a moment after it has closed its channel.
         while !live.failed() {
             std::thread::yield_now();
         }
         let shown = live.snapshot();
-        let engine = shown.sources.iter().find(|s| s.name == "engine").unwrap();
-        assert!(!engine.on && engine.detail == FAILED);
+        let engine = shown.sources.iter().find(|s| s.name == own::ENGINE).unwrap();
+        assert!(engine.is_off() && engine.detail() == FAILED);
         assert!(Arc::ptr_eq(&shown, &live.snapshot()));
     }
 
@@ -491,12 +484,12 @@ mod tests {
         live.commands.send(Command::Hang(held)).unwrap();
         release.send(()).unwrap();
         let (made, newest) = lock(&live.shared.snapshot).clone();
-        let engine = |s: &Snapshot| s.sources.iter().find(|s| s.name == "engine").cloned();
+        let engine = |s: &Snapshot| s.sources.iter().find(|s| s.name == own::ENGINE).cloned();
         assert_eq!(engine(&live.followed(made)), None);
         let seven = made + Duration::from_secs(7);
         let late = live.followed(seven);
         let told = engine(&late).unwrap();
-        assert!(!told.on && told.detail == STUCK && !live.failed());
+        assert!(told.is_off() && told.detail() == STUCK && !live.failed());
         assert_eq!(late.now.since(told.since.unwrap()), 7_000_000_000);
         assert!(late.version != newest.version);
         // Once a second another picture.

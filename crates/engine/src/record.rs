@@ -66,8 +66,26 @@ pub struct State {
     /// Of a recording of some pods: observations about other pods, which are not in it, and observations that name no
     /// pod, which are.
     pub only: Option<(u64, u64)>,
-    /// Why it has stopped, when it has.
-    pub stopped: Option<String>,
+    /// How it has ended; `None` while it goes on.
+    pub ended: Option<Ended>,
+}
+
+/// How a recording ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// As it was asked to: the file is whole.
+    Closed,
+    /// By itself: why, and how far the file can be read.
+    Failed(String),
+}
+
+impl std::fmt::Display for Ended {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Closed => "stopped",
+            Self::Failed(why) => why,
+        })
+    }
 }
 
 /// What the recorder's thread is given.
@@ -99,16 +117,16 @@ impl Recording {
     pub fn state(&self) -> State {
         self.lock().clone()
     }
-    /// Waits until it has ended, `limit` at most: [`State::stopped`] says whether it has.
+    /// Waits until it has ended, `limit` at most: [`State::ended`] says whether it has.
     pub fn wait(&self, limit: Duration) -> State {
         let waited = self
             .shared
             .1
-            .wait_timeout_while(self.lock(), limit, |s| s.stopped.is_none());
+            .wait_timeout_while(self.lock(), limit, |s| s.ended.is_none());
         waited.unwrap_or_else(PoisonError::into_inner).0.clone()
     }
-    fn ended(&self, how: String) {
-        self.lock().stopped = Some(how);
+    fn ended(&self, how: Ended) {
+        self.lock().ended = Some(how);
         self.shared.1.notify_all();
     }
 }
@@ -118,9 +136,9 @@ struct Ending(Recording);
 
 impl Drop for Ending {
     fn drop(&mut self) {
-        if self.0.state().stopped.is_none() {
-            self.0
-                .ended("the recorder failed (a bug in kflow)".to_owned());
+        if self.0.state().ended.is_none() {
+            let why = "the recorder failed (a bug in kflow)".to_owned();
+            self.0.ended(Ended::Failed(why));
         }
     }
 }
@@ -136,7 +154,7 @@ impl Recorder {
                     bytes: 0,
                     lost: 0,
                     only: None,
-                    stopped: None,
+                    ended: None,
                 }),
                 Condvar::new(),
             )),
@@ -158,7 +176,7 @@ impl Recorder {
                 let writer = match open(&options, &selection) {
                     Ok(w) => w,
                     Err(e) => {
-                        its.ended(e.to_string());
+                        its.ended(Ended::Failed(e.to_string()));
                         // Whoever asked may have waited long enough.
                         opened.send(Err(e)).ok();
                         return;
@@ -283,10 +301,12 @@ impl Tape {
             Err(e) => Err(e),
         };
         let ended = match ended {
-            Ok(()) => "stopped".to_owned(),
-            Err(e) => format!("{e}; the file is readable up to its last second"),
+            Ok(()) => Ended::Closed,
+            Err(e) => {
+                Ended::Failed(format!("{e}; the file is readable up to its last second"))
+            }
         };
-        info!(why = ended, "ends");
+        info!(why = %ended, "ends");
         self.recording.ended(ended);
     }
 

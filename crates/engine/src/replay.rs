@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::Core;
-use super::snapshot::{Mode, ObservationLog, Snapshot, SourceStatus};
+use super::snapshot::{Mode, ObservationLog, Snapshot, SourceStatus, Status, own};
 use kflow_core::correlate::World;
 use kflow_core::query::Moment;
 use kflow_core::selection::Selection;
@@ -366,16 +366,9 @@ impl Player {
         let report = self.loaded.report.as_ref()?;
         let sentence = report.sentence();
         (!sentence.is_empty()).then(|| SourceStatus {
-            source: Source::Kflow,
-            name: "session".into(),
-            on: false,
-            detail: sentence.into(),
-            lag_ns: None,
             lost: report.malformed,
             count: report.observations,
-            since: None,
-            next: None,
-            guessed: false,
+            ..SourceStatus::new(Source::Kflow, own::SESSION, Status::Off(sentence.into()))
         })
     }
 

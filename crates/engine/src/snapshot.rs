@@ -6,8 +6,20 @@ use crate::carried::Carried;
 use kflow_core::correlate::World;
 use kflow_core::diagnose::Verdict;
 use kflow_core::diagnose::unknown::Asked;
-use kflow_model::{Body, Evidence, Nanos, PodUid, Scope, Source, Text};
-use kflow_sources::live::STARTING;
+use kflow_model::{Body, Evidence, Nanos, PodUid, Scope, Text};
+pub use kflow_sources::live::{SourceStatus, Status};
+
+/// Names of what kflow says of itself, as sources of the kind `kflow`; and of the apiserver before it has an address.
+pub mod own {
+    /// The world's thread.
+    pub const ENGINE: &str = "engine";
+    /// The file that is being written.
+    pub const RECORDING: &str = "recording";
+    /// The file that is being read.
+    pub const SESSION: &str = "session";
+    /// The way to an apiserver, of the kind `kube`.
+    pub const KUBECONFIG: &str = "kubeconfig";
+}
 
 /// Observations in order of arrival, in shared chunks: cheap to clone, bounded at the front when live. What of the dropped
 /// front still stands (objects that exist, calls in flight) is carried along.
@@ -143,38 +155,6 @@ impl FromIterator<Evidence> for ObservationLog {
         let mut log = Self::default();
         iter.into_iter().for_each(|o| log.push(o));
         log
-    }
-}
-
-/// How a source stands right now, for the status bar and the Node pane.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SourceStatus {
-    /// Kind of source.
-    pub source: Source,
-    /// A name when there are several of a kind: `pods`, `events`, the log's path.
-    pub name: Text,
-    /// On or off.
-    pub on: bool,
-    /// Why it is off, or what it gives: "forbidden: needs list on pods", "containerd 2.1.9, 2 connections".
-    pub detail: Text,
-    /// Newest `seen` minus newest `at`, ns, when that says something.
-    pub lag_ns: Option<i64>,
-    /// Units lost so far.
-    pub lost: u64,
-    /// Observations so far.
-    pub count: u64,
-    /// Since when it stands like this, where that is known.
-    pub since: Option<Nanos>,
-    /// When it tries again, while it waits for that.
-    pub next: Option<Nanos>,
-    /// Nobody named it: kflow looked whether it is there.
-    pub guessed: bool,
-}
-
-impl SourceStatus {
-    /// True for a source that tried and could not.
-    pub fn is_off(&self) -> bool {
-        !self.on && !self.detail.is_empty() && self.detail != STARTING
     }
 }
 

@@ -21,7 +21,7 @@ pub fn json(out: &mut impl Write, u: &Unknown) -> io::Result<()> {
     let row = Row {
         state: "unknown",
         what: &u.what,
-        reason: u.reason,
+        reason: u.reason.name(),
         why: &u.why,
         help: &u.help,
         sentence: u.to_string(),

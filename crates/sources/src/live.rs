@@ -23,19 +23,40 @@ use kflow_model::{Body, Nanos, Observation, Source, Stamp, Text};
 /// How long a file system may take to answer before it is said that it does not.
 pub const SLOW: Duration = Duration::from_secs(5);
 
-/// Status of one source.
+/// Whether a source works.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Status {
+pub enum Status {
+    /// It has not tried anything yet.
+    Starting,
+    /// It works: what it gives, as `containerd 2.1.9, 2 connections`.
+    On(Text),
+    /// It does not work: what is missing, and what would help.
+    Off(Text),
+}
+
+impl Status {
+    /// The same, with a text from outside redacted: an error can quote a URL, a header, or what a server answered.
+    fn redacted(self) -> Self {
+        let clean = |text: Text| redact::text(&text).as_ref().into();
+        match self {
+            Self::Starting => Self::Starting,
+            Self::On(gives) => Self::On(clean(gives)),
+            Self::Off(why) => Self::Off(clean(why)),
+        }
+    }
+}
+
+/// A source: whether it works, and what it gave.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourceStatus {
     /// Kind of source.
     pub source: Source,
     /// A name when there are several of a kind: `pods`, `events`, a path.
     pub name: Text,
-    /// It gives what it can give.
-    pub on: bool,
-    /// What it gives, or why it is off and what would help.
-    pub detail: Text,
-    /// When it was turned on or off, by the wall clock.
-    pub since: Nanos,
+    /// Whether it works.
+    pub status: Status,
+    /// When it was turned on or off, by the wall clock; `None` where that is not known.
+    pub since: Option<Nanos>,
     /// When it tries again, while it waits for that.
     pub next: Option<Nanos>,
     /// Newest arrival minus the time that it tells of, ns.
@@ -44,10 +65,41 @@ pub struct Status {
     pub lost: u64,
     /// Observations so far.
     pub count: u64,
+    /// No argument named it: kflow looked whether it is there.
+    pub guessed: bool,
 }
 
-/// What a source says of itself before it has tried anything: neither on nor off.
-pub const STARTING: &str = "starting";
+impl SourceStatus {
+    /// A source that has given nothing yet.
+    pub fn new(source: Source, name: impl Into<Text>, status: Status) -> Self {
+        Self {
+            source,
+            name: name.into(),
+            status,
+            since: None,
+            next: None,
+            lag_ns: None,
+            lost: 0,
+            count: 0,
+            guessed: false,
+        }
+    }
+    /// True for a source that works.
+    pub const fn is_on(&self) -> bool {
+        matches!(self.status, Status::On(_))
+    }
+    /// True for a source that tried and could not.
+    pub const fn is_off(&self) -> bool {
+        matches!(self.status, Status::Off(_))
+    }
+    /// What it gives, or why it does not, in words.
+    pub fn detail(&self) -> &str {
+        match &self.status {
+            Status::Starting => "starting",
+            Status::On(text) | Status::Off(text) => text,
+        }
+    }
+}
 
 /// All sources of a run: their common channel, and how each stands.
 #[derive(Clone, Debug)]
@@ -56,7 +108,7 @@ pub struct Board {
     cards: Arc<Mutex<Vec<Card>>>,
 }
 
-type Card = Arc<Mutex<Status>>;
+type Card = Arc<Mutex<SourceStatus>>;
 
 fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
     m.lock().unwrap_or_else(PoisonError::into_inner)
@@ -71,17 +123,11 @@ impl Board {
     }
     /// A source's place.
     pub fn out(&self, source: Source, name: &str) -> Out {
-        let card = Arc::new(Mutex::new(Status {
-            source,
-            // It can be a URL.
-            name: redact::text(name).as_ref().into(),
-            on: false,
-            detail: Text::new(STARTING),
-            since: clock::now(),
-            next: None,
-            lag_ns: None,
-            lost: 0,
-            count: 0,
+        // The name can be a URL.
+        let clean = redact::text(name);
+        let card = Arc::new(Mutex::new(SourceStatus {
+            since: Some(clock::now()),
+            ..SourceStatus::new(source, clean.as_ref(), Status::Starting)
         }));
         lock(&self.cards).push(Arc::clone(&card));
         let span = info_span!("source", kind = source.name(), name);
@@ -93,7 +139,7 @@ impl Board {
         }
     }
     /// How the sources stand, in the order in which they were added.
-    pub fn statuses(&self) -> Vec<Status> {
+    pub fn statuses(&self) -> Vec<SourceStatus> {
         lock(&self.cards).iter().map(|c| lock(c).clone()).collect()
     }
 }
@@ -193,29 +239,30 @@ impl Out {
 
     /// The source works; `detail` says what it gives.
     pub fn on(&self, detail: impl Into<Text>) {
-        self.say(true, detail.into());
+        self.say(Status::On(detail.into()));
     }
     /// The source does not work; `why` says what is missing.
     pub fn off(&self, why: impl Into<Text>) {
-        self.say(false, why.into());
+        self.say(Status::Off(why.into()));
     }
-    fn say(&self, on: bool, detail: Text) {
+    fn say(&self, status: Status) {
+        let status = status.redacted();
         let mut card = lock(&self.card);
-        if card.on != on || card.detail != detail {
-            let detail = detail.as_str();
-            if on {
-                info!(parent: &self.span, detail, "on");
-            } else {
-                warn!(parent: &self.span, detail, "off");
-            }
-        }
-        if card.on != on {
-            card.since = clock::now();
-        }
         card.next = None;
-        card.on = on;
-        // An error can quote a URL, a header, or what a server answered.
-        card.detail = redact::text(&detail).as_ref().into();
+        if card.status == status {
+            return;
+        }
+        let was_on = card.is_on();
+        card.status = status;
+        if card.is_on() != was_on {
+            card.since = Some(clock::now());
+        }
+        let detail = card.detail();
+        if card.is_on() {
+            info!(parent: &self.span, detail, "on");
+        } else {
+            warn!(parent: &self.span, detail, "off");
+        }
     }
     /// Waits before the next try, and says when that is.
     pub async fn pause(&self, pause: Duration) {

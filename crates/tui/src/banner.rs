@@ -11,7 +11,7 @@ use super::shared::Ctx;
 use super::text::{count, width};
 use kflow_core::diagnose::Unknown;
 use kflow_core::diagnose::unknown::{self, Trouble};
-use kflow_engine::snapshot::{Mode, Snapshot, SourceStatus};
+use kflow_engine::snapshot::{Mode, Snapshot, SourceStatus, own as names};
 use kflow_model::gap::Failure;
 use kflow_model::stamp::SECOND;
 use kflow_model::units::age;
@@ -77,7 +77,7 @@ pub fn reasons(snap: &Snapshot) -> Vec<Reason> {
     if !away {
         all.extend(unknown::standing(snap.asked()).and_then(|u| of_unknown(snap, &u)));
     }
-    let none_works = !snap.sources.iter().any(|s| s.on);
+    let none_works = !snap.sources.iter().any(SourceStatus::is_on);
     let missing = snap.sources.iter().filter(|s| {
         s.is_off()
             && !matches!(s.source, Source::Kube | Source::Kflow)
@@ -102,15 +102,15 @@ fn next_try(snap: &Snapshot, of: impl Fn(&SourceStatus) -> bool) -> Option<Nanos
 /// What kflow itself fails at.
 fn own(s: &SourceStatus) -> Option<Reason> {
     // What of a session could not be read matters at some moments, and its observations say at which.
-    if s.source != Source::Kflow || s.on || s.name == "session" {
+    if s.source != Source::Kflow || s.is_on() || s.name == names::SESSION {
         return None;
     }
-    let (badge, what) = if s.name == "recording" {
+    let (badge, what) = if s.name == names::RECORDING {
         ("NOT RECORDING", "the recording has stopped")
     } else {
         ("STANDS STILL", "kflow makes no new picture")
     };
-    let (said, help) = s.detail.split_once("; ").unwrap_or((&s.detail, ""));
+    let (said, help) = s.detail().split_once("; ").unwrap_or((s.detail(), ""));
     Some(Reason {
         badge,
         weight: Weight::Unknown,
@@ -188,13 +188,13 @@ const ELSEWHERE: &str = "look at another moment";
 
 fn of_unknown(snap: &Snapshot, u: &Unknown) -> Option<Reason> {
     let recorded = matches!(snap.mode, Mode::Replay { .. });
-    let waits = u.reason == "timed-out";
+    let waits = u.reason == unknown::Reason::Failed(Failure::TimedOut);
     if waits && snap.now.since(snap.range.0) < PATIENCE {
         return None;
     }
     let (badge, what) = match u.reason {
-        "timed-out" => ("WAITING", "no list of pods yet"),
-        "lost" => ("INCOMPLETE", "observations were lost"),
+        unknown::Reason::Failed(Failure::TimedOut) => ("WAITING", "no list of pods yet"),
+        unknown::Reason::Lost => ("INCOMPLETE", "observations were lost"),
         _ => ("UNKNOWN", "not all pods are known"),
     };
     Some(Reason {
@@ -227,7 +227,7 @@ fn of_source(snap: &Snapshot, s: &SourceStatus) -> Reason {
         badge: "MISSING",
         weight: Weight::Missing,
         what: format!("{name} cannot be read"),
-        said: s.detail.to_string(),
+        said: s.detail().to_owned(),
         help: help.to_owned(),
         brief: "see kflow doctor",
         since: s.since,

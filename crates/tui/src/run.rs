@@ -22,7 +22,7 @@ use super::pane::PaneId;
 use super::update::Mouse;
 use super::zone::Zone;
 use super::{svg, view};
-use kflow_engine::Snapshot;
+use kflow_engine::{Snapshot, snapshot};
 use kflow_export::file::{self, Kind};
 use kflow_model::Source;
 use kflow_model::clock;
@@ -314,8 +314,8 @@ fn saved(names: &[String]) -> String {
 /// What of a session could not be read.
 fn damage(snap: &Snapshot) -> Option<String> {
     let mut own = snap.sources.iter().filter(|s| s.source == Source::Kflow);
-    let session = own.find(|s| !s.on && s.name == "session")?;
-    Some(session.detail.to_string())
+    let session = own.find(|s| s.is_off() && s.name == snapshot::own::SESSION)?;
+    Some(session.detail().to_owned())
 }
 
 /// Set when somebody asks the process to end, or its terminal is gone: the loop ends as with `q`, so that the terminal is

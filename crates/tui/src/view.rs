@@ -14,7 +14,7 @@ use super::shared::Ctx;
 use super::text::{count, width};
 use super::widget::scroll;
 use kflow_engine::Snapshot;
-use kflow_engine::snapshot::{Mode, SourceStatus};
+use kflow_engine::snapshot::{Mode, SourceStatus, own};
 use kflow_model::Source;
 
 mod overlay;
@@ -235,7 +235,7 @@ fn title(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>) {
         }
     }
     // Not everywhere: the banner says where the moment that is looked at is not known.
-    let damaged = |s: &SourceStatus| s.source == Source::Kflow && !s.on && s.name == "session";
+    let damaged = |s: &SourceStatus| s.source == Source::Kflow && s.is_off() && s.name == own::SESSION;
     if snap.sources.iter().any(damaged) {
         x += canvas.text(x, 0, " INCOMPLETE ", t.alarm) + 1;
     }
@@ -257,7 +257,7 @@ fn sources(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, from: u16) {
     let mut by: Vec<(Source, bool, bool, u64)> = Vec::new();
     for s in &ctx.snap.sources {
         // An address is no source yet.
-        let on = s.on && s.name != "kubeconfig";
+        let on = s.is_on() && s.name != own::KUBECONFIG;
         match by.iter_mut().find(|b| b.0 == s.source) {
             Some(b) => {
                 b.1 |= on;

@@ -100,7 +100,7 @@ async fn a_remote_log_is_asked_for_again_and_overlapping_lines_come_once() {
         );
         assert!(!uri.contains('+'), "{uri}");
     }
-    assert!(board.statuses()[0].on);
+    assert!(board.statuses()[0].is_on());
     task.abort();
 }
 
@@ -129,14 +129,14 @@ async fn a_remote_log_that_is_not_to_be_had_says_what_is_missing() {
             .await;
         });
         let told = async {
-            while !board.statuses()[0].detail.contains(wanted) {
+            while !board.statuses()[0].detail().contains(wanted) {
                 tokio::task::yield_now().await;
             }
         };
         tokio::time::timeout(PATIENCE, told)
             .await
             .unwrap_or_else(|_| panic!("{code}: {:?}", board.statuses()));
-        assert!(!board.statuses()[0].on);
+        assert!(!board.statuses()[0].is_on());
         task.abort();
     }
 }
@@ -188,7 +188,7 @@ async fn a_log_that_is_a_file_is_followed_where_the_kubelet_refuses_the_query() 
     expect(&mut from, &["three", "four"]).await;
     assert!(
         board.statuses()[0]
-            .detail
+            .detail()
             .contains("/var/log/kubelet/kubelet.log")
     );
     "five\n".clone_into(&mut grows.lock().unwrap());
@@ -239,7 +239,7 @@ async fn health_settings_and_metrics_are_asked_for_and_a_missing_right_is_told()
         ]
     );
     let told = async {
-        while board.statuses()[0].detail != "forbidden: needs get on nodes/proxy" {
+        while board.statuses()[0].detail() != "forbidden: needs get on nodes/proxy" {
             tokio::task::yield_now().await;
         }
     };

@@ -45,7 +45,7 @@ async fn a_log_is_followed_through_rotation_and_truncation() {
     expect(&mut from, &["[the log was truncated]"]).await;
     append(&log, "after\n");
     expect(&mut from, &["after"]).await;
-    assert!(board.statuses().iter().all(|s| s.on && s.lost == 0));
+    assert!(board.statuses().iter().all(|s| s.is_on() && s.lost == 0));
     task.abort();
 }
 
@@ -57,7 +57,7 @@ async fn a_log_that_is_not_there_yet_is_waited_for_and_read_from_its_beginning()
     let out = board.out(Source::Kubelet, "log");
     let task = tokio::spawn(file(log.clone(), Source::Kubelet, lines(), out));
     let off = async {
-        while !board.statuses()[0].detail.contains("No such file") {
+        while !board.statuses()[0].detail().contains("No such file") {
             tokio::task::yield_now().await;
         }
     };
@@ -180,7 +180,7 @@ async fn cgroups_and_volumes_are_seen_as_they_come_and_go() {
         )
         .await;
         let statuses = board.statuses();
-        assert!(statuses.iter().all(|s| s.on && s.lost == 0), "{statuses:?}");
+        assert!(statuses.iter().all(|s| s.is_on() && s.lost == 0), "{statuses:?}");
         task.abort();
     }
 }
@@ -201,8 +201,8 @@ async fn the_mount_table_is_read_and_what_cannot_be_read_says_so() {
             let [own, absent] = &board.statuses()[..] else {
                 panic!("two sources")
             };
-            if own.on && absent.detail.contains("/nowhere/mountinfo") {
-                assert!(own.detail.ends_with(" mounts") && !absent.on);
+            if own.is_on() && absent.detail().contains("/nowhere/mountinfo") {
+                assert!(own.detail().ends_with(" mounts") && !absent.is_on());
                 return;
             }
             tokio::task::yield_now().await;

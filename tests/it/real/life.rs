@@ -190,14 +190,14 @@ fn what_was_seen_live_is_what_the_recording_shows() {
         .iter()
         .find(|s| s.source == Source::Runtime)
         .unwrap();
-    assert!(inventory.on, "{inventory:?}");
+    assert!(inventory.is_on(), "{inventory:?}");
     // Everything that is going to come has come when the proxy has stopped.
     proxy.stop();
     eventually("the proxy's end was noticed", || {
         live.snapshot()
             .sources
             .iter()
-            .any(|s| s.name == "proxy" && !s.on)
+            .any(|s| s.name == "proxy" && s.is_off())
             .then_some(())
     });
     live.stop_recording(Duration::from_secs(60)).unwrap();

@@ -397,7 +397,7 @@ fn no_screen_of_a_live_run_shows_a_secret() {
         let found = sources
             .iter()
             .find(|s| s.source.name() == kind && s.name.starts_with(rest))?;
-        listening(&format!("{name} {}", found.detail), name)
+        listening(&format!("{name} {}", found.detail()), name)
     };
     post(&mut stage.c, address);
     stage.wait("a run", &path);

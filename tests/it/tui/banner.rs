@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kflow_engine::Core;
-use kflow_engine::snapshot::{Mode, Snapshot, SourceStatus};
+use kflow_engine::snapshot::{Mode, Snapshot, SourceStatus, Status};
 use kflow_model::gap::{Failure, Gap, WatchKind, WatchNote};
 use kflow_model::{Body, Nanos, Observation, Source, Stamp};
 use kflow_tui::banner::{Weight, reasons};
@@ -54,16 +54,17 @@ fn live(more: &[Observation]) -> Snapshot {
         core.observe(Arc::new(o.clone()));
     }
     let source = |source, name: &str, on: bool, detail: &str| SourceStatus {
-        source,
-        name: name.into(),
-        on,
-        detail: detail.into(),
-        lag_ns: None,
-        lost: 0,
-        count: 0,
         since: Some(snap.now),
         next: (!on).then(|| snap.now.plus(24_000_000_000)),
-        guessed: false,
+        ..SourceStatus::new(
+            source,
+            name,
+            if on {
+                Status::On(detail.into())
+            } else {
+                Status::Off(detail.into())
+            },
+        )
     };
     let away = !more.is_empty();
     let sources = vec![
@@ -224,8 +225,8 @@ fn a_source_that_nobody_named_is_no_reason_unless_it_worked() {
             .iter_mut()
             .find(|s| s.source == Source::Cri)
             .expect("it");
-        (p.on, p.guessed, p.count) = (false, guessed, count);
-        p.detail = "no such file".into();
+        (p.guessed, p.count) = (guessed, count);
+        p.status = Status::Off("no such file".into());
     };
     proxy(&mut snap, true, 0);
     assert_eq!(reasons(&snap), []);

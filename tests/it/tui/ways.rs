@@ -1,6 +1,6 @@
 //! How the terminal behaves: what stands still, what is kept while somebody types, what it says of its own losses.
 
-use kflow_engine::snapshot::{Mode, Snapshot, SourceStatus};
+use kflow_engine::snapshot::{Mode, Snapshot, SourceStatus, Status, own};
 use kflow_model::{Body, Nanos, Source};
 use kflow_tui::driver::Drive;
 use kflow_tui::model::{Effect, Model};
@@ -157,16 +157,12 @@ fn a_session_that_could_not_be_read_whole_says_so_in_the_status_bar() {
     let mut m = model((80, 24), "dark").expect("theme");
     assert!(!screen(&mut m, &snap).contains("INCOMPLETE"));
     snap.sources.push(SourceStatus {
-        source: Source::Kflow,
-        name: "session".into(),
-        on: false,
-        detail: "the recording is cut".into(),
-        lag_ns: None,
-        lost: 0,
         count: 7,
-        since: None,
-        next: None,
-        guessed: false,
+        ..SourceStatus::new(
+            Source::Kflow,
+            own::SESSION,
+            Status::Off("the recording is cut".into()),
+        )
     });
     assert!(screen(&mut m, &snap).contains(" INCOMPLETE "));
     press(&mut m, &snap, "6");

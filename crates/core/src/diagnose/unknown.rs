@@ -29,13 +29,44 @@ pub fn is_needed(resource: &str) -> bool {
     resource == "pods" || TELLING.contains(&resource)
 }
 
+/// What kind of answer is missing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// The apiserver's answer to what had to be read.
+    Failed(Failure),
+    /// No source was told to read it.
+    NotAsked,
+    /// The recording does not hold it.
+    NotRecorded,
+    /// Observations were lost.
+    Lost,
+    /// Only a part of the cluster was listed.
+    OutOfScope,
+    /// The cluster has no such node.
+    NoSuchNode,
+}
+
+impl Reason {
+    /// A word for programs.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Failed(f) => f.name(),
+            Self::NotAsked => "not-asked",
+            Self::NotRecorded => "not-recorded",
+            Self::Lost => "lost",
+            Self::OutOfScope => "out-of-scope",
+            Self::NoSuchNode => "no-such-node",
+        }
+    }
+}
+
 /// Why a question has no answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unknown {
     /// What is not known: `how pod shop/web-0 is`.
     pub what: String,
     /// A word for programs: `unreachable`, `not-recorded`.
-    pub reason: &'static str,
+    pub reason: Reason,
     /// What could not be read, and why.
     pub why: String,
     /// What would help.
@@ -209,9 +240,9 @@ impl Asked<'_> {
         Unknown {
             what,
             reason: if self.recorded {
-                "not-recorded"
+                Reason::NotRecorded
             } else {
-                "not-asked"
+                Reason::NotAsked
             },
             why,
             help: help.to_owned(),
@@ -220,28 +251,28 @@ impl Asked<'_> {
     fn because(&self, what: String, resource: &str, why: &Incomplete) -> Unknown {
         let (reason, why, help) = match why {
             Incomplete::NotAsked if self.recorded => (
-                "not-recorded",
+                Reason::NotRecorded,
                 format!("the recording has no list of {resource}"),
                 "record with an apiserver to ask, or import a watch of them".to_owned(),
             ),
             // A scope is asked about, and nothing has been answered.
             Incomplete::NotAsked if self.scope.is_some() => (
-                "timed-out",
+                Reason::Failed(Failure::TimedOut),
                 format!("the apiserver has not answered with a list of {resource}"),
                 help(Failure::TimedOut, false).to_owned(),
             ),
             Incomplete::NotAsked => (
-                "not-asked",
+                Reason::NotAsked,
                 format!("no apiserver was asked for {resource}"),
                 "leave out --no-api".to_owned(),
             ),
             Incomplete::NotYet if self.recorded => (
-                "not-recorded",
+                Reason::NotRecorded,
                 format!("the list of {resource} had not ended by then"),
                 "ask as of a later moment (--at)".to_owned(),
             ),
             Incomplete::NotYet => (
-                "timed-out",
+                Reason::Failed(Failure::TimedOut),
                 format!("the list of {resource} has not ended"),
                 help(Failure::TimedOut, false).to_owned(),
             ),
@@ -263,7 +294,7 @@ impl Asked<'_> {
                 } else {
                     help
                 };
-                (f.failure.name(), format!("{text}{since}"), help.to_owned())
+                (Reason::Failed(f.failure), format!("{text}{since}"), help.to_owned())
             }
             Incomplete::Lost(lost) => {
                 let count = match lost.count {
@@ -275,12 +306,12 @@ impl Asked<'_> {
                 } else {
                     "ask again".to_owned()
                 };
-                ("lost", format!("{}{count}", lost.why), help)
+                (Reason::Lost, format!("{}{count}", lost.why), help)
             }
             Incomplete::Narrower(bounds) => {
                 let bounds: Vec<String> = bounds.iter().map(|b| in_words(b)).collect();
                 (
-                    "out-of-scope",
+                    Reason::OutOfScope,
                     format!("only {resource} of {} were listed", list(&bounds)),
                     if self.recorded {
                         "look into a recording of a wider scope".to_owned()
@@ -470,9 +501,9 @@ pub fn elsewhere(asked: Asked<'_>) -> Option<Unknown> {
         return Some(Unknown {
             what: what(),
             reason: if asked.recorded {
-                "not-recorded"
+                Reason::NotRecorded
             } else {
-                "no-such-node"
+                Reason::NoSuchNode
             },
             why,
             help: if asked.recorded {
@@ -486,7 +517,7 @@ pub fn elsewhere(asked: Asked<'_>) -> Option<Unknown> {
     let held = namespaces(world);
     (!held.is_empty() && !held.contains(&namespace)).then(|| Unknown {
         what: what(),
-        reason: "not-recorded",
+        reason: Reason::NotRecorded,
         why: format!(
             "nothing in the recording is of namespace {namespace}; it holds {}",
             list(&held)
@@ -544,7 +575,7 @@ pub fn outside(range: Option<(Nanos, Nanos)>, at: Nanos) -> Option<Unknown> {
     let Some((begin, end)) = range else {
         return Some(Unknown {
             what,
-            reason: "not-recorded",
+            reason: Reason::NotRecorded,
             why: "the recording holds no observation".to_owned(),
             help: "record again, and see what `kflow record` says of its sources".to_owned(),
         });
@@ -556,7 +587,7 @@ pub fn outside(range: Option<(Nanos, Nanos)>, at: Nanos) -> Option<Unknown> {
     };
     Some(Unknown {
         what,
-        reason: "not-recorded",
+        reason: Reason::NotRecorded,
         why: format!(
             "that is {side} what was recorded, from {} to {}",
             begin.to_rfc3339(),

@@ -216,8 +216,8 @@ mod tests {
                 .into_iter()
                 .find(|s| s.source == Source::Otlp)
                 .unwrap();
-            if status.detail.contains("another collector") {
-                assert!(!status.on);
+            if status.detail().contains("another collector") {
+                assert!(status.is_off());
                 break;
             }
             tokio::task::yield_now().await;

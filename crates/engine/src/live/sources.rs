@@ -11,6 +11,7 @@ use tonic::codegen::http::header::{HeaderValue, USER_AGENT};
 
 use super::{Config, KubeletLog};
 use kflow_model::clock;
+use crate::snapshot::own;
 use kflow_model::gap::{Failure, WatchKind};
 use kflow_model::log::Component;
 use kflow_model::{Body, Observation, Source, Stamp};
@@ -89,7 +90,7 @@ pub(super) fn spawn(config: &Config, board: &Board, tasks: &mut JoinSet<()>) {
     if let Some(scope) = config.scope.clone() {
         let config = config.clone();
         let board = board.clone();
-        let connecting = board.out(Source::Kube, "kubeconfig");
+        let connecting = board.out(Source::Kube, own::KUBECONFIG);
         tasks.spawn(async move {
             let Some(server) = connected(&config, connecting).await else {
                 return;

@@ -9,8 +9,8 @@ use tracing::{info, info_span, warn};
 
 use super::{BATCH, Command, Config, FRAME, KEEP, Shared, lock};
 use crate::Core;
-use crate::record::{Recorder, Recording};
-use crate::snapshot::{Mode, Snapshot, SourceStatus};
+use crate::record::{self, Ended, Recorder, Recording};
+use crate::snapshot::{Mode, Snapshot, SourceStatus, Status, own};
 use kflow_core::correlate::Retention;
 use kflow_model::clock::{self, Reading, Steps};
 use kflow_model::gap::{ClockStep, Note};
@@ -209,7 +209,7 @@ impl World {
     fn publish(&mut self, now: Nanos) {
         let mut file = Text::default();
         if let Some(state) = self.recorder.as_ref().map(Recorder::state)
-            && state.stopped.is_none()
+            && state.ended.is_none()
         {
             file = Text::from(state.path.to_string_lossy());
         }
@@ -229,60 +229,40 @@ impl World {
     }
 
     fn statuses(&mut self) -> Vec<SourceStatus> {
-        let mut all: Vec<SourceStatus> = self
-            .board
-            .statuses()
-            .into_iter()
-            .map(|s| SourceStatus {
-                source: s.source,
-                name: s.name,
-                on: s.on,
-                detail: s.detail,
-                lag_ns: s.lag_ns,
-                lost: s.lost,
-                count: s.count,
-                since: Some(s.since),
-                next: s.next,
-                guessed: self.guessed.contains(&s.source),
-            })
-            .collect();
+        let mut all = self.board.statuses();
+        for s in &mut all {
+            s.guessed = self.guessed.contains(&s.source);
+        }
         if let Some(state) = self.closing.as_ref().map(Recording::state) {
-            match state.stopped.as_deref() {
-                Some("stopped") => self.closing = None,
-                how => all.push(SourceStatus {
-                    source: Source::Kflow,
-                    name: Text::new("recording"),
-                    on: how.is_none(),
-                    detail: how.map_or_else(
-                        || Text::from(format!("closing {}", state.path.display())),
-                        Text::from,
-                    ),
-                    lag_ns: None,
-                    lost: state.lost,
-                    count: state.observations,
-                    since: None,
-                    next: None,
-                    guessed: false,
-                }),
+            if state.ended == Some(Ended::Closed) {
+                self.closing = None;
+            } else {
+                let closing = format!("closing {}", state.path.display());
+                all.push(of_recording(state, closing));
             }
         }
         if let Some(state) = self.recorder.as_ref().map(Recorder::state)
-            && (state.stopped.is_some() || state.lost > 0)
+            && (state.ended.is_some() || state.lost > 0)
         {
-            all.push(SourceStatus {
-                source: Source::Kflow,
-                name: Text::new("recording"),
-                on: state.stopped.is_none(),
-                detail: Text::from(state.stopped.unwrap_or_default()),
-                lag_ns: None,
-                lost: state.lost,
-                count: state.observations,
-                since: None,
-                next: None,
-                guessed: false,
-            });
+            all.push(of_recording(state, String::new()));
         }
         all
+    }
+}
+
+/// A recording as a source: `going` is said while it has not ended.
+fn of_recording(state: record::State, going: String) -> SourceStatus {
+    SourceStatus {
+        lost: state.lost,
+        count: state.observations,
+        ..SourceStatus::new(
+            Source::Kflow,
+            own::RECORDING,
+            match state.ended {
+                None => Status::On(going.into()),
+                Some(how) => Status::Off(how.to_string().into()),
+            },
+        )
     }
 }
 

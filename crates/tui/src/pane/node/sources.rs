@@ -29,7 +29,7 @@ pub(super) fn draw(ctx: &Ctx<'_>, out: &mut Vec<Line>) {
             .unwrap_or_default();
         let (symbol, style) = if s.lost > 0 {
             (g.on, t.fail)
-        } else if s.on {
+        } else if s.is_on() {
             (g.on, t.ok)
         } else {
             (g.off, t.faint)
@@ -57,7 +57,7 @@ pub(super) fn draw(ctx: &Ctx<'_>, out: &mut Vec<Line>) {
             (&" ".repeat(8_usize.saturating_sub(lost.len())), t.text),
             (&lost, t.alarm),
             ("  ", t.text),
-            (&s.detail, if s.on { t.dim } else { t.wait }),
+            (s.detail(), if s.is_on() { t.dim } else { t.wait }),
         ]));
     }
     let off: Vec<&str> = Source::ALL
