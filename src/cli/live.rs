@@ -227,8 +227,7 @@ pub(super) fn record(args: &RecordArgs) -> anyhow::Result<u8> {
     }
     match ended {
         Some(State {
-            path, ended: None,
-            ..
+            path, ended: None, ..
         }) => bail!(
             "{} was not closed within {}: its disk does not answer, and what was seen last may be missing",
             path.display(),

@@ -26,8 +26,7 @@ pub(super) fn tui(args: &TuiArgs) -> anyhow::Result<u8> {
     // A recording is closed, not cut.
     match driver.live.stop() {
         Some(State {
-            path, ended: None,
-            ..
+            path, ended: None, ..
         }) => anyhow::bail!(
             "{} is still not written: its disk is too slow",
             path.display()

@@ -138,7 +138,7 @@ fn judge(e: &Expected, sources: Sources, got: Option<&Verdict>) -> Result<(), St
     if sources == Sources::All {
         let mut text = v.sentence.to_lowercase();
         for p in &v.evidence {
-            let _ = write!(text, "\n{}", p.text.to_lowercase());
+            let _ = write!(text, "\n{}", p.to_string().to_lowercase());
         }
         for n in &e.names {
             if !text.contains(&n.to_lowercase()) {
@@ -424,7 +424,7 @@ fn every_cause_is_told_of_its_scenario() {
         };
         let mut text = v.sentence.clone();
         for p in &v.evidence {
-            text.push_str(&p.text);
+            text.push_str(&p.to_string());
         }
         let state = serde_json::to_value(v.state).expect("a word");
         let missing: Vec<&String> = s

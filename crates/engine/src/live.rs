@@ -472,7 +472,11 @@ mod tests {
             std::thread::yield_now();
         }
         let shown = live.snapshot();
-        let engine = shown.sources.iter().find(|s| s.name == own::ENGINE).unwrap();
+        let engine = shown
+            .sources
+            .iter()
+            .find(|s| s.name == own::ENGINE)
+            .unwrap();
         assert!(engine.is_off() && engine.detail() == FAILED);
         assert!(Arc::ptr_eq(&shown, &live.snapshot()));
     }

@@ -302,9 +302,7 @@ impl Tape {
         };
         let ended = match ended {
             Ok(()) => Ended::Closed,
-            Err(e) => {
-                Ended::Failed(format!("{e}; the file is readable up to its last second"))
-            }
+            Err(e) => Ended::Failed(format!("{e}; the file is readable up to its last second")),
         };
         info!(why = %ended, "ends");
         self.recording.ended(ended);

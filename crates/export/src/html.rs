@@ -72,7 +72,13 @@ fn section(
             Escaped(&v.sentence)
         )?;
         for p in &v.evidence {
-            writeln!(out, "{}  {}  {}", p.at, p.source.name(), Escaped(&p.text))?;
+            writeln!(
+                out,
+                "{}  {}  {}",
+                p.at,
+                p.source.name(),
+                Escaped(&p.to_string())
+            )?;
         }
         for n in &v.next {
             writeln!(out, "→ {}  {}", Escaped(&n.text), Escaped(&n.command))?;

@@ -155,7 +155,7 @@ fn evidence(v: &Verdict, out: &mut String) {
         if !also.is_empty() {
             from = format!("{from}; also {}", also.join(", "));
         }
-        let body = format!("{}  ({from})", clean(&p.text));
+        let body = format!("{}  ({from})", clean(&p.to_string()));
         for (n, l) in wrap(&body, WIDTH - indent).into_iter().enumerate() {
             if n == 0 {
                 push(out, &format!("{head}{l}"));
@@ -306,7 +306,7 @@ pub fn markdown(v: &Verdict, now: Nanos) -> String {
                     clock(p),
                     source_name(p.source),
                     precision(p),
-                    md(&p.text)
+                    md(&p.to_string())
                 ),
             );
         }
@@ -368,11 +368,11 @@ struct JsonRecurrence {
 }
 
 #[derive(Serialize)]
-struct JsonProof<'a> {
+struct JsonProof {
     at_ns: i64,
     precision_ns: u32,
     source: &'static str,
-    text: &'a str,
+    text: String,
 }
 
 #[derive(Serialize)]
@@ -399,7 +399,7 @@ struct JsonVerdict<'a> {
     next_retry_ns: Option<i64>,
     recurrence: Option<JsonRecurrence>,
     sentence: &'a str,
-    evidence: Vec<JsonProof<'a>>,
+    evidence: Vec<JsonProof>,
     not_reached: Vec<&'a str>,
     next: Vec<JsonStep<'a>>,
     confidence: &'static str,
@@ -444,7 +444,7 @@ fn json_of(v: &Verdict, now: Nanos) -> JsonVerdict<'_> {
                 at_ns: p.at.0,
                 precision_ns: p.precision,
                 source: p.source.name(),
-                text: &p.text,
+                text: p.to_string(),
             })
             .collect(),
         not_reached: v

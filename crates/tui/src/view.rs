@@ -235,7 +235,8 @@ fn title(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>) {
         }
     }
     // Not everywhere: the banner says where the moment that is looked at is not known.
-    let damaged = |s: &SourceStatus| s.source == Source::Kflow && s.is_off() && s.name == own::SESSION;
+    let damaged =
+        |s: &SourceStatus| s.source == Source::Kflow && s.is_off() && s.name == own::SESSION;
     if snap.sources.iter().any(damaged) {
         x += canvas.text(x, 0, " INCOMPLETE ", t.alarm) + 1;
     }

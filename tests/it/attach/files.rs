@@ -180,7 +180,10 @@ async fn cgroups_and_volumes_are_seen_as_they_come_and_go() {
         )
         .await;
         let statuses = board.statuses();
-        assert!(statuses.iter().all(|s| s.is_on() && s.lost == 0), "{statuses:?}");
+        assert!(
+            statuses.iter().all(|s| s.is_on() && s.lost == 0),
+            "{statuses:?}"
+        );
         task.abort();
     }
 }

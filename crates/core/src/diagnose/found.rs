@@ -118,6 +118,16 @@ impl<'a> Found<'a> {
         self.proofs.push(proof(o));
         self
     }
+    /// Proven by an observation, of which the rule says what it shows.
+    #[must_use]
+    pub fn proof_as(mut self, o: &Evidence, what: impl Into<String>) -> Self {
+        self.proofs.push(Proof {
+            what: what.into(),
+            words: None,
+            ..proof(o)
+        });
+        self
+    }
     /// Proven by an observation, when there is one.
     #[must_use]
     pub fn proof_if(self, o: Option<&Evidence>) -> Self {
@@ -128,12 +138,14 @@ impl<'a> Found<'a> {
     }
     /// Proven by what was not seen.
     #[must_use]
-    pub fn absence(mut self, at: Nanos, source: Source, text: impl Into<String>) -> Self {
+    pub fn absence(mut self, at: Nanos, source: Source, what: impl Into<String>) -> Self {
         self.proofs.push(Proof {
             at,
             precision: 1,
             source,
-            text: text.into(),
+            what: what.into(),
+            words: None,
+            times: 1,
             evidence: None,
         });
         self
@@ -150,7 +162,7 @@ impl<'a> Found<'a> {
             at: call.at,
             precision: call.evidence.stamp.precision,
             source: Source::Cri,
-            text: format!(
+            what: format!(
                 "CRI {}  in flight for {}{}",
                 call.start.method,
                 span(now.since(call.at)),
@@ -158,6 +170,8 @@ impl<'a> Found<'a> {
                     .timeout_ns
                     .map_or(String::new(), |d| format!(" of {}", span(d)))
             ),
+            words: None,
+            times: 1,
             evidence: Some(call.evidence.clone()),
         });
         self.in_flight = Some(call);

@@ -294,7 +294,11 @@ impl Asked<'_> {
                 } else {
                     help
                 };
-                (Reason::Failed(f.failure), format!("{text}{since}"), help.to_owned())
+                (
+                    Reason::Failed(f.failure),
+                    format!("{text}{since}"),
+                    help.to_owned(),
+                )
             }
             Incomplete::Lost(lost) => {
                 let count = match lost.count {

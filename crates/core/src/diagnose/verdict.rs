@@ -87,7 +87,7 @@ pub struct InFlightCall {
     pub deadline_ns: Option<i64>,
 }
 
-/// A line of evidence.
+/// A piece of evidence. Its `Display` is one line: `Event FailedMount  "secret \"x\" not found"  (9 times)`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Proof {
     /// Time of the observation.
@@ -96,10 +96,34 @@ pub struct Proof {
     pub precision: u32,
     /// Who saw it.
     pub source: Source,
-    /// One line.
-    pub text: String,
+    /// What was seen: `Event FailedMount`, `CRI PullImage  NotFound`, `node n1 was deleted`.
+    pub what: String,
+    /// The message that it carried, in its own words.
+    pub words: Option<Text>,
+    /// How often it was seen.
+    pub times: u32,
     /// The observation, to jump to; `None` for negative evidence.
     pub evidence: Option<Evidence>,
+}
+
+impl Proof {
+    /// The message that it carried, or else what was seen.
+    pub fn said(&self) -> &str {
+        self.words.as_ref().map_or(self.what.as_str(), Text::as_str)
+    }
+}
+
+impl std::fmt::Display for Proof {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.what)?;
+        if let Some(words) = &self.words {
+            write!(f, "  \"{words}\"")?;
+        }
+        if self.times > 1 {
+            write!(f, "  ({} times)", self.times)?;
+        }
+        Ok(())
+    }
 }
 
 /// Something to do.

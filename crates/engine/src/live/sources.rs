@@ -10,8 +10,8 @@ use tonic::codegen::http::Uri;
 use tonic::codegen::http::header::{HeaderValue, USER_AGENT};
 
 use super::{Config, KubeletLog};
-use kflow_model::clock;
 use crate::snapshot::own;
+use kflow_model::clock;
 use kflow_model::gap::{Failure, WatchKind};
 use kflow_model::log::Component;
 use kflow_model::{Body, Observation, Source, Stamp};

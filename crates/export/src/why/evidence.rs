@@ -13,13 +13,12 @@ pub(super) fn told_once(
     let mut shown: Vec<(&Proof, Vec<&'static str>)> = Vec::new();
     let mut more = 0;
     for p in evidence {
-        if let Some((first, also)) = shown.iter_mut().find(|(q, _)| same_end(&q.text, &p.text)) {
+        if let Some((first, also)) = shown.iter_mut().find(|(q, _)| same_end(q.said(), p.said())) {
             let mut other = p;
             // The call itself says it best, then the one in the smaller frame.
             let call = |p: &Proof| p.source == Source::Cri;
-            if call(p) && !call(first)
-                || call(p) == call(first) && p.text.len() * 2 < first.text.len()
-            {
+            let length = |p: &Proof| p.to_string().len();
+            if call(p) && !call(first) || call(p) == call(first) && length(p) * 2 < length(first) {
                 other = std::mem::replace(first, p);
             }
             let name = source_name(other.source);
@@ -43,13 +42,8 @@ fn same_end(a: &str, b: &str) -> bool {
     a == b && (a.contains('"') || a.chars().count() > 30)
 }
 
-/// The last part of a wrapped error, without what was put around the whole message.
+/// The last part of a wrapped error.
 fn innermost(text: &str) -> String {
-    let text = text
-        .strip_suffix(" times)")
-        .and_then(|t| t.rsplit_once("  ("))
-        .map_or(text, |(t, _)| t);
-    let text = text.split_once("  \"").map_or(text, |(_, quoted)| quoted);
     let text = text.rsplit_once(": ").map_or(text, |(_, last)| last);
     text.trim_end_matches(['"', '.', ' ', '\\'])
         .replace('\\', "")
@@ -83,34 +77,45 @@ mod tests {
     use super::*;
     use kflow_model::Nanos;
 
-    fn proof(source: Source, text: &str) -> Proof {
+    fn proof(source: Source, what: &str, words: &str, times: u32) -> Proof {
         Proof {
             at: Nanos(0),
             precision: 1,
             source,
-            text: text.into(),
+            what: what.into(),
+            words: (!words.is_empty()).then(|| words.into()),
+            times,
             evidence: None,
         }
     }
 
     #[test]
     fn what_an_event_and_two_log_lines_say_is_told_once() {
+        let missing = "driver name nosuch.csi.lab not found in the list of registered CSI drivers";
         let all = [
             proof(
                 Source::Kube,
-                r#"Event FailedMount  "MountVolume.SetUp failed for volume "v" : driver name nosuch.csi.lab not found in the list of registered CSI drivers"  (9 times)"#,
+                "Event FailedMount",
+                &format!("MountVolume.SetUp failed for volume \"v\" : {missing}"),
+                9,
             ),
             proof(
                 Source::Kubelet,
-                r#"kubelet log  "Operation for v failed: driver name nosuch.csi.lab not found in the list of registered CSI drivers""#,
+                "kubelet log",
+                &format!("Operation for v failed: {missing}"),
+                1,
             ),
             proof(
                 Source::Kubelet,
-                "kubelet log  \"syncing: deadline exceeded\"",
+                "kubelet log",
+                "syncing: deadline exceeded",
+                1,
             ),
             proof(
                 Source::Kubelet,
-                r#"kubelet log: Event FailedMount  "driver name nosuch.csi.lab not found in the list of registered CSI drivers"  (4 times)"#,
+                "kubelet log: Event FailedMount",
+                missing,
+                4,
             ),
         ];
         let (shown, more) = told_once(&all, 4);
@@ -128,8 +133,8 @@ mod tests {
     #[test]
     fn short_messages_are_not_taken_for_each_other() {
         let all = [
-            proof(Source::Kube, "Event Failed"),
-            proof(Source::Kubelet, "Failed"),
+            proof(Source::Kube, "Event Failed", "", 1),
+            proof(Source::Kubelet, "Failed", "", 1),
         ];
         assert_eq!(told_once(&all, 1).1, 1);
     }

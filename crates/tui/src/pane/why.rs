@@ -119,7 +119,7 @@ impl Why {
                 x.max(25),
                 y,
                 w.saturating_sub(x.max(25) + 1),
-                &p.text,
+                &p.to_string(),
                 style,
             );
             if n == self.scroll.at {

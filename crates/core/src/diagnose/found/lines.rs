@@ -9,11 +9,15 @@ use kflow_model::{
     Body, Source, Text,
     cri::code_name,
     fs::{FsAction, FsObject},
-    log::Component,
+    log::{Component, LogLine},
 };
 
 /// Most lines of evidence: more of them say the same.
 const PROOFS: usize = 6;
+/// Longest message that is quoted, characters.
+const MESSAGE: usize = 400;
+/// Longest message of what says more beside it, characters.
+const CONDITION: usize = 300;
 
 /// One line for one thing: the kubelet writes its events to its log, and its errors a second time when it gives up.
 pub(super) fn tell_once(proofs: &mut Vec<Proof>) {
@@ -26,20 +30,22 @@ pub(super) fn tell_once(proofs: &mut Vec<Proof>) {
         })
         .collect();
     let better = proofs.iter().any(|p| !gives_up(p));
-    let mut seen: Vec<(Source, String)> = Vec::new();
+    // Amounts and times change from one repeat to the next.
+    let plain = |text: &str| text.replace(|c: char| c.is_ascii_digit(), "");
+    let mut seen = Vec::new();
     proofs.retain(|p| {
         let logged = said(p)
             .and_then(|l| logged_event(&l))
             .is_some_and(|(reason, ..)| told.iter().any(|t| t == reason));
-        let again = logged || (better && gives_up(p));
-        // The count of repeats is not part of what is said; nor is the time in a line of the log.
-        let text = p.text.split("\"  (").next().unwrap_or_default();
-        let key: String = text.chars().filter(|c| !c.is_ascii_digit()).collect();
-        let known = seen.iter().any(|(s, k)| *s == p.source && *k == key);
-        if !again && !known {
-            seen.push((p.source, key));
+        if logged || (better && gives_up(p)) {
+            return false;
         }
-        !again && !known
+        let key = (p.source, plain(&p.what), p.words.as_ref().map(|w| plain(w)));
+        let known = seen.contains(&key);
+        if !known {
+            seen.push(key);
+        }
+        !known
     });
     proofs.truncate(PROOFS);
 }
@@ -52,12 +58,12 @@ fn said(p: &Proof) -> Option<Line<'_>> {
     }
 }
 
-/// A line of evidence for a failure.
+/// The evidence of a failure.
 pub fn signal_proof(s: &Signal<'_>) -> Proof {
     let mut p = proof(s.evidence);
-    if s.source == Source::Cri {
-        let method = match &s.evidence.body {
-            Body::CallEnd(_) => match s.reason.as_ref() {
+    match &s.evidence.body {
+        Body::CallEnd(c) if s.source == Source::Cri => {
+            let method = match s.reason.as_ref() {
                 "FailedCreatePodSandBox" => "RunPodSandbox",
                 "ErrImagePull" => "PullImage",
                 "ImageInspectError" => "ImageStatus",
@@ -65,91 +71,60 @@ pub fn signal_proof(s: &Signal<'_>) -> Proof {
                 "RunContainerError" => "StartContainer",
                 "PodSandboxStatusError" => "PodSandboxStatus",
                 _ => "Stop",
-            },
-            _ => "",
-        };
-        if let Body::CallEnd(c) = &s.evidence.body {
-            let code = c.code.map_or("no answer", code_name);
-            p.text = format!("CRI {method}  {code}  \"{}\"", shorten(&c.message, 400));
+            };
+            p.what = format!("CRI {method}  {}", c.code.map_or("no answer", code_name));
         }
-    } else if matches!(s.evidence.body, Body::Pod(_)) {
-        p.text = format!("status {}  \"{}\"", s.reason, shorten(&s.text, 400));
-    }
-    if s.count > 1 {
-        use std::fmt::Write as _;
-        // Writing to a String does not fail.
-        if write!(p.text, "  ({} times)", s.count).is_err() {
-            return p;
+        Body::Pod(_) if s.source != Source::Cri => {
+            p.what = format!("status {}", s.reason);
+            p.words = Some(shorten(&s.text, MESSAGE));
         }
+        _ => {}
     }
+    p.times = s.count;
     p
 }
 
-/// A line of evidence.
+/// An observation as evidence.
 pub fn proof(o: &Evidence) -> Proof {
-    let text = match &o.body {
-        Body::Event(e) => format!("Event {}  \"{}\"", e.reason, shorten(&e.message, 400)),
-        Body::Log(l) => {
-            let who = match l.component {
-                Component::Kubelet => "kubelet",
-                Component::Apiserver => "kube-apiserver",
-                Component::Scheduler => "kube-scheduler",
-                Component::ControllerManager => "kube-controller-manager",
-                Component::Containerd => "containerd",
-                Component::Crio => "cri-o",
-            };
-            match crate::flow::line(l).and_then(|l| logged_event(&l)) {
-                Some((reason, message, _)) => {
-                    format!("{who} log: Event {reason}  \"{}\"", shorten(message, 400))
-                }
-                None if l.error.is_empty() => {
-                    let more = ["containerMessage", "networkReady", "output"]
-                        .iter()
-                        .find_map(|k| l.field(k))
-                        .map_or(String::new(), |v| format!(": {}", shorten(v, 300)));
-                    format!("{who} log  \"{}{more}\"", shorten(&l.message, 300))
-                }
-                None => format!(
-                    "{who} log  \"{}: {}\"",
-                    shorten(&l.message, 160),
-                    shorten(&l.error, 400)
-                ),
-            }
-        }
+    let (what, words) = quoted(o);
+    Proof {
+        at: o.stamp.at,
+        precision: o.stamp.precision,
+        source: o.source,
+        what,
+        words,
+        times: 1,
+        evidence: Some(o.clone()),
+    }
+}
+
+/// What an observation is, and the message that it carries.
+fn quoted(o: &Evidence) -> (String, Option<Text>) {
+    let words = |text: &str| Some(shorten(text, MESSAGE));
+    let what = match &o.body {
+        Body::Event(e) => return (format!("Event {}", e.reason), words(&e.message)),
+        Body::Log(l) => return logged(l),
         Body::CallStart(c) => format!("CRI {}", c.method),
-        Body::CallEnd(c) => format!(
-            "CRI answer  {}  \"{}\"",
-            c.code.map_or("none", code_name),
-            shorten(&c.message, 400)
-        ),
-        Body::Pod(p) => format!(
-            "status {}{}",
-            p.status.phase,
-            if p.status.reason.is_empty() {
-                String::new()
-            } else {
-                format!("/{}", p.status.reason)
+        Body::CallEnd(c) => {
+            let code = c.code.map_or("none", code_name);
+            return (format!("CRI answer  {code}"), words(&c.message));
+        }
+        Body::Pod(p) if p.status.reason.is_empty() => format!("status {}", p.status.phase),
+        Body::Pod(p) => format!("status {}/{}", p.status.phase, p.status.reason),
+        Body::Node(n) => match n.condition("Ready") {
+            None => format!("node {}", n.name),
+            Some(c) => {
+                let what = format!("node {} Ready={} {}", n.name, c.status, c.reason);
+                return (what, Some(shorten(&c.message, CONDITION)));
             }
-        ),
-        Body::Node(n) => n.condition("Ready").map_or_else(
-            || format!("node {}", n.name),
-            |c| {
-                format!(
-                    "node {} Ready={} {}  \"{}\"",
-                    n.name,
-                    c.status,
-                    c.reason,
-                    shorten(&c.message, 300)
-                )
-            },
-        ),
+        },
         Body::Audit(a) => format!(
             "request {} {} by {}: {} {}",
             a.verb,
             a.resource,
             a.user,
             a.code,
-            shorten(&a.message, 300)
+            shorten(&a.message, CONDITION)
         ),
         Body::Inventory(_) => "CRI status".to_owned(),
         Body::Object(s) => format!("{} {}", s.object.kind, s.object.name),
@@ -171,11 +146,36 @@ pub fn proof(o: &Evidence) -> Proof {
         }
         _ => o.source.name().to_owned(),
     };
-    Proof {
-        at: o.stamp.at,
-        precision: o.stamp.precision,
-        source: o.source,
-        text,
-        evidence: Some(o.clone()),
+    (what, None)
+}
+
+/// A line of a component's log: the Event that it repeats, or its message with its error.
+fn logged(l: &LogLine) -> (String, Option<Text>) {
+    let who = match l.component {
+        Component::Kubelet => "kubelet",
+        Component::Apiserver => "kube-apiserver",
+        Component::Scheduler => "kube-scheduler",
+        Component::ControllerManager => "kube-controller-manager",
+        Component::Containerd => "containerd",
+        Component::Crio => "cri-o",
+    };
+    let event = flow::line(l);
+    if let Some((reason, message, _)) = event.as_ref().and_then(logged_event) {
+        let what = format!("{who} log: Event {reason}");
+        return (what, Some(shorten(message, MESSAGE)));
     }
+    let words = if l.error.is_empty() {
+        let more = ["containerMessage", "networkReady", "output"]
+            .iter()
+            .find_map(|k| l.field(k))
+            .map_or(String::new(), |v| format!(": {}", shorten(v, CONDITION)));
+        format!("{}{more}", shorten(&l.message, CONDITION))
+    } else {
+        format!(
+            "{}: {}",
+            shorten(&l.message, 160),
+            shorten(&l.error, MESSAGE)
+        )
+    };
+    (format!("{who} log"), Some(words.into()))
 }

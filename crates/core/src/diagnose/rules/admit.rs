@@ -94,14 +94,9 @@ pub(super) fn runtime<'a>(
             ),
         );
         for c in cx.shared.hanging.iter().take(3) {
-            x = x.proof(&c.started);
-            if let Some(p) = x.proofs.last_mut() {
-                p.text = format!(
-                    "CRI {}  in flight for {}",
-                    c.method,
-                    span(cx.now.since(c.start))
-                );
-            }
+            let running = span(cx.now.since(c.start));
+            let what = format!("CRI {}  in flight for {running}", c.method);
+            x = x.proof_as(&c.started, what);
         }
         x.waits_on = Some(InFlightCall {
             method: oldest.method.clone(),

@@ -266,19 +266,14 @@ fn crash<'a>(
         over(k);
     }
     let Some(x) = x else { return };
-    let mut x = x.container(&c.name).proof(last.evidence);
+    let why = match last.reason.as_str() {
+        "" => String::new(),
+        reason => format!(" ({reason})"),
+    };
+    let what = format!("container {} ended: exit code {}{why}", c.name, last.code);
+    let mut x = x.container(&c.name).proof_as(last.evidence, what);
     if let Some(p) = x.proofs.last_mut() {
         p.at = last.at;
-        p.text = format!(
-            "container {} ended: exit code {}{}",
-            c.name,
-            last.code,
-            if last.reason.is_empty() {
-                String::new()
-            } else {
-                format!(" ({})", last.reason)
-            }
-        );
     }
     if let Some(s) = f
         .signals

@@ -40,15 +40,13 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &Facts<'a>, found: &mut Vec<Found<'a
     } else {
         (Stage::Admit, bound)
     };
-    x = x.at(stage).since(since).proof(&missing.evidence);
     let gone = matches!(&missing.evidence.body, Body::Node(n) if n.event == WatchEvent::Deleted);
-    if let Some(p) = x.proofs.last_mut() {
-        p.text = if gone {
-            format!("node {node} was deleted")
-        } else {
-            format!("a complete list of nodes, without {node}")
-        };
-    }
+    let what = if gone {
+        format!("node {node} was deleted")
+    } else {
+        format!("a complete list of nodes, without {node}")
+    };
+    x = x.at(stage).since(since).proof_as(&missing.evidence, what);
     if missing.stale {
         x = x.at_most(Confidence::Likely);
     }

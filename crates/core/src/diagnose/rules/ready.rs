@@ -204,17 +204,17 @@ fn gates<'a>(cx: Context<'a>, f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
         return;
     }
     let x = Found::new(cause::KF804, f);
-    let x = x.name("gates", &list(&missing)).since(since).proof(o);
-    let x = match missing.first().and_then(|g| pod.condition(g)) {
+    let what = format!("status Ready={} {}", ready.status, ready.reason);
+    let x = x
+        .name("gates", &list(&missing))
+        .since(since)
+        .proof_as(o, what);
+    let mut x = match missing.first().and_then(|g| pod.condition(g)) {
         Some(c) => x.name("what", &format!("{} {}", c.reason, c.message)),
         None => x,
     };
-    let mut x = x;
     if let Some(p) = x.proofs.last_mut() {
-        p.text = format!(
-            "status Ready={} {}  \"{}\"",
-            ready.status, ready.reason, ready.message
-        );
+        p.words = Some(ready.message.clone());
     }
     found.push(x);
 }

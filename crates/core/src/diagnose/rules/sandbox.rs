@@ -183,10 +183,8 @@ pub(super) fn earlier<'a>(x: &mut Found<'a>, f: &Facts<'a>) {
             "earlier",
             &format!("after {method} timed out after {}", span(lasted)),
         );
-        *x = x.clone().proof(c.evidence);
-        if let Some(p) = x.proofs.last_mut() {
-            p.text = format!("CRI {method}  ran out of time after {}", span(lasted));
-        }
+        let what = format!("CRI {method}  ran out of time after {}", span(lasted));
+        *x = x.clone().proof_as(c.evidence, what);
         return;
     }
     let told = f

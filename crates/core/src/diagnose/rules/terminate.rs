@@ -313,20 +313,17 @@ fn finalizers<'a>(f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
         return;
     }
     let others: Vec<_> = pod.finalizers.iter().filter(|n| *n != JOB).collect();
-    let mut x = if others.is_empty() {
+    let x = if others.is_empty() {
         Found::new(cause::KF912, f).name("finalizers", JOB)
     } else {
         Found::new(cause::KF901, f).name("finalizers", &list(&others))
     };
-    x = x.state(State::Stuck).proof(o);
-    if let Some(p) = x.proofs.last_mut() {
-        p.text = format!(
-            "deleted, phase {}, finalizers [{}]",
-            pod.status.phase,
-            pod.finalizers.join(", ")
-        );
-    }
-    found.push(x);
+    let what = format!(
+        "deleted, phase {}, finalizers [{}]",
+        pod.status.phase,
+        pod.finalizers.join(", ")
+    );
+    found.push(x.state(State::Stuck).proof_as(o, what));
 }
 
 fn named(node: &str) -> String {
