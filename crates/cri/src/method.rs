@@ -5,6 +5,7 @@ use super::limits;
 use super::proto::Malformed;
 use kflow_model::Text;
 use kflow_model::cri::Service;
+use kflow_model::cri::method;
 
 /// Reads a message.
 pub(super) type Read = fn(&[u8], &mut Facts) -> Result<(), Malformed>;
@@ -60,138 +61,154 @@ const CONTAINERS: Answer = Answer::List { sandboxes: false };
 
 /// `RuntimeService`, sorted by name.
 static RUNTIME: &[Method] = &[
-    unary("Attach", Some(requests::container_id), Answer::Skip),
+    unary(method::ATTACH, Some(requests::container_id), Answer::Skip),
     unary(
-        "CheckpointContainer",
+        method::CHECKPOINT_CONTAINER,
         Some(requests::checkpoint_container),
         Answer::Skip,
     ),
     unary(
-        "ContainerStats",
+        method::CONTAINER_STATS,
         Some(requests::about_container),
         Answer::Skip,
     ),
     unary(
-        "ContainerStatus",
+        method::CONTAINER_STATUS,
         Some(requests::about_container),
         Answer::ContainerStatus,
     ),
     unary(
-        "CreateContainer",
+        method::CREATE_CONTAINER,
         Some(requests::create_container),
         Answer::Facts(answers::new_container),
     ),
-    unary("Exec", Some(requests::exec), Answer::Skip),
+    unary(method::EXEC, Some(requests::exec), Answer::Skip),
     unary(
-        "ExecSync",
+        method::EXEC_SYNC,
         Some(requests::exec_sync),
         Answer::Facts(answers::exec_result),
     ),
-    stream("GetContainerEvents", None, Answer::Events),
+    stream(method::GET_CONTAINER_EVENTS, None, Answer::Events),
     unary(
-        "ListContainerStats",
+        method::LIST_CONTAINER_STATS,
         Some(requests::list_container_stats),
         Answer::Skip,
     ),
     unary(
-        "ListContainers",
+        method::LIST_CONTAINERS,
         Some(requests::list_containers),
         CONTAINERS,
     ),
-    unary("ListMetricDescriptors", None, Answer::Skip),
+    unary(method::LIST_METRIC_DESCRIPTORS, None, Answer::Skip),
     unary(
-        "ListPodSandbox",
+        method::LIST_POD_SANDBOX,
         Some(requests::list_pod_sandbox),
         SANDBOXES,
     ),
-    unary("ListPodSandboxMetrics", None, Answer::Skip),
+    unary(method::LIST_POD_SANDBOX_METRICS, None, Answer::Skip),
     unary(
-        "ListPodSandboxStats",
+        method::LIST_POD_SANDBOX_STATS,
         Some(requests::list_pod_sandbox_stats),
         Answer::Skip,
     ),
     unary(
-        "PodSandboxStats",
+        method::POD_SANDBOX_STATS,
         Some(requests::about_sandbox),
         Answer::Skip,
     ),
     unary(
-        "PodSandboxStatus",
+        method::POD_SANDBOX_STATUS,
         Some(requests::about_sandbox),
         Answer::SandboxStatus,
     ),
-    unary("PortForward", Some(requests::port_forward), Answer::Skip),
     unary(
-        "RemoveContainer",
-        Some(requests::container_id),
-        Answer::Skip,
-    ),
-    unary("RemovePodSandbox", Some(requests::sandbox_id), Answer::Skip),
-    unary(
-        "ReopenContainerLog",
-        Some(requests::container_id),
+        method::PORT_FORWARD,
+        Some(requests::port_forward),
         Answer::Skip,
     ),
     unary(
-        "RunPodSandbox",
+        method::REMOVE_CONTAINER,
+        Some(requests::container_id),
+        Answer::Skip,
+    ),
+    unary(
+        method::REMOVE_POD_SANDBOX,
+        Some(requests::sandbox_id),
+        Answer::Skip,
+    ),
+    unary(
+        method::REOPEN_CONTAINER_LOG,
+        Some(requests::container_id),
+        Answer::Skip,
+    ),
+    unary(
+        method::RUN_POD_SANDBOX,
         Some(requests::run_pod_sandbox),
         Answer::Facts(answers::new_sandbox),
     ),
     unary(
-        "RuntimeConfig",
+        method::RUNTIME_CONFIG,
         None,
         Answer::Facts(answers::runtime_config),
     ),
-    unary("StartContainer", Some(requests::container_id), Answer::Skip),
     unary(
-        "Status",
+        method::START_CONTAINER,
+        Some(requests::container_id),
+        Answer::Skip,
+    ),
+    unary(
+        method::STATUS,
         Some(requests::verbose),
         Answer::Facts(answers::runtime_status),
     ),
     unary(
-        "StopContainer",
+        method::STOP_CONTAINER,
         Some(requests::stop_container),
         Answer::Skip,
     ),
-    unary("StopPodSandbox", Some(requests::sandbox_id), Answer::Skip),
+    unary(
+        method::STOP_POD_SANDBOX,
+        Some(requests::sandbox_id),
+        Answer::Skip,
+    ),
     stream(
-        "StreamContainerStats",
+        method::STREAM_CONTAINER_STATS,
         Some(requests::list_container_stats),
         Answer::Skip,
     ),
     stream(
-        "StreamContainers",
+        method::STREAM_CONTAINERS,
         Some(requests::list_containers),
         CONTAINERS,
     ),
-    stream("StreamPodSandboxMetrics", None, Answer::Skip),
+    stream(method::STREAM_POD_SANDBOX_METRICS, None, Answer::Skip),
     stream(
-        "StreamPodSandboxStats",
+        method::STREAM_POD_SANDBOX_STATS,
         Some(requests::list_pod_sandbox_stats),
         Answer::Skip,
     ),
     stream(
-        "StreamPodSandboxes",
+        method::STREAM_POD_SANDBOXES,
         Some(requests::list_pod_sandbox),
         SANDBOXES,
     ),
     unary(
-        "UpdateContainerResources",
+        method::UPDATE_CONTAINER_RESOURCES,
         Some(requests::update_container_resources),
         Answer::Skip,
     ),
     unary(
-        "UpdatePodSandboxResources",
+        method::UPDATE_POD_SANDBOX_RESOURCES,
         Some(requests::update_pod_sandbox_resources),
         Answer::Skip,
     ),
     unary(
-        "UpdateRuntimeConfig",
+        method::UPDATE_RUNTIME_CONFIG,
         Some(requests::update_runtime_config),
         Answer::Skip,
     ),
     unary(
-        "Version",
+        method::VERSION,
         Some(requests::version_request),
         Answer::Facts(answers::version),
     ),
@@ -199,20 +216,36 @@ static RUNTIME: &[Method] = &[
 
 /// `ImageService`, sorted by name.
 static IMAGE: &[Method] = &[
-    unary("ImageFsInfo", None, Answer::Facts(answers::image_fs_info)),
     unary(
-        "ImageStatus",
+        method::IMAGE_FS_INFO,
+        None,
+        Answer::Facts(answers::image_fs_info),
+    ),
+    unary(
+        method::IMAGE_STATUS,
         Some(requests::about_image),
         Answer::Facts(answers::image_status),
     ),
-    unary("ListImages", Some(requests::list_images), Answer::Skip),
     unary(
-        "PullImage",
+        method::LIST_IMAGES,
+        Some(requests::list_images),
+        Answer::Skip,
+    ),
+    unary(
+        method::PULL_IMAGE,
         Some(requests::pull_image),
         Answer::Facts(answers::image_ref),
     ),
-    unary("RemoveImage", Some(requests::remove_image), Answer::Skip),
-    stream("StreamImages", Some(requests::list_images), Answer::Skip),
+    unary(
+        method::REMOVE_IMAGE,
+        Some(requests::remove_image),
+        Answer::Skip,
+    ),
+    stream(
+        method::STREAM_IMAGES,
+        Some(requests::list_images),
+        Answer::Skip,
+    ),
 ];
 
 /// A `:path`, looked up.

@@ -1,5 +1,7 @@
 //! CRI calls as the tap sees them: a start, an end, stream messages, and what answers say exists.
 
+pub mod method;
+
 use serde::{Deserialize, Serialize};
 
 use super::{ContainerId, Nanos, PodRef, SandboxId, SpanId, Text, TraceId};
@@ -188,12 +190,12 @@ pub fn is_noise(method: &str) -> bool {
         || (method.starts_with("Stream") && method != "StreamContainerEvents")
         || matches!(
             method,
-            "Status"
-                | "Version"
-                | "ImageFsInfo"
-                | "ContainerStats"
-                | "PodSandboxStats"
-                | "RuntimeConfig"
+            method::STATUS
+                | method::VERSION
+                | method::IMAGE_FS_INFO
+                | method::CONTAINER_STATS
+                | method::POD_SANDBOX_STATS
+                | method::RUNTIME_CONFIG
         )
 }
 

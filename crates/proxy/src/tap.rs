@@ -15,6 +15,7 @@ use super::ring::Ring;
 use super::{Counters, Log};
 use kflow_cri::{Decoder, Direction};
 use kflow_model::clock;
+use kflow_model::cri::method;
 use kflow_model::gap::Gap;
 use kflow_model::{Body, Nanos, Observation, Source, Stamp, Text};
 
@@ -426,7 +427,7 @@ fn one(
 fn follow(conns: &Conns, out: &[Observation], counters: &Counters) {
     for o in out {
         match &o.body {
-            Body::CallStart(c) if c.method != "GetContainerEvents" => {
+            Body::CallStart(c) if c.method != method::GET_CONTAINER_EVENTS => {
                 if let Some(flags) = conns.get(&c.key.conn) {
                     flags.in_flight.fetch_add(1, Ordering::Relaxed);
                 }

@@ -15,6 +15,7 @@ pub use work::Work;
 
 use crate::flow::{self, Fact, Map, StepId};
 use kflow_model::Evidence;
+use kflow_model::cri::method;
 use kflow_model::{
     Body, Nanos, Observation, Text,
     audit::{AuditRecord, AuditStage},
@@ -62,7 +63,7 @@ impl Machinery {
     pub fn observe(&mut self, o: &Evidence) {
         match &o.body {
             Body::Log(l) if l.component == Component::Kubelet => self.log(l, o),
-            Body::CallStart(c) if c.method == "ListPodSandbox" => {
+            Body::CallStart(c) if c.method == method::LIST_POD_SANDBOX => {
                 self.add(
                     if c.filtered {
                         Work::RelistOnDemand

@@ -17,6 +17,7 @@ use super::PodView;
 use super::machinery::ObservedStart;
 use crate::flow::Stage;
 use crate::timeline::Span;
+use kflow_model::cri::method;
 use kflow_model::pod::{ContainerState, PodSeen, WatchEvent};
 use kflow_model::{Body, Nanos};
 
@@ -74,7 +75,7 @@ pub fn start(pod: &PodView) -> Option<PodStart> {
     let pulling_ns = if asked().next().is_some() {
         union(asked(), observed)
     } else {
-        union(spans().filter(|s| s.step == "PullImage"), observed)
+        union(spans().filter(|s| s.step == method::PULL_IMAGE), observed)
     };
     let init_ns = union(
         spans().filter(|s| {

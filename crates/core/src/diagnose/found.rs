@@ -14,6 +14,7 @@ use super::text::{Names, list, span, times};
 use super::{Confidence, InFlightCall, NextStep, Proof, Recurrence, State, Verdict};
 use crate::correlate::PodView;
 use crate::flow::Stage;
+use kflow_model::cri::method;
 use kflow_model::{Evidence, Nanos, ObjectRef, Source, Text, pod::PodSeen, units::seconds};
 
 /// One thing that is true of a pod.
@@ -434,10 +435,10 @@ fn reason_in_words(reason: &str) -> &str {
 /// The CRI calls that come after a stage, which were not made.
 fn not_reached(stage: Stage, f: &Facts<'_>) -> Vec<Text> {
     const CALLS: [(Stage, &str); 4] = [
-        (Stage::Sandbox, "RunPodSandbox"),
-        (Stage::Image, "PullImage"),
-        (Stage::Create, "CreateContainer"),
-        (Stage::Start, "StartContainer"),
+        (Stage::Sandbox, method::RUN_POD_SANDBOX),
+        (Stage::Image, method::PULL_IMAGE),
+        (Stage::Create, method::CREATE_CONTAINER),
+        (Stage::Start, method::START_CONTAINER),
     ];
     if stage >= Stage::Ready {
         return Vec::new();

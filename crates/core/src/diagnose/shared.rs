@@ -10,6 +10,7 @@ use super::signal::{is_starting, runtime_is_down};
 use crate::correlate::{Call, NODE_LEASES, NodeState, Pod, Presence, World};
 use crate::flow::{self, Fact};
 use kflow_model::Evidence;
+use kflow_model::cri::method;
 use kflow_model::{
     Body, Nanos, PodUid, Source, Text,
     log::{Component, LogLine},
@@ -283,7 +284,7 @@ impl Shared {
             if c.start > now {
                 continue;
             }
-            if c.method == "PullImage" {
+            if c.method == method::PULL_IMAGE {
                 s.pulls.push(c.clone());
             } else if c.is_noise() && now.since(c.start) >= LOOP_CALL_NS {
                 s.hanging.push(c.clone());

@@ -7,6 +7,7 @@ use std::sync::LazyLock;
 use serde::Deserialize;
 
 use crate::flow::{Fact, Line, Map, Template};
+use kflow_model::cri::method;
 use kflow_model::{
     Evidence, Nanos, Source, Text,
     cri::{CallEnd, CallOutcome, code_name},
@@ -215,13 +216,13 @@ pub fn logged_event<'a>(line: &Line<'a>) -> Option<(&'a str, &'a str, &'a str)> 
 /// The reason that a failed CRI call is reported under.
 pub fn of_method(method: &str) -> Option<&'static str> {
     Some(match method {
-        "RunPodSandbox" => "FailedCreatePodSandBox",
-        "PullImage" => "ErrImagePull",
-        "ImageStatus" => "ImageInspectError",
-        "CreateContainer" => "CreateContainerError",
-        "StartContainer" => "RunContainerError",
-        "StopContainer" | "StopPodSandbox" | "RemovePodSandbox" => "@stop",
-        "PodSandboxStatus" => "PodSandboxStatusError",
+        method::RUN_POD_SANDBOX => "FailedCreatePodSandBox",
+        method::PULL_IMAGE => "ErrImagePull",
+        method::IMAGE_STATUS => "ImageInspectError",
+        method::CREATE_CONTAINER => "CreateContainerError",
+        method::START_CONTAINER => "RunContainerError",
+        method::STOP_CONTAINER | method::STOP_POD_SANDBOX | method::REMOVE_POD_SANDBOX => "@stop",
+        method::POD_SANDBOX_STATUS => "PodSandboxStatusError",
         _ => return None,
     })
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{Outcome, Span, SpanIndex, Timeline};
 use crate::flow::Stage;
+use kflow_model::cri::method;
 use kflow_model::{Nanos, Text};
 
 /// How long one stage took.
@@ -122,7 +123,9 @@ pub fn critical_path(t: &Timeline, now: Nanos) -> Vec<Critical> {
     let starts_after = |s: &Span| {
         s.end.is_some_and(|e| {
             t.spans.iter().any(|x| {
-                x.step == "StartContainer" && x.container != s.container && x.start.at >= e.at
+                x.step == method::START_CONTAINER
+                    && x.container != s.container
+                    && x.start.at >= e.at
             })
         })
     };

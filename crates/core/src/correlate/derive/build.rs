@@ -7,6 +7,7 @@ use crate::correlate::view::PodView;
 use crate::flow::Stage;
 use crate::timeline::{Edge, Mark, Outcome, Span, SpanIndex, Timeline, UnknownGap};
 use kflow_model::Nanos;
+use kflow_model::cri::method;
 
 /// Longest time between two stages that needs no explanation.
 const EXPLAINED: i64 = 250 * kflow_model::stamp::MILLI;
@@ -29,13 +30,13 @@ pub(crate) struct Build<'a> {
 /// an attempt.
 fn in_stage(s: &Span) -> bool {
     let garbage = match s.stage {
-        Stage::Start => s.step == "RemoveContainer",
-        Stage::Sandbox => s.step == "RemovePodSandbox",
+        Stage::Start => s.step == method::REMOVE_CONTAINER,
+        Stage::Sandbox => s.step == method::REMOVE_POD_SANDBOX,
         Stage::Terminate => {
             matches!(
                 s.step.as_str(),
-                "RemoveContainer" | "RemovePodSandbox" | "cleanupOrphanedPodDirs"
-            ) || s.step == "StopPodSandbox" && s.attempt > 0
+                method::REMOVE_CONTAINER | method::REMOVE_POD_SANDBOX | "cleanupOrphanedPodDirs"
+            ) || s.step == method::STOP_POD_SANDBOX && s.attempt > 0
         }
         _ => false,
     };

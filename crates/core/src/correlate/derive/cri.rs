@@ -12,6 +12,7 @@ use super::work::Work;
 use crate::flow::{Fact, Stage, span};
 use crate::timeline::{Certainty, Edge, Outcome, Span, SpanIndex};
 use kflow_model::Text;
+use kflow_model::cri::method;
 
 /// A call as a span.
 pub(crate) fn of_work(stage: Stage, w: &Work) -> Span {
@@ -40,7 +41,7 @@ pub(crate) fn sandbox(b: &mut Build<'_>) {
     let mut fresh = false;
     let mut tries = 0;
     for w in &work {
-        if w.method == "RunPodSandbox" {
+        if w.method == method::RUN_POD_SANDBOX {
             // The attempt in the request counts sandboxes that were made, not those that failed.
             let mut s = of_work(Stage::Sandbox, w);
             s.attempt = s.attempt.max(tries);
@@ -48,7 +49,7 @@ pub(crate) fn sandbox(b: &mut Build<'_>) {
             let i = b.add(s);
             nested(b, i, w);
             fresh = w.ok();
-        } else if w.method == "PodSandboxStatus" && fresh {
+        } else if w.method == method::POD_SANDBOX_STATUS && fresh {
             // The worker's own, right after; those of PLEG come later.
             b.add(of_work(Stage::Sandbox, w));
             fresh = false;
@@ -66,7 +67,7 @@ pub(crate) fn sandbox(b: &mut Build<'_>) {
         let freed = b
             .work
             .iter()
-            .find(|w| w.method == "RunPodSandbox" && w.start.at > o.stamp.at);
+            .find(|w| w.method == method::RUN_POD_SANDBOX && w.start.at > o.stamp.at);
         let mut evidence = vec![o.clone()];
         evidence.extend(freed.and_then(|w| w.evidence.first().cloned()));
         let mut s = step(
@@ -106,7 +107,7 @@ fn sandbox_by_log(b: &mut Build<'_>) {
         evidence.extend(next.map(|(o, _)| (*o).clone()));
         let mut s = step(
             Stage::Sandbox,
-            "RunPodSandbox",
+            method::RUN_POD_SANDBOX,
             edge(o),
             next.map(|(o, _)| edge(o)),
             Certainty::Measured,
@@ -134,7 +135,7 @@ fn sandbox_by_api(b: &mut Build<'_>) {
         let end = f.api_edge_of(o);
         let mut s = step(
             Stage::Sandbox,
-            "RunPodSandbox",
+            method::RUN_POD_SANDBOX,
             since.unwrap_or(end).min(end),
             Some(end),
             Certainty::Bounded,
@@ -161,7 +162,7 @@ fn sandbox_by_api(b: &mut Build<'_>) {
         let start = since.unwrap_or(end).min(end);
         b.add(step(
             Stage::Sandbox,
-            "RunPodSandbox",
+            method::RUN_POD_SANDBOX,
             start,
             Some(end),
             Certainty::Bounded,
@@ -217,7 +218,7 @@ pub(crate) fn nested(b: &mut Build<'_>, parent: SpanIndex, w: &Work) {
 /// Adds `create`.
 pub(crate) fn create(b: &mut Build<'_>) {
     let work = std::mem::take(&mut b.work);
-    for w in work.iter().filter(|w| w.method == "CreateContainer") {
+    for w in work.iter().filter(|w| w.method == method::CREATE_CONTAINER) {
         let i = b.add(of_work(Stage::Create, w));
         nested(b, i, w);
     }
@@ -229,7 +230,7 @@ pub(crate) fn create(b: &mut Build<'_>) {
             let at = b.seen.api_edge_of(o);
             let mut s = step(
                 Stage::Create,
-                "CreateContainer",
+                method::CREATE_CONTAINER,
                 at,
                 Some(at),
                 Certainty::Inferred,
@@ -252,8 +253,10 @@ fn config_errors(b: &mut Build<'_>) {
         // `Error: ErrImagePull` and the like tell of images; what the runtime refused has a call of its own.
         let one_word = !message.contains(' ');
         let by_runtime = b.work.iter().any(|w| {
-            matches!(w.method.as_str(), "CreateContainer" | "StartContainer")
-                && !w.ok()
+            matches!(
+                w.method.as_str(),
+                method::CREATE_CONTAINER | method::START_CONTAINER
+            ) && !w.ok()
                 && w.container == e.container
                 && w.end
                     .is_some_and(|x| o.stamp.at.since(x.at).abs() < kflow_model::stamp::SECOND)
@@ -273,7 +276,7 @@ fn config_errors(b: &mut Build<'_>) {
         let before = b
             .work
             .iter()
-            .filter(|w| w.method == "ImageStatus" && w.start.at < until)
+            .filter(|w| w.method == method::IMAGE_STATUS && w.start.at < until)
             .filter_map(|w| Some((w.end?, w.evidence.first()?)))
             .next_back();
         let mut evidence = vec![o.clone()];

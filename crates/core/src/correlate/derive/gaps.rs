@@ -4,6 +4,7 @@ use super::Build;
 use super::span::step;
 use crate::flow::{Fact, Stage};
 use crate::timeline::{Certainty, Edge, Outcome, Span, UnknownGap};
+use kflow_model::cri::method;
 use kflow_model::stamp::SECOND;
 use kflow_model::{Nanos, Source};
 
@@ -35,9 +36,9 @@ fn retries(b: &mut Build<'_>) {
                 && s.parent.is_none()
                 && matches!(
                     s.step.as_str(),
-                    "RunPodSandbox"
-                        | "CreateContainer"
-                        | "StartContainer"
+                    method::RUN_POD_SANDBOX
+                        | method::CREATE_CONTAINER
+                        | method::START_CONTAINER
                         | "generateContainerConfig"
                         | "EnsureImageExists"
                         | "WaitForAttachAndMount"
@@ -181,9 +182,9 @@ pub(crate) fn derive(b: &mut Build<'_>) {
 /// True for what comes minutes later, when the kubelet gets round to it: nobody waited for it.
 fn is_garbage_collection(s: &Span) -> bool {
     match s.step.as_str() {
-        "RemovePodSandbox" | "cleanupOrphanedPodDirs" => true,
-        "RemoveContainer" => s.stage == Stage::Start,
-        "StopPodSandbox" => s.stage == Stage::Terminate && s.attempt > 0,
+        method::REMOVE_POD_SANDBOX | "cleanupOrphanedPodDirs" => true,
+        method::REMOVE_CONTAINER => s.stage == Stage::Start,
+        method::STOP_POD_SANDBOX => s.stage == Stage::Terminate && s.attempt > 0,
         _ => false,
     }
 }
@@ -197,9 +198,9 @@ fn nothing_follows(b: &Build<'_>) -> bool {
     let removed = b
         .spans()
         .iter()
-        .filter(|s| s.stage != Stage::Terminate || s.step == "RemovePodSandbox")
+        .filter(|s| s.stage != Stage::Terminate || s.step == method::REMOVE_POD_SANDBOX)
         .max_by_key(|s| s.start)
-        .is_some_and(|s| s.step == "RemovePodSandbox" && s.outcome == Outcome::Ok);
+        .is_some_and(|s| s.step == method::REMOVE_POD_SANDBOX && s.outcome == Outcome::Ok);
     b.seen.states.is_empty() && (refused || removed)
 }
 

@@ -4,6 +4,7 @@ use super::Build;
 use super::span::edge;
 use crate::flow::{Fact, Map, Stage, event};
 use crate::timeline::{Mark, MarkKind, Outcome};
+use kflow_model::cri::method;
 use kflow_model::{Body, Evidence, Nanos, Text, event::EventSeen, stamp::SECOND, units::seconds};
 
 /// The stage that an Event tells of.
@@ -301,7 +302,10 @@ fn probes(b: &mut Build<'_>) {
     let mut marks: Vec<Mark> = Vec::new();
     for w in &b.work {
         // Hooks have no deadline; a command still running has no result.
-        if w.method != "ExecSync" || w.deadline_ns.is_none() || w.outcome == Outcome::InFlight {
+        if w.method != method::EXEC_SYNC
+            || w.deadline_ns.is_none()
+            || w.outcome == Outcome::InFlight
+        {
             continue;
         }
         let Some(o) = w.evidence.first() else {

@@ -5,6 +5,7 @@ use super::span::{edge, step};
 use crate::flow::{Fact, Map, Stage, span};
 use crate::timeline::{Certainty, Edge, Outcome};
 use kflow_model::Evidence;
+use kflow_model::cri::method;
 use kflow_model::fs::{FsAction, FsObject};
 
 const RECEIVED: [Fact; 2] = [Fact::PodReceived, Fact::PodAdded];
@@ -220,7 +221,7 @@ fn first_work(b: &Build<'_>) -> Option<(Edge, Evidence)> {
     let call = b
         .work
         .iter()
-        .find(|w| w.method == "RunPodSandbox")
+        .find(|w| w.method == method::RUN_POD_SANDBOX)
         .and_then(|w| Some((w.start, w.evidence.first()?.clone())));
     match (fs, call) {
         (Some(a), Some(c)) => Some(if a.0 <= c.0 { a } else { c }),
@@ -244,7 +245,7 @@ fn rejection(b: &Build<'_>) -> Option<(Evidence, String, String)> {
             && p.status.containers.is_empty()
             && (Map::active().status(&p.status.message).is_some() || b.work.is_empty())
     })?;
-    if b.work.iter().any(|w| w.method == "RunPodSandbox") {
+    if b.work.iter().any(|w| w.method == method::RUN_POD_SANDBOX) {
         return None;
     }
     let event = f

@@ -7,6 +7,7 @@ use super::work::Run;
 use crate::flow::{Fact, Stage, event};
 use crate::timeline::{Certainty, Edge, Outcome, RUN};
 use kflow_model::cri::ContainerEventKind;
+use kflow_model::cri::method;
 use kflow_model::pod::ContainerState;
 use kflow_model::stamp::SECOND;
 use kflow_model::{Evidence, Nanos, Text};
@@ -16,17 +17,17 @@ pub(crate) fn derive(b: &mut Build<'_>) {
     let work = std::mem::take(&mut b.work);
     for (i, w) in work.iter().enumerate() {
         match w.method.as_str() {
-            "StartContainer" => {
+            method::START_CONTAINER => {
                 let at = b.add(of_work(Stage::Start, w));
                 nested(b, at, w);
             }
             // Hooks have no deadline; what the worker runs as soon as a container started is a postStart hook.
-            "ExecSync"
+            method::EXEC_SYNC
                 if w.deadline_ns.is_none()
                     && w.key.is_some()
                     && b.view.deletion_requested.is_none_or(|d| w.start.at < d)
                     && work.iter().take(i).rev().any(|x| {
-                        x.method == "StartContainer"
+                        x.method == method::START_CONTAINER
                             && x.container_id == w.container_id
                             && x.ended().is_some_and(|e| w.start.at.since(e) < SECOND / 4)
                     }) =>
@@ -107,12 +108,12 @@ fn runs(b: &Build<'_>) -> Vec<Run> {
     let sandbox = |id: &str| {
         b.work
             .iter()
-            .any(|w| w.method == "RunPodSandbox" && w.sandbox_id == id)
+            .any(|w| w.method == method::RUN_POD_SANDBOX && w.sandbox_id == id)
     };
     for w in b
         .work
         .iter()
-        .filter(|w| w.method == "StartContainer" && w.ok() && !w.container_id.is_empty())
+        .filter(|w| w.method == method::START_CONTAINER && w.ok() && !w.container_id.is_empty())
     {
         if runs.iter().any(|r| r.id == w.container_id) {
             continue;
@@ -202,7 +203,7 @@ fn runs(b: &Build<'_>) -> Vec<Run> {
     for w in b
         .work
         .iter()
-        .filter(|w| w.method == "StopContainer" && w.ok())
+        .filter(|w| w.method == method::STOP_CONTAINER && w.ok())
     {
         if let Some(r) = runs
             .iter_mut()
@@ -326,7 +327,7 @@ fn by_api(b: &mut Build<'_>, runs: &[Run]) {
         let at = b.seen.api_edge_of(o);
         let mut s = step(
             Stage::Start,
-            "StartContainer",
+            method::START_CONTAINER,
             at,
             Some(at),
             Certainty::Inferred,
@@ -344,7 +345,7 @@ fn by_api(b: &mut Build<'_>, runs: &[Run]) {
         };
         let mut s = step(
             Stage::Start,
-            "StartContainer",
+            method::START_CONTAINER,
             at,
             Some(at),
             Certainty::Bounded,
@@ -373,7 +374,7 @@ fn back_off(b: &mut Build<'_>, runs: &[Run]) {
         })
         .collect();
     for w in &b.work {
-        if matches!(w.method.as_str(), "StartContainer")
+        if matches!(w.method.as_str(), method::START_CONTAINER)
             && w.outcome == Outcome::Error
             && let (Some(end), Some(o)) = (w.end, w.evidence.first())
         {
@@ -391,7 +392,9 @@ fn back_off(b: &mut Build<'_>, runs: &[Run]) {
             .work
             .iter()
             .find(|w| {
-                w.method == "CreateContainer" && w.container == *container && w.start.at > at.at
+                w.method == method::CREATE_CONTAINER
+                    && w.container == *container
+                    && w.start.at > at.at
             })
             .map(|w| (w.start, w.evidence.first().cloned()))
             .or_else(|| {

@@ -6,6 +6,7 @@ use crate::correlate::view::{EXITED, GONE};
 use crate::correlate::{ContainerView, PodView, StageState};
 use crate::flow::Stage;
 use crate::timeline::{Outcome, Span, SpanIndex, Timeline};
+use kflow_model::cri::method;
 use kflow_model::{
     Nanos, Text,
     cri::RuntimeState,
@@ -72,8 +73,8 @@ pub(crate) fn containers(v: &mut PodView, f: &PodEvidence<'_>, work: &[Work]) {
             continue;
         }
         let state = match w.method.as_str() {
-            "CreateContainer" => "created",
-            "StartContainer" => "running",
+            method::CREATE_CONTAINER => "created",
+            method::START_CONTAINER => "running",
             _ => continue,
         };
         if !v.containers.iter().any(|c| c.name == w.container) {
@@ -86,7 +87,7 @@ pub(crate) fn containers(v: &mut PodView, f: &PodEvidence<'_>, work: &[Work]) {
         if let Some(c) = v.containers.iter_mut().find(|c| c.name == w.container) {
             let newer = c.id.is_empty() || w.attempt.is_some_and(|n| n > c.attempt);
             let same = c.id.as_str() == w.container_id.as_str();
-            if newer && w.method == "CreateContainer" {
+            if newer && w.method == method::CREATE_CONTAINER {
                 c.id = w.container_id.as_str().into();
                 c.attempt = w.attempt.unwrap_or(c.attempt);
                 c.state = state.into();
@@ -172,8 +173,8 @@ fn over(v: &PodView, f: &PodEvidence<'_>, work: &[Work]) -> bool {
     });
     let calls = work.iter().filter(|w| w.ok()).filter_map(|w| {
         let up = match w.method.as_str() {
-            "RunPodSandbox" => true,
-            "StopPodSandbox" | "RemovePodSandbox" => false,
+            method::RUN_POD_SANDBOX => true,
+            method::STOP_POD_SANDBOX | method::REMOVE_POD_SANDBOX => false,
             _ => return None,
         };
         Some((w.sandbox_id.as_str(), up))
@@ -202,7 +203,11 @@ const WAITS: [&str; 7] = [
 ];
 
 /// Calls that only ask how things stand: an answer is no progress.
-const ASKS: [&str; 3] = ["ImageStatus", "PodSandboxStatus", "ContainerStatus"];
+const ASKS: [&str; 3] = [
+    method::IMAGE_STATUS,
+    method::POD_SANDBOX_STATUS,
+    method::CONTAINER_STATUS,
+];
 
 /// The steps that a stage itself consists of, not what happened inside of them.
 fn steps(t: &Timeline, stage: Stage) -> impl Iterator<Item = &Span> {

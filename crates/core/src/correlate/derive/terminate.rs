@@ -8,6 +8,7 @@ use super::cri::of_work;
 use super::span::{edge, step};
 use crate::flow::{Fact, Stage, span};
 use crate::timeline::{Certainty, Edge, Outcome};
+use kflow_model::cri::method;
 use kflow_model::fs::{FsAction, FsObject};
 use kflow_model::stamp::SECOND;
 use kflow_model::units::seconds;
@@ -119,7 +120,12 @@ fn told(b: &mut Build<'_>) {
         .chain(
             b.work
                 .iter()
-                .filter(|w| matches!(w.method.as_str(), "StopContainer" | "StopPodSandbox"))
+                .filter(|w| {
+                    matches!(
+                        w.method.as_str(),
+                        method::STOP_CONTAINER | method::STOP_POD_SANDBOX
+                    )
+                })
                 .map(|w| (w.start, w.evidence.first().cloned())),
         )
         // The worker may turn to it before the request is answered.
@@ -239,7 +245,7 @@ fn pre_stop(b: &mut Build<'_>, asked: Option<Nanos>) {
         let mut evidence = vec![o.clone()];
         evidence.extend(end.map(|(o, _)| o.clone()));
         let exec = b.work.iter().find(|w| {
-            w.method == "ExecSync"
+            w.method == method::EXEC_SYNC
                 && w.deadline_ns.is_none()
                 && w.container_id == l.container_id.0
                 && w.start.at >= o.stamp.at
@@ -277,7 +283,7 @@ fn pre_stop(b: &mut Build<'_>, asked: Option<Nanos>) {
         .work
         .iter()
         .filter(|w| {
-            w.method == "ExecSync"
+            w.method == method::EXEC_SYNC
                 && w.key.is_some()
                 && w.deadline_ns.is_none()
                 && w.start.at >= asked

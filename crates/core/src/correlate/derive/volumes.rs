@@ -4,6 +4,7 @@ use super::Build;
 use super::span::{edge, step};
 use crate::flow::{Fact, Stage};
 use crate::timeline::{Certainty, Edge, Outcome, SpanIndex};
+use kflow_model::cri::method;
 use kflow_model::fs::{FsAction, FsObject};
 use kflow_model::{Evidence, Text};
 
@@ -44,7 +45,7 @@ fn waits(b: &mut Build<'_>) -> Vec<SpanIndex> {
         let closed_by_sandbox = b
             .work
             .iter()
-            .find(|w| w.method == "RunPodSandbox" && w.start.at >= o.stamp.at)
+            .find(|w| w.method == method::RUN_POD_SANDBOX && w.start.at >= o.stamp.at)
             .map(|w| (w.start, w.evidence.first().cloned()));
         let (end, proof) = match next {
             Some((n, _)) => (Some(edge(n)), Some((*n).clone())),
@@ -107,7 +108,7 @@ fn waits(b: &mut Build<'_>) -> Vec<SpanIndex> {
         let dir =
             f.fs.iter()
                 .find(|(_, a, x)| *a == FsAction::Created && matches!(x, FsObject::PodDir { .. }));
-        let sandbox = b.work.iter().find(|w| w.method == "RunPodSandbox");
+        let sandbox = b.work.iter().find(|w| w.method == method::RUN_POD_SANDBOX);
         if let Some((o, _, _)) = dir {
             let mut evidence = vec![(*o).clone()];
             evidence.extend(sandbox.and_then(|w| w.evidence.first().cloned()));

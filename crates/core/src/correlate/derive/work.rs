@@ -4,6 +4,7 @@ use super::evidence::{CallEvidence, PodEvidence};
 use super::span::edge;
 use crate::timeline::{Certainty, Edge, Outcome};
 use kflow_model::Evidence;
+use kflow_model::cri::method;
 use kflow_model::{
     Body, Nanos, SpanId, Text,
     cri::CallKey,
@@ -66,18 +67,18 @@ pub(crate) struct Run {
 
 /// Methods that are steps of a pod's life; lists and status calls of the loops are not.
 const STEPS: [&str; 12] = [
-    "RunPodSandbox",
-    "PodSandboxStatus",
-    "ImageStatus",
-    "PullImage",
-    "CreateContainer",
-    "StartContainer",
-    "ExecSync",
-    "StopContainer",
-    "StopPodSandbox",
-    "RemoveContainer",
-    "RemovePodSandbox",
-    "UpdateContainerResources",
+    method::RUN_POD_SANDBOX,
+    method::POD_SANDBOX_STATUS,
+    method::IMAGE_STATUS,
+    method::PULL_IMAGE,
+    method::CREATE_CONTAINER,
+    method::START_CONTAINER,
+    method::EXEC_SYNC,
+    method::STOP_CONTAINER,
+    method::STOP_POD_SANDBOX,
+    method::REMOVE_CONTAINER,
+    method::REMOVE_POD_SANDBOX,
+    method::UPDATE_CONTAINER_RESOURCES,
 ];
 
 /// All work, by start.
@@ -169,7 +170,7 @@ fn of_span(o: &Evidence, s: &SpanRecord, method: &str, server: Option<&SpanRecor
     let attempt = name.rsplit('_').next().and_then(|n| n.parse().ok());
     Work {
         method: method.into(),
-        container: if method == "CreateContainer" {
+        container: if method == method::CREATE_CONTAINER {
             container
         } else {
             Text::default()
@@ -209,7 +210,7 @@ fn name_containers(all: &mut [Work], f: &PodEvidence<'_>) {
             known.1 = known.1.or(attempt);
         }
     };
-    for w in all.iter().filter(|w| w.method == "CreateContainer") {
+    for w in all.iter().filter(|w| w.method == method::CREATE_CONTAINER) {
         learn(&w.container_id, &w.container, w.attempt);
     }
     for (_, i) in &f.items {

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use super::pods::{NOBODY, PodFile, Slot};
 use super::{CallAt, Owner, WaitKey, World};
+use kflow_model::cri::method;
 use kflow_model::{Body, Evidence, PodRef, SpanId, Text, cri::Subject};
 
 /// Observations that wait for one id at most: the first ones.
@@ -45,7 +46,7 @@ impl World {
                 self.file_local(o);
             }
             Body::CallStart(c) => {
-                if c.method == "ListPodSandbox" {
+                if c.method == method::LIST_POD_SANDBOX {
                     Arc::make_mut(&mut self.machinery).observe(o);
                 }
                 self.file_call(o, c);

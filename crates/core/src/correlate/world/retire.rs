@@ -10,6 +10,7 @@ use smallvec::SmallVec;
 
 use super::pods::{NOBODY, Pile, PodFile, Slot, bearer};
 use super::{NameFile, Pod, World};
+use kflow_model::cri::method;
 use kflow_model::pod::WatchEvent;
 use kflow_model::stamp::SECOND;
 use kflow_model::{Body, Evidence, Nanos, PodUid, Text, fs::FsAction};
@@ -334,7 +335,10 @@ fn gone_since(pod: &Pod, now: Nanos, age_ns: i64) -> Option<Nanos> {
     let last = pod.evidence.iter().map(|o| o.stamp.at).max()?;
     let trails = |o: &Evidence| matches!(o.body, Body::Event(_) | Body::Audit(_));
     let ends = |o: &Evidence| match &o.body {
-        Body::CallStart(c) => matches!(c.method.as_str(), "StopPodSandbox" | "RemovePodSandbox"),
+        Body::CallStart(c) => matches!(
+            c.method.as_str(),
+            method::STOP_POD_SANDBOX | method::REMOVE_POD_SANDBOX
+        ),
         Body::Fs(f) => f.action == FsAction::Removed,
         _ => false,
     };

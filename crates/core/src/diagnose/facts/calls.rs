@@ -5,6 +5,7 @@ use rustc_hash::FxHashMap;
 use super::{CallFact, Facts};
 use crate::diagnose::{shared, signal};
 use kflow_model::Evidence;
+use kflow_model::cri::method;
 use kflow_model::{
     Nanos, Text,
     cri::{CallEnd, CallKey, CallOutcome, CallStart},
@@ -25,21 +26,21 @@ impl<'a> Facts<'a> {
             c.subject.container.clone()
         };
         match c.method.as_str() {
-            "RunPodSandbox" => {
+            method::RUN_POD_SANDBOX => {
                 self.sandbox_attempts += 1;
                 self.sandbox_trying.get_or_insert(at);
                 self.volumes = self.volumes.max(Some(at));
             }
-            "PullImage" if container.is_empty() => {
+            method::PULL_IMAGE if container.is_empty() => {
                 container = self.by_image(&c.subject.image);
             }
-            "CreateContainer" => {
+            method::CREATE_CONTAINER => {
                 let k = self.container(&container);
                 k.pulled = k.pulled.max(Some(at));
             }
             _ => {}
         }
-        if c.method == "StopContainer"
+        if c.method == method::STOP_CONTAINER
             && let Some(t) = c
                 .fields
                 .iter()
@@ -110,7 +111,7 @@ impl<'a> Facts<'a> {
             self.timed_out.push(call.clone());
         }
         if let Some(reason) = signal::of_method(method) {
-            if method == "PullImage" {
+            if method == method::PULL_IMAGE {
                 self.pull_failures += 1;
             }
             self.push(reason, &call.container, error, o, 1);
@@ -126,19 +127,19 @@ impl<'a> Facts<'a> {
     ) {
         self.answered = Some(at);
         match method {
-            "RunPodSandbox" => {
+            method::RUN_POD_SANDBOX => {
                 self.sandbox_stopped = None;
                 self.sandbox = self.sandbox.max(Some(at));
                 self.sandbox_since = Some(at);
                 self.sandbox_trying = None;
                 self.sandboxes += 1;
             }
-            "PullImage" => {
+            method::PULL_IMAGE => {
                 self.pull_failures = 0;
                 let c = self.container(&call.container);
                 c.pulled = c.pulled.max(Some(at));
             }
-            "CreateContainer" => {
+            method::CREATE_CONTAINER => {
                 if !end.subject.container_id.is_empty() {
                     self.ids
                         .push((end.subject.container_id.clone(), call.container.clone()));
@@ -146,14 +147,14 @@ impl<'a> Facts<'a> {
                 let c = self.container(&call.container);
                 c.created = c.created.max(Some(at));
             }
-            "StartContainer" => {
+            method::START_CONTAINER => {
                 let c = self.container(&call.container);
                 c.started = c.started.max(Some(at));
                 c.started_id = call.start.subject.container_id.clone();
             }
-            "StopPodSandbox" => self.sandbox_stopped = Some(at),
-            "RemovePodSandbox" if self.sandbox_stopped.is_some() => self.removed = Some(at),
-            "StopContainer" => {
+            method::STOP_POD_SANDBOX => self.sandbox_stopped = Some(at),
+            method::REMOVE_POD_SANDBOX if self.sandbox_stopped.is_some() => self.removed = Some(at),
+            method::STOP_CONTAINER => {
                 let c = self.container(&call.container);
                 c.stopped = Some(at);
             }

@@ -8,6 +8,7 @@ use super::{ContainerFacts, Facts, KillWhy, Turn};
 use crate::diagnose::Recurrence;
 use crate::diagnose::backoff::FORGOTTEN_NS;
 use crate::timeline::Outcome;
+use kflow_model::cri::method;
 use kflow_model::{
     Nanos,
     pod::{ContainerState, PodSeen},
@@ -45,7 +46,7 @@ impl Facts<'_> {
         for s in &view.timeline.spans {
             let now = self.now;
             // A start that failed is an attempt too; the runtime may tell an exit of the same one.
-            let failed = s.step == "StartContainer" && s.outcome == Outcome::Error;
+            let failed = s.step == method::START_CONTAINER && s.outcome == Outcome::Error;
             if !s.is_run() && !failed {
                 continue;
             }

@@ -5,6 +5,7 @@ use crate::diagnose::signal::{Signal, logged_event};
 use crate::diagnose::text::shorten;
 use crate::flow::{self, Fact, Line};
 use kflow_model::Evidence;
+use kflow_model::cri::method;
 use kflow_model::{
     Body, Source, Text,
     cri::code_name,
@@ -64,12 +65,12 @@ pub fn signal_proof(s: &Signal<'_>) -> Proof {
     match &s.evidence.body {
         Body::CallEnd(c) if s.source == Source::Cri => {
             let method = match s.reason.as_ref() {
-                "FailedCreatePodSandBox" => "RunPodSandbox",
-                "ErrImagePull" => "PullImage",
-                "ImageInspectError" => "ImageStatus",
-                "CreateContainerError" => "CreateContainer",
-                "RunContainerError" => "StartContainer",
-                "PodSandboxStatusError" => "PodSandboxStatus",
+                "FailedCreatePodSandBox" => method::RUN_POD_SANDBOX,
+                "ErrImagePull" => method::PULL_IMAGE,
+                "ImageInspectError" => method::IMAGE_STATUS,
+                "CreateContainerError" => method::CREATE_CONTAINER,
+                "RunContainerError" => method::START_CONTAINER,
+                "PodSandboxStatusError" => method::POD_SANDBOX_STATUS,
                 _ => "Stop",
             };
             p.what = format!("CRI {method}  {}", c.code.map_or("no answer", code_name));

@@ -9,6 +9,7 @@ use crate::diagnose::limits;
 use crate::diagnose::text::{list, span, times};
 use crate::diagnose::{Catalogue, Confidence, State};
 use crate::flow::Stage;
+use kflow_model::cri::method;
 use kflow_model::{Source, pod::ContainerState, stamp::SECOND};
 
 /// An init container that runs longer is told as slow: most are done in seconds.
@@ -22,8 +23,8 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &'a Facts<'a>, found: &mut Vec<Found
     crashes(f, found);
     init(cx, f, found);
     for (method, id) in [
-        ("CreateContainer", cause::KF702),
-        ("StartContainer", cause::KF704),
+        (method::CREATE_CONTAINER, cause::KF702),
+        (method::START_CONTAINER, cause::KF704),
     ] {
         if let Some(call) = f.in_flight(method)
             && cx.now.since(call.at) >= CALL_NS
@@ -48,7 +49,7 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &'a Facts<'a>, found: &mut Vec<Found
 
 /// A postStart hook that runs long: an ExecSync without a deadline, for a container that is not ready.
 pub(super) fn hook_in_flight<'f, 'a>(f: &'f Facts<'a>) -> Option<&'f CallFact<'a>> {
-    f.in_flight("ExecSync").filter(|call| {
+    f.in_flight(method::EXEC_SYNC).filter(|call| {
         call.start.timeout_ns.is_none()
             && f.now.since(call.at) >= CALL_NS
             && f.deleted.is_none()

@@ -9,6 +9,7 @@ use crate::diagnose::text::span;
 use crate::diagnose::{Confidence, InFlightCall};
 use crate::flow::Stage;
 use kflow_model::Source;
+use kflow_model::cri::method;
 
 /// A pull that takes longer is worth telling.
 const SLOW_NS: i64 = limits::PULL.ns;
@@ -16,7 +17,7 @@ const SLOW_NS: i64 = limits::PULL.ns;
 const QUEUED_NS: i64 = limits::PULL_QUEUED.ns;
 
 pub(super) fn rules<'a>(cx: Context<'a>, f: &'a Facts<'a>, found: &mut Vec<Found<'a>>) {
-    if let Some(call) = f.in_flight("PullImage") {
+    if let Some(call) = f.in_flight(method::PULL_IMAGE) {
         if cx.now.since(call.at) >= SLOW_NS {
             let x = Found::new(cause::KF609, f);
             found.retain(|k| k.stage != Stage::Image);

@@ -9,6 +9,7 @@ use crate::diagnose::text::{list, span};
 use crate::diagnose::{Confidence, State, backoff};
 use crate::flow::Stage;
 use kflow_model::Source;
+use kflow_model::cri::method;
 
 /// RunPodSandbox takes a second or two; forty pods at once take seven seconds (recording 19).
 const SLOW_NS: i64 = limits::SANDBOX.ns;
@@ -22,7 +23,7 @@ const BLIND_NS: i64 = limits::SANDBOX_BLIND.ns;
 const VOLUMES_TOLD_NS: i64 = limits::VOLUMES_TOLD.ns;
 
 pub(super) fn rules<'a>(cx: Context<'a>, f: &'a Facts<'a>, found: &mut Vec<Found<'a>>) {
-    if let Some(call) = f.in_flight("RunPodSandbox") {
+    if let Some(call) = f.in_flight(method::RUN_POD_SANDBOX) {
         let age = cx.now.since(call.at);
         if age >= SLOW_NS {
             let x = Found::new(cause::KF506, f);
@@ -170,9 +171,9 @@ pub(super) fn flapping<'a>(f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
 /// The call that timed out earlier, and holds the name now.
 pub(super) fn earlier<'a>(x: &mut Found<'a>, f: &Facts<'a>) {
     let method = if x.cause.id == cause::KF507 {
-        "RunPodSandbox"
+        method::RUN_POD_SANDBOX
     } else {
-        "CreateContainer"
+        method::CREATE_CONTAINER
     };
     let first = f.timed_out.iter().find(|c| {
         c.start.method == method && (x.container.is_empty() || c.container == x.container)

@@ -9,6 +9,7 @@ use crate::diagnose::signal::Signal;
 use crate::diagnose::text::{list, span};
 use crate::diagnose::{Confidence, State};
 use crate::flow::Stage;
+use kflow_model::cri::method;
 use kflow_model::{Source, pod::ContainerState, stamp::SECOND, units::seconds};
 
 /// A kubelet that works asks the runtime to stop the containers within a second.
@@ -39,8 +40,8 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &'a Facts<'a>, found: &mut Vec<Found
     let node = node_of(f.view, f.api);
     unreported(cx, f, node, age > grace, found);
     let stopping = f
-        .in_flight("StopContainer")
-        .or_else(|| f.in_flight("StopPodSandbox"));
+        .in_flight(method::STOP_CONTAINER)
+        .or_else(|| f.in_flight(method::STOP_POD_SANDBOX));
     if stopping.is_none() && age >= grace.max(KILL_NS) && running(f) {
         admit::runtime(cx, f, Stage::Terminate, found);
     }
@@ -87,7 +88,7 @@ fn blind<'a>(f: &Facts<'a>, age: i64, grace: i64, found: &mut Vec<Found<'a>>) {
         let x = Found::new(cause::KF913, f);
         found.push(
             x.container(&c.name)
-                .name("method", "PullImage")
+                .name("method", method::PULL_IMAGE)
                 .name(
                     "image",
                     &crate::diagnose::shared::image_of(o).unwrap_or_default(),
@@ -200,7 +201,7 @@ fn held<'a>(cx: Context<'a>, f: &'a Facts<'a>, age: i64, found: &mut Vec<Found<'
     let deleted = f.deleted.unwrap_or(f.now);
     // The worker runs a postStart hook by an ExecSync without a deadline; one that begins with the deletion is a preStop hook.
     let hook = |c: &CallFact<'_>| {
-        c.start.method == "ExecSync"
+        c.start.method == method::EXEC_SYNC
             && c.start.timeout_ns.is_none()
             && c.at.plus(2 * SECOND) < deleted
     };
@@ -208,7 +209,10 @@ fn held<'a>(cx: Context<'a>, f: &'a Facts<'a>, age: i64, found: &mut Vec<Found<'
         hook(c)
             || matches!(
                 c.start.method.as_str(),
-                "PullImage" | "RunPodSandbox" | "CreateContainer" | "StartContainer"
+                method::PULL_IMAGE
+                    | method::RUN_POD_SANDBOX
+                    | method::CREATE_CONTAINER
+                    | method::START_CONTAINER
             )
     }) else {
         return;
@@ -231,10 +235,10 @@ fn hook<'a>(cx: Context<'a>, f: &'a Facts<'a>, age: i64, found: &mut Vec<Found<'
     let asked = |c: &str| {
         f.open
             .iter()
-            .any(|o| o.start.method == "StopContainer" && o.container == c)
+            .any(|o| o.start.method == method::STOP_CONTAINER && o.container == c)
     };
     let exec = f.open.iter().find(|c| {
-        c.start.method == "ExecSync"
+        c.start.method == method::EXEC_SYNC
             && c.start.timeout_ns.is_none()
             && c.at.plus(2 * SECOND) >= deleted
     });
@@ -264,7 +268,7 @@ fn hook<'a>(cx: Context<'a>, f: &'a Facts<'a>, age: i64, found: &mut Vec<Found<'
 
 /// StopContainer and StopPodSandbox that do not return.
 fn stop<'a>(cx: Context<'a>, f: &'a Facts<'a>, found: &mut Vec<Found<'a>>) {
-    if let Some(call) = f.in_flight("StopContainer") {
+    if let Some(call) = f.in_flight(method::STOP_CONTAINER) {
         let age = cx.now.since(call.at);
         let timeout = call
             .start
@@ -290,7 +294,7 @@ fn stop<'a>(cx: Context<'a>, f: &'a Facts<'a>, found: &mut Vec<Found<'a>>) {
                     .call(call, cx.now),
             );
         }
-    } else if let Some(call) = f.in_flight("StopPodSandbox")
+    } else if let Some(call) = f.in_flight(method::STOP_POD_SANDBOX)
         && cx.now.since(call.at) >= 2 * KILL_NS
     {
         let x = Found::new(cause::KF907, f);

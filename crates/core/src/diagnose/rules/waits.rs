@@ -7,6 +7,7 @@ use crate::diagnose::facts::{ContainerFacts, Facts};
 use crate::diagnose::found::{Found, node_of};
 use crate::diagnose::limits;
 use crate::diagnose::text::{list, span};
+use kflow_model::cri::method;
 use kflow_model::pod::ContainerState;
 use kflow_model::{Body, Nanos, Source};
 
@@ -30,14 +31,14 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &'a Facts<'a>, found: &mut Vec<Found
 
 /// Calls that bring a pod forward; the others only look.
 const STEPS: [&str; 8] = [
-    "RunPodSandbox",
-    "PullImage",
-    "CreateContainer",
-    "StartContainer",
-    "StopContainer",
-    "RemoveContainer",
-    "StopPodSandbox",
-    "RemovePodSandbox",
+    method::RUN_POD_SANDBOX,
+    method::PULL_IMAGE,
+    method::CREATE_CONTAINER,
+    method::START_CONTAINER,
+    method::STOP_CONTAINER,
+    method::REMOVE_CONTAINER,
+    method::STOP_POD_SANDBOX,
+    method::REMOVE_POD_SANDBOX,
 ];
 
 /// Something was done for the pod a moment ago, or its state changed: it does not wait in silence.

@@ -10,6 +10,7 @@ use kflow_core::correlate::Call;
 use kflow_core::flow::Stage;
 use kflow_core::timeline::{Outcome, Span};
 use kflow_engine::Snapshot;
+use kflow_model::cri::method;
 use kflow_model::units::duration;
 use kflow_model::{Nanos, Text, stamp::SECOND};
 
@@ -150,7 +151,7 @@ impl Operations {
     fn flying(&self, pulls: bool) -> impl Iterator<Item = &Arc<Call>> {
         self.flying
             .iter()
-            .filter(move |c| (c.method == "PullImage") == pulls)
+            .filter(move |c| (c.method == method::PULL_IMAGE) == pulls)
     }
 
     /// How many calls are in flight; pulls are calls too, and are listed below.

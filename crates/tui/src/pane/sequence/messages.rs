@@ -5,6 +5,7 @@ use kflow_core::flow::{self, Fact, Stage};
 use kflow_core::timeline::Outcome;
 use kflow_model::audit::{AuditRecord, AuditStage};
 use kflow_model::cri::CallKey;
+use kflow_model::cri::method;
 use kflow_model::log::LogLine;
 use kflow_model::stamp::SECOND;
 use kflow_model::{Body, Evidence, Nanos, Source};
@@ -242,7 +243,7 @@ pub(super) fn derive(p: &PodView, world: &World, fold: bool) -> Vec<Message> {
         _ => None,
     });
     for c in calls.filter(|c| c.pod_uid == p.uid) {
-        let image = c.method == "PullImage";
+        let image = c.method == method::PULL_IMAGE;
         out.push(Message {
             at: c.start,
             last: c.start,

@@ -8,6 +8,7 @@ use crate::correlate::derive::span::{edge, event_edge, narrow, step};
 use crate::correlate::derive::work::Work;
 use crate::flow::{Fact, Stage, event};
 use crate::timeline::{Certainty, Edge, Outcome, SpanIndex};
+use kflow_model::cri::method;
 use kflow_model::{Evidence, Text};
 
 /// Names the containers that images are looked up and pulled for: a request names an image alone.
@@ -33,7 +34,7 @@ fn container_of_image(b: &Build<'_>, at: usize, w: &Work) -> (Text, u32) {
         .work
         .iter()
         .skip(at + 1)
-        .find(|x| x.method == "CreateContainer" && has_image(&x.container))
+        .find(|x| x.method == method::CREATE_CONTAINER && has_image(&x.container))
         // An image that was pulled for another container is not what a much later restart waited for.
         .filter(|x| {
             w.ended()
@@ -47,7 +48,7 @@ fn container_of_image(b: &Build<'_>, at: usize, w: &Work) -> (Text, u32) {
         b.work
             .iter()
             .take(at)
-            .filter(|x| x.method == "CreateContainer" && x.container == *name && x.ok())
+            .filter(|x| x.method == method::CREATE_CONTAINER && x.container == *name && x.ok())
             .count() as u32
     };
     specs
@@ -62,7 +63,7 @@ fn container_of_image(b: &Build<'_>, at: usize, w: &Work) -> (Text, u32) {
 pub(crate) fn image(b: &mut Build<'_>) {
     let mut named: Vec<(usize, Text, u32)> = Vec::new();
     for (i, w) in b.work.iter().enumerate() {
-        if matches!(w.method.as_str(), "ImageStatus" | "PullImage") {
+        if matches!(w.method.as_str(), method::IMAGE_STATUS | method::PULL_IMAGE) {
             let (container, attempt) = container_of_image(b, i, w);
             named.push((i, container, attempt));
         }
@@ -79,7 +80,7 @@ pub(crate) fn image(b: &mut Build<'_>) {
         }
         let start = s.start;
         let index = b.add(s);
-        if w.method == "PullImage" {
+        if w.method == method::PULL_IMAGE {
             nested(b, index, w);
             pulls.push((container, start, index));
         }
@@ -101,7 +102,7 @@ fn refused(b: &mut Build<'_>) {
             .work
             .iter()
             .rfind(|w| {
-                w.method == "ImageStatus"
+                w.method == method::IMAGE_STATUS
                     && w.start.at < until
                     && end.at.since(w.start.at) < kflow_model::stamp::SECOND
             })

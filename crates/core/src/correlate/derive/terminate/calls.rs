@@ -5,6 +5,7 @@ use crate::correlate::derive::cri::{nested, of_work};
 use crate::correlate::derive::span::event_edge;
 use crate::correlate::derive::work::Work;
 use crate::flow::{Map, Stage};
+use kflow_model::cri::method;
 use kflow_model::stamp::SECOND;
 use kflow_model::{Nanos, Text};
 
@@ -25,10 +26,10 @@ pub(super) fn calls(b: &mut Build<'_>, asked: Option<Nanos>) {
     for (i, w) in work.iter().enumerate() {
         let stage = match w.method.as_str() {
             // A container that is stopped to be started again is no end of the pod.
-            "StopContainer" => {
+            method::STOP_CONTAINER => {
                 if restarts.are_why(w)
                     || work.iter().skip(i).any(|x| {
-                        x.method == "CreateContainer"
+                        x.method == method::CREATE_CONTAINER
                             && x.container == w.container
                             && !w.container.is_empty()
                     })
@@ -39,29 +40,39 @@ pub(super) fn calls(b: &mut Build<'_>, asked: Option<Nanos>) {
                 }
             }
             // So is a sandbox that is stopped to be made anew.
-            "StopPodSandbox" => {
-                if work.iter().skip(i).any(|x| x.method == "RunPodSandbox") {
+            method::STOP_POD_SANDBOX => {
+                if work
+                    .iter()
+                    .skip(i)
+                    .any(|x| x.method == method::RUN_POD_SANDBOX)
+                {
                     Stage::Sandbox
                 } else {
                     Stage::Terminate
                 }
             }
-            "RemoveContainer" | "RemovePodSandbox"
+            method::REMOVE_CONTAINER | method::REMOVE_POD_SANDBOX
                 if ending.is_some_and(|e| w.start.at >= e)
                     || ended.is_some_and(|e| w.start.at >= e)
                     || unknown
-                        && work.iter().take(i).any(|x| x.method == "StopPodSandbox")
-                        && !work.iter().skip(i).any(|x| x.method == "RunPodSandbox") =>
+                        && work
+                            .iter()
+                            .take(i)
+                            .any(|x| x.method == method::STOP_POD_SANDBOX)
+                        && !work
+                            .iter()
+                            .skip(i)
+                            .any(|x| x.method == method::RUN_POD_SANDBOX) =>
             {
                 Stage::Terminate
             }
             // Garbage of former attempts, while the pod lives.
-            "RemoveContainer" => Stage::Start,
-            "RemovePodSandbox" => Stage::Sandbox,
+            method::REMOVE_CONTAINER => Stage::Start,
+            method::REMOVE_POD_SANDBOX => Stage::Sandbox,
             _ => continue,
         };
         let mut s = of_work(stage, w);
-        if w.method == "StopPodSandbox" {
+        if w.method == method::STOP_POD_SANDBOX {
             s.attempt = s.attempt.max(stops);
             stops += 1;
         }

@@ -7,6 +7,7 @@ use super::{CALLS, CallAt, WaitKey, World};
 use crate::correlate::Call;
 use crate::correlate::world::pods::Slot;
 use kflow_model::Evidence;
+use kflow_model::cri::method;
 use kflow_model::{
     Body, Text,
     cri::{CallEnd, CallKey, CallStart, Inventory, Subject, is_noise},
@@ -95,7 +96,7 @@ impl World {
                 // One trace is one sync of one pod where these are called; garbage collection has many pods in one.
                 if matches!(
                     c.method.as_str(),
-                    "RunPodSandbox" | "CreateContainer" | "PullImage"
+                    method::RUN_POD_SANDBOX | method::CREATE_CONTAINER | method::PULL_IMAGE
                 ) && self.by_trace.get(&trace).is_none()
                 {
                     self.by_trace.insert(trace, slot);
