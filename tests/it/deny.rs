@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::process::Command;
 
 /// The packages that a Linux build takes in. Read from what is on the machine already: the build fetched it.
@@ -127,6 +128,51 @@ fn nothing_banned_and_nothing_from_elsewhere_comes_in() {
             );
         }
     }
+}
+
+/// Dependencies that no source names: kube is built only when a version of the API is chosen.
+const UNNAMED: [(&str, &str); 1] = [("kflow-sources", "k8s-openapi")];
+
+/// The identifiers in the Rust files below a folder, comments left out. Folders with a manifest are other packages.
+fn identifiers(folder: &Path, out: &mut BTreeSet<String>) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            if !path.join("Cargo.toml").exists() && !path.ends_with("target") {
+                identifiers(&path, out);
+            }
+        } else if path.extension() == Some("rs".as_ref()) {
+            let text = std::fs::read_to_string(&path).unwrap();
+            let code = text.lines().filter(|l| !l.trim_start().starts_with("//"));
+            let words = code.flat_map(|l| l.split(|c: char| !c.is_alphanumeric() && c != '_'));
+            out.extend(words.map(str::to_owned));
+        }
+    }
+}
+
+#[test]
+fn every_dependency_is_used_by_the_package_that_names_it() {
+    let (mut unused, mut looked_at) = (Vec::new(), 0);
+    for p in packages().iter().filter(|p| p["source"].is_null()) {
+        let name = p["name"].as_str().unwrap();
+        let manifest = Path::new(p["manifest_path"].as_str().unwrap());
+        let mut used = BTreeSet::new();
+        for folder in ["src", "tests", "benches", "examples"] {
+            let folder = manifest.with_file_name(folder);
+            if folder.exists() {
+                identifiers(&folder, &mut used);
+            }
+        }
+        for d in p["dependencies"].as_array().unwrap() {
+            let of = d["name"].as_str().unwrap();
+            looked_at += 1;
+            if !used.contains(&of.replace('-', "_")) && !UNNAMED.contains(&(name, of)) {
+                unused.push(format!("{name}: {of}"));
+            }
+        }
+    }
+    assert!(looked_at > 100, "{looked_at}");
+    assert!(unused.is_empty(), "take out of Cargo.toml: {unused:#?}");
 }
 
 #[test]

@@ -2,6 +2,9 @@
 //!
 //! Ids are derived from the pod's UID and the span's place, so the same session exports the same ids. Sending is the
 //! shell's business: this only maps.
+//!
+//! Written by hand: `opentelemetry-proto` (0.33) has its trace messages only together with the SDK and an executor, twelve
+//! packages that kflow does not have otherwise, and its JSON writes every field, as `"parentSpanId": ""` for a root.
 
 use std::hash::{Hash, Hasher};
 use std::io::{self, Write};

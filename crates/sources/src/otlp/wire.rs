@@ -1,4 +1,7 @@
 //! The OTLP messages, reduced to the fields that kflow reads (`opentelemetry/proto/trace/v1/trace.proto`).
+//!
+//! Not those of `opentelemetry-proto` (0.33): they come only together with the SDK, and reading JSON into them refuses a
+//! whole export for one id that is no hex, for an enum by its name, and loses `instrumentationLibrarySpans`.
 
 use prost::{Message, Oneof};
 
