@@ -88,7 +88,7 @@ async fn a_remote_log_is_asked_for_again_and_overlapping_lines_come_once() {
             EVERY,
             out,
         )
-        .await
+        .await;
     });
     expect(&mut from, &["one", "two", "three", "four"]).await;
     let asked = asked.lock().unwrap().clone();
