@@ -213,18 +213,28 @@ pub fn logged_event<'a>(line: &Line<'a>) -> Option<(&'a str, &'a str, &'a str)> 
     ))
 }
 
+/// CRI methods with the reason that a failure of each is reported under.
+const REPORTED: [(&str, &str); 9] = [
+    (method::RUN_POD_SANDBOX, "FailedCreatePodSandBox"),
+    (method::PULL_IMAGE, "ErrImagePull"),
+    (method::IMAGE_STATUS, "ImageInspectError"),
+    (method::CREATE_CONTAINER, "CreateContainerError"),
+    (method::START_CONTAINER, "RunContainerError"),
+    (method::POD_SANDBOX_STATUS, "PodSandboxStatusError"),
+    (method::STOP_CONTAINER, "@stop"),
+    (method::STOP_POD_SANDBOX, "@stop"),
+    (method::REMOVE_POD_SANDBOX, "@stop"),
+];
+
 /// The reason that a failed CRI call is reported under.
 pub fn of_method(method: &str) -> Option<&'static str> {
-    Some(match method {
-        method::RUN_POD_SANDBOX => "FailedCreatePodSandBox",
-        method::PULL_IMAGE => "ErrImagePull",
-        method::IMAGE_STATUS => "ImageInspectError",
-        method::CREATE_CONTAINER => "CreateContainerError",
-        method::START_CONTAINER => "RunContainerError",
-        method::STOP_CONTAINER | method::STOP_POD_SANDBOX | method::REMOVE_POD_SANDBOX => "@stop",
-        method::POD_SANDBOX_STATUS => "PodSandboxStatusError",
-        _ => return None,
-    })
+    REPORTED.iter().find(|r| r.0 == method).map(|r| r.1)
+}
+
+/// The one CRI method of which a failure is reported under a reason.
+pub fn method_of(reason: &str) -> Option<&'static str> {
+    let mut of = REPORTED.iter().filter(|r| r.1 == reason);
+    of.next().filter(|_| of.next().is_none()).map(|r| r.0)
 }
 
 /// A failed call's text, as the kubelet prints it.
@@ -357,6 +367,13 @@ mod tests {
             "unmounted volumes=[b]"
         ));
         assert!(!same_subject("volume \"a\"", "volume a"));
+    }
+
+    #[test]
+    fn a_reason_leads_back_to_its_method_where_there_is_only_one() {
+        assert_eq!(method_of("ErrImagePull"), Some(method::PULL_IMAGE));
+        assert_eq!(of_method(method::REMOVE_POD_SANDBOX), Some("@stop"));
+        assert_eq!((method_of("@stop"), method_of("Killing")), (None, None));
     }
 
     #[test]

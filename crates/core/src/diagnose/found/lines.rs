@@ -1,11 +1,10 @@
 //! Lines of evidence: how an observation is quoted, and that one thing is quoted once.
 
 use crate::diagnose::Proof;
-use crate::diagnose::signal::{Signal, logged_event};
+use crate::diagnose::signal::{Signal, logged_event, method_of};
 use crate::diagnose::text::shorten;
 use crate::flow::{self, Fact, Line};
 use kflow_model::Evidence;
-use kflow_model::cri::method;
 use kflow_model::{
     Body, Source, Text,
     cri::code_name,
@@ -64,15 +63,8 @@ pub fn signal_proof(s: &Signal<'_>) -> Proof {
     let mut p = proof(s.evidence);
     match &s.evidence.body {
         Body::CallEnd(c) if s.source == Source::Cri => {
-            let method = match s.reason.as_ref() {
-                "FailedCreatePodSandBox" => method::RUN_POD_SANDBOX,
-                "ErrImagePull" => method::PULL_IMAGE,
-                "ImageInspectError" => method::IMAGE_STATUS,
-                "CreateContainerError" => method::CREATE_CONTAINER,
-                "RunContainerError" => method::START_CONTAINER,
-                "PodSandboxStatusError" => method::POD_SANDBOX_STATUS,
-                _ => "Stop",
-            };
+            // Several methods stop something.
+            let method = method_of(&s.reason).unwrap_or("Stop");
             p.what = format!("CRI {method}  {}", c.code.map_or("no answer", code_name));
         }
         Body::Pod(_) if s.source != Source::Cri => {
