@@ -6,7 +6,10 @@ use crate::correlate::{SESSIONS, session, world};
 use kflow_core::correlate::Pod;
 use kflow_core::flow::Stage;
 use kflow_core::timeline::stats;
-use kflow_model::{Nanos, units::duration};
+use kflow_model::span::SpanKind;
+use kflow_model::{Body, Nanos, units::duration};
+use kflow_sources::LineDecoder;
+use kflow_sources::otlp::decode::OtlpDecoder;
 use prost::Message;
 use serde_json::Value;
 
@@ -106,6 +109,7 @@ fn otlp(pods: &[Pod], now: Nanos) -> Lengths {
     let mut bytes = Vec::new();
     kflow_export::otlp::write(pods, now, &mut bytes).expect("written");
     let request: Value = serde_json::from_slice(&bytes).expect("JSON");
+    received(&bytes, &request);
     let mut all = Lengths::new();
     for resource in request["resourceSpans"].as_array().expect("a list") {
         let uid = attribute(&resource["resource"], "k8s.pod.uid");
@@ -143,6 +147,41 @@ fn otlp(pods: &[Pod], now: Nanos) -> Lengths {
         }
     }
     all
+}
+
+/// The receiver, which reads what kubelets and collectors send, finds in an export every span with what it says.
+fn received(bytes: &[u8], request: &Value) {
+    let mut seen = Vec::new();
+    OtlpDecoder.line(bytes, &mut seen);
+    let mut seen = seen.iter().filter_map(|o| match &o.body {
+        Body::Span(s) => Some((o.stamp.at, s)),
+        _ => None,
+    });
+    let resources = request["resourceSpans"].as_array().expect("a list");
+    for s in resources
+        .iter()
+        .filter_map(|r| r["scopeSpans"][0]["spans"].as_array())
+        .flatten()
+    {
+        let (start, got) = seen.next().expect("as many spans");
+        let hex = |key: &str| u128::from_str_radix(s[key].as_str()?, 16).ok();
+        assert_eq!(Some(got.trace.0), hex("traceId"), "{s}");
+        assert_eq!(Some(u128::from(got.span.0)), hex("spanId"), "{s}");
+        let parent = got.parent.map(|p| u128::from(p.0));
+        assert_eq!(parent, hex("parentSpanId"), "{s}");
+        assert_eq!(s["name"], got.name.as_str());
+        assert_eq!(s["startTimeUnixNano"], start.0.to_string());
+        assert_eq!(s["endTimeUnixNano"], got.end.0.to_string());
+        let kind = if s["kind"] == 3 {
+            SpanKind::Client
+        } else {
+            SpanKind::Internal
+        };
+        assert_eq!(got.kind, kind, "{s}");
+        assert_eq!(got.error, s["status"]["code"] == 2, "{s}");
+        assert_eq!(got.service, "kflow");
+    }
+    assert!(seen.next().is_none(), "more spans than the export has");
 }
 
 /// The label beside a stage's bar: `60ms of 2.78s`.
