@@ -136,6 +136,6 @@ fn write(
             return Ok(());
         }
     };
-    file::write(kind, pods, &snap.verdicts, snap.now, out)?;
+    file::write(kind, &snap.world, pods, &snap.verdicts, snap.now, out)?;
     Ok(())
 }

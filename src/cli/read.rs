@@ -34,7 +34,7 @@ pub(super) fn timeline(args: &TimelineArgs) -> anyhow::Result<u8> {
     let mut out = out::stdout();
     match args.output {
         Format::Json => timeline::json(&mut out, &pods)?,
-        Format::Text => timeline::text(&mut out, &pods, source.at, out::colour())?,
+        Format::Text => timeline::text(&mut out, &world, &pods, source.at, out::colour())?,
     }
     out.flush()?;
     if pods.is_empty() {

@@ -5,8 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::correlate::{SESSIONS, session};
 use kflow_core::correlate::steps::steps;
 use kflow_core::correlate::{Pod, PodView, World};
+use kflow_core::diagnose::cause;
 use kflow_core::diagnose::facts::Facts;
-use kflow_core::diagnose::{Diagnoser, State, Verdict, Verdicts};
+use kflow_core::diagnose::limits;
+use kflow_core::diagnose::pulls::{Ahead, Pulls, Standing};
+use kflow_core::diagnose::{Confidence, Diagnoser, State, Verdict, Verdicts};
 use kflow_core::flow::Stage;
 use kflow_core::flow::lit::{Run, RunEnd};
 use kflow_core::flow::map::Map;
@@ -52,6 +55,7 @@ struct Seen<'a> {
     pod: &'a PodView,
     facts: &'a Facts<'a>,
     verdict: Option<&'a Verdict>,
+    pulls: &'a Pulls,
 }
 
 impl Seen<'_> {
@@ -72,7 +76,7 @@ impl Seen<'_> {
 fn contradictions(s: &Seen<'_>) -> Vec<String> {
     let mut wrong = Vec::new();
     for check in [
-        runs, calls, flow, lengths, verdict, attempts, last_error, zero,
+        runs, calls, flow, lengths, verdict, attempts, last_error, queued, zero,
     ] {
         check(s, &mut wrong);
     }
@@ -369,6 +373,64 @@ fn last_error(s: &Seen<'_>, wrong: &mut Vec<String>) {
     }
 }
 
+/// Verdict, node pane and timeline have the same pull first, since the same moment.
+fn queued(s: &Seen<'_>, wrong: &mut Vec<String>) {
+    let now = s.facts.now;
+    let wanted = s.pulls.of_pod(s.pod, now);
+    for w in &wanted {
+        let on_timeline = s.spans().find(|x| {
+            let step = match w.standing {
+                Standing::BackOff => "ImagePullBackOff",
+                Standing::Pulling | Standing::Queued(_) => "EnsureImageExists",
+            };
+            x.step == step && x.container == w.container && x.outcome == Outcome::InFlight
+        });
+        if on_timeline.is_none_or(|x| x.start.at > w.since) {
+            wrong.push(format!(
+                "{} waits for its image since {}, by the timeline since {:?}",
+                w.container,
+                w.since,
+                on_timeline.map(|x| x.start.at)
+            ));
+        }
+    }
+    for x in s.spans() {
+        if let Some(a) = s.pulls.ahead(s.pod, x, now)
+            && !wanted.iter().any(|w| {
+                matches!(&w.standing, Standing::Queued(b) if b.since() == a.since() && b.image() == a.image())
+            })
+        {
+            wrong.push(format!("{} is queued on the timeline alone", x.container));
+        }
+    }
+    let told = s
+        .verdict
+        .into_iter()
+        .flat_map(|v| std::iter::once(v).chain(&v.also))
+        .find(|v| v.cause == Some(cause::KF610));
+    let ahead = wanted.iter().find_map(|w| match &w.standing {
+        Standing::Queued(Ahead::Call(c)) => Some((w.since, c)),
+        _ => None,
+    });
+    match (told, ahead) {
+        (None, Some((since, c)))
+            if now.since(since) > limits::PULL_QUEUED.ns + SECOND && s.verdict.is_some() =>
+        {
+            wrong.push(format!(
+                "queued behind {}, and the verdict names none",
+                c.image
+            ));
+        }
+        (Some(v), Some((_, c))) if v.in_flight.as_ref().map(|i| i.since) != Some(c.start) => {
+            wrong.push(format!("queued behind {}: {}", c.image, v.sentence));
+        }
+        (Some(v), None) if v.confidence != Confidence::Possible => {
+            wrong.push(format!("not queued: {}", v.sentence));
+        }
+        _ => {}
+    }
+}
+
 /// Nothing of a pod begins before the request that created it, where that was seen.
 fn zero(s: &Seen<'_>, wrong: &mut Vec<String>) {
     let Some(zero) = s.pod.create_requested else {
@@ -387,6 +449,7 @@ fn no_view_of_a_pod_contradicts_another() {
     for name in SESSIONS {
         let mut before: BTreeMap<String, Pod> = BTreeMap::new();
         sample(&session(name), |world, verdicts, now| {
+            let pulls = Pulls::of(world, now);
             for pod in world.pods() {
                 // What did not change and has no verdict says what it said.
                 let last = before.insert(pod.uid.to_string(), pod.clone());
@@ -402,6 +465,7 @@ fn no_view_of_a_pod_contradicts_another() {
                     pod,
                     facts: &facts,
                     verdict,
+                    pulls: &pulls,
                 };
                 for text in contradictions(&seen) {
                     let key = format!("{name} {}: {text}", pod.key());

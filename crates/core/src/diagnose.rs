@@ -6,7 +6,8 @@
 //! | [`facts`], [`signal`] | one pass over a pod's evidence: what it did last, what failed since, what is in flight |
 //! | [`scheduler`], [`quantity`], [`backoff`] | the scheduler's sentence, amounts, the kubelet's waits |
 //! | [`limits`] | how long a rule waits before it says something, with the source of each time |
-//! | [`shared`] | what concerns several pods: a runtime that hangs, pulls that queue, nodes |
+//! | [`pulls`] | which container waits for its image, and behind which pull |
+//! | [`shared`] | what concerns several pods: a runtime that hangs, nodes |
 //! | [`rules`] | which causes are true; the first unfinished stage comes first |
 //! | [`verdict`] | what is said |
 //! | [`unknown`] | what cannot be said, because it could not be read |
@@ -17,6 +18,7 @@ pub mod cause;
 pub mod facts;
 pub mod found;
 pub mod limits;
+pub mod pulls;
 pub mod quantity;
 pub mod rules;
 pub mod scheduler;

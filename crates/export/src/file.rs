@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use std::sync::Arc;
 
 use super::{html, otlp, perfetto, timeline};
-use kflow_core::correlate::Pod;
+use kflow_core::correlate::{Pod, World};
 use kflow_core::diagnose::Verdict;
 use kflow_model::{Nanos, PodUid};
 
@@ -80,6 +80,7 @@ impl fmt::Display for Kind {
 /// Writes the timelines of these pods as of `now`.
 pub fn write<S: BuildHasher>(
     kind: Kind,
+    world: &World,
     pods: &[Pod],
     verdicts: &HashMap<PodUid, Arc<Verdict>, S>,
     now: Nanos,
@@ -89,7 +90,7 @@ pub fn write<S: BuildHasher>(
         Kind::Perfetto => perfetto::write(pods, now, out),
         Kind::Otlp => otlp::write(pods, now, out),
         Kind::Json => timeline::json(out, pods),
-        Kind::Text => timeline::text(out, pods, now, false),
+        Kind::Text => timeline::text(out, world, pods, now, false),
         Kind::Html => {
             let entries: Vec<html::Entry<'_>> = pods
                 .iter()
@@ -124,7 +125,15 @@ mod tests {
             assert_eq!(Kind::parse(kind.name()), Some(kind));
             let mut out = Vec::new();
             let pods = [Arc::clone(&pod)];
-            write(kind, &pods, &HashMap::new(), Nanos(5), &mut out).expect("a Vec takes all");
+            write(
+                kind,
+                &World::new(),
+                &pods,
+                &HashMap::new(),
+                Nanos(5),
+                &mut out,
+            )
+            .expect("a Vec takes all");
             // Perfetto's format is binary; names stand in it as they are.
             assert!(out.windows(3).any(|w| w == b"web"), "{kind}");
         }

@@ -4,7 +4,8 @@ use serde::Serialize;
 use std::io::{self, Write};
 
 use super::text::{clean, cut};
-use kflow_core::correlate::{Pod, PodStart, PodView, sli};
+use kflow_core::correlate::{Pod, PodStart, PodView, World, sli};
+use kflow_core::diagnose::pulls::Pulls;
 use kflow_core::flow::Stage;
 use kflow_core::timeline::{Certainty, MarkKind, Outcome, Span, stats};
 use kflow_model::units::{duration, time_of_day};
@@ -179,17 +180,30 @@ impl<'a> PodJson<'a> {
 }
 
 /// Pods with their timelines for people: a line for each span, indented below the span that it lies in.
-pub fn text(out: &mut impl Write, pods: &[Pod], now: Nanos, colour: bool) -> io::Result<()> {
+pub fn text(
+    out: &mut impl Write,
+    world: &World,
+    pods: &[Pod],
+    now: Nanos,
+    colour: bool,
+) -> io::Result<()> {
+    let pulls = Pulls::of(world, now);
     for (n, p) in pods.iter().enumerate() {
         if n > 0 {
             writeln!(out)?;
         }
-        pod(out, p, now, colour)?;
+        pod(out, p, &pulls, now, colour)?;
     }
     Ok(())
 }
 
-fn pod(out: &mut impl Write, p: &PodView, now: Nanos, colour: bool) -> io::Result<()> {
+fn pod(
+    out: &mut impl Write,
+    p: &PodView,
+    pulls: &Pulls,
+    now: Nanos,
+    colour: bool,
+) -> io::Result<()> {
     let paint = Paint { colour };
     writeln!(
         out,
@@ -229,7 +243,12 @@ fn pod(out: &mut impl Write, p: &PodView, now: Nanos, colour: bool) -> io::Resul
     let t = &p.timeline;
     for s in &t.spans {
         let work = stats::work_ns(t, s, now);
-        rows.push((s.start.at, span(s, work, depth(s, &t.spans), now, &paint)));
+        let mut row = span(s, work, depth(s, &t.spans), now, &paint);
+        if let Some(ahead) = pulls.ahead(p, s, now) {
+            let text = format!(", queued {}", clean(&ahead.text(now)));
+            row.push_str(&paint.yellow(&text));
+        }
+        rows.push((s.start.at, row));
     }
     for m in &t.marks {
         let times = if m.count > 1 {

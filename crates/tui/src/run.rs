@@ -416,7 +416,7 @@ fn export(
         .collect();
     let time = model.shared.time(snap).wall(snap.now, 0).replace(':', "");
     files::write_free(dir, &format!("kflow-{what}-{time}"), kind.ending(), |out| {
-        file::write(kind, &pods, &snap.verdicts, snap.now, out)
+        file::write(kind, &snap.world, &pods, &snap.verdicts, snap.now, out)
     })
 }
 

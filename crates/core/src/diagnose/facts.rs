@@ -18,7 +18,7 @@ use kflow_model::Evidence;
 use kflow_model::{
     Body, ContainerId, Nanos, Source, Text,
     audit::AuditRecord,
-    cri::{CallKey, RuntimeState},
+    cri::{CallKey, RuntimeState, method},
     fs::{FsAction, FsObject},
     pod::{ContainerState, PodSeen},
     stamp::SECOND,
@@ -468,6 +468,21 @@ impl<'a> Facts<'a> {
     /// The oldest call of a method in flight.
     pub fn in_flight(&self, method: &str) -> Option<&CallFact<'a>> {
         self.open.iter().find(|c| c.start.method == method)
+    }
+    /// Containers whose pull was announced and has not ended, and that no call in flight pulls: when, and by what.
+    pub fn pulling(&self) -> impl Iterator<Item = (&ContainerFacts<'a>, Nanos, &'a Evidence)> {
+        self.containers.iter().filter_map(|c| {
+            let (at, o) = c.pulling?;
+            let over = c.pulled.max(c.created).max(c.started) >= Some(at);
+            let failed =
+                |s: &Signal<'_>| s.reason == "ErrImagePull" && s.container == c.name && s.at >= at;
+            let called = |x: &CallFact<'_>| {
+                x.start.method == method::PULL_IMAGE
+                    && (x.container == c.name || x.container.is_empty())
+            };
+            let waits = !over && !self.signals.iter().any(failed) && !self.open.iter().any(called);
+            waits.then_some((c, at, o))
+        })
     }
     /// Ready by the API.
     pub fn is_ready(&self) -> Option<bool> {

@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 use rustc_hash::FxHashMap;
 
 use super::limits;
+use super::pulls::Pulls;
 use super::scheduler::Usage;
 use super::signal::{is_starting, runtime_is_down};
 use crate::correlate::{Call, NODE_LEASES, NodeState, Pod, Presence, World};
@@ -159,6 +160,8 @@ impl NodeFacts {
 /// See the module.
 #[derive(Clone, Debug, Default)]
 pub struct Shared {
+    /// The moment that it was gathered for.
+    now: Nanos,
     /// The kubelet's own calls that hang, oldest first.
     pub hanging: Vec<Arc<Call>>,
     /// Pulls in flight, oldest first.
@@ -182,24 +185,9 @@ pub struct Shared {
     usage: OnceLock<Usage>,
     victims: OnceLock<Vec<Victim>>,
     held: OnceLock<FxHashMap<Text, Vec<String>>>,
-    announced: OnceLock<Vec<Announced>>,
+    queue: OnceLock<Pulls>,
     placed: OnceLock<FxHashMap<Text, (Nanos, String)>>,
     unready: OnceLock<FxHashMap<Text, Vec<Pod>>>,
-}
-
-/// A pull that was announced by an event, and has not ended.
-#[derive(Clone, Debug)]
-pub struct Announced {
-    /// Since when.
-    pub at: Nanos,
-    /// Node.
-    pub node: Text,
-    /// Pod.
-    pub uid: PodUid,
-    /// `ns/name` of it.
-    pub pod: String,
-    /// Image.
-    pub image: String,
 }
 
 /// A pod that was told to go so that another finds room, and has not gone.
@@ -266,20 +254,13 @@ fn missing(world: &World, node: &str) -> Option<Missing> {
     }
 }
 
-/// Image of a `Pulling image "…"`.
-pub fn image_of(o: &Evidence) -> Option<String> {
-    let text = match &o.body {
-        Body::Event(e) => e.message.as_str(),
-        Body::Log(l) => flow::line(l)?.name("message")?,
-        _ => return None,
-    };
-    Some(text.split('"').nth(1)?.to_owned())
-}
-
 impl Shared {
     /// Reads the world once.
     pub fn gather(world: &World, now: Nanos) -> Self {
-        let mut s = Self::default();
+        let mut s = Self {
+            now,
+            ..Self::default()
+        };
         for c in world.calls().in_flight() {
             if c.start > now {
                 continue;
@@ -380,31 +361,9 @@ impl Shared {
         });
         all.get(scheduler)
     }
-    /// Pulls that were announced and have not ended, by their events, oldest first.
-    pub fn announced(&self, world: &World) -> &[Announced] {
-        self.announced.get_or_init(|| {
-            let mut all: Vec<Announced> = Vec::new();
-            for p in world.every_pod().iter().filter(|p| p.gone.is_none()) {
-                let mut pulling = None;
-                for o in p.evidence.iter() {
-                    let Body::Event(e) = &o.body else { continue };
-                    match e.reason.as_str() {
-                        "Pulling" => pulling = image_of(o).map(|i| (o.stamp.at, i)),
-                        "Pulled" | "Failed" | "Created" => pulling = None,
-                        _ => {}
-                    }
-                }
-                all.extend(pulling.map(|(at, image)| Announced {
-                    at,
-                    node: p.node.clone(),
-                    uid: p.uid.clone(),
-                    pod: p.key(),
-                    image,
-                }));
-            }
-            all.sort_by(|a, b| (a.at, &a.uid).cmp(&(b.at, &b.uid)));
-            all
-        })
+    /// Which container waits behind which pull.
+    pub fn queue(&self, world: &World) -> &Pulls {
+        self.queue.get_or_init(|| Pulls::of(world, self.now))
     }
     /// The node does not exist.
     pub fn missing(&self, world: &World, node: &str) -> Option<Missing> {

@@ -3,7 +3,7 @@
 use rustc_hash::FxHashMap;
 
 use super::{CallFact, Facts};
-use crate::diagnose::{shared, signal};
+use crate::diagnose::{pulls, signal};
 use kflow_model::Evidence;
 use kflow_model::cri::method;
 use kflow_model::{
@@ -75,7 +75,7 @@ impl<'a> Facts<'a> {
                 // Without the API: the container of which the kubelet said that it pulls the image.
                 let said = |c: &&super::ContainerFacts<'_>| {
                     c.pulling
-                        .and_then(|(_, o)| shared::image_of(o))
+                        .and_then(|(_, o)| pulls::image_of(o))
                         .is_some_and(|i| i == image)
                 };
                 self.containers

@@ -70,19 +70,7 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &'a Facts<'a>, found: &mut Vec<Found
 
 /// With the API alone: a deleted pod that still runs, and what its spec says of hooks.
 fn blind<'a>(f: &Facts<'a>, age: i64, grace: i64, found: &mut Vec<Found<'a>>) {
-    let pulling = f.containers.iter().find_map(|c| {
-        let (at, o) = c.pulling?;
-        let over = c
-            .pulled
-            .max(c.created)
-            .max(c.started)
-            .is_some_and(|t| t >= at)
-            || f.signals
-                .iter()
-                .any(|s| s.reason == "ErrImagePull" && s.container == c.name && s.at >= at);
-        (!over).then_some((c, at, o))
-    });
-    if let Some((c, at, o)) = pulling
+    if let Some((c, at, o)) = f.pulling().next()
         && age >= HELD_NS
     {
         let x = Found::new(cause::KF913, f);
@@ -91,7 +79,7 @@ fn blind<'a>(f: &Facts<'a>, age: i64, grace: i64, found: &mut Vec<Found<'a>>) {
                 .name("method", method::PULL_IMAGE)
                 .name(
                     "image",
-                    &crate::diagnose::shared::image_of(o).unwrap_or_default(),
+                    &crate::diagnose::pulls::image_of(o).unwrap_or_default(),
                 )
                 .name("running", &span(f.now.since(at)))
                 .at_most(Confidence::Likely)

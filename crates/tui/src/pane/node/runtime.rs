@@ -7,8 +7,7 @@ use super::lines::{Line, column, heading, line, list, right, spark};
 use crate::shared::Ctx;
 use crate::text::count;
 use kflow_core::correlate::Call;
-use kflow_core::flow::Stage;
-use kflow_core::timeline::{Outcome, Span};
+use kflow_core::diagnose::pulls::{Pulls, Standing};
 use kflow_engine::Snapshot;
 use kflow_model::cri::method;
 use kflow_model::units::duration;
@@ -78,41 +77,24 @@ impl Operations {
     pub(super) fn look_at_pods(&mut self, snap: &Snapshot) {
         self.images.clear();
         self.pods.clear();
+        let queue = Pulls::of(&snap.world, snap.now);
         for p in snap.world.pods().iter().filter(|p| p.gone.is_none()) {
             if let Some(n) = self.pods.get_mut(&p.node) {
                 *n += 1;
             } else {
                 self.pods.insert(p.node.clone(), 1);
             }
-            // A pull that waits has no call yet: the pod's image step is open without one.
-            if !matches!(p.current, Some((Stage::Image, _))) {
-                continue;
-            }
-            let open = || {
-                let spans = p.timeline.spans.iter();
-                spans.filter(|s| {
-                    s.stage == Stage::Image && !s.is_stage() && s.outcome == Outcome::InFlight
-                })
-            };
-            for s in open().filter(|s| s.call.is_none()) {
-                let called = |x: &Span| x.call.is_some() && x.container == s.container;
-                if open().any(called) {
-                    continue;
-                }
-                // An image whose name is invalid, or that is never pulled, waits for no pull: the step is retried.
-                let waits = match s.step.as_str() {
-                    "ImagePullBackOff" => Waits::BackOff,
-                    "EnsureImageExists" if snap.world.calls().is_empty() => Waits::Pulling,
-                    "EnsureImageExists" => Waits::Queued,
-                    _ => continue,
-                };
-                self.images.push(Image {
-                    waits,
+            self.images
+                .extend(queue.of_pod(p, snap.now).into_iter().map(|w| Image {
+                    waits: match w.standing {
+                        Standing::Pulling => Waits::Pulling,
+                        Standing::Queued(_) => Waits::Queued,
+                        Standing::BackOff => Waits::BackOff,
+                    },
                     pod: p.key(),
-                    container: s.container.clone(),
-                    since: s.start.at,
-                });
-            }
+                    container: w.container,
+                    since: w.since,
+                }));
         }
         self.images.sort_by_key(|i| (i.waits, i.since));
     }

@@ -9,6 +9,7 @@ use crate::text::wrap;
 use crate::time::{TimeFormat, precision};
 use crate::widget::ruler::Window;
 use crate::widget::scroll;
+use kflow_core::diagnose::pulls::{self, Pulls};
 use kflow_core::flow::Stage;
 use kflow_core::timeline::{Certainty, Outcome, Span, stats};
 use kflow_model::Nanos;
@@ -138,6 +139,14 @@ pub(super) fn draw(
                 );
                 canvas.text(x, y, &text, t.wait);
             }
+            y += 1;
+        }
+        if y + 1 < h
+            && pulls::may_be_queued(s)
+            && let Some(ahead) = Pulls::of(&ctx.snap.world, ctx.snap.now).ahead(p, s, ctx.snap.now)
+        {
+            let text = format!("queued {}", ahead.text(ctx.snap.now));
+            canvas.text(0, y, &text, t.wait);
             y += 1;
         }
         if !s.message.is_empty() && y + 1 < h {
