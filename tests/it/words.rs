@@ -231,9 +231,7 @@ fn verdict(s: &Seen<'_>, wrong: &mut Vec<String>) {
     let Some((stage, since)) = p.current.filter(|_| !v.state.is_well()) else {
         return;
     };
-    // A probe that kills is a cause of the stage ready, also while the container waits for its next start.
-    let killed = v.stage == Stage::Ready && stage == Stage::Start;
-    if stage != v.stage && !killed {
+    if stage != v.stage {
         wrong.push(format!(
             "{} is in {}, the pod in {stage}",
             v.cause_id(),

@@ -4,13 +4,14 @@ use super::PodEvidence;
 use super::work::{Run, Work};
 use crate::correlate::view::{EXITED, GONE};
 use crate::correlate::{ContainerView, PodView, StageState};
-use crate::flow::Stage;
+use crate::flow::{Fact, Stage, event};
 use crate::timeline::{Outcome, Span, SpanIndex, Timeline};
 use kflow_model::cri::method;
 use kflow_model::{
     Nanos, Text,
     cri::RuntimeState,
     pod::{ContainerSpec, ContainerState, ContainerStatus},
+    stamp::SECOND,
 };
 
 fn state_text(s: &ContainerState) -> Text {
@@ -313,6 +314,54 @@ pub(crate) fn stages(v: &mut PodView, f: &PodEvidence<'_>, t: &Timeline) {
         }
     };
     not_all_up(v, t);
+    killed_by_probe(v, f, t);
+}
+
+/// When the kubelet killed a container because its liveness or startup probe had failed, by Events (1 s) and by its log.
+fn probe_kills<'f>(f: &'f PodEvidence<'_>, container: &'f str) -> impl Iterator<Item = Nanos> + 'f {
+    let by_probe = |message: &str| {
+        let said = event("Killing", message);
+        matches!(said, Some(Fact::LivenessKill | Fact::StartupKill))
+    };
+    let events = f
+        .events_of(&["Killing"])
+        .filter(move |(_, e)| e.container == container && by_probe(&e.message))
+        .map(|(o, _)| o.stamp.at);
+    let lines = f
+        .lines(&[Fact::KillExplained])
+        .filter(move |(_, l)| {
+            l.container == container && l.name("containerMessage").is_some_and(by_probe)
+        })
+        .map(|(o, _)| o.stamp.at);
+    events.chain(lines)
+}
+
+/// A pod whose containers are down because a probe of theirs failed waits for readiness: it is not their start that fails.
+fn killed_by_probe(v: &mut PodView, f: &PodEvidence<'_>, t: &Timeline) {
+    if v.current.is_none_or(|(stage, _)| stage != Stage::Start) {
+        return;
+    }
+    let killed = |c: &ContainerView| {
+        let runs = t
+            .spans
+            .iter()
+            .filter(|s| s.is_run() && s.container == c.name);
+        runs.max_by_key(|s| s.start.at).is_some_and(|r| {
+            probe_kills(f, &c.name)
+                .any(|at| at.plus(SECOND) > r.start.at && r.end.is_none_or(|e| at <= e.at))
+        })
+    };
+    let mains = || v.containers.iter().filter(|c| !c.init && !c.ephemeral);
+    if !mains().any(killed) || !mains().all(|c| c.state == "running" || killed(c)) {
+        return;
+    }
+    let begun = t.stage(Stage::Ready).map(|s| s.start.at);
+    if let Some(at) = since(t, Stage::Ready).or(begun) {
+        v.current = Some((Stage::Ready, at));
+        if let Some(s) = v.stages.get_mut(Stage::Ready.index()) {
+            *s = StageState::Failing;
+        }
+    }
 }
 
 /// A pod whose containers are not all up waits for their start, not for readiness: init containers run, one has ended,
