@@ -4,6 +4,7 @@ use std::path::Path;
 
 use kflow_core::correlate::steps::steps;
 use kflow_core::flow::map::Map;
+use kflow_core::timeline::{Span, stats};
 use kflow_model::units::duration;
 use kflow_tui::shots::{frame, model, press};
 
@@ -92,6 +93,54 @@ fn a_length_of_time_is_written_the_same_in_every_pane_and_export() {
         }
     }
     assert!(compared > 50, "{compared}");
+}
+
+/// A folded stage is thin where it waited.
+#[test]
+fn a_folded_stage_is_solid_only_where_it_worked() {
+    let mut compared = 0;
+    for (scene, snap) in SCENES.iter() {
+        for p in snap.world.pods().iter().filter(|p| !p.past) {
+            let idle = |s: &&Span| {
+                s.is_stage() && stats::work_ns(&p.timeline, s, snap.now) * 10 < s.duration(snap.now)
+            };
+            if !p.timeline.spans.iter().any(|s| idle(&s)) {
+                continue;
+            }
+            let mut m = model((200, 60), "mono").expect("theme");
+            frame(&mut m, snap);
+            m.shared.pod = Some(p.uid.clone());
+            press(&mut m, snap, "2 O");
+            let mut text = shown(&mut m, snap);
+            if !text.contains('▸') {
+                press(&mut m, snap, "O");
+                text = shown(&mut m, snap);
+            }
+            for s in p.timeline.spans.iter().filter(idle) {
+                let name = format!("▸ {} ", s.step);
+                let Some(row) = text.lines().find(|l| l.contains(&name)) else {
+                    continue;
+                };
+                let cells = |of: &[char]| row.chars().filter(|c| of.contains(c)).count();
+                let (thin, solid) = (cells(&['▄']), cells(&['█', '▓']));
+                // Whole in the window, and wide enough to be told apart.
+                let whole = |l: &str| {
+                    let end = l
+                        .chars()
+                        .collect::<Vec<_>>()
+                        .iter()
+                        .rposition(|c| *c == '▄');
+                    end.is_some_and(|at| at + 20 < l.chars().count())
+                };
+                if thin + solid < 20 || s.end.is_none() || !whole(row) {
+                    continue;
+                }
+                compared += 1;
+                assert!(solid * 2 < thin, "{scene} {}: {row}", p.key());
+            }
+        }
+    }
+    assert!(compared > 30, "{compared}");
 }
 
 /// Sources outside of `units.rs` put no number beside a unit of time.

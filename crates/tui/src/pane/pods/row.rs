@@ -42,6 +42,9 @@ const COLUMNS: [Column<Col>; 10] = [
     Column::new(Col::Verdict, "WHY", 5, 400, 0),
 ];
 
+/// The longest status of a pod: `Init:CreateContainerConfigError`.
+const STATUS: u16 = 31;
+
 /// The column that shows what is sorted by; none for trouble, which is in several.
 pub(super) const fn sorted_by(sort: Sort) -> Option<Col> {
     Some(match sort {
@@ -61,7 +64,19 @@ pub(super) const fn sorted_by(sort: Sort) -> Option<Col> {
 /// The columns that have room, for cells of these widths.
 pub(super) fn columns(width: u16, cells: Widths) -> Vec<Placed<Col>> {
     // One column for the mark at the left, one for the scroll bar at the right.
-    table::place_content(&COLUMNS, width.saturating_sub(3), |c| match c {
+    let width = width.saturating_sub(3);
+    let least = |id: Col| COLUMNS.iter().find(|c| c.id == id).map_or(0, |c| c.min + 1);
+    let others = [Col::Namespace, Col::Name, Col::Stages, Col::Verdict];
+    let room = width.saturating_sub(others.into_iter().map(least).sum());
+    let columns = COLUMNS.map(|c| match c.id {
+        // Whole, where these fit beside it: ages and counts go first.
+        Col::Status => Column {
+            min: room.clamp(c.min, STATUS),
+            ..c
+        },
+        _ => c,
+    });
+    table::place_content(&columns, width, |c| match c {
         Col::Namespace => cells.namespace,
         Col::Name => cells.name,
         Col::Status => cells.status,

@@ -103,11 +103,7 @@ pub(super) fn bar(
         return;
     }
     // What is spread out below is thin: its parts are the bars.
-    let fill = if thin && s.outcome != Outcome::Error {
-        g.thin
-    } else {
-        fill
-    };
+    let fill = if thin { g.thin } else { fill };
     canvas.line(first, 0, last.saturating_sub(first), fill, style);
     let rest = ((z - f64::from(last)) * 8.0) as usize;
     let cap = g.eighth(rest);
