@@ -30,7 +30,7 @@ use kflow_proxy::{Log, Proxy};
 const OBSERVATIONS: &str = "/run/kflow/observations.sock";
 
 #[expect(clippy::print_stderr, reason = "the log of a service")]
-fn stderr_log() -> Log {
+pub(super) fn stderr_log() -> Log {
     Arc::new(|line: &str| eprintln!("kflow: {}", clean(&redact::text(line))))
 }
 

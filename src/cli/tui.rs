@@ -23,15 +23,34 @@ pub(super) fn tui(args: &TuiArgs) -> anyhow::Result<u8> {
         folder: args.record_dir.clone(),
     };
     run(&mut driver, &options)?;
-    // A recording is closed, not cut.
-    match driver.live.stop() {
-        Some(State {
-            path, ended: None, ..
-        }) => anyhow::bail!(
-            "{} is still not written: its disk is too slow",
-            path.display()
-        ),
-        _ => Ok(super::OK),
+    quit(&mut driver.live)
+}
+
+/// Stops the engine. A recording that runs is closed, not cut, and what became of it is said.
+fn quit(live: &mut Live) -> anyhow::Result<u8> {
+    let say = super::live::stderr_log();
+    let open = live.recording().filter(|r| r.ended.is_none());
+    if let Some(r) = &open {
+        say(&format!("closing the recording {}", r.path.display()));
+    }
+    let last = live.stop();
+    let Some(State {
+        path,
+        observations,
+        ended,
+        ..
+    }) = last.filter(|_| open.is_some())
+    else {
+        return Ok(super::OK);
+    };
+    let path = path.display();
+    match ended {
+        Some(Ended::Closed) => {
+            say(&format!("recorded {observations} observations to {path}"));
+            Ok(super::OK)
+        }
+        Some(Ended::Failed(why)) => anyhow::bail!("{why}"),
+        None => anyhow::bail!("{path} is still not written: its disk is too slow"),
     }
 }
 

@@ -180,7 +180,11 @@ fn watch(args: &WhyArgs) -> anyhow::Result<u8> {
             }
             Answer::NoSuchPod => {
                 last = NO_SUCH_POD;
-                (Err(None), "there is no such pod\n".to_owned())
+                let text = match args.output {
+                    Format::Json => "[]\n",
+                    Format::Text => "there is no such pod\n",
+                };
+                (Err(None), text.to_owned())
             }
         };
         if told.as_ref() == Some(&now) {

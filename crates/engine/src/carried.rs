@@ -1,6 +1,6 @@
 //! What a stretch of a log needs of the time before it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use kflow_model::gap::WatchKind;
@@ -12,6 +12,11 @@ use kflow_model::{Body, Evidence, Source, Text};
 /// Calls in flight that are carried. A runtime has some dozens in flight; what goes on for ever beside them are calls whose
 /// end the tap lost. When there are more, the older half is let go.
 const CALLS: usize = 4096;
+/// How long a deletion is carried, ns. Log lines that name a pod come for seconds after it, and would pass for a pod whose
+/// state nobody told.
+const TRAIL: i64 = 600 * SECOND;
+/// Most deletions that are carried.
+const GONE: usize = 512;
 
 /// The newest state of what exists, the newest complete lists, and the beginnings of what has not ended: what the later
 /// files of a rotated recording, a recording that is begun late and a picture of the past begin with.
@@ -25,6 +30,8 @@ pub(crate) struct Carried {
     events: BTreeMap<(Text, Text), (u64, Evidence)>,
     /// Number of Events at which old ones are looked for.
     many: usize,
+    /// The newest deletions of pods.
+    gone: VecDeque<(u64, Evidence)>,
 }
 
 /// How long the apiserver keeps an Event that does not recur, ns (kube-apiserver's `--event-ttl`, 1 h by default).
@@ -108,7 +115,10 @@ impl Carried {
         let is_call = matches!(key, Carry::Call(..));
         let before = if ended {
             match &o.body {
-                Body::Pod(p) => self.forget_events(&p.uid.0),
+                Body::Pod(p) => {
+                    self.forget_events(&p.uid.0);
+                    self.trail(&o);
+                }
                 Body::Object(b) => self.forget_events(&b.object.uid),
                 _ => {}
             }
@@ -134,6 +144,15 @@ impl Carried {
             Body::Pod(p) if *n < begun => !covers(scope, &p.namespace, &p.spec.node, &p.name),
             _ => true,
         });
+    }
+
+    /// A pod was deleted.
+    fn trail(&mut self, o: &Evidence) {
+        self.gone.push_back((self.taken, Arc::clone(o)));
+        let old = |(_, first): &(u64, Evidence)| o.stamp.seen.since(first.stamp.seen) > TRAIL;
+        while self.gone.len() > GONE || self.gone.front().is_some_and(old) {
+            self.gone.pop_front();
+        }
     }
 
     fn bound_calls(&mut self) {
@@ -170,15 +189,15 @@ impl Carried {
 
     /// In order of arrival.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Evidence> {
-        let mut all: Vec<&(u64, Evidence)> =
-            self.newest.values().chain(self.events.values()).collect();
+        let stands = self.newest.values().chain(self.events.values());
+        let mut all: Vec<&(u64, Evidence)> = stands.chain(&self.gone).collect();
         all.sort_unstable_by_key(|(n, _)| *n);
         all.into_iter().map(|(_, o)| o)
     }
 
     /// How much it is.
     pub(crate) fn len(&self) -> usize {
-        self.newest.len() + self.events.len()
+        self.newest.len() + self.events.len() + self.gone.len()
     }
 }
 

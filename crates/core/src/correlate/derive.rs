@@ -34,7 +34,9 @@ use super::status::print_pod;
 use super::view::PodView;
 use crate::flow::Fact;
 use kflow_model::{
-    Body, Evidence, Nanos, PodUid, Source, Text, cri::RuntimeState, pod::WatchEvent,
+    Body, Evidence, Nanos, PodUid, Source, Text,
+    cri::RuntimeState,
+    pod::{PodSeen, WatchEvent},
 };
 
 /// What a view is derived from.
@@ -193,8 +195,13 @@ fn gone(input: &Input<'_>, f: &PodEvidence<'_>) -> Option<Nanos> {
         Some((o, p)) if p.event == WatchEvent::Deleted => {
             // A mirror pod's end is the end of the story only when the kubelet stopped the pod itself. What left the
             // kubelet's own list it stopped.
+            let left = |(seen, p): &(&Evidence, &PodSeen)| {
+                p.event == WatchEvent::Deleted
+                    && seen.source != Source::Kube
+                    && seen.stamp.at >= o.stamp.at
+            };
             (p.mirror_of.is_none()
-                || o.source != Source::Kube
+                || f.states.iter().any(left)
                 || f.line(&[Fact::TerminatedBegan]).is_some())
             .then_some(o.stamp.at)
         }
