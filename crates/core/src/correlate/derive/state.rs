@@ -336,6 +336,10 @@ fn probe_kills<'f>(f: &'f PodEvidence<'_>, container: &'f str) -> impl Iterator<
     events.chain(lines)
 }
 
+/// A run that is longer ends a row of failures: the kubelet forgets its back-off after so long
+/// (`pkg/kubelet/kubelet.go`, `MaxCrashLoopBackOff` doubled: 10 min).
+const LASTING: i64 = 600 * SECOND;
+
 /// A pod whose containers are down because a probe of theirs failed waits for readiness: it is not their start that fails.
 fn killed_by_probe(v: &mut PodView, f: &PodEvidence<'_>, t: &Timeline) {
     if v.current.is_none_or(|(stage, _)| stage != Stage::Start) {
@@ -355,8 +359,21 @@ fn killed_by_probe(v: &mut PodView, f: &PodEvidence<'_>, t: &Timeline) {
     if !mains().any(killed) || !mains().all(|c| c.state == "running" || killed(c)) {
         return;
     }
-    let begun = t.stage(Stage::Ready).map(|s| s.start.at);
-    if let Some(at) = since(t, Stage::Ready).or(begun) {
+    // Since the end of the run after which none has lasted.
+    let trouble = |c: &ContainerView| {
+        let runs = t
+            .spans
+            .iter()
+            .filter(|s| s.is_run() && s.container == c.name);
+        let mut ends: Vec<(Nanos, Nanos)> =
+            runs.filter_map(|s| Some((s.start.at, s.end?.at))).collect();
+        ends.sort_unstable();
+        let lasted = |(from, to): &(Nanos, Nanos)| to.since(*from) >= LASTING;
+        let at = ends.iter().rposition(lasted).unwrap_or(0);
+        ends.get(at).map(|(_, to)| *to)
+    };
+    let first = mains().filter(|c| killed(c)).filter_map(trouble).min();
+    if let Some(at) = first.or_else(|| since(t, Stage::Ready)) {
         v.current = Some((Stage::Ready, at));
         if let Some(s) = v.stages.get_mut(Stage::Ready.index()) {
             *s = StageState::Failing;
