@@ -120,21 +120,13 @@ pub(crate) fn call(
 /// A line of the kubelet's log about a pod.
 pub(crate) fn line(ms: i64, message: &str, of: &PodSeen) -> Arc<Observation> {
     let l = LogLine {
-        component: Component::Kubelet,
-        severity: Severity::Info,
         location: "kubelet.go:2724".into(),
-        message: message.into(),
         pod: PodRef {
             uid: of.uid.clone(),
             namespace: of.namespace.clone(),
             name: of.name.clone(),
         },
-        more_pods: Vec::new(),
-        container: Text::default(),
-        container_id: ContainerId::default(),
-        error: Text::default(),
-        fields: Vec::new(),
-        noted: kflow_model::log::Noted::default(),
+        ..LogLine::new(Component::Kubelet, Severity::Info, message)
     };
     observation(ms, Source::Kubelet, Body::Log(Box::new(l)))
 }

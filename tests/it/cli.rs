@@ -1,14 +1,9 @@
 //! The program from outside: arguments, output, exit codes.
 
+use crate::fixture;
 use serde_json::Value;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
-
-fn fixture(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("fixtures")
-        .join(name)
-}
 
 fn kflow() -> Command {
     let mut c = Command::new(env!("CARGO_BIN_EXE_kflow"));

@@ -1,20 +1,15 @@
 //! Nothing of the user's is destroyed: an output is whole or is not there, and an input is never an output.
 
+use crate::fixture;
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::{PermissionsExt, symlink};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output};
 
 use kflow_model::gap::Note;
 use kflow_model::session::{self, Header, SessionError, Writer};
 use kflow_model::{Body, Nanos, Observation, Source, Stamp};
-
-fn fixture(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("fixtures")
-        .join(name)
-}
 
 fn kflow(dir: &Path, args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_kflow"))

@@ -5,15 +5,10 @@ mod files;
 mod journal;
 mod kubectl;
 
+use crate::fixture;
 use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
-
-fn fixture(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("fixtures")
-        .join(name)
-}
 
 /// A raw capture of `fixtures/captures`, unpacked.
 fn capture(name: &str) -> Vec<u8> {

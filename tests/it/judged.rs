@@ -1,27 +1,10 @@
 //! What an independent reading of the raw recordings found wrong once, held in place.
 
-use crate::correlate::{session, world};
+use crate::correlate::{SESSIONS, session, world};
 use kflow_core::correlate::{PodView, World};
 use kflow_core::flow::Stage;
 use kflow_core::timeline::{Certainty, Outcome};
 use kflow_model::{Nanos, Source, cri::is_noise};
-
-const SESSIONS: [&str; 14] = [
-    "S1-basics",
-    "S2-stuck-early",
-    "S3-crashes",
-    "S4-runtime",
-    "S5-burst",
-    "S6-slowpull",
-    "S7-restart-json",
-    "S8-node",
-    "S9-evented-json",
-    "S10-pleg",
-    "S11-control-plane",
-    "S12-alpha-gates",
-    "S13-crictl",
-    "S14-verbosity2",
-];
 
 #[expect(clippy::panic, reason = "a missing pod fails the test")]
 fn pod<'a>(w: &'a World, namespace: &str, name: &str) -> &'a PodView {

@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
 use kflow_core::correlate::World;
@@ -333,19 +333,16 @@ fn only_one_pod_and_what_is_about_none() {
     assert_eq!(read.observations, expected);
 }
 
-/// A proxy whose socket can be followed, so that `kflow record` has a source.
-#[test]
-fn a_recording_after_kill_9_is_readable_up_to_the_last_flush() {
-    let rig = crate::proxy::rig::Rig::new();
-    // The source is on while the runtime behind the proxy answers.
-    let _runtime = rig.upstream();
-    let proxy = rig.start(kflow_cri::Decoder::new());
-    let path = rig.path("run.kflow.zst");
+/// `kflow record` that follows a proxy, and the lines that it writes after that.
+fn recording(
+    proxy: &Path,
+    to: &Path,
+) -> (Child, impl Iterator<Item = std::io::Result<String>> + use<>) {
     let mut child = Command::new(env!("CARGO_BIN_EXE_kflow"))
         .args(["record", "--no-api", "--proxy"])
-        .arg(rig.path("obs.sock"))
+        .arg(proxy)
         .arg("-o")
-        .arg(&path)
+        .arg(to)
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
@@ -353,6 +350,17 @@ fn a_recording_after_kill_9_is_readable_up_to_the_last_flush() {
     said.find(|l| l.as_ref().unwrap().contains("cri proxy: on"))
         .unwrap()
         .unwrap();
+    (child, said)
+}
+
+#[test]
+fn a_recording_after_kill_9_is_readable_up_to_the_last_flush() {
+    let rig = crate::proxy::rig::Rig::new();
+    // The source is on while the runtime behind the proxy answers.
+    let _runtime = rig.upstream();
+    let proxy = rig.start(kflow_cri::Decoder::new());
+    let path = rig.path("run.kflow.zst");
+    let (mut child, _said) = recording(&rig.path("obs.sock"), &path);
     proxy.ring.push(
         &mut (0..100).map(|n| (*note(n)).clone()).collect(),
         kflow_model::clock::monotonic(),
@@ -374,18 +382,7 @@ fn sigterm_closes_a_recording_orderly() {
     let _runtime = rig.upstream();
     let proxy = rig.start(kflow_cri::Decoder::new());
     let path = rig.path("run.kflow.zst");
-    let mut child = Command::new(env!("CARGO_BIN_EXE_kflow"))
-        .args(["record", "--no-api", "--proxy"])
-        .arg(rig.path("obs.sock"))
-        .arg("-o")
-        .arg(&path)
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut said = BufReader::new(child.stderr.take().unwrap()).lines();
-    said.find(|l| l.as_ref().unwrap().contains("cri proxy: on"))
-        .unwrap()
-        .unwrap();
+    let (mut child, said) = recording(&rig.path("obs.sock"), &path);
     proxy.ring.push(
         &mut vec![(*note(7)).clone()],
         kflow_model::clock::monotonic(),

@@ -1,5 +1,6 @@
 //! Sessions: what is written is read, a cut costs little, a player shows what a fresh world shows.
 
+use crate::fixture;
 use kflow_core::query::Moment;
 use kflow_engine::Player;
 use kflow_engine::import::{self, Input, Kind, Options};
@@ -8,14 +9,8 @@ use kflow_model::session::{self, Header, SessionError, VERSION, Writer};
 use kflow_model::{Body, Evidence, Nanos, Observation, PodUid, Source, Stamp};
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
-
-fn fixture(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("fixtures")
-        .join(name)
-}
 
 fn note(n: i64) -> Observation {
     Observation {

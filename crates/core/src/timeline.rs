@@ -25,6 +25,18 @@ pub enum Outcome {
     Cancelled,
 }
 
+impl Outcome {
+    /// `ok`, `error`, `in-flight`, `cancelled`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Error => "error",
+            Self::InFlight => "in-flight",
+            Self::Cancelled => "cancelled",
+        }
+    }
+}
+
 /// How sure an interval is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -69,7 +81,7 @@ pub struct Span {
     pub start: Edge,
     /// End, `None` while it lasts.
     pub end: Option<Edge>,
-    /// Outcome.
+    /// How it ended, or that it has not.
     pub outcome: Outcome,
     /// gRPC or HTTP status by name (`NotFound`, `403`), empty when none.
     pub code: Text,
@@ -88,6 +100,36 @@ pub struct Span {
 }
 
 impl Span {
+    /// A span of a step; everything that is not given is empty.
+    pub fn new(
+        stage: Stage,
+        step: &str,
+        start: Edge,
+        end: Option<Edge>,
+        certainty: Certainty,
+        evidence: Vec<Evidence>,
+    ) -> Self {
+        Self {
+            stage,
+            step: step.into(),
+            container: Text::default(),
+            attempt: 0,
+            start,
+            end,
+            outcome: if end.is_some() {
+                Outcome::Ok
+            } else {
+                Outcome::InFlight
+            },
+            code: Text::default(),
+            message: Text::default(),
+            certainty,
+            parent: None,
+            call: None,
+            deadline_ns: None,
+            evidence,
+        }
+    }
     /// Length, or age at `now` while it lasts; never negative. ns.
     pub fn duration(&self, now: Nanos) -> i64 {
         self.end.map_or(now, |e| e.at).since(self.start.at).max(0)

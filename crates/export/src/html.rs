@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use kflow_core::correlate::{Pod, PodView};
 use kflow_core::diagnose::Verdict;
-use kflow_core::timeline::{Certainty, Outcome, Span, stats};
+use kflow_core::timeline::{Certainty, Span, stats};
 use kflow_model::Nanos;
 use kflow_model::units::duration;
 
@@ -173,7 +173,7 @@ fn row(
         write!(
             out,
             "<rect class=\"{} envelope\" x=\"{x}\" y=\"{}\" width=\"{w}\" height=\"2\"/>",
-            outcome(s.outcome),
+            s.outcome.name(),
             y + (ROW - 5) / 2 - 1,
         )?;
     }
@@ -182,7 +182,7 @@ fn row(
         write!(
             out,
             "<rect class=\"{} {}\" x=\"{x}\" y=\"{y}\" width=\"{w}\" height=\"{}\" rx=\"2\"><title>{}</title></rect>",
-            outcome(s.outcome),
+            s.outcome.name(),
             certainty(s.certainty),
             ROW - 5,
             Escaped(&title),
@@ -204,15 +204,6 @@ impl Scale {
             LABEL + (share * WIDTH as f64) as i64
         };
         (x(from), (x(to) - x(from)).max(1))
-    }
-}
-
-const fn outcome(o: Outcome) -> &'static str {
-    match o {
-        Outcome::Ok => "ok",
-        Outcome::Error => "error",
-        Outcome::InFlight => "in-flight",
-        Outcome::Cancelled => "cancelled",
     }
 }
 

@@ -10,7 +10,7 @@ use prost::Message;
 
 use kflow_core::correlate::Pod;
 use kflow_core::flow::Stage;
-use kflow_core::timeline::{Outcome, Span, Timeline, stats};
+use kflow_core::timeline::{Span, Timeline, stats};
 use kflow_model::Nanos;
 
 #[derive(Clone, PartialEq, Message)]
@@ -251,7 +251,7 @@ fn slices(t: &Timeline, stage: Stage, now: Nanos) -> Vec<Slice<'_>> {
 
 fn begin(track: u64, s: &Span) -> TrackEvent {
     let mut annotations = vec![
-        text("outcome", outcome(s.outcome)),
+        text("outcome", s.outcome.name()),
         text(
             "sources",
             &s.sources()
@@ -283,15 +283,6 @@ fn begin(track: u64, s: &Span) -> TrackEvent {
         categories: vec![s.stage.name().to_owned()],
         name: Some(name),
         annotations,
-    }
-}
-
-const fn outcome(o: Outcome) -> &'static str {
-    match o {
-        Outcome::Ok => "ok",
-        Outcome::Error => "error",
-        Outcome::InFlight => "in-flight",
-        Outcome::Cancelled => "cancelled",
     }
 }
 
@@ -337,7 +328,6 @@ mod tests {
     use super::*;
     use kflow_core::correlate::PodView;
     use kflow_core::timeline::{Certainty, Edge, Timeline};
-    use kflow_model::Text;
     use std::sync::Arc;
 
     fn span(step: &str, from: i64, to: Option<i64>) -> Span {
@@ -345,26 +335,15 @@ mod tests {
             at: Nanos(at),
             precision: 1,
         };
-        Span {
-            stage: Stage::Create,
-            step: step.into(),
-            container: Text::default(),
-            attempt: 0,
-            start: edge(from),
-            end: to.map(edge),
-            outcome: if to.is_some() {
-                Outcome::Ok
-            } else {
-                Outcome::InFlight
-            },
-            code: Text::default(),
-            message: Text::default(),
-            certainty: Certainty::Measured,
-            parent: None,
-            call: None,
-            deadline_ns: None,
-            evidence: Vec::new(),
-        }
+        let certainty = Certainty::Measured;
+        Span::new(
+            Stage::Create,
+            step,
+            edge(from),
+            to.map(edge),
+            certainty,
+            Vec::new(),
+        )
     }
 
     #[test]

@@ -77,6 +77,25 @@ pub struct LogLine {
     pub noted: Noted,
 }
 
+impl LogLine {
+    /// A line that names nothing but its message.
+    pub fn new(component: Component, severity: Severity, message: impl Into<Text>) -> Self {
+        Self {
+            component,
+            severity,
+            location: Text::default(),
+            message: message.into(),
+            pod: PodRef::default(),
+            more_pods: Vec::new(),
+            container: Text::default(),
+            container_id: ContainerId::default(),
+            error: Text::default(),
+            fields: Vec::new(),
+            noted: Noted::default(),
+        }
+    }
+}
+
 /// A number that a reader notes of what it has read, so that it is read once. It is no part of a line: lines are equal
 /// whatever was noted.
 #[derive(Debug, Default)]

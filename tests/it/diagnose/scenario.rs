@@ -208,22 +208,18 @@ fn log(l: &Value, component: Component) -> LogLine {
     } else {
         PodRef::default()
     };
+    let severity = match text("l") {
+        "info" => Severity::Info,
+        "warning" => Severity::Warning,
+        _ => Severity::Error,
+    };
     LogLine {
-        component,
-        severity: match text("l") {
-            "info" => Severity::Info,
-            "warning" => Severity::Warning,
-            _ => Severity::Error,
-        },
         location: "x.go:1".into(),
-        message: text("m").into(),
         pod,
-        more_pods: Vec::new(),
         container: text("c").into(),
-        container_id: "".into(),
         error: text("e").into(),
         fields: fields(&l["kv"]),
-        noted: kflow_model::log::Noted::default(),
+        ..LogLine::new(component, severity, text("m"))
     }
 }
 

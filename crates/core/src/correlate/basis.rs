@@ -53,7 +53,7 @@ impl ListWindow {
 /// Evidence of a pod that was folded away: how much, and of which time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Folded {
-    /// Observations.
+    /// Observations taken so far.
     pub(crate) count: u64,
     /// The time of the first.
     pub(crate) since: Nanos,

@@ -54,7 +54,7 @@ pub struct Request {
     pub received: Nanos,
     /// Width of that, ns: 1,000 from audit, 1 from a span.
     pub precision: u32,
-    /// When it was answered; `None` while it goes on (or while nobody told). By audit, else by the span, which ends
+    /// When it was answered; `None` while it goes on, or its end was not observed. By audit, else by the span, which ends
     /// after the record is written.
     pub ended: Option<Nanos>,
     /// `create`, `patch`, `watch`, …
@@ -115,9 +115,9 @@ impl Request {
 pub struct RequestGroup {
     /// Program of the client's user agent.
     pub agent: Text,
-    /// Verb.
+    /// Kubernetes' verb: `get`, `list`, `watch`, `create`, …
     pub verb: Text,
-    /// Resource.
+    /// Plural resource with its subresource: `pods/binding`.
     pub resource: Text,
     /// How many.
     pub count: u64,

@@ -1,7 +1,7 @@
 //! How long a pod took to start, by the kubelet's own definition (`pod_startup_latency_tracker.go`, 1.36).
 //!
 //! The total runs from `creationTimestamp` (whole seconds) to the moment at which a watch shows every regular container
-//! running. The SLI leaves out what nobody can promise: pulling images (from the first request to the end, waiting in
+//! running. The SLI leaves out what a cluster cannot promise: pulling images (from the first request to the end, waiting in
 //! the queue included, overlapping pulls once) and the run time of init containers.
 //!
 //! The kubelet looks for that moment only once its status manager has noted the status that it sent. When the watch is

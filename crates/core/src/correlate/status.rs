@@ -8,11 +8,11 @@ use kflow_model::{
 /// What `kubectl get pods` prints of a pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Printed {
-    /// STATUS.
+    /// The column STATUS of `kubectl get pods`.
     pub(crate) status: Text,
     /// READY: ready and all.
     pub(crate) ready: (u32, u32),
-    /// RESTARTS.
+    /// The column RESTARTS of `kubectl get pods`.
     pub(crate) restarts: u32,
 }
 

@@ -128,7 +128,7 @@ impl PodView {
     pub fn stage(&self, stage: Stage) -> StageState {
         self.stages.get(stage.index()).copied().unwrap_or_default()
     }
-    /// True for what is left in the runtime of a pod that no other source tells of: nothing of it lives.
+    /// True for what is left in the runtime of a pod that no other source shows: nothing of it lives.
     pub fn is_remnant(&self) -> bool {
         self.api.is_none() && self.status == EXITED
     }

@@ -17,7 +17,7 @@ pub(super) struct Checks<'a> {
     pub(super) passed: Vec<&'a str>,
 }
 
-/// The checks that an observation tells of; `None` when it is no health answer.
+/// The checks in an observation; `None` when it is no health answer.
 pub(super) fn checks<'a>(map: &'a Map, o: &'a Observation) -> Option<Checks<'a>> {
     match &o.body {
         // A kubelet has no /readyz, and most lines are its.
@@ -52,7 +52,7 @@ mod tests {
     use crate::flow::map::Map;
     use kflow_model::stamp::MILLI;
     use kflow_model::{
-        ContainerId, Nanos, PodRef, Source, Stamp, Text,
+        Nanos, Source, Stamp,
         log::{Component, LogLine, Severity},
         sample::Sample,
     };
@@ -69,17 +69,8 @@ mod tests {
         at(
             ms,
             Body::Log(Box::new(LogLine {
-                component: Component::Apiserver,
-                severity: Severity::Info,
                 location: "healthz.go:311".into(),
-                message: message.into(),
-                pod: PodRef::default(),
-                more_pods: Vec::new(),
-                container: Text::default(),
-                container_id: ContainerId::default(),
-                error: Text::default(),
-                fields: Vec::new(),
-                noted: kflow_model::log::Noted::default(),
+                ..LogLine::new(Component::Apiserver, Severity::Info, message)
             })),
         )
     }

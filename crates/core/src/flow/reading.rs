@@ -259,24 +259,12 @@ impl Map {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kflow_model::{
-        ContainerId, PodRef, Text,
-        log::{Component, Severity},
-    };
+    use kflow_model::log::{Component, Severity};
 
     fn written(message: &str, error: &str) -> LogLine {
         LogLine {
-            component: Component::Kubelet,
-            severity: Severity::Info,
-            location: Text::default(),
-            message: message.into(),
-            pod: PodRef::default(),
-            more_pods: Vec::new(),
-            container: Text::default(),
-            container_id: ContainerId::default(),
             error: error.into(),
-            fields: Vec::new(),
-            noted: kflow_model::log::Noted::default(),
+            ..LogLine::new(Component::Kubelet, Severity::Info, message)
         }
     }
 

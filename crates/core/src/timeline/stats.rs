@@ -94,19 +94,10 @@ pub fn stages(t: &Timeline, now: Nanos) -> Vec<StageTime> {
         .collect()
 }
 
-/// From the first moment to the end of `ready`, ns; `None` for a pod that did not become ready.
-pub fn time_to_ready(t: &Timeline) -> Option<i64> {
-    let end = t
-        .stage(Stage::Ready)
-        .filter(|s| s.outcome == Outcome::Ok)?
-        .end?;
-    Some(end.at.since(t.spans.first()?.start.at).max(0))
-}
-
 /// The chain of spans that decided when the pod became ready (or, until it is, how long it has been waiting).
 ///
 /// From the end backwards: at each moment the innermost span that went on then and ended last decided; where none did,
-/// nobody knows. The pieces are in order of time, touch each other, and add up to the whole time.
+/// is unknown. The pieces are in order of time, touch each other, and add up to the whole time.
 pub fn critical_path(t: &Timeline, now: Nanos) -> Vec<Critical> {
     let Some(begin) = t.spans.first().map(|s| s.start.at) else {
         return Vec::new();
@@ -295,25 +286,11 @@ mod tests {
             at: Nanos(at),
             precision: 1,
         };
+        let (start, end) = (edge(start), end.map(edge));
         Span {
-            stage,
-            step: step.into(),
             container: container.into(),
-            attempt: 0,
-            start: edge(start),
-            end: end.map(edge),
-            outcome: if end.is_some() {
-                Outcome::Ok
-            } else {
-                Outcome::InFlight
-            },
-            code: Text::default(),
-            message: Text::default(),
-            certainty: Certainty::Measured,
             parent,
-            call: None,
-            deadline_ns: None,
-            evidence: Vec::new(),
+            ..Span::new(stage, step, start, end, Certainty::Measured, Vec::new())
         }
     }
 
@@ -385,7 +362,6 @@ mod tests {
             ]
         );
         assert_eq!(path.iter().map(Critical::ns).sum::<i64>(), 400);
-        assert_eq!(time_to_ready(&t), Some(400));
     }
 
     #[test]

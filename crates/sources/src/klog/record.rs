@@ -26,17 +26,8 @@ impl Record {
     pub(super) fn new(component: Component, severity: Severity, location: &str) -> Self {
         Self {
             line: LogLine {
-                component,
-                severity,
                 location: location.into(),
-                message: Text::default(),
-                pod: PodRef::default(),
-                more_pods: Vec::new(),
-                container: Text::default(),
-                container_id: "".into(),
-                error: Text::default(),
-                fields: Vec::new(),
-                noted: kflow_model::log::Noted::default(),
+                ..LogLine::new(component, severity, "")
             },
             object: Text::default(),
             namespace: Text::default(),

@@ -12,7 +12,7 @@ use crate::logtext::{
 };
 use crate::{Fed, LineDecoder};
 use kflow_model::log::{Component, LogLine, Severity};
-use kflow_model::{Body, ContainerId, Nanos, Observation, PodRef, Source, Stamp, Text};
+use kflow_model::{Body, Nanos, Observation, PodRef, Source, Stamp, Text};
 
 /// Decodes the log of a container runtime.
 ///
@@ -87,24 +87,13 @@ impl RuntimeDecoder {
 
     fn record(&self, message: &str, fields: &[(Cow<'_, str>, Cow<'_, str>)]) -> LogLine {
         let level = field(fields, "level").unwrap_or("info");
-        let mut line = LogLine {
-            component: self.component,
-            severity: match level {
-                "warning" | "warn" => Severity::Warning,
-                "error" => Severity::Error,
-                "fatal" | "panic" => Severity::Fatal,
-                _ => Severity::Info,
-            },
-            location: Text::default(),
-            message: cut(message, MESSAGE_MAX),
-            pod: PodRef::default(),
-            more_pods: Vec::new(),
-            container: Text::default(),
-            container_id: ContainerId::default(),
-            error: Text::default(),
-            fields: Vec::new(),
-            noted: kflow_model::log::Noted::default(),
+        let severity = match level {
+            "warning" | "warn" => Severity::Warning,
+            "error" => Severity::Error,
+            "fatal" | "panic" => Severity::Fatal,
+            _ => Severity::Info,
         };
+        let mut line = LogLine::new(self.component, severity, cut(message, MESSAGE_MAX));
         let ids = ids(message);
         line.pod = ids.pod;
         line.container = ids.container.into();

@@ -75,12 +75,6 @@ impl Scroll {
         self.fit(self.len, self.height);
         true
     }
-    /// Turns the wheel.
-    pub fn wheel(&mut self, down: bool) {
-        for _ in 0..3 {
-            self.handle(if down { Action::Down } else { Action::Up });
-        }
-    }
     /// Draws a scroll bar at the right edge, when there is something to scroll.
     pub fn draw(&self, ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, y: u16) {
         let h = usize::from(canvas.height().saturating_sub(y)).min(self.height);

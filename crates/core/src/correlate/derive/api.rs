@@ -2,13 +2,14 @@
 
 use super::Build;
 use super::evidence::Request;
-use super::span::{edge, narrow, step};
+use super::span::{edge, narrow};
 use crate::flow::Stage;
 use crate::timeline::{Certainty, Edge, Outcome, Span};
 use kflow_model::{Evidence, Nanos, Text, pod::WatchEvent, stamp::SECOND};
 
-fn of_request(stage: Stage, name: &str, r: &Request<'_>) -> Span {
-    let mut s = step(
+/// The span of a request.
+pub(super) fn of_request(stage: Stage, name: &str, r: &Request<'_>) -> Span {
+    let mut s = Span::new(
         stage,
         name,
         r.received,
@@ -52,7 +53,7 @@ pub(crate) fn api(b: &mut Build<'_>) {
     };
     let arrived = (p.event == WatchEvent::Added).then_some(o.stamp.at);
     let at = narrow(f.api_edge(p.created, SECOND as u32), None, arrived);
-    b.add(step(
+    b.add(Span::new(
         Stage::Api,
         "Create",
         at,
@@ -69,7 +70,7 @@ fn children(b: &mut Build<'_>, parent: u32, audit_id: &str) {
         return;
     };
     for (o, s) in f.within_request(server.trace) {
-        let mut span = step(
+        let mut span = Span::new(
             Stage::Api,
             &s.name,
             f.api_edge(o.stamp.at, o.stamp.precision),
@@ -160,7 +161,7 @@ pub(crate) fn schedule(b: &mut Build<'_>) {
             .filter(|(x, _)| x.stamp.at > o.stamp.at);
         let mut evidence = vec![(*o).clone()];
         evidence.extend(freed.map(|(o, _)| (*o).clone()));
-        let mut s = step(
+        let mut s = Span::new(
             Stage::Schedule,
             "SchedulingGates",
             start,
@@ -181,7 +182,7 @@ pub(crate) fn schedule(b: &mut Build<'_>) {
         let start = since.unwrap_or(at);
         let mut evidence = vec![o.clone()];
         evidence.extend(proof.clone());
-        let mut s = step(
+        let mut s = Span::new(
             Stage::Schedule,
             "scheduleOnePod",
             start.min(at),
@@ -211,7 +212,7 @@ pub(crate) fn schedule(b: &mut Build<'_>) {
             let start = start.unwrap_or(at);
             evidence.extend(proof);
             evidence.dedup();
-            let mut s = step(
+            let mut s = Span::new(
                 Stage::Schedule,
                 "scheduleOnePod",
                 start.min(at),
@@ -233,7 +234,7 @@ pub(crate) fn schedule(b: &mut Build<'_>) {
                 .gone
                 .or(b.view.deletion_requested)
                 .map(|at| Edge { at, precision: 1 });
-            let mut s = step(
+            let mut s = Span::new(
                 Stage::Schedule,
                 "scheduleOnePod",
                 start,

@@ -1,13 +1,12 @@
 //! Collecting spans, and putting them together.
 
-use super::span::step;
 use super::work::{Run, Work};
 use super::{Input, PodEvidence};
 use crate::correlate::view::PodView;
 use crate::flow::Stage;
-use crate::timeline::{Edge, Mark, Outcome, Span, SpanIndex, Timeline, UnknownGap};
-use kflow_model::Nanos;
+use crate::timeline::{Certainty, Edge, Mark, Outcome, Span, SpanIndex, Timeline, UnknownGap};
 use kflow_model::cri::method;
+use kflow_model::{Evidence, Nanos};
 
 /// Longest time between two stages that needs no explanation.
 const EXPLAINED: i64 = 250 * kflow_model::stamp::MILLI;
@@ -74,6 +73,44 @@ impl<'a> Build<'a> {
             .states
             .iter()
             .any(|(_, p)| p.status.start_time.is_some())
+    }
+    /// Adds a failed attempt for each Event with one of the reasons. Each begins where the one before ended, the first at
+    /// `since`. Returns the end of the last, and its Event.
+    pub(crate) fn failures(
+        &mut self,
+        stage: Stage,
+        step: &str,
+        reasons: &[&str],
+        mut since: Option<Edge>,
+    ) -> Option<(Edge, Evidence)> {
+        let seen = self.seen;
+        let mut last = None;
+        for (n, (o, e)) in (0..).zip(seen.events_of(reasons)) {
+            let end = seen.api_edge_of(o);
+            let start = since.unwrap_or(end).min(end);
+            let evidence = vec![o.clone()];
+            self.add(Span {
+                attempt: n,
+                outcome: Outcome::Error,
+                message: e.message.clone(),
+                ..Span::new(stage, step, start, Some(end), Certainty::Bounded, evidence)
+            });
+            since = Some(end);
+            last = Some((end, o.clone()));
+        }
+        last
+    }
+    /// Adds a moment for each Event with the reason, which says that a step of a container was done.
+    pub(crate) fn successes(&mut self, stage: Stage, step: &str, reason: &str) {
+        let seen = self.seen;
+        for (o, e) in seen.events_of(&[reason]) {
+            let at = seen.api_edge_of(o);
+            let evidence = vec![o.clone()];
+            self.add(Span {
+                container: e.container.clone(),
+                ..Span::new(stage, step, at, Some(at), Certainty::Inferred, evidence)
+            });
+        }
     }
     /// Adds a span; the index is valid until [`finish`](Self::finish). A span never ends before it starts: where two
     /// sources disagree by less than they can tell apart, the end is moved to the start.
@@ -210,7 +247,7 @@ impl<'a> Build<'a> {
             }
             let w = whole.get_or_insert_with(|| Span {
                 certainty: s.certainty,
-                ..step(stage, stage.name(), s.start, s.end, s.certainty, Vec::new())
+                ..Span::new(stage, stage.name(), s.start, s.end, s.certainty, Vec::new())
             });
             w.start = w.start.min(s.start);
             w.end = match (w.end, s.end) {

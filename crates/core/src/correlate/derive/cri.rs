@@ -7,7 +7,7 @@ pub(crate) use image::image;
 use rustc_hash::FxHashMap;
 
 use super::Build;
-use super::span::{edge, event_edge, narrow, step};
+use super::span::{edge, event_edge, narrow};
 use super::work::Work;
 use crate::flow::{Fact, Stage, span};
 use crate::timeline::{Certainty, Edge, Outcome, Span, SpanIndex};
@@ -24,7 +24,7 @@ pub(crate) fn of_work(stage: Stage, w: &Work) -> Span {
         message: w.message.clone(),
         call: w.key,
         deadline_ns: w.deadline_ns,
-        ..step(
+        ..Span::new(
             stage,
             &w.method,
             w.start,
@@ -70,7 +70,7 @@ pub(crate) fn sandbox(b: &mut Build<'_>) {
             .find(|w| w.method == method::RUN_POD_SANDBOX && w.start.at > o.stamp.at);
         let mut evidence = vec![o.clone()];
         evidence.extend(freed.and_then(|w| w.evidence.first().cloned()));
-        let mut s = step(
+        let mut s = Span::new(
             Stage::Sandbox,
             "networkErrors",
             edge(o),
@@ -105,7 +105,7 @@ fn sandbox_by_log(b: &mut Build<'_>) {
             .filter(|(_, n)| n.fact() != Fact::SandboxBegan);
         let mut evidence = vec![(*o).clone()];
         evidence.extend(next.map(|(o, _)| (*o).clone()));
-        let mut s = step(
+        let mut s = Span::new(
             Stage::Sandbox,
             method::RUN_POD_SANDBOX,
             edge(o),
@@ -131,22 +131,13 @@ fn sandbox_by_api(b: &mut Build<'_>) {
     let mut since = [Stage::Volumes, Stage::Admit, Stage::Schedule]
         .into_iter()
         .find_map(|s| b.ends(s));
-    for (n, (o, e)) in (0..).zip(f.events_of(&["FailedCreatePodSandBox"])) {
-        let end = f.api_edge_of(o);
-        let mut s = step(
-            Stage::Sandbox,
-            method::RUN_POD_SANDBOX,
-            since.unwrap_or(end).min(end),
-            Some(end),
-            Certainty::Bounded,
-            vec![o.clone()],
-        );
-        s.attempt = n;
-        s.outcome = Outcome::Error;
-        s.message.clone_from(&e.message);
-        b.add(s);
-        since = Some(end);
-    }
+    let failed = b.failures(
+        Stage::Sandbox,
+        method::RUN_POD_SANDBOX,
+        &["FailedCreatePodSandBox"],
+        since,
+    );
+    since = failed.map(|(end, _)| end).or(since);
     let ready = f.states.iter().find_map(|(o, p)| {
         let c = p
             .condition("PodReadyToStartContainers")
@@ -160,7 +151,7 @@ fn sandbox_by_api(b: &mut Build<'_>) {
             Some(o.stamp.at),
         );
         let start = since.unwrap_or(end).min(end);
-        b.add(step(
+        b.add(Span::new(
             Stage::Sandbox,
             method::RUN_POD_SANDBOX,
             start,
@@ -188,7 +179,7 @@ pub(crate) fn nested(b: &mut Build<'_>, parent: SpanIndex, w: &Work) {
         };
         let mut index = at;
         if span(s) == Some(Fact::RuntimeWork) {
-            let mut inner = step(
+            let mut inner = Span::new(
                 b.spans()
                     .get(parent as usize)
                     .map_or(Stage::Sandbox, |p| p.stage),
@@ -225,20 +216,7 @@ pub(crate) fn create(b: &mut Build<'_>) {
     b.work = work;
     config_errors(b);
     if b.of(Stage::Create).next().is_none() {
-        let created: Vec<_> = b.seen.events_of(&["Created"]).collect();
-        for (o, e) in created {
-            let at = b.seen.api_edge_of(o);
-            let mut s = step(
-                Stage::Create,
-                method::CREATE_CONTAINER,
-                at,
-                Some(at),
-                Certainty::Inferred,
-                vec![o.clone()],
-            );
-            s.container.clone_from(&e.container);
-            b.add(s);
-        }
+        b.successes(Stage::Create, method::CREATE_CONTAINER, "Created");
     }
 }
 
@@ -290,7 +268,7 @@ fn config_errors(b: &mut Build<'_>) {
             evidence.push(x.clone());
         }
         let attempt = attempts.entry(&e.container).or_default();
-        let mut s = step(
+        let mut s = Span::new(
             Stage::Create,
             "generateContainerConfig",
             start,

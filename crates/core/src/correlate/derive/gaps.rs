@@ -1,7 +1,6 @@
 //! Time that nothing explains.
 
 use super::Build;
-use super::span::step;
 use crate::flow::{Fact, Stage};
 use crate::timeline::{Certainty, Edge, Outcome, Span, UnknownGap};
 use kflow_model::cri::method;
@@ -89,7 +88,7 @@ fn retries(b: &mut Build<'_>) {
         let until = next.as_ref().map(|(e, _)| *e);
         evidence.extend(next.and_then(|(_, o)| o));
         evidence.dedup();
-        let mut wait = step(
+        let mut wait = Span::new(
             s.stage,
             "completeWork",
             end,
@@ -179,7 +178,7 @@ pub(crate) fn derive(b: &mut Build<'_>) {
     }
 }
 
-/// True for what comes minutes later, when the kubelet gets round to it: nobody waited for it.
+/// True for what comes minutes later, when the kubelet gets round to it: the pod did not wait for it.
 fn is_garbage_collection(s: &Span) -> bool {
     match s.step.as_str() {
         method::REMOVE_POD_SANDBOX | "cleanupOrphanedPodDirs" => true,

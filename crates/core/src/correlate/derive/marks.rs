@@ -7,7 +7,7 @@ use crate::timeline::{Mark, MarkKind, Outcome};
 use kflow_model::cri::method;
 use kflow_model::{Body, Evidence, Nanos, Text, event::EventSeen, stamp::SECOND, units::seconds};
 
-/// The stage that an Event tells of.
+/// The stage that an Event belongs to.
 pub(crate) fn stage_of_event(e: &EventSeen) -> Stage {
     let said = event(&e.reason, &e.message);
     match e.reason.as_str() {

@@ -1,9 +1,9 @@
 //! `admit` and `cgroup`: the kubelet takes the pod.
 
 use super::Build;
-use super::span::{edge, step};
+use super::span::edge;
 use crate::flow::{Fact, Map, Stage, span};
-use crate::timeline::{Certainty, Edge, Outcome};
+use crate::timeline::{Certainty, Edge, Outcome, Span};
 use kflow_model::Evidence;
 use kflow_model::cri::method;
 use kflow_model::fs::{FsAction, FsObject};
@@ -57,7 +57,7 @@ pub(crate) fn admit(b: &mut Build<'_>) {
             Certainty::Bounded
         };
         let end = edge(&denied);
-        let mut s = step(
+        let mut s = Span::new(
             Stage::Admit,
             "canAdmitPod",
             start.min(end),
@@ -80,7 +80,7 @@ pub(crate) fn admit(b: &mut Build<'_>) {
         (Some((r, _)), Some((at, w))) if at.at >= r.stamp.at => {
             let busy = add.filter(|(a, _)| (r.stamp.at.plus(BUSY)..=at.at).contains(&a.stamp.at));
             if let Some((a, _)) = busy {
-                b.add(step(
+                b.add(Span::new(
                     Stage::Admit,
                     WAITS,
                     edge(r),
@@ -90,7 +90,7 @@ pub(crate) fn admit(b: &mut Build<'_>) {
                 ));
             }
             let taken = busy.map_or(r, |(a, _)| a);
-            let whole = b.add(step(
+            let whole = b.add(Span::new(
                 Stage::Admit,
                 "HandlePodAdditions",
                 edge(taken),
@@ -103,7 +103,7 @@ pub(crate) fn admit(b: &mut Build<'_>) {
                     .line(&[Fact::Admitted])
                     .filter(|(o, _)| o.stamp.at >= a.stamp.at && o.stamp.at <= h.stamp.at)
                     .map_or(h, |(o, _)| o);
-                let mut s = step(
+                let mut s = Span::new(
                     Stage::Admit,
                     "canAdmitPod",
                     edge(a),
@@ -116,7 +116,7 @@ pub(crate) fn admit(b: &mut Build<'_>) {
                 if let Some((at, o)) = sync
                     && at.at >= h.stamp.at
                 {
-                    b.add(step(
+                    b.add(Span::new(
                         Stage::Admit,
                         "UpdatePod",
                         edge(h),
@@ -134,7 +134,7 @@ pub(crate) fn admit(b: &mut Build<'_>) {
             } else {
                 WAITS
             };
-            let mut s = step(
+            let mut s = Span::new(
                 Stage::Admit,
                 step_name,
                 edge(r),
@@ -154,7 +154,7 @@ pub(crate) fn admit(b: &mut Build<'_>) {
             if let Some(start) = bound
                 && start.at <= at.at
             {
-                b.add(step(
+                b.add(Span::new(
                     Stage::Admit,
                     "HandlePodAdditions",
                     start,
@@ -163,7 +163,7 @@ pub(crate) fn admit(b: &mut Build<'_>) {
                     vec![w],
                 ));
             } else {
-                b.add(step(
+                b.add(Span::new(
                     Stage::Admit,
                     "HandlePodAdditions",
                     at,
@@ -184,7 +184,7 @@ pub(crate) fn admit(b: &mut Build<'_>) {
                 && !b.view.node.is_empty()
                 && !b.started_by_api()
             {
-                let mut s = step(
+                let mut s = Span::new(
                     Stage::Admit,
                     "HandlePodAdditions",
                     start,
@@ -265,7 +265,7 @@ pub(crate) fn cgroup(b: &mut Build<'_>) {
     let f = b.seen;
     for (n, (o, e)) in (0..).zip(f.events_of(&["FailedCreatePodContainer"])) {
         let start = b.ends(Stage::Admit).unwrap_or_else(|| edge(o)).min(edge(o));
-        let mut s = step(
+        let mut s = Span::new(
             Stage::Cgroup,
             "EnsureExists",
             start,
@@ -320,7 +320,7 @@ pub(crate) fn cgroup(b: &mut Build<'_>) {
         } else {
             Certainty::Bounded
         };
-        b.add(step(
+        b.add(Span::new(
             Stage::Cgroup,
             "EnsureExists",
             start,
@@ -335,7 +335,7 @@ pub(crate) fn cgroup(b: &mut Build<'_>) {
     if let (Some((start, l)), Some(o)) = (sync, after)
         && o.stamp.at >= start.at
     {
-        b.add(step(
+        b.add(Span::new(
             Stage::Cgroup,
             "EnsureExists",
             start,

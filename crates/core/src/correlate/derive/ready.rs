@@ -1,9 +1,9 @@
 //! `ready`: from the last start to `Ready=True`.
 
 use super::Build;
-use super::span::{edge, narrow, step};
+use super::span::{edge, narrow};
 use crate::flow::{Fact, Stage};
-use crate::timeline::{Certainty, Edge, Outcome};
+use crate::timeline::{Certainty, Edge, Outcome, Span};
 use kflow_model::Evidence;
 use kflow_model::stamp::SECOND;
 
@@ -65,7 +65,7 @@ pub(crate) fn derive(b: &mut Build<'_>) {
         })
         && end.is_none_or(|(_, r)| r.stamp.at > o.stamp.at)
     {
-        let mut s = step(
+        let mut s = Span::new(
             Stage::Ready,
             "readinessGates",
             edge(o),
@@ -92,7 +92,7 @@ pub(crate) fn derive(b: &mut Build<'_>) {
             let at = b.view.deletion_requested.or(b.view.gone)?;
             Some((Edge { at, precision: 1 }, Outcome::Cancelled))
         });
-    let mut s = step(
+    let mut s = Span::new(
         Stage::Ready,
         "SetPodStatus",
         start,
@@ -197,7 +197,7 @@ fn probes(b: &mut Build<'_>, c: &kflow_model::pod::ContainerSpec, ready: Option<
         evidence.extend(failed.map(|(o, _)| o.clone()));
         evidence.push(proof.clone());
         let certainty = certainty.max(run.certainty);
-        let mut s = step(Stage::Ready, name, start, end, certainty, evidence);
+        let mut s = Span::new(Stage::Ready, name, start, end, certainty, evidence);
         s.outcome = outcome;
         s.container.clone_from(&c.name);
         if let Some((_, e)) = failed {

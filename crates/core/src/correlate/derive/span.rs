@@ -1,8 +1,7 @@
-//! Edges of observations, and spans of edges: what every stage's part is made of.
+//! Edges of observations, which the spans of every stage begin and end with.
 
-use crate::flow::Stage;
-use crate::timeline::{Certainty, Edge, Outcome, Span};
-use kflow_model::{Body, Evidence, Nanos, Text};
+use crate::timeline::Edge;
+use kflow_model::{Body, Evidence, Nanos};
 
 /// The edge of a kubelet's Event: a repeat has a whole second only, which its arrival bounds.
 pub(crate) fn event_edge(o: &Evidence) -> Edge {
@@ -42,36 +41,5 @@ pub(crate) fn narrow(second: Edge, after: Option<Nanos>, before: Option<Nanos>) 
     Edge {
         at,
         precision: u32::try_from(until.since(at)).unwrap_or(1).max(1),
-    }
-}
-
-/// A span of a step; everything that is not given is empty.
-pub(crate) fn step(
-    stage: Stage,
-    name: &str,
-    start: Edge,
-    end: Option<Edge>,
-    certainty: Certainty,
-    evidence: Vec<Evidence>,
-) -> Span {
-    Span {
-        stage,
-        step: name.into(),
-        container: Text::default(),
-        attempt: 0,
-        start,
-        end,
-        outcome: if end.is_some() {
-            Outcome::Ok
-        } else {
-            Outcome::InFlight
-        },
-        code: Text::default(),
-        message: Text::default(),
-        certainty,
-        parent: None,
-        call: None,
-        deadline_ns: None,
-        evidence,
     }
 }

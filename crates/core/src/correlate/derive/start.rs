@@ -2,10 +2,10 @@
 
 use super::Build;
 use super::cri::{nested, of_work};
-use super::span::{edge, narrow, step};
+use super::span::{edge, narrow};
 use super::work::Run;
 use crate::flow::{Fact, Stage, event};
-use crate::timeline::{Certainty, Edge, Outcome, RUN};
+use crate::timeline::{Certainty, Edge, Outcome, RUN, Span};
 use kflow_model::cri::ContainerEventKind;
 use kflow_model::cri::method;
 use kflow_model::pod::ContainerState;
@@ -43,7 +43,7 @@ pub(crate) fn derive(b: &mut Build<'_>) {
     let runs = runs(b);
     for r in &runs {
         let Some(start) = r.start else { continue };
-        let mut s = step(
+        let mut s = Span::new(
             Stage::Start,
             RUN,
             start,
@@ -86,7 +86,7 @@ fn relists(b: &mut Build<'_>, runs: &[Run]) {
         if let Some((o, _)) = found {
             let mut evidence = vec![o.clone()];
             evidence.extend(r.evidence.last().filter(|e| *e != o).cloned());
-            let mut s = step(
+            let mut s = Span::new(
                 Stage::Start,
                 "Relist",
                 end,
@@ -323,19 +323,7 @@ fn by_status(b: &Build<'_>, runs: &mut Vec<Run>) {
 
 /// Starts by the API alone.
 fn by_api(b: &mut Build<'_>, runs: &[Run]) {
-    for (o, e) in b.seen.events_of(&["Started"]).collect::<Vec<_>>() {
-        let at = b.seen.api_edge_of(o);
-        let mut s = step(
-            Stage::Start,
-            method::START_CONTAINER,
-            at,
-            Some(at),
-            Certainty::Inferred,
-            vec![o.clone()],
-        );
-        s.container.clone_from(&e.container);
-        b.add(s);
-    }
+    b.successes(Stage::Start, method::START_CONTAINER, "Started");
     if b.of(Stage::Start).next().is_some() {
         return;
     }
@@ -343,7 +331,7 @@ fn by_api(b: &mut Build<'_>, runs: &[Run]) {
         let (Some(at), Some(o)) = (r.start, r.evidence.first()) else {
             continue;
         };
-        let mut s = step(
+        let mut s = Span::new(
             Stage::Start,
             method::START_CONTAINER,
             at,
@@ -460,7 +448,7 @@ fn back_off(b: &mut Build<'_>, runs: &[Run]) {
             evidence.push(x);
         }
         evidence.dedup();
-        let mut s = step(
+        let mut s = Span::new(
             Stage::Start,
             "CrashLoopBackOff",
             *at,

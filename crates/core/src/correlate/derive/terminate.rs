@@ -4,10 +4,11 @@ mod calls;
 mod unmount;
 
 use super::Build;
+use super::api::of_request;
 use super::cri::of_work;
-use super::span::{edge, step};
+use super::span::edge;
 use crate::flow::{Fact, Stage, span};
-use crate::timeline::{Certainty, Edge, Outcome};
+use crate::timeline::{Certainty, Edge, Outcome, Span};
 use kflow_model::cri::method;
 use kflow_model::fs::{FsAction, FsObject};
 use kflow_model::stamp::SECOND;
@@ -30,7 +31,7 @@ pub(crate) fn derive(b: &mut Build<'_>) {
     {
         // Asked for, and nobody saw more.
         let gone = b.view.gone.map(|at| Edge { at, precision: 1 });
-        let mut s = step(
+        let mut s = Span::new(
             Stage::Terminate,
             "Delete",
             Edge {
@@ -59,7 +60,7 @@ fn request(b: &mut Build<'_>) -> Option<Nanos> {
         if r.came_too_late(b.view.gone) {
             continue;
         }
-        let mut s = step(
+        let mut s = Span::new(
             Stage::Terminate,
             if eviction { "Evict" } else { "Delete" },
             r.received,
@@ -144,7 +145,7 @@ fn told(b: &mut Build<'_>) {
     let mut evidence = vec![proof];
     let end = turned.as_ref().map(|(e, _)| *e);
     evidence.extend(turned.and_then(|(_, o)| o));
-    b.add(step(
+    b.add(Span::new(
         Stage::Terminate,
         "UpdatePod",
         start,
@@ -185,7 +186,7 @@ fn pairs(b: &mut Build<'_>) {
                     })
                     .map(|(l, _)| l.clone()),
             );
-            let mut span = step(
+            let mut span = Span::new(
                 Stage::Terminate,
                 name,
                 edge(o),
@@ -217,7 +218,7 @@ fn pairs(b: &mut Build<'_>) {
             // A span comes only when it ends, so what is open is known by its line alone.
             let mut evidence = vec![(*o).clone()];
             evidence.extend(end.map(|(o, _)| (*o).clone()));
-            let mut s = step(
+            let mut s = Span::new(
                 Stage::Terminate,
                 name,
                 edge(o),
@@ -250,7 +251,7 @@ fn pre_stop(b: &mut Build<'_>, asked: Option<Nanos>) {
                 && w.container_id == l.container_id.0
                 && w.start.at >= o.stamp.at
         });
-        let mut s = step(
+        let mut s = Span::new(
             Stage::Terminate,
             "PreStopHook",
             edge(o),
@@ -319,7 +320,7 @@ fn removals(b: &mut Build<'_>) {
                     evidence.push(o.clone());
                     edge(o)
                 });
-            b.add(step(
+            b.add(Span::new(
                 Stage::Terminate,
                 "Destroy",
                 start,
@@ -342,7 +343,7 @@ fn removals(b: &mut Build<'_>) {
             start = edge(l);
             evidence.push(l.clone());
         }
-        b.add(step(
+        b.add(Span::new(
             Stage::Terminate,
             "cleanupOrphanedPodDirs",
             start,
@@ -360,20 +361,7 @@ fn final_delete(b: &mut Build<'_>) {
         r.a.verb == "delete" && r.a.resource == "pods" && r.a.agent.starts_with("kubelet/")
     });
     if let Some(r) = last {
-        let mut s = step(
-            Stage::Terminate,
-            "syncPod.delete",
-            r.received,
-            r.complete,
-            Certainty::Measured,
-            r.evidence.clone(),
-        );
-        if r.a.code >= 400 {
-            s.outcome = Outcome::Error;
-            s.code = format!("{}", r.a.code).into();
-            s.message.clone_from(&r.a.message);
-        }
-        b.add(s);
+        b.add(of_request(Stage::Terminate, "syncPod.delete", r));
     }
     // Finalizers hold an object whose pod is long gone.
     let Some(p) = f.newest() else { return };
@@ -389,7 +377,7 @@ fn final_delete(b: &mut Build<'_>) {
     let Some(o) = f.states.last().map(|(o, _)| (*o).clone()) else {
         return;
     };
-    let mut s = step(
+    let mut s = Span::new(
         Stage::Terminate,
         "finalizers",
         start,

@@ -1,9 +1,9 @@
 //! `volumes`: the wait of the pod worker, and what the volume manager does meanwhile.
 
 use super::Build;
-use super::span::{edge, step};
+use super::span::edge;
 use crate::flow::{Fact, Stage};
-use crate::timeline::{Certainty, Edge, Outcome, SpanIndex};
+use crate::timeline::{Certainty, Edge, Outcome, Span, SpanIndex};
 use kflow_model::cri::method;
 use kflow_model::fs::{FsAction, FsObject};
 use kflow_model::{Evidence, Text};
@@ -79,7 +79,7 @@ fn waits(b: &mut Build<'_>) -> Vec<SpanIndex> {
         }
         let mut evidence = vec![(*o).clone()];
         evidence.extend(proof);
-        let mut s = step(
+        let mut s = Span::new(
             Stage::Volumes,
             "WaitForAttachAndMount",
             edge(o),
@@ -114,7 +114,7 @@ fn waits(b: &mut Build<'_>) -> Vec<SpanIndex> {
             evidence.extend(sandbox.and_then(|w| w.evidence.first().cloned()));
             let end = sandbox.map(|w| w.start).filter(|e| e.at >= o.stamp.at);
             if end.is_some() || b.view.gone.is_none() {
-                out.push(b.add(step(
+                out.push(b.add(Span::new(
                     Stage::Volumes,
                     "WaitForAttachAndMount",
                     edge(o),
@@ -230,7 +230,7 @@ fn by_log(b: &mut Build<'_>, waits: &[SpanIndex]) -> bool {
         let begin = start.as_ref().map_or_else(|| edge(o), edge);
         let mut evidence = vec![o.clone()];
         evidence.extend(start);
-        let mut s = step(
+        let mut s = Span::new(
             Stage::Volumes,
             what,
             begin.min(edge(o)),
@@ -255,7 +255,7 @@ fn by_log(b: &mut Build<'_>, waits: &[SpanIndex]) -> bool {
         if let Some(o) = v.mount.filter(|_| !v.done)
             && b.view.gone.is_none()
         {
-            let mut s = step(
+            let mut s = Span::new(
                 Stage::Volumes,
                 "MountVolume.SetUp",
                 edge(&o),
@@ -294,7 +294,7 @@ fn by_fs(b: &mut Build<'_>, waits: &[SpanIndex]) {
             FsAction::Created | FsAction::Changed | FsAction::Present if finished => {
                 if let Some(i) = begun.iter().position(|(v, _)| *v == volume) {
                     let (_, start) = begun.swap_remove(i);
-                    let mut s = step(
+                    let mut s = Span::new(
                         Stage::Volumes,
                         "MountVolume.SetUp",
                         edge(start),
@@ -315,28 +315,10 @@ fn by_fs(b: &mut Build<'_>, waits: &[SpanIndex]) {
 /// With the API alone: what failed, and that it is still waited for.
 fn by_events(b: &mut Build<'_>) {
     let f = b.seen;
-    let mut since = b.ends(Stage::Admit).or_else(|| b.ends(Stage::Schedule));
-    let mut last: Option<Evidence> = None;
-    for (n, (o, e)) in
-        (0..).zip(f.events_of(&["FailedMount", "FailedAttachVolume", "FailedMapVolume"]))
-    {
-        let end = f.api_edge_of(o);
-        let mut s = step(
-            Stage::Volumes,
-            "WaitForAttachAndMount",
-            since.unwrap_or(end).min(end),
-            Some(end),
-            Certainty::Bounded,
-            vec![o.clone()],
-        );
-        s.attempt = n;
-        s.outcome = Outcome::Error;
-        s.message.clone_from(&e.message);
-        b.add(s);
-        since = Some(end);
-        last = Some(o.clone());
-    }
-    let (Some(start), Some(proof)) = (since, last) else {
+    let since = b.ends(Stage::Admit).or_else(|| b.ends(Stage::Schedule));
+    let reasons = ["FailedMount", "FailedAttachVolume", "FailedMapVolume"];
+    let failed = b.failures(Stage::Volumes, "WaitForAttachAndMount", &reasons, since);
+    let Some((start, proof)) = failed else {
         return;
     };
     let ready = f.states.iter().find(|(o, p)| {
@@ -345,7 +327,7 @@ fn by_events(b: &mut Build<'_>) {
                 .is_some_and(|c| c.status == "True")
     });
     if let Some((o, _)) = ready {
-        b.add(step(
+        b.add(Span::new(
             Stage::Volumes,
             "WaitForAttachAndMount",
             start,

@@ -9,20 +9,12 @@ fn line(message: &str, at_ms: i64, fields: &[(&str, &str)]) -> Evidence {
         stamp: Stamp::new(at, 1000, at),
         source: Source::Kubelet,
         body: Body::Log(Box::new(LogLine {
-            component: Component::Kubelet,
-            severity: Severity::Info,
-            location: Text::default(),
-            message: message.into(),
             pod: PodRef::by_name("s01", "healthy"),
-            more_pods: Vec::new(),
-            container: Text::default(),
-            container_id: kflow_model::ContainerId::default(),
-            error: Text::default(),
             fields: fields
                 .iter()
                 .map(|(k, v)| ((*k).into(), (*v).into()))
                 .collect(),
-            noted: kflow_model::log::Noted::default(),
+            ..LogLine::new(Component::Kubelet, Severity::Info, message)
         })),
     })
 }

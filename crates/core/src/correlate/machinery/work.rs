@@ -15,13 +15,13 @@ pub enum Work {
     ConfigDelete,
     /// configCh RECONCILE.
     ConfigReconcile,
-    /// plegCh.
+    /// A container changed its state (`plegCh`).
     PlegEvent,
-    /// syncCh.
+    /// Pods that are due for a periodic sync (`syncCh`).
     Sync,
     /// A probe manager's update.
     ProbeUpdate,
-    /// housekeepingCh.
+    /// Cleaning up after pods that are gone (`housekeepingCh`).
     Housekeeping,
     /// The sync loop skips all pods: the runtime or PLEG is not healthy.
     Skipped,

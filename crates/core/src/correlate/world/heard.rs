@@ -26,7 +26,7 @@ pub enum Actor {
     Kubelet(Text),
     /// The scheduler of that name.
     Scheduler(Text),
-    /// kube-controller-manager.
+    /// kube-controller-manager, by its lease.
     Controllers,
 }
 

@@ -93,7 +93,7 @@ impl LazyPod {
     pub(crate) fn summarise(&self) {
         self.view.get_or_init(|| self.slim(self.derived()));
     }
-    /// A handle of the same state of which nobody has seen more than the summary: what is derived through it goes when
+    /// A fresh handle of the same state with only the summary cached: what is derived through it goes when
     /// it goes.
     pub(crate) fn afresh(&self) -> Self {
         Self {

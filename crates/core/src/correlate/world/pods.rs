@@ -46,7 +46,7 @@ pub(crate) type Pile = Chunked<Evidence, 64>;
 /// The evidence of one pod.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PodFile {
-    /// UID; `ns/name` for evidence that names a pod whose UID nobody told.
+    /// UID; `ns/name` for evidence of a pod whose UID is unknown.
     pub(crate) uid: Text,
     /// UIDs of mirror pods.
     pub(crate) mirrors: Vec<PodUid>,
@@ -223,9 +223,9 @@ pub(crate) fn sort_evidence(v: &mut Vec<Evidence>) {
 /// Evidence that names a pod and tells no UID, and the pods that bear the name.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct NameFile {
-    /// Namespace.
+    /// `metadata.namespace`.
     pub(crate) namespace: Text,
-    /// Name.
+    /// `metadata.name`.
     pub(crate) name: Text,
     /// Pods of this name.
     pub(crate) pods: SmallVec<[Slot; 1]>,

@@ -40,7 +40,7 @@ impl World {
         }
     }
 
-    /// Derives what lists show of the pods that nobody has looked at since they changed. The rest of their views is
+    /// Derives the summaries of pods that have none since they changed. The rest of their views is
     /// derived again when somebody asks: a world that is kept for later is small.
     pub fn summarise(&self) {
         for pod in self.every_pod() {

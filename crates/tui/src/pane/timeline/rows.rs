@@ -98,21 +98,10 @@ mod tests {
             at: Nanos(n * 1_000_000_000),
             precision: 1,
         };
+        let (from, to) = (edge(from), Some(edge(to)));
         Span {
-            stage,
-            step: step.into(),
-            container: Text::default(),
-            attempt: 0,
-            start: edge(from),
-            end: Some(edge(to)),
-            outcome: Outcome::Ok,
-            code: Text::default(),
-            message: Text::default(),
-            certainty: Certainty::Measured,
             parent,
-            call: None,
-            deadline_ns: None,
-            evidence: Vec::new(),
+            ..Span::new(stage, step, from, to, Certainty::Measured, Vec::new())
         }
     }
 

@@ -4,10 +4,10 @@ use rustc_hash::FxHashMap;
 
 use crate::correlate::derive::Build;
 use crate::correlate::derive::cri::{nested, of_work};
-use crate::correlate::derive::span::{edge, event_edge, narrow, step};
+use crate::correlate::derive::span::{edge, event_edge, narrow};
 use crate::correlate::derive::work::Work;
 use crate::flow::{Fact, Stage, event};
-use crate::timeline::{Certainty, Edge, Outcome, SpanIndex};
+use crate::timeline::{Certainty, Edge, Outcome, Span, SpanIndex};
 use kflow_model::cri::method;
 use kflow_model::{Evidence, Text};
 
@@ -116,7 +116,7 @@ fn refused(b: &mut Build<'_>) {
             at
         });
         let attempt = attempts.entry(&e.container).or_default();
-        let mut s = step(
+        let mut s = Span::new(
             Stage::Image,
             "EnsureImageExists",
             start,
@@ -177,7 +177,7 @@ fn ensure(b: &mut Build<'_>, pulls: &[(Text, Edge, SpanIndex)]) {
             .map(|s| (s.start.at, s.end.map(|e| e.at)));
         let begin = narrow(event_edge(o), None, call.map(|c| c.0));
         let stop = end.map(|(o, _)| narrow(event_edge(o), call.and_then(|c| c.1), None));
-        let mut s = step(
+        let mut s = Span::new(
             Stage::Image,
             "EnsureImageExists",
             begin,
@@ -293,7 +293,7 @@ fn back_off(b: &mut Build<'_>) {
                     .or(b.view.gone)
                     .map(|at| Edge { at, precision: 1 })
             });
-            let mut s = step(
+            let mut s = Span::new(
                 Stage::Image,
                 "ImagePullBackOff",
                 *at,

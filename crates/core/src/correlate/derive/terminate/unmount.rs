@@ -1,9 +1,9 @@
 //! Each volume's teardown.
 
 use crate::correlate::derive::Build;
-use crate::correlate::derive::span::{edge, step};
+use crate::correlate::derive::span::edge;
 use crate::flow::{Fact, Stage};
-use crate::timeline::Certainty;
+use crate::timeline::{Certainty, Span};
 use kflow_model::fs::{FsAction, FsObject};
 use kflow_model::{Evidence, Text};
 
@@ -41,7 +41,7 @@ pub(super) fn unmounts(b: &mut Build<'_>) {
             Certainty::Inferred
         };
         evidence.extend(start);
-        let mut s = step(
+        let mut s = Span::new(
             Stage::Terminate,
             "UnmountVolume.TearDown",
             from.min(edge(o)),
@@ -53,7 +53,7 @@ pub(super) fn unmounts(b: &mut Build<'_>) {
         b.add(s);
     }
     for (name, o) in begun {
-        let mut s = step(
+        let mut s = Span::new(
             Stage::Terminate,
             "UnmountVolume.TearDown",
             edge(&o),
@@ -73,7 +73,7 @@ pub(super) fn unmounts(b: &mut Build<'_>) {
             && !volume.is_empty()
             && inner.is_empty()
         {
-            let mut s = step(
+            let mut s = Span::new(
                 Stage::Terminate,
                 "UnmountVolume.TearDown",
                 edge(o),

@@ -118,7 +118,7 @@ impl World {
     }
 }
 
-/// True for a span that tells of an id that may turn out to be a pod's.
+/// True for a span with an id that may turn out to be a pod's.
 fn names_somebody(s: &SpanRecord) -> bool {
     ["container.id", "sandbox.id"]
         .into_iter()

@@ -18,21 +18,13 @@ fn seen(at: i64, source: Source, body: Body) -> Evidence {
 
 fn log(message: &str, uid: &str, container_id: &str) -> Body {
     Body::Log(Box::new(LogLine {
-        component: Component::Kubelet,
-        severity: Severity::Info,
-        location: Text::default(),
-        message: message.into(),
         pod: PodRef {
             uid: uid.into(),
             namespace: "ns".into(),
             name: "web-0".into(),
         },
-        more_pods: Vec::new(),
-        container: Text::default(),
         container_id: container_id.into(),
-        error: Text::default(),
-        fields: Vec::new(),
-        noted: kflow_model::log::Noted::default(),
+        ..LogLine::new(Component::Kubelet, Severity::Info, message)
     }))
 }
 
