@@ -5,9 +5,12 @@ pub mod live;
 
 pub mod look;
 
+use clap::builder::PossibleValue;
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum, ValueHint};
 use kflow_core::query::Query;
+use kflow_export::file::Kind;
 use std::path::PathBuf;
+use std::sync::LazyLock;
 
 /// Trace what Kubernetes and the container runtime do to a pod, call by call.
 #[derive(Debug, Parser)]
@@ -95,7 +98,9 @@ impl Command {
         let format = match self {
             Self::Timeline(a) => a.output,
             Self::Calls(a) => a.output,
-            Self::Export(a) => return matches!(a.format, ExportFormat::Json) && a.out.is_none(),
+            Self::Export(a) => {
+                return matches!(a.format, ExportFormat::Timelines(Kind::Json)) && a.out.is_none();
+            }
             Self::Flow(a) => a.output,
             Self::Requests(a) => a.output,
             Self::Why(a) => a.output,
@@ -245,20 +250,28 @@ pub struct CallsArgs {
 }
 
 /// Formats of `kflow export`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExportFormat {
-    /// A trace for ui.perfetto.dev and chrome://tracing.
-    Perfetto,
-    /// OpenTelemetry spans as OTLP JSON.
-    Otlp,
-    /// One page for a ticket, with verdicts.
-    Html,
-    /// Timelines for programs: see docs/json.md.
-    Json,
-    /// Timelines for people.
-    Text,
+    /// What `kflow_export` writes.
+    Timelines(Kind),
     /// A picture of one pod's timeline.
     Svg,
+}
+
+impl ValueEnum for ExportFormat {
+    fn value_variants<'a>() -> &'a [Self] {
+        static ALL: LazyLock<Vec<ExportFormat>> = LazyLock::new(|| {
+            let timelines = Kind::ALL.map(ExportFormat::Timelines);
+            timelines.into_iter().chain([ExportFormat::Svg]).collect()
+        });
+        &ALL
+    }
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        Some(match self {
+            Self::Timelines(kind) => PossibleValue::new(kind.name()).help(kind.help()),
+            Self::Svg => PossibleValue::new("svg").help("a picture of one pod's timeline"),
+        })
+    }
 }
 
 /// `kflow export`

@@ -13,7 +13,7 @@ use kflow_core::correlate::Pod;
 use kflow_core::diagnose::unknown;
 use kflow_engine::Core;
 use kflow_engine::snapshot::{Mode, Snapshot};
-use kflow_export::file::{self, Kind};
+use kflow_export::file;
 use kflow_model::file::{self as files, Access, AtomicFile};
 use kflow_model::session;
 
@@ -123,19 +123,15 @@ fn write(
     snap: &Snapshot,
     out: &mut impl Write,
 ) -> anyhow::Result<()> {
-    let kind = match format {
-        ExportFormat::Perfetto => Kind::Perfetto,
-        ExportFormat::Otlp => Kind::Otlp,
-        ExportFormat::Html => Kind::Html,
-        ExportFormat::Json => Kind::Json,
-        ExportFormat::Text => Kind::Text,
+    match format {
+        ExportFormat::Timelines(kind) => {
+            file::write(kind, &snap.world, pods, &snap.verdicts, snap.now, out)?;
+        }
         ExportFormat::Svg => {
             for pod in pods {
                 out.write_all(kflow_tui::shots::timeline(snap, pod).as_bytes())?;
             }
-            return Ok(());
         }
-    };
-    file::write(kind, &snap.world, pods, &snap.verdicts, snap.now, out)?;
+    }
     Ok(())
 }

@@ -35,35 +35,27 @@ impl Kind {
         Self::Json,
         Self::Text,
     ];
+    /// Name, what it is for, and the ending of a file's name.
+    const fn row(self) -> (&'static str, &'static str, &'static str) {
+        match self {
+            Self::Perfetto => ("perfetto", "a trace for ui.perfetto.dev", "perfetto.json"),
+            Self::Otlp => ("otlp", "OpenTelemetry spans as JSON", "otlp.json"),
+            Self::Html => ("html", "a page for a ticket, with verdicts", "html"),
+            Self::Json => ("json", "timelines for programs", "json"),
+            Self::Text => ("text", "timelines for people", "txt"),
+        }
+    }
     /// Name, as the command line and the palette take it.
     pub const fn name(self) -> &'static str {
-        match self {
-            Self::Perfetto => "perfetto",
-            Self::Otlp => "otlp",
-            Self::Html => "html",
-            Self::Json => "json",
-            Self::Text => "text",
-        }
+        self.row().0
     }
     /// What it is for, in a few words.
     pub const fn help(self) -> &'static str {
-        match self {
-            Self::Perfetto => "a trace for ui.perfetto.dev",
-            Self::Otlp => "OpenTelemetry spans as JSON",
-            Self::Html => "a page for a ticket, with verdicts",
-            Self::Json => "timelines for programs",
-            Self::Text => "timelines for people",
-        }
+        self.row().1
     }
     /// Ending of a file's name; two formats are JSON and say which.
     pub const fn ending(self) -> &'static str {
-        match self {
-            Self::Perfetto => "perfetto.json",
-            Self::Otlp => "otlp.json",
-            Self::Html => "html",
-            Self::Json => "json",
-            Self::Text => "txt",
-        }
+        self.row().2
     }
     /// The one of a name.
     pub fn parse(name: &str) -> Option<Self> {
