@@ -41,7 +41,7 @@ const LARGE: usize = 2;
 /// How long the idle load of a node is watched.
 const IDLE: Duration = Duration::from_secs(30);
 
-/// A container as `ListContainers` tells of it.
+/// A container in the answer of `ListContainers`.
 #[derive(Clone, PartialEq, Message)]
 struct Container {
     #[prost(string, tag = "1")]

@@ -1,4 +1,4 @@
-//! What the system tells of itself and of processes.
+//! CPU, memory and scheduling of the machine and of processes, from /proc.
 
 /// What else the machine has to do, as far as one number tells it.
 pub(crate) fn load() -> String {

@@ -16,7 +16,7 @@ pub(super) struct Stdout {
 }
 
 impl Stdout {
-    /// True when what is written reaches nobody any more.
+    /// True when the reader of standard output is gone.
     pub(super) fn reader_gone(&self) -> bool {
         self.reader_gone
     }
@@ -61,7 +61,7 @@ pub(super) fn stdout() -> Stdout {
     }
 }
 
-/// True when colours are wanted: a terminal, and nobody said no.
+/// True when colours are wanted: standard output is a terminal, and neither `NO_COLOR` nor `TERM=dumb` is set.
 pub(super) fn colour() -> bool {
     io::stdout().is_terminal()
         && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())

@@ -53,7 +53,7 @@ pub struct Counters {
     pub bytes: u64,
     /// Chunks given in.
     pub chunks: u64,
-    /// Chunks of blind or closed connections, which nobody looked at.
+    /// Chunks of blind or closed connections, which were not decoded.
     pub unread_chunks: u64,
     /// HTTP/2 frames.
     pub frames: u64,

@@ -1,7 +1,7 @@
 //! The frame layer of HTTP/2 (RFC 9113), one direction, for someone who listens.
 //!
 //! [`Frames`] takes chunks that end anywhere and gives out [`Event`]s that borrow from the chunk. DATA goes out in
-//! the pieces in which it arrived; frames that nobody needs are skipped by counting; only control frames that a chunk
+//! the pieces in which it arrived; frames without use are skipped by counting; only control frames that a chunk
 //! cuts, and header blocks in several frames, are copied together (into buffers that are reused).
 
 use super::limits;
@@ -107,7 +107,7 @@ enum State {
     DataPadding,
     /// So many bytes of data, then so many of padding.
     Data { left: u32, padding: u32 },
-    /// So many bytes that nobody needs.
+    /// So many bytes are skipped.
     Skip(u32),
     /// A frame that is looked at whole.
     Control,

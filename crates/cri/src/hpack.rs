@@ -3,7 +3,7 @@
 //! A listener wants few of the headers but must keep the dynamic table exactly as the receiver does, or every later
 //! block turns into other headers. So an entry keeps its size always, and its content only when somebody wants it:
 //! [`HeaderSet`] names the wanted headers and says what is kept of a value (a parsed trace id instead of its text).
-//! Headers that nobody wants cost no allocation.
+//! Headers that are not asked for cost no allocation.
 
 mod fixed;
 mod huffman;

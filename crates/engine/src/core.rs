@@ -1,4 +1,4 @@
-//! World, diagnoser and log, moved forward by observations: the same for live and replay. Asks nobody for the time.
+//! World, diagnoser and log, moved forward by observations: the same for live and replay. Time is an argument.
 
 use std::sync::Arc;
 

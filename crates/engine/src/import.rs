@@ -32,7 +32,7 @@ pub struct Options {
     pub year: Option<i32>,
     /// Offset of the logs' local time from UTC, seconds east.
     pub utc_offset_s: i32,
-    /// The node, for the header; empty: the one that the inputs tell of.
+    /// The node, for the header; empty: the only one among the inputs' Node objects.
     pub node: Text,
     /// A moment near log lines without a year, for when no input tells one: now.
     pub fallback: Option<Nanos>,
@@ -47,7 +47,7 @@ pub struct Summary {
     pub lines: u64,
     /// Bytes read, uncompressed.
     pub bytes: u64,
-    /// Observations.
+    /// Observations that became of it.
     pub observations: u64,
     /// Lines that say nothing that kflow uses, by reason.
     pub ignored: BTreeMap<&'static str, u64>,

@@ -93,7 +93,7 @@ pub struct Config {
     pub pace: Pace,
     /// How much is kept of pods that are gone.
     pub keep: Retention,
-    /// Sources that nobody named, and that may not be there.
+    /// Sources that no flag asked for, and that may be absent.
     pub guessed: Vec<Source>,
 }
 

@@ -219,7 +219,7 @@ pub struct ContainerEvent {
     /// The stream's call.
     #[serde(flatten)]
     pub key: CallKey,
-    /// Kind.
+    /// What happened to the container.
     #[serde(rename = "k")]
     pub kind: ContainerEventKind,
     /// Who. For a sandbox's own event `container_id` equals `sandbox_id`.
@@ -270,7 +270,7 @@ pub struct InventoryItem {
     /// Who; for a sandbox `container_id` is empty.
     #[serde(rename = "sub")]
     pub subject: Subject,
-    /// State.
+    /// State of the sandbox or container.
     #[serde(rename = "st")]
     pub state: RuntimeState,
     /// Created, by the runtime's clock; 0 when not told.

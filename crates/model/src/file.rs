@@ -76,7 +76,7 @@ fn error(op: &'static str, path: &Path) -> impl FnOnce(io::Error) -> FileError {
 /// Who may read a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Its owner: whatever tells of a cluster.
+    /// Its owner only: recordings and exports, which may hold names of a cluster.
     Private,
     /// Whoever the umask lets: manual pages, pictures of the documentation.
     Public,

@@ -40,7 +40,7 @@ pub struct ClockStep {
 }
 
 /// A list began or ended, or a watch broke: the world needs it to tell "deleted" from "not listed yet", and "there is no
-/// such pod" from "nobody was able to look".
+/// such pod" from "the API could not be read".
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct WatchNote {
     /// `pods`, `events`, `nodes`, or another plural resource; empty for the apiserver as a whole.
@@ -68,11 +68,11 @@ pub enum Failure {
     Unreachable,
     /// No answer in time, or an answer that stalled.
     TimedOut,
-    /// 401.
+    /// HTTP 401: the credentials are not accepted.
     Unauthorized,
-    /// 403.
+    /// HTTP 403: no right to list or watch it.
     Forbidden,
-    /// 404.
+    /// HTTP 404: the server does not serve the resource.
     NotFound,
     /// 410: the resource version is too old.
     Expired,

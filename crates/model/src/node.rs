@@ -14,7 +14,7 @@ pub struct NodeSeen {
     /// How it was seen.
     #[serde(rename = "ev")]
     pub event: WatchEvent,
-    /// Name.
+    /// `metadata.name`.
     #[serde(rename = "n")]
     pub name: Text,
     /// `metadata.resourceVersion` as a number.

@@ -63,7 +63,7 @@ pub struct PodSeen {
     #[serde(rename = "ow", skip_serializing_if = "Option::is_none")]
     pub owner: Option<ObjectRef>,
     /// `kubernetes.io/config.mirror`: the static pod's UID, when this is a mirror pod; of the static pod itself, as the
-    /// kubelet tells of it, its own.
+    /// kubelet reports it, its own.
     #[serde(rename = "mir", skip_serializing_if = "Option::is_none")]
     pub mirror_of: Option<PodUid>,
     /// The spec.

@@ -17,9 +17,9 @@ pub enum SpanKind {
     Server,
     /// Client side of a call.
     Client,
-    /// Producer.
+    /// It sends a message whose processing it does not wait for.
     Producer,
-    /// Consumer.
+    /// It processes a message.
     Consumer,
 }
 
@@ -32,7 +32,7 @@ pub struct SpanRecord {
     /// Span name.
     #[serde(rename = "n")]
     pub name: Text,
-    /// Kind.
+    /// Role of the span in a call.
     #[serde(rename = "k", default)]
     pub kind: SpanKind,
     /// Trace that the span belongs to.

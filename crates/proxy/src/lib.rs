@@ -89,7 +89,7 @@ pub enum Error {
     Thread {
         /// Name of the thread.
         thread: &'static str,
-        /// Cause.
+        /// What the system said.
         source: std::io::Error,
     },
 }

@@ -1,4 +1,4 @@
-//! What a live source is given, and what it tells of itself.
+//! What a live source is given (a channel, pauses), and the status that it reports.
 //!
 //! A source is an `async fn` that runs until it is dropped. It gives observations to an [`Out`] and says through it
 //! whether it is on, or why it is off. Sources that can wait (a watch, a file) wait when the engine is busy; what
@@ -59,7 +59,7 @@ pub struct SourceStatus {
     pub since: Option<Nanos>,
     /// When it tries again, while it waits for that.
     pub next: Option<Nanos>,
-    /// Newest arrival minus the time that it tells of, ns.
+    /// Arrival of the newest observation minus its own time, ns.
     pub lag_ns: Option<i64>,
     /// Observations that found no room.
     pub lost: u64,
@@ -304,7 +304,7 @@ pub fn gap(of: Source, since: Nanos, at: Nanos, lost: u64, why: &str) -> Observa
 /// Longest line that is put together, bytes: what a watch sends of one object is bounded by etcd's 1.5 MiB.
 const LINE_MAX: usize = 16 << 20;
 
-/// Chunks in, whole lines out. A line longer than 16 MiB is dropped and counted: who reads tells of it ([`Lines::dropped`]).
+/// Chunks in, whole lines out. A line longer than 16 MiB is dropped and counted ([`Lines::dropped`]).
 #[derive(Debug, Default)]
 pub struct Lines {
     part: Vec<u8>,

@@ -121,7 +121,7 @@ impl Client {
 /// Pauses between attempts to reach the proxy.
 const RETRY: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(10));
 
-/// Follows a proxy's observations until nobody takes them, through restarts of the proxy.
+/// Follows a proxy's observations through its restarts, until their receiver is gone.
 pub async fn follow(path: PathBuf, mut out: Out) {
     let mut backoff = Backoff::new(RETRY.0, RETRY.1);
     let mut position = Position::default();

@@ -58,7 +58,7 @@ pub enum Error {
         what: &'static str,
         /// Address to listen on.
         addr: SocketAddr,
-        /// Cause.
+        /// What the system said.
         source: io::Error,
     },
 }

@@ -18,7 +18,7 @@ use kflow_model::{Body, Observation, PodRef};
 pub enum Tone {
     /// Of little interest.
     Quiet,
-    /// Ordinary.
+    /// Neither a failure nor a success to point out.
     Plain,
     /// A warning.
     Warn,

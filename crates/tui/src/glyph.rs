@@ -85,15 +85,15 @@ glyphs! {
     on: "●", "*";
     /// A source that is off.
     off: "○", "o";
-    /// Playing.
+    /// The session plays.
     play: "▶", ">";
-    /// Paused.
+    /// The session is paused, or the picture frozen.
     pause: "‖", "=";
-    /// Recording.
+    /// A recording is being written.
     record: "●", "*";
-    /// Ascending.
+    /// The column is sorted in ascending order.
     up: "↑", "^";
-    /// Descending.
+    /// The column is sorted in descending order.
     down: "↓", "v";
     /// Arrow to the right.
     right: "▶", ">";
@@ -103,7 +103,7 @@ glyphs! {
     shaft: "─", "-";
     /// Shaft of an arrow in flight.
     dashed: "┄", ".";
-    /// New.
+    /// The pod appeared a moment ago.
     fresh: "✦", "+";
     /// Times, as in ×14.
     times: "×", "x";

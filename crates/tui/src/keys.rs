@@ -13,7 +13,7 @@ use super::action::{Action, Scope};
 /// A key with its modifiers. A letter's case is in the letter, so `shift` is told only of keys that have no case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Key {
-    /// Key.
+    /// The key without its modifiers.
     pub code: KeyCode,
     /// Ctrl is held.
     pub ctrl: bool,

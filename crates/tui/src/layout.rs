@@ -58,7 +58,7 @@ impl Layout {
             ),
         }
     }
-    /// Name.
+    /// The name in the configuration and the status bar.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Single => "single",

@@ -28,7 +28,7 @@ pub enum Effect {
     Save(Vec<PaneId>),
     /// Write timelines into a file.
     Export {
-        /// Format.
+        /// Format of the export.
         kind: Kind,
         /// Of every pod, not of the selected one.
         all: bool,
@@ -61,7 +61,7 @@ pub struct Prompt {
     pub text: String,
     /// Cursor, in characters.
     pub at: usize,
-    /// Proposals.
+    /// What the input may be completed to, best first.
     pub candidates: Vec<Candidate>,
     /// The chosen proposal.
     pub chosen: Option<usize>,
@@ -100,7 +100,7 @@ pub struct Look {
     pub theme: Theme,
     /// Colours of the terminal.
     pub depth: Depth,
-    /// Symbols.
+    /// The set of symbols: Unicode or ASCII.
     pub glyphs: &'static Glyphs,
 }
 
@@ -127,7 +127,7 @@ pub struct Model {
     pub shared: Shared,
     /// Panes, in the order of [`PaneId::ALL`].
     pub panes: Vec<Box<dyn Pane>>,
-    /// Layout.
+    /// How many panes are shown, and where.
     pub layout: Layout,
     /// Focused pane.
     pub focus: PaneId,
@@ -141,7 +141,7 @@ pub struct Model {
     pub size: (u16, u16),
     /// Theme, symbols and depth of colour.
     pub look: Look,
-    /// Keys.
+    /// The key map: defaults with the configuration laid over.
     pub keys: Keymap,
     /// A message in the footer.
     pub message: Option<(String, Tone)>,

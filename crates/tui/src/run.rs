@@ -58,7 +58,7 @@ pub enum RunError {
     Terminal {
         /// What was done.
         what: &'static str,
-        /// Cause.
+        /// What the system said.
         source: io::Error,
     },
 }

@@ -79,11 +79,11 @@ pub struct Ctx<'a> {
     pub snap: &'a Snapshot,
     /// What panes share.
     pub shared: &'a Shared,
-    /// Styles.
+    /// The theme that all styles come from.
     pub theme: &'a Theme,
-    /// Symbols.
+    /// The set of symbols: Unicode or ASCII.
     pub glyphs: &'static Glyphs,
-    /// Keys.
+    /// The key map, for hints.
     pub keys: &'a Keymap,
     /// This pane has the focus.
     pub focused: bool,

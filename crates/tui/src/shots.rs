@@ -22,7 +22,7 @@ pub struct Shot {
     pub pod: &'static str,
     /// Keys that are pressed, in words.
     pub keys: &'static str,
-    /// Theme.
+    /// Name of the theme.
     pub theme: &'static str,
     /// Columns and rows.
     pub size: (u16, u16),

@@ -25,7 +25,7 @@ impl Clock {
             Self::SinceCreation => Self::Absolute,
         }
     }
-    /// Name.
+    /// The name in the configuration and the status bar.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Absolute => "absolute",

@@ -67,7 +67,7 @@ pub struct ScopeArgs {
 #[derive(Clone, Debug, Default, ClapArgs)]
 #[command(next_help_heading = "Live")]
 pub struct LiveArgs {
-    /// Scope.
+    /// Which pods are watched.
     #[command(flatten)]
     pub scope: ScopeArgs,
     /// Context of the kubeconfig

@@ -19,7 +19,7 @@ pub struct ReplayArgs {
     /// The session
     #[arg(value_name = "SESSION", value_hint = ValueHint::FilePath)]
     pub session: PathBuf,
-    /// Scope.
+    /// Which pods are shown.
     #[command(flatten)]
     pub scope: super::live::ScopeArgs,
     /// How fast: 1x, 10x, 0.5x, max

@@ -71,7 +71,7 @@ pub enum EdgeKind {
     Point,
 }
 
-/// Kinds of clues, best first: which one measures a step best when several tell of it.
+/// Kinds of clues, best first: which one measures a step best when there are several.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ClueKind {
     /// A CRI call.
@@ -168,7 +168,7 @@ pub enum What {
     },
     /// A CRI call.
     Call {
-        /// Method.
+        /// Name of the gRPC method, without its service.
         method: Text,
         /// List calls: with a filter, without, or either.
         filtered: Option<bool>,

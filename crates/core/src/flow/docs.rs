@@ -17,7 +17,7 @@ macro_rules! add {
 pub struct Seen {
     /// Name of the recording, short.
     pub recording: String,
-    /// Steps.
+    /// Steps that were seen to run.
     pub steps: BTreeSet<StepId>,
 }
 
@@ -162,7 +162,7 @@ fn cell(s: &str) -> String {
     s.replace('|', "\\|").replace('\n', " ")
 }
 
-/// How far two sources differ that tell of one request. `tests/it/requests.rs` measures it with every run
+/// How far the times of one request differ between two sources. `tests/it/requests.rs` measures it with every run
 /// (`cargo test --test it requests -- --nocapture`).
 const SAME_REQUEST: &str = "
 ## One request, told by audit and by spans

@@ -31,9 +31,9 @@ facts! {
     PodDeleted,
     /// configCh RECONCILE.
     PodReconciled,
-    /// plegCh.
+    /// The sync loop took a change of a container (`plegCh`).
     PlegEvent,
-    /// syncCh.
+    /// The sync loop took pods that are due for a periodic sync (`syncCh`).
     PodsSynced,
     /// A probe's result turned.
     ProbeTurned,

@@ -1,6 +1,6 @@
 //! What each step did, from evidence: when it was first lit, how often, and how long each run took.
 //!
-//! Several sources may tell of the same run (the call's bytes, its span, two log lines, an event). They are grouped by
+//! Several sources may show the same run (the call's bytes, its span, two log lines, an event). They are grouped by
 //! [`ClueKind`]: a step was lit as often as its most talkative clue says, and its runs are those of the best kind that
 //! has edges. So nothing is counted twice. Steps whose clues are alternatives are counted by the sum of a kind's clues.
 
@@ -29,9 +29,9 @@ pub enum RunEnd {
     Failed,
     /// It goes on.
     InFlight,
-    /// The next run began, and nobody saw the end of this one.
+    /// The next run began, and no source saw the end of this one.
     Unseen,
-    /// It was over when it was first asked about: nobody saw its begin, and how long it took is not known.
+    /// It was over when it was first observed: its begin and its length are unknown.
     Before,
 }
 

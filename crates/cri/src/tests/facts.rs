@@ -1,4 +1,4 @@
-//! What answers say: inventories, container events, methods that nobody knows.
+//! What answers say: inventories, container events, unknown methods.
 
 use super::*;
 

@@ -41,7 +41,7 @@ pub(super) struct World {
     leapt: Option<(Instant, i64)>,
     keep: Retention,
     scope: Option<Arc<Scope>>,
-    /// Sources that nobody named.
+    /// Sources that no flag asked for.
     guessed: Vec<Source>,
 }
 

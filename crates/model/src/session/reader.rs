@@ -82,7 +82,7 @@ impl Report {
 /// Observations that were parsed together, in the order of the file.
 #[derive(Debug, Default)]
 pub struct Batch {
-    /// Observations.
+    /// What was observed, in order of arrival.
     pub observations: Vec<Evidence>,
     /// What was left out of this batch.
     pub report: Report,

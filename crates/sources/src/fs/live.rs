@@ -1,6 +1,6 @@
 //! Watches cgroups and the kubelet's pod directories by inotify; [`mounts`] watches the mount table.
 //!
-//! The kernel tells of directories only that are watched already, and pods make trees quickly: whatever appears is
+//! inotify reports only directories that are watched already, and pods make trees quickly: whatever appears is
 //! watched first and read second, so nothing falls between; what both tell is given out once
 //! ([`Changes`]). A rescan now and then, and after an overflow, finds what was lost.
 
@@ -83,7 +83,7 @@ enum Tree {
 /// What the watcher's thread waits for the file system with: since when, and where.
 type Asked = Arc<Mutex<Option<(Instant, PathBuf)>>>;
 
-/// Watches directories until nobody takes observations: in a thread of its own, because a file system that does not answer
+/// Watches directories until the receiver of observations is gone: in a thread of its own, because a file system that does not answer
 /// must not hold up other sources. That it does not is told.
 pub async fn directories(roots: Roots, mut out: Out) {
     let asked = Asked::default();

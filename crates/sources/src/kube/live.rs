@@ -97,7 +97,7 @@ impl Server {
     }
 }
 
-/// Runs a list and watch until nobody takes its observations.
+/// Runs a list and watch until the receiver of its observations is gone.
 pub async fn run(server: impl Into<Server>, watch: Watch, pace: Pace, out: Out) {
     let (leavers, to_ask) = mpsc::channel(1024);
     let mut w = Watching {

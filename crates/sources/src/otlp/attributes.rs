@@ -60,7 +60,7 @@ const PREFIXES: &[&str] = &[
     "layer.media.",
 ];
 
-/// Fronts that the prefixes would let in and nobody needs: times that the span has itself, and headers
+/// Prefixes of keys that the list above lets in and that are dropped: times that the span has itself, and headers
 /// (`http.request.header.authorization`), which may be secrets.
 const NOT: &[&str] = &[
     "sandbox.CreatedAt",

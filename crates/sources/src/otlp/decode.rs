@@ -56,7 +56,7 @@ impl LineDecoder for OtlpDecoder {
     }
 }
 
-/// Every valid span of a request. `seen` is when the batch came; where nobody wrote that down, a span was seen at the
+/// Every valid span of a request. `seen` is when the batch came; where that is unknown, a span was seen at the
 /// earliest when it ended.
 fn spans(request: wire::Request, seen: Option<Nanos>, out: &mut Vec<Observation>) {
     for rs in request.resource_spans {

@@ -26,7 +26,7 @@ impl Window {
         let to = to.max(from.plus(SHORTEST));
         Self { from, to }
     }
-    /// ns.
+    /// Length of what is shown, ns.
     pub const fn length(&self) -> i64 {
         self.to.since(self.from)
     }

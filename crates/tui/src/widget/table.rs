@@ -8,7 +8,7 @@ use crate::shared::Ctx;
 pub struct Column<C> {
     /// Identity of the column.
     pub id: C,
-    /// Heading.
+    /// What stands above the column.
     pub title: &'static str,
     /// Heading where the column is narrower than `title`.
     pub short: &'static str,
@@ -68,7 +68,7 @@ pub struct Placed<C> {
     pub column: Column<C>,
     /// First column on the canvas.
     pub x: u16,
-    /// Width.
+    /// Width in cells.
     pub w: u16,
 }
 

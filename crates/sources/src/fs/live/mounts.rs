@@ -21,7 +21,7 @@ use crate::live::{Out, Stopped};
 use kflow_model::clock;
 use kflow_model::fs::FsAction;
 
-/// Watches the mount table until nobody takes observations.
+/// Watches the mount table until the receiver of observations is gone.
 pub async fn mounts(path: PathBuf, mut out: Out) {
     let file = match fs::File::open(&path).and_then(signalled) {
         Ok(f) => f,

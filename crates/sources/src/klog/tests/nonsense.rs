@@ -1,4 +1,4 @@
-//! Lines that nobody wrote.
+//! Lines that no component writes: the decoder neither fails nor loses the next one.
 
 use proptest::prelude::*;
 

@@ -55,7 +55,7 @@ impl<'de> Deserialize<'de> for Scalar {
     }
 }
 
-/// `metadata`, without annotations except the few that tell of static pods.
+/// `metadata`, without annotations except those of static pods.
 #[derive(Deserialize, Default)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct Meta {

@@ -130,7 +130,7 @@ impl KubeLines {
         }
     }
 
-    /// When a document was read, where nobody wrote it down: not before the end of the newest moment that it tells.
+    /// When a document was read: estimated as the end of the newest time in it.
     fn guess(&mut self, doc: &[u8]) -> Stamp {
         let (at, precision) = newest_time(doc)
             .or(self.hint.near.map(|t| (t, 1)))

@@ -1,4 +1,4 @@
-//! The newest moment that a document tells of: the best that is known of when it was read, where nobody wrote it down.
+//! The newest time in a document: the best estimate of when it was read, where that was not written down.
 
 use serde::Deserializer;
 use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
@@ -29,8 +29,8 @@ const PAST: [&str; 18] = [
     "startedAt",
 ];
 
-/// The newest moment among the fields of an object or list that tell of the past, with its precision in ns.
-/// `managedFields[].time` counts too: it tells of writes that no condition shows.
+/// The newest time among the fields of an object or list that lie in the past, with its precision in ns.
+/// `managedFields[].time` counts too: it has the times of writes that no condition shows.
 pub fn newest_time(json: &[u8]) -> Option<(Nanos, u32)> {
     let mut newest = None;
     let mut de = serde_json::Deserializer::from_slice(json);

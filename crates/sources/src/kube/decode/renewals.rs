@@ -4,7 +4,7 @@
 //! that. A renewal is passed on when it is the first, when the holder changes, and when three quarters of the lease's
 //! duration have passed since the one before (30 s of 40 s). One that is held back is passed on when no other has followed
 //! it for three eighths of the duration (15 s of 40 s): the holder has missed its time, and that one was its last sign of
-//! life. So an idle cluster costs one observation per node in 30 s, nobody who lives looks as if its lease had run out, and
+//! life. So an idle cluster costs one observation per node in 30 s, no living holder looks as if its lease had run out, and
 //! who falls silent is known by its true last renewal well before that.
 
 use std::collections::HashMap;
