@@ -1,35 +1,42 @@
 //! Arguments, configuration, wiring, exit codes. The only place that prints.
 //!
+//! A command is a file of its name, with its arguments in [`args`]. Beside them:
+//!
 //! | module | owns |
 //! |---|---|
 //! | [`args`] | what can be said on the command line (clap only) |
 //! | [`input`] | where a command that reads takes its observations from, and as of when |
-//! | `control` | `kflow flow`, `requests` |
 //! | `gather` | one look at what runs, for commands that answer once |
-//! | `export` | `kflow export` |
-//! | `import` | `kflow import` |
-//! | `scope` | which pods a command looks at |
-//! | `live` | `kflow proxy`, `record`, `doctor` |
+//! | `live` | the sources of commands that look at what runs, signals |
+//! | `log` | what kflow itself does, as a log |
 //! | `manual` | completions and manual pages |
-//! | `look` | `kflow replay`, `demo`, `keys`, `themes`, `config`, `screenshots` |
-//! | `tui` | `kflow tui` |
-//! | `read` | `kflow timeline`, `calls` |
-//! | `why` | `kflow why`, `causes` |
+//! | `out` | standard output, colours |
+//! | `pods` | the pods that are asked about, and what is said when there are none |
+//! | `scope` | which pods a command looks at |
+//! | `settings` | `kflow keys`, `themes`, `config` |
 
 pub mod args;
 pub mod input;
 
-mod control;
+mod calls;
+mod doctor;
 mod export;
+mod flow;
 mod gather;
 mod import;
 mod live;
 mod log;
-mod look;
 mod manual;
 mod out;
-mod read;
+mod pods;
+mod proxy;
+mod record;
+mod replay;
+mod requests;
 mod scope;
+mod screenshots;
+mod settings;
+mod timeline;
 mod tui;
 mod why;
 
@@ -103,26 +110,26 @@ fn parse() -> Args {
 fn run(args: Args) -> anyhow::Result<u8> {
     match args.command {
         Command::Import(a) => import::run(&a),
-        Command::Timeline(a) => read::timeline(&a),
-        Command::Calls(a) => read::calls(&a),
+        Command::Timeline(a) => timeline::timeline(&a),
+        Command::Calls(a) => calls::calls(&a),
         Command::Export(a) => export::export(&a),
-        Command::Flow(a) => control::flow(&a),
-        Command::Requests(a) => control::requests(&a),
-        Command::Proxy(a) => live::proxy(&a),
+        Command::Flow(a) => flow::flow(&a),
+        Command::Requests(a) => requests::requests(&a),
+        Command::Proxy(a) => proxy::proxy(&a),
         Command::Tui(a) => match &a.session {
-            Some(file) => look::play(&a, file),
+            Some(file) => replay::play(&a, file),
             None => tui::tui(&a),
         },
-        Command::Record(a) => live::record(&a),
-        Command::Doctor(a) => live::doctor(&a),
+        Command::Record(a) => record::record(&a),
+        Command::Doctor(a) => doctor::doctor(&a),
         Command::Why(a) => why::why(&a),
         Command::Causes(a) => why::catalogue(&a),
-        Command::Replay(a) => look::replay(&a),
-        Command::Demo => look::demo(),
-        Command::Keys => look::keys(),
-        Command::Themes(a) => look::themes(&a),
-        Command::Config(a) => look::configuration(&a),
-        Command::Screenshots(a) => look::screenshots(&a),
+        Command::Replay(a) => replay::replay(&a),
+        Command::Demo => replay::demo(),
+        Command::Keys => settings::keys(),
+        Command::Themes(a) => settings::themes(&a),
+        Command::Config(a) => settings::configuration(&a),
+        Command::Screenshots(a) => screenshots::screenshots(&a),
         Command::Completions { shell } => manual::completions(shell),
         Command::Man { dir } => manual::man(dir.as_deref()),
     }

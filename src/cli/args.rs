@@ -2,8 +2,7 @@
 
 pub mod control;
 pub mod live;
-
-pub mod look;
+pub mod terminal;
 
 use clap::builder::PossibleValue;
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum, ValueHint};
@@ -67,18 +66,18 @@ pub enum Command {
     /// Print the catalogue of causes
     Causes(CausesArgs),
     /// Play a session in the terminal
-    Replay(look::ReplayArgs),
+    Replay(terminal::ReplayArgs),
     /// Play a recorded node with pods that hang; needs nothing
     Demo,
     /// Print the key map
     Keys,
     /// List themes, or their keys
-    Themes(look::ThemesArgs),
+    Themes(terminal::ThemesArgs),
     /// Say where the configuration is read from, or print the default one
-    Config(look::ConfigArgs),
+    Config(terminal::ConfigArgs),
     /// Make the pictures of every pane
     #[command(hide = true)]
-    Screenshots(look::ScreenshotArgs),
+    Screenshots(terminal::ScreenshotArgs),
     /// Print a completion script for a shell
     Completions {
         /// The shell.

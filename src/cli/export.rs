@@ -7,8 +7,8 @@ use std::sync::Arc;
 use anyhow::Context as _;
 
 use super::args::{ExportArgs, ExportFormat, Input};
-use super::input::Source;
-use super::{out, read};
+use super::input::Observations;
+use super::{out, pods};
 use kflow_core::correlate::Pod;
 use kflow_core::diagnose::unknown;
 use kflow_engine::Core;
@@ -28,13 +28,13 @@ pub(super) fn export(args: &ExportArgs) -> anyhow::Result<u8> {
     if let Some(path) = output {
         no_session(path)?;
     }
-    let source = Source::open(&args.input, args.pod.as_deref())?;
+    let source = Observations::open(&args.input, args.pod.as_deref())?;
     let snap = snapshot(&source);
     source.check(&snap.world)?;
-    let (pods, past) = read::chosen(&snap.world, args.pod.as_deref(), args.past);
+    let (pods, past) = pods::chosen(&snap.world, args.pod.as_deref(), args.past);
     let asked = source.asked(&snap.world);
     if let Some(query) = args.pod.as_deref().filter(|_| pods.is_empty()) {
-        return read::no_such_pod(query, asked);
+        return pods::no_such_pod(query, asked);
     }
     let missing = unknown::partial(asked);
     if pods.is_empty()
@@ -57,10 +57,10 @@ pub(super) fn export(args: &ExportArgs) -> anyhow::Result<u8> {
         }
     }
     if pods.is_empty() {
-        read::tell_of_none("pods", asked);
+        pods::tell_of_none("pods", asked);
     }
-    read::tell_of_past(past);
-    Ok(read::whole(missing.as_ref()))
+    pods::tell_of_past(past);
+    Ok(pods::whole(missing.as_ref()))
 }
 
 /// Every file that the arguments name to be read.
@@ -106,7 +106,7 @@ fn fits(format: ExportFormat, pods: &[Pod]) -> anyhow::Result<()> {
 }
 
 /// What was known at the moment that was asked for, with verdicts.
-fn snapshot(source: &Source) -> Snapshot {
+fn snapshot(source: &Observations) -> Snapshot {
     let mut core = Core::selecting(Arc::clone(source.selection()));
     let upto = source.session.arrived_by(source.at);
     for o in source.session.observations.iter().take(upto) {

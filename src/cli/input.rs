@@ -16,7 +16,7 @@ use kflow_model::{Nanos, Scope};
 
 /// A session that was read, or what runs gave, and the moment that was asked for.
 #[derive(Debug)]
-pub struct Source {
+pub struct Observations {
     /// The session.
     pub session: Session,
     /// The moment: of what was seen up to it.
@@ -28,7 +28,7 @@ pub struct Source {
     pub recorded: bool,
 }
 
-impl Source {
+impl Observations {
     /// Reads what the arguments name: a recording, or what runs. `pod` is the pod that is asked about, if it is one.
     pub fn open(input: &Input, pod: Option<&str>) -> anyhow::Result<Self> {
         let Some(path) = &input.session else {

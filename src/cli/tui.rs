@@ -16,8 +16,8 @@ use kflow_tui::run::run;
 
 /// `kflow tui`
 pub(super) fn tui(args: &TuiArgs) -> anyhow::Result<u8> {
-    super::control::take_map(None)?;
-    let options = super::look::options(args.theme.clone());
+    super::flow::take_map(None)?;
+    let options = super::replay::options(args.theme.clone());
     let mut driver = Running {
         live: Live::start(super::live::config(&args.live, None)?)?,
         folder: args.record_dir.clone(),

@@ -4,8 +4,8 @@ use std::io::Write;
 use std::sync::Arc;
 
 use super::args::{CausesArgs, Format, WhyArgs};
-use super::input::Source;
-use super::{ERROR, NO_SUCH_POD, OK, VERDICT, out, read};
+use super::input::Observations;
+use super::{ERROR, NO_SUCH_POD, OK, VERDICT, out, pods};
 use kflow_core::correlate::World;
 use kflow_core::diagnose::unknown::{self, Asked};
 use kflow_core::diagnose::{self, Catalogue, Diagnoser, Target, Unknown, Verdict};
@@ -17,11 +17,11 @@ pub(super) fn why(args: &WhyArgs) -> anyhow::Result<u8> {
     if args.watch {
         return watch(args);
     }
-    let source = Source::open(&args.input, args.pod.as_deref())?;
+    let source = Observations::open(&args.input, args.pod.as_deref())?;
     let world = source.world()?;
     let found = answer(args, source.asked(&world));
     match found {
-        Answer::NoSuchPod => Ok(read::tell_of_no_such_pod(
+        Answer::NoSuchPod => Ok(pods::tell_of_no_such_pod(
             args.pod.as_deref().unwrap_or_default(),
             &world,
         )),

@@ -1,101 +1,11 @@
-//! Commands that read observations and print what follows from them.
+//! The pods that a command is asked about, and what it says on standard error when there are none, or when not all is known.
 
-use std::io::Write;
-
-use super::args::{CallsArgs, Format, TimelineArgs};
-use super::input::Source;
-use super::{ERROR, NO_SUCH_POD, OK, out};
-use kflow_core::correlate::{ObjectState, Pod, World};
+use super::{ERROR, NO_SUCH_POD, OK};
+use kflow_core::correlate::{Pod, World};
 use kflow_core::diagnose::Unknown;
 use kflow_core::diagnose::unknown::{self, Asked};
 use kflow_core::suggest::suggest;
-use kflow_export::{calls, owner, timeline};
 use kflow_model::PodUid;
-
-/// `kflow timeline`
-pub(super) fn timeline(args: &TimelineArgs) -> anyhow::Result<u8> {
-    let source = Source::open(&args.input, args.pod.as_deref())?;
-    let world = source.world()?;
-    let asked = source.asked(&world);
-    let (pods, past) = chosen(&world, args.pod.as_deref(), args.past);
-    if let Some(query) = args.pod.as_deref().filter(|_| pods.is_empty()) {
-        let owners = owner::find(&world, query);
-        if owners.is_empty() {
-            return no_such_pod(query, asked);
-        }
-        return self::owners(asked, &owners, args.output);
-    }
-    let missing = unknown::partial(asked);
-    if pods.is_empty()
-        && let Some(unknown) = missing
-    {
-        return Err(unknown.into());
-    }
-    let mut out = out::stdout();
-    match args.output {
-        Format::Json => timeline::json(&mut out, &pods)?,
-        Format::Text => timeline::text(&mut out, &world, &pods, source.at, out::colour())?,
-    }
-    out.flush()?;
-    if pods.is_empty() {
-        tell_of_none("pods", asked);
-    }
-    tell_of_past(past);
-    tell_of_loss(&world);
-    Ok(whole(missing.as_ref()))
-}
-
-/// The stories of what makes pods.
-fn owners(asked: Asked<'_>, found: &[&ObjectState], format: Format) -> anyhow::Result<u8> {
-    let stories = found.iter().map(|o| owner::story(asked.world, o));
-    let stories: Vec<_> = stories.collect();
-    let mut out = out::stdout();
-    match format {
-        Format::Json => owner::json(&mut out, &stories)?,
-        Format::Text => {
-            for story in &stories {
-                owner::text(&mut out, story, out::colour())?;
-            }
-        }
-    }
-    out.flush()?;
-    Ok(whole(unknown::partial(asked).as_ref()))
-}
-
-/// `kflow calls`
-pub(super) fn calls(args: &CallsArgs) -> anyhow::Result<u8> {
-    let query = args.filter.pod.as_deref();
-    let source = Source::open(&args.input, query)?;
-    let world = source.world()?;
-    let pods = query.map(|query| chosen(&world, Some(query), true).0);
-    let asked = source.asked(&world);
-    if let (Some(query), Some([])) = (query, pods.as_deref()) {
-        return no_such_pod(query, asked);
-    }
-    let missing = unknown::calls(asked);
-    if world.calls().is_empty()
-        && let Some(unknown) = missing
-    {
-        return Err(unknown.into());
-    }
-    let pods = pods.map(|pods| pods.iter().map(|p| p.uid.clone()).collect());
-    let filter = calls::Filter {
-        pods,
-        methods: args.filter.method.clone(),
-        query: args.filter.filter.clone(),
-        errors: args.filter.errors,
-        slower_than_ns: args.filter.slower_than,
-        no_noise: args.filter.no_noise,
-    };
-    let mut out = out::stdout();
-    match args.output {
-        Format::Json => calls::json(&mut out, &world, &filter, source.at)?,
-        Format::Text => calls::text(&mut out, &world, &filter, source.at, out::colour())?,
-    }
-    out.flush()?;
-    tell_of_loss(&world);
-    Ok(whole(missing.as_ref()))
-}
 
 /// The exit status of a result that may not be whole; says what is missing.
 #[expect(clippy::print_stderr, reason = "a notice beside the result")]
@@ -153,7 +63,7 @@ pub(super) fn tell_of_past(left_out: usize) {
 
 /// Says on standard error what of a long session is kept no more.
 #[expect(clippy::print_stderr, reason = "a notice beside the result")]
-fn tell_of_loss(world: &World) {
+pub(super) fn tell_of_loss(world: &World) {
     let u = world.unfiled();
     for (n, what) in [
         (

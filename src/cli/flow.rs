@@ -1,25 +1,21 @@
-//! `kflow flow` and `kflow requests`: the call flow as a map and as it was, and the apiserver's requests.
+//! `kflow flow`: the call flow as a map, and as it was.
 
 use anyhow::{Context, bail};
-use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use super::args::control::{FlowArgs, RequestsArgs};
+use super::args::control::FlowArgs;
 use super::args::live::ScopeArgs;
 use super::args::{Format, Input};
-use super::input::Source;
-use super::read::{find, no_such_pod, whole};
+use super::input::Observations;
+use super::pods::{find, no_such_pod, whole};
 use super::{OK, out};
 use kflow_core::correlate::steps::steps;
-use kflow_core::correlate::{Pod, World};
 use kflow_core::diagnose::unknown;
 use kflow_core::flow::lit::{Lit, lit, passes};
 use kflow_core::flow::map::{EMBEDDED, Map, StepId};
-use kflow_export::{flow, requests};
+use kflow_export::flow;
 use kflow_model::Evidence;
-use kflow_model::{Body, Text};
 
 /// Where the user's own map is, unless the command line says otherwise.
 fn own_map() -> Option<PathBuf> {
@@ -110,7 +106,7 @@ pub(super) fn flow(args: &FlowArgs) -> anyhow::Result<u8> {
         (Some(None), None) => (Asked::All, args.what.as_deref()),
         (Some(None), Some(_)) => bail!("{}", not_in_the_map(map, what)),
     };
-    let source = Source::open(&args.input, pod)?;
+    let source = Observations::open(&args.input, pod)?;
     let world = source.world()?;
     let asked_of = source.asked(&world);
     let missing = unknown::partial(asked_of);
@@ -194,7 +190,7 @@ fn add(
     flows: &[usize],
     (evidence, whole): (&[Evidence], Vec<Lit>),
     pod: &str,
-    source: &Source,
+    source: &Observations,
     to: &mut Vec<flow::Pass>,
 ) {
     for f in flows {
@@ -248,104 +244,4 @@ fn not_in_the_map(map: &Map, what: &str) -> String {
         "{what:?} is no flow, step or function of the map; flows are {}",
         flows.join(", ")
     )
-}
-
-/// `kflow requests`
-pub(super) fn requests(args: &RequestsArgs) -> anyhow::Result<u8> {
-    let source = Source::open(&args.input, args.pod.as_deref())?;
-    let world = source.world()?;
-    let log = world.requests();
-    let asked = source.asked(&world);
-    let missing = unknown::requests(asked);
-    if log.list().is_empty()
-        && let Some(unknown) = missing
-    {
-        return Err(unknown.into());
-    }
-    let mut out = out::stdout();
-    if let Some(id) = &args.id {
-        let found: Vec<_> = log
-            .list()
-            .into_iter()
-            .filter(|r| r.audit_id.starts_with(id.as_str()) && world.selects_request(r))
-            .collect();
-        let request = match found.as_slice() {
-            [one] => *one,
-            [] => bail!(
-                "no request has the audit id {id}: `kflow requests --list` names those that are known"
-            ),
-            several => bail!(
-                "{} audit ids begin with {id}: write more of it",
-                several.len()
-            ),
-        };
-        match args.output {
-            Format::Text => requests::waterfall(&mut out, request, source.at, out::colour())?,
-            Format::Json => requests::json(&mut out, std::iter::once(request.as_ref()), source.at)?,
-        }
-        out.flush()?;
-        return Ok(OK);
-    }
-    let ids = match &args.pod {
-        None => None,
-        Some(query) => {
-            let pods = find(&world, query);
-            if pods.is_empty() {
-                return no_such_pod(query, asked);
-            }
-            Some(audit_ids(&pods))
-        }
-    };
-    let listed = args.list || args.slow.is_some() || args.errors || ids.is_some();
-    if !listed {
-        let groups = log.groups_of(|r| world.selects_request(r));
-        match args.output {
-            Format::Text => requests::groups(&mut out, &groups, out::colour())?,
-            Format::Json => requests::groups_json(&mut out, &groups)?,
-        }
-        lost(&world);
-        out.flush()?;
-        return Ok(whole(missing.as_ref()));
-    }
-    let chosen = log.list().into_iter().filter(|r| {
-        world.selects_request(r)
-            && ids.as_ref().is_none_or(|ids| ids.contains(&r.audit_id))
-            && (!args.errors || r.is_error())
-            && args
-                .slow
-                .is_none_or(|ns| !r.is_long_running() && r.duration(source.at) > ns)
-    });
-    match args.output {
-        Format::Text => {
-            requests::list(&mut out, chosen.map(Arc::as_ref), source.at, out::colour())?;
-        }
-        Format::Json => requests::json(&mut out, chosen.map(Arc::as_ref), source.at)?,
-    }
-    lost(&world);
-    out.flush()?;
-    Ok(whole(missing.as_ref()))
-}
-
-/// Says on standard error what is not among the requests.
-#[expect(clippy::print_stderr, reason = "a notice beside the result")]
-fn lost(world: &World) {
-    let (forgotten, spans) = world.requests().forgotten();
-    if forgotten > 0 {
-        eprintln!("kflow: {forgotten} older requests were forgotten");
-    }
-    if spans > 0 {
-        eprintln!("kflow: {spans} spans found no request, or no room in it");
-    }
-}
-
-/// Audit ids of the requests about pods.
-fn audit_ids(pods: &[Pod]) -> BTreeSet<Text> {
-    pods.iter()
-        .flat_map(|p| p.evidence.iter())
-        .filter_map(|e| match &e.body {
-            Body::Audit(a) => Some(a.audit_id.clone()),
-            Body::Span(s) => s.attribute("audit-id").map(Text::from),
-            _ => None,
-        })
-        .collect()
 }

@@ -1,0 +1,65 @@
+//! `kflow doctor`
+
+use std::io::Write;
+
+use anyhow::Context as _;
+
+use super::args::Format;
+use super::args::live::DoctorArgs;
+use super::live::{config, stderr_log};
+use super::out;
+use crate::doctor::{self, Check, Health};
+use kflow_export::text::clean;
+
+/// `kflow doctor`
+pub(super) fn doctor(args: &DoctorArgs) -> anyhow::Result<u8> {
+    if args.upstream {
+        let found = doctor::kubelet::upstream(&args.root)?;
+        let mut out = out::stdout();
+        writeln!(out, "{}", found.endpoint.display())?;
+        out.flush()?;
+        return Ok(super::OK);
+    }
+    let config = config(&args.live, None)?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("cannot start")?;
+    let checks = runtime.block_on(doctor::examine(&args.root, &config));
+    let mut out = out::stdout();
+    match args.output {
+        Format::Json => {
+            serde_json::to_writer_pretty(&mut out, &checks)?;
+            writeln!(out)?;
+        }
+        Format::Text => write_checks(&mut out, &checks)?,
+    }
+    out.flush()?;
+    let mut needed = checks
+        .iter()
+        .filter(|c| c.needed && c.health == Health::Off);
+    let Some(check) = needed.next() else {
+        return Ok(super::OK);
+    };
+    stderr_log()(&format!(
+        "the pods cannot be read: {}: {}",
+        check.what, check.found
+    ));
+    Ok(super::ERROR)
+}
+
+fn write_checks(out: &mut impl Write, checks: &[Check]) -> std::io::Result<()> {
+    let width = checks.iter().map(|c| c.what.len()).max().unwrap_or(0);
+    for c in checks {
+        let mark = match c.health {
+            Health::Works => "ok",
+            Health::Warning => "!",
+            Health::Off => "off",
+        };
+        writeln!(out, "{mark:<4}{:<width$}  {}", c.what, clean(&c.found))?;
+        for line in c.todo.lines() {
+            writeln!(out, "    {:<width$}  → {}", "", clean(line))?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,114 @@
+//! `kflow record`
+
+use std::path::Path;
+
+use anyhow::bail;
+
+use super::args::live::RecordArgs;
+use super::gather::{Notice, notices};
+use super::live::{config, stderr_log, wait};
+use kflow_core::diagnose::unknown::{self, Asked, Unknown};
+use kflow_engine::Snapshot;
+use kflow_engine::live::{FAILED, Live};
+use kflow_engine::record::{CLOSE, Ended, Options, State};
+use kflow_model::gap::Failure;
+use kflow_model::{Scope, Text};
+use kflow_proxy::Log;
+
+/// What `record` has said of its sources, so that each thing is said once, and again when it comes back.
+#[derive(Default)]
+struct Told(Vec<String>);
+
+impl Told {
+    fn tell(&mut self, snapshot: &Snapshot, log: &Log) {
+        let works = snapshot.sources.iter().filter(|s| s.is_on()).map(|s| {
+            let key = format!("{} {}: on", s.source.name(), s.name);
+            let text = format!("{key} ({})", s.detail());
+            Notice { key, text }
+        });
+        let all: Vec<Notice> = works.chain(notices(snapshot)).collect();
+        for n in all.iter().filter(|n| !self.0.contains(&n.key)) {
+            log(&n.text);
+        }
+        self.0 = all.into_iter().map(|n| n.key).collect();
+    }
+}
+
+/// `kflow record`
+pub(super) fn record(args: &RecordArgs) -> anyhow::Result<u8> {
+    let log = stderr_log();
+    let config = config(&args.live, args.pod.as_deref())?;
+    let scope = config.scope.clone();
+    let mut live = Live::start(config)?;
+    live.record(Options {
+        path: args.output.clone(),
+        max_size: args.max_size,
+        pod: args.pod.clone(),
+        node: Text::default(),
+    })?;
+    log(&format!("recording to {}", args.output.display()));
+    let mut told = Told::default();
+    let why = wait(args.duration, || {
+        told.tell(&live.snapshot(), &log);
+        live.recording().is_none_or(|r| r.ended.is_none()) && !live.failed()
+    })?;
+    let failed = live.failed();
+    let ended = live.stop();
+    if failed {
+        bail!(FAILED);
+    }
+    match ended {
+        Some(State {
+            path, ended: None, ..
+        }) => bail!(
+            "{} was not closed within {}: its disk does not answer, and what was seen last may be missing",
+            path.display(),
+            kflow_model::units::wait(CLOSE)
+        ),
+        Some(State {
+            ended: Some(Ended::Failed(reason)),
+            ..
+        }) => bail!("the recording stopped by itself: {reason}"),
+        Some(s) => {
+            let last = live.snapshot();
+            told.tell(&last, &log);
+            log(&format!(
+                "{why}: {} observations, {} bytes, {} lost",
+                s.observations, s.bytes, s.lost
+            ));
+            if let Some((left_out, unnamed)) = s.only {
+                log(&format!(
+                    "left out, as they are about other pods: {left_out}; recorded, though they name none of these: {unnamed}"
+                ));
+            }
+            Ok(super::pods::whole(
+                missing(&last, scope.as_ref(), &s.path).as_ref(),
+            ))
+        }
+        None => bail!("the recording was never started"),
+    }
+}
+
+/// What a recording that has ended lacks of what was asked for.
+fn missing(last: &Snapshot, scope: Option<&Scope>, path: &Path) -> Option<Unknown> {
+    let asked = Asked {
+        world: &last.world,
+        at: last.now,
+        scope,
+        recorded: false,
+    };
+    let longer = "record for longer; `kflow doctor` says what works";
+    if let Some(mut missing) = unknown::never_listed(asked) {
+        if missing.reason == unknown::Reason::Failed(Failure::TimedOut) {
+            longer.clone_into(&mut missing.help);
+        }
+        return Some(missing);
+    }
+    let silent = last.sources.iter().all(|s| s.count == 0);
+    silent.then(|| Unknown {
+        what: format!("what happened, and {} does not tell", path.display()),
+        reason: unknown::Reason::NotRecorded,
+        why: "no source gave anything".to_owned(),
+        help: longer.to_owned(),
+    })
+}

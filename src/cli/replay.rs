@@ -1,0 +1,97 @@
+//! `kflow replay`, `demo`, `tui --session`: a recording in the terminal.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::args::live::TuiArgs;
+use super::args::terminal::ReplayArgs;
+use super::{OK, scope};
+use kflow_core::query::Moment;
+use kflow_engine::replay::Player;
+use kflow_model::session::Reader;
+use kflow_tui::config::{self, Environment};
+use kflow_tui::driver::{Drive, Driver as _};
+use kflow_tui::replay::Replay;
+use kflow_tui::run::{Options, run};
+use kflow_tui::zone::Zone;
+
+/// A recorded node with pods that hang, for `kflow demo`.
+const DEMO: &[u8] = include_bytes!("../../fixtures/sessions/S2-stuck-early.kflow.zst");
+
+fn var(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|v| !v.is_empty())
+}
+
+/// What the environment says of the terminal, the configuration and the time zone.
+pub(super) fn options(theme: Option<String>) -> Options {
+    let home = var("HOME");
+    Options {
+        config: config::path(var("XDG_CONFIG_HOME").as_deref(), home.as_deref()),
+        theme,
+        environment: Environment {
+            no_color: var("NO_COLOR"),
+            colorterm: var("COLORTERM"),
+            term: var("TERM"),
+            locale: var("LC_ALL")
+                .or_else(|| var("LC_CTYPE"))
+                .or_else(|| var("LANG")),
+        },
+        zone: Zone::of_the_system(),
+        state: var("XDG_STATE_HOME")
+            .or_else(|| home.map(|h| format!("{h}/.local/state")))
+            .map(|d| Path::new(&d).join("kflow")),
+        pane: None,
+        filter: None,
+    }
+}
+
+/// Where `--at` begins.
+fn start(at: Option<&str>) -> anyhow::Result<Moment> {
+    let Some(text) = at else {
+        return Ok(Moment::Begin);
+    };
+    super::moment(text)
+}
+
+/// `kflow replay`
+pub(super) fn replay(a: &ReplayArgs) -> anyhow::Result<u8> {
+    super::flow::take_map(None)?;
+    let selection = scope::selection(&scope::named(&a.scope, None)?)?;
+    let begin = start(a.at.as_deref())?;
+    let mut driver = Replay::new(Player::open(&a.session, begin, selection)?);
+    driver.player().set_speed(a.speed.0);
+    if !a.paused && a.at.is_none() {
+        driver
+            .drive(Drive::PlayPause, kflow_model::clock::monotonic())
+            .map_err(anyhow::Error::msg)?;
+    }
+    let mut o = options(a.theme.clone());
+    o.filter.clone_from(&a.filter);
+    run(&mut driver, &o)?;
+    Ok(OK)
+}
+
+/// `kflow tui --session`: paused where it was asked for.
+pub(super) fn play(a: &TuiArgs, session: &Path) -> anyhow::Result<u8> {
+    super::input::only_recorded(&a.live)?;
+    super::flow::take_map(None)?;
+    let selection = scope::selection(&scope::named(&a.live.scope, None)?)?;
+    let begin = start(a.at.as_deref())?;
+    let mut driver = Replay::new(Player::open(session, begin, selection)?);
+    run(&mut driver, &options(a.theme.clone()))?;
+    Ok(OK)
+}
+
+pub(super) fn demo() -> anyhow::Result<u8> {
+    super::flow::take_map(None)?;
+    let reader = Reader::new("demo", Box::new(DEMO), DEMO.len() as u64)?;
+    // Where pods hang for every reason, half-way through.
+    let mut driver = Replay::new(Player::new(
+        reader,
+        "demo",
+        Moment::Later(100_000_000_000),
+        Arc::default(),
+    ));
+    run(&mut driver, &options(None))?;
+    Ok(OK)
+}

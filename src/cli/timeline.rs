@@ -1,0 +1,61 @@
+//! `kflow timeline`
+
+use std::io::Write as _;
+
+use super::args::{Format, TimelineArgs};
+use super::input::Observations;
+use super::out;
+use super::pods::{chosen, no_such_pod, tell_of_loss, tell_of_none, tell_of_past, whole};
+use kflow_core::correlate::ObjectState;
+use kflow_core::diagnose::unknown::{self, Asked};
+use kflow_export::{owner, timeline};
+
+/// `kflow timeline`
+pub(super) fn timeline(args: &TimelineArgs) -> anyhow::Result<u8> {
+    let source = Observations::open(&args.input, args.pod.as_deref())?;
+    let world = source.world()?;
+    let asked = source.asked(&world);
+    let (pods, past) = chosen(&world, args.pod.as_deref(), args.past);
+    if let Some(query) = args.pod.as_deref().filter(|_| pods.is_empty()) {
+        let owners = owner::find(&world, query);
+        if owners.is_empty() {
+            return no_such_pod(query, asked);
+        }
+        return self::owners(asked, &owners, args.output);
+    }
+    let missing = unknown::partial(asked);
+    if pods.is_empty()
+        && let Some(unknown) = missing
+    {
+        return Err(unknown.into());
+    }
+    let mut out = out::stdout();
+    match args.output {
+        Format::Json => timeline::json(&mut out, &pods)?,
+        Format::Text => timeline::text(&mut out, &world, &pods, source.at, out::colour())?,
+    }
+    out.flush()?;
+    if pods.is_empty() {
+        tell_of_none("pods", asked);
+    }
+    tell_of_past(past);
+    tell_of_loss(&world);
+    Ok(whole(missing.as_ref()))
+}
+
+/// The stories of what makes pods.
+fn owners(asked: Asked<'_>, found: &[&ObjectState], format: Format) -> anyhow::Result<u8> {
+    let stories = found.iter().map(|o| owner::story(asked.world, o));
+    let stories: Vec<_> = stories.collect();
+    let mut out = out::stdout();
+    match format {
+        Format::Json => owner::json(&mut out, &stories)?,
+        Format::Text => {
+            for story in &stories {
+                owner::text(&mut out, story, out::colour())?;
+            }
+        }
+    }
+    out.flush()?;
+    Ok(whole(unknown::partial(asked).as_ref()))
+}
