@@ -174,6 +174,9 @@ pub struct ImportArgs {
     /// Log of containerd
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub containerd_log: Vec<PathBuf>,
+    /// Log of CRI-O
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub crio_log: Vec<PathBuf>,
     /// Year of the oldest of the log lines that have none (default: as the other captures tell)
     #[arg(long, value_name = "YEAR")]
     pub year: Option<i32>,

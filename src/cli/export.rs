@@ -77,6 +77,7 @@ fn inputs(input: &Input) -> Vec<PathBuf> {
             &control.scheduler_log,
             &control.controller_manager_log,
             &control.containerd_log,
+            &control.crio_log,
         ] {
             all.extend(logs.iter().cloned());
         }

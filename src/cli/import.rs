@@ -99,6 +99,7 @@ fn inputs(args: &ImportArgs) -> anyhow::Result<(Vec<Input>, Vec<String>)> {
         (Kind::Audit, &args.audit),
         (Kind::Otlp, &args.otlp),
         (Kind::Containerd, &args.containerd_log),
+        (Kind::Crio, &args.crio_log),
         (Kind::Kubelet, &args.kubelet_log),
         (Kind::Apiserver, &args.apiserver_log),
         (Kind::Scheduler, &args.scheduler_log),

@@ -144,6 +144,7 @@ fn control(args: &ControlArgs) -> Control {
         (Component::Scheduler, &args.scheduler_log),
         (Component::ControllerManager, &args.controller_manager_log),
         (Component::Containerd, &args.containerd_log),
+        (Component::Crio, &args.crio_log),
     ];
     Control {
         otlp: args.otlp.clone(),

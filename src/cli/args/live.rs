@@ -158,6 +158,9 @@ pub struct ControlArgs {
     /// Follow the log of containerd
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub containerd_log: Vec<PathBuf>,
+    /// Follow the log of CRI-O
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub crio_log: Vec<PathBuf>,
     /// Ask neither apiserver nor kubelet for health and metrics
     #[arg(long)]
     pub no_scrape: bool,
@@ -178,6 +181,7 @@ impl ControlArgs {
                 !self.controller_manager_log.is_empty(),
             ),
             ("--containerd-log", !self.containerd_log.is_empty()),
+            ("--crio-log", !self.crio_log.is_empty()),
             ("--no-scrape", self.no_scrape),
         ]
         .into_iter()

@@ -23,7 +23,7 @@ pub(super) struct Source {
 pub(super) const LAB: &str = "";
 
 /// All of them.
-pub(super) const SOURCES: [Source; 18] = [
+pub(super) const SOURCES: [Source; 19] = [
     source("--kubelet-log", "kubelet.log", |c| kubelet_text(c).into()),
     source("--kubelet-log", "kubelet-json.log", |c| {
         kubelet_json(c).into()
@@ -44,6 +44,7 @@ pub(super) const SOURCES: [Source; 18] = [
         kubelet_text(c).into()
     }),
     source("--containerd-log", "containerd.log", |c| runtime(c).into()),
+    source("--crio-log", "crio.log", |c| runtime(c).into()),
     source("--containerd-log", "containerd.journal", |c| {
         runtime_journal(c).into()
     }),

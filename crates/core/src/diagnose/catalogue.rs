@@ -13,6 +13,7 @@ use rustc_hash::FxHashMap;
 use serde::Deserialize;
 
 use super::cause::{self, CauseId};
+use super::signal::unframed;
 use super::text::Names;
 use super::{Confidence, State};
 use crate::embedded;
@@ -270,6 +271,7 @@ impl Catalogue {
         allow: impl Fn(&Cause) -> bool,
     ) -> Option<(&Cause, Names)> {
         let under = self.below(reason)?;
+        let text = &*unframed(text);
         let set = under.set.get_or_init(|| {
             let patterns = under.patterns.iter().map(|&(c, p)| {
                 self.causes
@@ -440,6 +442,16 @@ mod tests {
                 "CreateContainerError",
                 r#"container create failed: time="2026-01-01T00:00:00Z" level=error msg="runc create failed: unable to start container process: exec: \"ngnix\": executable file not found in $PATH""#,
                 cause::KF704,
+            ),
+            (
+                "FailedCreatePodSandBox",
+                r#"Failed to create pod sandbox: rpc error: code = Unknown desc = creating pod sandbox with name "k8s_web_shop_0f_0": unable to pull image: initializing source docker://registry.example/pause:3.10: pinging container registry registry.example: Get "https://registry.example/v2/": dial tcp: lookup registry.example: no such host"#,
+                cause::KF505,
+            ),
+            (
+                "FailedCreatePodSandBox",
+                r#"Failed to create pod sandbox: rpc error: code = Unknown desc = error creating pod sandbox with name "k8s_web_shop_0f_0": Error initializing source docker://k8s.gcr.io/pause:3.1: error pinging docker registry k8s.gcr.io"#,
+                cause::KF505,
             ),
             (
                 "RunContainerError",

@@ -194,6 +194,20 @@ fn unescaped(text: &str) -> Cow<'_, str> {
     }
 }
 
+/// What another program's error says, without the frame of its logger (logrus: `time="…" level=error msg="…"`): runc and
+/// conmon write one to their standard error, and CRI-O passes that on as it is.
+pub fn unframed(text: &str) -> Cow<'_, str> {
+    let framed = || {
+        let (before, frame) = text.split_once("time=\"")?;
+        let (head, said) = frame.split_once(" msg=\"")?;
+        let said = said.trim_end().trim_end_matches("\\n");
+        let said = said.strip_suffix('"').unwrap_or(said);
+        head.contains("\" level=")
+            .then(|| format!("{before}{}", unescaped(said)))
+    };
+    framed().map_or(Cow::Borrowed(text), Cow::Owned)
+}
+
 /// Container that an event's `fieldPath` names: `spec.containers{web}`.
 pub fn container_of_path(path: &str) -> &str {
     path.split_once('{')

@@ -17,6 +17,8 @@ pub enum Kind {
     Otlp,
     /// containerd's log.
     Containerd,
+    /// CRI-O's log.
+    Crio,
     /// The kubelet's log.
     Kubelet,
     /// kube-apiserver's log.
@@ -29,11 +31,12 @@ pub enum Kind {
 
 impl Kind {
     /// All kinds, in order of merging.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Watch,
         Self::Audit,
         Self::Otlp,
         Self::Containerd,
+        Self::Crio,
         Self::Kubelet,
         Self::Apiserver,
         Self::Scheduler,
@@ -52,6 +55,7 @@ impl Kind {
                 Box::new(klog::KlogDecoder::new(Component::ControllerManager, hint))
             }
             Self::Containerd => Box::new(runtime::RuntimeDecoder::new(Component::Containerd)),
+            Self::Crio => Box::new(runtime::RuntimeDecoder::new(Component::Crio)),
             Self::Otlp => Box::new(otlp::OtlpDecoder),
         }
     }
@@ -63,6 +67,7 @@ impl Kind {
             Self::Audit => "audit",
             Self::Otlp => "otlp",
             Self::Containerd => "containerd-log",
+            Self::Crio => "crio-log",
             Self::Kubelet => "kubelet-log",
             Self::Apiserver => "apiserver-log",
             Self::Scheduler => "scheduler-log",
@@ -76,7 +81,7 @@ impl Kind {
             Self::Watch => Source::Kube,
             Self::Audit => Source::Audit,
             Self::Otlp => Source::Otlp,
-            Self::Containerd => Source::Runtime,
+            Self::Containerd | Self::Crio => Source::Runtime,
             Self::Kubelet => Source::Kubelet,
             Self::Apiserver | Self::Scheduler | Self::ControllerManager => Source::Control,
         }
@@ -89,6 +94,7 @@ impl Kind {
             Self::Audit => "an audit log",
             Self::Otlp => "OpenTelemetry spans",
             Self::Containerd => "a log of containerd",
+            Self::Crio => "a log of CRI-O",
             Self::Kubelet => "a log of the kubelet",
             Self::Apiserver => "a log of kube-apiserver",
             Self::Scheduler => "a log of kube-scheduler",
@@ -143,6 +149,8 @@ impl Kind {
             Self::ControllerManager
         } else if starts("containerd") && log {
             Self::Containerd
+        } else if (starts("crio") || starts("cri-o")) && log {
+            Self::Crio
         } else if starts("audit") && log {
             Self::Audit
         } else if (starts("otlp") || starts("traces")) && json {
@@ -169,7 +177,7 @@ impl Kind {
 
     /// What a node's captures, of which a session has those of one, are made of.
     pub(super) const fn of_node(self) -> bool {
-        matches!(self, Self::Containerd | Self::Kubelet)
+        matches!(self, Self::Containerd | Self::Crio | Self::Kubelet)
     }
 }
 
@@ -258,6 +266,9 @@ mod tests {
             ("scheduler.log", Some(Kind::Scheduler)),
             ("controller-manager.log", Some(Kind::ControllerManager)),
             ("containerd.log", Some(Kind::Containerd)),
+            ("crio.log", Some(Kind::Crio)),
+            ("crio.log.zst", Some(Kind::Crio)),
+            ("cri-o-20261121.log", Some(Kind::Crio)),
             ("session.json", None),
             ("README.md", None),
             ("podsandbox.json", None),
