@@ -83,10 +83,7 @@ fn written(args: &WhyArgs, verdicts: &[Arc<Verdict>], asked: Asked<'_>) -> Strin
     match args.output {
         Format::Json => why::json(verdicts.iter().map(AsRef::as_ref), at),
         Format::Text if verdicts.is_empty() => nothing(args, asked),
-        Format::Text => {
-            let reports: Vec<String> = verdicts.iter().map(|v| why::text(v, at)).collect();
-            reports.join("\n")
-        }
+        Format::Text => why::report(verdicts.iter().map(AsRef::as_ref), at),
     }
 }
 

@@ -5,6 +5,8 @@
 
 mod evidence;
 
+use std::collections::HashMap;
+
 use serde::Serialize;
 
 use crate::text::clean;
@@ -15,6 +17,66 @@ use kflow_model::{Nanos, ObjectRef};
 
 /// Widest line, columns.
 pub const WIDTH: usize = 80;
+
+/// As many verdicts that say the same are told one by one; of more of them the first is, and the others are named.
+const ALIKE: usize = 3;
+/// As many of the others are named.
+const NAMED: usize = 20;
+
+/// Verdicts as text, in their order: of those that say the same of many pods one is told whole.
+pub fn report<'v>(verdicts: impl IntoIterator<Item = &'v Verdict>, now: Nanos) -> String {
+    let mut groups: Vec<Vec<&Verdict>> = Vec::new();
+    let mut by_words: HashMap<_, usize> = HashMap::new();
+    for v in verdicts {
+        let n = *by_words.entry(words(v)).or_insert(groups.len());
+        match groups.get_mut(n) {
+            Some(g) => g.push(v),
+            None => groups.push(vec![v]),
+        }
+    }
+    let mut reports = Vec::new();
+    for group in groups {
+        let told = if group.len() > ALIKE { 1 } else { group.len() };
+        let (one_by_one, others) = group.split_at_checked(told).unwrap_or((&group, &[]));
+        reports.extend(one_by_one.iter().map(|v| text(v, now)));
+        if let (Some(last), false) = (reports.last_mut(), others.is_empty()) {
+            last.push_str(&alike(others));
+        }
+    }
+    reports.join("\n")
+}
+
+/// `  same      997 more: shop/web-1, shop/web-2, … and 977 others (-o json has all)`
+fn alike(others: &[&Verdict]) -> String {
+    let names: Vec<String> = others.iter().take(NAMED).map(|v| subject(v)).collect();
+    let mut value = format!("{} more: {}", others.len(), names.join(", "));
+    let left = others.len().saturating_sub(NAMED);
+    if left > 0 {
+        value.push_str(&format!(" and {left} others (-o json has all)"));
+    }
+    let mut out = String::new();
+    field(&mut out, "same", &value);
+    out
+}
+
+/// What a verdict says, without how long it has been so and how often it was.
+fn words(v: &Verdict) -> (&str, &'static str, String) {
+    let counts = |w: &&str| {
+        let w = w
+            .trim_end_matches(['.', ',', ':', ')'])
+            .trim_start_matches('(');
+        w.starts_with(|c: char| c.is_ascii_digit())
+            && w.chars().all(|c| {
+                c.is_ascii_digit() || matches!(c, '.' | 'n' | 'u' | 'µ' | 'm' | 's' | 'h' | 'd')
+            })
+    };
+    let words = v
+        .sentence
+        .split(' ')
+        .filter(|w| !counts(w))
+        .collect::<Vec<_>>();
+    (v.cause_id(), v.stage.name(), words.join(" "))
+}
 
 /// The verdict as text, each line at most [`WIDTH`] columns wide (a command is never broken).
 pub fn text(v: &Verdict, now: Nanos) -> String {

@@ -191,6 +191,16 @@ fn thousands_of_pods_on_nodes_that_do_not_exist_are_told_within_seconds() {
             v.sentence
         );
     }
+    // As text it is told once for each node, with the number of the others.
+    let text = kflow_export::why::report(told.values().map(AsRef::as_ref), at(13));
+    let more: usize = text
+        .lines()
+        .filter_map(|l| l.trim_start().strip_prefix("same"))
+        .filter_map(|l| l.trim().split_once(" more: ")?.0.parse::<usize>().ok())
+        .sum();
+    let whole = text.lines().filter(|l| l.ends_with("  KF317")).count();
+    assert_eq!((whole, whole + more), (50, PODS));
+    assert!(text.lines().count() < 50 * 25, "{}", text.lines().count());
     // The garbage collector is late, and whoever runs it was last heard long ago.
     world.observe(&Arc::new(seen(
         &lease("kube-system", "kube-controller-manager", 20),
