@@ -257,11 +257,16 @@ fn everything(stage: &mut Stage) -> Config {
             stage.file(flag, &format!("{component:?}"), &text),
         ));
     }
-    let text = logs::runtime(&mut stage.c);
-    all.push((
-        Component::Containerd,
-        stage.file("--containerd-log", "containerd.log", &text),
-    ));
+    for (flag, component) in [
+        ("--containerd-log", Component::Containerd),
+        ("--crio-log", Component::Crio),
+    ] {
+        let text = logs::runtime(&mut stage.c);
+        all.push((
+            component,
+            stage.file(flag, &format!("{component:?}"), &text),
+        ));
+    }
     let text = carriers::audit(&mut stage.c);
     let audit_log = stage.file("--audit-log", "audit.log", &text);
     let proxy = proxied(stage);
