@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -16,6 +17,9 @@ use kflow_model::gap::{Failure, Gap, Note, WatchKind, WatchNote};
 use kflow_model::pod::PodSeen;
 use kflow_model::session::{self, Session};
 use kflow_model::{Body, Evidence, Nanos, Observation, PodUid, Source, Stamp, Text};
+use kflow_proxy::Proxy;
+
+use crate::proxy::rig::{Rig, eventually};
 
 fn options(path: &Path) -> Options {
     Options {
@@ -269,7 +273,7 @@ fn a_full_disk_ends_the_recording_where_it_is_readable_and_says_so() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    crate::proxy::rig::eventually("it records", || path.exists().then_some(()));
+    eventually("it records", || path.exists().then_some(()));
     for batch in 0..20 {
         proxy.ring.push(
             &mut (0..1000)
@@ -333,6 +337,14 @@ fn only_one_pod_and_what_is_about_none() {
     assert_eq!(read.observations, expected);
 }
 
+/// A proxy, with a runtime behind it that answers: while it does, the source is on.
+fn tapped() -> (Rig, UnixListener, Proxy) {
+    let rig = Rig::new();
+    let runtime = rig.upstream();
+    let proxy = rig.start(kflow_cri::Decoder::new());
+    (rig, runtime, proxy)
+}
+
 /// `kflow record` that follows a proxy, and the lines that it writes after that.
 fn recording(
     proxy: &Path,
@@ -355,17 +367,14 @@ fn recording(
 
 #[test]
 fn a_recording_after_kill_9_is_readable_up_to_the_last_flush() {
-    let rig = crate::proxy::rig::Rig::new();
-    // The source is on while the runtime behind the proxy answers.
-    let _runtime = rig.upstream();
-    let proxy = rig.start(kflow_cri::Decoder::new());
+    let (rig, _runtime, proxy) = tapped();
     let path = rig.path("run.kflow.zst");
     let (mut child, _said) = recording(&rig.path("obs.sock"), &path);
     proxy.ring.push(
         &mut (0..100).map(|n| (*note(n)).clone()).collect(),
         kflow_model::clock::monotonic(),
     );
-    crate::proxy::rig::eventually("a hundred observations are on disk", || {
+    eventually("a hundred observations are on disk", || {
         let read = session::load(&path).ok()?;
         (read.observations.len() >= 100).then_some(())
     });
@@ -377,17 +386,14 @@ fn a_recording_after_kill_9_is_readable_up_to_the_last_flush() {
 
 #[test]
 fn sigterm_closes_a_recording_orderly() {
-    let rig = crate::proxy::rig::Rig::new();
-    // The source is on while the runtime behind the proxy answers.
-    let _runtime = rig.upstream();
-    let proxy = rig.start(kflow_cri::Decoder::new());
+    let (rig, _runtime, proxy) = tapped();
     let path = rig.path("run.kflow.zst");
     let (mut child, said) = recording(&rig.path("obs.sock"), &path);
     proxy.ring.push(
         &mut vec![(*note(7)).clone()],
         kflow_model::clock::monotonic(),
     );
-    crate::proxy::rig::eventually("it has arrived", || {
+    eventually("it has arrived", || {
         (session::load(&path).ok()?.observations.len() == 1).then_some(())
     });
     assert!(

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`catalogue`], [`cause`] | the causes, as data: how each is recognised, what is said of it, what to do next; their ids |
 //! | [`facts`], [`signal`] | one pass over a pod's evidence: what it did last, what failed since, what is in flight |
-//! | [`scheduler`], [`quantity`], [`backoff`] | the scheduler's sentence, amounts, the kubelet's waits |
+//! | [`scheduler`], [`quantity`] | the scheduler's sentence, amounts |
 //! | [`limits`] | how long a rule waits before it says something, with the source of each time |
 //! | [`pulls`] | which container waits for its image, and behind which pull |
 //! | [`shared`] | what concerns several pods: a runtime that hangs, nodes |
@@ -12,7 +12,6 @@
 //! | [`verdict`] | what is said |
 //! | [`unknown`] | what cannot be said, because it could not be read |
 
-pub mod backoff;
 pub mod catalogue;
 pub mod cause;
 pub mod facts;
@@ -37,6 +36,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
+use crate::backoff;
 use crate::correlate::{ObjectState, Pod, PodView, World};
 use crate::flow::Stage;
 use facts::Facts;
@@ -145,7 +145,7 @@ fn over(p: &PodView) -> bool {
     p.gone.is_some() || p.phase == "Succeeded" || p.api.is_some()
 }
 
-/// It counts as ready although the node that it is bound to does not exist: whoever said so cannot say otherwise.
+/// It is bound to a node that does not exist, so that no kubelet updates its status, `Ready` included.
 fn nodeless(cx: Context<'_>, view: &PodView) -> bool {
     view.gone.is_none()
         && !matches!(view.phase.as_str(), "Succeeded" | "Failed")

@@ -2,6 +2,7 @@
 //!
 //! | room | owns |
 //! |---|---|
+//! | [`backoff`] | how long the kubelet waits after a failure |
 //! | [`flow`] | the map of the call flow: stages, steps, functions, evidence |
 //! | [`timeline`] | spans, marks, gaps and evidence of one pod |
 //! | [`correlate`] | the world: which observation belongs to which pod, and what it means |
@@ -12,6 +13,7 @@
 //!
 //! No clock, no file system, no network: time is an argument, and the data files are embedded.
 
+pub mod backoff;
 pub mod correlate;
 pub mod diagnose;
 pub mod flow;

@@ -12,8 +12,8 @@ use kflow_model::{Body, Evidence, Source, Text};
 /// Calls in flight that are carried. A runtime has some dozens in flight; what goes on for ever beside them are calls whose
 /// end the tap lost. When there are more, the older half is let go.
 const CALLS: usize = 4096;
-/// How long a deletion is carried, ns. Log lines that name a pod come for seconds after it, and would pass for a pod whose
-/// state nobody told.
+/// How long a deletion is carried, ns. The kubelet logs a pod for seconds after its deletion; without the deletion these
+/// lines would make a pod of their own.
 const TRAIL: i64 = 600 * SECOND;
 /// Most deletions that are carried.
 const GONE: usize = 512;

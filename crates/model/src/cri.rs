@@ -183,11 +183,10 @@ pub const fn code_name(code: u32) -> &'static str {
     }
 }
 
-/// True for the calls that the kubelet's loops make all the time, whoever they are about: `List*`, `Stream*`
-/// lists, `Status`, `Version`, `ImageFsInfo`, stats and metrics.
+/// True for the calls that the kubelet's loops make all the time, whoever they are about: `List*`, `Stream*`, `Status`, `Version`, `ImageFsInfo`, stats and metrics.
 pub fn is_noise(method: &str) -> bool {
     method.starts_with("List")
-        || (method.starts_with("Stream") && method != "StreamContainerEvents")
+        || method.starts_with("Stream")
         || matches!(
             method,
             method::STATUS

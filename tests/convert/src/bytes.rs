@@ -40,9 +40,6 @@ struct Line<'a> {
 
 impl LineDecoder for ByteLog {
     fn line(&mut self, line: &[u8], out: &mut Vec<Observation>) -> Fed {
-        if line.trim_ascii().is_empty() {
-            return Fed::Ignored("empty line");
-        }
         let Ok(line) = serde_json::from_slice::<Line<'_>>(line) else {
             return Fed::Malformed("not a line of a byte log");
         };
@@ -104,7 +101,6 @@ mod tests {
             log.line(b"{", &mut out),
             Fed::Malformed("not a line of a byte log")
         );
-        assert_eq!(log.line(b"", &mut out), Fed::Ignored("empty line"));
         assert_eq!(
             log.line(br#"{"t":1,"conn":1,"dir":"up"}"#, &mut out),
             Fed::Malformed("unknown dir")

@@ -22,9 +22,6 @@ struct Line<'a> {
 
 impl LineDecoder for RecordedExports {
     fn line(&mut self, line: &[u8], out: &mut Vec<Observation>) -> Fed {
-        if line.trim_ascii().is_empty() {
-            return Fed::Ignored("empty line");
-        }
         let Ok(line) = serde_json::from_slice::<Line<'_>>(line) else {
             return Fed::Malformed("not a line of otlp.jsonl");
         };

@@ -85,7 +85,8 @@ impl Capture {
         }
         let mut decoder = self.decoder();
         let mut out = Vec::new();
-        for (n, line) in text.split(|b| *b == b'\n').enumerate() {
+        let lines = text.split(|b| *b == b'\n').enumerate();
+        for (n, line) in lines.filter(|(_, l)| !l.trim_ascii().is_empty()) {
             if let Fed::Malformed(why) = decoder.line(line, &mut out) {
                 bail!("{}, line {}: {why}", path.display(), n + 1);
             }

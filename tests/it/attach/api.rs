@@ -21,6 +21,12 @@ use super::{PATIENCE, expect, lines};
 /// Pause between two questions.
 const EVERY: Duration = Duration::from_millis(1);
 
+/// Follows the log of a kubelet.
+fn follow(kubelet: Kubelet, board: &Board) -> tokio::task::JoinHandle<()> {
+    let out = board.out(Source::Kubelet, "remote log");
+    tokio::spawn(remote(kubelet, Source::Kubelet, lines(), EVERY, out))
+}
+
 type Page = Box<dyn FnMut(&str) -> (u16, String) + Send>;
 
 /// An apiserver that answers each path, with what range of it is wanted, as `page` says, and remembers what was asked.
@@ -79,17 +85,7 @@ async fn a_remote_log_is_asked_for_again_and_overlapping_lines_come_once() {
     });
     let (client, asked) = stand_in(page).await;
     let (board, mut from) = Board::new(64);
-    let out = board.out(Source::Kubelet, "remote log");
-    let task = tokio::spawn(async move {
-        remote(
-            Kubelet::new(client, "node1"),
-            Source::Kubelet,
-            lines(),
-            EVERY,
-            out,
-        )
-        .await;
-    });
+    let task = follow(Kubelet::new(client, "node1"), &board);
     expect(&mut from, &["one", "two", "three", "four"]).await;
     let asked = asked.lock().unwrap().clone();
     assert!(asked.len() >= 4);
@@ -117,17 +113,7 @@ async fn a_remote_log_that_is_not_to_be_had_says_what_is_missing() {
     ] {
         let (client, _) = stand_in(Box::new(move |_| (code, body.to_owned()))).await;
         let (board, _from) = Board::new(64);
-        let out = board.out(Source::Kubelet, "remote log");
-        let task = tokio::spawn(async move {
-            remote(
-                Kubelet::new(client, "node1"),
-                Source::Kubelet,
-                lines(),
-                EVERY,
-                out,
-            )
-            .await;
-        });
+        let task = follow(Kubelet::new(client, "node1"), &board);
         let told = async {
             while !board.statuses()[0].detail().contains(wanted) {
                 tokio::task::yield_now().await;
@@ -178,9 +164,7 @@ async fn a_log_that_is_a_file_is_followed_where_the_kubelet_refuses_the_query() 
     let offered = kubelet.offer().await;
     assert_eq!(offered, Ok(Offer::File("kubelet/kubelet.log")));
     let (board, mut from) = Board::new(64);
-    let out = board.out(Source::Kubelet, "remote log");
-    let task =
-        tokio::spawn(async move { remote(kubelet, Source::Kubelet, lines(), EVERY, out).await });
+    let task = follow(kubelet, &board);
     expect(&mut from, &["one", "two"]).await;
     // A line comes when it is whole.
     grows.lock().unwrap().push_str("thr");

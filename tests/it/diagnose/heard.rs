@@ -6,34 +6,26 @@ use std::sync::Arc;
 use kflow_core::correlate::World;
 use kflow_core::diagnose::{self, Catalogue, CauseId, Diagnoser, Target, Verdict};
 use kflow_model::node::NodeSeen;
-use kflow_model::object::ObjectSeen;
 use kflow_model::pod::{Condition, PodSeen, WatchEvent};
-use kflow_model::{Body, Evidence, Nanos, ObjectRef, Observation, Source, Stamp, stamp::SECOND};
+use kflow_model::{Body, Evidence, Nanos, Observation, Source, Stamp, stamp::SECOND};
+use kflow_sources::kube::decode::decode_object;
+use serde_json::json;
 
 use super::{root, scenario};
 use crate::churn;
 
 /// A renewal of a lease.
 fn renewal(namespace: &str, name: &str, at: Nanos, lasts_s: i64) -> Evidence {
-    let facts = [
-        ("holder", "node1_1".to_owned()),
-        ("renewTime", at.to_rfc3339()),
-        ("durationSeconds", lasts_s.to_string()),
-    ];
-    Arc::new(Observation {
-        stamp: Stamp::exact(at),
-        source: Source::Kube,
-        body: Body::Object(Box::new(ObjectSeen {
-            object: ObjectRef {
-                kind: "Lease".into(),
-                namespace: namespace.into(),
-                name: name.into(),
-                uid: "lease".into(),
-            },
-            facts: facts.map(|(k, v)| (k.into(), v.into())).to_vec(),
-            ..ObjectSeen::default()
-        })),
-    })
+    let lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+        "metadata": {"name": name, "namespace": namespace, "uid": "lease", "resourceVersion": "1"},
+        "spec": {"holderIdentity": "node1_1", "leaseDurationSeconds": lasts_s, "renewTime": at.to_rfc3339()}});
+    let read = decode_object(
+        lease.to_string().as_bytes(),
+        "",
+        WatchEvent::Modified,
+        Stamp::exact(at),
+    );
+    Arc::new(read.unwrap_or_else(|e| panic!("{e:?}: {lease}")))
 }
 
 /// The story of a cause, with other words where they are given, and what is said of it.

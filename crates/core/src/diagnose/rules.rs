@@ -23,7 +23,8 @@ use super::found::Found;
 use super::shared::Shared;
 use super::signal::Signal;
 use super::text::span;
-use super::{Catalogue, State, backoff, cause, limits};
+use super::{Catalogue, State, cause, limits};
+use crate::backoff;
 use crate::correlate::World;
 use crate::flow::Stage;
 use kflow_model::{Nanos, Source};
@@ -144,7 +145,7 @@ pub fn health(f: &Facts<'_>) -> Health {
     }
 }
 
-/// Without the API nobody says what an init container is: one that ended well, before others were begun.
+/// An init container by what is seen of it, where no spec is known: it ended with 0 before others were begun.
 fn ended_before_others(f: &Facts<'_>, c: &facts::ContainerFacts<'_>) -> bool {
     let [end] = c.exits.as_slice() else {
         return false;

@@ -13,6 +13,7 @@ use kflow_model::{
     cri::{CallEnd, CallOutcome, code_name},
     event::COMBINED,
     log::{Component, LogLine, Severity},
+    units::parse_go_duration,
 };
 
 const SIGNALS: &str = include_str!("signals.toml");
@@ -98,9 +99,9 @@ pub fn cause_in(text: &str) -> &str {
     let after = ERRORS.runtime.cause_after.as_str();
     text.rsplit_once(after).map_or(text, |(_, cause)| cause)
 }
-/// The wait before the next attempt that the kubelet names, as a Go duration.
-pub fn wait_in(text: &str) -> Option<&str> {
-    ERRORS.runtime.wait.find("wait", text)
+/// The wait before the next attempt that the kubelet names (`back-off 2m40s restarting failed container=…`), ns.
+pub fn wait_in(text: &str) -> Option<i64> {
+    parse_go_duration(ERRORS.runtime.wait.find("wait", text)?)
 }
 /// True when the runtime was away.
 pub fn unanswered(text: &str) -> bool {
@@ -364,6 +365,7 @@ pub(super) fn same_subject(a: &str, b: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kflow_model::stamp::SECOND;
 
     #[test]
     fn messages_about_two_volumes_are_two_however_long_they_are() {
@@ -388,6 +390,13 @@ mod tests {
         assert_eq!(method_of("ErrImagePull"), Some(method::PULL_IMAGE));
         assert_eq!(of_method(method::REMOVE_POD_SANDBOX), Some("@stop"));
         assert_eq!((method_of("@stop"), method_of("Killing")), (None, None));
+    }
+
+    #[test]
+    fn the_wait_that_the_kubelet_names_is_read() {
+        let m = "back-off 2m40s restarting failed container=c pod=crash_s11(93c29e83)";
+        assert_eq!(wait_in(m), Some(160 * SECOND));
+        assert_eq!(wait_in("Back-off pulling image \"x\""), None);
     }
 
     #[test]

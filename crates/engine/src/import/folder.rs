@@ -35,23 +35,11 @@ pub struct Folder {
 /// looked at too: the namespaces of `kubectl cluster-info dump`, the resources of Troubleshoot's `cluster-resources`.
 pub fn scan(dir: &Path) -> io::Result<Folder> {
     let mut folder = Folder::default();
-    let mut below = Vec::new();
-    let mut names = Vec::new();
-    for entry in std::fs::read_dir(dir)? {
-        let path = entry?.path();
-        let Some(name) = name_of(&path) else { continue };
-        match special(&path) {
-            _ if path.is_file() => names.push(name),
-            _ if is_folder(&path) => below.push(path),
-            Some(why) => folder.unknown.push(format!("{name} ({why})")),
-            None => {}
-        }
-    }
-    names.sort_unstable();
-    folder.unknown.sort_unstable();
-    for name in names {
+    let (files, below) = entries(dir, dir, &mut folder.unknown)?;
+    for path in files {
+        let name = below_of(dir, &path);
         match Kind::of_file(&name) {
-            Some(kind) => folder.inputs.push(Input::new(kind, &dir.join(name))),
+            Some(kind) => folder.inputs.push(Input { kind, path, name }),
             None => folder.unknown.push(name),
         }
     }
@@ -67,49 +55,29 @@ fn descend(dir: &Path, mut folders: Vec<PathBuf>, found: &mut Folder) {
     let mut of_nodes = BTreeSet::new();
     let mut seen = 0;
     for _ in 0..DEEPEST {
-        let mut below = Vec::new();
-        folders.sort_unstable();
+        let mut next = Vec::new();
         for folder in &folders {
             let parent = name_of(folder).unwrap_or_default();
-            let named = |path: &Path| {
-                let name = path.strip_prefix(dir).unwrap_or(path);
-                name.to_string_lossy().into_owned()
-            };
-            let mut files = Vec::new();
-            // One folder that cannot be read is no reason to take nothing of the others.
-            let entries = match std::fs::read_dir(folder) {
+            let (files, below) = match entries(folder, dir, &mut found.unknown) {
                 Ok(entries) => entries,
+                // One that cannot be read is no reason to take nothing of the others.
                 Err(e) => {
-                    found.unknown.push(format!("{} ({e})", named(folder)));
+                    let name = below_of(dir, folder);
+                    found.unknown.push(format!("{name} ({e})"));
                     continue;
                 }
             };
-            for entry in entries {
-                let path = match entry {
-                    Ok(entry) => entry.path(),
-                    Err(e) => {
-                        found.unknown.push(format!("{} ({e})", named(folder)));
-                        break;
-                    }
-                };
-                match special(&path) {
-                    _ if path.is_file() => files.push(path),
-                    _ if is_folder(&path) => below.push(path),
-                    Some(why) => found.unknown.push(format!("{} ({why})", named(&path))),
-                    None => {}
-                }
-            }
-            files.sort_unstable();
-            if files.len() > MOST - seen {
-                let over = files.len() - (MOST - seen);
+            next.extend(below);
+            let over = files.len().saturating_sub(MOST - seen);
+            if over > 0 {
+                let name = below_of(dir, folder);
                 found.unknown.push(format!(
-                    "{} ({over} files: the folder has more than {MOST})",
-                    named(folder)
+                    "{name} ({over} of its files: there are more than {MOST})"
                 ));
             }
             for path in files.into_iter().take(MOST - seen) {
                 seen += 1;
-                let name = named(&path);
+                let name = below_of(dir, &path);
                 match name_of(&path).and_then(|n| Kind::of_bundled(&n, &parent)) {
                     Some(kind) => {
                         if kind.of_node() {
@@ -121,14 +89,14 @@ fn descend(dir: &Path, mut folders: Vec<PathBuf>, found: &mut Folder) {
                 }
             }
         }
-        folders = below;
+        next.sort_unstable();
+        folders = next;
     }
     for folder in folders {
-        let name = folder.strip_prefix(dir).unwrap_or(&folder);
-        found.unknown.push(format!(
-            "{} (more than {DEEPEST} folders deep)",
-            name.display()
-        ));
+        let name = below_of(dir, &folder);
+        found
+            .unknown
+            .push(format!("{name} (more than {DEEPEST} folders deep)"));
     }
     if of_nodes.len() > 1 {
         found.inputs.clear();
@@ -136,28 +104,49 @@ fn descend(dir: &Path, mut folders: Vec<PathBuf>, found: &mut Folder) {
     }
 }
 
-/// Why an entry is not read that is neither a file nor a folder of its own. `None` for a hidden folder.
-fn special(path: &Path) -> Option<&'static str> {
-    let kind = path.symlink_metadata().ok()?.file_type();
-    if kind.is_dir() {
-        None
-    } else if !kind.is_symlink() {
-        Some("no regular file")
-    } else if path.is_dir() {
-        Some("a link to a folder")
-    } else if path.exists() {
-        Some("a link to what is no regular file")
-    } else {
-        Some("a link to nothing")
+/// Files and folders of a folder, sorted; hidden folders are left out. What else it has goes into `left`, with the reason
+/// and named as it lies below `dir`.
+fn entries(
+    folder: &Path,
+    dir: &Path,
+    left: &mut Vec<String>,
+) -> io::Result<(Vec<PathBuf>, Vec<PathBuf>)> {
+    let mut all = Vec::new();
+    for entry in std::fs::read_dir(folder)? {
+        all.push(entry?.path());
     }
+    all.sort_unstable();
+    let (mut files, mut folders) = (Vec::new(), Vec::new());
+    for path in all {
+        let link = path.is_symlink();
+        let why = match (path.is_file(), path.is_dir()) {
+            (true, _) => {
+                files.push(path);
+                continue;
+            }
+            // A link may lead in a circle.
+            (_, true) if link => "a link to a folder",
+            (_, true) => {
+                if name_of(&path).is_some_and(|n| !n.starts_with('.')) {
+                    folders.push(path);
+                }
+                continue;
+            }
+            _ if !link => "no regular file",
+            _ if path.exists() => "a link to what is no regular file",
+            _ => "a link to nothing",
+        };
+        left.push(format!("{} ({why})", below_of(dir, &path)));
+    }
+    Ok((files, folders))
+}
+
+/// The name of a path below a folder.
+fn below_of(dir: &Path, path: &Path) -> String {
+    let name = path.strip_prefix(dir).unwrap_or(path);
+    name.to_string_lossy().into_owned()
 }
 
 fn name_of(path: &Path) -> Option<String> {
     Some(path.file_name()?.to_string_lossy().into_owned())
-}
-
-/// A folder that is no link, which may lead in a circle, and not hidden.
-fn is_folder(path: &Path) -> bool {
-    path.symlink_metadata().is_ok_and(|m| m.is_dir())
-        && name_of(path).is_some_and(|n| !n.starts_with('.'))
 }

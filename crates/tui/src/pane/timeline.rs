@@ -18,6 +18,7 @@ use crate::widget::ruler::{self, Window};
 use crate::widget::scroll::Scroll;
 use kflow_core::correlate::PodView;
 use kflow_core::correlate::sli;
+use kflow_core::diagnose::pulls::{self, Pulls};
 use kflow_core::flow::Stage;
 use kflow_core::timeline::{Outcome, Span, Timeline, stats};
 use kflow_engine::Snapshot;
@@ -53,6 +54,8 @@ pub struct TimelinePane {
     columns: u16,
     critical: bool,
     path: Vec<u32>,
+    /// The pulls that a step of this pod may be queued behind; none are looked for when it has no such step.
+    pulls: Pulls,
     seen: Option<(u64, Option<PodUid>)>,
     dirty: bool,
     big: bool,
@@ -174,6 +177,11 @@ impl Pane for TimelinePane {
                 rows::critical_path(&p.timeline, snap.now)
             } else {
                 Vec::new()
+            };
+            self.pulls = if p.timeline.spans.iter().any(pulls::may_be_queued) {
+                Pulls::of(&snap.world, snap.now)
+            } else {
+                Pulls::default()
             };
             self.seen = Some(key);
             self.dirty = false;
@@ -403,7 +411,7 @@ impl Pane for TimelinePane {
                 ctx,
                 &mut canvas.part(1, y + 1, w.saturating_sub(2), below - 1),
                 p,
-                s,
+                (s, &self.pulls),
                 window,
             );
         }

@@ -2,6 +2,7 @@
 
 use super::PodEvidence;
 use super::work::{Run, Work};
+use crate::backoff::FORGOTTEN_NS;
 use crate::correlate::view::{EXITED, GONE};
 use crate::correlate::{ContainerView, PodView, StageState};
 use crate::flow::{Fact, Stage, event};
@@ -336,9 +337,18 @@ fn probe_kills<'f>(f: &'f PodEvidence<'_>, container: &'f str) -> impl Iterator<
     events.chain(lines)
 }
 
-/// A run that is longer ends a row of failures: the kubelet forgets its back-off after so long
-/// (`pkg/kubelet/kubelet.go`, `MaxCrashLoopBackOff` doubled: 10 min).
-const LASTING: i64 = 600 * SECOND;
+/// Start and end of each run of a container, oldest first.
+fn runs(t: &Timeline, container: &str) -> Vec<(Nanos, Option<Nanos>)> {
+    let of_it = |s: &&Span| s.is_run() && s.container == container;
+    let mut runs: Vec<_> = t
+        .spans
+        .iter()
+        .filter(of_it)
+        .map(|s| (s.start.at, s.end.map(|e| e.at)))
+        .collect();
+    runs.sort_unstable();
+    runs
+}
 
 /// A pod whose containers are down because a probe of theirs failed waits for readiness: it is not their start that fails.
 fn killed_by_probe(v: &mut PodView, f: &PodEvidence<'_>, t: &Timeline) {
@@ -346,31 +356,24 @@ fn killed_by_probe(v: &mut PodView, f: &PodEvidence<'_>, t: &Timeline) {
         return;
     }
     let killed = |c: &ContainerView| {
-        let runs = t
-            .spans
-            .iter()
-            .filter(|s| s.is_run() && s.container == c.name);
-        runs.max_by_key(|s| s.start.at).is_some_and(|r| {
+        runs(t, &c.name).last().is_some_and(|(start, end)| {
             probe_kills(f, &c.name)
-                .any(|at| at.plus(SECOND) > r.start.at && r.end.is_none_or(|e| at <= e.at))
+                .any(|at| at.plus(SECOND) > *start && end.is_none_or(|end| at <= end))
         })
     };
     let mains = || v.containers.iter().filter(|c| !c.init && !c.ephemeral);
     if !mains().any(killed) || !mains().all(|c| c.state == "running" || killed(c)) {
         return;
     }
-    // Since the end of the run after which none has lasted.
+    // It fails since the newest run that was so long that the kubelet forgot the failures before it; else since the first.
     let trouble = |c: &ContainerView| {
-        let runs = t
-            .spans
-            .iter()
-            .filter(|s| s.is_run() && s.container == c.name);
-        let mut ends: Vec<(Nanos, Nanos)> =
-            runs.filter_map(|s| Some((s.start.at, s.end?.at))).collect();
-        ends.sort_unstable();
-        let lasted = |(from, to): &(Nanos, Nanos)| to.since(*from) >= LASTING;
-        let at = ends.iter().rposition(lasted).unwrap_or(0);
-        ends.get(at).map(|(_, to)| *to)
+        let ended: Vec<(Nanos, Nanos)> = runs(t, &c.name)
+            .into_iter()
+            .filter_map(|(start, end)| Some((start, end?)))
+            .collect();
+        let lasted = |(start, end): &(Nanos, Nanos)| end.since(*start) >= FORGOTTEN_NS;
+        let at = ended.iter().rposition(lasted).unwrap_or(0);
+        ended.get(at).map(|(_, end)| *end)
     };
     let first = mains().filter(|c| killed(c)).filter_map(trouble).min();
     if let Some(at) = first.or_else(|| since(t, Stage::Ready)) {

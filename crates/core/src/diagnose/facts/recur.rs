@@ -5,8 +5,8 @@
 //! over sooner when the container has run (the pod has been ready) for twice as long as it ever did before it failed.
 
 use super::{ContainerFacts, Facts, KillWhy, Turn};
+use crate::backoff::FORGOTTEN_NS;
 use crate::diagnose::Recurrence;
-use crate::diagnose::backoff::FORGOTTEN_NS;
 use crate::timeline::Outcome;
 use kflow_model::cri::method;
 use kflow_model::{

@@ -1,11 +1,12 @@
 //! Containers that exit, init containers and sidecars that hold up the others, calls to make them that hang.
 
 use super::{Context, held_up};
-use crate::diagnose::backoff;
+use crate::backoff;
 use crate::diagnose::cause;
 use crate::diagnose::facts::{CallFact, ContainerFacts, Exit, Facts, KillWhy};
 use crate::diagnose::found::Found;
 use crate::diagnose::limits;
+use crate::diagnose::signal;
 use crate::diagnose::text::{list, span, times};
 use crate::diagnose::{Catalogue, Confidence, State};
 use crate::flow::Stage;
@@ -240,7 +241,7 @@ fn crash<'a>(
     let next = c
         .status
         .and_then(|s| match &s.state {
-            ContainerState::Waiting { message, .. } => backoff::said(message),
+            ContainerState::Waiting { message, .. } => signal::wait_in(message),
             _ => None,
         })
         .map_or_else(|| backoff::next_start(n, last.at), |d| last.at.plus(d));

@@ -1,12 +1,13 @@
 //! Volumes and sandbox: a call that does not return, a name that an earlier attempt holds, a sandbox that keeps dying.
 
 use super::Context;
+use crate::backoff;
 use crate::diagnose::cause;
 use crate::diagnose::facts::Facts;
 use crate::diagnose::found::Found;
 use crate::diagnose::limits;
 use crate::diagnose::text::{list, span};
-use crate::diagnose::{Confidence, State, backoff};
+use crate::diagnose::{Confidence, State};
 use crate::flow::Stage;
 use kflow_model::Source;
 use kflow_model::cri::method;

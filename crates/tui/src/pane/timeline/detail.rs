@@ -9,7 +9,7 @@ use crate::text::wrap;
 use crate::time::{TimeFormat, precision};
 use crate::widget::ruler::Window;
 use crate::widget::scroll;
-use kflow_core::diagnose::pulls::{self, Pulls};
+use kflow_core::diagnose::pulls::Pulls;
 use kflow_core::flow::Stage;
 use kflow_core::timeline::{Certainty, Outcome, Span, stats};
 use kflow_model::Nanos;
@@ -85,7 +85,7 @@ pub(super) fn draw(
     ctx: &Ctx<'_>,
     canvas: &mut Canvas<'_>,
     p: &PodView,
-    s: Option<&Span>,
+    (s, pulls): (Option<&Span>, &Pulls),
     window: Window,
 ) {
     let (t, g) = (ctx.theme, ctx.glyphs);
@@ -142,8 +142,7 @@ pub(super) fn draw(
             y += 1;
         }
         if y + 1 < h
-            && pulls::may_be_queued(s)
-            && let Some(ahead) = Pulls::of(&ctx.snap.world, ctx.snap.now).ahead(p, s, ctx.snap.now)
+            && let Some(ahead) = pulls.ahead(p, s, ctx.snap.now)
         {
             let text = format!("queued {}", ahead.text(ctx.snap.now));
             canvas.text(0, y, &text, t.wait);

@@ -3,8 +3,7 @@
 //! Source: Kubernetes 1.36 `pkg/kubelet/kubelet.go` (`imageBackOff`, `crashLoopBackOff`: initial 10 s, maximum 300 s)
 //! and `client-go/util/flowcontrol/backoff.go`.
 
-use super::signal::wait_in;
-use kflow_model::{Nanos, stamp::SECOND, units::parse_go_duration};
+use kflow_model::{Nanos, stamp::SECOND};
 
 const FIRST_S: i64 = 10;
 const MOST_S: i64 = 300;
@@ -31,11 +30,6 @@ pub fn next_start(exits: u32, finished: Nanos) -> Nanos {
     }
 }
 
-/// The wait that the kubelet itself names: `back-off 2m40s restarting failed container=…`. ns.
-pub fn said(message: &str) -> Option<i64> {
-    parse_go_duration(wait_in(message)?)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -50,12 +44,5 @@ mod tests {
     fn the_first_restart_is_made_at_once() {
         assert_eq!(next_start(1, Nanos(5)), Nanos(5));
         assert_eq!(next_start(3, Nanos(0)), Nanos(20 * SECOND));
-    }
-
-    #[test]
-    fn the_wait_that_the_kubelet_names_is_read() {
-        let m = "back-off 2m40s restarting failed container=c pod=crash_s11(93c29e83)";
-        assert_eq!(said(m), Some(160 * SECOND));
-        assert_eq!(said("Back-off pulling image \"x\""), None);
     }
 }
