@@ -46,6 +46,15 @@ pub struct Decoder {
     counters: Counters,
 }
 
+/// How much of a connection was lost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lost {
+    /// Chunks; 0 when unknown.
+    pub chunks: u64,
+    /// Exactly so many bytes; `None` when that is not known.
+    pub bytes: Option<u64>,
+}
+
 /// What went through a [`Decoder`] so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
@@ -93,6 +102,14 @@ impl Decoder {
             .insert(conn, Conn::open(conn, at, pid, peer, out));
     }
 
+    /// A connection that was accepted earlier is followed from here on: where frames begin, which calls are open and what
+    /// the header tables hold is not known, either way. `pid` is 0 and `peer` empty when unknown.
+    pub fn join(&mut self, conn: u32, at: Nanos, pid: u32, peer: &str, out: &mut Vec<Observation>) {
+        self.open(conn, at, pid, peer, out);
+        let why = "joined in the middle";
+        self.lose(conn, None, at, Lost::default(), why, out);
+    }
+
     /// A chunk passed. A connection that was not opened opens with its first chunk.
     pub fn feed(
         &mut self,
@@ -122,18 +139,21 @@ impl Decoder {
         }
     }
 
-    /// Chunks of a connection were lost before they came here (a queue was full): it cannot be followed any more.
+    /// Bytes of a connection were lost before they came here (a queue was full), in one direction or, with `None`, in both.
     pub fn lose(
         &mut self,
         conn: u32,
+        direction: Option<Direction>,
         at: Nanos,
-        chunks: u64,
+        lost: Lost,
         why: &str,
         out: &mut Vec<Observation>,
     ) {
         self.last = self.last.max(at);
+        // A connection cannot be followed one way only.
+        let _ = direction;
         if let Some(known) = self.conns.get_mut(&conn) {
-            known.blind(at, chunks, why, &mut self.buffers, out);
+            known.blind(at, lost.chunks, why, &mut self.buffers, out);
         }
     }
 

@@ -41,7 +41,7 @@ mod testkit;
 mod tests;
 mod text;
 
-pub use decoder::{Counters, Decoder};
+pub use decoder::{Counters, Decoder, Lost};
 
 /// Which way bytes go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]

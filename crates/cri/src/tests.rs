@@ -6,7 +6,7 @@ mod wire;
 
 use super::hpack::huffman_encode;
 use super::testkit::{block, frame, int, len, map, message};
-use super::{Decoder, Direction, limits};
+use super::{Decoder, Direction, Lost, limits};
 use kflow_model::cri::{CallEnd, CallOutcome, CallStart, ContainerEventKind, Inventory, Service};
 use kflow_model::{Body, Nanos, Observation};
 
@@ -60,6 +60,13 @@ impl Tap {
     }
     fn s2c(&mut self, bytes: &[u8]) -> &mut Self {
         self.feed(Direction::ServerToClient, bytes)
+    }
+    fn lose(&mut self, direction: Option<Direction>, lost: Lost) -> &mut Self {
+        self.now += 1;
+        let at = Nanos(self.now);
+        self.decoder
+            .lose(1, direction, at, lost, "queue full", &mut self.out);
+        self
     }
     /// A whole unary request.
     fn ask(&mut self, stream: u32, path: &str, body: &[u8]) -> &mut Self {

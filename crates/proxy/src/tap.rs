@@ -13,7 +13,7 @@ use rustc_hash::FxHashMap;
 
 use super::ring::Ring;
 use super::{Counters, Log};
-use kflow_cri::{Decoder, Direction};
+use kflow_cri::{Decoder, Direction, Lost};
 use kflow_model::clock;
 use kflow_model::cri::method;
 use kflow_model::gap::Gap;
@@ -57,7 +57,7 @@ impl Decode for Decoder {
         Self::feed(self, conn, direction, at, bytes, out);
     }
     fn lose(&mut self, conn: u32, at: Nanos, why: &str, out: &mut Vec<Observation>) {
-        Self::lose(self, conn, at, 0, why, out);
+        Self::lose(self, conn, None, at, Lost::default(), why, out);
     }
     fn close(&mut self, conn: u32, at: Nanos, why: &str, out: &mut Vec<Observation>) {
         Self::close(self, conn, None, at, why, out);

@@ -9,7 +9,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 
-use kflow_cri::{Decoder, Direction};
+use kflow_cri::{Decoder, Direction, Lost};
 use kflow_model::{Nanos, Observation};
 use kflow_sources::{Fed, LineDecoder};
 
@@ -49,17 +49,21 @@ impl LineDecoder for ByteLog {
         match (&*line.dir, &*line.half) {
             ("open", _) => decoder.open(conn, at, line.pid.unwrap_or(0), &line.peer, out),
             ("c2s" | "s2c", _) => {
-                self.chunk.clear();
-                if STANDARD.decode_vec(line.b64, &mut self.chunk).is_err() {
-                    // Later bytes cannot be understood without these.
-                    decoder.lose(conn, at, 1, "a chunk of the byte log is damaged", out);
-                    return Fed::Malformed("bad base64");
-                }
                 let direction = if line.dir == "c2s" {
                     Direction::ClientToServer
                 } else {
                     Direction::ServerToClient
                 };
+                self.chunk.clear();
+                if STANDARD.decode_vec(line.b64, &mut self.chunk).is_err() {
+                    let lost = Lost {
+                        chunks: 1,
+                        bytes: None,
+                    };
+                    let why = "a chunk of the byte log is damaged";
+                    decoder.lose(conn, Some(direction), at, lost, why, out);
+                    return Fed::Malformed("bad base64");
+                }
                 let unread = decoder.counters().unread_chunks;
                 decoder.feed(conn, direction, at, &self.chunk, out);
                 if decoder.counters().unread_chunks > unread && out.len() == before {

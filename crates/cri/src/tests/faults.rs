@@ -70,7 +70,7 @@ fn a_connection_whose_beginning_is_missing_says_so() {
     assert!(tap.gaps()[0].contains("not SETTINGS"));
     let mut tap = Tap::new();
     tap.ask(1, RUN, &[]);
-    tap.decoder.lose(1, Nanos(9), 3, "queue full", &mut tap.out);
+    tap.lose(None, Lost::default());
     assert_eq!(tap.gaps(), ["queue full"]);
     assert_eq!(tap.ends()[0].outcome, CallOutcome::Lost);
 }
