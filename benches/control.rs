@@ -18,7 +18,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kflow_engine::Core;
+use kflow_engine::Pipeline;
 use kflow_engine::snapshot::Mode;
 use kflow_model::{Nanos, Text};
 use kflow_sources::audit::decode::AuditLines;
@@ -235,7 +235,7 @@ fn cpu() -> Duration {
 
 fn main() {
     let templates = templates();
-    let mut core = Core::new();
+    let mut pipeline = Pipeline::new();
     let mut decoder = AuditLines::new();
     let begin = 1_795_220_640_000_000_000_u64;
     let mode = Mode::Live {
@@ -312,15 +312,15 @@ fn main() {
             step = cpu();
             for mut o in out.drain(..) {
                 o.stamp.seen = now;
-                core.observe(Arc::new(o));
+                pipeline.observe(Arc::new(o));
             }
-            core.shrink(KEEP);
+            pipeline.shrink(KEEP);
             observe += cpu().saturating_sub(step);
             step = cpu();
-            core.settle();
+            pipeline.settle();
             settle += cpu().saturating_sub(step);
             step = cpu();
-            let shown = core.snapshot(now, mode.clone(), (now, now), Vec::new());
+            let shown = pipeline.snapshot(now, mode.clone(), (now, now), Vec::new());
             assert!(shown.version > 0);
             pods = shown.world.pods().len();
             picture += cpu().saturating_sub(step);
@@ -328,10 +328,10 @@ fn main() {
         took += cpu().saturating_sub(clock);
         // What the requests pane draws, and how long that takes.
         let clock = cpu();
-        let groups = core.settle().requests().groups().len();
+        let groups = pipeline.settle().requests().groups().len();
         grouped = grouped.max(cpu().saturating_sub(clock));
         if second % 10 == 9 {
-            let log = core.settle().requests();
+            let log = pipeline.settle().requests();
             println!(
                 "  decode {decode:.1?}, observe {observe:.1?}, settle {settle:.1?}, picture {picture:.1?}",
             );
@@ -345,7 +345,7 @@ fn main() {
             );
         }
     }
-    let log = core.settle().requests();
+    let log = pipeline.settle().requests();
     assert_eq!(
         log.len() as u64 + log.forgotten().0,
         requests,

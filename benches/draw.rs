@@ -18,8 +18,8 @@ use std::time::Instant;
 
 use kflow_engine::snapshot::Mode;
 use kflow_tui::action::Command;
+use kflow_tui::offscreen;
 use kflow_tui::pane::PaneId;
-use kflow_tui::shots;
 use kflow_tui::view;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -59,9 +59,9 @@ fn main() {
     let (pods, observations) = (10_000, 1_000_000);
     let t = Instant::now();
     // Of a round of five, three are calls with two observations each: 620,000 steps make a million.
-    let mut core = churn::core(pods, observations * 10 / 16);
+    let mut pipeline = churn::pipeline(pods, observations * 10 / 16);
     let now = churn::BEGIN.plus(2_000_000_000_000);
-    let mut snap = churn::snapshot(&mut core, now);
+    let mut snap = churn::snapshot(&mut pipeline, now);
     let mut ms = 2_000_000;
     println!(
         "{} pods, {} observations, {} calls; built in {:.1} s",
@@ -70,8 +70,8 @@ fn main() {
         snap.world.calls().len(),
         t.elapsed().as_secs_f64()
     );
-    let mut m = shots::model((200, 60), "dark").expect("theme");
-    shots::frame(&mut m, &snap);
+    let mut m = offscreen::model((200, 60), "dark").expect("theme");
+    offscreen::frame(&mut m, &snap);
     let mut buf = Buffer::empty(Rect::new(0, 0, 200, 60));
     let moves = ["j", "ctrl-d", "j", "G", "k", "g"];
     // `cargo bench` adds `--bench`.
@@ -94,17 +94,17 @@ fn main() {
             m.show(pane);
             if matches!(pane, PaneId::Log) {
                 // Everything, not one pod's.
-                shots::press(&mut m, &snap, "a");
+                offscreen::press(&mut m, &snap, "a");
             }
             let (mut frames, mut keys) = (Vec::new(), Vec::new());
             for i in 0..200_usize {
                 // What arrives in a thirtieth of a second when 20,000 observations a second do.
                 for k in 0..667_usize {
                     let p = churn::pod((i * 667 + k) % pods, "late", true);
-                    core.observe(churn::line(ms, "SyncLoop (PLEG): event for pod", &p));
+                    pipeline.observe(churn::line(ms, "SyncLoop (PLEG): event for pod", &p));
                 }
                 ms += 33;
-                snap = churn::snapshot(&mut core, churn::BEGIN.plus(ms * 1_000_000));
+                snap = churn::snapshot(&mut pipeline, churn::BEGIN.plus(ms * 1_000_000));
                 snap.mode = Mode::Replay {
                     name: "churn".into(),
                     playing: true,
@@ -116,7 +116,7 @@ fn main() {
                 view::draw(&m, &snap, &mut buf);
                 let drawn = times();
                 let key = moves.get(i % moves.len()).copied().unwrap_or("j");
-                shots::press(&mut m, &snap, key);
+                offscreen::press(&mut m, &snap, key);
                 m.sync(&snap);
                 view::draw(&m, &snap, &mut buf);
                 let pressed = times();

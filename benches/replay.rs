@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use kflow_core::query::Moment;
 use kflow_engine::replay::Player;
-use kflow_tui::shots;
+use kflow_tui::offscreen;
 use regex::{Captures, Regex};
 
 const OBSERVATIONS: usize = 1_000_000;
@@ -149,7 +149,7 @@ fn row(what: &str, value: f64, unit: &str, limit: f64) {
 fn play_it(file: &Path) {
     let begun = Instant::now();
     let now = kflow_model::clock::monotonic;
-    let mut model = shots::model((200, 60), "dark").expect("theme");
+    let mut model = offscreen::model((200, 60), "dark").expect("theme");
     let mut player =
         Player::open(file, Moment::Begin, std::sync::Arc::default()).expect("a session");
     let wait = |player: &mut Player| {
@@ -159,7 +159,7 @@ fn play_it(file: &Path) {
     while player.is_empty() {
         wait(&mut player);
     }
-    shots::frame(&mut model, &player.snapshot());
+    offscreen::frame(&mut model, &player.snapshot());
     row(
         "first frame",
         begun.elapsed().as_secs_f64(),
@@ -183,7 +183,7 @@ fn play_it(file: &Path) {
         let to = begin.plus(end.since(begin) / 1000 * (x % 1000));
         let (t, cpu) = (Instant::now(), used());
         player.seek(to);
-        shots::frame(&mut model, &player.snapshot());
+        offscreen::frame(&mut model, &player.snapshot());
         seeks.push(t.elapsed().as_secs_f64() * 1e3);
         busy.push((used() - cpu) * 1e3);
     }

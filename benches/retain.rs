@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use kflow_core::correlate::Retention;
-use kflow_engine::Core;
+use kflow_engine::Pipeline;
 use kflow_engine::snapshot::Mode;
 use kflow_model::cri::is_noise;
 use kflow_model::pod::WatchEvent;
@@ -116,7 +116,7 @@ fn main() {
         following: true,
         recording: Text::default(),
     };
-    let (mut core, keep) = (Core::new(), Retention::default());
+    let (mut pipeline, keep) = (Pipeline::new(), Retention::default());
     let mut coming: BTreeMap<(Nanos, i64, usize), Evidence> = BTreeMap::new();
     let mut frame = begin;
     let mut hour = 1;
@@ -127,16 +127,16 @@ fn main() {
         }
         let later = coming.split_off(&(at, i64::MIN, 0));
         for o in std::mem::replace(&mut coming, later).into_values() {
-            core.observe(o);
+            pipeline.observe(o);
         }
         if at.since(frame) >= FRAME {
             frame = at;
-            core.shrink(KEEP);
-            core.retire(at, &keep);
-            std::hint::black_box(core.snapshot(at, mode.clone(), (begin, at), Vec::new()));
+            pipeline.shrink(KEEP);
+            pipeline.retire(at, &keep);
+            std::hint::black_box(pipeline.snapshot(at, mode.clone(), (begin, at), Vec::new()));
         }
         if at.since(begin) + DAY / PODS >= hour * 3600 * SECOND {
-            let s = core.world().sizes();
+            let s = pipeline.world().sizes();
             println!(
                 "{hour:4} {:11.1} {:6} {:6} {:9} {:6} {:7} {:5} {:7} {:8} {:7}",
                 resident(),
@@ -148,12 +148,12 @@ fn main() {
                 s.runtime_ids,
                 s.joins,
                 s.calls.0,
-                core.log().len(),
+                pipeline.log().len(),
             );
             hour += 1;
         }
     }
-    let told = core.world().unfiled();
+    let told = pipeline.world().unfiled();
     println!(
         "{} pods left with {} observations; {} calls were forgotten",
         told.left, told.left_evidence, told.calls_forgotten

@@ -11,7 +11,7 @@ use super::input::Observations;
 use super::{out, pods};
 use kflow_core::correlate::Pod;
 use kflow_core::diagnose::unknown;
-use kflow_engine::Core;
+use kflow_engine::Pipeline;
 use kflow_engine::snapshot::{Mode, Snapshot};
 use kflow_export::file;
 use kflow_model::file::{self as files, Access, AtomicFile};
@@ -108,14 +108,14 @@ fn fits(format: ExportFormat, pods: &[Pod]) -> anyhow::Result<()> {
 
 /// What was known at the moment that was asked for, with verdicts.
 fn snapshot(source: &Observations) -> Snapshot {
-    let mut core = Core::selecting(Arc::clone(source.selection()));
+    let mut pipeline = Pipeline::selecting(Arc::clone(source.selection()));
     let upto = source.session.arrived_by(source.at);
     for o in source.session.observations.iter().take(upto) {
-        core.observe(Arc::clone(o));
+        pipeline.observe(Arc::clone(o));
     }
     let range = source.session.range().unwrap_or((source.at, source.at));
     let mode = Mode::paused("export");
-    core.snapshot(source.at, mode, range, Vec::new())
+    pipeline.snapshot(source.at, mode, range, Vec::new())
 }
 
 fn write(
@@ -130,7 +130,7 @@ fn write(
         }
         ExportFormat::Svg => {
             for pod in pods {
-                out.write_all(kflow_tui::shots::timeline(snap, pod).as_bytes())?;
+                out.write_all(kflow_tui::offscreen::timeline(snap, pod).as_bytes())?;
             }
         }
     }

@@ -12,8 +12,8 @@ use super::pods::{find, no_such_pod, whole};
 use super::{OK, out};
 use kflow_core::correlate::steps::steps;
 use kflow_core::diagnose::unknown;
-use kflow_core::flow::lit::{Lit, lit, passes};
 use kflow_core::flow::map::{EMBEDDED, Map, StepId};
+use kflow_core::flow::runs::{StepRuns, lit, passes};
 use kflow_export::flow;
 use kflow_model::Evidence;
 
@@ -188,7 +188,7 @@ pub(super) fn flow(args: &FlowArgs) -> anyhow::Result<u8> {
 fn add(
     map: &Map,
     flows: &[usize],
-    (evidence, whole): (&[Evidence], Vec<Lit>),
+    (evidence, whole): (&[Evidence], Vec<StepRuns>),
     pod: &str,
     source: &Observations,
     to: &mut Vec<flow::Pass>,

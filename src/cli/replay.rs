@@ -9,11 +9,11 @@ use super::{OK, scope};
 use kflow_core::query::Moment;
 use kflow_engine::replay::Player;
 use kflow_model::session::Reader;
+use kflow_tui::backend::{Backend as _, Drive};
 use kflow_tui::config::{self, Environment};
-use kflow_tui::driver::{Drive, Driver as _};
 use kflow_tui::replay::Replay;
 use kflow_tui::run::{Options, run};
-use kflow_tui::zone::Zone;
+use kflow_tui::timezone::Zone;
 
 /// A recorded node with pods that hang, for `kflow demo`.
 const DEMO: &[u8] = include_bytes!("../../fixtures/sessions/S2-stuck-early.kflow.zst");

@@ -7,10 +7,10 @@ use anyhow::Context as _;
 
 use super::OK;
 use super::args::terminal::ScreenshotArgs;
-use kflow_engine::Core;
+use kflow_engine::Pipeline;
 use kflow_engine::snapshot::{Mode, Snapshot};
 use kflow_model::file::{self, Access};
-use kflow_tui::shots;
+use kflow_tui::offscreen;
 
 /// A session up to a moment as the terminal would see it.
 fn picture(dir: &Path, session: &str, permille: u16) -> anyhow::Result<Snapshot> {
@@ -18,20 +18,21 @@ fn picture(dir: &Path, session: &str, permille: u16) -> anyhow::Result<Snapshot>
     let s = super::input::load(&path)?;
     let (begin, end) = s.range().context("the session is empty")?;
     let now = begin.plus(end.since(begin) / 1000 * i64::from(permille));
-    let mut core = Core::new();
+    let mut pipeline = Pipeline::new();
     for o in s.observations.iter().take(s.arrived_by(now)) {
-        core.observe(Arc::clone(o));
+        pipeline.observe(Arc::clone(o));
     }
     let mode = Mode::paused(session);
-    Ok(core.snapshot(now, mode, (begin, end), Vec::new()))
+    Ok(pipeline.snapshot(now, mode, (begin, end), Vec::new()))
 }
 
 pub(super) fn screenshots(a: &ScreenshotArgs) -> anyhow::Result<u8> {
     std::fs::create_dir_all(&a.out).with_context(|| format!("cannot make {}", a.out.display()))?;
     let mut stale = Vec::new();
-    for shot in shots::SHOTS {
+    for shot in offscreen::SHOTS {
         let snap = picture(&a.sessions, shot.session, shot.at_permille)?;
-        let svg = shots::render(shot, &snap).with_context(|| format!("theme {}", shot.theme))?;
+        let svg =
+            offscreen::render(shot, &snap).with_context(|| format!("theme {}", shot.theme))?;
         let path = a.out.join(format!("{}.svg", shot.name));
         if a.check {
             if std::fs::read_to_string(&path).ok().as_deref() != Some(&svg) {

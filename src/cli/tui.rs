@@ -10,7 +10,7 @@ use kflow_engine::live::{Live, Sought};
 use kflow_engine::record::{Ended, Options as RecordOptions, State};
 use kflow_model::clock;
 use kflow_model::{Body, Nanos, Text};
-use kflow_tui::driver::{Drive, Driver};
+use kflow_tui::backend::{Backend, Drive};
 use kflow_tui::replay::{is_about, is_error};
 use kflow_tui::run::run;
 
@@ -111,7 +111,7 @@ impl Running {
     }
 }
 
-impl Driver for Running {
+impl Backend for Running {
     fn snapshot(&mut self, _now: Instant) -> Arc<Snapshot> {
         self.live.snapshot()
     }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use kflow_engine::Core;
+use kflow_engine::Pipeline;
 use kflow_engine::snapshot::{Mode, Snapshot};
 use kflow_model::cri::{CallEnd, CallKey, CallOutcome, CallStart, Service, Subject};
 use kflow_model::log::{Component, LogLine, Severity};
@@ -132,8 +132,8 @@ pub(crate) fn line(ms: i64, message: &str, of: &PodSeen) -> Arc<Observation> {
 }
 
 /// So many pods and about so many observations, as a core that has seen them all.
-pub(crate) fn core(pods: usize, observations: usize) -> Core {
-    let mut core = Core::new();
+pub(crate) fn pipeline(pods: usize, observations: usize) -> Pipeline {
+    let mut pipeline = Pipeline::new();
     let rounds = (observations / pods.max(1)).max(1);
     let mut stream = 1;
     let seen: Vec<PodSeen> = (0..pods)
@@ -149,12 +149,12 @@ pub(crate) fn core(pods: usize, observations: usize) -> Core {
         for (n, p) in seen.iter().enumerate() {
             let ms = (r * pods + n) as i64;
             match r % 5 {
-                0 if r == 0 => core.observe(observation(
+                0 if r == 0 => pipeline.observe(observation(
                     ms,
                     Source::Kube,
                     Body::Pod(Box::new(p.clone())),
                 )),
-                0 | 3 => core.observe(line(ms, "SyncLoop (PLEG): event for pod", p)),
+                0 | 3 => pipeline.observe(line(ms, "SyncLoop (PLEG): event for pod", p)),
                 _ => {
                     let method = [
                         "ListContainers",
@@ -165,20 +165,20 @@ pub(crate) fn core(pods: usize, observations: usize) -> Core {
                     let key = CallKey { conn: 1, stream };
                     stream += 2;
                     let [a, b] = call(ms, key, method, p, u32::from(n % 97 == 0) * 5);
-                    core.observe(a);
+                    pipeline.observe(a);
                     // One in ten thousand stays in flight.
                     if n % 9973 != 1 {
-                        core.observe(b);
+                        pipeline.observe(b);
                     }
                 }
             }
         }
     }
-    core
+    pipeline
 }
 
-/// What the terminal would see of a core.
-pub(crate) fn snapshot(core: &mut Core, now: Nanos) -> Snapshot {
+/// What the terminal would see of a pipeline.
+pub(crate) fn snapshot(pipeline: &mut Pipeline, now: Nanos) -> Snapshot {
     let mode = Mode::paused("churn");
-    core.snapshot(now, mode, (BEGIN, now), Vec::new())
+    pipeline.snapshot(now, mode, (BEGIN, now), Vec::new())
 }

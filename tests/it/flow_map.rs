@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
 use kflow_core::correlate::World;
-use kflow_core::flow::lit::{RunEnd, lit, passes};
+use kflow_core::flow::runs::{RunEnd, lit, passes};
 use kflow_core::flow::{Map, StepId, docs};
 use kflow_model::session::Session;
 use kflow_model::stamp::{MILLI, SECOND};

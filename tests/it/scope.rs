@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use kflow_core::correlate::World;
 use kflow_core::selection::Selection;
-use kflow_engine::{Core, world_at};
+use kflow_engine::{Pipeline, world_at};
 use kflow_model::pod::PodSeen;
 use kflow_model::session::{self, Session};
 use kflow_model::{Body, Evidence, Nanos, Scope};
@@ -284,7 +284,7 @@ fn a_selection_leaves_out_and_changes_nothing() {
     let whole = session(LABELLED);
     let (begin, end) = whole.range().unwrap();
     let of = selection("", "!app");
-    let (mut all, mut some) = (Core::new(), Core::selecting(Arc::clone(&of)));
+    let (mut all, mut some) = (Pipeline::new(), Pipeline::selecting(Arc::clone(&of)));
     let mut at = 0;
     let mut seen = 0;
     for step in 1..=20 {

@@ -16,11 +16,11 @@ use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
 
 use kflow_convert::Capture;
-use kflow_engine::Core;
+use kflow_engine::Pipeline;
 use kflow_engine::import::{Input, Kind, Options, scan};
 use kflow_engine::snapshot::{Mode, Snapshot};
 use kflow_model::session::{self, Writer};
-use kflow_tui::shots::{frame, model, press};
+use kflow_tui::offscreen::{frame, model, press};
 use kflow_tui::svg;
 
 use carriers::LAB;
@@ -315,12 +315,12 @@ fn outputs(dir: &Path, session: &str, pod: &str, c: &Canaries) {
 fn screens(dir: &Path, name: &str, c: &Canaries) {
     let s = session::load(&dir.join(name)).unwrap();
     let (begin, end) = s.range().unwrap();
-    let mut core = Core::new();
+    let mut pipeline = Pipeline::new();
     for o in &s.observations {
-        core.observe(Arc::clone(o));
+        pipeline.observe(Arc::clone(o));
     }
     let mode = Mode::paused(name);
-    screens_of(&core.snapshot(end, mode, (begin, end), Vec::new()), c);
+    screens_of(&pipeline.snapshot(end, mode, (begin, end), Vec::new()), c);
 }
 
 /// Every pane, and each observation of the log in full.

@@ -40,10 +40,7 @@ const LEFT: &[(&str, &str)] = &[
     // The decoder of the kubelet's log, below the map, drops these lines of cAdvisor unless they name a pod.
     ("crates/sources/src/klog/decode.rs", "Start housekeeping"),
     // kflow's own name of a kind of work.
-    (
-        "crates/core/src/correlate/machinery/work.rs",
-        "probe failed",
-    ),
+    ("crates/core/src/correlate/kubelet/work.rs", "probe failed"),
 ];
 
 fn root() -> PathBuf {

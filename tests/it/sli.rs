@@ -14,7 +14,7 @@ const SLACK: i64 = 100 * MILLI;
 fn starts_agree_with_what_the_kubelet_measured() {
     let (mut same, mut missed, mut exact, mut other, mut worst) = (0, 0, 0, 0, 0);
     for (name, world, _) in sessions() {
-        for told in world.machinery().starts() {
+        for told in world.kubelet().starts() {
             // Several pods may have borne the name: the one that was created as long ago as the kubelet says.
             let created = told.at.plus(-told.total_ns);
             let Some(ours) = world

@@ -13,14 +13,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use kflow_core::selection::Selection;
-use kflow_engine::Core;
+use kflow_engine::Pipeline;
 use kflow_engine::snapshot::{Mode, Snapshot};
 use kflow_model::{Body, Source, gap::Note};
 use kflow_tui::action::{Action, Scope};
 use kflow_tui::keys::{Key, Keymap};
 use kflow_tui::model::Effect;
+use kflow_tui::offscreen::{frame, model, press, select};
 use kflow_tui::pane::PaneId;
-use kflow_tui::shots::{frame, model, press, select};
 use kflow_tui::svg;
 use ratatui::buffer::Buffer;
 
@@ -38,16 +38,16 @@ fn selected(name: &str, permille: i64, selection: Arc<Selection>) -> Snapshot {
     let s = kflow_model::session::load(&path).expect("fixture");
     let (a, z) = s.range().expect("not empty");
     let now = a.plus(z.since(a) / 1000 * permille);
-    let mut core = Core::selecting(selection);
+    let mut pipeline = Pipeline::selecting(selection);
     for o in s.observations.iter().filter(|o| o.stamp.seen <= now) {
-        core.observe(Arc::clone(o));
+        pipeline.observe(Arc::clone(o));
     }
     let mode = Mode::paused(name);
-    core.snapshot(now, mode, (a, z), Vec::new())
+    pipeline.snapshot(now, mode, (a, z), Vec::new())
 }
 
 fn empty() -> Snapshot {
-    churn::snapshot(&mut Core::new(), churn::BEGIN)
+    churn::snapshot(&mut Pipeline::new(), churn::BEGIN)
 }
 
 /// What could harm a terminal or break its columns.
@@ -65,7 +65,7 @@ fn check(buf: &Buffer, what: &str) {
 
 #[test]
 fn every_pane_draws_at_every_size_in_every_theme_with_much_little_and_nothing() {
-    let mut big = churn::core(5000, 30_000);
+    let mut big = churn::pipeline(5000, 30_000);
     let now = churn::BEGIN.plus(40_000_000_000);
     for (name, snap) in [
         ("empty", empty()),
@@ -288,7 +288,7 @@ fn a_walk_through_the_whole_application() {
 
 #[test]
 fn hostile_names_and_messages_are_shown_harmlessly() {
-    let mut core = Core::new();
+    let mut pipeline = Pipeline::new();
     for (n, name) in [
         "a\u{1b}]52;c;ZXZpbA==\u{7}b",
         "\u{202e}gnp.exe",
@@ -300,29 +300,29 @@ fn hostile_names_and_messages_are_shown_harmlessly() {
     .enumerate()
     {
         let p = churn::pod(n, name, n % 2 == 0);
-        core.observe(churn::observation(
+        pipeline.observe(churn::observation(
             n as i64,
             Source::Kube,
             Body::Pod(Box::new(p.clone())),
         ));
         let long = format!("\u{9b}31m{}", "x".repeat(10_000));
-        core.observe(churn::line(n as i64 + 10, &long, &p));
+        pipeline.observe(churn::line(n as i64 + 10, &long, &p));
         let key = kflow_model::cri::CallKey {
             conn: 1,
             stream: n as u32 * 2 + 1,
         };
         for o in churn::call(n as i64 + 20, key, "Run\u{1b}[2JPodSandbox", &p, 2) {
-            core.observe(o);
+            pipeline.observe(o);
         }
     }
-    core.observe(churn::observation(
+    pipeline.observe(churn::observation(
         99,
         Source::Kflow,
         Body::Note(Box::new(Note {
             text: "\u{1b}c\u{2066}note".into(),
         })),
     ));
-    let snap = churn::snapshot(&mut core, churn::BEGIN.plus(1_000_000_000));
+    let snap = churn::snapshot(&mut pipeline, churn::BEGIN.plus(1_000_000_000));
     for size in SIZES {
         let mut m = model(size, "dark").expect("theme");
         for pane in PaneId::ALL {
@@ -354,13 +354,13 @@ fn the_selection_stays_on_its_pod_when_the_list_is_sorted_and_grouped() {
 
 #[test]
 fn pictures_are_made_of_every_pane() {
-    let names: BTreeSet<&str> = kflow_tui::shots::SHOTS.iter().map(|s| s.name).collect();
+    let names: BTreeSet<&str> = kflow_tui::offscreen::SHOTS.iter().map(|s| s.name).collect();
     for p in PaneId::ALL {
         assert!(names.contains(p.name().to_lowercase().as_str()), "{p:?}");
     }
     let snap = session("S1-basics", 600);
-    for s in kflow_tui::shots::SHOTS {
-        let svg = kflow_tui::shots::render(s, &snap).expect("theme");
+    for s in kflow_tui::offscreen::SHOTS {
+        let svg = kflow_tui::offscreen::render(s, &snap).expect("theme");
         assert!(
             svg.starts_with("<svg ") && svg.ends_with("</svg>\n"),
             "{}",
@@ -373,7 +373,7 @@ fn pictures_are_made_of_every_pane() {
 fn a_replay_takes_what_the_keys_ask_for() {
     use kflow_core::query::Moment;
     use kflow_engine::replay::Player;
-    use kflow_tui::driver::{Drive, Driver};
+    use kflow_tui::backend::{Backend, Drive};
     use kflow_tui::replay::{Replay, is_error};
 
     let path =

@@ -6,13 +6,13 @@ use crate::correlate::{SESSIONS, session};
 use kflow_core::correlate::steps::steps;
 use kflow_core::correlate::{Pod, PodView, World};
 use kflow_core::diagnose::cause;
-use kflow_core::diagnose::facts::Facts;
+use kflow_core::diagnose::history::PodHistory;
 use kflow_core::diagnose::limits;
 use kflow_core::diagnose::pulls::{Ahead, Pulls, Standing};
 use kflow_core::diagnose::{Confidence, Diagnoser, State, Verdict, Verdicts};
 use kflow_core::flow::Stage;
-use kflow_core::flow::lit::{Run, RunEnd};
 use kflow_core::flow::map::Map;
+use kflow_core::flow::runs::{Run, RunEnd};
 use kflow_core::timeline::{Outcome, Span, stats};
 use kflow_model::cri::CallKey;
 use kflow_model::{Body, Evidence, Nanos, stamp::SECOND};
@@ -53,7 +53,7 @@ fn sample(observations: &[Evidence], mut look: impl FnMut(&World, &Verdicts, Nan
 struct Seen<'a> {
     world: &'a World,
     pod: &'a PodView,
-    facts: &'a Facts<'a>,
+    facts: &'a PodHistory<'a>,
     verdict: Option<&'a Verdict>,
     pulls: &'a Pulls,
 }
@@ -89,7 +89,7 @@ fn runs(s: &Seen<'_>, wrong: &mut Vec<String>) {
         let facts = s
             .facts
             .known(&c.name)
-            .is_some_and(kflow_core::diagnose::facts::ContainerFacts::runs);
+            .is_some_and(kflow_core::diagnose::history::ContainerHistory::runs);
         let timeline = s
             .spans()
             .any(|x| x.is_run() && x.container == c.name && x.end.is_none());
@@ -457,7 +457,7 @@ fn no_view_of_a_pod_contradicts_another() {
                     continue;
                 }
                 looked += 1;
-                let facts = Facts::gather(pod, now);
+                let facts = PodHistory::gather(pod, now);
                 let seen = Seen {
                     world,
                     pod,

@@ -7,24 +7,24 @@
 //!
 //! A clone of the world is cheap (pods are shared until they change): snapshots for the UI and checkpoints for seeking are clones.
 
-mod basis;
 pub mod calls;
+mod context;
 pub mod coverage;
 mod derive;
-pub mod machinery;
-mod part;
+pub mod kubelet;
+mod lazy;
 pub mod requests;
+mod shards;
 pub mod sli;
 mod status;
 pub mod steps;
-mod store;
 pub mod view;
 pub mod world;
 
 pub use calls::{Call, CallLog};
 pub use coverage::{Coverage, Failing, Incomplete};
-pub use machinery::Machinery;
-pub use part::Part;
+pub use kubelet::KubeletActivity;
+pub use lazy::Lazy;
 pub use requests::{Request, RequestLog};
 pub use sli::PodStart;
 pub use view::{ContainerView, PodView, StageState};

@@ -3,25 +3,25 @@
 //! | part | owns |
 //! |---|---|
 //! | [`catalogue`], [`cause`] | the causes, as data: how each is recognised, what is said of it, what to do next; their ids |
-//! | [`facts`], [`signal`] | one pass over a pod's evidence: what it did last, what failed since, what is in flight |
+//! | [`history`], [`signal`] | one pass over a pod's evidence: what it did last, what failed since, what is in flight |
 //! | [`scheduler`], [`quantity`] | the scheduler's sentence, amounts |
 //! | [`limits`] | how long a rule waits before it says something, with the source of each time |
 //! | [`pulls`] | which container waits for its image, and behind which pull |
-//! | [`shared`] | what concerns several pods: a runtime that hangs, nodes |
+//! | [`cluster`] | what concerns several pods: a runtime that hangs, nodes |
 //! | [`rules`] | which causes are true; the first unfinished stage comes first |
 //! | [`verdict`] | what is said |
 //! | [`unknown`] | what cannot be said, because it could not be read |
 
 pub mod catalogue;
 pub mod cause;
-pub mod facts;
-pub mod found;
+pub mod cluster;
+pub mod finding;
+pub mod history;
 pub mod limits;
 pub mod pulls;
 pub mod quantity;
 pub mod rules;
 pub mod scheduler;
-pub mod shared;
 pub mod signal;
 pub mod text;
 pub mod unknown;
@@ -39,10 +39,10 @@ use rustc_hash::FxHashMap;
 use crate::backoff;
 use crate::correlate::{ObjectState, Pod, PodView, World};
 use crate::flow::Stage;
-use facts::Facts;
+use cluster::Cluster;
+use history::PodHistory;
 use kflow_model::{Nanos, ObjectRef, PodUid, stamp::SECOND};
 use rules::{Context, Health};
-use shared::Shared;
 
 /// Verdicts by pod, and those of owners that cannot create pods.
 pub type Verdicts = (Arc<FxHashMap<PodUid, Arc<Verdict>>>, Arc<Vec<Arc<Verdict>>>);
@@ -86,7 +86,7 @@ impl Diagnoser {
     }
     /// Verdicts of all pods that are not well, of those that recovered in the last ten minutes, and of owners, as of `now`.
     pub fn update(&mut self, world: &World, now: Nanos) -> Verdicts {
-        let shared = Shared::gather(world, now);
+        let shared = Cluster::gather(world, now);
         let fingerprint = shared.fingerprint(now);
         let moved = fingerprint != self.fingerprint;
         self.fingerprint = fingerprint;
@@ -155,7 +155,7 @@ fn nodeless(cx: Context<'_>, view: &PodView) -> bool {
 }
 
 /// How the pod is, before any cause.
-fn health(cx: Context<'_>, f: &Facts<'_>) -> Health {
+fn health(cx: Context<'_>, f: &PodHistory<'_>) -> Health {
     match rules::health(f) {
         Health::Well | Health::Flapping
             if nodeless(cx, f.view) && rules::no_node::missing(cx, f).is_some() =>
@@ -170,7 +170,7 @@ fn pod_verdict(cx: Context<'_>, view: &PodView) -> (Health, Option<Verdict>) {
     if quick(cx, view) && !nodeless(cx, view) {
         return (Health::Well, None);
     }
-    let f = Facts::gather(view, cx.now);
+    let f = PodHistory::gather(view, cx.now);
     let health = health(cx, &f);
     if health == Health::Well {
         let lately = |v: &Verdict| {
@@ -213,7 +213,7 @@ fn quick(cx: Context<'_>, view: &PodView) -> bool {
         .iter()
         .rev()
         .take(LAST)
-        .any(|o| matches!(&o.body, kflow_model::Body::Audit(a) if facts::refused_delete(a)));
+        .any(|o| matches!(&o.body, kflow_model::Body::Audit(a) if history::refused_delete(a)));
     ready
         && calm
         && !resizing
@@ -262,12 +262,12 @@ fn stray(cx: Context<'_>, view: &PodView) -> bool {
     view.api.is_none()
         // Whoever asked for it was refused: there is no pod.
         && (removed
-            || only(|b| matches!(b, Body::Audit(a) if facts::refused_create(a)))
+            || only(|b| matches!(b, Body::Audit(a) if history::refused_create(a)))
             || (cx.shared.has_pods && only(|b| matches!(b, Body::Event(_))))
             || ((cx.shared.has_pods || cx.shared.has_log) && only(|b| matches!(b, Body::Fs(_)))))
 }
 
-fn worst(cx: Context<'_>, f: &Facts<'_>, health: Health) -> Option<Verdict> {
+fn worst(cx: Context<'_>, f: &PodHistory<'_>, health: Health) -> Option<Verdict> {
     let mut found = rules::diagnose(cx, f, health).into_iter();
     let Some(first) = found.next() else {
         return (health == Health::Flapping).then(|| unexplained(f));
@@ -280,13 +280,13 @@ fn worst(cx: Context<'_>, f: &Facts<'_>, health: Health) -> Option<Verdict> {
 /// The verdict on one pod as of `now`: also for a pod that is well ([`State::Healthy`], [`State::Recovered`]).
 /// `None` for a pod that is not well yet and of which nothing can be said.
 pub fn why(world: &World, pod: &PodView, now: Nanos) -> Option<Verdict> {
-    let shared = Shared::gather(world, now);
+    let shared = Cluster::gather(world, now);
     let cx = Context {
         world,
         shared: &shared,
         now,
     };
-    let f = Facts::gather(pod, now);
+    let f = PodHistory::gather(pod, now);
     if stray(cx, pod) {
         let refused = f.signals.iter().any(|s| s.reason == "FailedCreate");
         let told = worst(cx, &f, Health::Unwell).map(|v| Verdict {
@@ -302,18 +302,20 @@ pub fn why(world: &World, pod: &PodView, now: Nanos) -> Option<Verdict> {
 }
 
 /// It comes and goes, for a reason that no rule knows.
-fn unexplained(f: &Facts<'_>) -> Verdict {
+fn unexplained(f: &PodHistory<'_>) -> Verdict {
     let mut v = well(f, false);
     let Some(r) = f.flapping() else { return v };
     v.state = State::Flapping;
     v.title = "Readiness comes and goes".into();
     v.recurrence = Some(r);
-    v.sentence = found::again(State::Flapping, Some(r), f.now).trim().into();
+    v.sentence = finding::again(State::Flapping, Some(r), f.now)
+        .trim()
+        .into();
     v
 }
 
 /// What is said of a pod that is well: whether it always was.
-fn well(f: &Facts<'_>, gone: bool) -> Verdict {
+fn well(f: &PodHistory<'_>, gone: bool) -> Verdict {
     let v = f.view;
     let past: Vec<&signal::Signal<'_>> = f
         .signals
@@ -396,7 +398,7 @@ fn well(f: &Facts<'_>, gone: bool) -> Verdict {
             ..r
         }),
         sentence,
-        evidence: past.iter().map(|s| found::signal_proof(s)).collect(),
+        evidence: past.iter().map(|s| finding::signal_proof(s)).collect(),
         not_reached: Vec::new(),
         next: Vec::new(),
         confidence: Confidence::Certain,
@@ -405,7 +407,7 @@ fn well(f: &Facts<'_>, gone: bool) -> Verdict {
 }
 
 /// How and when a container ended last.
-fn last_time(f: &Facts<'_>, c: &facts::ContainerFacts<'_>, r: Recurrence) -> String {
+fn last_time(f: &PodHistory<'_>, c: &history::ContainerHistory<'_>, r: Recurrence) -> String {
     let ago = text::span(f.now.since(r.last));
     match c.exits.last() {
         Some(e) if r.times > 1 => format!(" (the last time {ago} ago, with exit code {})", e.code),
@@ -416,7 +418,7 @@ fn last_time(f: &Facts<'_>, c: &facts::ContainerFacts<'_>, r: Recurrence) -> Str
 
 /// The verdict on an owner, when it cannot create pods or nothing works on it.
 pub fn why_owner(world: &World, owner: &ObjectRef, now: Nanos) -> Option<Verdict> {
-    let shared = Shared::gather(world, now);
+    let shared = Cluster::gather(world, now);
     let cx = Context {
         world,
         shared: &shared,

@@ -9,27 +9,27 @@
 //! | [`clue`] | one kind of evidence of a step |
 //! | [`Fact`] | what a line, an Event or a span says, whatever its words; [`line()`], [`event`], [`span`] read them |
 //! | [`matcher`] | from an observation to the steps that it lights |
-//! | [`lit`] | from evidence to what each step did: when, how often, how long |
+//! | [`runs`] | from evidence to what each step did: when, how often, how long |
 //! | [`docs`] | the map as text and Markdown |
 
-mod checks;
 pub mod clue;
 pub mod docs;
 mod fact;
 mod index;
-pub mod lit;
 pub mod map;
 pub mod matcher;
 mod names;
 mod reading;
+mod readyz;
+pub mod runs;
 pub mod stage;
 mod step;
 mod template;
 
 pub use fact::Fact;
-pub use lit::{Lit, Run};
 pub use map::{Map, MapError};
 pub use reading::{Line, Said};
+pub use runs::{Run, StepRuns};
 pub use stage::Stage;
 pub use step::{Flow, Step, StepId};
 pub use template::Template;

@@ -3,7 +3,7 @@
 //! | module | owns |
 //! |---|---|
 //! | [`snapshot`] | what panes and exporters may see |
-//! | [`core`] | world, diagnoser and log, moved forward by observations: the same for live and replay |
+//! | [`pipeline`] | world, diagnoser and log, moved forward by observations: the same for live and replay |
 //! | [`import`] | raw captures in, a session out |
 //! | `live` | sources that run, and the world while they do |
 //! | `record` | the recorder: a tee to a file |
@@ -15,13 +15,13 @@
 )]
 
 mod carried;
-pub mod core;
 pub mod import;
 pub mod live;
+pub mod pipeline;
 pub mod record;
 pub mod replay;
 pub mod snapshot;
 
-pub use self::core::{Core, world_at};
+pub use self::pipeline::{Pipeline, world_at};
 pub use replay::Player;
 pub use snapshot::{ObservationLog, Snapshot};

@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc::Receiver;
 use tokio::task::JoinSet;
 
-use super::Core;
+use super::Pipeline;
 use super::record::{CLOSE, Options, Recorder, Recording, State};
 use super::snapshot::{Mode, Snapshot, SourceStatus, Status, own};
 pub use context::context_namespace;
@@ -35,7 +35,7 @@ use kflow_sources::live::Board;
 use past::Frozen;
 pub use past::Sought;
 pub use sources::{connect, kubelet};
-use world::World;
+use world::WorldThread;
 
 /// Observations that may wait for the world.
 const ROOM: usize = 16_384;
@@ -156,7 +156,7 @@ enum Command {
 
 /// What the threads share.
 #[derive(Debug)]
-struct Shared {
+struct Published {
     /// The newest picture, and when it was made.
     snapshot: Mutex<(Instant, Arc<Snapshot>)>,
     stop: AtomicBool,
@@ -170,7 +170,7 @@ fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
 #[derive(Debug)]
 pub struct Live {
     config: Config,
-    shared: Arc<Shared>,
+    shared: Arc<Published>,
     commands: mpsc::Sender<Command>,
     world: Option<JoinHandle<()>>,
     /// Closed when the world's thread has ended.
@@ -224,19 +224,19 @@ impl Live {
             following: true,
             recording: Text::default(),
         };
-        let first = Core::selecting(Arc::clone(&config.selection)).snapshot(
+        let first = Pipeline::selecting(Arc::clone(&config.selection)).snapshot(
             now,
             mode.clone(),
             (now, now),
             Vec::new(),
         );
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(Published {
             snapshot: Mutex::new((clock::monotonic(), Arc::new(first))),
             stop: AtomicBool::new(false),
         });
         let (commands, asked) = mpsc::channel();
         let (ending, ended) = mpsc::channel();
-        let world = World::new(board, now, mode, Arc::clone(&shared), &config);
+        let world = WorldThread::new(board, now, mode, Arc::clone(&shared), &config);
         // A runtime of its own: the world outlives the sources, to take what they gave last.
         let waiting = tokio::runtime::Builder::new_current_thread()
             .enable_time()

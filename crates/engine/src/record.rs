@@ -24,11 +24,11 @@ use kflow_model::units::wait;
 use kflow_model::{Body, Nanos, Observation, Source, Stamp, Text};
 
 mod files;
-mod only;
+mod pods;
 
 use files::Files;
 pub use files::{KEEP, numbered};
-use only::Only;
+use pods::PodFilter;
 
 /// Observations that may wait for the disk.
 const ROOM: usize = 1 << 16;
@@ -46,7 +46,7 @@ pub struct Options {
     pub path: PathBuf,
     /// Size at which a new file begins, bytes.
     pub max_size: Option<u64>,
-    /// Only this pod: `ns/name` or a uid.
+    /// PodFilter this pod: `ns/name` or a uid.
     pub pod: Option<String>,
     /// The node, for the header.
     pub node: Text,
@@ -192,7 +192,7 @@ impl Recorder {
                     told: 0,
                     carried: Carried::default(),
                     began_with: 0,
-                    filter: Only::new(options.pod.as_deref(), Arc::clone(&selection)),
+                    filter: PodFilter::new(options.pod.as_deref(), Arc::clone(&selection)),
                     selection,
                     recording: its,
                     lost: losses,
@@ -280,7 +280,7 @@ struct Tape {
     carried: Carried,
     /// Bytes that the file began with, of the time before it.
     began_with: u64,
-    filter: Option<Only>,
+    filter: Option<PodFilter>,
     selection: Arc<Selection>,
     recording: Recording,
     lost: Arc<AtomicU64>,

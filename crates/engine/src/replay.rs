@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::Core;
+use super::Pipeline;
 use super::snapshot::{Mode, ObservationLog, Snapshot, SourceStatus, Status, own};
 use kflow_core::correlate::World;
 use kflow_core::query::Moment;
@@ -40,7 +40,7 @@ pub struct Player {
     stop: Arc<AtomicBool>,
     loaded: Loaded,
 
-    core: Core,
+    pipeline: Pipeline,
     /// Observations that the core has seen.
     position: usize,
     cursor: Nanos,
@@ -100,7 +100,7 @@ impl Player {
             inbox,
             stop,
             loaded: Loaded::default(),
-            core: Core::selecting(selection),
+            pipeline: Pipeline::selecting(selection),
             position: 0,
             start: Some(start),
             playing: false,
@@ -289,7 +289,7 @@ impl Player {
 
     /// A world that has seen nothing.
     fn empty(&self) -> World {
-        World::selecting(Arc::clone(self.core.world().selection()))
+        World::selecting(Arc::clone(self.pipeline.world().selection()))
     }
 
     /// Builds the state at a position from the nearest checkpoint before it.
@@ -300,7 +300,7 @@ impl Player {
         };
         // What was derived for the last picture goes before more is derived for the next.
         self.shown = None;
-        self.core = Core::resume(world, self.loaded.log.prefix(position), 0);
+        self.pipeline = Pipeline::resume(world, self.loaded.log.prefix(position), 0);
         self.position = position;
         self.version += 1;
         self.run_to(target);
@@ -311,7 +311,7 @@ impl Player {
             let Some(o) = self.loaded.log.get(self.position) else {
                 break;
             };
-            self.core.observe(Arc::clone(o));
+            self.pipeline.observe(Arc::clone(o));
             self.position += 1;
             self.version += 1;
         }
@@ -390,7 +390,7 @@ impl Player {
             },
         };
         let range = self.range();
-        let mut s = self.core.snapshot(self.cursor, mode, range, Vec::new());
+        let mut s = self.pipeline.snapshot(self.cursor, mode, range, Vec::new());
         s.version = self.version;
         s.sources.extend(self.incomplete());
         let s = Arc::new(s);

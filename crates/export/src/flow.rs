@@ -6,8 +6,8 @@ use std::io::{self, Write};
 use super::text::{clean, cut};
 use super::timeline::Paint;
 use kflow_core::flow::clue::ClueKind;
-use kflow_core::flow::lit::{Lit, RunEnd};
 use kflow_core::flow::map::{Flow, Map, Step, StepId};
+use kflow_core::flow::runs::{RunEnd, StepRuns};
 use kflow_core::flow::{Stage, docs};
 use kflow_model::units::{duration, time_of_day};
 use kflow_model::{Nanos, Source};
@@ -24,7 +24,7 @@ pub struct Pass {
     /// `ns/name` of the pod whose steps they are; empty for the whole session.
     pub pod: String,
     /// What its steps did; steps of other flows are passed over.
-    pub lit: Vec<Lit>,
+    pub lit: Vec<StepRuns>,
 }
 
 /// How passes are written.
@@ -276,7 +276,7 @@ pub fn lit_text(
 /// A step that was seen, where it stands in its pass.
 struct Seen<'a> {
     step: &'a Step,
-    lit: &'a Lit,
+    lit: &'a StepRuns,
     depth: usize,
     /// When the pass began.
     begin: Nanos,
@@ -452,7 +452,7 @@ pub fn lit_json(
     super::json_array(out, rows)
 }
 
-fn lit_of<'a>(step: &'a Step, l: Option<&'a Lit>) -> LitJson<'a> {
+fn lit_of<'a>(step: &'a Step, l: Option<&'a StepRuns>) -> LitJson<'a> {
     LitJson {
         step: &step.id,
         function: &step.function,

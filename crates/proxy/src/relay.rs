@@ -31,9 +31,9 @@ use kflow_cri::Direction;
 use kflow_model::clock;
 use kflow_model::units::wait;
 
-mod carry;
+mod connection;
 
-use carry::{Closing, Connection, DRAINED, UPSTREAM_CLOSED, Wire};
+use connection::{Closing, Connection, DRAINED, UPSTREAM_CLOSED, Wire};
 
 /// Stack of a pump's thread, bytes: a pump calls nothing deep.
 const STACK: usize = 128 << 10;
@@ -44,21 +44,21 @@ const RETRY: Duration = Duration::from_millis(50);
 #[derive(Debug)]
 pub struct Relay {
     runtime: tokio::runtime::Runtime,
-    shared: Shared,
+    shared: RelayState,
     socket: Socket,
     drain: Duration,
 }
 
 #[derive(Clone)]
-struct Shared {
+struct RelayState {
     upstream: PathBuf,
     queue: Arc<Queue>,
     log: Log,
 }
 
-impl std::fmt::Debug for Shared {
+impl std::fmt::Debug for RelayState {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Shared")
+        f.debug_struct("RelayState")
             .field("upstream", &self.upstream)
             .finish_non_exhaustive()
     }
@@ -81,7 +81,7 @@ impl Relay {
             })?;
         Ok(Self {
             runtime,
-            shared: Shared {
+            shared: RelayState {
                 upstream: config.upstream.clone(),
                 queue,
                 log,
@@ -124,7 +124,7 @@ impl Relay {
 }
 
 struct Doors {
-    shared: Shared,
+    shared: RelayState,
     socket: Socket,
     listener: Option<UnixListener>,
     conns: JoinSet<()>,

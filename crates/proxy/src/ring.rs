@@ -48,7 +48,7 @@ struct State {
 
 /// Some lines of the ring.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Lines {
+pub struct Batch {
     /// Position of the first line.
     pub first: u64,
     /// The lines, without line feeds.
@@ -121,7 +121,7 @@ impl Ring {
     }
 
     /// Lines from a position on: at most `max_bytes`, at least one when there is one.
-    pub fn read(&self, from: u64, max_bytes: usize) -> Lines {
+    pub fn read(&self, from: u64, max_bytes: usize) -> Batch {
         let state = self.lock();
         let first = from.max(state.first);
         let skip = usize::try_from(first - state.first).unwrap_or(usize::MAX);
@@ -138,7 +138,7 @@ impl Ring {
             })
             .cloned()
             .collect();
-        Lines {
+        Batch {
             first,
             lines,
             lost: first - from,

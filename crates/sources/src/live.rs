@@ -4,7 +4,7 @@
 //! whether it is on, or why it is off. Sources that can wait (a watch, a file) wait when the engine is busy; what
 //! cannot wait (an event of the kernel) is offered, and what finds no room is counted and told as a gap.
 
-pub mod aside;
+pub mod offload;
 #[cfg(test)]
 pub(crate) mod silent;
 

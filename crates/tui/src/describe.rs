@@ -1,8 +1,8 @@
 //! An observation in one line, as facts, and whole.
 
-mod facts;
+mod details;
 
-pub use facts::facts;
+pub use details::details;
 
 use ratatui::style::Style;
 

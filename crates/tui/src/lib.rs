@@ -10,10 +10,10 @@
 //! | [`widget`], [`canvas`], [`text`], [`glyph`], [`theme`], [`time`] | what panes are drawn with |
 //! | [`banner`] | what could not be read, above every pane |
 //! | [`config`] | the user's configuration |
-//! | [`shots`] | frames without a terminal |
+//! | [`offscreen`] | frames without a terminal |
 //! | [`svg`] | a buffer as a picture |
 //! | [`filter`] | what is typed after `/` |
-//! | [`driver`] | what the terminal asks of the engine |
+//! | [`backend`] | what the terminal asks of the engine |
 //!
 //! Input becomes an action, the action changes the model, the model is drawn. Drawing reads a snapshot and the model;
 //! it changes nothing and does no I/O.
@@ -28,26 +28,26 @@
 )]
 
 pub mod action;
+pub mod backend;
 pub mod banner;
 pub mod canvas;
 pub mod config;
 pub mod describe;
-pub mod driver;
 pub mod filter;
 pub mod glyph;
 pub mod keys;
 pub mod layout;
 pub mod model;
+pub mod offscreen;
 pub mod pane;
 pub mod replay;
 pub mod run;
 pub mod shared;
-pub mod shots;
 pub mod svg;
 pub mod text;
 pub mod theme;
 pub mod time;
+pub mod timezone;
 pub mod update;
 pub mod view;
 pub mod widget;
-pub mod zone;

@@ -1,8 +1,8 @@
 //! The state of the terminal: which panes, what is selected, what lies over them. No I/O, no clock.
 
 use super::action::{Action, Command};
+use super::backend::Drive;
 use super::banner;
-use super::driver::Drive;
 use super::glyph::Glyphs;
 use super::keys::Keymap;
 use super::layout::{self, Layout, Slot};

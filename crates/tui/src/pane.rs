@@ -6,8 +6,8 @@
 use std::fmt;
 
 use super::action::{Action, Command, Scope};
+use super::backend::Drive;
 use super::canvas::Canvas;
-use super::driver::Drive;
 use super::shared::{Ctx, Shared};
 use kflow_core::query::Field;
 use kflow_engine::Snapshot;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::driver::{Drive, Driver};
+use super::backend::{Backend, Drive};
 use kflow_core::query::{Field, Record as _};
 use kflow_engine::Snapshot;
 use kflow_engine::replay::Player;
@@ -60,7 +60,7 @@ pub fn is_about(o: &Observation, uid: &PodUid, key: &str) -> bool {
     o.text(Field::Id, &mut |v| v == uid.as_str()) || o.text(Field::Pod, &mut |v| v == key)
 }
 
-impl Driver for Replay {
+impl Backend for Replay {
     fn snapshot(&mut self, now: Instant) -> Arc<Snapshot> {
         self.player.tick(now);
         self.player.snapshot()

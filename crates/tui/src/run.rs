@@ -13,14 +13,14 @@ use crossterm::execute;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
+use super::backend::Backend;
 use super::config::{Config, Environment, Watched};
-use super::driver::Driver;
 use super::keys::Key;
 use super::layout::Layout;
 use super::model::{Effect, Model};
 use super::pane::PaneId;
+use super::timezone::Zone;
 use super::update::Mouse;
-use super::zone::Zone;
 use super::{svg, view};
 use kflow_engine::{Snapshot, snapshot};
 use kflow_export::file::{self, Kind};
@@ -147,7 +147,7 @@ fn take_over(
 }
 
 /// Runs until the user leaves.
-pub fn run(driver: &mut dyn Driver, options: &Options) -> Result<(), RunError> {
+pub fn run(driver: &mut dyn Backend, options: &Options) -> Result<(), RunError> {
     let mut watched = options.config.clone().map(Watched::new);
     let (mut config, mut warnings) =
         match watched.as_mut().and_then(|w| Some((w.poll()?, w.name()))) {

@@ -11,7 +11,7 @@ use super::glyph::Glyphs;
 use super::keys::Keymap;
 use super::theme::Theme;
 use super::time::{Clock, TimeFormat};
-use super::zone::Zone;
+use super::timezone::Zone;
 
 /// State that every pane reads.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -1,6 +1,6 @@
 //! Moments as people read them: absolute, relative to the view's own time, or since the pod's creation.
 
-use super::zone::Zone;
+use super::timezone::Zone;
 use kflow_model::{Nanos, units};
 
 /// Which clock is shown.

@@ -1,7 +1,7 @@
 //! Input to action to state: pure, answers with effects for the shell.
 
 use super::action::{Action, Command};
-use super::driver::Drive;
+use super::backend::Drive;
 use super::keys::Key;
 use super::layout::Layout;
 use super::model::{Effect, Look, Model, Overlay, Prompt, PromptKind};

@@ -1,6 +1,6 @@
 //! Parts that several panes are made of.
 
-pub mod facts;
+pub mod details;
 pub mod ruler;
 pub mod scroll;
 pub mod stage;

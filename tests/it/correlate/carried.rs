@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use kflow_core::correlate::World;
 use kflow_core::diagnose::unknown::{self, Asked};
-use kflow_engine::Core;
+use kflow_engine::Pipeline;
 use kflow_model::Nanos;
 
 use super::{SESSIONS, session, world};
@@ -50,12 +50,12 @@ fn what_stands_outlives_the_log() {
         let all = session(name);
         for part in [3, 2, 1] {
             let seen = all.get(..all.len() / part).unwrap_or_default();
-            let mut core = Core::new();
+            let mut pipeline = Pipeline::new();
             for o in seen {
-                core.observe(Arc::clone(o));
-                core.shrink(KEEP);
+                pipeline.observe(Arc::clone(o));
+                pipeline.shrink(KEEP);
             }
-            let log = core.log();
+            let log = pipeline.log();
             dropped += seen.len() - log.len();
             let (whole, late) = (world(seen), world(log.history()));
             let now = seen.iter().map(|o| o.stamp.seen).max().unwrap_or_default();

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use kflow_engine::Core;
+use kflow_engine::Pipeline;
 use kflow_engine::snapshot::{Mode, Snapshot, SourceStatus, Status};
 use kflow_model::gap::{Failure, Gap, WatchKind, WatchNote};
 use kflow_model::{Body, Nanos, Observation, Source, Stamp};
 use kflow_tui::banner::{Weight, reasons};
+use kflow_tui::offscreen::{frame, model, press, select};
 use kflow_tui::pane::PaneId;
-use kflow_tui::shots::{frame, model, press, select};
 use kflow_tui::svg;
 use ratatui::buffer::Buffer;
 
@@ -46,12 +46,12 @@ fn note(now: Nanos, resource: &str, kind: WatchKind, failure: Option<Failure>) -
 /// A recorded run as it would look live, with more observations at its end, 20 s later.
 fn live(more: &[Observation]) -> Snapshot {
     let snap = session("S1-basics", 250);
-    let mut core = Core::new();
+    let mut pipeline = Pipeline::new();
     for o in snap.log.iter() {
-        core.observe(Arc::clone(o));
+        pipeline.observe(Arc::clone(o));
     }
     for o in more {
-        core.observe(Arc::new(o.clone()));
+        pipeline.observe(Arc::new(o.clone()));
     }
     let source = |source, name: &str, on: bool, detail: &str| SourceStatus {
         since: Some(snap.now),
@@ -77,7 +77,7 @@ fn live(more: &[Observation]) -> Snapshot {
         recording: "".into(),
     };
     let now = snap.now.plus(20_000_000_000);
-    core.snapshot(now, mode, snap.range, sources)
+    pipeline.snapshot(now, mode, snap.range, sources)
 }
 
 fn broken() -> Vec<Observation> {

@@ -6,12 +6,12 @@ use std::sync::{Arc, LazyLock};
 use kflow_core::correlate::{PodView, StageState};
 use kflow_core::diagnose::State;
 use kflow_core::timeline::Outcome;
-use kflow_engine::Core;
+use kflow_engine::Pipeline;
 use kflow_engine::snapshot::{Mode, Snapshot};
 use kflow_tui::layout::Layout;
 use kflow_tui::model::{Effect, Model};
+use kflow_tui::offscreen::{frame, model, press};
 use kflow_tui::pane::PaneId;
-use kflow_tui::shots::{frame, model, press};
 use kflow_tui::svg;
 
 use super::{SIZES, empty};
@@ -44,17 +44,17 @@ fn scenes(name: &str) -> Vec<(String, Snapshot)> {
         Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("fixtures/sessions/{name}.kflow.zst"));
     let session = kflow_model::session::load(&path).expect("fixture");
     let (begin, end) = session.range().expect("not empty");
-    let mut core = Core::new();
+    let mut pipeline = Pipeline::new();
     let mut rest = session.observations.iter().peekable();
     MOMENTS
         .iter()
         .map(|permille| {
             let now = begin.plus(end.since(begin) / 1000 * permille);
             while let Some(o) = rest.next_if(|o| o.stamp.seen <= now) {
-                core.observe(Arc::clone(o));
+                pipeline.observe(Arc::clone(o));
             }
             let mode = Mode::paused(name);
-            let snap = core.snapshot(now, mode, (begin, end), Vec::new());
+            let snap = pipeline.snapshot(now, mode, (begin, end), Vec::new());
             (format!("{name} at {permille}"), snap)
         })
         .collect()

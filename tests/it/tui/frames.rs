@@ -8,7 +8,7 @@
 use std::fmt::Write as _;
 
 use kflow_engine::snapshot::Snapshot;
-use kflow_tui::shots::{frame, model, press, select};
+use kflow_tui::offscreen::{frame, model, press, select};
 use kflow_tui::svg;
 use ratatui::buffer::{Buffer, Cell};
 use ratatui::style::{Color, Modifier};
@@ -99,8 +99,8 @@ fn letter(id: usize) -> String {
 
 #[test]
 fn frames_are_what_they_were() {
-    let mut big = churn::core(5000, 30_000);
-    let mut single = churn::core(1, 12);
+    let mut big = churn::pipeline(5000, 30_000);
+    let mut single = churn::pipeline(1, 12);
     let situations: [(&str, Snapshot, &str); 4] = [
         ("empty", empty(), ""),
         (

@@ -6,7 +6,7 @@ use kflow_core::correlate::steps::steps;
 use kflow_core::flow::map::Map;
 use kflow_core::timeline::{Span, stats};
 use kflow_model::units::duration;
-use kflow_tui::shots::{frame, model, press};
+use kflow_tui::offscreen::{frame, model, press};
 
 use super::claims::{SCENES, shown};
 

@@ -2,8 +2,8 @@
 
 use kflow_tui::action::Command;
 use kflow_tui::model::{Effect, Model};
+use kflow_tui::offscreen::{frame, model, press, select};
 use kflow_tui::pane::PaneId;
-use kflow_tui::shots::{frame, model, press, select};
 use kflow_tui::svg;
 
 use super::session;
@@ -211,7 +211,7 @@ fn the_export_menu_has_every_format_and_asks_the_shell_to_write() {
 
 #[test]
 fn recording_is_asked_for_by_its_key_in_every_pane() {
-    use kflow_tui::driver::Drive;
+    use kflow_tui::backend::Drive;
     let (mut m, snap, _) = open("S1-basics", 900, "", "1");
     for p in PaneId::ALL {
         m.show(p);

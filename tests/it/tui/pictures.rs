@@ -26,7 +26,7 @@ fn every_picture_is_in_the_readme_and_none_is_left_over() {
         .filter_map(|e| e.ok()?.file_name().into_string().ok())
         .collect();
     files.sort_unstable();
-    let mut made: Vec<String> = kflow_tui::shots::SHOTS
+    let mut made: Vec<String> = kflow_tui::offscreen::SHOTS
         .iter()
         .map(|s| format!("{}.svg", s.name))
         .collect();

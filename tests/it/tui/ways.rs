@@ -2,10 +2,10 @@
 
 use kflow_engine::snapshot::{Mode, Snapshot, SourceStatus, Status, own};
 use kflow_model::{Body, Nanos, Source};
-use kflow_tui::driver::Drive;
+use kflow_tui::backend::Drive;
 use kflow_tui::model::{Effect, Model};
+use kflow_tui::offscreen::{frame, model, press, select};
 use kflow_tui::pane::PaneId;
-use kflow_tui::shots::{frame, model, press, select};
 use kflow_tui::update::Mouse;
 use kflow_tui::{describe, svg};
 
@@ -121,7 +121,7 @@ fn the_facts_of_every_kind_of_observation_tell_what_its_line_tells() {
     let mut kinds = std::collections::BTreeMap::new();
     for name in ["S2-stuck-early", "S7-restart-json", "S1-basics"] {
         for o in session(name, 1000).log.iter() {
-            let facts = describe::facts(o, &time, &theme).text();
+            let facts = describe::details(o, &time, &theme).text();
             let (kind, must): (&str, Vec<String>) = match &o.body {
                 Body::Pod(p) => ("pod", vec![p.uid.to_string(), p.status.phase.to_string()]),
                 Body::Event(e) => ("event", vec![e.message.to_string(), e.reason.to_string()]),
@@ -172,14 +172,14 @@ fn a_session_that_could_not_be_read_whole_says_so_in_the_status_bar() {
 
 #[test]
 fn a_pod_that_was_gone_before_it_had_a_name_is_found_by_its_uid_only() {
-    let mut core = kflow_engine::Core::new();
+    let mut pipeline = kflow_engine::Pipeline::new();
     let mut gone = churn::pod(7, "", true);
     gone.namespace = "".into();
     gone.event = kflow_model::pod::WatchEvent::Deleted;
     for p in [gone, churn::pod(8, "web", true)] {
-        core.observe(churn::observation(8, Source::Kube, Body::Pod(Box::new(p))));
+        pipeline.observe(churn::observation(8, Source::Kube, Body::Pod(Box::new(p))));
     }
-    let snap = churn::snapshot(&mut core, churn::BEGIN.plus(9_000_000_000));
+    let snap = churn::snapshot(&mut pipeline, churn::BEGIN.plus(9_000_000_000));
     let mut m = model((80, 24), "dark").expect("theme");
     let text = screen(&mut m, &snap);
     assert!(text.contains("Pods 1 ") && text.contains("web"), "{text}");

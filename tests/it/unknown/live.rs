@@ -6,8 +6,8 @@ use crate::proxy::rig::eventually;
 use kflow_engine::live::{Config, Live};
 use kflow_model::Scope;
 use kflow_tui::banner::{Reason, Weight, reasons};
+use kflow_tui::offscreen::{frame, model};
 use kflow_tui::pane::PaneId;
-use kflow_tui::shots::{frame, model};
 use kflow_tui::svg;
 
 /// What is tried on each server. A name with `json` in it is read by programs.

@@ -1,10 +1,10 @@
 //! What the node pane says of calls and pulls, at a hundred moments.
 
 use super::{MOMENTS, session};
-use kflow_engine::Core;
+use kflow_engine::Pipeline;
 use kflow_engine::snapshot::Mode;
+use kflow_tui::offscreen::{frame, model};
 use kflow_tui::pane::PaneId;
-use kflow_tui::shots::{frame, model};
 use kflow_tui::svg;
 
 /// The number before a word: `1 in progress`.
@@ -22,14 +22,14 @@ fn only_pulls_are_queued_and_a_pull_in_progress_is_an_operation_in_flight() {
         let times = || observations.iter().map(|o| o.stamp.seen);
         let (from, to) = (times().min().expect("some"), times().max().expect("some"));
         let mut rest = observations.iter().peekable();
-        let mut core = Core::new();
+        let mut pipeline = Pipeline::new();
         for i in 1..=MOMENTS {
             let now = from.plus(to.since(from) / MOMENTS * i);
             while let Some(o) = rest.next_if(|o| o.stamp.seen <= now) {
-                core.observe(o.clone());
+                pipeline.observe(o.clone());
             }
             let mode = Mode::paused(name);
-            let snap = core.snapshot(now, mode, (from, to), Vec::new());
+            let snap = pipeline.snapshot(now, mode, (from, to), Vec::new());
             let mut m = model((200, 60), "mono").expect("theme");
             m.show(PaneId::Node);
             let text = svg::plain(&frame(&mut m, &snap));

@@ -17,19 +17,19 @@ mod gaps;
 mod marks;
 mod node;
 mod ready;
+mod runtime_calls;
 mod span;
 mod start;
 mod state;
 mod terminate;
 mod volumes;
-mod work;
 
 pub(crate) use build::Build;
 pub(crate) use evidence::PodEvidence;
 
 use std::sync::Arc;
 
-use super::basis::{Basis, Folded};
+use super::context::{Folded, PodContext};
 use super::status::print_pod;
 use super::view::PodView;
 use crate::flow::Fact;
@@ -50,7 +50,7 @@ pub(crate) struct Input<'a> {
     /// What lists of the runtime say: id, state, the earliest list that says so.
     pub(crate) listed: &'a [(Text, RuntimeState, Evidence)],
     /// What is known of all pods.
-    pub(crate) basis: &'a Basis,
+    pub(crate) context: &'a PodContext,
     /// Evidence that is kept no more.
     pub(crate) folded: Folded,
 }
@@ -61,7 +61,7 @@ pub(crate) fn view(input: &Input<'_>) -> PodView {
         (&input.uid, &input.mirrors),
         &input.evidence,
         input.listed,
-        input.basis.shift,
+        input.context.shift,
     );
     let api = seen.newest();
     let first = input
@@ -75,7 +75,7 @@ pub(crate) fn view(input: &Input<'_>) -> PodView {
         .states
         .iter()
         .filter(|(_, p)| p.created.0 != 0)
-        .map(|(_, p)| p.created.plus(-input.basis.shift))
+        .map(|(_, p)| p.created.plus(-input.context.shift))
         .min();
     let mut v = PodView {
         uid: input.uid.clone(),
@@ -185,7 +185,7 @@ fn deletion_requested(f: &PodEvidence<'_>) -> Option<Nanos> {
 fn gone(input: &Input<'_>, f: &PodEvidence<'_>) -> Option<Nanos> {
     let absent = |after: Nanos, namespace: &str, node: &str| {
         input
-            .basis
+            .context
             .windows
             .iter()
             .find(|w| w.begin > after && w.covers(namespace, node, &input.name))
@@ -239,12 +239,12 @@ fn never_listed(input: &Input<'_>, f: &PodEvidence<'_>) -> Option<Nanos> {
             .iter()
             .any(|o| matches!(o.source, Source::Cri | Source::Fs | Source::Kubelet));
     let node = if on_node {
-        input.basis.local.as_str()
+        input.context.local.as_str()
     } else {
         ""
     };
     let window = input
-        .basis
+        .context
         .windows
         .iter()
         .find(|w| known < w.begin && w.covers(&input.namespace, node, &input.name))?;
@@ -259,7 +259,7 @@ fn never_listed(input: &Input<'_>, f: &PodEvidence<'_>) -> Option<Nanos> {
 /// would be (a static pod by its mirror) if it had lived on.
 fn past(input: &Input<'_>) -> bool {
     let first = input
-        .basis
+        .context
         .windows
         .iter()
         .filter(|w| w.covers(&input.namespace, "", &input.name))

@@ -13,7 +13,7 @@ mod waterfall;
 
 pub use waterfall::RequestStep;
 
-use super::store::Generations;
+use super::shards::Generations;
 use crate::flow::{self, Fact};
 use kflow_model::Evidence;
 use kflow_model::{

@@ -14,7 +14,7 @@
 //! took.
 
 use super::PodView;
-use super::machinery::ObservedStart;
+use super::kubelet::ObservedStart;
 use crate::flow::Stage;
 use crate::timeline::Span;
 use kflow_model::cri::method;

@@ -6,8 +6,8 @@
 //! evidence alone.
 
 use super::PodView;
-use crate::flow::lit::{Lit, Run, RunEnd, lit};
 use crate::flow::map::{Map, StepId};
+use crate::flow::runs::{Run, RunEnd, StepRuns, lit};
 use crate::timeline::{Outcome, Span};
 use kflow_model::{Nanos, Text, stamp::MILLI};
 
@@ -16,7 +16,7 @@ use kflow_model::{Nanos, Text, stamp::MILLI};
 const BESIDE_NS: i64 = 50 * MILLI;
 
 /// What each step did for a pod, by number. A view has no later evidence than the moment that it is of.
-pub fn steps(map: &Map, pod: &PodView) -> Vec<Lit> {
+pub fn steps(map: &Map, pod: &PodView) -> Vec<StepRuns> {
     let mut all = lit(map, &pod.evidence, Nanos(i64::MAX));
     for (i, step) in map.steps().iter().enumerate() {
         let attempts: Vec<&Span> = pod
@@ -37,7 +37,7 @@ pub fn steps(map: &Map, pod: &PodView) -> Vec<Lit> {
 }
 
 /// Replaces the runs that overlap the timeline's attempts with these attempts.
-fn join(l: &mut Lit, attempts: &[&Span]) {
+fn join(l: &mut StepRuns, attempts: &[&Span]) {
     let told = |r: &Run| {
         attempts
             .iter()

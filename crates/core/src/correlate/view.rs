@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::part::Part;
+use super::lazy::Lazy;
 use crate::flow::Stage;
 use crate::timeline::Timeline;
 use kflow_model::{ContainerId, Evidence, Nanos, ObjectRef, PodUid, Text, pod::PodSeen};
@@ -106,9 +106,9 @@ pub struct PodView {
     /// Newest evidence, when.
     pub changed: Nanos,
     /// The timeline.
-    pub timeline: Part<Timeline>,
+    pub timeline: Lazy<Timeline>,
     /// Evidence in order of time; the timeline's evidence is among it.
-    pub evidence: Part<Vec<Evidence>>,
+    pub evidence: Lazy<Vec<Evidence>>,
 }
 
 impl PodView {

@@ -20,9 +20,9 @@ pub use known::Presence;
 pub use pod::{LazyPod, Pod};
 pub use retire::{Retention, Retired, Sizes};
 
-use super::basis::Basis;
-use super::store::{Chunked, Generations, ShardMap};
-use super::{CallLog, Coverage, Machinery, RequestLog};
+use super::context::PodContext;
+use super::shards::{Chunked, Generations, ShardMap};
+use super::{CallLog, Coverage, KubeletActivity, RequestLog};
 use crate::selection::Selection;
 use kflow_model::Evidence;
 use kflow_model::{
@@ -149,7 +149,7 @@ pub struct World {
     unfiled: Unfiled,
     left: retire::Leavers,
     requests: RequestLog,
-    machinery: Arc<Machinery>,
+    kubelet: Arc<KubeletActivity>,
 
     files: Chunked<Arc<PodFile>>,
     names: Chunked<Arc<NameFile>>,
@@ -167,7 +167,7 @@ pub struct World {
     dirty: Vec<Slot>,
     dirty_names: Vec<u32>,
     local: nodes::Local,
-    basis: Arc<Basis>,
+    context: Arc<PodContext>,
     lists_changed: bool,
     /// `pods` is other than when `selected` was made.
     pods_changed: bool,
@@ -194,7 +194,7 @@ impl Default for World {
             unfiled: Unfiled::default(),
             left: retire::Leavers::default(),
             requests: RequestLog::default(),
-            machinery: Arc::default(),
+            kubelet: Arc::default(),
             files: Chunked::default(),
             names: Chunked::default(),
             by_uid: ShardMap::default(),
@@ -210,7 +210,7 @@ impl Default for World {
             dirty: Vec::new(),
             dirty_names: Vec::new(),
             local: nodes::Local::default(),
-            basis: Arc::default(),
+            context: Arc::default(),
             lists_changed: false,
             pods_changed: false,
         }
@@ -305,8 +305,8 @@ impl World {
         &self.requests
     }
     /// What the kubelet does besides pods.
-    pub fn machinery(&self) -> &Machinery {
-        &self.machinery
+    pub fn kubelet(&self) -> &KubeletActivity {
+        &self.kubelet
     }
     /// Every CRI call.
     pub const fn calls(&self) -> &CallLog {

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use super::facts::Facts;
+use super::history::PodHistory;
 use super::text::span;
 use crate::correlate::{Call, PodView, World};
 use crate::flow::{self, Stage};
@@ -138,7 +138,7 @@ impl Pulls {
             .collect();
         let mut announced: Vec<Announced> = Vec::new();
         for p in world.every_pod().iter().filter(|p| may_wait(p)) {
-            let f = Facts::gather(p, now);
+            let f = PodHistory::gather(p, now);
             announced.extend(f.pulling().filter_map(|(_, at, o)| {
                 Some(Announced {
                     at,
@@ -159,7 +159,7 @@ impl Pulls {
     }
 
     /// The containers of a pod that wait for an image, and that no call in flight pulls.
-    pub fn wanted<'a>(&self, f: &Facts<'a>) -> Vec<Wanted<'a>> {
+    pub fn wanted<'a>(&self, f: &PodHistory<'a>) -> Vec<Wanted<'a>> {
         let pod = f.view;
         if !may_wait(pod) {
             return Vec::new();
@@ -185,7 +185,7 @@ impl Pulls {
     /// The same, of a pod whose facts were not gathered.
     pub fn of_pod<'a>(&self, pod: &'a PodView, now: Nanos) -> Vec<Wanted<'a>> {
         if may_wait(pod) {
-            self.wanted(&Facts::gather(pod, now))
+            self.wanted(&PodHistory::gather(pod, now))
         } else {
             Vec::new()
         }

@@ -18,9 +18,9 @@ mod webhook;
 
 pub use owner::{owner, owners};
 
-use super::facts::{self, Facts};
-use super::found::Found;
-use super::shared::Shared;
+use super::cluster::Cluster;
+use super::finding::Finding;
+use super::history::{self, PodHistory};
 use super::signal::Signal;
 use super::text::span;
 use super::{Catalogue, State, cause, limits};
@@ -35,7 +35,7 @@ pub struct Context<'a> {
     /// The world as of `now`.
     pub world: &'a World,
     /// What concerns several pods.
-    pub shared: &'a Shared,
+    pub shared: &'a Cluster,
     /// The moment that is asked about.
     pub now: Nanos,
 }
@@ -60,7 +60,7 @@ pub enum Health {
 }
 
 /// How the pod is.
-pub fn health(f: &Facts<'_>) -> Health {
+pub fn health(f: &PodHistory<'_>) -> Health {
     // The tap does not tell a pod that was deleted from one that failed; the kubelet's log does.
     let remnant = f.view.is_remnant() && !(f.is_ours() && f.has_log);
     // The runtime holds nothing of it any more, but the kubelet may.
@@ -96,8 +96,9 @@ pub fn health(f: &Facts<'_>) -> Health {
         .iter()
         .filter(|c| !f.is_initial(&c.name) && !f.is_ephemeral(&c.name))
         .collect();
-    let done =
-        |c: &&facts::ContainerFacts<'_>| c.exits.last().is_some_and(|e| e.code == 0) && !c.runs();
+    let done = |c: &&history::ContainerHistory<'_>| {
+        c.exits.last().is_some_and(|e| e.code == 0) && !c.runs()
+    };
     // Without the API the policy is not known: a container that ended well once is taken as done.
     let once = mains.iter().all(|c| c.exits.len() == 1);
     let may_end = if policy.is_empty() {
@@ -120,7 +121,7 @@ pub fn health(f: &Facts<'_>) -> Health {
         return Health::Unwell;
     }
     // The API is told later than the runtime that a container has ended: that is no pod that is well.
-    let down = |c: &&facts::ContainerFacts<'_>| {
+    let down = |c: &&history::ContainerHistory<'_>| {
         matches!(c.run, Some(Some(_))) && !c.runs() && policy != "Never" && !done(c)
     };
     let well = match f.is_ready() {
@@ -146,11 +147,11 @@ pub fn health(f: &Facts<'_>) -> Health {
 }
 
 /// An init container by what is seen of it, where no spec is known: it ended with 0 before others were begun.
-fn ended_before_others(f: &Facts<'_>, c: &facts::ContainerFacts<'_>) -> bool {
+fn ended_before_others(f: &PodHistory<'_>, c: &history::ContainerHistory<'_>) -> bool {
     let [end] = c.exits.as_slice() else {
         return false;
     };
-    let begun = |o: &facts::ContainerFacts<'_>| o.created.max(o.started);
+    let begun = |o: &history::ContainerHistory<'_>| o.created.max(o.started);
     end.code == 0
         && f.containers
             .iter()
@@ -158,12 +159,12 @@ fn ended_before_others(f: &Facts<'_>, c: &facts::ContainerFacts<'_>) -> bool {
 }
 
 /// Restarts that go on, or readiness that comes and goes.
-fn flaps(f: &Facts<'_>) -> bool {
+fn flaps(f: &PodHistory<'_>) -> bool {
     f.containers.iter().any(|c| f.crash_loop(c).is_some()) || f.flapping().is_some()
 }
 
 /// What is running and Ready at this moment is neither stuck nor waiting: it comes and goes.
-fn comes_and_goes(f: &Facts<'_>, found: &mut [Found<'_>]) {
+fn comes_and_goes(f: &PodHistory<'_>, found: &mut [Finding<'_>]) {
     for x in found.iter_mut().filter(|x| x.state != State::Failed) {
         let of_it = f.known(&x.container).and_then(|c| f.crash_loop(c));
         let of_any = || f.containers.iter().find_map(|c| f.crash_loop(c));
@@ -183,7 +184,7 @@ fn comes_and_goes(f: &Facts<'_>, found: &mut [Found<'_>]) {
 }
 
 /// All that is true of a pod that is not well, most important first.
-pub fn diagnose<'a>(cx: Context<'a>, f: &'a Facts<'a>, health: Health) -> Vec<Found<'a>> {
+pub fn diagnose<'a>(cx: Context<'a>, f: &'a PodHistory<'a>, health: Health) -> Vec<Finding<'a>> {
     let mut found = Vec::new();
     let deleting = f.deleted.is_some();
     let failed = f
@@ -191,7 +192,7 @@ pub fn diagnose<'a>(cx: Context<'a>, f: &'a Facts<'a>, health: Health) -> Vec<Fo
         .map_or_else(|| ended(f), |p| p.status.phase == "Failed");
     matched::matched(cx, f, deleting, failed, &mut found);
     if health == Health::Flapping {
-        found.retain(|x: &Found<'_>| x.stage >= Stage::Start);
+        found.retain(|x: &Finding<'_>| x.stage >= Stage::Start);
         containers::crashes(f, &mut found);
         sandbox::flapping(f, &mut found);
         ready::rules(cx, f, &mut found);
@@ -237,12 +238,12 @@ pub fn diagnose<'a>(cx: Context<'a>, f: &'a Facts<'a>, health: Health) -> Vec<Fo
 }
 
 /// The kubelet refused the pod for a reason that no entry of the catalogue knows.
-fn refused<'a>(f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
+fn refused<'a>(f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>) {
     let Some(status) = f.api.map(|p| &p.status).filter(|s| !s.reason.is_empty()) else {
         return;
     };
     if f.sandbox.is_none() {
-        let x = Found::new(cause::KF316, f);
+        let x = Finding::new(cause::KF316, f);
         found.push(
             x.name("reason", &status.reason)
                 .name("what", &status.message)
@@ -252,7 +253,7 @@ fn refused<'a>(f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
 }
 
 /// Without an API status: the kubelet itself said that it refused or ended the pod.
-fn ended(f: &Facts<'_>) -> bool {
+fn ended(f: &PodHistory<'_>) -> bool {
     f.signals.iter().any(|s| {
         matches!(
             s.reason.as_ref(),
@@ -265,7 +266,7 @@ fn ended(f: &Facts<'_>) -> bool {
 }
 
 /// First unfinished stage first; in it the highest rank; then the newest.
-fn order(found: &mut Vec<Found<'_>>) {
+fn order(found: &mut Vec<Finding<'_>>) {
     found.sort_by(|a, b| {
         (
             a.stage,
@@ -296,7 +297,7 @@ fn order(found: &mut Vec<Found<'_>>) {
         .map(|x| (x.stage, x.container.clone()))
         .collect();
     found.retain(|x| !x.alone || !special.contains(&(x.stage, x.container.clone())));
-    let mut kept: Vec<Found<'_>> = Vec::with_capacity(found.len());
+    let mut kept: Vec<Finding<'_>> = Vec::with_capacity(found.len());
     for x in found.drain(..) {
         let same = kept.iter_mut().find(|k| {
             k.cause.id == x.cause.id
@@ -329,7 +330,7 @@ fn order(found: &mut Vec<Found<'_>>) {
 }
 
 /// Attempt and next try, by the kubelet's own rules.
-fn back_off(f: &Facts<'_>, found: &mut [Found<'_>]) {
+fn back_off(f: &PodHistory<'_>, found: &mut [Finding<'_>]) {
     for x in found.iter_mut() {
         match x.stage {
             Stage::Image
@@ -373,7 +374,7 @@ fn back_off(f: &Facts<'_>, found: &mut [Found<'_>]) {
 }
 
 /// Containers that an init container or a sidecar holds up.
-fn held_up(f: &Facts<'_>, by: &str) -> Vec<String> {
+fn held_up(f: &PodHistory<'_>, by: &str) -> Vec<String> {
     let mut after = false;
     let mut out = Vec::new();
     for v in &f.view.containers {
@@ -387,6 +388,6 @@ fn held_up(f: &Facts<'_>, by: &str) -> Vec<String> {
 }
 
 /// `12 s`.
-fn ago(f: &Facts<'_>, t: Nanos) -> String {
+fn ago(f: &PodHistory<'_>, t: Nanos) -> String {
     span(f.now.since(t))
 }

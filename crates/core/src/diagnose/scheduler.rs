@@ -3,10 +3,10 @@
 //! `0/3 nodes are available: 1 Insufficient cpu, 2 node(s) had untolerated taint {a: b}. preemption: 0/3 nodes are
 //! available: …` (Kubernetes 1.36 `pkg/scheduler/framework/types.go`, `FitError.Error`).
 
-mod wants;
+mod constraints;
 
-use wants::requirement;
-pub use wants::{neighbours, spread_over};
+use constraints::requirement;
+pub use constraints::{neighbours, spread_over};
 
 use rustc_hash::FxHashMap;
 

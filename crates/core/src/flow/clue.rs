@@ -236,7 +236,7 @@ pub struct Clue {
     pub since: Text,
     /// Newest version with it, empty for any.
     pub until: Text,
-    /// What it says to who reads it, if timelines, machinery or rules know it.
+    /// What it says to who reads it, if timelines, loops or rules know it.
     pub fact: Option<Fact>,
     /// Where names stand in its text.
     pub read: Vec<Template>,

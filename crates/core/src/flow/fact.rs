@@ -1,4 +1,4 @@
-//! What a line, an Event or a span of a component says, whatever its words: the names that timelines, machinery and
+//! What a line, an Event or a span of a component says, whatever its words: the names that timelines, the kubelet's loops and
 //! rules know evidence by. The words are in `map.toml` (`fact = "…"` beside them), and nowhere else.
 
 use serde::Deserialize;
@@ -227,7 +227,7 @@ facts! {
     PodPreempted,
     /// A controller created or deleted the pod that `pod` names.
     OwnerActed,
-    /// Checks of /readyz that have not passed: `checks`.
+    /// ReadyzChecks of /readyz that have not passed: `checks`.
     ReadyzFailed,
     /// The apiserver stores a new object.
     ObjectStored,

@@ -18,7 +18,7 @@ pub struct Hit {
     pub step: StepId,
     /// Which of its clues, an index of [`Step::clues`].
     pub clue: u8,
-    /// Which edge it is. Ends of CRI calls do not name their method: see [`lit`](super::lit).
+    /// Which edge it is. Ends of CRI calls do not name their method: see [`runs`](super::runs).
     pub edge: EdgeKind,
 }
 

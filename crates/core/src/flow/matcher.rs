@@ -3,11 +3,11 @@
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use super::checks::checks;
 use super::clue::{Pattern, PodFact, What};
 use super::index::Bucket;
 pub use super::index::{Hit, Hits};
 use super::map::Map;
+use super::readyz::checks;
 use super::step::StepId;
 use kflow_model::{
     Body, Observation, Text,

@@ -1,7 +1,7 @@
 mod runs;
 
 use super::clue::{ClueKind, EdgeKind};
-use super::lit::RunEnd;
+use super::runs::RunEnd;
 use super::*;
 use kflow_model::{
     Body, Nanos, Observation, PodRef, Source, Stamp,

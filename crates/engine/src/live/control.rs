@@ -1,4 +1,4 @@
-//! Sources of the control plane and of the kubelet's own machinery: the OTLP and audit receivers, tails of logs, scrapes
+//! Sources of the control plane and of the kubelet's own work: the OTLP and audit receivers, tails of logs, scrapes
 //! of health and metrics.
 
 use std::net::SocketAddr;

@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock, mpsc};
 use std::time::Duration;
 
-use crate::Core;
+use crate::Pipeline;
 use crate::snapshot::{Mode, Snapshot};
 use kflow_model::Nanos;
 
@@ -75,14 +75,14 @@ pub(super) fn seek(newest: Arc<Snapshot>, shown: Arc<Snapshot>, to: Nanos) -> (F
 
 /// What was known at a moment: the world of the observations that had arrived by then.
 fn as_of(newest: &Snapshot, at: Nanos) -> Snapshot {
-    let mut core = Core::selecting(Arc::clone(newest.world.selection()));
+    let mut pipeline = Pipeline::selecting(Arc::clone(newest.world.selection()));
     let log = &newest.log;
     for o in log.history().take(log.carried() + log.arrived_by(at)) {
-        core.observe(Arc::clone(o));
+        pipeline.observe(Arc::clone(o));
     }
     Snapshot {
         scope: newest.scope.clone(),
-        ..core.snapshot(
+        ..pipeline.snapshot(
             at,
             newest.mode.clone(),
             newest.range,

@@ -19,7 +19,7 @@ use kflow_sources::klog::KlogDecoder;
 use kflow_sources::klog::live::{self as log, remote};
 use kflow_sources::kube::decode::note;
 use kflow_sources::kube::live as watch;
-use kflow_sources::live::aside::Aside;
+use kflow_sources::live::offload::Offload;
 use kflow_sources::live::{Backoff, Board, Out};
 use kflow_sources::{LineDecoder, TimeHint, cri, fs, metrics, proxy};
 
@@ -121,7 +121,7 @@ pub(super) fn spawn(config: &Config, board: &Board, tasks: &mut JoinSet<()>) {
 /// A client for the apiserver, as soon as the kubeconfig gives one. `None` when the engine has stopped.
 async fn connected(config: &Config, mut out: Out) -> Option<watch::Server> {
     let mut backoff = Backoff::new(config.pace.backoff.0, config.pace.backoff.1);
-    let mut reach = Aside::default();
+    let mut reach = Offload::default();
     let mut failed = false;
     loop {
         let (kind, text) = match aside(&mut reach, config, apiserver(config.clone())).await {
@@ -155,7 +155,7 @@ fn whole(kind: WatchKind, detail: &str, failure: Option<Failure>) -> Observation
 
 /// Reads the kubeconfig, the files that it names and what its plugin says away from the thread that carries the sources.
 async fn aside<T: Send + 'static>(
-    reach: &mut Aside<Result<T, String>>,
+    reach: &mut Offload<Result<T, String>>,
     config: &Config,
     question: impl Future<Output = Result<T, String>> + Send + 'static,
 ) -> Result<T, String> {
@@ -171,7 +171,7 @@ async fn aside<T: Send + 'static>(
 
 /// A client for the apiserver of the kubeconfig, and the apiserver's address.
 pub async fn connect(config: &Config) -> Result<(kube::Client, String), String> {
-    aside(&mut Aside::default(), config, apiserver(config.clone())).await
+    aside(&mut Offload::default(), config, apiserver(config.clone())).await
 }
 
 async fn apiserver(config: Config) -> Result<(kube::Client, String), String> {
@@ -187,7 +187,7 @@ async fn apiserver(config: Config) -> Result<(kube::Client, String), String> {
 /// Over https it is asked with the kubeconfig's credentials, and it has to prove who it is: with a certificate of the
 /// cluster's authority, or with the one that it made for itself, which is in its folder `pki` for root to read.
 pub async fn kubelet(config: &Config) -> Result<kube::Client, String> {
-    aside(&mut Aside::default(), config, own_address(config.clone())).await
+    aside(&mut Offload::default(), config, own_address(config.clone())).await
 }
 
 async fn own_address(config: Config) -> Result<kube::Client, String> {

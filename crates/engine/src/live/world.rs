@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc::Receiver;
 use tracing::{info, info_span, warn};
 
-use super::{BATCH, Command, Config, FRAME, KEEP, Shared, lock};
-use crate::Core;
+use super::{BATCH, Command, Config, FRAME, KEEP, Published, lock};
+use crate::Pipeline;
 use crate::record::{self, Ended, Recorder, Recording};
 use crate::snapshot::{Mode, Snapshot, SourceStatus, Status, own};
 use kflow_core::correlate::Retention;
@@ -25,15 +25,15 @@ const RETIRE: Duration = Duration::from_secs(10);
 /// How long after a step of the clock observations may still come that were stamped before it.
 const LATE: Duration = Duration::from_secs(60);
 
-pub(super) struct World {
-    core: Core,
+pub(super) struct WorldThread {
+    pipeline: Pipeline,
     board: Board,
     begun: Nanos,
     mode: Mode,
     recorder: Option<Recorder>,
     /// The recording before, until its file is closed.
     closing: Option<Recording>,
-    shared: Arc<Shared>,
+    shared: Arc<Published>,
     steps: Steps,
     /// The last step: when, and by how much.
     stepped: Option<(Instant, i64)>,
@@ -45,16 +45,16 @@ pub(super) struct World {
     guessed: Vec<Source>,
 }
 
-impl World {
+impl WorldThread {
     pub(super) fn new(
         board: Board,
         begun: Nanos,
         mode: Mode,
-        shared: Arc<Shared>,
+        shared: Arc<Published>,
         config: &Config,
     ) -> Self {
         Self {
-            core: Core::selecting(Arc::clone(&config.selection)),
+            pipeline: Pipeline::selecting(Arc::clone(&config.selection)),
             board,
             begun,
             mode,
@@ -94,9 +94,10 @@ impl World {
             let now = clock::monotonic();
             pace.changed |= n > 0;
             if pace.due(now) {
-                self.core.shrink(KEEP);
+                self.pipeline.shrink(KEEP);
                 if retired.is_none_or(|t| now.saturating_duration_since(t) >= RETIRE) {
-                    self.core.retire(self.ages_end(clock::both()), &self.keep);
+                    self.pipeline
+                        .retire(self.ages_end(clock::both()), &self.keep);
                     retired = Some(now);
                 }
                 self.publish(clock::now());
@@ -175,13 +176,13 @@ impl World {
         if let Some(r) = &self.recorder {
             r.take(&o);
         }
-        self.core.observe(o);
+        self.pipeline.observe(o);
     }
 
     fn command(&mut self, command: Command) {
         match command {
             Command::Record(recorder) => {
-                recorder.take_history(self.core.log().clone());
+                recorder.take_history(self.pipeline.log().clone());
                 self.recorder = Some(recorder);
             }
             Command::StopRecording => {
@@ -218,12 +219,17 @@ impl World {
         }
         let statuses = self.statuses();
         let range = (
-            self.core.log().get(0).map_or(self.begun, |o| o.stamp.seen),
+            self.pipeline
+                .log()
+                .get(0)
+                .map_or(self.begun, |o| o.stamp.seen),
             now,
         );
         let snapshot = Snapshot {
             scope: self.scope.clone(),
-            ..self.core.snapshot(now, self.mode.clone(), range, statuses)
+            ..self
+                .pipeline
+                .snapshot(now, self.mode.clone(), range, statuses)
         };
         *lock(&self.shared.snapshot) = (clock::monotonic(), Arc::new(snapshot));
     }

@@ -1,4 +1,4 @@
-//! The files of a recording that rotates. Only files that this run made are moved or removed.
+//! The files of a recording that rotates. PodFilter files that this run made are moved or removed.
 
 #![allow(clippy::disallowed_methods, reason = "in the recorder's thread")]
 

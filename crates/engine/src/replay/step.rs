@@ -49,7 +49,7 @@ impl Player {
     }
 
     fn next_change(&mut self, pod: Option<&PodUid>) -> Option<usize> {
-        let mut world = self.core.settle().clone();
+        let mut world = self.pipeline.settle().clone();
         let mut watch = Watch::of(&world, pod);
         for n in self.position..self.len() {
             world.observe(self.loaded.log.get(n)?);

@@ -17,7 +17,7 @@ use kflow_model::{
     redact,
 };
 
-mod facts;
+mod bodies;
 #[cfg(test)]
 mod tests;
 
@@ -126,7 +126,7 @@ fn one(raw: Raw<'_>, seen: Option<Nanos>, out: &mut Vec<Observation>) -> Fed {
         name: reference.name,
         uid: reference.uid,
     };
-    let mut facts = facts::of(
+    let mut facts = bodies::of(
         &resource,
         &raw.verb,
         raw.request_object,

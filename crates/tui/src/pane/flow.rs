@@ -12,8 +12,8 @@ use crate::canvas::Canvas;
 use crate::shared::{Ctx, Shared};
 use crate::widget::scroll::Scroll;
 use kflow_core::correlate::steps::steps;
-use kflow_core::flow::lit::Lit;
 use kflow_core::flow::map::{Map, StepId};
+use kflow_core::flow::runs::StepRuns;
 use kflow_engine::Snapshot;
 use kflow_model::{Nanos, PodUid};
 use tree::{Row, Show, Turned};
@@ -22,7 +22,7 @@ use tree::{Row, Show, Turned};
 #[derive(Debug, Default)]
 pub struct FlowPane {
     pod: Option<PodUid>,
-    lit: Vec<Lit>,
+    lit: Vec<StepRuns>,
     rows: Vec<Row>,
     scroll: Scroll,
     reached: bool,
@@ -36,7 +36,7 @@ pub struct FlowPane {
 }
 
 impl FlowPane {
-    fn found(&self, id: StepId) -> Option<&Lit> {
+    fn found(&self, id: StepId) -> Option<&StepRuns> {
         // By number, as `lit` gives them.
         let at = self.lit.binary_search_by_key(&id, |l| l.step).ok()?;
         self.lit.get(at)

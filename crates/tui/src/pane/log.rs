@@ -7,7 +7,7 @@ use crate::describe;
 use crate::filter::Filter;
 use crate::shared::{Ctx, Shared};
 use crate::text::{count, cut_middle, width};
-use crate::widget::facts::Facts;
+use crate::widget::details::Details;
 use crate::widget::scroll::Scroll;
 use kflow_core::query::Field;
 use kflow_engine::Snapshot;
@@ -188,11 +188,11 @@ impl Log {
         }
         let mut below = canvas.part(0, 1, w, h.saturating_sub(1));
         if self.raw {
-            let mut raw = Facts::default();
+            let mut raw = Details::default();
             raw.head(describe::whole(o), t.dim);
             raw.draw(ctx, &mut below, self.detail_top);
         } else {
-            describe::facts(o, &time, t).draw(ctx, &mut below, self.detail_top);
+            describe::details(o, &time, t).draw(ctx, &mut below, self.detail_top);
         }
     }
     fn sources_menu(&self) -> Menu {

@@ -3,7 +3,7 @@
 use ratatui::layout::{Position, Rect};
 
 use crate::action::Action;
-use crate::driver::Drive;
+use crate::backend::Drive;
 use crate::model::{Effect, Model, Overlay};
 use crate::pane::PaneId;
 use kflow_engine::Snapshot;

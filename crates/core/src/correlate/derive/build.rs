@@ -1,6 +1,6 @@
 //! Collecting spans, and putting them together.
 
-use super::work::{Run, Work};
+use super::runtime_calls::{Run, RuntimeCall};
 use super::{Input, PodEvidence};
 use crate::correlate::view::PodView;
 use crate::flow::Stage;
@@ -17,7 +17,7 @@ pub(crate) struct Build<'a> {
     pub(crate) seen: &'a PodEvidence<'a>,
     pub(crate) view: &'a PodView,
     /// What the pod worker asked of the runtime, by start.
-    pub(crate) work: Vec<Work>,
+    pub(crate) work: Vec<RuntimeCall>,
     /// Runs of containers, once `start` was derived.
     pub(crate) runs: Vec<Run>,
     spans: Vec<Span>,
@@ -48,7 +48,7 @@ impl<'a> Build<'a> {
             input,
             seen,
             view,
-            work: super::work::collect(seen),
+            work: super::runtime_calls::collect(seen),
             runs: Vec::new(),
             spans: Vec::new(),
             marks: Vec::new(),
@@ -60,12 +60,12 @@ impl<'a> Build<'a> {
         use kflow_model::Source;
         [Source::Cri, Source::Kubelet, Source::Fs]
             .into_iter()
-            .any(|s| self.input.basis.has(s))
-            && (self.input.basis.local.is_empty() || self.input.basis.local == self.view.node)
+            .any(|s| self.input.context.has(s))
+            && (self.input.context.local.is_empty() || self.input.context.local == self.view.node)
     }
     /// True when the node's sources were recorded at a moment: what they do not tell of an earlier one is no silence.
     pub(crate) fn watched_at(&self, at: Nanos) -> bool {
-        self.watches_node() && self.input.basis.began.is_some_and(|b| b <= at)
+        self.watches_node() && self.input.context.began.is_some_and(|b| b <= at)
     }
     /// True when the API says that the kubelet has begun: it wrote a status.
     pub(crate) fn started_by_api(&self) -> bool {

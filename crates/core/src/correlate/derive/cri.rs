@@ -7,15 +7,15 @@ pub(crate) use image::image;
 use rustc_hash::FxHashMap;
 
 use super::Build;
+use super::runtime_calls::RuntimeCall;
 use super::span::{edge, event_edge, narrow};
-use super::work::Work;
 use crate::flow::{Fact, Stage, span};
 use crate::timeline::{Certainty, Edge, Outcome, Span, SpanIndex};
 use kflow_model::Text;
 use kflow_model::cri::method;
 
 /// A call as a span.
-pub(crate) fn of_work(stage: Stage, w: &Work) -> Span {
+pub(crate) fn of_work(stage: Stage, w: &RuntimeCall) -> Span {
     Span {
         container: w.container.clone(),
         attempt: w.attempt.unwrap_or(0),
@@ -163,7 +163,7 @@ fn sandbox_by_api(b: &mut Build<'_>) {
 }
 
 /// Spans of the runtime inside a call, as its children: the network's setup and what is worth showing.
-pub(crate) fn nested(b: &mut Build<'_>, parent: SpanIndex, w: &Work) {
+pub(crate) fn nested(b: &mut Build<'_>, parent: SpanIndex, w: &RuntimeCall) {
     let f = b.seen;
     let Some(client) = w.span else { return };
     let mut inside: Vec<(kflow_model::SpanId, SpanIndex)> = vec![(client, parent)];

@@ -205,25 +205,25 @@ fn nothing_follows(b: &Build<'_>) -> bool {
 
 fn why(b: &Build<'_>, start: Nanos, end: Nanos) -> &'static str {
     let node = [Source::Cri, Source::Kubelet, Source::Fs];
-    if b.input.basis.began.is_some_and(|began| end <= began) {
+    if b.input.context.began.is_some_and(|began| end <= began) {
         "before the recording began"
     } else if b
         .input
-        .basis
+        .context
         .blind
         .iter()
         .any(|(s, e)| *s <= end && *e >= start)
     {
         "the tap was blind"
-    } else if !node.into_iter().any(|s| b.input.basis.has(s)) {
+    } else if !node.into_iter().any(|s| b.input.context.has(s)) {
         "no node source"
     } else if b.view.node.is_empty() && !b.input.evidence.iter().any(|o| node.contains(&o.source)) {
         "not known where the pod ran"
     } else if !b.view.node.is_empty() && !b.watches_node() {
         "no source on this pod's node"
-    } else if !b.input.basis.has(Source::Kubelet) {
+    } else if !b.input.context.has(Source::Kubelet) {
         "no kubelet log"
-    } else if !b.input.basis.has(Source::Cri) {
+    } else if !b.input.context.has(Source::Cri) {
         "no tap on the runtime"
     } else {
         "nothing was recorded"

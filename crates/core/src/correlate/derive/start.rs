@@ -2,8 +2,8 @@
 
 use super::Build;
 use super::cri::{nested, of_work};
+use super::runtime_calls::Run;
 use super::span::{edge, narrow};
-use super::work::Run;
 use crate::flow::{Fact, Stage, event};
 use crate::timeline::{Certainty, Edge, Outcome, RUN, Span};
 use kflow_model::cri::ContainerEventKind;

@@ -1,7 +1,7 @@
 //! Containers, the strip of stages, and where the pod stands.
 
 use super::PodEvidence;
-use super::work::{Run, Work};
+use super::runtime_calls::{Run, RuntimeCall};
 use crate::backoff::FORGOTTEN_NS;
 use crate::correlate::view::{EXITED, GONE};
 use crate::correlate::{ContainerView, PodView, StageState};
@@ -37,7 +37,7 @@ fn by_status(c: &mut ContainerView, s: &ContainerStatus) {
 }
 
 /// Joins spec, status and what the runtime was told.
-pub(crate) fn containers(v: &mut PodView, f: &PodEvidence<'_>, work: &[Work]) {
+pub(crate) fn containers(v: &mut PodView, f: &PodEvidence<'_>, work: &[RuntimeCall]) {
     if let Some(p) = f.newest() {
         let spec = |c: &ContainerSpec, init: bool| ContainerView {
             name: c.name.clone(),
@@ -123,7 +123,12 @@ pub(crate) fn exits(v: &mut PodView, runs: &[Run]) {
 }
 
 /// Containers and status of a pod that the API never showed, by the runtime alone.
-pub(crate) fn without_api(v: &mut PodView, f: &PodEvidence<'_>, work: &[Work], runs: &[Run]) {
+pub(crate) fn without_api(
+    v: &mut PodView,
+    f: &PodEvidence<'_>,
+    work: &[RuntimeCall],
+    runs: &[Run],
+) {
     for r in runs {
         let attempt = r.attempt.unwrap_or(0);
         let known = v.containers.iter().position(|c| c.name == r.container);
@@ -161,7 +166,7 @@ pub(crate) fn without_api(v: &mut PodView, f: &PodEvidence<'_>, work: &[Work], r
 }
 
 /// True when the runtime holds nothing of the pod that lives: all that is known of it is down, and something is known.
-fn over(v: &PodView, f: &PodEvidence<'_>, work: &[Work]) -> bool {
+fn over(v: &PodView, f: &PodEvidence<'_>, work: &[RuntimeCall]) -> bool {
     // Sandboxes, and whether they are up; down is for good.
     let mut sandboxes: Vec<(&str, bool)> = Vec::new();
     let items = f.items.iter().filter_map(|(_, i)| {

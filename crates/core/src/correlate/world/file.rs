@@ -30,7 +30,7 @@ impl World {
             Body::Pod(p) => self.file_pod(o, p),
             Body::Event(e) => {
                 if e.object.kind == "Node" {
-                    Arc::make_mut(&mut self.machinery).observe(o);
+                    Arc::make_mut(&mut self.kubelet).observe(o);
                 }
                 self.file_event(o, e);
             }
@@ -47,7 +47,7 @@ impl World {
             }
             Body::CallStart(c) => {
                 if c.method == method::LIST_POD_SANDBOX {
-                    Arc::make_mut(&mut self.machinery).observe(o);
+                    Arc::make_mut(&mut self.kubelet).observe(o);
                 }
                 self.file_call(o, c);
             }
@@ -57,23 +57,23 @@ impl World {
             }
             Body::Inventory(i) => self.file_inventory(o, i),
             Body::Log(l) => {
-                Arc::make_mut(&mut self.machinery).observe(o);
+                Arc::make_mut(&mut self.kubelet).observe(o);
                 self.file_log(o, l);
             }
             Body::Audit(a) => {
                 self.requests.observe(o);
-                Arc::make_mut(&mut self.machinery).observe(o);
+                Arc::make_mut(&mut self.kubelet).observe(o);
                 self.file_audit(o, a);
             }
             Body::Span(s) => {
                 self.links.observe(s, o.stamp.at, &mut self.offset);
                 self.requests.observe(o);
-                Arc::make_mut(&mut self.machinery).observe(o);
+                Arc::make_mut(&mut self.kubelet).observe(o);
                 self.file_span(o, s);
             }
             Body::Fs(f) => self.file_fs(o, f),
             Body::Sample(_) => {
-                Arc::make_mut(&mut self.machinery).observe(o);
+                Arc::make_mut(&mut self.kubelet).observe(o);
                 self.file_local(o);
             }
             Body::Conn(_) | Body::Gap(_) | Body::ClockStep(_) | Body::Note(_) => self.file_local(o),

@@ -8,9 +8,9 @@ use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
 use super::pods::{PodFile, PodKey};
-use crate::correlate::basis::Basis;
+use crate::correlate::context::PodContext;
 use crate::correlate::derive::{self, Input};
-use crate::correlate::part::{Derive, Part};
+use crate::correlate::lazy::{Derive, Lazy};
 use crate::correlate::view::PodView;
 use crate::timeline::Timeline;
 use kflow_model::{Evidence, ObjectRef, PodUid, Text};
@@ -26,7 +26,7 @@ pub(crate) struct Origin {
     pub(crate) namespace: Text,
     pub(crate) name: Text,
     pub(crate) owners: Vec<ObjectRef>,
-    pub(crate) basis: Arc<Basis>,
+    pub(crate) context: Arc<PodContext>,
 }
 
 impl Origin {
@@ -38,7 +38,7 @@ impl Origin {
             name: self.name.clone(),
             evidence: Arc::new(self.file.sorted()),
             listed: &self.file.listed_items,
-            basis: &self.basis,
+            context: &self.context,
             folded: self.file.folded,
         });
         view.owners.clone_from(&self.owners);
@@ -111,8 +111,8 @@ impl LazyPod {
     }
     fn slim(&self, mut view: PodView) -> PodView {
         if let Some(origin) = &self.origin {
-            view.timeline = Part::of(Arc::clone(origin) as Arc<dyn Derive<Timeline>>);
-            view.evidence = Part::of(Arc::clone(origin) as Arc<dyn Derive<Vec<Evidence>>>);
+            view.timeline = Lazy::of(Arc::clone(origin) as Arc<dyn Derive<Timeline>>);
+            view.evidence = Lazy::of(Arc::clone(origin) as Arc<dyn Derive<Vec<Evidence>>>);
         }
         view
     }

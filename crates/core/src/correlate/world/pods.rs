@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use crate::correlate::basis::Folded;
-use crate::correlate::store::Chunked;
+use crate::correlate::context::Folded;
+use crate::correlate::shards::Chunked;
 use crate::flow::{self, Fact};
 use kflow_model::Evidence;
 use kflow_model::{

@@ -234,7 +234,7 @@ impl World {
         let kept: Pile = file
             .evidence
             .iter()
-            .filter(|e| match bearer(&lives, e, self.basis.shift) {
+            .filter(|e| match bearer(&lives, e, self.context.shift) {
                 Some(bearer) => bearer != slot,
                 None => !was_leftover,
             })

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::pod::{LazyPod, Origin};
 use super::pods::{KEEP, Life, Pile, PodFile, PodKey, Slot, bearer, fold};
 use super::{Pod, World};
-use crate::correlate::basis::{Basis, ListWindow};
+use crate::correlate::context::{ListWindow, PodContext};
 use kflow_model::{Body, Nanos, PodUid, Text, cri::CallKey, pod::WatchEvent};
 
 impl World {
@@ -25,7 +25,7 @@ impl World {
     }
 
     fn settle_pods(&mut self) {
-        self.settle_basis();
+        self.settle_context();
         self.settle_names();
         let mut dirty = std::mem::take(&mut self.dirty);
         dirty.sort_unstable();
@@ -34,7 +34,7 @@ impl World {
             self.settle_pod(slot);
         }
         self.settle_local();
-        if self.local_name() != self.basis.local {
+        if self.local_name() != self.context.local {
             // The pods told where the node's sources run, and that tells what their silence means.
             self.settle_pods();
         }
@@ -58,9 +58,9 @@ impl World {
         world
     }
 
-    fn settle_basis(&mut self) {
+    fn settle_context(&mut self) {
         let lists_changed = std::mem::take(&mut self.lists_changed);
-        let basis = Basis {
+        let context = PodContext {
             shift: self.offset.shift(),
             present: self.sources.present(),
             began: self.sources.began(),
@@ -68,12 +68,12 @@ impl World {
             local: self.local_name(),
             windows: Arc::clone(self.lists.windows()),
         };
-        let old = Arc::clone(&self.basis);
-        let all = basis.shift != old.shift
-            || basis.present != old.present
-            || basis.began != old.began
-            || basis.local != old.local
-            || basis.blind != old.blind;
+        let old = Arc::clone(&self.context);
+        let all = context.shift != old.shift
+            || context.present != old.present
+            || context.began != old.began
+            || context.local != old.local
+            || context.blind != old.blind;
         if !all && !lists_changed {
             return;
         }
@@ -83,14 +83,14 @@ impl World {
             .filter(|(_, f)| {
                 !f.dirty
                     && !f.retired
-                    && (all || decided(f, &old.windows) != decided(f, &basis.windows))
+                    && (all || decided(f, &old.windows) != decided(f, &context.windows))
             })
             .map(|(slot, _)| slot)
             .collect();
         for slot in slots {
             self.mark(slot);
         }
-        if basis.shift != old.shift {
+        if context.shift != old.shift {
             let names: Vec<u32> = self
                 .names
                 .entries()
@@ -101,7 +101,7 @@ impl World {
                 self.mark_name(n);
             }
         }
-        self.basis = Arc::new(basis);
+        self.context = Arc::new(context);
     }
 
     /// Shares out the evidence of names among the pods that bore them.
@@ -138,13 +138,15 @@ impl World {
                 }
             }
             for e in &gone {
-                let slot = bearer(&lives, e, self.basis.shift).unwrap_or_else(|| self.leftover(n));
+                let slot =
+                    bearer(&lives, e, self.context.shift).unwrap_or_else(|| self.leftover(n));
                 if let Some(f) = self.files.get_mut(slot) {
                     Arc::make_mut(f).folded.note(e);
                 }
             }
             for e in evidence.since(from) {
-                let slot = bearer(&lives, e, self.basis.shift).unwrap_or_else(|| self.leftover(n));
+                let slot =
+                    bearer(&lives, e, self.context.shift).unwrap_or_else(|| self.leftover(n));
                 if let Some(f) = self.files.get_mut(slot) {
                     Arc::make_mut(f).push_named(e);
                 }
@@ -161,7 +163,7 @@ impl World {
                 let f = self.files.get(*s)?;
                 Some(Life {
                     slot: *s,
-                    birth: f.created.map_or(f.birth(), |c| c.plus(-self.basis.shift)),
+                    birth: f.created.map_or(f.birth(), |c| c.plus(-self.context.shift)),
                     by_api: f.created.is_some(),
                     end: f.deleted,
                 })
@@ -206,7 +208,7 @@ impl World {
             f.shown = None;
             return self.hide(shown.as_ref());
         }
-        let key = (f.shown_from(self.basis.shift), PodUid(f.uid.clone()));
+        let key = (f.shown_from(self.context.shift), PodUid(f.uid.clone()));
         if shown.as_ref() != Some(&key) {
             f.shown = Some(key.clone());
         }
@@ -238,7 +240,7 @@ impl World {
                 namespace,
                 name,
                 owners,
-                basis: Arc::clone(&self.basis),
+                context: Arc::clone(&self.context),
             },
         );
         self.show(shown.as_ref(), Arc::new(pod));

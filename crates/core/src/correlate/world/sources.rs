@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::SourceState;
-use crate::correlate::basis::ListWindow;
+use crate::correlate::context::ListWindow;
 use kflow_model::{Body, Evidence, Nanos, Source, Text, gap::WatchKind};
 
 /// Notes of lists that are kept however old.

@@ -4,10 +4,10 @@ use super::Context;
 use super::heard::{self, Heard};
 use crate::diagnose::InFlightCall;
 use crate::diagnose::cause;
-use crate::diagnose::facts::Facts;
-use crate::diagnose::found::{Found, node_of};
+use crate::diagnose::cluster::NodeHealth;
+use crate::diagnose::finding::{Finding, node_of};
+use crate::diagnose::history::PodHistory;
 use crate::diagnose::limits;
-use crate::diagnose::shared::NodeFacts;
 use crate::diagnose::text::{list, shorten, span};
 use crate::diagnose::{Catalogue, Confidence};
 use crate::flow::Stage;
@@ -21,7 +21,7 @@ pub(super) const SILENT_NS: i64 = limits::KUBELET_SILENT.ns;
 const IDLE_NS: i64 = limits::KUBELET_IDLE.ns;
 /// A supervisor starts the kubelet again after ten seconds or less.
 const RESTART_NS: i64 = limits::KUBELET_RESTART.ns;
-pub(super) fn rules<'a>(cx: Context<'a>, f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
+pub(super) fn rules<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>) {
     let Some(bound) = f.bound.or(f.picked_up) else {
         return;
     };
@@ -49,7 +49,7 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &Facts<'a>, found: &mut Vec<Found<'a
     }
 }
 
-fn started(f: &Facts<'_>) -> bool {
+fn started(f: &PodHistory<'_>) -> bool {
     f.view
         .containers
         .iter()
@@ -60,9 +60,9 @@ fn started(f: &Facts<'_>) -> bool {
 /// The runtime does not answer: the kubelet's own calls hang, or it says so, or its node does. True when told.
 pub(super) fn runtime<'a>(
     cx: Context<'a>,
-    f: &Facts<'a>,
+    f: &PodHistory<'a>,
     stage: Stage,
-    found: &mut Vec<Found<'a>>,
+    found: &mut Vec<Finding<'a>>,
 ) -> bool {
     let node = node_of(f.view, f.api);
     let local = cx.shared.is_local(node);
@@ -71,7 +71,7 @@ pub(super) fn runtime<'a>(
     } else {
         cx.shared.node(node)
     };
-    let x = Found::new(cause::KF302, f);
+    let x = Finding::new(cause::KF302, f);
     let mut x = x.at(stage).since(f.since(stage));
     let mut told = false;
     if let Some(oldest) = cx.shared.hanging.first().filter(|_| local) {
@@ -141,7 +141,12 @@ pub(super) fn runtime<'a>(
 }
 
 /// The kubelet ends as soon as it is started: its last words tell why.
-fn dies<'a>(cx: Context<'a>, f: &Facts<'a>, bound: Nanos, found: &mut Vec<Found<'a>>) -> bool {
+fn dies<'a>(
+    cx: Context<'a>,
+    f: &PodHistory<'a>,
+    bound: Nanos,
+    found: &mut Vec<Finding<'a>>,
+) -> bool {
     let node = node_of(f.view, f.api);
     let facts = if cx.shared.is_local(node) {
         cx.shared.local_node().or_else(|| cx.shared.node(node))
@@ -149,7 +154,7 @@ fn dies<'a>(cx: Context<'a>, f: &Facts<'a>, bound: Nanos, found: &mut Vec<Found<
         None
     };
     // Started again and again by its supervisor, it says the same each time; one that works says much else.
-    let works = |n: &NodeFacts, at: Nanos| n.heard.is_some_and(|h| h.since(at) >= RESTART_NS);
+    let works = |n: &NodeHealth, at: Nanos| n.heard.is_some_and(|h| h.since(at) >= RESTART_NS);
     let Some((at, why, o)) = facts.and_then(|n| n.fatal.as_ref().filter(|(at, ..)| !works(n, *at)))
     else {
         return false;
@@ -157,12 +162,12 @@ fn dies<'a>(cx: Context<'a>, f: &Facts<'a>, bound: Nanos, found: &mut Vec<Found<
     let told = Catalogue::get().best("@log", why, |c| c.id == cause::KF516);
     let x = match told {
         Some((cause, names)) => {
-            let mut x = Found::of(cause, f).at(Stage::Admit);
+            let mut x = Finding::of(cause, f).at(Stage::Admit);
             x.names = names;
             x
         }
         None => {
-            let x = Found::new(cause::KF301, f);
+            let x = Finding::new(cause::KF301, f);
             x.name(
                 "what",
                 &format!("it ends as soon as it is started: {}", shorten(why, 160)),
@@ -178,7 +183,12 @@ fn dies<'a>(cx: Context<'a>, f: &Facts<'a>, bound: Nanos, found: &mut Vec<Found<
 }
 
 /// A kubelet that lives, and does not begin with a pod.
-fn idle<'a>(cx: Context<'a>, f: &Facts<'a>, bound: Nanos, last: &Heard) -> Option<Found<'a>> {
+fn idle<'a>(
+    cx: Context<'a>,
+    f: &PodHistory<'a>,
+    bound: Nanos,
+    last: &Heard,
+) -> Option<Finding<'a>> {
     let absence = "bound, and no sign of the kubelet since: no status, no event";
     let last = last.in_words(cx.now);
     let calls = cx.world.source(Source::Cri).last;
@@ -186,14 +196,14 @@ fn idle<'a>(cx: Context<'a>, f: &Facts<'a>, bound: Nanos, last: &Heard) -> Optio
         && cx.shared.hanging.is_empty()
         && calls.is_some_and(|t| cx.now.since(t) < SILENT_NS);
     let x = if answers {
-        Found::new(cause::KF301, f).name(
+        Finding::new(cause::KF301, f).name(
             "what",
             "it lives, and its runtime answers it, so it may not be told of the pod by the apiserver",
         ).name("heard", &last)
     } else {
         let what =
             format!("the kubelet lives (it was last heard {last}) and does not begin with the pod");
-        Found::new(cause::KF302, f)
+        Finding::new(cause::KF302, f)
             .at(Stage::Admit)
             .name("what", &what)
     };
@@ -205,11 +215,11 @@ fn idle<'a>(cx: Context<'a>, f: &Facts<'a>, bound: Nanos, last: &Heard) -> Optio
 }
 
 /// The kubelet does nothing about the pod.
-fn kubelet<'a>(cx: Context<'a>, f: &Facts<'a>, bound: Nanos, found: &mut Vec<Found<'a>>) {
+fn kubelet<'a>(cx: Context<'a>, f: &PodHistory<'a>, bound: Nanos, found: &mut Vec<Finding<'a>>) {
     let node = node_of(f.view, f.api);
     let facts = cx.shared.node(node);
     let waiting = cx.now.since(bound);
-    let mut x = Found::new(cause::KF301, f);
+    let mut x = Finding::new(cause::KF301, f);
     x = x.since(bound);
     let last = heard::kubelet(cx, node);
     let local = cx.shared.is_local(node);

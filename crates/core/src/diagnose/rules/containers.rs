@@ -3,8 +3,8 @@
 use super::{Context, held_up};
 use crate::backoff;
 use crate::diagnose::cause;
-use crate::diagnose::facts::{CallFact, ContainerFacts, Exit, Facts, KillWhy};
-use crate::diagnose::found::Found;
+use crate::diagnose::finding::Finding;
+use crate::diagnose::history::{ContainerHistory, Exit, KillWhy, PodCall, PodHistory};
 use crate::diagnose::limits;
 use crate::diagnose::signal;
 use crate::diagnose::text::{list, span, times};
@@ -20,7 +20,7 @@ const SIDECAR_NS: i64 = limits::SIDECAR.ns;
 /// CreateContainer and StartContainer take tens of milliseconds.
 const CALL_NS: i64 = limits::CREATE.ns;
 
-pub(super) fn rules<'a>(cx: Context<'a>, f: &'a Facts<'a>, found: &mut Vec<Found<'a>>) {
+pub(super) fn rules<'a>(cx: Context<'a>, f: &'a PodHistory<'a>, found: &mut Vec<Finding<'a>>) {
     crashes(f, found);
     init(cx, f, found);
     for (method, id) in [
@@ -30,7 +30,7 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &'a Facts<'a>, found: &mut Vec<Found
         if let Some(call) = f.in_flight(method)
             && cx.now.since(call.at) >= CALL_NS
         {
-            let x = Found::new(id, f);
+            let x = Finding::new(id, f);
             let what = format!(
                 "{method} has been in flight for {}",
                 span(cx.now.since(call.at))
@@ -49,7 +49,7 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &'a Facts<'a>, found: &mut Vec<Found
 }
 
 /// A postStart hook that runs long: an ExecSync without a deadline, for a container that is not ready.
-pub(super) fn hook_in_flight<'f, 'a>(f: &'f Facts<'a>) -> Option<&'f CallFact<'a>> {
+pub(super) fn hook_in_flight<'f, 'a>(f: &'f PodHistory<'a>) -> Option<&'f PodCall<'a>> {
     f.in_flight(method::EXEC_SYNC).filter(|call| {
         call.start.timeout_ns.is_none()
             && f.now.since(call.at) >= CALL_NS
@@ -59,12 +59,12 @@ pub(super) fn hook_in_flight<'f, 'a>(f: &'f Facts<'a>) -> Option<&'f CallFact<'a
     })
 }
 
-fn post_start<'a>(cx: Context<'a>, f: &'a Facts<'a>, found: &mut Vec<Found<'a>>) {
+fn post_start<'a>(cx: Context<'a>, f: &'a PodHistory<'a>, found: &mut Vec<Finding<'a>>) {
     if found.iter().any(|k| k.cause.id == cause::KF705) {
         return;
     }
     if let Some(call) = hook_in_flight(f) {
-        let x = Found::new(cause::KF705, f);
+        let x = Finding::new(cause::KF705, f);
         found.push(
             x.container(&call.container)
                 .state(State::Slow)
@@ -80,7 +80,7 @@ fn post_start<'a>(cx: Context<'a>, f: &'a Facts<'a>, found: &mut Vec<Found<'a>>)
         };
         let running = cx.now.since(started);
         if running >= CALL_NS {
-            let x = Found::new(cause::KF705, f);
+            let x = Finding::new(cause::KF705, f);
             found.push(
                 x.container(&c.name)
                     .state(State::Slow)
@@ -99,7 +99,7 @@ fn post_start<'a>(cx: Context<'a>, f: &'a Facts<'a>, found: &mut Vec<Found<'a>>)
 }
 
 /// Containers that ended and should not have, with the best reason that is known.
-pub(super) fn crashes<'a>(f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
+pub(super) fn crashes<'a>(f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>) {
     let policy = f.api.map_or("", |p| p.spec.restart_policy.as_str());
     for c in &f.containers {
         let init = f.is_init(&c.name);
@@ -141,16 +141,16 @@ fn never_ran(e: &Exit<'_>) -> bool {
 }
 
 /// Nothing starts it again.
-fn is_final(f: &Facts<'_>) -> bool {
+fn is_final(f: &PodHistory<'_>) -> bool {
     f.api.is_some_and(|p| p.status.phase == "Failed") || f.is_over_on_node()
 }
 
 fn crash<'a>(
-    f: &Facts<'a>,
-    c: &ContainerFacts<'a>,
+    f: &PodHistory<'a>,
+    c: &ContainerHistory<'a>,
     last: &Exit<'a>,
     init: bool,
-    found: &mut Vec<Found<'a>>,
+    found: &mut Vec<Finding<'a>>,
 ) {
     let n = f.ends(c);
     let killed = c.killed.filter(|(t, why, _)| {
@@ -159,13 +159,13 @@ fn crash<'a>(
         *why != KillWhy::Stop && last.at.since(*t) < 120 * SECOND
     });
     let probe = |kind: &str| super::ready::probe_of(f, &c.name, kind);
-    let failing = |p: &Option<crate::diagnose::facts::ProbeFact<'a>>| {
+    let failing = |p: &Option<crate::diagnose::history::ProbeResult<'a>>| {
         p.as_ref().map(|p| (super::ready::said(p.text), p.evidence))
     };
     let times_killed = times(c.kills.max(c.restarts));
     let mut x = match killed {
         Some((_, KillWhy::Liveness, o)) => {
-            let x = Found::new(cause::KF803, f)
+            let x = Finding::new(cause::KF803, f)
                 .name("probe", &probe("liveness"))
                 .name("times", &times_killed);
             Some(match failing(&c.liveness) {
@@ -174,7 +174,7 @@ fn crash<'a>(
             })
         }
         Some((_, KillWhy::Startup, o)) => {
-            let x = Found::new(cause::KF802, f)
+            let x = Finding::new(cause::KF802, f)
                 .name("probe", &probe("startup"))
                 .name("times", &times_killed);
             Some(match failing(&c.startup) {
@@ -189,7 +189,7 @@ fn crash<'a>(
             {
                 None
             } else {
-                Some(Found::new(cause::KF705, f).proof(o))
+                Some(Finding::new(cause::KF705, f).proof(o))
             }
         }
         _ if last.reason == "OOMKilled" => {
@@ -198,7 +198,7 @@ fn crash<'a>(
                 .and_then(|p| p.container(&c.name))
                 .and_then(|s| s.limits.iter().find(|(k, _)| k == "memory"))
                 .map(|(_, v)| v.clone());
-            let x = Found::new(cause::KF709, f)
+            let x = Finding::new(cause::KF709, f)
                 .name("exit", &last.code.to_string())
                 .name("times", &format!("{} so far", times(n)));
             Some(match limit {
@@ -217,7 +217,7 @@ fn crash<'a>(
                 Catalogue::get()
                     .best("StartError", &last.message, |_| true)
                     .map(|(cause, names)| {
-                        let mut x = Found::of(cause, f);
+                        let mut x = Finding::of(cause, f);
                         x.names = names;
                         x
                     })
@@ -232,7 +232,7 @@ fn crash<'a>(
     if x.is_none() && !told {
         let id = if init { cause::KF707 } else { cause::KF708 };
         x = Some(
-            Found::new(id, f)
+            Finding::new(id, f)
                 .name("what", &in_words(f, c, last, n))
                 .name("held", &list(&held_up(f, &c.name))),
         );
@@ -246,7 +246,7 @@ fn crash<'a>(
         })
         .map_or_else(|| backoff::next_start(n, last.at), |d| last.at.plus(d));
     let dead = is_final(f);
-    let over = |x: &mut Found<'a>| {
+    let over = |x: &mut Finding<'a>| {
         x.attempt = n;
         x.next_retry = (waits_again && !dead).then_some(next);
         x.state = if dead {
@@ -282,7 +282,7 @@ fn crash<'a>(
         .iter()
         .find(|s| s.reason == "CrashLoopBackOff" && s.container == c.name)
     {
-        x.proofs.push(crate::diagnose::found::signal_proof(s));
+        x.proofs.push(crate::diagnose::finding::signal_proof(s));
     }
     over(&mut x);
     if x.stage == Stage::Ready {
@@ -293,7 +293,7 @@ fn crash<'a>(
 }
 
 /// `exits with code 1 (Error) soon after it starts, 5 times so far`.
-fn in_words(f: &Facts<'_>, c: &ContainerFacts<'_>, last: &Exit<'_>, n: u32) -> String {
+fn in_words(f: &PodHistory<'_>, c: &ContainerHistory<'_>, last: &Exit<'_>, n: u32) -> String {
     let signal = match last.code {
         137 => ", killed by SIGKILL",
         139 => ", a segmentation fault",
@@ -324,7 +324,7 @@ fn in_words(f: &Facts<'_>, c: &ContainerFacts<'_>, last: &Exit<'_>, n: u32) -> S
     format!("ends with {code}{ran}, {} so far", times(n))
 }
 
-fn init<'a>(cx: Context<'a>, f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
+fn init<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>) {
     for c in f.containers.iter().filter(|c| f.is_initial(&c.name)) {
         let held = held_up(f, &c.name);
         // Without the API nobody knows of the others before they are begun.
@@ -340,7 +340,7 @@ fn init<'a>(cx: Context<'a>, f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
             {
                 continue;
             }
-            let x = Found::new(cause::KF710, f);
+            let x = Finding::new(cause::KF710, f);
             let what = failing.map_or_else(
                 || format!("it has been running for {}", span(running)),
                 |p| format!("its startup probe fails: {}", super::ready::said(p.text)),
@@ -357,7 +357,7 @@ fn init<'a>(cx: Context<'a>, f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
             // The image of the next one is pulled once this one is done, or is a sidecar.
             && (f.api.is_some() || f.containers.iter().all(|o| o.first.max(o.created) <= c.started))
         {
-            let x = Found::new(cause::KF707, f);
+            let x = Finding::new(cause::KF707, f);
             found.push(
                 x.container(&c.name)
                     .state(State::Slow)

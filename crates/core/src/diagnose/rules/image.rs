@@ -2,8 +2,8 @@
 
 use super::Context;
 use crate::diagnose::cause;
-use crate::diagnose::facts::Facts;
-use crate::diagnose::found::{Found, proof};
+use crate::diagnose::finding::{Finding, proof};
+use crate::diagnose::history::PodHistory;
 use crate::diagnose::limits;
 use crate::diagnose::pulls::{Ahead, Standing, image_of};
 use crate::diagnose::text::span;
@@ -17,10 +17,10 @@ const SLOW_NS: i64 = limits::PULL.ns;
 /// `Pulling` and PullImage are milliseconds apart unless another pull has the only slot.
 const QUEUED_NS: i64 = limits::PULL_QUEUED.ns;
 
-pub(super) fn rules<'a>(cx: Context<'a>, f: &'a Facts<'a>, found: &mut Vec<Found<'a>>) {
+pub(super) fn rules<'a>(cx: Context<'a>, f: &'a PodHistory<'a>, found: &mut Vec<Finding<'a>>) {
     if let Some(call) = f.in_flight(method::PULL_IMAGE) {
         if cx.now.since(call.at) >= SLOW_NS {
-            let x = Found::new(cause::KF609, f);
+            let x = Finding::new(cause::KF609, f);
             found.retain(|k| k.stage != Stage::Image);
             let image = call.start.subject.image.as_str();
             found.push(
@@ -44,7 +44,7 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &'a Facts<'a>, found: &mut Vec<Found
             // A call that the tap did not show was lost: it may have ended.
             Standing::Pulling if f.has_cri || waited < SLOW_NS => None,
             Standing::Pulling => Some(
-                Found::new(cause::KF609, f)
+                Finding::new(cause::KF609, f)
                     .name("running", &span(waited))
                     .at_most(Confidence::Likely)
                     .absence(w.since, Source::Kube, "no Pulled event since"),
@@ -55,7 +55,7 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &'a Facts<'a>, found: &mut Vec<Found
                     Ahead::Announced(_) => SLOW_NS,
                 };
                 (waited >= patience)
-                    .then(|| behind(Found::new(cause::KF610, f), cx, ahead, w.since))
+                    .then(|| behind(Finding::new(cause::KF610, f), cx, ahead, w.since))
             }
         };
         found.extend(x.map(|x| {
@@ -71,11 +71,11 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &'a Facts<'a>, found: &mut Vec<Found
 
 /// What is known of the pull that goes first.
 fn behind<'a>(
-    x: Found<'a>,
+    x: Finding<'a>,
     cx: Context<'_>,
     ahead: &Ahead,
     since: kflow_model::Nanos,
-) -> Found<'a> {
+) -> Finding<'a> {
     let x = x
         .name("other", ahead.image())
         .name("by", &ahead.pod())

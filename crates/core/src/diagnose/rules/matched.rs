@@ -2,8 +2,8 @@
 
 use super::Context;
 use crate::diagnose::cause;
-use crate::diagnose::facts::Facts;
-use crate::diagnose::found::Found;
+use crate::diagnose::finding::Finding;
+use crate::diagnose::history::PodHistory;
 use crate::diagnose::signal::Signal;
 use crate::diagnose::{Catalogue, Cause, Confidence};
 use crate::flow::Stage;
@@ -12,10 +12,10 @@ use kflow_model::Source;
 /// Causes of the catalogue whose text stands in something that failed and has not been overtaken.
 pub(super) fn matched<'a>(
     cx: Context<'_>,
-    f: &Facts<'a>,
+    f: &PodHistory<'a>,
     deleting: bool,
     failed: bool,
-    found: &mut Vec<Found<'a>>,
+    found: &mut Vec<Finding<'a>>,
 ) {
     let catalogue = Catalogue::get();
     for s in &f.signals {
@@ -36,7 +36,7 @@ pub(super) fn matched<'a>(
         if let Some((cause, names)) = catalogue.best(&s.reason, &s.text, allow) {
             let stage = stands_in(cause, &s.reason);
             let alone = names.iter().next().is_none() && cause.matches(&s.reason, "").is_some();
-            let mut x = Found::of_signal(cause, names, s, f)
+            let mut x = Finding::of_signal(cause, names, s, f)
                 .at(stage)
                 .since(f.since(stage));
             if alone {
@@ -59,7 +59,7 @@ pub(super) fn matched<'a>(
         && let Some(names) = evicted.matches("@rejected/Evicted", &s.text)
     {
         found.retain(|k| k.cause.id != cause::KF911);
-        found.push(Found::of_signal(evicted, names, s, f));
+        found.push(Finding::of_signal(evicted, names, s, f));
     }
 }
 
@@ -78,7 +78,12 @@ fn stands_in(cause: &Cause, reason: &str) -> Stage {
 }
 
 /// What the text alone does not say.
-fn polish<'a>(cx: Context<'_>, mut x: Found<'a>, s: &Signal<'a>, f: &Facts<'a>) -> Found<'a> {
+fn polish<'a>(
+    cx: Context<'_>,
+    mut x: Finding<'a>,
+    s: &Signal<'a>,
+    f: &PodHistory<'a>,
+) -> Finding<'a> {
     match x.cause.id {
         cause::KF507 | cause::KF702 => super::sandbox::earlier(&mut x, f),
         cause::KF303 => {
@@ -94,7 +99,7 @@ fn polish<'a>(cx: Context<'_>, mut x: Found<'a>, s: &Signal<'a>, f: &Facts<'a>) 
             if let Some(u) = unread {
                 let names = u.text.split(['(', ')']).nth(1).unwrap_or_default();
                 x.names.set("missing", names);
-                x.proofs.push(crate::diagnose::found::signal_proof(u));
+                x.proofs.push(crate::diagnose::finding::signal_proof(u));
             }
         }
         cause::KF314 => {
@@ -146,18 +151,18 @@ fn polish<'a>(cx: Context<'_>, mut x: Found<'a>, s: &Signal<'a>, f: &Facts<'a>) 
 }
 
 /// When the driver's attacher was last heard.
-fn attacher(cx: Context<'_>, x: &mut Found<'_>) {
+fn attacher(cx: Context<'_>, x: &mut Finding<'_>) {
     let Some(driver) = x.names.get("driver") else {
         return;
     };
     if let Some(l) = super::heard::driver(cx, "external-attacher-leader-", driver) {
         x.names.set("heard", &super::heard::driver_in_words(cx, l));
-        x.proofs.push(crate::diagnose::found::proof(&l.evidence));
+        x.proofs.push(crate::diagnose::finding::proof(&l.evidence));
     }
 }
 
 /// The amounts of a refusal, as people write them: the kubelet tells bytes, and CPUs in thousandths.
-fn amounts(x: &mut Found<'_>) {
+fn amounts(x: &mut Finding<'_>) {
     use crate::diagnose::quantity::Quantity;
     let resource = x.names.get("resource").unwrap_or_default().to_owned();
     let suffix = if resource == "cpu" { "m" } else { "" };

@@ -2,10 +2,10 @@
 
 use super::{Context, heard};
 use crate::diagnose::cause;
-use crate::diagnose::facts::Facts;
-use crate::diagnose::found::{Found, node_of};
+use crate::diagnose::cluster::Missing;
+use crate::diagnose::finding::{Finding, node_of};
+use crate::diagnose::history::PodHistory;
 use crate::diagnose::limits;
-use crate::diagnose::shared::Missing;
 use crate::diagnose::text::span;
 use crate::diagnose::{Confidence, State};
 use crate::flow::Stage;
@@ -13,7 +13,10 @@ use kflow_model::pod::WatchEvent;
 use kflow_model::{Body, Nanos};
 
 /// The binding of a pod, and what says that its node does not exist.
-pub(in crate::diagnose) fn missing(cx: Context<'_>, f: &Facts<'_>) -> Option<(Nanos, Missing)> {
+pub(in crate::diagnose) fn missing(
+    cx: Context<'_>,
+    f: &PodHistory<'_>,
+) -> Option<(Nanos, Missing)> {
     let node = node_of(f.view, f.api);
     // Static pods are there before their node is, and what a node's own sources tell is of a node that exists.
     let runs = f.node_seen.is_some() || f.api.is_none_or(|p| p.mirror_of.is_some());
@@ -24,12 +27,12 @@ pub(in crate::diagnose) fn missing(cx: Context<'_>, f: &Facts<'_>) -> Option<(Na
     Some((bound, cx.shared.missing(cx.world, node)?))
 }
 
-pub(super) fn rules<'a>(cx: Context<'a>, f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
+pub(super) fn rules<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>) {
     let node = node_of(f.view, f.api);
     let Some((bound, missing)) = missing(cx, f) else {
         return;
     };
-    let mut x = Found::new(cause::KF317, f);
+    let mut x = Finding::new(cause::KF317, f);
     let gone_since = bound.max(missing.evidence.stamp.at);
     let (stage, since) = if f.deleted.is_some() {
         (Stage::Terminate, bound)

@@ -5,8 +5,8 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{Context, heard};
 use crate::correlate::{ObjectState, PodView};
-use crate::diagnose::facts::Facts;
-use crate::diagnose::found::{Found, owner_arg, proof};
+use crate::diagnose::finding::{Finding, owner_arg, proof};
+use crate::diagnose::history::PodHistory;
 use crate::diagnose::limits;
 use crate::diagnose::{Catalogue, Confidence, Verdict};
 use kflow_model::{Body, Evidence, Nanos, ObjectRef, Source, pod::WatchEvent, stamp::SECOND};
@@ -111,7 +111,7 @@ fn told(cx: Context<'_>, o: &ObjectState, all: &Owners<'_>) -> Option<Verdict> {
         owners: vec![o.object.clone()],
         ..PodView::default()
     };
-    let f = Facts::gather(&view, cx.now);
+    let f = PodHistory::gather(&view, cx.now);
     let own = std::iter::once(o).chain(children.iter().copied());
     let x = own
         .filter_map(|s| refused(cx, &f, s))
@@ -144,7 +144,7 @@ fn plural_is(resource: &str, o: &ObjectRef) -> bool {
 }
 
 /// The newest attempt to create a pod failed.
-fn refused<'a>(cx: Context<'_>, f: &Facts<'a>, o: &ObjectState) -> Option<Found<'a>> {
+fn refused<'a>(cx: Context<'_>, f: &PodHistory<'a>, o: &ObjectState) -> Option<Finding<'a>> {
     let mut newest: Option<(Nanos, &Evidence, &str)> = None;
     let mut worked: Option<Nanos> = None;
     let mut first = None;
@@ -181,7 +181,7 @@ fn refused<'a>(cx: Context<'_>, f: &Facts<'a>, o: &ObjectState) -> Option<Found<
         return None;
     }
     let (cause, names) = Catalogue::get().best("FailedCreate", message, |_| true)?;
-    let mut x = Found::of(cause, f).since(first.unwrap_or(at));
+    let mut x = Finding::of(cause, f).since(first.unwrap_or(at));
     x.names = names;
     super::webhook::follow(cx, message, &mut x);
     if let Some(worst) = worst(&x) {
@@ -215,7 +215,7 @@ fn forgotten(now: Nanos, first: Nanos, last: Nanos) -> bool {
 }
 
 /// The resource that a quota is most short of: `pods: 1 more than 0 of 0`.
-fn worst(x: &Found<'_>) -> Option<String> {
+fn worst(x: &Finding<'_>) -> Option<String> {
     use crate::diagnose::quantity::Quantity;
     let table = |key: &str| -> Vec<(String, Quantity)> {
         x.names
@@ -247,10 +247,10 @@ fn worst(x: &Found<'_>) -> Option<String> {
 /// Nothing has reacted to the owner since it was created or changed.
 fn ignored<'a>(
     cx: Context<'_>,
-    f: &Facts<'a>,
+    f: &PodHistory<'a>,
     o: &ObjectState,
     children: &[&ObjectState],
-) -> Option<Found<'a>> {
+) -> Option<Finding<'a>> {
     let mut asked: Option<(Nanos, &Evidence)> = None;
     let mut answered: Option<Nanos> = None;
     for e in &o.evidence {
@@ -290,7 +290,7 @@ fn ignored<'a>(
     if worked || cx.now.since(at) < SILENT_NS || scaled_to_nothing(o) {
         return None;
     }
-    let mut x = Found::new(cause::KF110, f).since(at).absence(
+    let mut x = Finding::new(cause::KF110, f).since(at).absence(
         at,
         Source::Kube,
         format!(

@@ -2,8 +2,8 @@
 
 use super::Context;
 use crate::diagnose::cause;
-use crate::diagnose::facts::{ContainerFacts, Facts};
-use crate::diagnose::found::{Found, node_of};
+use crate::diagnose::finding::{Finding, node_of};
+use crate::diagnose::history::{ContainerHistory, PodHistory};
 use crate::diagnose::limits;
 use crate::diagnose::signal::cause_in;
 use crate::diagnose::text::{list, shorten, span};
@@ -20,7 +20,7 @@ const SLOW_NS: i64 = limits::READY.ns;
 /// The status of a container follows within a second.
 const LAG_NS: i64 = limits::STATUS.ns;
 
-pub(super) fn rules<'a>(cx: Context<'a>, f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
+pub(super) fn rules<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>) {
     let node = node_of(f.view, f.api);
     let dead = cx.shared.node(node).filter(|n| n.not_ready());
     found.retain(|k| k.cause.id != cause::KF805 || dead.is_some());
@@ -31,7 +31,7 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &Facts<'a>, found: &mut Vec<Found<'a
             k.names.set("cond", &format!("Ready={s} {r}"));
         }
         k.proofs
-            .extend(n.evidence.as_ref().map(crate::diagnose::found::proof));
+            .extend(n.evidence.as_ref().map(crate::diagnose::finding::proof));
     }
     // Settings of DNS are told at the very start, and keep no pod from being ready: nothing to say of one that starts.
     let runs = f.api.is_none_or(|p| {
@@ -55,16 +55,16 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &Facts<'a>, found: &mut Vec<Found<'a
 }
 
 /// Ready by the API.
-pub(super) fn is_ready(c: &ContainerFacts<'_>) -> bool {
+pub(super) fn is_ready(c: &ContainerHistory<'_>) -> bool {
     c.status.is_some_and(|s| s.ready)
 }
 
 /// Not ready, as far as the kubelet's log and the tap tell.
-pub(super) fn unready_by_node(c: &ContainerFacts<'_>) -> bool {
+pub(super) fn unready_by_node(c: &ContainerHistory<'_>) -> bool {
     let Some(started) = c.started else {
         return true;
     };
-    let failing = |p: &Option<crate::diagnose::facts::ProbeFact<'_>>| {
+    let failing = |p: &Option<crate::diagnose::history::ProbeResult<'_>>| {
         p.as_ref().is_some_and(|p| {
             // A probe that cannot be run leaves the container as it was: not ready, unless it was said to be since.
             let counts = !p.errored || c.ready_said.is_none_or(|(t, _)| t < started);
@@ -75,7 +75,7 @@ pub(super) fn unready_by_node(c: &ContainerFacts<'_>) -> bool {
 }
 
 /// `exec`, `httpGet :8080/healthz`, of a container's probe.
-pub(super) fn probe_of(f: &Facts<'_>, container: &str, kind: &str) -> String {
+pub(super) fn probe_of(f: &PodHistory<'_>, container: &str, kind: &str) -> String {
     probe(f, container, kind).map_or_else(String::new, |p| {
         let counts = match p.failure_threshold {
             0 | 1 => "each failure counts".to_owned(),
@@ -89,7 +89,7 @@ pub(super) fn probe_of(f: &Facts<'_>, container: &str, kind: &str) -> String {
     })
 }
 
-fn probe<'p>(f: &Facts<'p>, container: &str, kind: &str) -> Option<&'p ProbeSpec> {
+fn probe<'p>(f: &PodHistory<'p>, container: &str, kind: &str) -> Option<&'p ProbeSpec> {
     f.api?
         .container(container)?
         .probes
@@ -104,10 +104,10 @@ pub(super) fn said(text: &str) -> String {
 
 fn probes<'a>(
     cx: Context<'a>,
-    f: &Facts<'a>,
-    c: &ContainerFacts<'a>,
+    f: &PodHistory<'a>,
+    c: &ContainerHistory<'a>,
     flapping: Option<Recurrence>,
-    found: &mut Vec<Found<'a>>,
+    found: &mut Vec<Finding<'a>>,
 ) {
     let Some(started) = c.started else { return };
     let running = cx.now.since(started);
@@ -124,7 +124,7 @@ fn probes<'a>(
             .iter()
             .any(|k| k.cause.id == cause::KF802 && k.container == c.name)
     {
-        let x = Found::new(cause::KF802, f);
+        let x = Finding::new(cause::KF802, f);
         let x = if c.kills > 0 {
             x.name("times", &crate::diagnose::text::times(c.kills))
         } else {
@@ -149,7 +149,7 @@ fn probes<'a>(
         .filter(|p| p.at.plus(SECOND) >= started);
     let was_ready = f.turns.iter().any(|t| t.ready);
     let slow = running >= SLOW_NS + delay("readiness");
-    let x = Found::new(cause::KF801, f);
+    let x = Finding::new(cause::KF801, f);
     let x = x
         .container(&c.name)
         .name("probe", &probe_of(f, &c.name, "readiness"))
@@ -178,7 +178,7 @@ fn probes<'a>(
     }
 }
 
-fn gates<'a>(cx: Context<'a>, f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
+fn gates<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>) {
     let (Some(pod), Some(o)) = (f.api, f.api_evidence) else {
         return;
     };
@@ -203,7 +203,7 @@ fn gates<'a>(cx: Context<'a>, f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
     if missing.is_empty() || cx.now.since(since) < limits::GATES.ns {
         return;
     }
-    let x = Found::new(cause::KF804, f);
+    let x = Finding::new(cause::KF804, f);
     let what = format!("status Ready={} {}", ready.status, ready.reason);
     let x = x
         .name("gates", &list(&missing))
@@ -219,7 +219,7 @@ fn gates<'a>(cx: Context<'a>, f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
     found.push(x);
 }
 
-fn lag<'a>(cx: Context<'a>, f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
+fn lag<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>) {
     if f.api.is_none() || found.iter().any(|k| k.cause.id != cause::KF808) {
         return;
     }
@@ -237,7 +237,7 @@ fn lag<'a>(cx: Context<'a>, f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
         if cx.now.since(started) < LAG_NS || f.awaits_hook(c) {
             continue;
         }
-        let x = Found::new(cause::KF806, f);
+        let x = Finding::new(cause::KF806, f);
         found.push(
             x.container(&c.name)
                 .name("running", &span(cx.now.since(started)))

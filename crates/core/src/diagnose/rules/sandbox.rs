@@ -3,8 +3,8 @@
 use super::Context;
 use crate::backoff;
 use crate::diagnose::cause;
-use crate::diagnose::facts::Facts;
-use crate::diagnose::found::Found;
+use crate::diagnose::finding::Finding;
+use crate::diagnose::history::PodHistory;
 use crate::diagnose::limits;
 use crate::diagnose::text::{list, span};
 use crate::diagnose::{Confidence, State};
@@ -23,11 +23,11 @@ const BLIND_NS: i64 = limits::SANDBOX_BLIND.ns;
 /// After this long the kubelet has said which volumes it waits for.
 const VOLUMES_TOLD_NS: i64 = limits::VOLUMES_TOLD.ns;
 
-pub(super) fn rules<'a>(cx: Context<'a>, f: &'a Facts<'a>, found: &mut Vec<Found<'a>>) {
+pub(super) fn rules<'a>(cx: Context<'a>, f: &'a PodHistory<'a>, found: &mut Vec<Finding<'a>>) {
     if let Some(call) = f.in_flight(method::RUN_POD_SANDBOX) {
         let age = cx.now.since(call.at);
         if age >= SLOW_NS {
-            let x = Found::new(cause::KF506, f);
+            let x = Finding::new(cause::KF506, f);
             let over = call.start.timeout_ns.is_some_and(|d| age * 2 >= d);
             let state = if over { State::Stuck } else { State::Slow };
             let mut x = x.call(call, cx.now).state(state).since(call.at);
@@ -49,7 +49,7 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &'a Facts<'a>, found: &mut Vec<Found
         return;
     }
     if let (None, Some((_, o)), true) = (f.volumes, f.volumes_wait, waited >= VOLUMES_NS) {
-        let x = Found::new(cause::KF401, f);
+        let x = Finding::new(cause::KF401, f);
         found.push(
             x.name(
                 "detail",
@@ -74,7 +74,7 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &'a Facts<'a>, found: &mut Vec<Found
             return;
         }
         if !volumes.is_empty() && waited < VOLUMES_TOLD_NS {
-            let x = Found::new(cause::KF401, f);
+            let x = Finding::new(cause::KF401, f);
             found.push(
                 x.name("volumes", &list(&volumes))
                     .name("detail", &format!("nothing was said for {}", span(waited)))
@@ -82,7 +82,7 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &'a Facts<'a>, found: &mut Vec<Found
                     .absence(began, Source::Kube, silence),
             );
         } else {
-            let x = Found::new(cause::KF506, f);
+            let x = Finding::new(cause::KF506, f);
             found.push(
                 x.name("blind", &span(waited))
                     .at_most(Confidence::Possible)
@@ -93,7 +93,7 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &'a Facts<'a>, found: &mut Vec<Found
 }
 
 /// Neither volumes nor sandbox, and no source says which: an older API has no condition, or calls were lost.
-pub(super) fn unseen<'a>(cx: Context<'a>, f: &Facts<'a>) -> Option<Found<'a>> {
+pub(super) fn unseen<'a>(cx: Context<'a>, f: &PodHistory<'a>) -> Option<Finding<'a>> {
     let began = f.picked_up?;
     let waited = cx.now.since(began);
     if waited < BLIND_NS || f.api.is_none() {
@@ -101,12 +101,12 @@ pub(super) fn unseen<'a>(cx: Context<'a>, f: &Facts<'a>) -> Option<Found<'a>> {
     }
     let volumes = attached(f);
     let x = if volumes.is_empty() {
-        Found::new(cause::KF713, f)
+        Finding::new(cause::KF713, f)
             .at(Stage::Sandbox)
             .since(began)
             .name("what", "The pod has no sandbox")
     } else {
-        Found::new(cause::KF401, f)
+        Finding::new(cause::KF401, f)
             .name("volumes", &list(&volumes))
             .name("detail", &format!("nothing was said for {}", span(waited)))
     };
@@ -118,7 +118,7 @@ pub(super) fn unseen<'a>(cx: Context<'a>, f: &Facts<'a>) -> Option<Found<'a>> {
 }
 
 /// Volumes that somebody has to attach or mount from elsewhere: `data (claim db-0)`.
-fn attached(f: &Facts<'_>) -> Vec<String> {
+fn attached(f: &PodHistory<'_>) -> Vec<String> {
     const LOCAL: [&str; 7] = [
         "configMap",
         "secret",
@@ -144,7 +144,7 @@ fn attached(f: &Facts<'_>) -> Vec<String> {
 }
 
 /// Made again and again.
-pub(super) fn flapping<'a>(f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
+pub(super) fn flapping<'a>(f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>) {
     let changed = f.signals.iter().find(|s| s.reason == "SandboxChanged");
     let times = changed
         .map_or(0, |s| s.count)
@@ -153,7 +153,7 @@ pub(super) fn flapping<'a>(f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
     if times < 2 || found.iter().any(|k| k.stage <= Stage::Sandbox) {
         return;
     }
-    let mut x = Found::new(cause::KF513, f);
+    let mut x = Finding::new(cause::KF513, f);
     x = x
         .name("times", &(times + 1).to_string())
         .proof_if(changed.map(|s| s.evidence));
@@ -170,7 +170,7 @@ pub(super) fn flapping<'a>(f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
 }
 
 /// The call that timed out earlier, and holds the name now.
-pub(super) fn earlier<'a>(x: &mut Found<'a>, f: &Facts<'a>) {
+pub(super) fn earlier<'a>(x: &mut Finding<'a>, f: &PodHistory<'a>) {
     let method = if x.cause.id == cause::KF507 {
         method::RUN_POD_SANDBOX
     } else {
@@ -196,7 +196,7 @@ pub(super) fn earlier<'a>(x: &mut Found<'a>, f: &Facts<'a>) {
     match told {
         Some(s) => {
             x.names.set("earlier", &format!("after {method} timed out"));
-            x.proofs.push(crate::diagnose::found::signal_proof(s));
+            x.proofs.push(crate::diagnose::finding::signal_proof(s));
         }
         None => x.names.set("earlier", "by a call that was not recorded"),
     }

@@ -3,8 +3,8 @@
 use super::{Context, heard, taints};
 use crate::correlate::PodView;
 use crate::diagnose::cause;
-use crate::diagnose::facts::Facts;
-use crate::diagnose::found::Found;
+use crate::diagnose::finding::Finding;
+use crate::diagnose::history::PodHistory;
 use crate::diagnose::limits;
 use crate::diagnose::scheduler::{self, Clause};
 use crate::diagnose::text::{Names, list};
@@ -15,14 +15,14 @@ use kflow_model::{Body, Source, Text, node::NodeSeen, pod::PodSeen};
 /// A scheduler that runs says something of a pod within milliseconds.
 const SILENT_NS: i64 = limits::SCHEDULER.ns;
 
-pub(super) fn rules<'a>(cx: Context<'a>, f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
+pub(super) fn rules<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>) {
     clauses(cx, f, found);
     claims(cx, f, found);
     preemption(cx, f, found);
     silent(cx, f, found);
 }
 
-fn clauses<'a>(cx: Context<'a>, f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
+fn clauses<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>) {
     // The event and the condition say the same; the newest counts.
     let Some(s) = f
         .signals
@@ -37,7 +37,7 @@ fn clauses<'a>(cx: Context<'a>, f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
     for clause in &sentence.clauses {
         let best = Catalogue::get().best("@clause", clause.text, |_| true);
         if let Some((cause, names)) = best {
-            let mut x = Found::of_signal(cause, names, s, f);
+            let mut x = Finding::of_signal(cause, names, s, f);
             explain(cx, f.api, clause, &mut x);
             found.push(x);
         }
@@ -46,14 +46,14 @@ fn clauses<'a>(cx: Context<'a>, f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
     if found.len() == before && !found.iter().any(|k| k.stage == Stage::Schedule) {
         let cause = Catalogue::get().cause(cause::KF226);
         let said: Vec<&str> = sentence.clauses.iter().map(|c| c.text).collect();
-        let mut x = Found::of_signal(cause, Names::default(), s, f);
+        let mut x = Finding::of_signal(cause, Names::default(), s, f);
         x.names.set("what", &list(&said));
         found.push(x);
     }
 }
 
 /// Joins a clause with the nodes and the pod.
-fn explain(cx: Context<'_>, api: Option<&PodSeen>, clause: &Clause<'_>, x: &mut Found<'_>) {
+fn explain(cx: Context<'_>, api: Option<&PodSeen>, clause: &Clause<'_>, x: &mut Finding<'_>) {
     let Some(pod) = api else { return };
     let states = cx.world.nodes();
     let nodes: Vec<&NodeSeen> = states
@@ -152,7 +152,7 @@ fn claims_of(pod: &PodSeen) -> Vec<Text> {
 }
 
 /// What is said of the pod's claims.
-fn claims<'a>(cx: Context<'a>, f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
+fn claims<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>) {
     let Some(pod) = f.api else { return };
     for claim in claims_of(pod) {
         let Some(object) = cx
@@ -181,7 +181,7 @@ fn claims<'a>(cx: Context<'a>, f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
             let reason = format!("@claim/{}", e.reason);
             let best = Catalogue::get().best(&reason, &e.message, |_| true);
             if let Some((cause, names)) = best {
-                let mut x = Found::of(cause, f).proof(o);
+                let mut x = Finding::of(cause, f).proof(o);
                 x.names = names;
                 x.names.set("claim", &claim);
                 if let Some(l) = x
@@ -199,7 +199,7 @@ fn claims<'a>(cx: Context<'a>, f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
 }
 
 /// Pods that were told to go for this one, and have not gone.
-fn preemption<'a>(cx: Context<'a>, f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
+fn preemption<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>) {
     let Some(pod) = f.api else { return };
     let mut victims: Vec<(&PodView, &kflow_model::Evidence)> = Vec::new();
     let nominated = pod.status.nominated_node.as_str();
@@ -219,7 +219,7 @@ fn preemption<'a>(cx: Context<'a>, f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
     }
     let names: Vec<String> = victims.iter().map(|(p, _)| p.key()).collect();
     let node = victims.first().map_or(nominated, |(p, _)| p.node.as_str());
-    let mut x = Found::new(cause::KF222, f);
+    let mut x = Finding::new(cause::KF222, f);
     x = x
         .name(
             "nominated",
@@ -256,7 +256,12 @@ fn preemption<'a>(cx: Context<'a>, f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
 
 /// True when the scheduler has found a node and is about to bind the pod, so that nothing has to go for it: since 1.35
 /// it notes the node (`nominatedNodeName`) whenever a Permit or PreBind plugin waits, for example for a volume.
-fn binds<'a>(cx: Context<'a>, f: &Facts<'a>, pod: &PodSeen, found: &mut Vec<Found<'a>>) -> bool {
+fn binds<'a>(
+    cx: Context<'a>,
+    f: &PodHistory<'a>,
+    pod: &PodSeen,
+    found: &mut Vec<Finding<'a>>,
+) -> bool {
     let unbound: Vec<Text> = claims_of(pod)
         .into_iter()
         .filter(|claim| {
@@ -275,7 +280,7 @@ fn binds<'a>(cx: Context<'a>, f: &Facts<'a>, pod: &PodSeen, found: &mut Vec<Foun
     if found.iter().any(|k| k.cause.id == cause::KF214) || f.now.since(f.view.zero()) < SILENT_NS {
         return true;
     }
-    let x = Found::new(cause::KF229, f);
+    let x = Finding::new(cause::KF229, f);
     let x = x
         .name("nominated", &pod.status.nominated_node)
         .name("claim", &list(&unbound))
@@ -285,7 +290,7 @@ fn binds<'a>(cx: Context<'a>, f: &Facts<'a>, pod: &PodSeen, found: &mut Vec<Foun
 }
 
 /// A gang that is not complete is held before the scheduler's queue: no condition, no event (Kubernetes 1.36).
-fn gang<'a>(cx: Context<'a>, f: &Facts<'a>, pod: &PodSeen) -> Option<Found<'a>> {
+fn gang<'a>(cx: Context<'a>, f: &PodHistory<'a>, pod: &PodSeen) -> Option<Finding<'a>> {
     let members = cx.world.every_pod().iter().filter(|p| {
         p.gone.is_none()
             && p.namespace == f.view.namespace
@@ -297,14 +302,14 @@ fn gang<'a>(cx: Context<'a>, f: &Facts<'a>, pod: &PodSeen) -> Option<Found<'a>> 
         1 => "is only this one".to_owned(),
         n => format!("are {n}"),
     };
-    let x = Found::new(cause::KF109, f)
+    let x = Finding::new(cause::KF109, f)
         .name("group", &pod.spec.pod_group)
         .name("have", &have);
     Some(unseen(x, f, pod))
 }
 
 /// A pod whose resource claim is not there yet is held before the scheduler's queue: no condition, no event.
-fn unclaimed<'a>(f: &Facts<'a>, pod: &PodSeen) -> Option<Found<'a>> {
+fn unclaimed<'a>(f: &PodHistory<'a>, pod: &PodSeen) -> Option<Finding<'a>> {
     let claims: Vec<String> = pod
         .spec
         .resource_claims
@@ -315,12 +320,12 @@ fn unclaimed<'a>(f: &Facts<'a>, pod: &PodSeen) -> Option<Found<'a>> {
         })
         .collect();
     let what = format!("the scheduler waits until there is {}", list(&claims));
-    let x = Found::new(cause::KF221, f).name("what", &what);
+    let x = Finding::new(cause::KF221, f).name("what", &what);
     Some(unseen(x, f, pod))
 }
 
 /// What holds a pod before the scheduler's queue is concluded from nobody having said anything.
-fn unseen<'a>(x: Found<'a>, f: &Facts<'a>, pod: &PodSeen) -> Found<'a> {
+fn unseen<'a>(x: Finding<'a>, f: &PodHistory<'a>, pod: &PodSeen) -> Finding<'a> {
     x.at_most(Confidence::Likely)
         .proof_if(f.api_evidence)
         .absence(
@@ -331,7 +336,7 @@ fn unseen<'a>(x: Found<'a>, f: &Facts<'a>, pod: &PodSeen) -> Found<'a> {
 }
 
 /// Nobody has said anything.
-fn silent<'a>(cx: Context<'a>, f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
+fn silent<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>) {
     let Some(pod) = f.api else { return };
     let said = pod.condition("PodScheduled").is_some()
         || !pod.status.nominated_node.is_empty()
@@ -355,7 +360,7 @@ fn silent<'a>(cx: Context<'a>, f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
         "no PodScheduled condition and no event of a scheduler for {}",
         super::ago(f, pod.created)
     );
-    let x = Found::new(cause::KF223, f);
+    let x = Finding::new(cause::KF223, f);
     let alive = cx.shared.placed(cx.world, &pod.spec.scheduler);
     let x = match alive.filter(|(at, _)| at.since(pod.created) > SILENT_NS) {
         Some((_, other)) => x.name("alive", other).at_most(Confidence::Possible),

@@ -2,7 +2,7 @@
 //! is silent. Names of the taints: Kubernetes `core/v1/well_known_taints.go`.
 
 use super::{Context, heard};
-use crate::diagnose::found::Found;
+use crate::diagnose::finding::Finding;
 use crate::diagnose::scheduler::untolerated;
 use crate::diagnose::text::{at, list, shorten};
 use kflow_model::Evidence;
@@ -89,7 +89,7 @@ fn cause(cx: Context<'_>, n: &NodeSeen, key: &str) -> Option<(String, Option<Evi
 }
 
 /// Ends the chain of a taint that keeps the pod away at its root, as far as all nodes with such taints have one.
-pub(super) fn root(cx: Context<'_>, pod: &PodSeen, nodes: &[&NodeSeen], x: &mut Found<'_>) {
+pub(super) fn root(cx: Context<'_>, pod: &PodSeen, nodes: &[&NodeSeen], x: &mut Finding<'_>) {
     let mut words = Vec::new();
     let mut keys: Vec<&str> = Vec::new();
     let mut proofs = Vec::new();
@@ -138,5 +138,5 @@ pub(super) fn root(cx: Context<'_>, pod: &PodSeen, nodes: &[&NodeSeen], x: &mut 
         x.names.replace("why", &why);
     }
     x.proofs
-        .extend(proofs.iter().map(crate::diagnose::found::proof));
+        .extend(proofs.iter().map(crate::diagnose::finding::proof));
 }

@@ -2,8 +2,8 @@
 
 use super::{Context, admit};
 use crate::diagnose::cause;
-use crate::diagnose::facts::{CallFact, ContainerFacts, Facts, KillWhy};
-use crate::diagnose::found::{Found, node_of};
+use crate::diagnose::finding::{Finding, node_of};
+use crate::diagnose::history::{ContainerHistory, KillWhy, PodCall, PodHistory};
 use crate::diagnose::limits;
 use crate::diagnose::signal::Signal;
 use crate::diagnose::text::{list, span};
@@ -25,7 +25,7 @@ const BACK_NS: i64 = limits::BACKLOG.ns;
 /// Name of the job controller's finalizer.
 const JOB: &str = "batch.kubernetes.io/job-tracking";
 
-pub(super) fn rules<'a>(cx: Context<'a>, f: &'a Facts<'a>, found: &mut Vec<Found<'a>>) {
+pub(super) fn rules<'a>(cx: Context<'a>, f: &'a PodHistory<'a>, found: &mut Vec<Finding<'a>>) {
     let Some(deleted) = f.deleted else { return };
     let age = cx.now.since(deleted);
     let grace = f.grace_s.unwrap_or(30) * SECOND;
@@ -69,11 +69,11 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &'a Facts<'a>, found: &mut Vec<Found
 }
 
 /// With the API alone: a deleted pod that still runs, and what its spec says of hooks.
-fn blind<'a>(f: &Facts<'a>, age: i64, grace: i64, found: &mut Vec<Found<'a>>) {
+fn blind<'a>(f: &PodHistory<'a>, age: i64, grace: i64, found: &mut Vec<Finding<'a>>) {
     if let Some((c, at, o)) = f.pulling().next()
         && age >= HELD_NS
     {
-        let x = Found::new(cause::KF913, f);
+        let x = Finding::new(cause::KF913, f);
         found.push(
             x.container(&c.name)
                 .name("method", method::PULL_IMAGE)
@@ -88,7 +88,7 @@ fn blind<'a>(f: &Facts<'a>, age: i64, grace: i64, found: &mut Vec<Found<'a>>) {
         );
         return;
     }
-    let told = |c: &&ContainerFacts<'_>| {
+    let told = |c: &&ContainerHistory<'_>| {
         c.killed.is_some_and(|(_, why, _)| why == KillWhy::Stop)
             && matches!(
                 c.status.map(|s| &s.state),
@@ -112,7 +112,7 @@ fn blind<'a>(f: &Facts<'a>, age: i64, grace: i64, found: &mut Vec<Found<'a>>) {
     if age < patience {
         return;
     }
-    let x = Found::new(id, f);
+    let x = Finding::new(id, f);
     let x = if late {
         let what = format!("it still runs {} after its grace period", span(age - grace));
         x.name("what", &what)
@@ -134,15 +134,15 @@ fn blind<'a>(f: &Facts<'a>, age: i64, grace: i64, found: &mut Vec<Found<'a>>) {
 /// Nobody can say that the pod has stopped: its node is marked, or its kubelet is silent.
 fn unreported<'a>(
     cx: Context<'a>,
-    f: &Facts<'a>,
+    f: &PodHistory<'a>,
     node: &str,
     late: bool,
-    found: &mut Vec<Found<'a>>,
+    found: &mut Vec<Finding<'a>>,
 ) {
     if !late {
         return;
     }
-    let x = Found::new(cause::KF902, f);
+    let x = Finding::new(cause::KF902, f);
     let marked = cx
         .shared
         .node(node)
@@ -174,7 +174,7 @@ fn unreported<'a>(
     }
 }
 
-fn running(f: &Facts<'_>) -> bool {
+fn running(f: &PodHistory<'_>) -> bool {
     f.containers
         .iter()
         .any(|c| match c.status.map(|s| &s.state) {
@@ -185,10 +185,10 @@ fn running(f: &Facts<'_>) -> bool {
 }
 
 /// A call of the pod itself that the worker waits for.
-fn held<'a>(cx: Context<'a>, f: &'a Facts<'a>, age: i64, found: &mut Vec<Found<'a>>) {
+fn held<'a>(cx: Context<'a>, f: &'a PodHistory<'a>, age: i64, found: &mut Vec<Finding<'a>>) {
     let deleted = f.deleted.unwrap_or(f.now);
     // The worker runs a postStart hook by an ExecSync without a deadline; one that begins with the deletion is a preStop hook.
-    let hook = |c: &CallFact<'_>| {
+    let hook = |c: &PodCall<'_>| {
         c.start.method == method::EXEC_SYNC
             && c.start.timeout_ns.is_none()
             && c.at.plus(2 * SECOND) < deleted
@@ -208,7 +208,7 @@ fn held<'a>(cx: Context<'a>, f: &'a Facts<'a>, age: i64, found: &mut Vec<Found<'
     if age < HELD_NS {
         return;
     }
-    let x = Found::new(cause::KF913, f);
+    let x = Finding::new(cause::KF913, f);
     let x = if hook(call) {
         x.name("method", "ExecSync of a postStart hook")
     } else {
@@ -218,7 +218,7 @@ fn held<'a>(cx: Context<'a>, f: &'a Facts<'a>, age: i64, found: &mut Vec<Found<'
 }
 
 /// A preStop hook that runs: the kubelet says so, or an ExecSync without a deadline is in flight.
-fn hook<'a>(cx: Context<'a>, f: &'a Facts<'a>, age: i64, found: &mut Vec<Found<'a>>) {
+fn hook<'a>(cx: Context<'a>, f: &'a PodHistory<'a>, age: i64, found: &mut Vec<Finding<'a>>) {
     let deleted = f.deleted.unwrap_or(f.now);
     let asked = |c: &str| {
         f.open
@@ -238,7 +238,7 @@ fn hook<'a>(cx: Context<'a>, f: &'a Facts<'a>, age: i64, found: &mut Vec<Found<'
     if age < HOOK_NS || (exec.is_none() && logged.is_none()) {
         return;
     }
-    let x = Found::new(cause::KF904, f);
+    let x = Finding::new(cause::KF904, f);
     let x = match (exec, logged) {
         (Some(call), _) => x.container(&call.container).call(call, cx.now),
         (None, Some((c, t, o))) => x
@@ -255,7 +255,7 @@ fn hook<'a>(cx: Context<'a>, f: &'a Facts<'a>, age: i64, found: &mut Vec<Found<'
 }
 
 /// StopContainer and StopPodSandbox that do not return.
-fn stop<'a>(cx: Context<'a>, f: &'a Facts<'a>, found: &mut Vec<Found<'a>>) {
+fn stop<'a>(cx: Context<'a>, f: &'a PodHistory<'a>, found: &mut Vec<Finding<'a>>) {
     if let Some(call) = f.in_flight(method::STOP_CONTAINER) {
         let age = cx.now.since(call.at);
         let timeout = call
@@ -268,14 +268,14 @@ fn stop<'a>(cx: Context<'a>, f: &'a Facts<'a>, found: &mut Vec<Found<'a>>) {
             .unwrap_or(30)
             * SECOND;
         if age >= timeout + KILL_NS {
-            let x = Found::new(cause::KF905, f);
+            let x = Finding::new(cause::KF905, f);
             found.push(
                 x.container(&call.container)
                     .name("over", &span(age - timeout))
                     .call(call, cx.now),
             );
         } else if age >= STOP_NS.min(timeout / 2).max(HOOK_NS) {
-            let x = Found::new(cause::KF903, f);
+            let x = Finding::new(cause::KF903, f);
             found.push(
                 x.container(&call.container)
                     .name("grace", &seconds(timeout / SECOND))
@@ -285,12 +285,12 @@ fn stop<'a>(cx: Context<'a>, f: &'a Facts<'a>, found: &mut Vec<Found<'a>>) {
     } else if let Some(call) = f.in_flight(method::STOP_POD_SANDBOX)
         && cx.now.since(call.at) >= 2 * KILL_NS
     {
-        let x = Found::new(cause::KF907, f);
+        let x = Finding::new(cause::KF907, f);
         found.push(x.call(call, cx.now));
     }
 }
 
-fn finalizers<'a>(f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
+fn finalizers<'a>(f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>) {
     let (Some(pod), Some(o)) = (f.api, f.api_evidence) else {
         return;
     };
@@ -306,9 +306,9 @@ fn finalizers<'a>(f: &Facts<'a>, found: &mut Vec<Found<'a>>) {
     }
     let others: Vec<_> = pod.finalizers.iter().filter(|n| *n != JOB).collect();
     let x = if others.is_empty() {
-        Found::new(cause::KF912, f).name("finalizers", JOB)
+        Finding::new(cause::KF912, f).name("finalizers", JOB)
     } else {
-        Found::new(cause::KF901, f).name("finalizers", &list(&others))
+        Finding::new(cause::KF901, f).name("finalizers", &list(&others))
     };
     let what = format!(
         "deleted, phase {}, finalizers [{}]",
@@ -327,7 +327,7 @@ fn named(node: &str) -> String {
 }
 
 /// Who ended the pod.
-pub(super) fn who(x: &mut Found<'_>, s: &Signal<'_>, f: &Facts<'_>) {
+pub(super) fn who(x: &mut Finding<'_>, s: &Signal<'_>, f: &PodHistory<'_>) {
     let node = node_of(f.view, f.api);
     let who = match s.reason.as_ref() {
         "Evicted" | "TerminationByKubelet" => format!("the kubelet of {} (eviction)", named(node)),

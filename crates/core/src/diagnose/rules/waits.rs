@@ -3,15 +3,15 @@
 use super::{Context, heard, sandbox};
 use crate::diagnose::Confidence;
 use crate::diagnose::cause;
-use crate::diagnose::facts::{ContainerFacts, Facts};
-use crate::diagnose::found::{Found, node_of};
+use crate::diagnose::finding::{Finding, node_of};
+use crate::diagnose::history::{ContainerHistory, PodHistory};
 use crate::diagnose::limits;
 use crate::diagnose::text::{list, span};
 use kflow_model::cri::method;
 use kflow_model::pod::ContainerState;
 use kflow_model::{Body, Nanos, Source};
 
-pub(super) fn rules<'a>(cx: Context<'a>, f: &'a Facts<'a>, found: &mut Vec<Found<'a>>) {
+pub(super) fn rules<'a>(cx: Context<'a>, f: &'a PodHistory<'a>, found: &mut Vec<Finding<'a>>) {
     if moved_lately(f) {
         return;
     }
@@ -42,7 +42,7 @@ const STEPS: [&str; 8] = [
 ];
 
 /// Something was done for the pod a moment ago, or its state changed: it does not wait in silence.
-fn moved_lately(f: &Facts<'_>) -> bool {
+fn moved_lately(f: &PodHistory<'_>) -> bool {
     let fresh = |at: Nanos| f.now.since(at) < limits::MOVES.ns;
     let steps: Vec<_> = f
         .view
@@ -71,7 +71,7 @@ fn moved_lately(f: &Facts<'_>) -> bool {
 }
 
 /// With who has to act on the node, and when that one was last heard.
-fn on_node<'a>(cx: Context<'a>, f: &Facts<'a>, x: Found<'a>) -> Found<'a> {
+fn on_node<'a>(cx: Context<'a>, f: &PodHistory<'a>, x: Finding<'a>) -> Finding<'a> {
     match heard::kubelet(cx, node_of(f.view, f.api)) {
         Some(h) => x
             .name("heard", &h.in_words(cx.now))
@@ -81,12 +81,13 @@ fn on_node<'a>(cx: Context<'a>, f: &Facts<'a>, x: Found<'a>) -> Found<'a> {
 }
 
 /// Not bound, and neither the scheduler nor the pod says why.
-fn unbound<'a>(cx: Context<'a>, f: &Facts<'a>) -> Option<Found<'a>> {
+fn unbound<'a>(cx: Context<'a>, f: &PodHistory<'a>) -> Option<Finding<'a>> {
     let pod = f.api?;
     if cx.now.since(pod.created) < limits::UNBOUND.ns {
         return None;
     }
-    let mut x = Found::new(cause::KF223, f).name("unbound", "and nothing says why it is not bound");
+    let mut x =
+        Finding::new(cause::KF223, f).name("unbound", "and nothing says why it is not bound");
     if let Some(h) = heard::scheduler(cx, &pod.spec.scheduler) {
         x = x
             .name("heard", &h.in_words(cx.now))
@@ -96,15 +97,15 @@ fn unbound<'a>(cx: Context<'a>, f: &Facts<'a>) -> Option<Found<'a>> {
 }
 
 /// The next container that has not been started: init containers come first.
-fn next<'f, 'a>(f: &'f Facts<'a>) -> Option<&'f ContainerFacts<'a>> {
-    let waiting = |c: &&ContainerFacts<'a>| {
+fn next<'f, 'a>(f: &'f PodHistory<'a>) -> Option<&'f ContainerHistory<'a>> {
+    let waiting = |c: &&ContainerHistory<'a>| {
         c.started.is_none()
             && c.exits.is_empty()
             && !f.is_ephemeral(&c.name)
             && c.status
                 .is_none_or(|s| matches!(s.state, ContainerState::Waiting { .. }))
     };
-    let begun = |c: &&ContainerFacts<'a>| f.is_initial(&c.name) && waiting(c);
+    let begun = |c: &&ContainerHistory<'a>| f.is_initial(&c.name) && waiting(c);
     // A container waits for the init container before it, which is told by itself.
     if f.containers.iter().any(|c| f.is_init(&c.name) && c.runs()) {
         return None;
@@ -116,13 +117,13 @@ fn next<'f, 'a>(f: &'f Facts<'a>) -> Option<&'f ContainerFacts<'a>> {
 }
 
 /// The sandbox is there, and a container has not started.
-fn container<'a>(cx: Context<'a>, f: &Facts<'a>) -> Option<Found<'a>> {
+fn container<'a>(cx: Context<'a>, f: &PodHistory<'a>) -> Option<Finding<'a>> {
     let c = next(f).filter(|c| !c.name.is_empty())?;
     let since = moved(f)?;
     if cx.now.since(since) < limits::CREATE_BLIND.ns {
         return None;
     }
-    let x = Found::new(cause::KF713, f)
+    let x = Finding::new(cause::KF713, f)
         .container(&c.name)
         .name("what", &format!("Container {} has not started", c.name))
         .since(since)
@@ -136,8 +137,8 @@ fn container<'a>(cx: Context<'a>, f: &Facts<'a>) -> Option<Found<'a>> {
 }
 
 /// The newest that the node did for the pod.
-fn moved(f: &Facts<'_>) -> Option<Nanos> {
-    let of = |c: &ContainerFacts<'_>| {
+fn moved(f: &PodHistory<'_>) -> Option<Nanos> {
+    let of = |c: &ContainerHistory<'_>| {
         let ended = c.exits.last().map(|e| e.at);
         [c.pulled, c.created, c.started, ended]
             .into_iter()
@@ -153,9 +154,9 @@ fn moved(f: &Facts<'_>) -> Option<Nanos> {
 }
 
 /// All runs, and the pod is not ready.
-fn unready<'a>(cx: Context<'a>, f: &Facts<'a>) -> Option<Found<'a>> {
+fn unready<'a>(cx: Context<'a>, f: &PodHistory<'a>) -> Option<Finding<'a>> {
     let pod = f.api?;
-    let runs = |c: &&ContainerFacts<'a>| c.runs() && !f.is_ephemeral(&c.name);
+    let runs = |c: &&ContainerHistory<'a>| c.runs() && !f.is_ephemeral(&c.name);
     let started = f
         .containers
         .iter()
@@ -186,7 +187,7 @@ fn unready<'a>(cx: Context<'a>, f: &Facts<'a>) -> Option<Found<'a>> {
     let what = ready
         .map(|c| format!("{} {}", c.reason, c.message))
         .unwrap_or_default();
-    let x = Found::new(cause::KF809, f)
+    let x = Finding::new(cause::KF809, f)
         .since(since)
         .name("what", &what)
         .name("running", &span(cx.now.since(started)))
@@ -195,7 +196,7 @@ fn unready<'a>(cx: Context<'a>, f: &Facts<'a>) -> Option<Found<'a>> {
 }
 
 /// Deleted, and neither gone nor explained.
-fn deleted<'a>(cx: Context<'a>, f: &Facts<'a>) -> Option<Found<'a>> {
+fn deleted<'a>(cx: Context<'a>, f: &PodHistory<'a>) -> Option<Finding<'a>> {
     let deleted = f.deleted?;
     // What a node's own sources know of a deletion is told by calls and lines; what the API waits for is not theirs to say.
     f.api?;
@@ -224,7 +225,7 @@ fn deleted<'a>(cx: Context<'a>, f: &Facts<'a>) -> Option<Found<'a>> {
         .max()
         .unwrap_or(deleted)
         .max(deleted);
-    let x = Found::new(cause::KF914, f);
+    let x = Finding::new(cause::KF914, f);
     let (x, since, patience) = if running.is_empty() {
         let what = "its containers have ended, and the kubelet has not let it go: volumes to unmount, a cgroup to remove, or a status to report";
         (x.name("what", what), ended, limits::LET_GO.ns)

@@ -2,7 +2,7 @@
 
 use super::Context;
 use crate::diagnose::cause;
-use crate::diagnose::found::Found;
+use crate::diagnose::finding::Finding;
 use crate::diagnose::text::list;
 use kflow_model::{Nanos, Scope};
 
@@ -20,7 +20,7 @@ fn service_of(text: &str) -> Option<(&str, &str)> {
 
 /// Names the Service that a call of a webhook failed at, and which pods of its namespace are not ready. Which of them
 /// serve it is not known: kflow reads neither Services nor EndpointSlices.
-pub(super) fn follow(cx: Context<'_>, text: &str, x: &mut Found<'_>) {
+pub(super) fn follow(cx: Context<'_>, text: &str, x: &mut Finding<'_>) {
     if !matches!(x.cause.id, cause::KF105 | cause::KF910) {
         return;
     }

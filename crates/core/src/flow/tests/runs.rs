@@ -24,10 +24,10 @@ fn request(ns: i64, stage: AuditStage) -> Arc<Observation> {
     )
 }
 
-fn one(evidence: &[Arc<Observation>], now: i64, step: &str) -> Lit {
+fn one(evidence: &[Arc<Observation>], now: i64, step: &str) -> StepRuns {
     let map = Map::embedded();
     let id = map.step(step).unwrap().0;
-    lit::lit(map, evidence, Nanos(now))
+    crate::flow::runs::lit(map, evidence, Nanos(now))
         .into_iter()
         .find(|l| l.step == id)
         .unwrap()
@@ -174,7 +174,7 @@ fn each_start_of_the_kubelet_is_a_pass_of_its_own() {
         log(3 * s, Component::Kubelet, "Started kubelet"),
         log(60 * s, Component::Kubelet, "Kubelet version"),
     ];
-    let passes = lit::passes(map, flow, &evidence);
+    let passes = crate::flow::runs::passes(map, flow, &evidence);
     assert_eq!(
         passes.iter().map(Vec::len).collect::<Vec<_>>(),
         [3, 1],

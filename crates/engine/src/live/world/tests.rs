@@ -11,17 +11,17 @@ fn note(seen: Nanos) -> Observation {
     }
 }
 
-fn world() -> World {
+fn world() -> WorldThread {
     let (board, _) = Board::new(1);
     let mode = Mode::Live {
         scope: Text::default(),
         following: true,
         recording: Text::default(),
     };
-    let shared = Shared {
+    let shared = Published {
         snapshot: std::sync::Mutex::new((
             clock::monotonic(),
-            Arc::new(Core::new().snapshot(
+            Arc::new(Pipeline::new().snapshot(
                 Nanos(0),
                 mode.clone(),
                 (Nanos(0), Nanos(0)),
@@ -30,12 +30,12 @@ fn world() -> World {
         )),
         stop: std::sync::atomic::AtomicBool::new(false),
     };
-    World::new(board, Nanos(0), mode, Arc::new(shared), &Config::nothing())
+    WorldThread::new(board, Nanos(0), mode, Arc::new(shared), &Config::nothing())
 }
 
 /// A world that is told its clocks: milliseconds of each.
 struct Clocks {
-    world: World,
+    world: WorldThread,
     origin: Instant,
 }
 
@@ -61,7 +61,7 @@ impl Clocks {
     /// The log: arrival in milliseconds, and the steps.
     fn log(&self) -> Vec<(i64, Option<i64>)> {
         self.world
-            .core
+            .pipeline
             .log()
             .iter()
             .map(|o| {
@@ -97,7 +97,7 @@ fn a_step_of_the_clock_is_told_between_what_came_before_and_after_it() {
                 (290 + by, None)
             ]
         );
-        assert_eq!(c.world.core.world().clock_steps().len(), 1);
+        assert_eq!(c.world.pipeline.world().clock_steps().len(), 1);
     }
 }
 
@@ -125,7 +125,7 @@ fn what_had_arrived_by_a_moment_is_known_whichever_way_the_clock_was_set() {
         c.take(100, 100, &[50]);
         c.take(200, 200 + by, &[150]);
         c.take(300, 300 + by, &[290 + by]);
-        let all = c.world.core.log();
+        let all = c.world.pipeline.log();
         for (at, n) in table {
             assert_eq!(all.arrived_by(Clocks::wall(*at)), *n, "{by}: at {at}");
         }

@@ -4,7 +4,7 @@ use super::{outcome, outcome_style};
 use crate::canvas::Canvas;
 use crate::shared::Ctx;
 use crate::time::TimeFormat;
-use crate::widget::facts::Facts;
+use crate::widget::details::Details;
 use kflow_core::correlate::Call;
 use kflow_engine::Snapshot;
 use kflow_model::units::{duration, size};
@@ -19,9 +19,9 @@ struct Styles {
     faint: Style,
 }
 
-fn facts(c: &Call, snap: &Snapshot, time: &TimeFormat, s: &Styles) -> Facts {
+fn facts(c: &Call, snap: &Snapshot, time: &TimeFormat, s: &Styles) -> Details {
     let (plain, state) = (s.plain, s.state);
-    let mut v = Facts::default();
+    let mut v = Details::default();
     v.head(c.method.as_str(), s.head);
     let mut fact = |k: &str, val: String, style: Style| v.fact(k, val, style);
     fact("state", outcome(c), state);

@@ -5,8 +5,8 @@ use crate::canvas::Canvas;
 use crate::describe;
 use crate::shared::Ctx;
 use crate::text::count;
-use kflow_core::flow::lit::{Lit, RunEnd};
 use kflow_core::flow::map::{Map, StepId};
+use kflow_core::flow::runs::{RunEnd, StepRuns};
 use kflow_model::units::duration;
 
 /// Columns from the right: file, evidence, times, length of the longest run.
@@ -52,7 +52,7 @@ impl Columns {
         y: u16,
         id: StepId,
         (depth, mark): (u16, &str),
-        l: Option<&Lit>,
+        l: Option<&StepRuns>,
     ) {
         let (t, g) = (ctx.theme, ctx.glyphs);
         let Some(s) = Map::active().get(id) else {
@@ -63,7 +63,7 @@ impl Columns {
         let how = run.map(|r| r.how);
         // What the node did as a whole stands where this pod has nothing of its own.
         let node = match l {
-            None => tree::node_count(ctx.snap.world.machinery(), &s.function),
+            None => tree::node_count(ctx.snap.world.kubelet(), &s.function),
             Some(_) => None,
         };
         let (symbol, style) = match (l, how) {
@@ -155,7 +155,7 @@ pub(super) fn flow(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, y: u16, flow: usize, 
 }
 
 /// The selected step.
-pub(super) fn detail(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, id: StepId, l: Option<&Lit>) {
+pub(super) fn detail(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, id: StepId, l: Option<&StepRuns>) {
     let t = ctx.theme;
     canvas.line(0, 0, canvas.width(), ctx.glyphs.rule, t.faint);
     let Some(s) = Map::active().get(id) else {

@@ -3,10 +3,10 @@
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use kflow_core::correlate::Machinery;
-use kflow_core::correlate::machinery::Work;
-use kflow_core::flow::lit::{Lit, Run, RunEnd};
+use kflow_core::correlate::KubeletActivity;
+use kflow_core::correlate::kubelet::Work;
 use kflow_core::flow::map::{Map, Scope, StepId};
+use kflow_core::flow::runs::{Run, RunEnd, StepRuns};
 use kflow_model::stamp::SECOND;
 
 /// The function at the root of the node's own loop.
@@ -57,7 +57,7 @@ pub(super) struct Show<'a> {
 }
 
 /// Steps on the way to one that was lit, themselves included.
-fn ways(map: &Map, lit: &[Lit]) -> FxHashSet<StepId> {
+fn ways(map: &Map, lit: &[StepRuns]) -> FxHashSet<StepId> {
     let mut set: FxHashSet<StepId> = lit.iter().map(|l| l.step).collect();
     for l in lit {
         let mut up = map.get(l.step).and_then(|s| s.parent);
@@ -72,7 +72,7 @@ fn ways(map: &Map, lit: &[Lit]) -> FxHashSet<StepId> {
 }
 
 /// Rows, depth first.
-pub(super) fn rows(map: &Map, lit: &[Lit], show: Show<'_>) -> Vec<Row> {
+pub(super) fn rows(map: &Map, lit: &[StepRuns], show: Show<'_>) -> Vec<Row> {
     let reached = ways(map, lit);
     let mut below: FxHashMap<Option<StepId>, Vec<StepId>> = FxHashMap::default();
     for (i, s) in map.steps().iter().enumerate() {
@@ -141,7 +141,7 @@ pub(super) fn rows(map: &Map, lit: &[Lit], show: Show<'_>) -> Vec<Row> {
 
 /// The row to look at first: the deepest step in flight, else the newest that failed, else the first. What began right
 /// after a step had failed is the wait for its next attempt: then the step that failed says more.
-pub(super) fn focus(rows: &[Row], lit: &[Lit]) -> usize {
+pub(super) fn focus(rows: &[Row], lit: &[StepRuns]) -> usize {
     let found = |id: StepId| {
         lit.iter()
             .find(|l| l.step == id)
@@ -166,7 +166,7 @@ pub(super) fn focus(rows: &[Row], lit: &[Lit]) -> usize {
 }
 
 /// How often the whole node did what a step of its loop does; `None` for other steps, and where nothing tells.
-pub(super) fn node_count(m: &Machinery, function: &str) -> Option<u64> {
+pub(super) fn node_count(m: &KubeletActivity, function: &str) -> Option<u64> {
     const LOOP: [Work; 9] = [
         Work::ConfigAdd,
         Work::ConfigUpdate,

@@ -117,7 +117,7 @@ pub(super) fn nodes(ctx: &Ctx<'_>, w: u16, pods: impl Fn(&str) -> usize, out: &m
 pub(super) fn endpoints(ctx: &Ctx<'_>, out: &mut Vec<Line>) {
     let t = ctx.theme;
     let mut first = true;
-    for h in ctx.snap.world.machinery().health() {
+    for h in ctx.snap.world.kubelet().health() {
         let Body::Sample(s) = &h.body else { continue };
         if std::mem::take(&mut first) {
             out.push(head(ctx, "HEALTH ENDPOINTS"));
@@ -148,13 +148,13 @@ pub(super) struct Trouble {
 impl Trouble {
     /// Looks again when there is more. Equal neighbours are one: a loop that fails says the same again and again.
     pub(super) fn look(&mut self, snap: &Snapshot) {
-        let newest = snap.world.machinery().troubles().next_back();
+        let newest = snap.world.kubelet().troubles().next_back();
         if newest == self.newest.as_ref() {
             return;
         }
         self.newest = newest.cloned();
         self.said.clear();
-        for e in snap.world.machinery().troubles().rev().take(120) {
+        for e in snap.world.kubelet().troubles().rev().take(120) {
             let (text, _) = describe::line(e);
             let near = self.said.iter_mut().rev().take(3);
             match near.into_iter().find(|(_, _, t, _)| *t == text) {

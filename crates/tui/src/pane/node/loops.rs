@@ -3,7 +3,7 @@
 use super::lines::{Line, column, line, right, spark};
 use crate::shared::Ctx;
 use crate::text::count;
-use kflow_core::correlate::machinery::Work;
+use kflow_core::correlate::kubelet::Work;
 use kflow_model::units::{age, duration};
 use kflow_model::{Body, log::LogLine};
 
@@ -87,7 +87,7 @@ const GROUPS: &[Group] = &[
 /// Every kind of work that was seen, by loop.
 pub(super) fn draw(ctx: &Ctx<'_>, width: u16, out: &mut Vec<Line>) {
     let t = ctx.theme;
-    let m = ctx.snap.world.machinery();
+    let m = ctx.snap.world.kubelet();
     // A second a column, as many as there is room for.
     let seconds = SPARK.min(usize::from(width).saturating_sub(57));
     let mut first = true;
@@ -191,8 +191,8 @@ pub(super) fn draw(ctx: &Ctx<'_>, width: u16, out: &mut Vec<Line>) {
 /// The newest lines of a kind of work that say what it did.
 fn newest(ctx: &Ctx<'_>, work: Work, rows: &mut Vec<Line>) {
     let t = ctx.theme;
-    let machinery = ctx.snap.world.machinery();
-    for e in machinery.newest(work).rev().take(NEWEST) {
+    let kubelet = ctx.snap.world.kubelet();
+    for e in kubelet.newest(work).rev().take(NEWEST) {
         let Body::Log(l) = &e.body else { continue };
         let (who, what) = said(ctx, work, l);
         rows.push(line(&[

@@ -2,9 +2,9 @@
 
 use super::lines::{Line, column, head, heading, line, list, right};
 use crate::shared::Ctx;
-use kflow_core::correlate::machinery::STARTUP;
-use kflow_core::flow::lit::{Lit, lit, passes};
+use kflow_core::correlate::kubelet::STARTUP;
 use kflow_core::flow::map::Map;
+use kflow_core::flow::runs::{StepRuns, lit, passes};
 use kflow_engine::Snapshot;
 use kflow_model::Nanos;
 use kflow_model::units::duration;
@@ -14,7 +14,7 @@ use kflow_model::units::duration;
 pub(super) struct Startup {
     mark: (usize, Option<Nanos>),
     /// Steps by time.
-    steps: Vec<Lit>,
+    steps: Vec<StepRuns>,
     /// How many starts were seen.
     starts: usize,
 }
@@ -22,7 +22,7 @@ pub(super) struct Startup {
 impl Startup {
     /// Looks again when something of a start was seen since.
     pub(super) fn look(&mut self, snap: &Snapshot) {
-        let m = snap.world.machinery();
+        let m = snap.world.kubelet();
         let mark = m.startup_mark();
         if mark == self.mark {
             return;
@@ -134,7 +134,7 @@ const STARTS: usize = 12;
 /// The slowest starts of pods that the kubelet told of.
 pub(super) fn pods(ctx: &Ctx<'_>, out: &mut Vec<Line>) {
     let t = ctx.theme;
-    let mut starts: Vec<_> = ctx.snap.world.machinery().starts().collect();
+    let mut starts: Vec<_> = ctx.snap.world.kubelet().starts().collect();
     starts.sort_by_key(|s| std::cmp::Reverse(s.total_ns));
     if starts.is_empty() {
         return;

@@ -361,7 +361,7 @@ mod tests {
     use super::*;
     use crate::filter::Filter;
     use crate::pane::pods::Sort;
-    use kflow_engine::Core;
+    use kflow_engine::Pipeline;
     use kflow_engine::snapshot::Mode;
     use kflow_model::pod::{PodSeen, WatchEvent};
     use kflow_model::{Body, Observation, Source, Stamp};
@@ -418,7 +418,7 @@ mod tests {
             all in any::<bool>(),
         ) {
             let wanted = wanted(sort, group, filter, all);
-            let (mut core, mut kept, mut second) = (Core::new(), List::default(), 0);
+            let (mut core, mut kept, mut second) = (Pipeline::new(), List::default(), 0);
             for round in rounds {
                 for (n, what) in round {
                     second += 1;

@@ -4,8 +4,8 @@ use rustc_hash::FxHashMap;
 
 use crate::correlate::derive::Build;
 use crate::correlate::derive::cri::{nested, of_work};
+use crate::correlate::derive::runtime_calls::RuntimeCall;
 use crate::correlate::derive::span::{edge, event_edge, narrow};
-use crate::correlate::derive::work::Work;
 use crate::flow::{Fact, Stage, event};
 use crate::timeline::{Certainty, Edge, Outcome, Span, SpanIndex};
 use kflow_model::cri::method;
@@ -15,7 +15,7 @@ use kflow_model::{Evidence, Text};
 ///
 /// A worker deals with one container at a time, so the next creation of a container with that image is the one; when
 /// none follows, it is the first container of the spec with that image that was not created before.
-fn container_of_image(b: &Build<'_>, at: usize, w: &Work) -> (Text, u32) {
+fn container_of_image(b: &Build<'_>, at: usize, w: &RuntimeCall) -> (Text, u32) {
     let specs: Vec<(&Text, &Text)> = b
         .seen
         .newest()

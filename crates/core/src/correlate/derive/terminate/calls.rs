@@ -2,8 +2,8 @@
 
 use crate::correlate::derive::Build;
 use crate::correlate::derive::cri::{nested, of_work};
+use crate::correlate::derive::runtime_calls::RuntimeCall;
 use crate::correlate::derive::span::event_edge;
-use crate::correlate::derive::work::Work;
 use crate::flow::{Map, Stage};
 use kflow_model::cri::method;
 use kflow_model::stamp::SECOND;
@@ -117,7 +117,7 @@ impl Restarts {
         Self { ending, announced }
     }
 
-    fn are_why(&self, stop: &Work) -> bool {
+    fn are_why(&self, stop: &RuntimeCall) -> bool {
         self.ending.is_none_or(|e| stop.start.at < e)
             && self.announced.iter().any(|(c, at, until)| {
                 *c == stop.container

@@ -52,7 +52,7 @@ pub enum Drive {
 }
 
 /// The engine as the terminal sees it. `now` is read from the monotonic clock and handed in.
-pub trait Driver {
+pub trait Backend {
     /// The newest picture; the same `Arc` while nothing changed. Must return at once.
     fn snapshot(&mut self, now: Instant) -> Arc<Snapshot>;
     /// Does what the user asked; answers with a line to show (empty for none), or with why it cannot.

@@ -1,14 +1,14 @@
 //! What a rule found, and the verdict that is made of it.
 
-mod lines;
+mod quotes;
 
-pub use lines::{proof, signal_proof};
+pub use quotes::{proof, signal_proof};
 
-use lines::tell_once;
+use quotes::tell_once;
 
 use super::catalogue::{Catalogue, Cause};
 use super::cause::{self, CauseId};
-use super::facts::{CallFact, Facts};
+use super::history::{PodCall, PodHistory};
 use super::signal::{Signal, image_in};
 use super::text::{Names, list, span, times};
 use super::{Confidence, InFlightCall, NextStep, Proof, Recurrence, State, Verdict};
@@ -19,7 +19,7 @@ use kflow_model::{Evidence, Nanos, ObjectRef, Source, Text, pod::PodSeen, units:
 
 /// One thing that is true of a pod.
 #[derive(Clone, Debug)]
-pub struct Found<'a> {
+pub struct Finding<'a> {
     /// The cause.
     pub cause: &'static Cause,
     /// Where the pod stands still because of it.
@@ -35,7 +35,7 @@ pub struct Found<'a> {
     /// What proves it, best first.
     pub proofs: Vec<Proof>,
     /// The call that it waits on.
-    pub in_flight: Option<&'a CallFact<'a>>,
+    pub in_flight: Option<&'a PodCall<'a>>,
     /// The call that it waits on, when it is not the pod's own.
     pub waits_on: Option<InFlightCall>,
     /// Number of the attempt that the finding is about, from 0.
@@ -52,13 +52,13 @@ pub struct Found<'a> {
     pub alone: bool,
 }
 
-impl<'a> Found<'a> {
+impl<'a> Finding<'a> {
     /// A cause by id, with what the catalogue says of it.
-    pub fn new(id: CauseId, f: &Facts<'a>) -> Self {
+    pub fn new(id: CauseId, f: &PodHistory<'a>) -> Self {
         Self::of(Catalogue::get().cause(id), f)
     }
     /// A cause.
-    pub fn of(cause: &'static Cause, f: &Facts<'a>) -> Self {
+    pub fn of(cause: &'static Cause, f: &PodHistory<'a>) -> Self {
         Self {
             cause,
             stage: cause.stage,
@@ -153,7 +153,7 @@ impl<'a> Found<'a> {
     }
     /// Waiting on a call of the pod.
     #[must_use]
-    pub fn call(mut self, call: &'a CallFact<'a>, now: Nanos) -> Self {
+    pub fn call(mut self, call: &'a PodCall<'a>, now: Nanos) -> Self {
         self.names.set("running", &span(now.since(call.at)));
         self.names.set("method", &call.start.method);
         if let Some(d) = call.start.timeout_ns {
@@ -179,7 +179,12 @@ impl<'a> Found<'a> {
         self
     }
     /// From a failure under a reason.
-    pub fn of_signal(cause: &'static Cause, names: Names, s: &Signal<'a>, f: &Facts<'a>) -> Self {
+    pub fn of_signal(
+        cause: &'static Cause,
+        names: Names,
+        s: &Signal<'a>,
+        f: &PodHistory<'a>,
+    ) -> Self {
         let mut found = Self::of(cause, f).container(&s.container);
         found.names = names;
         found.names.set("reason", reason_in_words(&s.reason));
@@ -193,7 +198,7 @@ impl<'a> Found<'a> {
     }
 
     /// Says which container an image is for, where the pod has several.
-    fn of_container(&mut self, f: &Facts<'_>) {
+    fn of_container(&mut self, f: &PodHistory<'_>) {
         if self.stage != Stage::Image || self.container.is_empty() {
             return;
         }
@@ -246,7 +251,7 @@ impl<'a> Found<'a> {
     }
 
     /// The verdict.
-    pub fn verdict(mut self, f: &Facts<'_>) -> Verdict {
+    pub fn verdict(mut self, f: &PodHistory<'_>) -> Verdict {
         base_names(&mut self.names, f, &self.container);
         let view = f.view;
         // One answer to how long the pod has been in a stage, here and in every list.
@@ -344,7 +349,7 @@ pub fn steps(cause: &Cause, names: &Names) -> Vec<NextStep> {
         .collect()
 }
 
-fn pulled<'f>(f: &'f Facts<'_>, container: &Text) -> Option<&'f str> {
+fn pulled<'f>(f: &'f PodHistory<'_>, container: &Text) -> Option<&'f str> {
     let pull = |s: &&Signal<'_>| {
         matches!(s.reason.as_ref(), "ErrImagePull" | "ImagePullBackOff")
             && (s.container == *container || container.is_empty() || s.container.is_empty())
@@ -355,7 +360,7 @@ fn pulled<'f>(f: &'f Facts<'_>, container: &Text) -> Option<&'f str> {
         .find_map(|s| image_in(&s.text))
 }
 
-fn base_names(n: &mut Names, f: &Facts<'_>, container: &Text) {
+fn base_names(n: &mut Names, f: &PodHistory<'_>, container: &Text) {
     let v = f.view;
     n.set("ns", &v.namespace);
     n.set("pod", &v.name);
@@ -433,7 +438,7 @@ fn reason_in_words(reason: &str) -> &str {
 }
 
 /// The CRI calls that come after a stage, which were not made.
-fn not_reached(stage: Stage, f: &Facts<'_>) -> Vec<Text> {
+fn not_reached(stage: Stage, f: &PodHistory<'_>) -> Vec<Text> {
     const CALLS: [(Stage, &str); 4] = [
         (Stage::Sandbox, method::RUN_POD_SANDBOX),
         (Stage::Image, method::PULL_IMAGE),

@@ -8,7 +8,7 @@ use kflow_model::{Nanos, Source, Text};
 
 /// What all views depend on besides their own evidence: when it changes, all pods are derived again.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Basis {
+pub(crate) struct PodContext {
     /// What to take off API times, ns.
     pub(crate) shift: i64,
     /// Sources that said anything at all, as bits.
@@ -23,7 +23,7 @@ pub(crate) struct Basis {
     pub(crate) windows: Arc<Vec<ListWindow>>,
 }
 
-impl Basis {
+impl PodContext {
     /// True when a source said anything in this session, about whomever.
     pub(crate) const fn has(&self, source: Source) -> bool {
         self.present & (1 << source as u16) != 0

@@ -4,7 +4,7 @@
 //! restart ([`FORGOTTEN_NS`]): until then its next exit makes the wait longer. So what was ten minutes ago is over. It is
 //! over sooner when the container has run (the pod has been ready) for twice as long as it ever did before it failed.
 
-use super::{ContainerFacts, Facts, KillWhy, Turn};
+use super::{ContainerHistory, KillWhy, PodHistory, Turn};
 use crate::backoff::FORGOTTEN_NS;
 use crate::diagnose::Recurrence;
 use crate::timeline::Outcome;
@@ -23,7 +23,7 @@ fn outlasts(ns: i64, longest: i64) -> bool {
     ns >= longest.saturating_mul(2).clamp(PROOF_NS, FORGOTTEN_NS)
 }
 
-impl Facts<'_> {
+impl PodHistory<'_> {
     /// Notes a turn of the pod's readiness.
     pub(super) fn turn_of(&mut self, at: Nanos, p: &PodSeen) {
         let ready = p.condition("Ready").is_some_and(|c| c.status == "True");
@@ -62,21 +62,21 @@ impl Facts<'_> {
         }
     }
     /// How often a container has ended.
-    pub fn ends(&self, c: &ContainerFacts<'_>) -> u32 {
+    pub fn ends(&self, c: &ContainerHistory<'_>) -> u32 {
         u32::try_from(c.exits.len())
             .unwrap_or(u32::MAX)
             .max(c.ran.0)
             .max(c.restarts + u32::from(!c.runs()))
     }
     /// Ready, by the API, else by what the node's sources say.
-    fn serves(&self, c: &ContainerFacts<'_>) -> bool {
+    fn serves(&self, c: &ContainerHistory<'_>) -> bool {
         match c.status.filter(|_| self.api.is_some()) {
             Some(s) => s.ready,
             None => c.ready_said.is_none_or(|(_, ready)| ready),
         }
     }
     /// The ends of a container that ends again and again; `None` when it does not, or does so no more.
-    pub fn crash_loop(&self, c: &ContainerFacts<'_>) -> Option<Recurrence> {
+    pub fn crash_loop(&self, c: &ContainerHistory<'_>) -> Option<Recurrence> {
         if self.is_ephemeral(&c.name) {
             return None;
         }
@@ -95,7 +95,7 @@ impl Facts<'_> {
                 .is_some_and(|s| outlasts(self.now.since(s), c.ran.1));
         (again && !done && !over).then(|| self.ended(c, last.at))
     }
-    fn ended(&self, c: &ContainerFacts<'_>, last: Nanos) -> Recurrence {
+    fn ended(&self, c: &ContainerHistory<'_>, last: Nanos) -> Recurrence {
         Recurrence {
             times: self.ends(c),
             first: c.exits.first().map_or(last, |e| e.at),
@@ -135,7 +135,7 @@ impl Facts<'_> {
         })
     }
     /// What a pod that is well has behind it: the container that ended most often, else its turns to not ready.
-    pub fn past(&self) -> Option<(Option<&ContainerFacts<'_>>, Recurrence)> {
+    pub fn past(&self) -> Option<(Option<&ContainerHistory<'_>>, Recurrence)> {
         let ends = self
             .containers
             .iter()
@@ -148,7 +148,7 @@ impl Facts<'_> {
         }
     }
     /// It ended, and was started again. One that is stopped when the pod is done was not.
-    fn failed_before(&self, c: &ContainerFacts<'_>) -> bool {
+    fn failed_before(&self, c: &ContainerHistory<'_>) -> bool {
         c.restarts > 0 || (c.runs() && !c.exits.is_empty())
     }
     /// Since when the pod is well: it is ready, or its containers run.

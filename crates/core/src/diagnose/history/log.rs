@@ -1,6 +1,6 @@
 //! What lines of the kubelet's and the runtime's log say of a pod.
 
-use super::{Facts, Turn};
+use super::{PodHistory, Turn};
 use crate::diagnose::signal;
 use crate::flow::{self, Fact, Line};
 use kflow_model::{
@@ -8,7 +8,7 @@ use kflow_model::{
     log::{Component, LogLine},
 };
 
-impl<'a> Facts<'a> {
+impl<'a> PodHistory<'a> {
     pub(super) fn log(&mut self, o: &'a Evidence, l: &'a LogLine) {
         if l.component == Component::Kubelet {
             self.has_log = true;

@@ -2,7 +2,7 @@
 
 use rustc_hash::FxHashMap;
 
-use super::{CallFact, Facts};
+use super::{PodCall, PodHistory};
 use crate::diagnose::{pulls, signal};
 use kflow_model::Evidence;
 use kflow_model::cri::method;
@@ -11,12 +11,12 @@ use kflow_model::{
     cri::{CallEnd, CallKey, CallOutcome, CallStart},
 };
 
-impl<'a> Facts<'a> {
+impl<'a> PodHistory<'a> {
     pub(super) fn call_start(
         &mut self,
         o: &'a Evidence,
         c: &'a CallStart,
-        open: &mut FxHashMap<CallKey, CallFact<'a>>,
+        open: &mut FxHashMap<CallKey, PodCall<'a>>,
     ) {
         let at = o.stamp.at;
         self.sign(at);
@@ -51,7 +51,7 @@ impl<'a> Facts<'a> {
         }
         open.insert(
             c.key,
-            CallFact {
+            PodCall {
                 start: c,
                 at,
                 end: None,
@@ -73,7 +73,7 @@ impl<'a> Facts<'a> {
             .map(|c| c.name.clone())
             .or_else(|| {
                 // Without the API: the container of which the kubelet said that it pulls the image.
-                let said = |c: &&super::ContainerFacts<'_>| {
+                let said = |c: &&super::ContainerHistory<'_>| {
                     c.pulling
                         .and_then(|(_, o)| pulls::image_of(o))
                         .is_some_and(|i| i == image)
@@ -91,7 +91,7 @@ impl<'a> Facts<'a> {
         &mut self,
         o: &'a Evidence,
         c: &'a CallEnd,
-        open: &mut FxHashMap<CallKey, CallFact<'a>>,
+        open: &mut FxHashMap<CallKey, PodCall<'a>>,
     ) {
         let Some(mut call) = open.remove(&c.key) else {
             return;
@@ -118,13 +118,7 @@ impl<'a> Facts<'a> {
         }
     }
 
-    pub(super) fn succeeded(
-        &mut self,
-        at: Nanos,
-        method: &str,
-        call: &CallFact<'a>,
-        end: &CallEnd,
-    ) {
+    pub(super) fn succeeded(&mut self, at: Nanos, method: &str, call: &PodCall<'a>, end: &CallEnd) {
         self.answered = Some(at);
         match method {
             method::RUN_POD_SANDBOX => {

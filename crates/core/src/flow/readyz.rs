@@ -1,4 +1,4 @@
-//! Checks of `/readyz`, by name: which have passed and which have not, as an answer or a log line tells.
+//! ReadyzChecks of `/readyz`, by name: which have passed and which have not, as an answer or a log line tells.
 //!
 //! A component that starts is not ready until its post-start hooks are done; each is a check of `/readyz`. The answer to
 //! `/readyz?verbose` names all checks; the component's own log names those that failed when somebody asked
@@ -10,21 +10,21 @@ use super::map::Map;
 use kflow_model::{Body, Observation, log::Component};
 
 /// What an observation says of checks.
-pub(super) struct Checks<'a> {
-    /// Checks that are not through, by name.
+pub(super) struct ReadyzChecks<'a> {
+    /// ReadyzChecks that are not through, by name.
     pub(super) failing: Vec<&'a str>,
-    /// Checks that are through and named.
+    /// ReadyzChecks that are through and named.
     pub(super) passed: Vec<&'a str>,
 }
 
 /// The checks in an observation; `None` when it is no health answer.
-pub(super) fn checks<'a>(map: &'a Map, o: &'a Observation) -> Option<Checks<'a>> {
+pub(super) fn checks<'a>(map: &'a Map, o: &'a Observation) -> Option<ReadyzChecks<'a>> {
     match &o.body {
         // A kubelet has no /readyz, and most lines are its.
         Body::Log(line) if line.component != Component::Kubelet => {
             let said = map.line(line).filter(|l| l.fact() == Fact::ReadyzFailed)?;
             let names = said.name("checks")?;
-            Some(Checks {
+            Some(ReadyzChecks {
                 failing: names.split(',').map(str::trim).collect(),
                 passed: Vec::new(),
             })
@@ -36,7 +36,7 @@ pub(super) fn checks<'a>(map: &'a Map, o: &'a Observation) -> Option<Checks<'a>>
                     .filter_map(|l| l.strip_prefix(sign)?.split_whitespace().next())
                     .collect()
             };
-            Some(Checks {
+            Some(ReadyzChecks {
                 failing: named("[-]"),
                 passed: named("[+]"),
             })
@@ -48,8 +48,8 @@ pub(super) fn checks<'a>(map: &'a Map, o: &'a Observation) -> Option<Checks<'a>>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::flow::lit::{Lit, RunEnd, lit};
     use crate::flow::map::Map;
+    use crate::flow::runs::{RunEnd, StepRuns, lit};
     use kflow_model::stamp::MILLI;
     use kflow_model::{
         Nanos, Source, Stamp,
@@ -85,11 +85,11 @@ mod tests {
             })),
         )
     }
-    fn step(all: &[Lit], id: &str) -> Option<Lit> {
+    fn step(all: &[StepRuns], id: &str) -> Option<StepRuns> {
         let (id, _) = Map::embedded().step(id).unwrap();
         all.iter().find(|l| l.step == id).cloned()
     }
-    fn told(evidence: &[Arc<Observation>]) -> Vec<Lit> {
+    fn told(evidence: &[Arc<Observation>]) -> Vec<StepRuns> {
         lit(Map::embedded(), evidence, Nanos(i64::MAX))
     }
 

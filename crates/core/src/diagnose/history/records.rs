@@ -6,7 +6,7 @@ use kflow_model::{
 
 /// A call that was made for the pod.
 #[derive(Clone, Debug)]
-pub struct CallFact<'a> {
+pub struct PodCall<'a> {
     /// Start and who it is about.
     pub start: &'a CallStart,
     /// When it began.
@@ -49,7 +49,7 @@ pub struct Turn {
 
 /// A failing probe.
 #[derive(Clone, Debug)]
-pub struct ProbeFact<'a> {
+pub struct ProbeResult<'a> {
     /// Newest failure.
     pub at: Nanos,
     /// What it said.
@@ -77,7 +77,7 @@ pub enum KillWhy {
 
 /// What a container did.
 #[derive(Clone, Debug, Default)]
-pub struct ContainerFacts<'a> {
+pub struct ContainerHistory<'a> {
     /// Name.
     pub name: Text,
     /// What the kubelet's log calls it: `container`, `init container`, `ephemeral container`; empty when it did not say.
@@ -101,11 +101,11 @@ pub struct ContainerFacts<'a> {
     /// Kills because of a probe or hook.
     pub kills: u32,
     /// Newest failure of the readiness probe.
-    pub readiness: Option<ProbeFact<'a>>,
+    pub readiness: Option<ProbeResult<'a>>,
     /// Newest failure of the liveness probe.
-    pub liveness: Option<ProbeFact<'a>>,
+    pub liveness: Option<ProbeResult<'a>>,
     /// Newest failure of the startup probe.
-    pub startup: Option<ProbeFact<'a>>,
+    pub startup: Option<ProbeResult<'a>>,
     /// Newest word of the kubelet about readiness.
     pub ready_said: Option<(Nanos, bool)>,
     /// Newest status of the API.
@@ -124,7 +124,7 @@ pub struct ContainerFacts<'a> {
     pub ran: (u32, i64),
 }
 
-impl ContainerFacts<'_> {
+impl ContainerHistory<'_> {
     /// An init container, by the kubelet's log.
     pub fn is_init(&self) -> bool {
         self.kind == "init container"

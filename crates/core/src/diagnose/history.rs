@@ -2,12 +2,12 @@
 
 mod calls;
 mod events;
-mod lines;
-mod parts;
-mod recur;
+mod log;
+mod records;
+mod recurrence;
 mod roles;
 
-pub use parts::{CallFact, ContainerFacts, Exit, KillWhy, ProbeFact, Turn};
+pub use records::{ContainerHistory, Exit, KillWhy, PodCall, ProbeResult, Turn};
 
 use rustc_hash::FxHashMap;
 
@@ -26,7 +26,7 @@ use kflow_model::{
 
 /// What is known of a pod, in the form that rules ask for.
 #[derive(Clone, Debug)]
-pub struct Facts<'a> {
+pub struct PodHistory<'a> {
     /// The pod.
     pub view: &'a PodView,
     /// Newest API state.
@@ -58,13 +58,13 @@ pub struct Facts<'a> {
     /// How often a sandbox was made.
     pub sandboxes: u32,
     /// Calls in flight, oldest first.
-    pub open: Vec<CallFact<'a>>,
+    pub open: Vec<PodCall<'a>>,
     /// Calls that ran out of time, oldest first.
-    pub timed_out: Vec<CallFact<'a>>,
+    pub timed_out: Vec<PodCall<'a>>,
     /// Failures, newest of each reason, container and source.
     pub signals: Vec<Signal<'a>>,
     /// Containers.
-    pub containers: Vec<ContainerFacts<'a>>,
+    pub containers: Vec<ContainerHistory<'a>>,
     /// When deletion was asked for.
     pub deleted: Option<Nanos>,
     /// Grace period, s.
@@ -100,7 +100,7 @@ pub fn refused_create(a: &AuditRecord) -> bool {
 /// A refused deletion is news for this long, unless one is let through.
 const REFUSED_NS: i64 = super::limits::REFUSED.ns;
 
-impl<'a> Facts<'a> {
+impl<'a> PodHistory<'a> {
     /// Somebody wants the pod gone, and was refused.
     pub fn deletion_refused(&self) -> bool {
         self.deleted.is_none()
@@ -121,7 +121,7 @@ impl<'a> Facts<'a> {
             && self.view.evidence.iter().all(refused)
     }
     /// While a container's post-start hook runs, the kubelet does not report that it has started.
-    pub fn awaits_hook(&self, c: &ContainerFacts<'_>) -> bool {
+    pub fn awaits_hook(&self, c: &ContainerHistory<'_>) -> bool {
         let waiting = c
             .status
             .is_none_or(|s| matches!(s.state, ContainerState::Waiting { .. }));
@@ -170,7 +170,7 @@ impl<'a> Facts<'a> {
                 f.ids.push((c.id.clone(), c.name.clone()));
             }
         }
-        let mut open: FxHashMap<CallKey, CallFact<'a>> = FxHashMap::default();
+        let mut open: FxHashMap<CallKey, PodCall<'a>> = FxHashMap::default();
         for o in view.evidence.iter() {
             let at = o.stamp.at;
             if o.source.is_node() {
@@ -258,15 +258,15 @@ impl<'a> Facts<'a> {
     }
 
     /// The container of a name, made when it is new.
-    pub fn container(&mut self, name: &str) -> &mut ContainerFacts<'a> {
+    pub fn container(&mut self, name: &str) -> &mut ContainerHistory<'a> {
         let i = self
             .containers
             .iter()
             .position(|c| c.name == name)
             .unwrap_or_else(|| {
-                self.containers.push(ContainerFacts {
+                self.containers.push(ContainerHistory {
                     name: name.into(),
-                    ..ContainerFacts::default()
+                    ..ContainerHistory::default()
                 });
                 self.containers.len() - 1
             });
@@ -279,7 +279,7 @@ impl<'a> Facts<'a> {
         &mut self.containers[i]
     }
     /// What is known of a container.
-    pub fn known(&self, name: &str) -> Option<&ContainerFacts<'a>> {
+    pub fn known(&self, name: &str) -> Option<&ContainerHistory<'a>> {
         self.containers.iter().find(|c| c.name == name)
     }
     fn sign(&mut self, at: Nanos) {
@@ -431,7 +431,7 @@ impl<'a> Facts<'a> {
     pub fn is_over_on_node(&self) -> bool {
         self.api.is_none()
             && self.sandbox_stopped.is_some()
-            && !self.containers.iter().any(ContainerFacts::runs)
+            && !self.containers.iter().any(ContainerHistory::runs)
     }
     /// True when something of a later stage than a signal's happened after it, so that it is history.
     pub fn is_over(&self, stage: Stage, s: &Signal<'_>) -> bool {
@@ -466,17 +466,17 @@ impl<'a> Facts<'a> {
         }
     }
     /// The oldest call of a method in flight.
-    pub fn in_flight(&self, method: &str) -> Option<&CallFact<'a>> {
+    pub fn in_flight(&self, method: &str) -> Option<&PodCall<'a>> {
         self.open.iter().find(|c| c.start.method == method)
     }
     /// Containers whose pull was announced and has not ended, and that no call in flight pulls: when, and by what.
-    pub fn pulling(&self) -> impl Iterator<Item = (&ContainerFacts<'a>, Nanos, &'a Evidence)> {
+    pub fn pulling(&self) -> impl Iterator<Item = (&ContainerHistory<'a>, Nanos, &'a Evidence)> {
         self.containers.iter().filter_map(|c| {
             let (at, o) = c.pulling?;
             let over = c.pulled.max(c.created).max(c.started) >= Some(at);
             let failed =
                 |s: &Signal<'_>| s.reason == "ErrImagePull" && s.container == c.name && s.at >= at;
-            let called = |x: &CallFact<'_>| {
+            let called = |x: &PodCall<'_>| {
                 x.start.method == method::PULL_IMAGE
                     && (x.container == c.name || x.container.is_empty())
             };

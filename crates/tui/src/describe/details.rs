@@ -5,7 +5,7 @@ use ratatui::style::Style;
 use super::{Tone, id12, line, path, reference, watch};
 use crate::theme::Theme;
 use crate::time::TimeFormat;
-use crate::widget::facts::Facts;
+use crate::widget::details::Details;
 use kflow_model::audit::{AuditRecord, AuditStage};
 use kflow_model::cri::{CallEnd, CallStart, Subject};
 use kflow_model::event::EventSeen;
@@ -19,10 +19,10 @@ use kflow_model::units::{duration, seconds, size};
 use kflow_model::{Body, Nanos, ObjectRef, Observation, Text};
 
 /// An observation as facts.
-pub fn facts(o: &Observation, time: &TimeFormat, theme: &Theme) -> Facts {
+pub fn details(o: &Observation, time: &TimeFormat, theme: &Theme) -> Details {
     let tone = line(o).1;
     let mut to = Writer {
-        facts: Facts::default(),
+        facts: Details::default(),
         time,
         head: match tone {
             Tone::Quiet | Tone::Plain => theme.strong,
@@ -120,7 +120,7 @@ pub fn facts(o: &Observation, time: &TimeFormat, theme: &Theme) -> Facts {
 }
 
 struct Writer<'a> {
-    facts: Facts,
+    facts: Details,
     time: &'a TimeFormat,
     head: Style,
     plain: Style,

@@ -1,8 +1,8 @@
 //! Which role a container has in its pod: by the API where it was seen, else as the kubelet's log calls it.
 
-use super::{ContainerFacts, Facts};
+use super::{ContainerHistory, PodHistory};
 
-impl Facts<'_> {
+impl PodHistory<'_> {
     fn spec(&self, name: &str) -> Option<&crate::correlate::ContainerView> {
         self.view
             .containers
@@ -14,7 +14,7 @@ impl Facts<'_> {
     pub fn is_initial(&self, name: &str) -> bool {
         match self.spec(name) {
             Some(v) => v.init,
-            None => self.known(name).is_some_and(ContainerFacts::is_init),
+            None => self.known(name).is_some_and(ContainerHistory::is_init),
         }
     }
     /// A sidecar: by the API. The kubelet's log calls it an init container, but it has probes, or main containers were
@@ -39,7 +39,7 @@ impl Facts<'_> {
     pub fn is_ephemeral(&self, name: &str) -> bool {
         match self.spec(name) {
             Some(v) => v.ephemeral,
-            None => self.known(name).is_some_and(ContainerFacts::is_ephemeral),
+            None => self.known(name).is_some_and(ContainerHistory::is_ephemeral),
         }
     }
 }

@@ -21,7 +21,7 @@ fn line(message: &str, at_ms: i64, fields: &[(&str, &str)]) -> Evidence {
 
 #[test]
 fn loops_are_counted_timed_and_spread_over_seconds() {
-    let mut m = Machinery::default();
+    let mut m = KubeletActivity::default();
     for n in 0..5 {
         m.observe(&line("SyncLoop (housekeeping)", n * 2000, &[]));
         m.observe(&line(
@@ -42,17 +42,17 @@ fn loops_are_counted_timed_and_spread_over_seconds() {
 
 #[test]
 fn a_pod_workers_two_messages_are_told_apart() {
-    let mut m = Machinery::default();
+    let mut m = KubeletActivity::default();
     m.observe(&line("Processing pod event", 0, &[]));
     m.observe(&line("Processing pod event", 1, &[]));
     m.observe(&line("Processing pod event done", 2, &[]));
     assert_eq!(m.busy_workers(), Some(1));
-    assert_eq!(Machinery::default().busy_workers(), None);
+    assert_eq!(KubeletActivity::default().busy_workers(), None);
 }
 
 #[test]
 fn the_kubelets_own_measure_of_a_start_is_kept() {
-    let mut m = Machinery::default();
+    let mut m = KubeletActivity::default();
     let l = line(
         "Observed pod startup duration",
         0,
@@ -73,7 +73,7 @@ fn the_kubelets_own_measure_of_a_start_is_kept() {
 
 #[test]
 fn the_lines_of_the_kubelets_own_start_are_kept_and_bounded() {
-    let mut m = Machinery::default();
+    let mut m = KubeletActivity::default();
     let mut banner = (*line("Kubelet version", 0, &[("kubeletVersion", "v1.36.2")])).clone();
     if let Body::Log(l) = &mut banner.body {
         l.pod = PodRef::default();
@@ -92,7 +92,7 @@ fn the_lines_of_the_kubelets_own_start_are_kept_and_bounded() {
     );
     let (flow, _) = Map::embedded().flow(STARTUP).unwrap();
     assert_eq!(
-        crate::flow::lit::passes(Map::embedded(), flow, &kept).len(),
+        crate::flow::runs::passes(Map::embedded(), flow, &kept).len(),
         STARTUP_KEEP
     );
 }
@@ -113,7 +113,7 @@ fn series_forget_the_oldest_and_survive_jumps() {
 
 #[test]
 fn metric_means_are_of_the_time_between_scrapes() {
-    let mut m = Machinery::default();
+    let mut m = KubeletActivity::default();
     let scrape = |s: i64, sum: f64, count: f64| {
         Arc::new(Observation {
             stamp: Stamp::exact(Nanos(s * SECOND)),
@@ -146,7 +146,7 @@ fn metric_means_are_of_the_time_between_scrapes() {
 
 #[test]
 fn what_changed_and_which_signal_are_kept_the_newest_of_each() {
-    let mut m = Machinery::default();
+    let mut m = KubeletActivity::default();
     for i in (0..20).rev() {
         m.observe(&line(
             "GenericPLEG",

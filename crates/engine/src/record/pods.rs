@@ -73,7 +73,7 @@ impl One {
 
 /// Lets through what is about selected pods, and what is about no pod at all.
 #[derive(Debug)]
-pub(super) struct Only {
+pub(super) struct PodFilter {
     one: Option<One>,
     selection: Arc<Selection>,
     /// Whether a pod is selected, by its newest state: by uid, and by `namespace/name`.
@@ -88,7 +88,7 @@ pub(super) struct Only {
     pub(super) unnamed: u64,
 }
 
-impl Only {
+impl PodFilter {
     /// For one pod, by `namespace/name` or uid, and those of a selection; `None` when all are recorded.
     pub(super) fn new(pod: Option<&str>, selection: Arc<Selection>) -> Option<Self> {
         if pod.is_none() && selection.is_all() {
@@ -339,7 +339,7 @@ mod tests {
 
     #[test]
     fn of_a_list_the_items_of_other_pods_are_left_out() {
-        let mut only = Only::new(Some("ns/web"), Arc::default()).unwrap();
+        let mut only = PodFilter::new(Some("ns/web"), Arc::default()).unwrap();
         let all = list(vec![
             subject("web", "c1"),
             subject("db", "c2"),
@@ -357,7 +357,7 @@ mod tests {
 
     #[test]
     fn an_id_that_was_another_pods_is_not_this_ones() {
-        let mut only = Only::new(Some("ns/web"), Arc::default()).unwrap();
+        let mut only = PodFilter::new(Some("ns/web"), Arc::default()).unwrap();
         only.keep(&list(vec![subject("web", "c1"), subject("db", "c2")]));
         assert_eq!(only.of_subject(&subject("", "c1")), Of::It);
         assert_eq!(only.of_subject(&subject("", "c2")), Of::Other);
@@ -381,7 +381,7 @@ mod tests {
             ("ns/web", "ns,metadata.name=web"),
             ("u-1", "metadata.uid=u-1"),
         ] {
-            let kept = Only::new(Some(pod), Arc::default())
+            let kept = PodFilter::new(Some(pod), Arc::default())
                 .unwrap()
                 .keep(&note)
                 .unwrap();

@@ -22,7 +22,7 @@ pub fn world_at(session: &Session, at: Nanos, selection: Arc<Selection>) -> Worl
 
 /// The one owner of a world.
 #[derive(Debug, Default)]
-pub struct Core {
+pub struct Pipeline {
     world: World,
     diagnoser: Diagnoser,
     log: ObservationLog,
@@ -31,7 +31,7 @@ pub struct Core {
     shared: Option<(u64, Arc<World>)>,
 }
 
-impl Core {
+impl Pipeline {
     /// Nothing seen yet.
     pub fn new() -> Self {
         Self::default()

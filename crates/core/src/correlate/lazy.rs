@@ -15,7 +15,7 @@ pub(crate) trait Derive<T>: fmt::Debug + Send + Sync {
 
 /// A large part of a view: derived with it, or again at the first look where only the summary was kept.
 #[derive(Clone)]
-pub struct Part<T> {
+pub struct Lazy<T> {
     here: OnceLock<Arc<T>>,
     origin: Option<Arc<dyn Derive<T>>>,
 }
@@ -44,7 +44,7 @@ impl Large for Vec<Evidence> {
     }
 }
 
-impl<T> Part<T> {
+impl<T> Lazy<T> {
     /// A part that is derived at the first look.
     pub(crate) fn of(origin: Arc<dyn Derive<T>>) -> Self {
         Self {
@@ -54,7 +54,7 @@ impl<T> Part<T> {
     }
 }
 
-impl<T: Default> Part<T> {
+impl<T: Default> Lazy<T> {
     /// It, to hold on to.
     pub fn shared(&self) -> Arc<T> {
         match &self.origin {
@@ -64,7 +64,7 @@ impl<T: Default> Part<T> {
     }
 }
 
-impl<T: Large> Deref for Part<T> {
+impl<T: Large> Deref for Lazy<T> {
     type Target = T;
     fn deref(&self) -> &T {
         match &self.origin {
@@ -74,7 +74,7 @@ impl<T: Large> Deref for Part<T> {
     }
 }
 
-impl<T> From<Arc<T>> for Part<T> {
+impl<T> From<Arc<T>> for Lazy<T> {
     fn from(here: Arc<T>) -> Self {
         Self {
             here: OnceLock::from(here),
@@ -83,7 +83,7 @@ impl<T> From<Arc<T>> for Part<T> {
     }
 }
 
-impl<T> Default for Part<T> {
+impl<T> Default for Lazy<T> {
     fn default() -> Self {
         Self {
             here: OnceLock::new(),
@@ -92,13 +92,13 @@ impl<T> Default for Part<T> {
     }
 }
 
-impl<T: Large + PartialEq> PartialEq for Part<T> {
+impl<T: Large + PartialEq> PartialEq for Lazy<T> {
     fn eq(&self, other: &Self) -> bool {
         **self == **other
     }
 }
 
-impl<T: Large + fmt::Debug> fmt::Debug for Part<T> {
+impl<T: Large + fmt::Debug> fmt::Debug for Lazy<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         T::fmt(self, f)
     }

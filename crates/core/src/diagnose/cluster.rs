@@ -70,7 +70,7 @@ pub struct Missing {
 
 /// How a node is.
 #[derive(Clone, Debug, Default)]
-pub struct NodeFacts {
+pub struct NodeHealth {
     /// Status, reason and message of its condition Ready.
     pub ready: Option<(Text, Text, Text)>,
     /// Since when it is so.
@@ -93,7 +93,7 @@ pub struct NodeFacts {
     pub local: bool,
 }
 
-impl NodeFacts {
+impl NodeHealth {
     fn of(node: &NodeState) -> Self {
         let mut f = Self::default();
         if let Some(c) = node.api.as_ref().and_then(|n| n.condition("Ready")) {
@@ -159,7 +159,7 @@ impl NodeFacts {
 
 /// See the module.
 #[derive(Clone, Debug, Default)]
-pub struct Shared {
+pub struct Cluster {
     /// The moment that it was gathered for.
     now: Nanos,
     /// The kubelet's own calls that hang, oldest first.
@@ -167,7 +167,7 @@ pub struct Shared {
     /// Pulls in flight, oldest first.
     pub pulls: Vec<Arc<Call>>,
     /// Nodes by name.
-    pub nodes: FxHashMap<Text, NodeFacts>,
+    pub nodes: FxHashMap<Text, NodeHealth>,
     /// The node that the node's own sources run on; empty when it is not known.
     pub local: Text,
     /// Newest observation of the tap and of the kubelet's log.
@@ -254,7 +254,7 @@ fn missing(world: &World, node: &str) -> Option<Missing> {
     }
 }
 
-impl Shared {
+impl Cluster {
     /// Reads the world once.
     pub fn gather(world: &World, now: Nanos) -> Self {
         let mut s = Self {
@@ -276,7 +276,7 @@ impl Shared {
             s.hanging.clear();
         }
         for n in world.nodes() {
-            let mut f = NodeFacts::of(n);
+            let mut f = NodeHealth::of(n);
             f.lease = NodeLease::of(world, &n.name);
             f.missing = missing(world, &n.name);
             if f.local {
@@ -381,7 +381,7 @@ impl Shared {
         }
     }
     /// How the node of a pod is.
-    pub fn node(&self, name: &str) -> Option<&NodeFacts> {
+    pub fn node(&self, name: &str) -> Option<&NodeHealth> {
         self.nodes.get(name)
     }
     /// The node's own sources tell of this node.
@@ -389,7 +389,7 @@ impl Shared {
         self.has_node && (self.local.is_empty() || node.is_empty() || self.local == node)
     }
     /// How the local node is, under whatever name.
-    pub fn local_node(&self) -> Option<&NodeFacts> {
+    pub fn local_node(&self) -> Option<&NodeHealth> {
         self.nodes
             .get(&self.local)
             .or_else(|| self.nodes.values().find(|n| n.local))

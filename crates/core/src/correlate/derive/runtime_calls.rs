@@ -15,7 +15,7 @@ use rustc_hash::FxHashMap;
 
 /// One call of the pod worker, whoever saw it.
 #[derive(Clone, Debug)]
-pub(crate) struct Work {
+pub(crate) struct RuntimeCall {
     pub(crate) method: Text,
     pub(crate) container: Text,
     pub(crate) attempt: Option<u32>,
@@ -35,7 +35,7 @@ pub(crate) struct Work {
     pub(crate) evidence: Vec<Evidence>,
 }
 
-impl Work {
+impl RuntimeCall {
     pub(crate) fn ok(&self) -> bool {
         self.outcome == Outcome::Ok
     }
@@ -82,8 +82,8 @@ const STEPS: [&str; 12] = [
 ];
 
 /// All work, by start.
-pub(crate) fn collect(f: &PodEvidence<'_>) -> Vec<Work> {
-    let mut all: Vec<Work> = f
+pub(crate) fn collect(f: &PodEvidence<'_>) -> Vec<RuntimeCall> {
+    let mut all: Vec<RuntimeCall> = f
         .calls
         .iter()
         .filter(|c| STEPS.contains(&c.c.method.as_str()))
@@ -116,7 +116,7 @@ pub(crate) fn collect(f: &PodEvidence<'_>) -> Vec<Work> {
     all
 }
 
-fn of_call(c: &CallEvidence<'_>) -> Work {
+fn of_call(c: &CallEvidence<'_>) -> RuntimeCall {
     let (outcome, code, message, certainty) = c.result();
     let mut evidence = vec![c.o.clone()];
     evidence.extend(c.end.map(|(o, _)| o.clone()));
@@ -129,7 +129,7 @@ fn of_call(c: &CallEvidence<'_>) -> Work {
     } else {
         s.sandbox_id.0.clone()
     };
-    Work {
+    RuntimeCall {
         method: c.c.method.clone(),
         container: s.container.clone(),
         attempt: s.attempt,
@@ -149,7 +149,7 @@ fn of_call(c: &CallEvidence<'_>) -> Work {
     }
 }
 
-fn of_span(o: &Evidence, s: &SpanRecord, method: &str, server: Option<&SpanRecord>) -> Work {
+fn of_span(o: &Evidence, s: &SpanRecord, method: &str, server: Option<&SpanRecord>) -> RuntimeCall {
     let get = |key: &str| -> Text {
         server
             .and_then(|x| x.attribute(key))
@@ -168,7 +168,7 @@ fn of_span(o: &Evidence, s: &SpanRecord, method: &str, server: Option<&SpanRecor
     let mut parts = name.split('_');
     let container: Text = parts.next().unwrap_or_default().into();
     let attempt = name.rsplit('_').next().and_then(|n| n.parse().ok());
-    Work {
+    RuntimeCall {
         method: method.into(),
         container: if method == method::CREATE_CONTAINER {
             container
@@ -200,7 +200,7 @@ fn of_span(o: &Evidence, s: &SpanRecord, method: &str, server: Option<&SpanRecor
 }
 
 /// Calls that have only a container's id get its name and attempt.
-fn name_containers(all: &mut [Work], f: &PodEvidence<'_>) {
+fn name_containers(all: &mut [RuntimeCall], f: &PodEvidence<'_>) {
     let mut ids: FxHashMap<Text, (Text, Option<u32>)> = FxHashMap::default();
     let mut learn = |id: &str, name: &Text, attempt: Option<u32>| {
         if !id.is_empty() && !name.is_empty() {

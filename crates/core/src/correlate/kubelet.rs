@@ -30,7 +30,7 @@ const TROUBLE: usize = 64;
 const STARTS: usize = 1024;
 /// Lines that are remembered of each kind of work that says what it did (newest).
 const NEWEST: usize = 8;
-/// Name of the flow whose lines [`Machinery::startup`] keeps.
+/// Name of the flow whose lines [`KubeletActivity::startup`] keeps.
 pub const STARTUP: &str = "kubelet-startup";
 /// Observations that are remembered of each step of the kubelet's own start (newest).
 const STARTUP_KEEP: usize = 32;
@@ -48,7 +48,7 @@ pub struct Reading {
 
 /// What the kubelet does besides pods.
 #[derive(Clone, Debug, Default)]
-pub struct Machinery {
+pub struct KubeletActivity {
     work: BTreeMap<Work, Activity>,
     newest: BTreeMap<Work, VecDeque<Evidence>>,
     readings: BTreeMap<Text, Reading>,
@@ -58,8 +58,8 @@ pub struct Machinery {
     startup: BTreeMap<StepId, VecDeque<Evidence>>,
 }
 
-impl Machinery {
-    /// Takes one observation; what does not concern the kubelet's machinery is passed over.
+impl KubeletActivity {
+    /// Takes one observation; what does not concern the kubelet's own work is passed over.
     pub fn observe(&mut self, o: &Evidence) {
         match &o.body {
             Body::Log(l) if l.component == Component::Kubelet => self.log(l, o),
@@ -258,7 +258,7 @@ impl Machinery {
     pub fn troubles(&self) -> impl DoubleEndedIterator<Item = &Evidence> {
         self.trouble.iter()
     }
-    /// What shows the steps of the kubelet's own starts (log lines and events), oldest first; `flow::lit::passes` tells
+    /// What shows the steps of the kubelet's own starts (log lines and events), oldest first; `flow::runs::passes` tells
     /// the starts apart.
     pub fn startup(&self) -> Vec<Evidence> {
         let mut all: Vec<Evidence> = self.startup.values().flatten().cloned().collect();

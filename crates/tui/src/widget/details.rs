@@ -1,4 +1,4 @@
-//! Facts under headings: a label, and a value that may take several lines.
+//! Details under headings: a label, and a value that may take several lines.
 
 use ratatui::style::Style;
 
@@ -21,11 +21,11 @@ pub enum Line {
 
 /// Lines in the making.
 #[derive(Clone, Debug, Default)]
-pub struct Facts {
+pub struct Details {
     lines: Vec<Line>,
 }
 
-impl Facts {
+impl Details {
     /// A heading.
     pub fn head(&mut self, text: impl Into<String>, style: Style) {
         self.lines.push(Line::Head(text.into(), style));
@@ -38,7 +38,7 @@ impl Facts {
             self.lines.push(Line::Fact(label, value, style));
         }
     }
-    /// Facts under a heading that stands only where there are any.
+    /// Details under a heading that stands only where there are any.
     pub fn group<K: AsRef<str>, V: ToString>(
         &mut self,
         head: (&str, Style),

@@ -9,10 +9,10 @@ use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::checks::{Checks, checks};
 use super::clue::{ClueKind, EdgeKind, What};
 use super::map::{Map, StepId};
 use super::matcher::Hit;
+use super::readyz::{ReadyzChecks, checks};
 use kflow_model::{
     Body, Nanos, Observation, Stamp, Text,
     audit::AuditStage,
@@ -68,7 +68,7 @@ impl Run {
 
 /// A step that was lit.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Lit {
+pub struct StepRuns {
     /// The step.
     pub step: StepId,
     /// The earliest evidence.
@@ -85,7 +85,7 @@ pub struct Lit {
 
 /// What each step did, by number, as of `now`: evidence that came later is not used. The evidence may be one pod's or
 /// a node's, in any order.
-pub fn lit(map: &Map, evidence: &[Arc<Observation>], now: Nanos) -> Vec<Lit> {
+pub fn lit(map: &Map, evidence: &[Arc<Observation>], now: Nanos) -> Vec<StepRuns> {
     let mut sorted: Vec<&Arc<Observation>> =
         evidence.iter().filter(|o| o.stamp.seen <= now).collect();
     sorted.sort();
@@ -167,7 +167,7 @@ struct Build {
     /// Open pairs of log lines.
     pairs: FxHashMap<(StepId, Subject), usize>,
     requests: FxHashMap<(StepId, Text), usize>,
-    /// Checks of health endpoints: where their runs are.
+    /// ReadyzChecks of health endpoints: where their runs are.
     checks: FxHashMap<(StepId, Text), usize>,
     /// Steps that the newest state of each pod or node lights.
     held: FxHashMap<Text, FxHashSet<StepId>>,
@@ -281,7 +281,7 @@ impl Build {
 
     /// Files what a health answer says: a check runs from when it was first seen not to be through until the first
     /// answer that has it through, or does not name it among those that are not.
-    fn checked(&mut self, map: &Map, o: &Arc<Observation>, told: &Checks<'_>) {
+    fn checked(&mut self, map: &Map, o: &Arc<Observation>, told: &ReadyzChecks<'_>) {
         for (step, names) in map.checked() {
             let tell = |this: &mut Self, name: &str, through: bool| {
                 let known = this.checks.get(&(step, name.into())).copied();
@@ -364,7 +364,7 @@ impl Build {
         }
     }
 
-    fn done(self, map: &Map) -> Vec<Lit> {
+    fn done(self, map: &Map) -> Vec<StepRuns> {
         self.steps
             .into_iter()
             .map(|(step, g)| {
@@ -385,7 +385,7 @@ impl Build {
                 for (attempt, run) in (0_u32..).zip(&mut runs) {
                     run.attempt = attempt;
                 }
-                Lit {
+                StepRuns {
                     step,
                     first: g.first,
                     last: g.last,

@@ -1,6 +1,6 @@
 //! What Events and states of the API say of a pod: kills, probes, exits.
 
-use super::{Exit, Facts, KillWhy, ProbeFact};
+use super::{Exit, KillWhy, PodHistory, ProbeResult};
 use crate::diagnose::signal;
 use crate::flow::{self, Fact, Map};
 use kflow_model::Evidence;
@@ -11,7 +11,7 @@ use kflow_model::{
     stamp::SECOND,
 };
 
-impl<'a> Facts<'a> {
+impl<'a> PodHistory<'a> {
     pub(super) fn event(&mut self, o: &'a Evidence, e: &'a EventSeen) {
         if e.object.kind != "Pod" && !e.object.kind.is_empty() {
             return;
@@ -119,7 +119,7 @@ impl<'a> Facts<'a> {
             .filter(|p| started.is_none_or(|s| p.at >= s))
             .map_or((0, Nanos(0)), |p| (p.count, p.at));
         let again = at.since(before.1) < SECOND / 2;
-        *slot = Some(ProbeFact {
+        *slot = Some(ProbeResult {
             at,
             text,
             errored,

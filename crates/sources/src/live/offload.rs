@@ -20,17 +20,17 @@ pub enum Error {
 /// Asks one question at a time, each in a thread of its own. A thread that hangs is left alone, and no second one is sent
 /// after it: whoever asks again waits for the first.
 #[derive(Debug)]
-pub struct Aside<T> {
+pub struct Offload<T> {
     pending: Option<oneshot::Receiver<T>>,
 }
 
-impl<T> Default for Aside<T> {
+impl<T> Default for Offload<T> {
     fn default() -> Self {
         Self { pending: None }
     }
 }
 
-impl<T: Send + 'static> Aside<T> {
+impl<T: Send + 'static> Offload<T> {
     /// Runs `question`, which may block, and waits so long for its end; or for the end of the question before, when that
     /// has not come yet.
     pub async fn ask(
@@ -73,7 +73,7 @@ mod tests {
         let (go, hangs) = mpsc::channel::<()>();
         let asked = Arc::new(AtomicUsize::new(0));
         let mut hangs = Some(hangs);
-        let mut aside = Aside::default();
+        let mut aside = Offload::default();
         let mut question = || {
             let (asked, hangs) = (Arc::clone(&asked), hangs.take());
             async move {
@@ -94,7 +94,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_question_that_fails_is_told_and_can_be_asked_again() {
-        let mut aside = Aside::default();
+        let mut aside = Offload::default();
         assert_eq!(
             aside.ask(LONG, async { panic!("a bug") }).await,
             Err(Error::Thread)
