@@ -22,7 +22,7 @@ fuzz_target!(|data: &[u8]| {
             let body = &String::from_utf8_lossy(text);
             for what in ["kubelet-metrics", "kubelet-healthz", "kubelet-configz", "kubelet-pods"] {
                 let scrape = Scrape { at: Nanos(1), took_ns: 1, what, code: 200, body };
-                drop(Scrapes::default().take(scrape, &mut out));
+                let _ = Scrapes::default().take(scrape, &mut out);
             }
             return;
         }
