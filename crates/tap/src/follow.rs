@@ -1,0 +1,581 @@
+//! Records into connections: what a decoder is told, in which order, and what was lost.
+//!
+//! A write's record comes when the call ends, and a thread may be held up before that: then the answer, read by another
+//! thread, comes first. A record of a read says how many writes had begun and how many are in the ring; it waits until those
+//! that had begun have come, for at most [`HOLD`].
+
+use std::collections::VecDeque;
+
+use kflow_cri::decoder::Lost;
+use kflow_cri::{Decoder, Direction};
+use kflow_model::{Nanos, Observation};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::node::Holder;
+use crate::record::{Kind, Record};
+use crate::time::Offset;
+
+/// How long what was read waits for a write that had begun before, ns. A write that takes longer is one that the runtime
+/// does not take, and what it answers meanwhile is about something else.
+pub(crate) const HOLD: i64 = 20_000_000;
+/// What may wait for a write on one connection, bytes.
+const HELD: usize = 4 << 20;
+
+/// The node, as this sees it: descriptors, and the kernel's program.
+pub(crate) trait Node {
+    /// Inode of the socket that a descriptor leads to.
+    fn inode(&self, process: u32, descriptor: u32) -> Option<u64>;
+    /// Name of a process's program.
+    fn name(&self, process: u32) -> String;
+    /// Processes that this one made.
+    fn children(&self, process: u32) -> Vec<u32>;
+    /// Watches a descriptor from now on. False when it is watched already, or cannot be.
+    fn watch(&mut self, process: u32, descriptor: u32, stream: u64) -> bool;
+    /// Watches it no more, if it is this stream's.
+    fn unwatch(&mut self, process: u32, descriptor: u32, stream: u64);
+    /// Bytes of a stream so far, by direction.
+    fn offsets(&self, stream: u64) -> Option<[u64; 2]>;
+    /// A stream is over.
+    fn forget(&mut self, stream: u64);
+}
+
+/// What has happened so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counters {
+    /// Connections that were there before.
+    pub(crate) joined: u64,
+    /// Connections seen from their first byte.
+    pub(crate) opened: u64,
+    /// Bytes that were not copied.
+    pub(crate) lost: u64,
+    /// Records of connections that are not known: closed meanwhile, or never told.
+    pub(crate) strays: u64,
+}
+
+/// What was read and waits for a write.
+#[derive(Debug)]
+enum Waiting {
+    Bytes { offset: u64, bytes: Box<[u8]> },
+    End { error: u32 },
+}
+
+#[derive(Debug)]
+struct Held {
+    at: Nanos,
+    begun: u32,
+    what: Waiting,
+}
+
+/// One connection.
+#[derive(Debug)]
+struct Stream {
+    conn: u32,
+    peer: String,
+    inode: Option<u64>,
+    /// Offset of the next byte, by direction.
+    next: [u64; 2],
+    done: u32,
+    missed: u32,
+    held: VecDeque<Held>,
+    held_bytes: usize,
+    /// Offsets that the kernel had at the last look, when they were ahead of `next`.
+    ahead: Option<([u64; 2], [u64; 2])>,
+}
+
+const fn index(direction: Direction) -> usize {
+    match direction {
+        Direction::ClientToServer => 0,
+        Direction::ServerToClient => 1,
+    }
+}
+
+const BOTH: [Direction; 2] = [Direction::ClientToServer, Direction::ServerToClient];
+
+/// All connections of a tap.
+#[derive(Default)]
+pub(crate) struct Follower {
+    decoder: Decoder,
+    streams: FxHashMap<u64, Stream>,
+    /// By process and number.
+    descriptors: FxHashMap<(u32, u32), u64>,
+    /// Processes that made others since the last look.
+    forked: FxHashSet<u32>,
+    conns: u32,
+    numbers: u64,
+    counters: Counters,
+}
+
+impl Follower {
+    /// Takes a record, in the order of the ring.
+    pub(crate) fn record(
+        &mut self,
+        r: &Record<'_>,
+        clock: Offset,
+        node: &mut impl Node,
+        out: &mut Vec<Observation>,
+    ) {
+        let at = clock.wall(r.time);
+        match r.kind {
+            Kind::Sent => self.sent(r, at, out),
+            Kind::Received => {
+                let bytes = r.bytes.into();
+                let offset = r.offset;
+                self.read(r, at, Waiting::Bytes { offset, bytes }, out);
+            }
+            Kind::Ended(error) => self.read(r, at, Waiting::End { error }, out),
+            Kind::Opened => self.opened(r, at, node, out),
+            Kind::Closed => self.unlink((r.process, r.descriptor), at, node, out),
+            Kind::Duplicated(second) => {
+                if self.streams.contains_key(&r.stream) {
+                    self.link((r.process, second), r.stream, at, node, out);
+                }
+            }
+            Kind::Forked => {
+                self.forked.insert(r.process);
+            }
+            Kind::Changed => self.changed(r.process, at, node, out),
+            Kind::Exited => {
+                for d in self.of_process(r.process) {
+                    self.unlink(d, at, node, out);
+                }
+            }
+        }
+    }
+
+    fn of_process(&self, process: u32) -> Vec<(u32, u32)> {
+        let all = self.descriptors.keys().filter(|(p, _)| *p == process);
+        let mut all: Vec<_> = all.copied().collect();
+        all.sort_unstable();
+        all
+    }
+
+    fn next_conn(&mut self) -> u32 {
+        self.conns = self.conns.saturating_add(1);
+        self.conns
+    }
+
+    fn opened(
+        &mut self,
+        r: &Record<'_>,
+        at: Nanos,
+        node: &mut impl Node,
+        out: &mut Vec<Observation>,
+    ) {
+        let name = r.bytes.split(|b| *b == 0).next().unwrap_or_default();
+        let peer = String::from_utf8_lossy(name).into_owned();
+        let inode = node.inode(r.process, r.descriptor);
+        let conn = self.next_conn();
+        self.counters.opened += 1;
+        self.decoder.open(conn, at, r.process, &peer, out);
+        self.streams
+            .insert(r.stream, Stream::new(conn, peer, inode));
+        self.link((r.process, r.descriptor), r.stream, at, node, out);
+    }
+
+    /// A descriptor leads to a stream. What it led to before, it does not any more.
+    fn link(
+        &mut self,
+        descriptor: (u32, u32),
+        stream: u64,
+        at: Nanos,
+        node: &mut impl Node,
+        out: &mut Vec<Observation>,
+    ) {
+        if let Some(before) = self.descriptors.insert(descriptor, stream)
+            && before != stream
+        {
+            self.release_unused(before, at, node, out);
+        }
+    }
+
+    /// A descriptor is closed; with the last one the connection is.
+    fn unlink(
+        &mut self,
+        descriptor: (u32, u32),
+        at: Nanos,
+        node: &mut impl Node,
+        out: &mut Vec<Observation>,
+    ) {
+        if let Some(stream) = self.descriptors.remove(&descriptor) {
+            node.unwatch(descriptor.0, descriptor.1, stream);
+            self.release_unused(stream, at, node, out);
+        }
+    }
+
+    fn release_unused(
+        &mut self,
+        stream: u64,
+        at: Nanos,
+        node: &mut impl Node,
+        out: &mut Vec<Observation>,
+    ) {
+        if self.descriptors.values().any(|s| *s == stream) {
+            return;
+        }
+        if let Some(mut s) = self.streams.remove(&stream) {
+            s.release(None, &mut self.decoder, &mut self.counters, out);
+            self.decoder.close(s.conn, None, at, "", out);
+            node.forget(stream);
+        }
+    }
+
+    fn sent(&mut self, r: &Record<'_>, at: Nanos, out: &mut Vec<Observation>) {
+        let Some(s) = self.streams.get_mut(&r.stream) else {
+            self.counters.strays += 1;
+            return;
+        };
+        s.told(r, at, &mut self.decoder, out);
+        s.bytes(
+            Direction::ClientToServer,
+            (at, r.offset, r.bytes),
+            &mut self.decoder,
+            &mut self.counters,
+            out,
+        );
+        s.done = r.done;
+        s.release(Some(r.done), &mut self.decoder, &mut self.counters, out);
+    }
+
+    fn read(&mut self, r: &Record<'_>, at: Nanos, what: Waiting, out: &mut Vec<Observation>) {
+        let Some(s) = self.streams.get_mut(&r.stream) else {
+            self.counters.strays += 1;
+            return;
+        };
+        let mut begun = r.begun;
+        if let Waiting::Bytes { bytes, .. } = &what {
+            s.told(r, at, &mut self.decoder, out);
+            s.held_bytes += bytes.len();
+            s.done = r.done;
+        } else {
+            // It follows what was read before, and names no number of its own.
+            begun = s.held.back().map_or(s.done, |h| h.begun);
+        }
+        s.held.push_back(Held { at, begun, what });
+        let until = (s.held_bytes <= HELD).then_some(s.done);
+        s.release(until, &mut self.decoder, &mut self.counters, out);
+    }
+
+    /// A process runs another program, or closed a range of descriptors: those that still lead where they did are watched
+    /// again, without what passed meanwhile.
+    fn changed(
+        &mut self,
+        process: u32,
+        at: Nanos,
+        node: &mut impl Node,
+        out: &mut Vec<Observation>,
+    ) {
+        for d in self.of_process(process) {
+            let Some(stream) = self.descriptors.get(&d).copied() else {
+                continue;
+            };
+            let Some(s) = self.streams.get(&stream) else {
+                continue;
+            };
+            let (conn, inode) = (s.conn, s.inode);
+            if inode.is_some() && watched(node, d, stream, inode) {
+                let why = "the client ran another program, or closed a range of descriptors";
+                self.decoder.lose(conn, None, at, Lost::default(), why, out);
+            } else {
+                self.unlink(d, at, node, out);
+            }
+        }
+    }
+
+    /// Sockets that are known.
+    pub(crate) fn inodes(&self) -> FxHashSet<u64> {
+        self.streams.values().filter_map(|s| s.inode).collect()
+    }
+
+    /// A descriptor that leads to the runtime was found: its connection is joined in the middle, if it is not known.
+    pub(crate) fn join(
+        &mut self,
+        found: Holder,
+        at: Nanos,
+        node: &mut impl Node,
+        out: &mut Vec<Observation>,
+    ) {
+        let (process, descriptor, inode) = found;
+        let known = self.streams.iter().find(|(_, s)| s.inode == Some(inode));
+        let known = known.map(|(stream, _)| *stream);
+        let stream = known.unwrap_or_else(|| {
+            self.numbers += 1;
+            self.numbers
+        });
+        if !watched(node, (process, descriptor), stream, Some(inode)) {
+            return;
+        }
+        if known.is_none() {
+            let peer = node.name(process);
+            let conn = self.next_conn();
+            self.counters.joined += 1;
+            self.decoder.join(conn, at, process, &peer, out);
+            self.streams
+                .insert(stream, Stream::new(conn, peer, Some(inode)));
+        }
+        self.link((process, descriptor), stream, at, node, out);
+    }
+
+    /// Looks whether descriptors lead where they are thought to: records of closing can be lost. And whether processes that
+    /// were made share connections with their parents.
+    pub(crate) fn look(&mut self, at: Nanos, node: &mut impl Node, out: &mut Vec<Observation>) {
+        for (d, stream) in self.descriptors.clone() {
+            let inode = self.streams.get(&stream).and_then(|s| s.inode);
+            if inode.is_some() && node.inode(d.0, d.1) != inode {
+                self.unlink(d, at, node, out);
+            }
+        }
+        for parent in std::mem::take(&mut self.forked) {
+            let of_parent = self.of_process(parent);
+            if of_parent.is_empty() {
+                continue;
+            }
+            for child in node.children(parent) {
+                for d in &of_parent {
+                    self.inherit(*d, child, at, node, out);
+                }
+            }
+        }
+    }
+
+    fn inherit(
+        &mut self,
+        of: (u32, u32),
+        child: u32,
+        at: Nanos,
+        node: &mut impl Node,
+        out: &mut Vec<Observation>,
+    ) {
+        let Some(stream) = self.descriptors.get(&of).copied() else {
+            return;
+        };
+        let inode = self.streams.get(&stream).and_then(|s| s.inode);
+        let shared = inode.is_some() && node.inode(child, of.1) == inode;
+        if shared && watched(node, (child, of.1), stream, inode) {
+            self.link((child, of.1), stream, at, node, out);
+        }
+    }
+
+    /// True when a process made others since the last look.
+    pub(crate) fn has_forked(&self) -> bool {
+        !self.forked.is_empty()
+    }
+
+    /// Looks for bytes that passed and that no record will bring. Called when the ring is empty, and not more than a few times
+    /// a second: what was missing at the last look too, with nothing new meanwhile, is lost.
+    pub(crate) fn tally(&mut self, at: Nanos, node: &impl Node, out: &mut Vec<Observation>) {
+        for (id, s) in &mut self.streams {
+            let Some(theirs) = node.offsets(*id) else {
+                continue;
+            };
+            let behind = theirs != s.next && s.held.is_empty();
+            if !behind {
+                s.ahead = None;
+                continue;
+            }
+            if s.ahead.replace((theirs, s.next)) != Some((theirs, s.next)) {
+                continue;
+            }
+            for d in BOTH {
+                let i = index(d);
+                let (Some(theirs), Some(ours)) = (theirs.get(i), s.next.get_mut(i)) else {
+                    continue;
+                };
+                if theirs > ours {
+                    let bytes = theirs - *ours;
+                    *ours = *theirs;
+                    self.counters.lost += bytes;
+                    let lost = Lost {
+                        chunks: 0,
+                        bytes: Some(bytes),
+                    };
+                    self.decoder.lose(s.conn, Some(d), at, lost, NO_ROOM, out);
+                }
+            }
+        }
+    }
+
+    /// True while something waits for a write.
+    pub(crate) fn holds(&self) -> bool {
+        self.streams.values().any(|s| !s.held.is_empty())
+    }
+
+    /// Time has passed: gives out what was held back too long.
+    pub(crate) fn settle(&mut self, now: Nanos, out: &mut Vec<Observation>) {
+        for s in self.streams.values_mut() {
+            let late = |h: &Held| now.since(h.at) > HOLD || now < h.at;
+            if s.held.front().is_some_and(late) {
+                s.release(None, &mut self.decoder, &mut self.counters, out);
+            }
+        }
+        self.decoder.settle(now, out);
+    }
+
+    /// What it follows, in words: `2 connections of kubelet, 1 of crictl; 1 joined in the middle`.
+    pub(crate) fn status(&self) -> String {
+        let mut by: Vec<(&str, usize)> = Vec::new();
+        for s in self.streams.values() {
+            match by.iter_mut().find(|(name, _)| *name == s.peer) {
+                Some((_, n)) => *n += 1,
+                None => by.push((&s.peer, 1)),
+            }
+        }
+        by.sort_unstable_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(b.0)));
+        let named: Vec<String> = by
+            .iter()
+            .enumerate()
+            .map(|(i, (name, n))| {
+                let name = if name.is_empty() {
+                    "an unknown program"
+                } else {
+                    name
+                };
+                match (i, n) {
+                    (0, 1) => format!("1 connection of {name}"),
+                    (0, n) => format!("{n} connections of {name}"),
+                    (_, n) => format!("{n} of {name}"),
+                }
+            })
+            .collect();
+        let mut text = if named.is_empty() {
+            "no client is connected".to_owned()
+        } else {
+            named.join(", ")
+        };
+        if self.counters.joined > 0 {
+            text.push_str(&format!("; {} joined in the middle", self.counters.joined));
+        }
+        if self.counters.lost > 0 {
+            text.push_str(&format!("; {} bytes lost", self.counters.lost));
+        }
+        text
+    }
+
+    /// What has happened so far.
+    #[cfg(test)]
+    pub(crate) const fn counters(&self) -> Counters {
+        self.counters
+    }
+}
+
+const NO_ROOM: &str = "no room in the tap's ring";
+
+/// Watches a descriptor, then makes sure that it leads where it is thought to: it may have been closed, and its number given
+/// to something else, before it was watched.
+fn watched(node: &mut impl Node, descriptor: (u32, u32), stream: u64, inode: Option<u64>) -> bool {
+    let (process, number) = descriptor;
+    if !node.watch(process, number, stream) {
+        return false;
+    }
+    let same = node.inode(process, number) == inode;
+    if !same {
+        node.unwatch(process, number, stream);
+    }
+    same
+}
+
+impl Stream {
+    fn new(conn: u32, peer: String, inode: Option<u64>) -> Self {
+        Self {
+            conn,
+            peer,
+            inode,
+            next: [0; 2],
+            done: 0,
+            missed: 0,
+            held: VecDeque::new(),
+            held_bytes: 0,
+            ahead: None,
+        }
+    }
+
+    /// What every record with bytes says of the stream.
+    fn told(
+        &mut self,
+        r: &Record<'_>,
+        at: Nanos,
+        decoder: &mut Decoder,
+        out: &mut Vec<Observation>,
+    ) {
+        if r.missed != self.missed {
+            let chunks = u64::from(r.missed.wrapping_sub(self.missed));
+            self.missed = r.missed;
+            let lost = Lost {
+                chunks,
+                bytes: None,
+            };
+            let why = "too many calls at a time for the tap";
+            decoder.lose(self.conn, None, at, lost, why, out);
+        }
+    }
+
+    fn bytes(
+        &mut self,
+        direction: Direction,
+        (at, offset, bytes): (Nanos, u64, &[u8]),
+        decoder: &mut Decoder,
+        counters: &mut Counters,
+        out: &mut Vec<Observation>,
+    ) {
+        // Of an unreadable piece only the head comes: the next offset tells how long it was.
+        if bytes.is_empty() {
+            return;
+        }
+        let Some(next) = self.next.get_mut(index(direction)) else {
+            return;
+        };
+        if offset != *next {
+            let bytes = offset.saturating_sub(*next);
+            counters.lost += bytes;
+            let why = if bytes > 0 {
+                NO_ROOM
+            } else {
+                "two calls at a time moved bytes the same way"
+            };
+            let lost = Lost {
+                chunks: 0,
+                bytes: (bytes > 0).then_some(bytes),
+            };
+            decoder.lose(self.conn, Some(direction), at, lost, why, out);
+        }
+        *next = offset.saturating_add(bytes.len() as u64);
+        decoder.feed(self.conn, direction, at, bytes, out);
+    }
+
+    /// Gives out what waits for writes up to `done`; all of it without a number.
+    fn release(
+        &mut self,
+        done: Option<u32>,
+        decoder: &mut Decoder,
+        counters: &mut Counters,
+        out: &mut Vec<Observation>,
+    ) {
+        while let Some(first) = self.held.front() {
+            let waits = done.is_some_and(|done| first.begun.wrapping_sub(done).cast_signed() > 0);
+            if waits {
+                return;
+            }
+            let Some(Held { at, what, .. }) = self.held.pop_front() else {
+                return;
+            };
+            match what {
+                Waiting::Bytes { offset, bytes } => {
+                    self.held_bytes = self.held_bytes.saturating_sub(bytes.len());
+                    let read = (at, offset, &*bytes);
+                    self.bytes(Direction::ServerToClient, read, decoder, counters, out);
+                }
+                Waiting::End { error } => {
+                    let why = if error == 0 {
+                        "eof".to_owned()
+                    } else {
+                        std::io::Error::from_raw_os_error(error.cast_signed()).to_string()
+                    };
+                    let half = Some(Direction::ServerToClient);
+                    decoder.close(self.conn, half, at, &why, out);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,401 @@
+//! Records of a real run: `ctr version` and `ctr images ls` against containerd 1.6.20, written down by the example `tap`.
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use kflow_model::{Body, Observation};
+
+use super::*;
+use crate::record::{HEAD, parse};
+
+const TAPE: &[u8] = include_bytes!("ctr.tape");
+
+/// The records of a tape.
+fn records(tape: &[u8]) -> Vec<Vec<u8>> {
+    let (mut rest, mut all) = (tape, Vec::new());
+    while let Some((length, after)) = rest.split_first_chunk::<4>() {
+        let (record, after) = after.split_at(u32::from_le_bytes(*length) as usize);
+        all.push(record.to_vec());
+        rest = after;
+    }
+    all
+}
+
+/// A node that is played.
+#[derive(Default)]
+struct Played {
+    inodes: FxHashMap<(u32, u32), u64>,
+    children: FxHashMap<u32, Vec<u32>>,
+    watched: FxHashMap<(u32, u32), u64>,
+    offsets: FxHashMap<u64, [u64; 2]>,
+    forgotten: FxHashSet<u64>,
+    /// Descriptors that are closed, and given to something else, in the moment in which they are watched.
+    slippery: FxHashSet<(u32, u32)>,
+}
+
+impl Node for Played {
+    fn inode(&self, process: u32, descriptor: u32) -> Option<u64> {
+        self.inodes.get(&(process, descriptor)).copied()
+    }
+    fn name(&self, process: u32) -> String {
+        format!("program {process}")
+    }
+    fn children(&self, process: u32) -> Vec<u32> {
+        self.children.get(&process).cloned().unwrap_or_default()
+    }
+    fn watch(&mut self, process: u32, descriptor: u32, stream: u64) -> bool {
+        let at = (process, descriptor);
+        if self.slippery.contains(&at) {
+            self.inodes.insert(at, 999);
+        }
+        *self.watched.entry(at).or_insert(stream) == stream
+    }
+    fn unwatch(&mut self, process: u32, descriptor: u32, stream: u64) {
+        let at = (process, descriptor);
+        if self.watched.get(&at) == Some(&stream) {
+            self.watched.remove(&at);
+        }
+    }
+    fn offsets(&self, stream: u64) -> Option<[u64; 2]> {
+        self.offsets.get(&stream).copied()
+    }
+    fn forget(&mut self, stream: u64) {
+        self.forgotten.insert(stream);
+    }
+}
+
+/// A follower, the node that it sees, and what came of it.
+struct Stage {
+    follower: Follower,
+    node: Played,
+    out: Vec<Observation>,
+    clock: Offset,
+}
+
+impl Stage {
+    fn new() -> Self {
+        Self {
+            follower: Follower::default(),
+            node: Played::default(),
+            out: Vec::new(),
+            clock: Offset::between(0, Nanos(0), 0),
+        }
+    }
+    fn record(&mut self, bytes: &[u8]) {
+        let r = parse(bytes).expect("a record");
+        let Self {
+            follower,
+            node,
+            out,
+            clock,
+        } = self;
+        follower.record(&r, *clock, node, out);
+    }
+    fn play(records: &[Vec<u8>]) -> Self {
+        let mut stage = Self::new();
+        for r in records {
+            stage.record(r);
+        }
+        stage
+    }
+    /// Connections: number, whether it opened, who.
+    fn connections(&self) -> Vec<(u32, bool, &str)> {
+        let all = self.out.iter().filter_map(|o| match &o.body {
+            Body::Conn(c) => Some((c.conn, c.open, c.peer.as_str())),
+            _ => None,
+        });
+        all.collect()
+    }
+    fn calls(&self) -> Vec<(u32, &str, u64, Option<u32>)> {
+        let mut all = Vec::new();
+        for o in &self.out {
+            let Body::CallStart(start) = &o.body else {
+                continue;
+            };
+            let end = self.out.iter().find_map(|o| match &o.body {
+                Body::CallEnd(e) if e.key == start.key => Some(e),
+                _ => None,
+            });
+            let (size, code) = end.map_or((0, None), |e| (e.response_bytes, e.code));
+            all.push((start.key.conn, start.method.as_str(), size, code));
+        }
+        all
+    }
+    fn gaps(&self) -> Vec<&str> {
+        let all = self.out.iter().filter_map(|o| match &o.body {
+            Body::Gap(g) => Some(g.why.as_str()),
+            _ => None,
+        });
+        all.collect()
+    }
+}
+
+/// A record without bytes, or with some, as the program lays it out. Not for bytes of a conversation: those are real.
+fn made(kind: u32, stream: u64, process: u32, descriptor: u32, more: u32) -> Vec<u8> {
+    let mut r = Vec::new();
+    for n in [1_000, stream, 0] {
+        r.extend(n.to_ne_bytes());
+    }
+    for n in [kind, process, process, descriptor, 0, 0, 0, 0, more, 0] {
+        r.extend(n.to_ne_bytes());
+    }
+    assert_eq!(r.len(), HEAD);
+    r
+}
+
+const OPENED: u32 = 4;
+const CLOSED: u32 = 5;
+const DUPLICATED: u32 = 6;
+const FORKED: u32 = 7;
+const CHANGED: u32 = 8;
+const EXITED: u32 = 9;
+
+fn put(record: &mut [u8], at: usize, n: u32) {
+    record[at..at + 4].copy_from_slice(&n.to_ne_bytes());
+}
+
+const CALLS: [(u32, &str, u64, Option<u32>); 3] = [
+    (
+        1,
+        "/containerd.services.version.v1.Version/Version",
+        34,
+        Some(0),
+    ),
+    (
+        1,
+        "/containerd.services.introspection.v1.Introspection/Server",
+        38,
+        Some(0),
+    ),
+    (
+        2,
+        "/containerd.services.images.v1.Images/List",
+        642,
+        Some(0),
+    ),
+];
+
+#[test]
+fn a_real_run_is_read_whole() {
+    let stage = Stage::play(&records(TAPE));
+    assert_eq!(stage.calls(), CALLS);
+    assert_eq!(
+        stage.connections(),
+        [
+            (1, true, "ctr"),
+            (1, false, "ctr"),
+            (2, true, "ctr"),
+            (2, false, "ctr")
+        ]
+    );
+    assert_eq!(stage.gaps(), Vec::<&str>::new());
+    let counters = Counters {
+        opened: 2,
+        ..Counters::default()
+    };
+    assert_eq!(stage.follower.counters(), counters);
+    assert_eq!(stage.follower.streams.len(), 0);
+    assert_eq!(stage.node.forgotten.len(), 2);
+    assert_eq!(stage.follower.status(), "no client is connected");
+}
+
+#[test]
+fn a_record_that_is_cut_anywhere_is_none() {
+    for r in records(TAPE) {
+        for n in 0..r.len() {
+            assert_eq!(parse(&r[..n]), None, "{n} bytes");
+        }
+        let mut unknown = r.clone();
+        put(&mut unknown, 24, 77);
+        assert_eq!(parse(&unknown), None);
+    }
+}
+
+/// Without one piece of a conversation: what was lost is told to the byte, by the next piece or by the kernel's own count.
+#[test]
+fn every_piece_that_is_lost_is_told() {
+    let all = records(TAPE);
+    let mut tried = 0;
+    for lost in 0..all.len() {
+        let piece = parse(&all[lost]).unwrap();
+        if !matches!(piece.kind, Kind::Sent | Kind::Received) {
+            continue;
+        }
+        let mut stage = Stage::new();
+        for (i, bytes) in all.iter().enumerate() {
+            let r = parse(bytes).unwrap();
+            if r.kind == Kind::Exited && r.process == piece.process {
+                let mut at = [0, 0];
+                for r in all.iter().map(|r| parse(r).unwrap()) {
+                    let way = match r.kind {
+                        Kind::Sent if r.stream == piece.stream => 0,
+                        Kind::Received if r.stream == piece.stream => 1,
+                        _ => continue,
+                    };
+                    at[way] = r.offset + r.bytes.len() as u64;
+                }
+                stage.node.offsets.insert(piece.stream, at);
+                // What a read waits for is given up, and the second look believes what the first one saw.
+                stage.follower.settle(Nanos(i64::MAX), &mut stage.out);
+                for _ in 0..2 {
+                    let Stage {
+                        follower,
+                        node,
+                        out,
+                        ..
+                    } = &mut stage;
+                    follower.tally(Nanos(i64::MAX), node, out);
+                }
+            }
+            if i != lost {
+                stage.record(bytes);
+            }
+        }
+        tried += 1;
+        let counted = stage.follower.counters().lost;
+        assert_eq!(counted, piece.bytes.len() as u64, "piece {lost}: {piece:?}");
+        assert_eq!(stage.gaps().len(), 1, "piece {lost}: {:?}", stage.gaps());
+    }
+    assert_eq!(tried, 20);
+}
+
+/// A thread is held up at the end of a write: the answer's record comes first, and says so.
+#[test]
+fn an_answer_that_comes_before_its_request_waits_for_it() {
+    let all = records(TAPE);
+    let whole = Stage::play(&all).out;
+    let mut tried = 0;
+    for i in 1..all.len() {
+        let (before, after) = (parse(&all[i - 1]).unwrap(), parse(&all[i]).unwrap());
+        if (before.kind, after.kind) != (Kind::Sent, Kind::Received) {
+            continue;
+        }
+        let mut swapped = all.clone();
+        swapped.swap(i - 1, i);
+        // By the time of the read the write had begun and was not done.
+        put(&mut swapped[i - 1], 44, before.done);
+        put(&mut swapped[i - 1], 48, before.done - 1);
+        let stage = Stage::play(&swapped);
+        assert_eq!(stage.out, whole, "{i}");
+        tried += 1;
+        // Without the write's record: it is waited for, and then not any more.
+        let mut stage = Stage::play(&swapped[..i]);
+        assert!(stage.follower.holds());
+        let at = stage.clock.wall(after.time);
+        stage.follower.settle(at.plus(HOLD), &mut stage.out);
+        assert!(stage.follower.holds());
+        stage.follower.settle(at.plus(HOLD + 1), &mut stage.out);
+        assert!(!stage.follower.holds());
+    }
+    assert!(tried > 3, "{tried}");
+}
+
+#[test]
+fn a_connection_lives_as_long_as_one_of_its_descriptors() {
+    let mut stage = Stage::new();
+    stage.node.inodes.insert((7, 3), 50);
+    stage.record(&made(OPENED, 1 << 40, 7, 3, 0));
+    stage.record(&made(DUPLICATED, 1 << 40, 7, 3, 9));
+    stage.record(&made(CLOSED, 1 << 40, 7, 3, 0));
+    assert_eq!(stage.connections(), [(1, true, "")]);
+    // The number is given to something else, which is no concern of ours; closing it twice neither.
+    stage.record(&made(CLOSED, 1 << 40, 7, 3, 0));
+    stage.record(&made(CLOSED, 1 << 40, 7, 9, 0));
+    assert_eq!(stage.connections(), [(1, true, ""), (1, false, "")]);
+    assert!(stage.node.forgotten.contains(&(1 << 40)));
+    // A descriptor that is connected anew without having been closed: its closing was not told.
+    stage.record(&made(OPENED, 2 << 40, 7, 4, 0));
+    stage.record(&made(OPENED, 3 << 40, 7, 4, 0));
+    let last = &stage.connections()[2..];
+    assert_eq!(last, [(2, true, ""), (3, true, ""), (2, false, "")]);
+}
+
+#[test]
+fn a_child_that_keeps_a_connection_is_followed_too() {
+    let mut stage = Stage::new();
+    stage.node.inodes.insert((7, 3), 50);
+    stage.record(&made(OPENED, 1 << 40, 7, 3, 0));
+    stage.record(&made(FORKED, 0, 7, 0, 0));
+    assert!(stage.follower.has_forked());
+    // 8 shares the connection, 9 ran another program and has something else there.
+    stage.node.children.insert(7, vec![8, 9]);
+    stage.node.inodes.extend([((8, 3), 50), ((9, 3), 51)]);
+    let Stage {
+        follower,
+        node,
+        out,
+        ..
+    } = &mut stage;
+    follower.look(Nanos(2_000), node, out);
+    assert_eq!(node.watched.get(&(8, 3)), Some(&(1 << 40)));
+    assert_eq!(node.watched.get(&(9, 3)), None);
+    stage.record(&made(EXITED, 0, 7, 0, 0));
+    assert_eq!(stage.connections().len(), 1);
+    stage.record(&made(EXITED, 0, 8, 0, 0));
+    assert_eq!(stage.connections().len(), 2);
+}
+
+#[test]
+fn what_a_process_keeps_when_it_runs_another_program_is_watched_again() {
+    let mut stage = Stage::new();
+    stage.node.inodes.extend([((7, 3), 50), ((7, 4), 51)]);
+    stage.record(&made(OPENED, 1 << 40, 7, 3, 0));
+    stage.record(&made(OPENED, 2 << 40, 7, 4, 0));
+    // 4 closes on exec.
+    stage.node.inodes.remove(&(7, 4));
+    stage.record(&made(CHANGED, 0, 7, 0, 0));
+    assert_eq!(stage.node.watched.get(&(7, 3)), Some(&(1 << 40)));
+    assert_eq!(stage.connections()[2..], [(2, false, "")]);
+    assert_eq!(stage.gaps().len(), 1, "what passed meanwhile is not known");
+}
+
+#[test]
+fn a_connection_that_was_there_before_is_joined_once() {
+    let mut stage = Stage::new();
+    stage
+        .node
+        .inodes
+        .extend([((7, 3), 50), ((7, 5), 50), ((8, 3), 60)]);
+    stage.node.slippery.insert((8, 3));
+    let Stage {
+        follower,
+        node,
+        out,
+        ..
+    } = &mut stage;
+    for found in [(7, 3, 50), (7, 5, 50), (8, 3, 60)] {
+        follower.join(found, Nanos(5), node, out);
+    }
+    assert_eq!(follower.inodes(), FxHashSet::from_iter([50]));
+    assert_eq!(
+        node.watched.len(),
+        2,
+        "what is not the runtime's any more is let go"
+    );
+    assert_eq!(
+        follower.status(),
+        "1 connection of program 7; 1 joined in the middle"
+    );
+    // One that the kernel's program has taken as another stream: its record is on its way.
+    node.inodes.insert((9, 3), 70);
+    node.watched.insert((9, 3), 1 << 40);
+    follower.join((9, 3, 70), Nanos(5), node, out);
+    assert_eq!(follower.inodes(), FxHashSet::from_iter([50]));
+    // Closed without a record.
+    node.inodes.remove(&(7, 3));
+    node.inodes.insert((7, 5), 80);
+    follower.look(Nanos(6), node, out);
+    assert_eq!(follower.streams.len(), 0);
+    assert_eq!(
+        stage.connections(),
+        [(1, true, "program 7"), (1, false, "program 7")]
+    );
+}
+
+#[test]
+fn bytes_of_connections_that_are_not_known_are_counted() {
+    let mut all = records(TAPE);
+    all.retain(|r| parse(r).is_some_and(|r| r.kind != Kind::Opened));
+    let stage = Stage::play(&all);
+    assert_eq!(stage.out, vec![]);
+    assert_eq!(stage.follower.counters().strays, 20);
+}

@@ -1,0 +1,249 @@
+//! What is in the kernel: the programs of `bpf/tap.bpf.c`, attached to their tracepoints, and their maps.
+
+use std::path::PathBuf;
+
+use aya::maps::{Array, HashMap, Map, MapData, MapError, RingBuf};
+use aya::programs::TracePoint;
+use aya::{Ebpf, EbpfLoader};
+
+use crate::Error;
+use crate::node::padded;
+
+/// Made by `bpf/build.sh`.
+static OBJECT: &[u8] = aya::include_bytes_aligned!("../bpf/tap.bpf.o");
+
+/// Functions of the program and their tracepoints, in the order in which they are attached: what ends a call before what
+/// begins it, so that nothing is remembered that nobody takes.
+const POINTS: [(&str, &str, &str, Kernel); 31] = [
+    ("exit_write", "syscalls", "sys_exit_write", Every),
+    ("exit_writev", "syscalls", "sys_exit_writev", Every),
+    ("exit_sendto", "syscalls", "sys_exit_sendto", Every),
+    ("exit_sendmsg", "syscalls", "sys_exit_sendmsg", Every),
+    ("exit_read", "syscalls", "sys_exit_read", Every),
+    ("exit_readv", "syscalls", "sys_exit_readv", Every),
+    ("exit_recvfrom", "syscalls", "sys_exit_recvfrom", Every),
+    ("exit_recvmsg", "syscalls", "sys_exit_recvmsg", Every),
+    ("exit_connect", "syscalls", "sys_exit_connect", Every),
+    ("exit_dup", "syscalls", "sys_exit_dup", Every),
+    ("exit_dup2", "syscalls", "sys_exit_dup2", Newer),
+    ("exit_dup3", "syscalls", "sys_exit_dup3", Every),
+    ("exit_fcntl", "syscalls", "sys_exit_fcntl", Every),
+    ("process_exit", "sched", "sched_process_exit", Every),
+    ("process_exec", "sched", "sched_process_exec", Every),
+    ("process_fork", "sched", "sched_process_fork", Every),
+    ("enter_close", "syscalls", "sys_enter_close", Every),
+    (
+        "enter_close_range",
+        "syscalls",
+        "sys_enter_close_range",
+        Newer,
+    ),
+    ("enter_dup", "syscalls", "sys_enter_dup", Every),
+    ("enter_dup2", "syscalls", "sys_enter_dup2", Newer),
+    ("enter_dup3", "syscalls", "sys_enter_dup3", Every),
+    ("enter_fcntl", "syscalls", "sys_enter_fcntl", Every),
+    ("enter_connect", "syscalls", "sys_enter_connect", Every),
+    ("enter_write", "syscalls", "sys_enter_write", Every),
+    ("enter_writev", "syscalls", "sys_enter_writev", Every),
+    ("enter_sendto", "syscalls", "sys_enter_sendto", Every),
+    ("enter_sendmsg", "syscalls", "sys_enter_sendmsg", Every),
+    ("enter_read", "syscalls", "sys_enter_read", Every),
+    ("enter_readv", "syscalls", "sys_enter_readv", Every),
+    ("enter_recvfrom", "syscalls", "sys_enter_recvfrom", Every),
+    ("enter_recvmsg", "syscalls", "sys_enter_recvmsg", Every),
+];
+
+/// Which kernels have a system call.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kernel {
+    Every,
+    /// dup2 is not on arm64, close_range is of Linux 5.9.
+    Newer,
+}
+use Kernel::{Every, Newer};
+
+/// The ring that records come out of.
+pub(crate) type Ring = RingBuf<MapData>;
+
+/// Programs and maps. They are gone from the kernel when this is dropped, or its process ends.
+pub(crate) struct Loaded {
+    programs: Ebpf,
+    ring: Ring,
+    maps: Maps,
+}
+
+/// What user space reads and writes.
+pub(crate) struct Maps {
+    processes: HashMap<MapData, u32, u64>,
+    descriptors: HashMap<MapData, u64, [u64; 2]>,
+    streams: HashMap<MapData, u64, [u64; 4]>,
+    paths: HashMap<MapData, [u8; 108], u8>,
+    numbers: Array<MapData, u64>,
+    generations: u64,
+}
+
+fn refused(what: impl Into<String>, e: &dyn std::error::Error) -> Error {
+    let mut why = e.to_string();
+    let mut cause = e.source();
+    while let Some(c) = cause {
+        let text = c.to_string();
+        if !why.contains(&text) {
+            why.push_str(": ");
+            why.push_str(&text);
+        }
+        cause = c.source();
+    }
+    // A verifier's log is of many pages; what it is about stands at the end, before its statistics.
+    let says_why =
+        |l: &&str| !l.is_empty() && !l.starts_with("processed ") && !l.starts_with("stack depth");
+    let lines: Vec<&str> = why.lines().filter(says_why).collect();
+    let short = match lines.as_slice() {
+        [first, .., one, two, three] => format!("{first} … {one} {two} {three}"),
+        short => short.join(" "),
+    };
+    Error::Refused {
+        what: what.into(),
+        why: short.chars().take(500).collect(),
+    }
+}
+
+impl Loaded {
+    /// Has the kernel check and take programs and maps. Nothing runs yet.
+    pub(crate) fn load() -> Result<Self, Error> {
+        let mut programs = EbpfLoader::new()
+            .btf(None)
+            .load(OBJECT)
+            .map_err(|e| refused("the tap's maps", &e))?;
+        for (name, ..) in POINTS {
+            point(&mut programs, name)?
+                .load()
+                .map_err(|e| refused(format!("the program {name}"), &e))?;
+        }
+        let ring = taken(&mut programs, "ring")?;
+        let maps = Maps {
+            processes: taken(&mut programs, "processes")?,
+            descriptors: taken(&mut programs, "descriptors")?,
+            streams: taken(&mut programs, "streams")?,
+            paths: taken(&mut programs, "paths")?,
+            numbers: taken(&mut programs, "numbers")?,
+            generations: 0,
+        };
+        Ok(Self {
+            programs,
+            ring,
+            maps,
+        })
+    }
+
+    /// Attaches the programs. Connections to these paths are watched from their first byte on.
+    pub(crate) fn attach(&mut self, paths: &[PathBuf]) -> Result<(), Error> {
+        self.maps
+            .numbers
+            .set(0, u64::from(std::process::id()), 0)
+            .map_err(|e| refused("an entry of a map", &e))?;
+        for (name, category, event, kernel) in POINTS {
+            if let Err(e) = point(&mut self.programs, name)?.attach(category, event) {
+                if kernel == Newer && !crate::needs::has_tracepoint(category, event) {
+                    continue;
+                }
+                return Err(refused(format!("the tracepoint {category}:{event}"), &e));
+            }
+        }
+        self.maps.look_for(paths)
+    }
+
+    /// The ring, and the maps: both are used at a time. The programs run as long as the last is kept.
+    pub(crate) fn parts(&mut self) -> (&mut Ring, &mut Maps) {
+        (&mut self.ring, &mut self.maps)
+    }
+}
+
+fn point<'a>(programs: &'a mut Ebpf, name: &str) -> Result<&'a mut TracePoint, Error> {
+    let absent = || Error::Refused {
+        what: format!("the program {name}"),
+        why: "it is not in the object".into(),
+    };
+    let program = programs.program_mut(name).ok_or_else(absent)?;
+    program.try_into().map_err(|e| refused(name, &e))
+}
+
+fn taken<T: TryFrom<Map, Error = MapError>>(programs: &mut Ebpf, name: &str) -> Result<T, Error> {
+    let map = programs.take_map(name).ok_or_else(|| Error::Refused {
+        what: format!("the map {name}"),
+        why: "it is not in the object".into(),
+    })?;
+    T::try_from(map).map_err(|e| refused(format!("the map {name}"), &e))
+}
+
+/// Only a new entry (include/uapi/linux/bpf.h).
+const NOEXIST: u64 = 1;
+
+/// Process and number, as the program joins them.
+fn key(process: u32, descriptor: u32) -> u64 {
+    (u64::from(process) << 32) | u64::from(descriptor)
+}
+
+impl Maps {
+    /// Watches connections to these paths as well.
+    pub(crate) fn look_for(&mut self, paths: &[PathBuf]) -> Result<(), Error> {
+        for path in paths.iter().filter_map(|p| padded(p)) {
+            self.paths
+                .insert(path, 1, 0)
+                .map_err(|e| refused("an entry of a map", &e))?;
+        }
+        Ok(())
+    }
+
+    /// True when a descriptor is watched, and as what.
+    fn watched(&self, process: u32, descriptor: u32) -> Option<u64> {
+        let generation = self.processes.get(&process, 0).ok()?;
+        let [stream, of] = self.descriptors.get(&key(process, descriptor), 0).ok()?;
+        (of == generation).then_some(stream)
+    }
+
+    pub(crate) fn watch(&mut self, process: u32, descriptor: u32, stream: u64) -> bool {
+        if let Some(as_stream) = self.watched(process, descriptor) {
+            return as_stream == stream;
+        }
+        // Those that the program gives are nanoseconds since the machine started, and never so small.
+        self.generations += 1;
+        // It fails when there is one, which is read below.
+        drop(self.processes.insert(process, self.generations, NOEXIST));
+        let Ok(generation) = self.processes.get(&process, 0) else {
+            return false;
+        };
+        drop(self.streams.insert(stream, [0; 4], NOEXIST));
+        let key = key(process, descriptor);
+        // One of an earlier generation.
+        drop(self.descriptors.remove(&key));
+        self.descriptors
+            .insert(key, [stream, generation], NOEXIST)
+            .is_ok()
+    }
+
+    pub(crate) fn unwatch(&mut self, process: u32, descriptor: u32, stream: u64) {
+        let key = key(process, descriptor);
+        if self
+            .descriptors
+            .get(&key, 0)
+            .is_ok_and(|[s, _]| s == stream)
+        {
+            // Closing it may have been faster.
+            drop(self.descriptors.remove(&key));
+        }
+    }
+
+    pub(crate) fn offsets(&self, stream: u64) -> Option<[u64; 2]> {
+        let [sent, received, ..] = self.streams.get(&stream, 0).ok()?;
+        Some([sent, received])
+    }
+
+    pub(crate) fn forget(&mut self, stream: u64) {
+        drop(self.streams.remove(&stream));
+    }
+
+    /// Records without bytes that found no room in the ring so far.
+    pub(crate) fn untold(&self) -> u64 {
+        self.numbers.get(&1, 0).unwrap_or_default()
+    }
+}

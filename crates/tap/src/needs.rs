@@ -1,0 +1,229 @@
+//! What the tap needs of this machine and of this process, asked one by one, so that what is missing can be named.
+
+use std::fs;
+use std::path::Path;
+
+use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities};
+
+/// Something that is missing, and how to get it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Missing {
+    /// What: completes "needs …".
+    pub what: String,
+    /// A command or a setting; empty where nothing helps.
+    pub help: String,
+}
+
+fn missing(what: impl Into<String>, help: impl Into<String>) -> Missing {
+    Missing {
+        what: what.into(),
+        help: help.into(),
+    }
+}
+
+/// What is missing, in one sentence, with what helps against the first that something helps against.
+pub fn sentence(all: &[Missing]) -> String {
+    let what: Vec<&str> = all.iter().map(|m| m.what.as_str()).collect();
+    let mut text = what.join("; and ");
+    if let Some(m) = all.iter().find(|m| !m.help.is_empty()) {
+        text.push_str(&format!(" ({})", m.help));
+    }
+    text
+}
+
+/// Capabilities that it takes, with what for. CAP_SYS_ADMIN holds the first two.
+const CAPABILITIES: [(CapabilitySet, &str, &str); 3] = [
+    (CapabilitySet::BPF, "CAP_BPF", "to load programs"),
+    (
+        CapabilitySet::PERFMON,
+        "CAP_PERFMON",
+        "to attach them to tracepoints",
+    ),
+    (
+        CapabilitySet::SYS_PTRACE,
+        "CAP_SYS_PTRACE",
+        "to see which descriptors of other processes lead to the runtime",
+    ),
+];
+
+/// What stays once the programs run: maps are read and written with CAP_BPF (before Linux 5.19), descriptors of other
+/// processes with the others.
+const KEPT: CapabilitySet = CapabilitySet::BPF
+    .union(CapabilitySet::SYS_PTRACE)
+    .union(CapabilitySet::DAC_READ_SEARCH);
+
+/// Where tracefs is mounted.
+const TRACEFS: [&str; 2] = ["sys/kernel/tracing", "sys/kernel/debug/tracing"];
+
+/// `/proc/self/ns/pid` in the first namespace of process ids (`PROC_PID_INIT_INO`, include/linux/proc_ns.h).
+const FIRST_PIDS: &str = "pid:[4026531836]";
+
+/// What is missing here. Changes nothing and loads nothing.
+pub fn missing_here() -> Vec<Missing> {
+    let mut all = of_capabilities(capabilities(None).map(|c| c.effective));
+    all.extend(of_files(Path::new("/")));
+    all
+}
+
+fn of_capabilities(held: rustix::io::Result<CapabilitySet>) -> Vec<Missing> {
+    let held = match held {
+        Ok(held) => held,
+        Err(e) => {
+            return vec![missing(
+                format!("capabilities, and cannot ask for its own: {e}"),
+                "",
+            )];
+        }
+    };
+    let admin = CapabilitySet::BPF | CapabilitySet::PERFMON;
+    let held = if held.contains(CapabilitySet::SYS_ADMIN) {
+        held | admin
+    } else {
+        held
+    };
+    CAPABILITIES
+        .iter()
+        .filter(|(c, ..)| !held.contains(*c))
+        .map(|(_, name, why)| missing(format!("{name} {why}"), "run it as root"))
+        .collect()
+}
+
+/// `root` is `/`, or a copy of what matters for a test.
+fn of_files(root: &Path) -> Vec<Missing> {
+    let mut all = Vec::new();
+    let locked = fs::read_to_string(root.join("sys/kernel/security/lockdown")).unwrap_or_default();
+    if locked.contains("[confidentiality]") {
+        all.push(missing(
+            "a kernel that is not locked down (lockdown=confidentiality forbids tracing)",
+            "",
+        ));
+    }
+    let point = "events/syscalls/sys_enter_write/id";
+    let readable = |dir: &&str| fs::read(root.join(dir).join(point)).is_ok();
+    if !TRACEFS.iter().any(readable) {
+        let mounted = TRACEFS
+            .iter()
+            .any(|dir| root.join(dir).join("events").exists());
+        all.push(if mounted {
+            missing(
+                "the tracepoints of system calls (a kernel with CONFIG_FTRACE_SYSCALLS, and the right to read tracefs)",
+                "",
+            )
+        } else {
+            missing(
+                "tracefs",
+                "mount -t tracefs tracefs /sys/kernel/tracing, as root",
+            )
+        });
+    }
+    let pids = fs::read_link(root.join("proc/self/ns/pid")).unwrap_or_default();
+    if pids != Path::new(FIRST_PIDS) {
+        all.push(missing(
+            "to see the machine's process ids: it runs in a pid namespace of its own",
+            "run it on the node itself, or with hostPID: true",
+        ));
+    }
+    all
+}
+
+/// True when the kernel has a tracepoint.
+pub(crate) fn has_tracepoint(category: &str, event: &str) -> bool {
+    let id = Path::new("events").join(category).join(event).join("id");
+    TRACEFS
+        .iter()
+        .any(|dir| Path::new("/").join(dir).join(&id).exists())
+}
+
+/// Gives up, for this thread, every capability that is not needed once the programs run. Capabilities belong to threads:
+/// those of the process's other threads, which read files and sockets of the node, stay as they are.
+pub(crate) fn drop_the_rest() -> rustix::io::Result<()> {
+    let held = capabilities(None)?;
+    let kept = |set: CapabilitySet| set & kept_of(held.permitted);
+    set_capabilities(
+        None,
+        CapabilitySets {
+            effective: kept(held.effective),
+            permitted: kept(held.permitted),
+            inheritable: CapabilitySet::empty(),
+        },
+    )
+}
+
+/// Where CAP_SYS_ADMIN stands for CAP_BPF it has to stay.
+fn kept_of(permitted: CapabilitySet) -> CapabilitySet {
+    if permitted.contains(CapabilitySet::BPF) {
+        KEPT
+    } else {
+        KEPT | CapabilitySet::SYS_ADMIN
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_capability_that_is_missing_is_named() {
+        let names = |held| {
+            let all = of_capabilities(Ok(held));
+            let words: Vec<String> = all
+                .iter()
+                .filter_map(|m| m.what.split(' ').next().map(str::to_owned))
+                .collect();
+            words.join(" ")
+        };
+        let all = CapabilitySet::BPF | CapabilitySet::PERFMON | CapabilitySet::SYS_PTRACE;
+        assert_eq!(names(all), "");
+        assert_eq!(
+            names(CapabilitySet::empty()),
+            "CAP_BPF CAP_PERFMON CAP_SYS_PTRACE"
+        );
+        assert_eq!(names(all - CapabilitySet::PERFMON), "CAP_PERFMON");
+        assert_eq!(names(CapabilitySet::SYS_ADMIN), "CAP_SYS_PTRACE");
+        // Memory that is locked is accounted by cgroup since Linux 5.11: the right to raise limits is not asked for.
+        assert!(!names(CapabilitySet::empty()).contains("RESOURCE"));
+    }
+
+    #[test]
+    fn each_file_that_is_missing_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path();
+        let said = || sentence(&of_files(root));
+        let put = |path: &str, text: &str| {
+            let path = root.join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        fs::create_dir_all(root.join("proc/self/ns")).unwrap();
+        let pids = root.join("proc/self/ns/pid");
+        std::os::unix::fs::symlink("pid:[4026532000]", &pids).unwrap();
+        assert_eq!(
+            said(),
+            "tracefs; and to see the machine's process ids: it runs in a pid namespace of its own \
+             (mount -t tracefs tracefs /sys/kernel/tracing, as root)"
+        );
+        fs::remove_file(&pids).unwrap();
+        std::os::unix::fs::symlink(FIRST_PIDS, &pids).unwrap();
+        put("sys/kernel/tracing/events/header_page", "");
+        assert!(
+            said().starts_with("the tracepoints of system calls"),
+            "{}",
+            said()
+        );
+        put(
+            "sys/kernel/tracing/events/syscalls/sys_enter_write/id",
+            "840\n",
+        );
+        assert_eq!(of_files(root), vec![]);
+        put(
+            "sys/kernel/security/lockdown",
+            "none [integrity] confidentiality\n",
+        );
+        assert_eq!(of_files(root), vec![]);
+        put(
+            "sys/kernel/security/lockdown",
+            "none integrity [confidentiality]\n",
+        );
+        assert!(said().contains("not locked down"), "{}", said());
+    }
+}

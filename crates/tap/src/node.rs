@@ -1,0 +1,266 @@
+//! Which sockets and descriptors of this machine lead to the runtime: sock_diag and /proc.
+
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+use netlink_packet_core::{
+    NLM_F_DUMP, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload,
+};
+use netlink_packet_sock_diag::SockDiagMessage;
+use netlink_packet_sock_diag::unix::nlas::UnixDiagName;
+use netlink_packet_sock_diag::unix::{ShowFlags, StateFlags, UnixRequest, UnixResponse};
+use netlink_sys::protocols::NETLINK_SOCK_DIAG;
+use netlink_sys::{Socket, SocketAddr};
+use rustc_hash::FxHashSet;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+/// How long the kernel may take to list its sockets.
+const PATIENCE: Timespec = Timespec {
+    tv_sec: 2,
+    tv_nsec: 0,
+};
+
+/// The runtime's socket, however it is spelled.
+#[derive(Clone, Debug)]
+pub(crate) struct Target {
+    /// Spellings that are known.
+    pub(crate) paths: Vec<PathBuf>,
+}
+
+impl Target {
+    /// The socket that this path leads to now.
+    pub(crate) fn of(path: &Path) -> Self {
+        let mut paths = vec![path.to_path_buf()];
+        paths.extend(real_folder(path));
+        paths.extend(fs::canonicalize(path));
+        // /var/run is a link to /run on every distribution that has systemd: both are in use.
+        for (from, to) in [("/run", "/var/run"), ("/var/run", "/run")] {
+            let others: Vec<PathBuf> = paths
+                .iter()
+                .filter_map(|p| Some(Path::new(to).join(p.strip_prefix(from).ok()?)))
+                .collect();
+            paths.extend(others);
+        }
+        paths.sort();
+        paths.dedup();
+        Self { paths }
+    }
+
+    /// True for a socket that the runtime bound, or accepted on such a one.
+    fn is(&self, socket: &UnixResponse) -> bool {
+        socket.name().is_some_and(|name| match name {
+            UnixDiagName::Pathname(name) => self.paths.iter().any(|p| p.as_os_str() == name),
+            UnixDiagName::Abstract(_) => false,
+        })
+    }
+}
+
+/// The path with its folder's links followed. The socket itself need not exist.
+fn real_folder(path: &Path) -> Option<PathBuf> {
+    let folder = fs::canonicalize(path.parent()?).ok()?;
+    Some(folder.join(path.file_name()?))
+}
+
+/// A path as the kernel's program compares it: padded with zeros to the room of `sun_path`. `None` for one that does not
+/// fit, to which nothing can connect.
+pub(crate) fn padded(path: &Path) -> Option<[u8; 108]> {
+    let mut all = [0; 108];
+    let bytes = path.as_os_str().as_bytes();
+    all.get_mut(..bytes.len())?.copy_from_slice(bytes);
+    Some(all)
+}
+
+/// Inodes of the clients' ends of all connections to the runtime's socket.
+pub(crate) fn clients(target: &Target) -> io::Result<FxHashSet<u64>> {
+    let mut inodes = FxHashSet::default();
+    list(|socket| {
+        if target.is(socket)
+            && let Some(peer) = socket.peer()
+        {
+            inodes.insert(u64::from(peer));
+        }
+    })?;
+    Ok(inodes)
+}
+
+/// Lists the established unix sockets of this network namespace.
+fn list(mut each: impl FnMut(&UnixResponse)) -> io::Result<()> {
+    let mut socket = Socket::new(NETLINK_SOCK_DIAG)?;
+    socket.bind_auto()?;
+    socket.connect(&SocketAddr::new(0, 0))?;
+    let mut header = NetlinkHeader::default();
+    header.flags = NLM_F_REQUEST | NLM_F_DUMP;
+    let request = UnixRequest {
+        state_flags: StateFlags::ESTABLISHED,
+        inode: 0,
+        show_flags: ShowFlags::NAME | ShowFlags::PEER,
+        cookie: [0xff; 8],
+    };
+    let mut message = NetlinkMessage::new(header, SockDiagMessage::UnixRequest(request).into());
+    message.finalize();
+    let mut bytes = vec![0; message.buffer_len()];
+    message.serialize(&mut bytes);
+    socket.send(&bytes, 0)?;
+    loop {
+        let mut ready = [PollFd::new(&socket, PollFlags::IN)];
+        if poll(&mut ready, Some(&PATIENCE))? == 0 {
+            return Err(io::Error::new(
+                io::ErrorKind::TimedOut,
+                "no answer within 2 s",
+            ));
+        }
+        let (answer, _) = socket.recv_from_full()?;
+        let mut rest = answer.as_slice();
+        while !rest.is_empty() {
+            let Ok(message) = NetlinkMessage::<SockDiagMessage>::deserialize(rest) else {
+                // A socket whose name the crate cannot read, or the end of what is readable.
+                rest = skipped(rest).unwrap_or_default();
+                continue;
+            };
+            match &message.payload {
+                NetlinkPayload::Done(_) => return Ok(()),
+                NetlinkPayload::Error(e) => return Err(e.to_io()),
+                NetlinkPayload::InnerMessage(SockDiagMessage::UnixResponse(socket)) => each(socket),
+                _ => {}
+            }
+            let length = (message.header.length as usize).next_multiple_of(4).max(16);
+            rest = rest.get(length..).unwrap_or_default();
+        }
+    }
+}
+
+/// What follows the message at the front.
+fn skipped(bytes: &[u8]) -> Option<&[u8]> {
+    let length = u32::from_ne_bytes(*bytes.first_chunk()?) as usize;
+    bytes.get(length.max(16).next_multiple_of(4)..)
+}
+
+/// Inode of the socket that a descriptor leads to.
+pub(crate) fn inode(process: u32, descriptor: u32) -> Option<u64> {
+    of_link(&fs::read_link(format!("/proc/{process}/fd/{descriptor}")).ok()?)
+}
+
+/// `socket:[4711]`
+fn of_link(link: &Path) -> Option<u64> {
+    let text = link.to_str()?.strip_prefix("socket:[")?;
+    text.strip_suffix(']')?.parse().ok()
+}
+
+/// Name of a process's program, empty when it is gone or hidden.
+pub(crate) fn name(process: u32) -> String {
+    let name = fs::read_to_string(format!("/proc/{process}/comm")).unwrap_or_default();
+    name.trim_end().to_owned()
+}
+
+/// The numbers that a folder holds as names.
+fn numbers(folder: &str) -> impl Iterator<Item = u32> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.filter_map(|e| e.file_name().to_str()?.parse().ok())
+}
+
+/// A descriptor: process, number, inode of its socket.
+pub(crate) type Holder = (u32, u32, u64);
+
+/// Descriptors that lead to one of these sockets, of all processes but this one.
+pub(crate) fn holders(inodes: &FxHashSet<u64>) -> Vec<Holder> {
+    if inodes.is_empty() {
+        return Vec::new();
+    }
+    let own = std::process::id();
+    numbers("/proc")
+        .filter(|p| *p != own)
+        .flat_map(|p| holds(p, inodes))
+        .collect()
+}
+
+/// Descriptors of a process that lead to one of these sockets.
+pub(crate) fn holds(process: u32, inodes: &FxHashSet<u64>) -> Vec<Holder> {
+    numbers(&format!("/proc/{process}/fd"))
+        .filter_map(|d| {
+            Some((
+                process,
+                d,
+                inode(process, d).filter(|i| inodes.contains(i))?,
+            ))
+        })
+        .collect()
+}
+
+/// Processes that this one made.
+pub(crate) fn children(process: u32) -> Vec<u32> {
+    numbers("/proc")
+        .filter(|p| {
+            let stat = fs::read_to_string(format!("/proc/{p}/stat")).unwrap_or_default();
+            parent(&stat) == Some(process)
+        })
+        .collect()
+}
+
+/// The parent in `/proc/PID/stat`, behind a name that may hold anything.
+fn parent(stat: &str) -> Option<u32> {
+    let (_, rest) = stat.rsplit_once(") ")?;
+    rest.split(' ').nth(1)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::net::{UnixListener, UnixStream};
+
+    #[test]
+    fn what_proc_says_is_read() {
+        assert_eq!(of_link(Path::new("socket:[4711]")), Some(4711));
+        for other in ["pipe:[4711]", "socket:[4711", "/dev/null", "socket:[]"] {
+            assert_eq!(of_link(Path::new(other)), None, "{other}");
+        }
+        assert_eq!(parent("12 (a) b) S 7 12 12 0 -1"), Some(7));
+        assert_eq!(parent("12 (a"), None);
+    }
+
+    #[test]
+    fn a_path_is_known_by_all_its_spellings() {
+        let run = Target::of(Path::new("/run/no-such-runtime/r.sock"));
+        assert!(
+            run.paths
+                .contains(&"/var/run/no-such-runtime/r.sock".into())
+        );
+        let var = Target::of(Path::new("/var/run/no-such-runtime/r.sock"));
+        assert_eq!(run.paths, var.paths);
+        assert_eq!(
+            padded(Path::new("/a")).map(|p| (p[0], p[1], p[2])),
+            Some((b'/', b'a', 0))
+        );
+        assert_eq!(padded(Path::new(&format!("/{}", "x".repeat(108)))), None);
+    }
+
+    #[test]
+    fn clients_of_a_socket_are_found_by_any_spelling() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("r.sock");
+        let listener = UnixListener::bind(&path).unwrap();
+        let client = UnixStream::connect(&path).unwrap();
+        let accepted = listener.accept().unwrap();
+        let other = UnixListener::bind(dir.path().join("s.sock")).unwrap();
+        let stranger = UnixStream::connect(dir.path().join("s.sock")).unwrap();
+        std::os::unix::fs::symlink(dir.path(), dir.path().join("link")).unwrap();
+
+        let own = std::process::id();
+        let fd = |s: &UnixStream| u32::try_from(std::os::fd::AsRawFd::as_raw_fd(s)).unwrap();
+        let wanted = inode(own, fd(&client)).unwrap();
+        for spelling in ["r.sock", "link/r.sock"] {
+            let target = Target::of(&dir.path().join(spelling));
+            let found = match clients(&target) {
+                Ok(found) => found,
+                Err(e) => {
+                    eprintln!("LEFT OUT: no sock_diag here: {e}");
+                    return;
+                }
+            };
+            assert_eq!(found, FxHashSet::from_iter([wanted]), "{spelling}");
+            assert_eq!(holds(own, &found), [(own, fd(&client), wanted)]);
+        }
+        drop((accepted, other, stranger));
+    }
+}

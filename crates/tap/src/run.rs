@@ -1,0 +1,301 @@
+//! The thread that empties the ring and decodes.
+
+use std::fs::File;
+use std::io::Write as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::sync_channel;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use kflow_model::{Observation, clock};
+use rustc_hash::{FxHashMap, FxHashSet};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::follow::{Follower, HOLD, Node};
+use crate::kernel::{Loaded, Maps, Ring};
+use crate::node::{self, Target};
+use crate::time::Offset;
+use crate::{Config, Error, needs, record};
+
+/// How long records may gather after the first: the kernel wakes this thread only when it has read everything, so clients
+/// pay for one wake-up instead of one a call.
+const GATHER: Duration = Duration::from_millis(10);
+/// How long it waits for records before it looks at what was held back.
+const SETTLE: Duration = Duration::from_millis(250);
+/// How often descriptors that lead to the runtime are looked for, and those that are known are looked at.
+const LOOK: Duration = Duration::from_secs(5);
+/// How often processes that clients made are looked at, and what was lost is counted.
+const COUNT: Duration = Duration::from_secs(1);
+/// Records that are decoded before their observations are handed over.
+const BATCH: usize = 1024;
+/// How often a socket is looked for in /proc before it is given up: its process may have hidden it, or just be made.
+const TRIES: u32 = 3;
+
+/// What the tap gives.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Handed {
+    /// What was seen, in order; may be empty.
+    pub observations: Vec<Observation>,
+    /// What is followed, in words.
+    pub status: String,
+}
+
+/// A running tap. Dropping it ends it, and waits for that.
+#[derive(Debug)]
+pub struct Tap {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Whether a tap would work here: loads the programs, attaches nothing, and drops them.
+pub fn probe() -> Result<(), Error> {
+    let missing = needs::missing_here();
+    if !missing.is_empty() {
+        return Err(Error::Missing(missing));
+    }
+    Loaded::load().map(drop)
+}
+
+impl Tap {
+    /// Loads and attaches. `give` gets what is seen, in the tap's thread; while it waits, the ring fills. When it gives back
+    /// false the tap ends.
+    pub fn start(
+        config: Config,
+        give: impl FnMut(Handed) -> bool + Send + 'static,
+    ) -> Result<Self, Error> {
+        let missing = needs::missing_here();
+        if !missing.is_empty() {
+            return Err(Error::Missing(missing));
+        }
+        let stop = Arc::new(AtomicBool::new(false));
+        let (started, is_started) = sync_channel(1);
+        let stopped = Arc::clone(&stop);
+        let thread = std::thread::Builder::new()
+            .name("kflow-tap".into())
+            .spawn(move || {
+                let begun = begin(&config);
+                // Who started it waits for this.
+                match begun {
+                    Ok(mut run) => {
+                        started.send(Ok(())).ok();
+                        run.run(&stopped, give);
+                    }
+                    Err(e) => {
+                        started.send(Err(e)).ok();
+                    }
+                }
+            })
+            .map_err(Error::Thread)?;
+        let mut tap = Self {
+            stop,
+            thread: Some(thread),
+        };
+        match is_started.recv() {
+            Ok(Ok(())) => Ok(tap),
+            Ok(Err(e)) => Err(e),
+            Err(_) => {
+                tap.finish();
+                Err(Error::Thread(std::io::Error::other("it ended at once")))
+            }
+        }
+    }
+
+    fn finish(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            // A panic of it was told by the panic hook.
+            drop(thread.join());
+        }
+    }
+}
+
+impl Drop for Tap {
+    fn drop(&mut self) {
+        self.finish();
+    }
+}
+
+fn begin(config: &Config) -> Result<Run, Error> {
+    let target = Target::of(&config.socket);
+    let tape = config.tape.as_ref().map(|path| {
+        File::create(path).map_err(|source| Error::Tape {
+            path: path.clone(),
+            source,
+        })
+    });
+    let tape = tape.transpose()?;
+    let mut loaded = Loaded::load()?;
+    loaded.attach(&target.paths)?;
+    // What cannot be given up is kept: it is no reason not to look.
+    needs::drop_the_rest().ok();
+    Ok(Run {
+        config: config.clone(),
+        loaded,
+        follower: Follower::default(),
+        given_up: FxHashMap::default(),
+        untold: 0,
+        found: true,
+        tape,
+    })
+}
+
+struct Run {
+    config: Config,
+    loaded: Loaded,
+    follower: Follower,
+    /// Sockets whose descriptors were not found, with how often they were looked for.
+    given_up: FxHashMap<u64, u32>,
+    /// Records without bytes that had found no room at the last look.
+    untold: u64,
+    /// Sockets could be listed.
+    found: bool,
+    tape: Option<File>,
+}
+
+impl Node for Maps {
+    fn inode(&self, process: u32, descriptor: u32) -> Option<u64> {
+        node::inode(process, descriptor)
+    }
+    fn name(&self, process: u32) -> String {
+        node::name(process)
+    }
+    fn children(&self, process: u32) -> Vec<u32> {
+        node::children(process)
+    }
+    fn watch(&mut self, process: u32, descriptor: u32, stream: u64) -> bool {
+        Self::watch(self, process, descriptor, stream)
+    }
+    fn unwatch(&mut self, process: u32, descriptor: u32, stream: u64) {
+        Self::unwatch(self, process, descriptor, stream);
+    }
+    fn offsets(&self, stream: u64) -> Option<[u64; 2]> {
+        Self::offsets(self, stream)
+    }
+    fn forget(&mut self, stream: u64) {
+        Self::forget(self, stream);
+    }
+}
+
+/// True once an interval has passed since the last time it was.
+fn is_due(last: &mut Option<Instant>, interval: Duration) -> bool {
+    let now = clock::monotonic();
+    let due = last.is_none_or(|l| now.saturating_duration_since(l) >= interval);
+    if due {
+        *last = Some(now);
+    }
+    due
+}
+
+impl Run {
+    fn run(&mut self, stop: &AtomicBool, mut give: impl FnMut(Handed) -> bool) {
+        let (mut looked, mut counted) = (None, None);
+        let mut told = String::new();
+        while !stop.load(Ordering::Relaxed) {
+            let mut out = Vec::new();
+            let (ring, maps) = self.loaded.parts();
+            let untold = maps.untold();
+            if is_due(&mut looked, LOOK) || untold != std::mem::replace(&mut self.untold, untold) {
+                self.look(&mut out);
+            } else {
+                let patience = if self.follower.holds() {
+                    Duration::from_nanos(HOLD.unsigned_abs())
+                } else {
+                    SETTLE
+                };
+                if has_records(ring, patience) {
+                    std::thread::sleep(GATHER);
+                }
+            }
+            let all = self.drain(&mut out);
+            let now = clock::now();
+            if all && is_due(&mut counted, COUNT) {
+                let (_, maps) = self.loaded.parts();
+                self.follower.tally(now, maps, &mut out);
+                if self.follower.has_forked() {
+                    self.follower.look(now, maps, &mut out);
+                }
+            }
+            self.follower.settle(now, &mut out);
+            let mut status = self.follower.status();
+            if !self.found {
+                status.push_str("; connections from before cannot be found: no sock_diag here");
+            }
+            if !out.is_empty() || status != told {
+                told.clone_from(&status);
+                let observations = std::mem::take(&mut out);
+                if !give(Handed {
+                    observations,
+                    status,
+                }) {
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Takes records; true when the ring is empty.
+    fn drain(&mut self, out: &mut Vec<Observation>) -> bool {
+        let clock = Offset::measure();
+        let (ring, maps) = self.loaded.parts();
+        for _ in 0..BATCH {
+            let Some(item) = ring.next() else {
+                return true;
+            };
+            if let Some(r) = record::parse(&item) {
+                self.follower.record(&r, clock, maps, out);
+            }
+            if let Some(tape) = &mut self.tape {
+                tape_record(tape, &item);
+            }
+        }
+        false
+    }
+
+    /// Finds connections that were there before, or whose beginning was not told.
+    fn look(&mut self, out: &mut Vec<Observation>) {
+        let target = Target::of(&self.config.socket);
+        let now = clock::now();
+        let (_, maps) = self.loaded.parts();
+        // A path that leads elsewhere now: connections to the new place are watched too. No room for it is no harm: they
+        // are found here.
+        maps.look_for(&target.paths).ok();
+        self.follower.look(now, maps, out);
+        let clients = node::clients(&target);
+        self.found = clients.is_ok();
+        let Ok(clients) = clients else { return };
+        self.given_up.retain(|inode, _| clients.contains(inode));
+        let known = self.follower.inodes();
+        let wanted: FxHashSet<u64> = clients
+            .difference(&known)
+            .copied()
+            .filter(|i| self.given_up.get(i).is_none_or(|n| *n < TRIES))
+            .collect();
+        for i in &wanted {
+            *self.given_up.entry(*i).or_default() += 1;
+        }
+        for holder in node::holders(&wanted) {
+            self.follower.join(holder, now, maps, out);
+        }
+    }
+}
+
+/// Writes a record down. A tape that cannot be written is for a test to notice.
+fn tape_record(tape: &mut File, record: &[u8]) {
+    if let Some(record) = record::trimmed(record) {
+        let length = u32::try_from(record.len()).unwrap_or_default();
+        tape.write_all(&length.to_le_bytes()).ok();
+        tape.write_all(record).ok();
+    }
+}
+
+/// Waits for records.
+fn has_records(ring: &Ring, patience: Duration) -> bool {
+    let mut ready = [PollFd::new(ring, PollFlags::IN)];
+    let patience = Timespec {
+        tv_sec: i64::try_from(patience.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: i64::from(patience.subsec_nanos()),
+    };
+    // EINTR: the loop comes back.
+    poll(&mut ready, Some(&patience)).is_ok_and(|n| n > 0)
+}
