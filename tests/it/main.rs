@@ -34,6 +34,7 @@ mod words;
 
 mod attach;
 mod proxy;
+mod pulls;
 mod real;
 mod receive;
 mod record;

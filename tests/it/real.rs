@@ -8,3 +8,4 @@
 
 mod cri;
 mod life;
+mod pulls;

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use super::text::{clean, cut};
 use kflow_core::correlate::{Pod, PodStart, PodView, World, sli};
-use kflow_core::diagnose::pulls::Pulls;
+use kflow_core::diagnose::pulls::{Progress, Pulls};
 use kflow_core::flow::Stage;
 use kflow_core::timeline::{Certainty, MarkKind, Outcome, Span, stats};
 use kflow_model::units::{duration, time_of_day};
@@ -192,7 +192,7 @@ pub fn text(
         if n > 0 {
             writeln!(out)?;
         }
-        pod(out, p, &pulls, now, colour)?;
+        pod(out, p, (world, &pulls), now, colour)?;
     }
     Ok(())
 }
@@ -200,7 +200,7 @@ pub fn text(
 fn pod(
     out: &mut impl Write,
     p: &PodView,
-    pulls: &Pulls,
+    (world, pulls): (&World, &Pulls),
     now: Nanos,
     colour: bool,
 ) -> io::Result<()> {
@@ -246,6 +246,10 @@ fn pod(
         let mut row = span(s, work, depth(s, &t.spans), now, &paint);
         if let Some(ahead) = pulls.ahead(p, s, now) {
             let text = format!(", queued {}", clean(&ahead.text(now)));
+            row.push_str(&paint.yellow(&text));
+        }
+        if let Some(progress) = Progress::of_step(world, s, now) {
+            let text = format!(", {}", progress.whole(now));
             row.push_str(&paint.yellow(&text));
         }
         rows.push((s.start.at, row));

@@ -38,6 +38,7 @@ pub mod node;
 pub mod object;
 pub mod observation;
 pub mod pod;
+pub mod pull;
 pub mod redact;
 pub mod sample;
 pub mod scope;

@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Stamp, audit::AuditRecord, cri, event::EventSeen, fs::FsChange, gap, log::LogLine,
-    node::NodeSeen, object::ObjectSeen, pod::PodSeen, sample::Sample, span::SpanRecord,
+    node::NodeSeen, object::ObjectSeen, pod::PodSeen, pull::PullSeen, sample::Sample,
+    span::SpanRecord,
 };
 
 /// What produces observations.
@@ -114,6 +115,8 @@ pub enum Body {
     Conn(Box<cri::ConnChange>),
     /// What the runtime says exists: from List answers and status answers.
     Inventory(Box<cri::Inventory>),
+    /// What of an image has been fetched.
+    Pull(Box<PullSeen>),
     /// A log line.
     Log(Box<LogLine>),
     /// An audit record.
@@ -155,6 +158,10 @@ impl Body {
             Self::CallStart(c) => c.fields.shrink_to_fit(),
             Self::CallEnd(c) => c.fields.shrink_to_fit(),
             Self::Inventory(i) => i.items.shrink_to_fit(),
+            Self::Pull(p) => {
+                p.repositories.shrink_to_fit();
+                p.layers.shrink_to_fit();
+            }
             Self::Log(l) => {
                 l.fields.shrink_to_fit();
                 l.more_pods.shrink_to_fit();

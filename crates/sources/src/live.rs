@@ -7,6 +7,7 @@
 pub mod offload;
 #[cfg(test)]
 pub(crate) mod silent;
+pub mod unix;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

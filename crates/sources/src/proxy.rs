@@ -3,17 +3,14 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use hyper_util::rt::TokioIo;
-use tokio::net::UnixStream;
 use tonic::client::Grpc;
-use tonic::codegen::http::Uri;
 use tonic::codegen::http::uri::PathAndQuery;
-use tonic::transport::{Channel, Endpoint};
+use tonic::transport::Channel;
 use tonic::{Request, Status, Streaming};
 use tonic_prost::ProstCodec;
 use tracing::debug;
 
-use crate::live::{Backoff, Out, Stopped, gap};
+use crate::live::{Backoff, Out, Stopped, gap, unix};
 use kflow_model::clock;
 use kflow_model::session::format::{self, Line};
 use kflow_model::units::wait;
@@ -27,13 +24,8 @@ const MAX_MESSAGE: usize = 64 << 20;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Nobody answers on the socket.
-    #[error("cannot connect to the proxy's socket {path}: {source}")]
-    Connect {
-        /// The socket.
-        path: PathBuf,
-        /// Why not.
-        source: std::io::Error,
-    },
+    #[error("no proxy: {0}")]
+    Connect(#[from] unix::Error),
     /// The proxy answered with an error.
     #[error("the proxy at {path} broke off: {}", status.message())]
     Status {
@@ -61,20 +53,7 @@ pub struct Client {
 impl Client {
     /// Connects to the observation socket of a proxy.
     pub async fn connect(path: &Path) -> Result<Self, Error> {
-        let failed = |source| Error::Connect {
-            path: path.to_path_buf(),
-            source,
-        };
-        // Tried here first, because the channel hides the system's own error.
-        drop(UnixStream::connect(path).await.map_err(failed)?);
-        let at = path.to_path_buf();
-        let channel = Endpoint::from_static("http://localhost")
-            .connect_with_connector(tower::service_fn(move |_: Uri| {
-                let at = at.clone();
-                async move { UnixStream::connect(at).await.map(TokioIo::new) }
-            }))
-            .await
-            .map_err(|e| failed(std::io::Error::other(e)))?;
+        let channel = unix::channel(path).await?;
         Ok(Self {
             path: path.to_path_buf(),
             grpc: Grpc::new(channel).max_decoding_message_size(MAX_MESSAGE),
@@ -104,10 +83,11 @@ impl Client {
     }
 
     async fn ready(&mut self) -> Result<(), Error> {
-        self.grpc.ready().await.map_err(|e| Error::Connect {
+        let failed = |e| unix::Error {
             path: self.path.clone(),
             source: std::io::Error::other(e),
-        })
+        };
+        Ok(self.grpc.ready().await.map_err(failed)?)
     }
 
     fn status(&self, status: Status) -> Error {

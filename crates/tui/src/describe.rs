@@ -11,6 +11,7 @@ use kflow_model::cri::{CallOutcome, code_name};
 use kflow_model::fs::{FsAction, FsObject};
 use kflow_model::log::Severity;
 use kflow_model::pod::{ContainerState, WatchEvent};
+use kflow_model::units::size;
 use kflow_model::{Body, Observation, PodRef};
 
 /// How an observation reads.
@@ -182,6 +183,18 @@ pub fn line(o: &Observation) -> (String, Tone) {
             ),
             Tone::Quiet,
         ),
+        Body::Pull(p) => {
+            let complete = p.layers.iter().filter(|l| l.is_complete()).count();
+            let text = format!(
+                "{} {}: {} of {}, {complete} of {} layers complete",
+                if p.ended { "pulled" } else { "pulls" },
+                p.repositories.join(", "),
+                size(p.fetched()),
+                size(p.size()),
+                p.layers.len(),
+            );
+            (text, Tone::Quiet)
+        }
         Body::Log(l) => {
             let mut s = l.message.to_string();
             if !l.container.is_empty() {

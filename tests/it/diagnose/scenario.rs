@@ -1,7 +1,7 @@
 //! Synthetic scenarios, `fixtures/causes/<id>.json`: a pod's story in a compact form, and what is to be said of it.
 //!
 //! Times are seconds from the story's beginning. `pod` merges into the pod's last state, with the names that a session
-//! uses; `call`/`end` are a CRI call with an id of its own, `event`, `log`, `node`, `object`, `watch`, `audit`, `exit` and
+//! uses; `call`/`end` are a CRI call with an id of its own, `event`, `log`, `node`, `object`, `watch`, `audit`, `exit`, `pull` and
 //! `other` (another pod) are what they say.
 
 use std::path::Path;
@@ -13,6 +13,7 @@ use kflow_model::cri::{
 };
 use kflow_model::log::{Component, LogLine, Severity};
 use kflow_model::pod::PodSeen;
+use kflow_model::pull::PullSeen;
 use kflow_model::{
     Body, Evidence, Nanos, ObjectRef, Observation, PodRef, Source, Stamp, event::EventSeen,
     stamp::SECOND,
@@ -103,6 +104,8 @@ impl Scenario {
                 );
             } else if let Some(e) = step.get("exit") {
                 add(Source::Cri, Body::Inventory(Box::new(exit(e, t))));
+            } else if let Some(v) = step.get("pull") {
+                add(Source::Runtime, Body::Pull(Box::new(pull(v))));
             } else if let Some(v) = step.get("node") {
                 add(Source::Kube, Body::Node(Box::new(form(&times(v)))));
             } else if let Some(v) = step.get("watch") {
@@ -303,6 +306,19 @@ fn subject_of(call: Option<&Value>, id: &str) -> Subject {
     let mut s = call.map(subject).unwrap_or_default();
     s.container_id = id.into();
     s
+}
+
+/// Layers as in a session; `st` and `up` are seconds of the story.
+fn pull(v: &Value) -> PullSeen {
+    let mut v = v.clone();
+    for layer in v["layers"].as_array_mut().into_iter().flatten() {
+        for time in ["st", "up"] {
+            if let Some(s) = layer[time].as_f64() {
+                layer[time] = json!(at(s).0);
+            }
+        }
+    }
+    form(&v)
 }
 
 fn exit(e: &Value, t: Nanos) -> Inventory {

@@ -20,7 +20,7 @@ use super::cri::{
 use crate::proxy::h2::{Answer, Raw};
 use crate::proxy::rig::{Rig, eventually, gaps, in_ring, observations};
 
-fn block_on<T>(f: impl Future<Output = T>) -> T {
+pub(super) fn block_on<T>(f: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
         tokio::time::timeout(Duration::from_secs(240), f)
@@ -30,14 +30,14 @@ fn block_on<T>(f: impl Future<Output = T>) -> T {
 }
 
 /// The real runtime behind a proxy.
-fn rig() -> (Real, Rig) {
+pub(super) fn rig() -> (Real, Rig) {
     let real = Real::from_env();
     let mut rig = Rig::new();
     rig.config.upstream = real.socket();
     (real, rig)
 }
 
-async fn connect(path: &std::path::Path) -> Raw {
+pub(super) async fn connect(path: &std::path::Path) -> Raw {
     // However long it takes: who calls has a limit.
     loop {
         if let Ok(raw) = Raw::connect(path).await {

@@ -22,7 +22,7 @@ pub use retire::{Retention, Retired, Sizes};
 
 use super::context::PodContext;
 use super::shards::{Chunked, Generations, ShardMap};
-use super::{CallLog, Coverage, KubeletActivity, RequestLog};
+use super::{CallLog, Coverage, ImagePulls, KubeletActivity, RequestLog};
 use crate::selection::Selection;
 use kflow_model::Evidence;
 use kflow_model::{
@@ -150,6 +150,7 @@ pub struct World {
     left: retire::Leavers,
     requests: RequestLog,
     kubelet: Arc<KubeletActivity>,
+    pulls: Arc<ImagePulls>,
 
     files: Chunked<Arc<PodFile>>,
     names: Chunked<Arc<NameFile>>,
@@ -195,6 +196,7 @@ impl Default for World {
             left: retire::Leavers::default(),
             requests: RequestLog::default(),
             kubelet: Arc::default(),
+            pulls: Arc::default(),
             files: Chunked::default(),
             names: Chunked::default(),
             by_uid: ShardMap::default(),
@@ -307,6 +309,10 @@ impl World {
     /// What the kubelet does besides pods.
     pub fn kubelet(&self) -> &KubeletActivity {
         &self.kubelet
+    }
+    /// What the runtime has fetched of the images that it pulls.
+    pub fn image_pulls(&self) -> &ImagePulls {
+        &self.pulls
     }
     /// Every CRI call.
     pub const fn calls(&self) -> &CallLog {

@@ -4,6 +4,10 @@
 //! pkg/kubelet/apis/config/v1beta1/defaults.go), so a pull that is announced by `Pulling` and has no PullImage call
 //! stands behind the one that is in flight on its node.
 
+mod progress;
+
+pub use progress::{Progress, Still};
+
 use std::sync::Arc;
 
 use super::history::PodHistory;

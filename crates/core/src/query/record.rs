@@ -133,6 +133,7 @@ pub(crate) const fn kind(b: &Body) -> &'static str {
         Body::ContainerEvent(_) => "container-event",
         Body::Conn(_) => "conn",
         Body::Inventory(_) => "inventory",
+        Body::Pull(_) => "pull",
         Body::Log(_) => "log",
         Body::Audit(_) => "audit",
         Body::Span(_) => "span",
@@ -229,6 +230,11 @@ impl Record for Observation {
                 }
                 _ => pod_ref(&x.subject.pod, field, f),
             }),
+            Body::Pull(p) => match field {
+                Field::Message => p.repositories.iter().any(|r| f(r)),
+                Field::Id => f(&p.manifest),
+                _ => false,
+            },
             Body::Log(l) => match field {
                 Field::Message => {
                     some(&l.message, f) || some(&l.error, f) || l.fields.iter().any(|(_, v)| f(v))
@@ -306,7 +312,7 @@ impl Record for Observation {
             }
             Flag::Noise => match &self.body {
                 Body::CallStart(c) => !c.filtered && is_noise(&c.method),
-                Body::Watch(_) | Body::Inventory(_) => true,
+                Body::Watch(_) | Body::Inventory(_) | Body::Pull(_) => true,
                 _ => false,
             },
             Flag::InFlight | Flag::Gone | Flag::Ready => false,

@@ -210,7 +210,7 @@ fn unknown_kind(line: &[u8]) -> Option<String> {
 }
 
 /// Names of the bodies that this kflow knows (a test compares them with [`Body`]).
-pub const KINDS: [&str; 18] = [
+pub const KINDS: [&str; 19] = [
     "pod",
     "event",
     "node",
@@ -221,6 +221,7 @@ pub const KINDS: [&str; 18] = [
     "container_event",
     "conn",
     "inventory",
+    "pull",
     "log",
     "audit",
     "span",
@@ -244,6 +245,7 @@ pub const fn kind(body: &Body) -> &'static str {
         Body::ContainerEvent(_) => "container_event",
         Body::Conn(_) => "conn",
         Body::Inventory(_) => "inventory",
+        Body::Pull(_) => "pull",
         Body::Log(_) => "log",
         Body::Audit(_) => "audit",
         Body::Span(_) => "span",

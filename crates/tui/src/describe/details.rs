@@ -88,6 +88,17 @@ pub fn details(o: &Observation, time: &TimeFormat, theme: &Theme) -> Details {
             let items: Vec<(String, String)> = items.collect();
             to.group("items", items);
         }
+        Body::Pull(p) => {
+            to.head(line(o).0);
+            to.fact("manifest", p.manifest.as_str());
+            let layers = p.layers.iter().map(|l| {
+                let moved = to.optional((l.moved.0 > 0).then_some(l.moved));
+                let came = format!("{} of {}", size(l.fetched), size(l.size));
+                (l.digest.to_string(), format!("{came} {moved}"))
+            });
+            let layers: Vec<(String, String)> = layers.collect();
+            to.group("layers", layers);
+        }
         Body::Fs(c) => {
             to.head(line(o).0);
             to.fact("what", path(&c.object));

@@ -56,6 +56,10 @@ impl World {
                 self.file_subject(o, &c.subject);
             }
             Body::Inventory(i) => self.file_inventory(o, i),
+            Body::Pull(_) => {
+                Arc::make_mut(&mut self.pulls).observe(o);
+                self.file_local(o);
+            }
             Body::Log(l) => {
                 Arc::make_mut(&mut self.kubelet).observe(o);
                 self.file_log(o, l);

@@ -59,7 +59,7 @@ impl World {
             },
             // What kflow itself says concerns every view.
             Body::Gap(_) | Body::ClockStep(_) | Body::Note(_) | Body::Watch(_) => true,
-            Body::Node(_) | Body::Conn(_) | Body::Span(_) | Body::Sample(_) => {
+            Body::Node(_) | Body::Conn(_) | Body::Span(_) | Body::Sample(_) | Body::Pull(_) => {
                 self.selection.is_of_nodes()
             }
         }

@@ -5,6 +5,7 @@ use crate::diagnose::signal::{Signal, logged_event, method_of};
 use crate::diagnose::text::shorten;
 use crate::flow::{self, Fact, Line};
 use kflow_model::Evidence;
+use kflow_model::units::size;
 use kflow_model::{
     Body, Source, Text,
     cri::code_name,
@@ -120,6 +121,15 @@ fn quoted(o: &Evidence) -> (String, Option<Text>) {
             shorten(&a.message, CONDITION)
         ),
         Body::Inventory(_) => "CRI status".to_owned(),
+        Body::Pull(p) => {
+            let complete = p.layers.iter().filter(|l| l.is_complete()).count();
+            format!(
+                "layers fetched: {complete} of {}, {} of {}",
+                p.layers.len(),
+                size(p.fetched()),
+                size(p.size())
+            )
+        }
         Body::Object(s) => format!("{} {}", s.object.kind, s.object.name),
         Body::Fs(c) => {
             let what = match c.object {

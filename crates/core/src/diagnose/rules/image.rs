@@ -5,12 +5,13 @@ use crate::diagnose::cause;
 use crate::diagnose::finding::{Finding, proof};
 use crate::diagnose::history::PodHistory;
 use crate::diagnose::limits;
-use crate::diagnose::pulls::{Ahead, Standing, image_of};
+use crate::diagnose::pulls::{Ahead, Progress, Standing, image_of};
 use crate::diagnose::text::span;
 use crate::diagnose::{Confidence, InFlightCall};
 use crate::flow::Stage;
-use kflow_model::Source;
 use kflow_model::cri::method;
+use kflow_model::units::size;
+use kflow_model::{Nanos, Source};
 
 /// A pull that takes longer is worth telling.
 const SLOW_NS: i64 = limits::PULL.ns;
@@ -20,9 +21,9 @@ const QUEUED_NS: i64 = limits::PULL_QUEUED.ns;
 pub(super) fn rules<'a>(cx: Context<'a>, f: &'a PodHistory<'a>, found: &mut Vec<Finding<'a>>) {
     if let Some(call) = f.in_flight(method::PULL_IMAGE) {
         if cx.now.since(call.at) >= SLOW_NS {
-            let x = Finding::new(cause::KF609, f);
             found.retain(|k| k.stage != Stage::Image);
             let image = call.start.subject.image.as_str();
+            let x = running(cx, f, image, call.at);
             found.push(
                 x.name("image", image)
                     .container(&call.container)
@@ -44,7 +45,7 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &'a PodHistory<'a>, found: &mut Vec<
             // A call that the tap did not show was lost: it may have ended.
             Standing::Pulling if f.has_cri || waited < SLOW_NS => None,
             Standing::Pulling => Some(
-                Finding::new(cause::KF609, f)
+                running(cx, f, &image_of(o).unwrap_or_default(), w.since)
                     .name("running", &span(waited))
                     .at_most(Confidence::Likely)
                     .absence(w.since, Source::Kube, "no Pulled event since"),
@@ -69,13 +70,29 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &'a PodHistory<'a>, found: &mut Vec<
     }
 }
 
+/// A pull that goes on for long: how far it is, and whether a layer stands still, where the runtime shows that.
+fn running<'a>(cx: Context<'_>, f: &'a PodHistory<'a>, image: &str, since: Nanos) -> Finding<'a> {
+    let here = cx.shared.is_local(&f.view.node);
+    let progress = here.then(|| Progress::of(cx.world, image, since, cx.now));
+    let Some(p) = progress.flatten() else {
+        return Finding::new(cause::KF609, f);
+    };
+    let Some(still) = p.still else {
+        let x = Finding::new(cause::KF609, f).name("progress", &p.text());
+        return x.proof(&p.evidence);
+    };
+    Finding::new(cause::KF614, f)
+        .name("layer", &still.layer.to_string())
+        .name("layers", &p.layers.to_string())
+        .name("fetched", &size(still.fetched))
+        .name("size", &size(still.size))
+        .name("quiet", &span(cx.now.since(still.since)))
+        .name("all", &format!("{} of {}", size(p.fetched), size(p.size)))
+        .proof(&p.evidence)
+}
+
 /// What is known of the pull that goes first.
-fn behind<'a>(
-    x: Finding<'a>,
-    cx: Context<'_>,
-    ahead: &Ahead,
-    since: kflow_model::Nanos,
-) -> Finding<'a> {
+fn behind<'a>(x: Finding<'a>, cx: Context<'_>, ahead: &Ahead, since: Nanos) -> Finding<'a> {
     let x = x
         .name("other", ahead.image())
         .name("by", &ahead.pod())

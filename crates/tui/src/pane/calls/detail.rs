@@ -6,7 +6,9 @@ use crate::shared::Ctx;
 use crate::time::TimeFormat;
 use crate::widget::details::Details;
 use kflow_core::correlate::Call;
+use kflow_core::diagnose::pulls::Progress;
 use kflow_engine::Snapshot;
+use kflow_model::cri::method;
 use kflow_model::units::{duration, size};
 use kflow_model::{Body, Text};
 use ratatui::style::Style;
@@ -55,6 +57,9 @@ fn facts(c: &Call, snap: &Snapshot, time: &TimeFormat, s: &Styles) -> Details {
         plain,
     );
     fact("image", c.image.to_string(), plain);
+    if let Some(progress) = progress(c, snap) {
+        fact("progress", progress.whole(snap.now), plain);
+    }
     fact("sandbox", c.sandbox_id.to_string(), plain);
     fact("container id", c.container_id.to_string(), plain);
     fact(
@@ -87,6 +92,12 @@ fn facts(c: &Call, snap: &Snapshot, time: &TimeFormat, s: &Styles) -> Details {
         fields(head, &e.fields);
     }
     v
+}
+
+/// How far a pull in flight is.
+fn progress(c: &Call, snap: &Snapshot) -> Option<Progress> {
+    let pulls = c.method == method::PULL_IMAGE && c.end.is_none();
+    pulls.then(|| Progress::of(&snap.world, &c.image, c.start, snap.now))?
 }
 
 /// Draws the detail, `top` lines scrolled down.

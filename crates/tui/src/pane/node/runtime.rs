@@ -7,9 +7,9 @@ use super::lines::{Line, column, heading, line, list, right, spark};
 use crate::shared::Ctx;
 use crate::text::count;
 use kflow_core::correlate::Call;
-use kflow_core::diagnose::pulls::{Pulls, Standing};
+use kflow_core::diagnose::pulls::{Progress, Pulls, Standing, image_of};
 use kflow_engine::Snapshot;
-use kflow_model::cri::method;
+use kflow_model::cri::{CallKey, method};
 use kflow_model::units::duration;
 use kflow_model::{Nanos, Text, stamp::SECOND};
 
@@ -51,12 +51,15 @@ struct Image {
     pod: String,
     container: Text,
     since: Nanos,
+    progress: String,
 }
 
 /// What was found among calls and pods.
 #[derive(Debug, Default)]
 pub(super) struct Operations {
     flying: Vec<Arc<Call>>,
+    /// How far the pulls among them are, where the runtime shows it.
+    progress: BTreeMap<CallKey, String>,
     /// Images that no call in flight pulls.
     images: Vec<Image>,
     methods: Vec<(Text, Method)>,
@@ -71,6 +74,13 @@ impl Operations {
     /// Looks through the calls: what is in flight, and the last minute.
     pub(super) fn look_at_calls(&mut self, snap: &Snapshot) {
         self.flying = snap.world.calls().in_flight().cloned().collect();
+        let pulls = self
+            .flying
+            .iter()
+            .filter(|c| c.method == method::PULL_IMAGE);
+        self.progress = pulls
+            .filter_map(|c| Some((c.key, progress(snap, &c.image, c.start)?)))
+            .collect();
         self.pace(snap);
     }
     /// Looks through the pods: on which node they are, and which images they wait for.
@@ -85,15 +95,22 @@ impl Operations {
                 self.pods.insert(p.node.clone(), 1);
             }
             self.images
-                .extend(queue.of_pod(p, snap.now).into_iter().map(|w| Image {
-                    waits: match w.standing {
-                        Standing::Pulling => Waits::Pulling,
-                        Standing::Queued(_) => Waits::Queued,
-                        Standing::BackOff => Waits::BackOff,
-                    },
-                    pod: p.key(),
-                    container: w.container,
-                    since: w.since,
+                .extend(queue.of_pod(p, snap.now).into_iter().map(|w| {
+                    Image {
+                        progress: w
+                            .evidence
+                            .and_then(image_of)
+                            .and_then(|image| progress(snap, &image, w.since))
+                            .unwrap_or_default(),
+                        waits: match w.standing {
+                            Standing::Pulling => Waits::Pulling,
+                            Standing::Queued(_) => Waits::Queued,
+                            Standing::BackOff => Waits::BackOff,
+                        },
+                        pod: p.key(),
+                        container: w.container,
+                        since: w.since,
+                    }
                 }));
         }
         self.images.sort_by_key(|i| (i.waits, i.since));
@@ -157,7 +174,7 @@ impl Operations {
             &self.operations(ctx.snap.world.calls().is_empty()),
         ));
         list(ctx, self.flying(false), SHOWN, out, |c| {
-            call(ctx, c, &c.method)
+            call(ctx, c, &c.method, "")
         });
         out.push(Line::new());
         let of = |w: Waits| self.images.iter().filter(|i| i.waits == w).count();
@@ -169,7 +186,8 @@ impl Operations {
         }
         out.push(heading(ctx, "IMAGE PULLS", &about));
         list(ctx, self.flying(true), SHOWN, out, |c| {
-            call(ctx, c, &c.image)
+            let progress = self.progress.get(&c.key).map_or("", |p| p);
+            call(ctx, c, &c.image, progress)
         });
         list(ctx, &self.images, SHOWN, out, |i| {
             let (word, style) = match i.waits {
@@ -184,6 +202,8 @@ impl Operations {
                 (&i.pod, t.text),
                 (" ", t.text),
                 (&i.container, t.accent),
+                ("  ", t.text),
+                (&i.progress, t.run),
             ])
         });
     }
@@ -236,7 +256,12 @@ impl Operations {
     }
 }
 
-fn call(ctx: &Ctx<'_>, c: &Call, what: &str) -> Line {
+fn progress(snap: &Snapshot, image: &str, since: Nanos) -> Option<String> {
+    let progress = Progress::of(&snap.world, image, since, snap.now)?;
+    Some(progress.whole(snap.now))
+}
+
+fn call(ctx: &Ctx<'_>, c: &Call, what: &str, progress: &str) -> Line {
     let (t, g) = (ctx.theme, ctx.glyphs);
     let took = c.duration(ctx.snap.now);
     let mut l = line(&[
@@ -256,6 +281,9 @@ fn call(ctx: &Ctx<'_>, c: &Call, what: &str) -> Line {
     l.push((c.pod.to_string(), t.text));
     if !c.container.is_empty() {
         l.push((format!(" {}", c.container), t.accent));
+    }
+    if !progress.is_empty() {
+        l.push((format!("  {progress}"), t.run));
     }
     l
 }

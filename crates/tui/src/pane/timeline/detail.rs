@@ -9,7 +9,7 @@ use crate::text::wrap;
 use crate::time::{TimeFormat, precision};
 use crate::widget::ruler::Window;
 use crate::widget::scroll;
-use kflow_core::diagnose::pulls::Pulls;
+use kflow_core::diagnose::pulls::{Progress, Pulls};
 use kflow_core::flow::Stage;
 use kflow_core::timeline::{Certainty, Outcome, Span, stats};
 use kflow_model::Nanos;
@@ -146,6 +146,17 @@ pub(super) fn draw(
         {
             let text = format!("queued {}", ahead.text(ctx.snap.now));
             canvas.text(0, y, &text, t.wait);
+            y += 1;
+        }
+        if y + 1 < h
+            && let Some(progress) = Progress::of_step(&ctx.snap.world, s, ctx.snap.now)
+        {
+            let style = if progress.still.is_some() {
+                t.fail
+            } else {
+                t.run
+            };
+            canvas.text(0, y, &progress.whole(ctx.snap.now), style);
             y += 1;
         }
         if !s.message.is_empty() && y + 1 < h {

@@ -1,0 +1,130 @@
+//! The progress of an image pull: what of each layer the runtime has fetched.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Nanos, Text};
+
+/// A pull as the runtime's content store shows it, whenever it changed, and every few seconds while it does not.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct PullSeen {
+    /// Repositories that the image was fetched from, as `docker.io/library/nginx`: host without port, no tag.
+    #[serde(rename = "repos")]
+    pub repositories: Vec<Text>,
+    /// Digest of the image's manifest, `sha256:…`.
+    #[serde(rename = "mf")]
+    pub manifest: Text,
+    /// The layers, in the order of the manifest, the image's base first.
+    pub layers: Vec<LayerSeen>,
+    /// No layer is being fetched any more: all are there, or the pull was broken off.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub ended: bool,
+}
+
+/// A layer of an image that is being pulled.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct LayerSeen {
+    /// Digest of the blob, `sha256:…`.
+    #[serde(rename = "d")]
+    pub digest: Text,
+    /// Size of the blob by the manifest, bytes.
+    #[serde(rename = "n")]
+    pub size: u64,
+    /// What of it was fetched, bytes. A runtime writes in pieces (containerd: 1 MiB), so this moves in steps.
+    #[serde(rename = "got", default)]
+    pub fetched: u64,
+    /// When fetching began, by the runtime's clock; 0 where it has not, or was over when it was first looked at.
+    #[serde(rename = "st", default)]
+    pub started: Nanos,
+    /// When something of it was written last, by the runtime's clock; 0 as above.
+    #[serde(rename = "up", default)]
+    pub moved: Nanos,
+}
+
+impl LayerSeen {
+    /// All of it is there.
+    pub const fn is_complete(&self) -> bool {
+        self.fetched >= self.size
+    }
+    /// Some of it may still come: it has begun and is not complete.
+    pub const fn is_fetching(&self) -> bool {
+        self.started.0 > 0 && !self.is_complete()
+    }
+}
+
+impl PullSeen {
+    /// Bytes of all layers.
+    pub fn size(&self) -> u64 {
+        self.layers.iter().fold(0, |n, l| n.saturating_add(l.size))
+    }
+    /// Bytes that were fetched.
+    pub fn fetched(&self) -> u64 {
+        let got = |l: &LayerSeen| l.fetched.min(l.size);
+        self.layers.iter().fold(0, |n, l| n.saturating_add(got(l)))
+    }
+    /// All layers are there.
+    pub fn is_complete(&self) -> bool {
+        self.layers.iter().all(LayerSeen::is_complete)
+    }
+    /// True when a blob is one of the layers.
+    pub fn has(&self, digest: &str) -> bool {
+        self.layers.iter().any(|l| l.digest == digest)
+    }
+    /// True when one of the repositories is the one of an image reference, however that is spelt.
+    pub fn is_of(&self, image: &str) -> bool {
+        let wanted = repository(image);
+        self.repositories.iter().any(|r| repository(r) == wanted)
+    }
+}
+
+/// Repository of an image reference without tag, digest and port, and without what is left out by habit:
+/// `docker.io/library/nginx:1` and `nginx` are both `nginx`.
+fn repository(image: &str) -> String {
+    let image = image.split_once('@').map_or(image, |(name, _)| name);
+    let (host, path) = match image.split_once('/') {
+        // The rule of `distribution/reference`, splitDockerDomain: a host has a dot or a colon, or is localhost.
+        Some((host, path)) if host.contains(['.', ':']) || host == "localhost" => {
+            let host = host.split_once(':').map_or(host, |(name, _)| name);
+            (host, path)
+        }
+        _ => ("docker.io", image),
+    };
+    let path = path.split_once(':').map_or(path, |(name, _)| name);
+    match host {
+        "docker.io" | "index.docker.io" | "registry-1.docker.io" => {
+            path.strip_prefix("library/").unwrap_or(path).to_owned()
+        }
+        host => format!("{host}/{path}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_repository_is_the_same_however_its_image_is_spelt() {
+        for (image, is) in [
+            ("nginx", "nginx"),
+            ("nginx:1.27", "nginx"),
+            ("docker.io/library/nginx", "nginx"),
+            ("docker.io/library/nginx:1@sha256:abc", "nginx"),
+            ("grafana/loki:3", "grafana/loki"),
+            ("ghcr.io/a/b/c:v1", "ghcr.io/a/b/c"),
+            ("127.0.0.1:5000/slow/app:1", "127.0.0.1/slow/app"),
+            ("localhost/x@sha256:1", "localhost/x"),
+            ("", ""),
+            (":", ""),
+            ("a/b:c/d", "a/b"),
+        ] {
+            assert_eq!(repository(image), is, "{image}");
+        }
+        let pull = PullSeen {
+            repositories: vec!["127.0.0.1/slow/app".into()],
+            manifest: "sha256:1".into(),
+            layers: Vec::new(),
+            ended: false,
+        };
+        assert!(pull.is_of("127.0.0.1:43751/slow/app:1"));
+        assert!(!pull.is_of("slow/app"));
+    }
+}

@@ -1,0 +1,104 @@
+//! How far a pull is, at moments of a recording of a real one (`fixtures/causes/real/stall.kflow.zst`).
+
+use std::path::Path;
+
+use kflow_core::correlate::World;
+use kflow_core::diagnose::pulls::Progress;
+use kflow_core::diagnose::{self, cause};
+use kflow_model::session;
+use kflow_model::stamp::SECOND;
+use kflow_model::{Body, Evidence, Nanos};
+
+const IMAGE: &str = "127.0.0.1:37923/slow/app:1";
+
+fn observations() -> Vec<Evidence> {
+    let path = Path::new(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/fixtures/causes/real/stall.kflow.zst"
+    ));
+    session::load(path).expect("it is a session").observations
+}
+
+fn world<'a>(all: impl IntoIterator<Item = &'a Evidence>, until: Nanos) -> World {
+    let mut world = World::new();
+    for o in all.into_iter().filter(|o| o.stamp.seen <= until) {
+        world.observe(o);
+    }
+    world.settle();
+    world
+}
+
+fn said(world: &World, now: Nanos) -> Option<String> {
+    Some(Progress::of(world, IMAGE, Nanos(0), now)?.whole(now))
+}
+
+#[test]
+fn a_pull_is_told_layer_by_layer_until_it_ends() {
+    let all = observations();
+    let begin = all.iter().find(|o| matches!(o.body, Body::Pull(_)));
+    let begin = begin.expect("the pull was seen").stamp.at;
+    let at = |seconds: i64| {
+        let now = begin.plus(seconds * SECOND);
+        said(&world(&all, now), now)
+    };
+    // The first observation is alone: no rate.
+    assert_eq!(
+        at(0).as_deref(),
+        Some("3.0Mi of 17Mi; 0 of 3 layers complete")
+    );
+    let seconds: Vec<String> = (1..22)
+        .map(|s| format!("{s:>2}s  {}", at(s).unwrap_or_default()))
+        .collect();
+    insta::assert_snapshot!(seconds.join("\n"));
+    // What was fetched is unpacked; a later pull of the image would be another.
+    let end = all.last().expect("it is not empty").stamp.seen;
+    let whole = world(&all, end);
+    assert_eq!(
+        said(&whole, end).as_deref(),
+        Some("all 17Mi fetched, unpacking")
+    );
+    assert!(Progress::of(&whole, IMAGE, end.plus(1), end.plus(2)).is_none());
+    // Another image of the same name elsewhere is another.
+    assert!(Progress::of(&whole, "slow/app:1", Nanos(0), end).is_none());
+}
+
+#[test]
+fn the_verdict_says_which_layer_stands_still_and_who_has_to_act() {
+    let all = observations();
+    let end = all.last().expect("it is not empty").stamp.seen;
+    // Just before the registry went on.
+    let now = end.plus(-SECOND / 4);
+    let world = world(&all, now);
+    let pod = world.pods().first().expect("its sandbox was made");
+    let verdict = diagnose::why(&world, pod, now).expect("it is not well");
+    assert_eq!(verdict.cause, Some(cause::KF614));
+    insta::assert_snapshot!(verdict.sentence);
+}
+
+#[test]
+fn the_order_of_arrival_does_not_matter() {
+    let all = observations();
+    let end = all.last().expect("it is not empty").stamp.seen;
+    let now = end.plus(-SECOND);
+    let told = said(&world(&all, now), now);
+    assert!(told.is_some());
+    assert_eq!(said(&world(all.iter().rev(), now), now), told);
+    let twice: Vec<&Evidence> = all.iter().skip(7).chain(&all).collect();
+    assert_eq!(said(&world(twice, now), now), told);
+}
+
+#[test]
+fn a_source_that_fell_silent_does_not_make_a_pull_stand_still() {
+    let all = observations();
+    let pull = |o: &&Evidence| matches!(o.body, Body::Pull(_));
+    let third = all
+        .iter()
+        .filter(pull)
+        .nth(2)
+        .expect("there are more")
+        .stamp
+        .at;
+    let world = world(&all, third);
+    assert!(said(&world, third.plus(10 * SECOND)).is_some());
+    assert_eq!(said(&world, third.plus(60 * SECOND)), None);
+}
