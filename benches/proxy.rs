@@ -337,7 +337,7 @@ async fn latency(title: &str, method: &str, upstream: &Path, relays: &Relays) ->
     decoded(title, relays).await
 }
 
-/// What the decoder made of it all: a blind connection would be measured without the work that this is about.
+/// What the decoder made of it all: a connection of which bytes were lost would be measured without the work that this is about.
 async fn decoded(title: &str, relays: &Relays) -> String {
     let mut proxy = Client::connect(&relays.path("serve")).await.unwrap();
     // What waits is decoded first.
@@ -349,9 +349,9 @@ async fn decoded(title: &str, relays: &Relays) -> String {
         tokio::time::sleep(Duration::from_millis(10)).await;
     };
     format!(
-        "after {title}: {} observations, {} of {} connections blind, {} of {} MiB not decoded",
+        "after {title}: {} observations, {} of {} connections in part, {} of {} MiB not decoded",
         info.observations,
-        info.blind,
+        info.partial,
         info.accepted,
         info.lost_bytes >> 20,
         info.bytes >> 20

@@ -238,17 +238,16 @@ async fn proxy(config: &Config) -> (Check, Option<PathBuf>) {
     };
     let listens = asked.as_ref().ok().map(|i| PathBuf::from(&i.listen));
     let check = match asked {
-        Ok(i) if i.upstream_up && i.connections > 0 && i.blind > 0 => Check::new(
+        Ok(i) if i.upstream_up && i.connections > 0 && i.partial > 0 => Check::new(
             "CRI proxy",
             Health::Warning,
             format!(
                 "kflow {} carries {} connections; {}",
                 i.version,
                 i.connections,
-                kflow_sources::proxy::blindness(i.blind)
+                kflow_sources::proxy::in_part(i.partial)
             ),
-        )
-        .todo("systemctl restart kubelet"),
+        ),
         Ok(i) if i.upstream_up && i.connections > 0 => Check::new(
             "CRI proxy",
             Health::Works,

@@ -86,6 +86,7 @@ pub(crate) fn call(
         service: Service::Runtime,
         method: method.into(),
         subject,
+        partial: false,
         timeout_ns: Some(120_000_000_000),
         traceparent: None,
         request_bytes: 400,
@@ -96,6 +97,8 @@ pub(crate) fn call(
         key,
         outcome: CallOutcome::Status,
         code: Some(code),
+        inferred: false,
+        began_unseen: false,
         message: if code == 0 {
             Text::default()
         } else {

@@ -125,7 +125,7 @@ fn methods_and_their_ends_are_counted_as_an_independent_decoder_counts_them() {
 }
 
 #[test]
-fn nothing_in_the_recordings_blinds_a_connection() {
+fn nothing_in_the_recordings_is_nonsense() {
     for session in sessions() {
         for o in decoded(&session) {
             assert!(!matches!(o.body, Body::Gap(_)), "{session}: {o:?}");

@@ -54,7 +54,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                         }
                     }
                 }
-                Body::Gap(gap) => writeln!(out, "blind: {}", gap.why)?,
+                Body::Gap(gap) => writeln!(out, "not seen: {}", gap.why)?,
                 _ => {}
             }
         }

@@ -6,7 +6,7 @@ use rustc_hash::{FxHashMap, FxHasher};
 
 use super::facts::{Facts, inventory};
 use super::grpc::{Buffers, Messages, Unread, Want};
-use super::headers::Block;
+use super::headers::{Block, Status};
 use super::limits;
 use super::method::{Answer, MethodRef};
 use super::proto::Malformed;
@@ -66,6 +66,8 @@ pub(super) struct Asked {
     method: MethodRef,
     timeout_ns: Option<i64>,
     traceparent: Option<(kflow_model::TraceId, kflow_model::SpanId)>,
+    /// Some of the headers are not known.
+    partial: bool,
 }
 
 /// What the messages say.
@@ -92,14 +94,32 @@ pub(super) struct Call {
     answer: Messages,
     told: Told,
     started: bool,
+    /// The request is complete, or cannot be completed any more.
+    asked_all: bool,
+    /// The answer has begun.
+    answered: bool,
+    /// The begin of the answer may have been missed: only when its headers come is it whole.
+    may_miss: bool,
+    /// How much of it was seen.
+    seen: Seen,
     http_status: Option<u32>,
 }
 
+/// How much of a call was seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Seen {
+    /// All since its begin.
+    Whole,
+    /// Bytes were lost while it was open, and its end was given out as not known.
+    Lost,
+    /// It began when nobody looked: it has no start.
+    NoBegin,
+}
+
 impl Call {
-    pub(super) fn new(key: CallKey, at: Nanos, headers: Block) -> Self {
-        let method = headers
-            .path
-            .unwrap_or_else(|| MethodRef::Other(Text::default()));
+    /// `may_miss` when bytes of answers are not understood at the moment.
+    pub(super) fn new(key: CallKey, at: Nanos, mut headers: Block, may_miss: bool) -> Self {
+        let method = headers.method();
         let known = method.known();
         let request = match known {
             Some(m) if m.request.is_some() => Want::First,
@@ -120,13 +140,91 @@ impl Call {
                 method,
                 timeout_ns: headers.timeout_ns,
                 traceparent: headers.traceparent,
+                partial: headers.partial,
             },
             request: Messages::new(request),
             answer: Messages::new(answer),
             told: Told::default(),
             started: false,
+            asked_all: false,
+            answered: false,
+            may_miss,
+            seen: Seen::Whole,
             http_status: None,
         }
+    }
+
+    /// A call of which an answer is seen, and no request.
+    pub(super) fn unseen(key: CallKey, at: Nanos) -> Self {
+        Self {
+            started: true,
+            asked_all: true,
+            seen: Seen::NoBegin,
+            ..Self::new(key, at, Block::unseen(), true)
+        }
+    }
+
+    /// Bytes of one direction were lost. The call can have been reset, or answered, meanwhile: it ends as not known, and
+    /// is followed further, for what may still come.
+    pub(super) fn lose(
+        &mut self,
+        from_client: bool,
+        at: Nanos,
+        buffers: &mut Buffers,
+        out: &mut Vec<Observation>,
+    ) {
+        if from_client && !self.asked_all {
+            self.request.miss(None, buffers);
+            self.asked_all = true;
+        }
+        if !from_client {
+            self.may_miss = true;
+            if self.answered {
+                self.answer.miss(None, buffers);
+            }
+        }
+        if self.seen != Seen::Whole {
+            return;
+        }
+        // The other direction may have gone on since the loss.
+        let at = at.max(self.asked.at);
+        self.start(at, out);
+        self.seen = Seen::Lost;
+        let end = CallEnd {
+            key: self.asked.key,
+            outcome: CallOutcome::Lost,
+            code: None,
+            inferred: false,
+            began_unseen: false,
+            message: Text::default(),
+            subject: self.told.answered.subject.clone(),
+            request_bytes: self.request.bytes,
+            response_bytes: self.answer.bytes,
+            messages: self.answer.count,
+            fields: Vec::new(),
+        };
+        observe(out, Stamp::exact(at), Body::CallEnd(Box::new(end)));
+    }
+
+    /// So many bytes of a message, and nothing else, were lost.
+    pub(super) fn lose_data(&mut self, from_client: bool, lost: usize, buffers: &mut Buffers) {
+        let messages = if from_client {
+            &mut self.request
+        } else {
+            &mut self.answer
+        };
+        messages.miss(Some(lost), buffers);
+    }
+
+    /// Gives back what is held of its messages.
+    pub(super) fn release(&mut self, buffers: &mut Buffers) {
+        self.request.release(buffers);
+        self.answer.release(buffers);
+    }
+
+    /// Its end was given out already as not known.
+    pub(super) fn is_lost(&self) -> bool {
+        self.seen == Seen::Lost
     }
 
     /// When the call began, when its start was not given out yet.
@@ -138,14 +236,17 @@ impl Call {
     pub(super) fn request(
         &mut self,
         bytes: &[u8],
+        frame: Option<u32>,
         end: bool,
         at: Nanos,
         buffers: &mut Buffers,
         out: &mut Vec<Observation>,
     ) {
         let (asked, told) = (&self.asked, &mut self.told);
-        self.request
-            .feed(bytes, buffers, |message| told.request(asked, message));
+        self.request.feed(bytes, frame, buffers, |message| {
+            told.request(asked, message)
+        });
+        self.asked_all |= end;
         if end || self.request.count > 0 {
             self.start(at, out);
         }
@@ -155,14 +256,18 @@ impl Call {
     pub(super) fn answer(
         &mut self,
         bytes: &[u8],
+        frame: Option<u32>,
         at: Nanos,
         buffers: &mut Buffers,
         lists: &mut Lists,
         out: &mut Vec<Observation>,
     ) {
         self.start(at, out);
+        if !std::mem::replace(&mut self.answered, true) && self.may_miss {
+            self.answer.miss(None, buffers);
+        }
         let (asked, told) = (&self.asked, &mut self.told);
-        self.answer.feed(bytes, buffers, |message| {
+        self.answer.feed(bytes, frame, buffers, |message| {
             told.answer(asked, message, at, lists, out)
         });
     }
@@ -175,7 +280,14 @@ impl Call {
         out: &mut Vec<Observation>,
     ) {
         self.start(at, out);
+        self.answered = true;
         self.http_status = headers.http_status.or(self.http_status);
+    }
+
+    /// The request is complete with its headers.
+    pub(super) fn asked_all(&mut self, at: Nanos, out: &mut Vec<Observation>) {
+        self.asked_all = true;
+        self.start(at, out);
     }
 
     /// Gives out the start, once.
@@ -191,6 +303,7 @@ impl Call {
             service: asked.method.service(),
             method: asked.method.name(),
             subject: facts.subject,
+            partial: asked.partial,
             timeout_ns: asked.timeout_ns,
             traceparent: asked.traceparent,
             request_bytes: self.request.bytes,
@@ -214,20 +327,32 @@ impl Call {
         out: &mut Vec<Observation>,
     ) {
         self.start(at, out);
-        self.request.release(buffers);
-        self.answer.release(buffers);
-        let (outcome, code, message, note) = match end {
+        // Trailers alone have an HTTP status; those that end an answer have none, so there was more of this one.
+        if let End::Trailers(trailers) = &end
+            && self.may_miss
+            && !self.answered
+            && trailers.http_status.is_none()
+        {
+            self.answer.miss(None, buffers);
+        }
+        self.release(buffers);
+        let (outcome, status, note) = match end {
             End::Trailers(trailers) => {
                 let http = trailers.http_status.or(self.http_status);
-                let (code, message) = match trailers.grpc_status {
-                    Some(code) => (code, trailers.grpc_message.unwrap_or_default()),
-                    None => without_status(http),
-                };
-                (CallOutcome::Status, Some(code), message, None)
+                let status = trailers
+                    .status(self.answer.is_one())
+                    .unwrap_or_else(|| without_status(http));
+                (CallOutcome::Status, status, None)
             }
-            End::Broken(outcome, note) => (outcome, None, Text::default(), note),
+            // That a connection ended is not news of a call whose end or begin was not seen.
+            End::Broken(CallOutcome::ConnectionClosed | CallOutcome::Lost, _)
+                if self.seen != Seen::Whole =>
+            {
+                return;
+            }
+            End::Broken(outcome, note) => (outcome, Status::default(), note),
         };
-        if code == Some(0) {
+        if status.code == Some(0) && !status.inferred {
             self.told.streamed_list(&self.asked, at, lists, out);
         }
         let answered = self.told.answered;
@@ -237,8 +362,10 @@ impl Call {
         let end = CallEnd {
             key: self.asked.key,
             outcome,
-            code,
-            message,
+            code: status.code,
+            inferred: status.inferred,
+            began_unseen: self.seen == Seen::NoBegin,
+            message: status.message,
             subject: answered.subject,
             request_bytes: self.request.bytes,
             response_bytes: self.answer.bytes,
@@ -265,7 +392,7 @@ fn not_decoded(unread: Option<Unread>, fields: &mut Vec<(Text, Text)>) {
 
 /// An answer that ends without `grpc-status`: the code that gRPC clients derive from the HTTP status
 /// (grpc/doc/http-grpc-status-mapping.md).
-fn without_status(http: Option<u32>) -> (u32, Text) {
+fn without_status(http: Option<u32>) -> Status {
     let http = http.unwrap_or(0);
     let code = match http {
         400 => 13,
@@ -276,7 +403,11 @@ fn without_status(http: Option<u32>) -> (u32, Text) {
         _ => 2,
     };
     let text = format!("the answer ended without grpc-status (HTTP status {http})");
-    (code, text.into())
+    Status {
+        code: Some(code),
+        message: text.into(),
+        inferred: false,
+    }
 }
 
 impl Told {

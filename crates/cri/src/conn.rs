@@ -1,33 +1,61 @@
 //! One connection: two directions of frames, their header tables, the calls that are open.
+//!
+//! A connection that is followed from the middle, and one of which bytes were lost, is the same as any other: a lane
+//! without a frame's begin searches for one, a table that does not know its older entries has it written on it, and streams
+//! that may have been opened unseen are remembered.
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::call::{Call, End, Lists, observe};
+use super::decoder::Lost;
 use super::grpc::Buffers;
-use super::h2::{Event, Frames, Nonsense};
+use super::h2::{self, Event, Frames, Nonsense};
 use super::headers::{Block, Grpc};
 use super::hpack::Table;
+use super::search::{Found, Search, View};
 use super::{Direction, limits};
-use kflow_model::cri::{CallKey, CallOutcome, ConnChange};
+use kflow_model::cri::{CallKey, CallOutcome, ConnChange, Sight};
 use kflow_model::gap::Gap;
 use kflow_model::{Body, Nanos, Observation, Source, Stamp, Text};
+
+/// Times that a connection may turn out to be nonsense, each after frames were found in it, before it is given up.
+const FAULTS: u32 = 32;
 
 /// A connection, from its opening to its close.
 pub(super) struct Conn {
     id: u32,
     pid: u32,
     peer: Text,
-    /// `None` when it went blind.
-    sight: Option<Box<Sight>>,
+    /// `None` when it was given up.
+    state: Option<Box<State>>,
+    /// What was said of how much is understood, when, and after how many requests.
+    said: (Sight, Nanos, u64),
+    faults: u32,
     /// What was said about its end before the end.
     why: Text,
 }
 
 /// What it takes to follow a connection.
-struct Sight {
-    client: Frames,
-    server: Frames,
+struct State {
+    client: Lane,
+    server: Lane,
     session: Session,
+}
+
+/// One direction.
+struct Lane {
+    frames: Frames,
+    /// Where a frame begins is not known.
+    search: Option<Box<Search>>,
+}
+
+impl Lane {
+    fn new(client: bool) -> Self {
+        Self {
+            frames: Frames::new(client),
+            search: None,
+        }
+    }
 }
 
 /// Everything above frames.
@@ -38,12 +66,73 @@ struct Session {
     calls: FxHashMap<u32, Call>,
     lists: Lists,
     last_stream: u32,
+    unseen: Unseen,
+    /// Requests so far.
+    requests: u64,
     agent: Option<Text>,
     /// The last GOAWAY, either way.
     goaway: Text,
     /// More calls were open than are followed, and it was said.
     overflowed: bool,
+    /// What comes from the server is not understood at the moment.
+    deaf: bool,
 }
+
+/// Streams that may have been opened when nobody looked.
+#[derive(Default)]
+struct Unseen {
+    /// From the first to the last of each.
+    ranges: Vec<(u32, u32)>,
+    /// From this one on, until the next request is seen.
+    since: Option<u32>,
+    /// Those of them that ended.
+    over: FxHashSet<u32>,
+}
+
+impl Unseen {
+    /// Ranges that are kept: one for each time that requests were lost.
+    const RANGES: usize = 64;
+
+    fn begin(&mut self, last_stream: u32) {
+        self.since.get_or_insert(last_stream.saturating_add(1));
+    }
+
+    /// A request is seen: those after it will be as well.
+    fn request(&mut self, stream: u32) {
+        if let Some(since) = self.since.take()
+            && since < stream
+        {
+            if self.ranges.len() >= Self::RANGES {
+                self.ranges.remove(0);
+            }
+            self.ranges.push((since, stream - 1));
+        }
+    }
+
+    fn has(&self, stream: u32) -> bool {
+        let inside = |(from, to): &(u32, u32)| (*from..=*to).contains(&stream);
+        stream % 2 == 1
+            && (self.since.is_some_and(|since| stream >= since) || self.ranges.iter().any(inside))
+            && !self.over.contains(&stream)
+    }
+
+    fn end(&mut self, stream: u32) {
+        if self.over.len() >= limits::OPEN_CALLS {
+            // Better none of them than one twice.
+            *self = Self {
+                since: self.since,
+                ..Self::default()
+            };
+        }
+        self.over.insert(stream);
+    }
+}
+
+/// A chunk, or the rest of one, that was held, and when it came.
+type Held = (Nanos, Vec<u8>);
+
+/// Bytes that mean nothing, and what came after them in the same chunk.
+struct Fault<'a>(Nonsense, &'a [u8]);
 
 impl Conn {
     pub(super) fn open(
@@ -53,13 +142,37 @@ impl Conn {
         peer: &str,
         out: &mut Vec<Observation>,
     ) -> Self {
-        let conn = Self {
+        let mut conn = Self::new(id, at, pid, peer);
+        conn.changed(true, at, Text::default(), out);
+        conn
+    }
+
+    /// As [`open`](Self::open), for a connection that began before.
+    pub(super) fn join(
+        id: u32,
+        at: Nanos,
+        pid: u32,
+        peer: &str,
+        out: &mut Vec<Observation>,
+    ) -> Self {
+        let mut conn = Self::new(id, at, pid, peer);
+        if let Some(state) = &mut conn.state {
+            state.miss(true, Search::new(true));
+            state.miss(false, Search::new(false));
+        }
+        conn.said.0 = Sight::Partial;
+        conn.changed(true, at, "joined in the middle".into(), out);
+        conn
+    }
+
+    fn new(id: u32, at: Nanos, pid: u32, peer: &str) -> Self {
+        Self {
             id,
             pid,
             peer: peer.into(),
-            sight: Some(Box::new(Sight {
-                client: Frames::new(true),
-                server: Frames::new(false),
+            state: Some(Box::new(State {
+                client: Lane::new(true),
+                server: Lane::new(false),
                 session: Session {
                     conn: id,
                     client: Table::new(),
@@ -67,19 +180,22 @@ impl Conn {
                     calls: FxHashMap::default(),
                     lists: Lists::default(),
                     last_stream: 0,
+                    unseen: Unseen::default(),
+                    requests: 0,
                     agent: None,
                     goaway: Text::default(),
                     overflowed: false,
+                    deaf: false,
                 },
             })),
+            said: (Sight::Whole, at, 0),
+            faults: 0,
             why: Text::default(),
-        };
-        conn.changed(true, at, Text::default(), out);
-        conn
+        }
     }
 
-    fn changed(&self, open: bool, at: Nanos, why: Text, out: &mut Vec<Observation>) {
-        let agent = || self.sight.as_ref().and_then(|s| s.session.agent.clone());
+    fn changed(&mut self, open: bool, at: Nanos, why: Text, out: &mut Vec<Observation>) {
+        let agent = || self.state.as_ref().and_then(|s| s.session.agent.clone());
         let change = ConnChange {
             conn: self.id,
             open,
@@ -89,12 +205,37 @@ impl Conn {
             } else {
                 self.peer.clone()
             },
+            sight: if open { self.said.0 } else { Sight::Whole },
             why,
         };
         observe(out, Stamp::exact(at), Body::Conn(Box::new(change)));
     }
 
-    /// Takes a chunk. False when the connection is blind: the chunk was not looked at, or only to its first nonsense.
+    /// Says how much is understood, when that has changed.
+    fn tell_sight(&mut self, at: Nanos, out: &mut Vec<Observation>) {
+        let Some(state) = &self.state else { return };
+        let (before, since, requests) = self.said;
+        let now = state.sight();
+        if now == before {
+            return;
+        }
+        let all = state.session.requests;
+        self.said = (now, at, all);
+        let why = if now == Sight::Whole {
+            self.faults = 0;
+            format!(
+                "every request is understood again, {} calls and {} after bytes were missed",
+                all - requests,
+                kflow_model::units::duration(at.since(since))
+            )
+            .into()
+        } else {
+            Text::new("bytes were missed")
+        };
+        self.changed(true, at, why, out);
+    }
+
+    /// Takes a chunk. False when the connection was given up.
     pub(super) fn feed(
         &mut self,
         direction: Direction,
@@ -103,42 +244,128 @@ impl Conn {
         buffers: &mut Buffers,
         out: &mut Vec<Observation>,
     ) -> bool {
-        let Some(sight) = &mut self.sight else {
+        let from_client = direction == Direction::ClientToServer;
+        let Some(state) = &mut self.state else {
             return false;
         };
-        match sight.feed(direction, at, bytes, buffers, out) {
-            Ok(()) => true,
-            Err(nonsense) => {
-                self.blind(at, 0, &nonsense.to_string(), buffers, out);
-                false
+        let lane = state.lane(from_client);
+        if let Some(search) = &mut lane.search {
+            search.push(at, bytes);
+        } else if let Err(Fault(nonsense, rest)) = state.run(from_client, at, bytes, buffers, out) {
+            let mut search = Search::new(false);
+            search.push(at, rest);
+            self.fault(from_client, at, nonsense, search, buffers, out);
+        }
+        self.resume(from_client, at, buffers, out);
+        self.tell_sight(at, out);
+        self.state.is_some()
+    }
+
+    /// What came of one direction means nothing: it has to be found anew where a frame begins.
+    fn fault(
+        &mut self,
+        from_client: bool,
+        at: Nanos,
+        nonsense: Nonsense,
+        search: Search,
+        buffers: &mut Buffers,
+        out: &mut Vec<Observation>,
+    ) {
+        self.faults += 1;
+        let why = nonsense.to_string();
+        self.missed(&[from_client], search, at, 0, &why, buffers, out);
+        if self.faults > FAULTS
+            && let Some(mut state) = self.state.take()
+        {
+            state.session.release(buffers);
+            if self.peer.is_empty() {
+                self.peer = state.session.agent.take().unwrap_or_default();
             }
+            self.said.0 = Sight::Blind;
+            let why = format!("given up after {FAULTS} faults: {why}");
+            self.changed(true, at, why.into(), out);
         }
     }
 
-    /// Stops following the connection, and says so.
-    pub(super) fn blind(
+    /// Looks for the begin of a frame in one direction, and goes on from there.
+    fn resume(
         &mut self,
+        from_client: bool,
+        at: Nanos,
+        buffers: &mut Buffers,
+        out: &mut Vec<Observation>,
+    ) {
+        while let Some(state) = &mut self.state {
+            let Some(pieces) = state.found(from_client) else {
+                return;
+            };
+            let mut pieces = pieces.into_iter();
+            let fault = pieces.find_map(|(at, piece)| {
+                let ran = state.run(from_client, at, &piece, buffers, out);
+                ran.err()
+                    .map(|Fault(nonsense, rest)| (nonsense, at, rest.to_vec()))
+            });
+            let Some((nonsense, began, rest)) = fault else {
+                return;
+            };
+            let mut search = Search::new(false);
+            search.push(began, &rest);
+            for (at, piece) in pieces {
+                search.push(at, &piece);
+            }
+            self.fault(from_client, at, nonsense, search, buffers, out);
+        }
+    }
+
+    /// Bytes were lost.
+    pub(super) fn lose(
+        &mut self,
+        direction: Option<Direction>,
+        at: Nanos,
+        lost: Lost,
+        why: &str,
+        buffers: &mut Buffers,
+        out: &mut Vec<Observation>,
+    ) {
+        let Some(state) = &mut self.state else { return };
+        if let (Some(direction), Some(bytes)) = (direction, lost.bytes)
+            && state.step_over(direction == Direction::ClientToServer, bytes, buffers)
+        {
+            observe(out, Stamp::exact(at), gap(self.id, at, lost.chunks, why));
+            return;
+        }
+        let ways: &[bool] = match direction {
+            None => &[true, false],
+            Some(Direction::ClientToServer) => &[true],
+            Some(Direction::ServerToClient) => &[false],
+        };
+        let search = Search::new(false);
+        self.missed(ways, search, at, lost.chunks, why, buffers, out);
+        self.tell_sight(at, out);
+    }
+
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "what is known of a loss, and where it is told"
+    )]
+    fn missed(
+        &mut self,
+        ways: &[bool],
+        search: Search,
         at: Nanos,
         lost: u64,
         why: &str,
         buffers: &mut Buffers,
         out: &mut Vec<Observation>,
     ) {
-        let Some(mut sight) = self.sight.take() else {
-            return;
-        };
-        sight.session.end_all(CallOutcome::Lost, at, buffers, out);
-        if self.peer.is_empty() {
-            self.peer = sight.session.agent.take().unwrap_or_default();
+        let Some(state) = &mut self.state else { return };
+        let mut search = Some(search);
+        for from_client in ways {
+            let search = search.take().unwrap_or_else(|| Search::new(false));
+            state.miss(*from_client, search);
+            state.session.lose(*from_client, at, buffers, out);
         }
-        let gap = Gap {
-            of: Source::Cri,
-            since: at,
-            lost,
-            conn: self.id,
-            why: why.into(),
-        };
-        observe(out, Stamp::exact(at), Body::Gap(Box::new(gap)));
+        observe(out, Stamp::exact(at), gap(self.id, at, lost, why));
     }
 
     /// One half closed: a gRPC peer that closes its half is gone, and its calls with it.
@@ -160,10 +387,9 @@ impl Conn {
                 why => format!("{who}: {why}").into(),
             };
         }
-        if let Some(sight) = &mut self.sight {
-            sight
-                .session
-                .end_all(CallOutcome::ConnectionClosed, at, buffers, out);
+        if let Some(state) = &mut self.state {
+            let outcome = CallOutcome::ConnectionClosed;
+            state.session.end_all(outcome, at, buffers, out);
         }
     }
 
@@ -174,12 +400,11 @@ impl Conn {
         buffers: &mut Buffers,
         out: &mut Vec<Observation>,
     ) {
-        if let Some(sight) = &mut self.sight {
-            sight
-                .session
-                .end_all(CallOutcome::ConnectionClosed, at, buffers, out);
+        if let Some(state) = &mut self.state {
+            let outcome = CallOutcome::ConnectionClosed;
+            state.session.end_all(outcome, at, buffers, out);
         }
-        let goaway = self.sight.as_ref().map(|s| s.session.goaway.as_str());
+        let goaway = self.state.as_ref().map(|s| s.session.goaway.as_str());
         let parts = [self.why.as_str(), why, goaway.unwrap_or_default()];
         let said: Vec<&str> = parts.into_iter().filter(|p| !p.is_empty()).collect();
         self.changed(false, at, said.join("; ").into(), out);
@@ -187,8 +412,8 @@ impl Conn {
 
     /// Gives out the starts of calls that began at or before `until` and whose request is still not complete.
     pub(super) fn settle(&mut self, until: Nanos, at: Nanos, out: &mut Vec<Observation>) {
-        let Some(sight) = &mut self.sight else { return };
-        let calls = &mut sight.session.calls;
+        let Some(state) = &mut self.state else { return };
+        let calls = &mut state.session.calls;
         let mut waiting: Vec<u32> = calls
             .iter()
             .filter(|(_, c)| c.waiting_since().is_some_and(|since| since <= until))
@@ -204,32 +429,117 @@ impl Conn {
 
     /// Frames so far, and those of them that were skipped without a look.
     pub(super) fn frames(&self) -> (u64, u64) {
-        self.sight.as_ref().map_or((0, 0), |s| {
-            (
-                s.client.seen + s.server.seen,
-                s.client.skipped + s.server.skipped,
-            )
+        self.state.as_ref().map_or((0, 0), |s| {
+            let (client, server) = (&s.client.frames, &s.server.frames);
+            (client.seen + server.seen, client.skipped + server.skipped)
         })
     }
 }
 
-impl Sight {
-    fn feed(
+impl State {
+    fn lane(&mut self, from_client: bool) -> &mut Lane {
+        if from_client {
+            &mut self.client
+        } else {
+            &mut self.server
+        }
+    }
+
+    /// Requests are understood when the client's table is known, and calls when both directions are.
+    fn sight(&self) -> Sight {
+        let found = self.client.search.is_none() && self.server.search.is_none();
+        if found && self.session.client.is_whole() {
+            Sight::Whole
+        } else {
+            Sight::Partial
+        }
+    }
+
+    /// Bytes of one direction were missed, or understood wrongly.
+    fn miss(&mut self, from_client: bool, search: Search) {
+        let lane = self.lane(from_client);
+        lane.frames.resume();
+        lane.search = Some(Box::new(search));
+        let session = &mut self.session;
+        session.table(from_client).forget();
+        if from_client {
+            session.unseen.begin(session.last_stream);
+        } else {
+            session.deaf = true;
+        }
+    }
+
+    /// Steps over lost bytes, when they were all data of one message.
+    fn step_over(&mut self, from_client: bool, lost: u64, buffers: &mut Buffers) -> bool {
+        let lane = self.lane(from_client);
+        if lane.search.is_some() {
+            return false;
+        }
+        let Some(stream) = lane.frames.step_over(lost) else {
+            return false;
+        };
+        if let Some(call) = self.session.calls.get_mut(&stream) {
+            let lost = usize::try_from(lost).unwrap_or(usize::MAX);
+            call.lose_data(from_client, lost, buffers);
+        }
+        true
+    }
+
+    /// What was held, from the begin of a frame on.
+    fn found(&mut self, from_client: bool) -> Option<Vec<Held>> {
+        let view = View {
+            client: from_client,
+            max_frame: self.lane(from_client).frames.max_frame(),
+            last_stream: self.session.last_stream,
+            open_end: self.session.unseen.since.is_some(),
+        };
+        let lane = self.lane(from_client);
+        let found = lane.search.as_mut()?.find(view)?;
+        let search = lane.search.take()?;
+        let place = match found {
+            Found::Frame(place) => place,
+            Found::Beginning => {
+                lane.frames = Frames::new(true);
+                self.session.client.begin();
+                self.session.server.begin();
+                self.session.unseen = Unseen::default();
+                0
+            }
+        };
+        if !from_client {
+            self.session.deaf = false;
+        }
+        Some(search.pieces(place).collect())
+    }
+
+    fn run<'i>(
         &mut self,
-        direction: Direction,
+        from_client: bool,
         at: Nanos,
-        mut bytes: &[u8],
+        mut bytes: &'i [u8],
+        buffers: &mut Buffers,
+        out: &mut Vec<Observation>,
+    ) -> Result<(), Fault<'i>> {
+        let done = self.each(from_client, at, &mut bytes, buffers, out);
+        done.map_err(|nonsense| Fault(nonsense, bytes))
+    }
+
+    fn each(
+        &mut self,
+        from_client: bool,
+        at: Nanos,
+        bytes: &mut &[u8],
         buffers: &mut Buffers,
         out: &mut Vec<Observation>,
     ) -> Result<(), Nonsense> {
-        let from_client = direction == Direction::ClientToServer;
-        let (frames, other) = if from_client {
+        let (lane, other) = if from_client {
             (&mut self.client, &mut self.server)
         } else {
             (&mut self.server, &mut self.client)
         };
+        let (frames, other) = (&mut lane.frames, &mut other.frames);
         let session = &mut self.session;
-        while let Some(event) = frames.next(&mut bytes, at)? {
+        while let Some(event) = frames.next(bytes, at)? {
             match event {
                 Event::Settings {
                     table_size,
@@ -259,8 +569,14 @@ impl Sight {
                 Event::Headers {
                     stream, end, block, ..
                 } => session.answer(stream, end, at, block, buffers, out)?,
-                Event::Data { stream, end, bytes } => {
-                    session.data(from_client, stream, end, bytes, at, buffers, out);
+                Event::Data {
+                    stream,
+                    end,
+                    frame,
+                    bytes,
+                } => {
+                    let piece = Piece { bytes, frame, end };
+                    session.data(from_client, stream, &piece, at, buffers, out);
                 }
                 Event::Reset { stream, code } => {
                     let outcome = if from_client {
@@ -275,6 +591,24 @@ impl Sight {
         }
         Ok(())
     }
+}
+
+fn gap(conn: u32, since: Nanos, lost: u64, why: &str) -> Body {
+    Body::Gap(Box::new(Gap {
+        of: Source::Cri,
+        since,
+        lost,
+        conn,
+        why: why.into(),
+    }))
+}
+
+/// A piece of DATA.
+struct Piece<'a> {
+    bytes: &'a [u8],
+    /// See [`Event::Data`].
+    frame: Option<u32>,
+    end: bool,
 }
 
 impl Session {
@@ -307,24 +641,26 @@ impl Session {
             if let Some(call) = self.calls.get_mut(&stream)
                 && end
             {
-                call.start(at, out);
+                call.asked_all(at, out);
             }
             return Ok(());
         }
         self.last_stream = stream;
+        self.requests += 1;
+        let answered = self.unseen.since.is_some()
+            && (self.calls.contains_key(&stream) || self.unseen.over.contains(&stream));
+        self.unseen.request(stream);
+        if answered {
+            // Its answer was understood before it was: without a start there is no wrong one.
+            return Ok(());
+        }
         if let Some(agent) = headers.user_agent.take() {
             self.agent = Some(agent);
         }
         if self.calls.len() >= limits::OPEN_CALLS {
             if !std::mem::replace(&mut self.overflowed, true) {
-                let gap = Gap {
-                    of: Source::Cri,
-                    since: at,
-                    lost: 0,
-                    conn: self.conn,
-                    why: format!("more than {} calls open", limits::OPEN_CALLS).into(),
-                };
-                observe(out, Stamp::exact(at), Body::Gap(Box::new(gap)));
+                let why = format!("more than {} calls open", limits::OPEN_CALLS);
+                observe(out, Stamp::exact(at), gap(self.conn, at, 0, &why));
             }
             return Ok(());
         }
@@ -332,9 +668,9 @@ impl Session {
             conn: self.conn,
             stream,
         };
-        let mut call = Call::new(key, began, headers);
+        let mut call = Call::new(key, began, headers, self.deaf);
         if end {
-            call.start(at, out);
+            call.asked_all(at, out);
         }
         self.calls.insert(stream, call);
         Ok(())
@@ -352,9 +688,10 @@ impl Session {
         let mut headers = Block::default();
         self.server
             .decode(block, |field| headers.take(field, false))?;
-        if stream % 2 == 1 && stream > self.last_stream {
+        if stream % 2 == 1 && stream > self.last_stream && self.unseen.since.is_none() {
             return Err(Nonsense::Unopened(stream));
         }
+        self.meet(stream, at);
         if end {
             self.end(stream, End::Trailers(headers), at, buffers, out);
         } else if let Some(call) = self.calls.get_mut(&stream) {
@@ -363,30 +700,77 @@ impl Session {
         Ok(())
     }
 
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "the hot path: everything is borrowed from a different owner"
-    )]
     fn data(
         &mut self,
         from_client: bool,
         stream: u32,
-        end: bool,
-        bytes: &[u8],
+        piece: &Piece<'_>,
         at: Nanos,
         buffers: &mut Buffers,
         out: &mut Vec<Observation>,
     ) {
+        if !from_client {
+            self.meet(stream, at);
+        }
         let Some(call) = self.calls.get_mut(&stream) else {
             return;
         };
+        let Piece { bytes, frame, end } = *piece;
         if from_client {
-            call.request(bytes, end, at, buffers, out);
+            call.request(bytes, frame, end, at, buffers, out);
         } else {
-            call.answer(bytes, at, buffers, &mut self.lists, out);
+            call.answer(bytes, frame, at, buffers, &mut self.lists, out);
             if end {
                 self.end(stream, End::Trailers(Block::default()), at, buffers, out);
             }
+        }
+    }
+
+    /// Something of a call comes: when it may have begun unseen, it is followed from here on.
+    fn meet(&mut self, stream: u32, at: Nanos) {
+        if self.unseen.has(stream)
+            && !self.calls.contains_key(&stream)
+            && self.calls.len() < limits::OPEN_CALLS
+        {
+            let key = CallKey {
+                conn: self.conn,
+                stream,
+            };
+            self.calls.insert(stream, Call::unseen(key, at));
+        }
+    }
+
+    /// Bytes of one direction were lost: how the calls that are open ended, if they did, is not known.
+    fn lose(
+        &mut self,
+        from_client: bool,
+        at: Nanos,
+        buffers: &mut Buffers,
+        out: &mut Vec<Observation>,
+    ) {
+        if self.calls.len() > limits::OPEN_CALLS / 2 {
+            // Of calls that were lost before nothing may ever come again.
+            self.calls.retain(|_, call| {
+                let kept = !call.is_lost();
+                if !kept {
+                    call.release(buffers);
+                }
+                kept
+            });
+        }
+        let mut open: Vec<u32> = self.calls.keys().copied().collect();
+        open.sort_unstable();
+        for stream in open {
+            if let Some(call) = self.calls.get_mut(&stream) {
+                call.lose(from_client, at, buffers, out);
+            }
+        }
+    }
+
+    /// Nothing of the open calls will be read any more.
+    fn release(&mut self, buffers: &mut Buffers) {
+        for call in self.calls.values_mut() {
+            call.release(buffers);
         }
     }
 
@@ -398,7 +782,11 @@ impl Session {
         buffers: &mut Buffers,
         out: &mut Vec<Observation>,
     ) {
+        self.meet(stream, at);
         if let Some(call) = self.calls.remove(&stream) {
+            if self.unseen.has(stream) {
+                self.unseen.end(stream);
+            }
             call.end(end, at, buffers, &mut self.lists, out);
         }
     }
@@ -462,23 +850,7 @@ impl Session {
 
 /// RFC 9113 section 7.
 fn error_name(code: u32) -> Text {
-    const NAMES: [&str; 14] = [
-        "NO_ERROR",
-        "PROTOCOL_ERROR",
-        "INTERNAL_ERROR",
-        "FLOW_CONTROL_ERROR",
-        "SETTINGS_TIMEOUT",
-        "STREAM_CLOSED",
-        "FRAME_SIZE_ERROR",
-        "REFUSED_STREAM",
-        "CANCEL",
-        "COMPRESSION_ERROR",
-        "CONNECT_ERROR",
-        "ENHANCE_YOUR_CALM",
-        "INADEQUATE_SECURITY",
-        "HTTP_1_1_REQUIRED",
-    ];
-    match NAMES.get(code as usize) {
+    match h2::ERRORS.get(code as usize) {
         Some(name) => Text::new(name),
         None => code.to_string().into(),
     }

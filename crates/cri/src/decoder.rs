@@ -35,7 +35,7 @@ const CLOSED_REMEMBERED: usize = 1 << 16;
 /// decoder.open(1, Nanos(10), 4242, "kubelet", &mut out);
 /// decoder.feed(1, Direction::ClientToServer, Nanos(20), b"GET / HTTP/1.1\r\n", &mut out);
 /// decoder.close(1, None, Nanos(30), "", &mut out);
-/// assert_eq!(out.len(), 3, "it opened, it went blind, it closed");
+/// assert_eq!(out.len(), 4, "it opened, it was not understood (a gap, and how much is), it closed");
 /// ```
 #[derive(Default)]
 pub struct Decoder {
@@ -62,13 +62,13 @@ pub struct Counters {
     pub bytes: u64,
     /// Chunks given in.
     pub chunks: u64,
-    /// Chunks of blind or closed connections, which were not decoded.
+    /// Chunks of connections that were given up or closed, which were not decoded.
     pub unread_chunks: u64,
     /// HTTP/2 frames.
     pub frames: u64,
     /// Of these, frames that were skipped without a look (PING, WINDOW_UPDATE, PRIORITY, unknown ones).
     pub skipped_frames: u64,
-    /// Connections that went blind.
+    /// Connections that were given up.
     pub blind: u64,
 }
 
@@ -80,6 +80,16 @@ impl Decoder {
 
     /// A connection was accepted. `pid` is 0 and `peer` empty when unknown.
     pub fn open(&mut self, conn: u32, at: Nanos, pid: u32, peer: &str, out: &mut Vec<Observation>) {
+        self.begin(conn, at, out, |out| Conn::open(conn, at, pid, peer, out));
+    }
+
+    fn begin(
+        &mut self,
+        conn: u32,
+        at: Nanos,
+        out: &mut Vec<Observation>,
+        new: impl FnOnce(&mut Vec<Observation>) -> Conn,
+    ) {
         self.last = self.last.max(at);
         if self.conns.contains_key(&conn) {
             return;
@@ -98,16 +108,14 @@ impl Decoder {
             return;
         }
         self.closed.remove(&conn);
-        self.conns
-            .insert(conn, Conn::open(conn, at, pid, peer, out));
+        self.conns.insert(conn, new(out));
     }
 
     /// A connection that was accepted earlier is followed from here on: where frames begin, which calls are open and what
-    /// the header tables hold is not known, either way. `pid` is 0 and `peer` empty when unknown.
+    /// the header tables hold is not known, either way, until it shows. `pid` is 0 and `peer` empty when unknown. When the
+    /// first byte turns out to be the connection's first, it is as if it had been [opened](Self::open).
     pub fn join(&mut self, conn: u32, at: Nanos, pid: u32, peer: &str, out: &mut Vec<Observation>) {
-        self.open(conn, at, pid, peer, out);
-        let why = "joined in the middle";
-        self.lose(conn, None, at, Lost::default(), why, out);
+        self.begin(conn, at, out, |out| Conn::join(conn, at, pid, peer, out));
     }
 
     /// A chunk passed. A connection that was not opened opens with its first chunk.
@@ -132,6 +140,7 @@ impl Decoder {
         let before = known.frames();
         let followed = known.feed(direction, at, bytes, &mut self.buffers, out);
         let after = known.frames();
+        self.counters.blind += u64::from(!followed && before != (0, 0) && after == (0, 0));
         self.counters.frames += after.0.saturating_sub(before.0);
         self.counters.skipped_frames += after.1.saturating_sub(before.1);
         if !followed {
@@ -140,6 +149,9 @@ impl Decoder {
     }
 
     /// Bytes of a connection were lost before they came here (a queue was full), in one direction or, with `None`, in both.
+    /// Calls that are open end as [`Lost`](kflow_model::cri::CallOutcome::Lost), what comes next is searched for the begin
+    /// of a frame, and headers that were sent before can be unknown for a while. When it is known how many bytes were lost,
+    /// and all of them belong to one message, nothing else is lost with them.
     pub fn lose(
         &mut self,
         conn: u32,
@@ -150,10 +162,8 @@ impl Decoder {
         out: &mut Vec<Observation>,
     ) {
         self.last = self.last.max(at);
-        // A connection cannot be followed one way only.
-        let _ = direction;
         if let Some(known) = self.conns.get_mut(&conn) {
-            known.blind(at, lost.chunks, why, &mut self.buffers, out);
+            known.lose(direction, at, lost, why, &mut self.buffers, out);
         }
     }
 

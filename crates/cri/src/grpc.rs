@@ -60,6 +60,8 @@ pub(super) enum Unread {
     Large,
     /// Not the message that the method's definition says.
     Malformed,
+    /// Bytes of it were missed.
+    Missed,
 }
 
 impl Unread {
@@ -68,6 +70,7 @@ impl Unread {
             Self::Compressed => "compressed",
             Self::Large => "too large",
             Self::Malformed => "malformed",
+            Self::Missed => "bytes were missed",
         }
     }
 }
@@ -87,6 +90,8 @@ pub(super) enum Want {
 enum Part {
     Prefix(usize),
     Body,
+    /// Bytes were missed: where the next message begins is not known.
+    Adrift,
 }
 
 /// The messages of one direction of one call.
@@ -125,16 +130,54 @@ impl Messages {
         }
     }
 
+    /// Bytes were missed. `lost` is how many, when that is known.
+    pub(super) fn miss(&mut self, lost: Option<usize>, buffers: &mut Buffers) {
+        let read = self.want == Want::First && self.count > 0 && !self.collect;
+        if !read {
+            self.unread = Some(Unread::Missed);
+        }
+        self.collect = false;
+        self.release(buffers);
+        let prefix = match self.part {
+            Part::Prefix(have) => self.prefix.len() - have,
+            Part::Body | Part::Adrift => 0,
+        };
+        self.bytes += lost.unwrap_or(0).saturating_sub(prefix) as u64;
+        match (self.part, lost) {
+            (Part::Body, Some(lost)) if lost < self.left => self.left -= lost,
+            _ => self.part = Part::Adrift,
+        }
+    }
+
+    /// Exactly one message came, and all of it.
+    pub(super) const fn is_one(&self) -> bool {
+        self.count == 1 && matches!(self.part, Part::Prefix(0))
+    }
+
     /// Takes a piece of the stream and gives each wanted message that it completes to `each`. A message that lies in
-    /// one piece is not copied.
+    /// one piece is not copied. `frame` is the length of the DATA frame that begins with this piece.
     pub(super) fn feed(
         &mut self,
         mut piece: &[u8],
+        frame: Option<u32>,
         buffers: &mut Buffers,
         mut each: impl FnMut(&[u8]) -> Result<(), Unread>,
     ) {
+        if matches!(self.part, Part::Adrift) {
+            // A message that fills a frame is one: grpc-go writes small ones so.
+            let fills = piece.first_chunk::<5>().is_some_and(|[flag, len @ ..]| {
+                *flag == 0
+                    && frame.is_some_and(|f| u32::from_be_bytes(*len).checked_add(5) == Some(f))
+            });
+            if !fills {
+                self.bytes += piece.len() as u64;
+                return;
+            }
+            self.part = Part::Prefix(0);
+        }
         while !piece.is_empty() {
             match self.part {
+                Part::Adrift => return,
                 Part::Prefix(have) => {
                     let space = self.prefix.get_mut(have..).unwrap_or_default();
                     let n = space.len().min(piece.len());

@@ -2,25 +2,51 @@
 //!
 //! [`Frames`] takes chunks that end anywhere and gives out [`Event`]s that borrow from the chunk. DATA goes out in
 //! the pieces in which it arrived; frames without use are skipped by counting; only control frames that a chunk
-//! cuts, and header blocks in several frames, are copied together (into buffers that are reused).
+//! cuts, and header blocks in several frames, are copied together (into buffers that are reused). After bytes that were
+//! missed, [`Search`](super::search::Search) finds where it goes on.
 
 use super::limits;
 use kflow_model::Nanos;
 
 /// What the client sends first.
 pub(super) const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+/// Codes of RFC 9113 section 7, by number.
+pub(super) const ERRORS: [&str; 14] = [
+    "NO_ERROR",
+    "PROTOCOL_ERROR",
+    "INTERNAL_ERROR",
+    "FLOW_CONTROL_ERROR",
+    "SETTINGS_TIMEOUT",
+    "STREAM_CLOSED",
+    "FRAME_SIZE_ERROR",
+    "REFUSED_STREAM",
+    "CANCEL",
+    "COMPRESSION_ERROR",
+    "CONNECT_ERROR",
+    "ENHANCE_YOUR_CALM",
+    "INADEQUATE_SECURITY",
+    "HTTP_1_1_REQUIRED",
+];
 /// SETTINGS_MAX_FRAME_SIZE until a SETTINGS frame says otherwise.
 const DEFAULT_MAX_FRAME: u32 = 16_384;
 /// Frames of these kinds are looked at whole; larger ones than this are none that a peer would accept or send.
 const MAX_CONTROL: u32 = 64 << 10;
+/// Longest SETTINGS that is believed when frames are looked for: sixteen of them.
+const MAX_SETTINGS: u32 = 6 * 16;
 
-const DATA: u8 = 0;
-const HEADERS: u8 = 1;
+/// Bytes of a frame's head.
+pub(super) const HEAD: usize = 9;
+
+pub(super) const DATA: u8 = 0;
+pub(super) const HEADERS: u8 = 1;
+const PRIORITY_FRAME: u8 = 2;
 const RST_STREAM: u8 = 3;
 const SETTINGS: u8 = 4;
 const PUSH_PROMISE: u8 = 5;
+const PING: u8 = 6;
 const GOAWAY: u8 = 7;
-const CONTINUATION: u8 = 9;
+const WINDOW_UPDATE: u8 = 8;
+pub(super) const CONTINUATION: u8 = 9;
 
 const ACK: u8 = 0x1;
 const END_STREAM: u8 = 0x1;
@@ -72,6 +98,8 @@ pub(super) enum Event<'a> {
     Data {
         stream: u32,
         end: bool,
+        /// Data of the whole frame, bytes, when this is its first piece.
+        frame: Option<u32>,
         bytes: &'a [u8],
     },
     /// The stream was reset.
@@ -89,12 +117,88 @@ pub(super) enum Event<'a> {
     },
 }
 
+/// The head of a frame.
 #[derive(Clone, Copy, Debug, Default)]
-struct Head {
-    len: u32,
-    kind: u8,
+pub(super) struct Head {
+    pub(super) len: u32,
+    pub(super) kind: u8,
     flags: u8,
-    stream: u32,
+    pub(super) stream: u32,
+    /// The bit that nobody sets.
+    reserved: bool,
+}
+
+impl Head {
+    const fn new([l0, l1, l2, kind, flags, s0, s1, s2, s3]: [u8; HEAD]) -> Self {
+        Self {
+            len: u32::from_be_bytes([0, l0, l1, l2]),
+            kind,
+            flags,
+            stream: u32::from_be_bytes([s0, s1, s2, s3]) & 0x7fff_ffff,
+            reserved: s0 & 0x80 != 0,
+        }
+    }
+
+    /// The head that bytes begin with; `None` when it is not complete.
+    pub(super) fn parse(bytes: &[u8]) -> Option<Self> {
+        bytes.first_chunk().map(|raw| Self::new(*raw))
+    }
+
+    /// Whether gRPC's peers write such a head: a kind of RFC 9113 other than a promise, no flags that it does not
+    /// define, and the length and stream that it asks for.
+    pub(super) fn is_sound(self, max_frame: u32) -> bool {
+        let Self {
+            len, flags, stream, ..
+        } = self;
+        let on_stream = stream != 0;
+        let (allowed, fits) = match self.kind {
+            DATA => (END_STREAM | PADDED, on_stream),
+            HEADERS => (
+                END_STREAM | END_HEADERS | PADDED | PRIORITY,
+                on_stream && len > 0,
+            ),
+            PRIORITY_FRAME => (0, on_stream && len == 5),
+            RST_STREAM => (0, on_stream && len == 4),
+            SETTINGS if flags & ACK != 0 => (ACK, !on_stream && len == 0),
+            SETTINGS => (
+                0,
+                !on_stream && len.is_multiple_of(6) && len <= MAX_SETTINGS,
+            ),
+            PING => (ACK, !on_stream && len == 8),
+            GOAWAY => (0, !on_stream && len >= 8),
+            WINDOW_UPDATE => (0, len == 4),
+            CONTINUATION => (END_HEADERS, on_stream),
+            _ => return false,
+        };
+        fits && flags & !allowed == 0 && len <= max_frame && !self.reserved
+    }
+
+    /// A header block begins, or goes on, and does not end with this frame.
+    pub(super) fn opens_block(self) -> bool {
+        matches!(self.kind, HEADERS | CONTINUATION) && self.flags & END_HEADERS == 0
+    }
+
+    /// Whether a payload can be this frame's, as far as it can be said without what came before.
+    pub(super) fn carries(self, payload: &[u8]) -> bool {
+        match self.kind {
+            HEADERS if self.flags & END_HEADERS != 0 => {
+                fragment(self, payload).is_some_and(super::hpack::is_block)
+            }
+            HEADERS => fragment(self, payload).is_some(),
+            // An increment of 0 is an error, and the highest bit is reserved.
+            WINDOW_UPDATE => word(payload, 0).is_some_and(|n| n > 0 && n < 1 << 31),
+            RST_STREAM => word(payload, 0).is_some_and(|code| code < ERRORS.len() as u32),
+            DATA if self.flags & PADDED != 0 => payload
+                .first()
+                .is_some_and(|padding| usize::from(*padding) < payload.len()),
+            SETTINGS => payload
+                .as_chunks::<6>()
+                .0
+                .iter()
+                .all(|[i0, i1, ..]| *i0 == 0 && (1..=16).contains(i1)),
+            _ => true,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -106,7 +210,11 @@ enum State {
     /// The padding length of a padded DATA frame comes next.
     DataPadding,
     /// So many bytes of data, then so many of padding.
-    Data { left: u32, padding: u32 },
+    Data {
+        left: u32,
+        padding: u32,
+        begins: bool,
+    },
     /// So many bytes are skipped.
     Skip(u32),
     /// A frame that is looked at whole.
@@ -116,7 +224,7 @@ enum State {
 /// One direction of a connection.
 pub(super) struct Frames {
     state: State,
-    raw_head: [u8; 9],
+    raw_head: [u8; HEAD],
     head: Head,
     head_at: Nanos,
     /// A control frame's payload, when a chunk cut it.
@@ -140,7 +248,7 @@ impl Frames {
             } else {
                 State::Head(0)
             },
-            raw_head: [0; 9],
+            raw_head: [0; HEAD],
             head: Head::default(),
             head_at: Nanos(0),
             payload: Vec::new(),
@@ -151,6 +259,41 @@ impl Frames {
             seen: 0,
             skipped: 0,
         }
+    }
+
+    /// Bytes were missed, or the connection began earlier: what comes next is the first byte of a frame.
+    pub(super) fn resume(&mut self) {
+        self.state = State::Head(0);
+        self.payload.clear();
+        self.block.clear();
+        self.open_block = None;
+        self.seen_frame = true;
+    }
+
+    /// Steps over exactly so many lost bytes when all of them belong to the frame that came last and it has no headers:
+    /// then nothing else was missed. Gives the stream that they were data of, 0 when they were of no use.
+    pub(super) fn step_over(&mut self, lost: u64) -> Option<u32> {
+        let lost = u32::try_from(lost).ok()?;
+        match self.state {
+            State::Data { left, padding, .. } => {
+                self.state = State::Data {
+                    left: left.checked_sub(lost)?,
+                    padding,
+                    begins: false,
+                };
+                Some(self.head.stream)
+            }
+            State::Skip(left) => {
+                self.state = State::Skip(left.checked_sub(lost)?);
+                Some(0)
+            }
+            _ => None,
+        }
+    }
+
+    /// The receiver accepts frames up to this size.
+    pub(super) const fn max_frame(&self) -> u32 {
+        self.max_frame
     }
 
     /// The receiver accepts frames up to this size. Smaller ones may be on their way: only growth counts.
@@ -204,22 +347,36 @@ impl Frames {
                     let left = (self.head.len - 1)
                         .checked_sub(padding)
                         .ok_or_else(|| self.malformed())?;
-                    self.state = State::Data { left, padding };
+                    self.state = State::Data {
+                        left,
+                        padding,
+                        begins: true,
+                    };
                 }
-                State::Data { left, padding } => {
+                State::Data {
+                    left,
+                    padding,
+                    begins,
+                } => {
                     if left > 0 && input.is_empty() {
                         return Ok(None);
                     }
+                    let frame = begins.then_some(left);
                     let bytes = take(input, left as usize);
                     let left = left - bytes.len() as u32;
                     self.state = if left > 0 {
-                        State::Data { left, padding }
+                        State::Data {
+                            left,
+                            padding,
+                            begins: false,
+                        }
                     } else {
                         State::Skip(padding)
                     };
                     return Ok(Some(Event::Data {
                         stream: self.head.stream,
                         end: left == 0 && self.head.flags & END_STREAM != 0,
+                        frame,
                         bytes,
                     }));
                 }
@@ -336,13 +493,8 @@ impl Frames {
 
     /// The head of a frame is complete: decides what becomes of the frame.
     fn begin(&mut self) -> Result<(), Nonsense> {
-        let [l0, l1, l2, kind, flags, s0, s1, s2, s3] = self.raw_head;
-        let head = Head {
-            len: u32::from_be_bytes([0, l0, l1, l2]),
-            kind,
-            flags,
-            stream: u32::from_be_bytes([s0, s1, s2, s3]) & 0x7fff_ffff,
-        };
+        let head = Head::new(self.raw_head);
+        let Head { kind, flags, .. } = head;
         self.head = head;
         self.seen += 1;
         if !self.seen_frame && (kind != SETTINGS || flags & ACK != 0) {
@@ -367,6 +519,7 @@ impl Frames {
             DATA => State::Data {
                 left: head.len,
                 padding: 0,
+                begins: true,
             },
             HEADERS | PUSH_PROMISE | CONTINUATION if !on_stream => return Err(self.malformed()),
             RST_STREAM if !on_stream || head.len != 4 => return Err(self.malformed()),

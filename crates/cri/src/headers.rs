@@ -29,6 +29,23 @@ pub(super) enum Field {
     HttpStatus(u32),
     GrpcStatus(Option<u32>),
     GrpcMessage(Text),
+    /// A value whose name is not known, of a form that only this header has.
+    Like(Like),
+    /// Neither name nor value are known.
+    Unknown,
+}
+
+/// What a value is like whose name is not known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Like {
+    /// Digits and a unit: `grpc-timeout`.
+    Timeout(i64),
+    /// `traceparent`.
+    Traceparent((TraceId, SpanId)),
+    /// A gRPC status code: `grpc-status`, when it is in trailers.
+    Status(u32),
+    /// Anything else.
+    Text(Text),
 }
 
 /// The headers of gRPC.
@@ -62,6 +79,23 @@ impl HeaderSet for Grpc {
             Name::GrpcMessage => Field::GrpcMessage(percent_decoded(value)),
         }
     }
+
+    fn unnamed(value: &[u8]) -> (Field, bool) {
+        let (like, told) = if let Some(ids) = traceparent(value) {
+            (Like::Traceparent(ids), true)
+        } else if let Some(ns) = timeout(value) {
+            (Like::Timeout(ns), true)
+        } else if let Some(code) = number(value).filter(|code| *code <= 16 && value.len() <= 2) {
+            (Like::Status(code), false)
+        } else {
+            (Like::Text(percent_decoded(value)), false)
+        };
+        (Field::Like(like), told)
+    }
+
+    fn unknown() -> Field {
+        Field::Unknown
+    }
 }
 
 /// The headers of one block.
@@ -74,9 +108,33 @@ pub(super) struct Block {
     pub(super) http_status: Option<u32>,
     pub(super) grpc_status: Option<u32>,
     pub(super) grpc_message: Option<Text>,
+    /// A value that is like a status, under a name that is not known.
+    like_status: Option<u32>,
+    /// The last text under a name that is not known.
+    like_message: Option<Text>,
+    /// Some of its headers are not known, or not by their name.
+    pub(super) partial: bool,
+}
+
+/// The status of an answer, as far as its last headers tell.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Status {
+    /// `None` when it is not known.
+    pub(super) code: Option<u32>,
+    pub(super) message: Text,
+    /// The code is concluded.
+    pub(super) inferred: bool,
 }
 
 impl Block {
+    /// Headers that nobody saw.
+    pub(super) fn unseen() -> Self {
+        Self {
+            partial: true,
+            ..Self::default()
+        }
+    }
+
     /// Takes one field; the user agent only when somebody asks for it.
     pub(super) fn take(&mut self, field: &Field, want_agent: bool) {
         match field {
@@ -88,7 +146,74 @@ impl Block {
             Field::HttpStatus(status) => self.http_status = Some(*status),
             Field::GrpcStatus(status) => self.grpc_status = *status,
             Field::GrpcMessage(message) => self.grpc_message = Some(message.clone()),
+            Field::Like(Like::Timeout(ns)) => self.timeout_ns = self.timeout_ns.or(Some(*ns)),
+            Field::Like(Like::Traceparent(ids)) => {
+                self.traceparent = self.traceparent.or(Some(*ids));
+            }
+            Field::Like(Like::Status(code)) => {
+                self.partial = true;
+                self.like_status = self.like_status.or(Some(*code));
+            }
+            Field::Like(Like::Text(text)) => {
+                self.partial = true;
+                self.like_message = Some(text.clone());
+            }
+            Field::Unknown => self.partial = true,
         }
+    }
+
+    /// The method of a request.
+    pub(super) fn method(&mut self) -> MethodRef {
+        match self.path.take() {
+            Some(method) => method,
+            None if self.partial => MethodRef::Unknown,
+            None => MethodRef::Other(Text::default()),
+        }
+    }
+
+    /// The status in the last headers of an answer; `None` when they have none for sure. `answered` says that exactly one
+    /// message came before them.
+    ///
+    /// An error is written as `grpc-status` and `grpc-message` (grpc-go, `http2Server.writeStatus`), and after a unary
+    /// answer's only message grpc-go writes OK (`Server.processUnaryRPC`).
+    pub(super) fn status(self, answered: bool) -> Option<Status> {
+        let said = self.grpc_message.unwrap_or_default();
+        if let Some(code) = self.grpc_status {
+            // A text that is no sentence may be `grpc-status-details-bin`.
+            let like = self.like_message.filter(|t| code != 0 && t.contains(' '));
+            let message = if said.is_empty() {
+                like.unwrap_or_default()
+            } else {
+                said
+            };
+            return Some(Status {
+                code: Some(code),
+                message,
+                inferred: false,
+            });
+        }
+        if !self.partial {
+            return None;
+        }
+        let is_error =
+            !said.is_empty() || self.like_message.as_ref().is_some_and(|t| !t.is_empty());
+        let message = if said.is_empty() {
+            let like = self.like_message.filter(|t| t.contains(' '));
+            like.unwrap_or_default()
+        } else {
+            said
+        };
+        let code = match self.like_status {
+            Some(0) if is_error => None,
+            Some(code) => Some(code),
+            // Whatever is not OK and has a message names both anew, unless it says the same as an earlier one.
+            None => (answered && !is_error).then_some(0),
+        };
+        Some(Status {
+            code,
+            message,
+            inferred: code.is_some(),
+        })
     }
 }
 
@@ -208,6 +333,69 @@ mod tests {
             ("garbage", None),
         ] {
             assert_eq!(traceparent(text.as_bytes()), want, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_status_is_read_or_concluded_or_not_known() {
+        use Field::{GrpcMessage, GrpcStatus, Unknown};
+        let like = |value: &str| Grpc::unnamed(value.as_bytes()).0;
+        let text = |t: &str| GrpcMessage(t.into());
+        // Fields of the last headers, whether one message came before them, and code, message, "inferred".
+        for (fields, answered, want) in [
+            (vec![], true, None),
+            (vec![GrpcStatus(Some(5))], false, Some((Some(5), "", false))),
+            (
+                vec![GrpcStatus(Some(0)), Unknown],
+                true,
+                Some((Some(0), "", false)),
+            ),
+            // grpc-go's OK after an answer, when both were sent before.
+            (vec![Unknown, Unknown], true, Some((Some(0), "", true))),
+            // An error that was sent before, or an OK of a stream: nothing tells them apart.
+            (vec![Unknown, Unknown], false, Some((None, "", false))),
+            (
+                vec![like("5"), like("no such container")],
+                false,
+                Some((Some(5), "no such container", true)),
+            ),
+            (
+                vec![Unknown, like("no such container")],
+                true,
+                Some((None, "no such container", false)),
+            ),
+            (
+                vec![Unknown, text("gone")],
+                true,
+                Some((None, "gone", false)),
+            ),
+            (
+                vec![GrpcStatus(Some(2)), like("it broke")],
+                false,
+                Some((Some(2), "it broke", false)),
+            ),
+            // `grpc-status-details-bin` is no message.
+            (
+                vec![Unknown, Unknown, like("CAISBGdvbmU")],
+                true,
+                Some((None, "", false)),
+            ),
+            (vec![like("0"), Unknown], true, Some((Some(0), "", true))),
+            (
+                vec![like("0"), like("not OK then")],
+                true,
+                Some((None, "not OK then", false)),
+            ),
+        ] {
+            let mut block = Block::default();
+            for field in &fields {
+                block.take(field, false);
+            }
+            let got = block.status(answered);
+            let got = got
+                .as_ref()
+                .map(|s| (s.code, s.message.as_str(), s.inferred));
+            assert_eq!(got, want, "{fields:?}");
         }
     }
 

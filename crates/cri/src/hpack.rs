@@ -4,6 +4,14 @@
 //! block turns into other headers. So an entry keeps its size always, and its content only when somebody wants it:
 //! [`HeaderSet`] names the wanted headers and says what is kept of a value (a parsed trace id instead of its text).
 //! Headers that are not asked for cost no allocation.
+//!
+//! A table can be followed from the middle of a connection as well ([`Table::forget`]). Indexes count from the newest
+//! entry, so whatever is inserted afterwards is known at once, and only references to older entries are unknown. Entries
+//! go in the order in which they came: when those that came since fill the table, no older one is left.
+//! An entry whose name is an unknown one's counts without its name, so the table is never taken for known too early. Three
+//! things are assumed until the connection says otherwise: the table has the size that it had last (4,096 bytes when that
+//! is not known); a reference beyond that shows that it is larger; and no entry is inserted that is larger than the whole
+//! table, which RFC 7541 allows and no encoder has a reason for.
 
 mod fixed;
 mod huffman;
@@ -24,6 +32,11 @@ pub(super) trait HeaderSet {
     fn name(name: &[u8]) -> Option<Self::Name>;
     /// What to keep of a value.
     fn field(name: Self::Name, value: &[u8]) -> Self::Field;
+    /// What to keep of a value whose name was sent before the table was followed, and whether the value alone tells
+    /// which header it is.
+    fn unnamed(value: &[u8]) -> (Self::Field, bool);
+    /// What stands for a header that was sent, as a whole, before the table was followed.
+    fn unknown() -> Self::Field;
 }
 
 /// Why a header block cannot be decoded. After that the table is worthless.
@@ -48,11 +61,29 @@ const ENTRY_OVERHEAD: u32 = 32;
 /// Size that holds until a SETTINGS frame says otherwise.
 const DEFAULT_SIZE: u32 = 4096;
 
+/// What is known of an entry's name.
+#[derive(Clone, Copy)]
+enum Name<N> {
+    Wanted(N),
+    Unwanted,
+    Unknown,
+}
+
+impl<N> Name<N> {
+    fn of(wanted: Option<N>) -> Self {
+        wanted.map_or(Self::Unwanted, Self::Wanted)
+    }
+}
+
 struct Entry<H: HeaderSet> {
-    name: Option<H::Name>,
+    name: Name<H::Name>,
+    /// 0 when the name is not known.
     name_len: u32,
+    /// At least so many bytes: an unknown name is not counted.
     size: u32,
     field: Option<H::Field>,
+    /// Neither name nor value tell which header it is.
+    dark: bool,
 }
 
 /// The state of one direction's header compression.
@@ -65,6 +96,15 @@ pub(super) struct Table<H: HeaderSet> {
     max: u32,
     /// What the receiver allows the encoder to choose.
     allowed: u32,
+    /// `max` is taken for granted: the encoder may have chosen otherwise when nobody looked.
+    assumed: bool,
+    /// There may be entries behind those of `dynamic`.
+    older: bool,
+    /// Entries of `dynamic` that are dark.
+    dark: usize,
+    /// No block was decoded since the table was made or forgotten.
+    fresh: bool,
+    unknown: H::Field,
     /// Reused for Huffman-coded names and values.
     scratch: Vec<u8>,
 }
@@ -76,10 +116,11 @@ impl<H: HeaderSet> Table<H> {
             .map(|(name, value)| {
                 let known = H::name(name.as_bytes());
                 Entry {
-                    name: known,
+                    name: Name::of(known),
                     name_len: name.len() as u32,
                     size: 0,
                     field: known.map(|n| H::field(n, value.as_bytes())),
+                    dark: false,
                 }
             })
             .collect();
@@ -89,6 +130,11 @@ impl<H: HeaderSet> Table<H> {
             size: 0,
             max: DEFAULT_SIZE,
             allowed: DEFAULT_SIZE,
+            assumed: false,
+            older: false,
+            dark: 0,
+            fresh: true,
+            unknown: H::unknown(),
             scratch: Vec::new(),
         }
     }
@@ -99,7 +145,31 @@ impl<H: HeaderSet> Table<H> {
         self.allowed = self.allowed.max(size);
     }
 
-    /// Decodes one complete header block and gives each wanted field to `each`, in order.
+    /// Blocks were missed: what the table holds is not known, nor what was agreed on meanwhile.
+    pub(super) fn forget(&mut self) {
+        self.dynamic.clear();
+        self.size = 0;
+        self.dark = 0;
+        self.allowed = limits::DYNAMIC_TABLE;
+        self.assumed = true;
+        self.older = true;
+        self.fresh = true;
+    }
+
+    /// The connection turned out to begin here: nothing was missed.
+    pub(super) fn begin(&mut self) {
+        if self.fresh {
+            *self = Self::new();
+        }
+    }
+
+    /// Every entry that a block may refer to is known.
+    pub(super) fn is_whole(&self) -> bool {
+        !self.older && self.dark == 0
+    }
+
+    /// Decodes one complete header block and gives each wanted field to `each`, in order. What is not known is given as
+    /// [`HeaderSet::unknown`].
     pub(super) fn decode(
         &mut self,
         block: &[u8],
@@ -107,12 +177,16 @@ impl<H: HeaderSet> Table<H> {
     ) -> Result<(), Error> {
         let mut src = Src(block);
         let mut first = true;
+        self.fresh = false;
         while let Some(b) = src.byte() {
             match b {
                 // Indexed field.
                 0x80.. => {
                     let index = src.integer(b, 7)?;
-                    if let Some(field) = &self.entry(index)?.field {
+                    self.reach(index)?;
+                    let unknown = Some(&self.unknown);
+                    let field = self.entry(index).map_or(unknown, |e| e.field.as_ref());
+                    if let Some(field) = field {
                         each(field);
                     }
                 }
@@ -135,6 +209,7 @@ impl<H: HeaderSet> Table<H> {
                         return Err(Error::TableSize(size));
                     }
                     self.max = size;
+                    self.assumed = false;
                     self.evict(0);
                     continue;
                 }
@@ -151,30 +226,62 @@ impl<H: HeaderSet> Table<H> {
         Ok(())
     }
 
-    fn entry(&self, index: u32) -> Result<&Entry<H>, Error> {
+    /// Checks that an index can mean something.
+    fn reach(&mut self, index: u32) -> Result<(), Error> {
+        let known = self.fixed.len() + self.dynamic.len();
+        let Some(at) = (index as usize).checked_sub(1) else {
+            return Err(Error::Index(index));
+        };
+        let Some(beyond) = at.checked_sub(known) else {
+            return Ok(());
+        };
+        // The smallest table in which there are so many entries.
+        let least = u32::try_from(beyond + 1)
+            .ok()
+            .and_then(|n| n.checked_mul(ENTRY_OVERHEAD)?.checked_add(self.size))
+            .filter(|least| *least <= limits::DYNAMIC_TABLE)
+            .ok_or(Error::Index(index))?;
+        if self.assumed && (least > self.max || !self.older) {
+            self.max = self.max.max(least.next_power_of_two());
+            self.older = true;
+        }
+        if self.older && least <= self.max {
+            Ok(())
+        } else {
+            Err(Error::Index(index))
+        }
+    }
+
+    /// The entry of an index that can mean something; `None` for one that is older than what is known.
+    fn entry(&self, index: u32) -> Option<&Entry<H>> {
         let at = (index as usize).wrapping_sub(1);
         self.fixed
             .get(at)
             .or_else(|| self.dynamic.get(at.wrapping_sub(self.fixed.len())))
-            .ok_or(Error::Index(index))
     }
 
     fn literal(&mut self, name_index: u32, src: &mut Src<'_>) -> Result<Entry<H>, Error> {
         let (name, name_len) = if name_index == 0 {
             let text = src.string()?;
             let plain = text.plain(&mut self.scratch)?;
-            (H::name(plain), plain.len() as u32)
+            (Name::of(H::name(plain)), plain.len() as u32)
         } else {
-            let entry = self.entry(name_index)?;
-            (entry.name, entry.name_len)
+            self.reach(name_index)?;
+            self.entry(name_index)
+                .map_or((Name::Unknown, 0), |e| (e.name, e.name_len))
         };
         let text = src.string()?;
-        let (value_len, field) = match name {
-            Some(name) => {
+        let (value_len, field, dark) = match name {
+            Name::Wanted(name) => {
                 let plain = text.plain(&mut self.scratch)?;
-                (plain.len() as u32, Some(H::field(name, plain)))
+                (plain.len() as u32, Some(H::field(name, plain)), false)
             }
-            None => (text.plain_len()?, None),
+            Name::Unwanted => (text.plain_len()?, None, false),
+            Name::Unknown => {
+                let plain = text.plain(&mut self.scratch)?;
+                let (field, told) = H::unnamed(plain);
+                (plain.len() as u32, Some(field), !told)
+            }
         };
         Ok(Entry {
             name,
@@ -183,6 +290,7 @@ impl<H: HeaderSet> Table<H> {
                 .saturating_add(value_len)
                 .saturating_add(ENTRY_OVERHEAD),
             field,
+            dark,
         })
     }
 
@@ -191,6 +299,7 @@ impl<H: HeaderSet> Table<H> {
         self.evict(entry.size);
         if entry.size <= self.max {
             self.size += entry.size;
+            self.dark += usize::from(entry.dark);
             self.dynamic.push_front(entry);
         }
     }
@@ -202,7 +311,11 @@ impl<H: HeaderSet> Table<H> {
                 break;
             };
             self.size -= gone.size;
+            self.dark -= usize::from(gone.dark);
         }
+        // The smallest entry has no name and no value: is there room for one?
+        let taken = self.size.saturating_add(more);
+        self.older &= taken.saturating_add(ENTRY_OVERHEAD) <= self.max;
     }
 
     /// Size of the dynamic table as the RFC counts it, and its number of entries.
@@ -285,6 +398,36 @@ impl<'a> Src<'a> {
             bytes,
         })
     }
+}
+
+/// Whether bytes have the form of a header block, whatever its indexes mean.
+pub(super) fn is_block(block: &[u8]) -> bool {
+    let mut src = Src(block);
+    let mut scratch = Vec::new();
+    let mut field = |src: &mut Src<'_>| -> Result<(), Error> {
+        let Some(b) = src.byte() else { return Ok(()) };
+        let (prefix, literal) = match b {
+            0x80 => return Err(Error::Index(0)),
+            0x81.. => (7, false),
+            0x40..=0x7f => (6, true),
+            0x20..=0x3f => (5, false),
+            0..=0x1f => (4, true),
+        };
+        let named = src.integer(b, prefix)? != 0;
+        if literal {
+            if !named {
+                src.string()?.plain(&mut scratch)?;
+            }
+            src.string()?.plain(&mut scratch)?;
+        }
+        Ok(())
+    };
+    while !src.0.is_empty() {
+        if field(&mut src).is_err() {
+            return false;
+        }
+    }
+    !block.is_empty()
 }
 
 #[cfg(test)]

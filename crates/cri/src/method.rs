@@ -257,6 +257,8 @@ pub(super) enum MethodRef {
     New(Service, Text),
     /// Anything else: the whole path.
     Other(Text),
+    /// Not known: it was sent before the connection was followed.
+    Unknown,
 }
 
 impl PartialEq for MethodRef {
@@ -297,6 +299,7 @@ impl MethodRef {
         match self {
             Self::Known(service, _) | Self::New(service, _) => *service,
             Self::Other(_) => Service::Other,
+            Self::Unknown => Service::Unknown,
         }
     }
 
@@ -304,13 +307,14 @@ impl MethodRef {
         match self {
             Self::Known(_, method) => Text::new(method.name),
             Self::New(_, name) | Self::Other(name) => name.clone(),
+            Self::Unknown => Text::new(method::UNKNOWN),
         }
     }
 
     pub(super) fn known(&self) -> Option<&'static Method> {
         match self {
             Self::Known(_, method) => Some(method),
-            Self::New(..) | Self::Other(_) => None,
+            Self::New(..) | Self::Other(_) | Self::Unknown => None,
         }
     }
 }

@@ -2,6 +2,7 @@
 
 mod facts;
 mod faults;
+mod joined;
 mod wire;
 
 use super::hpack::huffman_encode;
@@ -102,6 +103,29 @@ impl Tap {
                 _ => None,
             })
             .collect()
+    }
+    /// Each call starts once, and ends as known at most once; when the connection is closed, each has ended.
+    fn check_ends(&self, closed: bool) {
+        let mut starts: Vec<_> = self.starts().iter().map(|s| s.key).collect();
+        starts.sort();
+        assert!(
+            starts.is_sorted_by(|a, b| a < b),
+            "started twice: {starts:?}"
+        );
+        let mut known: Vec<_> = self
+            .ends()
+            .iter()
+            .filter(|e| e.outcome != CallOutcome::Lost)
+            .map(|e| e.key)
+            .collect();
+        known.sort();
+        assert!(known.is_sorted_by(|a, b| a < b), "ended twice: {known:?}");
+        let ended = |key| self.ends().iter().any(|e| e.key == key);
+        for end in self.ends() {
+            let started = starts.binary_search(&end.key).is_ok();
+            assert_eq!(started, !end.began_unseen, "{end:?}");
+        }
+        assert!(!closed || starts.into_iter().all(ended));
     }
     fn gaps(&self) -> Vec<&str> {
         self.out

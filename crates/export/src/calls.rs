@@ -59,10 +59,12 @@ pub const fn service_name(s: Service) -> &'static str {
         Service::RuntimeV1Alpha2 => "runtime.v1alpha2.RuntimeService",
         Service::ImageV1Alpha2 => "runtime.v1alpha2.ImageService",
         Service::Other => "",
+        Service::Unknown => "?",
     }
 }
 
-/// Status of a call as one word: the gRPC status by name, how it ended without one, empty while it is in flight.
+/// Status of a call as one word: the gRPC status by name, how it ended without one, `?` when it is not known, empty while
+/// it is in flight.
 pub fn status(c: &Call) -> &'static str {
     match (c.outcome, c.code) {
         (None, _) => "",
@@ -85,6 +87,7 @@ struct CallJson<'a> {
     method: &'a str,
     outcome: Option<CallOutcome>,
     code: &'a str,
+    code_inferred: bool,
     message: &'a str,
     pod_uid: &'a str,
     namespace: &'a str,
@@ -95,6 +98,7 @@ struct CallJson<'a> {
     container_id: &'a str,
     image: &'a str,
     deadline_ns: Option<i64>,
+    partial: bool,
     request_bytes: u64,
     response_bytes: u64,
     traceparent: Option<String>,
@@ -113,6 +117,7 @@ pub fn json(out: &mut impl Write, world: &World, filter: &Filter, now: Nanos) ->
             method: &c.method,
             outcome: c.outcome,
             code: status(c),
+            code_inferred: c.inferred,
             message: &c.message,
             pod_uid: c.pod_uid.as_str(),
             namespace: &c.namespace,
@@ -123,6 +128,7 @@ pub fn json(out: &mut impl Write, world: &World, filter: &Filter, now: Nanos) ->
             container_id: c.container_id.as_str(),
             image: &c.image,
             deadline_ns: c.timeout_ns,
+            partial: c.partial,
             request_bytes: c.request_bytes,
             response_bytes: c.response_bytes,
             traceparent: c.traceparent.map(|(t, s)| format!("00-{t}-{s}-01")),
@@ -175,10 +181,13 @@ fn fold(out: &mut impl Write, folded: &mut u64, paint: &Paint) -> io::Result<()>
 fn line(out: &mut impl Write, c: &Call, now: Nanos, paint: &Paint) -> io::Result<()> {
     let status = status(c);
     // Padded before it is painted: escape codes have no width.
-    let status = match status {
-        "" => paint.yellow(&format!("{:<16}", "in flight")),
-        "OK" => format!("{status:<16}"),
-        bad => paint.red(&format!("{bad:<16}")),
+    let mark = if c.inferred { "?" } else { "" };
+    let told = format!("{status}{mark}");
+    let status = match (status, c.failed()) {
+        ("", _) => paint.yellow(&format!("{:<16}", "in flight")),
+        (_, Some(true)) => paint.red(&format!("{told:<16}")),
+        (_, Some(false)) => format!("{told:<16}"),
+        (_, None) => paint.dim(&format!("{told:<16}")),
     };
     let mut about = String::new();
     if !c.pod.is_empty() {

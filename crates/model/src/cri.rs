@@ -33,6 +33,8 @@ pub enum Service {
     ImageV1Alpha2,
     /// Any other gRPC service on the socket.
     Other,
+    /// Not known: the decoder joined the connection after the header was sent that names the method.
+    Unknown,
 }
 
 /// What a call is about, as far as the request or the answer tells. Empty parts are unknown.
@@ -75,12 +77,15 @@ pub struct CallStart {
     /// gRPC service that the method belongs to.
     #[serde(rename = "svc")]
     pub service: Service,
-    /// Method: `RunPodSandbox`; for [`Service::Other`] the full path.
+    /// Method: `RunPodSandbox`; for [`Service::Other`] the full path; [`method::UNKNOWN`] for [`Service::Unknown`].
     #[serde(rename = "m")]
     pub method: Text,
     /// What it is about.
     #[serde(rename = "sub", default, skip_serializing_if = "Subject::is_empty")]
     pub subject: Subject,
+    /// Some of its headers are unknown: no deadline and no trace do not mean that it has none.
+    #[serde(rename = "part", default, skip_serializing_if = "std::ops::Not::not")]
+    pub partial: bool,
     /// `grpc-timeout` in ns, `None` when the call has no deadline.
     #[serde(rename = "dl", default, skip_serializing_if = "Option::is_none")]
     pub timeout_ns: Option<i64>,
@@ -112,8 +117,20 @@ pub enum CallOutcome {
     ServerReset,
     /// The connection closed, or went away, with the call open.
     ConnectionClosed,
-    /// The decoder went blind: it is not known how the call ended.
+    /// Bytes of the connection were lost: it is not known whether and how the call ended. When it shows later, another
+    /// end follows, which counts instead.
     Lost,
+}
+
+/// Whether a call failed; `None` when that is not known. `message` is the status message.
+pub const fn failed(outcome: CallOutcome, code: Option<u32>, message: &str) -> Option<bool> {
+    match (outcome, code) {
+        (CallOutcome::Lost, _) => None,
+        (CallOutcome::Status, Some(code)) => Some(code != 0),
+        // A status that is not known. Only errors have a message.
+        (CallOutcome::Status, None) if message.is_empty() => None,
+        _ => Some(true),
+    }
 }
 
 /// A call ended. The stamp is the time of the last byte of the trailers, the reset or the close.
@@ -125,9 +142,15 @@ pub struct CallEnd {
     /// What ended the stream.
     #[serde(rename = "how")]
     pub outcome: CallOutcome,
-    /// gRPC status code; `None` without trailers.
+    /// gRPC status code; `None` without trailers, or when they do not tell it.
     #[serde(rename = "code", default, skip_serializing_if = "Option::is_none")]
     pub code: Option<u32>,
+    /// The code is concluded, not read: the trailers refer to headers that were sent before the decoder joined.
+    #[serde(rename = "inf", default, skip_serializing_if = "std::ops::Not::not")]
+    pub inferred: bool,
+    /// The call began before the decoder joined, or while bytes were lost: there is no [`CallStart`] of it.
+    #[serde(rename = "unseen", default, skip_serializing_if = "std::ops::Not::not")]
+    pub began_unseen: bool,
     /// `grpc-message`, percent-decoded; cut at 4 KiB.
     #[serde(rename = "msg", default, skip_serializing_if = "Text::is_empty")]
     pub message: Text,
@@ -226,13 +249,38 @@ pub struct ContainerEvent {
     pub subject: Subject,
 }
 
-/// A connection to the CRI socket opened or closed.
+/// How much of a connection the decoder understands.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Sight {
+    /// Every request: it was followed from its first byte, or nothing of what was missed is referred to any more.
+    #[default]
+    Whole,
+    /// It is followed from the middle: the method of a call can be unknown, and a status inferred.
+    Partial,
+    /// Nothing: what passed was not HTTP/2, again and again.
+    Blind,
+}
+
+impl Sight {
+    #[expect(
+        clippy::trivially_copy_pass_by_ref,
+        reason = "serde passes a reference"
+    )]
+    const fn is_whole(&self) -> bool {
+        matches!(self, Self::Whole)
+    }
+}
+
+/// A connection to the CRI socket opened or closed, or is understood more or less than before.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ConnChange {
     /// Connection number.
     #[serde(rename = "c")]
     pub conn: u32,
-    /// True when it opened.
+    /// True when it opened, or was and stays open.
     pub open: bool,
     /// Peer's process id, 0 when unknown.
     #[serde(default)]
@@ -240,7 +288,10 @@ pub struct ConnChange {
     /// Peer's program (`kubelet`, `crictl`), from the user agent or `/proc/<pid>/comm`, empty when unknown.
     #[serde(rename = "by", default, skip_serializing_if = "Text::is_empty")]
     pub peer: Text,
-    /// Why it closed.
+    /// What of it is understood from now on.
+    #[serde(default, skip_serializing_if = "Sight::is_whole")]
+    pub sight: Sight,
+    /// Why it closed, or why it is understood more or less.
     #[serde(default, skip_serializing_if = "Text::is_empty")]
     pub why: Text,
 }

@@ -14,7 +14,7 @@ pub struct Gap {
     /// How many units (lines, chunks, observations) were lost; 0 when unknown.
     #[serde(default)]
     pub lost: u64,
-    /// CRI connection that went blind, 0 when none.
+    /// CRI connection of which it was lost, 0 when none.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub conn: u32,
     /// Why, for people: "queue full", "bad HPACK index 71", "log truncated".

@@ -94,7 +94,7 @@ pub enum Error {
     },
 }
 
-/// Counters that the service reports and tests read. All of them only rise, except `connections`.
+/// Counters that the service reports and tests read. All of them only rise, except `connections`, `partial` and `queued_bytes`.
 #[derive(Debug, Default)]
 pub struct Counters {
     /// Connections accepted so far.
@@ -109,8 +109,8 @@ pub struct Counters {
     pub lost_chunks: AtomicU64,
     /// Bytes that the tap could not take.
     pub lost_bytes: AtomicU64,
-    /// Connections that went blind.
-    pub blind: AtomicU64,
+    /// Open connections of which calls may be unknown: bytes of them were lost not long ago, or they were given up.
+    pub partial: AtomicU64,
     /// Panics of the decoder, each caught.
     pub panics: AtomicU64,
     /// Bytes waiting for the decoder now.

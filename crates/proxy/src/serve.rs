@@ -89,7 +89,7 @@ impl Inner {
                 .map_or(0, |d| u64::try_from(d.as_nanos()).unwrap_or(u64::MAX)),
             connections: Counters::get(&c.connections),
             accepted: Counters::get(&c.accepted),
-            blind: Counters::get(&c.blind),
+            partial: Counters::get(&c.partial),
             bytes: Counters::get(&c.bytes),
             lost_chunks: Counters::get(&c.lost_chunks),
             lost_bytes: Counters::get(&c.lost_bytes),

@@ -1,7 +1,7 @@
 //! Copies of what passed, in a queue of bounded bytes, and the thread that decodes them.
 //!
-//! A connection of which a chunk was lost cannot be decoded any further (its header compression depends on every
-//! byte): it goes blind for the rest of its life, says so once, and tells how much it missed when it closes.
+//! Of a connection for whose chunks there was no room the decoder hears how much it missed, with the next chunk that there
+//! is room for, and finds its way again. A connection that made it panic is not decoded any further.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -9,19 +9,20 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::ring::Ring;
 use super::{Counters, Log};
 use kflow_cri::{Decoder, Direction, Lost};
 use kflow_model::clock;
-use kflow_model::cri::method;
+use kflow_model::cri::{Sight, method};
 use kflow_model::gap::Gap;
 use kflow_model::{Body, Nanos, Observation, Source, Stamp, Text};
 
 /// The pure half of the tap: bytes in, observations out. One value serves all connections of a proxy.
 ///
-/// A [`Gap`] that names a connection says that the decoder cannot follow it any more: it gets no more of its bytes.
+/// A [`ConnChange`](kflow_model::cri::ConnChange) with [`Sight::Blind`] says that the decoder gave the connection up: it gets
+/// no more of its bytes.
 pub trait Decode: Send {
     /// A connection opened.
     fn open(&mut self, conn: u32, at: Nanos, pid: u32, peer: &str, out: &mut Vec<Observation>);
@@ -34,8 +35,16 @@ pub trait Decode: Send {
         bytes: &[u8],
         out: &mut Vec<Observation>,
     );
-    /// Bytes were lost: calls of this connection that are open end as lost.
-    fn lose(&mut self, conn: u32, at: Nanos, why: &str, out: &mut Vec<Observation>);
+    /// Bytes were lost, in one direction or in both: calls of this connection that are open end as lost.
+    fn lose(
+        &mut self,
+        conn: u32,
+        direction: Option<Direction>,
+        at: Nanos,
+        lost: Lost,
+        why: &str,
+        out: &mut Vec<Observation>,
+    );
     /// A connection closed.
     fn close(&mut self, conn: u32, at: Nanos, why: &str, out: &mut Vec<Observation>);
     /// Called a few times a second: gives out what was held back too long.
@@ -56,8 +65,16 @@ impl Decode for Decoder {
     ) {
         Self::feed(self, conn, direction, at, bytes, out);
     }
-    fn lose(&mut self, conn: u32, at: Nanos, why: &str, out: &mut Vec<Observation>) {
-        Self::lose(self, conn, None, at, Lost::default(), why, out);
+    fn lose(
+        &mut self,
+        conn: u32,
+        direction: Option<Direction>,
+        at: Nanos,
+        lost: Lost,
+        why: &str,
+        out: &mut Vec<Observation>,
+    ) {
+        Self::lose(self, conn, direction, at, lost, why, out);
     }
     fn close(&mut self, conn: u32, at: Nanos, why: &str, out: &mut Vec<Observation>) {
         Self::close(self, conn, None, at, why, out);
@@ -89,15 +106,34 @@ enum Item {
     },
     Chunk {
         direction: Direction,
+        /// What was lost of this direction before it.
+        lost: Option<Loss>,
         bytes: Box<[u8]>,
     },
-    Blind,
     Close {
         why: &'static str,
-        lost_since: Option<Nanos>,
-        lost_chunks: u64,
-        lost_bytes: u64,
+        /// What was lost after the last chunks.
+        lost: Option<Loss>,
     },
+}
+
+/// Chunks that there was no room for.
+#[derive(Clone, Copy, Debug)]
+struct Loss {
+    since: Nanos,
+    chunks: u64,
+    bytes: u64,
+}
+
+impl Loss {
+    /// This and what was lost before.
+    fn and(self, before: Option<Self>) -> Self {
+        before.map_or(self, |b| Self {
+            since: b.since.min(self.since),
+            chunks: b.chunks + self.chunks,
+            bytes: b.bytes + self.bytes,
+        })
+    }
 }
 
 /// What the decoder tells the relay about a connection.
@@ -141,16 +177,21 @@ impl Queue {
         }
     }
 
-    /// Takes an item, or gives it back when there is no room. Small items that come at most three times in a
-    /// connection's life (`forced`) are always taken.
-    fn push(&self, conn: u32, at: Nanos, item: Item, forced: bool) -> bool {
+    /// Takes an item, or not when there is no room. Small items that come twice in a connection's life are always taken;
+    /// a chunk after a loss only when half of the queue is free, so that one loss is not followed by the next.
+    fn push(&self, conn: u32, at: Nanos, item: Item) -> bool {
         let size = ITEM
             + match &item {
                 Item::Chunk { bytes, .. } => bytes.len(),
                 _ => 0,
             };
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if !forced && self.bytes() + size > self.limit {
+        let limit = match &item {
+            Item::Chunk { lost: None, .. } => self.limit,
+            Item::Chunk { .. } => self.limit / 2,
+            _ => usize::MAX,
+        };
+        if self.bytes().saturating_add(size) > limit {
             return false;
         }
         Counters::add(&self.counters.queued_bytes, size as u64);
@@ -224,9 +265,9 @@ pub struct Tap {
     queue: Arc<Queue>,
     conn: u32,
     flags: Arc<Flags>,
-    lost_since: Option<Nanos>,
-    lost_chunks: u64,
-    lost_bytes: u64,
+    /// What was lost of each direction since its last chunk that was taken.
+    from_client: Option<Loss>,
+    from_server: Option<Loss>,
 }
 
 impl Tap {
@@ -238,60 +279,94 @@ impl Tap {
             peer: peer.to_owned(),
             flags: Arc::clone(&flags),
         };
-        queue.push(conn, at, item, true);
+        queue.push(conn, at, item);
         Self {
             queue: Arc::clone(queue),
             conn,
             flags,
-            lost_since: None,
-            lost_chunks: 0,
-            lost_bytes: 0,
+            from_client: None,
+            from_server: None,
+        }
+    }
+
+    fn lost(&mut self, direction: Direction) -> &mut Option<Loss> {
+        match direction {
+            Direction::ClientToServer => &mut self.from_client,
+            Direction::ServerToClient => &mut self.from_server,
         }
     }
 
     /// Hands over a copy of bytes that passed.
     pub fn chunk(&mut self, direction: Direction, at: Nanos, bytes: &[u8]) {
-        if self.lost_since.is_none() && !self.flags.is_deaf() {
+        let before = *self.lost(direction);
+        if !self.flags.is_deaf() {
             let item = Item::Chunk {
                 direction,
+                lost: before,
                 bytes: bytes.into(),
             };
-            if self.queue.push(self.conn, at, item, false) {
+            if self.queue.push(self.conn, at, item) {
+                *self.lost(direction) = None;
                 return;
             }
-            Counters::add(&self.queue.counters.blind, 1);
-            self.queue.push(self.conn, at, Item::Blind, true);
         }
-        self.lost_since.get_or_insert(at);
-        self.lost_chunks += 1;
-        self.lost_bytes += bytes.len() as u64;
-        Counters::add(&self.queue.counters.lost_chunks, 1);
-        Counters::add(&self.queue.counters.lost_bytes, bytes.len() as u64);
+        let loss = Loss {
+            since: at,
+            chunks: 1,
+            bytes: bytes.len() as u64,
+        };
+        *self.lost(direction) = Some(loss.and(before));
+        Counters::add(&self.queue.counters.lost_chunks, loss.chunks);
+        Counters::add(&self.queue.counters.lost_bytes, loss.bytes);
     }
 
-    /// Unary calls in flight, as far as the decoder has got; 0 for a blind connection.
+    /// Unary calls in flight, as far as the decoder has got, and knows of.
     pub fn in_flight(&self) -> u32 {
         self.flags.in_flight.load(Ordering::Relaxed)
     }
 
     /// Ends a connection.
     pub fn close(&self, at: Nanos, why: &'static str) {
-        let item = Item::Close {
-            why,
-            lost_since: self.lost_since,
-            lost_chunks: self.lost_chunks,
-            lost_bytes: self.lost_bytes,
+        let lost = match (self.from_client, self.from_server) {
+            (Some(loss), before) | (before, Some(loss)) => Some(loss.and(before)),
+            (None, None) => None,
         };
-        self.queue.push(self.conn, at, item, true);
+        self.queue.push(self.conn, at, Item::Close { why, lost });
     }
 }
 
 /// The connections, as the decoder's thread knows them.
-type Conns = FxHashMap<u32, Arc<Flags>>;
+type Conns = FxHashMap<u32, Known>;
+
+/// A connection, as the decoder's thread knows it.
+#[derive(Debug, Default)]
+struct Known {
+    flags: Arc<Flags>,
+    /// Streams of unary calls in flight.
+    open: FxHashSet<u32>,
+    /// It is not understood as a whole, and counted so.
+    partial: bool,
+}
+
+impl Known {
+    fn sees(&mut self, sight: Sight, counters: &Counters) {
+        let partial = sight != Sight::Whole;
+        if partial != std::mem::replace(&mut self.partial, partial) {
+            if partial {
+                Counters::add(&counters.partial, 1);
+            } else {
+                counters.partial.fetch_sub(1, Ordering::Relaxed);
+            }
+        }
+        if sight == Sight::Blind {
+            self.flags.deaf.store(true, Ordering::Relaxed);
+        }
+    }
+}
 
 /// Decodes until the queue is finished.
 pub fn run(queue: &Queue, mut decoder: Box<dyn Decode>, ring: &Ring, log: &Log) {
-    // Not with a higher nice value: on two busy cores it would not keep up, and what it loses makes a connection blind.
+    // Not with a higher nice value: on two busy cores it would not keep up, and what it loses is not seen.
     let mut conns = Conns::default();
     let mut items = VecDeque::new();
     let mut out = Vec::new();
@@ -306,7 +381,15 @@ pub fn run(queue: &Queue, mut decoder: Box<dyn Decode>, ring: &Ring, log: &Log) 
             let from = out.len();
             // A panic of the decoder is a bug, but never the kubelet's problem.
             let step = catch_unwind(AssertUnwindSafe(|| {
-                one(decoder.as_mut(), &mut conns, conn, at, item, &mut out);
+                one(
+                    decoder.as_mut(),
+                    &mut conns,
+                    &queue.counters,
+                    conn,
+                    at,
+                    item,
+                    &mut out,
+                );
             }));
             if step.is_err() {
                 log(&format!(
@@ -314,13 +397,19 @@ pub fn run(queue: &Queue, mut decoder: Box<dyn Decode>, ring: &Ring, log: &Log) 
                 ));
                 // What it thought of this connection is worth nothing now; it may panic again.
                 let lost = catch_unwind(AssertUnwindSafe(|| {
-                    decoder.lose(conn, at, PANICKED, &mut out);
+                    decoder.lose(conn, None, at, Lost::default(), PANICKED, &mut out);
                 }));
                 if lost.is_err() {
                     out.push(gap(at, at, conn, 0, PANICKED));
                 }
             }
-            follow(&conns, out.get(from..).unwrap_or_default(), &queue.counters);
+            let new = out.get(from..).unwrap_or_default();
+            follow(&mut conns, new, &queue.counters);
+            if step.is_err()
+                && let Some(known) = conns.get_mut(&conn)
+            {
+                known.sees(Sight::Blind, &queue.counters);
+            }
             Counters::add(&queue.counters.panics, step.is_err().into());
             queue.release(size);
             turn += size;
@@ -380,10 +469,12 @@ fn conn_of(body: &Body) -> u32 {
 }
 
 const PANICKED: &str = "the decoder panicked";
+const FULL: &str = "the tap's queue was full";
 
 fn one(
     decoder: &mut dyn Decode,
     conns: &mut Conns,
+    counters: &Counters,
     conn: u32,
     at: Nanos,
     item: Item,
@@ -391,66 +482,69 @@ fn one(
 ) {
     match item {
         Item::Open { pid, peer, flags } => {
-            conns.insert(conn, flags);
+            let known = Known {
+                flags,
+                ..Known::default()
+            };
+            conns.insert(conn, known);
             decoder.open(conn, at, pid, &peer, out);
         }
-        Item::Chunk { direction, bytes } => {
-            // What came before the relay knew that this connection is blind.
-            if conns.get(&conn).is_some_and(|f| !f.is_deaf()) {
-                decoder.feed(conn, direction, at, &bytes, out);
-            }
-        }
-        Item::Blind => {
-            if let Some(flags) = conns.get(&conn) {
-                flags.deaf.store(true, Ordering::Relaxed);
-                decoder.lose(conn, at, "the tap's queue was full", out);
-            }
-        }
-        Item::Close {
-            why,
-            lost_since,
-            lost_chunks,
-            lost_bytes,
+        Item::Chunk {
+            direction,
+            lost,
+            bytes,
         } => {
-            if let Some(since) = lost_since {
-                let why = format!("{lost_chunks} chunks, {lost_bytes} bytes not decoded");
-                out.push(gap(at, since, conn, lost_chunks, &why));
+            // What came before the relay knew that this connection is not decoded any further.
+            if conns.get(&conn).is_none_or(|known| known.flags.is_deaf()) {
+                return;
             }
-            conns.remove(&conn);
+            if let Some(Loss {
+                since,
+                chunks,
+                bytes,
+            }) = lost
+            {
+                let lost = Lost {
+                    chunks,
+                    bytes: Some(bytes),
+                };
+                decoder.lose(conn, Some(direction), since, lost, FULL, out);
+            }
+            decoder.feed(conn, direction, at, &bytes, out);
+        }
+        Item::Close { why, lost } => {
+            if let Some(lost) = lost {
+                let why = format!("{} chunks, {} bytes not decoded", lost.chunks, lost.bytes);
+                out.push(gap(at, lost.since, conn, lost.chunks, &why));
+            }
+            if let Some(mut known) = conns.remove(&conn) {
+                known.sees(Sight::Whole, counters);
+            }
             decoder.close(conn, at, why, out);
         }
     }
 }
 
-/// Keeps the number of calls in flight that draining waits for (streams that never end are none of them), and notices
-/// which connections the decoder gave up.
-fn follow(conns: &Conns, out: &[Observation], counters: &Counters) {
+/// Keeps the number of calls in flight that draining waits for (streams that never end are none of them), and how much of
+/// each connection the decoder understands.
+fn follow(conns: &mut Conns, out: &[Observation], counters: &Counters) {
     for o in out {
+        let Some(known) = conns.get_mut(&conn_of(&o.body)) else {
+            continue;
+        };
         match &o.body {
             Body::CallStart(c) if c.method != method::GET_CONTAINER_EVENTS => {
-                if let Some(flags) = conns.get(&c.key.conn) {
-                    flags.in_flight.fetch_add(1, Ordering::Relaxed);
-                }
+                known.open.insert(c.key.stream);
             }
-            // An end without its start (an event stream, a call from before) must not wrap around.
+            // An end may come without its start (an event stream, a call from before), and twice.
             Body::CallEnd(c) => {
-                if let Some(flags) = conns.get(&c.key.conn) {
-                    let n = flags.in_flight.load(Ordering::Relaxed);
-                    flags
-                        .in_flight
-                        .store(n.saturating_sub(1), Ordering::Relaxed);
-                }
+                known.open.remove(&c.key.stream);
             }
-            Body::Gap(g) if g.of == Source::Cri => {
-                if let Some(flags) = conns.get(&g.conn)
-                    && !flags.deaf.swap(true, Ordering::Relaxed)
-                {
-                    Counters::add(&counters.blind, 1);
-                    flags.in_flight.store(0, Ordering::Relaxed);
-                }
-            }
-            _ => {}
+            Body::Conn(c) if c.open => known.sees(c.sight, counters),
+            _ => continue,
         }
+        let open = u32::try_from(known.open.len()).unwrap_or(u32::MAX);
+        known.flags.in_flight.store(open, Ordering::Relaxed);
     }
 }
 

@@ -76,9 +76,9 @@ pub struct InfoResponse {
     /// Connections so far.
     #[prost(uint64, tag = "10")]
     pub accepted: u64,
-    /// Connections that went blind.
+    /// Of the open ones, those of which calls may be unknown.
     #[prost(uint64, tag = "11")]
-    pub blind: u64,
+    pub partial: u64,
     /// Bytes copied.
     #[prost(uint64, tag = "12")]
     pub bytes: u64,

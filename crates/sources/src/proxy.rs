@@ -36,10 +36,15 @@ pub enum Error {
     },
 }
 
-/// What a user has to know of connections that went blind.
-pub fn blindness(connections: u64) -> String {
+/// What a user has to know of connections of which bytes were lost.
+pub fn in_part(connections: u64) -> String {
+    let they = if connections == 1 {
+        "1 connection lost bytes".to_owned()
+    } else {
+        format!("{connections} connections lost bytes")
+    };
     format!(
-        "{connections} connections went blind since it started: each stays so until its client connects anew (a restart of the kubelet does it)"
+        "{they} that there was no room for: calls have no method (?) until their headers come anew, with the next calls"
     )
 }
 
@@ -173,9 +178,9 @@ async fn session(
                 if info.upstream_up {
                     let open = info.connections;
                     let mut detail = format!("{open} connections; begun with its last {begun}");
-                    if info.blind > 0 {
+                    if info.partial > 0 {
                         detail.push_str("; ");
-                        detail.push_str(&blindness(info.blind));
+                        detail.push_str(&in_part(info.partial));
                     }
                     out.on(detail);
                 } else {

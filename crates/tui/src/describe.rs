@@ -127,10 +127,17 @@ pub fn line(o: &Observation) -> (String, Tone) {
         }
         Body::CallEnd(c) => {
             let how = match (c.outcome, c.code) {
+                (CallOutcome::Status, Some(code)) if c.inferred => {
+                    format!("{} (concluded)", code_name(code))
+                }
                 (CallOutcome::Status, Some(code)) => code_name(code).to_owned(),
+                (CallOutcome::Status, None) => "status unknown".to_owned(),
                 (how, _) => format!("{how:?}"),
             };
             let mut s = format!("← {how}");
+            if c.began_unseen {
+                s.push_str(" of a call that began before kflow looked");
+            }
             if !c.message.is_empty() {
                 s.push_str(&format!(": {}", c.message));
             }
@@ -165,7 +172,11 @@ pub fn line(o: &Observation) -> (String, Tone) {
             format!(
                 "connection {} {} {} {}",
                 c.conn,
-                if c.open { "opened by" } else { "closed" },
+                match (c.open, c.why.is_empty()) {
+                    (true, true) => "opened by",
+                    (true, false) => "of",
+                    (false, _) => "closed",
+                },
                 c.peer,
                 c.why
             ),

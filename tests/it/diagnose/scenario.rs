@@ -271,6 +271,7 @@ fn call(c: &Value) -> CallStart {
         },
         method: method.into(),
         subject: subject(c),
+        partial: false,
         timeout_ns: c["timeout_s"].as_i64().map(|s| s * SECOND),
         traceparent: None,
         request_bytes: 0,
@@ -293,6 +294,8 @@ fn end(e: &Value, call: Option<&Value>) -> CallEnd {
             CallOutcome::Status
         },
         code: (!reset).then(|| e["code"].as_u64().unwrap_or(0) as u32),
+        inferred: false,
+        began_unseen: false,
         message: e["message"].as_str().unwrap_or("").into(),
         subject,
         request_bytes: 0,

@@ -5,8 +5,10 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 
-use kflow_cri::Direction;
-use kflow_model::cri::{CallEnd, CallKey, CallOutcome, CallStart, Service, Subject};
+use kflow_cri::{Direction, Lost};
+use kflow_model::cri::{
+    CallEnd, CallKey, CallOutcome, CallStart, ConnChange, Service, Sight, Subject,
+};
 use kflow_model::gap::Gap;
 use kflow_model::{Body, Nanos, Observation, Source, Stamp, Text};
 use kflow_proxy::Counters;
@@ -43,12 +45,20 @@ impl Decode for Puppet {
         let key = CallKey { conn, stream: 1 };
         let body = match bytes {
             b"panic" => panic!("as asked"),
-            b"garbage" => Body::Gap(Box::new(gap(conn, at, "nonsense"))),
+            b"garbage" => Body::Conn(Box::new(ConnChange {
+                conn,
+                open: true,
+                pid: 0,
+                peer: Text::default(),
+                sight: Sight::Blind,
+                why: Text::from("nonsense"),
+            })),
             b"start" => Body::CallStart(Box::new(CallStart {
                 key,
                 service: Service::Runtime,
                 method: Text::from("RunPodSandbox"),
                 subject: Subject::default(),
+                partial: false,
                 timeout_ns: None,
                 traceparent: None,
                 request_bytes: 0,
@@ -59,6 +69,8 @@ impl Decode for Puppet {
                 key,
                 outcome: CallOutcome::Status,
                 code: Some(0),
+                inferred: false,
+                began_unseen: false,
                 message: Text::default(),
                 subject: Subject::default(),
                 request_bytes: 0,
@@ -80,25 +92,29 @@ impl Decode for Puppet {
             body,
         });
     }
-    fn lose(&mut self, conn: u32, at: Nanos, why: &str, out: &mut Vec<Observation>) {
+    fn lose(
+        &mut self,
+        conn: u32,
+        _: Option<Direction>,
+        at: Nanos,
+        lost: Lost,
+        why: &str,
+        out: &mut Vec<Observation>,
+    ) {
         out.push(Observation {
             stamp: Stamp::exact(at),
             source: Source::Cri,
-            body: Body::Gap(Box::new(gap(conn, at, why))),
+            body: Body::Gap(Box::new(Gap {
+                of: Source::Cri,
+                since: at,
+                lost: lost.chunks,
+                conn,
+                why: Text::from(why),
+            })),
         });
     }
     fn settle(&mut self, _: Nanos, _: &mut Vec<Observation>) {}
     fn close(&mut self, _: u32, _: Nanos, _: &str, _: &mut Vec<Observation>) {}
-}
-
-fn gap(conn: u32, since: Nanos, why: &str) -> Gap {
-    Gap {
-        of: Source::Cri,
-        since,
-        lost: 0,
-        conn,
-        why: Text::from(why),
-    }
 }
 
 fn pass(mut from: &UnixStream, mut to: &UnixStream, bytes: &[u8]) {
@@ -157,14 +173,14 @@ fn a_connection_that_the_decoder_gave_up_goes_on() {
     let proxy = rig.start(Puppet::default());
     let (client, server) = rig.pair(&upstream);
     pass(&client, &server, b"garbage");
-    eventually("blind", || {
-        (Counters::get(&proxy.counters.blind) == 1).then_some(())
+    eventually("it is given up", || {
+        (Counters::get(&proxy.counters.partial) == 1).then_some(())
     });
     pass(&client, &server, &noise(3, 100_000));
     drop((client, server));
-    let gaps = eventually("the gaps", || Some(gaps(&proxy)).filter(|g| g.len() == 2));
-    assert_eq!(gaps[0].2, "nonsense");
-    assert!(gaps[1].2.contains("not decoded"), "{gaps:?}");
+    let gaps = eventually("the gap", || Some(gaps(&proxy)).filter(|g| g.len() == 1));
+    assert!(gaps[0].2.contains("not decoded"), "{gaps:?}");
+    assert_eq!(Counters::get(&proxy.counters.partial), 0, "it is closed");
 }
 
 #[test]
@@ -184,32 +200,18 @@ fn fifty_connections_and_a_stopped_decoder_take_bounded_memory_and_lose_no_byte(
             s.spawn(|| assert!(rest(server) == bytes));
         }
     });
-    // Besides the chunks: three small items a connection.
-    let most = (LIMIT + 50 * 3 * 96) as u64;
+    // Besides the chunks: two small items a connection.
+    let most = (LIMIT + 50 * 2 * 96) as u64;
     let queued = Counters::get(&proxy.counters.queued_bytes);
     assert!(queued <= most, "{queued} bytes wait for the decoder");
-    let blind = Counters::get(&proxy.counters.blind);
     let lost = Counters::get(&proxy.counters.lost_chunks);
-    assert!(blind > 0 && lost > 0);
+    assert!(lost > 0);
     puppet.go();
     drop(pairs);
-    let told = eventually(
-        "every blind connection says so, and how much it missed",
-        || {
-            let gaps = gaps(&proxy);
-            let full = gaps
-                .iter()
-                .filter(|g| g.2.contains("queue was full"))
-                .count() as u64;
-            let counted: u64 = gaps
-                .iter()
-                .filter(|g| g.2.contains("not decoded"))
-                .map(|g| g.1)
-                .sum();
-            (full == blind && counted == Counters::get(&proxy.counters.lost_chunks))
-                .then_some(counted)
-        },
-    );
+    let told = eventually("every connection says how much it missed", || {
+        let counted: u64 = gaps(&proxy).iter().map(|g| g.1).sum();
+        (counted == Counters::get(&proxy.counters.lost_chunks)).then_some(counted)
+    });
     assert!(told >= lost);
     assert_eq!(Counters::get(&proxy.counters.queued_bytes), 0);
 }

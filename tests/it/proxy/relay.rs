@@ -6,6 +6,7 @@ use std::thread;
 
 use kflow_cri::{Decoder, Direction};
 use kflow_model::Body;
+use kflow_model::cri::Sight;
 use kflow_proxy::Proxy;
 
 use super::rig::{Rig, Tape, connect, eventually, half_close, noise, observations, rest, send};
@@ -307,7 +308,8 @@ fn connections_are_observed_with_their_peer() {
         let conns: Vec<_> = observations(&proxy)
             .into_iter()
             .filter_map(|o| match o.body {
-                Body::Conn(c) => Some(c),
+                // Its bytes are no HTTP/2, of which it is told as well.
+                Body::Conn(c) if c.sight == Sight::Whole => Some(c),
                 _ => None,
             })
             .collect();

@@ -52,7 +52,16 @@ impl Decode for Tape {
             .unwrap()
             .push((conn, direction, bytes.to_vec()));
     }
-    fn lose(&mut self, _: u32, _: Nanos, _: &str, _: &mut Vec<Observation>) {}
+    fn lose(
+        &mut self,
+        _: u32,
+        _: Option<kflow_cri::Direction>,
+        _: Nanos,
+        _: kflow_cri::Lost,
+        _: &str,
+        _: &mut Vec<Observation>,
+    ) {
+    }
     fn settle(&mut self, _: Nanos, _: &mut Vec<Observation>) {}
     fn close(&mut self, _: u32, _: Nanos, _: &str, _: &mut Vec<Observation>) {}
 }

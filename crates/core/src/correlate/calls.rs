@@ -24,6 +24,10 @@ pub struct Call {
     pub outcome: Option<CallOutcome>,
     /// gRPC status code.
     pub code: Option<u32>,
+    /// The code is concluded, not read: see [`CallEnd::inferred`](kflow_model::cri::CallEnd::inferred).
+    pub inferred: bool,
+    /// Headers of it are unknown: see [`CallStart::partial`](kflow_model::cri::CallStart::partial).
+    pub partial: bool,
     /// Status message.
     pub message: Text,
     /// Pod, when known.
@@ -63,12 +67,13 @@ impl Call {
     pub fn is_noise(&self) -> bool {
         !self.filtered && kflow_model::cri::is_noise(&self.method)
     }
-    /// True when it failed: a status other than OK, or no status at all.
+    /// Whether it failed; `None` in flight, and when it is not known how it ended.
+    pub fn failed(&self) -> Option<bool> {
+        kflow_model::cri::failed(self.outcome?, self.code, &self.message)
+    }
+    /// True when it is known to have failed: a status other than OK, or cut off.
     pub fn is_error(&self) -> bool {
-        !matches!(
-            (self.outcome, self.code),
-            (None, _) | (Some(CallOutcome::Status), Some(0))
-        )
+        self.failed() == Some(true)
     }
     /// Length, or age at `now`; ns.
     pub fn duration(&self, now: Nanos) -> i64 {
@@ -228,6 +233,8 @@ mod tests {
             method: "Version".into(),
             outcome: None,
             code: None,
+            inferred: false,
+            partial: false,
             message: Text::default(),
             pod_uid: PodUid::default(),
             namespace: Text::default(),

@@ -250,7 +250,7 @@ impl<'a> PodHistory<'a> {
                 _ => {}
             }
         }
-        f.open = open.into_values().collect();
+        f.open = open.into_values().filter(|c| c.end.is_none()).collect();
         f.open.sort_by_key(|c| (c.at, c.start.key));
         f.finish();
         f.ends_of_runs();

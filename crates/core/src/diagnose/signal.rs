@@ -10,7 +10,7 @@ use crate::flow::{Fact, Line, Map, Template};
 use kflow_model::cri::method;
 use kflow_model::{
     Evidence, Nanos, Source, Text,
-    cri::{CallEnd, CallOutcome, code_name},
+    cri::{CallEnd, CallOutcome, code_name, failed},
     event::COMBINED,
     log::{Component, LogLine, Severity},
     units::parse_go_duration,
@@ -261,11 +261,14 @@ pub fn call_error(end: &CallEnd) -> Option<String> {
         });
         text.map(Cow::into_owned)
     };
+    if failed(end.outcome, end.code, &end.message) != Some(true) {
+        return None;
+    }
     match (end.outcome, end.code) {
-        (CallOutcome::Status, Some(0)) | (CallOutcome::Lost, _) => None,
         (CallOutcome::Status, Some(code)) => error(code_name(code), &end.message),
+        (CallOutcome::Status, None) => error(method::UNKNOWN, &end.message),
         (CallOutcome::ClientReset, _) => error("DeadlineExceeded", &ERRORS.runtime.deadline),
-        (CallOutcome::ServerReset | CallOutcome::ConnectionClosed, _) | (_, None) => {
+        (CallOutcome::ServerReset | CallOutcome::ConnectionClosed | CallOutcome::Lost, _) => {
             error("Unavailable", "the connection to the runtime closed")
         }
     }

@@ -16,7 +16,7 @@ use super::readyz::{ReadyzChecks, checks};
 use kflow_model::{
     Body, Nanos, Observation, Stamp, Text,
     audit::AuditStage,
-    cri::{CallKey, CallOutcome},
+    cri::{CallEnd, CallKey, CallOutcome, failed},
     log::LogLine,
 };
 
@@ -29,7 +29,7 @@ pub enum RunEnd {
     Failed,
     /// It goes on.
     InFlight,
-    /// The next run began, and no source saw the end of this one.
+    /// No source saw how it ended: the next run began, or bytes of its call were lost.
     Unseen,
     /// It was over when it was first observed: its begin and its length are unknown.
     Before,
@@ -176,8 +176,7 @@ struct Build {
 impl Build {
     fn take(&mut self, map: &Map, o: &Arc<Observation>) {
         if let Body::CallEnd(end) = &o.body {
-            let ok = end.outcome == CallOutcome::Status && end.code == Some(0);
-            self.call_ended(o, end.key, ok);
+            self.call_ended(o, end);
             return;
         }
         if let Some(told) = checks(map, o) {
@@ -351,14 +350,24 @@ impl Build {
         }
     }
 
-    fn call_ended(&mut self, o: &Arc<Observation>, key: CallKey, ok: bool) {
-        for (step, at) in self.calls.remove(&key).unwrap_or_default() {
+    fn call_ended(&mut self, o: &Arc<Observation>, end: &CallEnd) {
+        let runs = if end.outcome == CallOutcome::Lost {
+            // How it ended may still show.
+            self.calls.get(&end.key).cloned()
+        } else {
+            self.calls.remove(&end.key)
+        };
+        let how = match failed(end.outcome, end.code, &end.message) {
+            Some(false) => RunEnd::Ok,
+            Some(true) => RunEnd::Failed,
+            None => RunEnd::Unseen,
+        };
+        for (step, at) in runs.unwrap_or_default() {
             let Some(g) = self.steps.get_mut(&step) else {
                 continue;
             };
             g.last = g.last.max(o.stamp);
             if let Some(k) = g.kinds.get_mut(&ClueKind::Call) {
-                let how = if ok { RunEnd::Ok } else { RunEnd::Failed };
                 k.end(at, o, o.stamp.at, how);
             }
         }

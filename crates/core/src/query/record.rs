@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::{Field, Flag, Number};
 use crate::correlate::{Call, PodView};
-use kflow_model::cri::{CallOutcome, code_name, is_noise};
+use kflow_model::cri::{CallOutcome, code_name, failed, is_noise};
 use kflow_model::log::{Component, Severity};
 use kflow_model::{Body, Nanos, ObjectRef, Observation, PodRef};
 
@@ -92,7 +92,7 @@ impl Record for CallRecord<'_> {
     }
     fn flag(&self, flag: Flag) -> bool {
         match flag {
-            Flag::Ok => self.call.end.is_some() && !self.call.is_error(),
+            Flag::Ok => self.call.failed() == Some(false),
             Flag::Error | Flag::Warning => self.call.is_error(),
             Flag::InFlight => self.call.end.is_none(),
             Flag::Noise => self.call.is_noise(),
@@ -294,7 +294,7 @@ impl Record for Observation {
     fn flag(&self, flag: Flag) -> bool {
         let bad = match &self.body {
             Body::Event(e) => e.warning,
-            Body::CallEnd(c) => c.code != Some(0),
+            Body::CallEnd(c) => failed(c.outcome, c.code, &c.message) == Some(true),
             Body::Log(l) => l.severity > Severity::Info,
             Body::Audit(a) => a.code >= 400,
             Body::Span(s) => s.error,

@@ -18,6 +18,12 @@ impl HeaderSet for All {
     fn field(name: &'static str, value: &[u8]) -> (String, String) {
         (name.into(), String::from_utf8_lossy(value).into())
     }
+    fn unnamed(value: &[u8]) -> ((String, String), bool) {
+        (Self::field("?", value), false)
+    }
+    fn unknown() -> (String, String) {
+        Self::field("?", b"?")
+    }
 }
 
 /// Wants nothing.
@@ -29,6 +35,10 @@ impl HeaderSet for Nothing {
         None
     }
     fn field((): (), _: &[u8]) {}
+    fn unnamed(_: &[u8]) -> ((), bool) {
+        ((), false)
+    }
+    fn unknown() {}
 }
 
 fn hex(text: &str) -> Vec<u8> {
@@ -278,6 +288,94 @@ fn an_entry_larger_than_the_table_empties_it() {
     assert_eq!(table.measure(), (0, 0));
 }
 
+/// An encoder as Go's: indexes what it can, inserts what is new.
+#[derive(Default)]
+struct Encoder {
+    table: Vec<(String, String)>,
+    max: usize,
+}
+
+impl Encoder {
+    fn entry_size((name, value): &(String, String)) -> usize {
+        name.len() + value.len() + 32
+    }
+    fn write(&mut self, name: &str, value: &str, out: &mut Vec<u8>) {
+        let integer = |first: u8, prefix: u32, mut n: usize, out: &mut Vec<u8>| {
+            let mask = (1 << prefix) - 1;
+            if n < mask {
+                return out.push(first | n as u8);
+            }
+            out.push(first | mask as u8);
+            n -= mask;
+            while n >= 128 {
+                out.push(n as u8 | 0x80);
+                n >>= 7;
+            }
+            out.push(n as u8);
+        };
+        let field = (name.to_owned(), value.to_owned());
+        if let Some(i) = self.table.iter().position(|e| *e == field) {
+            return integer(0x80, 7, 62 + i, out);
+        }
+        let size = Self::entry_size(&field);
+        let (first, prefix) = if size <= self.max { (0x40, 6) } else { (0, 4) };
+        match self.table.iter().position(|e| e.0 == name) {
+            Some(i) => integer(first, prefix, 62 + i, out),
+            None => {
+                out.push(first);
+                integer(0, 7, name.len(), out);
+                out.extend(name.as_bytes());
+            }
+        }
+        integer(0, 7, value.len(), out);
+        out.extend(value.as_bytes());
+        if size <= self.max {
+            self.table.insert(0, field);
+            let mut sum = 0;
+            let fits = |e: &(String, String)| {
+                sum += Self::entry_size(e);
+                sum <= self.max
+            };
+            let kept = self.table.iter().map(fits).take_while(|f| *f).count();
+            self.table.truncate(kept);
+        }
+    }
+}
+
+/// Blocks of a few names, of which some have few values and some many.
+fn traffic() -> impl Strategy<Value = Vec<Vec<(String, String)>>> {
+    let field = prop_oneof![
+        (0..4u8).prop_map(|v| ("method".to_owned(), format!("Method{v}"))),
+        (0..200u16).prop_map(|v| ("grpc-timeout".to_owned(), format!("{v}m"))),
+        (0..60u8).prop_map(|v| (format!("name{v}"), "x".repeat(usize::from(v)))),
+        (0..3u8).prop_map(|v| ("a".to_owned(), "y".repeat(usize::from(v)))),
+    ];
+    prop::collection::vec(prop::collection::vec(field, 1..6), 1..120)
+}
+
+#[test]
+fn a_forgotten_table_knows_what_comes_and_grows_when_it_is_larger_than_was_thought() {
+    let mut table = Table::<All>::new();
+    table.forget();
+    let mut seen = Vec::new();
+    // An old entry, a new one under an old name, that one again, and the old one, which is one further away now.
+    for block in ["be", "7e 01 62", "be", "bf"] {
+        table
+            .decode(&hex(block), |f| seen.push(f.1.clone()))
+            .expect("valid");
+    }
+    assert_eq!(seen, ["?", "b", "b", "?"]);
+    // 4,096 bytes hold 128 entries at most; an index beyond says that there is more room.
+    assert_eq!(table.decode(&hex("ff 8f 01"), |_| ()), Ok(()));
+    assert_eq!(table.max, 8192);
+    assert!(!table.is_whole());
+    // The encoder empties it: nothing old is left, and an index beyond is nonsense again.
+    assert_eq!(table.decode(&hex("20 3f e1 1f"), |_| ()), Ok(()));
+    assert!(table.is_whole());
+    assert_eq!(table.decode(&hex("be"), |_| ()), Err(Error::Index(62)));
+    assert_eq!(table.decode(&hex("80"), |_| ()), Err(Error::Index(0)));
+}
+
 proptest! {
     #[test]
     fn any_bytes_decode_or_are_refused_and_the_table_stays_in_bounds(
@@ -291,6 +389,34 @@ proptest! {
             prop_assert!(table.size <= table.max);
             if done.is_err() {
                 break;
+            }
+        }
+    }
+
+    #[test]
+    fn a_table_that_is_joined_in_the_middle_is_never_wrong_and_never_taken_for_whole_too_early(
+        traffic in traffic(),
+        max in prop_oneof![Just(4096usize), 100usize..4096],
+        joined in 0usize..60,
+    ) {
+        let mut encoder = Encoder { max, ..Encoder::default() };
+        let mut table = Table::<All>::new();
+        table.forget();
+        for (nth, block) in traffic.iter().enumerate() {
+            let mut bytes = Vec::new();
+            for (name, value) in block {
+                encoder.write(name, value, &mut bytes);
+            }
+            if nth < joined {
+                continue;
+            }
+            let whole = table.is_whole();
+            let mut seen = Vec::new();
+            table.decode(&bytes, |f| seen.push(f.clone())).expect("valid");
+            prop_assert_eq!(seen.len(), block.len());
+            for (seen, sent) in seen.iter().zip(block) {
+                prop_assert!(seen.0 == sent.0 || (!whole && seen.0 == "?"), "{seen:?} {sent:?}");
+                prop_assert!(seen.1 == sent.1 || (!whole && seen.1 == "?"), "{seen:?} {sent:?}");
             }
         }
     }

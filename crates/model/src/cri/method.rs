@@ -1,5 +1,8 @@
 //! Names of the CRI's methods (`api.proto` of k8s.io/cri-api). A call's method is text, as another version has others.
 
+/// Stands for the method of a call of which it is not known (`Service::Unknown`). No path of a method is like it.
+pub const UNKNOWN: &str = "?";
+
 macro_rules! methods {
     ($($name:ident = $text:literal;)+) => {
         $(

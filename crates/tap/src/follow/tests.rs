@@ -253,7 +253,10 @@ fn every_piece_that_is_lost_is_told() {
         tried += 1;
         let counted = stage.follower.counters().lost;
         assert_eq!(counted, piece.bytes.len() as u64, "piece {lost}: {piece:?}");
-        assert_eq!(stage.gaps().len(), 1, "piece {lost}: {:?}", stage.gaps());
+        // An answer without its request can come before the loss is told: then the decoder says that as well.
+        let gaps = stage.gaps();
+        let told = gaps.iter().filter(|why| why.contains("no room")).count();
+        assert_eq!(told, 1, "piece {lost}: {gaps:?}");
     }
     assert_eq!(tried, 20);
 }
@@ -344,7 +347,9 @@ fn what_a_process_keeps_when_it_runs_another_program_is_watched_again() {
     stage.node.inodes.remove(&(7, 4));
     stage.record(&made(CHANGED, 0, 7, 0, 0));
     assert_eq!(stage.node.watched.get(&(7, 3)), Some(&(1 << 40)));
-    assert_eq!(stage.connections()[2..], [(2, false, "")]);
+    // 1 is told again: it is understood in part.
+    let last = &stage.connections()[2..];
+    assert_eq!(last, [(1, true, ""), (2, false, "")]);
     assert_eq!(stage.gaps().len(), 1, "what passed meanwhile is not known");
 }
 

@@ -8,7 +8,7 @@ use kflow_model::{
     audit::AuditRecord,
     cri::{
         CallEnd, CallKey, CallOutcome, CallStart, ContainerEvent, InventoryItem, RuntimeState,
-        code_name,
+        code_name, method,
     },
     event::EventSeen,
     fs::{FsAction, FsObject},
@@ -56,7 +56,15 @@ impl CallEvidence<'_> {
             (CallOutcome::Status, Some(0)) => (Outcome::Ok, ""),
             (CallOutcome::Status, Some(code @ (1 | 4))) => (Outcome::Cancelled, code_name(code)),
             (CallOutcome::Status, Some(code)) => (Outcome::Error, code_name(code)),
-            (CallOutcome::Status, None) => (Outcome::Error, "Unknown"),
+            (CallOutcome::Status, None) if e.message.is_empty() => {
+                return (
+                    Outcome::Cancelled,
+                    method::UNKNOWN.into(),
+                    "its status is not known: the tap joined the connection in the middle".into(),
+                    Certainty::Bounded,
+                );
+            }
+            (CallOutcome::Status, None) => (Outcome::Error, method::UNKNOWN),
             // The kubelet resets the stream when its deadline passes, a few ms early or late.
             (CallOutcome::ClientReset, _)
                 if self
@@ -78,7 +86,12 @@ impl CallEvidence<'_> {
                 );
             }
         };
-        (outcome, code.into(), e.message.clone(), Certainty::Measured)
+        let certainty = if e.inferred {
+            Certainty::Inferred
+        } else {
+            Certainty::Measured
+        };
+        (outcome, code.into(), e.message.clone(), certainty)
     }
 }
 
@@ -157,7 +170,10 @@ impl<'a> PodEvidence<'a> {
                     });
                 }
                 Body::CallEnd(c) => {
-                    ends.entry(c.key).or_insert((o, c));
+                    let end = ends.entry(c.key).or_insert((o, c));
+                    if end.1.outcome == CallOutcome::Lost && c.outcome != CallOutcome::Lost {
+                        *end = (o, c);
+                    }
                 }
                 Body::ContainerEvent(c) => f.container_events.push((o, c)),
                 Body::Inventory(i) => f.items.extend(i.items.iter().map(|item| (o, item))),

@@ -8,7 +8,7 @@ use kflow_model::Evidence;
 use kflow_model::units::size;
 use kflow_model::{
     Body, Source, Text,
-    cri::code_name,
+    cri::{CallOutcome, code_name},
     fs::{FsAction, FsObject},
     log::{Component, LogLine},
 };
@@ -100,7 +100,11 @@ fn quoted(o: &Evidence) -> (String, Option<Text>) {
         Body::Log(l) => return logged(l),
         Body::CallStart(c) => format!("CRI {}", c.method),
         Body::CallEnd(c) => {
-            let code = c.code.map_or("none", code_name);
+            let code = match (c.outcome, c.code) {
+                (CallOutcome::Status, None) => "unknown",
+                (_, None) => "none",
+                (_, Some(code)) => code_name(code),
+            };
             return (format!("CRI answer  {code}"), words(&c.message));
         }
         Body::Pod(p) if p.status.reason.is_empty() => format!("status {}", p.status.phase),

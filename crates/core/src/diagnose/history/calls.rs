@@ -8,7 +8,7 @@ use kflow_model::Evidence;
 use kflow_model::cri::method;
 use kflow_model::{
     Nanos, Text,
-    cri::{CallEnd, CallKey, CallOutcome, CallStart},
+    cri::{CallEnd, CallKey, CallOutcome, CallStart, failed},
 };
 
 impl<'a> PodHistory<'a> {
@@ -100,10 +100,12 @@ impl<'a> PodHistory<'a> {
         call.end = Some(at);
         let method = call.start.method.as_str();
         let Some(error) = signal::call_error(c) else {
-            if c.outcome == CallOutcome::Lost {
-                return;
+            if failed(c.outcome, c.code, &c.message).is_some() {
+                self.succeeded(at, method, &call, c);
+            } else if c.outcome == CallOutcome::Lost {
+                // How it ended may still show.
+                open.insert(c.key, call);
             }
-            self.succeeded(at, method, &call, c);
             return;
         };
         let deadline = c.outcome == CallOutcome::ClientReset || c.code == Some(4);

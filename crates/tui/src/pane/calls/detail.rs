@@ -26,7 +26,15 @@ fn facts(c: &Call, snap: &Snapshot, time: &TimeFormat, s: &Styles) -> Details {
     let mut v = Details::default();
     v.head(c.method.as_str(), s.head);
     let mut fact = |k: &str, val: String, style: Style| v.fact(k, val, style);
+    if c.partial {
+        let text = "joined in the middle of the connection: headers of this call are not known";
+        fact("unknown", text.to_owned(), s.faint);
+    }
     fact("state", outcome(c), state);
+    if c.inferred {
+        let text = "concluded: the trailers refer to headers from before kflow looked";
+        fact("status", text.to_owned(), s.faint);
+    }
     fact("message", c.message.to_string(), state);
     fact("took", duration(c.duration(snap.now)), plain);
     if let Some(d) = c.timeout_ns {

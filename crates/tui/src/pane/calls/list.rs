@@ -35,12 +35,13 @@ const COLUMNS: [Column<Col>; 6] = [
 /// Name of how a call stands: its code, or how it was cut off.
 pub(crate) fn outcome(c: &Call) -> String {
     match (c.outcome, c.code) {
+        (Some(CallOutcome::Status), Some(code)) if c.inferred => format!("{}?", code_name(code)),
         (Some(CallOutcome::Status), Some(code)) => code_name(code).to_owned(),
         (Some(CallOutcome::ClientReset), _) => "cancelled".to_owned(),
         (Some(CallOutcome::ServerReset), _) => "reset by runtime".to_owned(),
         (Some(CallOutcome::ConnectionClosed), _) => "connection closed".to_owned(),
         (Some(CallOutcome::Lost), _) => "end not seen".to_owned(),
-        (Some(CallOutcome::Status), None) => "no status".to_owned(),
+        (Some(CallOutcome::Status), None) => "status unknown".to_owned(),
         (None, _) => "in flight".to_owned(),
     }
 }
@@ -48,10 +49,12 @@ pub(crate) fn outcome(c: &Call) -> String {
 pub(crate) fn outcome_style(ctx: &Ctx<'_>, c: &Call) -> Style {
     if c.end.is_none() {
         ctx.theme.run
-    } else if c.is_error() {
-        ctx.theme.fail
     } else {
-        ctx.theme.ok
+        match c.failed() {
+            Some(true) => ctx.theme.fail,
+            Some(false) => ctx.theme.ok,
+            None => ctx.theme.dim,
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use kflow_model::Evidence;
 use kflow_model::cri::method;
 use kflow_model::{
     Body, Text,
-    cri::{CallEnd, CallKey, CallStart, Inventory, Subject, is_noise},
+    cri::{CallEnd, CallKey, CallOutcome, CallStart, Inventory, Subject, is_noise},
 };
 
 impl World {
@@ -34,6 +34,8 @@ impl World {
             method: c.method.clone(),
             outcome: None,
             code: None,
+            inferred: false,
+            partial: c.partial,
             message: Text::default(),
             pod_uid: s.pod.uid.clone(),
             namespace: s.pod.namespace.clone(),
@@ -132,19 +134,32 @@ impl World {
         self.calls.get(at.start, key)?.ended.clone()
     }
     pub(super) fn file_call_end(&mut self, o: &Evidence, c: &CallEnd) {
+        if c.began_unseen {
+            return;
+        }
         let Some(at) = self.by_call.get(&c.key).copied() else {
+            // It waits for its start. One that is known is not replaced by one that is not.
+            let known = |e: &Evidence| matches!(&e.body, Body::CallEnd(e) if e.outcome != CallOutcome::Lost);
+            if c.outcome == CallOutcome::Lost && self.ends.get(&c.key).is_some_and(known) {
+                return;
+            }
             if let Some(forgotten) = self.ends.insert(c.key, Arc::clone(o)) {
                 self.unfiled.given_up += forgotten.len() as u64;
             }
             return;
         };
         self.calls.change(at.start, c.key, |call| {
-            if call.ended.as_ref().is_some_and(|e| e <= o) {
+            // Of two ends the one that is known counts, then the earlier one.
+            let was_lost = call.outcome == Some(CallOutcome::Lost);
+            let lost = c.outcome == CallOutcome::Lost;
+            let earlier = call.ended.as_ref().is_some_and(|e| e <= o);
+            if call.ended.is_some() && (if lost == was_lost { earlier } else { lost }) {
                 return;
             }
             call.end = Some(o.stamp.at);
             call.outcome = Some(c.outcome);
             call.code = c.code;
+            call.inferred = c.inferred;
             call.message.clone_from(&c.message);
             call.request_bytes = call.request_bytes.max(c.request_bytes);
             call.response_bytes = c.response_bytes;

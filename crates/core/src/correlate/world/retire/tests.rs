@@ -79,6 +79,7 @@ fn life(n: u32, name: &str) -> Vec<Evidence> {
             service: Service::Runtime,
             method: method.into(),
             subject: of.clone(),
+            partial: false,
             timeout_ns: None,
             traceparent: Some((
                 TraceId(u128::from(n) + 1),
@@ -92,6 +93,8 @@ fn life(n: u32, name: &str) -> Vec<Evidence> {
             key,
             outcome: CallOutcome::Status,
             code: Some(0),
+            inferred: false,
+            began_unseen: false,
             message: Text::default(),
             subject: Subject {
                 sandbox_id: SandboxId::from(format!("{n:032x}{:032x}", 1)),
