@@ -98,7 +98,11 @@ const MESSAGES: [(&str, &str); 22] = [
 ];
 
 /// Lines that have no fields: older kubelets, client-go, curl.
-const PROSE: [&str; 9] = [
+const PROSE: [&str; 13] = [
+    r"{M} login with password=my {C} words {C}",
+    r"{M} sent Authorization: Bearer {C} {C}",
+    r"{M} DB_PASSWORD=two {C} words {C} host=db",
+    r"{M} the passphrase: correct {C} battery {C}, trying again",
     r#"{M} curl -v -XGET -H "Authorization: Bearer {C}abcdef0123" -H "X-Api-Key: {C}" 'https://127.0.0.1:6443/api?access_token={C}'"#,
     r#"{M} Response Body: {"kind":"Secret","data":{"password":"{C}"}}"#,
     r"{M} Request Headers: map[Authorization:[Bearer {C}] X-Plain:[{C}]]",

@@ -216,6 +216,8 @@ impl<'a> Name<'a> {
         }
         let mut end = self.word(from);
         let word = self.s.get(from..end)?;
+        let phrase = ["pass", "pwd", "secret", "authorization"];
+        let of_words = phrase.iter().any(|p| name.contains(p));
         if matches!(word, "|" | "|-" | "|+" | ">" | ">-" | ">+") {
             // A block of YAML: the lines that stand further in.
             let rest = self.s.get(end..)?;
@@ -249,6 +251,8 @@ impl<'a> Name<'a> {
             && self.at(self.end) == b':';
         if in_struct {
             end = end.max(self.until_next_field(from));
+        } else if of_words {
+            end = self.phrase(end);
         }
         (end > from).then_some((from, end))
     }
@@ -304,6 +308,23 @@ impl<'a> Name<'a> {
             }
         }
         i
+    }
+
+    /// End of a credential that people chose and that stands without quotes: it may have several words. What follows is
+    /// taken for a part of it up to a line feed, a mark that ends a word (`word`), a flag, or another name with its value.
+    fn phrase(&self, mut end: usize) -> usize {
+        loop {
+            let next = self.skip(end, |b| matches!(b, b' ' | b'\t'));
+            let flag = self.at(next) == b'-' && is_name(self.at(next + 1));
+            if next == end || flag || self.begins_name(next) {
+                return end;
+            }
+            let word = self.word(next);
+            if word == next {
+                return end;
+            }
+            end = word;
+        }
     }
 
     /// True where a name stands with its separator.

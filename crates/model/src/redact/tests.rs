@@ -104,7 +104,8 @@ proptest! {
         let s = format!("{a} password={pw}{b} tail");
         let out = text(&s).into_owned();
         prop_assert!(!out.contains(&format!("={pw}")), "{}", out);
-        prop_assert!(out.ends_with("tail"));
+        // Behind a space it may be a part of it.
+        prop_assert!(b == " " || out.ends_with("tail"), "{}", out);
     }
 }
 
@@ -112,8 +113,24 @@ proptest! {
 fn what_stands_beside_a_credential_stays() {
     for (input, want) in [
         (
-            "Authorization: Bearer eyJhbGciOi.J9.x and more",
-            "Authorization: Bearer <redacted> and more",
+            "Authorization: Bearer eyJhbGciOi.J9.x and more, sent",
+            "Authorization: Bearer <redacted>, sent",
+        ),
+        (
+            "login password=my secret words host=db failed",
+            "login password=<redacted> host=db failed",
+        ),
+        (
+            "mysql --password=my secret words -h db",
+            "mysql --password=<redacted> -h db",
+        ),
+        (
+            "the passphrase: correct horse battery; next",
+            "the passphrase: <redacted>; next",
+        ),
+        (
+            r#"msg="client_secret=two words" pod="a/b""#,
+            r#"msg="client_secret=<redacted>" pod="a/b""#,
         ),
         (
             "map[Authorization:[Basic dXNlcjpwYXNz] Accept:[x]]",
