@@ -46,6 +46,10 @@ pub enum Fed {
 pub trait LineDecoder: Send {
     /// Takes one line without its line feed.
     fn line(&mut self, line: &[u8], out: &mut Vec<Observation>) -> Fed;
+    /// The lines that follow are read at this moment, as they are written. Told only of a log that is followed.
+    fn reads_at(&mut self, now: Nanos) {
+        let _ = now;
+    }
     /// The input ended: gives out what was held back.
     fn finish(&mut self, out: &mut Vec<Observation>) -> Fed {
         let _ = out;
@@ -60,7 +64,7 @@ pub struct TimeHint {
     pub near: Option<Nanos>,
     /// The input was written by then (the clock when it is read, a file's modification time): no log is from the future.
     pub not_after: Option<Nanos>,
-    /// The input is being written: `not_after` bounds its first line only.
+    /// The input is followed: each line is of the latest year that does not lie after the moment at which it is read.
     pub grows: bool,
     /// The year, when the user gave it; wins over `near`.
     pub year: Option<i32>,

@@ -360,8 +360,9 @@ impl Lines {
 /// Decodes one line of a live log: arrival is now, whatever the decoder thinks.
 pub fn decode_now(decoder: &mut dyn LineDecoder, line: &[u8], out: &mut Vec<Observation>) {
     let from = out.len();
-    decoder.line(line, out);
     let now = clock::now();
+    decoder.reads_at(now);
+    decoder.line(line, out);
     for o in out.iter_mut().skip(from) {
         o.stamp.seen = now;
     }

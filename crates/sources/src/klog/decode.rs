@@ -203,6 +203,9 @@ impl KlogDecoder {
 }
 
 impl LineDecoder for KlogDecoder {
+    fn reads_at(&mut self, now: Nanos) {
+        self.years.reads_at(now);
+    }
     fn line(&mut self, line: &[u8], out: &mut Vec<Observation>) -> Fed {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         let mut unwrap = std::mem::take(&mut self.unwrap);

@@ -15,7 +15,8 @@ const ZONE_MAX: i64 = 14 * 3600;
 ///
 /// The first line takes its year from what wrapped it, the user, or a moment near the input; else it is of the latest year
 /// in which it had been written when the input was read. Every later line continues from the one before it: over New Year
-/// forwards, and backwards when an older file follows. No line lies after the reading.
+/// forwards, and backwards when an older file follows. No line lies after the reading. Of a log that is followed every line
+/// is read when it is written, so each is of the latest such year by itself, however long nothing was written.
 #[derive(Debug)]
 pub(super) struct Years {
     hint: TimeHint,
@@ -28,13 +29,21 @@ impl Years {
         Self { hint, last: None }
     }
 
+    /// The lines that follow are read at this moment.
+    pub(super) const fn reads_at(&mut self, now: Nanos) {
+        if self.hint.grows {
+            self.hint.not_after = Some(now);
+        }
+    }
+
     /// The moment of a local time. `received` is when a wrapper got the line; it also gives away the zone.
     /// `None` for a date that its year does not have.
     pub(super) fn settle(&mut self, t: LocalTime, received: Option<Nanos>) -> Option<Nanos> {
         let mut offset = i64::from(self.hint.utc_offset_s);
-        let year = match (received, self.last, self.hint.year) {
-            (Some(r), ..) => nearest_year(r, offset, t.month),
-            (None, Some((y, m)), _) if self.hint.grows => continued(y, m, t.month),
+        let followed = self.hint.not_after.filter(|_| self.hint.grows);
+        let year = match (received.or(followed), self.last, self.hint.year) {
+            (Some(r), ..) if received.is_some() => nearest_year(r, offset, t.month),
+            (Some(read), ..) => self.latest(read, t, offset),
             (None, Some((y, m)), _) => self.written(continued(y, m, t.month), t, offset),
             (None, None, Some(y)) => i64::from(y),
             (None, None, None) => match (self.hint.near, self.hint.not_after) {
@@ -250,16 +259,39 @@ mod tests {
         });
         let got = y.settle(local(1, 20, 0), None).map(Nanos::to_rfc3339);
         assert!(got.is_some_and(|t| t.starts_with("2026-01-20")));
-        // Neither does a line that continues another, unless the log is being written.
-        for (grows, year) in [(false, "2026-02-20"), (true, "2027-02-20")] {
+        // Neither does a line that continues another.
+        let mut y = read("2026-11-21T12:00:00Z");
+        y.settle(local(11, 20, 0), None);
+        let got = y.settle(local(2, 20, 0), None).map(Nanos::to_rfc3339);
+        assert!(got.is_some_and(|t| t.starts_with("2026-02-20")));
+    }
+
+    #[test]
+    fn a_line_of_a_log_that_is_followed_is_of_the_year_in_which_it_is_read() {
+        // Started long before the first line; over New Year, with a line of another writer that comes late; after
+        // months without a line; from a zone ahead of UTC.
+        let lines = [
+            ("2026-12-31T23:59:30Z", 12, 31, 86_340, "2026-12-31T23:59"),
+            ("2027-01-01T00:00:30Z", 1, 1, 20, "2027-01-01T00:00"),
+            ("2027-01-01T00:00:31Z", 12, 31, 86_399, "2026-12-31T23:59"),
+            ("2027-01-01T00:01:00Z", 1, 1, 60, "2027-01-01T00:01"),
+            ("2027-11-05T10:00:00Z", 11, 5, 36_000, "2027-11-05T10:00"),
+            ("2028-03-01T10:00:00Z", 3, 1, 36_000, "2028-03-01T10:00"),
+            ("2028-12-31T20:00:00Z", 1, 1, 7200, "2029-01-01T02:00"),
+            ("2029-01-01T00:30:00Z", 1, 1, 23_400, "2029-01-01T06:30"),
+        ];
+        for first in 0..lines.len() {
             let mut y = Years::new(TimeHint {
-                not_after: Some(at("2026-11-21T12:00:00Z")),
-                grows,
+                not_after: Some(at("2026-03-01T00:00:00Z")),
+                grows: true,
                 ..TimeHint::default()
             });
-            y.settle(local(11, 20, 0), None);
-            let got = y.settle(local(2, 20, 0), None).map(Nanos::to_rfc3339);
-            assert!(got.is_some_and(|t| t.starts_with(year)), "{year}");
+            for (read, month, day, seconds, want) in lines.iter().skip(first) {
+                y.reads_at(at(read));
+                let got = y.settle(local(*month, *day, *seconds), None);
+                let got = got.map(Nanos::to_rfc3339).unwrap_or_default();
+                assert!(got.starts_with(want), "{first}, {read}: {got}");
+            }
         }
     }
 
