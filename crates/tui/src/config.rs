@@ -300,6 +300,24 @@ pub struct Watched {
     seen: Option<Modified>,
 }
 
+/// What the folder of the configuration held when it was read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Folder {
+    /// The configuration; empty where there is none.
+    pub text: String,
+    themes: BTreeMap<String, String>,
+}
+
+impl Folder {
+    /// Text of a theme beside the configuration.
+    pub fn theme(&self, name: &str) -> Option<String> {
+        self.themes.get(name).cloned()
+    }
+}
+
+/// Most themes that are read.
+const THEMES: usize = 64;
+
 /// When the configuration and the newest theme were written; `None` for what there is not.
 type Modified = (Option<SystemTime>, Option<SystemTime>);
 
@@ -308,22 +326,37 @@ impl Watched {
     pub const fn new(path: PathBuf) -> Self {
         Self { path, seen: None }
     }
-    /// The file's text when something is new or changed since the last call; empty while there is no file.
-    pub fn poll(&mut self) -> Option<String> {
+    /// What the folder holds when something is new or changed since the last call. Waits for the file system.
+    pub fn poll(&mut self) -> Option<Folder> {
         let modified = self.modified();
         if self.seen == Some(modified) {
             return None;
         }
         self.seen = Some(modified);
-        match modified.0 {
-            Some(_) => std::fs::read_to_string(&self.path).ok(),
-            None => Some(String::new()),
-        }
+        let text = match modified.0 {
+            Some(_) => std::fs::read_to_string(&self.path).ok()?,
+            None => String::new(),
+        };
+        let files = self.folder().and_then(|d| std::fs::read_dir(d).ok());
+        let names = files.into_iter().flatten().filter_map(|f| {
+            let name = f.ok()?.file_name().into_string().ok()?;
+            Some(name.strip_suffix(".toml")?.to_owned())
+        });
+        let themes = names
+            .take(THEMES)
+            .filter_map(|name| Some((name.clone(), self.theme(&name)?)))
+            .collect();
+        Some(Folder { text, themes })
+    }
+    fn folder(&self) -> Option<PathBuf> {
+        Some(self.path.parent()?.join("themes"))
     }
     fn modified(&self) -> Modified {
         let of = |p: &Path| std::fs::metadata(p).ok()?.modified().ok();
-        let dir = self.path.parent().map(|d| d.join("themes"));
-        let themes = dir.and_then(|d| std::fs::read_dir(d).ok()).into_iter();
+        let themes = self
+            .folder()
+            .and_then(|d| std::fs::read_dir(d).ok())
+            .into_iter();
         let newest = themes.flatten().filter_map(|f| of(&f.ok()?.path())).max();
         (of(&self.path), newest)
     }
@@ -336,8 +369,7 @@ impl Watched {
         if name.contains(['/', '\\']) || name.starts_with('.') {
             return None;
         }
-        let dir = self.path.parent()?.join("themes");
-        std::fs::read_to_string(dir.join(format!("{name}.toml"))).ok()
+        std::fs::read_to_string(self.folder()?.join(format!("{name}.toml"))).ok()
     }
 }
 

@@ -42,6 +42,7 @@ pub mod offscreen;
 pub mod pane;
 pub mod replay;
 pub mod run;
+mod settings;
 pub mod shared;
 pub mod svg;
 pub mod text;

@@ -14,11 +14,11 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
 use super::backend::Backend;
-use super::config::{Config, Environment, Watched};
+use super::config::{Config, Environment, Folder};
 use super::keys::Key;
-use super::layout::Layout;
 use super::model::{Effect, Model};
 use super::pane::PaneId;
+use super::settings::Settings;
 use super::timezone::Zone;
 use super::update::Mouse;
 use super::{svg, view};
@@ -26,7 +26,7 @@ use kflow_engine::{Snapshot, snapshot};
 use kflow_export::file::{self, Kind};
 use kflow_model::Source;
 use kflow_model::clock;
-use kflow_model::file::{self as files, Access, FileError};
+use kflow_model::file::{self as files, FileError};
 use kflow_model::stamp::SECOND;
 
 /// How to run.
@@ -69,8 +69,6 @@ fn terminal(what: &'static str) -> impl Fn(io::Error) -> RunError {
 
 /// How long to wait at most before the engine is asked for a newer picture.
 const POLL: Duration = Duration::from_millis(50);
-/// How often the configuration is looked at.
-const CONFIG_EVERY: Duration = Duration::from_secs(2);
 
 /// Gives the terminal back, whatever happens; ratatui's own hook does the same in a panic.
 struct Restore {
@@ -115,20 +113,19 @@ fn summary(warnings: &[String]) -> Option<String> {
 /// Takes over a configuration that was changed. One that is no TOML changes nothing; what the user switched by key stays
 /// as it is unless its setting changed.
 fn take_over(
-    text: &str,
-    watched: &Watched,
+    folder: &Folder,
+    file: &str,
     options: &Options,
     config: &mut Config,
     model: &mut Model,
 ) -> Result<(), String> {
-    let file = watched.name();
-    let (mut new, mut warnings) = Config::read(text, &file)?;
+    let (mut new, mut warnings) = Config::read(&folder.text, file)?;
     if let Some(t) = &options.theme {
         new.theme.clone_from(t);
     }
-    let (keys, more) = new.keymap(&file);
+    let (keys, more) = new.keymap(file);
     warnings.extend(more);
-    let (look, more) = new.look(&options.environment, &file, &|n| watched.theme(n));
+    let (look, more) = new.look(&options.environment, file, &|n| folder.theme(n));
     warnings.extend(more);
     model.keys = keys;
     model.look = look;
@@ -148,12 +145,22 @@ fn take_over(
 
 /// Runs until the user leaves.
 pub fn run(driver: &mut dyn Backend, options: &Options) -> Result<(), RunError> {
-    let mut watched = options.config.clone().map(Watched::new);
-    let (mut config, mut warnings) =
-        match watched.as_mut().and_then(|w| Some((w.poll()?, w.name()))) {
-            Some((text, name)) => Config::parse(&text, &name),
-            None => (Config::default(), Vec::new()),
-        };
+    let settings = Settings::start(options.config.clone(), options.state.clone());
+    let file = options
+        .config
+        .as_deref()
+        .map_or_else(String::new, |p| p.display().to_string());
+    let reads = options.config.is_some() || options.state.is_some();
+    let first = if reads { settings.first() } else { None };
+    let late = reads && first.is_none();
+    let first = first.unwrap_or_default();
+    let folder = first.folder.unwrap_or_default();
+    let (mut config, mut warnings) = Config::parse(&folder.text, &file);
+    if late {
+        warnings.push(format!(
+            "{file} cannot be read: its file system does not answer"
+        ));
+    }
     if let Some(t) = &options.theme {
         config.theme.clone_from(t);
     }
@@ -165,14 +172,12 @@ pub fn run(driver: &mut dyn Backend, options: &Options) -> Result<(), RunError> 
         capture(true).map_err(terminal("starting the mouse"))?;
     }
     let size = screen.size().map_err(terminal("asking for its size"))?;
-    let file = watched.as_ref().map_or_else(String::new, Watched::name);
     let (keys, more) = config.keymap(&file);
     warnings.extend(more);
-    let theme_file = |w: &Option<Watched>, n: &str| w.as_ref().and_then(|w| w.theme(n));
-    let (look, more) = config.look(&options.environment, &file, &|n| theme_file(&watched, n));
+    let (look, more) = config.look(&options.environment, &file, &|n| folder.theme(n));
     warnings.extend(more);
     let mut model = Model::new((size.width, size.height), look, keys);
-    model.layout = remembered(options.state.as_deref()).unwrap_or_else(|| config.layout());
+    model.layout = first.layout.unwrap_or_else(|| config.layout());
     model.shared.utc = config.utc;
     model.shared.local = options.zone.clone();
     if let Some(p) = options.pane {
@@ -193,7 +198,6 @@ pub fn run(driver: &mut dyn Backend, options: &Options) -> Result<(), RunError> 
     let mut told = false;
     let mut frame = frame_time(&config);
     let mut last_frame: Option<Instant> = None;
-    let mut last_config = clock::monotonic();
     while !asked_to_end.load(Ordering::Relaxed) {
         let mut snap = driver.snapshot(clock::monotonic());
         // Time alone changes what is shown too: ages, and what has taken too long.
@@ -243,6 +247,7 @@ pub fn run(driver: &mut dyn Backend, options: &Options) -> Result<(), RunError> 
                 match effect {
                     Effect::Quit => {
                         drop(restore);
+                        settings.end();
                         return Ok(());
                     }
                     Effect::Redraw => screen.clear().map_err(terminal("drawing"))?,
@@ -272,30 +277,26 @@ pub fn run(driver: &mut dyn Backend, options: &Options) -> Result<(), RunError> 
                             Err(e) => model.complain(format!("cannot write {kind}: {e}")),
                         }
                     }
-                    Effect::Remember(layout) => remember(options.state.as_deref(), layout),
+                    Effect::Remember(layout) => settings.keep(layout),
                 }
             }
             next = input.try_recv().ok();
         }
-        if clock::monotonic().saturating_duration_since(last_config) > CONFIG_EVERY {
-            last_config = clock::monotonic();
-            if let Some(w) = watched.as_mut()
-                && let Some(text) = w.poll()
-            {
-                let before = config.clone();
-                if let Err(why) = take_over(&text, w, options, &mut config, &mut model) {
-                    model.complain(format!("{why}; nothing was changed"));
-                }
-                if config.mouse != before.mouse {
-                    restore.mouse = config.mouse;
-                    capture(config.mouse).map_err(terminal("changing the mouse"))?;
-                }
-                frame = frame_time(&config);
-                dirty = true;
+        if let Some(folder) = settings.news().and_then(|f| f.folder) {
+            let before = config.clone();
+            if let Err(why) = take_over(&folder, &file, options, &mut config, &mut model) {
+                model.complain(format!("{why}; nothing was changed"));
             }
+            if config.mouse != before.mouse {
+                restore.mouse = config.mouse;
+                capture(config.mouse).map_err(terminal("changing the mouse"))?;
+            }
+            frame = frame_time(&config);
+            dirty = true;
         }
     }
     drop(restore);
+    settings.end();
     Ok(())
 }
 
@@ -418,17 +419,4 @@ fn export(
     files::write_free(dir, &format!("kflow-{what}-{time}"), kind.ending(), |out| {
         file::write(kind, &snap.world, &pods, &snap.verdicts, snap.now, out)
     })
-}
-
-fn remembered(state: Option<&Path>) -> Option<Layout> {
-    Layout::parse(std::fs::read_to_string(state?.join("layout")).ok()?.trim())
-}
-
-fn remember(state: Option<&Path>, layout: Layout) {
-    if let Some(dir) = state {
-        // Losing a preference is not worth a word.
-        let path = dir.join("layout");
-        let _kept = std::fs::create_dir_all(dir).is_ok()
-            && files::write(&path, Access::Private, layout.name().as_bytes()).is_ok();
-    }
 }

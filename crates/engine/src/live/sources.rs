@@ -180,9 +180,7 @@ pub async fn connect(config: &Config) -> Result<(kube::Client, String), String> 
 async fn apiserver(config: Config) -> Result<(kube::Client, String), String> {
     let found = credentials(&config).await?;
     let server = found.cluster_url.to_string();
-    kube::Client::try_from(found)
-        .map(|c| (c, server))
-        .map_err(|e| format!("cannot make a client: {e}"))
+    watch::client(found).map(|c| (c, server))
 }
 
 /// A client for the kubelet at the address that the configuration names.
@@ -222,7 +220,7 @@ async fn own_address(config: Config) -> Result<kube::Client, String> {
         }
         _ => return Err(format!("--kubelet {address}: neither http:// nor https://")),
     };
-    kube::Client::try_from(client).map_err(|e| format!("cannot make a client: {e}"))
+    watch::client(client)
 }
 
 /// The certificates of a PEM file, as DER.

@@ -25,10 +25,12 @@ use kflow_model::{Body, Observation, Source, Stamp, Text};
 
 mod answer;
 mod scope;
+mod token;
 
 use answer::{Cut, Head, HeadMeta, Page, Trouble, collect};
 pub use kflow_model::Scope;
 pub use scope::{Filter, Pods, Watch, escape, watches};
+pub use token::client;
 
 /// Objects of one page of a list.
 const PAGE: u32 = 500;

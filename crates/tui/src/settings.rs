@@ -1,0 +1,141 @@
+//! The files of the terminal's own, read and written by a thread of its own: a home that lies on a dead file system keeps
+//! nobody from seeing pods.
+
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
+use std::time::Duration;
+
+use super::config::{Folder, Watched};
+use super::layout::Layout;
+use kflow_model::file::{self as files, Access};
+
+/// How often the configuration is looked at.
+const EVERY: Duration = Duration::from_secs(2);
+/// How long the terminal waits for its files before it begins without them, and before it ends.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// What was read.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Found {
+    /// The configuration, when it is new or changed.
+    pub(crate) folder: Option<Folder>,
+    /// The layout of the last time; told once.
+    pub(crate) layout: Option<Layout>,
+}
+
+/// The thread's other end.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    found: Receiver<Found>,
+    layouts: SyncSender<Layout>,
+}
+
+impl Settings {
+    /// Begins to read the configuration file, and the layout in the folder `state`.
+    pub(crate) fn start(config: Option<PathBuf>, state: Option<PathBuf>) -> Self {
+        let (tell, found) = mpsc::sync_channel(1);
+        let (layouts, to_keep) = mpsc::sync_channel(16);
+        let serve = move || {
+            let mut watched = config.map(Watched::new);
+            let mut first = Some(remembered(state.as_deref()));
+            loop {
+                let folder = watched.as_mut().and_then(Watched::poll);
+                let news = folder.is_some() || first.is_some();
+                let layout = first.take().flatten();
+                if news && tell.send(Found { folder, layout }).is_err() {
+                    return;
+                }
+                match to_keep.recv_timeout(EVERY) {
+                    Ok(l) => remember(state.as_deref(), l),
+                    Err(RecvTimeoutError::Timeout) => {}
+                    Err(RecvTimeoutError::Disconnected) => return,
+                }
+            }
+        };
+        // Without the thread nothing is found, as where there are no files.
+        std::thread::Builder::new()
+            .name("kflow-settings".into())
+            .spawn(serve)
+            .ok();
+        Self { found, layouts }
+    }
+
+    /// What is read within a second; `None` when the file system has not answered by then.
+    pub(crate) fn first(&self) -> Option<Found> {
+        match self.found.recv_timeout(PATIENCE) {
+            Ok(found) => Some(found),
+            Err(RecvTimeoutError::Timeout) => None,
+            Err(RecvTimeoutError::Disconnected) => Some(Found::default()),
+        }
+    }
+
+    /// What was read since. Never waits.
+    pub(crate) fn news(&self) -> Option<Found> {
+        self.found.try_recv().ok()
+    }
+
+    /// Keeps a layout for the next time. Never waits.
+    pub(crate) fn keep(&self, layout: Layout) {
+        // Losing a preference is not worth a word.
+        self.layouts.try_send(layout).ok();
+    }
+
+    /// Lets what is to be kept be written, for a second at most.
+    pub(crate) fn end(self) {
+        let Self { found, layouts } = self;
+        drop(layouts);
+        while found.recv_timeout(PATIENCE).is_ok() {}
+    }
+}
+
+fn remembered(state: Option<&Path>) -> Option<Layout> {
+    Layout::parse(std::fs::read_to_string(state?.join("layout")).ok()?.trim())
+}
+
+fn remember(state: Option<&Path>, layout: Layout) {
+    if let Some(dir) = state {
+        let path = dir.join("layout");
+        let _kept = std::fs::create_dir_all(dir).is_ok()
+            && files::write(&path, Access::Private, layout.name().as_bytes()).is_ok();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A pipe without a writer is a file that does not answer.
+    #[test]
+    fn a_configuration_that_cannot_be_read_keeps_nobody_waiting() {
+        let dir = tempfile::tempdir().expect("folder");
+        let path = dir.path().join("config.toml");
+        let made = std::process::Command::new("mkfifo").arg(&path).status();
+        assert!(made.expect("mkfifo").success());
+        let settings = Settings::start(Some(path.clone()), None);
+        assert!(settings.first().is_none());
+        assert!(settings.news().is_none());
+        settings.keep(Layout::Split);
+        // It answers after all.
+        std::fs::write(&path, "utc = true").expect("written");
+        let folder = settings.first().and_then(|f| f.folder).expect("read");
+        assert_eq!(folder.text, "utc = true");
+    }
+
+    #[test]
+    fn a_layout_is_kept_for_the_next_time() {
+        let dir = tempfile::tempdir().expect("folder");
+        let state = dir.path().join("state");
+        let config = dir.path().join("config.toml");
+        let start = || Settings::start(Some(config.clone()), Some(state.clone()));
+        let settings = start();
+        let found = settings.first().expect("read");
+        assert_eq!(
+            (found.layout, found.folder),
+            (None, Some(Folder::default()))
+        );
+        settings.keep(Layout::Dashboard);
+        settings.end();
+        let found = start().first().expect("read");
+        assert_eq!(found.layout, Some(Layout::Dashboard));
+    }
+}
