@@ -163,6 +163,50 @@ fn a_healthy_pods_steps_are_lit_once_however_many_sources_tell_of_them() {
     );
 }
 
+/// The begin of a recording of CRI-O (fixtures/README.md): with its spans, its log, or both, its own steps are lit.
+#[test]
+fn a_healthy_start_with_cri_o_lights_the_runtimes_steps() {
+    let map = Map::embedded();
+    let path = root().join("fixtures/crio/healthy.kflow.zst");
+    let session = kflow_model::session::load(&path).unwrap();
+    let of = |without: &[Source]| {
+        let mut world = World::new();
+        for o in &session.observations {
+            if !without.contains(&o.source) {
+                world.observe(o);
+            }
+        }
+        world.settle();
+        let pod = world.find("sd01/healthy")[0];
+        let mut steps: Vec<(&str, u32)> = lit(map, &pod.evidence, world.now())
+            .iter()
+            .filter_map(|l| Some((map.get(l.step)?.id.as_str(), l.count)))
+            .filter(|(id, _)| id.starts_with('f'))
+            .collect();
+        steps.sort_unstable();
+        steps
+    };
+    // The sandbox, its network, and three containers; the image was there.
+    let log = [("f02", 1), ("f04", 1), ("f08", 3), ("f09", 3)];
+    let both = [
+        ("f01", 1),
+        ("f02", 1),
+        ("f04", 1),
+        ("f05", 1),
+        ("f08", 3),
+        ("f09", 3),
+    ];
+    // The cgroup of the sandbox's own container looks like a container's.
+    assert_eq!(of(&[Source::Fs]), both, "spans and log");
+    assert_eq!(of(&[Source::Fs, Source::Runtime]), both, "spans");
+    assert_eq!(of(&[Source::Fs, Source::Otlp]), log, "log");
+    assert_eq!(
+        of(&[Source::Fs, Source::Otlp, Source::Runtime]),
+        [],
+        "neither"
+    );
+}
+
 #[test]
 fn both_starts_of_a_kubelet_are_passes_with_all_their_steps() {
     let map = Map::embedded();

@@ -211,14 +211,29 @@ fn ids(m: &str) -> Ids<'_> {
 }
 
 /// CRI-O: `Running pod sandbox: ns/pod/POD`, `Ran pod sandbox <id> with infra container: ns/pod/POD`,
-/// `Creating container: ns/pod/container`, `Created container <id>: ns/pod/container`.
+/// `Creating container: ns/pod/container`, `Created container <id>: ns/pod/container`, `Stopping pod sandbox: <id>`; its
+/// network library: `Adding pod ns_pod to CNI network "net" (type=bridge)`, `Deleting pod ns_pod from CNI network …`.
 fn crio<'a>(m: &'a str, ids: &mut Ids<'a>) {
+    if m.contains(" CNI network ")
+        && let Some(name) = between(m, " pod ", " ")
+        && let Some((ns, pod)) = name.split_once('_')
+    {
+        ids.pod = PodRef::by_name(ns, pod);
+        return;
+    }
     let known = [
         "Running pod sandbox",
         "Ran pod sandbox",
+        "Stopping pod sandbox: ",
+        "Stopped pod sandbox",
+        "Removed pod sandbox",
         "Creating container: ",
         "Created container ",
+        "Starting container: ",
         "Started container",
+        "Stopping container: ",
+        "Stopped container ",
+        "Removed container ",
     ];
     if !known.iter().any(|k| m.starts_with(k)) {
         return;
