@@ -259,7 +259,7 @@ fn the_list_of_pods_keeps_what_one_looks_for_at_every_size() {
             .and_then(kflow_tui::pane::Pane::hidden)
             .unwrap_or_default();
         assert_eq!(above, 0);
-        // Who has a verdict shows its cause; where there is room, also status and title whole.
+        // Who has a verdict shows its cause, everybody the status; where there is room, also the title whole.
         let rows: Vec<&str> = text
             .lines()
             .skip(4)
@@ -273,9 +273,7 @@ fn the_list_of_pods_keeps_what_one_looks_for_at_every_size() {
             if let Some(v) = verdict {
                 assert!(row.contains(v.cause_id()), "{what}: {row}");
             }
-            if m.size.0 >= 80 {
-                assert!(row.contains(p.status.as_str()), "{what}: {row}");
-            }
+            assert!(row.contains(p.status.as_str()), "{what}: {row}");
             if let Some(v) = verdict.filter(|_| m.size.0 >= 200) {
                 let said = row.contains(v.title.as_str())
                     || row.contains(v.sentence.as_str())

@@ -255,17 +255,19 @@ fn never_listed(input: &Input<'_>, f: &PodEvidence<'_>) -> Option<Nanos> {
     (!denied).then_some(window.end)
 }
 
+/// Begin of the first list of pods that would have shown the pod.
+pub(crate) fn first_list(input: &Input<'_>) -> Option<Nanos> {
+    let windows = input.context.windows.iter();
+    windows
+        .filter(|w| w.covers(&input.namespace, "", &input.name))
+        .map(|w| w.begin)
+        .min()
+}
+
 /// True when nothing but Events tells of the pod, and all of them are older than the first list of pods, in which it
 /// would be (a static pod by its mirror) if it had lived on.
 fn past(input: &Input<'_>) -> bool {
-    let first = input
-        .context
-        .windows
-        .iter()
-        .filter(|w| w.covers(&input.namespace, "", &input.name))
-        .map(|w| w.begin)
-        .min();
-    first.is_some_and(|begin| {
+    first_list(input).is_some_and(|begin| {
         input.evidence.iter().all(|o| match &o.body {
             Body::Event(_) => o.stamp.at < begin,
             // cAdvisor reads the kernel's old messages when it starts, and tells of OOM kills long ago.

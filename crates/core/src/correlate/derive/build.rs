@@ -209,16 +209,30 @@ impl<'a> Build<'a> {
         }
     }
 
-    /// What an object that is gone was waiting for, it waits for no more. A call ends when it ends.
+    /// What an object that is gone was waiting for, it waits for no more. A call ends when it ends. What a pod of the past
+    /// waited for was not seen to end: by the list that lacks the pod at the latest.
     fn close(&mut self) {
-        let Some(at) = self.view.gone else { return };
+        let past = self.view.past && self.view.gone.is_none();
+        let over = self.view.gone;
+        let listed = || super::first_list(self.input).filter(|_| past);
+        let Some(at) = over.or_else(listed) else {
+            return;
+        };
         for s in &mut self.spans {
             if s.end.is_none() && s.call.is_none() && !s.is_run() {
+                let end = at.max(s.start.at);
+                let unseen = u32::try_from(end.since(s.start.at)).unwrap_or(u32::MAX);
                 s.end = Some(Edge {
-                    at: at.max(s.start.at),
-                    precision: 1,
+                    at: end,
+                    precision: if past { unseen.max(1) } else { 1 },
                 });
                 s.outcome = Outcome::Cancelled;
+                if past {
+                    s.message = match s.message.as_str() {
+                        "" => "not seen to end".into(),
+                        said => format!("{said}; not seen to end").into(),
+                    };
+                }
             }
         }
     }

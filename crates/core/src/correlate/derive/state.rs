@@ -278,7 +278,7 @@ pub(crate) fn stages(v: &mut PodView, f: &PodEvidence<'_>, t: &Timeline) {
         .is_some_and(|c| c.status == "True");
     let over = matches!(v.phase.as_str(), "Succeeded" | "Failed");
     v.current = None;
-    if v.gone.is_some() || v.is_remnant() || (ready || over) && !deleting {
+    if v.gone.is_some() || v.past || v.is_remnant() || (ready || over) && !deleting {
         return;
     }
     v.current = if deleting {

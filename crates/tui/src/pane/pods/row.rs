@@ -28,17 +28,17 @@ pub(super) enum Col {
     Verdict,
 }
 
-/// What and where somebody has to look stays longest: name, status, stages and cause, then the namespace.
+/// What and where somebody has to look stays longest: name, status and cause, then the namespace, then the stages.
 const COLUMNS: [Column<Col>; 10] = [
     Column::new(Col::Namespace, "NAMESPACE", 8, 20, 1).short("NS"),
     Column::new(Col::Name, "NAME", 16, 63, 0),
-    Column::new(Col::Ready, "READY", 5, 5, 3).right(),
+    Column::new(Col::Ready, "READY", 5, 5, 4).right(),
     Column::new(Col::Status, "STATUS", 12, 40, 0),
-    Column::new(Col::Stages, "STAGES", 11, 11, 0),
-    Column::new(Col::Since, "IN", 6, 6, 2).right(),
-    Column::new(Col::Restarts, "RST", 3, 4, 4).right(),
-    Column::new(Col::Age, "AGE", 6, 6, 5).right(),
-    Column::new(Col::Node, "NODE", 8, 40, 6),
+    Column::new(Col::Stages, "STAGES", 11, 11, 2),
+    Column::new(Col::Since, "IN", 6, 6, 3).right(),
+    Column::new(Col::Restarts, "RST", 3, 4, 5).right(),
+    Column::new(Col::Age, "AGE", 6, 6, 6).right(),
+    Column::new(Col::Node, "NODE", 8, 40, 7),
     Column::new(Col::Verdict, "WHY", 5, 400, 0),
 ];
 
@@ -66,10 +66,10 @@ pub(super) fn columns(width: u16, cells: Widths) -> Vec<Placed<Col>> {
     // One column for the mark at the left, one for the scroll bar at the right.
     let width = width.saturating_sub(3);
     let least = |id: Col| COLUMNS.iter().find(|c| c.id == id).map_or(0, |c| c.min + 1);
-    let others = [Col::Namespace, Col::Name, Col::Stages, Col::Verdict];
+    let others = [Col::Name, Col::Verdict];
     let room = width.saturating_sub(others.into_iter().map(least).sum());
     let columns = COLUMNS.map(|c| match c.id {
-        // Whole, where these fit beside it: ages and counts go first.
+        // Whole: half a status is another one, and the cause behind it is not always known.
         Col::Status => Column {
             min: room.clamp(c.min, STATUS),
             ..c
