@@ -277,7 +277,7 @@ fn worst(cx: Context<'_>, f: &PodHistory<'_>, health: Health) -> Option<Verdict>
     Some(first)
 }
 
-/// The verdict on one pod as of `now`: also for a pod that is well ([`State::Healthy`], [`State::Recovered`]).
+/// The verdict on one pod as of `now`: also for a pod that is well ([`State::Healthy`], [`State::Recovered`]) or gone.
 /// `None` for a pod that is not well yet and of which nothing can be said.
 pub fn why(world: &World, pod: &PodView, now: Nanos) -> Option<Verdict> {
     let shared = Cluster::gather(world, now);
@@ -325,8 +325,16 @@ fn well(f: &PodHistory<'_>, gone: bool) -> Verdict {
         .filter(|s| Catalogue::get().knows(&s.reason))
         .collect();
     let before = f.past().filter(|_| !gone);
+    // From the moment on at which it runs and is ready again, however short: after a single exit nothing shows that it
+    // comes again (`crash_loop` wants two), how long it took before depends on what failed, and the words say how long it
+    // is well and how long ago it ended.
     let recovered = !gone && (!past.is_empty() || before.is_some());
     let since = f.well_since().unwrap_or_else(|| f.since(Stage::Ready));
+    let state = match (gone, recovered) {
+        (true, _) => State::Gone,
+        (false, true) => State::Recovered,
+        (false, false) => State::Healthy,
+    };
     let sentence = if gone {
         "The pod is gone.".to_owned()
     } else if v.phase == "Succeeded" {
@@ -369,10 +377,10 @@ fn well(f: &PodHistory<'_>, gone: bool) -> Verdict {
         pod: v.name.clone(),
         owner: v.owners.first().cloned(),
         cause: None,
-        title: if recovered {
-            "Recovered".into()
-        } else {
-            "Healthy".into()
+        title: match state {
+            State::Gone => "Gone".into(),
+            State::Recovered => "Recovered".into(),
+            _ => "Healthy".into(),
         },
         stage: if v.deletion_requested.is_some() || gone {
             Stage::Terminate
@@ -380,11 +388,7 @@ fn well(f: &PodHistory<'_>, gone: bool) -> Verdict {
             Stage::Ready
         },
         container: kflow_model::Text::default(),
-        state: if recovered {
-            State::Recovered
-        } else {
-            State::Healthy
-        },
+        state,
         since: if recovered {
             since
         } else {
@@ -397,6 +401,7 @@ fn well(f: &PodHistory<'_>, gone: bool) -> Verdict {
             up: Some(since),
             ..r
         }),
+        same: sentence.clone(),
         sentence,
         evidence: past.iter().map(|s| finding::signal_proof(s)).collect(),
         not_reached: Vec::new(),

@@ -59,23 +59,9 @@ fn alike(others: &[&Verdict]) -> String {
     out
 }
 
-/// What a verdict says, without how long it has been so and how often it was.
-fn words(v: &Verdict) -> (&str, &'static str, String) {
-    let counts = |w: &&str| {
-        let w = w
-            .trim_end_matches(['.', ',', ':', ')'])
-            .trim_start_matches('(');
-        w.starts_with(|c: char| c.is_ascii_digit())
-            && w.chars().all(|c| {
-                c.is_ascii_digit() || matches!(c, '.' | 'n' | 'u' | 'µ' | 'm' | 's' | 'h' | 'd')
-            })
-    };
-    let words = v
-        .sentence
-        .split(' ')
-        .filter(|w| !counts(w))
-        .collect::<Vec<_>>();
-    (v.cause_id(), v.stage.name(), words.join(" "))
+/// What a verdict says, apart from how long it has been so and how often it was.
+fn words(v: &Verdict) -> (&str, &'static str, State, &str) {
+    (v.cause_id(), v.stage.name(), v.state, &v.same)
 }
 
 /// The verdict as text, each line at most [`WIDTH`] columns wide (a command is never broken).
@@ -193,6 +179,7 @@ pub fn standing(v: &Verdict, now: Nanos) -> String {
         State::Failed => format!("failed in {stage} {since} ago"),
         State::Recovered => format!("recovered, well for {since}"),
         State::Healthy => "well".to_owned(),
+        State::Gone => "gone".to_owned(),
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use kflow_core::correlate::{Pod, PodView, World};
-use kflow_core::diagnose::{self, Catalogue, Confidence, State, Verdict};
+use kflow_core::diagnose::{self, Catalogue, Confidence, Verdict};
 use kflow_model::session::reader;
 use kflow_model::{Body, Nanos, PodUid, Source, fs::FsAction, stamp::SECOND};
 
@@ -130,7 +130,7 @@ impl Silence {
                 }
             }
         }
-        told.is_some_and(|v| matches!(v.state, State::Healthy | State::Recovered))
+        told.is_some_and(|v| v.state.is_well())
     }
 }
 

@@ -83,6 +83,18 @@ impl<'a> Finding<'a> {
         self.names.set(key, value);
         self
     }
+    /// With a name that says how long or how often: it differs among pods of which the same is true.
+    #[must_use]
+    pub fn varying(mut self, key: &str, value: &str) -> Self {
+        self.names.vary(key, value, "");
+        self
+    }
+    /// With how a container ends, which also says how often.
+    #[must_use]
+    pub fn ends(mut self, how: &str, code: i32) -> Self {
+        self.names.vary("what", how, &format!("exit code {code}"));
+        self
+    }
     /// In a stage other than the catalogue's.
     #[must_use]
     pub fn at(mut self, stage: Stage) -> Self {
@@ -154,7 +166,7 @@ impl<'a> Finding<'a> {
     /// Waiting on a call of the pod.
     #[must_use]
     pub fn call(mut self, call: &'a PodCall<'a>, now: Nanos) -> Self {
-        self.names.set("running", &span(now.since(call.at)));
+        self.names.vary("running", &span(now.since(call.at)), "");
         self.names.set("method", &call.start.method);
         if let Some(d) = call.start.timeout_ns {
             self.names.set("deadline", &span(d));
@@ -258,7 +270,7 @@ impl<'a> Finding<'a> {
         if let Some((_, since)) = view.current.filter(|(stage, _)| *stage == self.stage) {
             self.since = since;
         }
-        self.names.set("age", &span(f.now.since(self.since)));
+        self.names.vary("age", &span(f.now.since(self.since)), "");
         let next = steps(self.cause, &self.names);
         self.settle();
         self.of_container(f);
@@ -289,6 +301,7 @@ impl<'a> Finding<'a> {
             attempt: self.attempt,
             next_retry: self.next_retry.filter(|t| *t > f.now),
             recurrence: self.recurrence,
+            same: self.names.constant(&self.cause.say),
             sentence: unnamed(self.names.sentence(&self.cause.say))
                 + &again(self.state, self.recurrence, f.now),
             evidence: self.proofs,

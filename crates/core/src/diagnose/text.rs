@@ -1,5 +1,7 @@
 //! Names and sentences: templates with names in them, spans of time and messages in words.
 
+use std::borrow::Cow;
+
 use smallvec::SmallVec;
 
 use super::signal::cause_in;
@@ -7,7 +9,11 @@ use kflow_model::{Text, units::age};
 
 /// Names that a sentence or command may use.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Names(SmallVec<[(Text, Text); 8]>);
+pub struct Names {
+    known: SmallVec<[(Text, Text); 8]>,
+    /// Names whose values say how long or how often, and what of each does not.
+    varying: SmallVec<[(Text, Text); 2]>,
+}
 
 /// Longest piece of a message that goes into a sentence, characters.
 const LONGEST: usize = 220;
@@ -15,10 +21,19 @@ const LONGEST: usize = 220;
 impl Names {
     /// Sets a name; an empty value is no name, and the first value stays.
     pub fn set(&mut self, key: &str, value: &str) {
+        let value = unframed(value);
         let value = value.trim();
         if !value.is_empty() && self.get(key).is_none() {
-            self.0.push((key.into(), shorten(value, LONGEST)));
+            self.known.push((key.into(), shorten(value, LONGEST)));
         }
+    }
+    /// Sets a name whose value says how long or how often, and so differs among pods of which the same is true;
+    /// `constant` is what of it does not.
+    pub fn vary(&mut self, key: &str, value: &str, constant: &str) {
+        if self.get(key).is_none() {
+            self.varying.push((key.into(), constant.into()));
+        }
+        self.set(key, value);
     }
     /// Sets a name whatever it was before.
     pub fn replace(&mut self, key: &str, value: &str) {
@@ -27,7 +42,8 @@ impl Names {
     }
     /// Takes a name away.
     pub fn remove(&mut self, key: &str) {
-        self.0.retain(|(k, _)| k != key);
+        self.known.retain(|(k, _)| k != key);
+        self.varying.retain(|(k, _)| k != key);
     }
     /// With a name set.
     #[must_use]
@@ -37,14 +53,14 @@ impl Names {
     }
     /// The value of a name.
     pub fn get(&self, key: &str) -> Option<&str> {
-        self.0
+        self.known
             .iter()
             .find(|(k, _)| k == key)
             .map(|(_, v)| v.as_str())
     }
     /// All names.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.0.iter().map(|(k, v)| (k.as_str(), v.as_str()))
+        self.known.iter().map(|(k, v)| (k.as_str(), v.as_str()))
     }
     /// Fills a sentence: `{name}` is a name, `[…]` is left out when a name in it is not known.
     pub fn sentence(&self, template: &str) -> String {
@@ -64,6 +80,16 @@ impl Names {
         }
         self.fill(rest, &mut out, "?");
         tidy(&out)
+    }
+    /// Fills a sentence with the names alone that do not say how long or how often.
+    pub fn constant(&self, template: &str) -> String {
+        let mut names = self.clone();
+        for (k, v) in &mut names.known {
+            if let Some((_, constant)) = self.varying.iter().find(|(name, _)| name == k) {
+                v.clone_from(constant);
+            }
+        }
+        names.sentence(template)
     }
     /// Fills a command: an unknown name is written as `<NAME>`.
     pub fn command(&self, template: &str) -> String {
@@ -117,6 +143,35 @@ impl Names {
         complete
     }
 }
+
+/// A message without gRPC's frame around each error in it (`rpc error: code = Unknown desc = …`): what the error says
+/// stands behind it. An error that says nothing else keeps its code.
+pub fn unframed(message: &str) -> Cow<'_, str> {
+    const DESC: &str = "desc = ";
+    if !message.contains(RPC) && !message.contains(DESC) {
+        return Cow::Borrowed(message);
+    }
+    let mut out = String::with_capacity(message.len());
+    let mut rest = message;
+    while let Some((before, after)) = rest.split_once(RPC) {
+        out.push_str(before);
+        let end = after
+            .find(|c: char| !c.is_ascii_alphanumeric())
+            .unwrap_or(after.len());
+        let (code, tail) = after.split_at_checked(end).unwrap_or((after, ""));
+        let described = tail.trim_start().strip_prefix(DESC);
+        let text = described.unwrap_or(tail);
+        if described.is_none_or(|d| d.trim_matches(['"', ' ', '.', ']']).is_empty()) {
+            out.push_str(code);
+        }
+        rest = text;
+    }
+    out.push_str(rest);
+    Cow::Owned(out.replace(DESC, ""))
+}
+
+/// How the frame begins.
+const RPC: &str = "rpc error: code = ";
 
 fn is_name(key: &str) -> bool {
     !key.is_empty() && key.bytes().all(|b| b.is_ascii_lowercase() || b == b'_')
@@ -211,6 +266,38 @@ pub fn hook_error(text: &str) -> String {
 mod tests {
     use super::*;
 
+    #[test]
+    fn a_sentence_has_no_frame_of_grpc() {
+        for (message, said) in [
+            ("plain", "plain"),
+            (
+                "rpc error: code = Unknown desc = no such file",
+                "no such file",
+            ),
+            (
+                "Failed to stop: rpc error: code = DeadlineExceeded desc = context deadline exceeded",
+                "Failed to stop: context deadline exceeded",
+            ),
+            (
+                r#"rpc error: code = Unavailable desc = connection error: desc = "transport: dial unix x""#,
+                r#"connection error: "transport: dial unix x""#,
+            ),
+            (
+                "a: rpc error: code = Unknown desc = b: rpc error: code = NotFound desc = c",
+                "a: b: c",
+            ),
+            ("rpc error: code = Unavailable desc = ", "Unavailable"),
+            ("rpc error: code = Canceled", "Canceled"),
+            (
+                "rpc error: code = Canceled, then rpc error: code = Unknown desc = x",
+                "Canceled, then x",
+            ),
+        ] {
+            assert_eq!(unframed(message), said);
+            let n = Names::default().with("what", message);
+            assert_eq!(n.sentence("{what}"), said);
+        }
+    }
     #[test]
     fn a_part_in_brackets_goes_when_a_name_in_it_is_not_known() {
         let n = Names::default().with("image", "a:1");

@@ -28,12 +28,14 @@ pub enum State {
     Recovered,
     /// It is well.
     Healthy,
+    /// It is no more.
+    Gone,
 }
 
 impl State {
-    /// True for a pod that is well now, whatever it was before.
+    /// True for a pod that is well now, whatever it was before, and for one that is gone.
     pub const fn is_well(self) -> bool {
-        matches!(self, Self::Recovered | Self::Healthy)
+        matches!(self, Self::Recovered | Self::Healthy | Self::Gone)
     }
     /// Name, as in JSON.
     pub const fn name(self) -> &'static str {
@@ -47,6 +49,7 @@ impl State {
             Self::Failed => "failed",
             Self::Recovered => "recovered",
             Self::Healthy => "healthy",
+            Self::Gone => "gone",
         }
     }
 }
@@ -168,6 +171,8 @@ pub struct Verdict {
     pub recurrence: Option<Recurrence>,
     /// One true sentence with the names in it.
     pub sentence: String,
+    /// What the sentence says apart from how long and how often: the same of several pods when the same is true of them.
+    pub same: String,
     /// What proves it, best first.
     pub evidence: Vec<Proof>,
     /// Steps that were not reached.

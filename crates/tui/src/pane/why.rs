@@ -281,9 +281,10 @@ impl Pane for Why {
             }
             return super::no_pod(ctx, canvas);
         };
-        // That a pod is well needs no evidence; what it went through before does.
+        // That nothing is wrong needs that nothing was overlooked.
+        let unknown = unknown::known(ctx.snap.asked(), p).filter(|_| p.gone.is_none());
         match self.current() {
-            Some(v) if !(v.state == State::Healthy && v.evidence.is_empty()) => {
+            Some(v) if unknown.is_none() && says_more(v) || !v.state.is_well() => {
                 self.draw_verdict(ctx, canvas, v);
             }
             _ => {
@@ -304,8 +305,6 @@ impl Pane for Why {
                 } else {
                     format!("status {}", p.status)
                 };
-                // That nothing is wrong needs that nothing was overlooked.
-                let unknown = unknown::known(ctx.snap.asked(), p).filter(|_| p.gone.is_none());
                 if let Some(u) = unknown {
                     text = format!("It is not known {}: {}.", u.what, u.why);
                     status = u.help;
@@ -321,7 +320,12 @@ impl Pane for Why {
     }
     fn copy(&self, snap: &Snapshot, _shared: &Shared) -> Option<String> {
         let v = self.current()?;
-        let healthy = matches!(v.state, State::Healthy) && v.evidence.is_empty();
-        (!healthy).then(|| kflow_export::why::markdown(v, snap.now))
+        says_more(v).then(|| kflow_export::why::markdown(v, snap.now))
     }
+}
+
+/// A verdict that says more than that a pod is well or gone: what it went through before.
+fn says_more(v: &Verdict) -> bool {
+    let plain = matches!(v.state, State::Healthy | State::Gone);
+    !(plain && v.evidence.is_empty())
 }

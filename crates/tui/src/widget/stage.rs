@@ -45,5 +45,6 @@ pub const fn verdict<'a>(ctx: &Ctx<'a>, state: State) -> (&'static str, &'a Styl
         State::Failed => ("failed", &t.fail),
         State::Recovered => ("recovered", &t.ok),
         State::Healthy => ("healthy", &t.ok),
+        State::Gone => ("gone", &t.gone),
     }
 }

@@ -85,7 +85,7 @@ pub(super) fn runtime<'a>(
             m.dedup();
             m
         };
-        x = x.name(
+        x = x.varying(
             "what",
             &format!(
                 "{} in flight for {}",
@@ -199,13 +199,13 @@ fn idle<'a>(
         Finding::new(cause::KF301, f).name(
             "what",
             "it lives, and its runtime answers it, so it may not be told of the pod by the apiserver",
-        ).name("heard", &last)
+        ).varying("heard", &last)
     } else {
         let what =
             format!("the kubelet lives (it was last heard {last}) and does not begin with the pod");
         Finding::new(cause::KF302, f)
             .at(Stage::Admit)
-            .name("what", &what)
+            .varying("what", &what)
     };
     Some(
         x.since(bound)
@@ -243,7 +243,7 @@ fn kubelet<'a>(cx: Context<'a>, f: &PodHistory<'a>, bound: Nanos, found: &mut Ve
         x.confidence = Confidence::Certain;
     } else if let Some(last) = silent {
         x = x
-            .name(
+            .varying(
                 "what",
                 &format!(
                     "it has neither logged nor called the runtime for {}",
@@ -267,7 +267,7 @@ fn kubelet<'a>(cx: Context<'a>, f: &PodHistory<'a>, bound: Nanos, found: &mut Ve
             } else {
                 Confidence::Possible
             };
-        x = x.name("what", &what).at_most(sure).absence(
+        x = x.varying("what", &what).at_most(sure).absence(
             l.renewed,
             l.source,
             "the kubelet's lease was renewed, as every ten seconds, and not since",
@@ -291,7 +291,7 @@ fn kubelet<'a>(cx: Context<'a>, f: &PodHistory<'a>, bound: Nanos, found: &mut Ve
     }
     if let Some(last) = last {
         x = x
-            .name("heard", &last.in_words(cx.now))
+            .varying("heard", &last.in_words(cx.now))
             .proof_if(last.evidence.as_ref());
     }
     x = x.absence(

@@ -39,7 +39,7 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &'a PodHistory<'a>, found: &mut Vec<
                 x.container(&call.container)
                     .state(State::Slow)
                     .at_most(Confidence::Likely)
-                    .name("what", &what)
+                    .varying("what", &what)
                     .name("yet", "yet")
                     .call(call, cx.now),
             );
@@ -86,7 +86,7 @@ fn post_start<'a>(cx: Context<'a>, f: &'a PodHistory<'a>, found: &mut Vec<Findin
                     .state(State::Slow)
                     .at_most(Confidence::Likely)
                     .since(started)
-                    .name("running", &span(running))
+                    .varying("running", &span(running))
                     .proof_if(f.api_evidence)
                     .absence(
                         started,
@@ -167,7 +167,7 @@ fn crash<'a>(
         Some((_, KillWhy::Liveness, o)) => {
             let x = Finding::new(cause::KF803, f)
                 .name("probe", &probe("liveness"))
-                .name("times", &times_killed);
+                .varying("times", &times_killed);
             Some(match failing(&c.liveness) {
                 Some((what, e)) => x.name("what", &what).proof(o).proof(e),
                 None => x.proof(o),
@@ -176,7 +176,7 @@ fn crash<'a>(
         Some((_, KillWhy::Startup, o)) => {
             let x = Finding::new(cause::KF802, f)
                 .name("probe", &probe("startup"))
-                .name("times", &times_killed);
+                .varying("times", &times_killed);
             Some(match failing(&c.startup) {
                 Some((what, e)) => x.name("what", &what).proof(o).proof(e),
                 None => x.proof(o),
@@ -200,7 +200,7 @@ fn crash<'a>(
                 .map(|(_, v)| v.clone());
             let x = Finding::new(cause::KF709, f)
                 .name("exit", &last.code.to_string())
-                .name("times", &format!("{} so far", times(n)));
+                .varying("times", &format!("{} so far", times(n)));
             Some(match limit {
                 Some(l) => x.name("limit", &l),
                 None => x.name("nolimit", "it may"),
@@ -233,7 +233,7 @@ fn crash<'a>(
         let id = if init { cause::KF707 } else { cause::KF708 };
         x = Some(
             Finding::new(id, f)
-                .name("what", &in_words(f, c, last, n))
+                .ends(&in_words(f, c, last, n), last.code)
                 .name("held", &list(&held_up(f, &c.name))),
         );
     }
@@ -366,7 +366,7 @@ fn init<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>) {
                     } else {
                         Confidence::Possible
                     })
-                    .name(
+                    .varying(
                         "what",
                         &format!("has been running for {} and is not done", span(running)),
                     )

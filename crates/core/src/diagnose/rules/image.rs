@@ -46,7 +46,7 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &'a PodHistory<'a>, found: &mut Vec<
             Standing::Pulling if f.has_cri || waited < SLOW_NS => None,
             Standing::Pulling => Some(
                 running(cx, f, &image_of(o).unwrap_or_default(), w.since)
-                    .name("running", &span(waited))
+                    .varying("running", &span(waited))
                     .at_most(Confidence::Likely)
                     .absence(w.since, Source::Kube, "no Pulled event since"),
             ),
@@ -96,7 +96,7 @@ fn behind<'a>(x: Finding<'a>, cx: Context<'_>, ahead: &Ahead, since: Nanos) -> F
     let x = x
         .name("other", ahead.image())
         .name("by", &ahead.pod())
-        .name("running", &span(cx.now.since(ahead.since())));
+        .varying("running", &span(cx.now.since(ahead.since())));
     match ahead {
         Ahead::Call(c) => {
             let mut x = x

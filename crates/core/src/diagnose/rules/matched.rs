@@ -156,7 +156,8 @@ fn attacher(cx: Context<'_>, x: &mut Finding<'_>) {
         return;
     };
     if let Some(l) = super::heard::driver(cx, "external-attacher-leader-", driver) {
-        x.names.set("heard", &super::heard::driver_in_words(cx, l));
+        x.names
+            .vary("heard", &super::heard::driver_in_words(cx, l), "");
         x.proofs.push(crate::diagnose::finding::proof(&l.evidence));
     }
 }

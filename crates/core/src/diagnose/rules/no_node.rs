@@ -58,7 +58,7 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Fin
         x = x.state(State::Stuck);
         x = match heard::controllers(cx) {
             Some(h) => x
-                .name(
+                .varying(
                     "late",
                     &format!(
                         "{}, although kube-controller-manager was last heard {}",
@@ -67,7 +67,7 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Fin
                     ),
                 )
                 .proof_if(h.evidence.as_ref()),
-            None => x.name(
+            None => x.varying(
                 "late",
                 &format!("{}: is kube-controller-manager running?", span(known)),
             ),

@@ -301,7 +301,7 @@ fn ignored<'a>(
     x.proofs.insert(0, proof(e));
     if let Some(h) = heard::controllers(cx) {
         x = x
-            .name("heard", &h.in_words(cx.now))
+            .varying("heard", &h.in_words(cx.now))
             .proof_if(h.evidence.as_ref());
     }
     Some(x)

@@ -126,7 +126,7 @@ fn probes<'a>(
     {
         let x = Finding::new(cause::KF802, f);
         let x = if c.kills > 0 {
-            x.name("times", &crate::diagnose::text::times(c.kills))
+            x.varying("times", &crate::diagnose::text::times(c.kills))
         } else {
             x.state(State::Slow)
         };
@@ -240,7 +240,7 @@ fn lag<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>) {
         let x = Finding::new(cause::KF806, f);
         found.push(
             x.container(&c.name)
-                .name("running", &span(cx.now.since(started)))
+                .varying("running", &span(cx.now.since(started)))
                 .since(started)
                 // By an Event alone: its time is whole seconds, and the kubelet's.
                 .at_most(if f.has_cri {

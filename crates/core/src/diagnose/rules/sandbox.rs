@@ -51,7 +51,7 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &'a PodHistory<'a>, found: &mut Vec<
     if let (None, Some((_, o)), true) = (f.volumes, f.volumes_wait, waited >= VOLUMES_NS) {
         let x = Finding::new(cause::KF401, f);
         found.push(
-            x.name(
+            x.varying(
                 "detail",
                 &format!("no sandbox was asked for in {}", span(waited)),
             )
@@ -77,14 +77,14 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &'a PodHistory<'a>, found: &mut Vec<
             let x = Finding::new(cause::KF401, f);
             found.push(
                 x.name("volumes", &list(&volumes))
-                    .name("detail", &format!("nothing was said for {}", span(waited)))
+                    .varying("detail", &format!("nothing was said for {}", span(waited)))
                     .at_most(Confidence::Possible)
                     .absence(began, Source::Kube, silence),
             );
         } else {
             let x = Finding::new(cause::KF506, f);
             found.push(
-                x.name("blind", &span(waited))
+                x.varying("blind", &span(waited))
                     .at_most(Confidence::Possible)
                     .absence(began, Source::Kube, silence),
             );
@@ -108,7 +108,7 @@ pub(super) fn unseen<'a>(cx: Context<'a>, f: &PodHistory<'a>) -> Option<Finding<
     } else {
         Finding::new(cause::KF401, f)
             .name("volumes", &list(&volumes))
-            .name("detail", &format!("nothing was said for {}", span(waited)))
+            .varying("detail", &format!("nothing was said for {}", span(waited)))
     };
     Some(x.proof_if(f.api_evidence).absence(
         began,

@@ -189,7 +189,7 @@ fn claims<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>)
                     .get("provisioner")
                     .and_then(|p| heard::driver(cx, "", p))
                 {
-                    x.names.set("heard", &heard::driver_in_words(cx, l));
+                    x.names.vary("heard", &heard::driver_in_words(cx, l), "");
                     x = x.proof(&l.evidence);
                 }
                 found.push(x);
@@ -366,10 +366,10 @@ fn silent<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>)
         Some((_, other)) => x.name("alive", other).at_most(Confidence::Possible),
         None => x.name("absent", "running"),
     };
-    let mut x = x.name("unseen", &super::ago(f, pod.created));
+    let mut x = x.varying("unseen", &super::ago(f, pod.created));
     if let Some(h) = heard::scheduler(cx, &pod.spec.scheduler) {
         x = x
-            .name("heard", &h.in_words(cx.now))
+            .varying("heard", &h.in_words(cx.now))
             .proof_if(h.evidence.as_ref());
     }
     found.push(

@@ -81,7 +81,7 @@ fn blind<'a>(f: &PodHistory<'a>, age: i64, grace: i64, found: &mut Vec<Finding<'
                     "image",
                     &crate::diagnose::pulls::image_of(o).unwrap_or_default(),
                 )
-                .name("running", &span(f.now.since(at)))
+                .varying("running", &span(f.now.since(at)))
                 .at_most(Confidence::Likely)
                 .proof(o)
                 .absence(at, Source::Kube, "no Pulled event since"),
@@ -115,9 +115,9 @@ fn blind<'a>(f: &PodHistory<'a>, age: i64, grace: i64, found: &mut Vec<Finding<'
     let x = Finding::new(id, f);
     let x = if late {
         let what = format!("it still runs {} after its grace period", span(age - grace));
-        x.name("what", &what)
+        x.varying("what", &what)
     } else {
-        x.name("running", &span(f.now.since(at)))
+        x.varying("running", &span(f.now.since(at)))
     };
     found.push(
         x.container(&c.name)
@@ -166,11 +166,15 @@ fn unreported<'a>(
             "it has neither logged nor called the runtime for {}",
             span(cx.now.since(last))
         );
-        found.push(x.name("what", &what).at_most(Confidence::Likely).absence(
-            last,
-            Source::Kubelet,
-            "last line of the kubelet's log, or call of it",
-        ));
+        found.push(
+            x.varying("what", &what)
+                .at_most(Confidence::Likely)
+                .absence(
+                    last,
+                    Source::Kubelet,
+                    "last line of the kubelet's log, or call of it",
+                ),
+        );
     }
 }
 
@@ -243,7 +247,7 @@ fn hook<'a>(cx: Context<'a>, f: &'a PodHistory<'a>, age: i64, found: &mut Vec<Fi
         (Some(call), _) => x.container(&call.container).call(call, cx.now),
         (None, Some((c, t, o))) => x
             .container(&c.name)
-            .name("running", &span(cx.now.since(t)))
+            .varying("running", &span(cx.now.since(t)))
             .proof(o),
         (None, None) => return,
     };
@@ -271,7 +275,7 @@ fn stop<'a>(cx: Context<'a>, f: &'a PodHistory<'a>, found: &mut Vec<Finding<'a>>
             let x = Finding::new(cause::KF905, f);
             found.push(
                 x.container(&call.container)
-                    .name("over", &span(age - timeout))
+                    .varying("over", &span(age - timeout))
                     .call(call, cx.now),
             );
         } else if age >= STOP_NS.min(timeout / 2).max(HOOK_NS) {

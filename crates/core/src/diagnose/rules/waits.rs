@@ -74,7 +74,7 @@ fn moved_lately(f: &PodHistory<'_>) -> bool {
 fn on_node<'a>(cx: Context<'a>, f: &PodHistory<'a>, x: Finding<'a>) -> Finding<'a> {
     match heard::kubelet(cx, node_of(f.view, f.api)) {
         Some(h) => x
-            .name("heard", &h.in_words(cx.now))
+            .varying("heard", &h.in_words(cx.now))
             .proof_if(h.evidence.as_ref()),
         None => x,
     }
@@ -90,7 +90,7 @@ fn unbound<'a>(cx: Context<'a>, f: &PodHistory<'a>) -> Option<Finding<'a>> {
         Finding::new(cause::KF223, f).name("unbound", "and nothing says why it is not bound");
     if let Some(h) = heard::scheduler(cx, &pod.spec.scheduler) {
         x = x
-            .name("heard", &h.in_words(cx.now))
+            .varying("heard", &h.in_words(cx.now))
             .proof_if(h.evidence.as_ref());
     }
     Some(x.proof_if(f.api_evidence))
@@ -190,7 +190,7 @@ fn unready<'a>(cx: Context<'a>, f: &PodHistory<'a>) -> Option<Finding<'a>> {
     let x = Finding::new(cause::KF809, f)
         .since(since)
         .name("what", &what)
-        .name("running", &span(cx.now.since(started)))
+        .varying("running", &span(cx.now.since(started)))
         .proof_if(f.api_evidence);
     Some(on_node(cx, f, x))
 }
