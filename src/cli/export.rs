@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use super::args::{ExportArgs, ExportFormat, Input};
 use super::input::Observations;
 use super::{out, pods};
-use kflow_core::correlate::Pod;
+use kflow_core::correlate::{Hindsight, Pod};
 use kflow_core::diagnose::unknown;
 use kflow_engine::Pipeline;
 use kflow_engine::snapshot::{Mode, Snapshot};
@@ -115,6 +115,7 @@ fn snapshot(source: &Observations) -> Snapshot {
     }
     let range = source.session.range().unwrap_or((source.at, source.at));
     let mode = Mode::paused("export");
+    pipeline.look_back(Arc::new(Hindsight::of(&source.session.observations)));
     pipeline.snapshot(source.at, mode, range, Vec::new())
 }
 

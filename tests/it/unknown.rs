@@ -8,6 +8,10 @@ mod sessions;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
+use kflow_engine::Snapshot;
+use kflow_tui::pane::PaneId;
+use kflow_tui::offscreen::{frame, model};
+use kflow_tui::svg;
 use serde_json::Value;
 
 /// How long a command may take beside the time that it is given: a busy machine starts and ends programs slowly.
@@ -22,6 +26,40 @@ fn each<T: Sync>(all: &[T], call: impl Fn(&T) + Sync) {
             }
         });
     }
+}
+
+/// What is not claimed of a pod that is not known.
+const WELL: [&str; 5] = [
+    "No pod has",
+    "There are no",
+    " well",
+    "nothing is wrong",
+    "Nothing has failed",
+];
+
+/// The terminal's line above every pane, at two sizes: each says that something is not known, and no pane claims what
+/// is not known.
+///
+/// `claims` are words that panes must not have.
+fn banners(way: &str, snap: &Snapshot, claims: &[&str]) -> Vec<(PaneId, String)> {
+    let mut all = Vec::new();
+    for pane in PaneId::ALL {
+        for size in [(80, 24), (200, 60)] {
+            let mut m = model(size, "dark").unwrap();
+            m.show(pane);
+            let text = svg::plain(&frame(&mut m, snap));
+            let banner = text.lines().nth(2).unwrap_or_default();
+            let badge = [" UNKNOWN ", " WAITING ", " INCOMPLETE "]
+                .iter()
+                .any(|b| banner.starts_with(b));
+            assert!(badge, "{way}, {pane:?}: {text}");
+            for claim in claims {
+                assert!(!text.contains(claim), "{way}, {pane:?}: {claim}: {text}");
+            }
+            all.push((pane, banner.to_owned()));
+        }
+    }
+    all
 }
 
 /// A run of the program, with nothing of this machine's in its environment.

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use super::snapshot::{Mode, ObservationLog, Snapshot, SourceStatus, Status};
-use kflow_core::correlate::{Retention, World};
+use kflow_core::correlate::{Hindsight, Retention, World};
 use kflow_core::diagnose::Diagnoser;
 use kflow_core::selection::Selection;
 use kflow_model::session::Session;
 use kflow_model::{Evidence, Nanos, Source};
 
-/// The world of what was seen up to a moment.
+/// The world of what was seen up to a moment. It knows of losses in which the moment lies, also of those that the session
+/// tells of later.
 pub fn world_at(session: &Session, at: Nanos, selection: Arc<Selection>) -> World {
     let mut world = World::selecting(selection);
     let upto = session.arrived_by(at);
@@ -17,6 +18,7 @@ pub fn world_at(session: &Session, at: Nanos, selection: Arc<Selection>) -> Worl
         world.observe(o);
     }
     world.settle();
+    world.look_back(&Hindsight::of(&session.observations), at);
     world
 }
 
@@ -29,6 +31,8 @@ pub struct Pipeline {
     version: u64,
     /// The world of the last snapshot and its version: shared again while nothing was observed.
     shared: Option<(u64, Arc<World>)>,
+    /// What is told after the moment of the next snapshot, of a past that is known.
+    hindsight: Arc<Hindsight>,
 }
 
 impl Pipeline {
@@ -53,8 +57,13 @@ impl Pipeline {
             diagnoser: Diagnoser::new(),
             log,
             version,
-            shared: None,
+            ..Self::default()
         }
+    }
+
+    /// Gives the next snapshots what later observations say of losses before them.
+    pub fn look_back(&mut self, hindsight: Arc<Hindsight>) {
+        self.hindsight = hindsight;
     }
 
     /// Takes one observation. Views are stale until the next [`snapshot`](Self::snapshot) or [`settle`](Self::settle).
@@ -107,7 +116,7 @@ impl Pipeline {
         range: (Nanos, Nanos),
         sources: Vec<SourceStatus>,
     ) -> Snapshot {
-        let world = self.share();
+        let world = self.share(now);
         let (verdicts, owner_verdicts) = self.diagnoser.update(&world, now);
         Snapshot {
             version: self.version,
@@ -127,7 +136,17 @@ impl Pipeline {
         }
     }
 
-    fn share(&mut self) -> Arc<World> {
+    fn share(&mut self, now: Nanos) -> Arc<World> {
+        let world = self.settled();
+        if self.hindsight.is_clear(now) {
+            return world;
+        }
+        let mut world = World::clone(&world);
+        world.look_back(&self.hindsight, now);
+        Arc::new(world)
+    }
+
+    fn settled(&mut self) -> Arc<World> {
         if let Some((version, world)) = &self.shared
             && *version == self.version
         {

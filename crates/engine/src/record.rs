@@ -367,18 +367,19 @@ impl Tape {
         Ok(())
     }
 
-    fn tell_losses(&mut self, at: Nanos) -> Result<(), SessionError> {
+    /// What was lost came after `since`, the arrival of what is written next: it found no room behind it.
+    fn tell_losses(&mut self, since: Nanos) -> Result<(), SessionError> {
         let lost = self.lost.load(Ordering::Relaxed);
         if lost == self.told {
             return Ok(());
         }
         warn!(lost = lost - self.told, "the disk is too slow");
         let gap = Observation {
-            stamp: Stamp::exact(at),
+            stamp: Stamp::exact(clock::now().max(since)),
             source: Source::Kflow,
             body: Body::Gap(Box::new(Gap {
                 of: Source::Kflow,
-                since: at,
+                since,
                 lost: lost - self.told,
                 conn: 0,
                 why: Text::new("the disk was too slow for the recording"),

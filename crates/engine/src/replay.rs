@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 use super::Pipeline;
 use super::snapshot::{Mode, ObservationLog, Snapshot, SourceStatus, Status, own};
 use kflow_core::correlate::World;
+use kflow_core::diagnose::unknown::outside;
 use kflow_core::query::Moment;
 use kflow_core::selection::Selection;
 use kflow_model::gap::Note;
@@ -45,6 +46,8 @@ pub struct Player {
     position: usize,
     cursor: Nanos,
     start: Option<Moment>,
+    /// The moment to begin at is not in the session: why, and the cursor that stands there instead.
+    outside: Option<(Text, Nanos)>,
     playing: bool,
     speed_permille: u32,
     ticked: Option<Instant>,
@@ -103,6 +106,7 @@ impl Player {
             pipeline: Pipeline::selecting(selection),
             position: 0,
             start: Some(start),
+            outside: None,
             playing: false,
             speed_permille: 1000,
             ticked: None,
@@ -234,7 +238,8 @@ impl Player {
             && !self.is_empty()
         {
             let (begin, end) = self.range();
-            let to = start.within((begin, end), None, |_| 0).clamp(begin, end);
+            let wanted = start.within((begin, end), None, |_| 0);
+            let to = wanted.clamp(begin, end);
             let settled = match start {
                 Moment::Begin => true,
                 Moment::At(_) | Moment::Clock(_) | Moment::Later(_) => to < end,
@@ -242,6 +247,8 @@ impl Player {
             };
             if settled || self.loaded.report.is_some() {
                 self.start = None;
+                self.outside = outside(Some((begin, end)), wanted)
+                    .map(|u| (format!("{}; {}", u.why, u.help).into(), to));
             }
             self.go(to);
         } else if !self.playing && self.position < self.len() {
@@ -372,6 +379,13 @@ impl Player {
         })
     }
 
+    /// Why another moment is shown than the one that was asked for, as the state of a source.
+    fn elsewhere(&self) -> Option<SourceStatus> {
+        let (why, shown) = self.outside.as_ref()?;
+        (*shown == self.cursor && !self.playing)
+            .then(|| SourceStatus::new(Source::Kflow, own::MOMENT, Status::Off(why.clone())))
+    }
+
     /// The picture at the cursor; the same one again while nothing has changed.
     pub fn snapshot(&mut self) -> Arc<Snapshot> {
         if let Some(s) = &self.shown
@@ -390,9 +404,11 @@ impl Player {
             },
         };
         let range = self.range();
+        self.pipeline.look_back(Arc::clone(&self.loaded.hindsight));
         let mut s = self.pipeline.snapshot(self.cursor, mode, range, Vec::new());
         s.version = self.version;
         s.sources.extend(self.incomplete());
+        s.sources.extend(self.elsewhere());
         let s = Arc::new(s);
         self.shown = Some(Arc::clone(&s));
         s

@@ -17,6 +17,8 @@ pub mod own {
     pub const RECORDING: &str = "recording";
     /// The file that is being read.
     pub const SESSION: &str = "session";
+    /// The moment that a recording was to be shown at.
+    pub const MOMENT: &str = "moment";
     /// The way to an apiserver, of the kind `kube`.
     pub const KUBECONFIG: &str = "kubeconfig";
 }

@@ -75,7 +75,18 @@ pub fn reasons(snap: &Snapshot) -> Vec<Reason> {
     all.extend(troubles.iter().map(|t| of_trouble(snap, t, next)));
     let away = troubles.iter().any(|t| t.concerns("pods"));
     if !away {
-        all.extend(unknown::standing(snap.asked()).and_then(|u| of_unknown(snap, &u)));
+        // What runs without an apiserver was told to; who reads a recording may not know what it was made of.
+        let read = matches!(snap.mode, Mode::Replay { loading_permille, .. }
+            if loading_permille == 1000 || !snap.log.is_empty());
+        let never = |u: &Unknown| read && u.reason == unknown::Reason::NotRecorded;
+        let asked = snap.asked();
+        if let Some(u) = unknown::elsewhere(asked) {
+            let of = of_unknown(snap, &u);
+            all.extend(of.map(|r| Reason { what: u.what, ..r }));
+        } else {
+            let why = unknown::standing(asked).or_else(|| unknown::every(asked).filter(never));
+            all.extend(why.and_then(|u| of_unknown(snap, &u)));
+        }
     }
     let none_works = !snap.sources.iter().any(SourceStatus::is_on);
     let missing = snap.sources.iter().filter(|s| {
@@ -105,10 +116,10 @@ fn own(s: &SourceStatus) -> Option<Reason> {
     if s.source != Source::Kflow || s.is_on() || s.name == names::SESSION {
         return None;
     }
-    let (badge, what) = if s.name == names::RECORDING {
-        ("NOT RECORDING", "the recording has stopped")
-    } else {
-        ("STANDS STILL", "kflow makes no new picture")
+    let (badge, what) = match s.name.as_str() {
+        names::RECORDING => ("NOT RECORDING", "the recording has stopped"),
+        names::MOMENT => ("UNKNOWN", "the moment was not recorded"),
+        _ => ("STANDS STILL", "kflow makes no new picture"),
     };
     let (said, help) = s.detail().split_once("; ").unwrap_or((s.detail(), ""));
     Some(Reason {
@@ -187,7 +198,8 @@ fn of_trouble(snap: &Snapshot, t: &Trouble, next: Option<Nanos>) -> Reason {
 const ELSEWHERE: &str = "look at another moment";
 
 fn of_unknown(snap: &Snapshot, u: &Unknown) -> Option<Reason> {
-    let recorded = matches!(snap.mode, Mode::Replay { .. });
+    let elsewhere = matches!(snap.mode, Mode::Replay { .. })
+        && !matches!(u.reason, unknown::Reason::NotRecorded);
     let waits = u.reason == unknown::Reason::Failed(Failure::TimedOut);
     if waits && snap.now.since(snap.range.0) < PATIENCE {
         return None;
@@ -202,12 +214,12 @@ fn of_unknown(snap: &Snapshot, u: &Unknown) -> Option<Reason> {
         weight: Weight::Unknown,
         what: what.to_owned(),
         said: u.why.clone(),
-        help: if recorded {
+        help: if elsewhere {
             ELSEWHERE.to_owned()
         } else {
             u.help.clone()
         },
-        brief: if recorded { ELSEWHERE } else { "" },
+        brief: if elsewhere { ELSEWHERE } else { "" },
         since: waits.then_some(snap.range.0),
         next: None,
     })

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::backend::{Backend, Drive};
+use kflow_core::diagnose::unknown::outside;
 use kflow_core::query::{Field, Record as _};
 use kflow_engine::Snapshot;
 use kflow_engine::replay::Player;
@@ -86,7 +87,13 @@ impl Backend for Replay {
             Drive::Speed(permille) => {
                 self.player.set_speed(permille);
             }
-            Drive::Seek(to) => self.player.seek(to),
+            Drive::Seek(to) => {
+                self.player.seek(to);
+                let whole = self.player.report().is_some();
+                let range = whole.then(|| self.player.range());
+                let outside = range.and_then(|r| outside(Some(r), to));
+                return Ok(outside.map(|u| u.why).unwrap_or_default());
+            }
             Drive::Follow => self.player.seek_end(),
             Drive::Step { forward } => self.player.step(if forward { 1 } else { -1 }),
             Drive::StepPod { pod, forward } => {

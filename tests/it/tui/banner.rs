@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kflow_engine::Pipeline;
-use kflow_engine::snapshot::{Mode, Snapshot, SourceStatus, Status};
+use kflow_engine::snapshot::{Mode, Snapshot, SourceStatus, Status, own};
 use kflow_model::gap::{Failure, Gap, WatchKind, WatchNote};
 use kflow_model::{Body, Nanos, Observation, Source, Stamp};
 use kflow_tui::banner::{Weight, reasons};
@@ -214,6 +214,38 @@ fn a_loss_is_told_until_the_pods_are_listed_anew() {
         }
     }
     assert_eq!(reasons(&live(&all)), []);
+}
+
+/// What kflow itself fails at is told above every pane as well, before anything that it could not read.
+#[test]
+fn every_pane_says_when_the_picture_stands_still_and_when_nothing_is_recorded() {
+    for (name, badge) in [
+        (own::ENGINE, " STANDS STILL "),
+        (own::RECORDING, " NOT RECORDING "),
+        (own::MOMENT, " UNKNOWN "),
+    ] {
+        for more in [vec![], broken()] {
+            let mut snap = live(&more);
+            snap.sources.push(SourceStatus {
+                since: Some(snap.now.plus(-7_000_000_000)),
+                ..SourceStatus::new(
+                    Source::Kflow,
+                    name,
+                    Status::Off("it panicked; start kflow again".into()),
+                )
+            });
+            for pane in PaneId::ALL {
+                for size in [(80, 24), (200, 60)] {
+                    let mut m = model(size, "mono").expect("theme");
+                    m.show(pane);
+                    let text = svg::plain(&frame(&mut m, &snap));
+                    let banner = text.lines().nth(2).expect("the third row");
+                    assert!(banner.starts_with(badge), "{pane:?}: {text}");
+                    assert!(banner.contains(" for 7s"), "{pane:?}: {banner}");
+                }
+            }
+        }
+    }
 }
 
 #[test]

@@ -1,8 +1,15 @@
 //! A recording that cannot be read, or not there.
 
 use std::path::Path;
+use std::sync::Arc;
 
-use super::{each, kflow};
+use kflow_core::query::Moment;
+use kflow_core::selection::Selection;
+use kflow_engine::{Player, Snapshot};
+use kflow_model::Scope;
+
+use super::{WELL, banners, each, kflow};
+use crate::proxy::rig::eventually;
 
 /// What is tried on each recording, of which `-s FILE` and perhaps `--at` are added.
 const COMMANDS: [(&str, &[&str]); 11] = [
@@ -49,10 +56,27 @@ fn write(dir: &Path, name: &str, lines: &[String]) -> String {
     path.display().to_string()
 }
 
+/// Plays a recording to a moment, its end without one.
+fn played(file: &str, at: Option<&str>, scope: &Scope) -> Arc<Snapshot> {
+    let start = at.map_or(Moment::End, |at| Moment::parse(at).unwrap());
+    let selection = Arc::new(Selection::new(scope).unwrap());
+    let mut player = Player::open(Path::new(file), start, selection).unwrap();
+    eventually("the recording is read", || {
+        player.tick(kflow_model::clock::monotonic());
+        player.report().is_some().then(|| player.snapshot())
+    })
+}
+
+/// Runs every command on a recording, and the terminal.
 fn table(way: &str, file: &str, at: Option<&str>) {
+    banners(way, &played(file, at, &Scope::default()), &WELL);
     each(&COMMANDS, |(name, args)| {
         // Calls and requests are other sources' than the one that has the gap.
-        if way == "gap" && matches!(args[0], "calls" | "requests") {
+        if way.starts_with("gap") && matches!(args[0], "calls" | "requests") {
+            return;
+        }
+        // Which pods there are is known without Events.
+        if way == "gap of events" && *name == "why nobody" {
             return;
         }
         let mut all = args.to_vec();
@@ -161,6 +185,52 @@ fn a_moment_in_a_gap() {
     table("gap", &write(dir.path(), "gap.kflow", &all), Some(RUNNING));
 }
 
+/// Lines of the recording with nothing of the apiserver's in between, and one that tells it at the end of that time.
+fn without(from: i64, to: i64, told: &[String]) -> Vec<String> {
+    let (mut before, rest): (Vec<String>, Vec<String>) =
+        lines().into_iter().partition(|l| seen_or_first(l) < to);
+    before.retain(|l| seen_or_first(l) < from || !l.contains("\"src\":\"kube\""));
+    before.extend(told.iter().cloned());
+    before.extend(rest);
+    before
+}
+
+/// The header comes first.
+fn seen_or_first(line: &str) -> i64 {
+    let line: serde_json::Value = serde_json::from_str(line).unwrap();
+    line["s"].as_i64().unwrap_or(i64::MIN)
+}
+
+/// A loss and the end of a watch that had fallen silent are recorded when they are over: a moment in them is unknown all
+/// the same, in every command, and a moment before them is not.
+#[test]
+fn a_moment_in_what_is_told_later_to_be_lost() {
+    let dir = tempfile::tempdir().unwrap();
+    let (from, to) = (RUNNING_NS - 4_000_000_000, RUNNING_NS + 12_000_000_000);
+    let lost = |of: &str| {
+        format!(
+            "{{\"t\":{to},\"s\":{to},\"src\":\"{of}\",\"b\":{{\"gap\":{{\"of\":\"{of}\",\"since\":{from},\"lost\":3,\"why\":\"no room for observations\"}}}}}}"
+        )
+    };
+    let silent = |kind: &str| {
+        format!(
+            "{{\"t\":{to},\"s\":{to},\"src\":\"kube\",\"b\":{{\"watch\":{{\"resource\":\"{kind}\",\"kind\":\"broken\",\"detail\":\"the watch said nothing\",\"failure\":\"timed_out\"}}}}}}"
+        )
+    };
+    for (way, told) in [
+        ("lost by the watch", vec![lost("kube")]),
+        ("lost by kflow", vec![lost("kflow")]),
+        ("gap of pods", vec![silent("pods")]),
+        ("gap of events", vec![silent("events")]),
+    ] {
+        let file = write(dir.path(), "later.kflow", &without(from, to, &told));
+        table(way, &file, Some(RUNNING));
+        let before = "2026-11-21T00:24:31Z";
+        let said = kflow(&["why", "s01/healthy", "-s", &file, "--at", before]);
+        assert_eq!(said.code, Some(0), "{way}: {}{}", said.out, said.err);
+    }
+}
+
 #[test]
 fn a_recording_of_another_cluster() {
     let dir = tempfile::tempdir().unwrap();
@@ -178,6 +248,14 @@ fn a_recording_of_another_cluster() {
         let said = kflow(&all);
         said.is_unknown(args[0]);
         assert!(said.err.contains("namespace shop"), "{}", said.err);
+    }
+    let shop = Scope {
+        namespace: Some("shop".to_owned()),
+        ..Scope::default()
+    };
+    let snap = played(&file, Some(RUNNING), &shop);
+    for (pane, banner) in banners("another cluster", &snap, &WELL) {
+        assert!(banner.contains("shop"), "{pane:?}: {banner}");
     }
 }
 
@@ -197,4 +275,6 @@ fn a_recording_without_a_list_of_pods() {
         all.extend(["-s", &file, "--at", RUNNING]);
         kflow(&all).is_unknown(&args.join(" "));
     }
+    let snap = played(&file, Some(RUNNING), &Scope::default());
+    banners("unlisted", &snap, &WELL);
 }

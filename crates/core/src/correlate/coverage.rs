@@ -1,13 +1,17 @@
 //! What was read of the apiserver: which kinds, within which bounds, until when, and what kept the rest from being read.
 //!
 //! Made of the notes of lists and watches alone, so that a recording answers as the run that it was made in. "As of"
-//! is the newest observation of the world.
+//! is the newest observation of the world; [`Hindsight`] adds what a recording tells only after the moment.
+
+mod hindsight;
 
 use std::collections::BTreeMap;
 
 use kflow_model::Evidence;
-use kflow_model::gap::{Failure, WatchKind, WatchNote};
+use kflow_model::gap::{Failure, Gap, WatchKind, WatchNote};
 use kflow_model::{Body, Nanos, Scope, Source, Text, scope::includes, stamp::SECOND};
+
+pub use hindsight::Hindsight;
 
 /// A watch that failed so lately is resumed as a rule, and nothing was missed.
 const BLINK: i64 = 3 * SECOND;
@@ -94,6 +98,18 @@ pub struct Lost {
     pub why: Text,
 }
 
+impl Lost {
+    /// Of a gap that arrived at `at`; `None` of one of another source than the apiserver and kflow.
+    fn of(g: &Gap, at: Nanos) -> Option<Self> {
+        matches!(g.of, Source::Kube | Source::Kflow).then(|| Self {
+            at,
+            since: g.since,
+            count: g.lost,
+            why: g.why.clone(),
+        })
+    }
+}
+
 /// Why the objects of a kind are not known completely.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Incomplete {
@@ -127,14 +143,11 @@ impl Coverage {
                 let watched = self.watches.entry(key).or_default();
                 watched.note(o.stamp.seen, n, losses);
             }
-            Body::Gap(g) if matches!(g.of, Source::Kube | Source::Kflow) => {
-                self.losses += 1;
-                self.lost = Some(Lost {
-                    at: o.stamp.seen,
-                    since: g.since,
-                    count: g.lost,
-                    why: g.why.clone(),
-                });
+            Body::Gap(g) => {
+                if let Some(lost) = Lost::of(g, o.stamp.seen) {
+                    self.losses += 1;
+                    self.lost = Some(lost);
+                }
             }
             _ => {}
         }

@@ -22,7 +22,7 @@ pub use retire::{Retention, Retired, Sizes};
 
 use super::context::PodContext;
 use super::shards::{Chunked, Generations, ShardMap};
-use super::{CallLog, Coverage, ImagePulls, KubeletActivity, RequestLog};
+use super::{CallLog, Coverage, Hindsight, ImagePulls, KubeletActivity, RequestLog};
 use crate::selection::Selection;
 use kflow_model::Evidence;
 use kflow_model::{
@@ -329,6 +329,13 @@ impl World {
     /// What was read of the apiserver, and what was not.
     pub fn coverage(&self) -> &Coverage {
         &self.coverage
+    }
+    /// Adds what a recording tells only after a moment of what it lacks at that moment. For a world as of then, which
+    /// observes nothing more.
+    pub fn look_back(&mut self, hindsight: &Hindsight, at: Nanos) {
+        if !hindsight.is_clear(at) {
+            Arc::make_mut(&mut self.coverage).look_back(hindsight, at);
+        }
     }
     /// Clock skew.
     pub fn skew(&self) -> Skew {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::Pipeline;
 use crate::snapshot::{Mode, Snapshot};
+use kflow_core::correlate::Hindsight;
 use kflow_model::Nanos;
 
 /// How long a picture of the past is waited for before the view is shown as it was.
@@ -80,6 +81,7 @@ fn as_of(newest: &Snapshot, at: Nanos) -> Snapshot {
     for o in log.history().take(log.carried() + log.arrived_by(at)) {
         pipeline.observe(Arc::clone(o));
     }
+    pipeline.look_back(Arc::new(Hindsight::of(log.history())));
     Snapshot {
         scope: newest.scope.clone(),
         ..pipeline.snapshot(

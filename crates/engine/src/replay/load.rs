@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::snapshot::ObservationLog;
-use kflow_core::correlate::World;
+use kflow_core::correlate::{Hindsight, World};
 use kflow_core::selection::Selection;
 use kflow_model::session::reader::sort_arrivals;
 use kflow_model::session::{Reader, Report};
@@ -29,6 +29,8 @@ pub(super) struct Checkpoint {
 pub(super) struct Loaded {
     pub(super) log: ObservationLog,
     pub(super) checkpoints: Arc<Vec<Checkpoint>>,
+    /// What the log says of losses, at moments before it says so.
+    pub(super) hindsight: Arc<Hindsight>,
     /// What reading met, once it is done.
     pub(super) report: Option<Report>,
     /// Rises when what was there before has changed (observations that came late were put in their place).
@@ -42,6 +44,7 @@ pub(super) struct Loader {
     stop: Arc<AtomicBool>,
     loaded: Loaded,
     world: World,
+    hindsight: Hindsight,
     /// Read, not yet in the log: something older may follow.
     pending: Vec<Evidence>,
     /// Came after its place in the log was closed.
@@ -126,6 +129,7 @@ impl Loader {
 
     fn add(&mut self, o: Evidence) {
         self.world.observe(&o);
+        self.hindsight.observe(&o);
         self.loaded.log.push(o);
         if self.loaded.log.len().is_multiple_of(self.every) {
             self.keep();
@@ -169,13 +173,17 @@ impl Loader {
         };
         self.world = world;
         self.loaded.log = all.iter().take(position).cloned().collect();
+        self.hindsight = Hindsight::of(self.loaded.log.iter());
         for o in all.into_iter().skip(position) {
             self.add(o);
         }
         self.loaded.reordered += 1;
     }
 
-    fn publish(&self) {
+    fn publish(&mut self) {
+        if *self.loaded.hindsight != self.hindsight {
+            self.loaded.hindsight = Arc::new(self.hindsight.clone());
+        }
         *self.inbox.lock().unwrap_or_else(PoisonError::into_inner) = Some(self.loaded.clone());
     }
 }
