@@ -9,8 +9,8 @@ use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use kflow_engine::Snapshot;
-use kflow_tui::pane::PaneId;
 use kflow_tui::offscreen::{frame, model};
+use kflow_tui::pane::PaneId;
 use kflow_tui::svg;
 use serde_json::Value;
 

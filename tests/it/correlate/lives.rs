@@ -196,7 +196,7 @@ fn with_the_tap_alone_what_is_left_of_a_pod_has_exited_and_is_not_stuck() {
 /// Nothing tells of them but Events from before the recording: what they waited for was not seen to end, and is over.
 #[test]
 fn nothing_of_a_pod_of_the_past_is_in_flight() {
-    let (mut past, mut unended) = (0, 0);
+    let mut past = 0;
     for name in ["S1-basics", "S5-burst"] {
         let observations = session(name);
         let w = world(observations.iter());
@@ -206,11 +206,7 @@ fn nothing_of_a_pod_of_the_past_is_in_flight() {
             for s in &p.timeline.spans {
                 assert!(s.end.is_some(), "{name} {} {}", p.key(), s.step);
             }
-            let given_up = p.timeline.spans.iter().filter(|s| {
-                s.message.ends_with("not seen to end") && s.end.is_some_and(|e| e.precision > 1)
-            });
-            unended += given_up.count();
         }
     }
-    assert!(past > 0 && unended > 0, "{past} {unended}");
+    assert!(past > 0, "{past}");
 }
