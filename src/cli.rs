@@ -36,6 +36,7 @@ mod requests;
 mod scope;
 mod screenshots;
 mod settings;
+pub(crate) mod tap;
 mod timeline;
 mod tui;
 mod why;

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use kflow_engine::live::Config;
 use kflow_model::redact;
-use kflow_sources::cri;
+use kflow_sources::{cri, tap};
 
 mod cluster;
 pub mod kubelet;
@@ -108,7 +108,7 @@ pub async fn examine(root: &Path, config: &Config) -> Vec<Check> {
 async fn looked_at(root: &Path, config: &Config) -> Vec<Check> {
     let mut all = vec![system(root)];
     all.extend(runtimes(root).await);
-    let (tap, listens) = proxy(config).await;
+    let (carried, listens) = proxy(config).await;
     let live = cluster::live_endpoint(config).await;
     all.push(kubelet::endpoint(
         root,
@@ -116,10 +116,11 @@ async fn looked_at(root: &Path, config: &Config) -> Vec<Check> {
             runtime: config.runtime.as_deref(),
             proxy: listens.as_deref(),
             live: live.as_deref(),
-            hidden: tap.health == Health::Off && tap.todo == AS_ROOT,
+            hidden: carried.health == Health::Off && carried.todo == AS_ROOT,
         },
     ));
-    all.push(tap);
+    all.push(carried);
+    all.push(tapped(config));
     all.push(logs::kubelet(root, config).await);
     let kubelet_root = config.kubelet_root.as_deref();
     let pods = kubelet_root
@@ -231,7 +232,7 @@ async fn proxy(config: &Config) -> (Check, Option<PathBuf>) {
     let path = config
         .proxy
         .clone()
-        .unwrap_or_else(|| PathBuf::from("/run/kflow/observations.sock"));
+        .unwrap_or_else(|| PathBuf::from(crate::cli::tap::OBSERVATIONS));
     let asked = match kflow_sources::proxy::Client::connect(&path).await {
         Ok(mut client) => client.info().await,
         Err(e) => Err(e),
@@ -276,6 +277,49 @@ async fn proxy(config: &Config) -> (Check, Option<PathBuf>) {
         ),
     };
     (check, listens)
+}
+
+/// Which tap a run on this node would use, and whether the eBPF one would work.
+fn tapped(config: &Config) -> Check {
+    let what = "CRI tap";
+    let missing = |e: &tap::Error| match e {
+        tap::Error::Missing(all) => helps(all),
+        _ => String::new(),
+    };
+    match (&config.ebpf, &config.proxy, &config.untapped) {
+        (Some(socket), ..) => match tap::probe() {
+            Ok(()) => Check::new(
+                what,
+                Health::Works,
+                format!(
+                    "eBPF: programs in the kernel would follow the clients of {}, with nothing restarted and nothing in the way",
+                    socket.display()
+                ),
+            ),
+            Err(e) => {
+                let todo = missing(&e);
+                Check::new(what, Health::Off, e.to_string()).todo(todo)
+            }
+        },
+        (None, Some(_), Some(why)) => {
+            Check::new(what, Health::Off, format!("none: no proxy runs, and {why}"))
+                .todo(helps(&tap::needs::missing_here()))
+        }
+        (None, Some(path), None) => Check::new(
+            what,
+            Health::Works,
+            format!("the stream of the proxy at {}", path.display()),
+        ),
+        (None, None, _) => Check::new(what, Health::Warning, "none: --tap off"),
+    }
+}
+
+/// The lines that help against what is missing.
+fn helps(all: &[tap::needs::Missing]) -> String {
+    let mut lines: Vec<&str> = all.iter().map(|m| m.help.as_str()).collect();
+    lines.retain(|l| !l.is_empty());
+    lines.dedup();
+    lines.join("\n")
 }
 
 fn folder(root: &Path, what: &'static str, path: &Path, gives: &str) -> Check {

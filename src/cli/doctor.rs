@@ -5,10 +5,11 @@ use std::io::Write;
 use anyhow::Context as _;
 
 use super::args::Format;
-use super::args::live::DoctorArgs;
+use super::args::live::{DoctorArgs, Tap};
 use super::live::{config, stderr_log};
-use super::out;
+use super::{out, tap};
 use crate::doctor::{self, Check, Health};
+use kflow_engine::live::Config;
 use kflow_export::text::clean;
 
 /// `kflow doctor`
@@ -20,7 +21,20 @@ pub(super) fn doctor(args: &DoctorArgs) -> anyhow::Result<u8> {
         out.flush()?;
         return Ok(super::OK);
     }
-    let config = config(&args.live, None)?;
+    // What a run on this node would take, whether or not this machine is named.
+    let found = doctor::runtime_socket(&args.root);
+    let tap = tap::choose(&tap::Asked {
+        how: args.live.tap.or(Some(Tap::Auto)),
+        proxy: args.live.proxy.as_deref(),
+        runtime: args.live.runtime.as_deref().or(found.as_deref()),
+        here: true,
+    })?;
+    let config = Config {
+        proxy: tap.proxy,
+        ebpf: tap.ebpf,
+        untapped: tap.untapped,
+        ..config(&args.live, None)?
+    };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

@@ -36,7 +36,9 @@ pub(super) fn start(input: &Input, pod: Option<&str>) -> anyhow::Result<Gathered
     let config = super::live::config(&input.live, pod)?;
     let scope = config.scope.clone();
     if !asks_anything(&config) {
-        bail!("nothing to ask: --no-api leaves no source; name one, such as --proxy or --runtime");
+        bail!(
+            "nothing to ask: --no-api leaves no source; name one, such as --tap ebpf, --proxy or --runtime"
+        );
     }
     let lists: Vec<(Text, Text)> = scope.iter().flat_map(asked_for).collect();
     let live = Live::start(config)?;
@@ -98,6 +100,7 @@ pub(super) fn session(snapshot: &Snapshot, args: &LiveArgs) -> Session {
 fn asks_anything(c: &Config) -> bool {
     c.scope.is_some()
         || c.proxy.is_some()
+        || c.ebpf.is_some()
         || c.runtime.is_some()
         || c.kubelet.is_some()
         || c.kubelet_root.is_some()

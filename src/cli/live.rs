@@ -8,7 +8,7 @@ use anyhow::{Context, bail};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::args::live::{ControlArgs, LiveArgs};
-use super::scope;
+use super::{scope, tap};
 use crate::doctor;
 use kflow_core::correlate::Retention;
 use kflow_engine::live::{Config, Control, KubeletLog};
@@ -17,9 +17,6 @@ use kflow_model::Source;
 use kflow_model::log::Component;
 use kflow_model::redact;
 use kflow_proxy::Log;
-
-/// Where the proxy serves observations unless told otherwise.
-const OBSERVATIONS: &str = "/run/kflow/observations.sock";
 
 #[expect(clippy::print_stderr, reason = "the log of a service")]
 pub(super) fn stderr_log() -> Log {
@@ -98,8 +95,15 @@ pub(super) fn config(args: &LiveArgs, pod: Option<&str>) -> anyhow::Result<Confi
             None => KubeletLog::File(PathBuf::from(other)),
         },
     };
+    let runtime = args.runtime.clone().or(found);
+    let tap = tap::choose(&tap::Asked {
+        how: args.tap,
+        proxy: args.proxy.as_deref(),
+        runtime: runtime.as_deref(),
+        here,
+    })?;
     let named = [
-        (Source::Cri, args.proxy.is_some()),
+        (Source::Cri, args.proxy.is_some() || args.tap.is_some()),
         (Source::Runtime, args.runtime.is_some()),
         (Source::Kubelet, args.kubelet_log.is_some()),
         (Source::Metrics, args.kubelet.is_some()),
@@ -110,11 +114,10 @@ pub(super) fn config(args: &LiveArgs, pod: Option<&str>) -> anyhow::Result<Confi
         selection,
         kubeconfig: args.kubeconfig.clone(),
         context: args.context.clone(),
-        proxy: args
-            .proxy
-            .clone()
-            .or_else(|| here.then(|| PathBuf::from(OBSERVATIONS))),
-        runtime: args.runtime.clone().or(found),
+        proxy: tap.proxy,
+        ebpf: tap.ebpf,
+        untapped: tap.untapped,
+        runtime,
         kubelet_log,
         kubelet: args.kubelet.clone(),
         kubelet_root: here.then(|| args.kubelet_root.clone()),

@@ -9,3 +9,4 @@
 mod cri;
 mod life;
 mod pulls;
+mod tap;

@@ -79,6 +79,10 @@ pub struct Config {
     pub context: Option<String>,
     /// The proxy's observation socket.
     pub proxy: Option<PathBuf>,
+    /// The runtime's socket, whose clients the eBPF tap follows.
+    pub ebpf: Option<PathBuf>,
+    /// Why the eBPF tap is not used, where that has to be said.
+    pub untapped: Option<String>,
     /// The runtime's socket, asked once for what exists.
     pub runtime: Option<PathBuf>,
     /// The kubelet's log.
@@ -106,6 +110,8 @@ impl Config {
             kubeconfig: None,
             context: None,
             proxy: None,
+            ebpf: None,
+            untapped: None,
             runtime: None,
             kubelet_log: KubeletLog::Off,
             kubelet: None,

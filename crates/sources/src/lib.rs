@@ -28,6 +28,8 @@ pub mod proxy;
 #[cfg(feature = "live")]
 pub mod receive;
 pub mod runtime;
+#[cfg(feature = "live")]
+pub mod tap;
 
 /// What became of one line of input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,11 +10,12 @@ use tonic::{Request, Status, Streaming};
 use tonic_prost::ProstCodec;
 use tracing::debug;
 
+use crate::cri::Numbers;
 use crate::live::{Backoff, Out, Stopped, gap, unix};
 use kflow_model::clock;
 use kflow_model::session::format::{self, Line};
 use kflow_model::units::wait;
-use kflow_model::{Body, Nanos, Observation, Source};
+use kflow_model::{Nanos, Source};
 use kflow_proxy::wire::{self, Batch, InfoRequest, InfoResponse, SubscribeRequest};
 
 /// Messages hold at most 256 KiB of lines, or one line; a line is bounded by the largest CRI answer.
@@ -106,8 +107,9 @@ impl Client {
 /// Pauses between attempts to reach the proxy.
 const RETRY: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(10));
 
-/// Follows a proxy's observations through its restarts, until their receiver is gone.
-pub async fn follow(path: PathBuf, mut out: Out) {
+/// Follows a proxy's observations through its restarts, until their receiver is gone. `instead` is said beside the reason
+/// while it cannot be reached: why there is no other tap.
+pub async fn follow(path: PathBuf, instead: Option<String>, mut out: Out) {
     let mut backoff = Backoff::new(RETRY.0, RETRY.1);
     let mut position = Position::default();
     loop {
@@ -119,7 +121,10 @@ pub async fn follow(path: PathBuf, mut out: Out) {
                 Err(End::Failed(e)) => e.to_string(),
             },
         };
-        out.off(ended.as_str());
+        match &instead {
+            Some(why) => out.off(format!("{ended}; {why}")),
+            None => out.off(ended.as_str()),
+        }
         if position.epoch != 0 {
             let now = clock::now();
             let gap = gap(Source::Cri, position.reached, now, 0, &ended);
@@ -143,9 +148,7 @@ struct Position {
     next: u64,
     reached: Nanos,
     broken: bool,
-    /// Added to connection numbers, so that those of a restarted proxy do not repeat earlier ones.
-    offset: u32,
-    highest: u32,
+    numbers: Numbers,
 }
 
 enum End {
@@ -199,7 +202,7 @@ async fn session(
         for line in &batch.lines {
             // A line of a later kflow that this one does not know is passed over, as in a session.
             if let Line::Observation(mut o) = format::decode(line) {
-                position.renumber(&mut o);
+                position.numbers.number(&mut o);
                 o.stamp.seen = clock::now();
                 out.send(o).await.map_err(End::Stopped)?;
             }
@@ -210,25 +213,11 @@ async fn session(
 impl Position {
     fn take(&mut self, batch: &Batch) {
         if self.epoch != 0 && self.epoch != batch.epoch {
-            self.offset = self.highest;
+            self.numbers.again();
         }
         self.epoch = batch.epoch;
         self.next = batch.next;
         self.reached = clock::now();
         self.broken = false;
-    }
-
-    fn renumber(&mut self, o: &mut Observation) {
-        let conn = match &mut o.body {
-            Body::Conn(c) => &mut c.conn,
-            Body::CallStart(c) => &mut c.key.conn,
-            Body::CallEnd(c) => &mut c.key.conn,
-            Body::ContainerEvent(c) => &mut c.key.conn,
-            Body::Inventory(i) => &mut i.key.conn,
-            Body::Gap(g) if g.conn != 0 => &mut g.conn,
-            _ => return,
-        };
-        *conn = conn.saturating_add(self.offset);
-        self.highest = self.highest.max(*conn);
     }
 }

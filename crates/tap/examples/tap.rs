@@ -27,6 +27,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     })?;
     eprintln!("attached; Enter ends it");
     std::io::stdin().read_exact(&mut [0])?;
-    drop(tap);
+    tap.stop();
     Ok(())
 }

@@ -98,8 +98,6 @@ pub(crate) struct Follower {
     streams: FxHashMap<u64, Stream>,
     /// By process and number.
     descriptors: FxHashMap<(u32, u32), u64>,
-    /// Processes that made others since the last look.
-    forked: FxHashSet<u32>,
     conns: u32,
     numbers: u64,
     counters: Counters,
@@ -130,9 +128,7 @@ impl Follower {
                     self.link((r.process, second), r.stream, at, node, out);
                 }
             }
-            Kind::Forked => {
-                self.forked.insert(r.process);
-            }
+            Kind::Forked => self.forked(r.process, at, node, out),
             Kind::Changed => self.changed(r.process, at, node, out),
             Kind::Exited => {
                 for d in self.of_process(r.process) {
@@ -315,8 +311,7 @@ impl Follower {
         self.link((process, descriptor), stream, at, node, out);
     }
 
-    /// Looks whether descriptors lead where they are thought to: records of closing can be lost. And whether processes that
-    /// were made share connections with their parents.
+    /// Looks whether descriptors lead where they are thought to: records of closing can be lost.
     pub(crate) fn look(&mut self, at: Nanos, node: &mut impl Node, out: &mut Vec<Observation>) {
         for (d, stream) in self.descriptors.clone() {
             let inode = self.streams.get(&stream).and_then(|s| s.inode);
@@ -324,15 +319,17 @@ impl Follower {
                 self.unlink(d, at, node, out);
             }
         }
-        for parent in std::mem::take(&mut self.forked) {
-            let of_parent = self.of_process(parent);
-            if of_parent.is_empty() {
-                continue;
-            }
-            for child in node.children(parent) {
-                for d in &of_parent {
-                    self.inherit(*d, child, at, node, out);
-                }
+    }
+
+    /// A process made others: those that keep its connections are followed too. At once, before the parent's closing is read.
+    fn forked(&mut self, parent: u32, at: Nanos, node: &mut impl Node, out: &mut Vec<Observation>) {
+        let of_parent = self.of_process(parent);
+        if of_parent.is_empty() {
+            return;
+        }
+        for child in node.children(parent) {
+            for d in &of_parent {
+                self.inherit(*d, child, at, node, out);
             }
         }
     }
@@ -353,11 +350,6 @@ impl Follower {
         if shared && watched(node, (child, of.1), stream, inode) {
             self.link((child, of.1), stream, at, node, out);
         }
-    }
-
-    /// True when a process made others since the last look.
-    pub(crate) fn has_forked(&self) -> bool {
-        !self.forked.is_empty()
     }
 
     /// Looks for bytes that passed and that no record will bring. Called when the ring is empty, and not more than a few times

@@ -158,6 +158,26 @@ impl Loaded {
     }
 }
 
+/// Ids of the programs that this kernel holds under the names of the tap's own.
+pub(crate) fn loaded() -> Result<Vec<u32>, Error> {
+    let mut ids = Vec::new();
+    for program in aya::programs::loaded_programs() {
+        // One that went meanwhile.
+        let Ok(program) = program else { continue };
+        // The kernel keeps 15 bytes of a name.
+        let ours = program.name_as_str().is_some_and(|name| {
+            POINTS
+                .iter()
+                .any(|(own, ..)| own.get(..15).unwrap_or(own) == name)
+        });
+        if ours {
+            ids.push(program.id());
+        }
+    }
+    ids.sort_unstable();
+    Ok(ids)
+}
+
 fn point<'a>(programs: &'a mut Ebpf, name: &str) -> Result<&'a mut TracePoint, Error> {
     let absent = || Error::Refused {
         what: format!("the program {name}"),

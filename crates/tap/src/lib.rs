@@ -33,7 +33,7 @@ mod time;
 use std::io;
 use std::path::PathBuf;
 
-pub use run::{Handed, Tap, probe};
+pub use run::{Handed, Tap, loaded, probe};
 
 /// What to look for.
 #[derive(Clone, Debug, PartialEq, Eq)]

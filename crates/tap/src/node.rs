@@ -3,13 +3,14 @@
 use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use netlink_packet_core::{
-    NLM_F_DUMP, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload,
+    NLM_F_DUMP, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload, Nla as _,
 };
 use netlink_packet_sock_diag::SockDiagMessage;
-use netlink_packet_sock_diag::unix::nlas::UnixDiagName;
+use netlink_packet_sock_diag::unix::nlas::{Nla, UnixDiagName};
 use netlink_packet_sock_diag::unix::{ShowFlags, StateFlags, UnixRequest, UnixResponse};
 use netlink_sys::protocols::NETLINK_SOCK_DIAG;
 use netlink_sys::{Socket, SocketAddr};
@@ -27,6 +28,8 @@ const PATIENCE: Timespec = Timespec {
 pub(crate) struct Target {
     /// Spellings that are known.
     pub(crate) paths: Vec<PathBuf>,
+    /// The socket's file as sock_diag tells it, for one that was renamed after it was bound: inode and device of the kernel.
+    file: Option<[u32; 2]>,
 }
 
 impl Target {
@@ -45,16 +48,37 @@ impl Target {
         }
         paths.sort();
         paths.dedup();
-        Self { paths }
+        let file = fs::metadata(path).ok().map(|m| {
+            let (major, minor) = (rustix::fs::major(m.dev()), rustix::fs::minor(m.dev()));
+            // MKDEV, include/linux/kdev_t.h.
+            [m.ino() as u32, (major << 20) | minor]
+        });
+        Self { paths, file }
     }
 
     /// True for a socket that the runtime bound, or accepted on such a one.
     fn is(&self, socket: &UnixResponse) -> bool {
-        socket.name().is_some_and(|name| match name {
+        let named = socket.name().is_some_and(|name| match name {
             UnixDiagName::Pathname(name) => self.paths.iter().any(|p| p.as_os_str() == name),
             UnixDiagName::Abstract(_) => false,
-        })
+        });
+        named || (self.file.is_some() && file_of(socket) == self.file)
     }
+}
+
+/// Inode and device of the file that a socket was bound to. The crate reads them and gives only their bytes.
+fn file_of(socket: &UnixResponse) -> Option<[u32; 2]> {
+    let file = socket.nlas.iter().find(|n| matches!(n, Nla::Vfs(_)))?;
+    let mut bytes = [0; 8];
+    if file.value_len() != bytes.len() {
+        return None;
+    }
+    file.emit_value(&mut bytes);
+    let (inode, device) = bytes.split_first_chunk()?;
+    Some([
+        u32::from_ne_bytes(*inode),
+        u32::from_ne_bytes(*device.first_chunk()?),
+    ])
 }
 
 /// The path with its folder's links followed. The socket itself need not exist.
@@ -95,7 +119,7 @@ fn list(mut each: impl FnMut(&UnixResponse)) -> io::Result<()> {
     let request = UnixRequest {
         state_flags: StateFlags::ESTABLISHED,
         inode: 0,
-        show_flags: ShowFlags::NAME | ShowFlags::PEER,
+        show_flags: ShowFlags::NAME | ShowFlags::PEER | ShowFlags::VFS,
         cookie: [0xff; 8],
     };
     let mut message = NetlinkMessage::new(header, SockDiagMessage::UnixRequest(request).into());
@@ -188,8 +212,23 @@ pub(crate) fn holds(process: u32, inodes: &FxHashSet<u64>) -> Vec<Holder> {
         .collect()
 }
 
-/// Processes that this one made.
+/// Processes that this one made. A kernel without CONFIG_PROC_CHILDREN does not list them: then all are asked for their parent.
 pub(crate) fn children(process: u32) -> Vec<u32> {
+    let tasks = format!("/proc/{process}/task");
+    let lists: io::Result<Vec<String>> = numbers(&tasks)
+        .map(|task| fs::read_to_string(format!("{tasks}/{task}/children")))
+        .filter(|list| {
+            // Of a thread that has ended, nothing is said.
+            let gone = list
+                .as_ref()
+                .is_err_and(|e| e.raw_os_error() == Some(ESRCH));
+            !gone
+        })
+        .collect();
+    if let Ok(lists) = lists {
+        let all = lists.iter().flat_map(|l| l.split_whitespace());
+        return all.filter_map(|p| p.parse().ok()).collect();
+    }
     numbers("/proc")
         .filter(|p| {
             let stat = fs::read_to_string(format!("/proc/{p}/stat")).unwrap_or_default();
@@ -197,6 +236,9 @@ pub(crate) fn children(process: u32) -> Vec<u32> {
         })
         .collect()
 }
+
+/// No such process (include/uapi/asm-generic/errno-base.h).
+const ESRCH: i32 = 3;
 
 /// The parent in `/proc/PID/stat`, behind a name that may hold anything.
 fn parent(stat: &str) -> Option<u32> {
@@ -220,6 +262,19 @@ mod tests {
     }
 
     #[test]
+    fn children_of_a_process_are_found() {
+        let mut child = std::process::Command::new("cat")
+            .stdin(std::process::Stdio::piped())
+            .stdout(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        assert!(children(std::process::id()).contains(&child.id()));
+        drop(child.stdin.take());
+        child.wait().unwrap();
+        assert!(!children(std::process::id()).contains(&child.id()));
+    }
+
+    #[test]
     fn a_path_is_known_by_all_its_spellings() {
         let run = Target::of(Path::new("/run/no-such-runtime/r.sock"));
         assert!(
@@ -239,7 +294,9 @@ mod tests {
     fn clients_of_a_socket_are_found_by_any_spelling() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("r.sock");
-        let listener = UnixListener::bind(&path).unwrap();
+        // Bound under one name and renamed, as kflow's proxy does it.
+        let listener = UnixListener::bind(dir.path().join("new.sock")).unwrap();
+        fs::rename(dir.path().join("new.sock"), &path).unwrap();
         let client = UnixStream::connect(&path).unwrap();
         let accepted = listener.accept().unwrap();
         let other = UnixListener::bind(dir.path().join("s.sock")).unwrap();

@@ -13,7 +13,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::follow::{Follower, HOLD, Node};
-use crate::kernel::{Loaded, Maps, Ring};
+use crate::kernel::{self, Loaded, Maps, Ring};
 use crate::node::{self, Target};
 use crate::time::Offset;
 use crate::{Config, Error, needs, record};
@@ -25,7 +25,7 @@ const GATHER: Duration = Duration::from_millis(10);
 const SETTLE: Duration = Duration::from_millis(250);
 /// How often descriptors that lead to the runtime are looked for, and those that are known are looked at.
 const LOOK: Duration = Duration::from_secs(5);
-/// How often processes that clients made are looked at, and what was lost is counted.
+/// How often what was lost is counted.
 const COUNT: Duration = Duration::from_secs(1);
 /// Records that are decoded before their observations are handed over.
 const BATCH: usize = 1024;
@@ -41,7 +41,7 @@ pub struct Handed {
     pub status: String,
 }
 
-/// A running tap. Dropping it ends it, and waits for that.
+/// A running tap. Dropping it asks it to end; [`stop`](Self::stop) also waits.
 #[derive(Debug)]
 pub struct Tap {
     stop: Arc<AtomicBool>,
@@ -55,6 +55,11 @@ pub fn probe() -> Result<(), Error> {
         return Err(Error::Missing(missing));
     }
     Loaded::load().map(drop)
+}
+
+/// Ids of the tap's programs in this kernel, whoever loaded them; each tap loads all of them.
+pub fn loaded() -> Result<Vec<u32>, Error> {
+    kernel::loaded()
 }
 
 impl Tap {
@@ -87,21 +92,18 @@ impl Tap {
                 }
             })
             .map_err(Error::Thread)?;
-        let mut tap = Self {
-            stop,
-            thread: Some(thread),
-        };
         match is_started.recv() {
-            Ok(Ok(())) => Ok(tap),
+            Ok(Ok(())) => Ok(Self {
+                stop,
+                thread: Some(thread),
+            }),
             Ok(Err(e)) => Err(e),
-            Err(_) => {
-                tap.finish();
-                Err(Error::Thread(std::io::Error::other("it ended at once")))
-            }
+            Err(_) => Err(Error::Thread(std::io::Error::other("it ended at once"))),
         }
     }
 
-    fn finish(&mut self) {
+    /// Ends it, and waits until the kernel has dropped its programs: a grace period for each.
+    pub fn stop(mut self) {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
             // A panic of it was told by the panic hook.
@@ -112,7 +114,7 @@ impl Tap {
 
 impl Drop for Tap {
     fn drop(&mut self) {
-        self.finish();
+        self.stop.store(true, Ordering::Relaxed);
     }
 }
 
@@ -212,9 +214,6 @@ impl Run {
             if all && is_due(&mut counted, COUNT) {
                 let (_, maps) = self.loaded.parts();
                 self.follower.tally(now, maps, &mut out);
-                if self.follower.has_forked() {
-                    self.follower.look(now, maps, &mut out);
-                }
             }
             self.follower.settle(now, &mut out);
             let mut status = self.follower.status();

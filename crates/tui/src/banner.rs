@@ -232,7 +232,7 @@ fn of_source(snap: &Snapshot, s: &SourceStatus) -> Reason {
         format!("{} {}", s.source.name(), s.name)
     };
     let help = match s.source {
-        Source::Cri => "start `kflow proxy`, or name its socket (--proxy); docs/proxy.md",
+        Source::Cri => "run kflow as root on the node (--tap ebpf), or `kflow proxy`; docs/tap.md",
         _ => "`kflow doctor` says what works",
     };
     Reason {

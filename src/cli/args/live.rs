@@ -1,6 +1,6 @@
 //! Arguments of the commands that look at something that runs.
 
-use clap::{Args as ClapArgs, ValueHint};
+use clap::{Args as ClapArgs, ValueEnum, ValueHint};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -63,6 +63,19 @@ pub struct ScopeArgs {
     pub field_selector: String,
 }
 
+/// How CRI calls are seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Tap {
+    /// A running proxy's stream, else eBPF where that works, else not at all
+    Auto,
+    /// By programs in this machine's kernel: nothing restarted, nothing in the way (needs root)
+    Ebpf,
+    /// By the stream of kflow proxy
+    Proxy,
+    /// Not at all
+    Off,
+}
+
 /// Which cluster, and what of this machine: the same for every live command.
 #[derive(Clone, Debug, Default, ClapArgs)]
 #[command(next_help_heading = "Live")]
@@ -82,10 +95,13 @@ pub struct LiveArgs {
     /// This machine is the node: use its own sources [default: when its name is NODE]
     #[arg(long)]
     pub local: bool,
+    /// How CRI calls are seen [default: auto with --proxy, or when this machine is the node]
+    #[arg(long, value_name = "HOW", value_enum)]
+    pub tap: Option<Tap>,
     /// Observation socket of kflow proxy
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub proxy: Option<PathBuf>,
-    /// The runtime's socket, asked once for what exists
+    /// The runtime's socket: asked once for what exists, and what `--tap ebpf` follows
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub runtime: Option<PathBuf>,
     /// Kubelet log: a file, - for standard input, `journal` or `journal:UNIT`, `remote` (by way of the apiserver), or `off`
@@ -117,6 +133,7 @@ impl LiveArgs {
             ("--kubeconfig", self.kubeconfig.is_some()),
             ("--no-api", self.no_api),
             ("--local", self.local),
+            ("--tap", self.tap.is_some()),
             ("--proxy", self.proxy.is_some()),
             ("--runtime", self.runtime.is_some()),
             ("--kubelet-log", self.kubelet_log.is_some()),

@@ -26,7 +26,7 @@ use super::carriers;
 use super::{Canaries, flags_of, logs, outputs, screens_of};
 use crate::proxy::rig::{came_true, eventually};
 use crate::receive::{AS_JSON, POST, PROTOBUF, TRACES, client, export_with, http};
-use runtime::{proxied, runtime};
+use runtime::{proxied, runtime, tapped};
 use server::{Page, Pages, Server, apiserver, kubeconfig, scope};
 
 /// What runs beside kflow.
@@ -367,6 +367,19 @@ fn no_live_form_lets_a_secret_out() {
     }
 }
 
+/// The eBPF tap, where this machine and user may load it.
+#[test]
+fn no_tapped_run_lets_a_secret_out() {
+    if let Err(e) = kflow_sources::tap::probe() {
+        eprintln!("LEFT OUT: {e}");
+        return;
+    }
+    let mut stage = Stage::new();
+    tapped(&mut stage);
+    let said = stage.record();
+    stage.check("the eBPF tap", &said);
+}
+
 /// All at once: what the program writes, and what every command makes of it.
 #[test]
 fn no_live_run_lets_a_secret_out() {
@@ -436,7 +449,8 @@ fn every_flag_that_names_a_source_carries_canaries() {
     let mut stage = Stage::new();
     everything(&mut stage);
     used.extend(stage.args.iter().cloned());
-    for (_, set) in FORMS {
+    let set = FORMS.into_iter().map(|(_, set)| set);
+    for set in set.chain([tapped as Set]) {
         let mut stage = Stage::new();
         set(&mut stage);
         used.extend(stage.args.iter().cloned());

@@ -457,7 +457,7 @@ pub fn calls(asked: Asked<'_>) -> Option<Unknown> {
         return Some(asked.without(
             what,
             "CRI calls",
-            "`kflow proxy` gives them (--proxy; docs/proxy.md)",
+            "the eBPF tap gives them (--tap ebpf, as root on the node; docs/tap.md), and so does `kflow proxy` (--proxy)",
         ));
     }
     lost(asked, what)

@@ -22,7 +22,7 @@ use kflow_sources::kube::live as watch;
 use kflow_sources::live::offload::Offload;
 use kflow_sources::live::{Backoff, Board, Out};
 use kflow_sources::runtime::containerd;
-use kflow_sources::{LineDecoder, TimeHint, cri, fs, metrics, proxy};
+use kflow_sources::{LineDecoder, TimeHint, cri, fs, metrics, proxy, tap};
 
 fn kubelet_decoder() -> Box<dyn LineDecoder> {
     let hint = TimeHint {
@@ -35,7 +35,11 @@ fn kubelet_decoder() -> Box<dyn LineDecoder> {
 
 pub(super) fn spawn(config: &Config, board: &Board, tasks: &mut JoinSet<()>) {
     if let Some(path) = config.proxy.clone() {
-        tasks.spawn(proxy::follow(path, board.out(Source::Cri, "proxy")));
+        let out = board.out(Source::Cri, "proxy");
+        tasks.spawn(proxy::follow(path, config.untapped.clone(), out));
+    }
+    if let Some(path) = config.ebpf.clone() {
+        tasks.spawn(tap::follow(path, board.out(Source::Cri, "tap")));
     }
     if let Some(path) = config.runtime.clone() {
         let out = board.out(Source::Runtime, "image pulls");

@@ -317,20 +317,14 @@ fn a_child_that_keeps_a_connection_is_followed_too() {
     let mut stage = Stage::new();
     stage.node.inodes.insert((7, 3), 50);
     stage.record(&made(OPENED, 1 << 40, 7, 3, 0));
-    stage.record(&made(FORKED, 0, 7, 0, 0));
-    assert!(stage.follower.has_forked());
     // 8 shares the connection, 9 ran another program and has something else there.
     stage.node.children.insert(7, vec![8, 9]);
     stage.node.inodes.extend([((8, 3), 50), ((9, 3), 51)]);
-    let Stage {
-        follower,
-        node,
-        out,
-        ..
-    } = &mut stage;
-    follower.look(Nanos(2_000), node, out);
+    stage.record(&made(FORKED, 0, 7, 0, 0));
+    let node = &stage.node;
     assert_eq!(node.watched.get(&(8, 3)), Some(&(1 << 40)));
     assert_eq!(node.watched.get(&(9, 3)), None);
+    stage.record(&made(CLOSED, 1 << 40, 7, 3, 0));
     stage.record(&made(EXITED, 0, 7, 0, 0));
     assert_eq!(stage.connections().len(), 1);
     stage.record(&made(EXITED, 0, 8, 0, 0));

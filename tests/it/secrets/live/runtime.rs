@@ -7,6 +7,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::thread;
+use std::time::Duration;
 
 use base64::Engine as _;
 use serde_json::Value;
@@ -14,6 +15,9 @@ use serde_json::Value;
 use super::super::carriers::{self, field};
 use super::Stage;
 use crate::proxy::rig::eventually;
+
+/// How long a connection that says something else than the capture may take to say it.
+const SOON: Duration = Duration::from_secs(2);
 
 /// Plays recorded bytes between a kubelet and a runtime through `kflow proxy`.
 pub(super) fn proxied(stage: &mut Stage) -> PathBuf {
@@ -44,46 +48,73 @@ pub(super) fn proxied(stage: &mut Stage) -> PathBuf {
     let capture = carriers::cri_bytes(&mut stage.c);
     // It ends with the process, or when all was played.
     thread::spawn(move || {
-        let mut ends: BTreeMap<u64, (UnixStream, UnixStream)> = BTreeMap::new();
-        for line in capture.split(|b| *b == b'\n').filter(|l| !l.is_empty()) {
-            let line: Value = serde_json::from_slice(line).unwrap();
-            let Some(bytes) = line["b64"].as_str() else {
-                continue;
-            };
-            let bytes = base64::engine::general_purpose::STANDARD
-                .decode(bytes)
-                .unwrap();
-            let (client, server) =
-                ends.entry(line["conn"].as_u64().unwrap())
-                    .or_insert_with(|| {
-                        let client =
-                            eventually("the proxy listens", || UnixStream::connect(&listen).ok());
-                        // The proxy's own looks at the runtime say nothing and are closed.
-                        (&client).write_all(&bytes).unwrap();
-                        loop {
-                            let (server, _) = runtime.accept().unwrap();
-                            let mut first = vec![0; bytes.len()];
-                            if (&server).read_exact(&mut first).is_ok() {
-                                return (client, server);
-                            }
-                        }
-                    });
-            let (mut from, mut to) = match line["dir"].as_str() {
-                Some("c2s") => (&*client, &*server),
-                _ => (&*server, &*client),
-            };
-            // The first bytes of a connection have passed already.
-            if bytes.starts_with(b"PRI * HTTP/2") {
-                continue;
-            }
-            from.write_all(&bytes).unwrap();
-            to.read_exact(&mut vec![0; bytes.len()]).unwrap();
-        }
+        let ends = play(&capture, &listen, &runtime);
         // Connections stay open until the test ends.
         thread::park();
+        drop(ends);
     });
     stage.args(&["--proxy", &serve]);
     serve.into()
+}
+
+/// Plays them between a client and a runtime, again and again: the tap sees whole what begins after it was loaded.
+pub(super) fn tapped(stage: &mut Stage) {
+    let path = stage.path("tapped.sock");
+    let runtime = UnixListener::bind(&path).unwrap();
+    let capture = carriers::cri_bytes(&mut stage.c);
+    stage.args(&["--no-api", "--tap", "ebpf", "--runtime", &path]);
+    stage.wanted.push("\"CreateContainer\"");
+    // It ends with the process.
+    thread::spawn(move || {
+        loop {
+            drop(play(&capture, &path, &runtime));
+            thread::park_timeout(Duration::from_millis(200));
+        }
+    });
+}
+
+/// Both ends of the connections of a capture, by number.
+type Ends = BTreeMap<u64, (UnixStream, UnixStream)>;
+
+/// Plays a capture between a client that connects to `listen` and the runtime that listens behind it.
+fn play(capture: &[u8], listen: &str, runtime: &UnixListener) -> Ends {
+    let mut ends = Ends::new();
+    for line in capture.split(|b| *b == b'\n').filter(|l| !l.is_empty()) {
+        let line: Value = serde_json::from_slice(line).unwrap();
+        let Some(bytes) = line["b64"].as_str() else {
+            continue;
+        };
+        let bytes = base64::engine::general_purpose::STANDARD
+            .decode(bytes)
+            .unwrap();
+        let (client, server) = ends
+            .entry(line["conn"].as_u64().unwrap())
+            .or_insert_with(|| {
+                let client = eventually("somebody listens", || UnixStream::connect(listen).ok());
+                // The looks of kflow at the runtime say nothing and are closed, or say something else.
+                (&client).write_all(&bytes).unwrap();
+                loop {
+                    let (server, _) = runtime.accept().unwrap();
+                    server.set_read_timeout(Some(SOON)).unwrap();
+                    let mut first = vec![0; bytes.len()];
+                    if (&server).read_exact(&mut first).is_ok() && first == bytes {
+                        server.set_read_timeout(None).unwrap();
+                        return (client, server);
+                    }
+                }
+            });
+        let (mut from, mut to) = match line["dir"].as_str() {
+            Some("c2s") => (&*client, &*server),
+            _ => (&*server, &*client),
+        };
+        // The first bytes of a connection have passed already.
+        if bytes.starts_with(b"PRI * HTTP/2") {
+            continue;
+        }
+        from.write_all(&bytes).unwrap();
+        to.read_exact(&mut vec![0; bytes.len()]).unwrap();
+    }
+    ends
 }
 
 /// A runtime that says what exists, with canaries in labels, annotations and images.

@@ -1,0 +1,125 @@
+//! The eBPF tap as a source: its thread decodes, and hands over what it saw through a bounded channel.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tokio::sync::mpsc::channel;
+use tracing::debug;
+
+use crate::cri::Numbers;
+use crate::live::{Backoff, Out, Stopped, gap};
+use kflow_model::cri::{ConnChange, Sight};
+use kflow_model::{Body, Nanos, Observation, Source, Stamp, Text, clock};
+use kflow_tap::{Config, Tap};
+
+pub use kflow_tap::{Error, loaded, needs, probe};
+
+/// Batches that may wait for the engine. When so many do, the tap's thread waits, its ring fills, and what finds no room there
+/// is lost and told.
+const ROOM: usize = 64;
+/// Pauses between attempts to load the tap.
+const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
+
+/// Follows what clients say to the runtime at this socket, until the receiver of observations is gone.
+pub async fn follow(socket: PathBuf, mut out: Out) {
+    let mut backoff = Backoff::new(RETRY.0, RETRY.1);
+    let mut seen = Seen::default();
+    loop {
+        let Err(why) = session(&socket, &mut seen, &mut out, &mut backoff).await else {
+            return;
+        };
+        out.off(why.as_str());
+        if seen.broke_off(&why, &mut out).await.is_err() {
+            return;
+        }
+        let pause = backoff.pause();
+        debug!(parent: out.span(), why, ?pause, "loading again");
+        out.pause(pause).await;
+    }
+}
+
+/// What was seen, so that its end can be told when the tap itself ends.
+#[derive(Debug, Default)]
+struct Seen {
+    numbers: Numbers,
+    /// Connections that are open.
+    open: BTreeSet<u32>,
+    /// The last observation of a tap that has ended since.
+    last: Option<Nanos>,
+}
+
+impl Seen {
+    fn take(&mut self, o: &mut Observation) {
+        self.numbers.number(o);
+        self.last = Some(o.stamp.at);
+        if let Body::Conn(c) = &o.body {
+            if c.open {
+                self.open.insert(c.conn);
+            } else {
+                self.open.remove(&c.conn);
+            }
+        }
+    }
+
+    /// The tap ended by itself: what happens until the next one runs is not seen.
+    async fn broke_off(&mut self, why: &str, out: &mut Out) -> Result<(), Stopped> {
+        let Some(since) = self.last.take() else {
+            return Ok(());
+        };
+        let now = clock::now();
+        for conn in std::mem::take(&mut self.open) {
+            let change = ConnChange {
+                conn,
+                open: false,
+                pid: 0,
+                peer: Text::default(),
+                why: why.into(),
+                sight: Sight::default(),
+            };
+            let o = Observation {
+                stamp: Stamp::exact(now),
+                source: Source::Cri,
+                body: Body::Conn(Box::new(change)),
+            };
+            out.send(o).await?;
+        }
+        self.numbers.again();
+        out.send(gap(Source::Cri, since, now, 0, why)).await
+    }
+}
+
+/// Loads the tap and takes what it gives. Ends well when nobody takes observations any more.
+async fn session(
+    socket: &Path,
+    seen: &mut Seen,
+    out: &mut Out,
+    backoff: &mut Backoff,
+) -> Result<(), String> {
+    let (to, mut from) = channel(ROOM);
+    let config = Config {
+        socket: socket.to_path_buf(),
+        tape: None,
+    };
+    // The kernel checks and attaches the programs: some tenths of a second.
+    let start = move || Tap::start(config, move |handed| to.blocking_send(handed).is_ok());
+    let tap = match tokio::task::spawn_blocking(start).await {
+        Ok(Ok(tap)) => tap,
+        Ok(Err(e)) => return Err(e.to_string()),
+        Err(_) => return Err("there is no thread to load the eBPF tap in".into()),
+    };
+    while let Some(handed) = from.recv().await {
+        backoff.reset();
+        out.on(handed.status);
+        let now = clock::now();
+        for mut o in handed.observations {
+            seen.take(&mut o);
+            o.stamp.seen = now;
+            if out.send(o).await.is_err() {
+                return Ok(());
+            }
+        }
+    }
+    drop(tap);
+    Err("the eBPF tap's thread failed: please report it, with the log of --log".into())
+}

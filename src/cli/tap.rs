@@ -1,0 +1,248 @@
+//! Which way CRI calls are seen: a proxy's stream, the eBPF tap, or none.
+
+use std::io;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+
+use anyhow::bail;
+
+use super::args::live::Tap;
+use kflow_sources::tap::needs;
+
+/// Where the proxy serves observations unless told otherwise.
+pub(crate) const OBSERVATIONS: &str = "/run/kflow/observations.sock";
+
+/// What was asked for, and what is known of this machine.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asked<'a> {
+    /// `--tap`
+    pub(super) how: Option<Tap>,
+    /// `--proxy`
+    pub(super) proxy: Option<&'a Path>,
+    /// The runtime's socket: `--runtime`, or that of this machine's kubelet.
+    pub(super) runtime: Option<&'a Path>,
+    /// This machine is the node.
+    pub(super) here: bool,
+}
+
+/// What is used.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Choice {
+    /// The proxy whose stream is followed.
+    pub(super) proxy: Option<PathBuf>,
+    /// The socket whose clients the eBPF tap follows.
+    pub(super) ebpf: Option<PathBuf>,
+    /// Why `auto` did not take the eBPF tap, when there is no proxy either.
+    pub(super) untapped: Option<String>,
+}
+
+impl Choice {
+    fn proxy(path: &Path) -> Self {
+        Self {
+            proxy: Some(path.to_path_buf()),
+            ..Self::default()
+        }
+    }
+    fn ebpf(path: &Path) -> Self {
+        Self {
+            ebpf: Some(path.to_path_buf()),
+            ..Self::default()
+        }
+    }
+}
+
+/// Chooses for a run on this machine.
+pub(super) fn choose(asked: &Asked<'_>) -> anyhow::Result<Choice> {
+    choose_by(asked, &is_served, &needs::missing_here)
+}
+
+/// True when a proxy answers, or may: a socket that this user may not use belongs to one.
+fn is_served(socket: &Path) -> bool {
+    match UnixStream::connect(socket) {
+        Ok(_) => true,
+        Err(e) => !matches!(
+            e.kind(),
+            io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused
+        ),
+    }
+}
+
+fn choose_by(
+    asked: &Asked<'_>,
+    is_served: &dyn Fn(&Path) -> bool,
+    missing: &dyn Fn() -> Vec<needs::Missing>,
+) -> anyhow::Result<Choice> {
+    let usual = asked.proxy.unwrap_or(Path::new(OBSERVATIONS));
+    let how = asked.how.unwrap_or(Tap::Auto);
+    Ok(match (how, asked.proxy) {
+        (Tap::Off | Tap::Ebpf, Some(_)) => {
+            let word = if how == Tap::Off { "off" } else { "ebpf" };
+            bail!(
+                "--proxy names the stream of a proxy, which --tap {word} does not follow: leave one of them out"
+            )
+        }
+        (Tap::Off, None) => Choice::default(),
+        (Tap::Proxy, _) | (Tap::Auto, Some(_)) => Choice::proxy(usual),
+        (Tap::Ebpf, None) => match asked.runtime {
+            Some(socket) => Choice::ebpf(socket),
+            None => bail!(
+                "--tap ebpf needs the runtime's socket: name it with --runtime, or say --local where the kubelet's configuration tells it"
+            ),
+        },
+        // Without a word nothing of another machine's is looked for.
+        (Tap::Auto, None) if !asked.here && asked.how.is_none() => Choice::default(),
+        (Tap::Auto, None) if is_served(usual) => Choice::proxy(usual),
+        (Tap::Auto, None) => {
+            let missing = missing();
+            let why = match asked.runtime {
+                Some(socket) if missing.is_empty() => return Ok(Choice::ebpf(socket)),
+                Some(_) => format!("the eBPF tap needs {}", needs::sentence(&missing)),
+                None => {
+                    "no runtime's socket was found for the eBPF tap: name it with --runtime".into()
+                }
+            };
+            Choice {
+                untapped: Some(why),
+                ..Choice::proxy(usual)
+            }
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Tap::{Auto, Ebpf, Off, Proxy};
+
+    /// What was asked, whether a proxy runs, whether eBPF works, and what it comes to.
+    type Row<'a> = (Asked<'a>, bool, bool, &'a str);
+
+    #[test]
+    fn a_running_proxy_then_ebpf_then_none() {
+        let (mine, socket) = (Path::new("/p"), Path::new("/r"));
+        let asked = |how, proxy, runtime, here| Asked {
+            how,
+            proxy,
+            runtime,
+            here,
+        };
+        let table: [Row<'_>; 15] = [
+            (asked(None, None, None, false), true, true, "nothing"),
+            (
+                asked(None, None, Some(socket), false),
+                true,
+                true,
+                "nothing",
+            ),
+            (
+                asked(None, Some(mine), None, false),
+                false,
+                true,
+                "proxy /p",
+            ),
+            (
+                asked(None, None, Some(socket), true),
+                true,
+                true,
+                "proxy usual",
+            ),
+            (
+                asked(None, None, Some(socket), true),
+                false,
+                true,
+                "ebpf /r",
+            ),
+            (
+                asked(None, None, Some(socket), true),
+                false,
+                false,
+                "proxy usual: needs root",
+            ),
+            (
+                asked(None, None, None, true),
+                false,
+                true,
+                "proxy usual: no runtime",
+            ),
+            (
+                asked(Some(Auto), None, Some(socket), false),
+                false,
+                true,
+                "ebpf /r",
+            ),
+            (
+                asked(Some(Auto), Some(mine), Some(socket), true),
+                false,
+                true,
+                "proxy /p",
+            ),
+            (
+                asked(Some(Ebpf), None, Some(socket), true),
+                true,
+                false,
+                "ebpf /r",
+            ),
+            (asked(Some(Ebpf), None, None, true), false, true, "refused"),
+            (
+                asked(Some(Ebpf), Some(mine), Some(socket), true),
+                true,
+                true,
+                "refused",
+            ),
+            (
+                asked(Some(Proxy), None, Some(socket), false),
+                false,
+                true,
+                "proxy usual",
+            ),
+            (
+                asked(Some(Off), None, Some(socket), true),
+                true,
+                true,
+                "nothing",
+            ),
+            (
+                asked(Some(Off), Some(mine), None, true),
+                true,
+                true,
+                "refused",
+            ),
+        ];
+        for (asked, served, works, want) in table {
+            let missing = || {
+                let root = needs::Missing {
+                    what: "root".into(),
+                    help: String::new(),
+                };
+                if works { vec![] } else { vec![root] }
+            };
+            let got = match choose_by(&asked, &|_| served, &missing) {
+                Err(_) => "refused".to_owned(),
+                Ok(Choice {
+                    proxy,
+                    ebpf,
+                    untapped,
+                }) => {
+                    let place = |p: &Path| match p.to_str() {
+                        Some(OBSERVATIONS) => "usual".to_owned(),
+                        Some(other) => other.to_owned(),
+                        None => String::new(),
+                    };
+                    match (proxy, ebpf, untapped) {
+                        (None, None, None) => "nothing".to_owned(),
+                        (None, Some(r), None) => format!("ebpf {}", place(&r)),
+                        (Some(p), None, None) => format!("proxy {}", place(&p)),
+                        (Some(p), None, Some(why)) if why.contains("needs root") => {
+                            format!("proxy {}: needs root", place(&p))
+                        }
+                        (Some(p), None, Some(why)) if why.contains("no runtime") => {
+                            format!("proxy {}: no runtime", place(&p))
+                        }
+                        other => format!("{other:?}"),
+                    }
+                }
+            };
+            assert_eq!(got, want, "{asked:?} {served} {works}");
+        }
+    }
+}

@@ -1,0 +1,443 @@
+//! The eBPF tap on a real containerd, as a process of its own: against the proxy of the same run, attached in the middle,
+//! killed, and with clients and a runtime that come and go.
+//!
+//! The clients are the test itself (an HTTP/2 client of its own), `ctr` (grpc-go, as the kubelet's), and Python.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use kflow_cri::Decoder;
+use kflow_model::cri::{CallEnd, CallOutcome, CallStart};
+use kflow_model::{Body, Nanos, Observation, session};
+use kflow_sources::tap::{loaded, probe};
+
+use super::cri::{Real, call, end_pod, id, start_pod, works};
+use super::life::{block_on, connect};
+use crate::proxy::rig::{Rig, eventually, observations};
+
+/// True when the kernel takes the tap's programs. Where it does not, that is said, and nothing of this is tried.
+#[expect(clippy::print_stderr, reason = "what was not tried is said")]
+fn is_possible() -> bool {
+    match probe() {
+        Ok(()) => true,
+        Err(e) => {
+            eprintln!("LEFT OUT, NOT TRIED: {e}");
+            false
+        }
+    }
+}
+
+/// `kflow record --tap ebpf`
+struct Recorder {
+    child: Child,
+    said: Arc<Mutex<String>>,
+    file: PathBuf,
+}
+
+impl Recorder {
+    /// Starts it and waits until the programs are attached.
+    fn start(socket: &Path, folder: &Path, name: &str) -> Self {
+        let file = folder.join(name);
+        let mut child = Command::new(env!("CARGO_BIN_EXE_kflow"))
+            .args(["record", "--no-api", "--tap", "ebpf", "--runtime"])
+            .arg(socket)
+            .arg("-o")
+            .arg(&file)
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let said = Arc::new(Mutex::new(String::new()));
+        let into = Arc::clone(&said);
+        let stderr = child.stderr.take().unwrap();
+        thread::spawn(move || {
+            for line in BufReader::new(stderr).lines().map_while(Result::ok) {
+                into.lock().unwrap().push_str(&(line + "\n"));
+            }
+        });
+        let recorder = Self { child, said, file };
+        eventually("the tap is on", || {
+            recorder.says("cri tap: on").then_some(())
+        });
+        recorder
+    }
+    fn says(&self, what: &str) -> bool {
+        self.said.lock().unwrap().contains(what)
+    }
+    /// What is in the file so far.
+    fn seen(&self) -> Vec<Observation> {
+        // Before its first line is written there is nothing to read.
+        let read = session::load(&self.file).map(|s| s.observations);
+        let all = read.unwrap_or_default();
+        all.iter().map(|o| Observation::clone(o)).collect()
+    }
+    /// Waits until it has seen something.
+    fn sees<T>(&self, what: &str, is: impl Fn(&[Observation]) -> Option<T>) -> T {
+        eventually(what, || is(&self.seen()))
+    }
+    fn end(mut self) -> Vec<Observation> {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        assert!(self.child.wait().unwrap().success());
+        self.seen()
+    }
+    fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for Recorder {
+    fn drop(&mut self) {
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}
+
+/// A call as both taps should tell it: method, pod, container, sizes, code; and when it began.
+type Told = (String, String, String, u64, u64, Option<u32>);
+
+/// Calls that ended, of connections that `counts` says yes to (by their client's name), in the order of their begin.
+fn calls(all: &[Observation], counts: impl Fn(&str) -> bool) -> Vec<(Told, Nanos)> {
+    let skipped: Vec<u32> = all
+        .iter()
+        .filter_map(|o| match &o.body {
+            Body::Conn(c) if c.open && !counts(&c.peer) => Some(c.conn),
+            _ => None,
+        })
+        .collect();
+    let ends: Vec<&CallEnd> = all
+        .iter()
+        .filter_map(|o| match &o.body {
+            Body::CallEnd(e) => Some(&**e),
+            _ => None,
+        })
+        .collect();
+    let told = |start: &CallStart, end: &CallEnd| {
+        let subject = &end.subject;
+        (
+            start.method.to_string(),
+            format!("{}/{}", subject.pod.namespace, subject.pod.name),
+            subject.container.to_string(),
+            end.request_bytes,
+            end.response_bytes,
+            end.code,
+        )
+    };
+    let mut calls: Vec<(Told, Nanos)> = all
+        .iter()
+        .filter_map(|o| match &o.body {
+            Body::CallStart(s) if !skipped.contains(&s.key.conn) => {
+                let end = ends.iter().find(|e| e.key == s.key)?;
+                Some((told(s, end), o.stamp.at))
+            }
+            _ => None,
+        })
+        .collect();
+    calls.sort_by_key(|(_, at)| *at);
+    calls
+}
+
+fn gaps(all: &[Observation]) -> Vec<String> {
+    let gaps = all.iter().filter_map(|o| match &o.body {
+        Body::Gap(g) => Some(g.why.to_string()),
+        _ => None,
+    });
+    gaps.collect()
+}
+
+/// Ids of the tap's programs in this kernel.
+fn programs() -> Vec<u32> {
+    loaded().unwrap()
+}
+
+#[test]
+#[ignore = "needs a real containerd: tests/real/run.sh"]
+fn the_tap_and_the_proxy_tell_the_same_of_one_run() {
+    if !is_possible() {
+        return;
+    }
+    let real = Real::from_env();
+    let mut rig = Rig::new();
+    rig.config.upstream = real.socket();
+    rig.config.ring_bytes = usize::MAX;
+    let proxy = rig.start(Decoder::new());
+    let recorder = Recorder::start(&rig.config.listen, rig.dir.path(), "tap.kflow");
+    let done = block_on(async {
+        let mut raw = connect(&rig.config.listen).await;
+        for n in 0..3 {
+            let pod = start_pod(&mut raw, &format!("same-{n}")).await;
+            for _ in 0..20 {
+                works(&mut raw, "ListContainers", &id("")).await;
+                call(&mut raw, "ContainerStatus", &id("nobody")).await;
+                call(&mut raw, "/no.such.Service/Method", &id("")).await;
+            }
+            end_pod(&mut raw, &pod).await;
+        }
+        // More than one piece, in both directions.
+        let long = "x".repeat(700_000);
+        works(&mut raw, "Version", &id(&long)).await;
+        call(&mut raw, "/last.Service/Method", &id("")).await;
+        raw
+    });
+    let is_test = |peer: &str| peer != "kflow";
+    let of_proxy = eventually("the proxy's decoder is done", || {
+        let all = calls(&observations(&proxy), is_test);
+        let is_last = |(c, _): &(Told, Nanos)| c.0 == "/last.Service/Method";
+        all.iter().any(is_last).then_some(all)
+    });
+    recorder.sees("the last call", |all| {
+        let all = calls(all, is_test);
+        let is_last = |(c, _): &(Told, Nanos)| c.0 == "/last.Service/Method";
+        all.iter().any(is_last).then_some(())
+    });
+    drop(done);
+    let all = recorder.end();
+    assert_eq!(gaps(&all), Vec::<String>::new());
+    let of_tap = calls(&all, is_test);
+    let without_time =
+        |all: &[(Told, Nanos)]| all.iter().map(|(c, _)| c.clone()).collect::<Vec<_>>();
+    assert!(of_tap.len() > 200, "{}", of_tap.len());
+    pretty(&without_time(&of_tap), &without_time(&of_proxy));
+    let mut apart: Vec<i64> = of_tap
+        .iter()
+        .zip(&of_proxy)
+        .map(|((_, a), (_, b))| b.since(*a).abs())
+        .collect();
+    apart.sort_unstable();
+    let share = |n: usize| apart[apart.len() * n / 100] / 1_000;
+    eprintln!(
+        "{} calls; starts apart: p50 {} µs, p90 {} µs, p99 {} µs, most {} µs",
+        apart.len(),
+        share(50),
+        share(90),
+        share(99),
+        apart.last().unwrap() / 1_000
+    );
+    // The proxy's thread may wait for a core before it reads what the client wrote.
+    assert!(
+        share(90) < 1_000,
+        "nine of ten starts are within a millisecond"
+    );
+}
+
+/// Compares, and says where they differ.
+fn pretty(a: &[Told], b: &[Told]) {
+    for (n, (a, b)) in a.iter().zip(b).enumerate() {
+        assert_eq!(a, b, "call {n}: tap, proxy");
+    }
+    assert_eq!(a.len(), b.len());
+}
+
+#[test]
+#[ignore = "needs a real containerd: tests/real/run.sh"]
+fn killing_it_leaves_nothing_behind_and_hurts_no_call() {
+    if !is_possible() {
+        return;
+    }
+    let real = Real::from_env();
+    let folder = tempfile::tempdir().unwrap();
+    let before = programs();
+    block_on(async {
+        let mut raw = connect(&real.socket()).await;
+        for n in 0..5 {
+            let socket = real.socket();
+            let path = folder.path().to_path_buf();
+            let recorder =
+                thread::spawn(move || Recorder::start(&socket, &path, &format!("{n}.kflow")));
+            // The client goes on while programs come and go.
+            while !recorder.is_finished() {
+                works(&mut raw, "ListContainers", &id("")).await;
+            }
+            let recorder = recorder.join().unwrap();
+            assert!(programs().len() > before.len(), "the tap is loaded");
+            for _ in 0..20 {
+                works(&mut raw, "Version", &id("")).await;
+            }
+            recorder.kill();
+            works(&mut raw, "Version", &id("")).await;
+        }
+        let pod = start_pod(&mut raw, "after-all").await;
+        end_pod(&mut raw, &pod).await;
+    });
+    eventually("the kernel has dropped every program", || {
+        (programs() == before).then_some(())
+    });
+    assert!(!Path::new("/sys/fs/bpf/kflow").exists());
+}
+
+#[test]
+#[ignore = "needs a real containerd: tests/real/run.sh"]
+fn joined_in_the_middle_no_call_gets_a_wrong_name() {
+    if !is_possible() {
+        return;
+    }
+    let real = Real::from_env();
+    let mut rig = Rig::new();
+    rig.config.upstream = real.socket();
+    rig.config.ring_bytes = usize::MAX;
+    let proxy = rig.start(Decoder::new());
+    let listen = rig.config.listen.clone();
+    let all = block_on(async {
+        let mut raw = connect(&listen).await;
+        for _ in 0..30 {
+            works(&mut raw, "ListContainers", &id("")).await;
+        }
+        let folder = rig.dir.path().to_path_buf();
+        let socket = listen.clone();
+        let recorder =
+            tokio::task::block_in_place(|| Recorder::start(&socket, &folder, "middle.kflow"));
+        tokio::task::block_in_place(|| {
+            recorder.sees("the connection", |all| {
+                let mut opened = all.iter().map(|o| &o.body);
+                opened
+                    .any(|b| matches!(b, Body::Conn(c) if c.open))
+                    .then_some(())
+            });
+        });
+        // What a client says anew with each call turns the table of headers over.
+        for n in 0..300 {
+            let method = ["Version", "ListContainers", "ListPodSandbox", "Status"][n % 4];
+            let timeout = format!("{}u", 29_000_000 + n * 7919);
+            let request = prost::Message::encode_to_vec(&id(""));
+            raw.call(
+                &super::cri::runtime(method),
+                &request,
+                &[("grpc-timeout", &timeout)],
+            )
+            .await
+            .unwrap();
+        }
+        let mut fresh = connect(&listen).await;
+        works(&mut fresh, "Version", &id("")).await;
+        tokio::task::block_in_place(|| {
+            recorder.sees("the fresh connection's call", |all| {
+                let all = calls(all, |peer| peer != "kflow");
+                all.iter().any(|(c, _)| c.0 == "Version").then_some(())
+            });
+        });
+        recorder.end()
+    });
+    let of_tap = calls(&all, |peer| peer != "kflow");
+    let of_proxy = calls(&observations(&proxy), |peer| peer != "kflow");
+    let mut named = 0;
+    for (told, at) in &of_tap {
+        if told.0.is_empty() || told.0 == "?" {
+            continue;
+        }
+        named += 1;
+        let near = |b: &Nanos| b.since(*at).abs() < 50_000_000;
+        let same = of_proxy
+            .iter()
+            .any(|((method, ..), b)| *method == told.0 && near(b));
+        assert!(same, "the proxy saw no such call: {told:?} at {at:?}");
+    }
+    let whole = of_proxy.len();
+    eprintln!(
+        "named by the tap: {named} of {} that it saw; the proxy saw {whole}",
+        of_tap.len()
+    );
+    assert!(named >= 1);
+}
+
+/// A client that uses a second descriptor, and a child that goes on with it: three calls on one connection.
+const FORKS: &str = r"
+import os, socket, struct, sys, time
+s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1])
+def frame(kind, flags, stream, data): return struct.pack('>I', len(data))[1:] + bytes([kind, flags]) + struct.pack('>I', stream) + data
+def text(b): return bytes([len(b)]) + b
+def header(name, value): return b'\x00' + text(name) + text(value)
+def request(stream):
+    path = b'/runtime.v1.RuntimeService/Version'
+    block = b'\x83\x86' + header(b':path', path) + header(b':authority', b'localhost') + header(b'content-type', b'application/grpc') + header(b'te', b'trailers')
+    return frame(1, 4, stream, block) + frame(0, 1, stream, b'\0\0\0\0\0')
+def answer(fd):
+    while b'grpc-status' not in (d := os.read(fd, 65536)) and d: pass
+fd = s.detach()
+os.write(fd, b'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n' + frame(4, 0, 0, b'') + request(1)); time.sleep(0.3); os.read(fd, 65536)
+second = os.dup(fd); os.close(fd)
+os.writev(second, [request(3)]); time.sleep(0.3); os.read(second, 65536)
+child = os.fork()
+if child == 0:
+    time.sleep(2.5)
+    os.write(second, request(5)); time.sleep(0.3); os.read(second, 65536)
+    os._exit(0)
+os.close(second)
+os.waitpid(child, 0)
+";
+
+#[test]
+#[ignore = "needs a real containerd: tests/real/run.sh"]
+fn clients_and_descriptors_that_come_and_go_are_followed() {
+    if !is_possible() {
+        return;
+    }
+    let real = Real::from_env();
+    let folder = tempfile::tempdir().unwrap();
+    let recorder = Recorder::start(&real.socket(), folder.path(), "life.kflow");
+    // A client in Go, for a moment.
+    let ctr = || {
+        let out = Command::new("ctr")
+            .arg("-a")
+            .arg(real.socket())
+            .arg("version")
+            .output();
+        assert!(out.unwrap().status.success());
+    };
+    ctr();
+    let forks = Command::new("python3")
+        .args(["-c", FORKS])
+        .arg(real.socket())
+        .status();
+    assert!(forks.unwrap().success());
+    let connection = |all: &[Observation], peer: &str, open: bool| {
+        all.iter()
+            .filter(|o| matches!(&o.body, Body::Conn(c) if c.peer == peer && c.open == open))
+            .count()
+    };
+    let all = recorder.sees("the last of python's descriptors is closed", |all| {
+        (connection(all, "python3", false) == 1).then(|| all.to_vec())
+    });
+    assert_eq!(connection(&all, "ctr", true), 1);
+    assert_eq!(connection(&all, "ctr", false), 1);
+    assert_eq!(connection(&all, "python3", true), 1);
+    let of_python = calls(&all, |peer| peer == "python3");
+    let versions = of_python
+        .iter()
+        .filter(|(c, _)| c.0 == "Version" && c.5 == Some(0));
+    assert_eq!(versions.count(), 3, "{of_python:?}");
+    // The runtime is killed, and another one listens at the same path.
+    block_on(async {
+        let mut raw = connect(&real.socket()).await;
+        works(&mut raw, "Version", &id("")).await;
+        tokio::task::block_in_place(|| real.stop());
+        raw.call(&super::cri::runtime("Version"), b"", &[])
+            .await
+            .ok();
+        drop(raw);
+        real.start();
+        let mut raw = connect(&real.socket()).await;
+        while call(&mut raw, "Version", &id(""))
+            .await
+            .trailer("grpc-status")
+            != Some("0")
+        {
+            raw = connect(&real.socket()).await;
+        }
+    });
+    recorder.sees(
+        "the end of the runtime, and a call to the next one",
+        |all| {
+            let broken = all.iter().any(|o| match &o.body {
+                Body::Conn(c) => !c.open && c.why.contains("the runtime closed"),
+                Body::CallEnd(e) => e.outcome == CallOutcome::ConnectionClosed,
+                _ => false,
+            });
+            let own = calls(all, |peer| peer != "python3" && peer != "ctr");
+            (broken && own.len() > 1).then_some(())
+        },
+    );
+    assert_eq!(gaps(&recorder.end()), Vec::<String>::new());
+}
