@@ -212,7 +212,7 @@ impl<'a> Build<'a> {
     /// What an object that is gone was waiting for, it waits for no more. A call ends when it ends. What a pod of the past
     /// waited for was not seen to end: by the list that lacks the pod at the latest.
     fn close(&mut self) {
-        let past = self.view.past && self.view.gone.is_none();
+        let past = self.view.past;
         let over = self.view.gone;
         let listed = || super::first_list(self.input).filter(|_| past);
         let Some(at) = over.or_else(listed) else {

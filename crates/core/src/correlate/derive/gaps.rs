@@ -45,10 +45,11 @@ fn retries(b: &mut Build<'_>) {
         })
         .cloned()
         .collect();
+    // When a pod of the past stopped waiting was not seen: that it was gone is what the first list says.
     let over = b
         .view
         .deletion_requested
-        .or(b.view.gone)
+        .or(b.view.gone.filter(|_| !b.view.past))
         .map(|at| Edge { at, precision: 1 });
     let terminal = matches!(b.view.phase.as_str(), "Succeeded" | "Failed");
     for s in failed {

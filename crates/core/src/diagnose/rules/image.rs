@@ -78,16 +78,16 @@ fn running<'a>(cx: Context<'_>, f: &'a PodHistory<'a>, image: &str, since: Nanos
         return Finding::new(cause::KF609, f);
     };
     let Some(still) = p.still else {
-        let x = Finding::new(cause::KF609, f).name("progress", &p.text());
+        let x = Finding::new(cause::KF609, f).varying("progress", &p.text());
         return x.proof(&p.evidence);
     };
     Finding::new(cause::KF614, f)
         .name("layer", &still.layer.to_string())
         .name("layers", &p.layers.to_string())
-        .name("fetched", &size(still.fetched))
+        .varying("fetched", &size(still.fetched))
         .name("size", &size(still.size))
-        .name("quiet", &span(cx.now.since(still.since)))
-        .name("all", &format!("{} of {}", size(p.fetched), size(p.size)))
+        .varying("quiet", &span(cx.now.since(still.since)))
+        .varying("all", &format!("{} of {}", size(p.fetched), size(p.size)))
         .proof(&p.evidence)
 }
 
