@@ -27,7 +27,7 @@ enum What {
     Silent((Text, Text), Failing),
 }
 
-/// See the [module](self).
+/// What a recording tells later of a moment that is asked about: losses, and watches that were silent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Hindsight {
     dark: Vec<Dark>,

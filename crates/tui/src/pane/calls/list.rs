@@ -117,7 +117,7 @@ pub(super) fn draw(index: &Index, scroll: &Scroll, ctx: &Ctx<'_>, canvas: &mut C
                             } else {
                                 t.strong
                             };
-                            canvas.text_in(x, y, w, &c.method, style);
+                            canvas.text_in(x, y, w, short(&c.method), style);
                         }
                         Col::Subject => subject(ctx, canvas, x, y, w, c),
                         Col::Duration => {
@@ -206,4 +206,9 @@ fn subject(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, x: u16, y: u16, w: u16, c: &C
     } else if !c.image.is_empty() {
         canvas.text_in(x + used + 2, y, w.saturating_sub(used + 2), &c.image, t.dim);
     }
+}
+
+/// A method without its package: `Images/List` of `/containerd.services.images.v1.Images/List`. Those of CRI have none.
+fn short(method: &str) -> &str {
+    method.rsplit('.').next().unwrap_or(method)
 }
