@@ -213,7 +213,7 @@ fn a_secret_in_an_observation_is_not_in_the_file() {
     let mut w = Writer::record(&path, &Header::new(Nanos(1))).unwrap();
     let mut o = note(1);
     o.body = Body::Note(Box::new(Note {
-        text: "login with password=hunter2 failed".into(),
+        text: "login with password=hunter2, which failed".into(),
     }));
     w.write(&o).unwrap();
     assert_eq!(w.redacted(), 1);
@@ -221,7 +221,7 @@ fn a_secret_in_an_observation_is_not_in_the_file() {
     let text = std::fs::read_to_string(&path).unwrap();
     assert!(!text.contains("hunter2"), "{text}");
     assert!(
-        text.contains("login with password=<redacted> failed"),
+        text.contains("login with password=<redacted>, which failed"),
         "{text}"
     );
 }

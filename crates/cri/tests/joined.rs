@@ -20,6 +20,7 @@ use std::sync::OnceLock;
 use kflow_cri::Direction;
 use kflow_model::Nanos;
 use kflow_model::cri::{Service, method};
+use kflow_model::units::duration;
 use shared::{Chunk, Said, compare, distorted, joined, lossy, recordings, whole};
 
 /// Places of a connection: every `step`th chunk, and in it the first byte, the last and some between.
@@ -139,8 +140,8 @@ fn whatever_is_lost_again_and_again_nothing_is_wrong() {
 #[test]
 #[ignore = "prints figures"]
 fn figures() {
-    /// Calls and seconds from the join on.
-    type Until = (usize, f64);
+    /// Calls and ns from the join on.
+    type Until = (usize, i64);
     #[derive(Default)]
     struct Kind {
         joins: usize,
@@ -166,7 +167,7 @@ fn figures() {
             let part = joined(chunks, cut, 0);
             kind.joins += 1;
             let Some(healed) = part.healed else { continue };
-            let since = |at: Nanos| at.since(begin) as f64 / 1e9;
+            let since = |at: Nanos| at.since(begin);
             let last = part
                 .starts
                 .values()
@@ -188,16 +189,18 @@ fn figures() {
         );
         for (what, all) in [("last call without a method", named), ("said", said)] {
             let mut calls: Vec<usize> = all.iter().map(|u| u.0).collect();
-            let mut seconds: Vec<f64> = all.iter().map(|u| u.1).collect();
+            let mut lengths: Vec<i64> = all.iter().map(|u| u.1).collect();
             calls.sort_unstable();
-            seconds.sort_by(f64::total_cmp);
-            let (Some(most), Some(longest)) = (calls.last(), seconds.last()) else {
+            lengths.sort_unstable();
+            let (Some(most), Some(longest)) = (calls.last(), lengths.last()) else {
                 continue;
             };
             let half = calls.len() / 2;
             println!(
-                "  {what}: {} calls and {:.1} s at the median, {most} and {longest:.1} at most",
-                calls[half], seconds[half]
+                "  {what}: {} calls and {} at the median, {most} and {} at most",
+                calls[half],
+                duration(lengths[half]),
+                duration(*longest)
             );
         }
     }
