@@ -83,7 +83,7 @@ limits! {
     /// A pull that has not begun.
     PULL_QUEUED = "image: announced, and no PullImage", 3, "measured: Pulling is shown at most 0.03 s after PullImage (S1-basics)";
     /// A layer of a pull, of which something has come.
-    PULL_STILL = "image: nothing more comes of a layer of which some came", 20, "chosen; or three times as long as its pieces of 1 MiB took so far, if that is longer. containerd cancels a pull of which nothing comes for 5 minutes (docs/cri/config.md, image_pull_progress_timeout), which is long to wait in silence";
+    PULL_STILL = "image: nothing more comes of a layer of which some came", 20, "chosen: or three times as long as its pieces of 1 MiB took so far, if that is longer. containerd cancels a pull of which nothing comes for 5 minutes (docs/cri/config.md, image_pull_progress_timeout), which is long to wait in silence";
     /// The first piece of a layer.
     PULL_FIRST_PIECE = "image: nothing comes of a layer of which nothing has come", 30, "chosen: a line that brings less than 1 MiB (containerd's piece, content/helpers.go) in this time would need more than half an hour for 60 MiB";
     /// CreateContainer and StartContainer.
