@@ -112,7 +112,7 @@ enum Seen {
     Whole,
     /// Bytes were lost while it was open, and its end was given out as not known.
     Lost,
-    /// It began when nobody looked: it has no start.
+    /// It began before the connection was joined: it has no [`CallStart`](kflow_model::cri::CallStart).
     NoBegin,
 }
 

@@ -124,7 +124,7 @@ pub(super) struct Head {
     pub(super) kind: u8,
     flags: u8,
     pub(super) stream: u32,
-    /// The bit that nobody sets.
+    /// The reserved bit before the stream identifier, always 0 (RFC 9113 section 4.1): a check of frame borders.
     reserved: bool,
 }
 

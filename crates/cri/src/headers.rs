@@ -127,7 +127,7 @@ pub(super) struct Status {
 }
 
 impl Block {
-    /// Headers that nobody saw.
+    /// The headers of a request that was sent before the join, or lost: all fields are unknown.
     pub(super) fn unseen() -> Self {
         Self {
             partial: true,

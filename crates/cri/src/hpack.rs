@@ -96,7 +96,7 @@ pub(super) struct Table<H: HeaderSet> {
     max: u32,
     /// What the receiver allows the encoder to choose.
     allowed: u32,
-    /// `max` is taken for granted: the encoder may have chosen otherwise when nobody looked.
+    /// `max` is the default: the encoder may have sent a table size update before the join.
     assumed: bool,
     /// There may be entries behind those of `dynamic`.
     older: bool,

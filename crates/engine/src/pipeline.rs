@@ -9,8 +9,7 @@ use kflow_core::selection::Selection;
 use kflow_model::session::Session;
 use kflow_model::{Evidence, Nanos, Source};
 
-/// The world of what was seen up to a moment. It knows of losses in which the moment lies, also of those that the session
-/// tells of later.
+/// The world of what was seen up to a moment. It includes losses that cover the moment and were recorded after it.
 pub fn world_at(session: &Session, at: Nanos, selection: Arc<Selection>) -> World {
     let mut world = World::selecting(selection);
     let upto = session.arrived_by(at);

@@ -10,8 +10,8 @@ const KEPT: usize = 256;
 /// Images whose pulls are kept: those that were seen last.
 const IMAGES: usize = 256;
 
-/// What was observed of pulls, by the digest of the image's manifest. The newest are kept, so the order of arrival does not
-/// matter.
+/// Pull observations by digest of the image's manifest, at most 256 each. The same in any order of arrival, while there
+/// are no more than 256 images.
 #[derive(Clone, Debug, Default)]
 pub struct ImagePulls {
     /// Observations in their order.

@@ -33,7 +33,7 @@ pub(super) struct Session {
     pub(super) deaf: bool,
 }
 
-/// Streams that may have been opened when nobody looked.
+/// Streams whose HEADERS may lie before the join or in a loss.
 #[derive(Default)]
 pub(super) struct Unseen {
     /// From the first to the last of each.

@@ -111,7 +111,7 @@ impl Hindsight {
         }
     }
 
-    /// True when nothing is lacking at a moment that a later observation tells of.
+    /// True when no loss and no silent watch, recorded later, covers a moment.
     pub fn is_clear(&self, at: Nanos) -> bool {
         self.around(at).next().is_none()
     }
