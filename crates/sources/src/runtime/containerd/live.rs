@@ -118,22 +118,16 @@ impl Client {
         ))
     }
 
+    /// Asks what is answered by one message.
     async fn unary<Q, A>(&mut self, question: &'static str, ask: Q) -> Result<A, Error>
     where
         Q: prost::Message + Send + Sync + 'static,
         A: prost::Message + Default + Send + Sync + 'static,
     {
-        let failed = |status| answer(question, status);
-        let asking = async {
-            self.0.ready().await.map_err(|e| failed(gone(&e)))?;
-            let path = PathAndQuery::from_static(question);
-            let answer = self
-                .0
-                .unary(of_kubernetes(ask), path, ProstCodec::default());
-            Ok(answer.await.map_err(failed)?.into_inner())
-        };
-        let late = |_| Error::Late { question };
-        timeout(PATIENCE, asking).await.map_err(late)?
+        let mut answer = A::default();
+        self.stream(question, ask, |message| answer = message)
+            .await?;
+        Ok(answer)
     }
 
     /// Asks, and puts the messages of the answer together by `each`.
