@@ -33,7 +33,6 @@ pub struct Check {
     pub what: &'static str,
     /// How it stands.
     pub health: Health,
-    /// What was found.
     pub found: String,
     /// What to do, a command or a line of configuration each; empty when nothing is to do.
     pub todo: String,

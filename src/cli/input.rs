@@ -17,7 +17,6 @@ use kflow_model::{Nanos, Scope};
 /// A session that was read, or what runs gave, and the moment that was asked for.
 #[derive(Debug)]
 pub struct Observations {
-    /// The session.
     pub session: Session,
     /// The moment: of what was seen up to it.
     pub at: Nanos,

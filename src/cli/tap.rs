@@ -15,9 +15,7 @@ pub(crate) const OBSERVATIONS: &str = "/run/kflow/observations.sock";
 /// What was asked for, and what is known of this machine.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Asked<'a> {
-    /// `--tap`
     pub(super) how: Option<Tap>,
-    /// `--proxy`
     pub(super) proxy: Option<&'a Path>,
     /// The runtime's socket: `--runtime`, or that of this machine's kubelet.
     pub(super) runtime: Option<&'a Path>,

@@ -31,12 +31,7 @@ pub enum Unknown {
     Several(usize),
     /// What the kubelet is given cannot be read.
     #[error("cannot read {path}, which sets the kubelet's runtime endpoint: {why}")]
-    Unreadable {
-        /// The file.
-        path: String,
-        /// Why not.
-        why: String,
-    },
+    Unreadable { path: String, why: String },
     /// The endpoint is no Unix socket.
     #[error("the kubelet's runtime endpoint is {endpoint} ({place}), and that is no Unix socket")]
     NoSocket {

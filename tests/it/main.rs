@@ -44,7 +44,6 @@ mod watch;
 mod churn;
 mod tui;
 
-/// The path of a fixture.
 pub(crate) fn fixture(name: &str) -> std::path::PathBuf {
     std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("fixtures")

@@ -438,7 +438,6 @@ pub fn why_owner(world: &World, owner: &ObjectRef, now: Nanos) -> Option<Verdict
 /// What a user asked about.
 #[derive(Clone, Debug)]
 pub enum Target<'w> {
-    /// A pod.
     Pod(&'w Pod),
     /// An owner, and the pods that it has.
     Owner(&'w ObjectState, Vec<&'w Pod>),

@@ -108,7 +108,6 @@ impl Pattern {
 
 /// How numbers are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the names say it")]
 pub enum Cmp {
     Eq,
     Ne,
@@ -153,11 +152,8 @@ pub enum Query {
     Or(Vec<Query>),
     /// Not this.
     Not(Box<Query>),
-    /// A field's text.
     Text(Field, Pattern),
-    /// A number.
     Number(Number, Cmp, i64),
-    /// A flag.
     Flag(Flag),
     /// A word anywhere.
     Word(Pattern),

@@ -22,7 +22,6 @@ pub enum SelectionError {
         "-l {selector}: {why}; write it as in kubectl: app=web, tier!=cache, env in (a, b), !canary"
     )]
     Labels {
-        /// The selector.
         selector: String,
         /// What is wrong.
         why: String,
@@ -30,7 +29,6 @@ pub enum SelectionError {
     /// Not a field selector that pods can be chosen by.
     #[error("--field-selector {selector}: {why}; pods can be chosen by {}", fields::NAMES.join(", "))]
     Fields {
-        /// The selector.
         selector: String,
         /// What is wrong.
         why: String,
@@ -63,7 +61,6 @@ impl Selection {
         })
     }
 
-    /// The scope.
     pub const fn scope(&self) -> &Scope {
         &self.scope
     }

@@ -151,7 +151,6 @@ impl Span {
     }
 }
 
-/// Kinds of marks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MarkKind {
@@ -179,7 +178,6 @@ pub enum MarkKind {
 pub struct Mark {
     /// Time, with its precision and evidence.
     pub at: Edge,
-    /// Kind of mark.
     pub kind: MarkKind,
     /// Stage that it belongs to.
     pub stage: Stage,

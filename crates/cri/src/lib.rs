@@ -30,6 +30,8 @@
 //! What is in no definition can reach no observation: environment values, registry credentials, annotations outside
 //! an allow-list and the arguments of executed commands are not read out of the bytes at all.
 
+#![warn(missing_docs)]
+
 mod call;
 mod conn;
 pub mod decoder;

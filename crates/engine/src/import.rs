@@ -41,7 +41,6 @@ pub struct Options {
 /// What became of one input.
 #[derive(Clone, Debug)]
 pub struct Summary {
-    /// The input.
     pub input: Input,
     /// Lines read.
     pub lines: u64,
@@ -78,7 +77,6 @@ pub enum ImportError {
     Open {
         /// Path of the capture.
         path: String,
-        /// Why not.
         source: io::Error,
     },
     /// More than one input is standard input.

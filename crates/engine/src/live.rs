@@ -51,12 +51,10 @@ const LATE: Duration = Duration::from_secs(5);
 /// How long the world's thread may take to end when kflow ends.
 const END: Duration = Duration::from_secs(10);
 
-/// Where the kubelet's log is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KubeletLog {
     /// Not read.
     Off,
-    /// A file.
     File(PathBuf),
     /// A unit's journal.
     Journal(String),
@@ -85,7 +83,6 @@ pub struct Config {
     pub untapped: Option<String>,
     /// The runtime's socket, asked once for what exists.
     pub runtime: Option<PathBuf>,
-    /// The kubelet's log.
     pub kubelet_log: KubeletLog,
     /// The kubelet's own address, `http(s)://HOST:PORT`; `None` asks it by way of the apiserver.
     pub kubelet: Option<String>,

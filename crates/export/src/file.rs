@@ -57,7 +57,6 @@ impl Kind {
     pub const fn ending(self) -> &'static str {
         self.row().2
     }
-    /// The one of a name.
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|k| k.name() == name)
     }

@@ -87,7 +87,6 @@ pub fn find<'a>(world: &'a World, query: &str) -> Vec<&'a ObjectState> {
         .collect()
 }
 
-/// The story of an object.
 pub fn story<'a>(world: &'a World, state: &'a ObjectState) -> Story<'a> {
     let mine = |o: &ObjectRef| {
         o.kind == state.object.kind

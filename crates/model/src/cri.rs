@@ -49,10 +49,8 @@ pub struct Subject {
     /// Container name.
     #[serde(rename = "c", default, skip_serializing_if = "Text::is_empty")]
     pub container: Text,
-    /// Sandbox id.
     #[serde(rename = "sb", default, skip_serializing_if = "SandboxId::is_empty")]
     pub sandbox_id: SandboxId,
-    /// Container id.
     #[serde(rename = "cid", default, skip_serializing_if = "ContainerId::is_empty")]
     pub container_id: ContainerId,
     /// Image as the pod spec names it, or the reference asked for.
@@ -71,7 +69,6 @@ impl Subject {
 /// The stamp is the time of the first byte of the request's headers.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct CallStart {
-    /// The call.
     #[serde(flatten)]
     pub key: CallKey,
     /// gRPC service that the method belongs to.
@@ -136,7 +133,6 @@ pub const fn failed(outcome: CallOutcome, code: Option<u32>, message: &str) -> O
 /// A call ended. The stamp is the time of the last byte of the trailers, the reset or the close.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct CallEnd {
-    /// The call.
     #[serde(flatten)]
     pub key: CallKey,
     /// What ended the stream.
@@ -221,7 +217,6 @@ pub fn is_noise(method: &str) -> bool {
         )
 }
 
-/// Kinds of container events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ContainerEventKind {

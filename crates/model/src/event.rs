@@ -22,7 +22,6 @@ pub struct EventSeen {
     /// `Pulling`, `FailedMount`, …
     #[serde(rename = "r")]
     pub reason: Text,
-    /// The message.
     #[serde(rename = "m")]
     pub message: Text,
     /// True for `Warning`.

@@ -31,41 +31,25 @@ pub enum FileError {
     Io {
         /// What was tried: `create`, `write`, `rename`.
         op: &'static str,
-        /// The file.
         path: String,
-        /// Why not.
         source: io::Error,
     },
     /// The name is taken.
     #[error("{path} exists: give another name, or move it away")]
-    Exists {
-        /// The file.
-        path: String,
-    },
+    Exists { path: String },
     /// A folder has the name.
     #[error("cannot write {path}: it is a folder: name a file in it")]
-    Folder {
-        /// The folder.
-        path: String,
-    },
+    Folder { path: String },
     /// A symbolic link leads nowhere.
     #[error(
         "cannot write {path}: it is a symbolic link to a file that does not exist: name that file"
     )]
-    Dangling {
-        /// The link.
-        path: String,
-    },
+    Dangling { path: String },
     /// The output is one of the inputs.
     #[error(
         "the output {output} is the same file as the input {input}: give the output another name"
     )]
-    Input {
-        /// The output.
-        output: String,
-        /// The input.
-        input: String,
-    },
+    Input { output: String, input: String },
 }
 
 fn error(op: &'static str, path: &Path) -> impl FnOnce(io::Error) -> FileError {
@@ -96,7 +80,6 @@ impl Access {
 pub enum Place {
     /// There is no file of the name.
     Free,
-    /// A file.
     File,
     /// A pipe, a socket, a device: written to as it is.
     Special,

@@ -24,26 +24,20 @@ pub enum FsAction {
 pub enum FsObject {
     /// Cgroup of a pod, with its QoS level (`guaranteed`, `burstable`, `besteffort`).
     PodCgroup {
-        /// The pod.
         uid: PodUid,
         /// QoS level from the path.
         qos: Text,
     },
     /// Cgroup of a container or sandbox inside a pod's.
     ContainerCgroup {
-        /// The pod.
         uid: PodUid,
         /// Container or sandbox id.
         id: ContainerId,
     },
     /// `/var/lib/kubelet/pods/<uid>`.
-    PodDir {
-        /// The pod.
-        uid: PodUid,
-    },
+    PodDir { uid: PodUid },
     /// `/var/lib/kubelet/pods/<uid>/volumes/<plugin>/<volume>` and what is in it.
     Volume {
-        /// The pod.
         uid: PodUid,
         /// `kubernetes.io/secret` and so on (unescaped).
         plugin: Text,
@@ -54,14 +48,12 @@ pub enum FsObject {
     },
     /// Another path below the pod's directory: `etc-hosts`, `containers/web/…`, `volume-subpaths/…`.
     PodFile {
-        /// The pod.
         uid: PodUid,
         /// Path below the pod's directory.
         inner: Text,
     },
     /// Mount of a volume of a pod.
     VolumeMount {
-        /// The pod.
         uid: PodUid,
         /// Volume plugin, with `/` for the `~` of the folder: `kubernetes.io/configmap`.
         plugin: Text,
@@ -84,13 +76,11 @@ pub enum FsObject {
     },
 }
 
-/// A change.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct FsChange {
     /// What happened.
     #[serde(rename = "a")]
     pub action: FsAction,
-    /// To what.
     #[serde(rename = "o")]
     pub object: FsObject,
 }

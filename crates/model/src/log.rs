@@ -11,7 +11,6 @@ use super::{ContainerId, PodRef, Text};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Component {
-    /// kubelet
     Kubelet,
     /// kube-apiserver
     Apiserver,
@@ -19,7 +18,6 @@ pub enum Component {
     Scheduler,
     /// kube-controller-manager
     ControllerManager,
-    /// containerd
     Containerd,
     /// CRI-O
     Crio,

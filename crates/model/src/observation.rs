@@ -117,9 +117,7 @@ pub enum Body {
     Inventory(Box<cri::Inventory>),
     /// What of an image has been fetched.
     Pull(Box<PullSeen>),
-    /// A log line.
     Log(Box<LogLine>),
-    /// An audit record.
     Audit(Box<AuditRecord>),
     /// A finished OpenTelemetry span.
     Span(Box<SpanRecord>),

@@ -35,7 +35,6 @@ pub struct PodSeen {
     /// `metadata.namespace`.
     #[serde(rename = "ns")]
     pub namespace: Text,
-    /// Name.
     #[serde(rename = "n")]
     pub name: Text,
     /// `metadata.resourceVersion` as a number (0 when it is not one): orders states of one cluster.
@@ -66,10 +65,8 @@ pub struct PodSeen {
     /// kubelet reports it, its own.
     #[serde(rename = "mir", skip_serializing_if = "Option::is_none")]
     pub mirror_of: Option<PodUid>,
-    /// The spec.
     #[serde(rename = "sp")]
     pub spec: PodSpec,
-    /// The status.
     #[serde(rename = "st")]
     pub status: PodStatus,
 }
@@ -94,7 +91,6 @@ pub struct PodSpec {
     /// `priorityClassName`.
     #[serde(rename = "pc", skip_serializing_if = "Text::is_empty")]
     pub priority_class: Text,
-    /// `priority`.
     #[serde(rename = "prio", skip_serializing_if = "is_default")]
     pub priority: i32,
     /// `runtimeClassName`.
@@ -103,7 +99,6 @@ pub struct PodSpec {
     /// `serviceAccountName`.
     #[serde(rename = "sa", skip_serializing_if = "Text::is_empty")]
     pub service_account: Text,
-    /// `hostNetwork`.
     #[serde(rename = "hn", skip_serializing_if = "is_default")]
     pub host_network: bool,
     /// `terminationGracePeriodSeconds`.
@@ -154,7 +149,6 @@ pub struct PodSpec {
     pub ephemeral_containers: Vec<Text>,
 }
 
-/// A toleration.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Toleration {
@@ -195,7 +189,6 @@ pub struct VolumeSpec {
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ContainerSpec {
-    /// Name.
     #[serde(rename = "n")]
     pub name: Text,
     /// Image reference of the spec.
@@ -222,7 +215,6 @@ pub struct ContainerSpec {
     /// `preStop` hook, likewise.
     #[serde(rename = "pre", skip_serializing_if = "Text::is_empty")]
     pub pre_stop: Text,
-    /// Host ports.
     #[serde(rename = "hp", skip_serializing_if = "Vec::is_empty")]
     pub host_ports: Vec<i32>,
     /// ConfigMaps and Secrets that environment variables come from (names only): `configMap/x`, `secret/y`.
@@ -257,7 +249,6 @@ pub struct ProbeSpec {
     pub failure_threshold: i32,
 }
 
-/// The status of a pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PodStatus {
@@ -267,13 +258,11 @@ pub struct PodStatus {
     /// `reason` (Evicted, NodeAffinity, …).
     #[serde(rename = "r", skip_serializing_if = "Text::is_empty")]
     pub reason: Text,
-    /// `message`.
     #[serde(rename = "m", skip_serializing_if = "Text::is_empty")]
     pub message: Text,
     /// `startTime` (1 s): the kubelet's first status write.
     #[serde(rename = "t0", skip_serializing_if = "Option::is_none")]
     pub start_time: Option<Nanos>,
-    /// `podIP`.
     #[serde(rename = "ip", skip_serializing_if = "Text::is_empty")]
     pub pod_ip: Text,
     /// `nominatedNodeName`.
@@ -282,7 +271,6 @@ pub struct PodStatus {
     /// `qosClass`.
     #[serde(rename = "qos", skip_serializing_if = "Text::is_empty")]
     pub qos: Text,
-    /// `observedGeneration`.
     #[serde(rename = "og", skip_serializing_if = "is_default")]
     pub observed_generation: u64,
     /// Conditions, sorted by type.
@@ -309,10 +297,8 @@ pub struct Condition {
     /// `True`, `False`, `Unknown`.
     #[serde(rename = "s")]
     pub status: Text,
-    /// Reason.
     #[serde(rename = "r", skip_serializing_if = "Text::is_empty")]
     pub reason: Text,
-    /// Message.
     #[serde(rename = "m", skip_serializing_if = "Text::is_empty")]
     pub message: Text,
     /// `lastTransitionTime` (1 s).
@@ -320,11 +306,9 @@ pub struct Condition {
     pub transition: Option<Nanos>,
 }
 
-/// Status of a container.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ContainerStatus {
-    /// Name.
     #[serde(rename = "n")]
     pub name: Text,
     /// Bare id, empty before the first creation.
@@ -342,7 +326,6 @@ pub struct ContainerStatus {
     /// Startup probe passed, or none.
     #[serde(rename = "sd", skip_serializing_if = "Option::is_none")]
     pub started: Option<bool>,
-    /// `state`.
     #[serde(rename = "st")]
     pub state: ContainerState,
     /// Last termination.
@@ -350,7 +333,6 @@ pub struct ContainerStatus {
     pub last: Option<Terminated>,
 }
 
-/// State of a container.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ContainerState {
@@ -359,7 +341,6 @@ pub enum ContainerState {
         /// Reason (`ContainerCreating`, `ImagePullBackOff`, …).
         #[serde(rename = "r")]
         reason: Text,
-        /// Message.
         #[serde(rename = "m", default, skip_serializing_if = "Text::is_empty")]
         message: Text,
     },
@@ -386,13 +367,11 @@ impl Default for ContainerState {
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Terminated {
-    /// Exit code.
     #[serde(rename = "xc")]
     pub exit_code: i32,
     /// Signal, 0 when none.
     #[serde(rename = "sig", skip_serializing_if = "is_default")]
     pub signal: i32,
-    /// Reason.
     #[serde(rename = "r", skip_serializing_if = "Text::is_empty")]
     pub reason: Text,
     /// Message, cut at 2 KiB.

@@ -31,9 +31,7 @@ pub enum SessionError {
     Io {
         /// What was tried: `open`, `read`, `write`, `create`.
         op: &'static str,
-        /// The file.
         path: String,
-        /// Why not.
         source: std::io::Error,
     },
     /// The file could not be made or given its name.
@@ -44,30 +42,20 @@ pub enum SessionError {
     #[error(
         "{path} exists, and a recording never overwrites one: give another name, or move it away"
     )]
-    Exists {
-        /// The file.
-        path: String,
-    },
+    Exists { path: String },
     /// Another process is recording to the file.
     #[error("{path} is being recorded: nothing can be added to it before that has ended")]
-    Busy {
-        /// The file.
-        path: String,
-    },
+    Busy { path: String },
     /// What is there is not ours to replace.
     #[error(
         "{path} exists and is no kflow session, so it is not replaced: give another name, or move it away"
     )]
-    Foreign {
-        /// The file.
-        path: String,
-    },
+    Foreign { path: String },
     /// The first line is not a header.
     #[error(
         "{path} is not a kflow session: {why}. A session begins with a line like {{\"kflow\":1,…}}; raw captures become one with `kflow import`"
     )]
     NotASession {
-        /// The file.
         path: String,
         /// What was found.
         why: String,
@@ -77,7 +65,6 @@ pub enum SessionError {
         "{path} has session format {found}, and this kflow reads formats up to {VERSION}: use the kflow that recorded it (written by kflow {tool}), or a newer one"
     )]
     Newer {
-        /// The file.
         path: String,
         /// Its version.
         found: u32,

@@ -38,7 +38,6 @@ pub struct SpanRecord {
     /// Trace that the span belongs to.
     #[serde(rename = "tr")]
     pub trace: TraceId,
-    /// Span id.
     #[serde(rename = "id")]
     pub span: SpanId,
     /// Parent, `None` for a root.

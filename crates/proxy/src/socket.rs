@@ -19,9 +19,7 @@ pub enum Error {
         "folder {dir} has mode {mode:03o} and owner {uid}: others could reach the socket; use a folder of its own, or chmod 700 and chown it to {me}"
     )]
     Folder {
-        /// The folder.
         dir: PathBuf,
-        /// Its mode.
         mode: u32,
         /// Its owner.
         uid: u32,
@@ -44,9 +42,7 @@ pub enum Error {
     Io {
         /// What was tried.
         what: &'static str,
-        /// On what.
         path: PathBuf,
-        /// Why not.
         source: io::Error,
     },
 }
@@ -135,7 +131,6 @@ impl Socket {
         drop(fs::remove_file(&self.path));
     }
 
-    /// The path.
     pub fn path(&self) -> &Path {
         &self.path
     }

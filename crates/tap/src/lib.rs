@@ -55,7 +55,6 @@ pub enum Error {
     Refused {
         /// A program, a map, a tracepoint.
         what: String,
-        /// Its reason.
         why: String,
     },
     /// The sockets of this machine could not be listed.
@@ -63,12 +62,7 @@ pub enum Error {
     Sockets(#[source] io::Error),
     /// The tape could not be made.
     #[error("cannot create {path}: {source}")]
-    Tape {
-        /// Where.
-        path: PathBuf,
-        /// Why not.
-        source: io::Error,
-    },
+    Tape { path: PathBuf, source: io::Error },
     /// The thread could not be started, or ended at once.
     #[error("cannot start the tap's thread: {0}")]
     Thread(#[source] io::Error),

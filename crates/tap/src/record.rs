@@ -26,7 +26,6 @@ pub enum Kind {
     Exited,
 }
 
-/// A record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record<'a> {
     /// What it tells.

@@ -21,7 +21,6 @@ impl Offset {
         Self(wall.0.saturating_sub(middle))
     }
 
-    /// Measures it.
     pub(crate) fn measure() -> Self {
         let mut best = (i64::MAX, Self(0));
         for _ in 0..TRIES {

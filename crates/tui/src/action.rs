@@ -209,7 +209,6 @@ impl fmt::Display for Action {
 /// A command with what was typed after it in the palette.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Command {
-    /// The action.
     pub action: Action,
     /// Argument, empty when none.
     pub arg: String,

@@ -24,7 +24,6 @@ pub enum Drive {
     },
     /// To the next or last observation about this pod.
     StepPod {
-        /// The pod.
         pod: PodUid,
         /// True for the next, false for the previous one.
         forward: bool,

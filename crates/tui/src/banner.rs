@@ -44,7 +44,6 @@ pub struct Reason {
     pub help: String,
     /// The same in a few words.
     pub brief: &'static str,
-    /// Since when.
     pub since: Option<Nanos>,
     /// The next try.
     pub next: Option<Nanos>,

@@ -52,11 +52,8 @@ impl Default for Config {
 /// What the terminal says of itself: the environment, handed in.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Environment {
-    /// `NO_COLOR`.
     pub no_color: Option<String>,
-    /// `COLORTERM`.
     pub colorterm: Option<String>,
-    /// `TERM`.
     pub term: Option<String>,
     /// The first of `LC_ALL`, `LC_CTYPE`, `LANG` that is set.
     pub locale: Option<String>,
@@ -184,7 +181,6 @@ impl Config {
         }
         Ok((config, warnings))
     }
-    /// The layout.
     pub fn layout(&self) -> Layout {
         Layout::parse(&self.layout).unwrap_or_default()
     }

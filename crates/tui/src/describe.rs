@@ -27,7 +27,6 @@ pub enum Tone {
     Bad,
 }
 
-/// The style of a tone.
 pub const fn style(theme: &Theme, tone: Tone) -> Style {
     match tone {
         Tone::Quiet => theme.faint,

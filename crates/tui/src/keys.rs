@@ -185,7 +185,6 @@ impl Keymap {
             .into_iter()
             .find_map(|s| self.map.get(&(s, key)).copied())
     }
-    /// Keys of an action.
     pub fn keys(&self, action: Action) -> &[Key] {
         self.keys.get(&action).map_or(&[], Vec::as_slice)
     }

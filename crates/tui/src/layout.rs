@@ -17,7 +17,6 @@ pub enum Layout {
 }
 
 impl Layout {
-    /// The next one.
     #[must_use]
     pub const fn next(self) -> Self {
         match self {
@@ -66,7 +65,6 @@ impl Layout {
             Self::Dashboard => "dashboard",
         }
     }
-    /// The one of a name.
     pub fn parse(name: &str) -> Option<Self> {
         [Self::Single, Self::Split, Self::Dashboard]
             .into_iter()

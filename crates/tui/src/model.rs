@@ -48,16 +48,13 @@ pub enum PromptKind {
     Filter,
     /// A time.
     Seek,
-    /// A note.
     Note,
 }
 
 /// A line that is being typed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Prompt {
-    /// What for.
     pub kind: PromptKind,
-    /// The text.
     pub text: String,
     /// Cursor, in characters.
     pub at: usize,
@@ -78,9 +75,7 @@ pub struct Prompt {
 pub enum Overlay {
     /// Keys; lines scrolled down.
     Help(usize),
-    /// A prompt.
     Prompt(Prompt),
-    /// A menu.
     Menu(Menu),
 }
 
@@ -170,7 +165,6 @@ impl Model {
             history: Vec::new(),
         }
     }
-    /// A pane.
     pub fn pane(&self, id: PaneId) -> Option<&dyn Pane> {
         self.panes.iter().find(|p| p.id() == id).map(|p| &**p)
     }
@@ -239,7 +233,6 @@ impl Model {
     pub fn complain(&mut self, text: impl Into<String>) {
         self.message = Some((text.into(), Tone::Error));
     }
-    /// The menu of exports.
     pub fn export_menu() -> Menu {
         let item = |label: &str, help: &str, action: Action, arg: &str| pane::Item {
             label: label.to_owned(),

@@ -22,25 +22,17 @@ pub mod sequence;
 pub mod timeline;
 pub mod why;
 
-/// Which pane.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PaneId {
-    /// Pods.
     #[default]
     Pods,
-    /// Timeline.
     Timeline,
-    /// Calls.
     Calls,
-    /// Log.
     Log,
-    /// Why.
     Why,
-    /// Node.
     Node,
     /// Sequence diagram.
     Sequence,
-    /// Flow.
     Flow,
     /// Requests to the apiserver.
     Requests,
@@ -129,9 +121,7 @@ pub enum Reply {
 /// A list to choose from.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Menu {
-    /// Title.
     pub title: String,
-    /// Items.
     pub items: Vec<Item>,
     /// Selected item.
     pub at: usize,
@@ -146,13 +136,11 @@ pub struct Item {
     pub label: String,
     /// What it does, dim.
     pub help: String,
-    /// The command.
     pub command: Command,
     /// Box that is checked or not, or no box.
     pub checked: Option<bool>,
 }
 
-/// A pane.
 pub trait Pane: fmt::Debug {
     /// Identity of the pane.
     fn id(&self) -> PaneId;

@@ -22,7 +22,6 @@ impl Replay {
     pub const fn new(player: Player) -> Self {
         Self { player }
     }
-    /// The player.
     pub const fn player(&mut self) -> &mut Player {
         &mut self.player
     }

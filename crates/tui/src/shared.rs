@@ -26,7 +26,6 @@ pub struct Shared {
     pub cursor: Option<Nanos>,
     /// Up to two marks for a delta.
     pub marks: Vec<Nanos>,
-    /// Which clock.
     pub clock: Clock,
     /// UTC instead of local time.
     pub utc: bool,
@@ -75,7 +74,6 @@ impl Shared {
 /// What drawing may read.
 #[derive(Clone, Copy, Debug)]
 pub struct Ctx<'a> {
-    /// The picture.
     pub snap: &'a Snapshot,
     /// What panes share.
     pub shared: &'a Shared,

@@ -16,7 +16,6 @@ pub enum Clock {
 }
 
 impl Clock {
-    /// The next one.
     #[must_use]
     pub const fn next(self) -> Self {
         match self {
@@ -38,7 +37,6 @@ impl Clock {
 /// How moments are written.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TimeFormat {
-    /// Which clock.
     pub clock: Clock,
     /// The zone of the wall clock.
     pub zone: Zone,

@@ -316,7 +316,6 @@ impl Model {
     pub(super) fn set_filter(&mut self, text: &str) {
         self.set_filter_of(self.focus, text);
     }
-    /// Sets the filter of a pane.
     pub fn set_filter_of(&mut self, pane: PaneId, text: &str) {
         let result = self
             .panes

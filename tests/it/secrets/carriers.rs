@@ -459,7 +459,6 @@ pub(super) fn of_apiserver(c: &mut Canaries) -> [Endpoint; 2] {
     ]
 }
 
-/// The kubelet's.
 pub(super) fn of_kubelet(c: &mut Canaries) -> [Endpoint; 5] {
     let config = json!({"kubeletconfig": {
         "maxPods": 110,

@@ -31,7 +31,6 @@ pub(super) enum Act {
     Close,
 }
 
-/// What is asked for.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Asked {
     pub(super) resource: String,

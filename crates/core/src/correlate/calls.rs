@@ -40,17 +40,13 @@ pub struct Call {
     pub container: Text,
     /// Sandbox or container attempt, when told.
     pub attempt: Option<u32>,
-    /// Sandbox id.
     pub sandbox_id: SandboxId,
-    /// Container id.
     pub container_id: ContainerId,
     /// Image reference, when the call is about one.
     pub image: Text,
     /// Deadline, ns from the start.
     pub timeout_ns: Option<i64>,
-    /// Request bytes.
     pub request_bytes: u64,
-    /// Response bytes.
     pub response_bytes: u64,
     /// Trace and span of `traceparent`.
     pub traceparent: Option<(TraceId, SpanId)>,

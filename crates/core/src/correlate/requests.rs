@@ -47,7 +47,6 @@ pub struct Webhook {
 /// One request to the apiserver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// Audit id.
     pub audit_id: Text,
     /// When it was received, by the apiserver's clock. Audit tells it best: the server span begins only behind the
     /// filters for panics, timeouts and authentication, 0.3 ms later as a rule and tens of ms when the machine is busy.
@@ -61,7 +60,6 @@ pub struct Request {
     pub verb: Text,
     /// Resource and subresource (`pods/binding`), or the path.
     pub resource: Text,
-    /// The object.
     pub object: ObjectRef,
     /// User name, empty without audit.
     pub user: Text,
@@ -119,7 +117,6 @@ pub struct RequestGroup {
     pub verb: Text,
     /// Plural resource with its subresource: `pods/binding`.
     pub resource: Text,
-    /// How many.
     pub count: u64,
     /// How many failed.
     pub errors: u64,
@@ -241,7 +238,6 @@ impl RequestLog {
     pub const fn forgotten(&self) -> (u64, u64) {
         (self.forgotten, self.orphans)
     }
-    /// A request by its audit id.
     pub fn get(&self, audit_id: &str) -> Option<&Arc<Request>> {
         self.requests.get(&Text::from(audit_id))
     }

@@ -105,7 +105,6 @@ pub struct PodView {
     pub api: Option<Arc<PodSeen>>,
     /// Newest evidence, when.
     pub changed: Nanos,
-    /// The timeline.
     pub timeline: Lazy<Timeline>,
     /// Evidence in order of time; the timeline's evidence is among it.
     pub evidence: Lazy<Vec<Evidence>>,
@@ -124,7 +123,6 @@ impl PodView {
     pub fn zero(&self) -> Nanos {
         self.create_requested.unwrap_or(self.created)
     }
-    /// State of a stage.
     pub fn stage(&self, stage: Stage) -> StageState {
         self.stages.get(stage.index()).copied().unwrap_or_default()
     }

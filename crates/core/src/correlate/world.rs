@@ -268,7 +268,6 @@ impl World {
     pub fn nodes(&self) -> Vec<&NodeState> {
         self.nodes.values().map(AsRef::as_ref).collect()
     }
-    /// A node by name.
     pub fn node(&self, name: &str) -> Option<&NodeState> {
         self.nodes.get(name).map(AsRef::as_ref)
     }

@@ -24,7 +24,6 @@ const DATA: &str = include_str!("catalogue.toml");
 /// Ids that were used once and must never come back. None so far.
 pub const RETIRED: &[&str] = &[];
 
-/// One cause.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cause {
@@ -151,7 +150,6 @@ pub enum CatalogueError {
     /// A pattern is no regular expression.
     #[error("cause {id} of the catalogue has a bad pattern: {source}")]
     Pattern {
-        /// Which cause.
         id: CauseId,
         /// What is wrong with it.
         source: regex::Error,
@@ -159,7 +157,6 @@ pub enum CatalogueError {
     /// An entry lacks something, or has an id that it may not have.
     #[error("cause {id} of the catalogue {what}")]
     Entry {
-        /// Which cause.
         id: CauseId,
         /// What is wrong.
         what: &'static str,
@@ -316,7 +313,6 @@ impl Catalogue {
         let exact = format!("KF{digits}");
         self.causes.iter().find(|c| c.id.as_str() == exact)
     }
-    /// A cause by its id.
     #[expect(
         clippy::indexing_slicing,
         reason = "`parse` makes an entry of each id, in their order, or no catalogue"

@@ -75,7 +75,6 @@ pub struct NodeHealth {
     pub ready: Option<(Text, Text, Text)>,
     /// Since when it is so.
     pub ready_since: Option<Nanos>,
-    /// Observation of that.
     pub evidence: Option<Evidence>,
     /// The kubelet says that it skips pods: when, why.
     pub skips: Option<(Nanos, Text, Evidence)>,

@@ -20,7 +20,6 @@ use kflow_model::{Evidence, Nanos, ObjectRef, Source, Text, pod::PodSeen, units:
 /// One thing that is true of a pod.
 #[derive(Clone, Debug)]
 pub struct Finding<'a> {
-    /// The cause.
     pub cause: &'static Cause,
     /// Where the pod stands still because of it.
     pub stage: Stage,
@@ -28,7 +27,6 @@ pub struct Finding<'a> {
     pub container: Text,
     /// How the pod stands.
     pub state: State,
-    /// Since when.
     pub since: Nanos,
     /// Names for the sentence.
     pub names: Names,
@@ -57,7 +55,6 @@ impl<'a> Finding<'a> {
     pub fn new(id: CauseId, f: &PodHistory<'a>) -> Self {
         Self::of(Catalogue::get().cause(id), f)
     }
-    /// A cause.
     pub fn of(cause: &'static Cause, f: &PodHistory<'a>) -> Self {
         Self {
             cause,
@@ -101,7 +98,6 @@ impl<'a> Finding<'a> {
         self.stage = stage;
         self
     }
-    /// Of a container.
     #[must_use]
     pub fn container(mut self, name: &str) -> Self {
         self.container = name.into();
@@ -262,7 +258,6 @@ impl<'a> Finding<'a> {
         }
     }
 
-    /// The verdict.
     pub fn verdict(mut self, f: &PodHistory<'_>) -> Verdict {
         base_names(&mut self.names, f, &self.container);
         let view = f.view;

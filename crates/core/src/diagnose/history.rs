@@ -27,7 +27,6 @@ use kflow_model::{
 /// What is known of a pod, in the form that rules ask for.
 #[derive(Clone, Debug)]
 pub struct PodHistory<'a> {
-    /// The pod.
     pub view: &'a PodView,
     /// Newest API state.
     pub api: Option<&'a PodSeen>,
@@ -63,7 +62,6 @@ pub struct PodHistory<'a> {
     pub timed_out: Vec<PodCall<'a>>,
     /// Failures, newest of each reason, container and source.
     pub signals: Vec<Signal<'a>>,
-    /// Containers.
     pub containers: Vec<ContainerHistory<'a>>,
     /// When deletion was asked for.
     pub deleted: Option<Nanos>,
@@ -278,7 +276,6 @@ impl<'a> PodHistory<'a> {
         )]
         &mut self.containers[i]
     }
-    /// What is known of a container.
     pub fn known(&self, name: &str) -> Option<&ContainerHistory<'a>> {
         self.containers.iter().find(|c| c.name == name)
     }

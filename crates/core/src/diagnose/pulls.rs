@@ -47,7 +47,6 @@ impl Ahead {
             Self::Announced(a) => a.pod.clone(),
         }
     }
-    /// Its image.
     pub fn image(&self) -> &str {
         match self {
             Self::Call(c) => &c.image,
@@ -83,7 +82,6 @@ pub struct Announced {
     uid: PodUid,
     /// `ns/name` of its pod.
     pub pod: String,
-    /// Its image.
     pub image: String,
 }
 

@@ -150,7 +150,6 @@ pub struct Signal<'a> {
     pub count: u32,
     /// Who saw it.
     pub source: Source,
-    /// The observation.
     pub evidence: &'a Evidence,
 }
 

@@ -252,7 +252,6 @@ pub fn list<S: AsRef<str>>(names: &[S]) -> String {
     }
 }
 
-/// A number as text.
 pub fn number(n: impl std::fmt::Display) -> Text {
     n.to_string().into()
 }

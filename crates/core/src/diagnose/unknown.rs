@@ -84,7 +84,6 @@ impl std::error::Error for Unknown {}
 /// One cause for which something could not be read, and what it befell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trouble {
-    /// Since when.
     pub since: Nanos,
     /// What kind of failure.
     pub failure: Failure,
@@ -217,7 +216,6 @@ const fn help(failure: Failure, namespaced: bool) -> &'static str {
 pub struct Asked<'a> {
     /// The world of what was seen up to the moment.
     pub world: &'a World,
-    /// The moment.
     pub at: Nanos,
     /// What is looked at; `None` for all that a recording holds.
     pub scope: Option<&'a Scope>,

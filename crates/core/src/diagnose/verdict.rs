@@ -57,7 +57,6 @@ impl State {
 /// Something that happened more than once: a container ended, the pod became not ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Recurrence {
-    /// How often.
     pub times: u32,
     /// The first time.
     pub first: Nanos,
@@ -84,7 +83,6 @@ pub enum Confidence {
 pub struct InFlightCall {
     /// CRI method.
     pub method: Text,
-    /// Since when.
     pub since: Nanos,
     /// Deadline, ns from the start.
     pub deadline_ns: Option<i64>,
@@ -132,7 +130,6 @@ impl std::fmt::Display for Proof {
 /// Something to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NextStep {
-    /// What for.
     pub text: String,
     /// The command, with the pod's own names in it; empty when there is none.
     pub command: String,
@@ -143,7 +140,6 @@ pub struct NextStep {
 pub struct Verdict {
     /// Pod; empty for an owner without pods.
     pub uid: PodUid,
-    /// Namespace.
     pub namespace: Text,
     /// Pod name; empty for an owner without pods.
     pub pod: Text,
@@ -159,7 +155,6 @@ pub struct Verdict {
     pub container: Text,
     /// How the pod stands: well, moving, waiting, stuck, …
     pub state: State,
-    /// Since when.
     pub since: Nanos,
     /// The call that it waits on.
     pub in_flight: Option<InFlightCall>,

@@ -19,7 +19,6 @@ pub enum Pattern {
     Is(Text),
     /// Begins with.
     Starts(Text),
-    /// Ends with.
     Ends(Text),
 }
 
@@ -62,9 +61,7 @@ impl fmt::Display for Pattern {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum EdgeKind {
-    /// It begins.
     Begin,
-    /// It ends.
     End,
     /// It is somewhere in it, or an effect of it.
     #[default]
@@ -146,7 +143,6 @@ pub enum What {
     Log {
         /// Who writes it; anybody when it is no step's.
         component: Option<Component>,
-        /// Its message.
         message: Pattern,
         /// A text inside the message or the error, empty for none.
         contains: Text,
@@ -155,9 +151,7 @@ pub enum What {
     },
     /// A Kubernetes Event.
     Event {
-        /// Its reason.
         reason: Pattern,
-        /// Its message.
         message: Pattern,
         /// A text inside the message, empty for none.
         contains: Text,
@@ -175,9 +169,7 @@ pub enum What {
         /// With a deadline, without, or either.
         deadline: Option<bool>,
     },
-    /// A span.
     Span {
-        /// Its name.
         name: Pattern,
         /// `service.name`.
         service: Pattern,
@@ -193,7 +185,6 @@ pub enum What {
     },
     /// A condition of a pod or node.
     Condition {
-        /// Of a node.
         node: bool,
         /// Type of the condition.
         kind: Text,
@@ -202,7 +193,6 @@ pub enum What {
         /// Reason of the condition.
         reason: Pattern,
     },
-    /// A fact of a pod.
     Pod(PodFact),
     /// A change in the file system.
     Fs {
@@ -230,7 +220,6 @@ pub enum What {
 pub struct Clue {
     /// Evidence that lights the step.
     pub what: What,
-    /// Which edge.
     pub edge: EdgeKind,
     /// Oldest version with it, empty for any.
     pub since: Text,
@@ -245,7 +234,6 @@ pub struct Clue {
 }
 
 impl Clue {
-    /// Its kind.
     pub const fn kind(&self) -> ClueKind {
         match self.what {
             What::Call { .. } => ClueKind::Call,

@@ -81,7 +81,6 @@ facts! {
     VolumeSetUp,
     /// The controller's attach of a volume is waited for.
     AttachAwaited,
-    /// The volume is attached.
     VolumeAttached,
     /// A volume could not be unmounted.
     UnmountFailed,
@@ -111,7 +110,6 @@ facts! {
     RuntimeWork,
     /// An image was not pulled.
     PullFailed,
-    /// An image was pulled.
     ImagePulled,
     /// A pull is not tried yet.
     PullBackedOff,
@@ -133,9 +131,7 @@ facts! {
     ExitFound,
     /// PLEG found a change.
     PlegChange,
-    /// A probe passed.
     ProbePassed,
-    /// A probe failed.
     ProbeFailed,
     /// A probe could not be run.
     ProbeErrored,
@@ -167,11 +163,9 @@ facts! {
     TerminatedEnded,
     /// A preStop hook begins.
     PreStopBegan,
-    /// It has ended.
     PreStopEnded,
     /// It has not ended in the grace period.
     PreStopTimedOut,
-    /// It failed.
     PreStopFailed,
     /// The pod's cgroup is gone.
     CgroupRemoved,
@@ -193,7 +187,6 @@ facts! {
     ThresholdMet,
     /// The eviction manager tries to free what is scarce.
     ReclaimBegan,
-    /// A pod was evicted.
     PodEvicted,
     /// The kernel killed a process for want of memory, outside of any container.
     SystemOom,
@@ -215,7 +208,6 @@ facts! {
     CgroupDriverKnown,
     /// The node is about to be registered.
     NodeRegistering,
-    /// The node is registered.
     NodeRegistered,
     /// The node became ready.
     NodeReady,

@@ -14,7 +14,6 @@ use kflow_model::Text;
 /// An observation lights a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hit {
-    /// The step.
     pub step: StepId,
     /// Which of its clues, an index of [`Step::clues`].
     pub clue: u8,

@@ -36,27 +36,19 @@ pub enum MapError {
         "check step {step} of the flow map: {what} `{name}` is not in the map; add it or name another"
     )]
     Unknown {
-        /// The step.
         step: String,
         /// What it should be.
         what: &'static str,
-        /// The name.
         name: String,
     },
     /// A step lacks a key.
     #[error(
         "check step {step} of the flow map: it has no `{key}`; a step that is not in the embedded map needs one"
     )]
-    Missing {
-        /// The step.
-        step: String,
-        /// The key.
-        key: &'static str,
-    },
+    Missing { step: String, key: &'static str },
     /// Evidence that cannot be read.
     #[error("check step {step} of the flow map: {why}")]
     Evidence {
-        /// The step.
         step: String,
         /// What is wrong.
         why: String,

@@ -69,7 +69,6 @@ impl Run {
 /// A step that was lit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StepRuns {
-    /// The step.
     pub step: StepId,
     /// The earliest evidence.
     pub first: Stamp,
@@ -422,7 +421,6 @@ fn subject(line: &LogLine) -> Subject {
     (pod.clone(), container.clone(), named.into())
 }
 
-/// Whose state an observation is.
 fn state_of(o: &Observation) -> Option<&Text> {
     match &o.body {
         Body::Pod(p) => Some(&p.uid.0),

@@ -15,7 +15,6 @@ pub struct StepId(pub u16);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Scope {
-    /// One pod's.
     #[default]
     Pod,
     /// A node's or component's.
@@ -50,7 +49,6 @@ pub struct Step {
     pub flow: usize,
     /// What it does.
     pub label: Text,
-    /// The function.
     pub function: Text,
     /// Other functions of the step.
     pub also: Vec<Text>,

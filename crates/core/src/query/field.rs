@@ -12,7 +12,6 @@ macro_rules! names {
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$id => $name,)* }
             }
-            /// The one of a name.
             pub fn parse(name: &str) -> Option<Self> {
                 $table.iter().find(|(_, n, _)| n.eq_ignore_ascii_case(name)).map(|(v, _, _)| *v)
             }

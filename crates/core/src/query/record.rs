@@ -14,7 +14,6 @@ pub trait Record {
     fn text(&self, field: Field, f: &mut dyn FnMut(&str) -> bool) -> bool;
     /// The number, when it has one.
     fn number(&self, n: Number) -> Option<i64>;
-    /// The flag.
     fn flag(&self, flag: Flag) -> bool;
 }
 
@@ -38,9 +37,7 @@ fn key(ns: &str, name: &str, f: &mut dyn FnMut(&str) -> bool) -> bool {
 /// A call as of a moment: the age of what is in flight counts.
 #[derive(Clone, Copy, Debug)]
 pub struct CallRecord<'a> {
-    /// The call.
     pub call: &'a Call,
-    /// As of.
     pub now: Nanos,
 }
 
@@ -323,11 +320,9 @@ impl Record for Observation {
 /// A pod as of a moment, with the cause of its verdict.
 #[derive(Clone, Copy, Debug)]
 pub struct PodRecord<'a> {
-    /// The pod.
     pub pod: &'a PodView,
     /// Cause and sentence of its verdict, empty when it is well.
     pub verdict: (&'a str, &'a str),
-    /// As of.
     pub now: Nanos,
 }
 
@@ -377,13 +372,11 @@ impl Record for PodRecord<'_> {
 /// An owner that cannot create pods, as of a moment.
 #[derive(Clone, Copy, Debug)]
 pub struct OwnerRecord<'a> {
-    /// The owner.
     pub owner: &'a ObjectRef,
     /// Cause and sentence of its verdict.
     pub verdict: (&'a str, &'a str),
     /// Since when it cannot.
     pub since: Nanos,
-    /// As of.
     pub now: Nanos,
 }
 

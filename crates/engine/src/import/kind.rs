@@ -209,10 +209,8 @@ const WATCHED: [&str; 17] = [
     "objects",
 ];
 
-/// One input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Input {
-    /// What it is.
     pub kind: Kind,
     /// Where it is; `-` is standard input.
     pub path: PathBuf,

@@ -28,7 +28,6 @@ pub struct Control {
     pub audit_webhook: Option<SocketAddr>,
     /// Receivers may listen on addresses that are not this machine's own.
     pub listen_anywhere: bool,
-    /// Audit logs.
     pub audit_logs: Vec<PathBuf>,
     /// Logs of control-plane components and of the runtime.
     pub logs: Vec<(Component, PathBuf)>,

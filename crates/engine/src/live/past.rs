@@ -14,7 +14,6 @@ const WAIT: Duration = Duration::from_secs(1);
 /// What became of a wish to see a moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sought {
-    /// It is shown.
     Shown,
     /// It takes more than a second, and is shown when it is made.
     Coming,

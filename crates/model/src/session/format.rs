@@ -106,7 +106,6 @@ pub enum Bound {
 /// What a line turned out to be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Line {
-    /// An observation.
     Observation(Observation),
     /// A bound of what was recorded, and when it was.
     Bound(Bound, Nanos),

@@ -108,7 +108,6 @@ impl Batch {
 /// A whole session in memory, in order of arrival.
 #[derive(Clone, Debug)]
 pub struct Session {
-    /// The header.
     pub header: Header,
     /// Observations by `seen`, equal ones in the order of the file; a step of the clock begins anew.
     pub observations: Vec<Evidence>,
@@ -137,7 +136,6 @@ impl Session {
 
 /// A session that is being read.
 pub struct Reader {
-    /// The header.
     pub header: Header,
     /// True when the input is compressed.
     pub compressed: bool,

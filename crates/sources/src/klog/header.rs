@@ -27,7 +27,6 @@ pub(super) struct Header<'a> {
 /// What the front of a line is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Front<'a> {
-    /// A header.
     Header(Header<'a>),
     /// It looks like one, but its numbers make no time or it ends inside.
     Broken,

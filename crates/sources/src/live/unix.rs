@@ -14,7 +14,6 @@ use tonic::transport::{Channel, Endpoint};
 pub struct Error {
     /// The socket.
     pub path: PathBuf,
-    /// Why not.
     pub source: io::Error,
 }
 

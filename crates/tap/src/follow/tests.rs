@@ -9,7 +9,6 @@ use crate::record::{HEAD, parse};
 
 const TAPE: &[u8] = include_bytes!("ctr.tape");
 
-/// The records of a tape.
 fn records(tape: &[u8]) -> Vec<Vec<u8>> {
     let (mut rest, mut all) = (tape, Vec::new());
     while let Some((length, after)) = rest.split_first_chunk::<4>() {

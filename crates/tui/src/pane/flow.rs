@@ -18,7 +18,6 @@ use kflow_engine::Snapshot;
 use kflow_model::{Nanos, PodUid};
 use tree::{Row, Show, Turned};
 
-/// The flow pane.
 #[derive(Debug, Default)]
 pub struct FlowPane {
     pod: Option<PodUid>,

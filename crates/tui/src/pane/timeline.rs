@@ -38,7 +38,6 @@ enum Fit {
     Free,
 }
 
-/// The timeline pane.
 #[derive(Debug, Default)]
 pub struct TimelinePane {
     pod: Option<PodUid>,

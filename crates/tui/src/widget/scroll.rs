@@ -54,7 +54,6 @@ impl Scroll {
     pub const fn at_end(&self) -> bool {
         self.at + 1 >= self.len
     }
-    /// Selects a row.
     pub fn select(&mut self, row: usize) {
         self.at = row;
         self.fit(self.len.max(row + 1), self.height);

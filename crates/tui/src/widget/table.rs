@@ -64,7 +64,6 @@ impl<C> Column<C> {
 /// A column with its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Placed<C> {
-    /// The column.
     pub column: Column<C>,
     /// First column on the canvas.
     pub x: u16,

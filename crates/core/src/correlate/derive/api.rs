@@ -7,7 +7,6 @@ use crate::flow::Stage;
 use crate::timeline::{Certainty, Edge, Outcome, Span};
 use kflow_model::{Evidence, Nanos, Text, pod::WatchEvent, stamp::SECOND};
 
-/// The span of a request.
 pub(super) fn of_request(stage: Stage, name: &str, r: &Request<'_>) -> Span {
     let mut s = Span::new(
         stage,

@@ -14,7 +14,6 @@ use crate::timeline::{Certainty, Edge, Outcome, Span, SpanIndex};
 use kflow_model::Text;
 use kflow_model::cri::method;
 
-/// A call as a span.
 pub(crate) fn of_work(stage: Stage, w: &RuntimeCall) -> Span {
     Span {
         container: w.container.clone(),

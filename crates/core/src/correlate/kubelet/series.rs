@@ -61,7 +61,6 @@ impl Series {
 /// What is known of one kind of work.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Activity {
-    /// How often.
     pub count: u64,
     /// Time of the newest piece of work.
     pub last: Option<Nanos>,

@@ -37,7 +37,6 @@ pub enum Work {
     Relist,
     /// A list filtered by a pod's label: PLEG's on-demand relist (1.36).
     RelistOnDemand,
-    /// A probe that passed.
     ProbePassed,
     /// A probe that failed, or could not be run.
     ProbeFailed,

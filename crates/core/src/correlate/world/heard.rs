@@ -35,7 +35,6 @@ pub enum Actor {
 pub struct Sign {
     /// When, by the clock of the one who gave it.
     pub at: Nanos,
-    /// The observation.
     pub evidence: Evidence,
 }
 
@@ -48,7 +47,6 @@ pub struct Lease {
     pub renewed: Nanos,
     /// `spec.leaseDurationSeconds`, ns: this long after a renewal it counts as abandoned.
     pub duration_ns: i64,
-    /// The observation.
     pub evidence: Evidence,
 }
 

@@ -74,7 +74,6 @@ impl LazyPod {
             view: OnceLock::new(),
         }
     }
-    /// What it is listed by.
     pub fn listed_by(&self) -> (kflow_model::Nanos, &PodUid) {
         (self.key.0, &self.key.1)
     }

@@ -229,7 +229,6 @@ pub(crate) struct NameFile {
     pub(crate) name: Text,
     /// Pods of this name.
     pub(crate) pods: SmallVec<[Slot; 1]>,
-    /// The evidence.
     pub(crate) evidence: Pile,
     /// How much of it was shared out, and among which lives.
     pub(crate) shared: usize,

@@ -30,9 +30,7 @@ pub struct Exit<'a> {
     pub reason: Text,
     /// Its own message.
     pub message: Text,
-    /// Which container.
     pub id: ContainerId,
-    /// The observation.
     pub evidence: &'a Evidence,
 }
 
@@ -58,7 +56,6 @@ pub struct ProbeResult<'a> {
     pub errored: bool,
     /// Failures since the container started, as far as they were counted.
     pub count: u32,
-    /// The observation.
     pub evidence: &'a Evidence,
 }
 
@@ -78,7 +75,6 @@ pub enum KillWhy {
 /// What a container did.
 #[derive(Clone, Debug, Default)]
 pub struct ContainerHistory<'a> {
-    /// Name.
     pub name: Text,
     /// What the kubelet's log calls it: `container`, `init container`, `ephemeral container`; empty when it did not say.
     pub kind: &'a str,

@@ -48,7 +48,6 @@ fn sign(cx: Context<'_>, actor: &Actor) -> Option<Heard> {
     })
 }
 
-/// The kubelet of a node.
 pub(super) fn kubelet(cx: Context<'_>, node: &str) -> Option<Heard> {
     let told = sign(cx, &Actor::Kubelet(node.into()));
     let local = cx
@@ -63,7 +62,6 @@ pub(super) fn kubelet(cx: Context<'_>, node: &str) -> Option<Heard> {
     [told, local].into_iter().flatten().max_by_key(|h| h.at)
 }
 
-/// The scheduler of a name.
 pub(super) fn scheduler(cx: Context<'_>, name: &str) -> Option<Heard> {
     let name = if name.is_empty() {
         crate::correlate::DEFAULT_SCHEDULER

@@ -272,7 +272,6 @@ struct Envelope<'a> {
     items: Option<Vec<&'a RawValue>>,
 }
 
-/// One line of a watch.
 #[derive(Deserialize)]
 pub(super) struct WatchLine<'a> {
     #[serde(rename = "type", borrow)]

@@ -9,7 +9,6 @@ use kflow_model::{Body, Observation, PodUid, Scope, Text};
 /// Pods whose uid is remembered to tell events of this node from others. Beyond it events are not filtered any more.
 const UIDS_MAX: usize = 65_536;
 
-/// What to watch.
 #[derive(Clone, Debug)]
 pub struct Watch {
     /// Group and version as in the path: `api/v1`, `apis/apps/v1`.
@@ -38,7 +37,6 @@ pub enum Filter {
     Learn(Pods),
     /// Events about a node's pods, about the node, from the node, and about owners.
     EventsOf {
-        /// The node.
         node: Text,
         /// Its pods and the unscheduled ones.
         pods: Pods,

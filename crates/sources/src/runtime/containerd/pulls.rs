@@ -49,7 +49,6 @@ pub enum ManifestError {
     /// It is not JSON of the form that it has to have.
     #[error("cannot read manifest {digest}: {source}")]
     Json {
-        /// Its digest.
         digest: String,
         /// What is wrong with it.
         source: serde_json::Error,
@@ -57,7 +56,6 @@ pub enum ManifestError {
     /// It has no layers, or too many.
     #[error("manifest {digest} has {layers} layers: 1 to {LAYERS} are followed")]
     Layers {
-        /// Its digest.
         digest: String,
         /// How many it has.
         layers: usize,

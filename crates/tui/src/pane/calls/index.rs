@@ -48,7 +48,6 @@ impl Keep {
     }
 }
 
-/// A row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Row {
     Call(At),
@@ -176,7 +175,6 @@ impl Index {
     pub(super) const fn epoch(&self) -> u64 {
         self.epoch
     }
-    /// A row.
     pub(super) fn row(&self, n: usize) -> Option<Row> {
         if let Some(at) = self.flying.get(n) {
             return Some(Row::Call(*at));

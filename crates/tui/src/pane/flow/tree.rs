@@ -20,7 +20,6 @@ const DEEPEST: u16 = 16;
 pub(super) enum Row {
     /// A heading: a flow, by its index.
     Flow(usize),
-    /// A step.
     Step {
         id: StepId,
         depth: u16,

@@ -7,7 +7,6 @@ use crate::glyph::Glyphs;
 use crate::shared::Ctx;
 use crate::text::{count, cut, width};
 
-/// A line.
 pub(super) type Line = Vec<(String, Style)>;
 
 pub(super) fn line(pieces: &[(&str, Style)]) -> Line {

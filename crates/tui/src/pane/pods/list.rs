@@ -61,7 +61,6 @@ impl Seen {
     }
 }
 
-/// The list.
 #[derive(Debug, Default)]
 pub(super) struct List {
     /// Rows in order.
@@ -98,12 +97,10 @@ impl List {
     pub(super) const fn shown(&self) -> usize {
         self.order.len()
     }
-    /// The row of a pod.
     pub(super) fn row_of(&self, snap: &Snapshot, uid: &PodUid) -> Option<usize> {
         let p = snap.world.pod(uid)?;
         self.row(place_of(snap.world.pods(), p)? as u32)
     }
-    /// The row of an owner.
     pub(super) fn row_of_owner(&self, owner: &ObjectRef) -> Option<usize> {
         self.rows.iter().position(|r| match r {
             Row::Owner(i) => self

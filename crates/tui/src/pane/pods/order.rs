@@ -16,11 +16,9 @@ pub enum Sort {
     Trouble,
     /// Namespace and name.
     Name,
-    /// Namespace.
     Namespace,
     /// Youngest first.
     Age,
-    /// Status.
     Status,
     /// Most restarts first.
     Restarts,
@@ -28,7 +26,6 @@ pub enum Sort {
     Since,
     /// Fewest ready first.
     Ready,
-    /// Node.
     Node,
     /// Cause of the verdict.
     Verdict,
@@ -63,7 +60,6 @@ impl Sort {
             Self::Verdict => "why",
         }
     }
-    /// The one of a name.
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|s| s.name() == name)
     }
@@ -75,16 +71,13 @@ pub enum GroupBy {
     /// One flat list.
     #[default]
     None,
-    /// Namespace.
     Namespace,
-    /// Node.
     Node,
     /// The topmost owner.
     Owner,
 }
 
 impl GroupBy {
-    /// The next one.
     #[must_use]
     pub const fn next(self) -> Self {
         match self {
@@ -94,7 +87,6 @@ impl GroupBy {
             Self::Owner => Self::None,
         }
     }
-    /// Name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::None => "none",
@@ -103,7 +95,6 @@ impl GroupBy {
             Self::Owner => "owner",
         }
     }
-    /// The one of a name.
     pub fn parse(name: &str) -> Option<Self> {
         [Self::None, Self::Namespace, Self::Node, Self::Owner]
             .into_iter()
@@ -289,7 +280,6 @@ pub(super) struct Key {
     pub(super) widths: Widths,
     /// How much it needs somebody.
     pub(super) rank: u8,
-    /// Its group.
     pub(super) group: Text,
     number: i64,
     text: Text,

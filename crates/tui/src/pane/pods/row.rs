@@ -153,7 +153,6 @@ pub(super) fn owner(
     }
 }
 
-/// One pod.
 pub(super) fn pod(
     ctx: &Ctx<'_>,
     canvas: &mut Canvas<'_>,

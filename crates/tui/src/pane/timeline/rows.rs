@@ -16,7 +16,6 @@ pub(super) struct Row {
     pub(super) span: u32,
     /// Depth in the tree.
     pub(super) depth: u16,
-    /// It has children.
     pub(super) children: bool,
     /// They are shown.
     pub(super) open: bool,
