@@ -1,5 +1,5 @@
 //! The apiserver's side under load: 5,000 spans and 5,000 audit records in every second of a simulated minute, from bytes
-//! to a settled world with its pictures, as a live run does it.
+//! to a refreshed world with its pictures, as a live run does it.
 //!
 //! Audit lines are the recorded ones of `fixtures/captures`, round after round, each round with audit ids, times, a
 //! namespace and a pod of its own (with `one` as second argument all rounds tell of one pod, which then has tens of
@@ -246,7 +246,7 @@ fn main() {
     let (mut spans, mut records, mut requests, mut bytes) = (0_u64, 0_u64, 0_u64, 0_u64);
     let (mut pods, mut grouped) = (0, Duration::ZERO);
     let mut took = Duration::ZERO;
-    let [mut decode, mut observe, mut settle, mut picture] = [Duration::ZERO; 4];
+    let [mut decode, mut observe, mut refresh, mut picture] = [Duration::ZERO; 4];
     println!("second  CPU s  resident MiB  requests kept  forgotten   pods  groups");
     let seconds = std::env::args()
         .nth(1)
@@ -317,8 +317,8 @@ fn main() {
             pipeline.shrink(KEEP);
             observe += cpu().saturating_sub(step);
             step = cpu();
-            pipeline.settle();
-            settle += cpu().saturating_sub(step);
+            pipeline.refresh();
+            refresh += cpu().saturating_sub(step);
             step = cpu();
             let shown = pipeline.snapshot(now, mode.clone(), (now, now), Vec::new());
             assert!(shown.version > 0);
@@ -328,12 +328,12 @@ fn main() {
         took += cpu().saturating_sub(clock);
         // What the requests pane draws, and how long that takes.
         let clock = cpu();
-        let groups = pipeline.settle().requests().groups().len();
+        let groups = pipeline.refresh().requests().groups().len();
         grouped = grouped.max(cpu().saturating_sub(clock));
         if second % 10 == 9 {
-            let log = pipeline.settle().requests();
+            let log = pipeline.refresh().requests();
             println!(
-                "  decode {decode:.1?}, observe {observe:.1?}, settle {settle:.1?}, picture {picture:.1?}",
+                "  decode {decode:.1?}, observe {observe:.1?}, refresh {refresh:.1?}, picture {picture:.1?}",
             );
             println!(
                 "{:>6}  {:>6.1}  {:>12}  {:>13}  {:>9}  {pods:>5}  {groups:>6}",
@@ -345,7 +345,7 @@ fn main() {
             );
         }
     }
-    let log = pipeline.settle().requests();
+    let log = pipeline.refresh().requests();
     assert_eq!(
         log.len() as u64 + log.forgotten().0,
         requests,

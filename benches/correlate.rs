@@ -71,7 +71,7 @@ fn old(lines: &[String], pods: u64) -> World {
             w.observe(&Arc::new(o));
         }
     }
-    w.settle();
+    w.refresh();
     w
 }
 
@@ -92,7 +92,7 @@ enum Looks {
     Everywhere,
 }
 
-/// Filing time, settling time and looking time of `churn`, with a frame (settling, a snapshot, looks) for each `every`
+/// Filing time, refreshing time and looking time of `churn`, with a frame (refreshing, a snapshot, looks) for each `every`
 /// observations.
 fn run(mut w: World, churn: &[Evidence], every: usize, looks: Looks) -> [Duration; 3] {
     let mut spent = [Duration::ZERO; 3];
@@ -103,9 +103,9 @@ fn run(mut w: World, churn: &[Evidence], every: usize, looks: Looks) -> [Duratio
             w.observe(o);
         }
         let filed = used(begin);
-        w.settle();
+        w.refresh();
         let shot = std::hint::black_box(w.clone());
-        let settled = used(begin);
+        let refreshed = used(begin);
         if let Looks::Everywhere = looks {
             for p in shot.pods() {
                 std::hint::black_box(p.timeline.spans.len());
@@ -115,7 +115,7 @@ fn run(mut w: World, churn: &[Evidence], every: usize, looks: Looks) -> [Duratio
         for (sum, (from, to)) in
             spent
                 .iter_mut()
-                .zip([(t, filed), (filed, settled), (settled, looked)])
+                .zip([(t, filed), (filed, refreshed), (refreshed, looked)])
         {
             *sum += to.saturating_sub(from);
         }
@@ -157,7 +157,7 @@ fn main() {
             let whole: Duration = spent.iter().sum();
             let each = spent.map(|d| d.as_nanos() as f64 / n);
             println!(
-                "{pods:>7} pods, {what:38} filing {:5.0} ns, settling {:5.0} ns, looking {:5.0} ns each: {:.2} M/s",
+                "{pods:>7} pods, {what:38} filing {:5.0} ns, refreshing {:5.0} ns, looking {:5.0} ns each: {:.2} M/s",
                 each[0],
                 each[1],
                 each[2],

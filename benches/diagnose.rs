@@ -43,7 +43,7 @@ fn world(session: &str, pods: usize, log: bool) -> (World, Nanos) {
     for o in session.observations.iter().filter(|o| o.stamp.seen <= now) {
         first.observe(o);
     }
-    first.settle();
+    first.refresh();
     let originals: Vec<PodUid> = first
         .pods()
         .iter()
@@ -64,7 +64,7 @@ fn world(session: &str, pods: usize, log: bool) -> (World, Nanos) {
             }
         }
     }
-    all.settle();
+    all.refresh();
     assert!(all.pods().len() >= pods, "{} pods", all.pods().len());
     (all, now)
 }

@@ -6,7 +6,7 @@
 //! |---|---|
 //! | [`args`] | what can be said on the command line (clap only) |
 //! | [`input`] | where a command that reads takes its observations from, and as of when |
-//! | `gather` | one look at what runs, for commands that answer once |
+//! | `collect` | one look at what runs, for commands that answer once |
 //! | `live` | the sources of commands that look at what runs, signals |
 //! | `log` | what kflow itself does, as a log |
 //! | `manual` | completions and manual pages |
@@ -19,10 +19,10 @@ pub mod args;
 pub mod input;
 
 mod calls;
+mod collect;
 mod doctor;
 mod export;
 mod flow;
-mod gather;
 mod import;
 mod live;
 mod log;

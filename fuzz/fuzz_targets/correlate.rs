@@ -24,7 +24,7 @@ static REAL: LazyLock<Vec<Evidence>> = LazyLock::new(|| {
 fn timelines(of: impl Iterator<Item = Evidence>) -> String {
     let mut world = World::new();
     of.for_each(|o| world.observe(&o));
-    world.settle();
+    world.refresh();
     let mut out = Vec::new();
     kflow_export::timeline::json(&mut out, world.pods()).expect("a vector grows");
     String::from_utf8_lossy(&out).into_owned()

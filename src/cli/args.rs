@@ -131,7 +131,7 @@ pub struct Input {
     pub at: Option<String>,
     /// Without a recording: look for so long [default: until the lists are complete]
     #[arg(long = "for", value_name = "TIME", value_parser = live::duration)]
-    pub gather: Option<std::time::Duration>,
+    pub for_time: Option<std::time::Duration>,
     /// Without a recording: what to look at.
     #[command(flatten)]
     pub live: live::LiveArgs,

@@ -223,7 +223,7 @@ fn add(
 fn looks(input: &Input) -> bool {
     let live = &input.live;
     let runs = live.live_flag().is_some() || live.scope != ScopeArgs::default();
-    input.session.is_some() || input.at.is_some() || input.gather.is_some() || runs
+    input.session.is_some() || input.at.is_some() || input.for_time.is_some() || runs
 }
 
 #[expect(clippy::print_stderr, reason = "a notice beside the answer")]

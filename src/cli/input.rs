@@ -34,7 +34,7 @@ impl Observations {
             return Self::from_what_runs(input, pod);
         };
         only_recorded(&input.live)?;
-        if input.gather.is_some() {
+        if input.for_time.is_some() {
             bail!(
                 "--for is of what runs, and --session (or KFLOW_SESSION) names a recording: leave one of them out"
             );
@@ -53,17 +53,17 @@ impl Observations {
     }
 
     fn from_what_runs(input: &Input, pod: Option<&str>) -> anyhow::Result<Self> {
-        let mut gathered = super::gather::start(input, pod)?;
-        let snapshot = gathered.live.snapshot();
-        let session = super::gather::session(&snapshot, &input.live);
+        let mut collected = super::collect::start(input, pod)?;
+        let snapshot = collected.live.snapshot();
+        let session = super::collect::session(&snapshot, &input.live);
         let mut source = Self {
             session,
             at: snapshot.now,
-            scope: gathered.scope,
+            scope: collected.scope,
             selection: Arc::clone(snapshot.world.selection()),
             recorded: false,
         };
-        gathered.live.stop();
+        collected.live.stop();
         if let Some(at) = input.at.as_deref() {
             source.at = moment(at)?.within(snapshot.range, None, |_| 0);
             outside(Some(snapshot.range), source.at)?;

@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::bail;
 
 use super::args::live::RecordArgs;
-use super::gather::{Notice, notices};
+use super::collect::{Notice, notices};
 use super::live::{config, stderr_log, wait};
 use kflow_core::diagnose::unknown::{self, Asked, Unknown};
 use kflow_engine::Snapshot;

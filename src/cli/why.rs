@@ -139,8 +139,8 @@ fn watch(args: &WhyArgs) -> anyhow::Result<u8> {
         args.input.session.is_none() && args.input.at.is_none(),
         "--watch looks at what runs: leave out --session and --at (a recording is walked through with `kflow replay`)"
     );
-    let gathered = super::gather::start(&args.input, args.pod.as_deref())?;
-    let (mut live, scope) = (gathered.live, gathered.scope);
+    let collected = super::collect::start(&args.input, args.pod.as_deref())?;
+    let (mut live, scope) = (collected.live, collected.scope);
     let (mut told, mut last, mut unwritten) = (None, OK, None);
     super::live::wait(None, || {
         if live.failed() {

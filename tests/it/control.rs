@@ -158,7 +158,7 @@ fn an_owner_without_pods_has_a_story() {
         for o in &loaded.observations {
             w.observe(o);
         }
-        w.settle();
+        w.refresh();
         w
     };
     // The webhook refuses each of its pods.
@@ -229,7 +229,7 @@ fn spans_without_parents_and_parents_that_never_come_do_no_harm() {
     world.observe(&span(SECOND, 50, Some(50), ""));
     world.observe(&span(SECOND, 51, Some(52), ""));
     world.observe(&span(SECOND, 52, Some(51), ""));
-    world.settle();
+    world.refresh();
     let request = world.requests().get("a1").unwrap();
     assert_eq!(
         request.steps().len(),
@@ -264,7 +264,7 @@ fn audit_levels_differ_in_what_they_say_and_never_in_what_happened() {
         for o in out {
             world.observe(&Arc::new(o));
         }
-        world.settle();
+        world.refresh();
         let r = world.requests().list()[0].clone();
         assert_eq!((r.code, r.object.name.as_str()), (201, "web-x1"), "{level}");
         assert_eq!(r.duration(world.now()), 7_732_000, "{level}");
@@ -400,7 +400,7 @@ fn clocks_that_differ_by_minutes_neither_part_nor_double_a_request() {
         }
         world.observe(&span(received.0 + apart, 1, None, "Metadata-pods"));
         world.observe(&span(received.0 + apart + 1000, 2, Some(1), ""));
-        world.settle();
+        world.refresh();
         let all = world.requests().list();
         assert_eq!(all.len(), 1, "{apart}");
         assert_eq!(
@@ -456,7 +456,7 @@ fn a_pod_whose_create_bears_no_name_is_found_by_the_key_under_which_it_was_store
         for n in order {
             world.observe(&all[n]);
         }
-        world.settle();
+        world.refresh();
         let pods = world.find("s01/web-7d4b9-x1abc");
         assert_eq!(pods.len(), 1, "{order:?}");
         let create = pods[0]

@@ -30,7 +30,7 @@ pub(crate) fn world<'a>(observations: impl IntoIterator<Item = &'a Evidence>) ->
     for o in observations {
         w.observe(o);
     }
-    w.settle();
+    w.refresh();
     w
 }
 

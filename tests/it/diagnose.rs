@@ -178,7 +178,7 @@ fn run(
     let mut tick = first.stamp.seen;
     for o in observations {
         while let Some(e) = pending.last().filter(|e| e.at_ns < o.stamp.seen.0) {
-            world.settle();
+            world.refresh();
             let now = Nanos(e.at_ns);
             let got = ask(&world, e, now);
             let verdict = judge(e, sources, got.as_ref());
@@ -222,7 +222,7 @@ fn run(
         if o.stamp.seen >= tick {
             let step = if sources == Sources::Less { 10 } else { 1 };
             tick = o.stamp.seen.plus(step * SECOND);
-            world.settle();
+            world.refresh();
             let now = o.stamp.seen;
             let (verdicts, _) = diagnoser.update(&world, now);
             for e in asked
@@ -376,7 +376,7 @@ fn told(s: &scenario::Scenario, sources: Sources) -> Option<Verdict> {
     for o in s.observations().iter().filter(|o| sources.has(o.source)) {
         world.observe(o);
     }
-    world.settle();
+    world.refresh();
     let target = diagnose::find(&world, &s.target).into_iter().next()?;
     match target {
         Target::Pod(p) => diagnose::why(&world, p, s.now()),

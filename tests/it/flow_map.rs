@@ -116,7 +116,7 @@ fn a_healthy_pods_steps_are_lit_once_however_many_sources_tell_of_them() {
     for o in &session.observations {
         world.observe(o);
     }
-    world.settle();
+    world.refresh();
     let pod = world.find("s01/healthy")[0];
     let lit = lit(map, &pod.evidence, world.now());
     let of = |id: &str| {
@@ -176,7 +176,7 @@ fn a_healthy_start_with_cri_o_lights_the_runtimes_steps() {
                 world.observe(o);
             }
         }
-        world.settle();
+        world.refresh();
         let pod = world.find("sd01/healthy")[0];
         let mut steps: Vec<(&str, u32)> = lit(map, &pod.evidence, world.now())
             .iter()
@@ -272,8 +272,8 @@ fn a_recording_in_the_words_of_an_older_version_gives_the_same_timelines() {
         older.observe(&Arc::new(old));
     }
     assert!(renamed > 50, "{renamed}");
-    today.settle();
-    older.settle();
+    today.refresh();
+    older.refresh();
     let told = |w: &World| -> Vec<String> {
         let all = w.pods().iter().flat_map(|p| {
             let key = p.key();

@@ -29,7 +29,7 @@ mod scope;
 mod secrets;
 mod sentences;
 mod session;
-mod sli;
+mod startup_latency;
 mod words;
 
 mod attach;

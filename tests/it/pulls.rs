@@ -24,7 +24,7 @@ fn world<'a>(all: impl IntoIterator<Item = &'a Evidence>, until: Nanos) -> World
     for o in all.into_iter().filter(|o| o.stamp.seen <= until) {
         world.observe(o);
     }
-    world.settle();
+    world.refresh();
     world
 }
 

@@ -223,7 +223,7 @@ fn a_pod_that_is_stuck_is_not_well_in_a_later_file_of_a_rotation() {
         for o in &given {
             w.observe(o);
         }
-        w.settle();
+        w.refresh();
         w
     };
     let (_dir, _, last) = rotated(&given);

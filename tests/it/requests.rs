@@ -29,7 +29,7 @@ pub(crate) fn sessions() -> &'static [Recorded] {
                 for o in &session.observations {
                     world.observe(o);
                 }
-                world.settle();
+                world.refresh();
                 (
                     path.file_name().unwrap().to_string_lossy().into_owned(),
                     world,
@@ -319,7 +319,7 @@ fn a_deletion_is_due_its_grace_after_it_was_asked_for_whoever_tells_of_it() {
     for o in &audited {
         by_audit.observe(o);
     }
-    by_audit.settle();
+    by_audit.refresh();
     let due = |w: &World, key: &str| -> Vec<(i64, String)> {
         let (ns, name) = key.split_once('/').unwrap();
         let pod = w

@@ -296,12 +296,12 @@ fn a_selection_leaves_out_and_changes_nothing() {
         }
         at = upto;
         let wanted: Vec<_> = all
-            .settle()
+            .refresh()
             .pods()
             .iter()
             .filter(|p| of.admits(p))
             .collect();
-        let got = some.settle().pods();
+        let got = some.refresh().pods();
         assert_eq!(
             wanted.iter().map(|p| p.key()).collect::<Vec<_>>(),
             got.iter().map(|p| p.key()).collect::<Vec<_>>()

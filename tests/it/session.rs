@@ -255,7 +255,7 @@ fn replay_equals_import_byte_for_byte() {
         for o in observations {
             world.observe(&Arc::new(o));
         }
-        world.settle();
+        world.refresh();
         let mut out = Vec::new();
         kflow_export::timeline::json(&mut out, world.pods()).unwrap();
         out

@@ -43,7 +43,7 @@ fn sample(observations: &[Evidence], mut look: impl FnMut(&World, &Verdicts, Nan
         while let Some(o) = rest.next_if(|o| o.stamp.seen <= now) {
             world.observe(o);
         }
-        world.settle();
+        world.refresh();
         let verdicts = diagnoser.update(&world, now);
         look(&world, &verdicts, now);
     }

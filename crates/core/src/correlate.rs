@@ -2,7 +2,7 @@
 //!
 //! [`World::observe`] only files evidence: it joins an observation to a pod by UID, by sandbox, container or trace
 //! id, or by name and time, and keeps what cannot be joined yet. A pod's [`PodView`] and timeline are a pure function
-//! of the *sorted set* of its evidence, derived by [`World::settle`] for the pods that changed. So the order of
+//! of the *sorted set* of its evidence, derived by [`World::refresh`] for the pods that changed. So the order of
 //! arrival cannot matter: late, early, duplicated and reordered evidence ends in the same timeline by construction.
 //!
 //! A clone of the world is cheap (pods are shared until they change): snapshots for the UI and checkpoints for seeking are clones.
@@ -16,7 +16,7 @@ mod lazy;
 pub mod pulls;
 pub mod requests;
 mod shards;
-pub mod sli;
+pub mod startup_latency;
 mod status;
 pub mod steps;
 pub mod view;
@@ -28,7 +28,7 @@ pub use kubelet::KubeletActivity;
 pub use lazy::Lazy;
 pub use pulls::ImagePulls;
 pub use requests::{Request, RequestLog};
-pub use sli::PodStart;
+pub use startup_latency::PodStart;
 pub use view::{ContainerView, PodView, StageState};
 pub use world::{
     Actor, DEFAULT_SCHEDULER, LEADER_LEASES, LazyPod, Lease, NODE_LEASES, NodeState, ObjectState,

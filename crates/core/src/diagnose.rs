@@ -64,7 +64,7 @@ struct Said {
     /// When it was looked at.
     at: Nanos,
     /// It is well and over: nothing but new evidence changes that.
-    settled: bool,
+    quiet: bool,
     verdict: Option<Arc<Verdict>>,
 }
 
@@ -100,9 +100,9 @@ impl Diagnoser {
             .iter()
             .filter(|pod| {
                 self.said.get(&pod.uid).is_none_or(|s| {
-                    let settled = s.settled && !(moved && nodeless(cx, pod));
+                    let quiet = s.quiet && !(moved && nodeless(cx, pod));
                     !Arc::ptr_eq(&s.view, pod)
-                        || !(settled || (!moved && now >= s.at && now.since(s.at) < AGAIN_NS))
+                        || !(quiet || (!moved && now >= s.at && now.since(s.at) < AGAIN_NS))
                 })
             })
             .collect();
@@ -114,7 +114,7 @@ impl Diagnoser {
                 Said {
                     view: pod.clone(),
                     at: now,
-                    settled: health == Health::Well && verdict.is_none() && over(pod),
+                    quiet: health == Health::Well && verdict.is_none() && over(pod),
                     verdict: verdict.map(Arc::new),
                 },
             );

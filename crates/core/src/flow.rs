@@ -6,13 +6,12 @@
 //! |---|---|
 //! | [`stage`] | the eleven stages |
 //! | [`map`] | [`Map`]: flows and steps, parsed, checked, laid over each other |
-//! | [`clue`] | one kind of evidence of a step |
+//! | [`signature`] | one kind of evidence of a step |
 //! | [`Fact`] | what a line, an Event or a span says, whatever its words; [`line()`], [`event`], [`span`] read them |
 //! | [`matcher`] | from an observation to the steps that it lights |
 //! | [`runs`] | from evidence to what each step did: when, how often, how long |
 //! | [`docs`] | the map as text and Markdown |
 
-pub mod clue;
 pub mod docs;
 mod fact;
 mod index;
@@ -22,6 +21,7 @@ mod names;
 mod reading;
 mod readyz;
 pub mod runs;
+pub mod signature;
 pub mod stage;
 mod step;
 mod template;

@@ -328,7 +328,7 @@ impl Conn {
     }
 
     /// Gives out the starts of calls that began at or before `until` and whose request is still not complete.
-    pub(super) fn settle(&mut self, until: Nanos, at: Nanos, out: &mut Vec<Observation>) {
+    pub(super) fn advance(&mut self, until: Nanos, at: Nanos, out: &mut Vec<Observation>) {
         let Some(state) = &mut self.state else { return };
         let calls = &mut state.session.calls;
         let mut waiting: Vec<u32> = calls

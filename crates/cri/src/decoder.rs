@@ -188,28 +188,28 @@ impl Decoder {
     }
 
     /// Gives out the start of calls whose request did not complete for a while. Called now and then when live.
-    pub fn settle(&mut self, now: Nanos, out: &mut Vec<Observation>) {
+    pub fn advance(&mut self, now: Nanos, out: &mut Vec<Observation>) {
         if now < self.last.plus(-START_AFTER) {
             // The clock was set back: how long a call has waited is not known.
             self.last = now;
-            self.settle_until(Nanos(i64::MAX), out);
+            self.advance_until(Nanos(i64::MAX), out);
             return;
         }
         self.last = self.last.max(now);
-        self.settle_until(now.plus(-START_AFTER), out);
+        self.advance_until(now.plus(-START_AFTER), out);
     }
 
     /// The input ended: gives out every start that is still held back. Calls that are open stay open.
     pub fn finish(&mut self, out: &mut Vec<Observation>) {
-        self.settle_until(self.last, out);
+        self.advance_until(self.last, out);
     }
 
-    fn settle_until(&mut self, until: Nanos, out: &mut Vec<Observation>) {
+    fn advance_until(&mut self, until: Nanos, out: &mut Vec<Observation>) {
         let mut ids: Vec<u32> = self.conns.keys().copied().collect();
         ids.sort_unstable();
         for id in ids {
             if let Some(conn) = self.conns.get_mut(&id) {
-                conn.settle(until, self.last, out);
+                conn.advance(until, self.last, out);
             }
         }
     }

@@ -16,7 +16,7 @@ pub fn world_at(session: &Session, at: Nanos, selection: Arc<Selection>) -> Worl
     for o in session.observations.iter().take(upto) {
         world.observe(o);
     }
-    world.settle();
+    world.refresh();
     world.look_back(&Hindsight::of(&session.observations), at);
     world
 }
@@ -65,7 +65,7 @@ impl Pipeline {
         self.hindsight = hindsight;
     }
 
-    /// Takes one observation. Views are stale until the next [`snapshot`](Self::snapshot) or [`settle`](Self::settle).
+    /// Takes one observation. Views are stale until the next [`snapshot`](Self::snapshot) or [`refresh`](Self::refresh).
     pub fn observe(&mut self, o: Evidence) {
         self.world.observe(&o);
         self.log.push(o);
@@ -73,12 +73,12 @@ impl Pipeline {
     }
 
     /// Brings the world's views up to date.
-    pub fn settle(&mut self) -> &World {
-        self.world.settle();
+    pub fn refresh(&mut self) -> &World {
+        self.world.refresh();
         &self.world
     }
 
-    /// The world as of the last settling.
+    /// The world as of the last refresh.
     pub const fn world(&self) -> &World {
         &self.world
     }
@@ -136,7 +136,7 @@ impl Pipeline {
     }
 
     fn share(&mut self, now: Nanos) -> Arc<World> {
-        let world = self.settled();
+        let world = self.current();
         if self.hindsight.is_clear(now) {
             return world;
         }
@@ -145,13 +145,13 @@ impl Pipeline {
         Arc::new(world)
     }
 
-    fn settled(&mut self) -> Arc<World> {
+    fn current(&mut self) -> Arc<World> {
         if let Some((version, world)) = &self.shared
             && *version == self.version
         {
             return Arc::clone(world);
         }
-        self.world.settle();
+        self.world.refresh();
         let world = Arc::new(self.world.clone());
         self.shared = Some((self.version, Arc::clone(&world)));
         world

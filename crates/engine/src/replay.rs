@@ -240,12 +240,12 @@ impl Player {
             let (begin, end) = self.range();
             let wanted = start.within((begin, end), None, |_| 0);
             let to = wanted.clamp(begin, end);
-            let settled = match start {
+            let within = match start {
                 Moment::Begin => true,
                 Moment::At(_) | Moment::Clock(_) | Moment::Later(_) => to < end,
                 Moment::End | Moment::Share(_) | Moment::Earlier(_) => false,
             };
-            if settled || self.loaded.report.is_some() {
+            if within || self.loaded.report.is_some() {
                 self.start = None;
                 self.outside = outside(Some((begin, end)), wanted)
                     .map(|u| (format!("{}; {}", u.why, u.help).into(), to));
@@ -358,7 +358,7 @@ impl Player {
         for c in Arc::make_mut(&mut self.loaded.checkpoints) {
             if c.position >= at && c.position > 0 {
                 c.world.observe(&note);
-                c.world.settle();
+                c.world.refresh();
                 c.world.summarise();
                 c.position += 1;
             }

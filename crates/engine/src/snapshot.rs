@@ -209,7 +209,7 @@ impl Mode {
 pub struct Snapshot {
     /// Rises with every change; a frame with the same version need not be drawn again.
     pub version: u64,
-    /// The world, settled.
+    /// The world, its views up to date.
     pub world: Arc<World>,
     /// The moment that the snapshot shows: the clock when live, the cursor in replay. Ages count from it.
     pub now: Nanos,

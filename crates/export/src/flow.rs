@@ -5,9 +5,9 @@ use std::io::{self, Write};
 
 use super::text::{clean, cut};
 use super::timeline::Paint;
-use kflow_core::flow::clue::ClueKind;
 use kflow_core::flow::map::{Flow, Map, Step, StepId};
 use kflow_core::flow::runs::{RunEnd, StepRuns};
+use kflow_core::flow::signature::SignatureKind;
 use kflow_core::flow::{Stage, docs};
 use kflow_model::units::{duration, time_of_day};
 use kflow_model::{Nanos, Source};
@@ -100,7 +100,7 @@ pub fn map_text(
             let kinds: Vec<&str> = s
                 .kinds()
                 .into_iter()
-                .map(kflow_core::flow::clue::ClueKind::name)
+                .map(kflow_core::flow::signature::SignatureKind::name)
                 .collect();
             let name = format!("{:indent$}{}", "", clean(&s.function), indent = depth * 2);
             let mut line = format!(
@@ -174,11 +174,11 @@ pub fn map_json(
                 file: &s.file,
                 stage: s.stage,
                 parent: s.parent.and_then(|p| map.get(p)).map(|p| p.id.as_str()),
-                evidence: s.clues.iter().map(ToString::to_string).collect(),
+                evidence: s.signatures.iter().map(ToString::to_string).collect(),
                 kinds: s
                     .kinds()
                     .into_iter()
-                    .map(kflow_core::flow::clue::ClueKind::name)
+                    .map(kflow_core::flow::signature::SignatureKind::name)
                     .collect(),
                 unseen: &s.unseen,
             })
@@ -325,7 +325,7 @@ fn line(out: &mut impl Write, seen: &Seen<'_>, options: &Options, paint: &Paint)
         clean(&step.function),
         indent = depth * 2
     );
-    let only_by = l.runs.is_empty() && l.evidence.iter().all(|(k, _)| *k == ClueKind::Metric);
+    let only_by = l.runs.is_empty() && l.evidence.iter().all(|(k, _)| *k == SignatureKind::Metric);
     let kinds: Vec<&str> = l.evidence.iter().map(|(k, _)| k.name()).collect();
     let mut row = format!(
         "  {} {:<18} {:>9} {took:>8} {times:>6} {sign} {} {}",

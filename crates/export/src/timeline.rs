@@ -4,7 +4,7 @@ use serde::Serialize;
 use std::io::{self, Write};
 
 use super::text::{clean, cut};
-use kflow_core::correlate::{Pod, PodStart, PodView, World, sli};
+use kflow_core::correlate::{Pod, PodStart, PodView, World, startup_latency};
 use kflow_core::diagnose::pulls::{Progress, Pulls};
 use kflow_core::flow::Stage;
 use kflow_core::timeline::{Certainty, MarkKind, Outcome, Span, stats};
@@ -120,7 +120,7 @@ impl<'a> PodJson<'a> {
                     name: &o.name,
                 })
                 .collect(),
-            start: sli::start(p).map(|s| StartJson {
+            start: startup_latency::start(p).map(|s| StartJson {
                 observed_ns: s.observed,
                 total_ns: s.total_ns,
                 sli_ns: s.sli_ns,
@@ -236,7 +236,7 @@ fn pod(
         let line = format!("  owned by {}", clean(&chain.join(" of ")));
         writeln!(out, "{}", paint.dim(&line))?;
     }
-    if let Some(s) = sli::start(p) {
+    if let Some(s) = startup_latency::start(p) {
         writeln!(out, "{}", paint.dim(&format!("  {}", started(&s))))?;
     }
     let mut rows: Vec<(Nanos, String)> = Vec::new();

@@ -170,7 +170,7 @@ impl AtomicFile {
         if let Some((file, target)) = self.whole()? {
             file.persist(&target)
                 .map_err(|e| error("create", &target)(e.error))?;
-            settle(&target);
+            sync_folder(&target);
         }
         Ok(())
     }
@@ -184,7 +184,7 @@ impl AtomicFile {
             let path = name(n);
             match file.persist_noclobber(&path) {
                 Ok(_) => {
-                    settle(&path);
+                    sync_folder(&path);
                     return Ok(path);
                 }
                 Err(e) if e.error.kind() == io::ErrorKind::AlreadyExists => file = e.file,
@@ -231,7 +231,7 @@ impl Write for AtomicFile {
 }
 
 /// Puts a new name on the disk. The content is there already; file systems that cannot do this keep names another way.
-fn settle(path: &Path) {
+fn sync_folder(path: &Path) {
     if let Ok(folder) = File::open(folder(path)) {
         folder.sync_all().ok();
     }

@@ -48,7 +48,7 @@ pub trait Decode: Send {
     /// A connection closed.
     fn close(&mut self, conn: u32, at: Nanos, why: &str, out: &mut Vec<Observation>);
     /// Called a few times a second: gives out what was held back too long.
-    fn settle(&mut self, now: Nanos, out: &mut Vec<Observation>);
+    fn advance(&mut self, now: Nanos, out: &mut Vec<Observation>);
 }
 
 impl Decode for Decoder {
@@ -79,8 +79,8 @@ impl Decode for Decoder {
     fn close(&mut self, conn: u32, at: Nanos, why: &str, out: &mut Vec<Observation>) {
         Self::close(self, conn, None, at, why, out);
     }
-    fn settle(&mut self, now: Nanos, out: &mut Vec<Observation>) {
-        Self::settle(self, now, out);
+    fn advance(&mut self, now: Nanos, out: &mut Vec<Observation>) {
+        Self::advance(self, now, out);
     }
 }
 
@@ -422,8 +422,8 @@ pub fn run(queue: &Queue, mut decoder: Box<dyn Decode>, ring: &Ring, log: &Log) 
                 }
             }
         }
-        let settled = catch_unwind(AssertUnwindSafe(|| decoder.settle(clock::now(), &mut out)));
-        if settled.is_err() {
+        let advanced = catch_unwind(AssertUnwindSafe(|| decoder.advance(clock::now(), &mut out)));
+        if advanced.is_err() {
             Counters::add(&queue.counters.panics, 1);
         }
         give(&mut out, queue, ring);

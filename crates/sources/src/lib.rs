@@ -62,7 +62,7 @@ pub trait LineDecoder: Send {
 /// What a decoder needs to know of time where its input does not say: klog lines have neither year nor zone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TimeHint {
-    /// A moment near the input (from another source, or a full date inside it): settles the year.
+    /// A moment near the input (from another source, or a full date inside it): decides the year.
     pub near: Option<Nanos>,
     /// The input was written by then (the clock when it is read, a file's modification time): no log is from the future.
     pub not_after: Option<Nanos>,

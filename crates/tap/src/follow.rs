@@ -392,14 +392,14 @@ impl Follower {
     }
 
     /// Time has passed: gives out what was held back too long.
-    pub(crate) fn settle(&mut self, now: Nanos, out: &mut Vec<Observation>) {
+    pub(crate) fn advance(&mut self, now: Nanos, out: &mut Vec<Observation>) {
         for s in self.streams.values_mut() {
             let late = |h: &Held| now.since(h.at) > HOLD || now < h.at;
             if s.held.front().is_some_and(late) {
                 s.release(None, &mut self.decoder, &mut self.counters, out);
             }
         }
-        self.decoder.settle(now, out);
+        self.decoder.advance(now, out);
     }
 
     /// What it follows, in words: `2 connections of kubelet, 1 of crictl; 1 joined in the middle`.

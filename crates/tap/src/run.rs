@@ -215,7 +215,7 @@ impl Run {
                 let (_, maps) = self.loaded.parts();
                 self.follower.tally(now, maps, &mut out);
             }
-            self.follower.settle(now, &mut out);
+            self.follower.advance(now, &mut out);
             let mut status = self.follower.status();
             if !self.found {
                 status.push_str("; connections from before cannot be found: no sock_diag here");

@@ -117,7 +117,7 @@ fn any_order_of_arrival_gives_the_same_world() {
 }
 
 #[test]
-fn settling_in_between_and_hearing_everything_twice_changes_nothing() {
+fn refreshing_in_between_and_hearing_everything_twice_changes_nothing() {
     for name in ["S1-basics", "S3-crashes", "S7-restart-json"] {
         let observations = session(name);
         let straight = told(&world(&observations));
@@ -127,11 +127,11 @@ fn settling_in_between_and_hearing_everything_twice_changes_nothing() {
             w.observe(o);
             w.observe(o);
             if i % 997 == 0 {
-                w.settle();
+                w.refresh();
                 seen.push(w.clone());
             }
         }
-        w.settle();
+        w.refresh();
         assert_eq!(first_difference(&straight, &told(&w)), None, "{name}");
     }
 }

@@ -48,7 +48,7 @@ fn told(
     for o in &all {
         w.observe(o);
     }
-    w.settle();
+    w.refresh();
     let found = diagnose::find(&w, &s.target);
     let v = match found.first() {
         Some(Target::Pod(p)) => diagnose::why(&w, p, s.now()),
@@ -199,12 +199,12 @@ fn a_ready_pod_whose_node_was_deleted_is_told() {
     let mut diagnoser = Diagnoser::new();
     w.observe(&node(0, WatchEvent::Added));
     w.observe(&Arc::new(ready));
-    w.settle();
+    w.refresh();
     let uid = w.pods()[0].uid.clone();
     let said = diagnoser.update(&w, at(400));
     assert!(!said.0.contains_key(&uid), "well: {:?}", said.0);
     w.observe(&node(401, WatchEvent::Deleted));
-    w.settle();
+    w.refresh();
     let said = diagnoser.update(&w, at(402));
     let v = said.0.get(&uid).expect("its node is gone");
     assert_eq!((v.cause_id(), v.since), ("KF317", at(401)));

@@ -83,7 +83,7 @@ fn nodes(world: &mut World, s: i64, names: &[&str]) {
 }
 
 fn why(world: &mut World, name: &str, s: i64) -> Option<Verdict> {
-    world.settle();
+    world.refresh();
     let pod = Arc::clone(world.find(&format!("ns/{name}")).first().expect("the pod"));
     diagnose::why(world, &pod, at(s))
 }
@@ -177,7 +177,7 @@ fn thousands_of_pods_on_nodes_that_do_not_exist_are_told_within_seconds() {
         WatchEvent::Added,
         10,
     )));
-    world.settle();
+    world.refresh();
     let mut diagnoser = Diagnoser::new();
     let at_once = diagnoser.update(&world, at(10)).0;
     assert!(at_once.is_empty());

@@ -173,7 +173,7 @@ fn watch(path: &std::path::Path, sources: Sources, all: &mut Silence) {
     let mut calm: BTreeMap<PodUid, Pod> = BTreeMap::new();
     for o in &session.observations {
         while o.stamp.seen >= tick {
-            world.settle();
+            world.refresh();
             for p in world.pods() {
                 // Excerpts name pods whose story they leave out; and of a pod of an earlier time that left no name, a
                 // line on its cgroup or its resources is no sign that it still is.

@@ -62,7 +62,7 @@ impl Decode for Tape {
         _: &mut Vec<Observation>,
     ) {
     }
-    fn settle(&mut self, _: Nanos, _: &mut Vec<Observation>) {}
+    fn advance(&mut self, _: Nanos, _: &mut Vec<Observation>) {}
     fn close(&mut self, _: u32, _: Nanos, _: &str, _: &mut Vec<Observation>) {}
 }
 

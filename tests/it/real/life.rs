@@ -207,7 +207,7 @@ fn what_was_seen_live_is_what_the_recording_shows() {
     for o in &recorded.observations {
         world.observe(o);
     }
-    world.settle();
+    world.refresh();
     assert_eq!(world.pods().len(), live_world.pods().len());
     for (a, b) in live_world.pods().iter().zip(world.pods()) {
         assert_eq!((&a.uid, &a.stages), (&b.uid, &b.stages));

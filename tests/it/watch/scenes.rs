@@ -81,7 +81,7 @@ fn picture(observations: &[Observation]) -> BTreeMap<String, String> {
     for o in observations {
         world.observe(&Arc::new(o.clone()));
     }
-    world.settle();
+    world.refresh();
     let pods = world.pods().iter();
     pods.map(|p| {
         let mut api = p.api.as_deref().cloned().unwrap();
@@ -191,7 +191,7 @@ fn events_are_not_doubled_by_a_relist() {
         for o in all {
             world.observe(&Arc::new(o.clone()));
         }
-        world.settle();
+        world.refresh();
         let pods = world.pods().iter();
         let mut marks: Vec<String> = pods
             .flat_map(|p| {

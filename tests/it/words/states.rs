@@ -69,7 +69,7 @@ fn said(states: &[PodSeen], times: &[i64], now: i64) -> (Verdict, Option<State>)
         let body = Body::Pod(Box::new(p.clone()));
         w.observe(&churn::observation(s * 1000, Source::Kube, body));
     }
-    w.settle();
+    w.refresh();
     let p = w.pods().first().expect("one pod");
     let all = Diagnoser::new().update(&w, at(now)).0;
     let v = diagnose::why(&w, p, at(now)).expect("something is said");

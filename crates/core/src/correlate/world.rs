@@ -6,9 +6,9 @@ mod known;
 mod nodes;
 mod pod;
 mod pods;
+mod refresh;
 mod retire;
 mod selected;
-mod settle;
 mod skew;
 mod sources;
 

@@ -221,7 +221,7 @@ impl<'a> Finding<'a> {
     }
 
     /// Names that follow from others, once all are known.
-    fn settle(&mut self) {
+    fn derive_names(&mut self) {
         match self.cause.id {
             cause::KF203 if self.names.get("root").is_none() => {
                 let of = |key| self.names.get(key).unwrap_or_default();
@@ -267,7 +267,7 @@ impl<'a> Finding<'a> {
         }
         self.names.vary("age", &span(f.now.since(self.since)), "");
         let next = steps(self.cause, &self.names);
-        self.settle();
+        self.derive_names();
         self.of_container(f);
         let owner = view
             .owners

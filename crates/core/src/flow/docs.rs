@@ -42,8 +42,8 @@ pub fn describe(map: &Map, step: &Step) -> String {
     if let Some(parent) = step.parent.and_then(|p| map.get(p)) {
         line("called by", &format!("{}  {}", parent.id, parent.function));
     }
-    for (i, clue) in step.clues.iter().enumerate() {
-        line(if i == 0 { "evidence" } else { "" }, &clue.to_string());
+    for (i, signature) in step.signatures.iter().enumerate() {
+        line(if i == 0 { "evidence" } else { "" }, &signature.to_string());
     }
     line("never seen", &step.unseen);
     s
@@ -94,7 +94,7 @@ pub fn markdown(map: &Map, seen: &[Seen]) -> String {
             let kinds: Vec<&str> = step
                 .kinds()
                 .into_iter()
-                .map(super::clue::ClueKind::name)
+                .map(super::signature::SignatureKind::name)
                 .collect();
             let file = if step.file.is_empty() {
                 String::new()
@@ -133,7 +133,7 @@ pub fn markdown(map: &Map, seen: &[Seen]) -> String {
 /// Why a step is not seen: by nature, or not in these recordings.
 fn why(step: &Step) -> String {
     if step.is_invisible() {
-        step.clues
+        step.signatures
             .iter()
             .map(|c| c.to_string().trim_start_matches("none: ").to_owned())
             .collect::<Vec<_>>()

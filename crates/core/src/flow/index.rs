@@ -1,4 +1,4 @@
-//! The clues of a map, where an observation finds them.
+//! The signatures of a map, where an observation finds them.
 //!
 //! Compiled once from the map: constant texts are found by hash, prefixes by the hash of their first bytes, so the cost
 //! of an observation does not grow with the map.
@@ -6,8 +6,8 @@
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use super::clue::raw::PREFIX_LEAST;
-use super::clue::{Clue, EdgeKind, Pattern, What};
+use super::signature::raw::PREFIX_LEAST;
+use super::signature::{EdgeKind, Pattern, Signature, What};
 use super::step::{Step, StepId};
 use kflow_model::Text;
 
@@ -15,8 +15,8 @@ use kflow_model::Text;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hit {
     pub step: StepId,
-    /// Which of its clues, an index of [`Step::clues`].
-    pub clue: u8,
+    /// Which of its signatures, an index of [`Step::signatures`].
+    pub signature: u8,
     /// Which edge it is. Ends of CRI calls do not name their method: see [`runs`](super::runs).
     pub edge: EdgeKind,
 }
@@ -24,10 +24,10 @@ pub struct Hit {
 /// The steps that one observation lights.
 pub type Hits = SmallVec<[Hit; 4]>;
 
-/// Clues under one key.
+/// Signatures under one key.
 pub(super) type Bucket = SmallVec<[Hit; 2]>;
 
-/// Clues of one kind, by a constant text or by the first bytes of a prefix.
+/// Signatures of one kind, by a constant text or by the first bytes of a prefix.
 #[derive(Clone, Debug)]
 pub(super) struct Texts<T> {
     exact: FxHashMap<Text, SmallVec<[T; 2]>>,
@@ -72,7 +72,7 @@ impl<T> Texts<T> {
             Pattern::Any | Pattern::Ends(_) => self.rest.push(hit),
         }
     }
-    /// Clues that may fit. Those of a prefix have yet to be compared.
+    /// Signatures that may fit. Those of a prefix have yet to be compared.
     pub(super) fn find(&self, text: &str) -> impl Iterator<Item = &T> {
         let known = shape(text)
             .is_some_and(|(row, bit)| self.shapes.get(row).is_some_and(|r| r & bit != 0));
@@ -89,7 +89,7 @@ impl<T> Texts<T> {
     }
 }
 
-/// All clues, by kind and text.
+/// All signatures, by kind and text.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Index {
     pub(super) logs: Texts<Hit>,
@@ -111,23 +111,23 @@ impl Index {
     pub(super) fn compile(steps: &[Step]) -> Self {
         let mut m = Self::default();
         for (s, step) in steps.iter().enumerate() {
-            for (c, clue) in step.clues.iter().enumerate() {
+            for (c, signature) in step.signatures.iter().enumerate() {
                 let hit = Hit {
                     step: StepId(s as u16),
-                    clue: c as u8,
-                    edge: clue.edge,
+                    signature: c as u8,
+                    edge: signature.edge,
                 };
-                m.add(clue, hit);
+                m.add(signature, hit);
             }
         }
         m
     }
 
-    fn add(&mut self, clue: &Clue, hit: Hit) {
+    fn add(&mut self, signature: &Signature, hit: Hit) {
         let put = |map: &mut FxHashMap<Text, Bucket>, key: &Text, hit| {
             map.entry(key.clone()).or_default().push(hit);
         };
-        match &clue.what {
+        match &signature.what {
             What::Log { message, .. } => self.logs.add(message, hit),
             What::Event { reason, .. } => self.events.add(reason, hit),
             What::Span { name, .. } => self.spans.add(name, hit),

@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use std::sync::{LazyLock, OnceLock};
 
 use super::Stage;
-use super::clue::raw::{RawClue, parse_component};
 use super::fact::Fact;
 use super::index::Index;
 use super::reading::{Readings, Report};
+use super::signature::raw::{RawSignature, parse_component};
 use super::step::functions;
 pub use super::step::{Flow, Scope, Step, StepId};
 use super::template::Template;
@@ -159,8 +159,8 @@ struct RawMap {
 struct RawFact {
     reason: Option<Template>,
     text: Option<Vec<Template>>,
-    evidence: Option<Vec<RawClue>>,
-    more: Vec<RawClue>,
+    evidence: Option<Vec<RawSignature>>,
+    more: Vec<RawSignature>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -185,8 +185,8 @@ struct RawStep {
     file: Option<String>,
     stage: Option<String>,
     parent: Option<String>,
-    evidence: Option<Vec<RawClue>>,
-    more: Vec<RawClue>,
+    evidence: Option<Vec<RawSignature>>,
+    more: Vec<RawSignature>,
     alternatives: Option<bool>,
     unseen: Option<String>,
 }
@@ -297,7 +297,7 @@ impl RawMap {
                     name: name.clone(),
                 })?),
             };
-            let clues = s
+            let signatures = s
                 .evidence
                 .ok_or_else(|| missing("evidence"))?
                 .into_iter()
@@ -308,7 +308,7 @@ impl RawMap {
                     step: id.clone(),
                     why,
                 })?;
-            if clues.is_empty() || clues.len() > 255 {
+            if signatures.is_empty() || signatures.len() > 255 {
                 return Err(MapError::Evidence {
                     step: id.clone(),
                     why: "`evidence` needs 1 to 255 entries; write { none = \"why\" } where nothing can be seen".into(),
@@ -330,7 +330,7 @@ impl RawMap {
                 file: s.file.unwrap_or_default().into(),
                 stage,
                 parent: s.parent.map(|p| find(&id, p)).transpose()?,
-                clues,
+                signatures,
                 alternatives: s.alternatives.unwrap_or(false),
                 unseen: s.unseen.unwrap_or_default().into(),
                 id: id.into(),
@@ -338,7 +338,7 @@ impl RawMap {
         }
         let mut readings: Vec<_> = steps
             .iter()
-            .flat_map(|s| &s.clues)
+            .flat_map(|s| &s.signatures)
             .filter(|c| c.fact.is_some())
             .cloned()
             .collect();
@@ -352,9 +352,9 @@ impl RawMap {
                 let text = f.text.unwrap_or_else(|| vec![Template::name("error")]);
                 reports.insert(fact, Report { reason, text });
             }
-            for mut clue in f.evidence.into_iter().flatten().chain(f.more) {
-                clue.fact = Some(fact);
-                readings.push(clue.build(None).map_err(wrong)?);
+            for mut signature in f.evidence.into_iter().flatten().chain(f.more) {
+                signature.fact = Some(fact);
+                readings.push(signature.build(None).map_err(wrong)?);
             }
         }
         Ok(Map {

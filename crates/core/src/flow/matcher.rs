@@ -3,11 +3,11 @@
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use super::clue::{Pattern, PodFact, What};
 use super::index::Bucket;
 pub use super::index::{Hit, Hits};
 use super::map::Map;
 use super::readyz::checks;
+use super::signature::{Pattern, PodFact, What};
 use super::step::StepId;
 use kflow_model::{
     Body, Observation, Text,
@@ -28,14 +28,19 @@ impl Map {
     /// The steps that checks of a health endpoint show, and the names of those checks.
     pub(super) fn checked(&self) -> impl Iterator<Item = (StepId, &Pattern)> {
         self.index.health.iter().filter_map(|h| {
-            match &self.get(h.step)?.clues.get(usize::from(h.clue))?.what {
+            match &self
+                .get(h.step)?
+                .signatures
+                .get(usize::from(h.signature))?
+                .what
+            {
                 What::Health(name) => Some((h.step, name)),
                 _ => None,
             }
         })
     }
 
-    /// The clues that an observation fits.
+    /// The signatures that an observation fits.
     pub fn hits(&self, o: &Observation) -> Hits {
         let m = &self.index;
         let mut out = Hits::new();
@@ -98,7 +103,7 @@ impl Map {
                         out.extend(bucket(&m.metrics, family(series)).iter().copied());
                     }
                 }
-                out.sort_unstable_by_key(|h| (h.step, h.clue));
+                out.sort_unstable_by_key(|h| (h.step, h.signature));
                 out.dedup();
             }
             _ => {}
@@ -119,10 +124,10 @@ impl Map {
         fits: impl Fn(&What) -> bool,
     ) {
         for hit in candidates {
-            let clue = self
+            let signature = self
                 .get(hit.step)
-                .and_then(|s| s.clues.get(usize::from(hit.clue)));
-            if clue.is_some_and(|c| fits(&c.what)) {
+                .and_then(|s| s.signatures.get(usize::from(hit.signature)));
+            if signature.is_some_and(|c| fits(&c.what)) {
                 out.push(*hit);
             }
         }

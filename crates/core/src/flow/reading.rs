@@ -3,11 +3,11 @@
 use std::borrow::Cow;
 use std::ops::Deref;
 
-use super::clue::{Clue, Pattern, PodFact, What};
 use super::fact::Fact;
 use super::index::Texts;
 use super::map::Map;
 use super::matcher;
+use super::signature::{Pattern, PodFact, Signature, What};
 use super::template::Template;
 use kflow_model::{log::LogLine, span::SpanRecord};
 use rustc_hash::FxHashMap;
@@ -27,7 +27,7 @@ pub struct Said<'a> {
     /// What it says.
     pub fact: Fact,
     text: &'a str,
-    clue: &'a Clue,
+    signature: &'a Signature,
     report: Option<&'a Report>,
 }
 
@@ -38,10 +38,13 @@ impl<'a> Said<'a> {
     }
     /// A name that its words have, or that the map knows of all texts with these words.
     pub fn name(&self, key: &str) -> Option<&'a str> {
-        let known = self.clue.names.iter().find(|(k, _)| k == key);
-        known
-            .map(|(_, v)| v.as_str())
-            .or_else(|| self.clue.read.iter().find_map(|t| t.find(key, self.text)))
+        let known = self.signature.names.iter().find(|(k, _)| k == key);
+        known.map(|(_, v)| v.as_str()).or_else(|| {
+            self.signature
+                .read
+                .iter()
+                .find_map(|t| t.find(key, self.text))
+        })
     }
 }
 
@@ -77,7 +80,7 @@ impl<'a> Line<'a> {
         };
         let in_error = || {
             self.said
-                .clue
+                .signature
                 .read
                 .iter()
                 .find_map(|t| t.find(key, &self.line.error))
@@ -103,10 +106,10 @@ impl<'a> Line<'a> {
 /// What is noted of a line that says nothing.
 const NOTHING: u16 = u16::MAX - 1;
 
-/// The clues that say a fact, where a text finds them.
+/// The signatures that say a fact, where a text finds them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Readings {
-    clues: Vec<Clue>,
+    signatures: Vec<Signature>,
     logs: Texts<u16>,
     events: Texts<u16>,
     spans: Texts<u16>,
@@ -115,13 +118,13 @@ pub(super) struct Readings {
 }
 
 impl Readings {
-    pub(super) fn compile(clues: Vec<Clue>, reports: FxHashMap<Fact, Report>) -> Self {
+    pub(super) fn compile(signatures: Vec<Signature>, reports: FxHashMap<Fact, Report>) -> Self {
         let mut all = Self {
             reports,
             ..Self::default()
         };
-        for (i, clue) in (0..).zip(&clues) {
-            match &clue.what {
+        for (i, signature) in (0..).zip(&signatures) {
+            match &signature.what {
                 What::Log { message, .. } => all.logs.add(message, i),
                 What::Event { reason, .. } => all.events.add(reason, i),
                 What::Span { name, .. } => all.spans.add(name, i),
@@ -129,17 +132,17 @@ impl Readings {
                 _ => {}
             }
         }
-        all.clues = clues;
+        all.signatures = signatures;
         all
     }
 
     /// The facts that some evidence says.
     #[cfg(test)]
     pub(super) fn facts(&self) -> impl Iterator<Item = Fact> {
-        self.clues.iter().filter_map(|c| c.fact)
+        self.signatures.iter().filter_map(|c| c.fact)
     }
 
-    /// The best of the clues that fit: the whole text before its beginning, a longer beginning before a shorter one, one
+    /// The best of the signatures that fit: the whole text before its beginning, a longer beginning before a shorter one, one
     /// that contains something before one that need not, else the first.
     fn best<'a>(
         &'a self,
@@ -150,7 +153,7 @@ impl Readings {
         self.said(self.number(found, fits)?, text)
     }
 
-    /// Number of the best clue.
+    /// Number of the best signature.
     fn number<'a>(
         &'a self,
         found: impl Iterator<Item = &'a u16>,
@@ -158,13 +161,13 @@ impl Readings {
     ) -> Option<u16> {
         let mut best: Option<((usize, bool), u16)> = None;
         for i in found {
-            let Some(clue) = self.clues.get(usize::from(*i)) else {
+            let Some(signature) = self.signatures.get(usize::from(*i)) else {
                 continue;
             };
-            if !fits(&clue.what) {
+            if !fits(&signature.what) {
                 continue;
             }
-            let sure = exactness(&clue.what);
+            let sure = exactness(&signature.what);
             if best.is_none_or(|(known, _)| sure > known) {
                 best = Some((sure, *i));
             }
@@ -172,20 +175,20 @@ impl Readings {
         Some(best?.1)
     }
 
-    /// A text that was read by the clue of a number.
+    /// A text that was read by the signature of a number.
     fn said<'a>(&'a self, number: u16, text: &'a str) -> Option<Said<'a>> {
-        let clue = self.clues.get(usize::from(number))?;
-        let fact = clue.fact?;
+        let signature = self.signatures.get(usize::from(number))?;
+        let fact = signature.fact?;
         Some(Said {
             fact,
             text,
-            clue,
+            signature,
             report: self.reports.get(&fact),
         })
     }
 }
 
-/// How much of a text a clue compares: bytes of its beginning, and whether it looks for more.
+/// How much of a text a signature compares: bytes of its beginning, and whether it looks for more.
 fn exactness(what: &What) -> (usize, bool) {
     let of = |p: &Pattern| match p {
         Pattern::Any => 0,
@@ -416,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn of_the_clues_that_fit_the_one_that_compares_most_counts() {
+    fn of_the_signatures_that_fit_the_one_that_compares_most_counts() {
         let said = |message| {
             Map::embedded()
                 .event("Killing", message)

@@ -1,18 +1,18 @@
 //! What each step did, from evidence: when it was first lit, how often, and how long each run took.
 //!
 //! Several sources may show the same run (the call's bytes, its span, two log lines, an event). They are grouped by
-//! [`ClueKind`]: a step was lit as often as its most talkative clue says, and its runs are those of the best kind that
-//! has edges. So nothing is counted twice. Steps whose clues are alternatives are counted by the sum of a kind's clues.
+//! [`SignatureKind`]: a step was lit as often as its most talkative signature says, and its runs are those of the best kind that
+//! has edges. So nothing is counted twice. Steps whose signatures are alternatives are counted by the sum of a kind's signatures.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::clue::{ClueKind, EdgeKind, What};
 use super::map::{Map, StepId};
 use super::matcher::Hit;
 use super::readyz::{ReadyzChecks, checks};
+use super::signature::{EdgeKind, SignatureKind, What};
 use kflow_model::{
     Body, Nanos, Observation, Stamp, Text,
     audit::AuditStage,
@@ -74,12 +74,12 @@ pub struct StepRuns {
     pub first: Stamp,
     /// The latest evidence.
     pub last: Stamp,
-    /// How often, by the clue that tells most.
+    /// How often, by the signature that tells most.
     pub count: u32,
     /// Runs with edges, by start; of the best kind of evidence that has them.
     pub runs: Vec<Run>,
     /// The first observation of each kind of evidence, best kind first.
-    pub evidence: Vec<(ClueKind, Arc<Observation>)>,
+    pub evidence: Vec<(SignatureKind, Arc<Observation>)>,
 }
 
 /// What each step did, by number, as of `now`: evidence that came later is not used. The evidence may be one pod's or
@@ -132,7 +132,7 @@ pub fn passes(map: &Map, flow: usize, evidence: &[Arc<Observation>]) -> Vec<Vec<
 /// Evidence of one kind for one step.
 #[derive(Default)]
 struct Kind {
-    /// Occurrences by clue.
+    /// Occurrences by signature.
     counts: BTreeMap<u8, u32>,
     runs: Vec<Run>,
     first: Option<Arc<Observation>>,
@@ -142,7 +142,7 @@ struct Kind {
 struct Gathered {
     first: Stamp,
     last: Stamp,
-    kinds: BTreeMap<ClueKind, Kind>,
+    kinds: BTreeMap<SignatureKind, Kind>,
 }
 
 impl From<Stamp> for Gathered {
@@ -182,18 +182,18 @@ impl Build {
             self.checked(map, o, &told);
         }
         let hits = map.hits(o);
-        let mut edges: SmallVec<[(StepId, ClueKind); 4]> = SmallVec::new();
+        let mut edges: SmallVec<[(StepId, SignatureKind); 4]> = SmallVec::new();
         for hit in &hits {
-            let Some(clue) = map
+            let Some(signature) = map
                 .get(hit.step)
-                .and_then(|s| s.clues.get(usize::from(hit.clue)))
+                .and_then(|s| s.signatures.get(usize::from(hit.signature)))
             else {
                 continue;
             };
-            if matches!(clue.what, What::Health(_)) {
+            if matches!(signature.what, What::Health(_)) {
                 continue;
             }
-            let kind = clue.kind();
+            let kind = signature.kind();
             let again = edges.contains(&(hit.step, kind));
             edges.push((hit.step, kind));
             self.hit(o, *hit, kind, again);
@@ -205,7 +205,7 @@ impl Build {
     }
 
     /// Files a hit. `again` when the same observation already gave an edge of the step.
-    fn hit(&mut self, o: &Arc<Observation>, hit: Hit, kind: ClueKind, again: bool) {
+    fn hit(&mut self, o: &Arc<Observation>, hit: Hit, kind: SignatureKind, again: bool) {
         let step = hit.step;
         let g = self
             .steps
@@ -226,7 +226,7 @@ impl Build {
             _ => true,
         };
         if counts {
-            let n = k.counts.entry(hit.clue).or_default();
+            let n = k.counts.entry(hit.signature).or_default();
             *n = n.saturating_add(1);
         }
         if again {
@@ -292,13 +292,13 @@ impl Build {
                     .or_insert_with(|| Gathered::from(o.stamp));
                 let by_log = matches!(o.body, Body::Log(_));
                 let kind = if by_log {
-                    ClueKind::Log
+                    SignatureKind::Log
                 } else {
-                    ClueKind::Metric
+                    SignatureKind::Metric
                 };
                 let shown = g.kinds.entry(kind).or_default();
                 shown.first.get_or_insert_with(|| Arc::clone(o));
-                let k = g.kinds.entry(ClueKind::Metric).or_default();
+                let k = g.kinds.entry(SignatureKind::Metric).or_default();
                 let at = known.unwrap_or_else(|| {
                     let at = k.begin(o, o.stamp.at);
                     if let Some(run) = k.runs.get_mut(at) {
@@ -366,7 +366,7 @@ impl Build {
                 continue;
             };
             g.last = g.last.max(o.stamp);
-            if let Some(k) = g.kinds.get_mut(&ClueKind::Call) {
+            if let Some(k) = g.kinds.get_mut(&SignatureKind::Call) {
                 k.end(at, o, o.stamp.at, how);
             }
         }

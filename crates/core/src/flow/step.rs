@@ -4,7 +4,7 @@ use rustc_hash::FxHashMap;
 use serde::Deserialize;
 
 use super::Stage;
-use super::clue::{Clue, ClueKind, What};
+use super::signature::{Signature, SignatureKind, What};
 use kflow_model::{Text, log::Component};
 
 /// Number of a step in its map, in the order of ids.
@@ -63,8 +63,8 @@ pub struct Step {
     /// The step that calls it.
     pub parent: Option<StepId>,
     /// Evidence, best first.
-    pub clues: Vec<Clue>,
-    /// True when each clue is an occurrence of its own, false when they are facets of one.
+    pub signatures: Vec<Signature>,
+    /// True when each signature is an occurrence of its own, false when they are facets of one.
     pub alternatives: bool,
     /// Why no recording of the test data shows it, empty when one does.
     pub unseen: Text,
@@ -73,12 +73,14 @@ pub struct Step {
 impl Step {
     /// True when no source can show it.
     pub fn is_invisible(&self) -> bool {
-        self.clues.iter().all(|c| c.kind() == ClueKind::None)
+        self.signatures
+            .iter()
+            .all(|c| c.kind() == SignatureKind::None)
     }
     /// Why no source can show it; `None` when one can.
     pub fn invisible_because(&self) -> Option<&str> {
         self.is_invisible().then(|| {
-            self.clues
+            self.signatures
                 .iter()
                 .find_map(|c| match &c.what {
                     What::None(why) => Some(why.as_str()),
@@ -88,8 +90,8 @@ impl Step {
         })
     }
     /// The kinds of its evidence, each once, best first.
-    pub fn kinds(&self) -> Vec<ClueKind> {
-        let mut kinds: Vec<ClueKind> = self.clues.iter().map(Clue::kind).collect();
+    pub fn kinds(&self) -> Vec<SignatureKind> {
+        let mut kinds: Vec<SignatureKind> = self.signatures.iter().map(Signature::kind).collect();
         kinds.sort_unstable();
         kinds.dedup();
         kinds

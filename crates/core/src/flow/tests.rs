@@ -1,7 +1,7 @@
 mod runs;
 
-use super::clue::{ClueKind, EdgeKind};
 use super::runs::RunEnd;
+use super::signature::{EdgeKind, SignatureKind};
 use super::*;
 use kflow_model::{
     Body, Nanos, Observation, PodRef, Source, Stamp,
@@ -107,7 +107,7 @@ fn the_embedded_map_is_whole() {
         if let Some(p) = s.parent.and_then(|p| map.get(p)) {
             assert_ne!(p.id, s.id);
         }
-        for c in &s.clues {
+        for c in &s.signatures {
             assert!(!c.to_string().is_empty());
         }
     }

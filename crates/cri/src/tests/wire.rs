@@ -157,9 +157,10 @@ fn a_request_that_does_not_complete_is_shown_after_a_while() {
     let mut tap = Tap::new();
     tap.c2s(&frame(HEADERS, END_HEADERS, 1, &path_block(RUN)));
     let began = tap.now;
-    tap.decoder.settle(Nanos(began + 1000), &mut tap.out);
+    tap.decoder.advance(Nanos(began + 1000), &mut tap.out);
     assert!(tap.starts().is_empty(), "a moment is nothing");
-    tap.decoder.settle(Nanos(began + 200_000_000), &mut tap.out);
+    tap.decoder
+        .advance(Nanos(began + 200_000_000), &mut tap.out);
     assert_eq!(tap.starts().len(), 1);
     tap.decoder.finish(&mut tap.out);
     assert_eq!(tap.starts().len(), 1);

@@ -137,7 +137,7 @@ impl Loader {
     }
 
     fn keep(&mut self) {
-        self.world.settle();
+        self.world.refresh();
         self.world.summarise();
         let checkpoints = Arc::make_mut(&mut self.loaded.checkpoints);
         checkpoints.push(Checkpoint {

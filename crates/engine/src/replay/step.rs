@@ -49,11 +49,11 @@ impl Player {
     }
 
     fn next_change(&mut self, pod: Option<&PodUid>) -> Option<usize> {
-        let mut world = self.pipeline.settle().clone();
+        let mut world = self.pipeline.refresh().clone();
         let mut watch = Watch::of(&world, pod);
         for n in self.position..self.len() {
             world.observe(self.loaded.log.get(n)?);
-            world.settle();
+            world.refresh();
             if watch.changed(&world, pod) {
                 return Some(n + 1);
             }
@@ -68,12 +68,12 @@ impl Player {
                 Some(c) => (c.position, c.world.afresh()),
                 None => (0, self.empty()),
             };
-            world.settle();
+            world.refresh();
             let mut watch = Watch::of(&world, pod);
             let mut last = None;
             for n in from..upto {
                 world.observe(self.loaded.log.get(n)?);
-                world.settle();
+                world.refresh();
                 if watch.changed(&world, pod) {
                     last = Some(n + 1);
                 }

@@ -50,7 +50,7 @@ enum Until {
 }
 
 impl KlogDecoder {
-    /// A decoder for the log of `component`. `hint` settles year and zone where the input does not.
+    /// A decoder for the log of `component`. `hint` decides year and zone where the input does not.
     pub fn new(component: Component, hint: TimeHint) -> Self {
         Self {
             component,
@@ -122,7 +122,7 @@ impl KlogDecoder {
         let released = self.release(out);
         let observed = |n: usize| Fed::Observed(released + n);
         // The clock moves on with every line, also with those that are not used.
-        let Some(at) = self.years.settle(h.time, received) else {
+        let Some(at) = self.years.resolve(h.time, received) else {
             return Fed::Malformed("date that its year does not have");
         };
         if let Some(reason) = noise(h.location, || String::from_utf8_lossy(h.rest)) {

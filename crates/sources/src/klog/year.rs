@@ -38,7 +38,7 @@ impl Years {
 
     /// The moment of a local time. `received` is when a wrapper got the line; it also gives away the zone.
     /// `None` for a date that its year does not have.
-    pub(super) fn settle(&mut self, t: LocalTime, received: Option<Nanos>) -> Option<Nanos> {
+    pub(super) fn resolve(&mut self, t: LocalTime, received: Option<Nanos>) -> Option<Nanos> {
         let mut offset = i64::from(self.hint.utc_offset_s);
         let followed = self.hint.not_after.filter(|_| self.hint.grows);
         let year = match (received.or(followed), self.last, self.hint.year) {
@@ -191,21 +191,21 @@ mod tests {
     fn new_year_is_crossed_in_both_directions() {
         let mut y = near("2026-12-31T23:59:00Z");
         assert_eq!(
-            y.settle(local(12, 31, 86_399), None),
+            y.resolve(local(12, 31, 86_399), None),
             Some(at("2026-12-31T23:59:59Z"))
         );
         assert_eq!(
-            y.settle(local(1, 1, 0), None),
+            y.resolve(local(1, 1, 0), None),
             Some(at("2027-01-01T00:00:00Z"))
         );
         assert_eq!(
-            y.settle(local(12, 31, 0), None),
+            y.resolve(local(12, 31, 0), None),
             Some(at("2026-12-31T00:00:00Z"))
         );
         // the hint lies after New Year, the log begins before it
         let mut y = near("2027-01-01T00:10:00Z");
         assert_eq!(
-            y.settle(local(12, 31, 0), None),
+            y.resolve(local(12, 31, 0), None),
             Some(at("2026-12-31T00:00:00Z"))
         );
     }
@@ -220,7 +220,7 @@ mod tests {
             ..TimeHint::default()
         });
         assert_eq!(
-            y.settle(local(2, 29, 0), None),
+            y.resolve(local(2, 29, 0), None),
             Some(at("2020-02-28T23:00:00Z"))
         );
     }
@@ -247,7 +247,7 @@ mod tests {
             ("2103-03-01T00:00:00Z", 2, 29, "2096"),
         ];
         for (when, month, day, year) in table {
-            let got = read(when).settle(local(month, day, 3600), None);
+            let got = read(when).resolve(local(month, day, 3600), None);
             let got = got.map(Nanos::to_rfc3339).unwrap_or_default();
             assert!(got.starts_with(year), "{when} {month}-{day}: {got}");
         }
@@ -257,12 +257,12 @@ mod tests {
             not_after: Some(at("2026-11-21T12:00:00Z")),
             ..TimeHint::default()
         });
-        let got = y.settle(local(1, 20, 0), None).map(Nanos::to_rfc3339);
+        let got = y.resolve(local(1, 20, 0), None).map(Nanos::to_rfc3339);
         assert!(got.is_some_and(|t| t.starts_with("2026-01-20")));
         // Neither does a line that continues another.
         let mut y = read("2026-11-21T12:00:00Z");
-        y.settle(local(11, 20, 0), None);
-        let got = y.settle(local(2, 20, 0), None).map(Nanos::to_rfc3339);
+        y.resolve(local(11, 20, 0), None);
+        let got = y.resolve(local(2, 20, 0), None).map(Nanos::to_rfc3339);
         assert!(got.is_some_and(|t| t.starts_with("2026-02-20")));
     }
 
@@ -288,7 +288,7 @@ mod tests {
             });
             for (read, month, day, seconds, want) in lines.iter().skip(first) {
                 y.reads_at(at(read));
-                let got = y.settle(local(*month, *day, *seconds), None);
+                let got = y.resolve(local(*month, *day, *seconds), None);
                 let got = got.map(Nanos::to_rfc3339).unwrap_or_default();
                 assert!(got.starts_with(want), "{first}, {read}: {got}");
             }
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_date_of_another_program_settles_the_year() {
+    fn a_full_date_of_another_program_decides_the_year() {
         let table = [
             (
                 "I0120 10:11:12.000000 1 server.go:1] \"x\"\ntime=\"2024-01-20T10:11:13.5Z\" level=info msg=y",
@@ -326,7 +326,7 @@ mod tests {
     fn a_wrapper_tells_year_and_zone() {
         let mut y = Years::new(TimeHint::default());
         assert_eq!(
-            y.settle(
+            y.resolve(
                 local(1, 1, 5 * 3600 + 1800),
                 Some(at("2027-01-01T00:00:00.2Z"))
             ),
@@ -334,7 +334,7 @@ mod tests {
             "UTC+05:30"
         );
         assert_eq!(
-            y.settle(local(12, 31, 20 * 3600), Some(at("2027-01-01T01:00:00.2Z"))),
+            y.resolve(local(12, 31, 20 * 3600), Some(at("2027-01-01T01:00:00.2Z"))),
             Some(at("2027-01-01T01:00:00Z")),
             "UTC-05:00"
         );
@@ -343,11 +343,11 @@ mod tests {
     #[test]
     fn a_date_that_the_year_does_not_have_is_none() {
         assert_eq!(
-            near("2026-03-01T00:00:00Z").settle(local(2, 29, 0), None),
+            near("2026-03-01T00:00:00Z").resolve(local(2, 29, 0), None),
             None
         );
         assert_eq!(
-            near("2026-03-01T00:00:00Z").settle(local(4, 31, 0), None),
+            near("2026-03-01T00:00:00Z").resolve(local(4, 31, 0), None),
             None
         );
     }

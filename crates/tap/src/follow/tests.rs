@@ -234,7 +234,7 @@ fn every_piece_that_is_lost_is_told() {
                 }
                 stage.node.offsets.insert(piece.stream, at);
                 // What a read waits for is given up, and the second look believes what the first one saw.
-                stage.follower.settle(Nanos(i64::MAX), &mut stage.out);
+                stage.follower.advance(Nanos(i64::MAX), &mut stage.out);
                 for _ in 0..2 {
                     let Stage {
                         follower,
@@ -283,9 +283,9 @@ fn an_answer_that_comes_before_its_request_waits_for_it() {
         let mut stage = Stage::play(&swapped[..i]);
         assert!(stage.follower.holds());
         let at = stage.clock.wall(after.time);
-        stage.follower.settle(at.plus(HOLD), &mut stage.out);
+        stage.follower.advance(at.plus(HOLD), &mut stage.out);
         assert!(stage.follower.holds());
-        stage.follower.settle(at.plus(HOLD + 1), &mut stage.out);
+        stage.follower.advance(at.plus(HOLD + 1), &mut stage.out);
         assert!(!stage.follower.holds());
     }
     assert!(tried > 3, "{tried}");

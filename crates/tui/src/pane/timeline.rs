@@ -17,7 +17,7 @@ use crate::shared::{Ctx, Shared};
 use crate::widget::ruler::{self, Window};
 use crate::widget::scroll::Scroll;
 use kflow_core::correlate::PodView;
-use kflow_core::correlate::sli;
+use kflow_core::correlate::startup_latency;
 use kflow_core::diagnose::pulls::{self, Pulls};
 use kflow_core::flow::Stage;
 use kflow_core::timeline::{Outcome, Span, Timeline, stats};
@@ -134,7 +134,11 @@ impl Pane for TimelinePane {
         if self.critical {
             s.push_str(&format!(" {} critical path", ctx.glyphs.dot));
         }
-        if let Some(start) = ctx.shared.view(ctx.snap).and_then(|p| sli::start(p)) {
+        if let Some(start) = ctx
+            .shared
+            .view(ctx.snap)
+            .and_then(|p| startup_latency::start(p))
+        {
             s.push_str(&format!(
                 " {} {}",
                 ctx.glyphs.dot,

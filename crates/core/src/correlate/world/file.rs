@@ -18,7 +18,7 @@ const WAIT_FOR_ONE: usize = 4096;
 const CALLS: usize = 1 << 20;
 
 impl World {
-    /// Files one observation. Views are stale until [`settle`](Self::settle).
+    /// Files one observation. Views are stale until [`refresh`](Self::refresh).
     pub fn observe(&mut self, o: &Evidence) {
         self.now = self.now.max(o.stamp.seen);
         self.sources.observe(o);

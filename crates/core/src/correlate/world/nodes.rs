@@ -124,7 +124,7 @@ impl World {
         Arc::make_mut(&mut self.local.evidence).push(Arc::clone(o));
         self.local.dirty = true;
     }
-    pub(super) fn settle_local(&mut self) {
+    pub(super) fn refresh_local(&mut self) {
         if !self.local.dirty {
             return;
         }

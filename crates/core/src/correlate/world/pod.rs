@@ -1,6 +1,6 @@
 //! A pod as of a moment, and its view when somebody looks.
 //!
-//! What is known of a pod when the world settles is caught in an [`Origin`]: nothing in it changes any more, so the view
+//! What is known of a pod when the world is refreshed is caught in an [`Origin`]: nothing in it changes any more, so the view
 //! that is derived from it is the same whenever that is done. Nobody looks at most of the states that a pod goes through
 //! while a session is read: those are never derived.
 

@@ -103,9 +103,9 @@ pub struct Sizes {
 }
 
 impl World {
-    /// Has pods leave that are gone for too long, or too many. The world is settled before and after. How many left.
+    /// Has pods leave that are gone for too long, or too many. The world is refreshed before and after. How many left.
     pub fn retire(&mut self, now: Nanos, keep: &Retention) -> usize {
-        self.settle();
+        self.refresh();
         let mut over: Vec<(Nanos, PodUid)> = self
             .pods
             .iter()
@@ -126,7 +126,7 @@ impl World {
         if leaving > 0 {
             self.shrink_rows(keep.rows);
             self.sweep(now.plus(-keep.age_ns));
-            self.settle();
+            self.refresh();
         }
         leaving
     }

@@ -51,12 +51,12 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &'a PodHistory<'a>, found: &mut Vec<
     finalizers(f, found);
     if f.node_seen.is_none() && found.iter().all(|k| k.cause.id == cause::KF911) {
         // A kubelet that has just come back has its own backlog.
-        let settled = cx
+        let caught_up = cx
             .shared
             .node(node)
             .and_then(|n| n.ready_since)
             .is_none_or(|t| cx.now.since(t) >= BACK_NS);
-        if settled {
+        if caught_up {
             blind(f, age, grace, found);
         }
     }

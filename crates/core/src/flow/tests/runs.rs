@@ -55,8 +55,8 @@ fn a_call_its_span_and_its_log_lines_are_one_run() {
         "the call's edges"
     );
     assert_eq!(l.runs[0].how, RunEnd::Ok);
-    let kinds: Vec<ClueKind> = l.evidence.iter().map(|(k, _)| *k).collect();
-    assert_eq!(kinds, [ClueKind::Call, ClueKind::Span]);
+    let kinds: Vec<SignatureKind> = l.evidence.iter().map(|(k, _)| *k).collect();
+    assert_eq!(kinds, [SignatureKind::Call, SignatureKind::Span]);
     assert_eq!(l.first.at, Nanos(99));
 }
 

@@ -168,8 +168,8 @@ impl List {
         self.verdicts = Arc::clone(&snap.verdicts);
         self.moved = (0..pods.len() as u32).collect();
     }
-    /// Looks again at the pods that changed, and when the list `settles` at those of which something else is said.
-    fn take(&mut self, snap: &Snapshot, wanted: &Wanted, settles: bool) {
+    /// Looks again at the pods that changed, and with `verdicts_too` at those of which something else is said.
+    fn take(&mut self, snap: &Snapshot, wanted: &Wanted, verdicts_too: bool) {
         let pods = snap.world.pods();
         let aligned = pods.len() == self.pods.len()
             && (pods.iter().zip(&self.pods))
@@ -186,7 +186,7 @@ impl List {
         } else {
             self.realign(pods)
         };
-        if settles {
+        if verdicts_too {
             self.find_said(snap, &mut stale);
         }
         for i in stale {

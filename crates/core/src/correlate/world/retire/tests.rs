@@ -206,11 +206,11 @@ fn trailing_events_bring_no_pod_back_and_its_return_does() {
     for e in &after {
         world.observe(e);
     }
-    world.settle();
+    world.refresh();
     assert!(world.pods().is_empty());
     // A static pod has the UID that it had.
     world.observe(&state(1, "static", 5000, WatchEvent::Added));
-    world.settle();
+    world.refresh();
     assert_eq!(world.find("ns/static").len(), 1);
     assert_eq!(world.sizes().rows, 1);
 }
@@ -221,7 +221,7 @@ fn a_name_that_is_borne_again_keeps_what_its_bearer_did() {
     for e in life(1, "web-0").iter().chain(&life(100, "web-0")[..7]) {
         world.observe(e);
     }
-    world.settle();
+    world.refresh();
     let before = world.pod(&uid(100)).unwrap().evidence.len();
     let keep = Retention {
         pods: 0,
@@ -230,7 +230,7 @@ fn a_name_that_is_borne_again_keeps_what_its_bearer_did() {
     assert_eq!(world.retire(now(101_000), &keep), 1);
     // Shared out anew when the life changes: nothing of the first one comes to the second one, or to nobody.
     world.observe(&state(100, "web-0", 100_900, WatchEvent::Deleted));
-    world.settle();
+    world.refresh();
     assert_eq!(world.pods().len(), 1);
     assert_eq!(world.pods()[0].evidence.len(), before + 1);
     assert_eq!(world.sizes().names, 1);

@@ -55,10 +55,10 @@ fn of_evidence_that_never_ends_the_first_and_the_newest_stay_and_the_rest_is_a_g
         for n in 0..lines {
             w.observe(&line((n + 2) * SECOND, uid));
             if n % 5_000 == 0 {
-                w.settle();
+                w.refresh();
             }
         }
-        w.settle();
+        w.refresh();
         let p = w.pod(&"a".into()).expect("the pod");
         assert!(p.evidence.len() <= 2 * KEEP + 1, "{}", p.evidence.len());
         let told = p.evidence.len() as u64 + w.unfiled().folded;
@@ -97,7 +97,7 @@ fn what_is_folded_of_a_name_was_lost_by_the_pod_that_bore_it_then() {
             w.observe(&line(birth + l * SECOND, ""));
         }
     }
-    w.settle();
+    w.refresh();
     let all: Vec<_> = ["a", "b"]
         .into_iter()
         .map(|uid| w.pod(&uid.into()).expect("the pod"))

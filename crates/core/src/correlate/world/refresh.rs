@@ -1,4 +1,4 @@
-//! Settling: the pods that changed are caught as they stand, and listed. Views are derived when somebody looks.
+//! Brings the views up to date: the pods that changed are caught as they stand, and listed. A view derives its parts when read.
 
 use std::sync::Arc;
 
@@ -10,8 +10,8 @@ use kflow_model::{Body, Nanos, PodUid, Text, cri::CallKey, pod::WatchEvent};
 
 impl World {
     /// Brings the views of all pods that changed up to date.
-    pub fn settle(&mut self) {
-        self.settle_pods();
+    pub fn refresh(&mut self) {
+        self.refresh_pods();
         self.select();
     }
 
@@ -24,19 +24,19 @@ impl World {
         self.selected = Some(Arc::new(selected.cloned().collect()));
     }
 
-    fn settle_pods(&mut self) {
-        self.settle_context();
-        self.settle_names();
+    fn refresh_pods(&mut self) {
+        self.refresh_context();
+        self.refresh_names();
         let mut dirty = std::mem::take(&mut self.dirty);
         dirty.sort_unstable();
         dirty.dedup();
         for slot in dirty {
-            self.settle_pod(slot);
+            self.refresh_pod(slot);
         }
-        self.settle_local();
+        self.refresh_local();
         if self.local_name() != self.context.local {
             // The pods told where the node's sources run, and that tells what their silence means.
-            self.settle_pods();
+            self.refresh_pods();
         }
     }
 
@@ -58,7 +58,7 @@ impl World {
         world
     }
 
-    fn settle_context(&mut self) {
+    fn refresh_context(&mut self) {
         let lists_changed = std::mem::take(&mut self.lists_changed);
         let context = PodContext {
             shift: self.offset.shift(),
@@ -105,7 +105,7 @@ impl World {
     }
 
     /// Shares out the evidence of names among the pods that bore them.
-    fn settle_names(&mut self) {
+    fn refresh_names(&mut self) {
         for n in std::mem::take(&mut self.dirty_names) {
             let gone = match self.names.get_mut(n) {
                 Some(file) if file.evidence.len() > 2 * KEEP => {
@@ -191,7 +191,7 @@ impl World {
         slot
     }
 
-    fn settle_pod(&mut self, slot: Slot) {
+    fn refresh_pod(&mut self, slot: Slot) {
         let Some(file) = self.files.get_mut(slot) else {
             return;
         };

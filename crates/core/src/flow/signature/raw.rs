@@ -1,15 +1,15 @@
-//! Clues as the map's file writes them.
+//! Signatures as the map's file writes them.
 
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-use super::{Clue, EdgeKind, Fact, Pattern, PodFact, Template, What};
+use super::{EdgeKind, Fact, Pattern, PodFact, Signature, Template, What};
 use kflow_model::{Text, cri::ContainerEventKind, fs::FsAction, log::Component};
 
-/// A clue as the file writes it: exactly one of the first keys, and those that go with it.
+/// A signature as the file writes it: exactly one of the first keys, and those that go with it.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub(in crate::flow) struct RawClue {
+pub(in crate::flow) struct RawSignature {
     log: Option<String>,
     event: Option<String>,
     cri: Option<String>,
@@ -44,7 +44,7 @@ pub(in crate::flow) struct RawClue {
     until: Option<String>,
 }
 
-/// Names of the objects of the file system that a clue may name.
+/// Names of the objects of the file system that a signature may name.
 const FS_OBJECTS: [&str; 8] = [
     "container_cgroup",
     "net_ns",
@@ -59,9 +59,9 @@ const FS_OBJECTS: [&str; 8] = [
 /// Shortest text of a prefix: shorter ones would fit too much, and the matcher sorts prefixes by their first bytes.
 pub(in crate::flow) const PREFIX_LEAST: usize = 4;
 
-impl RawClue {
-    /// The clue, or what is wrong with it. Log lines are the component's, unless the clue says otherwise.
-    pub(in crate::flow) fn build(self, component: Option<Component>) -> Result<Clue, String> {
+impl RawSignature {
+    /// The signature, or what is wrong with it. Log lines are the component's, unless the signature says otherwise.
+    pub(in crate::flow) fn build(self, component: Option<Component>) -> Result<Signature, String> {
         let kinds = [
             self.log.is_some(),
             self.event.is_some(),
@@ -177,7 +177,7 @@ impl RawClue {
         } else {
             What::None(text(&self.none))
         };
-        Ok(Clue {
+        Ok(Signature {
             what,
             edge: self.edge,
             since: text(&self.since),

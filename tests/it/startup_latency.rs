@@ -1,6 +1,6 @@
 //! How long pods took to start, beside what the kubelet logged of the same pods (`Observed pod startup duration`).
 
-use kflow_core::correlate::sli;
+use kflow_core::correlate::startup_latency;
 use kflow_model::Body;
 use kflow_model::stamp::{MILLI, SECOND};
 
@@ -21,7 +21,7 @@ fn starts_agree_with_what_the_kubelet_measured() {
                 .find(&told.pod)
                 .into_iter()
                 .filter(|p| p.created.since(created).abs() < 2 * SECOND)
-                .find_map(|p| sli::start(p))
+                .find_map(|p| startup_latency::start(p))
             else {
                 other += 1;
                 continue;

@@ -24,7 +24,7 @@ const GRACE: Duration = Duration::from_millis(700);
 const POLL: Duration = Duration::from_millis(50);
 
 /// Sources that run, and what was asked of them.
-pub(super) struct Gathered {
+pub(super) struct Collected {
     /// The run.
     pub(super) live: Live,
     /// What is looked at.
@@ -32,7 +32,7 @@ pub(super) struct Gathered {
 }
 
 /// The sources that the arguments name, running, once they have told what there is.
-pub(super) fn start(input: &Input, pod: Option<&str>) -> anyhow::Result<Gathered> {
+pub(super) fn start(input: &Input, pod: Option<&str>) -> anyhow::Result<Collected> {
     let config = super::live::config(&input.live, pod)?;
     let scope = config.scope.clone();
     if !asks_anything(&config) {
@@ -54,13 +54,13 @@ pub(super) fn start(input: &Input, pod: Option<&str>) -> anyhow::Result<Gathered
         if complete.is_none() && answered(snapshot.world.coverage(), &lists) {
             complete = Some(clock::monotonic());
         }
-        let enough = match input.gather {
+        let enough = match input.for_time {
             Some(time) => waited(begun) >= time,
             None => complete.is_some_and(|t| waited(t) >= GRACE) || waited(begun) >= MOST,
         };
         if enough {
             tell(&snapshot);
-            return Ok(Gathered { live, scope });
+            return Ok(Collected { live, scope });
         }
     }
 }

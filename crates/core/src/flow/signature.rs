@@ -57,7 +57,7 @@ impl fmt::Display for Pattern {
     }
 }
 
-/// Which edge of a step a clue is.
+/// Which edge of a step a signature is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum EdgeKind {
@@ -68,9 +68,9 @@ pub enum EdgeKind {
     Point,
 }
 
-/// Kinds of clues, best first: which one measures a step best when there are several.
+/// Kinds of signatures, best first: which one measures a step best when there are several.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum ClueKind {
+pub enum SignatureKind {
     /// A CRI call.
     Call,
     /// An OpenTelemetry span.
@@ -93,7 +93,7 @@ pub enum ClueKind {
     None,
 }
 
-impl ClueKind {
+impl SignatureKind {
     /// A word for tables.
     pub const fn name(self) -> &'static str {
         match self {
@@ -217,7 +217,7 @@ pub enum What {
 
 /// What lights a step, which edge of it, and in which versions.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Clue {
+pub struct Signature {
     /// Evidence that lights the step.
     pub what: What,
     pub edge: EdgeKind,
@@ -233,24 +233,24 @@ pub struct Clue {
     pub names: Vec<(Text, Text)>,
 }
 
-impl Clue {
-    pub const fn kind(&self) -> ClueKind {
+impl Signature {
+    pub const fn kind(&self) -> SignatureKind {
         match self.what {
-            What::Call { .. } => ClueKind::Call,
-            What::Span { .. } => ClueKind::Span,
-            What::Log { .. } => ClueKind::Log,
-            What::Audit { .. } => ClueKind::Audit,
-            What::Fs { .. } => ClueKind::Fs,
-            What::ContainerEvent(_) => ClueKind::ContainerEvent,
-            What::Event { .. } => ClueKind::Event,
-            What::Condition { .. } | What::Pod(_) => ClueKind::Status,
-            What::Metric(_) | What::Endpoint(_) | What::Health(_) => ClueKind::Metric,
-            What::None(_) => ClueKind::None,
+            What::Call { .. } => SignatureKind::Call,
+            What::Span { .. } => SignatureKind::Span,
+            What::Log { .. } => SignatureKind::Log,
+            What::Audit { .. } => SignatureKind::Audit,
+            What::Fs { .. } => SignatureKind::Fs,
+            What::ContainerEvent(_) => SignatureKind::ContainerEvent,
+            What::Event { .. } => SignatureKind::Event,
+            What::Condition { .. } | What::Pod(_) => SignatureKind::Status,
+            What::Metric(_) | What::Endpoint(_) | What::Health(_) => SignatureKind::Metric,
+            What::None(_) => SignatureKind::None,
         }
     }
 }
 
-impl fmt::Display for Clue {
+impl fmt::Display for Signature {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (what, kind) = (&self.what, self.kind().name());
         match what {
