@@ -7,9 +7,11 @@ use rustc_hash::{FxHashMap, FxHasher};
 use super::facts::{Facts, inventory};
 use super::grpc::{Buffers, Messages, Unread, Want};
 use super::headers::{Block, Status};
+use super::hpack::Old;
 use super::limits;
 use super::method::{Answer, MethodRef};
 use super::proto::Malformed;
+use super::recognise;
 use kflow_model::cri::{
     CallEnd, CallKey, CallOutcome, CallStart, ContainerEvent, Inventory, InventoryItem,
 };
@@ -68,6 +70,8 @@ pub(super) struct Asked {
     traceparent: Option<(kflow_model::TraceId, kflow_model::SpanId)>,
     /// Some of the headers are not known.
     partial: bool,
+    /// Where the client's header table has the path, when the method is not known.
+    path: Option<Old>,
 }
 
 /// What the messages say.
@@ -84,6 +88,10 @@ struct Told {
     streamed: Vec<InventoryItem>,
     streamed_items: usize,
     streamed_hash: u64,
+    /// The request of an unknown method, as long as its answer can tell which.
+    unnamed: Option<Box<[u8]>>,
+    /// What the messages told of an unknown method.
+    recognised: Option<MethodRef>,
 }
 
 /// A call that is open.
@@ -117,22 +125,23 @@ enum Seen {
 }
 
 impl Call {
-    /// `may_miss` when bytes of answers are not understood at the moment.
-    pub(super) fn new(key: CallKey, at: Nanos, mut headers: Block, may_miss: bool) -> Self {
+    /// `may_miss` when bytes of answers are not understood at the moment. `path` is the entry of the client's header table
+    /// that holds the path, when it is not known.
+    pub(super) fn new(
+        key: CallKey,
+        at: Nanos,
+        mut headers: Block,
+        path: Option<Old>,
+        may_miss: bool,
+    ) -> Self {
         let method = headers.method();
-        let known = method.known();
-        let request = match known {
+        let path = path.filter(|_| matches!(method, MethodRef::Unknown));
+        let request = match method.known() {
             Some(m) if m.request.is_some() => Want::First,
+            None if path.is_some() => Want::First,
             _ => Want::Nothing,
         };
-        let answer = match known {
-            None => Want::Nothing,
-            Some(m) => match (m.answer, m.streams) {
-                (Answer::Skip, _) => Want::Nothing,
-                (_, true) => Want::Each,
-                (_, false) => Want::First,
-            },
-        };
+        let answer = wanted_answer(&method, path);
         Self {
             asked: Asked {
                 key,
@@ -141,6 +150,7 @@ impl Call {
                 timeout_ns: headers.timeout_ns,
                 traceparent: headers.traceparent,
                 partial: headers.partial,
+                path,
             },
             request: Messages::new(request),
             answer: Messages::new(answer),
@@ -160,7 +170,7 @@ impl Call {
             started: true,
             asked_all: true,
             seen: Seen::NoBegin,
-            ..Self::new(key, at, Block::unseen(), true)
+            ..Self::new(key, at, Block::unseen(), None, true)
         }
     }
 
@@ -242,8 +252,15 @@ impl Call {
         buffers: &mut Buffers,
         out: &mut Vec<Observation>,
     ) {
-        let (asked, told) = (&self.asked, &mut self.told);
+        let (asked, told) = (&mut self.asked, &mut self.told);
+        let (unnamed, answer) = (asked.path, &mut self.answer);
         self.request.feed(bytes, frame, buffers, |message| {
+            if unnamed.is_some()
+                && let Some(method) = told.unnamed_request(message)
+            {
+                *answer = Messages::new(wanted_answer(&method, None));
+                asked.method = method;
+            }
             told.request(asked, message)
         });
         self.asked_all |= end;
@@ -270,6 +287,12 @@ impl Call {
         self.answer.feed(bytes, frame, buffers, |message| {
             told.answer(asked, message, at, lists, out)
         });
+    }
+
+    /// The entry of the client's header table that holds the path, and what is in it: said once, when the messages told.
+    pub(super) fn recognised(&mut self) -> Option<(Old, MethodRef)> {
+        let path = self.asked.path?;
+        Some((path, self.told.recognised.take()?))
     }
 
     /// Headers of the answer; trailers come with [`Call::end`].
@@ -376,6 +399,19 @@ impl Call {
     }
 }
 
+/// Which messages of an answer are read.
+fn wanted_answer(method: &MethodRef, path: Option<Old>) -> Want {
+    match method.known() {
+        None if path.is_some() => Want::First,
+        None => Want::Nothing,
+        Some(m) => match (m.answer, m.streams) {
+            (Answer::Skip, _) => Want::Nothing,
+            (_, true) => Want::Each,
+            (_, false) => Want::First,
+        },
+    }
+}
+
 /// How a call ends.
 pub(super) enum End {
     /// With the answer's last headers (empty when the stream ended without).
@@ -411,6 +447,15 @@ fn without_status(http: Option<u32>) -> Status {
 }
 
 impl Told {
+    /// The request of a method that is not known: tells which it is, or is kept until the answer does.
+    fn unnamed_request(&mut self, message: &[u8]) -> Option<MethodRef> {
+        self.recognised = recognise::by_request(message);
+        if self.recognised.is_none() && message.len() <= recognise::REQUEST {
+            self.unnamed = Some(message.into());
+        }
+        self.recognised.clone()
+    }
+
     fn request(&mut self, asked: &Asked, message: &[u8]) -> Result<(), Unread> {
         let Some(method) = asked.method.known() else {
             return Ok(());
@@ -439,6 +484,10 @@ impl Told {
         out: &mut Vec<Observation>,
     ) -> Result<(), Unread> {
         let Some(method) = asked.method.known() else {
+            // Its start was given out without a name; those that come after it get one.
+            if let Some(request) = self.unnamed.take() {
+                self.recognised = recognise::by_answer(&request, message);
+            }
             return Ok(());
         };
         let read = match method.answer {

@@ -1,6 +1,6 @@
 //! The headers of a call that kflow reads, parsed once: a hit in the dynamic table costs no parsing.
 
-use super::hpack::HeaderSet;
+use super::hpack::{HeaderSet, Old};
 use super::limits;
 use super::method::MethodRef;
 use super::text::text;
@@ -31,8 +31,8 @@ pub(super) enum Field {
     GrpcMessage(Text),
     /// A value whose name is not known, of a form that only this header has.
     Like(Like),
-    /// Neither name nor value are known.
-    Unknown,
+    /// Neither name nor value are known; which entry of the table it is may be.
+    Unknown(Option<Old>),
 }
 
 /// What a value is like whose name is not known.
@@ -93,8 +93,8 @@ impl HeaderSet for Grpc {
         (Field::Like(like), told)
     }
 
-    fn unknown() -> Field {
-        Field::Unknown
+    fn unknown(old: Option<Old>) -> Field {
+        Field::Unknown(old)
     }
 }
 
@@ -114,6 +114,30 @@ pub(super) struct Block {
     like_message: Option<Text>,
     /// Some of its headers are not known, or not by their name.
     pub(super) partial: bool,
+    /// The entries of its third and its fourth header, when they are not known: one of them is the path.
+    old: [Option<Old>; 2],
+}
+
+/// Whether a client writes the path third: after `:method` and `:scheme` grpc-go writes `:path` and `:authority`
+/// (`http2Client.createHeaderFields`), as gRPC's C core does; others write them the other way round. Of the two, only
+/// the path is another one in another call.
+#[derive(Debug, Default)]
+pub(super) struct PathOrder {
+    last: Option<[Old; 2]>,
+    third: bool,
+}
+
+impl PathOrder {
+    /// The table's entry of a request's path, when what is in it is not known.
+    pub(super) fn entry(&mut self, headers: &Block) -> Option<Old> {
+        let [path, authority] = headers.old;
+        if let (Some(path), Some(authority)) = (path, authority)
+            && let Some([other, same]) = self.last.replace([path, authority])
+        {
+            self.third |= other != path && same == authority;
+        }
+        path.filter(|_| self.third)
+    }
 }
 
 /// The status of an answer, as far as its last headers tell.
@@ -158,7 +182,15 @@ impl Block {
                 self.partial = true;
                 self.like_message = Some(text.clone());
             }
-            Field::Unknown => self.partial = true,
+            Field::Unknown(old) => {
+                self.partial = true;
+                if let Some(old) = old {
+                    let place = (old.nth as usize).checked_sub(2);
+                    if let Some(place) = place.and_then(|nth| self.old.get_mut(nth)) {
+                        *place = Some(*old);
+                    }
+                }
+            }
         }
     }
 
@@ -338,7 +370,9 @@ mod tests {
 
     #[test]
     fn a_status_is_read_or_concluded_or_not_known() {
-        use Field::{GrpcMessage, GrpcStatus, Unknown};
+        use Field::{GrpcMessage, GrpcStatus};
+        #[expect(non_upper_case_globals, reason = "as the field is called")]
+        const Unknown: Field = Field::Unknown(None);
         let like = |value: &str| Grpc::unnamed(value.as_bytes()).0;
         let text = |t: &str| GrpcMessage(t.into());
         // Fields of the last headers, whether one message came before them, and code, message, "inferred".

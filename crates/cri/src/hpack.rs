@@ -6,7 +6,8 @@
 //! Headers that are not asked for cost no allocation.
 //!
 //! A table can be followed from the middle of a connection as well ([`Table::forget`]). Indexes count from the newest
-//! entry, so whatever is inserted afterwards is known at once, and only references to older entries are unknown. Entries
+//! entry, so whatever is inserted afterwards is known at once, and only references to older entries are unknown. Which older
+//! entry is meant is known all the same ([`Old`]), and what it holds can be [learned](Table::learn). Entries
 //! go in the order in which they came: when those that came since fill the table, no older one is left.
 //! An entry whose name is an unknown one's counts without its name, so the table is never taken for known too early. Three
 //! things are assumed until the connection says otherwise: the table has the size that it had last (4,096 bytes when that
@@ -35,8 +36,20 @@ pub(super) trait HeaderSet {
     /// What to keep of a value whose name was sent before the table was followed, and whether the value alone tells
     /// which header it is.
     fn unnamed(value: &[u8]) -> (Self::Field, bool);
-    /// What stands for a header that was sent, as a whole, before the table was followed.
-    fn unknown() -> Self::Field;
+    /// What stands for a header that was sent, as a whole, before the table was followed; `None` when it is not known which
+    /// entry it is.
+    fn unknown(old: Option<Old>) -> Self::Field;
+}
+
+/// An entry that is older than what is known of the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Old {
+    /// How often the table was forgotten before.
+    life: u32,
+    /// Counts from the newest of the old entries.
+    position: u32,
+    /// Fields of the block before this one.
+    pub(super) nth: u32,
 }
 
 /// Why a header block cannot be decoded. After that the table is worthless.
@@ -104,7 +117,12 @@ pub(super) struct Table<H: HeaderSet> {
     dark: usize,
     /// No block was decoded since the table was made or forgotten.
     fresh: bool,
-    unknown: H::Field,
+    /// Entries that were inserted since.
+    inserted: usize,
+    /// How often it was forgotten.
+    life: u32,
+    /// What was learned of old entries, by position. Few: the paths of a client's methods.
+    learned: Vec<(u32, H::Field)>,
     /// Reused for Huffman-coded names and values.
     scratch: Vec<u8>,
 }
@@ -134,7 +152,9 @@ impl<H: HeaderSet> Table<H> {
             older: false,
             dark: 0,
             fresh: true,
-            unknown: H::unknown(),
+            inserted: 0,
+            life: 0,
+            learned: Vec::new(),
             scratch: Vec::new(),
         }
     }
@@ -154,6 +174,33 @@ impl<H: HeaderSet> Table<H> {
         self.assumed = true;
         self.older = true;
         self.fresh = true;
+        self.inserted = 0;
+        self.life = self.life.wrapping_add(1);
+        self.learned.clear();
+    }
+
+    /// What an old entry holds, out of another place than the table. Whatever refers to it from now on is known.
+    pub(super) fn learn(&mut self, old: Old, field: H::Field) {
+        let known = self.learned.iter().any(|(at, _)| *at == old.position);
+        if old.life == self.life && !known {
+            self.learned.push((old.position, field));
+        }
+    }
+
+    /// The old entry of an index; `None` when entries that came since are gone, and positions with them.
+    fn old(&self, index: u32, nth: u32) -> Option<Old> {
+        let newer = self.fixed.len() + self.dynamic.len();
+        let position = index.checked_sub(u32::try_from(newer).ok()?)?;
+        (self.dynamic.len() == self.inserted).then_some(Old {
+            life: self.life,
+            position,
+            nth,
+        })
+    }
+
+    fn learned(&self, old: Old) -> Option<&H::Field> {
+        let mut learned = self.learned.iter();
+        learned.find_map(|(at, field)| (*at == old.position).then_some(field))
     }
 
     /// The connection turned out to begin here: nothing was missed.
@@ -177,6 +224,7 @@ impl<H: HeaderSet> Table<H> {
     ) -> Result<(), Error> {
         let mut src = Src(block);
         let mut first = true;
+        let mut nth = 0;
         self.fresh = false;
         while let Some(b) = src.byte() {
             match b {
@@ -184,10 +232,16 @@ impl<H: HeaderSet> Table<H> {
                 0x80.. => {
                     let index = src.integer(b, 7)?;
                     self.reach(index)?;
-                    let unknown = Some(&self.unknown);
-                    let field = self.entry(index).map_or(unknown, |e| e.field.as_ref());
-                    if let Some(field) = field {
-                        each(field);
+                    if let Some(entry) = self.entry(index) {
+                        if let Some(field) = &entry.field {
+                            each(field);
+                        }
+                    } else {
+                        let old = self.old(index, nth);
+                        match old.and_then(|old| self.learned(old)) {
+                            Some(field) => each(field),
+                            None => each(&H::unknown(old)),
+                        }
                     }
                 }
                 // Literal, goes into the table.
@@ -222,6 +276,7 @@ impl<H: HeaderSet> Table<H> {
                 }
             }
             first = false;
+            nth += 1;
         }
         Ok(())
     }
@@ -297,6 +352,7 @@ impl<H: HeaderSet> Table<H> {
     fn insert(&mut self, entry: Entry<H>) {
         // RFC 7541 4.4: an entry larger than the table empties it, and is not an error.
         self.evict(entry.size);
+        self.inserted += 1;
         if entry.size <= self.max {
             self.size += entry.size;
             self.dark += usize::from(entry.dark);

@@ -4,8 +4,8 @@
 //! bytes in, observations out. It never fails and never holds anything up. When bytes of a connection are
 //! missing or turn out to be nonsense, a [`Gap`](kflow_model::gap::Gap) says so, its open calls end as
 //! [`Lost`](kflow_model::cri::CallOutcome::Lost), the begin of the next frame is searched, and it goes on from there. Headers
-//! that were sent before are then unknown until the header table has turned over: a call can have an
-//! [unknown](kflow_model::cri::Service::Unknown) method, and never a wrong one. How much is understood is told by
+//! that were sent before are then unknown until the header table has turned over, or the messages of a call tell its method: a
+//! call can have an [unknown](kflow_model::cri::Service::Unknown) method, and never a wrong one. How much is understood is told by
 //! [`Sight`](kflow_model::cri::Sight).
 //!
 //! Assumed of a connection that is joined in the middle, until it shows otherwise: frames are of 16,384 bytes at most and the
@@ -22,6 +22,7 @@
 //! | `messages` | the CRI messages, holding only what kflow shows |
 //! | `facts` | messages to subjects, fields and inventories |
 //! | `method` | the CRI's methods as a table |
+//! | `recognise` | methods by their messages, where the path is not known |
 //! | `call`, `conn` | one call, one connection |
 //! | `decoder` | all connections |
 //! | `text` | bytes that should be text |
@@ -43,6 +44,7 @@ mod hpack;
 mod messages;
 mod method;
 mod proto;
+mod recognise;
 mod search;
 #[cfg(test)]
 mod testkit;

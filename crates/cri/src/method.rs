@@ -295,6 +295,16 @@ impl MethodRef {
         }
     }
 
+    /// A method of the table by its name, of the CRI's version 1: v1alpha2 is gone since Kubernetes 1.26.
+    pub(super) fn named(name: &str) -> Option<Self> {
+        [(Service::Runtime, RUNTIME), (Service::Image, IMAGE)]
+            .into_iter()
+            .find_map(|(service, table)| {
+                let method = table.iter().find(|m| m.name == name)?;
+                Some(Self::Known(service, method))
+            })
+    }
+
     pub(super) fn service(&self) -> Service {
         match self {
             Self::Known(service, _) | Self::New(service, _) => *service,

@@ -7,7 +7,7 @@ use super::gap;
 use crate::call::{Call, End, Lists, observe};
 use crate::grpc::Buffers;
 use crate::h2::{self, Nonsense};
-use crate::headers::{Block, Grpc};
+use crate::headers::{Block, Field, Grpc, PathOrder};
 use crate::hpack::Table;
 use crate::{limits, text};
 use kflow_model::cri::{CallKey, CallOutcome};
@@ -19,6 +19,7 @@ pub(super) struct Session {
     pub(super) client: Table<Grpc>,
     pub(super) server: Table<Grpc>,
     pub(super) calls: FxHashMap<u32, Call>,
+    order: PathOrder,
     lists: Lists,
     pub(super) last_stream: u32,
     pub(super) unseen: Unseen,
@@ -98,6 +99,7 @@ impl Session {
             client: Table::new(),
             server: Table::new(),
             calls: FxHashMap::default(),
+            order: PathOrder::default(),
             lists: Lists::default(),
             last_stream: 0,
             unseen: Unseen::default(),
@@ -165,7 +167,8 @@ impl Session {
             conn: self.conn,
             stream,
         };
-        let mut call = Call::new(key, began, headers, self.deaf);
+        let path = self.order.entry(&headers);
+        let mut call = Call::new(key, began, headers, path, self.deaf);
         if end {
             call.asked_all(at, out);
         }
@@ -217,9 +220,12 @@ impl Session {
             call.request(bytes, frame, end, at, buffers, out);
         } else {
             call.answer(bytes, frame, at, buffers, &mut self.lists, out);
-            if end {
-                self.end(stream, End::Trailers(Block::default()), at, buffers, out);
-            }
+        }
+        if let Some((path, method)) = call.recognised() {
+            self.client.learn(path, Field::Path(method));
+        }
+        if end && !from_client {
+            self.end(stream, End::Trailers(Block::default()), at, buffers, out);
         }
     }
 

@@ -21,7 +21,7 @@ impl HeaderSet for All {
     fn unnamed(value: &[u8]) -> ((String, String), bool) {
         (Self::field("?", value), false)
     }
-    fn unknown() -> (String, String) {
+    fn unknown(_: Option<Old>) -> (String, String) {
         Self::field("?", b"?")
     }
 }
@@ -38,7 +38,7 @@ impl HeaderSet for Nothing {
     fn unnamed(_: &[u8]) -> ((), bool) {
         ((), false)
     }
-    fn unknown() {}
+    fn unknown(_: Option<Old>) {}
 }
 
 fn hex(text: &str) -> Vec<u8> {

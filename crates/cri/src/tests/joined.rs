@@ -179,3 +179,63 @@ fn a_connection_that_is_nonsense_again_and_again_is_given_up() {
     assert_eq!(tap.decoder.counters().blind, 1);
     assert_eq!(tap.decoder.held().0, 0);
 }
+
+/// A request as grpc-go writes it, of which all but `:method` and `:scheme` are old entries of the table.
+fn old_entries(stream: u32, path: u8, body: &[u8]) -> Vec<u8> {
+    [
+        frame(HEADERS, END_HEADERS, stream, &[0x83, 0x86, path, 0xd0]),
+        frame(DATA, END_STREAM, stream, &message(body)),
+    ]
+    .concat()
+}
+
+#[test]
+fn a_method_that_a_call_showed_names_those_that_refer_to_the_same_entry() {
+    let mut tap = Tap::joined();
+    // Which header is the path shows when another method is called.
+    tap.c2s(&old_entries(1, 0xc4, &[])).reply(1, &[]);
+    tap.c2s(&old_entries(3, 0xc5, &[])).reply(3, &[]);
+    tap.c2s(&old_entries(5, 0xc6, &run_pod_sandbox()))
+        .reply(5, &len(1, b"abc"));
+    tap.c2s(&old_entries(7, 0xc6, &run_pod_sandbox()));
+    // An answer names those that come after it.
+    let id = [b'a'; 64];
+    let metadata = [len(1, b"web"), len(2, b"uid"), len(3, b"shop")].concat();
+    let sandbox = len(1, &[len(1, &id), len(2, &metadata), int(4, 9)].concat());
+    tap.c2s(&old_entries(9, 0xc7, &len(1, &id)))
+        .reply(9, &sandbox);
+    tap.c2s(&old_entries(11, 0xc7, &len(1, &id)))
+        .reply(11, &sandbox);
+    // An entry that is inserted makes all others older by one.
+    let path = [
+        &[0x83, 0x86, 0x44, LIST.len() as u8],
+        LIST.as_bytes(),
+        &[0xd1],
+    ]
+    .concat();
+    tap.c2s(&frame(HEADERS, BOTH, 13, &path));
+    tap.c2s(&old_entries(15, 0xc8, &len(1, &id)));
+    let named = |tap: &Tap| -> Vec<String> {
+        let starts = tap.starts();
+        starts.iter().map(|s| s.method.to_string()).collect()
+    };
+    let want = [
+        "?",
+        "?",
+        "RunPodSandbox",
+        "RunPodSandbox",
+        "?",
+        "PodSandboxStatus",
+        "ListContainers",
+        "PodSandboxStatus",
+    ];
+    assert_eq!(named(&tap), want);
+    assert_eq!(tap.starts()[3].subject.pod.name, "web");
+    assert!(tap.starts()[3].partial, "its other headers are not known");
+    assert_eq!(tap.ends()[2].subject.sandbox_id.as_str(), "abc");
+    // Bytes are lost: which entry is which is not known any more.
+    tap.lose(None, Lost::default());
+    tap.c2s(&old_entries(17, 0xc8, &len(1, &id)));
+    tap.c2s(&old_entries(19, 0xc8, &len(1, &id)));
+    assert_eq!(named(&tap).last().map(String::as_str), Some("?"));
+}
