@@ -63,29 +63,40 @@ fn hostname() -> String {
         .into_owned()
 }
 
-/// The unit that this machine's kubelet runs in.
-fn own_unit() -> String {
-    doctor::kubelet::unit(Path::new("/")).to_owned()
+/// True when this machine is the node of that name: by its own name, or by the one that its kubelet was given.
+fn is_this_machine(node: &str) -> bool {
+    let host = hostname();
+    node.eq_ignore_ascii_case(&host)
+        || host.split('.').next() == Some(node)
+        || doctor::kubelet::node_name(Path::new("/")).as_deref() == Some(node)
+}
+
+/// The journal of the unit that this machine's kubelet runs in.
+fn own_journal() -> KubeletLog {
+    KubeletLog::Journal(doctor::kubelet::unit(Path::new("/")).to_owned())
+}
+
+/// Where this machine's kubelet writes its log: a file when it was started with one, else the journal.
+fn own_log() -> KubeletLog {
+    doctor::kubelet::log_file(Path::new("/")).map_or_else(own_journal, KubeletLog::File)
 }
 
 /// What the arguments ask for; `pod` is the pod that is asked about, if it is one.
 pub(super) fn config(args: &LiveArgs, pod: Option<&str>) -> anyhow::Result<Config> {
-    let host = hostname();
     let looked_at = scope::of_cluster(args, pod)?;
     let selection = scope::selection(&looked_at)?;
     let node = args.scope.node.as_deref();
-    let here = args.local
-        || node.is_some_and(|n| n.eq_ignore_ascii_case(&host) || host.split('.').next() == Some(n));
+    let here = args.local || node.is_some_and(is_this_machine);
     let scope = (!args.no_api).then_some(looked_at);
     let found = here
         .then(|| doctor::runtime_socket(Path::new("/")))
         .flatten();
     let kubelet_log = match args.kubelet_log.as_deref() {
-        None if here => KubeletLog::Journal(own_unit()),
+        None if here => own_log(),
         None if node.is_some() && scope.is_some() => KubeletLog::Remote,
         None | Some("off") => KubeletLog::Off,
         Some("-") => KubeletLog::Stdin,
-        Some("journal") => KubeletLog::Journal(own_unit()),
+        Some("journal") => own_journal(),
         Some("remote") if node.is_none() || scope.is_none() => {
             bail!("--kubelet-log remote needs --node, and an apiserver to ask")
         }

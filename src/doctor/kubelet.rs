@@ -258,8 +258,15 @@ pub fn unit(root: &Path) -> &'static str {
     found.map_or("kubelet", |(_, unit)| unit)
 }
 
+/// The name under which this machine's kubelet registers its node, when it is given one (`--hostname-override`; without it
+/// the name is the machine's own, in small letters: `pkg/util/node/node.go`, `GetHostname`).
+pub fn node_name(root: &Path) -> Option<String> {
+    let args = process_flags(root).ok()??;
+    flags(&args, "--hostname-override").pop()
+}
+
 /// The file that a running kubelet writes its log to, when it does not write to the journal.
-pub(super) fn log_file(root: &Path) -> Option<PathBuf> {
+pub fn log_file(root: &Path) -> Option<PathBuf> {
     let fd = process(root)?.join("fd/2");
     let to = fs::read_link(fd).ok()?;
     // A pipe or a socket has no path; /dev/null has no log.

@@ -92,7 +92,7 @@ pub struct LiveArgs {
     /// Ask no apiserver
     #[arg(long)]
     pub no_api: bool,
-    /// This machine is the node: use its own sources [default: when its name is NODE]
+    /// This machine is the node: use its own sources [default: when NODE is its name, or its kubelet's]
     #[arg(long)]
     pub local: bool,
     /// How CRI calls are seen [default: auto with --proxy, or when this machine is the node]

@@ -178,6 +178,26 @@ fn a_machine_without_a_kubelet_says_so() {
 }
 
 #[test]
+fn the_nodes_name_is_the_one_that_the_kubelet_was_given() {
+    let name = |line: &str| {
+        let root = node(&[("proc/42/comm", "kubelet\n"), ("proc/42/cmdline", line)]);
+        node_name(root.path())
+    };
+    assert_eq!(
+        name("kubelet\0--hostname-override=node1\0-v=2\0"),
+        Some("node1".into())
+    );
+    assert_eq!(
+        name("kubelet\0--hostname-override\0a\0--hostname-override=b\0"),
+        Some("b".into())
+    );
+    for line in ["kubelet\0--hostname-override=\0", "kubelet\0-v=2\0", ""] {
+        assert_eq!(name(line), None, "{line}");
+    }
+    assert_eq!(node_name(node(&[]).path()), None);
+}
+
+#[test]
 fn what_the_running_kubelet_says_of_itself_counts() {
     let root = node(&[(
         "var/lib/kubelet/config.yaml",
