@@ -8,7 +8,8 @@ use std::collections::VecDeque;
 
 use kflow_cri::decoder::Lost;
 use kflow_cri::{Decoder, Direction};
-use kflow_model::{Nanos, Observation};
+use kflow_model::gap::Gap;
+use kflow_model::{Body, Nanos, Observation, Source, Stamp};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::node::Holder;
@@ -210,6 +211,10 @@ impl Follower {
         }
         if let Some(mut s) = self.streams.remove(&stream) {
             s.release(None, &mut self.decoder, &mut self.counters, out);
+            // No record of it comes any more.
+            if let Some(theirs) = node.offsets(stream) {
+                s.catch_up(theirs, at, &mut self.decoder, &mut self.counters, out);
+            }
             self.decoder.close(s.conn, None, at, "", out);
             node.forget(stream);
         }
@@ -367,23 +372,24 @@ impl Follower {
             if s.ahead.replace((theirs, s.next)) != Some((theirs, s.next)) {
                 continue;
             }
-            for d in BOTH {
-                let i = index(d);
-                let (Some(theirs), Some(ours)) = (theirs.get(i), s.next.get_mut(i)) else {
-                    continue;
-                };
-                if theirs > ours {
-                    let bytes = theirs - *ours;
-                    *ours = *theirs;
-                    self.counters.lost += bytes;
-                    let lost = Lost {
-                        chunks: 0,
-                        bytes: Some(bytes),
-                    };
-                    self.decoder.lose(s.conn, Some(d), at, lost, NO_ROOM, out);
-                }
-            }
+            s.catch_up(theirs, at, &mut self.decoder, &mut self.counters, out);
         }
+    }
+
+    /// Records without bytes found no room: connections may have come and gone, of which nothing is known.
+    pub(crate) fn unseen(&self, records: u64, since: Nanos, at: Nanos, out: &mut Vec<Observation>) {
+        let why = "no room in the tap's ring: connections may have come and gone unseen";
+        out.push(Observation {
+            stamp: Stamp::exact(at),
+            source: Source::Cri,
+            body: Body::Gap(Box::new(Gap {
+                of: Source::Cri,
+                since,
+                lost: records,
+                conn: 0,
+                why: why.into(),
+            })),
+        });
     }
 
     /// True while something waits for a write.
@@ -531,6 +537,32 @@ impl Stream {
         }
         *next = offset.saturating_add(bytes.len() as u64);
         decoder.feed(self.conn, direction, at, bytes, out);
+    }
+
+    /// Bytes passed of which no record will come: they are lost. `theirs` are the kernel's offsets.
+    fn catch_up(
+        &mut self,
+        theirs: [u64; 2],
+        at: Nanos,
+        decoder: &mut Decoder,
+        counters: &mut Counters,
+        out: &mut Vec<Observation>,
+    ) {
+        for (direction, (theirs, ours)) in
+            BOTH.into_iter().zip(theirs.into_iter().zip(&mut self.next))
+        {
+            let bytes = theirs.saturating_sub(*ours);
+            if bytes == 0 {
+                continue;
+            }
+            *ours = theirs;
+            counters.lost += bytes;
+            let lost = Lost {
+                chunks: 0,
+                bytes: Some(bytes),
+            };
+            decoder.lose(self.conn, Some(direction), at, lost, NO_ROOM, out);
+        }
     }
 
     /// Gives out what waits for writes up to `done`; all of it without a number.

@@ -8,7 +8,7 @@ use std::sync::mpsc::sync_channel;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use kflow_model::{Observation, clock};
+use kflow_model::{Nanos, Observation, clock};
 use rustc_hash::{FxHashMap, FxHashSet};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
@@ -137,6 +137,7 @@ fn begin(config: &Config) -> Result<Run, Error> {
         follower: Follower::default(),
         given_up: FxHashMap::default(),
         untold: 0,
+        seen: clock::now(),
         found: true,
         tape,
     })
@@ -150,6 +151,8 @@ struct Run {
     given_up: FxHashMap<u64, u32>,
     /// Records without bytes that had found no room at the last look.
     untold: u64,
+    /// When records were taken last.
+    seen: Nanos,
     /// Sockets could be listed.
     found: bool,
     tape: Option<File>,
@@ -195,9 +198,8 @@ impl Run {
         let mut told = String::new();
         while !stop.load(Ordering::Relaxed) {
             let mut out = Vec::new();
-            let (ring, maps) = self.loaded.parts();
-            let untold = maps.untold();
-            if is_due(&mut looked, LOOK) || untold != std::mem::replace(&mut self.untold, untold) {
+            let (ring, _) = self.loaded.parts();
+            if is_due(&mut looked, LOOK) {
                 self.look(&mut out);
             } else {
                 let patience = if self.follower.holds() {
@@ -211,6 +213,14 @@ impl Run {
             }
             let all = self.drain(&mut out);
             let now = clock::now();
+            let untold = self.loaded.parts().1.untold();
+            let unseen = untold.saturating_sub(std::mem::replace(&mut self.untold, untold));
+            if unseen > 0 {
+                self.follower.unseen(unseen, self.seen, now, &mut out);
+                // What was opened meanwhile is found at once.
+                looked = None;
+            }
+            self.seen = now;
             if all && is_due(&mut counted, COUNT) {
                 let (_, maps) = self.loaded.parts();
                 self.follower.tally(now, maps, &mut out);

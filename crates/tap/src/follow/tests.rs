@@ -262,6 +262,39 @@ fn every_piece_that_is_lost_is_told() {
 
 /// A thread is held up at the end of a write: the answer's record comes first, and says so.
 #[test]
+fn what_a_connection_lost_before_it_was_closed_is_told() {
+    let mut stage = Stage::new();
+    stage.node.inodes.insert((7, 3), 50);
+    stage.record(&made(OPENED, 1 << 40, 7, 3, 0));
+    stage.node.offsets.insert(1 << 40, [700, 0]);
+    stage.record(&made(CLOSED, 1 << 40, 7, 3, 0));
+    assert_eq!(stage.gaps(), [NO_ROOM]);
+    assert_eq!(stage.follower.counters().lost, 700);
+    assert_eq!(stage.connections().last().map(|c| c.1), Some(false));
+    assert!(stage.node.forgotten.contains(&(1 << 40)));
+}
+
+#[test]
+fn that_connections_may_have_come_and_gone_is_told_once_for_all_of_them() {
+    let mut out = Vec::new();
+    Follower::default().unseen(3, Nanos(5), Nanos(9), &mut out);
+    let [
+        Observation {
+            stamp,
+            body: Body::Gap(gap),
+            ..
+        },
+    ] = out.as_slice()
+    else {
+        unreachable!("a gap: {out:?}");
+    };
+    assert_eq!(
+        (stamp.at, gap.since, gap.lost, gap.conn),
+        (Nanos(9), Nanos(5), 3, 0)
+    );
+}
+
+#[test]
 fn an_answer_that_comes_before_its_request_waits_for_it() {
     let all = records(TAPE);
     let whole = Stage::play(&all).out;
