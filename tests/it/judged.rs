@@ -207,3 +207,20 @@ fn a_deletion_that_found_nothing_is_no_part_of_the_pods_end() {
     let late = "delete pods 404 by kubernetes-admin";
     assert!(low.timeline.marks.iter().any(|m| m.text == late && m.bad));
 }
+
+#[test]
+fn a_pod_that_ran_before_kflow_looked_waits_for_nothing_that_is_known() {
+    let all = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/fixtures/correlate/running-node-at-attach.kflow"
+    );
+    let all = kflow_model::session::load(all.as_ref())
+        .unwrap()
+        .observations;
+    // Directories and mounts come first, then what the runtime lists.
+    let lists = |o: &kflow_model::Evidence| matches!(o.body, kflow_model::Body::Inventory(_));
+    assert!(all.iter().any(lists));
+    let w = world(&all);
+    let p = pod(&w, "default", "p1-node1");
+    assert_eq!((p.status.as_str(), p.current), ("Running", None));
+}

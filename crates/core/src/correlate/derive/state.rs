@@ -10,7 +10,7 @@ use crate::timeline::{Outcome, Span, SpanIndex, Timeline};
 use kflow_model::cri::method;
 use kflow_model::{
     Nanos, Text,
-    cri::RuntimeState,
+    cri::{InventoryItem, RuntimeState},
     pod::{ContainerSpec, ContainerState, ContainerStatus},
     stamp::SECOND,
 };
@@ -139,6 +139,8 @@ pub(crate) fn without_api(
             (Some(_), _) if r.reason.is_empty() => "terminated".into(),
             (Some(_), _) => format!("terminated/{}", r.reason).into(),
             (None, Some(_)) => "running".into(),
+            // A list says that it runs, and not since when.
+            (None, None) if is_listed_as_running(f, r.id.as_str()) => "running".into(),
             (None, None) => "created".into(),
         };
         let c = ContainerView {
@@ -163,6 +165,21 @@ pub(crate) fn without_api(
     } else {
         Text::default()
     };
+}
+
+/// What the runtime said last of a container.
+fn is_listed_as_running(f: &PodEvidence<'_>, id: &str) -> bool {
+    let mut of_it = f.items.iter().rev().map(|(_, i)| i);
+    let newest = of_it.find(|i| i.subject.container_id.as_str() == id);
+    newest.is_some_and(|i| i.state == RuntimeState::Running)
+}
+
+/// True when the runtime holds something of the pod that lives, and nothing showed how it came there: it is from before the
+/// sources looked, and what it waits for, if it does, is for the API to say.
+fn was_there_before(f: &PodEvidence<'_>, t: &Timeline) -> bool {
+    let is_up = |i: &InventoryItem| matches!(i.state, RuntimeState::Ready | RuntimeState::Running);
+    let made = [Stage::Sandbox, Stage::Image, Stage::Create, Stage::Start];
+    f.items.iter().any(|(_, i)| is_up(i)) && made.iter().all(|s| t.stage(*s).is_none())
 }
 
 /// True when the runtime holds nothing of the pod that lives: all that is known of it is down, and something is known.
@@ -279,6 +296,9 @@ pub(crate) fn stages(v: &mut PodView, f: &PodEvidence<'_>, t: &Timeline) {
     let over = matches!(v.phase.as_str(), "Succeeded" | "Failed");
     v.current = None;
     if v.gone.is_some() || v.past || v.is_remnant() || (ready || over) && !deleting {
+        return;
+    }
+    if v.api.is_none() && !deleting && was_there_before(f, t) {
         return;
     }
     v.current = if deleting {
