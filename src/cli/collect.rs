@@ -9,7 +9,7 @@ use super::args::live::LiveArgs;
 use kflow_core::correlate::{Coverage, Failing};
 use kflow_core::diagnose::unknown;
 use kflow_engine::Snapshot;
-use kflow_engine::live::{Config, FAILED, Live};
+use kflow_engine::live::{Config, Live};
 use kflow_export::text::clean;
 use kflow_model::clock;
 use kflow_model::session::{Header, Report, Session};
@@ -47,9 +47,7 @@ pub(super) fn start(input: &Input, pod: Option<&str>) -> anyhow::Result<Collecte
     let mut complete = None;
     loop {
         std::thread::sleep(POLL);
-        if live.failed() {
-            bail!(FAILED);
-        }
+        live.check()?;
         let snapshot = live.snapshot();
         if complete.is_none() && answered(snapshot.world.coverage(), &lists) {
             complete = Some(clock::monotonic());

@@ -9,7 +9,7 @@ use super::collect::{Notice, notices};
 use super::live::{config, stderr_log, wait};
 use kflow_core::diagnose::unknown::{self, Asked, Unknown};
 use kflow_engine::Snapshot;
-use kflow_engine::live::{FAILED, Live};
+use kflow_engine::live::Live;
 use kflow_engine::record::{CLOSE, Ended, Options, State};
 use kflow_model::gap::Failure;
 use kflow_model::{Scope, Text};
@@ -50,13 +50,11 @@ pub(super) fn record(args: &RecordArgs) -> anyhow::Result<u8> {
     let mut told = Told::default();
     let why = wait(args.duration, || {
         told.tell(&live.snapshot(), &log);
-        live.recording().is_none_or(|r| r.ended.is_none()) && !live.failed()
+        live.recording().is_none_or(|r| r.ended.is_none()) && live.check().is_ok()
     })?;
-    let failed = live.failed();
+    let running = live.check();
     let ended = live.stop();
-    if failed {
-        bail!(FAILED);
-    }
+    running?;
     match ended {
         Some(State {
             path, ended: None, ..

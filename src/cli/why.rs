@@ -143,7 +143,7 @@ fn watch(args: &WhyArgs) -> anyhow::Result<u8> {
     let (mut live, scope) = (collected.live, collected.scope);
     let (mut told, mut last, mut unwritten) = (None, OK, None);
     super::live::wait(None, || {
-        if live.failed() {
+        if live.check().is_err() {
             return false;
         }
         let snapshot = live.snapshot();
@@ -196,7 +196,7 @@ fn watch(args: &WhyArgs) -> anyhow::Result<u8> {
         unwritten = written.and_then(|()| out.flush()).err();
         unwritten.is_none() && !out.reader_gone()
     })?;
-    anyhow::ensure!(!live.failed(), kflow_engine::live::FAILED);
+    live.check()?;
     live.stop();
     match unwritten {
         Some(e) => Err(e.into()),

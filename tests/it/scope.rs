@@ -1,6 +1,7 @@
 //! `-n`, `-l`, `--field-selector`, `--node` mean the same with a recording and in every command, and what cannot be
 //! asked of a recording is refused.
 
+use kflow_model::pod::PodPhase;
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -90,7 +91,7 @@ fn every_command_that_reads_a_recording_looks_at_the_scope_alone() {
             p.spec.node.is_empty() || p.spec.node == "node1"
         }),
         (FILE, &["--field-selector", "status.phase=Pending"], &|p| {
-            p.status.phase == "Pending"
+            p.status.phase == PodPhase::Pending
         }),
         (FILE, &["--field-selector", "spec.nodeName="], &|p| {
             p.spec.node.is_empty()

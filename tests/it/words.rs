@@ -93,7 +93,7 @@ fn runs(s: &Seen<'_>, wrong: &mut Vec<String>) {
         let timeline = s
             .spans()
             .any(|x| x.is_run() && x.container == c.name && x.end.is_none());
-        let list = c.state == "running";
+        let list = c.state == kflow_core::correlate::RunState::Running;
         if facts != timeline || list != timeline {
             wrong.push(format!(
                 "{} runs: by the verdict {facts}, the timeline {timeline}, the list {list}",
@@ -209,7 +209,9 @@ fn verdict(s: &Seen<'_>, wrong: &mut Vec<String>) {
         && p.gone.is_none()
         && p.ready.0 == p.ready.1
         && p.ready.0 > 0
-        && p.containers.iter().all(|c| c.init || c.state == "running");
+        && p.containers
+            .iter()
+            .all(|c| c.init || c.state == kflow_core::correlate::RunState::Running);
     let fits = matches!(
         v.state,
         State::CrashLooping | State::Flapping | State::Recovered
@@ -224,7 +226,7 @@ fn verdict(s: &Seen<'_>, wrong: &mut Vec<String>) {
     }
     if v.state == State::BackingOff
         && let Some(c) = p.containers.iter().find(|c| c.name == v.container)
-        && c.state == "running"
+        && c.state == kflow_core::correlate::RunState::Running
     {
         wrong.push(format!("{} backs off, and {} runs", v.cause_id(), c.name));
     }

@@ -29,7 +29,7 @@ pub use lazy::Lazy;
 pub use pulls::ImagePulls;
 pub use requests::{Request, RequestLog};
 pub use startup_latency::PodStart;
-pub use view::{ContainerView, PodView, StageState};
+pub use view::{ContainerView, PodView, RunState, StageState};
 pub use world::{
     Actor, DEFAULT_SCHEDULER, LEADER_LEASES, LazyPod, Lease, NODE_LEASES, NodeState, ObjectState,
     Pod, Presence, Retention, Retired, Sign, Sizes, Skew, SourceState, Unfiled, World,

@@ -32,6 +32,7 @@ pub use cause::CauseId;
 pub use unknown::Unknown;
 pub use verdict::{Confidence, InFlightCall, NextStep, Proof, Recurrence, State, Verdict};
 
+use kflow_model::pod::{Condition, PodPhase};
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
@@ -142,13 +143,13 @@ impl Diagnoser {
 
 /// Well for good, unless new evidence comes.
 fn over(p: &PodView) -> bool {
-    p.gone.is_some() || p.phase == "Succeeded" || p.api.is_some()
+    p.gone.is_some() || p.phase == PodPhase::Succeeded || p.api.is_some()
 }
 
 /// It is bound to a node that does not exist, so that no kubelet updates its status, `Ready` included.
 fn nodeless(cx: Context<'_>, view: &PodView) -> bool {
     view.gone.is_none()
-        && !matches!(view.phase.as_str(), "Succeeded" | "Failed")
+        && !view.phase.is_over()
         && !view.node.is_empty()
         && view.api.is_some()
         && cx.shared.missing(cx.world, &view.node).is_some()
@@ -181,7 +182,7 @@ fn pod_verdict(cx: Context<'_>, view: &PodView) -> (Health, Option<Verdict>) {
         let over = view.gone.is_some()
             || f.removed.is_some()
             || view.deletion_requested.is_some()
-            || view.phase == "Succeeded";
+            || view.phase == PodPhase::Succeeded;
         let told = (!over).then(|| well(&f, false));
         return (health, told.filter(lately));
     }
@@ -199,7 +200,7 @@ fn quick(cx: Context<'_>, view: &PodView) -> bool {
     };
     // Ready for longer than readiness is remembered to have come and gone, or it never went since it came.
     let ready = api.condition("Ready").is_some_and(|c| {
-        c.status == "True"
+        c.is_true()
             && (c
                 .transition
                 .is_some_and(|t| now.since(t) > backoff::FORGOTTEN_NS)
@@ -220,7 +221,7 @@ fn quick(cx: Context<'_>, view: &PodView) -> bool {
         && !refused
         && api.deletion.is_none()
         && view.deletion_requested.is_none()
-        && api.status.phase == "Running"
+        && api.status.phase == PodPhase::Running
 }
 
 /// No state of the API shows the pod as not ready after it was ready.
@@ -230,7 +231,7 @@ fn never_unready(view: &PodView) -> bool {
         let kflow_model::Body::Pod(p) = &o.body else {
             return true;
         };
-        let ready = p.condition("Ready").is_some_and(|c| c.status == "True");
+        let ready = p.condition("Ready").is_some_and(Condition::is_true);
         let fell = was_ready && !ready;
         was_ready |= ready;
         !fell
@@ -337,7 +338,7 @@ fn well(f: &PodHistory<'_>, gone: bool) -> Verdict {
     };
     let sentence = if gone {
         "The pod is gone.".to_owned()
-    } else if v.phase == "Succeeded" {
+    } else if v.phase == PodPhase::Succeeded {
         "The pod has completed.".to_owned()
     } else if recovered {
         let mut what: Vec<String> = Vec::new();

@@ -268,7 +268,7 @@ impl Live {
     /// The newest picture, or the one at which the view is frozen. After a failure of the world's thread the last one,
     /// with a source of kflow's own that says so.
     pub fn snapshot(&self) -> Arc<Snapshot> {
-        if self.failed() {
+        if self.check().is_err() {
             let last = self.last.get_or_init(|| stands_still(&self.newest()));
             return Arc::clone(last);
         }
@@ -303,10 +303,13 @@ impl Live {
         Arc::clone(&lock(&self.shared.snapshot).1)
     }
 
-    /// True when the world's thread has ended by itself, which only a bug makes it do: no newer picture comes.
-    pub fn failed(&self) -> bool {
-        self.world.as_ref().is_some_and(JoinHandle::is_finished)
-            && !self.shared.stop.load(Ordering::Relaxed)
+    /// Fails once the world's thread has ended by itself.
+    pub fn check(&self) -> Result<(), EngineFailed> {
+        let ended = self.world.as_ref().is_some_and(JoinHandle::is_finished);
+        if ended && !self.shared.stop.load(Ordering::Relaxed) {
+            return Err(EngineFailed);
+        }
+        Ok(())
     }
 
     /// True while the view follows.
@@ -415,7 +418,7 @@ impl Drop for Live {
 
 /// The last picture of a world whose thread failed, with a word that says so.
 fn stands_still(newest: &Snapshot) -> Arc<Snapshot> {
-    let mut s = with_engine(newest, Text::new(FAILED), newest.now);
+    let mut s = with_engine(newest, FAILED, newest.now);
     s.version |= 1 << 62;
     Arc::new(s)
 }
@@ -423,29 +426,37 @@ fn stands_still(newest: &Snapshot) -> Arc<Snapshot> {
 /// The newest picture that a world's thread has made, which has made no other for too long.
 fn is_late(newest: &Snapshot, age: Duration) -> Arc<Snapshot> {
     let ns = i64::try_from(age.as_nanos()).unwrap_or(i64::MAX);
-    let mut s = with_engine(
-        newest,
-        Text::new(STUCK),
-        newest.now.plus(ns.saturating_neg()),
-    );
+    let mut s = with_engine(newest, STUCK, newest.now.plus(ns.saturating_neg()));
     s.version |= 1 << 61 | age.as_secs() << 40;
     Arc::new(s)
 }
 
-fn with_engine(newest: &Snapshot, why: Text, since: Nanos) -> Snapshot {
+fn with_engine(newest: &Snapshot, (why, help): (&str, &str), since: Nanos) -> Snapshot {
     let mut s = newest.clone();
     s.sources.push(SourceStatus {
         since: Some(since),
-        ..SourceStatus::new(Source::Kflow, own::ENGINE, Status::Off(why))
+        help: help.into(),
+        ..SourceStatus::new(Source::Kflow, own::ENGINE, Status::Off(why.into()))
     });
     s
 }
 
-/// What is said while the world's thread makes no picture.
-const STUCK: &str = "kflow's engine is busy or hangs, and what is shown is what was known before; wait, or start kflow anew";
+/// What is said while the world's thread makes no picture, and what helps.
+const STUCK: (&str, &str) = (
+    "kflow's engine is busy or hangs, and what is shown is what was known before",
+    "wait, or start kflow anew",
+);
 
-/// What is said when the world's thread has failed.
-pub const FAILED: &str = "kflow's engine has failed (a bug): what is shown stands still, and nothing more is recorded; start kflow anew, and report what it wrote on standard error";
+/// What is said when the world's thread has failed, and what helps.
+const FAILED: (&str, &str) = (
+    "kflow's engine has failed (a bug): what is shown stands still, and nothing more is recorded",
+    "start kflow anew, and report what it wrote on standard error",
+);
+
+/// The world's thread has ended by itself, which only a bug makes it do: no newer picture comes.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("{}; {}", FAILED.0, FAILED.1)]
+pub struct EngineFailed;
 
 #[cfg(test)]
 mod tests {
@@ -463,7 +474,7 @@ mod tests {
             node: Text::default(),
         })
         .unwrap();
-        assert!(!live.failed());
+        live.check().unwrap();
         live.commands.send(Command::Panic).unwrap();
         let ended = lock(&live.ended).recv_timeout(Duration::from_secs(60));
         assert_eq!(ended, Err(mpsc::RecvTimeoutError::Disconnected));
@@ -471,7 +482,7 @@ mod tests {
         let closed = recording.wait(Duration::from_secs(60));
         assert_eq!(closed.ended, Some(Ended::Closed));
         // The thread is gone a moment after it has closed its channel.
-        while !live.failed() {
+        while live.check().is_ok() {
             std::thread::yield_now();
         }
         let shown = live.snapshot();
@@ -480,7 +491,7 @@ mod tests {
             .iter()
             .find(|s| s.name == own::ENGINE)
             .unwrap();
-        assert!(engine.is_off() && engine.detail() == FAILED);
+        assert!(engine.is_off() && engine.detail() == FAILED.0);
         assert!(Arc::ptr_eq(&shown, &live.snapshot()));
     }
 
@@ -496,7 +507,7 @@ mod tests {
         let seven = made + Duration::from_secs(7);
         let late = live.followed(seven);
         let told = engine(&late).unwrap();
-        assert!(told.is_off() && told.detail() == STUCK && !live.failed());
+        assert!(told.is_off() && told.detail() == STUCK.0 && live.check().is_ok());
         assert_eq!(late.now.since(told.since.unwrap()), 7_000_000_000);
         assert!(late.version != newest.version);
         // Once a second another picture.

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use super::Pipeline;
 use super::snapshot::{Mode, ObservationLog, Snapshot, SourceStatus, Status, own};
 use kflow_core::correlate::World;
-use kflow_core::diagnose::unknown::outside;
+use kflow_core::diagnose::unknown::{Unknown, outside};
 use kflow_core::query::Moment;
 use kflow_core::selection::Selection;
 use kflow_model::gap::Note;
@@ -47,7 +47,7 @@ pub struct Player {
     cursor: Nanos,
     start: Option<Moment>,
     /// The moment to begin at is not in the session: why, and the cursor that stands there instead.
-    outside: Option<(Text, Nanos)>,
+    outside: Option<(Unknown, Nanos)>,
     playing: bool,
     speed_permille: u32,
     ticked: Option<Instant>,
@@ -247,8 +247,7 @@ impl Player {
             };
             if within || self.loaded.report.is_some() {
                 self.start = None;
-                self.outside = outside(Some((begin, end)), wanted)
-                    .map(|u| (format!("{}; {}", u.why, u.help).into(), to));
+                self.outside = outside(Some((begin, end)), wanted).map(|why| (why, to));
             }
             self.go(to);
         } else if !self.playing && self.position < self.len() {
@@ -382,8 +381,14 @@ impl Player {
     /// Why another moment is shown than the one that was asked for, as the state of a source.
     fn elsewhere(&self) -> Option<SourceStatus> {
         let (why, shown) = self.outside.as_ref()?;
-        (*shown == self.cursor && !self.playing)
-            .then(|| SourceStatus::new(Source::Kflow, own::MOMENT, Status::Off(why.clone())))
+        (*shown == self.cursor && !self.playing).then(|| SourceStatus {
+            help: why.help.as_str().into(),
+            ..SourceStatus::new(
+                Source::Kflow,
+                own::MOMENT,
+                Status::Off(why.why.as_str().into()),
+            )
+        })
     }
 
     /// The picture at the cursor; the same one again while nothing has changed.

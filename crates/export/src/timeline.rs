@@ -103,7 +103,7 @@ impl<'a> PodJson<'a> {
             namespace: &p.namespace,
             name: &p.name,
             node: &p.node,
-            phase: &p.phase,
+            phase: p.phase.as_str(),
             status: &p.status,
             ready: [p.ready.0, p.ready.1],
             restarts: p.restarts,

@@ -249,12 +249,92 @@ pub struct ProbeSpec {
     pub failure_threshold: i32,
 }
 
+/// `status.phase`. Ordered as the API's words are.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(from = "Text", into = "Text")]
+pub enum PodPhase {
+    /// The status has none: nothing has written it yet.
+    #[default]
+    Unset,
+    Pending,
+    Running,
+    Succeeded,
+    Failed,
+    Unknown,
+    /// A word that Kubernetes 1.36 does not have.
+    Other(Text),
+}
+
+impl PodPhase {
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Unset => "",
+            Self::Pending => "Pending",
+            Self::Running => "Running",
+            Self::Succeeded => "Succeeded",
+            Self::Failed => "Failed",
+            Self::Unknown => "Unknown",
+            Self::Other(word) => word,
+        }
+    }
+    pub const fn is_unset(&self) -> bool {
+        matches!(self, Self::Unset)
+    }
+    /// True when no container will run again.
+    pub const fn is_over(&self) -> bool {
+        matches!(self, Self::Succeeded | Self::Failed)
+    }
+}
+
+impl From<&str> for PodPhase {
+    fn from(word: &str) -> Self {
+        match word {
+            "" => Self::Unset,
+            "Pending" => Self::Pending,
+            "Running" => Self::Running,
+            "Succeeded" => Self::Succeeded,
+            "Failed" => Self::Failed,
+            "Unknown" => Self::Unknown,
+            _ => Self::Other(word.into()),
+        }
+    }
+}
+
+impl From<Text> for PodPhase {
+    fn from(word: Text) -> Self {
+        Self::from(word.as_str())
+    }
+}
+
+impl From<PodPhase> for Text {
+    fn from(phase: PodPhase) -> Self {
+        phase.as_str().into()
+    }
+}
+
+impl PartialOrd for PodPhase {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for PodPhase {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.as_str().cmp(other.as_str())
+    }
+}
+
+impl std::fmt::Display for PodPhase {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PodStatus {
-    /// `Pending`, `Running`, `Succeeded`, `Failed`, `Unknown`.
     #[serde(rename = "ph")]
-    pub phase: Text,
+    pub phase: PodPhase,
     /// `reason` (Evicted, NodeAffinity, …).
     #[serde(rename = "r", skip_serializing_if = "Text::is_empty")]
     pub reason: Text,
@@ -304,6 +384,12 @@ pub struct Condition {
     /// `lastTransitionTime` (1 s).
     #[serde(rename = "t", skip_serializing_if = "Option::is_none")]
     pub transition: Option<Nanos>,
+}
+
+impl Condition {
+    pub fn is_true(&self) -> bool {
+        self.status == "True"
+    }
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -56,6 +56,8 @@ pub struct SourceStatus {
     pub name: Text,
     /// Whether it works.
     pub status: Status,
+    /// What a user can do about it, where that is known.
+    pub help: Text,
     /// When it was turned on or off, by the wall clock; `None` where that is not known.
     pub since: Option<Nanos>,
     /// When it tries again, while it waits for that.
@@ -77,6 +79,7 @@ impl SourceStatus {
             source,
             name: name.into(),
             status,
+            help: Text::default(),
             since: None,
             next: None,
             lag_ns: None,

@@ -120,13 +120,12 @@ fn own(s: &SourceStatus) -> Option<Reason> {
         names::MOMENT => ("UNKNOWN", "the moment was not recorded"),
         _ => ("STANDS STILL", "kflow makes no new picture"),
     };
-    let (said, help) = s.detail().split_once("; ").unwrap_or((s.detail(), ""));
     Some(Reason {
         badge,
         weight: Weight::Unknown,
         what: what.to_owned(),
-        said: said.to_owned(),
-        help: help.to_owned(),
+        said: s.detail().to_owned(),
+        help: s.help.to_string(),
         brief: "",
         since: s.since,
         next: None,

@@ -180,9 +180,7 @@ fn with_the_tap_alone_what_is_left_of_a_pod_has_exited_and_is_not_stuck() {
                 p.uid
             );
             assert!(
-                p.containers
-                    .iter()
-                    .all(|c| c.state.starts_with("terminated")),
+                p.containers.iter().all(|c| c.state.is_terminated()),
                 "{name} {:?}",
                 p.containers
             );

@@ -201,7 +201,7 @@ fn one_apiserver_that_is_away_is_one_sentence() {
         said.err
     );
     assert!(
-        said.err.contains("needs list on pods, events"),
+        said.err.contains("needs list and watch on pods, events"),
         "{}",
         said.err
     );

@@ -53,9 +53,7 @@ pub fn start(pod: &PodView) -> Option<PodStart> {
         if p.mirror_of.is_some() {
             return None;
         }
-        if matches!(p.status.phase.as_str(), "Failed" | "Succeeded")
-            || p.event == WatchEvent::Deleted
-        {
+        if p.status.phase.is_over() || p.event == WatchEvent::Deleted {
             return None;
         }
         if p.created.0 != 0 {

@@ -1,5 +1,6 @@
 //! The STATUS, READY and RESTARTS columns of `kubectl get pods`.
 
+use kflow_model::pod::Condition;
 use kflow_model::{
     Text,
     pod::{ContainerState, PodSeen, Terminated},
@@ -35,9 +36,9 @@ pub(crate) fn print_pod(pod: &PodSeen) -> Printed {
             .iter()
             .any(|c| c.name == name && c.sidecar)
     };
-    let is_true = |kind: &str| pod.condition(kind).is_some_and(|c| c.status == "True");
+    let is_true = |kind: &str| pod.condition(kind).is_some_and(Condition::is_true);
     let mut reason = if s.reason.is_empty() {
-        s.phase.clone()
+        s.phase.clone().into()
     } else {
         s.reason.clone()
     };
@@ -107,7 +108,7 @@ pub(crate) fn print_pod(pod: &PodSeen) -> Printed {
     if pod.deletion.is_some() {
         if s.reason == "NodeLost" {
             reason = "Unknown".into();
-        } else if !matches!(s.phase.as_str(), "Succeeded" | "Failed") {
+        } else if !s.phase.is_over() {
             reason = "Terminating".into();
         }
     }

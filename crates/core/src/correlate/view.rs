@@ -1,5 +1,6 @@
 //! What the world knows of one pod: a value derived from its evidence.
 
+use kflow_model::pod::PodPhase;
 use std::sync::Arc;
 
 use super::lazy::Lazy;
@@ -46,12 +47,53 @@ pub struct ContainerView {
     pub image: Text,
     /// Newest attempt (= restarts).
     pub attempt: u32,
-    /// `waiting/ImagePullBackOff`, `running`, `terminated/Error`: the newest of API and runtime.
-    pub state: Text,
+    /// The newest of API and runtime.
+    pub state: RunState,
     /// Ready, by the API.
     pub ready: bool,
     /// Exit code of the last termination.
     pub last_exit: Option<i32>,
+}
+
+/// How a container is, by the API or the runtime.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum RunState {
+    /// No source has shown it.
+    #[default]
+    Unseen,
+    /// The runtime has it, and the API has not shown it yet.
+    Created,
+    /// With the API's reason, where it gives one: `ImagePullBackOff`.
+    Waiting(Text),
+    Running,
+    /// With the reason, where one is given: `Error`.
+    Terminated(Text),
+}
+
+impl RunState {
+    /// True for a container that is there and has not ended.
+    pub const fn is_up(&self) -> bool {
+        matches!(self, Self::Created | Self::Running)
+    }
+    pub const fn is_terminated(&self) -> bool {
+        matches!(self, Self::Terminated(_))
+    }
+}
+
+impl std::fmt::Display for RunState {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (word, reason) = match self {
+            Self::Unseen => ("", None),
+            Self::Created => ("created", None),
+            Self::Waiting(reason) => ("waiting", Some(reason)),
+            Self::Running => ("running", None),
+            Self::Terminated(reason) => ("terminated", Some(reason)),
+        };
+        match reason.filter(|r| !r.is_empty()) {
+            Some(reason) => f.pad(&format!("{word}/{reason}")),
+            None => f.pad(word),
+        }
+    }
 }
 
 /// Status of a pod that the API never showed and whose object is known to be gone.
@@ -76,7 +118,7 @@ pub struct PodView {
     /// Owners from the controller upwards (`ReplicaSet`, `Deployment`), as far as known.
     pub owners: Vec<ObjectRef>,
     /// API phase, empty when the API was not seen.
-    pub phase: Text,
+    pub phase: PodPhase,
     /// The string that `kubectl get pods` shows under STATUS. Of a pod that the API never showed: [`GONE`], [`EXITED`],
     /// `Running` when a container runs, else empty.
     pub status: Text,

@@ -1,5 +1,6 @@
 //! What concerns more than one pod: hanging calls of the kubelet's loops, running pulls, how the nodes are.
 
+use kflow_model::pod::Condition;
 use std::sync::{Arc, OnceLock};
 
 use rustc_hash::FxHashMap;
@@ -307,8 +308,7 @@ impl Cluster {
             let mut all: FxHashMap<Text, Vec<String>> = FxHashMap::default();
             for p in world.every_pod().iter().filter(|p| p.gone.is_none()) {
                 let unready = p.api.as_ref().is_some_and(|a| {
-                    a.condition("Ready").is_none_or(|c| c.status != "True")
-                        && !matches!(a.status.phase.as_str(), "Succeeded" | "Failed")
+                    a.condition("Ready").is_none_or(|c| !c.is_true()) && !a.status.phase.is_over()
                 });
                 if p.deletion_requested.is_some() || unready {
                     all.entry(p.node.clone()).or_default().push(p.key());
@@ -324,8 +324,7 @@ impl Cluster {
             let mut all: FxHashMap<Text, Vec<Pod>> = FxHashMap::default();
             for p in world.every_pod().iter().filter(|p| p.gone.is_none()) {
                 let ready = p.api.as_ref().is_none_or(|a| {
-                    a.condition("Ready").is_some_and(|c| c.status == "True")
-                        || matches!(a.status.phase.as_str(), "Succeeded" | "Failed")
+                    a.condition("Ready").is_some_and(Condition::is_true) || a.status.phase.is_over()
                 });
                 if !ready {
                     all.entry(p.namespace.clone()).or_default().push(p.clone());

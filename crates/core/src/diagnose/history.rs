@@ -9,6 +9,7 @@ mod roles;
 
 pub use records::{ContainerHistory, Exit, KillWhy, PodCall, ProbeResult, Turn};
 
+use kflow_model::pod::PodPhase;
 use rustc_hash::FxHashMap;
 
 use super::signal::{self, Signal, same_subject};
@@ -364,7 +365,7 @@ impl<'a> PodHistory<'a> {
         }
         let Some(o) = self.api_evidence else { return };
         if let Some(c) = api.condition("PodReadyToStartContainers")
-            && c.status == "True"
+            && c.is_true()
             && let Some(t) = c.transition
         {
             self.sandbox = self.sandbox.max(Some(t));
@@ -396,7 +397,7 @@ impl<'a> PodHistory<'a> {
                 _ => {}
             }
         }
-        if api.status.phase == "Failed" && !api.status.reason.is_empty() {
+        if api.status.phase == PodPhase::Failed && !api.status.reason.is_empty() {
             let message = Map::active()
                 .status(&api.status.message)
                 .and_then(|s| s.name("message"))
@@ -484,7 +485,7 @@ impl<'a> PodHistory<'a> {
     /// Ready by the API.
     pub fn is_ready(&self) -> Option<bool> {
         let c = self.api?.condition("Ready")?;
-        Some(c.status == "True")
+        Some(c.is_true())
     }
     /// Moment since when a stage can have been going on.
     pub fn since(&self, stage: Stage) -> Nanos {

@@ -27,6 +27,7 @@ use super::{Catalogue, State, cause, limits};
 use crate::backoff;
 use crate::correlate::World;
 use crate::flow::Stage;
+use kflow_model::pod::PodPhase;
 use kflow_model::{Nanos, Source};
 
 /// What rules may look at besides the pod.
@@ -71,14 +72,14 @@ pub fn health(f: &PodHistory<'_>) -> Health {
     };
     let never = f.creation_forgotten();
     let removed = f.api.is_none() && f.removed.is_some_and(|t| !left(t));
-    if f.view.gone.is_some() || removed || never || remnant || f.view.phase == "Succeeded" {
+    if f.view.gone.is_some() || removed || never || remnant || f.view.phase == PodPhase::Succeeded {
         return Health::Well;
     }
     if let Some(api) = f.api {
-        if api.status.phase == "Succeeded" {
+        if api.status.phase == PodPhase::Succeeded {
             return Health::Well;
         }
-        if api.status.phase == "Failed" {
+        if api.status.phase == PodPhase::Failed {
             return Health::Unwell;
         }
     }
@@ -112,7 +113,7 @@ pub fn health(f: &PodHistory<'_>) -> Health {
     // Not its past but its present: it asked for other resources and has not got them.
     let resizing = f.api.is_some_and(|p| {
         p.condition("PodResizePending").is_some_and(|c| {
-            c.status == "True"
+            c.is_true()
                 && c.transition
                     .is_none_or(|t| f.now.since(t) >= limits::RESIZE.ns)
         })
@@ -189,7 +190,7 @@ pub fn diagnose<'a>(cx: Context<'a>, f: &'a PodHistory<'a>, health: Health) -> V
     let deleting = f.deleted.is_some();
     let failed = f
         .api
-        .map_or_else(|| ended(f), |p| p.status.phase == "Failed");
+        .map_or_else(|| ended(f), |p| p.status.phase == PodPhase::Failed);
     matched::matched(cx, f, deleting, failed, &mut found);
     if health == Health::Flapping {
         found.retain(|x: &Finding<'_>| x.stage >= Stage::Start);

@@ -140,10 +140,7 @@ impl Usage {
             let Some(api) = p.api.as_deref() else {
                 continue;
             };
-            if p.gone.is_some()
-                || p.node.is_empty()
-                || matches!(api.status.phase.as_str(), "Succeeded" | "Failed")
-            {
+            if p.gone.is_some() || p.node.is_empty() || api.status.phase.is_over() {
                 continue;
             }
             let node = all.0.entry(p.node.clone()).or_default();

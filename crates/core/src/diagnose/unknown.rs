@@ -85,44 +85,39 @@ impl std::error::Error for Unknown {}
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trouble {
     pub since: Nanos,
-    /// What kind of failure.
     pub failure: Failure,
-    /// What is said of it; where the names of the kinds matter, what stands before them.
-    words: Text,
-    /// Kinds that could not be read, by what stands after their names: `in namespace shop`. One kind without a name for
-    /// all; nothing after them where the names do not matter.
-    places: Vec<(Option<Text>, Vec<Text>)>,
+    /// The failure in the words of the first list or watch that met it.
+    detail: Text,
+    /// Kinds that could not be read, by namespace; `None` for the whole cluster. The apiserver as a whole is a kind
+    /// without a name.
+    kinds: Vec<(Option<Text>, Vec<Text>)>,
     namespaced: bool,
 }
 
 impl Trouble {
     fn of(resource: &str, scope: &str, f: &Failing) -> Self {
-        let word = format!(" {resource} ");
-        let names = matches!(f.failure, Failure::Forbidden | Failure::NotFound);
-        let (words, place) = match f.detail.split_once(&word).filter(|_| names) {
-            Some((before, after)) => (before.into(), Some(after.into())),
-            None => (f.detail.clone(), None),
-        };
+        let namespace = namespace_of(scope);
         Self {
             since: f.since,
             failure: f.failure,
-            words,
-            places: vec![(place, vec![resource.into()])],
+            detail: f.detail.clone(),
+            kinds: vec![(namespace.map(Text::from), vec![resource.into()])],
             // Nodes have no namespace: none can be named to read them.
-            namespaced: namespace_of(scope).is_some() || resource == "nodes",
+            namespaced: namespace.is_some() || resource == "nodes",
         }
     }
     /// An apiserver that is away is away for every kind, whichever word of its going each watch heard. Rights that are
     /// missing are one trouble, wherever they are missing.
     fn is_one_with(&self, other: &Self) -> bool {
         self.failure == other.failure
-            && (self.words == other.words || self.failure == Failure::Unreachable)
+            && (self.detail == other.detail
+                || matches!(self.failure, Failure::Unreachable | Failure::Forbidden))
     }
     /// Takes the kinds of one that it is one with.
     fn join(&mut self, other: Self) {
         self.since = self.since.min(other.since);
-        for (place, resources) in other.places {
-            match self.places.iter_mut().find(|(p, _)| *p == place) {
+        for (namespace, resources) in other.kinds {
+            match self.kinds.iter_mut().find(|(n, _)| *n == namespace) {
                 Some((_, known)) => {
                     for r in resources {
                         if !known.contains(&r) {
@@ -130,23 +125,36 @@ impl Trouble {
                         }
                     }
                 }
-                None => self.places.push((place, resources)),
+                None => self.kinds.push((namespace, resources)),
             }
         }
     }
     /// One sentence without a full stop.
     pub fn sentence(&self) -> String {
-        let places: Vec<String> = self
-            .places
-            .iter()
-            .filter_map(|(place, resources)| {
-                Some(format!("{} {}", list(resources), place.as_ref()?))
-            })
-            .collect();
-        if places.is_empty() {
-            return self.words.to_string();
+        match self.failure {
+            Failure::Forbidden => {
+                let places = self.kinds.iter().map(|(namespace, resources)| {
+                    let kinds = list(resources);
+                    match namespace {
+                        Some(n) => format!("{kinds} in namespace {n}"),
+                        None => format!("{kinds} in the whole cluster"),
+                    }
+                });
+                let places: Vec<String> = places.collect();
+                format!(
+                    "forbidden: needs list and watch on {}",
+                    places.join(", and ")
+                )
+            }
+            Failure::NotFound => {
+                let kinds: Vec<&str> = self.resources().filter(|r| !r.is_empty()).collect();
+                match kinds.as_slice() {
+                    [] => self.detail.to_string(),
+                    kinds => format!("{}: {}", self.detail, list(kinds)),
+                }
+            }
+            _ => self.detail.to_string(),
         }
-        format!("{} {}", self.words, places.join(", and "))
     }
     /// What would help.
     pub const fn help(&self) -> &'static str {
@@ -154,7 +162,7 @@ impl Trouble {
     }
     /// Kinds that could not be read: `pods`, `events`; one without a name for all.
     pub fn resources(&self) -> impl Iterator<Item = &str> {
-        self.places
+        self.kinds
             .iter()
             .flat_map(|(_, resources)| resources)
             .map(Text::as_str)

@@ -167,7 +167,7 @@ fn pod(what: &What, p: &PodSeen) -> bool {
         return false;
     };
     match fact {
-        PodFact::Phase(t) => p.status.phase == *t,
+        PodFact::Phase(t) => p.status.phase.as_str() == t.as_str(),
         PodFact::Reason(t) => !p.status.reason.is_empty() && t.fits(&p.status.reason),
         PodFact::Message(t) => t.fits(&p.status.message),
         PodFact::Waiting(t) => p

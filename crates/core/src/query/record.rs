@@ -154,7 +154,7 @@ impl Record for Observation {
                 Field::Pod => key(&p.namespace, &p.name, f),
                 Field::Namespace => some(&p.namespace, f),
                 Field::Node => some(&p.spec.node, f),
-                Field::Status => some(&p.status.phase, f),
+                Field::Status => some(p.status.phase.as_str(), f),
                 Field::Reason => some(&p.status.reason, f),
                 Field::Message => some(&p.status.message, f),
                 Field::Id => some(p.uid.as_str(), f),

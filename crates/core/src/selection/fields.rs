@@ -57,7 +57,7 @@ fn field<'p>(name: &str, pod: &'p PodView) -> Option<&'p str> {
         "spec.serviceAccountName" => &p.spec.service_account,
         "spec.hostNetwork" if p.spec.host_network => "true",
         "spec.hostNetwork" => "false",
-        "status.phase" => &p.status.phase,
+        "status.phase" => p.status.phase.as_str(),
         "status.podIP" => &p.status.pod_ip,
         "status.nominatedNodeName" => &p.status.nominated_node,
         _ => return None,

@@ -278,7 +278,7 @@ impl Watching {
             ),
             (StatusCode::NOT_FOUND, _) => failed(
                 Failure::NotFound,
-                format!("{server} does not serve {} (404)", self.watch.resource),
+                format!("{server} does not serve what was asked for (404)"),
             ),
             (status, _) if status.is_redirection() || status.is_success() => failed(
                 Failure::NotKubernetes,

@@ -232,7 +232,7 @@ impl Writer<'_> {
     fn pod(&mut self, p: &PodSeen) {
         let (spec, status) = (&p.spec, &p.status);
         self.head(format!("pod {}/{} {}", p.namespace, p.name, watch(p.event)));
-        self.fact("phase", words(&[&status.phase, &status.reason]));
+        self.fact("phase", words(&[status.phase.as_str(), &status.reason]));
         self.alarm("message", &status.message);
         self.fact("uid", &p.uid);
         self.fact("node", &spec.node);

@@ -114,7 +114,7 @@ fn bound(b: &Build<'_>, created: Option<Nanos>) -> Option<Bound> {
     }
     let (o, p) = seen?;
     // Bound from its first sight on and nobody told of a scheduler: the creator chose the node.
-    let scheduled = p.condition("PodScheduled").filter(|c| c.status == "True");
+    let scheduled = p.condition("PodScheduled").filter(|c| c.is_true());
     let second = f.api_edge(scheduled?.transition?, SECOND as u32);
     let at = narrow(second, created, Some(o.stamp.at));
     Some(Bound {

@@ -140,7 +140,7 @@ fn sandbox_by_api(b: &mut Build<'_>) {
     let ready = f.states.iter().find_map(|(o, p)| {
         let c = p
             .condition("PodReadyToStartContainers")
-            .filter(|c| c.status == "True")?;
+            .filter(|c| c.is_true())?;
         Some((*o, c.transition?))
     });
     if let Some((o, at)) = ready {

@@ -51,7 +51,7 @@ fn retries(b: &mut Build<'_>) {
         .deletion_requested
         .or(b.view.gone.filter(|_| !b.view.past))
         .map(|at| Edge { at, precision: 1 });
-    let terminal = matches!(b.view.phase.as_str(), "Succeeded" | "Failed");
+    let terminal = b.view.phase.is_over();
     for s in failed {
         let Some(end) = s.end else { continue };
         if over.is_some_and(|o| end.at >= o.at) {
@@ -122,12 +122,7 @@ pub(crate) fn derive(b: &mut Build<'_>) {
         .map(|s| (s.start.at, s.end.map(|e| e.at), s.stage))
         .collect();
     // A pod that is done waits for nobody but who deletes it.
-    if let Some((o, _)) = b
-        .seen
-        .states
-        .iter()
-        .find(|(_, p)| matches!(p.status.phase.as_str(), "Succeeded" | "Failed"))
-    {
+    if let Some((o, _)) = b.seen.states.iter().find(|(_, p)| p.status.phase.is_over()) {
         let asked = b.view.deletion_requested.or(b.view.gone);
         covered.push((o.stamp.at, asked.map(|a| a.max(o.stamp.at)), Stage::Ready));
     }
@@ -164,7 +159,7 @@ pub(crate) fn derive(b: &mut Build<'_>) {
     }
     // A pod that is neither well nor over, and nobody says what it waits for.
     let over = b.view.gone.is_some()
-        || matches!(b.view.phase.as_str(), "Succeeded" | "Failed")
+        || b.view.phase.is_over()
         || b.spans()
             .iter()
             .any(|s| s.outcome == Outcome::InFlight && s.end.is_none())

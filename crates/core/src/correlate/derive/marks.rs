@@ -5,6 +5,7 @@ use super::span::edge;
 use crate::flow::{Fact, Map, Stage, event};
 use crate::timeline::{Mark, MarkKind, Outcome};
 use kflow_model::cri::method;
+use kflow_model::pod::PodPhase;
 use kflow_model::{Body, Evidence, Nanos, Text, event::EventSeen, stamp::SECOND, units::seconds};
 
 /// The stage that an Event belongs to.
@@ -161,7 +162,7 @@ fn conditions(b: &mut Build<'_>) {
                 evidence: (*o).clone(),
             });
         };
-        if turned(&"phase".into(), &p.status.phase) && !p.status.phase.is_empty() {
+        if turned(&"phase".into(), &p.status.phase.clone().into()) && !p.status.phase.is_unset() {
             let reason = if p.status.reason.is_empty() {
                 String::new()
             } else {
@@ -171,7 +172,7 @@ fn conditions(b: &mut Build<'_>) {
                 MarkKind::Status,
                 Stage::Api,
                 format!("phase {}{reason}", p.status.phase),
-                p.status.phase == "Failed",
+                p.status.phase == PodPhase::Failed,
             );
         }
         for c in &p.status.conditions {

@@ -7,6 +7,7 @@ use crate::timeline::{Certainty, Edge, Outcome, Span};
 use kflow_model::Evidence;
 use kflow_model::cri::method;
 use kflow_model::fs::{FsAction, FsObject};
+use kflow_model::pod::PodPhase;
 
 const RECEIVED: [Fact; 2] = [Fact::PodReceived, Fact::PodAdded];
 /// The pod waits for the sync loop, which takes one thing after the other: a hung runtime holds it in housekeeping.
@@ -240,7 +241,7 @@ fn rejection(b: &Build<'_>) -> Option<(Evidence, String, String)> {
         ));
     }
     let (o, p) = f.states.iter().find(|(_, p)| {
-        p.status.phase == "Failed"
+        p.status.phase == PodPhase::Failed
             && !p.status.reason.is_empty()
             && p.status.containers.is_empty()
             && (Map::active().status(&p.status.message).is_some() || b.work.is_empty())

@@ -5,6 +5,7 @@ use super::span::{edge, narrow};
 use crate::flow::{Fact, Stage};
 use crate::timeline::{Certainty, Edge, Outcome, Span};
 use kflow_model::Evidence;
+use kflow_model::pod::PodPhase;
 use kflow_model::stamp::SECOND;
 
 /// Adds `ready`.
@@ -28,7 +29,7 @@ pub(crate) fn derive(b: &mut Build<'_>) {
     }
     let Some((start, proof)) = last else { return };
     let ready = f.states.iter().find_map(|(o, p)| {
-        let c = p.condition("Ready").filter(|c| c.status == "True")?;
+        let c = p.condition("Ready").filter(|c| c.is_true())?;
         Some((*o, c.transition?))
     });
     for c in &p.spec.containers {
@@ -51,7 +52,7 @@ pub(crate) fn derive(b: &mut Build<'_>) {
     let terminal = f
         .states
         .iter()
-        .find(|(_, p)| matches!(p.status.phase.as_str(), "Succeeded" | "Failed"))
+        .find(|(_, p)| p.status.phase.is_over())
         .map(|(o, _)| *o);
     let mut evidence = Vec::new();
     evidence.extend(end.map(|(_, o)| o.clone()));
@@ -60,7 +61,7 @@ pub(crate) fn derive(b: &mut Build<'_>) {
     if gates
         && let Some(o) = f.states.iter().find_map(|(o, p)| {
             p.condition("ContainersReady")
-                .filter(|c| c.status == "True")
+                .filter(|c| c.is_true())
                 .map(|_| *o)
         })
         && end.is_none_or(|(_, r)| r.stamp.at > o.stamp.at)
@@ -81,7 +82,7 @@ pub(crate) fn derive(b: &mut Build<'_>) {
         .or_else(|| {
             // A pod that completes needs not become ready.
             let o = terminal?;
-            let outcome = if p.status.phase == "Succeeded" {
+            let outcome = if p.status.phase == PodPhase::Succeeded {
                 Outcome::Ok
             } else {
                 Outcome::Error
@@ -109,7 +110,7 @@ pub(crate) fn derive(b: &mut Build<'_>) {
     }
     // Why it is not ready, while it has not been: later words are about later times.
     if end.is_none()
-        && let Some(c) = p.condition("Ready").filter(|c| c.status != "True")
+        && let Some(c) = p.condition("Ready").filter(|c| !c.is_true())
     {
         s.code.clone_from(&c.reason);
         s.message.clone_from(&c.message);

@@ -3,11 +3,13 @@
 use super::PodEvidence;
 use super::runtime_calls::{Run, RuntimeCall};
 use crate::backoff::FORGOTTEN_NS;
+use crate::correlate::RunState;
 use crate::correlate::view::{EXITED, GONE};
 use crate::correlate::{ContainerView, PodView, StageState};
 use crate::flow::{Fact, Stage, event};
 use crate::timeline::{Outcome, Span, SpanIndex, Timeline};
 use kflow_model::cri::method;
+use kflow_model::pod::Condition;
 use kflow_model::{
     Nanos, Text,
     cri::{InventoryItem, RuntimeState},
@@ -15,20 +17,18 @@ use kflow_model::{
     stamp::SECOND,
 };
 
-fn state_text(s: &ContainerState) -> Text {
+fn run_state(s: &ContainerState) -> RunState {
     match s {
-        ContainerState::Waiting { reason, .. } if reason.is_empty() => "waiting".into(),
-        ContainerState::Waiting { reason, .. } => format!("waiting/{reason}").into(),
-        ContainerState::Running { .. } => "running".into(),
-        ContainerState::Terminated(t) if t.reason.is_empty() => "terminated".into(),
-        ContainerState::Terminated(t) => format!("terminated/{}", t.reason).into(),
+        ContainerState::Waiting { reason, .. } => RunState::Waiting(reason.clone()),
+        ContainerState::Running { .. } => RunState::Running,
+        ContainerState::Terminated(t) => RunState::Terminated(t.reason.clone()),
     }
 }
 
 fn by_status(c: &mut ContainerView, s: &ContainerStatus) {
     c.id = s.id.clone();
     c.attempt = s.restarts;
-    c.state = state_text(&s.state);
+    c.state = run_state(&s.state);
     c.ready = s.ready;
     c.last_exit = match &s.state {
         ContainerState::Terminated(t) => Some(t.exit_code),
@@ -75,8 +75,8 @@ pub(crate) fn containers(v: &mut PodView, f: &PodEvidence<'_>, work: &[RuntimeCa
             continue;
         }
         let state = match w.method.as_str() {
-            method::CREATE_CONTAINER => "created",
-            method::START_CONTAINER => "running",
+            method::CREATE_CONTAINER => RunState::Created,
+            method::START_CONTAINER => RunState::Running,
             _ => continue,
         };
         if !v.containers.iter().any(|c| c.name == w.container) {
@@ -92,10 +92,10 @@ pub(crate) fn containers(v: &mut PodView, f: &PodEvidence<'_>, work: &[RuntimeCa
             if newer && w.method == method::CREATE_CONTAINER {
                 c.id = w.container_id.as_str().into();
                 c.attempt = w.attempt.unwrap_or(c.attempt);
-                c.state = state.into();
+                c.state = state;
                 c.ready = false;
-            } else if same && (c.state.is_empty() || c.state == "created") {
-                c.state = state.into();
+            } else if same && matches!(c.state, RunState::Unseen | RunState::Created) {
+                c.state = state;
             }
         }
     }
@@ -111,13 +111,9 @@ pub(crate) fn exits(v: &mut PodView, runs: &[Run]) {
             continue;
         }
         c.last_exit = r.exit_code.or(c.last_exit);
-        if c.state == "running" || c.state == "created" {
+        if c.state.is_up() {
             c.ready = false;
-            c.state = if r.reason.is_empty() {
-                "terminated".into()
-            } else {
-                format!("terminated/{}", r.reason).into()
-            };
+            c.state = RunState::Terminated(r.reason.clone());
         }
     }
 }
@@ -136,12 +132,11 @@ pub(crate) fn without_api(
             continue;
         }
         let state = match (r.end, r.start) {
-            (Some(_), _) if r.reason.is_empty() => "terminated".into(),
-            (Some(_), _) => format!("terminated/{}", r.reason).into(),
-            (None, Some(_)) => "running".into(),
+            (Some(_), _) => RunState::Terminated(r.reason.clone()),
+            (None, Some(_)) => RunState::Running,
             // A list says that it runs, and not since when.
-            (None, None) if is_listed_as_running(f, r.id.as_str()) => "running".into(),
-            (None, None) => "created".into(),
+            (None, None) if is_listed_as_running(f, r.id.as_str()) => RunState::Running,
+            (None, None) => RunState::Created,
         };
         let c = ContainerView {
             name: r.container.clone(),
@@ -158,7 +153,7 @@ pub(crate) fn without_api(
     }
     v.status = if v.gone.is_some() {
         GONE.into()
-    } else if v.containers.iter().any(|c| c.state == "running") {
+    } else if v.containers.iter().any(|c| c.state == RunState::Running) {
         "Running".into()
     } else if over(v, f, work) {
         EXITED.into()
@@ -209,7 +204,7 @@ fn over(v: &PodView, f: &PodEvidence<'_>, work: &[RuntimeCall]) -> bool {
             None => sandboxes.push((id, up)),
         }
     }
-    let ended = |c: &ContainerView| c.state.starts_with("terminated");
+    let ended = |c: &ContainerView| c.state.is_terminated();
     (!sandboxes.is_empty() || !v.containers.is_empty())
         && !sandboxes.iter().any(|(_, up)| *up)
         && v.containers.iter().all(ended)
@@ -292,8 +287,8 @@ pub(crate) fn stages(v: &mut PodView, f: &PodEvidence<'_>, t: &Timeline) {
     let ready = f
         .newest()
         .and_then(|p| p.condition("Ready"))
-        .is_some_and(|c| c.status == "True");
-    let over = matches!(v.phase.as_str(), "Succeeded" | "Failed");
+        .is_some_and(Condition::is_true);
+    let over = v.phase.is_over();
     v.current = None;
     if v.gone.is_some() || v.past || v.is_remnant() || (ready || over) && !deleting {
         return;
@@ -387,7 +382,7 @@ fn killed_by_probe(v: &mut PodView, f: &PodEvidence<'_>, t: &Timeline) {
         })
     };
     let mains = || v.containers.iter().filter(|c| !c.init && !c.ephemeral);
-    if !mains().any(killed) || !mains().all(|c| c.state == "running" || killed(c)) {
+    if !mains().any(killed) || !mains().all(|c| c.state == RunState::Running || killed(c)) {
         return;
     }
     // It fails since the newest run that was so long that the kubelet forgot the failures before it; else since the first.
@@ -421,8 +416,8 @@ fn not_all_up(v: &mut PodView, t: &Timeline) {
             && status.is_none_or(|s| matches!(s.state, ContainerState::Waiting { .. }))
     };
     let waits = |c: &ContainerView| {
-        let done = c.state.starts_with("terminated") && c.last_exit == Some(0);
-        !c.init && !c.ephemeral && (c.state != "running" || hook(c)) && !done
+        let done = c.state.is_terminated() && c.last_exit == Some(0);
+        !c.init && !c.ephemeral && (c.state != RunState::Running || hook(c)) && !done
     };
     let in_ready = v.current.is_some_and(|(stage, _)| stage == Stage::Ready);
     if !in_ready || !v.containers.iter().any(waits) {

@@ -134,9 +134,10 @@ fn told(b: &mut Build<'_>) {
         .min_by_key(|(e, _)| *e);
     let start = turned.as_ref().map_or(start, |(e, _)| start.min(*e));
     // Nothing to stop: the pod was over before, or never began.
-    let over = f.states.iter().any(|(o, p)| {
-        o.stamp.at <= start.at && matches!(p.status.phase.as_str(), "Succeeded" | "Failed")
-    });
+    let over = f
+        .states
+        .iter()
+        .any(|(o, p)| o.stamp.at <= start.at && p.status.phase.is_over());
     if turned.is_none()
         && (over || b.view.gone.is_some() || !b.started_by_api() && b.work.is_empty())
     {

@@ -6,6 +6,7 @@ use crate::flow::{Fact, Stage};
 use crate::timeline::{Certainty, Edge, Outcome, Span, SpanIndex};
 use kflow_model::cri::method;
 use kflow_model::fs::{FsAction, FsObject};
+use kflow_model::pod::Condition;
 use kflow_model::{Evidence, Text};
 
 /// A wait that is this short and not the first says nothing: every later sync asks again.
@@ -324,7 +325,7 @@ fn by_events(b: &mut Build<'_>) {
     let ready = f.states.iter().find(|(o, p)| {
         o.stamp.at >= start.at
             && p.condition("PodReadyToStartContainers")
-                .is_some_and(|c| c.status == "True")
+                .is_some_and(Condition::is_true)
     });
     if let Some((o, _)) = ready {
         b.add(Span::new(

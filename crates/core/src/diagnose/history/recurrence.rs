@@ -9,6 +9,7 @@ use crate::backoff::FORGOTTEN_NS;
 use crate::diagnose::Recurrence;
 use crate::timeline::Outcome;
 use kflow_model::cri::method;
+use kflow_model::pod::Condition;
 use kflow_model::{
     Nanos,
     pod::{ContainerState, PodSeen},
@@ -26,7 +27,7 @@ fn outlasts(ns: i64, longest: i64) -> bool {
 impl PodHistory<'_> {
     /// Notes a turn of the pod's readiness.
     pub(super) fn turn_of(&mut self, at: Nanos, p: &PodSeen) {
-        let ready = p.condition("Ready").is_some_and(|c| c.status == "True");
+        let ready = p.condition("Ready").is_some_and(Condition::is_true);
         let restarts: u32 = p.statuses().map(|s| s.restarts).sum();
         let before: u32 = self.containers.iter().map(|c| c.restarts).sum();
         let stands = |s: &ContainerState| !matches!(s, ContainerState::Running { .. });
@@ -156,7 +157,7 @@ impl PodHistory<'_> {
         let ready = self
             .api
             .and_then(|p| p.condition("Ready"))
-            .filter(|c| c.status == "True");
+            .filter(|c| c.is_true());
         let turned = self.turns.last().filter(|t| t.ready).map(|t| t.at);
         let ready = ready.and_then(|c| c.transition.or(turned));
         let runs = self.containers.iter().filter(|c| c.runs());

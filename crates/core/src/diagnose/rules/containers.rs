@@ -11,6 +11,7 @@ use crate::diagnose::text::{list, span, times};
 use crate::diagnose::{Catalogue, Confidence, State};
 use crate::flow::Stage;
 use kflow_model::cri::method;
+use kflow_model::pod::PodPhase;
 use kflow_model::{Source, pod::ContainerState, stamp::SECOND};
 
 /// An init container that runs longer is told as slow: most are done in seconds.
@@ -127,7 +128,7 @@ pub(super) fn crashes<'a>(f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>) {
             .is_some_and(|t| last.at.since(t).abs() < 2 * SECOND && c.killed.is_none());
         // One that never ran was stopped by nobody.
         let stopped = stopped && !never_ran(last);
-        let dead = f.api.is_some_and(|p| p.status.phase == "Failed");
+        let dead = f.api.is_some_and(|p| p.status.phase == PodPhase::Failed);
         if fine || (stopped && !c.runs() && !dead) || (c.runs() && !loops) {
             continue;
         }
@@ -142,7 +143,7 @@ fn never_ran(e: &Exit<'_>) -> bool {
 
 /// Nothing starts it again.
 fn is_final(f: &PodHistory<'_>) -> bool {
-    f.api.is_some_and(|p| p.status.phase == "Failed") || f.is_over_on_node()
+    f.api.is_some_and(|p| p.status.phase == PodPhase::Failed) || f.is_over_on_node()
 }
 
 fn crash<'a>(

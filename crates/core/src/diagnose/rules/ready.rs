@@ -184,7 +184,7 @@ fn gates<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>) 
     };
     let all_ready =
         !pod.status.containers.is_empty() && pod.status.containers.iter().all(|c| c.ready);
-    let Some(ready) = pod.condition("Ready").filter(|c| c.status != "True") else {
+    let Some(ready) = pod.condition("Ready").filter(|c| !c.is_true()) else {
         return;
     };
     if !all_ready || pod.spec.readiness_gates.is_empty() {
@@ -194,7 +194,7 @@ fn gates<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>) 
         .spec
         .readiness_gates
         .iter()
-        .filter(|g| pod.condition(g).is_none_or(|c| c.status != "True"))
+        .filter(|g| pod.condition(g).is_none_or(|c| !c.is_true()))
         .collect();
     let since = pod
         .condition("ContainersReady")

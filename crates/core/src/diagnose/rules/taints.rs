@@ -30,13 +30,13 @@ fn cause(cx: Context<'_>, n: &NodeSeen, key: &str) -> Option<(String, Option<Evi
             .unwrap_or_default()
     };
     let short = |kind: &str, of: &str| {
-        let c = n.condition(kind).filter(|c| c.status == "True");
+        let c = n.condition(kind).filter(|c| c.is_true());
         format!("{name} is short of {of}{}{}", since(c), says(c))
     };
     let node = || cx.shared.node(name).and_then(|f| f.evidence.clone());
     Some(match key {
         "node.kubernetes.io/unreachable" => {
-            let ready = n.condition("Ready").filter(|c| c.status != "True");
+            let ready = n.condition("Ready").filter(|c| !c.is_true());
             let marked = ready.and_then(|c| c.transition);
             match heard::kubelet(cx, name) {
                 Some(h) if marked.is_none_or(|m| h.at <= m) => (
@@ -60,7 +60,7 @@ fn cause(cx: Context<'_>, n: &NodeSeen, key: &str) -> Option<(String, Option<Evi
             }
         }
         "node.kubernetes.io/not-ready" => {
-            let ready = n.condition("Ready").filter(|c| c.status != "True");
+            let ready = n.condition("Ready").filter(|c| !c.is_true());
             (
                 format!("{name} is not ready{}{}", since(ready), says(ready)),
                 node(),

@@ -10,6 +10,7 @@ use crate::diagnose::text::{list, span};
 use crate::diagnose::{Confidence, State};
 use crate::flow::Stage;
 use kflow_model::cri::method;
+use kflow_model::pod::PodPhase;
 use kflow_model::{Source, pod::ContainerState, stamp::SECOND, units::seconds};
 
 /// A kubelet that works asks the runtime to stop the containers within a second.
@@ -298,7 +299,7 @@ fn finalizers<'a>(f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>) {
     let (Some(pod), Some(o)) = (f.api, f.api_evidence) else {
         return;
     };
-    let over = matches!(pod.status.phase.as_str(), "Succeeded" | "Failed")
+    let over = pod.status.phase.is_over()
         || pod
             .status
             .containers
@@ -347,9 +348,9 @@ pub(super) fn who(x: &mut Finding<'_>, s: &Signal<'_>, f: &PodHistory<'_>) {
     };
     x.names.set("who", &who);
     // An eviction ends the pod for good; the others are deletions, which take their time.
-    let over = f
-        .api
-        .map_or(s.reason == "Evicted", |p| p.status.phase == "Failed");
+    let over = f.api.map_or(s.reason == "Evicted", |p| {
+        p.status.phase == PodPhase::Failed
+    });
     if !over {
         x.state = State::Slow;
     }

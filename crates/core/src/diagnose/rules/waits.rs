@@ -176,7 +176,7 @@ fn unready<'a>(cx: Context<'a>, f: &PodHistory<'a>) -> Option<Finding<'a>> {
         };
         delay = delay.max(patience);
     }
-    let ready = pod.condition("Ready").filter(|c| c.status != "True");
+    let ready = pod.condition("Ready").filter(|c| !c.is_true());
     let since = ready
         .and_then(|c| c.transition)
         .unwrap_or(started)

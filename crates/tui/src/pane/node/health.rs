@@ -17,7 +17,7 @@ fn quantity(v: &str) -> String {
 }
 
 fn is_good(c: &Condition) -> bool {
-    (c.kind == "Ready") == (c.status == "True")
+    (c.kind == "Ready") == (c.is_true())
 }
 
 fn condition(ctx: &Ctx<'_>, c: &Condition) -> Line {

@@ -1,5 +1,6 @@
 //! In which order pods stand, and how well they are.
 
+use kflow_model::pod::PodPhase;
 use std::cmp::Ordering;
 
 use crate::text::width;
@@ -139,7 +140,7 @@ pub(super) const fn is_trouble(s: State) -> bool {
 
 /// True for a pod that ended as it should.
 pub(super) fn is_finished(p: &PodView) -> bool {
-    p.phase == "Succeeded" || p.status == "Completed"
+    p.phase == PodPhase::Succeeded || p.status == "Completed"
 }
 
 /// How much a pod needs somebody: lower is more.

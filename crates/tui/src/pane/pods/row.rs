@@ -10,6 +10,7 @@ use kflow_core::correlate::PodView;
 use kflow_core::diagnose::unknown;
 use kflow_core::diagnose::{State, Verdict};
 use kflow_export::text::clean;
+use kflow_model::pod::PodPhase;
 use kflow_model::stamp::SECOND;
 use kflow_model::units::age;
 
@@ -184,7 +185,7 @@ pub(super) fn pod(
                 } else {
                     &p.name
                 });
-                let style = if p.node.is_empty() && p.phase == "Pending" {
+                let style = if p.node.is_empty() && p.phase == PodPhase::Pending {
                     t.dim
                 } else {
                     base

@@ -16,7 +16,7 @@ pub(super) fn calls(b: &mut Build<'_>, asked: Option<Nanos>) {
         .seen
         .states
         .iter()
-        .find(|(_, p)| matches!(p.status.phase.as_str(), "Succeeded" | "Failed"))
+        .find(|(_, p)| p.status.phase.is_over())
         .map(|(o, _)| o.stamp.at);
     let work = std::mem::take(&mut b.work);
     let mut stops: u32 = 0;

@@ -34,7 +34,7 @@ impl RawStatus {
                 .collect()
         };
         PodStatus {
-            phase: self.phase.0,
+            phase: self.phase.0.into(),
             reason: self.reason.0,
             message: cut(&self.message.0, MESSAGE),
             start_time: self.start_time.at(),
