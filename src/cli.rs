@@ -36,6 +36,7 @@ mod requests;
 mod scope;
 mod screenshots;
 mod settings;
+mod stats;
 pub(crate) mod tap;
 mod timeline;
 mod tui;
@@ -116,6 +117,7 @@ fn run(args: Args) -> anyhow::Result<u8> {
         Command::Export(a) => export::export(&a),
         Command::Flow(a) => flow::flow(&a),
         Command::Requests(a) => requests::requests(&a),
+        Command::Stats(a) => stats::stats(&a),
         Command::Proxy(a) => proxy::proxy(&a),
         Command::Tui(a) => match &a.session {
             Some(file) => replay::play(&a, file),

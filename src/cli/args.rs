@@ -2,6 +2,7 @@
 
 pub mod control;
 pub mod live;
+pub mod stats;
 pub mod terminal;
 
 use clap::builder::PossibleValue;
@@ -50,6 +51,8 @@ pub enum Command {
     Flow(control::FlowArgs),
     /// Print the requests to the apiserver
     Requests(control::RequestsArgs),
+    /// Say how long starts, stages and calls took, and what got slower
+    Stats(stats::StatsArgs),
     /// Carry the kubelet's calls to the runtime, byte by byte, and tell what passed
     Proxy(live::ProxyArgs),
     /// Watch a running node or cluster in the terminal
@@ -103,6 +106,7 @@ impl Command {
             Self::Flow(a) => a.output,
             Self::Requests(a) => a.output,
             Self::Why(a) => a.output,
+            Self::Stats(a) => return matches!(a.output, stats::StatsFormat::Json),
             _ => return false,
         };
         matches!(format, Format::Json)

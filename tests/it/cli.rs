@@ -334,6 +334,8 @@ fn answers() -> Vec<Vec<String>> {
         "flow -o json",
         "requests",
         "requests -o json",
+        "stats",
+        "stats -o openmetrics",
         "export -f json",
         "export -f html",
         "export -f otlp",

@@ -30,6 +30,7 @@ mod secrets;
 mod sentences;
 mod session;
 mod startup_latency;
+mod stats;
 mod words;
 
 mod attach;

@@ -9,6 +9,7 @@
 //! | [`diagnose`] | causes, rules, verdicts |
 //! | [`selection`] | which pods are looked at: namespace, node, label and field selectors |
 //! | [`query`] | the expression language over pods, calls and observations |
+//! | [`stats`] | how long starts, stages and calls took over many pods, and what got slower |
 //! | [`suggest`] | the known names closest to one that is not known |
 //!
 //! No clock, no file system, no network: time is an argument, and the data files are embedded.
@@ -19,6 +20,7 @@ pub mod diagnose;
 pub mod flow;
 pub mod query;
 pub mod selection;
+pub mod stats;
 pub mod suggest;
 pub mod timeline;
 

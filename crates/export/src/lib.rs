@@ -8,6 +8,7 @@
 //! | [`owner`] | what makes pods, and what became of it, as text and JSON |
 //! | [`flow`] | the flow map, and what its steps did, as text and JSON |
 //! | [`requests`] | requests to the apiserver as text and JSON |
+//! | [`stats`] | how long things took, and what got slower, as text, JSON, CSV and OpenMetrics |
 //! | [`perfetto`], [`otlp`] | timelines for trace viewers |
 //! | [`html`] | timelines and verdicts as one page for a ticket |
 //! | [`mod@file`] | timelines in the format that is chosen |
@@ -24,6 +25,7 @@ pub mod otlp;
 pub mod owner;
 pub mod perfetto;
 pub mod requests;
+pub mod stats;
 pub mod text;
 pub mod timeline;
 pub mod unknown;

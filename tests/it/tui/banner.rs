@@ -151,7 +151,11 @@ fn it_says_the_worst_with_since_when_and_the_next_try_and_how_many_more() {
         // The Node pane has both in full.
         press(&mut m, &snap, "6");
         let text = svg::plain(&frame(&mut m, &snap));
-        for w in ["Connection refused", "needs list on nodes", "NOT KNOWN"] {
+        for w in [
+            "Connection refused",
+            "needs list and watch on nodes",
+            "NOT KNOWN",
+        ] {
             assert!(text.contains(w), "{w}: {text}");
         }
     }

@@ -8,7 +8,7 @@ use kflow_model::Scope;
 use kflow_tui::banner::{Reason, Weight, reasons};
 
 /// What is tried on each server. A name with `json` in it is read by programs.
-const COMMANDS: [(&str, &[&str]); 18] = [
+const COMMANDS: [(&str, &[&str]); 20] = [
     ("why", &["why", "shop/web-0"]),
     ("why json", &["why", "shop/web-0", "-o", "json"]),
     ("why nobody", &["why", "shop/nobody"]),
@@ -35,6 +35,8 @@ const COMMANDS: [(&str, &[&str]); 18] = [
     ("flow json", &["flow", "shop/web-0", "-o", "json"]),
     ("flow of all", &["flow", "-A"]),
     ("export json", &["export", "-f", "json"]),
+    ("stats", &["stats"]),
+    ("stats json", &["stats", "--by", "node", "-o", "json"]),
     ("doctor", &["doctor"]),
 ];
 

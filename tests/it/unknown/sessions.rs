@@ -12,7 +12,7 @@ use super::{WELL, banners, each, kflow};
 use crate::proxy::rig::eventually;
 
 /// What is tried on each recording, of which `-s FILE` and perhaps `--at` are added.
-const COMMANDS: [(&str, &[&str]); 11] = [
+const COMMANDS: [(&str, &[&str]); 12] = [
     ("why", &["why", "s01/healthy"]),
     ("why json", &["why", "s01/healthy", "-o", "json"]),
     ("why nobody", &["why", "s01/nobody"]),
@@ -24,6 +24,7 @@ const COMMANDS: [(&str, &[&str]); 11] = [
     ("requests json", &["requests", "-o", "json"]),
     ("flow", &["flow", "s01/healthy"]),
     ("export json", &["export", "-f", "json"]),
+    ("stats csv", &["stats", "-o", "csv"]),
 ];
 
 /// The lines of a real recording: `healthy` runs from 00:24:28 to 00:25:08.

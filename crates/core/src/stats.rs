@@ -1,0 +1,362 @@
+//! How long things took over many pods: starts, stages, CRI calls, summed up by node, namespace, owner or image, and
+//! compared with another set. Pure.
+//!
+//! | measure | from | to |
+//! |---|---|---|
+//! | `start` | `creationTimestamp` (1 s) | a watch first shows every regular container running: the kubelet's `podStartE2EDuration` |
+//! | `start-sli` | the same | the same, less the pulling of images and the run of init containers: the kubelet's `podStartSLOduration` |
+//! | `ready` | the create request, else `creationTimestamp` | the pod is Ready for the first time |
+//! | `stage/NAME` | | time in which a step of the stage went on, over all its attempts |
+//! | `call/METHOD` | the request's first byte | the answer's last byte |
+
+pub mod ranks;
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use kflow_model::pod::Condition;
+use kflow_model::{Body, Nanos, Text};
+
+use crate::correlate::{PodView, World, startup_latency};
+use crate::flow::Stage;
+use crate::query::PodRecord;
+use crate::query::Query;
+use crate::timeline::stats::{percentile, work_ns};
+
+/// How many of the slowest are named.
+const EXAMPLES: usize = 3;
+
+/// What is measured; in the order in which it is told.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Measure {
+    Start,
+    StartSli,
+    Ready,
+    Stage(Stage),
+    /// A CRI method.
+    Call(Text),
+}
+
+impl Measure {
+    /// What it is a part of: the stages of a start, all calls.
+    const fn whole(&self) -> Option<Whole> {
+        match self {
+            Self::Start | Self::StartSli | Self::Ready | Self::Stage(Stage::Terminate) => None,
+            Self::Stage(_) => Some(Whole::Stages),
+            Self::Call(_) => Some(Whole::Calls),
+        }
+    }
+}
+
+impl fmt::Display for Measure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Start => f.pad("start"),
+            Self::StartSli => f.pad("start-sli"),
+            Self::Ready => f.pad("ready"),
+            Self::Stage(stage) => f.pad(&format!("stage/{}", stage.name())),
+            Self::Call(method) => f.pad(&format!("call/{method}")),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Whole {
+    Stages,
+    Calls,
+}
+
+/// What rows are about.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum GroupBy {
+    /// One row a measure.
+    #[default]
+    All,
+    Node,
+    Namespace,
+    /// The topmost owner that is known: a Deployment rather than its ReplicaSet.
+    Owner,
+    /// A pod counts once for each image that it has, a call for the image that it is about.
+    Image,
+}
+
+/// One measurement.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Sample {
+    measure: Measure,
+    group: Text,
+    /// Length, ns; `None` for what has begun and not ended.
+    ns: Option<i64>,
+    failed: bool,
+    /// `ns/name` of the pod; empty for a call about none.
+    pod: Text,
+}
+
+/// A measure of one group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Row {
+    pub measure: Measure,
+    /// Empty when rows are not grouped, and for calls about no pod.
+    pub group: Text,
+    /// Lengths of those that ended, shortest first, ns.
+    pub lengths: Vec<i64>,
+    /// Begun and not ended.
+    pub open: usize,
+    /// Calls that failed.
+    pub errors: usize,
+    /// Sum of the lengths, ns.
+    pub total_ns: i64,
+    /// Share of the sum over the stages of the group's starts, or over its calls.
+    pub share_permille: Option<u16>,
+    /// The slowest with their pods, longest first; without those about no pod.
+    pub slowest: Vec<(Text, i64)>,
+}
+
+impl Row {
+    /// The length that this share of them does not exceed (nearest rank), ns; 0 without any.
+    pub fn percentile(&self, permille: usize) -> i64 {
+        percentile(&self.lengths, permille)
+    }
+    pub fn max_ns(&self) -> i64 {
+        self.lengths.last().copied().unwrap_or(0)
+    }
+}
+
+/// Measures the pods of a world, and the calls about them; with a query those pods alone that it holds for.
+pub fn rows(world: &World, now: Nanos, by: GroupBy, query: Option<&Query>) -> Vec<Row> {
+    let admitted = |pod: &PodView| {
+        query.is_none_or(|q| {
+            q.matches(&PodRecord {
+                pod,
+                verdict: ("", ""),
+                now,
+            })
+        })
+    };
+    let mut samples = Vec::new();
+    for pod in world.pods().iter().filter(|p| !p.past && admitted(p)) {
+        of_pod(pod, now, by, &mut samples);
+    }
+    for call in world.calls().iter() {
+        let pod = world.pod(&call.pod_uid);
+        if query.is_some() && !pod.is_some_and(|p| admitted(p)) {
+            continue;
+        }
+        let group = match (by, pod) {
+            (GroupBy::All, _) => Text::default(),
+            (GroupBy::Image, _) => call.image.clone(),
+            (_, Some(pod)) => groups(pod, by).into_iter().next().unwrap_or_default(),
+            (GroupBy::Namespace, None) => call.namespace.clone(),
+            (_, None) => Text::default(),
+        };
+        samples.push(Sample {
+            measure: Measure::Call(call.method.clone()),
+            group,
+            ns: call.end.map(|_| call.duration(now)),
+            failed: call.is_error(),
+            pod: pod.map(|p| p.key().into()).unwrap_or_default(),
+        });
+    }
+    summed(samples)
+}
+
+/// The groups that a pod is in.
+fn groups(pod: &PodView, by: GroupBy) -> Vec<Text> {
+    match by {
+        GroupBy::All => vec![Text::default()],
+        GroupBy::Node => vec![pod.node.clone()],
+        GroupBy::Namespace => vec![pod.namespace.clone()],
+        GroupBy::Owner => {
+            let owner = pod.owners.last();
+            let name = owner.map(|o| format!("{}/{}/{}", pod.namespace, o.kind, o.name));
+            vec![name.map(Text::from).unwrap_or_default()]
+        }
+        GroupBy::Image => {
+            let mut images: Vec<Text> = pod.containers.iter().map(|c| c.image.clone()).collect();
+            images.sort_unstable();
+            images.dedup();
+            images
+        }
+    }
+}
+
+fn of_pod(pod: &PodView, now: Nanos, by: GroupBy, out: &mut Vec<Sample>) {
+    let key = Text::from(pod.key());
+    let mut measured: Vec<(Measure, Option<i64>)> = Vec::new();
+    let waits = pod.gone.is_none() && pod.current.is_some();
+    match startup_latency::start(pod) {
+        Some(start) => {
+            measured.push((Measure::Start, Some(start.total_ns)));
+            measured.push((Measure::StartSli, Some(start.sli_ns)));
+        }
+        None if waits && !was_ready(pod) && pod.mirrors.is_empty() => {
+            measured.push((Measure::Start, None));
+            measured.push((Measure::StartSli, None));
+        }
+        None => {}
+    }
+    let timeline = &pod.timeline;
+    for stage in Stage::ALL {
+        let Some(whole) = timeline.stage(stage) else {
+            continue;
+        };
+        if stage == Stage::Ready && !was_ready(pod) {
+            let ready = whole.end.map(|e| e.at.since(pod.zero()).max(0));
+            if ready.is_some() || waits {
+                measured.push((Measure::Ready, ready));
+            }
+        }
+        let ended = whole.end.map(|_| work_ns(timeline, whole, now));
+        measured.push((Measure::Stage(stage), ended));
+    }
+    for group in groups(pod, by) {
+        out.extend(measured.iter().map(|(measure, ns)| Sample {
+            measure: measure.clone(),
+            group: group.clone(),
+            ns: *ns,
+            failed: false,
+            pod: key.clone(),
+        }));
+    }
+}
+
+/// True for a pod that was Ready when it was first seen: when it first was, nobody saw.
+fn was_ready(pod: &PodView) -> bool {
+    let first = pod.evidence.iter().find_map(|e| match &e.body {
+        Body::Pod(p) => Some(p),
+        _ => None,
+    });
+    first.is_some_and(|p| p.condition("Ready").is_some_and(Condition::is_true))
+}
+
+fn summed(samples: Vec<Sample>) -> Vec<Row> {
+    let mut by: BTreeMap<(Measure, Text), Vec<Sample>> = BTreeMap::new();
+    let mut wholes: BTreeMap<(Whole, Text), i64> = BTreeMap::new();
+    for s in samples {
+        if let (Some(whole), Some(ns)) = (s.measure.whole(), s.ns) {
+            *wholes.entry((whole, s.group.clone())).or_default() += ns;
+        }
+        by.entry((s.measure.clone(), s.group.clone()))
+            .or_default()
+            .push(s);
+    }
+    let row = |((measure, group), mut samples): ((Measure, Text), Vec<Sample>)| {
+        samples.sort_by(|a, b| b.ns.cmp(&a.ns).then_with(|| a.pod.cmp(&b.pod)));
+        let named = samples.iter().filter(|s| !s.pod.is_empty());
+        let slowest = named
+            .filter_map(|s| Some((s.pod.clone(), s.ns?)))
+            .take(EXAMPLES)
+            .collect();
+        let mut lengths: Vec<i64> = samples.iter().filter_map(|s| s.ns).collect();
+        lengths.reverse();
+        let total_ns = lengths.iter().sum();
+        let whole = measure
+            .whole()
+            .and_then(|w| wholes.get(&(w, group.clone())))
+            .filter(|sum| **sum > 0);
+        Row {
+            open: samples.len() - lengths.len(),
+            errors: samples.iter().filter(|s| s.failed).count(),
+            share_permille: whole
+                .map(|sum| (i128::from(total_ns) * 1000 / i128::from(*sum)) as u16),
+            measure,
+            group,
+            lengths,
+            total_ns,
+            slowest,
+        }
+    };
+    by.into_iter().map(row).collect()
+}
+
+/// What a comparison comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Judgement {
+    /// The second set takes longer, and chance alone gives such a difference less than once in a hundred comparisons.
+    Slower,
+    Faster,
+    /// Chance alone may give such a difference.
+    Chance,
+    /// So few that no difference could be told from chance.
+    TooFew,
+}
+
+impl Judgement {
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Slower => "slower",
+            Self::Faster => "faster",
+            Self::Chance => "may be chance",
+            Self::TooFew => "too few to say",
+        }
+    }
+}
+
+/// A measure of one group in two sets; one side may lack it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Difference {
+    pub measure: Measure,
+    pub group: Text,
+    pub before: Option<Row>,
+    pub after: Option<Row>,
+    /// Median after less median before, ns.
+    pub p50_ns: Option<i64>,
+    /// Probability of ranks as far apart as these when both sets are drawn from one distribution.
+    pub chance: Option<f64>,
+    pub judgement: Judgement,
+}
+
+/// Below this probability a difference is not called chance.
+const CHANCE: f64 = 0.01;
+
+/// Compares two sets row by row: those that differ for certain first, by how much the median moved.
+pub fn compare(before: Vec<Row>, after: Vec<Row>) -> Vec<Difference> {
+    let mut pairs: BTreeMap<(Measure, Text), (Option<Row>, Option<Row>)> = BTreeMap::new();
+    for row in before {
+        let key = (row.measure.clone(), row.group.clone());
+        pairs.entry(key).or_default().0 = Some(row);
+    }
+    for row in after {
+        let key = (row.measure.clone(), row.group.clone());
+        pairs.entry(key).or_default().1 = Some(row);
+    }
+    let mut all: Vec<Difference> = pairs
+        .into_iter()
+        .map(|((measure, group), (before, after))| difference(measure, group, before, after))
+        .collect();
+    all.sort_by_key(|d| {
+        let sure = matches!(d.judgement, Judgement::Slower | Judgement::Faster);
+        (!sure, -d.p50_ns.unwrap_or(0).abs())
+    });
+    all
+}
+
+fn difference(
+    measure: Measure,
+    group: Text,
+    before: Option<Row>,
+    after: Option<Row>,
+) -> Difference {
+    let lengths = |row: &Option<Row>| row.as_ref().map_or(Vec::new(), |r| r.lengths.clone());
+    let (a, b) = (lengths(&before), lengths(&after));
+    let p50_ns =
+        (!a.is_empty() && !b.is_empty()).then(|| percentile(&b, 500) - percentile(&a, 500));
+    let ranks = ranks::compare(&a, &b);
+    let judgement = match &ranks {
+        None => Judgement::TooFew,
+        Some(r) if r.least >= CHANCE => Judgement::TooFew,
+        Some(r) if r.chance >= CHANCE => Judgement::Chance,
+        Some(r) if r.second_is_longer => Judgement::Slower,
+        Some(_) => Judgement::Faster,
+    };
+    Difference {
+        measure,
+        group,
+        before,
+        after,
+        p50_ns,
+        chance: ranks.map(|r| r.chance),
+        judgement,
+    }
+}

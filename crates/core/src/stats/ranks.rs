@@ -1,0 +1,174 @@
+//! Whether one set of lengths lies above another: the rank-sum test of Mann and Whitney, two-sided. It asks for no shape of
+//! the distributions, which lengths of starts and calls do not have.
+//!
+//! While one set is small and no two lengths are equal, the probability is exact; else it is that of the normal
+//! approximation, corrected for ties and for continuity.
+
+/// Sets smaller than this are compared exactly: up to 8 Mann and Whitney give tables, from where on they approximate ("On a
+/// test of whether one of two random variables is stochastically larger than the other", 1947).
+const SMALL: usize = 8;
+/// Largest product of the sizes for which the counts of the exact distribution fit their integers.
+const EXACT: usize = 70_000;
+
+/// What the test says.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Ranks {
+    /// Probability of rank sums at least as far apart when both sets are drawn from one distribution.
+    pub chance: f64,
+    /// The least that it could be with so many lengths: when the sets do not overlap.
+    pub least: f64,
+    /// The second set has the higher ranks.
+    pub second_is_longer: bool,
+}
+
+/// Compares two sets in any order; `None` when one is empty.
+pub fn compare(first: &[i64], second: &[i64]) -> Option<Ranks> {
+    if first.is_empty() || second.is_empty() {
+        return None;
+    }
+    let mut all: Vec<(i64, bool)> = first.iter().map(|v| (*v, false)).collect();
+    all.extend(second.iter().map(|v| (*v, true)));
+    all.sort_unstable();
+    let (mut sum, mut ties, mut before) = (0.0, 0.0, 0.0);
+    for equal in all.chunk_by(|a, b| a.0 == b.0) {
+        let n = equal.len() as f64;
+        // Equal values share the mean of their ranks.
+        let rank = before + n.midpoint(1.0);
+        let of_second = equal.iter().filter(|(_, second)| *second).count();
+        sum += rank * of_second as f64;
+        ties += n * n * n - n;
+        before += n;
+    }
+    let (n1, n2) = (first.len() as f64, second.len() as f64);
+    let u = sum - n2 * (n2 + 1.0) / 2.0;
+    let (few, many) = (first.len().min(second.len()), first.len().max(second.len()));
+    let exact = few < SMALL && ties == 0.0 && few * many <= EXACT;
+    let chance = if exact {
+        exactly(few, many, u as usize)
+    } else {
+        approximately(n1, n2, u, ties)
+    };
+    // All of one set above all of the other: one of the ways to choose `few` places of all, on either side.
+    let ways = (1..=few).fold(1.0, |w, i| w * (many + i) as f64 / i as f64);
+    Some(Ranks {
+        chance,
+        least: (2.0 / ways).min(1.0),
+        second_is_longer: u > n1 * n2 / 2.0,
+    })
+}
+
+/// The normal approximation.
+fn approximately(n1: f64, n2: f64, u: f64, ties: f64) -> f64 {
+    let n = n1 + n2;
+    let variance = n1 * n2 / 12.0 * (n + 1.0 - ties / (n * (n - 1.0)));
+    if variance <= 0.0 {
+        return 1.0;
+    }
+    let distance = ((u - n1 * n2 / 2.0).abs() - 0.5).max(0.0);
+    libm::erfc(distance / variance.sqrt() / std::f64::consts::SQRT_2)
+}
+
+/// Twice the share of the orders whose statistic is at least as far from the middle. How many orders have each value of the
+/// statistic are the coefficients of the Gaussian binomial: the product of `(1 - q^(many+i)) / (1 - q^i)` for `i` to `few`.
+fn exactly(few: usize, many: usize, u: usize) -> f64 {
+    let mut counts = vec![0_i128; few * many + 1];
+    if let Some(first) = counts.first_mut() {
+        *first = 1;
+    }
+    for i in 1..=few {
+        let shift = many + i;
+        for k in (shift..counts.len()).rev() {
+            let low = counts.get(k - shift).copied().unwrap_or(0);
+            if let Some(c) = counts.get_mut(k) {
+                *c -= low;
+            }
+        }
+        for k in i..counts.len() {
+            let low = counts.get(k - i).copied().unwrap_or(0);
+            if let Some(c) = counts.get_mut(k) {
+                *c += low;
+            }
+        }
+    }
+    let all: i128 = counts.iter().sum();
+    let extreme = u.min((few * many).saturating_sub(u));
+    let tail: i128 = counts.iter().take(extreme + 1).sum();
+    (2.0 * tail as f64 / all as f64).min(1.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const TEN: [i64; 10] = [12, 15, 11, 18, 14, 13, 17, 16, 19, 10];
+    const SEVEN: [i64; 7] = [3, 9, 14, 22, 27, 31, 40];
+
+    /// Expected values by scipy 1.17: `mannwhitneyu(a, b, method="asymptotic")`, and `"exact"` for those that are smaller
+    /// than [`SMALL`].
+    #[test]
+    fn the_probabilities_are_those_of_scipy() {
+        for (a, b, chance) in TABLE {
+            let got = compare(a, b).unwrap();
+            assert!((got.chance - chance).abs() < 1e-9, "{b:?}: {got:?}");
+        }
+    }
+
+    const TABLE: &[(&[i64], &[i64], f64)] = &[
+        (
+            &TEN,
+            &[22, 25, 21, 28, 24, 23, 27, 26, 29, 20],
+            0.000_182_671_791_109_550_02,
+        ),
+        (&TEN, &[12, 15, 11, 18, 14, 13, 17, 16, 19, 10], 1.0),
+        (
+            &TEN,
+            &[13, 16, 12, 19, 15, 14, 18, 17, 20, 11, 15],
+            0.501_843_753_826_233,
+        ),
+        (
+            &TEN,
+            &[10, 10, 10, 11, 11, 12, 12, 13],
+            0.017_406_066_368_306_918,
+        ),
+        (
+            &TEN,
+            &[1000, 14, 15, 15, 15, 18, 22, 9],
+            0.421_010_726_192_502,
+        ),
+        (
+            &SEVEN,
+            &[1, 2, 4, 5, 6, 7, 8, 10, 11, 12],
+            0.018_510_900_863_842_04,
+        ),
+        (&SEVEN, &[50, 51, 52, 53], 0.006_060_606_060_606_06),
+        (
+            &SEVEN,
+            &[5, 15, 25, 35, 45, 55, 65, 75, 85, 95, 105, 115],
+            0.017_067_555_767_246_17,
+        ),
+        (&SEVEN, &[13, 23, 33], 0.833_333_333_333_333_3),
+    ];
+
+    #[test]
+    fn what_so_many_can_show_at_most_is_told() {
+        assert_eq!(compare(&[], &[1]), None);
+        // 252 ways to place five among ten.
+        let five = compare(&[1, 2, 3, 4, 5], &[6, 7, 8, 9, 10]).unwrap();
+        assert!((five.least - 2.0 / 252.0).abs() < 1e-12 && five.second_is_longer);
+        assert!((five.chance - five.least).abs() < 1e-12);
+        assert!(compare(&[5; 9], &[5; 9]).unwrap().chance > 0.999_999);
+    }
+
+    proptest! {
+        #[test]
+        fn exchanged_sets_have_one_probability(
+            a in prop::collection::vec(0..50_i64, 1..40),
+            b in prop::collection::vec(0..50_i64, 1..40),
+        ) {
+            let (one, other) = (compare(&a, &b).unwrap(), compare(&b, &a).unwrap());
+            prop_assert!((one.chance - other.chance).abs() < 1e-12);
+            prop_assert!((0.0..=1.0).contains(&one.chance));
+        }
+    }
+}

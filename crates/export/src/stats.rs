@@ -1,0 +1,340 @@
+//! How long things took, and what got slower: text, JSON and CSV (documented in `docs/json.md` and `docs/stats.md`), and
+//! OpenMetrics.
+
+use serde::Serialize;
+use std::io::{self, Write};
+
+use super::text::{clean, cut};
+use super::timeline::Paint;
+use kflow_core::stats::{Difference, Judgement, Row};
+use kflow_model::units::duration;
+
+/// The quantiles that are told: permille, head of a column, label of OpenMetrics.
+const QUANTILES: [(usize, &str, &str); 3] = [
+    (500, "P50", "0.5"),
+    (900, "P90", "0.9"),
+    (990, "P99", "0.99"),
+];
+
+#[derive(Serialize)]
+struct RowJson<'a> {
+    measure: String,
+    group: &'a str,
+    count: usize,
+    open: usize,
+    errors: usize,
+    p50_ns: i64,
+    p90_ns: i64,
+    p99_ns: i64,
+    max_ns: i64,
+    total_ns: i64,
+    share_permille: Option<u16>,
+    slowest: Vec<Slow<'a>>,
+}
+
+#[derive(Serialize)]
+struct Slow<'a> {
+    pod: &'a str,
+    ns: i64,
+}
+
+impl<'a> RowJson<'a> {
+    fn of(r: &'a Row) -> Self {
+        Self {
+            measure: r.measure.to_string(),
+            group: &r.group,
+            count: r.lengths.len(),
+            open: r.open,
+            errors: r.errors,
+            p50_ns: r.percentile(500),
+            p90_ns: r.percentile(900),
+            p99_ns: r.percentile(990),
+            max_ns: r.max_ns(),
+            total_ns: r.total_ns,
+            share_permille: r.share_permille,
+            slowest: r
+                .slowest
+                .iter()
+                .map(|(pod, ns)| Slow { pod, ns: *ns })
+                .collect(),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct DifferenceJson<'a> {
+    measure: String,
+    group: &'a str,
+    judgement: Judgement,
+    p50_difference_ns: Option<i64>,
+    chance: Option<f64>,
+    before: Option<RowJson<'a>>,
+    after: Option<RowJson<'a>>,
+}
+
+pub fn json(out: &mut impl Write, rows: &[Row]) -> io::Result<()> {
+    super::json_array(out, rows.iter().map(RowJson::of))
+}
+
+pub fn differences_json(out: &mut impl Write, all: &[Difference]) -> io::Result<()> {
+    let rows = all.iter().map(|d| DifferenceJson {
+        measure: d.measure.to_string(),
+        group: &d.group,
+        judgement: d.judgement,
+        p50_difference_ns: d.p50_ns,
+        chance: d.chance,
+        before: d.before.as_ref().map(RowJson::of),
+        after: d.after.as_ref().map(RowJson::of),
+    });
+    super::json_array(out, rows)
+}
+
+/// A table for people.
+pub fn text(out: &mut impl Write, rows: &[Row], colour: bool) -> io::Result<()> {
+    let paint = Paint { colour };
+    let group = width(rows.iter().map(|r| r.group.as_str()));
+    let measure = width(rows.iter().map(|r| r.measure.to_string()));
+    let mut head = format!("{:<measure$}", "MEASURE");
+    if group > 0 {
+        head.push_str(&format!("  {:<group$}", "GROUP"));
+    }
+    head.push_str(&format!(" {:>6} {:>5} {:>6}", "COUNT", "OPEN", "ERRORS"));
+    for (_, name, _) in QUANTILES {
+        head.push_str(&format!(" {name:>8}"));
+    }
+    head.push_str(&format!(" {:>8} {:>6}  SLOWEST", "MAX", "SHARE"));
+    writeln!(out, "{}", paint.bold(&head))?;
+    for r in rows {
+        let mut line = format!("{:<measure$}", clean(&r.measure.to_string()));
+        if group > 0 {
+            line.push_str(&format!("  {:<group$}", cut(&clean(&r.group), group)));
+        }
+        let errors = format!("{:>6}", r.errors);
+        line.push_str(&format!(
+            " {:>6} {:>5} {}",
+            r.lengths.len(),
+            r.open,
+            if r.errors > 0 {
+                paint.red(&errors)
+            } else {
+                errors
+            },
+        ));
+        let none = r.lengths.is_empty();
+        let length = |ns| if none { "-".to_owned() } else { duration(ns) };
+        for (permille, ..) in QUANTILES {
+            line.push_str(&format!(" {:>8}", length(r.percentile(permille))));
+        }
+        line.push_str(&format!(" {:>8} {:>6}", length(r.max_ns()), share(r)));
+        if let Some((pod, _)) = r.slowest.first() {
+            line.push_str("  ");
+            line.push_str(&paint.dim(&clean(pod)));
+        }
+        writeln!(out, "{line}")?;
+    }
+    Ok(())
+}
+
+fn share(r: &Row) -> String {
+    r.share_permille
+        .map_or_else(String::new, |p| format!("{}.{} %", p / 10, p % 10))
+}
+
+/// Widest of some texts, within what a table bears.
+fn width(texts: impl Iterator<Item = impl AsRef<str>>) -> usize {
+    let widest = texts.map(|t| t.as_ref().chars().count()).max();
+    widest.unwrap_or(0).min(48)
+}
+
+/// What differs for people: what is sure first.
+pub fn differences(out: &mut impl Write, all: &[Difference], colour: bool) -> io::Result<()> {
+    let paint = Paint { colour };
+    let group = width(all.iter().map(|d| d.group.as_str()));
+    let measure = width(all.iter().map(|d| d.measure.to_string()));
+    let mut head = format!("{:<measure$}", "MEASURE");
+    if group > 0 {
+        head.push_str(&format!("  {:<group$}", "GROUP"));
+    }
+    head.push_str(&format!(
+        " {:>13} {:>17} {:>17} {:>9}  JUDGEMENT",
+        "COUNT", "P50", "P90", "P50 BY"
+    ));
+    writeln!(out, "{}", paint.bold(&head))?;
+    for d in all {
+        let mut line = format!("{:<measure$}", clean(&d.measure.to_string()));
+        if group > 0 {
+            line.push_str(&format!("  {:<group$}", cut(&clean(&d.group), group)));
+        }
+        let side = |row: &Option<Row>, f: &dyn Fn(&Row) -> String| {
+            row.as_ref().map_or_else(|| "-".to_owned(), f)
+        };
+        let pair =
+            |f: &dyn Fn(&Row) -> String| format!("{} → {}", side(&d.before, f), side(&d.after, f));
+        let at = |permille: usize| {
+            pair(&move |r: &Row| match r.lengths.as_slice() {
+                [] => "-".to_owned(),
+                _ => duration(r.percentile(permille)),
+            })
+        };
+        let by = d.p50_ns.map_or_else(String::new, |ns| {
+            let sign = if ns < 0 { '-' } else { '+' };
+            format!("{sign}{}", duration(ns.saturating_abs()))
+        });
+        line.push_str(&format!(
+            " {:>13} {:>17} {:>17} {by:>9}  ",
+            pair(&|r: &Row| r.lengths.len().to_string()),
+            at(500),
+            at(900),
+        ));
+        line.push_str(&match d.judgement {
+            Judgement::Slower => paint.red(&judged(d)),
+            Judgement::Faster => paint.bold(&judged(d)),
+            Judgement::Chance | Judgement::TooFew => paint.dim(&judged(d)),
+        });
+        writeln!(out, "{line}")?;
+    }
+    Ok(())
+}
+
+fn judged(d: &Difference) -> String {
+    match d.chance {
+        Some(p) if p < 0.001 => format!("{} (p < 0.001)", d.judgement.name()),
+        Some(p) => format!("{} (p {p:.3})", d.judgement.name()),
+        None => d.judgement.name().to_owned(),
+    }
+}
+
+#[derive(Serialize)]
+struct RowCsv<'a> {
+    measure: String,
+    group: &'a str,
+    count: usize,
+    open: usize,
+    errors: usize,
+    p50_ns: i64,
+    p90_ns: i64,
+    p99_ns: i64,
+    max_ns: i64,
+    total_ns: i64,
+    share_permille: Option<u16>,
+    slowest_pod: &'a str,
+}
+
+/// A row a measure and group, after a head.
+pub fn csv(out: &mut impl Write, rows: &[Row]) -> io::Result<()> {
+    let mut table = csv::Writer::from_writer(out);
+    for r in rows {
+        table.serialize(RowCsv {
+            measure: r.measure.to_string(),
+            group: &r.group,
+            count: r.lengths.len(),
+            open: r.open,
+            errors: r.errors,
+            p50_ns: r.percentile(500),
+            p90_ns: r.percentile(900),
+            p99_ns: r.percentile(990),
+            max_ns: r.max_ns(),
+            total_ns: r.total_ns,
+            share_permille: r.share_permille,
+            slowest_pod: r.slowest.first().map_or("", |(pod, _)| pod),
+        })?;
+    }
+    table.flush()
+}
+
+#[derive(Serialize)]
+struct DifferenceCsv<'a> {
+    measure: String,
+    group: &'a str,
+    judgement: Judgement,
+    chance: Option<f64>,
+    before_count: Option<usize>,
+    before_p50_ns: Option<i64>,
+    before_p90_ns: Option<i64>,
+    after_count: Option<usize>,
+    after_p50_ns: Option<i64>,
+    after_p90_ns: Option<i64>,
+    p50_difference_ns: Option<i64>,
+}
+
+pub fn differences_csv(out: &mut impl Write, all: &[Difference]) -> io::Result<()> {
+    let mut table = csv::Writer::from_writer(out);
+    for d in all {
+        let count = |row: &Option<Row>| row.as_ref().map(|r| r.lengths.len());
+        let at = |row: &Option<Row>, permille| row.as_ref().map(|r| r.percentile(permille));
+        table.serialize(DifferenceCsv {
+            measure: d.measure.to_string(),
+            group: &d.group,
+            judgement: d.judgement,
+            chance: d.chance,
+            before_count: count(&d.before),
+            before_p50_ns: at(&d.before, 500),
+            before_p90_ns: at(&d.before, 900),
+            after_count: count(&d.after),
+            after_p50_ns: at(&d.after, 500),
+            after_p90_ns: at(&d.after, 900),
+            p50_difference_ns: d.p50_ns,
+        })?;
+    }
+    table.flush()
+}
+
+/// Summaries by the OpenMetrics text format 1.0.
+pub fn open_metrics(out: &mut impl Write, rows: &[Row]) -> io::Result<()> {
+    writeln!(out, "# TYPE kflow_duration_seconds summary")?;
+    writeln!(out, "# UNIT kflow_duration_seconds seconds")?;
+    writeln!(
+        out,
+        "# HELP kflow_duration_seconds Length of pod starts, stages and CRI calls that ended."
+    )?;
+    for r in rows {
+        let labels = labels(r);
+        for (permille, _, quantile) in QUANTILES {
+            let value = in_seconds(r.percentile(permille));
+            if !r.lengths.is_empty() {
+                writeln!(
+                    out,
+                    "kflow_duration_seconds{{{labels},quantile=\"{quantile}\"}} {value}"
+                )?;
+            }
+        }
+        let sum = in_seconds(r.total_ns);
+        writeln!(
+            out,
+            "kflow_duration_seconds_count{{{labels}}} {}",
+            r.lengths.len()
+        )?;
+        writeln!(out, "kflow_duration_seconds_sum{{{labels}}} {sum}")?;
+    }
+    for (name, help, value) in [
+        (
+            "kflow_open",
+            "Begun and not ended.",
+            (|r| r.open) as fn(&Row) -> usize,
+        ),
+        ("kflow_failed", "CRI calls that failed.", |r| r.errors),
+    ] {
+        writeln!(out, "# TYPE {name} gauge\n# HELP {name} {help}")?;
+        for r in rows {
+            writeln!(out, "{name}{{{}}} {}", labels(r), value(r))?;
+        }
+    }
+    writeln!(out, "# EOF")
+}
+
+fn in_seconds(ns: i64) -> f64 {
+    ns as f64 / 1e9
+}
+
+fn labels(r: &Row) -> String {
+    let escaped = |s: &str| {
+        s.replace('\\', "\\\\")
+            .replace('"', "\\\"")
+            .replace('\n', "\\n")
+    };
+    format!(
+        "measure=\"{}\",group=\"{}\"",
+        escaped(&r.measure.to_string()),
+        escaped(&r.group)
+    )
+}

@@ -1,0 +1,77 @@
+//! Arguments of `kflow stats`.
+
+use clap::{Args as ClapArgs, ValueEnum, ValueHint};
+use std::path::PathBuf;
+
+use super::{Input, expression};
+use kflow_core::query::Query;
+use kflow_core::stats::GroupBy;
+
+/// How sums are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum StatsFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// For programs: see docs/json.md.
+    Json,
+    /// For a spreadsheet; lengths in ns.
+    Csv,
+    /// For Prometheus and what reads its format; lengths in seconds.
+    Openmetrics,
+}
+
+/// What a row is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum By {
+    Node,
+    Namespace,
+    /// The topmost owner that is known.
+    Owner,
+    Image,
+}
+
+impl From<By> for GroupBy {
+    fn from(by: By) -> Self {
+        match by {
+            By::Node => Self::Node,
+            By::Namespace => Self::Namespace,
+            By::Owner => Self::Owner,
+            By::Image => Self::Image,
+        }
+    }
+}
+
+/// `kflow stats`
+#[derive(Debug, ClapArgs)]
+#[command(
+    after_help = "Measures are start and start-sli (the kubelet's podStartE2EDuration and podStartSLODuration), ready, \
+stage/NAME and call/METHOD; docs/stats.md says from when to when each is, and how other tools measure.\n\
+Examples:\n  \
+kflow stats -s night.kflow.zst --by node --measure start\n  \
+kflow stats --compare before.kflow.zst after.kflow.zst\n  \
+kflow stats -s night.kflow.zst --filter 'owner:web' --against 'owner:web-old'"
+)]
+pub struct StatsArgs {
+    /// Input.
+    #[command(flatten)]
+    pub input: Input,
+    /// How to write it
+    #[arg(short, long, value_enum, default_value_t)]
+    pub output: StatsFormat,
+    /// A row for each node, namespace, owner or image
+    #[arg(long, value_enum)]
+    pub by: Option<By>,
+    /// Only these measures: start, stage, stage/image, call/RunPodSandbox (several: repeat, or separate with commas)
+    #[arg(long, value_name = "MEASURE", value_delimiter = ',')]
+    pub measure: Vec<String>,
+    /// Only pods that an expression holds for, and their calls: 'owner:web age<1h'
+    #[arg(long, value_name = "EXPR", value_parser = expression)]
+    pub filter: Option<Query>,
+    /// Compare with these pods of the same input
+    #[arg(long, value_name = "EXPR", value_parser = expression)]
+    pub against: Option<Query>,
+    /// Compare two recordings: what got slower from the first to the second
+    #[arg(long, num_args = 2, value_names = ["BEFORE", "AFTER"], value_hint = ValueHint::FilePath, conflicts_with_all = ["session", "against"])]
+    pub compare: Vec<PathBuf>,
+}

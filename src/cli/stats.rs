@@ -1,0 +1,125 @@
+//! `kflow stats`
+
+use std::io::Write as _;
+use std::path::Path;
+
+use anyhow::bail;
+
+use super::args::Input;
+use super::args::stats::{StatsArgs, StatsFormat};
+use super::input::Observations;
+use super::out;
+use super::pods::{tell_of_loss, tell_of_none, whole};
+use kflow_core::diagnose::Unknown;
+use kflow_core::diagnose::unknown;
+use kflow_core::query::Query;
+use kflow_core::stats::{self, GroupBy, Row};
+use kflow_export::stats as export;
+
+/// `kflow stats`
+pub(super) fn stats(args: &StatsArgs) -> anyhow::Result<u8> {
+    if let [before, after] = args.compare.as_slice() {
+        let filter = args.filter.as_ref();
+        let (before, lacks) = of_recording(args, before, filter)?;
+        let (after, lacks_too) = of_recording(args, after, filter)?;
+        differences(args, before, after)?;
+        return Ok(whole(lacks.or(lacks_too).as_ref()));
+    }
+    let source = Observations::open(&args.input, None)?;
+    let world = source.world()?;
+    let asked = source.asked(&world);
+    let missing = unknown::partial(asked);
+    if world.pods().is_empty()
+        && world.calls().is_empty()
+        && let Some(unknown) = missing
+    {
+        return Err(unknown.into());
+    }
+    let of = |query: Option<&Query>| {
+        let rows = stats::rows(&world, source.at, by(args), query);
+        measured(args, rows)
+    };
+    let rows = of(args.filter.as_ref())?;
+    let is_empty = rows.is_empty();
+    match &args.against {
+        Some(query) => differences(args, of(Some(query))?, rows)?,
+        None => write(args, &rows)?,
+    }
+    if is_empty {
+        tell_of_none("starts and calls to measure", asked);
+    }
+    tell_of_loss(&world);
+    Ok(whole(missing.as_ref()))
+}
+
+/// The rows of a recording, and what it lacks.
+fn of_recording(
+    args: &StatsArgs,
+    file: &Path,
+    filter: Option<&Query>,
+) -> anyhow::Result<(Vec<Row>, Option<Unknown>)> {
+    let input = Input {
+        session: Some(file.to_owned()),
+        ..args.input.clone()
+    };
+    let source = Observations::open(&input, None)?;
+    let world = source.world()?;
+    let rows = stats::rows(&world, source.at, by(args), filter);
+    Ok((
+        measured(args, rows)?,
+        unknown::partial(source.asked(&world)),
+    ))
+}
+
+fn by(args: &StatsArgs) -> GroupBy {
+    args.by.map_or(GroupBy::All, GroupBy::from)
+}
+
+/// The rows of the measures that were asked for. An error when rows are there and a name fits none of them.
+fn measured(args: &StatsArgs, rows: Vec<Row>) -> anyhow::Result<Vec<Row>> {
+    if args.measure.is_empty() || rows.is_empty() {
+        return Ok(rows);
+    }
+    let fits = |name: &str, row: &Row| {
+        let measure = row.measure.to_string();
+        let rest = measure.strip_prefix(name);
+        rest.is_some_and(|r| r.is_empty() || r.starts_with('/'))
+    };
+    for name in &args.measure {
+        if !rows.iter().any(|r| fits(name, r)) {
+            let mut known: Vec<String> = rows.iter().map(|r| r.measure.to_string()).collect();
+            known.dedup();
+            bail!(
+                "nothing was measured of {name:?}: --measure takes {}",
+                known.join(", ")
+            );
+        }
+    }
+    let asked = |r: &Row| args.measure.iter().any(|name| fits(name, r));
+    Ok(rows.into_iter().filter(asked).collect())
+}
+
+fn write(args: &StatsArgs, rows: &[Row]) -> anyhow::Result<()> {
+    let mut out = out::stdout();
+    match args.output {
+        StatsFormat::Text => export::text(&mut out, rows, out::colour())?,
+        StatsFormat::Json => export::json(&mut out, rows)?,
+        StatsFormat::Csv => export::csv(&mut out, rows)?,
+        StatsFormat::Openmetrics => export::open_metrics(&mut out, rows)?,
+    }
+    Ok(out.flush()?)
+}
+
+fn differences(args: &StatsArgs, before: Vec<Row>, after: Vec<Row>) -> anyhow::Result<()> {
+    let all = stats::compare(before, after);
+    let mut out = out::stdout();
+    match args.output {
+        StatsFormat::Text => export::differences(&mut out, &all, out::colour())?,
+        StatsFormat::Json => export::differences_json(&mut out, &all)?,
+        StatsFormat::Csv => export::differences_csv(&mut out, &all)?,
+        StatsFormat::Openmetrics => {
+            bail!("a comparison has no form in OpenMetrics: use -o text, json or csv")
+        }
+    }
+    Ok(out.flush()?)
+}

@@ -1,0 +1,231 @@
+//! `kflow stats`: its figures against those that follow from the timelines and calls of the same recording.
+
+use std::collections::BTreeMap;
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::fixture;
+
+fn kflow(args: &[&str]) -> (String, String, i32) {
+    let out = Command::new(env!("CARGO_BIN_EXE_kflow"))
+        .args(args)
+        .env_remove("KFLOW_SESSION")
+        .output()
+        .unwrap();
+    (
+        String::from_utf8(out.stdout).unwrap(),
+        String::from_utf8(out.stderr).unwrap(),
+        out.status.code().unwrap(),
+    )
+}
+
+fn session(name: &str) -> String {
+    fixture(&format!("sessions/{name}.kflow.zst"))
+        .display()
+        .to_string()
+}
+
+fn json(args: &[&str]) -> Vec<Value> {
+    let mut all = args.to_vec();
+    all.extend(["-o", "json"]);
+    let (out, err, _) = kflow(&all);
+    serde_json::from_str(&out).unwrap_or_else(|e| panic!("{args:?}: {e}\n{err}"))
+}
+
+/// Nearest rank, written down a second time.
+fn nearest_rank(lengths: &mut [i64], percent: f64) -> i64 {
+    lengths.sort_unstable();
+    let rank = (percent / 100.0 * lengths.len() as f64).ceil() as usize;
+    lengths[rank.max(1) - 1]
+}
+
+#[test]
+fn figures_are_those_of_the_calls_and_timelines() {
+    for name in ["S1-basics", "S5-burst", "S6-slowpull"] {
+        let file = session(name);
+        let mut lengths: BTreeMap<String, Vec<i64>> = BTreeMap::new();
+        let mut open: BTreeMap<String, usize> = BTreeMap::new();
+        for call in json(&["calls", "-s", &file]) {
+            let key = format!("call/{}", call["method"].as_str().unwrap());
+            match (call["start_ns"].as_i64(), call["end_ns"].as_i64()) {
+                (Some(a), Some(b)) => lengths.entry(key).or_default().push(b - a),
+                _ => *open.entry(key).or_default() += 1,
+            }
+        }
+        for pod in json(&["timeline", "-s", &file]) {
+            if let Some(ns) = pod["start"]["total_ns"].as_i64() {
+                lengths.entry("start".to_owned()).or_default().push(ns);
+                let sli = pod["start"]["sli_ns"].as_i64().unwrap();
+                lengths.entry("start-sli".to_owned()).or_default().push(sli);
+            }
+        }
+        let rows = json(&["stats", "-s", &file]);
+        for (measure, mut lengths) in lengths {
+            let row = rows.iter().find(|r| r["measure"] == measure.as_str());
+            let row = row.unwrap_or_else(|| panic!("{name}: no row of {measure}"));
+            let told = |key: &str| row[key].as_i64().unwrap();
+            assert_eq!(told("count"), lengths.len() as i64, "{name} {measure}");
+            assert_eq!(
+                told("total_ns"),
+                lengths.iter().sum::<i64>(),
+                "{name} {measure}"
+            );
+            for (key, percent) in [("p50_ns", 50.0), ("p90_ns", 90.0), ("p99_ns", 99.0)] {
+                let want = nearest_rank(&mut lengths, percent);
+                assert_eq!(told(key), want, "{name} {measure} {key}");
+            }
+            if measure.starts_with("call/") {
+                let open = open.get(&measure).copied().unwrap_or(0);
+                assert_eq!(told("open"), open as i64, "{name} {measure}");
+            }
+        }
+    }
+}
+
+#[test]
+fn groups_are_parts_of_the_whole() {
+    let file = session("S2-stuck-early");
+    let all = json(&[
+        "stats",
+        "-s",
+        &file,
+        "--measure",
+        "stage,call/RunPodSandbox",
+    ]);
+    assert!(all.len() > 5);
+    for by in ["node", "namespace", "owner"] {
+        let parts = json(&[
+            "stats",
+            "-s",
+            &file,
+            "--measure",
+            "stage,call/RunPodSandbox",
+            "--by",
+            by,
+        ]);
+        for row in &all {
+            let sum = |key: &str| -> i64 {
+                let of = parts.iter().filter(|p| p["measure"] == row["measure"]);
+                of.map(|p| p[key].as_i64().unwrap()).sum()
+            };
+            for key in ["count", "open", "total_ns"] {
+                assert_eq!(sum(key), row[key].as_i64().unwrap(), "{by} {key} {row}");
+            }
+        }
+    }
+    let shares: i64 = all
+        .iter()
+        .filter(|r| r["measure"].as_str().unwrap().starts_with("stage/"))
+        .filter_map(|r| r["share_permille"].as_i64())
+        .sum();
+    // Each is cut to a thousandth.
+    assert!((985..=1000).contains(&shares), "{shares}");
+}
+
+/// 40 pods at once against a calm node: what the ground truth of the recordings calls slow.
+#[test]
+fn a_burst_is_slower_than_a_calm_node_and_nothing_is_slower_than_itself() {
+    let (calm, burst) = (session("S1-basics"), session("S5-burst"));
+    let judged = |a: &str, b: &str| -> BTreeMap<String, String> {
+        json(&["stats", "--compare", a, b])
+            .iter()
+            .map(|d| {
+                let text = |key: &str| d[key].as_str().unwrap().to_owned();
+                (text("measure"), text("judgement"))
+            })
+            .collect()
+    };
+    let there = judged(&calm, &burst);
+    for measure in [
+        "start",
+        "ready",
+        "stage/sandbox",
+        "call/RunPodSandbox",
+        "call/CreateContainer",
+    ] {
+        assert_eq!(there[measure], "slower", "{measure}");
+    }
+    let back = judged(&burst, &calm);
+    assert_eq!(back["call/RunPodSandbox"], "faster");
+    for (measure, judgement) in judged(&burst, &burst) {
+        assert!(
+            matches!(judgement.as_str(), "chance" | "too-few"),
+            "{measure}: {judgement}"
+        );
+    }
+    // Two parts of one burst.
+    let parts = json(&[
+        "stats",
+        "-s",
+        &burst,
+        "--filter",
+        "pod:*2*",
+        "--against",
+        "!pod:*2*",
+        "--measure",
+        "call/RunPodSandbox",
+    ]);
+    let (of, against) = (&parts[0]["after"]["count"], &parts[0]["before"]["count"]);
+    assert_eq!(
+        of.as_i64().unwrap() + against.as_i64().unwrap(),
+        40,
+        "{parts:?}"
+    );
+}
+
+#[test]
+fn strangers_forms_hold_the_same_rows() {
+    let file = session("S5-burst");
+    let rows = json(&["stats", "-s", &file, "--by", "namespace"]);
+    let (text, _, code) = kflow(&["stats", "-s", &file, "--by", "namespace", "-o", "csv"]);
+    assert_eq!(code, 0);
+    let mut table = csv::Reader::from_reader(text.as_bytes());
+    let head = table.headers().unwrap().clone();
+    let cells: Vec<csv::StringRecord> = table.records().map(Result::unwrap).collect();
+    assert_eq!(cells.len(), rows.len());
+    for (cell, row) in cells.iter().zip(&rows) {
+        for (name, value) in head.iter().zip(cell) {
+            match &row[name] {
+                Value::Number(n) => assert_eq!(n.to_string(), value, "{name}"),
+                Value::String(s) => assert_eq!(s, value, "{name}"),
+                Value::Null if name == "slowest_pod" => {}
+                Value::Null => assert_eq!(value, "", "{name}"),
+                other => panic!("{name}: {other}"),
+            }
+        }
+    }
+    let (text, ..) = kflow(&[
+        "stats",
+        "-s",
+        &file,
+        "--by",
+        "namespace",
+        "-o",
+        "openmetrics",
+    ]);
+    assert!(text.ends_with("\n# EOF\n"));
+    let counts = text
+        .lines()
+        .filter(|l| l.starts_with("kflow_duration_seconds_count{"));
+    let counted: i64 = counts
+        .map(|l| l.rsplit(' ').next().unwrap().parse::<i64>().unwrap())
+        .sum();
+    let want: i64 = rows.iter().map(|r| r["count"].as_i64().unwrap()).sum();
+    assert_eq!(counted, want);
+}
+
+#[test]
+fn what_cannot_be_answered_is_said() {
+    let file = session("S5-burst");
+    let (out, err, code) = kflow(&["stats", "-s", &file, "--measure", "stage/imag"]);
+    assert!(out.is_empty() && code == 2, "{out}{err}");
+    assert!(err.contains("stage/image"), "{err}");
+    let (_, err, code) = kflow(&["stats", "-s", &file, "--filter", "pod:nobody"]);
+    assert!(
+        code == 0 && err.contains("there are no starts and calls to measure"),
+        "{err}"
+    );
+    let (_, err, code) = kflow(&["stats", "--compare", &file, "/no/such/file"]);
+    assert!(code == 2 && err.contains("/no/such/file"), "{err}");
+}
