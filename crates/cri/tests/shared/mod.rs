@@ -30,10 +30,13 @@ pub(crate) fn recordings() -> Vec<(String, Vec<Vec<Chunk>>)> {
         #[serde(default)]
         b64: String,
     }
-    let folder = std::env::var_os("KFLOW_CRI_FIXTURES").map_or_else(
-        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/cri"),
-        PathBuf::from,
-    );
+    // The fuzz target lies less deep than the crate.
+    let own = || {
+        let mut folders = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
+        let found = folders.find_map(|f| Some(f.join("fixtures/cri")).filter(|f| f.is_dir()));
+        found.expect("fixtures/cri")
+    };
+    let folder = std::env::var_os("KFLOW_CRI_FIXTURES").map_or_else(own, PathBuf::from);
     let mut all = Vec::new();
     // Those without tracing: nobody else has counted what is in them.
     let untraced = std::fs::read_dir(folder.join("untraced"));
