@@ -95,6 +95,11 @@ impl Conn {
         conn
     }
 
+    /// Process id and program of the client, as far as they are known.
+    pub(super) fn client(&self) -> (u32, Text) {
+        (self.pid, self.peer.clone())
+    }
+
     fn new(id: u32, at: Nanos, pid: u32, peer: &str) -> Self {
         Self {
             id,

@@ -118,6 +118,19 @@ impl Decoder {
         self.begin(conn, at, out, |out| Conn::join(conn, at, pid, peer, out));
     }
 
+    /// What is thought of a connection is worth nothing any more, because the decoder itself failed on it: calls that are open
+    /// end as [`Lost`](kflow_model::cri::CallOutcome::Lost), and it is [joined](Self::join) anew from here on.
+    pub fn restart(&mut self, conn: u32, at: Nanos, why: &str, out: &mut Vec<Observation>) {
+        // Out of the table first: to say what was lost of it may fail too.
+        let Some(mut failed) = self.conns.remove(&conn) else {
+            return;
+        };
+        let (pid, peer) = failed.client();
+        let fresh = Conn::join(conn, at, pid, &peer, out);
+        self.conns.insert(conn, fresh);
+        failed.lose(None, at, Lost::default(), why, &mut self.buffers, out);
+    }
+
     /// A chunk passed. A connection that was not opened opens with its first chunk.
     pub fn feed(
         &mut self,

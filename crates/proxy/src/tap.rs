@@ -1,7 +1,7 @@
 //! Copies of what passed, in a queue of bounded bytes, and the thread that decodes them.
 //!
 //! Of a connection for whose chunks there was no room the decoder hears how much it missed, with the next chunk that there
-//! is room for, and finds its way again. A connection that made it panic is not decoded any further.
+//! is room for, and finds its way again. A connection that made it panic is joined anew in the middle, a few times.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -45,6 +45,8 @@ pub trait Decode: Send {
         why: &str,
         out: &mut Vec<Observation>,
     );
+    /// The decoder panicked on this connection: it begins again, in the middle.
+    fn restart(&mut self, conn: u32, at: Nanos, why: &str, out: &mut Vec<Observation>);
     /// A connection closed.
     fn close(&mut self, conn: u32, at: Nanos, why: &str, out: &mut Vec<Observation>);
     /// Called a few times a second: gives out what was held back too long.
@@ -75,6 +77,9 @@ impl Decode for Decoder {
         out: &mut Vec<Observation>,
     ) {
         Self::lose(self, conn, direction, at, lost, why, out);
+    }
+    fn restart(&mut self, conn: u32, at: Nanos, why: &str, out: &mut Vec<Observation>) {
+        Self::restart(self, conn, at, why, out);
     }
     fn close(&mut self, conn: u32, at: Nanos, why: &str, out: &mut Vec<Observation>) {
         Self::close(self, conn, None, at, why, out);
@@ -346,6 +351,8 @@ struct Known {
     open: FxHashSet<u32>,
     /// It is not understood as a whole, and counted so.
     partial: bool,
+    /// How often the decoder panicked on it.
+    panics: u32,
 }
 
 impl Known {
@@ -379,6 +386,7 @@ pub fn run(queue: &Queue, mut decoder: Box<dyn Decode>, ring: &Ring, log: &Log) 
                     _ => 0,
                 };
             let from = out.len();
+            let mut given_up = false;
             // A panic of the decoder is a bug, but never the kubelet's problem.
             let step = catch_unwind(AssertUnwindSafe(|| {
                 one(
@@ -392,22 +400,30 @@ pub fn run(queue: &Queue, mut decoder: Box<dyn Decode>, ring: &Ring, log: &Log) 
                 );
             }));
             if step.is_err() {
+                let panics = conns.get_mut(&conn).map_or(RESTARTS, |known| {
+                    known.panics += 1;
+                    known.panics
+                });
+                let then = if panics < RESTARTS {
+                    "it is decoded from here on as one that is joined in the middle"
+                } else {
+                    "this connection is no longer decoded"
+                };
                 log(&format!(
-                    "the decoder panicked on connection {conn}: bytes go on, this connection is no longer decoded"
+                    "the decoder panicked on connection {conn}: bytes go on, {then}"
                 ));
                 // What it thought of this connection is worth nothing now; it may panic again.
                 let lost = catch_unwind(AssertUnwindSafe(|| {
-                    decoder.lose(conn, None, at, Lost::default(), PANICKED, &mut out);
+                    decoder.restart(conn, at, PANICKED, &mut out);
                 }));
                 if lost.is_err() {
                     out.push(gap(at, at, conn, 0, PANICKED));
                 }
+                given_up = panics >= RESTARTS;
             }
             let new = out.get(from..).unwrap_or_default();
             follow(&mut conns, new, &queue.counters);
-            if step.is_err()
-                && let Some(known) = conns.get_mut(&conn)
-            {
+            if given_up && let Some(known) = conns.get_mut(&conn) {
                 known.sees(Sight::Blind, &queue.counters);
             }
             Counters::add(&queue.counters.panics, step.is_err().into());
@@ -469,6 +485,8 @@ fn conn_of(body: &Body) -> u32 {
 }
 
 const PANICKED: &str = "the decoder panicked";
+/// Panics of the decoder on one connection after which it is not decoded any further: each costs a trace of its stack.
+const RESTARTS: u32 = 8;
 const FULL: &str = "the tap's queue was full";
 
 fn one(

@@ -11,8 +11,8 @@ use kflow_model::cri::{
 };
 use kflow_model::gap::Gap;
 use kflow_model::{Body, Nanos, Observation, Source, Stamp, Text};
-use kflow_proxy::Counters;
 use kflow_proxy::tap::Decode;
+use kflow_proxy::{Counters, Proxy};
 
 use super::rig::{Rig, eventually, gaps, half_close, noise, rest, send};
 
@@ -114,7 +114,20 @@ impl Decode for Puppet {
         });
     }
     fn advance(&mut self, _: Nanos, _: &mut Vec<Observation>) {}
+    fn restart(&mut self, conn: u32, at: Nanos, why: &str, out: &mut Vec<Observation>) {
+        self.lose(conn, None, at, Lost::default(), why, out);
+    }
     fn close(&mut self, _: u32, _: Nanos, _: &str, _: &mut Vec<Observation>) {}
+}
+
+/// Connections of the calls that began.
+fn starts(proxy: &Proxy) -> Vec<u32> {
+    let all = super::rig::observations(proxy);
+    let starts = all.iter().filter_map(|o| match &o.body {
+        Body::CallStart(c) => Some(c.key.conn),
+        _ => None,
+    });
+    starts.collect()
 }
 
 fn pass(mut from: &UnixStream, mut to: &UnixStream, bytes: &[u8]) {
@@ -125,17 +138,24 @@ fn pass(mut from: &UnixStream, mut to: &UnixStream, bytes: &[u8]) {
 }
 
 #[test]
-fn a_panicking_decoder_costs_one_connection_its_decoding_and_nobody_a_byte() {
+fn a_panicking_decoder_begins_again_and_costs_nobody_a_byte() {
     let rig = Rig::new();
     let upstream = rig.upstream();
     let proxy = rig.start(Puppet::default());
     let (a, a_server) = rig.pair(&upstream);
     let (b, b_server) = rig.pair(&upstream);
-    pass(&a, &a_server, b"panic");
-    eventually("the panic", || {
-        (Counters::get(&proxy.counters.panics) == 1).then_some(())
-    });
-    pass(&a, &a_server, b"start");
+    for nth in 1..=8 {
+        pass(&a, &a_server, b"panic");
+        eventually("the panic", || {
+            (Counters::get(&proxy.counters.panics) == nth).then_some(())
+        });
+        // What passes after it is decoded, until it panics for the eighth time.
+        pass(&a, &a_server, b"start");
+        eventually("the call after it", || {
+            let starts = starts(&proxy).iter().filter(|c| **c == 1).count();
+            (starts as u64 == nth.min(7)).then_some(())
+        });
+    }
     pass(&b, &b_server, b"start");
     let bytes = noise(1, 1 << 20);
     thread::scope(|s| {
@@ -143,20 +163,15 @@ fn a_panicking_decoder_costs_one_connection_its_decoding_and_nobody_a_byte() {
         assert!(rest(&a_server) == bytes);
     });
     drop((a, a_server));
-    let gaps = eventually("the gaps", || Some(gaps(&proxy)).filter(|g| g.len() == 2));
-    assert_eq!((gaps[0].0, gaps[0].2.as_str()), (1, "the decoder panicked"));
+    let gaps = eventually("the gaps", || Some(gaps(&proxy)).filter(|g| g.len() == 9));
+    for gap in &gaps[..8] {
+        assert_eq!((gap.0, gap.2.as_str()), (1, "the decoder panicked"));
+    }
     assert!(
-        gaps[1].0 == 1 && gaps[1].1 > 1 && gaps[1].2.contains("not decoded"),
+        gaps[8].0 == 1 && gaps[8].1 > 1 && gaps[8].2.contains("not decoded"),
         "{gaps:?}"
     );
-    let starts: Vec<u32> = super::rig::observations(&proxy)
-        .iter()
-        .filter_map(|o| match &o.body {
-            Body::CallStart(c) => Some(c.key.conn),
-            _ => None,
-        })
-        .collect();
-    assert_eq!(starts, [2], "only the other connection is still decoded");
+    assert_eq!(starts(&proxy), [1, 1, 1, 1, 1, 1, 1, 2]);
     assert!(
         rig.log
             .lock()

@@ -63,6 +63,7 @@ impl Decode for Tape {
     ) {
     }
     fn advance(&mut self, _: Nanos, _: &mut Vec<Observation>) {}
+    fn restart(&mut self, _: u32, _: Nanos, _: &str, _: &mut Vec<Observation>) {}
     fn close(&mut self, _: u32, _: Nanos, _: &str, _: &mut Vec<Observation>) {}
 }
 

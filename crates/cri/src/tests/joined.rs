@@ -239,3 +239,26 @@ fn a_method_that_a_call_showed_names_those_that_refer_to_the_same_entry() {
     tap.c2s(&old_entries(19, 0xc8, &len(1, &id)));
     assert_eq!(named(&tap).last().map(String::as_str), Some("?"));
 }
+
+#[test]
+fn a_connection_that_is_begun_again_says_what_it_lost_and_goes_on() {
+    let mut tap = Tap::new();
+    tap.ask(1, "/runtime.v1.RuntimeService/ListContainers", &[]);
+    let mut out = Vec::new();
+    tap.decoder.restart(1, Nanos(50), "it panicked", &mut out);
+    let lost =
+        |o: &&Observation| matches!(&o.body, Body::CallEnd(e) if e.outcome == CallOutcome::Lost);
+    assert_eq!(out.iter().filter(lost).count(), 1, "the open call");
+    let joined =
+        |o: &&Observation| matches!(&o.body, Body::Conn(c) if c.open && c.sight == Sight::Partial);
+    assert!(out.iter().filter(joined).count() >= 1);
+    let mut none = Vec::new();
+    tap.decoder.restart(7, Nanos(60), "it panicked", &mut none);
+    assert_eq!(none, [], "of a connection that is not known");
+    // What comes next is read.
+    for stream in [3, 5, 7] {
+        tap.ask(stream, "/runtime.v1.RuntimeService/Version", &[]);
+    }
+    let named = |o: &&Observation| matches!(&o.body, Body::CallStart(c) if c.key.stream > 1);
+    assert!(tap.out.iter().filter(named).count() >= 1, "{:?}", tap.out);
+}
