@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use kflow_engine::live::Config;
 use kflow_model::redact;
+use kflow_sources::runtime::events;
 use kflow_sources::{cri, tap};
 
 mod cluster;
@@ -192,17 +193,24 @@ async fn runtimes(root: &Path) -> Vec<Check> {
             continue;
         }
         let shown = path.display();
-        all.push(match cri::live::version(&path).await {
-            Ok(version) => Check::new("runtime", Health::Works, format!("{version} at {shown}")),
+        match cri::live::version(&path).await {
+            Ok(version) => {
+                let text = format!("{version} at {shown}");
+                all.push(Check::new("runtime", Health::Works, text));
+                all.push(match events::probe(&path).await {
+                    Ok(which) => Check::new("runtime events", Health::Works, which),
+                    Err(why) => Check::new("runtime events", Health::Warning, why),
+                });
+            }
             Err(e) => {
                 let check = Check::new("runtime", Health::Off, format!("{name} at {shown}: {e}"));
-                if denied(&path) {
+                all.push(if denied(&path) {
                     check.todo(AS_ROOT)
                 } else {
                     check
-                }
+                });
             }
-        });
+        }
     }
     if all.is_empty() {
         all.push(

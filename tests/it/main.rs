@@ -25,6 +25,7 @@ mod import;
 mod judged;
 mod kubelet;
 mod requests;
+mod runtime_events;
 mod scope;
 mod secrets;
 mod sentences;

@@ -7,6 +7,7 @@
 )]
 
 mod cri;
+mod events;
 mod life;
 mod pulls;
 mod tap;

@@ -30,10 +30,13 @@ mkdir -p "$dir"/{run,cni/bin,cni/conf,image/blobs/sha256}
 cat >"$dir/tiny.c" <<'C'
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 static void done(int s) { (void)s; _exit(0); }
 int main(int n, char **v) {
   signal(SIGTERM, done);
+  /* Takes memory until it is killed for it. */
+  if (n > 1 && !strcmp(v[1], "oom")) for (;;) memset(malloc(1 << 20), 1, 1 << 20);
   if (n > 1) return atoi(v[1]);
   for (;;) pause();
 }

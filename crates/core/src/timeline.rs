@@ -166,6 +166,8 @@ pub enum MarkKind {
     Status,
     /// An API request about the pod.
     Request,
+    /// What the runtime told of itself: an OOM kill, a task, a root file system.
+    Runtime,
     /// When something is to have happened by: the `deletionTimestamp`, the request and its grace. It lies in the
     /// future of what proves it, and what happens by then, if anything, is another mark or span.
     Due,

@@ -506,20 +506,15 @@ impl Told {
             }
             Answer::List { sandboxes } if method.streams => self.streamed_part(sandboxes, message),
             Answer::List { sandboxes } => self.list(asked, sandboxes, message, at, lists, out),
-            Answer::Events => {
-                inventory::container_event(message).map(|(kind, subject, created)| {
-                    let happened = if created == Nanos(0) { at } else { created };
-                    observe(
-                        out,
-                        Stamp::new(happened, 1, at),
-                        Body::ContainerEvent(Box::new(ContainerEvent {
-                            key: asked.key,
-                            kind,
-                            subject,
-                        })),
-                    );
-                })
-            }
+            Answer::Events => inventory::container_event(message).map(|(event, told)| {
+                let happened = if told == Nanos(0) { at } else { told };
+                let event = ContainerEvent {
+                    key: asked.key,
+                    ..event
+                };
+                let stamp = Stamp::new(happened, 1, at);
+                observe(out, stamp, Body::ContainerEvent(Box::new(event)));
+            }),
         };
         read.map_err(|Malformed| {
             self.answered = Facts::default();

@@ -217,6 +217,9 @@ pub fn is_noise(method: &str) -> bool {
         )
 }
 
+/// Reason of an exit after an OOM kill, in the runtime's status and in the pod's.
+pub const OOM_KILLED: &str = "OOMKilled";
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ContainerEventKind {
@@ -228,20 +231,30 @@ pub enum ContainerEventKind {
     Stopped,
     /// CONTAINER_DELETED_EVENT.
     Deleted,
+    /// A process in it was killed for lack of memory. CRI has no such event; containerd's own `/tasks/oom` is one.
+    Oom,
 }
 
-/// One message of `GetContainerEvents`. The stamp's `at` is `created_at`; a new stream begins with old events.
+/// A change in a container's life: a message of `GetContainerEvents`, or one of containerd's own events. The stamp's `at` is
+/// when it happened by the runtime's clock, of [`Stopped`](ContainerEventKind::Stopped) the exit; a new stream of CRI begins
+/// with old events.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ContainerEvent {
-    /// The stream's call.
+    /// The stream's call; 0 where kflow itself asked.
     #[serde(flatten)]
     pub key: CallKey,
     /// What happened to the container.
     #[serde(rename = "k")]
     pub kind: ContainerEventKind,
-    /// Who. For a sandbox's own event `container_id` equals `sandbox_id`.
+    /// Who. For a sandbox's own event of CRI `container_id` equals `sandbox_id`.
     #[serde(rename = "sub")]
     pub subject: Subject,
+    /// With what the container exited, when told.
+    #[serde(rename = "xc", default, skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
+    /// `OOMKilled`, `Error`, … of a container that exited, when told.
+    #[serde(rename = "why", default, skip_serializing_if = "Text::is_empty")]
+    pub reason: Text,
 }
 
 /// How much of a connection the decoder understands.

@@ -13,6 +13,7 @@
 //! | [`pod`], [`node`], [`object`] | Kubernetes API objects as a watch shows them, reduced to what kflow uses |
 //! | [`event`] | Kubernetes Events |
 //! | [`cri`] | CRI calls, connections and container events |
+//! | [`runtime`] | events of the runtime about images, snapshots and tasks |
 //! | [`log`] | lines of the kubelet, the control plane and containerd |
 //! | [`audit`] | apiserver audit records |
 //! | [`span`] | OpenTelemetry spans |
@@ -40,6 +41,7 @@ pub mod observation;
 pub mod pod;
 pub mod pull;
 pub mod redact;
+pub mod runtime;
 pub mod sample;
 pub mod scope;
 pub mod session;

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Stamp, audit::AuditRecord, cri, event::EventSeen, fs::FsChange, gap, log::LogLine,
-    node::NodeSeen, object::ObjectSeen, pod::PodSeen, pull::PullSeen, sample::Sample,
-    span::SpanRecord,
+    node::NodeSeen, object::ObjectSeen, pod::PodSeen, pull::PullSeen, runtime::RuntimeEvent,
+    sample::Sample, span::SpanRecord,
 };
 
 /// What produces observations.
@@ -109,7 +109,7 @@ pub enum Body {
     CallStart(Box<cri::CallStart>),
     /// A CRI call ended.
     CallEnd(Box<cri::CallEnd>),
-    /// A message of a CRI server stream (`GetContainerEvents`).
+    /// A change in a container's life: a message of `GetContainerEvents`, or one of containerd's own events.
     ContainerEvent(Box<cri::ContainerEvent>),
     /// A CRI connection opened or closed.
     Conn(Box<cri::ConnChange>),
@@ -117,6 +117,8 @@ pub enum Body {
     Inventory(Box<cri::Inventory>),
     /// What of an image has been fetched.
     Pull(Box<PullSeen>),
+    /// What the runtime told of an image, a snapshot or a task.
+    RuntimeEvent(Box<RuntimeEvent>),
     Log(Box<LogLine>),
     Audit(Box<AuditRecord>),
     /// A finished OpenTelemetry span.
@@ -160,6 +162,7 @@ impl Body {
                 p.repositories.shrink_to_fit();
                 p.layers.shrink_to_fit();
             }
+            Self::RuntimeEvent(e) => e.fields.shrink_to_fit(),
             Self::Log(l) => {
                 l.fields.shrink_to_fit();
                 l.more_pods.shrink_to_fit();

@@ -7,7 +7,7 @@ pub use details::details;
 use ratatui::style::Style;
 
 use crate::theme::Theme;
-use kflow_model::cri::{CallOutcome, code_name};
+use kflow_model::cri::{CallOutcome, ContainerEventKind, code_name};
 use kflow_model::fs::{FsAction, FsObject};
 use kflow_model::log::Severity;
 use kflow_model::pod::{ContainerState, WatchEvent};
@@ -159,14 +159,30 @@ pub fn line(o: &Observation) -> (String, Tone) {
                 },
             )
         }
-        Body::ContainerEvent(c) => (
-            format!(
-                "container {:?} {}",
-                c.kind,
-                id12(c.subject.container_id.as_str())
-            ),
-            Tone::Plain,
-        ),
+        Body::ContainerEvent(c) => {
+            let id = id12(c.subject.container_id.as_str());
+            let mut s = match c.kind {
+                ContainerEventKind::Oom => format!("OOM kill in container {id}"),
+                kind => format!("container {kind:?} {id}"),
+            };
+            if let Some(code) = c.exit_code {
+                s.push_str(&format!(" exit code {code}"));
+            }
+            if !c.reason.is_empty() {
+                s.push_str(&format!(" ({})", c.reason));
+            }
+            let bad = c.kind == ContainerEventKind::Oom || c.exit_code.is_some_and(|c| c != 0);
+            (s, if bad { Tone::Bad } else { Tone::Plain })
+        }
+        Body::RuntimeEvent(e) => {
+            let mut s = e.topic.to_string();
+            let named = [e.name.as_str(), id12(e.container_id.as_str())];
+            for what in named.into_iter().filter(|w| !w.is_empty()) {
+                s.push_str(&format!(" {what}"));
+            }
+            fields(&e.fields, &mut s);
+            (s, Tone::Quiet)
+        }
         Body::Conn(c) => (
             format!(
                 "connection {} {} {} {}",

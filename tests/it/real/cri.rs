@@ -70,6 +70,13 @@ message!(KeyValue {
     #[prost(string, tag = "2")]
     value: String,
 });
+message!(Resources {
+    #[prost(int64, tag = "4")]
+    memory_limit: i64,
+});
+message!(LinuxContainer {
+    #[prost(message, tag = "1")] resources: Option<Resources>,
+});
 message!(ContainerConfig {
     #[prost(message, tag = "1")] metadata: Option<ContainerMetadata>,
     #[prost(message, tag = "2")] image: Option<Image>,
@@ -77,6 +84,7 @@ message!(ContainerConfig {
     #[prost(message, repeated, tag = "6")] envs: Vec<KeyValue>,
     #[prost(map = "string, string", tag = "9")] labels: HashMap<String, String>,
     #[prost(string, tag = "11")] log_path: String,
+    #[prost(message, tag = "15")] linux: Option<LinuxContainer>,
 });
 message!(CreateContainer {
     #[prost(string, tag = "1")] sandbox: String,
@@ -225,6 +233,16 @@ async fn starts(raw: &mut Raw, method: &str, request: &impl Message) -> Option<S
 
 /// From RunPodSandbox to StartContainer.
 pub(super) async fn start_pod(raw: &mut Raw, name: &str) -> Pod {
+    start_pod_of(raw, name, &[], None).await
+}
+
+/// The same with arguments for the container's program, and a limit of its memory in bytes.
+pub(super) async fn start_pod_of(
+    raw: &mut Raw,
+    name: &str,
+    args: &[&str],
+    memory: Option<i64>,
+) -> Pod {
     let mut config = sandbox_config(name);
     let mut attempt = 0;
     let sandbox = loop {
@@ -261,13 +279,16 @@ pub(super) async fn start_pod(raw: &mut Raw, name: &str) -> Pod {
                     attempt,
                 }),
                 image: image.clone(),
-                args: vec![],
+                args: args.iter().map(|a| (*a).to_owned()).collect(),
                 envs: vec![KeyValue {
                     key: "PASSWORD".into(),
                     value: SECRET.into(),
                 }],
                 labels: labels.clone(),
                 log_path: String::new(),
+                linux: memory.map(|memory_limit| LinuxContainer {
+                    resources: Some(Resources { memory_limit }),
+                }),
             }),
             sandbox_config: Some(config.clone()),
         };

@@ -29,32 +29,37 @@ const RATE: u64 = 1_500_000;
 const STALL: (usize, u64) = (2, 3_000_000);
 
 #[derive(Clone, PartialEq, Message)]
-struct PullImage {
+pub(super) struct PullImage {
     #[prost(message, tag = "1")]
-    image: Option<Image>,
+    pub(super) image: Option<Image>,
     #[prost(message, tag = "3")]
-    sandbox_config: Option<SandboxConfig>,
+    pub(super) sandbox_config: Option<SandboxConfig>,
 }
 
 /// `tests/real/registry.py`; ends with the test.
-struct Registry {
+pub(super) struct Registry {
     child: Child,
     port_file: PathBuf,
 }
 
 impl Registry {
     fn start(dir: &Path) -> Self {
-        let port_file = dir.join("registry.port");
+        let stall = [LAYERS as u64, LAYER, RATE, STALL.0 as u64, STALL.1];
+        Self::with(dir, "registry.port", &stall)
+    }
+    /// With the arguments of `registry.py` behind the file of its port.
+    pub(super) fn with(dir: &Path, port_file: &str, args: &[u64]) -> Self {
+        let port_file = dir.join(port_file);
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/real/registry.py");
         let child = Command::new("python3")
             .arg(script)
             .arg(&port_file)
-            .args([LAYERS as u64, LAYER, RATE, STALL.0 as u64, STALL.1].map(|n| n.to_string()))
+            .args(args.iter().map(ToString::to_string))
             .spawn()
             .expect("python3 is there: run.sh installs it");
         Self { child, port_file }
     }
-    fn image(&self) -> String {
+    pub(super) fn image(&self) -> String {
         let port = eventually("the registry listens", || {
             std::fs::read_to_string(&self.port_file).ok()
         });

@@ -19,7 +19,7 @@ use kflow_model::Evidence;
 use kflow_model::{
     Body, ContainerId, Nanos, Source, Text,
     audit::AuditRecord,
-    cri::{CallKey, RuntimeState, method},
+    cri::{CallKey, ContainerEventKind, RuntimeState, method},
     fs::{FsAction, FsObject},
     pod::{ContainerState, PodSeen},
     stamp::SECOND,
@@ -198,6 +198,7 @@ impl<'a> PodHistory<'a> {
                         if s.container.is_empty() {
                             continue;
                         }
+                        f.learn(&s.container_id, &s.container);
                         if item.state == RuntimeState::Exited {
                             let code = item.exit_code.unwrap_or(0);
                             let known = item.exit_code.is_some();
@@ -225,6 +226,8 @@ impl<'a> PodHistory<'a> {
                         }
                     }
                 }
+                // Who has a container in the runtime was picked up by the kubelet.
+                Body::ContainerEvent(c) if c.kind != ContainerEventKind::Deleted => f.sign(at),
                 Body::Log(l) => f.log(o, l),
                 Body::Fs(c) => {
                     if matches!(
@@ -249,6 +252,7 @@ impl<'a> PodHistory<'a> {
                 _ => {}
             }
         }
+        f.told_exits();
         f.open = open.into_values().filter(|c| c.end.is_none()).collect();
         f.open.sort_by_key(|c| (c.at, c.start.key));
         f.finish();

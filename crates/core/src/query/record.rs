@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::{Field, Flag, Number};
 use crate::correlate::{Call, PodView};
-use kflow_model::cri::{CallOutcome, code_name, failed, is_noise};
+use kflow_model::cri::{CallOutcome, ContainerEventKind, code_name, failed, is_noise};
 use kflow_model::log::{Component, Severity};
 use kflow_model::{Body, Nanos, ObjectRef, Observation, PodRef};
 
@@ -131,6 +131,7 @@ pub(crate) const fn kind(b: &Body) -> &'static str {
         Body::Conn(_) => "conn",
         Body::Inventory(_) => "inventory",
         Body::Pull(_) => "pull",
+        Body::RuntimeEvent(_) => "runtime-event",
         Body::Log(_) => "log",
         Body::Audit(_) => "audit",
         Body::Span(_) => "span",
@@ -206,6 +207,8 @@ impl Record for Observation {
                 _ => pod_ref(&c.subject.pod, field, f),
             },
             Body::ContainerEvent(c) => match field {
+                Field::Code => c.exit_code.is_some_and(|c| f(&c.to_string())),
+                Field::Reason => some(&c.reason, f),
                 Field::Container => some(&c.subject.container, f),
                 Field::Id
                     if f(c.subject.sandbox_id.as_str()) || f(c.subject.container_id.as_str()) =>
@@ -230,6 +233,12 @@ impl Record for Observation {
             Body::Pull(p) => match field {
                 Field::Message => p.repositories.iter().any(|r| f(r)),
                 Field::Id => f(&p.manifest),
+                _ => false,
+            },
+            Body::RuntimeEvent(e) => match field {
+                Field::Method => f(&e.topic),
+                Field::Message => some(&e.name, f) || e.fields.iter().any(|(_, v)| f(v)),
+                Field::Id => some(e.container_id.as_str(), f),
                 _ => false,
             },
             Body::Log(l) => match field {
@@ -295,6 +304,9 @@ impl Record for Observation {
             Body::Log(l) => l.severity > Severity::Info,
             Body::Audit(a) => a.code >= 400,
             Body::Span(s) => s.error,
+            Body::ContainerEvent(c) => {
+                c.kind == ContainerEventKind::Oom || c.exit_code.is_some_and(|c| c != 0)
+            }
             Body::Gap(_) | Body::ClockStep(_) => true,
             _ => false,
         };
@@ -309,7 +321,7 @@ impl Record for Observation {
             }
             Flag::Noise => match &self.body {
                 Body::CallStart(c) => !c.filtered && is_noise(&c.method),
-                Body::Watch(_) | Body::Inventory(_) | Body::Pull(_) => true,
+                Body::Watch(_) | Body::Inventory(_) | Body::Pull(_) | Body::RuntimeEvent(_) => true,
                 _ => false,
             },
             Flag::InFlight | Flag::Gone | Flag::Ready => false,

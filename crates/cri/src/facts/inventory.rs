@@ -11,7 +11,9 @@ use crate::messages::{
     PodSandboxStatusResponse, Sandbox, SandboxMetadata, SandboxNetwork, SandboxStatus,
 };
 use crate::proto::{Malformed, Reader, Value, decode};
-use kflow_model::cri::{ContainerEventKind, InventoryItem, RuntimeState, Subject};
+use kflow_model::cri::{
+    CallKey, ContainerEvent, ContainerEventKind, InventoryItem, RuntimeState, Subject,
+};
 use kflow_model::{Nanos, Text};
 
 fn ips(network: &SandboxNetwork<'_>) -> Vec<Text> {
@@ -254,10 +256,8 @@ fn container(bytes: &[u8]) -> Result<InventoryItem, Malformed> {
     ))
 }
 
-/// One message of `GetContainerEvents`: kind, whom, and when by the runtime's clock (0 when not told).
-pub(crate) fn container_event(
-    bytes: &[u8],
-) -> Result<(ContainerEventKind, Subject, Nanos), Malformed> {
+/// One message of `GetContainerEvents`, and when it happened by the runtime's clock (0 when not told).
+pub(crate) fn container_event(bytes: &[u8]) -> Result<(ContainerEvent, Nanos), Malformed> {
     let m: ContainerEventResponse<'_> = decode(bytes)?;
     let kind = match m.kind {
         0 => ContainerEventKind::Created,
@@ -277,14 +277,31 @@ pub(crate) fn container_event(
         container_id: cut(m.container_id).into(),
         ..Subject::default()
     };
+    let mut happened = Nanos(m.created_at);
+    let (mut exit_code, mut reason) = (None, Text::default());
     if let Some(c) = container {
+        let item = container_status_item(c, "");
         subject.attempt = Some(c.metadata.attempt);
         subject.container = cut(c.metadata.name);
-        subject.image = container_status_item(c, "").subject.image;
+        subject.image = item.subject.image;
+        if kind == ContainerEventKind::Stopped {
+            (exit_code, reason) = (item.exit_code, item.reason);
+            // The event is made later than the exit that it is about.
+            if item.finished.0 > 0 {
+                happened = item.finished;
+            }
+        }
     } else if m.container_id == m.sandbox.id && !m.sandbox.metadata.name.is_empty() {
         subject.attempt = Some(m.sandbox.metadata.attempt);
     }
-    Ok((kind, subject, Nanos(m.created_at)))
+    let event = ContainerEvent {
+        key: CallKey::default(),
+        kind,
+        subject,
+        exit_code,
+        reason,
+    };
+    Ok((event, happened))
 }
 
 #[cfg(test)]

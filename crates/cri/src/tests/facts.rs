@@ -81,6 +81,10 @@ fn container_events_carry_the_time_at_which_they_happened() {
     let status = [
         len(1, b"c1"),
         len(2, &[len(1, b"main"), int(2, 4)].concat()),
+        int(3, 2),
+        int(6, 1_234_500),
+        int(7, 137),
+        len(10, b"OOMKilled"),
     ]
     .concat();
     for (id, kind) in [("sb", 0), ("c1", 2)] {
@@ -94,11 +98,15 @@ fn container_events_carry_the_time_at_which_they_happened() {
         .concat();
         tap.s2c(&frame(DATA, 0, 1, &message(&event)));
     }
+    let mut ends = Vec::new();
     let events: Vec<_> = tap
         .out
         .iter()
         .filter_map(|o| match &o.body {
-            Body::ContainerEvent(e) => Some((o.stamp.at.0, e.kind, &e.subject)),
+            Body::ContainerEvent(e) => {
+                ends.push((e.exit_code, e.reason.to_string()));
+                Some((o.stamp.at.0, e.kind, &e.subject))
+            }
             _ => None,
         })
         .collect();
@@ -109,6 +117,11 @@ fn container_events_carry_the_time_at_which_they_happened() {
     );
     assert_eq!(events[0].2.attempt, Some(2), "the sandbox's own");
     assert_eq!(events[1].1, ContainerEventKind::Stopped);
+    assert_eq!(events[1].0, 1_234_500, "the exit, not the event about it");
+    assert_eq!(
+        ends,
+        [(None, String::new()), (Some(137), "OOMKilled".into())]
+    );
     assert_eq!(events[1].2.container, "main");
     assert_eq!(events[1].2.attempt, Some(4));
     assert_eq!(events[1].2.pod.name, "web");

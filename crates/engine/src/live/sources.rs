@@ -21,7 +21,7 @@ use kflow_sources::kube::decode::note;
 use kflow_sources::kube::live as watch;
 use kflow_sources::live::offload::Offload;
 use kflow_sources::live::{Backoff, Board, Out};
-use kflow_sources::runtime::containerd;
+use kflow_sources::runtime::{containerd, events};
 use kflow_sources::{LineDecoder, TimeHint, cri, fs, metrics, proxy, tap};
 
 fn kubelet_decoder() -> Box<dyn LineDecoder> {
@@ -44,6 +44,8 @@ pub(super) fn spawn(config: &Config, board: &Board, tasks: &mut JoinSet<()>) {
     if let Some(path) = config.runtime.clone() {
         let out = board.out(Source::Runtime, "image pulls");
         tasks.spawn(containerd::live::pulls(path.clone(), out));
+        let out = board.out(Source::Runtime, "events");
+        tasks.spawn(events::follow(path.clone(), out));
         tasks.spawn(inventory(path, board.out(Source::Runtime, "inventory")));
     }
     if let Some(root) = &config.kubelet_root {

@@ -193,6 +193,7 @@ impl PodFilter {
                 }
             },
             Body::ContainerEvent(c) => self.of_subject(&c.subject),
+            Body::RuntimeEvent(e) => self.of_subject(&e.subject()),
             Body::Log(l) if !l.pod.is_empty() => {
                 let of = self.named(&l.pod.namespace, &l.pod.name, l.pod.uid.as_str());
                 let more = l

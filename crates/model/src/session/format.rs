@@ -209,7 +209,7 @@ fn unknown_kind(line: &[u8]) -> Option<String> {
 }
 
 /// Names of the bodies that this kflow knows (a test compares them with [`Body`]).
-pub const KINDS: [&str; 19] = [
+pub const KINDS: [&str; 20] = [
     "pod",
     "event",
     "node",
@@ -221,6 +221,7 @@ pub const KINDS: [&str; 19] = [
     "conn",
     "inventory",
     "pull",
+    "runtime_event",
     "log",
     "audit",
     "span",
@@ -245,6 +246,7 @@ pub const fn kind(body: &Body) -> &'static str {
         Body::Conn(_) => "conn",
         Body::Inventory(_) => "inventory",
         Body::Pull(_) => "pull",
+        Body::RuntimeEvent(_) => "runtime_event",
         Body::Log(_) => "log",
         Body::Audit(_) => "audit",
         Body::Span(_) => "span",

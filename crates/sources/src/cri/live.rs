@@ -1,8 +1,10 @@
-//! What a runtime says exists, asked once at attach, so that pods which were there before have their ids.
+//! What a runtime says exists, asked once at attach, so that pods which were there before have their ids; whose a container
+//! is that starts; and the stream of container events.
 //!
-//! The questions are empty messages, and the answers are read by the tap's own [`Decoder`] out of the bytes of this
+//! The questions are empty messages or an id, and the answers are read by the tap's own [`Decoder`] out of the bytes of this
 //! connection: there is one decoding of CRI in kflow, with and without a proxy.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
 use std::pin::Pin;
@@ -16,6 +18,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use prost::bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::UnixStream;
+use tokio::sync::Notify;
 use tokio::time::timeout;
 use tonic::codegen::http::Request;
 
@@ -23,13 +26,15 @@ use kflow_cri::{Decoder, Direction};
 use kflow_model::clock;
 use kflow_model::cri::CallKey;
 use kflow_model::units::wait;
-use kflow_model::{Body, Observation};
+use kflow_model::{Body, ContainerId, Observation};
 
 /// Calls whose answers say what exists.
 const LISTS: [&str; 2] = [
     "/runtime.v1.RuntimeService/ListPodSandbox",
     "/runtime.v1.RuntimeService/ListContainers",
 ];
+/// The stream of container events.
+const EVENTS: &str = "/runtime.v1.RuntimeService/GetContainerEvents";
 /// How long a runtime may take to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -54,6 +59,8 @@ pub enum Error {
 struct Tapped {
     stream: UnixStream,
     tape: Arc<Mutex<Tape>>,
+    /// Woken when something was read.
+    told: Arc<Notify>,
 }
 
 #[derive(Default)]
@@ -88,6 +95,7 @@ impl AsyncRead for Tapped {
             Direction::ServerToClient,
             buffer.filled().get(before..).unwrap_or_default(),
         );
+        self.told.notify_one();
         Poll::Ready(Ok(()))
     }
 }
@@ -113,40 +121,91 @@ impl AsyncWrite for Tapped {
     }
 }
 
-/// Calls methods with empty requests, one after the other; returns what the decoder made of the connection.
-async fn call(path: &Path, methods: &[&str]) -> Result<Vec<Observation>, Error> {
-    let stream = UnixStream::connect(path).await.map_err(Error::Connect)?;
-    let tape = Arc::new(Mutex::new(Tape::default()));
-    let tapped = Tapped {
-        stream,
-        tape: Arc::clone(&tape),
-    };
-    let failed = |method: &str, why: String| Error::Answer {
+/// A method and its request.
+type Ask = (&'static str, Vec<u8>);
+
+/// A connection to a runtime, of which the decoder reads every byte.
+struct Asking {
+    sender: http2::SendRequest<Full<Bytes>>,
+    connection: http2::Connection<TokioIo<Tapped>, Full<Bytes>, TokioExecutor>,
+    tape: Arc<Mutex<Tape>>,
+    told: Arc<Notify>,
+}
+
+impl Asking {
+    async fn connect(path: &Path) -> Result<Self, Error> {
+        let stream = UnixStream::connect(path).await.map_err(Error::Connect)?;
+        let (tape, told) = (Arc::new(Mutex::new(Tape::default())), Arc::default());
+        let tapped = Tapped {
+            stream,
+            tape: Arc::clone(&tape),
+            told: Arc::clone(&told),
+        };
+        let (sender, connection) = http2::Builder::new(TokioExecutor::new())
+            .handshake(TokioIo::new(tapped))
+            .await
+            .map_err(|e| failed("a greeting", e.to_string()))?;
+        Ok(Self {
+            sender,
+            connection,
+            tape,
+            told,
+        })
+    }
+}
+
+fn failed(method: &str, why: String) -> Error {
+    Error::Answer {
         method: method.to_owned(),
         why,
-    };
-    let (mut sender, connection) = http2::Builder::new(TokioExecutor::new())
-        .handshake(TokioIo::new(tapped))
+    }
+}
+
+/// What the decoder made of the connection since this was asked last.
+fn take(tape: &Mutex<Tape>) -> Vec<Observation> {
+    let mut tape = tape.lock().unwrap_or_else(PoisonError::into_inner);
+    std::mem::take(&mut tape.out)
+}
+
+/// Calls, and reads the answer to its end.
+async fn ask(
+    sender: &mut http2::SendRequest<Full<Bytes>>,
+    method: &str,
+    message: &[u8],
+) -> Result<(), Error> {
+    // No flag, and the length of the message.
+    let length = u32::try_from(message.len()).unwrap_or(u32::MAX);
+    let mut body = vec![0];
+    body.extend_from_slice(&length.to_be_bytes());
+    body.extend_from_slice(message);
+    let request = Request::post(format!("http://localhost{method}"))
+        .header("content-type", "application/grpc")
+        .header("te", "trailers")
+        .header("user-agent", concat!("kflow/", env!("CARGO_PKG_VERSION")))
+        .body(Full::new(Bytes::from(body)))
+        .map_err(|e| failed(method, e.to_string()))?;
+    let answer = sender
+        .send_request(request)
         .await
-        .map_err(|e| failed("a greeting", e.to_string()))?;
+        .map_err(|e| failed(method, e.to_string()))?;
+    let mut answer = answer.into_body();
+    while let Some(frame) = answer.frame().await {
+        frame.map_err(|e| failed(method, e.to_string()))?;
+    }
+    Ok(())
+}
+
+/// Calls one after the other; returns what the decoder made of the connection.
+async fn call(path: &Path, asks: &[Ask]) -> Result<Vec<Observation>, Error> {
+    let Asking {
+        mut sender,
+        connection,
+        tape,
+        ..
+    } = Asking::connect(path).await?;
     let asking = async {
-        for method in methods {
-            // A gRPC message of no bytes: no flag, length 0.
-            let request = Request::post(format!("http://localhost{method}"))
-                .header("content-type", "application/grpc")
-                .header("te", "trailers")
-                .header("user-agent", concat!("kflow/", env!("CARGO_PKG_VERSION")))
-                .body(Full::new(Bytes::from_static(&[0; 5])))
-                .map_err(|e| failed(method, e.to_string()))?;
-            let answer = sender
-                .send_request(request)
-                .await
-                .map_err(|e| failed(method, e.to_string()))?;
-            answer
-                .into_body()
-                .collect()
-                .await
-                .map_err(|e| failed(method, e.to_string()))?;
+        for (method, message) in asks {
+            ask(&mut sender, method, message).await?;
         }
         Ok::<(), Error>(())
     };
@@ -160,30 +219,164 @@ async fn call(path: &Path, methods: &[&str]) -> Result<Vec<Observation>, Error> 
     timeout(PATIENCE, done)
         .await
         .map_err(|_| failed("in time", format!("{} went by", wait(PATIENCE))))??;
-    let mut tape = tape.lock().unwrap_or_else(PoisonError::into_inner);
-    Ok(std::mem::take(&mut tape.out))
+    Ok(take(&tape))
+}
+
+/// Lists of an answer, as nobody's call: the tap counts its connections from 1.
+fn lists(all: Vec<Observation>) -> impl Iterator<Item = Observation> {
+    all.into_iter().filter_map(|mut o| match &mut o.body {
+        Body::Inventory(i) => {
+            i.key = CallKey::default();
+            Some(o)
+        }
+        _ => None,
+    })
 }
 
 /// Sandboxes and containers that exist, as one observation for each list.
 pub async fn inventory(path: &Path) -> Result<Vec<Observation>, Error> {
-    let all = call(path, &LISTS).await?;
-    // kflow's own calls are nobody's news.
-    Ok(all
-        .into_iter()
-        .filter_map(|mut o| match &mut o.body {
-            Body::Inventory(i) => {
-                // Connection 0 is nobody's: the tap counts its own from 1.
-                i.key = CallKey::default();
-                Some(o)
-            }
-            _ => None,
+    let all = call(path, &LISTS.map(|method| (method, Vec::new()))).await?;
+    Ok(lists(all).collect())
+}
+
+/// Containers that the runtime lists under these ids and their sandboxes, and sandboxes that it lists under them; one
+/// observation for each that there is.
+pub async fn identify(path: &Path, ids: &[ContainerId]) -> Result<Vec<Observation>, Error> {
+    let [sandboxes, containers] = LISTS;
+    let asks: Vec<Ask> = ids
+        .iter()
+        .map(|id| (containers, filter(id.as_str())))
+        .collect();
+    let mut found: Vec<Observation> = lists(call(path, &asks).await?).filter(is_found).collect();
+    let items = || {
+        found.iter().flat_map(|o| match &o.body {
+            Body::Inventory(i) => i.items.as_slice(),
+            _ => &[],
         })
-        .collect())
+    };
+    let of_containers = items().map(|i| i.subject.sandbox_id.as_str());
+    let is_container = |id: &ContainerId| items().any(|i| i.subject.container_id == *id);
+    let others = ids.iter().filter(|id| !is_container(id));
+    let wanted: BTreeSet<&str> = of_containers
+        .chain(others.map(ContainerId::as_str))
+        .filter(|id| !id.is_empty())
+        .collect();
+    let asks: Vec<Ask> = wanted.iter().map(|id| (sandboxes, filter(id))).collect();
+    let more = call(path, &asks).await?;
+    found.extend(lists(more).filter(is_found));
+    Ok(found)
+}
+
+/// True for a list with something in it.
+fn is_found(o: &Observation) -> bool {
+    matches!(&o.body, Body::Inventory(i) if !i.items.is_empty())
+}
+
+/// `ListPodSandboxRequest` and `ListContainersRequest` with a filter by id: field 1 of field 1 of both.
+fn filter(id: &str) -> Vec<u8> {
+    let field = |bytes: &[u8]| {
+        // An id is 64 bytes; the length of a longer one would need another byte.
+        let length = u8::try_from(bytes.len()).ok().filter(|n| *n < 0x80)?;
+        Some([&[1 << 3 | 2, length], bytes].concat())
+    };
+    let id = field(id.as_bytes());
+    id.and_then(|id| field(&id)).unwrap_or_default()
+}
+
+/// A call that goes on.
+type Running = Pin<Box<dyn Future<Output = Result<(), Error>> + Send>>;
+
+/// The stream of CRI's container events.
+pub struct Events {
+    /// `None` once it has ended.
+    asking: Option<Running>,
+    tape: Arc<Mutex<Tape>>,
+    told: Arc<Notify>,
+    /// Status and words of the end, when the call had one.
+    ended: (Option<u32>, String),
+}
+
+impl std::fmt::Debug for Events {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Events").finish_non_exhaustive()
+    }
+}
+
+/// What came of the stream.
+#[derive(Debug)]
+pub enum Came {
+    /// Events.
+    Events(Vec<Observation>),
+    /// It ended.
+    End {
+        /// gRPC status, when it was told.
+        code: Option<u32>,
+        /// In words.
+        why: String,
+    },
+}
+
+impl Events {
+    /// Asks for them.
+    pub async fn connect(path: &Path) -> Result<Self, Error> {
+        let Asking {
+            mut sender,
+            connection,
+            tape,
+            told,
+        } = Asking::connect(path).await?;
+        let asking = Box::pin(async move {
+            let mut connection = std::pin::pin!(connection);
+            tokio::select! {
+                r = ask(&mut sender, EVENTS, &[]) => r,
+                _ = connection.as_mut() => Err(failed("container events", "it closed the connection".into())),
+            }
+        });
+        Ok(Self {
+            asking: Some(asking),
+            tape,
+            told,
+            ended: (None, "the runtime ended its container events".to_owned()),
+        })
+    }
+
+    /// What comes next.
+    pub async fn next(&mut self) -> Came {
+        loop {
+            let mut events = Vec::new();
+            for o in take(&self.tape) {
+                match &o.body {
+                    Body::ContainerEvent(_) => events.push(o),
+                    Body::CallEnd(e) => {
+                        let why = format!("{}: {} ({:?})", self.ended.1, e.message, e.code);
+                        self.ended = (e.code, why);
+                    }
+                    _ => {}
+                }
+            }
+            if !events.is_empty() {
+                return Came::Events(events);
+            }
+            let Some(asking) = &mut self.asking else {
+                let (code, why) = self.ended.clone();
+                return Came::End { code, why };
+            };
+            tokio::select! {
+                r = asking.as_mut() => {
+                    self.asking = None;
+                    if let Err(e) = r {
+                        self.ended.1 = e.to_string();
+                    }
+                }
+                () = self.told.notified() => {}
+            }
+        }
+    }
 }
 
 /// Name and version of the runtime, as its answer to `Version` tells: `containerd 2.1.4, CRI v1`.
 pub async fn version(path: &Path) -> Result<String, Error> {
-    let all = call(path, &["/runtime.v1.RuntimeService/Version"]).await?;
+    let all = call(path, &[("/runtime.v1.RuntimeService/Version", Vec::new())]).await?;
     let end = all.iter().find_map(|o| match &o.body {
         Body::CallEnd(end) => Some(end),
         _ => None,

@@ -1,7 +1,8 @@
-//! What containerd tells everybody on its own socket: which layers of which images it fetches.
+//! What containerd tells everybody on its own socket: its events, and which layers of which images it fetches.
 //!
-//! `messages` are its API (`api/services/content/v1`), [`Pulls`] makes observations of what it answers, `live` asks.
+//! `messages` are its API; [`events`] and [`Pulls`] make observations of what it answers, `live` asks.
 
+pub mod events;
 #[cfg(feature = "live")]
 pub mod live;
 #[cfg(feature = "live")]

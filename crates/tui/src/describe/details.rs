@@ -50,6 +50,14 @@ pub fn details(o: &Observation, time: &TimeFormat, theme: &Theme) -> Details {
             to.head(line(o).0);
             to.subject(&c.subject);
         }
+        Body::RuntimeEvent(e) => {
+            to.head(e.topic.as_str());
+            to.subject(&e.subject());
+            to.fact("name", e.name.as_str());
+            for (name, value) in &e.fields {
+                to.fact(name, value.as_str());
+            }
+        }
         Body::Conn(c) => {
             to.head(line(o).0);
             to.fact(

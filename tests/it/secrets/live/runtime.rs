@@ -164,10 +164,50 @@ pub(super) fn runtime(stage: &mut Stage) -> PathBuf {
         field(9, &pair("note", &c.put("annotation of a container"))),
     ]
     .concat();
-    let answers = [
-        ("ListPodSandbox", field(1, &sandbox)),
-        ("ListContainers", field(1, &container)),
+    // containerd's events: an image with labels, the parent of a container's root file system.
+    let event = |topic: &str, event: &[Vec<u8>]| {
+        let any = [field(1, b"containerd.events.X"), field(2, &event.concat())];
+        let parts = [
+            field(1, &[1 << 3, 100]),
+            field(2, b"k8s.io"),
+            field(3, topic.as_bytes()),
+            field(4, &any.concat()),
+        ];
+        parts.concat()
+    };
+    let named = format!("user:{}@reg.example/app:1", c.put("image of an event"));
+    let label = pair("api-token", &c.put("label of an image of an event"));
+    let environment = c.put("root file system of a task");
+    let events = [
+        event(
+            "/images/create",
+            &[field(1, named.as_bytes()), field(2, &label)],
+        ),
+        event(
+            "/snapshot/prepare",
+            &[
+                field(
+                    1,
+                    format!("extract-1 token={}", c.put("key of a snapshot")).as_bytes(),
+                ),
+                field(5, b"native"),
+            ],
+        ),
+        event(
+            "/tasks/create",
+            &[
+                field(1, "6".repeat(64).as_bytes()),
+                field(3, environment.as_bytes()),
+            ],
+        ),
+        event("/tasks/start", &[field(1, "6".repeat(64).as_bytes())]),
     ];
+    let answers = [
+        ("ListPodSandbox", vec![field(1, &sandbox)]),
+        ("ListContainers", vec![field(1, &container)]),
+        ("Subscribe", events.into()),
+    ];
+    stage.wanted.push("\"runtime_event\"");
     let path = stage.path("runtime.sock");
     let listener = UnixListener::bind(&path).unwrap();
     listener.set_nonblocking(true).unwrap();
@@ -186,10 +226,13 @@ pub(super) fn runtime(stage: &mut Stage) -> PathBuf {
                     hyper::service::service_fn(move |r: Request<hyper::body::Incoming>| {
                         let method = r.uri().path().rsplit('/').next().unwrap_or_default();
                         let found = answers.iter().find(|(m, _)| *m == method);
-                        let message = found.map(|(_, m)| m.clone()).unwrap_or_default();
-                        let mut framed = vec![0];
-                        framed.extend(u32::try_from(message.len()).unwrap().to_be_bytes());
-                        framed.extend(message);
+                        let messages = found.map_or_else(|| vec![vec![]], |(_, m)| m.clone());
+                        let mut framed = Vec::new();
+                        for message in messages {
+                            framed.push(0);
+                            framed.extend(u32::try_from(message.len()).unwrap().to_be_bytes());
+                            framed.extend(message);
+                        }
                         let mut trailers = HeaderMap::new();
                         trailers.insert("grpc-status", "0".parse().unwrap());
                         let frames = [

@@ -14,6 +14,7 @@ use kflow_model::{
     fs::{FsAction, FsObject},
     log::{Component, LogLine},
     pod::PodSeen,
+    runtime::RuntimeEvent,
     span::{SpanKind, SpanRecord},
 };
 use rustc_hash::FxHashMap;
@@ -124,6 +125,8 @@ pub(crate) struct PodEvidence<'a> {
     pub(crate) preemptions: Vec<(&'a Evidence, &'a LogLine)>,
     pub(crate) calls: Vec<CallEvidence<'a>>,
     pub(crate) container_events: Vec<(&'a Evidence, &'a ContainerEvent)>,
+    /// What containerd told of tasks and of root file systems.
+    pub(crate) runtime_events: Vec<(&'a Evidence, &'a RuntimeEvent)>,
     pub(crate) items: Vec<(&'a Evidence, &'a InventoryItem)>,
     /// Lines of the kubelet and the runtime.
     pub(crate) logs: Vec<(&'a Evidence, &'a LogLine)>,
@@ -176,6 +179,7 @@ impl<'a> PodEvidence<'a> {
                     }
                 }
                 Body::ContainerEvent(c) => f.container_events.push((o, c)),
+                Body::RuntimeEvent(e) => f.runtime_events.push((o, e)),
                 Body::Inventory(i) => f.items.extend(i.items.iter().map(|item| (o, item))),
                 Body::Log(l)
                     if matches!(

@@ -4,9 +4,11 @@ use super::Build;
 use super::span::edge;
 use crate::flow::{Fact, Map, Stage, event};
 use crate::timeline::{Mark, MarkKind, Outcome};
-use kflow_model::cri::method;
+use kflow_model::cri::{ContainerEventKind, method};
 use kflow_model::pod::PodPhase;
-use kflow_model::{Body, Evidence, Nanos, Text, event::EventSeen, stamp::SECOND, units::seconds};
+use kflow_model::{
+    Body, ContainerId, Evidence, Nanos, Text, event::EventSeen, stamp::SECOND, units::seconds,
+};
 
 /// The stage that an Event belongs to.
 pub(crate) fn stage_of_event(e: &EventSeen) -> Stage {
@@ -69,6 +71,7 @@ pub(crate) fn derive(b: &mut Build<'_>) {
     preemptions(b);
     conditions(b);
     restarts(b);
+    runtime(b);
     requests(b);
     due(b);
     probes(b);
@@ -224,6 +227,57 @@ fn restarts(b: &mut Build<'_>) {
             evidence: o.clone(),
         });
     }
+}
+
+/// What the runtime does between the calls: OOM kills, root file systems, tasks.
+fn runtime(b: &mut Build<'_>) {
+    let f = b.seen;
+    let name = |id: &ContainerId| {
+        let run = b.runs.iter().find(|r| r.id == id.0);
+        run.map(|r| r.container.clone()).unwrap_or_default()
+    };
+    let mut marks = Vec::new();
+    let mut mark = |o: &Evidence, stage, id: &ContainerId, text: String, bad| {
+        marks.push(Mark {
+            at: edge(o),
+            kind: MarkKind::Runtime,
+            stage,
+            container: name(id),
+            text: text.into(),
+            bad,
+            count: 1,
+            evidence: o.clone(),
+        });
+    };
+    for (o, e) in &f.container_events {
+        if e.kind == ContainerEventKind::Oom {
+            let text = "OOM kill: the kernel killed a process of the container for lack of memory";
+            mark(o, Stage::Start, &e.subject.container_id, text.into(), true);
+        }
+    }
+    for (o, e) in &f.runtime_events {
+        let id = &e.container_id;
+        let with = |name: &str| {
+            let value = e.field(name).unwrap_or_default();
+            if value.is_empty() {
+                String::new()
+            } else {
+                format!(" ({name} {value})")
+            }
+        };
+        let (stage, text) = match e.topic.as_str() {
+            "/snapshot/prepare" => (
+                Stage::Create,
+                format!("root file system prepared{}", with("snapshotter")),
+            ),
+            "/tasks/create" => (Stage::Start, format!("task created{}", with("pid"))),
+            "/tasks/delete" => (Stage::Start, "task deleted".to_owned()),
+            "/snapshot/remove" => (Stage::Terminate, "root file system removed".to_owned()),
+            _ => continue,
+        };
+        mark(o, stage, id, text, false);
+    }
+    b.marks.append(&mut marks);
 }
 
 /// API requests about the pod that are no steps of their own.

@@ -6,8 +6,7 @@ use super::runtime_calls::Run;
 use super::span::{edge, narrow};
 use crate::flow::{Fact, Stage, event};
 use crate::timeline::{Certainty, Edge, Outcome, RUN, Span};
-use kflow_model::cri::ContainerEventKind;
-use kflow_model::cri::method;
+use kflow_model::cri::{ContainerEventKind, OOM_KILLED, method};
 use kflow_model::pod::ContainerState;
 use kflow_model::stamp::SECOND;
 use kflow_model::{Evidence, Nanos, Text};
@@ -174,8 +173,19 @@ fn runs(b: &Build<'_>) -> Vec<Run> {
                 r.start = Some(edge(o));
                 r.evidence.push((*o).clone());
             }
-            ContainerEventKind::Stopped if r.end.is_none() => {
-                r.end = Some(edge(o));
+            ContainerEventKind::Stopped => {
+                if r.end.is_none() {
+                    r.end = Some(edge(o));
+                    r.evidence.push((*o).clone());
+                }
+                r.exit_code = r.exit_code.or(e.exit_code);
+                if r.reason.is_empty() {
+                    r.reason.clone_from(&e.reason);
+                }
+            }
+            // What the runtime's status says from then on, and the kubelet's after it.
+            ContainerEventKind::Oom if r.reason.is_empty() => {
+                r.reason = OOM_KILLED.into();
                 r.evidence.push((*o).clone());
             }
             _ => {}

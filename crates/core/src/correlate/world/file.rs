@@ -55,6 +55,7 @@ impl World {
             Body::ContainerEvent(c) => {
                 self.file_subject(o, &c.subject);
             }
+            Body::RuntimeEvent(e) => self.file_runtime_event(o, e),
             Body::Inventory(i) => self.file_inventory(o, i),
             Body::Pull(_) => {
                 Arc::make_mut(&mut self.pulls).observe(o);
@@ -240,6 +241,7 @@ impl World {
                     .first()
                     .is_some_and(|x| runtime_keys(&x.subject).next().as_ref() == Some(*key)),
                 Body::ContainerEvent(c) => runtime_keys(&c.subject).next().as_ref() == Some(*key),
+                Body::RuntimeEvent(e) => runtime_keys(&e.subject()).next().as_ref() == Some(*key),
                 _ => true,
             })
             .count() as u64
@@ -255,6 +257,7 @@ impl World {
                     Body::ContainerEvent(c) => {
                         self.file_subject(&o, &c.subject);
                     }
+                    Body::RuntimeEvent(e) => self.file_runtime_event(&o, e),
                     Body::Log(l) => self.file_log(&o, l),
                     Body::Fs(f) => self.file_fs(&o, f),
                     Body::Inventory(i) => self.file_inventory(&o, i),

@@ -46,6 +46,7 @@ impl World {
                 None => self.admits_subject(&c.subject),
             },
             Body::ContainerEvent(c) => self.admits_subject(&c.subject),
+            Body::RuntimeEvent(e) => self.admits_subject(&e.subject()),
             Body::Inventory(i) => {
                 self.selection.is_of_nodes()
                     || i.items.iter().any(|i| self.admits_subject(&i.subject))

@@ -5,7 +5,8 @@ use crate::diagnose::signal;
 use crate::flow::{self, Fact, Map};
 use kflow_model::Evidence;
 use kflow_model::{
-    Nanos,
+    Body, ContainerId, Nanos, Text,
+    cri::{ContainerEventKind, OOM_KILLED},
     event::EventSeen,
     pod::{ContainerState, PodSeen},
     stamp::SECOND,
@@ -130,9 +131,7 @@ impl<'a> PodHistory<'a> {
 
     pub(super) fn exits_of(&mut self, o: &'a Evidence, p: &'a PodSeen) {
         for s in p.statuses() {
-            if !s.id.is_empty() && !self.ids.iter().any(|(i, _)| *i == s.id) {
-                self.ids.push((s.id.clone(), s.name.clone()));
-            }
+            self.learn(&s.id, &s.name);
             let ended = [
                 s.last.as_ref(),
                 match &s.state {
@@ -158,6 +157,48 @@ impl<'a> PodHistory<'a> {
             if let ContainerState::Running { started } = s.state {
                 c.started = c.started.max(Some(started));
             }
+        }
+    }
+
+    /// A container's id is one of this name.
+    pub(super) fn learn(&mut self, id: &ContainerId, name: &Text) {
+        if !id.is_empty() && !self.ids.iter().any(|(i, _)| i == id) {
+            self.ids.push((id.clone(), name.clone()));
+        }
+    }
+
+    /// Exits that the runtime told as they happened. After everything else: what bears the name of an id may come later.
+    pub(super) fn told_exits(&mut self) {
+        let mut killed: Vec<&ContainerId> = Vec::new();
+        for o in self.view.evidence.iter() {
+            let Body::ContainerEvent(c) = &o.body else {
+                continue;
+            };
+            let id = &c.subject.container_id;
+            if c.kind == ContainerEventKind::Oom {
+                killed.push(id);
+            }
+            let (ContainerEventKind::Stopped, Some(code)) = (c.kind, c.exit_code) else {
+                continue;
+            };
+            // Without a name it may be the sandbox's own.
+            let Some((_, name)) = self.ids.iter().find(|(i, _)| i == id).cloned() else {
+                continue;
+            };
+            let reason = if c.reason.is_empty() && killed.contains(&id) {
+                OOM_KILLED.into()
+            } else {
+                c.reason.clone()
+            };
+            let exit = Exit {
+                at: o.stamp.at,
+                code,
+                reason,
+                message: Text::default(),
+                id: id.clone(),
+                evidence: o,
+            };
+            self.exit(&name, exit);
         }
     }
 

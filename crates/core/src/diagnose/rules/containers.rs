@@ -10,7 +10,7 @@ use crate::diagnose::signal;
 use crate::diagnose::text::{list, span, times};
 use crate::diagnose::{Catalogue, Confidence, State};
 use crate::flow::Stage;
-use kflow_model::cri::method;
+use kflow_model::cri::{OOM_KILLED, method};
 use kflow_model::pod::PodPhase;
 use kflow_model::{Source, pod::ContainerState, stamp::SECOND};
 
@@ -193,7 +193,7 @@ fn crash<'a>(
                 Some(Finding::new(cause::KF705, f).proof(o))
             }
         }
-        _ if last.reason == "OOMKilled" => {
+        _ if last.reason == OOM_KILLED => {
             let limit = f
                 .api
                 .and_then(|p| p.container(&c.name))

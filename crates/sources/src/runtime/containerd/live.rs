@@ -1,4 +1,4 @@
-//! Asks containerd how far its pulls are: every half second while there is one, else every second.
+//! Asks containerd how far its pulls are, every half second while there is one, else every second; and for its events.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -13,9 +13,9 @@ use tonic::{Code, Request, Status, Streaming};
 use tonic_prost::ProstCodec;
 use tracing::debug;
 
+use super::events::{Envelope, TOPICS, Timestamp};
 use super::messages::{
     self, Filters, Info, InfoRequest, InfoResponse, Infos, ReadRequest, ReadResponse, Statuses,
-    Timestamp,
 };
 use super::{Ingest, Manifest, Pulls};
 use crate::live::{Backoff, Out, Stopped, unix};
@@ -106,6 +106,20 @@ async fn follow(path: &Path, backoff: &mut Backoff, out: &mut Out) -> Result<(),
         out.send_all(&mut got).await?;
         tokio::time::sleep(if pulls.is_pulling() { BUSY } else { CALM }).await;
     }
+}
+
+/// Asks for events. Containerd answers with the first: until then nothing comes, not even that it will not.
+pub(crate) async fn subscribe(channel: Channel) -> Result<Streaming<Envelope>, Status> {
+    let filters = TOPICS.iter();
+    let filters = filters.map(|t| format!("namespace=={NAMESPACE},topic==\"{t}\""));
+    let ask = Filters {
+        filters: filters.collect(),
+    };
+    let mut grpc = Grpc::new(channel);
+    grpc.ready().await.map_err(|e| gone(&e))?;
+    let path = PathAndQuery::from_static(messages::SUBSCRIBE);
+    let answer = grpc.server_streaming(Request::new(ask), path, ProstCodec::default());
+    Ok(answer.await?.into_inner())
 }
 
 struct Client(Grpc<Channel>);
@@ -250,9 +264,5 @@ fn gone(e: &tonic::transport::Error) -> Status {
 
 /// 0 where there is none.
 fn time(t: Option<Timestamp>) -> Nanos {
-    let ns = t.and_then(|t| {
-        let whole = t.seconds.checked_mul(1_000_000_000)?;
-        whole.checked_add(i64::from(t.nanos))
-    });
-    Nanos(ns.unwrap_or(0))
+    t.and_then(Timestamp::nanos).unwrap_or_default()
 }

@@ -1,7 +1,9 @@
-//! The messages of containerd's content service that kflow uses, by hand: names, numbers and types are those of
-//! `api/services/content/v1/content.proto` (1.6 to 2.x). They hold nothing of a blob but a manifest.
+//! The messages of containerd's services that kflow asks with, by hand: names, numbers and types are those of
+//! `api/services/content/v1/content.proto` and `api/services/events/v1/events.proto` (1.6 to 2.x). They hold nothing of a blob but a manifest.
 
 use std::collections::HashMap;
+
+use super::events::Timestamp;
 
 /// Path of `ListStatuses`: what is being written.
 pub(super) const LIST_STATUSES: &str = "/containerd.services.content.v1.Content/ListStatuses";
@@ -11,8 +13,10 @@ pub(super) const LIST: &str = "/containerd.services.content.v1.Content/List";
 pub(super) const INFO: &str = "/containerd.services.content.v1.Content/Info";
 /// Path of `Read`: the bytes of one blob.
 pub(super) const READ: &str = "/containerd.services.content.v1.Content/Read";
+/// Path of `Subscribe`: events as they happen.
+pub(super) const SUBSCRIBE: &str = "/containerd.services.events.v1.Events/Subscribe";
 
-/// Filters of what is listed; any that fits is enough.
+/// Filters of what is listed or told; any that fits is enough.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub(super) struct Filters {
     #[prost(string, repeated, tag = "1")]
@@ -24,15 +28,6 @@ pub(super) struct Filters {
 pub(super) struct Statuses {
     #[prost(message, repeated, tag = "1")]
     pub(super) statuses: Vec<Status>,
-}
-
-/// `google.protobuf.Timestamp`.
-#[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
-pub(super) struct Timestamp {
-    #[prost(int64, tag = "1")]
-    pub(super) seconds: i64,
-    #[prost(int32, tag = "2")]
-    pub(super) nanos: i32,
 }
 
 /// A blob that is being written.

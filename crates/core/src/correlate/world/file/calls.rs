@@ -11,6 +11,7 @@ use kflow_model::cri::method;
 use kflow_model::{
     Body, Text,
     cri::{CallEnd, CallKey, CallOutcome, CallStart, Inventory, Subject, is_noise},
+    runtime::RuntimeEvent,
 };
 
 impl World {
@@ -222,6 +223,14 @@ impl World {
             self.wait(runtime_keys(s), o);
         }
         slot
+    }
+    /// Under the container's pod; of images under the node.
+    pub(super) fn file_runtime_event(&mut self, o: &Evidence, e: &RuntimeEvent) {
+        if !e.container_id.is_empty() {
+            self.file_subject(o, &e.subject());
+        } else if e.topic.starts_with("/images/") {
+            self.file_local(o);
+        }
     }
     pub(super) fn file_inventory(&mut self, o: &Evidence, i: &Inventory) {
         let single = i.items.len() == 1 && !i.complete;
