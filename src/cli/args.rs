@@ -202,11 +202,14 @@ pub struct ImportArgs {
 #[derive(Debug, ClapArgs)]
 pub struct WhyArgs {
     /// ns/name, name, kind/name (deploy, rs, sts, ds, job), or UID
-    #[arg(required_unless_present_any = ["all", "all_namespaces", "namespace", "selector", "field_selector", "node"])]
+    #[arg(required_unless_present_any = ["all", "ever", "all_namespaces", "namespace", "selector", "field_selector", "node"])]
     pub pod: Option<String>,
     /// Every pod that is not well, worst first, and owners that cannot create any; -A, -n and selectors say it too
     #[arg(long, conflicts_with = "pod")]
     pub all: bool,
+    /// Everything that was ever not well in a recording, in order: begin, length, cause, pod, owner or node; up to --at
+    #[arg(long, conflicts_with = "watch")]
+    pub ever: bool,
     /// Stay, and tell again whenever it changes (what runs, no recording)
     #[arg(long, short)]
     pub watch: bool,

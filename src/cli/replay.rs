@@ -11,6 +11,7 @@ use kflow_engine::replay::Player;
 use kflow_model::session::Reader;
 use kflow_tui::backend::{Backend as _, Drive};
 use kflow_tui::config::{self, Environment};
+use kflow_tui::pane::PaneId;
 use kflow_tui::replay::Replay;
 use kflow_tui::run::{Options, run};
 use kflow_tui::timezone::Zone;
@@ -66,6 +67,7 @@ pub(super) fn replay(a: &ReplayArgs) -> anyhow::Result<u8> {
             .map_err(anyhow::Error::msg)?;
     }
     let mut o = options(a.theme.clone());
+    o.pane = Some(PaneId::Incidents);
     o.filter.clone_from(&a.filter);
     run(&mut driver, &o)?;
     Ok(OK)
@@ -78,7 +80,9 @@ pub(super) fn play(a: &TuiArgs, session: &Path) -> anyhow::Result<u8> {
     let selection = scope::selection(&scope::named(&a.live.scope, None)?)?;
     let begin = start(a.at.as_deref())?;
     let mut driver = Replay::new(Player::open(session, begin, selection)?);
-    run(&mut driver, &options(a.theme.clone()))?;
+    let mut o = options(a.theme.clone());
+    o.pane = Some(PaneId::Incidents);
+    run(&mut driver, &o)?;
     Ok(OK)
 }
 

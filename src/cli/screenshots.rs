@@ -1,5 +1,6 @@
 //! `kflow screenshots`
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -7,13 +8,18 @@ use anyhow::Context as _;
 
 use super::OK;
 use super::args::terminal::ScreenshotArgs;
-use kflow_engine::Pipeline;
 use kflow_engine::snapshot::{Mode, Snapshot};
+use kflow_engine::{Ever, Pipeline};
 use kflow_model::file::{self, Access};
 use kflow_tui::offscreen;
 
 /// A session up to a moment as the terminal would see it.
-fn picture(dir: &Path, session: &str, permille: u16) -> anyhow::Result<Snapshot> {
+fn picture(
+    dir: &Path,
+    session: &'static str,
+    permille: u16,
+    known: &mut BTreeMap<&'static str, Arc<Ever>>,
+) -> anyhow::Result<Snapshot> {
     let path = dir.join(format!("{session}.kflow.zst"));
     let s = super::input::load(&path)?;
     let (begin, end) = s.range().context("the session is empty")?;
@@ -23,14 +29,21 @@ fn picture(dir: &Path, session: &str, permille: u16) -> anyhow::Result<Snapshot>
         pipeline.observe(Arc::clone(o));
     }
     let mode = Mode::paused(session);
-    Ok(pipeline.snapshot(now, mode, (begin, end), Vec::new()))
+    let ever = known
+        .entry(session)
+        .or_insert_with(|| Arc::new(Ever::of(&s.observations, Arc::default(), (begin, end))));
+    Ok(Snapshot {
+        ever: Arc::clone(ever),
+        ..pipeline.snapshot(now, mode, (begin, end), Vec::new())
+    })
 }
 
 pub(super) fn screenshots(a: &ScreenshotArgs) -> anyhow::Result<u8> {
     std::fs::create_dir_all(&a.out).with_context(|| format!("cannot make {}", a.out.display()))?;
     let mut stale = Vec::new();
+    let mut known = BTreeMap::new();
     for shot in offscreen::SHOTS {
-        let snap = picture(&a.sessions, shot.session, shot.at_permille)?;
+        let snap = picture(&a.sessions, shot.session, shot.at_permille, &mut known)?;
         let svg =
             offscreen::render(shot, &snap).with_context(|| format!("theme {}", shot.theme))?;
         let path = a.out.join(format!("{}.svg", shot.name));

@@ -9,9 +9,9 @@ use kflow_engine::Snapshot;
 use kflow_engine::live::{Live, Sought};
 use kflow_engine::record::{Ended, Options as RecordOptions, State};
 use kflow_model::clock;
-use kflow_model::{Body, Nanos, Text};
-use kflow_tui::backend::{Backend, Drive};
-use kflow_tui::replay::{is_about, is_error};
+use kflow_model::{Body, Nanos, Observation, Text};
+use kflow_tui::backend::{Backend, Done, Drive};
+use kflow_tui::replay::{is_about, is_error, pod_uid, told};
 use kflow_tui::run::run;
 
 /// `kflow tui`
@@ -116,29 +116,29 @@ impl Backend for Running {
         self.live.snapshot()
     }
 
-    fn drive(&mut self, request: Drive, _now: Instant) -> Result<String, String> {
+    fn drive(&mut self, request: Drive, _now: Instant) -> Result<Done, String> {
         let (found, what, forward) = match request {
             Drive::PlayPause => {
                 if self.live.follows() {
-                    return Ok(self.freeze());
+                    return Ok(self.freeze().into());
                 }
                 self.live.follow();
-                return Ok(String::new());
+                return Ok(Done::default());
             }
-            Drive::Freeze => return Ok(self.freeze()),
+            Drive::Freeze => return Ok(self.freeze().into()),
             Drive::Follow => {
                 self.live.follow();
-                return Ok(String::new());
+                return Ok(Done::default());
             }
             Drive::Speed(_) => return Err("what runs has its own speed".into()),
             Drive::Seek(to) => {
-                return said(self.live.seek(to.min(clock::now())));
+                return said(self.live.seek(to.min(clock::now()))).map(Done::from);
             }
             Drive::Note { at, text } => {
                 self.live.note(at, &text);
-                return Ok("noted; a recording will have it".into());
+                return Ok("noted; a recording will have it".to_owned().into());
             }
-            Drive::Record => return self.record(clock::now()),
+            Drive::Record => return self.record(clock::now()).map(Done::from),
             Drive::Step { forward } => (self.live.step(forward, |_| true), "observation", forward),
             Drive::StepPod { pod, forward } => {
                 let key = self.key(&pod);
@@ -151,10 +151,17 @@ impl Backend for Running {
             }
             Drive::Error { pod, forward } => {
                 let named = pod.map(|p| (self.key(&p), p));
-                let wanted = |o: &_| {
-                    is_error(o) && named.as_ref().is_none_or(|(key, p)| is_about(o, p, key))
+                let ever = Arc::clone(&self.live.snapshot().ever);
+                let wanted = |o: &Observation| {
+                    is_error(o)
+                        && named.as_ref().is_none_or(|(key, p)| is_about(o, p, key))
+                        && !ever.is_harmless(o, pod_uid(o))
                 };
-                (self.live.step(forward, wanted), "error", forward)
+                let found = self.live.step(forward, wanted);
+                if matches!(found, Some(Sought::Shown)) {
+                    return Ok(told(&self.live.snapshot(), wanted));
+                }
+                (found, "error", forward)
             }
             Drive::Mark => {
                 let note = |o: &kflow_model::Observation| matches!(o.body, Body::Note(_));
@@ -162,10 +169,10 @@ impl Backend for Running {
             }
         };
         match found {
-            Some(sought) => said(sought),
+            Some(sought) => said(sought).map(Done::from),
             None => {
                 let side = if forward { "after" } else { "before" };
-                Ok(format!("there is no {what} {side} this"))
+                Ok(format!("there is no {what} {side} this").into())
             }
         }
     }

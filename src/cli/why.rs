@@ -8,14 +8,20 @@ use super::input::Observations;
 use super::{ERROR, NO_SUCH_POD, OK, VERDICT, out, pods};
 use kflow_core::correlate::World;
 use kflow_core::diagnose::unknown::{self, Asked};
-use kflow_core::diagnose::{self, Catalogue, Diagnoser, Target, Unknown, Verdict};
-use kflow_export::{causes, why};
+use kflow_core::diagnose::{
+    self, Catalogue, Diagnoser, Incident, Subject, Target, Unknown, Verdict,
+};
+use kflow_engine::Ever;
+use kflow_export::{causes, ever, why};
 use kflow_model::Nanos;
 
 /// `kflow why`
 pub(super) fn why(args: &WhyArgs) -> anyhow::Result<u8> {
     if args.watch {
         return watch(args);
+    }
+    if args.ever {
+        return ever(args);
     }
     let source = Observations::open(&args.input, args.pod.as_deref())?;
     let world = source.world()?;
@@ -33,6 +39,71 @@ pub(super) fn why(args: &WhyArgs) -> anyhow::Result<u8> {
             Ok(code(&verdicts))
         }
     }
+}
+
+/// Everything that was ever not well in a recording.
+fn ever(args: &WhyArgs) -> anyhow::Result<u8> {
+    anyhow::ensure!(
+        args.input.session.is_some(),
+        "--ever is of a recording: name one with --session (`kflow record` makes one), or leave --ever out"
+    );
+    let source = Observations::open(&args.input, args.pod.as_deref())?;
+    let world = source.world()?;
+    let asked = source.asked(&world);
+    let begin = source.session.range().map_or(source.at, |r| r.0);
+    let range = (begin, source.at);
+    let known = source.session.arrived_by(source.at);
+    let observations = source.session.observations.iter().take(known);
+    let found = Ever::of(observations, Arc::clone(source.selection()), range);
+    let targets = args.pod.as_deref().map(|q| (q, diagnose::find(&world, q)));
+    let about = |i: &&Incident| targets.as_ref().is_none_or(|(q, t)| is_about(i, q, t));
+    let incidents: Vec<&Incident> = found.incidents.iter().filter(about).collect();
+    if incidents.is_empty() {
+        if let Some((query, targets)) = targets.as_ref().filter(|(_, t)| t.is_empty()) {
+            let node = query.strip_prefix("node/");
+            if targets.is_empty() && node.is_none_or(|n| world.node(n).is_none()) {
+                return pods::no_such_pod(query, asked);
+            }
+        }
+        // That nothing was ever wrong needs that nothing was overlooked.
+        if let Some(u) = unknown::every(asked) {
+            return Err(u.into());
+        }
+    }
+    let mut out = out::stdout();
+    match args.output {
+        Format::Json => ever::json(&incidents, source.at, found.within, &mut out)?,
+        Format::Text if incidents.is_empty() => {
+            let whose = args.pod.as_deref().map(|p| format!(" with {p}"));
+            let text = format!(
+                "Nothing was ever wrong{} between {} and {}.",
+                whose.unwrap_or_default(),
+                range.0.to_rfc3339(),
+                range.1.to_rfc3339()
+            );
+            writeln!(out, "{}", kflow_export::text::clean(&text))?;
+        }
+        Format::Text => out.write_all(ever::text(&incidents, range, source.at).as_bytes())?,
+    }
+    out.flush()?;
+    Ok(if incidents.is_empty() { OK } else { VERDICT })
+}
+
+/// An incident of what was asked about: one of the pods, the owner itself or one of its pods, or a node.
+fn is_about(i: &Incident, query: &str, targets: &[Target<'_>]) -> bool {
+    if let Subject::Node(name) = &i.subject {
+        return query.strip_prefix("node/") == Some(name.as_str());
+    }
+    targets.iter().any(|t| match t {
+        Target::Pod(p) => i.parts.iter().any(|x| x.verdict.uid == p.uid),
+        Target::Owner(o, pods) => {
+            i.subject == Subject::Owner(o.object.clone())
+                || i.parts.iter().any(|x| {
+                    x.verdict.owner.as_ref() == Some(&o.object)
+                        || pods.iter().any(|p| p.uid == x.verdict.uid)
+                })
+        }
+    })
 }
 
 /// What `why` says.

@@ -22,6 +22,7 @@ mod flow_map;
 mod golden;
 mod hung;
 mod import;
+mod incidents;
 mod judged;
 mod kubelet;
 mod requests;

@@ -16,9 +16,9 @@ use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
 
 use kflow_convert::Capture;
-use kflow_engine::Pipeline;
 use kflow_engine::import::{Input, Kind, Options, scan};
 use kflow_engine::snapshot::{Mode, Snapshot};
+use kflow_engine::{Ever, Pipeline};
 use kflow_model::session::{self, Writer};
 use kflow_tui::offscreen::{frame, model, press};
 use kflow_tui::svg;
@@ -288,6 +288,7 @@ fn outputs(dir: &Path, session: &str, pod: &str, c: &Canaries) {
                 }
                 "why" => {
                     add(&["why", "--all", "-o", format]);
+                    add(&["why", "--ever", "-o", format]);
                     add(&["why", pod, "-o", format]);
                 }
                 "flow" => add(&["flow", pod, "-o", format]),
@@ -320,13 +321,18 @@ fn screens(dir: &Path, name: &str, c: &Canaries) {
         pipeline.observe(Arc::clone(o));
     }
     let mode = Mode::paused(name);
-    screens_of(&pipeline.snapshot(end, mode, (begin, end), Vec::new()), c);
+    let ever = Ever::of(&s.observations, Arc::default(), (begin, end));
+    let snap = Snapshot {
+        ever: Arc::new(ever),
+        ..pipeline.snapshot(end, mode, (begin, end), Vec::new())
+    };
+    screens_of(&snap, c);
 }
 
 /// Every pane, and each observation of the log in full.
 fn screens_of(snap: &Snapshot, c: &Canaries) {
     let mut m = model((240, 70), "dark").unwrap();
-    for pane in ["1", "2", "3", "4", "5", "6", "7", "8", "9"] {
+    for pane in ["1", "2", "3", "4", "5", "6", "7", "8", "9", "0"] {
         press(&mut m, snap, pane);
         for keys in ["end", "enter", "space d", "esc home"] {
             press(&mut m, snap, keys);

@@ -25,6 +25,7 @@ use kflow_tui::svg;
 use ratatui::buffer::Buffer;
 
 use super::churn;
+use super::incidents::ever;
 
 const SIZES: [(u16, u16); 4] = [(60, 20), (80, 24), (120, 40), (200, 60)];
 
@@ -42,8 +43,12 @@ fn selected(name: &str, permille: i64, selection: Arc<Selection>) -> Snapshot {
     for o in s.observations.iter().filter(|o| o.stamp.seen <= now) {
         pipeline.observe(Arc::clone(o));
     }
+    let whole = pipeline.world().selection().is_all();
     let mode = Mode::paused(name);
-    pipeline.snapshot(now, mode, (a, z), Vec::new())
+    Snapshot {
+        ever: if whole { ever(name) } else { Arc::default() },
+        ..pipeline.snapshot(now, mode, (a, z), Vec::new())
+    }
 }
 
 fn empty() -> Snapshot {
@@ -198,6 +203,7 @@ const IDLE: &[&str] = &[
     "calls in Calls",
     "clear-filter in Calls",
     "clear-filter in Flow",
+    "clear-filter in Incidents",
     "clear-filter in Log",
     "clear-filter in Node",
     "clear-filter in Pods",
@@ -207,8 +213,10 @@ const IDLE: &[&str] = &[
     "clear-filter in Why",
     "fit in Timeline",
     "flow in Flow",
+    "incidents in Incidents",
     "left in Calls",
     "left in Flow",
+    "left in Incidents",
     "left in Log",
     "left in Node",
     "left in Pods",
@@ -380,7 +388,7 @@ fn a_replay_takes_what_the_keys_ask_for() {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/sessions/S2-stuck-early.kflow.zst");
     let mut r = Replay::new(Player::open(&path, Moment::Begin, Arc::default()).expect("fixture"));
     let now = kflow_model::clock::monotonic();
-    while r.player().report().is_none() {
+    while !r.player().ever().whole {
         r.snapshot(now);
         std::thread::yield_now();
     }
@@ -389,16 +397,9 @@ fn a_replay_takes_what_the_keys_ask_for() {
         Arc::ptr_eq(&first, &r.snapshot(now)),
         "nothing changed, so nothing is drawn again"
     );
-    assert_eq!(
-        r.drive(
-            Drive::Error {
-                pod: None,
-                forward: true
-            },
-            now
-        ),
-        Ok(String::new())
-    );
+    let error = |forward| Drive::Error { pod: None, forward };
+    let done = r.drive(error(true), now).expect("an error");
+    assert!(!done.said.is_empty() && done.pod.is_some(), "{done:?}");
     let s = r.snapshot(now);
     assert!(s.now > first.now);
     let newest = s.log.get(s.log.len() - 1).expect("an observation");
@@ -409,16 +410,8 @@ fn a_replay_takes_what_the_keys_ask_for() {
     r.drive(Drive::Step { forward: false }, now).expect("step");
     assert_eq!(r.snapshot(now).log.len(), here);
     r.drive(Drive::Seek(s.range.0), now).expect("seek");
-    assert_eq!(
-        r.drive(
-            Drive::Error {
-                pod: None,
-                forward: false
-            },
-            now
-        ),
-        Ok("there is no error before this".to_owned())
-    );
+    let done = r.drive(error(false), now).expect("an answer");
+    assert_eq!(done.said, "there is no error before this");
     assert!(r.drive(Drive::Record, now).is_err());
 }
 

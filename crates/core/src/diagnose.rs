@@ -10,6 +10,7 @@
 //! | [`cluster`] | what concerns several pods: a runtime that hangs, nodes |
 //! | [`rules`] | which causes are true; the first unfinished stage comes first |
 //! | [`verdict`] | what is said |
+//! | [`incidents`] | what was ever said, as intervals |
 //! | [`unknown`] | what cannot be said, because it could not be read |
 
 pub mod catalogue;
@@ -17,6 +18,7 @@ pub mod cause;
 pub mod cluster;
 pub mod finding;
 pub mod history;
+pub mod incidents;
 pub mod limits;
 pub mod pulls;
 pub mod quantity;
@@ -29,6 +31,7 @@ pub mod verdict;
 
 pub use catalogue::{Catalogue, Cause};
 pub use cause::CauseId;
+pub use incidents::{Incident, Incidents, Part, Subject, Walk};
 pub use unknown::Unknown;
 pub use verdict::{Confidence, InFlightCall, NextStep, Proof, Recurrence, State, Verdict};
 
@@ -45,7 +48,7 @@ use history::PodHistory;
 use kflow_model::{Nanos, ObjectRef, PodUid, stamp::SECOND};
 use rules::{Context, Health};
 
-/// Verdicts by pod, and those of owners that cannot create pods.
+/// Verdicts by pod, and those of owners that cannot create pods and of nodes that stand still.
 pub type Verdicts = (Arc<FxHashMap<PodUid, Arc<Verdict>>>, Arc<Vec<Arc<Verdict>>>);
 
 /// Most other causes that a verdict lists.
@@ -85,7 +88,8 @@ impl Diagnoser {
     pub fn new() -> Self {
         Self::default()
     }
-    /// Verdicts of all pods that are not well, of those that recovered in the last ten minutes, and of owners, as of `now`.
+    /// Verdicts of all pods that are not well, of those that recovered in the last ten minutes, of owners and of nodes,
+    /// as of `now`.
     pub fn update(&mut self, world: &World, now: Nanos) -> Verdicts {
         let shared = Cluster::gather(world, now);
         let fingerprint = shared.fingerprint(now);
@@ -135,7 +139,8 @@ impl Diagnoser {
         } else {
             self.last.0.clone()
         };
-        let owners = Arc::new(rules::owners(cx).into_iter().map(Arc::new).collect());
+        let others = rules::nodes(cx).into_iter().chain(rules::owners(cx));
+        let owners = Arc::new(others.map(Arc::new).collect());
         self.last = (pods, owners);
         self.last.clone()
     }

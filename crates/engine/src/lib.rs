@@ -7,6 +7,7 @@
 //! | [`import`] | raw captures in, a session out |
 //! | `live` | sources that run, and the world while they do |
 //! | `record` | the recorder: a tee to a file |
+//! | [`ever`] | what was ever not well in a session |
 //! | [`replay`] | a session as a player: cursor, speed, steps, seeking |
 
 #![cfg_attr(
@@ -15,6 +16,7 @@
 )]
 
 mod carried;
+pub mod ever;
 pub mod import;
 pub mod live;
 pub mod pipeline;
@@ -23,5 +25,6 @@ pub mod replay;
 pub mod snapshot;
 
 pub use self::pipeline::{Pipeline, world_at};
+pub use ever::Ever;
 pub use replay::Player;
 pub use snapshot::{ObservationLog, Snapshot};

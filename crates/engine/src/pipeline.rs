@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use super::ever::Ever;
 use super::snapshot::{Mode, ObservationLog, Snapshot, SourceStatus, Status};
 use kflow_core::correlate::{Hindsight, Retention, World};
-use kflow_core::diagnose::Diagnoser;
+use kflow_core::diagnose::{Diagnoser, Incidents};
 use kflow_core::selection::Selection;
 use kflow_model::session::Session;
 use kflow_model::{Evidence, Nanos, Source};
@@ -30,6 +31,9 @@ pub struct Pipeline {
     version: u64,
     /// The world of the last snapshot and its version: shared again while nothing was observed.
     shared: Option<(u64, Arc<World>)>,
+    /// What is not well is remembered from snapshot to snapshot.
+    incidents: Option<Incidents>,
+    ever: Arc<Ever>,
     /// What is told after the moment of the next snapshot, of a past that is known.
     hindsight: Arc<Hindsight>,
 }
@@ -46,6 +50,13 @@ impl Pipeline {
             world: World::selecting(selection),
             ..Self::default()
         }
+    }
+
+    /// Remembers what is not well from snapshot to snapshot: for who makes them as time goes by.
+    #[must_use]
+    pub fn remembering(mut self) -> Self {
+        self.incidents = Some(Incidents::default());
+        self
     }
 
     /// Goes on from a world that was kept, with the log that led to it.
@@ -116,8 +127,16 @@ impl Pipeline {
         sources: Vec<SourceStatus>,
     ) -> Snapshot {
         let world = self.share(now);
-        let (verdicts, owner_verdicts) = self.diagnoser.update(&world, now);
+        let told = self.diagnoser.update(&world, now);
+        if let Some(incidents) = &mut self.incidents {
+            incidents.look(&world, &told, now);
+            if incidents.take_changed() || self.ever.range.0 != range.0 {
+                self.ever = Arc::new(Ever::remembered(incidents, range));
+            }
+        }
+        let (verdicts, owner_verdicts) = told;
         Snapshot {
+            ever: Arc::clone(&self.ever),
             version: self.version,
             world,
             now,

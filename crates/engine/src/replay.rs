@@ -15,6 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::Pipeline;
+use super::ever::{Ever, Looking};
 use super::snapshot::{Mode, ObservationLog, Snapshot, SourceStatus, Status, own};
 use kflow_core::correlate::World;
 use kflow_core::diagnose::unknown::{Unknown, outside};
@@ -53,6 +54,12 @@ pub struct Player {
     ticked: Option<Instant>,
     /// Playing advances the cursor by less than 1 ns a tick at very low speeds: the remainder, ns × 1000.
     remainder: i64,
+
+    /// The thread that looks for what was ever not well, once everything is read; and what it has found.
+    looking: Option<Looking>,
+    ever: Arc<Ever>,
+    /// Notes that were made meanwhile.
+    noted: Vec<Nanos>,
 
     version: u64,
     shown: Option<Arc<Snapshot>>,
@@ -111,6 +118,9 @@ impl Player {
             speed_permille: 1000,
             ticked: None,
             remainder: 0,
+            looking: None,
+            ever: Arc::default(),
+            noted: Vec::new(),
             version: 1,
             shown: None,
         }
@@ -189,6 +199,7 @@ impl Player {
     pub fn tick(&mut self, now: Instant) -> bool {
         let before = self.version;
         self.take_loaded();
+        self.take_ever();
         let elapsed = self
             .ticked
             .map_or(Duration::ZERO, |t| now.saturating_duration_since(t));
@@ -218,6 +229,26 @@ impl Player {
             self.playing = false;
             self.version += 1;
         }
+    }
+
+    /// Has it looked for what was ever not well as soon as everything is read, and takes what was found.
+    fn take_ever(&mut self) {
+        if self.looking.is_none() && self.loaded.report.is_some() && !self.is_empty() {
+            let selection = Arc::clone(self.pipeline.world().selection());
+            self.looking = Looking::begin(self.loaded.log.clone(), selection, self.range());
+        }
+        if let Some(mut ever) = self.looking.as_ref().and_then(Looking::news) {
+            for at in &self.noted {
+                ever = ever.noted(*at);
+            }
+            self.ever = Arc::new(ever);
+            self.version += 1;
+        }
+    }
+
+    /// What was ever not well, as far as it is known.
+    pub const fn ever(&self) -> &Arc<Ever> {
+        &self.ever
     }
 
     fn take_loaded(&mut self) {
@@ -362,6 +393,8 @@ impl Player {
                 c.position += 1;
             }
         }
+        self.noted.push(self.cursor);
+        self.ever = Arc::new(self.ever.noted(self.cursor));
         self.place(at + 1);
         self.version += 1;
         Ok(())
@@ -412,6 +445,7 @@ impl Player {
         self.pipeline.look_back(Arc::clone(&self.loaded.hindsight));
         let mut s = self.pipeline.snapshot(self.cursor, mode, range, Vec::new());
         s.version = self.version;
+        s.ever = Arc::clone(&self.ever);
         s.sources.extend(self.incomplete());
         s.sources.extend(self.elsewhere());
         let s = Arc::new(s);

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::carried::Carried;
+use crate::ever::Ever;
 use kflow_core::correlate::World;
 use kflow_core::diagnose::Verdict;
 use kflow_core::diagnose::unknown::Asked;
@@ -215,8 +216,10 @@ pub struct Snapshot {
     pub now: Nanos,
     /// Verdict of each pod that is not well.
     pub verdicts: Arc<rustc_hash::FxHashMap<PodUid, Arc<Verdict>>>,
-    /// Owners that cannot create pods.
+    /// Nodes that stand still, and owners that cannot create pods.
     pub owner_verdicts: Arc<Vec<Arc<Verdict>>>,
+    /// What was ever not well: of a session from its begin to its end, whatever `now` is.
+    pub ever: Arc<Ever>,
     /// Observations up to `now`.
     pub log: ObservationLog,
     /// Live or replay, and how it goes on.

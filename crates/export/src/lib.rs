@@ -14,10 +14,12 @@
 //! | [`mod@file`] | timelines in the format that is chosen |
 //! | [`causes`] | the catalogue of causes as text and Markdown |
 //! | [`unknown`] | what is not known, as JSON |
+//! | [`ever`] | incidents as text and JSON |
 //! | [`why`] | verdicts as text, JSON and Markdown |
 
 pub mod calls;
 pub mod causes;
+pub mod ever;
 pub mod file;
 pub mod flow;
 pub mod html;

@@ -183,9 +183,12 @@ pub fn standing(v: &Verdict, now: Nanos) -> String {
     }
 }
 
-/// `ns/pod`, or `deployment/name` of an owner without pods.
+/// `ns/pod`, `deployment/name (ns)` of an owner without pods, or `node/name`.
 pub fn subject(v: &Verdict) -> String {
     match (&v.owner, v.pod.is_empty()) {
+        (Some(o), true) if o.namespace.is_empty() => {
+            format!("{}/{}", o.kind.to_lowercase(), o.name)
+        }
         (Some(o), true) => format!("{}/{} ({})", o.kind.to_lowercase(), o.name, o.namespace),
         (None, true) => v.uid.to_string(),
         _ => format!("{}/{}", v.namespace, v.pod),

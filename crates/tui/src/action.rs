@@ -28,11 +28,13 @@ pub enum Scope {
     Flow,
     /// The requests pane.
     Requests,
+    /// The incidents pane.
+    Incidents,
 }
 
 impl Scope {
     /// All scopes.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Global,
         Self::List,
         Self::Pods,
@@ -44,6 +46,7 @@ impl Scope {
         Self::Sequence,
         Self::Flow,
         Self::Requests,
+        Self::Incidents,
     ];
     /// Name, as the configuration writes it.
     pub const fn name(self) -> &'static str {
@@ -59,6 +62,7 @@ impl Scope {
             Self::Sequence => "sequence",
             Self::Flow => "flow",
             Self::Requests => "requests",
+            Self::Incidents => "incidents",
         }
     }
     /// The scope of a name.
@@ -112,6 +116,7 @@ actions! {
     PaneSequence "sequence" Global ["7"] "sequence diagram of the selected pod";
     PaneFlow "flow" Global ["8"] "call flow of the selected pod";
     PaneRequests "requests" Global ["9"] "requests to the apiserver";
+    PaneIncidents "incidents" Global ["0"] "everything that was ever not well";
     NextPane "next-pane" Global ["tab"] "focus the next pane";
     PreviousPane "previous-pane" Global ["backtab"] "focus the pane before";
     Layout "layout" Global ["v"] "one pane, split, dashboard";
@@ -125,8 +130,10 @@ actions! {
     StepBack "step-back" Global [","] "one observation back";
     StepPodForward "step-pod" Global [">"] "to the next change of the selected pod";
     StepPodBack "step-pod-back" Global ["<"] "to the change before of the selected pod";
-    NextError "next-error" Global ["n"] "to the next error";
+    NextError "next-error" Global ["n"] "to the next error that something suffered from";
     PreviousError "previous-error" Global ["N"] "to the error before";
+    NextIncident "next-incident" Global ["]"] "to the next incident: its middle, and whom it befell";
+    PreviousIncident "previous-incident" Global ["["] "to the incident before";
     NextMark "next-mark" Global ["'"] "to the next note";
     Seek "seek" Global ["@"] "go to a time: 12:00:05, +3s, -1m, 40%, start, end";
     Follow "follow" Global ["end", "F"] "to the end, and follow";
@@ -155,12 +162,13 @@ actions! {
     SortStatus "sort-status" Pods ["S"] "sort by status";
     SortRestarts "sort-restarts" Pods ["C"] "sort by restarts";
     SortStuck "sort-trouble" Pods ["T"] "sort by trouble: what is stuck first";
+    PodLanes "pod-lanes" Pods ["t"] "pods as lanes: their stages on one axis of time";
     Group "group" Pods ["z"] "group by namespace, node, owner, or not";
     ToggleGone "toggle-gone" Pods ["d"] "show or hide pods that are gone";
     ToggleDone "toggle-finished" Pods ["D"] "show or hide pods that are completed";
     ZoomIn "zoom-in" Timeline ["+", "="] "zoom in at the cursor";
     ZoomOut "zoom-out" Timeline ["-"] "zoom out";
-    Fit "fit" Timeline ["0"] "show the whole life";
+    Fit "fit" Timeline ["f"] "show the whole life";
     FitSelection "fit-selection" Timeline ["i"] "zoom to the selected span";
     PanLeft "pan-left" Timeline ["H"] "pan left";
     PanRight "pan-right" Timeline ["L"] "pan right";
@@ -191,6 +199,7 @@ actions! {
     RequestsErrors "requests-errors" Requests ["E"] "only errors";
     RequestsSlow "requests-slow" Requests ["S"] "only over 500 ms, the slowest first";
     RequestsDetail "requests-detail" Requests ["d"] "what the selected request spent its time on";
+    IncidentsSort "incidents-sort" Incidents ["o"] "sort by begin, length, or what is worst";
 }
 
 impl Action {

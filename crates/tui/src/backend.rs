@@ -50,10 +50,25 @@ pub enum Drive {
     Record,
 }
 
+/// What became of a request.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Done {
+    /// A line to show, empty for none.
+    pub said: String,
+    /// The pod that it led to, to be selected.
+    pub pod: Option<PodUid>,
+}
+
+impl From<String> for Done {
+    fn from(said: String) -> Self {
+        Self { said, pod: None }
+    }
+}
+
 /// The engine as the terminal sees it. `now` is read from the monotonic clock and handed in.
 pub trait Backend {
     /// The newest picture; the same `Arc` while nothing changed. Must return at once.
     fn snapshot(&mut self, now: Instant) -> Arc<Snapshot>;
-    /// Does what the user asked; answers with a line to show (empty for none), or with why it cannot.
-    fn drive(&mut self, request: Drive, now: Instant) -> Result<String, String>;
+    /// Does what the user asked; answers with what became of it, or with why it cannot.
+    fn drive(&mut self, request: Drive, now: Instant) -> Result<Done, String>;
 }

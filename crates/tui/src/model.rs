@@ -191,7 +191,7 @@ impl Model {
             self.sync_pane(s, snap);
         }
         // The pods decide what is selected: without them on the screen, the first pod still is.
-        if self.shared.pod.is_none() && self.shared.owner.is_none() {
+        if self.shared.pod.is_none() && self.shared.owner.is_none() && !self.shared.sought {
             self.shared.pod = snap.world.pods().first().map(|p| p.uid.clone());
         }
     }

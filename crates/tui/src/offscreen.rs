@@ -53,8 +53,20 @@ const fn in_theme(theme: &'static str, of: Shot, name: &'static str) -> Shot {
 const PODS: Shot = shot("pods", "S2-stuck-early", 450, "s10/rc", "1");
 const TIMELINE: Shot = shot("timeline", "S1-basics", 900, "s01/healthy", "2");
 
+const INCIDENTS: Shot = Shot {
+    size: (200, 40),
+    ..shot("incidents", "S4-runtime", 550, "", "0 g j j j j")
+};
+
+const LANES: Shot = Shot {
+    size: (200, 60),
+    ..shot("lanes", "S5-burst", 600, "", "1 t")
+};
+
 /// The pictures of `screenshots/`: every pane, on recorded sessions.
 pub const SHOTS: &[Shot] = &[
+    INCIDENTS,
+    LANES,
     PODS,
     TIMELINE,
     shot("timeline-stuck", "S2-stuck-early", 450, "s10/rc", "2 d"),
@@ -88,6 +100,7 @@ pub const SHOTS: &[Shot] = &[
         size: (200, 60),
         ..shot("dashboard", "S2-stuck-early", 450, "s10/rc", "3 1 v v")
     },
+    in_theme("light", INCIDENTS, "incidents-light"),
     in_theme("light", PODS, "pods-light"),
     in_theme("light", TIMELINE, "timeline-light"),
     in_theme("mono", PODS, "pods-mono"),

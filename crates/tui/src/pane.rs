@@ -11,9 +11,11 @@ use super::canvas::Canvas;
 use super::shared::{Ctx, Shared};
 use kflow_core::query::Field;
 use kflow_engine::Snapshot;
+use kflow_model::{Nanos, ObjectRef};
 
 pub mod calls;
 pub mod flow;
+pub mod incidents;
 pub mod log;
 pub mod node;
 pub mod pods;
@@ -36,11 +38,13 @@ pub enum PaneId {
     Flow,
     /// Requests to the apiserver.
     Requests,
+    /// What was ever not well.
+    Incidents,
 }
 
 impl PaneId {
     /// All panes, in the order of their numbers.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Pods,
         Self::Timeline,
         Self::Calls,
@@ -50,6 +54,7 @@ impl PaneId {
         Self::Sequence,
         Self::Flow,
         Self::Requests,
+        Self::Incidents,
     ];
     /// Name on its tab.
     pub const fn name(self) -> &'static str {
@@ -63,6 +68,7 @@ impl PaneId {
             Self::Sequence => "Sequence",
             Self::Flow => "Flow",
             Self::Requests => "Requests",
+            Self::Incidents => "Incidents",
         }
     }
     /// Scope of its keys.
@@ -77,6 +83,7 @@ impl PaneId {
             Self::Sequence => Scope::Sequence,
             Self::Flow => Scope::Flow,
             Self::Requests => Scope::Requests,
+            Self::Incidents => Scope::Incidents,
         }
     }
     /// The command that shows it.
@@ -91,6 +98,7 @@ impl PaneId {
             Self::Sequence => Action::PaneSequence,
             Self::Flow => Action::PaneFlow,
             Self::Requests => Action::PaneRequests,
+            Self::Incidents => Action::PaneIncidents,
         }
     }
     /// The pane that a command shows.
@@ -110,6 +118,8 @@ pub enum Reply {
     Say(String),
     /// Show another pane.
     Go(PaneId),
+    /// Show another pane as of another moment.
+    Visit(PaneId, Nanos),
     /// Let the user choose.
     Menu(Menu),
     /// Ask the engine.
@@ -199,6 +209,7 @@ pub fn all() -> Vec<Box<dyn Pane>> {
         Box::new(sequence::Sequence::default()),
         Box::new(flow::FlowPane::default()),
         Box::new(requests::Requests::default()),
+        Box::new(incidents::Incidents::default()),
     ]
 }
 
@@ -208,16 +219,27 @@ fn no_pod(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>) {
         let hint = "Choose one in the list of pods (1).";
         return empty(ctx, canvas, "No pod is selected.", hint);
     };
-    let text = format!(
-        "{} {}/{} is selected, and it has no pod.",
-        o.kind, o.namespace, o.name
-    );
-    empty(
-        ctx,
-        canvas,
-        &text,
-        "Why it cannot make any: 5. Choose a pod in the list: 1.",
-    );
+    let (text, hint) = if o.kind == "Node" {
+        (
+            format!("{} is selected.", named(o)),
+            "Why it stands still: 5. What it does: 6. Choose a pod in the list: 1.",
+        )
+    } else {
+        (
+            format!("{} is selected, and it has no pod.", named(o)),
+            "Why it cannot make any: 5. Choose a pod in the list: 1.",
+        )
+    };
+    empty(ctx, canvas, &text, hint);
+}
+
+/// `Deployment shop/web`, `Node node1`.
+pub fn named(o: &ObjectRef) -> String {
+    if o.namespace.is_empty() {
+        format!("{} {}", o.kind, o.name)
+    } else {
+        format!("{} {}/{}", o.kind, o.namespace, o.name)
+    }
 }
 
 /// A sentence in the middle of an empty pane.

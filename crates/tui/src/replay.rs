@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::backend::{Backend, Drive};
+use super::backend::{Backend, Done, Drive};
+use super::describe;
 use kflow_core::diagnose::unknown::outside;
 use kflow_core::query::{Field, Record as _};
 use kflow_engine::Snapshot;
@@ -26,7 +27,7 @@ impl Replay {
         &mut self.player
     }
     /// Moves to the next (or previous) observation that `wanted` accepts. False when there is none.
-    fn find(&mut self, forward: bool, wanted: impl Fn(&Observation) -> bool) -> bool {
+    fn find(&mut self, forward: bool, mut wanted: impl FnMut(&Observation) -> bool) -> bool {
         let all = self.player.all();
         // `position` counts what was seen: the newest seen observation is the one before it.
         let here = self.player.position();
@@ -60,20 +61,78 @@ pub fn is_about(o: &Observation, uid: &PodUid, key: &str) -> bool {
     o.text(Field::Id, &mut |v| v == uid.as_str()) || o.text(Field::Pod, &mut |v| v == key)
 }
 
+/// The UID of the pod that an observation names.
+pub fn pod_uid(o: &Observation) -> Option<&str> {
+    let uid = match &o.body {
+        Body::Pod(p) => p.uid.as_str(),
+        Body::Event(e) if e.object.kind == "Pod" => e.object.uid.as_str(),
+        Body::CallStart(c) => c.subject.pod.uid.as_str(),
+        Body::CallEnd(c) => c.subject.pod.uid.as_str(),
+        Body::Log(l) => l.pod.uid.as_str(),
+        _ => "",
+    };
+    (!uid.is_empty()).then_some(uid)
+}
+
+/// The newest error of a picture in words, and the pod that it is about.
+pub fn told(snap: &Snapshot, is_wanted: impl Fn(&Observation) -> bool) -> Done {
+    let Some(o) = snap.log.iter().rev().find(|o| is_wanted(o)) else {
+        return Done::default();
+    };
+    let by_call = || match &o.body {
+        Body::CallEnd(c) => {
+            let mut calls = snap.world.calls().iter().rev();
+            Some(calls.find(|x| x.key == c.key)?.pod_uid.clone())
+        }
+        _ => None,
+    };
+    let by_name = || {
+        let name = describe::pod(o);
+        Some(snap.world.find(&name).first()?.uid.clone())
+    };
+    let uid = pod_uid(o).map(PodUid::from);
+    let known = |u: PodUid| snap.world.pod(&u).cloned();
+    let pod = uid.and_then(known);
+    let pod = pod.or_else(|| by_call().and_then(known));
+    let pod = pod.or_else(|| by_name().and_then(known));
+    // What names no pod is about the one that was not well then.
+    let by_incident = || {
+        let i = snap.ever.only(o.stamp.seen)?;
+        Some(i.verdict.uid.clone())
+    };
+    let pod = pod.or_else(|| by_incident().and_then(known));
+    let (line, _) = describe::line(o);
+    let said = match &pod {
+        Some(p) if !line.contains(p.name.as_str()) => format!("{}: {line}", p.key()),
+        _ => line,
+    };
+    Done {
+        said,
+        pod: pod.map(|p| p.uid.clone()),
+    }
+}
+
+/// ` (12 that nothing suffered from were passed)`.
+pub fn without_harm(n: usize) -> String {
+    match n {
+        0 => String::new(),
+        1 => " (1 that nothing suffered from was passed)".to_owned(),
+        n => format!(" ({n} that nothing suffered from were passed)"),
+    }
+}
+
 impl Backend for Replay {
     fn snapshot(&mut self, now: Instant) -> Arc<Snapshot> {
         self.player.tick(now);
         self.player.snapshot()
     }
-    fn drive(&mut self, request: Drive, now: Instant) -> Result<String, String> {
+    fn drive(&mut self, request: Drive, now: Instant) -> Result<Done, String> {
         let none = |found: bool, what: &str, forward: bool| {
             if found {
-                String::new()
+                Done::default()
             } else {
-                format!(
-                    "there is no {what} {}",
-                    if forward { "after this" } else { "before this" }
-                )
+                let side = if forward { "after this" } else { "before this" };
+                Done::from(format!("there is no {what} {side}"))
             }
         };
         match request {
@@ -91,7 +150,7 @@ impl Backend for Replay {
                 let whole = self.player.report().is_some();
                 let range = whole.then(|| self.player.range());
                 let outside = range.and_then(|r| outside(Some(r), to));
-                return Ok(outside.map(|u| u.why).unwrap_or_default());
+                return Ok(outside.map(|u| u.why).unwrap_or_default().into());
             }
             Drive::Follow => self.player.seek_end(),
             Drive::Step { forward } => self.player.step(if forward { 1 } else { -1 }),
@@ -105,16 +164,28 @@ impl Backend for Replay {
                     let key = world.pod(&u).map(|p| p.key()).unwrap_or_default();
                     (u, key)
                 });
-                let wanted = |o: &Observation| {
+                let ever = Arc::clone(self.player.ever());
+                let about = |o: &Observation| {
                     is_error(o) && named.as_ref().is_none_or(|(u, k)| is_about(o, u, k))
                 };
-                let found = self.find(forward, wanted);
+                let mut harmless = 0;
+                let found = self.find(forward, |o| {
+                    let counts = about(o);
+                    let passed = counts && ever.is_harmless(o, pod_uid(o));
+                    harmless += usize::from(passed);
+                    counts && !passed
+                });
+                if found {
+                    return Ok(told(&self.player.snapshot(), about));
+                }
                 let what = if named.is_some() {
                     "error of this pod"
                 } else {
                     "error"
                 };
-                return Ok(none(found, what, forward));
+                let mut done = none(false, what, forward);
+                done.said.push_str(&without_harm(harmless));
+                return Ok(done);
             }
             Drive::Mark => {
                 let found = self.find(true, |o| matches!(o.body, Body::Note(_)))
@@ -127,10 +198,10 @@ impl Backend for Replay {
             Drive::Note { at, text } => {
                 self.player.seek(at);
                 self.player.note(&text).map_err(|e| e.to_string())?;
-                return Ok("note saved".to_owned());
+                return Ok("note saved".to_owned().into());
             }
             Drive::Record => return Err("this is a recording already".to_owned()),
         }
-        Ok(String::new())
+        Ok(Done::default())
     }
 }

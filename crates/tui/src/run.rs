@@ -253,8 +253,14 @@ pub fn run(driver: &mut dyn Backend, options: &Options) -> Result<(), RunError> 
                     Effect::Redraw => screen.clear().map_err(terminal("drawing"))?,
                     Effect::Drive(d) => {
                         match driver.drive(d, clock::monotonic()) {
-                            Ok(said) if said.is_empty() => {}
-                            Ok(said) => model.say(said),
+                            Ok(done) => {
+                                if let Some(pod) = done.pod {
+                                    model.shared.seek_pod(pod);
+                                }
+                                if !done.said.is_empty() {
+                                    model.say(done.said);
+                                }
+                            }
                             Err(e) => model.complain(e),
                         }
                         snap = driver.snapshot(clock::monotonic());

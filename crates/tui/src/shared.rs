@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kflow_core::diagnose::Verdict;
+use kflow_core::diagnose::{CauseId, Incident, Subject, Verdict};
 use kflow_engine::Snapshot;
 use kflow_model::cri::CallKey;
 use kflow_model::{Evidence, Nanos, ObjectRef, PodUid};
@@ -13,6 +13,31 @@ use super::theme::Theme;
 use super::time::{Clock, TimeFormat};
 use super::timezone::Zone;
 
+/// An incident, to find it again in another list of incidents.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IncidentId {
+    subject: Subject,
+    cause: Option<CauseId>,
+    told: Option<Nanos>,
+}
+
+impl IncidentId {
+    /// That of an incident.
+    pub fn of(i: &Incident) -> Self {
+        Self {
+            subject: i.subject.clone(),
+            cause: i.cause(),
+            told: i.parts.first().map(|p| p.told),
+        }
+    }
+    /// True for the incident that it was made of.
+    pub fn is_of(&self, i: &Incident) -> bool {
+        self.cause == i.cause()
+            && self.told == i.parts.first().map(|p| p.told)
+            && self.subject == i.subject
+    }
+}
+
 /// State that every pane reads.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Shared {
@@ -20,6 +45,10 @@ pub struct Shared {
     pub pod: Option<PodUid>,
     /// The selected owner, where no pod is selected: one that cannot create pods.
     pub owner: Option<ObjectRef>,
+    /// What is selected was found at another moment than the one that is shown: it stays selected until it is there.
+    pub sought: bool,
+    /// The incident that was gone to last, and the moment that was shown of it.
+    pub incident: Option<(IncidentId, Nanos)>,
     /// The user has pressed a key or a button: what is selected now was chosen.
     pub touched: bool,
     /// The time cursor; `None` while it follows the time of the snapshot.
@@ -45,6 +74,26 @@ impl Shared {
     /// The selected pod's view.
     pub fn view<'a>(&self, snap: &'a Snapshot) -> Option<&'a kflow_core::correlate::world::Pod> {
         snap.world.pod(self.pod.as_ref()?)
+    }
+    /// Selects a pod that may not be there yet at the moment that is shown.
+    pub fn seek_pod(&mut self, uid: PodUid) {
+        self.pod = Some(uid);
+        self.owner = None;
+        self.sought = true;
+    }
+    /// Selects whom an incident befell; the moment in its middle, to go to. `now` is the last moment that was looked at.
+    pub fn visit(&mut self, i: &Incident, now: Nanos) -> Nanos {
+        let (at, v) = i.middle(now);
+        if v.uid.is_empty() {
+            self.pod = None;
+            self.owner.clone_from(&v.owner);
+            self.sought = true;
+        } else {
+            self.seek_pod(v.uid.clone());
+        }
+        self.incident = Some((IncidentId::of(i), at));
+        self.cursor = None;
+        at
     }
     /// The verdict on the selected owner.
     pub fn owner_verdict<'a>(&self, snap: &'a Snapshot) -> Option<&'a Arc<Verdict>> {

@@ -82,6 +82,10 @@ impl Model {
                 self.show(p);
                 Vec::new()
             }
+            Reply::Visit(p, at) => {
+                self.show(p);
+                vec![Effect::Drive(Drive::Seek(at))]
+            }
             Reply::Menu(m) => {
                 self.overlays.push(Overlay::Menu(m));
                 Vec::new()
@@ -222,7 +226,7 @@ impl Model {
             },
             Action::NextError | Action::PreviousError => {
                 // In the list of pods the next error of any pod; elsewhere that of the selected one.
-                let pod = if self.focus == PaneId::Pods {
+                let pod = if matches!(self.focus, PaneId::Pods | PaneId::Incidents) {
                     None
                 } else {
                     self.shared.pod.clone()
@@ -231,6 +235,9 @@ impl Model {
                     pod,
                     forward: command.action == Action::NextError,
                 });
+            }
+            Action::NextIncident | Action::PreviousIncident => {
+                return self.incident(command.action == Action::NextIncident, snap);
             }
             Action::NextMark => return drive(Drive::Mark),
             Action::Follow => {
@@ -288,6 +295,47 @@ impl Model {
             _ => {}
         }
         Vec::new()
+    }
+    /// Goes to the next incident or the one before, by begin: from the one that was gone to last while its moment is shown,
+    /// else from the moment that is shown.
+    fn incident(&mut self, forward: bool, snap: &Snapshot) -> Vec<Effect> {
+        let all = &snap.ever.incidents;
+        let last = self.shared.incident.as_ref();
+        let last = last.filter(|(_, at)| *at == snap.now);
+        let here = last.and_then(|(id, _)| all.iter().position(|i| id.is_of(i)));
+        let to = match (here, forward) {
+            (Some(n), true) => Some(n + 1),
+            (Some(n), false) => n.checked_sub(1),
+            (None, true) => all.iter().position(|i| i.begin > snap.now),
+            (None, false) => all.iter().rposition(|i| i.begin < snap.now),
+        };
+        let Some((n, i)) = to.and_then(|n| Some((n, all.get(n)?))) else {
+            let side = if forward { "after" } else { "before" };
+            let so_far = match snap.ever.upto {
+                Some(u) if !snap.ever.whole => {
+                    format!(
+                        " (looked up to {} so far)",
+                        self.shared.time(snap).wall(u, 0)
+                    )
+                }
+                None if !snap.ever.whole => " (the session is being read)".to_owned(),
+                _ => String::new(),
+            };
+            self.say(format!("there is no incident {side} this{so_far}"));
+            return Vec::new();
+        };
+        let v = &i.verdict;
+        let text = format!(
+            "incident {} of {}: {} {}: {}",
+            n + 1,
+            all.len(),
+            v.cause_id(),
+            i.subject,
+            v.sentence
+        );
+        let at = self.shared.visit(i, snap.ever.upto.unwrap_or(snap.range.1));
+        self.say(text);
+        vec![Effect::Drive(Drive::Seek(at))]
     }
     fn set_theme(&mut self, name: &str) {
         let names: Vec<&str> = super::theme::BUILT_IN.iter().map(|(n, _)| *n).collect();

@@ -7,14 +7,16 @@ use ratatui::style::Style;
 use super::action::Action;
 use super::banner;
 use super::canvas::Canvas;
+use super::glyph::Glyphs;
 use super::layout::{HEAD, LEAST, Slot, has_scrubber};
 use super::model::{Model, Overlay, Tone};
 use super::pane::PaneId;
 use super::shared::Ctx;
 use super::text::{count, width};
+use super::widget::ruler::Window;
 use super::widget::scroll;
-use kflow_engine::Snapshot;
 use kflow_engine::snapshot::{Mode, SourceStatus, own};
+use kflow_engine::{Ever, Snapshot};
 use kflow_model::Source;
 
 mod overlay;
@@ -144,7 +146,7 @@ fn pane(model: &Model, snap: &Snapshot, slot: &Slot, canvas: &mut Canvas<'_>) {
             .filter(|_| ctx.shared.pod.is_none())
     {
         let max = a.width.saturating_sub(x + 20).max(10);
-        let name = format!("{} {}/{}", o.kind, o.namespace, o.name);
+        let name = super::pane::named(o);
         x += head.text_in(x, 0, max, &name, t.strong);
         x += head.text(x, 0, " ", t.text);
     }
@@ -297,6 +299,9 @@ fn sources(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, from: u16) {
     }
 }
 
+/// Columns that the selected pod takes beside the tabs, at least.
+const SELECTED: usize = 28;
+
 fn tab_places(model: &Model, w: u16) -> Vec<(PaneId, u16, String)> {
     let all: Vec<PaneId> = model.panes.iter().map(|p| p.id()).collect();
     let label = |id: PaneId, short: bool| {
@@ -307,12 +312,17 @@ fn tab_places(model: &Model, w: u16) -> Vec<(PaneId, u16, String)> {
             (false, true) => format!("{key}{}", id.name().chars().take(4).collect::<String>()),
         }
     };
-    let full: usize = all.iter().map(|p| width(&label(*p, false)) + 2).sum();
-    let short = full + 2 > usize::from(w);
+    // The selected pod needs room beside them; the name of the focused pane stays whole where it can.
+    let wide = |p: PaneId, short: bool| width(&label(p, short)) + 2;
+    let full: usize = all.iter().map(|p| wide(*p, false)).sum();
+    let short = full + SELECTED > usize::from(w);
+    let least: usize = all.iter().map(|p| wide(*p, true)).sum();
+    let more = wide(model.focus, false).saturating_sub(wide(model.focus, true));
+    let whole = least + more + 2 <= usize::from(w);
     let mut x = 1;
     all.into_iter()
         .map(|p| {
-            let l = format!(" {} ", label(p, short));
+            let l = format!(" {} ", label(p, short && !(whole && p == model.focus)));
             let at = x;
             x += width(&l) as u16;
             (p, at, l)
@@ -372,10 +382,67 @@ fn scrubber(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>) {
     let here = place(snap.now);
     canvas.line(x, 0, bar, g.rule, t.faint);
     canvas.line(x, 0, here, g.rule, t.accent);
+    // How much was observed, and in red when something was not well.
+    let dense = density(&snap.ever, bar);
+    let most = dense.iter().copied().max().unwrap_or(0);
+    let ill = ill(snap, bar);
+    for (n, (count, ill)) in (0..bar).zip(dense.into_iter().zip(ill)) {
+        let style = match (ill, n < here) {
+            (true, _) => t.fail,
+            (false, true) => t.accent,
+            (false, false) => t.faint,
+        };
+        if let Some(symbol) = level(g, count, most) {
+            canvas.symbol(x + n, 0, symbol, style);
+        } else if ill {
+            canvas.symbol(x + n, 0, g.rule, style);
+        }
+    }
+    for at in snap.ever.notes.iter() {
+        canvas.symbol(x + place(*at), 0, g.mark, t.delta);
+    }
     for m in &ctx.shared.marks {
         canvas.symbol(x + place(*m), 0, g.mark, t.delta);
     }
     canvas.symbol(x + here, 0, g.on, t.accent);
+}
+
+/// Observations of each cell of the bar.
+fn density(ever: &Ever, cells: u16) -> Vec<u32> {
+    let (cells, parts) = (usize::from(cells), ever.density.len());
+    (0..cells)
+        .map(|n| {
+            let from = n * parts / cells.max(1);
+            let to = ((n + 1) * parts / cells.max(1)).max(from + 1).min(parts);
+            ever.density.get(from..to).unwrap_or(&[]).iter().sum()
+        })
+        .collect()
+}
+
+/// A level for so many observations, by how often it can be halved: a burst does not hide the rest.
+fn level(g: &Glyphs, count: u32, most: u32) -> Option<&'static str> {
+    if count == 0 {
+        return None;
+    }
+    let bits = |n: u32| f64::from(n).ln_1p();
+    let share = bits(count) / bits(most).max(f64::MIN_POSITIVE);
+    Some(g.level(((share * 6.0) as usize + 1).min(7)))
+}
+
+/// The cells of the bar in which something was not well.
+fn ill(snap: &Snapshot, cells: u16) -> Vec<bool> {
+    let ever = &snap.ever;
+    let window = Window::new(snap.range.0, snap.range.1);
+    let end = ever.upto.unwrap_or(snap.range.1);
+    let mut out = vec![false; usize::from(cells)];
+    for i in ever.incidents.iter() {
+        let a = window.place(i.begin, cells).max(0.0) as usize;
+        let z = window.place(i.end.unwrap_or(end), cells).max(0.0).ceil() as usize;
+        for cell in out.iter_mut().take(z.max(a + 1)).skip(a) {
+            *cell = true;
+        }
+    }
+    out
 }
 
 fn footer(model: &Model, ctx: &Ctx<'_>, canvas: &mut Canvas<'_>) {
@@ -435,6 +502,7 @@ const fn short(a: Action) -> &'static str {
         Action::ToggleGone => "gone",
         Action::ToggleDone => "completed",
         Action::SortStuck => "trouble first",
+        Action::PodLanes => "lanes",
         Action::SortReverse => "reverse",
         Action::CallsDetail | Action::Detail | Action::LogDetail | Action::RequestsDetail => {
             "detail"
@@ -451,6 +519,9 @@ const fn short(a: Action) -> &'static str {
         Action::LogFollow => "follow",
         Action::PlayPause => "play",
         Action::NextError => "next error",
+        Action::NextIncident => "next",
+        Action::PreviousIncident => "previous",
+        Action::IncidentsSort => "sort",
         Action::MarkA => "mark",
         Action::Critical => "critical",
         Action::FitSelection => "zoom to it",

@@ -18,8 +18,9 @@ use super::{SIZES, churn, empty, session};
 pub(super) const THEMES: [&str; 3] = ["dark", "light", "mono"];
 
 /// Name, keys to get there, and the pod that is selected in the session with stuck pods.
-const VIEWS: [(&str, &str); 11] = [
+const VIEWS: [(&str, &str); 13] = [
     ("pods", "1"),
+    ("lanes", "1 t"),
     ("timeline", "2"),
     ("calls", "3 d"),
     ("log", "4 d"),
@@ -28,6 +29,7 @@ const VIEWS: [(&str, &str); 11] = [
     ("sequence", "7"),
     ("flow", "8"),
     ("requests", "9"),
+    ("incidents", "0"),
     ("help", "2 ?"),
     ("palette", ": s e"),
 ];

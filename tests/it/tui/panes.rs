@@ -312,3 +312,96 @@ fn a_fuzzy_filter_selects_what_fits_best() {
         "{text}"
     );
 }
+
+#[test]
+fn a_burst_is_one_picture_of_lanes_sorted_by_begin_start_or_a_stage() {
+    let snap = session("S5-burst", 600);
+    let burst = |text: &str| text.lines().filter(|l| l.contains("s19/burst-")).count();
+    for (size, least) in [((80, 24), 16), ((200, 60), 40)] {
+        let mut m = model(size, "dark").expect("theme");
+        frame(&mut m, &snap);
+        press(&mut m, &snap, "1 / burst enter t");
+        let text = shown(&mut m, &snap);
+        assert!(burst(&text) >= least, "{size:?}: {}\n{text}", burst(&text));
+        assert!(text.contains("lanes by begin"), "{text}");
+        let lanes = text
+            .lines()
+            .filter(|l| l.contains("s19/burst-") && l.contains('█'));
+        assert!(lanes.count() >= least, "{text}");
+        // What the stages of the selected pod took is the legend.
+        for stage in ["sandbox", "create"] {
+            assert!(text.contains(stage), "{stage}: {text}");
+        }
+    }
+    let mut m = model((200, 60), "dark").expect("theme");
+    frame(&mut m, &snap);
+    press(&mut m, &snap, "1 / burst enter t");
+    let names = |text: &str| -> Vec<String> {
+        let word = |l: &str| {
+            l.split_whitespace()
+                .find(|w| w.contains("s19/burst-"))
+                .map(str::to_owned)
+        };
+        text.lines()
+            .filter(|l| !l.contains("stages"))
+            .filter_map(word)
+            .collect()
+    };
+    let sorted = |m: &mut Model, by: &str| {
+        m.run(
+            &Command::parse(&format!("sort {by}")).expect("a command"),
+            &snap,
+        );
+        press(m, &snap, "g");
+        let mut rows = names(&shown(m, &snap));
+        rows.truncate(30);
+        rows.iter()
+            .filter_map(|n| {
+                Some(
+                    snap.world
+                        .find(n.trim_start_matches('▌'))
+                        .first()?
+                        .to_owned()
+                        .clone(),
+                )
+            })
+            .collect::<Vec<_>>()
+    };
+    let begin = sorted(&mut m, "name");
+    assert_eq!(begin.len(), 30);
+    let starts = sorted(&mut m, "start");
+    assert!(starts.is_sorted_by_key(|p| -p.start().map_or(-1, |(ns, _)| ns)));
+    let sandboxes = sorted(&mut m, "sandbox");
+    let took = |p: &kflow_core::correlate::Pod| p.took[kflow_core::flow::Stage::Sandbox.index()];
+    assert!(sandboxes.is_sorted_by_key(|p| -took(p)) && took(&sandboxes[0]) > 0);
+}
+
+#[test]
+fn the_start_of_a_pod_is_from_its_request_to_its_readiness() {
+    use kflow_core::flow::Stage;
+    let snap = session("S5-burst", 600);
+    let mut exact = 0;
+    for p in snap.world.pods().iter().filter(|p| p.namespace == "s19") {
+        let Some((ns, precision)) = p.start() else {
+            continue;
+        };
+        // The stage ends when the condition turned, which the watch showed a moment later.
+        let ready = p
+            .timeline
+            .stage(Stage::Ready)
+            .and_then(|s| s.end)
+            .expect("an end");
+        assert_eq!(ns, ready.at.since(p.zero()), "{}", p.key());
+        assert!(p.create_requested.is_some() && ns > 0);
+        exact += usize::from(i64::from(precision) < kflow_model::stamp::SECOND);
+    }
+    assert!(exact >= 40, "{exact}");
+    let mut m = model((200, 60), "dark").expect("theme");
+    frame(&mut m, &snap);
+    let text = shown(&mut m, &snap);
+    assert!(text.contains("START"), "{text}");
+    // A pod that hangs has none.
+    let snap = session("S2-stuck-early", 450);
+    let stuck = snap.world.find("s10/rc");
+    assert_eq!(stuck.first().map(|p| p.start()), Some(None));
+}

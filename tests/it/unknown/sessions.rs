@@ -12,12 +12,14 @@ use super::{WELL, banners, each, kflow};
 use crate::proxy::rig::eventually;
 
 /// What is tried on each recording, of which `-s FILE` and perhaps `--at` are added.
-const COMMANDS: [(&str, &[&str]); 12] = [
+const COMMANDS: [(&str, &[&str]); 14] = [
     ("why", &["why", "s01/healthy"]),
     ("why json", &["why", "s01/healthy", "-o", "json"]),
     ("why nobody", &["why", "s01/nobody"]),
     ("why --all", &["why", "--all"]),
     ("why --all json", &["why", "--all", "-o", "json"]),
+    ("why --ever", &["why", "--ever"]),
+    ("why --ever json", &["why", "--ever", "-o", "json"]),
     ("timeline", &["timeline"]),
     ("timeline json", &["timeline", "-o", "json"]),
     ("calls", &["calls"]),

@@ -32,7 +32,8 @@ use std::sync::Arc;
 use super::context::{Folded, PodContext};
 use super::status::print_pod;
 use super::view::PodView;
-use crate::flow::Fact;
+use crate::flow::{Fact, Stage};
+use crate::timeline::{Certainty, Edge, Outcome, Timeline, stats};
 use kflow_model::{
     Body, Evidence, Nanos, PodUid, Source, Text,
     cri::RuntimeState,
@@ -139,9 +140,23 @@ pub(crate) fn view(input: &Input<'_>) -> PodView {
         state::without_api(&mut v, &seen, &work, &runs);
     }
     state::stages(&mut v, &seen, &timeline);
+    v.became_ready = became_ready(&timeline);
+    for stage in Stage::ALL {
+        if let (Some(span), Some(took)) = (timeline.stage(stage), v.took.get_mut(stage.index())) {
+            *took = stats::work_ns(&timeline, span, v.changed);
+        }
+    }
     v.timeline = Arc::new(timeline).into();
     v.evidence = Arc::clone(&input.evidence).into();
     v
+}
+
+/// When it became Ready first. Of a pod that completed without, the stage ends too, by other evidence.
+fn became_ready(t: &Timeline) -> Option<Edge> {
+    t.steps()
+        .filter(|s| s.stage == Stage::Ready && s.step == "SetPodStatus")
+        .find(|s| s.outcome == Outcome::Ok && s.certainty == Certainty::Inferred)?
+        .end
 }
 
 /// When the apiserver received the request that created the pod (µs). It notes the creation (whole seconds) later, once

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use super::lazy::Lazy;
 use crate::flow::Stage;
-use crate::timeline::Timeline;
+use crate::timeline::{Edge, Timeline};
+use kflow_model::stamp::{MICRO, SECOND};
 use kflow_model::{ContainerId, Evidence, Nanos, ObjectRef, PodUid, Text, pod::PodSeen};
 
 /// How a stage of a pod stands.
@@ -139,6 +140,10 @@ pub struct PodView {
     pub past: bool,
     /// State of each stage, by [`Stage::index`].
     pub stages: [StageState; 11],
+    /// When it became Ready first; `None` while it has not, and where no source told.
+    pub became_ready: Option<Edge>,
+    /// How long each stage worked, ns, by [`Stage::index`]: until the newest evidence while it lasts, 0 when it was not seen.
+    pub took: [i64; 11],
     /// The first unfinished stage and since when; `None` for a pod that runs and is Ready, completed, or is gone.
     pub current: Option<(Stage, Nanos)>,
     /// Containers: init, main, ephemeral.
@@ -164,6 +169,19 @@ impl PodView {
     /// Zero of its timeline: the request that created it, else the creation, which the API truncates to a second.
     pub fn zero(&self) -> Nanos {
         self.create_requested.unwrap_or(self.created)
+    }
+    /// How long it took from its creation until it was Ready, ns, and how exactly that is known.
+    pub fn start(&self) -> Option<(i64, u32)> {
+        let ready = self.became_ready?;
+        let zero = if self.create_requested.is_some() {
+            MICRO as u32
+        } else {
+            SECOND as u32
+        };
+        Some((
+            ready.at.since(self.zero()).max(0),
+            ready.precision.max(zero),
+        ))
     }
     pub fn stage(&self, stage: Stage) -> StageState {
         self.stages.get(stage.index()).copied().unwrap_or_default()

@@ -223,6 +223,11 @@ impl<'a> Finding<'a> {
     /// Names that follow from others, once all are known.
     fn derive_names(&mut self) {
         match self.cause.id {
+            // Of a pod; a node's kubelet stands still.
+            cause::KF301 if self.names.get("still").is_none() => {
+                let age = self.names.get("age").unwrap_or_default().to_owned();
+                self.names.vary("waiting", &age, "");
+            }
             cause::KF203 if self.names.get("root").is_none() => {
                 let of = |key| self.names.get(key).unwrap_or_default();
                 let why = match of("why") {

@@ -7,6 +7,7 @@ mod heard;
 mod image;
 mod matched;
 pub(in crate::diagnose) mod no_node;
+mod node;
 mod owner;
 mod ready;
 mod sandbox;
@@ -16,6 +17,7 @@ mod terminate;
 mod waits;
 mod webhook;
 
+pub(in crate::diagnose) use node::nodes;
 pub use owner::{owner, owners};
 
 use super::cluster::Cluster;

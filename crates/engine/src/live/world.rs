@@ -54,7 +54,7 @@ impl WorldThread {
         config: &Config,
     ) -> Self {
         Self {
-            pipeline: Pipeline::selecting(Arc::clone(&config.selection)),
+            pipeline: Pipeline::selecting(Arc::clone(&config.selection)).remembering(),
             board,
             begun,
             mode,

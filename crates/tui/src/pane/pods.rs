@@ -2,6 +2,7 @@
 //!
 //! Sorting, grouping and filtering happen in `sync`, for what changed; drawing formats only visible rows.
 
+mod lanes;
 mod list;
 mod order;
 mod row;
@@ -22,6 +23,7 @@ use crate::widget::scroll::Scroll;
 use crate::widget::table;
 use kflow_core::correlate::world::Pod;
 use kflow_core::diagnose::Verdict;
+use kflow_core::flow::Stage;
 use kflow_core::query::Field;
 use kflow_engine::Snapshot;
 
@@ -33,6 +35,8 @@ pub struct Pods {
     dirty: bool,
     list: List,
     scroll: Scroll,
+    /// Pods are lanes on one axis; how they were sorted before.
+    lanes: Option<(Sort, bool)>,
     /// The pod that was selected because it stood first.
     first: Option<kflow_model::PodUid>,
     /// The filter is new.
@@ -53,6 +57,7 @@ impl Default for Pods {
             dirty: true,
             list: List::default(),
             scroll: Scroll::default(),
+            lanes: None,
             first: None,
             typed: false,
         }
@@ -98,7 +103,11 @@ impl Pods {
             (None, None) => None,
         };
         match place {
-            Some(row) => self.scroll.at = row,
+            Some(row) => {
+                self.scroll.at = row;
+                shared.sought = false;
+            }
+            None if shared.sought => {}
             None => self.select_row(snap, shared, true),
         }
     }
@@ -116,6 +125,7 @@ impl Pods {
             return;
         };
         self.scroll.at = row;
+        shared.sought = false;
         if let Some(p) = self.pod_at(snap, row) {
             if shared.pod.as_ref() != Some(&p.uid) {
                 shared.pod = Some(p.uid.clone());
@@ -135,11 +145,30 @@ impl Pods {
         }
         self.dirty = true;
     }
-    fn sort_menu() -> Menu {
+    /// Lanes stand by begin at first: a burst is a staircase.
+    fn toggle_lanes(&mut self) {
+        match self.lanes.take() {
+            Some((sort, reverse)) => {
+                self.wanted.sort = sort;
+                self.wanted.reverse = reverse;
+            }
+            None => {
+                self.lanes = Some((self.wanted.sort, self.wanted.reverse));
+                self.wanted.sort = Sort::Age;
+                self.wanted.reverse = true;
+            }
+        }
+        self.dirty = true;
+    }
+    fn sort_menu(&self) -> Menu {
+        let named = |s: &Sort| Sort::parse(s.name()) == Some(*s);
+        let stages = Stage::ALL.into_iter().map(Sort::Took).filter(named);
+        let stages = stages.filter(|_| self.lanes.is_some());
         Menu {
             title: "Sort by".to_owned(),
             items: Sort::ALL
-                .iter()
+                .into_iter()
+                .chain(stages)
                 .map(|s| Item {
                     label: s.name().to_owned(),
                     help: String::new(),
@@ -188,6 +217,14 @@ impl Pane for Pods {
         } else if hidden > 0 {
             s.push_str(&format!(" {dot} {} hidden", count(hidden)));
         }
+        if self.lanes.is_some() {
+            let by = match (self.wanted.sort, self.wanted.reverse) {
+                (Sort::Age, true) => "begin",
+                (Sort::Age, false) => "begin, last first",
+                (sort, _) => sort.name(),
+            };
+            s.push_str(&format!(" {dot} lanes by {by}"));
+        }
         if self.wanted.group != GroupBy::None {
             s.push_str(&format!(
                 " {} by {}",
@@ -202,6 +239,7 @@ impl Pane for Pods {
             Action::Open,
             Action::PaneWhy,
             Action::SortNext,
+            Action::PodLanes,
             Action::Group,
             Action::ToggleGone,
             Action::SortStuck,
@@ -213,7 +251,10 @@ impl Pane for Pods {
         let afresh = std::mem::take(&mut self.dirty);
         self.list.sync(snap, &self.wanted, afresh);
         self.follow(snap, shared);
-        self.scroll.fit(self.list.rows.len(), list_height(size));
+        self.scroll.fit(
+            self.list.rows.len(),
+            list_height(size, self.lanes.is_some()),
+        );
     }
     fn handle(&mut self, command: &Command, snap: &Snapshot, shared: &mut Shared) -> Reply {
         let action = command.action;
@@ -236,7 +277,7 @@ impl Pane for Pods {
             }
             Action::SortNext => match Sort::parse(&command.arg) {
                 Some(s) => self.set_sort(s),
-                None if command.arg.is_empty() => return Reply::Menu(Self::sort_menu()),
+                None if command.arg.is_empty() => return Reply::Menu(self.sort_menu()),
                 None => return Reply::Say(format!("there is no column \"{}\"", command.arg)),
             },
             Action::SortReverse => {
@@ -248,6 +289,7 @@ impl Pane for Pods {
             Action::SortStatus => self.set_sort(Sort::Status),
             Action::SortRestarts => self.set_sort(Sort::Restarts),
             Action::SortStuck => self.set_sort(Sort::Trouble),
+            Action::PodLanes => self.toggle_lanes(),
             Action::Group => {
                 self.wanted.group = match command.arg.as_str() {
                     "" => self.wanted.group.next(),
@@ -317,23 +359,40 @@ impl Pane for Pods {
             super::empty(ctx, canvas, text, hint);
             return;
         }
+        let h = list_height((canvas.width(), canvas.height()), self.lanes.is_some()) as u16;
         let columns = row::columns(canvas.width(), self.list.widths);
-        let sorted = row::sorted_by(self.wanted.sort).map(|id| (id, !self.wanted.reverse));
-        table::head(ctx, canvas, 2, 0, &columns, sorted);
-        let h = list_height((canvas.width(), canvas.height())) as u16;
+        let widths = self.list.widths;
+        let names = widths
+            .name
+            .saturating_add(widths.namespace)
+            .saturating_add(1);
+        let lanes = self.lanes.map(|_| {
+            let window = lanes::window(ctx, lanes::pods(ctx, &self.list, self.scroll.visible()));
+            (lanes::Columns::of(canvas.width(), names), window)
+        });
+        let sort = self.wanted.sort;
+        if let Some((c, window)) = &lanes {
+            let rows = self.scroll.visible().len() as u16;
+            lanes::head(ctx, canvas, c, *window, sort, rows);
+        } else {
+            let sorted = row::sorted_by(sort).map(|id| (id, !self.wanted.reverse));
+            table::head(ctx, canvas, 2, 0, &columns, sorted);
+        }
         for (n, row) in self.scroll.visible().enumerate() {
             let y = HEAD + n as u16;
             match self.list.rows.get(row) {
-                Some(Row::Pod(i)) => {
-                    if let Some(p) = ctx.snap.world.pods().get(*i as usize) {
-                        row::pod(ctx, canvas, &columns, y, p);
+                Some(Row::Pod(i)) => match (ctx.snap.world.pods().get(*i as usize), &lanes) {
+                    (Some(p), Some((c, window))) => {
+                        lanes::pod(ctx, canvas, c, y, p, *window, sort);
                     }
-                }
-                Some(Row::Owner(i)) => {
-                    if let Some(v) = self.list.owner(*i) {
-                        row::owner(ctx, canvas, &columns, y, v);
-                    }
-                }
+                    (Some(p), None) => row::pod(ctx, canvas, &columns, y, p),
+                    (None, _) => {}
+                },
+                Some(Row::Owner(i)) => match (self.list.owner(*i), &lanes) {
+                    (Some(v), Some((c, _))) => lanes::owner(ctx, canvas, c, y, v),
+                    (Some(v), None) => row::owner(ctx, canvas, &columns, y, v),
+                    (None, _) => {}
+                },
                 Some(Row::Group(name, n, bad)) => {
                     let used = canvas.spans(
                         1,
@@ -368,7 +427,11 @@ impl Pane for Pods {
         self.scroll.draw(ctx, canvas, HEAD);
         if canvas.height() > HEAD + h {
             let owner = self.owner_at(self.scroll.at);
-            row::below(ctx, canvas, HEAD + h, owner);
+            if lanes.is_some() {
+                lanes::below(ctx, canvas, HEAD + h, owner);
+            } else {
+                row::below(ctx, canvas, HEAD + h, owner);
+            }
         }
     }
     fn filter(&self) -> Option<&str> {
@@ -419,9 +482,10 @@ impl Pane for Pods {
 }
 
 /// Rows of the list: without the headings and, where there is room, the line about the selected pod.
-fn list_height(size: (u16, u16)) -> usize {
+fn list_height(size: (u16, u16), lanes: bool) -> usize {
     let below = match size.1 {
         0..8 => 0,
+        _ if lanes => lanes::BELOW,
         8..14 => 2,
         _ => 3,
     };

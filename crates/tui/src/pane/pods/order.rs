@@ -30,11 +30,15 @@ pub enum Sort {
     Node,
     /// Cause of the verdict.
     Verdict,
+    /// Longest start first.
+    Start,
+    /// Longest in a stage first.
+    Took(Stage),
 }
 
 impl Sort {
     /// All of them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Trouble,
         Self::Name,
         Self::Namespace,
@@ -45,6 +49,7 @@ impl Sort {
         Self::Ready,
         Self::Node,
         Self::Verdict,
+        Self::Start,
     ];
     /// Name, as the palette takes it.
     pub const fn name(self) -> &'static str {
@@ -59,10 +64,19 @@ impl Sort {
             Self::Ready => "ready",
             Self::Node => "node",
             Self::Verdict => "why",
+            Self::Start => "start",
+            Self::Took(stage) => stage.name(),
         }
     }
+    /// The one of a name: a column, else a stage.
     pub fn parse(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|s| s.name() == name)
+        let column = Self::ALL.into_iter().find(|s| s.name() == name);
+        column.or_else(|| {
+            Stage::ALL
+                .into_iter()
+                .find(|s| s.name() == name)
+                .map(Self::Took)
+        })
     }
 }
 
@@ -309,9 +323,11 @@ impl Key {
             },
             number: match by {
                 Sort::Trouble => i64::from(rank),
-                Sort::Age => p.created.0.saturating_neg(),
+                Sort::Age => p.zero().0.saturating_neg(),
                 Sort::Restarts => -i64::from(p.restarts),
                 Sort::Since => p.current.map_or(i64::MAX, |(_, s)| s.0),
+                Sort::Start => -p.start().map_or(-1, |(ns, _)| ns),
+                Sort::Took(stage) => -p.took.get(stage.index()).copied().unwrap_or(0),
                 Sort::Ready => i64::from(p.ready.0) - i64::from(p.ready.1),
                 _ => 0,
             },

@@ -1,5 +1,6 @@
 //! A pod as a row, its columns, and what is said below the list.
 
+use super::lanes;
 use super::order::{self, Sort, Widths};
 use crate::canvas::Canvas;
 use crate::shared::Ctx;
@@ -23,6 +24,7 @@ pub(super) enum Col {
     Status,
     Stages,
     Since,
+    Start,
     Restarts,
     Age,
     Node,
@@ -30,16 +32,17 @@ pub(super) enum Col {
 }
 
 /// What and where somebody has to look stays longest: name, status and cause, then the namespace, then the stages.
-const COLUMNS: [Column<Col>; 10] = [
+const COLUMNS: [Column<Col>; 11] = [
     Column::new(Col::Namespace, "NAMESPACE", 8, 20, 1).short("NS"),
     Column::new(Col::Name, "NAME", 16, 63, 0),
     Column::new(Col::Ready, "READY", 5, 5, 4).right(),
     Column::new(Col::Status, "STATUS", 12, 40, 0),
     Column::new(Col::Stages, "STAGES", 11, 11, 2),
     Column::new(Col::Since, "IN", 6, 6, 3).right(),
+    Column::new(Col::Start, "START", 6, 7, 6).right(),
     Column::new(Col::Restarts, "RST", 3, 4, 5).right(),
-    Column::new(Col::Age, "AGE", 6, 6, 6).right(),
-    Column::new(Col::Node, "NODE", 8, 40, 7),
+    Column::new(Col::Age, "AGE", 6, 6, 7).right(),
+    Column::new(Col::Node, "NODE", 8, 40, 8),
     Column::new(Col::Verdict, "WHY", 5, 400, 0),
 ];
 
@@ -49,7 +52,8 @@ const STATUS: u16 = 31;
 /// The column that shows what is sorted by; none for trouble, which is in several.
 pub(super) const fn sorted_by(sort: Sort) -> Option<Col> {
     Some(match sort {
-        Sort::Trouble => return None,
+        Sort::Trouble | Sort::Took(_) => return None,
+        Sort::Start => Col::Start,
         Sort::Name => Col::Name,
         Sort::Namespace => Col::Namespace,
         Sort::Age => Col::Age,
@@ -83,7 +87,7 @@ pub(super) fn columns(width: u16, cells: Widths) -> Vec<Placed<Col>> {
         Col::Status => cells.status,
         Col::Node => cells.node,
         Col::Verdict => cells.why,
-        Col::Ready | Col::Stages | Col::Since | Col::Restarts | Col::Age => u16::MAX,
+        Col::Ready | Col::Stages | Col::Since | Col::Start | Col::Restarts | Col::Age => u16::MAX,
     })
 }
 
@@ -143,13 +147,15 @@ pub(super) fn owner(
                 canvas.text_in(x, y, w, word, *style);
             }
             Col::Stages => {
-                canvas.text_in(x, y, w, "no pod yet", t.faint);
+                let node = v.owner.as_ref().is_some_and(|o| o.kind == "Node");
+                let text = if node { "node" } else { "no pod yet" };
+                canvas.text_in(x, y, w, text, t.faint);
             }
             Col::Since => {
                 canvas.text_right(end, y, w, &age(ctx.snap.now.since(v.since)), *style);
             }
             Col::Verdict => why(ctx, canvas, (x, y, w), v),
-            Col::Ready | Col::Restarts | Col::Age | Col::Node => {}
+            Col::Ready | Col::Start | Col::Restarts | Col::Age | Col::Node => {}
         }
     }
 }
@@ -233,6 +239,11 @@ pub(super) fn pod(
                     let slow = verdict.is_some_and(|v| order::is_trouble(v.state));
                     let style = if slow { t.fail } else { t.run };
                     canvas.text_right(end, y, w, &age(snap.now.since(since)), style);
+                }
+            }
+            Col::Start => {
+                if let Some(text) = lanes::start(p) {
+                    canvas.text_right(end, y, w, &text, dim);
                 }
             }
             Col::Restarts => {

@@ -1,0 +1,401 @@
+//! Everything that was ever not well, as intervals: one for a cause and the pod, owner or node that it befell.
+//!
+//! A verdict is as of a moment. [`Incidents::look`] takes the verdicts of one moment after the other and remembers from when
+//! until when each was told ([`Part`]); [`Incidents::list`] puts parts together: of one pod when little time lies between
+//! them, and of the pods of one owner when they have the cause at the same time. [`Walk`] chooses the moments and makes the
+//! verdicts, out of a session's observations in order of arrival.
+
+mod walk;
+
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use super::{CauseId, State, Verdict, Verdicts, cause};
+use crate::correlate::World;
+use kflow_model::stamp::SECOND;
+use kflow_model::{Nanos, ObjectRef, PodUid, Text};
+pub use walk::{Walk, is_telling};
+
+/// The same cause of the same subject within this time is one incident, ns. Chosen: the kubelet's first back-off
+/// (`backoff`) is as long, so that a container that runs between two failures begins no new incident.
+const TOGETHER_NS: i64 = 10 * SECOND;
+
+/// What passes by itself within this time, while a pod is on its way, is no incident, ns. Chosen: the kubelet asks again for
+/// what it has not got after 0.5, 1 and 2 s (pkg/volume/util/nestedpendingoperations, initialDurationBeforeRetry 500 ms, doubled).
+const PASSING_NS: i64 = 5 * SECOND;
+
+/// Most closed parts that are kept; of more the oldest go. Chosen: a day of a pod that fails every nine seconds.
+const MOST: usize = 10_000;
+
+/// Who something befell.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Subject {
+    /// One pod.
+    Pod {
+        /// UID.
+        uid: PodUid,
+        /// Namespace.
+        namespace: Text,
+        /// Name.
+        name: Text,
+    },
+    /// An owner that cannot create pods, or several pods of it.
+    Owner(ObjectRef),
+    /// A node.
+    Node(Text),
+}
+
+impl Subject {
+    /// `pod`, `owner` or `node`.
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::Pod { .. } => "pod",
+            Self::Owner(_) => "owner",
+            Self::Node(_) => "node",
+        }
+    }
+}
+
+impl std::fmt::Display for Subject {
+    /// `shop/web-0`, `shop/deployment/web`, `node/node1`.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Pod {
+                uid,
+                namespace,
+                name,
+            } => {
+                if name.is_empty() {
+                    write!(f, "{uid}")
+                } else {
+                    write!(f, "{namespace}/{name}")
+                }
+            }
+            Self::Owner(o) => write!(f, "{}/{}/{}", o.namespace, o.kind.to_lowercase(), o.name),
+            Self::Node(name) => write!(f, "node/{name}"),
+        }
+    }
+}
+
+/// A time through which one verdict was told of one pod, owner or node.
+#[derive(Clone, Debug)]
+pub struct Part {
+    /// Since when it was so, by the first verdict, or since what was told before of the same pod: at most `told`.
+    pub begin: Nanos,
+    /// The first moment at which it was told.
+    pub told: Nanos,
+    /// The first moment at which it was told no more; `None` while it is.
+    pub end: Option<Nanos>,
+    /// The last verdict that told it.
+    pub verdict: Arc<Verdict>,
+    /// The topmost owner of the pod.
+    root: Option<ObjectRef>,
+}
+
+impl Part {
+    /// It was told at this moment.
+    pub fn is_told_at(&self, at: Nanos) -> bool {
+        self.told <= at && self.end.is_none_or(|e| at < e)
+    }
+    /// Noise of a start: over within [`PASSING_NS`], and nothing that failed for good.
+    pub fn is_passing(&self) -> bool {
+        let v = &self.verdict;
+        let mild = matches!(v.state, State::Slow | State::Blocked) || v.cause == Some(cause::KF404);
+        mild && self.end.is_some_and(|e| e.since(self.told) < PASSING_NS)
+    }
+    fn subject(&self) -> Subject {
+        let v = &self.verdict;
+        match &v.owner {
+            _ if !v.pod.is_empty() || !v.uid.is_empty() => Subject::Pod {
+                uid: v.uid.clone(),
+                namespace: v.namespace.clone(),
+                name: v.pod.clone(),
+            },
+            Some(o) if o.kind == "Node" => Subject::Node(o.name.clone()),
+            Some(o) => Subject::Owner(o.clone()),
+            None => Subject::Owner(ObjectRef::default()),
+        }
+    }
+}
+
+/// Something that was not well: a cause, whom it befell, from when until when.
+#[derive(Clone, Debug)]
+pub struct Incident {
+    /// Who it befell.
+    pub subject: Subject,
+    /// Since when.
+    pub begin: Nanos,
+    /// Until when; `None` while it lasts.
+    pub end: Option<Nanos>,
+    /// The newest verdict that told it.
+    pub verdict: Arc<Verdict>,
+    /// The times through which it was told, by begin; of several pods when the subject is their owner.
+    pub parts: Vec<Part>,
+}
+
+impl Incident {
+    /// The cause; `None` for what comes and goes for a reason that no rule knows.
+    pub fn cause(&self) -> Option<CauseId> {
+        self.verdict.cause
+    }
+    /// How long it lasted, or has lasted until `now`, ns.
+    pub fn length(&self, now: Nanos) -> i64 {
+        self.end.unwrap_or(now).since(self.begin).max(0)
+    }
+    /// The moment in the middle of the time through which it was told, and the part that was told then.
+    pub fn middle(&self, now: Nanos) -> (Nanos, &Verdict) {
+        let longest = |p: &&Part| p.end.unwrap_or(now).since(p.told);
+        let Some(part) = self.parts.iter().max_by_key(longest) else {
+            return (self.begin, &self.verdict);
+        };
+        let half = longest(&part).max(0) / 2;
+        (part.told.plus(half), &part.verdict)
+    }
+    /// How many pods it befell.
+    pub fn pods(&self) -> usize {
+        let mut pods: Vec<&PodUid> = self
+            .parts
+            .iter()
+            .map(|p| &p.verdict.uid)
+            .filter(|u| !u.is_empty())
+            .collect();
+        pods.sort_unstable();
+        pods.dedup();
+        pods.len()
+    }
+    /// The node of a node's incident, or the subject's namespace.
+    pub fn place(&self) -> &str {
+        match &self.subject {
+            Subject::Pod { namespace, .. } => namespace,
+            Subject::Owner(o) => &o.namespace,
+            Subject::Node(name) => name,
+        }
+    }
+}
+
+/// Who and why: one part is open of each at most.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Key {
+    uid: PodUid,
+    owner: Option<ObjectRef>,
+    cause: Option<CauseId>,
+}
+
+impl Key {
+    fn of(v: &Verdict) -> Self {
+        Self {
+            uid: v.uid.clone(),
+            // The owner of a pod may be told later than the pod.
+            owner: v.owner.clone().filter(|_| v.uid.is_empty()),
+            cause: v.cause,
+        }
+    }
+}
+
+impl Key {
+    fn who(&self) -> (PodUid, Option<ObjectRef>) {
+        (self.uid.clone(), self.owner.clone())
+    }
+}
+
+/// What was told so far.
+#[derive(Clone, Debug, Default)]
+pub struct Incidents {
+    open: FxHashMap<Key, Part>,
+    /// When the last part of a pod, owner or node ended, whatever its cause.
+    ended: FxHashMap<(PodUid, Option<ObjectRef>), Nanos>,
+    closed: Vec<Part>,
+    forgotten: usize,
+    upto: Option<Nanos>,
+    changed: bool,
+}
+
+impl Incidents {
+    /// Takes what is told at a moment, which is not earlier than the last one. A clock that was set back is taken as one that
+    /// stood still.
+    pub fn look(&mut self, world: &World, (pods, owners): &Verdicts, now: Nanos) {
+        let now = self.upto.map_or(now, |u| u.max(now));
+        self.upto = Some(now);
+        let mut told: FxHashMap<Key, &Arc<Verdict>> = FxHashMap::default();
+        for v in pods.values().chain(owners.iter()) {
+            if !v.state.is_well() {
+                told.insert(Key::of(v), v);
+            }
+        }
+        let mut ended: Vec<Part> = self
+            .open
+            .extract_if(|key, _| !told.contains_key(key))
+            .map(|(_, part)| Part {
+                end: Some(now),
+                ..part
+            })
+            .collect();
+        self.changed |= !ended.is_empty();
+        ended.sort_by(order);
+        for part in &ended {
+            self.ended.insert(Key::of(&part.verdict).who(), now);
+        }
+        self.closed.append(&mut ended);
+        for (key, v) in told {
+            if let Some(part) = self.open.get_mut(&key) {
+                if !Arc::ptr_eq(&part.verdict, v) {
+                    part.verdict = Arc::clone(v);
+                    self.changed = true;
+                }
+                continue;
+            }
+            let root = world.pod(&key.uid).and_then(|p| root(&p.owners));
+            let before = self.ended.get(&key.who()).copied();
+            self.changed = true;
+            self.open.insert(
+                key,
+                Part {
+                    begin: before.map_or(v.since, |b| v.since.max(b)).min(now),
+                    told: now,
+                    end: None,
+                    verdict: Arc::clone(v),
+                    root,
+                },
+            );
+        }
+        let most = self.closed.len().saturating_sub(MOST);
+        if most > 0 {
+            self.closed.drain(..most);
+            self.forgotten += most;
+            if let Some(oldest) = self.closed.first().map(|p| p.told) {
+                self.ended.retain(|_, end| *end >= oldest);
+            }
+        }
+    }
+
+    /// The last moment that was looked at.
+    pub const fn upto(&self) -> Option<Nanos> {
+        self.upto
+    }
+    /// Parts that were forgotten because there were too many.
+    pub const fn forgotten(&self) -> usize {
+        self.forgotten
+    }
+    /// Of how many pods, owners and nodes something is told now.
+    pub fn open(&self) -> usize {
+        self.open.len()
+    }
+    /// Whether something changed since this was asked last.
+    pub const fn take_changed(&mut self) -> bool {
+        std::mem::replace(&mut self.changed, false)
+    }
+    /// All times through which something was told.
+    pub fn parts(&self) -> impl Iterator<Item = &Part> {
+        self.closed.iter().chain(self.open.values())
+    }
+
+    /// Parts put together, by begin, without the noise of starts.
+    pub fn list(&self) -> Vec<Incident> {
+        // Each pod, owner and node by itself first.
+        let mut by_key: FxHashMap<Key, Vec<Part>> = FxHashMap::default();
+        for part in self.parts().filter(|p| !p.is_passing()) {
+            by_key
+                .entry(Key::of(&part.verdict))
+                .or_default()
+                .push(part.clone());
+        }
+        let mut all: Vec<Incident> = Vec::new();
+        let mut of_roots: FxHashMap<(ObjectRef, Option<CauseId>), Vec<Part>> = FxHashMap::default();
+        for parts in by_key.into_values() {
+            let root = parts.iter().rev().find_map(|p| p.root.clone());
+            match root {
+                Some(root) => {
+                    let cause = parts.first().and_then(|p| p.verdict.cause);
+                    of_roots.entry((root, cause)).or_default().extend(parts);
+                }
+                None => together(parts, None, &mut all),
+            }
+        }
+        for ((root, _), parts) in of_roots {
+            together(parts, Some(&root), &mut all);
+        }
+        all.sort_by(|a, b| {
+            (a.begin, &a.subject, a.cause().map(CauseId::as_str)).cmp(&(
+                b.begin,
+                &b.subject,
+                b.cause().map(CauseId::as_str),
+            ))
+        });
+        all
+    }
+}
+
+/// The topmost owner. The node owns the mirrors of static pods, and is no workload.
+fn root(owners: &[ObjectRef]) -> Option<ObjectRef> {
+    owners.last().filter(|o| o.kind != "Node").cloned()
+}
+
+fn order(a: &Part, b: &Part) -> std::cmp::Ordering {
+    (
+        a.told,
+        a.begin,
+        &a.verdict.namespace,
+        &a.verdict.pod,
+        &a.verdict.uid,
+    )
+        .cmp(&(
+            b.told,
+            b.begin,
+            &b.verdict.namespace,
+            &b.verdict.pod,
+            &b.verdict.uid,
+        ))
+}
+
+/// Cuts parts of one cause where nothing was told for longer than [`TOGETHER_NS`]; each run is an incident.
+fn together(mut parts: Vec<Part>, root: Option<&ObjectRef>, out: &mut Vec<Incident>) {
+    parts.sort_by(order);
+    let mut run: Vec<Part> = Vec::new();
+    let mut until: Option<Nanos> = None;
+    for part in parts {
+        let apart = until.is_some_and(|u| part.told.since(u) > TOGETHER_NS);
+        if apart && !run.is_empty() {
+            out.extend(incident(std::mem::take(&mut run), root));
+            until = None;
+        }
+        let end = part.end.unwrap_or(Nanos(i64::MAX));
+        until = Some(until.map_or(end, |u| u.max(end)));
+        run.push(part);
+    }
+    out.extend(incident(run, root));
+}
+
+fn incident(parts: Vec<Part>, root: Option<&ObjectRef>) -> Option<Incident> {
+    let ends = |p: &&Part| (p.end.unwrap_or(Nanos(i64::MAX)), p.told);
+    let newest = parts.iter().max_by_key(ends)?;
+    let verdict = Arc::clone(&newest.verdict);
+    let one = parts.iter().all(|p| p.verdict.uid == verdict.uid);
+    let subject = match root {
+        Some(root) if !one => Subject::Owner(root.clone()),
+        _ => newest.subject(),
+    };
+    Some(Incident {
+        subject,
+        begin: parts.iter().map(|p| p.begin).min()?,
+        end: parts
+            .iter()
+            .map(|p| p.end)
+            .collect::<Option<Vec<_>>>()
+            .and_then(|e| e.into_iter().max()),
+        verdict,
+        parts,
+    })
+}
+
+/// How much an incident needs somebody, worst first.
+pub const fn weight(state: State) -> u8 {
+    match state {
+        State::Stuck => 0,
+        State::Failed => 1,
+        State::BackingOff | State::CrashLooping => 2,
+        State::Flapping | State::Slow => 3,
+        State::Blocked => 4,
+        State::Recovered | State::Healthy | State::Gone => 5,
+    }
+}

@@ -1,0 +1,123 @@
+//! The moments of a session at which it is looked what is not well.
+
+use std::sync::Arc;
+
+use super::Incidents;
+use crate::correlate::World;
+use crate::diagnose::Diagnoser;
+use crate::selection::Selection;
+use kflow_model::log::Severity;
+use kflow_model::stamp::SECOND;
+use kflow_model::{Body, Evidence, Nanos, Observation};
+
+/// Least time between two looks, ns: a verdict on what does not change is made again as often.
+const LEAST_NS: i64 = SECOND;
+/// Most time between two looks, ns: as long as the longest silence that a rule waits for before it says something.
+const MOST_NS: i64 = 30 * SECOND;
+/// Looks at a session that is long, besides those at what tells of a failure. Chosen: a session of half an hour is looked at
+/// every second.
+const LOOKS: i64 = 2000;
+/// As many pods that are not well make the time between two looks longer by as much again: each is diagnosed at each look.
+const CROWD: i64 = 500;
+/// After as many looks without any observation the time between them grows.
+const QUIET: u32 = 60;
+
+/// Goes through a session once and looks as it goes.
+#[derive(Debug)]
+pub struct Walk {
+    world: World,
+    diagnoser: Diagnoser,
+    incidents: Incidents,
+    last: Option<Nanos>,
+    next: Nanos,
+    step: i64,
+    until: Nanos,
+    looks: u64,
+}
+
+impl Walk {
+    /// A walk through what was recorded from a moment to another.
+    pub fn new(selection: Arc<Selection>, (from, until): (Nanos, Nanos)) -> Self {
+        Self {
+            world: World::selecting(selection),
+            diagnoser: Diagnoser::new(),
+            incidents: Incidents::default(),
+            last: None,
+            next: from,
+            step: (until.since(from) / LOOKS).clamp(LEAST_NS, MOST_NS),
+            until,
+            looks: 0,
+        }
+    }
+
+    /// Takes the next observation, in order of arrival.
+    pub fn observe(&mut self, o: &Evidence) {
+        let (mut step, mut quiet) = (self.step.saturating_mul(self.crowd()), 0);
+        while self.next < o.stamp.seen && self.next < self.until {
+            self.look(self.next);
+            quiet += 1;
+            if quiet >= QUIET {
+                step = step.saturating_mul(2);
+            }
+            self.next = self.next.plus(step);
+        }
+        if matches!(&o.body, Body::ClockStep(c) if c.by < 0) {
+            // The clock shows times again that it showed before.
+            self.next = o.stamp.seen.plus(self.step);
+        }
+        self.world.observe(o);
+        if is_telling(o) {
+            let soon = self.last.map_or(o.stamp.seen, |l| {
+                l.plus(LEAST_NS * self.crowd()).max(o.stamp.seen)
+            });
+            self.next = self.next.min(soon);
+        }
+    }
+
+    /// How much longer it is between two looks because of how many pods are not well.
+    fn crowd(&self) -> i64 {
+        i64::try_from(self.incidents.open()).unwrap_or(i64::MAX) / CROWD + 1
+    }
+
+    fn look(&mut self, at: Nanos) {
+        self.world.refresh();
+        let verdicts = self.diagnoser.update(&self.world, at);
+        self.incidents.look(&self.world, &verdicts, at);
+        self.last = Some(at);
+        self.looks += 1;
+    }
+
+    /// What was found so far.
+    pub const fn incidents(&self) -> &Incidents {
+        &self.incidents
+    }
+    /// Whether what was found changed since this was asked last.
+    pub const fn take_changed(&mut self) -> bool {
+        self.incidents.take_changed()
+    }
+    /// How often it was looked.
+    pub const fn looks(&self) -> u64 {
+        self.looks
+    }
+    /// Time between two looks, ns: ends, and the moments from which on something was told, are known to it.
+    pub const fn step(&self) -> i64 {
+        self.step
+    }
+    /// Looks at the end.
+    pub fn finish(mut self) -> Incidents {
+        self.look(self.until);
+        self.incidents
+    }
+}
+
+/// True for what tells of a failure, or of how a pod stands: it is looked soon after it, however long the session is.
+pub fn is_telling(o: &Observation) -> bool {
+    match &o.body {
+        Body::Pod(_) | Body::Node(_) => true,
+        Body::Event(e) => e.warning && !e.listed,
+        Body::CallEnd(c) => c.code.is_some_and(|c| c != 0),
+        Body::Log(l) => l.severity > Severity::Warning,
+        Body::Audit(a) => a.code >= 400,
+        _ => false,
+    }
+}

@@ -1,0 +1,194 @@
+//! Incidents as text of at most 80 columns and as JSON.
+
+use std::io::{self, Write};
+
+use serde::Serialize;
+
+use crate::text::{clean, cut};
+use crate::why::{WIDTH, wrap};
+use kflow_core::diagnose::{CauseId, Incident, Part, Subject};
+use kflow_model::Nanos;
+use kflow_model::units::{DAY, age, clock, date_and_clock};
+
+/// Columns of a length: `2m41s`, with a `+` when it still lasted.
+const LENGTH: usize = 7;
+/// As many pods are named below an owner.
+const NAMED: usize = 12;
+
+/// Incidents, a paragraph each, by begin; `now` is the last moment that was looked at.
+pub fn text(incidents: &[&Incident], range: (Nanos, Nanos), now: Nanos) -> String {
+    let Some(first) = incidents.first() else {
+        return String::new();
+    };
+    // Dates where the time of day alone would mislead.
+    let dated = now.since(first.begin.min(range.0)) >= DAY;
+    let at = |at: Nanos| {
+        if dated {
+            date_and_clock(at, 0, 0)
+        } else {
+            clock(at, 3, 0)
+        }
+    };
+    let wide = at(now).chars().count();
+    let mut out = format!(
+        "{:wide$}  {:>LENGTH$}  CAUSE  SUBJECT\n",
+        "BEGIN (UTC)",
+        "LENGTH",
+        wide = wide.max(11)
+    );
+    for i in incidents {
+        let lasts = if i.end.is_none() { "+" } else { "" };
+        let length = format!("{}{lasts}", age(i.length(now)));
+        let head = format!(
+            "{:wide$}  {length:>LENGTH$}  {:5}  ",
+            at(i.begin),
+            i.verdict.cause_id(),
+            wide = wide.max(11)
+        );
+        let room = WIDTH.saturating_sub(head.chars().count());
+        let who = subject(i);
+        out.push_str(&head);
+        out.push_str(cut(&clean(&who), room.max(20)).trim_end());
+        out.push('\n');
+        for line in wrap(&clean(&i.verdict.sentence), WIDTH - 4) {
+            out.push_str("    ");
+            out.push_str(&line);
+            out.push('\n');
+        }
+        if matches!(i.subject, Subject::Owner(_)) && i.pods() > 0 {
+            for line in wrap(&clean(&names(i)), WIDTH - 4) {
+                out.push_str("    ");
+                out.push_str(&line);
+                out.push('\n');
+            }
+        }
+    }
+    out
+}
+
+/// `shop/deployment/web (12 pods)`.
+pub fn subject(i: &Incident) -> String {
+    match (&i.subject, i.pods()) {
+        (Subject::Owner(_), n @ 1..) => format!("{} ({n} pods)", i.subject),
+        _ => i.subject.to_string(),
+    }
+}
+
+/// The pods of an owner's incident: `pods: web-1, web-2, … and 3 more`.
+fn names(i: &Incident) -> String {
+    let mut pods: Vec<&str> = i.parts.iter().map(|p| p.verdict.pod.as_str()).collect();
+    pods.sort_unstable();
+    pods.dedup();
+    let shown: Vec<&str> = pods.iter().take(NAMED).copied().collect();
+    let more = pods.len().saturating_sub(NAMED);
+    let rest = if more > 0 {
+        format!(" and {more} more")
+    } else {
+        String::new()
+    };
+    format!("pods: {}{rest}", shown.join(", "))
+}
+
+#[derive(Serialize)]
+struct JsonSubject<'a> {
+    kind: &'static str,
+    object: &'a str,
+    namespace: &'a str,
+    name: &'a str,
+    uid: &'a str,
+}
+
+impl<'a> JsonSubject<'a> {
+    fn of(s: &'a Subject) -> Self {
+        let (object, namespace, name, uid) = match s {
+            Subject::Pod {
+                uid,
+                namespace,
+                name,
+            } => ("Pod", namespace.as_str(), name.as_str(), uid.as_str()),
+            Subject::Owner(o) => (
+                o.kind.as_str(),
+                o.namespace.as_str(),
+                o.name.as_str(),
+                o.uid.as_str(),
+            ),
+            Subject::Node(name) => ("Node", "", name.as_str(), ""),
+        };
+        Self {
+            kind: s.kind(),
+            object,
+            namespace,
+            name,
+            uid,
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct JsonPart<'a> {
+    uid: &'a str,
+    namespace: &'a str,
+    pod: &'a str,
+    begin_ns: i64,
+    told_ns: i64,
+    end_ns: Option<i64>,
+}
+
+impl<'a> JsonPart<'a> {
+    fn of(p: &'a Part) -> Self {
+        let v = &p.verdict;
+        Self {
+            uid: v.uid.as_str(),
+            namespace: &v.namespace,
+            pod: &v.pod,
+            begin_ns: p.begin.0,
+            told_ns: p.told.0,
+            end_ns: p.end.map(|e| e.0),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct JsonIncident<'a> {
+    begin_ns: i64,
+    end_ns: Option<i64>,
+    length_ns: i64,
+    within_ns: i64,
+    subject: JsonSubject<'a>,
+    cause: Option<CauseId>,
+    title: &'a str,
+    stage: &'static str,
+    container: Option<&'a str>,
+    state: &'static str,
+    sentence: &'a str,
+    parts: Vec<JsonPart<'a>>,
+}
+
+/// Incidents as a JSON array, a row a line. `within`: how exactly ends are known, ns.
+pub fn json(
+    incidents: &[&Incident],
+    now: Nanos,
+    within: i64,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    crate::json_array(
+        out,
+        incidents.iter().map(|i| {
+            let v = &i.verdict;
+            JsonIncident {
+                begin_ns: i.begin.0,
+                end_ns: i.end.map(|e| e.0),
+                length_ns: i.length(now),
+                within_ns: within,
+                subject: JsonSubject::of(&i.subject),
+                cause: v.cause,
+                title: &v.title,
+                stage: v.stage.name(),
+                container: (!v.container.is_empty()).then_some(v.container.as_str()),
+                state: v.state.name(),
+                sentence: &v.sentence,
+                parts: i.parts.iter().map(JsonPart::of).collect(),
+            }
+        }),
+    )
+}

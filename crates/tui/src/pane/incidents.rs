@@ -1,0 +1,474 @@
+//! Incidents: everything that was ever not well, in order, with a lane for each on one axis of time.
+//!
+//! Enter goes to the middle of an incident, where its verdict is told, with whom it befell selected in the panes.
+
+use std::sync::Arc;
+
+use super::{Item, Menu, Pane, PaneId, Reply};
+use crate::action::{Action, Command};
+use crate::canvas::Canvas;
+use crate::shared::{Ctx, IncidentId, Shared};
+use crate::text::{count, cut_middle, width, wrap};
+use crate::widget::ruler::{self, Window};
+use crate::widget::scroll::Scroll;
+use crate::widget::stage;
+use kflow_core::diagnose::incidents::weight;
+use kflow_core::diagnose::unknown;
+use kflow_core::diagnose::{Incident, Subject};
+use kflow_engine::Snapshot;
+use kflow_engine::snapshot::Mode;
+use kflow_model::Nanos;
+use kflow_model::units::age;
+use ratatui::style::Style;
+
+/// What incidents are sorted by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Sort {
+    /// The first one first.
+    #[default]
+    Begin,
+    /// The longest first.
+    Length,
+    /// What needs somebody most first; of equal ones the longest.
+    Worst,
+}
+
+impl Sort {
+    const ALL: [Self; 3] = [Self::Begin, Self::Length, Self::Worst];
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Begin => "begin",
+            Self::Length => "length",
+            Self::Worst => "worst",
+        }
+    }
+    fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|s| s.name() == name)
+    }
+}
+
+/// The incidents pane.
+#[derive(Debug, Default)]
+pub struct Incidents {
+    sort: Sort,
+    seen: Option<Arc<Vec<Incident>>>,
+    sorted: Sort,
+    /// Rows, as places in the list of incidents.
+    rows: Vec<usize>,
+    scroll: Scroll,
+    /// The incident that stands on the selected row, to find it again when the list changes.
+    selected: Option<IncidentId>,
+    /// The incident that was gone to last.
+    visited: Option<IncidentId>,
+    /// Columns of the widest subject.
+    subjects: usize,
+}
+
+/// Rows above the list: headings and the ruler of the lanes.
+const HEAD: u16 = 1;
+/// Least columns for lanes beside the list.
+const LANES_FROM: u16 = 110;
+
+/// The last moment that was looked at.
+fn upto(snap: &Snapshot) -> Nanos {
+    snap.ever.upto.unwrap_or(snap.range.1)
+}
+
+/// `s29/deployment/quota`, and how many pods of it.
+fn subject(ctx: &Ctx<'_>, i: &Incident) -> String {
+    match (&i.subject, i.pods()) {
+        (Subject::Owner(_), n @ 1..) => format!("{} {}{n}", i.subject, ctx.glyphs.times),
+        _ => i.subject.to_string(),
+    }
+}
+
+impl Incidents {
+    fn at<'a>(&self, snap: &'a Snapshot, row: usize) -> Option<&'a Incident> {
+        snap.ever.incidents.get(*self.rows.get(row)?)
+    }
+    fn order(&mut self, snap: &Snapshot) {
+        let all = &snap.ever.incidents;
+        self.rows = (0..all.len()).collect();
+        let now = upto(snap);
+        let length = |n: &usize| all.get(*n).map_or(0, |i| -i.length(now));
+        match self.sort {
+            Sort::Begin => {}
+            Sort::Length => self.rows.sort_by_key(length),
+            Sort::Worst => self.rows.sort_by_key(|n| {
+                let w = all.get(*n).map_or(u8::MAX, |i| weight(i.verdict.state));
+                (w, length(n))
+            }),
+        }
+        self.subjects = all
+            .iter()
+            .map(|i| width(&i.subject.to_string()) + 5 * usize::from(i.pods() > 1))
+            .max()
+            .unwrap_or(0);
+    }
+    fn find(&mut self, snap: &Snapshot, id: &IncidentId) -> bool {
+        let place = |n: &usize| snap.ever.incidents.get(*n).is_some_and(|i| id.is_of(i));
+        let row = self.rows.iter().position(place);
+        if let Some(row) = row {
+            self.scroll.at = row;
+        }
+        row.is_some()
+    }
+    fn keep(&mut self, snap: &Snapshot) {
+        self.selected = self.at(snap, self.scroll.at).map(IncidentId::of);
+    }
+    fn sort_menu() -> Menu {
+        Menu {
+            title: "Sort by".to_owned(),
+            items: Sort::ALL
+                .iter()
+                .map(|s| Item {
+                    label: s.name().to_owned(),
+                    help: String::new(),
+                    command: Command {
+                        action: Action::IncidentsSort,
+                        arg: s.name().to_owned(),
+                    },
+                    checked: None,
+                })
+                .collect(),
+            ..Menu::default()
+        }
+    }
+    /// Rows of the list, and of what is said below it.
+    fn heights(h: u16) -> (u16, u16) {
+        let below = match h {
+            0..=9 => 0,
+            10..=15 => 3,
+            _ => 4,
+        };
+        (h.saturating_sub(HEAD + below).max(1), below)
+    }
+}
+
+/// Where the columns of the list stand.
+struct Columns {
+    length: u16,
+    cause: u16,
+    subject: (u16, u16),
+    what: (u16, u16),
+    lanes: Option<(u16, u16)>,
+}
+
+impl Columns {
+    fn of(w: u16, subjects: usize) -> Self {
+        let lanes = (w >= LANES_FROM).then(|| w * 2 / 5);
+        // One column for the scroll bar.
+        let end = w.saturating_sub(lanes.map_or(1, |l| l + 3));
+        let (length, cause) = (10, 18);
+        let from = cause + 7;
+        let room = end.saturating_sub(from);
+        let most = u16::try_from(subjects).unwrap_or(u16::MAX).max(7);
+        let share = if room >= 36 { room * 3 / 5 } else { room };
+        let subject = most.min(share).min(room);
+        let what = from + subject + 2;
+        Self {
+            length,
+            cause,
+            subject: (from, subject),
+            what: (what, end.saturating_sub(what)),
+            lanes: lanes.map(|l| (w.saturating_sub(l + 1), l)),
+        }
+    }
+}
+
+fn row(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, c: &Columns, y: u16, i: &Incident) {
+    let (t, now) = (ctx.theme, upto(ctx.snap));
+    let v = &i.verdict;
+    let (word, style) = stage::verdict(ctx, v.state);
+    let begin = ctx.time().at(i.begin, 1, 0);
+    canvas.text_in(1, y, 8, &begin, t.dim);
+    let lasts = if i.end.is_none() { "+" } else { "" };
+    let length = format!("{}{lasts}", age(i.length(now)));
+    canvas.text_right(c.length + 7, y, 7, &length, t.text);
+    let cause = if v.cause_id().is_empty() {
+        word
+    } else {
+        v.cause_id()
+    };
+    canvas.text_in(c.cause, y, 6, cause, *style);
+    let who = match i.subject {
+        Subject::Node(_) => t.warn,
+        Subject::Owner(_) => t.strong,
+        Subject::Pod { .. } => t.text,
+    };
+    let (x, w) = c.subject;
+    let name = subject(ctx, i);
+    canvas.text_in(x, y, w, &cut_middle(&name, usize::from(w)), who);
+    let (x, w) = c.what;
+    if w >= 10 {
+        let whole = width(&v.sentence) <= usize::from(w);
+        let text = if whole { v.sentence.as_str() } else { &v.title };
+        canvas.text_in(x, y, w, text, t.dim);
+    }
+    if let Some((x, w)) = c.lanes {
+        lane(ctx, &mut canvas.part(x, y, w, 1), i, *style);
+    }
+}
+
+/// The window of the lanes: the whole session.
+fn window(snap: &Snapshot) -> Window {
+    Window::new(snap.range.0, snap.range.1)
+}
+
+/// When it was so: lighter while it was not told yet, an arrow where it still lasts.
+fn lane(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, i: &Incident, style: Style) {
+    let (g, w) = (ctx.glyphs, canvas.width());
+    let window = window(ctx.snap);
+    let cells = |from: Nanos, to: Nanos| {
+        let last = w.saturating_sub(1);
+        let a = (window.place(from, w).max(0.0) as u16).min(last);
+        let z = (window.place(to, w).max(0.0).ceil() as u16).min(w);
+        (a, z.saturating_sub(a).max(1))
+    };
+    let end = upto(ctx.snap);
+    for p in &i.parts {
+        let (x, n) = cells(p.begin, p.told);
+        canvas.line(x, 0, n, g.bounded, style);
+    }
+    for p in &i.parts {
+        let (x, n) = cells(p.told, p.end.unwrap_or(end));
+        canvas.line(x, 0, n, g.full, style);
+        if p.end.is_none() {
+            canvas.symbol(x + n - 1, 0, g.growing, style);
+        }
+    }
+}
+
+impl Pane for Incidents {
+    fn id(&self) -> PaneId {
+        PaneId::Incidents
+    }
+    fn title(&self, ctx: &Ctx<'_>) -> String {
+        let ever = &ctx.snap.ever;
+        let dot = ctx.glyphs.dot;
+        let mut s = count(ever.incidents.len());
+        let last = ever.incidents.iter().filter(|i| i.end.is_none()).count();
+        if last > 0 && matches!(ctx.snap.mode, Mode::Live { .. }) {
+            s.push_str(&format!(" {dot} {} now", count(last)));
+        } else if last > 0 {
+            s.push_str(&format!(" {dot} {} to the end", count(last)));
+        }
+        if self.sort != Sort::Begin {
+            s.push_str(&format!(" {dot} by {}", self.sort.name()));
+        }
+        if !ever.whole {
+            let at = ever.upto.map_or_else(
+                || "the session is being read".to_owned(),
+                |u| format!("looked up to {} so far", ctx.time().wall(u, 0)),
+            );
+            s.push_str(&format!(" {dot} {at}"));
+        }
+        if ever.forgotten > 0 {
+            s.push_str(&format!(" {dot} {} older forgotten", count(ever.forgotten)));
+        }
+        s
+    }
+    fn commands(&self) -> &'static [Action] {
+        &[
+            Action::Open,
+            Action::IncidentsSort,
+            Action::NextIncident,
+            Action::PreviousIncident,
+            Action::PanePods,
+        ]
+    }
+    fn sync(&mut self, snap: &Snapshot, shared: &mut Shared, size: (u16, u16)) {
+        let same = |old: &Arc<Vec<Incident>>| Arc::ptr_eq(old, &snap.ever.incidents);
+        if !self.seen.as_ref().is_some_and(same) || self.sorted != self.sort {
+            self.seen = Some(Arc::clone(&snap.ever.incidents));
+            self.sorted = self.sort;
+            self.order(snap);
+            if let Some(id) = self.selected.clone() {
+                self.find(snap, &id);
+            }
+        }
+        let visited = shared.incident.as_ref().map(|(id, _)| id.clone());
+        if visited != self.visited {
+            self.visited.clone_from(&visited);
+            if let Some(id) = visited {
+                self.find(snap, &id);
+            }
+        }
+        let (list, _) = Self::heights(size.1);
+        self.scroll.fit(self.rows.len(), usize::from(list));
+        self.keep(snap);
+    }
+    fn handle(&mut self, command: &Command, snap: &Snapshot, shared: &mut Shared) -> Reply {
+        if self.scroll.handle(command.action) {
+            self.keep(snap);
+            return Reply::Done;
+        }
+        match command.action {
+            Action::Open | Action::Right => {
+                let Some(i) = self.at(snap, self.scroll.at) else {
+                    return Reply::Say("there is no incident to go to".to_owned());
+                };
+                let at = shared.visit(i, upto(snap));
+                Reply::Visit(PaneId::Why, at)
+            }
+            Action::IncidentsSort => match Sort::parse(&command.arg) {
+                Some(s) => {
+                    self.sort = s;
+                    // What stands first now is what was asked for.
+                    self.selected = None;
+                    self.scroll.at = 0;
+                    Reply::Done
+                }
+                None if command.arg.is_empty() => Reply::Menu(Self::sort_menu()),
+                None => Reply::Say("sort by: begin, length, worst".to_owned()),
+            },
+            _ => Reply::Ignored,
+        }
+    }
+    fn hidden(&self) -> Option<(usize, usize)> {
+        Some(self.scroll.hidden())
+    }
+    fn draw(&self, ctx: &Ctx<'_>, canvas: &mut Canvas<'_>) {
+        let snap = ctx.snap;
+        if self.rows.is_empty() {
+            let (text, hint) = nothing(ctx);
+            return super::empty(ctx, canvas, &text, &hint);
+        }
+        let (w, t) = (canvas.width(), ctx.theme);
+        let (list, below) = Self::heights(canvas.height());
+        let c = Columns::of(w, self.subjects);
+        let sorted = |by: Sort| {
+            if self.sort == by { t.head_on } else { t.head }
+        };
+        canvas.text(1, 0, "BEGIN", sorted(Sort::Begin));
+        canvas.text_right(c.length + 7, 0, 7, "LENGTH", sorted(Sort::Length));
+        canvas.text(c.cause, 0, "CAUSE", sorted(Sort::Worst));
+        canvas.text_in(c.subject.0, 0, c.subject.1, "SUBJECT", t.head);
+        if c.what.1 >= 10 {
+            canvas.text(c.what.0, 0, "WHAT", t.head);
+        }
+        if let Some((x, w)) = c.lanes {
+            let shown = self.scroll.visible().len() as u16;
+            let mut lanes = canvas.part(x, 0, w, HEAD + shown);
+            ruler::draw(ctx, &mut lanes, window(snap), snap.range.0, shown);
+        }
+        for (n, r) in self.scroll.visible().enumerate() {
+            let y = HEAD + n as u16;
+            if let Some(i) = self.at(snap, r) {
+                row(ctx, canvas, &c, y, i);
+            }
+            if r == self.scroll.at {
+                super::calls::select(ctx, canvas, y);
+            }
+        }
+        if let Some((x, w)) = c.lanes {
+            let shown = self.scroll.visible().len() as u16;
+            let mut lanes = canvas.part(x, HEAD, w, shown);
+            if let Some(x) = window(snap).column(snap.now, w) {
+                lanes.overlay_column(x, 0, shown, ctx.glyphs.cursor, t.cursor, ctx.glyphs.grid);
+            }
+        }
+        self.scroll
+            .draw(ctx, &mut canvas.part(0, 0, w, HEAD + list), HEAD);
+        let shown = self.at(snap, self.scroll.at).filter(|_| below > 1);
+        if let Some(i) = shown {
+            let y = HEAD + list;
+            canvas.line(0, y, w, ctx.glyphs.rule, t.faint);
+            said(ctx, &mut canvas.part(0, y + 1, w, below - 1), i);
+        }
+    }
+    fn click(&mut self, _x: u16, y: u16, snap: &Snapshot, _shared: &mut Shared) -> bool {
+        let Some(row) = y.checked_sub(HEAD) else {
+            return false;
+        };
+        let row = self.scroll.top + usize::from(row);
+        if !self.scroll.visible().contains(&row) {
+            return false;
+        }
+        self.scroll.at = row;
+        self.keep(snap);
+        true
+    }
+    fn copy(&self, snap: &Snapshot, _shared: &Shared) -> Option<String> {
+        let i = self.at(snap, self.scroll.at)?;
+        Some(kflow_export::ever::text(&[i], snap.range, upto(snap)))
+    }
+}
+
+/// Under the list: what is said of the selected incident.
+fn said(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, i: &Incident) {
+    let t = ctx.theme;
+    let v = &i.verdict;
+    let (word, style) = stage::verdict(ctx, v.state);
+    let x = canvas.spans(
+        1,
+        0,
+        &[
+            (v.cause_id(), *style),
+            (" ", t.text),
+            (word, *style),
+            ("  ", t.text),
+            (&subject(ctx, i), t.strong),
+            ("  ", t.text),
+        ],
+    );
+    let names = matches!(i.subject, Subject::Owner(_)) && i.pods() > 0;
+    if names {
+        let mut pods: Vec<&str> = i.parts.iter().map(|p| p.verdict.pod.as_str()).collect();
+        pods.sort_unstable();
+        pods.dedup();
+        let room = canvas.width().saturating_sub(x + 1);
+        canvas.text_in(x, 0, room, &pods.join(", "), t.dim);
+    }
+    let room = usize::from(canvas.width().saturating_sub(2));
+    let rows = usize::from(canvas.height().saturating_sub(1));
+    let mut lines = wrap(&v.sentence, room).into_iter();
+    for y in 0..rows {
+        let last = y + 1 == rows;
+        let text = if last {
+            lines.by_ref().collect::<Vec<_>>().join(" ")
+        } else {
+            lines.next().unwrap_or_default()
+        };
+        canvas.text_in(1, y as u16 + 1, room as u16, &text, t.text);
+    }
+}
+
+/// What an empty list means.
+fn nothing(ctx: &Ctx<'_>) -> (String, String) {
+    let snap = ctx.snap;
+    let ever = &snap.ever;
+    if !ever.whole {
+        return (
+            "Looking for what was ever wrong.".to_owned(),
+            match ever.upto {
+                Some(u) => format!("Nothing up to {} so far.", ctx.time().wall(u, 0)),
+                None => "The session is being read.".to_owned(),
+            },
+        );
+    }
+    if let Some(u) = unknown::every(snap.asked()) {
+        return (
+            format!(
+                "Nothing that was wrong was seen, and not all is known: {}.",
+                u.why
+            ),
+            u.help,
+        );
+    }
+    let from = ctx.time().wall(snap.range.0, 0);
+    match snap.mode {
+        Mode::Live { .. } => (
+            format!("Nothing was wrong since {from}."),
+            "What goes wrong is listed here, and stays when it is over.".to_owned(),
+        ),
+        Mode::Replay { .. } => {
+            let to = ctx.time().wall(snap.range.1, 0);
+            let key = ctx.keys.first(PaneId::Pods.action());
+            (
+                format!("Nothing was ever wrong between {from} and {to}."),
+                format!("{key} shows the pods."),
+            )
+        }
+    }
+}

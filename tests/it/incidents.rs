@@ -1,0 +1,474 @@
+//! What was ever not well in the recordings: against what is known of them, against the verdicts of single moments, and as
+//! the command and the terminal tell it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::time::Duration;
+
+use kflow_core::correlate::World;
+use kflow_core::diagnose::{CauseId, Diagnoser, Incident, Incidents, Subject, Verdict, Walk};
+use kflow_core::query::Moment;
+use kflow_engine::{Ever, Player};
+use kflow_model::session::{Session, reader};
+use kflow_model::stamp::SECOND;
+use kflow_model::{Nanos, Observation};
+use kflow_tui::backend::{Backend as _, Drive};
+use kflow_tui::replay::{Replay, is_error};
+use serde::Deserialize;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).to_owned()
+}
+
+fn path(name: &str) -> PathBuf {
+    root().join(format!("fixtures/sessions/{name}.kflow.zst"))
+}
+
+fn load(name: &str) -> Session {
+    reader::load(&path(name)).unwrap_or_else(|e| panic!("{e}"))
+}
+
+type Known<T> = LazyLock<Mutex<BTreeMap<String, Arc<T>>>>;
+
+fn known<T>(all: &Known<T>, name: &str, make: impl FnOnce() -> T) -> Arc<T> {
+    let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
+    Arc::clone(
+        all.entry(name.to_owned())
+            .or_insert_with(|| Arc::new(make())),
+    )
+}
+
+/// What was ever not well in a recording; looked for once for all tests.
+pub(crate) fn ever(name: &str) -> Arc<Ever> {
+    static ALL: Known<Ever> = LazyLock::new(Mutex::default);
+    known(&ALL, name, || {
+        let s = load(name);
+        let range = s.range().expect("not empty");
+        Ever::of(&s.observations, Arc::default(), range)
+    })
+}
+
+#[derive(Deserialize)]
+struct Expected {
+    session: String,
+    scenario: String,
+    at_ns: i64,
+    target: String,
+    namespace: String,
+    causes: Vec<String>,
+}
+
+fn expected() -> Vec<Expected> {
+    let text = std::fs::read_to_string(root().join("fixtures/expected.json")).expect("the file");
+    serde_json::from_str(&text).expect("its form")
+}
+
+/// True for an incident of what an entry of `expected.json` names: the pod, or one of the owner's kind and name.
+fn is_of(i: &Incident, e: &Expected) -> bool {
+    let owner = |kind: &str, name: &str| {
+        e.target
+            .split_once('/')
+            .is_some_and(|(k, n)| kind.to_lowercase().starts_with(k) && name == n)
+    };
+    match &i.subject {
+        Subject::Owner(o) if i.pods() == 0 => o.namespace == e.namespace && owner(&o.kind, &o.name),
+        Subject::Node(_) => false,
+        _ => i
+            .parts
+            .iter()
+            .any(|p| format!("{}/{}", p.verdict.namespace, p.verdict.pod) == e.target),
+    }
+}
+
+#[test]
+fn every_scenario_is_among_the_incidents_and_what_was_healthy_is_not() {
+    let mut wrong = Vec::new();
+    let mut found = 0;
+    for e in expected() {
+        let ever = ever(&e.session);
+        let (what, at) = (
+            format!("{}/{} {}", e.session, e.scenario, e.target),
+            Nanos(e.at_ns),
+        );
+        let of_it: Vec<&Incident> = ever.incidents.iter().filter(|i| is_of(i, &e)).collect();
+        if e.causes.is_empty() {
+            // Later it is deleted, and how that goes is another matter.
+            if let Some(i) = of_it.iter().find(|i| i.begin <= at) {
+                wrong.push(format!("{what}: {}", i.verdict.sentence));
+            }
+            continue;
+        }
+        let holds = |i: &&&Incident| {
+            e.causes.iter().any(|c| c == i.verdict.cause_id())
+                && i.begin <= at
+                && i.end.is_none_or(|end| at <= end)
+        };
+        match of_it.iter().find(holds) {
+            Some(i) => {
+                found += 1;
+                let named = match &i.subject {
+                    Subject::Pod {
+                        namespace, name, ..
+                    } => format!("{namespace}/{name}") == e.target,
+                    Subject::Owner(o) => o.namespace == e.namespace,
+                    Subject::Node(_) => false,
+                };
+                if !named {
+                    wrong.push(format!("{what}: subject {}", i.subject));
+                }
+            }
+            None => wrong.push(format!(
+                "{what}: none of {:?} at {at}; {:?}",
+                e.causes,
+                of_it
+                    .iter()
+                    .map(|i| (i.verdict.cause_id(), i.begin.to_rfc3339(), i.end))
+                    .collect::<Vec<_>>()
+            )),
+        }
+    }
+    assert!(
+        wrong.is_empty(),
+        "{} wrong:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
+    assert!(found > 50, "{found}");
+}
+
+fn of_node(ever: &Ever) -> Vec<(&str, i64)> {
+    ever.incidents
+        .iter()
+        .filter(|i| matches!(&i.subject, Subject::Node(n) if n == "node1"))
+        .map(|i| (i.verdict.cause_id(), i.length(ever.range.1) / SECOND))
+        .collect()
+}
+
+#[test]
+fn a_node_whose_runtime_or_kubelet_stands_still_is_a_subject() {
+    // The runtime was stopped for 60 s, and killed for 30 s.
+    let stopped = ever("S4-runtime");
+    let runtime = of_node(&stopped);
+    let lengths: Vec<i64> = runtime.iter().map(|(_, s)| *s).collect();
+    assert!(runtime.iter().all(|(id, _)| *id == "KF302"), "{runtime:?}");
+    assert!(lengths.iter().any(|s| (50..80).contains(s)), "{runtime:?}");
+    assert!(lengths.iter().any(|s| (20..50).contains(s)), "{runtime:?}");
+    // The kubelet was frozen while pods waited.
+    let frozen = ever("S11-control-plane");
+    assert!(
+        of_node(&frozen).iter().any(|(id, _)| *id == "KF301"),
+        "{:?}",
+        of_node(&frozen)
+    );
+    // 40 pods at once are no reason for anything to be wrong.
+    let burst = ever("S5-burst");
+    let told: Vec<&str> = burst
+        .incidents
+        .iter()
+        .map(|i| i.verdict.sentence.as_str())
+        .collect();
+    assert!(told.is_empty(), "{told:?}");
+}
+
+/// What is told of a moment: of whom, and the cause.
+type Told = BTreeSet<(String, &'static str)>;
+
+fn told<'v>(verdicts: impl Iterator<Item = &'v Arc<Verdict>>) -> Told {
+    let who = |v: &Verdict| match &v.owner {
+        Some(o) if v.uid.is_empty() => format!("{}/{}/{}", o.kind, o.namespace, o.name),
+        _ => v.uid.to_string(),
+    };
+    verdicts
+        .filter(|v| !v.state.is_well())
+        .map(|v| (who(v), v.cause_id()))
+        .collect()
+}
+
+/// Goes through a session and gives the walk's intervals.
+fn walked(s: &Session) -> Incidents {
+    let mut walk = Walk::new(Arc::default(), s.range().expect("not empty"));
+    for o in &s.observations {
+        walk.observe(o);
+    }
+    walk.finish()
+}
+
+#[test]
+fn at_each_moment_that_was_looked_at_what_is_told_is_what_is_open() {
+    for name in [
+        "S2-stuck-early",
+        "S4-runtime",
+        "S8-node",
+        "S11-control-plane",
+    ] {
+        let s = load(name);
+        let (begin, end) = s.range().expect("not empty");
+        let incidents = walked(&s);
+        let mut world = World::new();
+        let mut observations = s.observations.iter().peekable();
+        let mut open = 0;
+        // Looks are a second apart in a session of this length; a verdict of a moment is made of nothing but that moment.
+        let looks = end.since(begin) / SECOND;
+        for n in (1..looks).step_by(23) {
+            let at = begin.plus(n * SECOND);
+            while let Some(o) = observations.next_if(|o| o.stamp.seen <= at) {
+                world.observe(o);
+            }
+            world.refresh();
+            let (pods, others) = Diagnoser::new().update(&world, at);
+            let now = told(pods.values().chain(others.iter()));
+            let intervals = incidents.parts().filter(|p| p.is_told_at(at));
+            let then = told(intervals.map(|p| &p.verdict));
+            assert_eq!(then, now, "{name} at {at}");
+            open += now.len();
+        }
+        assert!(open > 2, "{name}: {open}");
+    }
+}
+
+#[test]
+fn incidents_are_in_order_and_none_is_told_twice() {
+    for name in ["S2-stuck-early", "S3-crashes", "S4-runtime"] {
+        let ever = ever(name);
+        assert!(ever.whole && ever.upto == Some(ever.range.1));
+        assert!(ever.incidents.is_sorted_by_key(|i| i.begin), "{name}");
+        for (n, i) in ever.incidents.iter().enumerate() {
+            assert!(i.end.is_none_or(|e| i.begin <= e), "{name}: {i:?}");
+            assert!(!i.parts.is_empty() && !i.verdict.sentence.is_empty());
+            let (at, v) = i.middle(ever.range.1);
+            assert!(i.parts.iter().any(|p| p.is_told_at(at)), "{name}: {i:?}");
+            assert_eq!(v.cause, i.cause());
+            let overlaps = |o: &&Incident| {
+                o.subject == i.subject
+                    && o.cause() == i.cause()
+                    && o.begin <= i.end.unwrap_or(ever.range.1)
+            };
+            let again = ever.incidents.iter().skip(n + 1).find(overlaps);
+            assert!(again.is_none(), "{name}: {i:?}\n{again:?}");
+        }
+        assert!(ever.density.iter().any(|n| *n > 0));
+    }
+}
+
+fn verdict(pod: &str, cause: &str, since: i64) -> Arc<Verdict> {
+    use kflow_core::diagnose::{Catalogue, Confidence, State};
+    let id: CauseId = Catalogue::get().find(cause).expect("a cause").id;
+    Arc::new(Verdict {
+        uid: pod.into(),
+        namespace: "shop".into(),
+        pod: pod.into(),
+        owner: None,
+        cause: Some(id),
+        title: "".into(),
+        stage: kflow_core::flow::Stage::Image,
+        container: "".into(),
+        state: State::Stuck,
+        since: at(since),
+        in_flight: None,
+        attempt: 0,
+        next_retry: None,
+        recurrence: None,
+        sentence: format!("{cause} since {since}"),
+        same: String::new(),
+        evidence: Vec::new(),
+        not_reached: Vec::new(),
+        next: Vec::new(),
+        confidence: Confidence::Certain,
+        also: Vec::new(),
+    })
+}
+
+fn at(second: i64) -> Nanos {
+    Nanos((1_790_000_000 + second) * SECOND)
+}
+
+/// Incidents of verdicts that are told at seconds: of a pod, with a cause, through some of them.
+fn looked(told: &[(&str, &str, std::ops::Range<i64>)], seconds: std::ops::Range<i64>) -> Incidents {
+    let world = World::new();
+    let mut incidents = Incidents::default();
+    for second in seconds {
+        let pods = told
+            .iter()
+            .filter(|(.., when)| when.contains(&second))
+            .map(|(pod, cause, when)| ((*pod).into(), verdict(pod, cause, when.start - 3)))
+            .collect();
+        incidents.look(&world, &(Arc::new(pods), Arc::default()), at(second));
+    }
+    incidents
+}
+
+#[test]
+fn the_same_cause_after_a_short_while_is_the_same_incident_and_another_begins_where_the_last_ended()
+{
+    let told = [
+        ("web", "KF601", 10..20),
+        ("web", "KF601", 25..40),
+        // Takes the place of the first, since the same moment by its own account.
+        ("web", "KF604", 40..50),
+        ("web", "KF601", 90..95),
+    ];
+    let list = looked(&told, 0..100).list();
+    let lines: Vec<(String, i64, Option<i64>, usize)> = list
+        .iter()
+        .map(|i| {
+            let seconds = |t: Nanos| t.since(at(0)) / SECOND;
+            (
+                i.verdict.cause_id().to_owned(),
+                seconds(i.begin),
+                i.end.map(seconds),
+                i.parts.len(),
+            )
+        })
+        .collect();
+    assert_eq!(
+        lines,
+        [
+            ("KF601".to_owned(), 7, Some(40), 2),
+            ("KF604".to_owned(), 40, Some(50), 1),
+            ("KF601".to_owned(), 87, Some(95), 1),
+        ]
+    );
+}
+
+#[test]
+fn what_passes_by_itself_while_a_pod_starts_is_no_incident() {
+    let short = looked(&[("web", "KF404", 10..13)], 0..30);
+    assert_eq!((short.list().len(), short.parts().count()), (0, 1));
+    let long = looked(&[("web", "KF404", 10..20)], 0..30);
+    assert_eq!(long.list().len(), 1);
+    // While it lasts nobody knows how long it will.
+    let lasting = looked(&[("web", "KF404", 10..13)], 0..12);
+    assert_eq!(lasting.list().len(), 1);
+}
+
+fn kflow(args: &[&str]) -> (Option<i32>, String, String) {
+    let o = Command::new(env!("CARGO_BIN_EXE_kflow"))
+        .args(args)
+        .env_remove("KFLOW_SESSION")
+        .output()
+        .expect("kflow runs");
+    let text = |b: Vec<u8>| String::from_utf8(b).expect("UTF-8");
+    (o.status.code(), text(o.stdout), text(o.stderr))
+}
+
+#[test]
+fn the_command_tells_every_incident_of_a_recording_in_both_forms() {
+    let s2 = path("S2-stuck-early").display().to_string();
+    let (code, text, _) = kflow(&["why", "--ever", "-s", &s2]);
+    assert_eq!(code, Some(1));
+    let all = ever("S2-stuck-early");
+    for i in all.incidents.iter() {
+        let line = |l: &str| l.contains(i.verdict.cause_id()) && l.contains(&i.subject.to_string());
+        assert!(text.lines().any(line), "{}\n{text}", i.subject);
+    }
+    assert!(text.lines().all(|l| l.chars().count() <= 80), "{text}");
+    let (_, json, _) = kflow(&["why", "--ever", "-o", "json", "-s", &s2]);
+    let rows: Vec<serde_json::Value> = serde_json::from_str(&json).expect("JSON");
+    assert_eq!(rows.len(), all.incidents.len());
+    let quota = rows
+        .iter()
+        .find(|r| r["cause"] == "KF101")
+        .expect("the quota");
+    assert_eq!(quota["subject"]["kind"], "owner");
+    assert_eq!(quota["subject"]["name"], "quota");
+    assert!(quota["length_ns"].as_i64() > Some(100 * SECOND));
+    // Of one pod, and of a part of the recording.
+    let (code, one, _) = kflow(&["why", "s10/rc", "--ever", "-s", &s2]);
+    assert_eq!((code, one.matches("KF").count()), (Some(1), 1), "{one}");
+    let (code, none, _) = kflow(&["why", "--ever", "--at", "+1s", "-s", &s2]);
+    assert_eq!(code, Some(0), "{none}");
+    assert!(
+        none.starts_with("Nothing was ever wrong between "),
+        "{none}"
+    );
+    let (code, _, said) = kflow(&["why", "s10/nobody", "--ever", "-s", &s2]);
+    assert_eq!(code, Some(3), "{said}");
+    let (code, _, said) = kflow(&["why", "--ever"]);
+    assert!(code == Some(2) && said.contains("--session"), "{said}");
+}
+
+/// A player whose session is read and looked through.
+fn player(name: &str) -> Replay {
+    let player = Player::open(&path(name), Moment::Begin, Arc::default()).expect("fixture");
+    let mut r = Replay::new(player);
+    let now = kflow_model::clock::monotonic();
+    let mut last = None;
+    while !r.player().ever().whole {
+        r.snapshot(now);
+        // What is known so far says how far that is.
+        let upto = r.player().ever().upto;
+        assert!(upto >= last, "{upto:?} {last:?}");
+        last = upto;
+        std::thread::park_timeout(Duration::from_millis(5));
+    }
+    r.snapshot(now);
+    r
+}
+
+#[test]
+fn a_player_finds_what_the_whole_session_holds() {
+    let mut r = player("S3-crashes");
+    let found = Arc::clone(r.player().ever());
+    let whole = ever("S3-crashes");
+    let lines = |e: &Ever| -> Vec<String> {
+        e.incidents
+            .iter()
+            .map(|i| format!("{} {} {:?}", i.subject, i.begin, i.end))
+            .collect()
+    };
+    assert_eq!(lines(&found), lines(&whole));
+    assert_eq!(found.density, whole.density);
+    let now = kflow_model::clock::monotonic();
+    assert_eq!(r.snapshot(now).ever.incidents.len(), whole.incidents.len());
+}
+
+#[test]
+fn the_next_error_is_one_that_something_suffered_from_and_is_said_in_words_with_its_pod() {
+    let now = kflow_model::clock::monotonic();
+    let error = |r: &mut Replay| {
+        r.drive(
+            Drive::Error {
+                pod: None,
+                forward: true,
+            },
+            now,
+        )
+    };
+    // Forty healthy starts: the kubelet logs errors meanwhile, and none of them does any harm.
+    let mut r = player("S5-burst");
+    let count = |o: &&Arc<Observation>| is_error(o) && matches!(o.body, kflow_model::Body::Log(_));
+    let logged = r.player().all().iter().filter(count).count();
+    assert!(logged > 0, "{logged}");
+    let mut steps = 0;
+    let end = loop {
+        let done = error(&mut r).expect("it can");
+        if done.said.starts_with("there is no error after this") {
+            break done.said;
+        }
+        let s = r.snapshot(now);
+        let o = s.log.get(s.log.len() - 1).expect("an observation");
+        assert!(
+            !matches!(o.body, kflow_model::Body::Log(_)),
+            "{}",
+            done.said
+        );
+        steps += 1;
+        assert!(steps < 100);
+    };
+    assert!(end.contains("that nothing suffered from"), "{end}");
+    let mut r = player("S2-stuck-early");
+    let mut with_pod = 0;
+    for _ in 0..40 {
+        let done = error(&mut r).expect("it can");
+        assert!(!done.said.is_empty());
+        let s = r.snapshot(now);
+        if let Some(uid) = &done.pod {
+            with_pod += 1;
+            let p = s.world.pod(uid).expect("it is there");
+            assert!(done.said.contains(p.name.as_str()), "{}", done.said);
+        }
+    }
+    assert!(with_pod > 20, "{with_pod}");
+}
