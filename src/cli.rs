@@ -68,7 +68,6 @@ fn moment(text: &str) -> anyhow::Result<Moment> {
 }
 
 /// Runs the program.
-#[expect(clippy::print_stderr, reason = "the one place where errors are told")]
 pub fn main() -> ExitCode {
     let args = parse();
     let json = args.command.is_json();
@@ -82,14 +81,10 @@ pub fn main() -> ExitCode {
                 if let Err(e) =
                     kflow_export::unknown::json(&mut out, unknown).and_then(|()| out.flush())
                 {
-                    eprintln!("kflow: {e}");
+                    out::tell(&e.to_string());
                 }
             }
-            let text = told(&e);
-            eprintln!(
-                "kflow: {}",
-                kflow_export::text::clean(&kflow_model::redact::text(&text))
-            );
+            out::tell(&kflow_model::redact::text(&told(&e)));
             ExitCode::from(ERROR)
         }
     }

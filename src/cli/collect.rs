@@ -10,7 +10,6 @@ use kflow_core::correlate::{Coverage, Failing};
 use kflow_core::diagnose::unknown;
 use kflow_engine::Snapshot;
 use kflow_engine::live::{Config, Live};
-use kflow_export::text::clean;
 use kflow_model::clock;
 use kflow_model::session::{Header, Report, Session};
 use kflow_model::{Scope, Source, Text};
@@ -110,10 +109,9 @@ fn asks_anything(c: &Config) -> bool {
 }
 
 /// Says what could not be read.
-#[expect(clippy::print_stderr, reason = "a notice beside the result")]
 fn tell(snapshot: &Snapshot) {
     for n in notices(snapshot) {
-        eprintln!("kflow: {}", clean(&n.text));
+        super::out::tell(&n.text);
     }
 }
 

@@ -38,7 +38,7 @@ pub(super) fn export(args: &ExportArgs) -> anyhow::Result<u8> {
     }
     let missing = unknown::partial(asked);
     if pods.is_empty()
-        && let Some(unknown) = missing
+        && let Some(unknown) = unknown::none(asked)
     {
         return Err(unknown.into());
     }

@@ -116,7 +116,7 @@ pub(super) fn flow(args: &FlowArgs) -> anyhow::Result<u8> {
             let pods = find(&world, query);
             if pods.is_empty() {
                 if args.pod.is_none() {
-                    tell(&not_in_the_map(map, what));
+                    out::tell(&not_in_the_map(map, what));
                 }
                 return no_such_pod(query, asked_of);
             }
@@ -125,7 +125,7 @@ pub(super) fn flow(args: &FlowArgs) -> anyhow::Result<u8> {
     };
     if pods.is_empty()
         && world.pods().is_empty()
-        && !source.recorded
+        && source.recorded.is_none()
         && let Some(unknown) = missing
     {
         return Err(unknown.into());
@@ -224,11 +224,6 @@ fn looks(input: &Input) -> bool {
     let live = &input.live;
     let runs = live.live_flag().is_some() || live.scope != ScopeArgs::default();
     input.session.is_some() || input.at.is_some() || input.for_time.is_some() || runs
-}
-
-#[expect(clippy::print_stderr, reason = "a notice beside the answer")]
-fn tell(text: &str) {
-    eprintln!("kflow: {}", kflow_export::text::clean(text));
 }
 
 fn not_in_the_map(map: &Map, what: &str) -> String {

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::args::ImportArgs;
+use super::out;
 use kflow_engine::import::{self, Imported, Input, Kind, Options, Progress, Summary};
 use kflow_export::text;
 use kflow_model::file;
@@ -57,7 +58,9 @@ pub(super) fn run(args: &ImportArgs) -> anyhow::Result<u8> {
     );
     if imported.observations.is_empty() {
         if !args.quiet {
-            table(&mut io::stderr().lock(), &imported, &unknown)?;
+            let mut said = Vec::new();
+            table(&mut said, &imported, &unknown)?;
+            out::tell_bytes(&said);
         }
         anyhow::bail!("no observation in what was given: no session was written");
     }
@@ -80,9 +83,10 @@ pub(super) fn run(args: &ImportArgs) -> anyhow::Result<u8> {
     written?;
     let bytes = writer.finish()?;
     if !args.quiet {
-        let mut out = io::stderr().lock();
-        table(&mut out, &imported, &unknown)?;
-        summary(&mut out, args, &imported, bytes)?;
+        let mut said = Vec::new();
+        table(&mut said, &imported, &unknown)?;
+        summary(&mut said, args, &imported, bytes)?;
+        out::tell_bytes(&said);
     }
     Ok(super::OK)
 }

@@ -23,8 +23,8 @@ pub struct Observations {
     /// What was asked for; `None` for all that a recording holds.
     pub scope: Option<Scope>,
     selection: Arc<Selection>,
-    /// It is a recording.
-    pub recorded: bool,
+    /// The last moment of the recording that it is; `None` of what runs.
+    pub recorded: Option<Nanos>,
 }
 
 impl Observations {
@@ -61,7 +61,7 @@ impl Observations {
             at: snapshot.now,
             scope: collected.scope,
             selection: Arc::clone(snapshot.world.selection()),
-            recorded: false,
+            recorded: None,
         };
         collected.live.stop();
         if let Some(at) = input.at.as_deref() {
@@ -85,7 +85,7 @@ impl Observations {
             at,
             scope: None,
             selection: Arc::default(),
-            recorded: true,
+            recorded: Some(end),
         })
     }
 
@@ -133,12 +133,11 @@ fn outside(range: Option<(Nanos, Nanos)>, at: Nanos) -> Result<(), Unknown> {
 }
 
 /// Reads a session and says on standard error what was left out of it.
-#[expect(clippy::print_stderr, reason = "a notice beside the result")]
 pub fn load(path: &Path) -> anyhow::Result<Session> {
     let session = session::load(path)?;
     let notice = session.report.sentence();
     if !notice.is_empty() {
-        eprintln!("kflow: {}: {notice}", path.display());
+        super::out::tell(&format!("{}: {notice}", path.display()));
     }
     Ok(session)
 }

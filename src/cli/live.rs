@@ -12,15 +12,13 @@ use super::{scope, tap};
 use crate::doctor;
 use kflow_core::correlate::Retention;
 use kflow_engine::live::{Config, Control, KubeletLog};
-use kflow_export::text::clean;
 use kflow_model::Source;
 use kflow_model::log::Component;
 use kflow_model::redact;
 use kflow_proxy::Log;
 
-#[expect(clippy::print_stderr, reason = "the log of a service")]
 pub(super) fn stderr_log() -> Log {
-    Arc::new(|line: &str| eprintln!("kflow: {}", clean(&redact::text(line))))
+    Arc::new(|line: &str| super::out::tell(&redact::text(line)))
 }
 
 /// Waits for SIGINT or SIGTERM, or for a time.

@@ -43,6 +43,8 @@ fn begin(filter: EnvFilter, to: impl Write + Send + 'static) {
         .with_env_filter(filter)
         .with_writer(to)
         .with_ansi(false)
+        // Its own words about a log that cannot be written would go to standard error by a macro that panics.
+        .log_internal_errors(false)
         .init();
 }
 

@@ -1,6 +1,8 @@
-//! Standard output.
+//! Standard output, and notices on standard error.
 
 use std::io::{self, BufWriter, ErrorKind, IsTerminal, StdoutLock, Write};
+
+use kflow_export::text::clean;
 
 /// Why standard output could not be written.
 #[derive(Debug, thiserror::Error)]
@@ -59,6 +61,17 @@ pub(super) fn stdout() -> Stdout {
         inner: BufWriter::with_capacity(1 << 16, io::stdout().lock()),
         reader_gone: false,
     }
+}
+
+/// Says a line on standard error. A reader that is gone (`kflow calls 2>&1 | head`) and a full disk end nothing: what was
+/// asked is still answered, and what is recorded goes on.
+pub(super) fn tell(line: &str) {
+    tell_bytes(format!("kflow: {}\n", clean(line)).as_bytes());
+}
+
+/// The same of text that is escaped already.
+pub(super) fn tell_bytes(text: &[u8]) {
+    io::stderr().lock().write_all(text).ok();
 }
 
 /// True when colours are wanted: standard output is a terminal, and neither `NO_COLOR` nor `TERM=dumb` is set.

@@ -1,5 +1,6 @@
 //! The pods that a command is asked about, and what it says on standard error when there are none, or when not all is known.
 
+use super::out::tell;
 use super::{ERROR, NO_SUCH_POD, OK};
 use kflow_core::correlate::{Pod, World};
 use kflow_core::diagnose::Unknown;
@@ -8,22 +9,17 @@ use kflow_core::suggest::suggest;
 use kflow_model::PodUid;
 
 /// The exit status of a result that may not be whole; says what is missing.
-#[expect(clippy::print_stderr, reason = "a notice beside the result")]
 pub(super) fn whole(missing: Option<&Unknown>) -> u8 {
     let Some(unknown) = missing else { return OK };
-    eprintln!("kflow: {}", kflow_export::text::clean(&unknown.to_string()));
+    tell(&unknown.to_string());
     ERROR
 }
 
 /// Says that all was read, and there is nothing.
-#[expect(clippy::print_stderr, reason = "a notice beside an empty result")]
 pub(super) fn tell_of_none(what: &str, asked: Asked<'_>) {
     let place = asked.scope.map(|s| format!(" in {}", s.name()));
     let place = place.unwrap_or_default();
-    eprintln!(
-        "kflow: there are no {what}{}",
-        kflow_export::text::clean(&place)
-    );
+    tell(&format!("there are no {what}{place}"));
 }
 
 /// Pods by `ns/name`, `name` or UID (a mirror pod's UID leads to its static pod), oldest first.
@@ -52,17 +48,15 @@ pub(super) fn chosen(world: &World, query: Option<&str>, past: bool) -> (Vec<Pod
 }
 
 /// Says how many pods were left out.
-#[expect(clippy::print_stderr, reason = "a notice beside the result")]
 pub(super) fn tell_of_past(left_out: usize) {
     if left_out > 0 {
-        eprintln!(
-            "kflow: pods of the past, known by Events alone, that are left out: {left_out} (--past shows them)"
-        );
+        tell(&format!(
+            "pods of the past, known by Events alone, that are left out: {left_out} (--past shows them)"
+        ));
     }
 }
 
 /// Says on standard error what of a long session is kept no more.
-#[expect(clippy::print_stderr, reason = "a notice beside the result")]
 pub(super) fn tell_of_loss(world: &World) {
     let u = world.unfiled();
     for (n, what) in [
@@ -77,7 +71,7 @@ pub(super) fn tell_of_loss(world: &World) {
         ),
     ] {
         if n > 0 {
-            eprintln!("kflow: {n} {what}");
+            tell(&format!("{n} {what}"));
         }
     }
 }
@@ -90,7 +84,6 @@ pub(super) fn no_such_pod(query: &str, asked: Asked<'_>) -> anyhow::Result<u8> {
     Ok(tell_of_no_such_pod(query, asked.world))
 }
 
-#[expect(clippy::print_stderr, reason = "a notice instead of a result")]
 pub(super) fn tell_of_no_such_pod(query: &str, world: &World) -> u8 {
     let selection = world.selection();
     let place = if selection.is_all() {
@@ -107,12 +100,7 @@ pub(super) fn tell_of_no_such_pod(query: &str, world: &World) -> u8 {
     } else {
         format!("did you mean {}?", near.join(", "))
     };
-    eprintln!(
-        "kflow: no pod {}{}: {}",
-        kflow_export::text::clean(query),
-        kflow_export::text::clean(&place),
-        kflow_export::text::clean(&hint)
-    );
+    tell(&format!("no pod {query}{place}: {hint}"));
     NO_SUCH_POD
 }
 

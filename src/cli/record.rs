@@ -93,7 +93,7 @@ fn missing(last: &Snapshot, scope: Option<&Scope>, path: &Path) -> Option<Unknow
         world: &last.world,
         at: last.now,
         scope,
-        recorded: false,
+        recorded: None,
     };
     let longer = "record for longer; `kflow doctor` says what works";
     if let Some(mut missing) = unknown::never_listed(asked) {

@@ -93,14 +93,13 @@ pub(super) fn requests(args: &RequestsArgs) -> anyhow::Result<u8> {
 }
 
 /// Says on standard error what is not among the requests.
-#[expect(clippy::print_stderr, reason = "a notice beside the result")]
 fn lost(world: &World) {
     let (forgotten, spans) = world.requests().forgotten();
     if forgotten > 0 {
-        eprintln!("kflow: {forgotten} older requests were forgotten");
+        out::tell(&format!("{forgotten} older requests were forgotten"));
     }
     if spans > 0 {
-        eprintln!("kflow: {spans} spans found no request, or no room in it");
+        out::tell(&format!("{spans} spans found no request, or no room in it"));
     }
 }
 

@@ -42,10 +42,9 @@ fn read(path: Option<&Path>) -> (Config, String) {
     (c, file)
 }
 
-#[expect(clippy::print_stderr, reason = "warnings belong on standard error")]
 fn told(warnings: &[String]) {
     for w in warnings {
-        eprintln!("kflow: {w}");
+        super::out::tell(w);
     }
 }
 

@@ -25,7 +25,7 @@ pub(super) fn timeline(args: &TimelineArgs) -> anyhow::Result<u8> {
     }
     let missing = unknown::partial(asked);
     if pods.is_empty()
-        && let Some(unknown) = missing
+        && let Some(unknown) = unknown::none(asked)
     {
         return Err(unknown.into());
     }

@@ -10,7 +10,7 @@ use kflow_engine::live::{Live, Sought};
 use kflow_engine::record::{Ended, Options as RecordOptions, State};
 use kflow_model::clock;
 use kflow_model::{Body, Nanos, Observation, Text};
-use kflow_tui::backend::{Backend, Done, Drive};
+use kflow_tui::backend::{Answer, Backend, Done, Drive};
 use kflow_tui::replay::{is_about, is_error, pod_uid, told};
 use kflow_tui::run::run;
 
@@ -116,7 +116,14 @@ impl Backend for Running {
         self.live.snapshot()
     }
 
-    fn drive(&mut self, request: Drive, _now: Instant) -> Result<Done, String> {
+    fn drive(&mut self, request: Drive, _now: Instant) -> Result<Answer, String> {
+        self.ask(request).map(Answer::Done)
+    }
+}
+
+impl Running {
+    /// Does what the user asked; what became of it, or why it cannot.
+    fn ask(&mut self, request: Drive) -> Result<Done, String> {
         let (found, what, forward) = match request {
             Drive::PlayPause => {
                 if self.live.follows() {
@@ -176,9 +183,7 @@ impl Backend for Running {
             }
         }
     }
-}
 
-impl Running {
     fn key(&self, pod: &kflow_model::PodUid) -> String {
         let world = Arc::clone(&self.live.snapshot().world);
         world.pod(pod).map(|p| p.key()).unwrap_or_default()

@@ -222,7 +222,7 @@ fn watch(args: &WhyArgs) -> anyhow::Result<u8> {
             world: &snapshot.world,
             at: snapshot.now,
             scope: scope.as_ref(),
-            recorded: false,
+            recorded: None,
         };
         let mut json = Vec::new();
         let (now, text) = match answer(args, asked) {
@@ -335,10 +335,6 @@ pub(super) fn catalogue(args: &CausesArgs) -> anyhow::Result<u8> {
     Ok(OK)
 }
 
-#[expect(clippy::print_stderr, reason = "a notice instead of a result")]
 fn no_such_cause(id: &str) {
-    eprintln!(
-        "kflow: no cause {}: `kflow causes` lists them",
-        kflow_export::text::clean(id)
-    );
+    out::tell(&format!("no cause {id}: `kflow causes` lists them"));
 }

@@ -219,7 +219,7 @@ fn as_a_plugin_of_kubectl_it_goes_by_that_name() {
 
 #[test]
 fn as_of_a_time_nothing_later_is_known() {
-    let begin = json(&["timeline", "-o", "json", "-s", &s1(), "--at", "+0s"]);
+    let begin = json(&["timeline", "-o", "json", "-s", &s1(), "--at", "+1s"]);
     let end = json(&["timeline", "-o", "json", "-s", &s1()]);
     assert!(begin.len() < end.len());
     // s01/healthy was created at 00:24:27 and deleted at 00:25:08.
@@ -405,6 +405,35 @@ fn an_answer_that_cannot_be_written_is_an_error_that_says_so() {
             said.contains("cannot write to standard output: "),
             "{args:?}: {said}"
         );
+    }
+}
+
+/// A service's journal that was restarted, `2>&1 | head`, a full disk: what is asked is answered all the same.
+#[test]
+fn notices_that_cannot_be_written_change_no_answer() {
+    let dir = tempfile::tempdir().unwrap();
+    let session = dir.path().join("out.kflow").display().to_string();
+    let audit = fixture("audit/audit.jsonl").display().to_string();
+    for args in [
+        &["why", "no/such", "-s", &s1()][..],
+        &["why", "--all", "-s", &s1(), "--at", "+0s"],
+        &["timeline", "-n", "s09", "-s", &s1(), "--at", "+2s"],
+        &["requests", "-s", &s1(), "--at", "50%"],
+        &["timeline", "-s", "/nowhere"],
+        &["causes", "KF000"],
+        &["import", "--audit", &audit, "-o", &session],
+    ] {
+        let whole = kflow().args(args).output().unwrap();
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full");
+        let (reader, gone) = std::io::pipe().unwrap();
+        drop(reader);
+        for stderr in [Stdio::from(full.unwrap()), Stdio::from(gone)] {
+            let mut command = kflow();
+            let out = command.args(args).env("KFLOW_LOG", "debug").stderr(stderr);
+            let out = out.output().unwrap();
+            assert_eq!(out.status, whole.status, "{args:?}");
+            assert_eq!(out.stdout, whole.stdout, "{args:?}");
+        }
     }
 }
 

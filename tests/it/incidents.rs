@@ -14,7 +14,7 @@ use kflow_engine::{Ever, Player};
 use kflow_model::session::{Session, reader};
 use kflow_model::stamp::SECOND;
 use kflow_model::{Nanos, Observation};
-use kflow_tui::backend::{Backend as _, Drive};
+use kflow_tui::backend::{Answer, Backend as _, Drive};
 use kflow_tui::replay::{Replay, is_error};
 use serde::Deserialize;
 
@@ -436,6 +436,10 @@ fn the_next_error_is_one_that_something_suffered_from_and_is_said_in_words_with_
             now,
         )
     };
+    let done = |answer| match answer {
+        Ok(Answer::Done(done)) => done,
+        other => panic!("{other:?}"),
+    };
     // Forty healthy starts: the kubelet logs errors meanwhile, and none of them does any harm.
     let mut r = player("S5-burst");
     let count = |o: &&Arc<Observation>| is_error(o) && matches!(o.body, kflow_model::Body::Log(_));
@@ -443,7 +447,7 @@ fn the_next_error_is_one_that_something_suffered_from_and_is_said_in_words_with_
     assert!(logged > 0, "{logged}");
     let mut steps = 0;
     let end = loop {
-        let done = error(&mut r).expect("it can");
+        let done = done(error(&mut r));
         if done.said.starts_with("there is no error after this") {
             break done.said;
         }
@@ -461,7 +465,7 @@ fn the_next_error_is_one_that_something_suffered_from_and_is_said_in_words_with_
     let mut r = player("S2-stuck-early");
     let mut with_pod = 0;
     for _ in 0..40 {
-        let done = error(&mut r).expect("it can");
+        let done = done(error(&mut r));
         assert!(!done.said.is_empty());
         let s = r.snapshot(now);
         if let Some(uid) = &done.pod {

@@ -156,7 +156,7 @@ fn why_all(session: &Session) -> Option<Unknown> {
         world: &world_at(session, at, Arc::default()),
         at,
         scope: None,
-        recorded: true,
+        recorded: Some(at),
     })
 }
 

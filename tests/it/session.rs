@@ -485,7 +485,7 @@ fn a_note_is_seen_at_its_time_and_saved() {
     let middle = begin.plus((end - begin) / 2);
     p.seek(middle);
     let before = p.position();
-    p.note("look here").unwrap();
+    p.note("look here").expect("a file").save().unwrap();
     assert_eq!(p.position(), before + 1);
     p.seek_end();
     let live = state(&p.snapshot().world);

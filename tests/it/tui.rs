@@ -381,7 +381,7 @@ fn pictures_are_made_of_every_pane() {
 fn a_replay_takes_what_the_keys_ask_for() {
     use kflow_core::query::Moment;
     use kflow_engine::replay::Player;
-    use kflow_tui::backend::{Backend, Drive};
+    use kflow_tui::backend::{Answer, Backend, Drive};
     use kflow_tui::replay::{Replay, is_error};
 
     let path =
@@ -397,8 +397,11 @@ fn a_replay_takes_what_the_keys_ask_for() {
         Arc::ptr_eq(&first, &r.snapshot(now)),
         "nothing changed, so nothing is drawn again"
     );
-    let error = |forward| Drive::Error { pod: None, forward };
-    let done = r.drive(error(true), now).expect("an error");
+    let error = |r: &mut Replay, forward| match r.drive(Drive::Error { pod: None, forward }, now) {
+        Ok(Answer::Done(done)) => done,
+        other => panic!("{other:?}"),
+    };
+    let done = error(&mut r, true);
     assert!(!done.said.is_empty() && done.pod.is_some(), "{done:?}");
     let s = r.snapshot(now);
     assert!(s.now > first.now);
@@ -410,9 +413,61 @@ fn a_replay_takes_what_the_keys_ask_for() {
     r.drive(Drive::Step { forward: false }, now).expect("step");
     assert_eq!(r.snapshot(now).log.len(), here);
     r.drive(Drive::Seek(s.range.0), now).expect("seek");
-    let done = r.drive(error(false), now).expect("an answer");
-    assert_eq!(done.said, "there is no error before this");
+    assert_eq!(error(&mut r, false).said, "there is no error before this");
     assert!(r.drive(Drive::Record, now).is_err());
+}
+
+#[test]
+fn a_note_is_there_at_once_and_its_file_is_written_apart() {
+    use kflow_core::query::Moment;
+    use kflow_engine::replay::Player;
+    use kflow_model::session::Reader;
+    use kflow_tui::backend::{Answer, Backend as _, Drive};
+    use kflow_tui::replay::Replay;
+    let dir = tempfile::tempdir().expect("folder");
+    let path = dir.path().join("s.kflow.zst");
+    let fixture =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/sessions/S2-stuck-early.kflow.zst");
+    std::fs::copy(fixture, &path).expect("copied");
+    let before = std::fs::metadata(&path).expect("there").len();
+    let now = kflow_model::clock::monotonic();
+    let bytes = std::fs::read(&path).expect("there");
+    let embedded =
+        Reader::new("demo", Box::new(std::io::Cursor::new(bytes)), before).expect("a session");
+    for (player, saved) in [
+        (
+            Player::open(&path, Moment::Begin, Arc::default()).expect("opened"),
+            true,
+        ),
+        (
+            Player::new(embedded, "demo", Moment::Begin, Arc::default()),
+            false,
+        ),
+    ] {
+        let mut r = Replay::new(player);
+        while r.player().report().is_none() {
+            r.snapshot(now);
+            std::thread::yield_now();
+        }
+        let (at, text) = (r.snapshot(now).range.0, "look here".to_owned());
+        match r.drive(Drive::Note { at, text }, now) {
+            Ok(Answer::Write(job)) if saved => {
+                assert_eq!(std::fs::metadata(&path).expect("there").len(), before);
+                assert_eq!(job.run().as_deref(), Ok("note saved"));
+                assert!(std::fs::metadata(&path).expect("there").len() > before);
+            }
+            Ok(Answer::Done(done)) if !saved => {
+                assert!(done.said.contains("until you quit"), "{done:?}");
+            }
+            other => panic!("{other:?}"),
+        }
+        let snap = r.snapshot(now);
+        assert!(
+            snap.log
+                .iter()
+                .any(|o| matches!(&o.body, Body::Note(n) if n.text == "look here"))
+        );
+    }
 }
 
 #[test]

@@ -4,9 +4,9 @@
     tests/real/mount.py KFLOW
 
 Under a volume's mount point, under the kubelet's log and under the recording itself: other sources go on, the source says
-that its file system hangs, and kflow ends.
+that its file system hangs, and kflow ends. Under what the terminal saves: it goes on drawing, and says that nothing is saved.
 """
-import atexit, json, os, shutil, signal, socket, subprocess, sys, tempfile, threading, time
+import atexit, fcntl, json, os, pty, shutil, signal, socket, struct, subprocess, sys, tempfile, termios, threading, time
 
 KFLOW = sys.argv[1]
 LIMIT = 60  # s; a rescan of directories comes every 30 s
@@ -147,7 +147,60 @@ def recording():
     mount.end()
 
 
+def saving():
+    print('a picture, an export and a note of the terminal on a file system that hangs', flush=True)
+    dir = tempfile.mkdtemp(prefix='kflow-mount.')
+    atexit.register(shutil.rmtree, dir, True)
+    mount = Mount(dir + '/mnt')
+    shutil.copy('fixtures/sessions/S2-stuck-early.kflow.zst', dir + '/mnt/s.kflow.zst')
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack('HHHH', 40, 160, 0, 0))
+    env = dict(os.environ, TERM='xterm-256color', HOME=dir, XDG_CONFIG_HOME=dir, XDG_STATE_HOME=dir)
+    process = subprocess.Popen([os.path.abspath(KFLOW), 'replay', '--at', '+100s', 's.kflow.zst'], cwd=dir + '/mnt', env=env,
+                               stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True)
+    os.close(theirs)
+    atexit.register(lambda: process.poll() is None and process.kill())
+    said = []
+
+    def read():
+        try:
+            while got := os.read(ours, 65536):
+                said.append(got)
+        except OSError:
+            pass
+    threading.Thread(target=read, daemon=True).start()
+
+    def until(what, words, limit=LIMIT):
+        begun = time.monotonic()
+        while not all(w in b''.join(said) for w in words):
+            if process.poll() is not None or time.monotonic() - begun > limit:
+                sys.exit('%s: not within %d s\n%s' % (what, limit, b''.join(said)[-3000:]))
+            time.sleep(0.02)
+        print('  %-70s %5.1f s' % (what, time.monotonic() - begun), flush=True)
+
+    def key(keys):
+        said.clear()
+        os.write(ours, keys.encode())
+    until('the session is drawn', [b'node1'])
+    mount.stop()
+    key('s')
+    until('that a picture is not saved is told', [b'still not written'])
+    for what, keys in [('an export', ':export html\r'), ('a note', 'mlook\r')]:
+        key(keys)
+        until('%s leaves the terminal drawing' % what, [b'\x1b['], 2)
+    # Help is drawn over the panes at once.
+    key('?')
+    until('a key is answered', [b'keys'], 2)
+    begun = time.monotonic()
+    key('\x03')
+    code = process.wait(LIMIT)
+    print('  it ends with %d %44s %5.1f s' % (code, '', time.monotonic() - begun), flush=True)
+    assert code == 2 and b'was not written' in b''.join(said), (code, b''.join(said)[-2000:])
+    mount.end()
+
+
 volume()
 log()
 recording()
+saving()
 print('a file system may hang')

@@ -30,6 +30,28 @@ use load::{Checkpoint, Loaded, Loader};
 /// Observations taken in one tick when the speed is "as fast as it goes".
 const FASTEST: usize = 10_000;
 
+/// A note that is still to be saved into its session.
+#[derive(Debug)]
+pub struct Append {
+    path: PathBuf,
+    /// The session is known to have no cut tail.
+    whole: bool,
+    compressed: bool,
+    note: Observation,
+}
+
+impl Append {
+    /// Appends the note to the file. Waits for the disk.
+    pub fn save(self) -> Result<(), SessionError> {
+        let notes = std::slice::from_ref(&self.note);
+        if self.whole {
+            session::writer::append_whole(&self.path, self.compressed, notes)
+        } else {
+            session::append(&self.path, notes)
+        }
+    }
+}
+
 /// A session that can be walked through.
 #[derive(Debug)]
 pub struct Player {
@@ -362,25 +384,21 @@ impl Player {
         self.loaded.checkpoints.get(n.checked_sub(1)?)
     }
 
-    /// Makes a note at the cursor and saves it into the session (not when it is read from a stream or embedded).
-    pub fn note(&mut self, text: &str) -> Result<(), SessionError> {
+    /// Makes a note at the cursor. Returns what saves it into the session; `None` for one that is read from a stream or
+    /// embedded.
+    pub fn note(&mut self, text: &str) -> Option<Append> {
         let note = format::redacted(Observation {
             stamp: Stamp::exact(self.cursor),
             source: Source::Kflow,
             body: Body::Note(Box::new(Note { text: text.into() })),
         });
-        if let Some(path) = &self.path {
-            match &self.loaded.report {
-                Some(r) if r.cut.is_none() => {
-                    session::writer::append_whole(
-                        path,
-                        self.compressed,
-                        std::slice::from_ref(&note),
-                    )?;
-                }
-                _ => session::append(path, std::slice::from_ref(&note))?,
-            }
-        }
+        let append = self.path.clone().map(|path| Append {
+            path,
+            // Of a session that is still being read nothing is known yet.
+            whole: matches!(&self.loaded.report, Some(r) if r.cut.is_none()),
+            compressed: self.compressed,
+            note: note.clone(),
+        });
         let note = Arc::new(note);
         let at = self.loaded.log.arrived_by(self.cursor);
         self.loaded.log = self.loaded.log.inserted(at, Arc::clone(&note));
@@ -397,7 +415,7 @@ impl Player {
         self.ever = Arc::new(self.ever.noted(self.cursor));
         self.place(at + 1);
         self.version += 1;
-        Ok(())
+        append
     }
 
     /// What of the session could not be read, as the state of a source.

@@ -239,7 +239,7 @@ impl Snapshot {
             world: &self.world,
             at: self.now,
             scope: self.scope.as_deref(),
-            recorded: matches!(self.mode, Mode::Replay { .. }),
+            recorded: matches!(self.mode, Mode::Replay { .. }).then_some(self.range.1),
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use super::writer::Job;
 use kflow_engine::Snapshot;
 use kflow_model::{Nanos, PodUid};
 
@@ -65,10 +66,18 @@ impl From<String> for Done {
     }
 }
 
+/// What a request comes to.
+#[derive(Debug)]
+pub enum Answer {
+    Done(Done),
+    /// It is done but for a file that has to be written.
+    Write(Job),
+}
+
 /// The engine as the terminal sees it. `now` is read from the monotonic clock and handed in.
 pub trait Backend {
     /// The newest picture; the same `Arc` while nothing changed. Must return at once.
     fn snapshot(&mut self, now: Instant) -> Arc<Snapshot>;
-    /// Does what the user asked; answers with what became of it, or with why it cannot.
-    fn drive(&mut self, request: Drive, now: Instant) -> Result<Done, String>;
+    /// Does what the user asked; answers with what became of it, or with why it cannot. Waits for no file.
+    fn drive(&mut self, request: Drive, now: Instant) -> Result<Answer, String>;
 }

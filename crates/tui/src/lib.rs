@@ -14,6 +14,7 @@
 //! | [`svg`] | a buffer as a picture |
 //! | [`filter`] | what is typed after `/` |
 //! | [`backend`] | what the terminal asks of the engine |
+//! | [`writer`] | files, written off the drawing thread |
 //!
 //! Input becomes an action, the action changes the model, the model is drawn. Drawing reads a snapshot and the model;
 //! it changes nothing and does no I/O.
@@ -52,3 +53,4 @@ pub mod timezone;
 pub mod update;
 pub mod view;
 pub mod widget;
+pub mod writer;

@@ -233,6 +233,14 @@ impl Model {
     pub fn complain(&mut self, text: impl Into<String>) {
         self.message = Some((text.into(), Tone::Error));
     }
+    /// Says in the footer what became of something.
+    pub fn tell(&mut self, outcome: Result<String, String>) {
+        match outcome {
+            Ok(said) if said.is_empty() => {}
+            Ok(said) => self.say(said),
+            Err(why) => self.complain(why),
+        }
+    }
     pub fn export_menu() -> Menu {
         let item = |label: &str, help: &str, action: Action, arg: &str| pane::Item {
             label: label.to_owned(),

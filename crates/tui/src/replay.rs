@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::backend::{Backend, Done, Drive};
+use super::backend::{Answer, Backend, Done, Drive};
 use super::describe;
+use super::writer::Job;
 use kflow_core::diagnose::unknown::outside;
 use kflow_core::query::{Field, Record as _};
 use kflow_engine::Snapshot;
@@ -126,7 +127,7 @@ impl Backend for Replay {
         self.player.tick(now);
         self.player.snapshot()
     }
-    fn drive(&mut self, request: Drive, now: Instant) -> Result<Done, String> {
+    fn drive(&mut self, request: Drive, now: Instant) -> Result<Answer, String> {
         let none = |found: bool, what: &str, forward: bool| {
             if found {
                 Done::default()
@@ -150,13 +151,14 @@ impl Backend for Replay {
                 let whole = self.player.report().is_some();
                 let range = whole.then(|| self.player.range());
                 let outside = range.and_then(|r| outside(Some(r), to));
-                return Ok(outside.map(|u| u.why).unwrap_or_default().into());
+                let why = outside.map(|u| u.why).unwrap_or_default();
+                return Ok(Answer::Done(why.into()));
             }
             Drive::Follow => self.player.seek_end(),
             Drive::Step { forward } => self.player.step(if forward { 1 } else { -1 }),
             Drive::StepPod { pod, forward } => {
                 let found = self.player.step_pod(Some(&pod), forward);
-                return Ok(none(found, "change of this pod", forward));
+                return Ok(Answer::Done(none(found, "change of this pod", forward)));
             }
             Drive::Error { pod, forward } => {
                 let world = Arc::clone(&self.player.snapshot().world);
@@ -176,7 +178,7 @@ impl Backend for Replay {
                     counts && !passed
                 });
                 if found {
-                    return Ok(told(&self.player.snapshot(), about));
+                    return Ok(Answer::Done(told(&self.player.snapshot(), about)));
                 }
                 let what = if named.is_some() {
                     "error of this pod"
@@ -185,7 +187,7 @@ impl Backend for Replay {
                 };
                 let mut done = none(false, what, forward);
                 done.said.push_str(&without_harm(harmless));
-                return Ok(done);
+                return Ok(Answer::Done(done));
             }
             Drive::Mark => {
                 let found = self.find(true, |o| matches!(o.body, Body::Note(_)))
@@ -193,15 +195,23 @@ impl Backend for Replay {
                         self.player.seek(self.player.range().0);
                         self.find(true, |o| matches!(o.body, Body::Note(_)))
                     });
-                return Ok(none(found, "note", true));
+                return Ok(Answer::Done(none(found, "note", true)));
             }
             Drive::Note { at, text } => {
                 self.player.seek(at);
-                self.player.note(&text).map_err(|e| e.to_string())?;
-                return Ok("note saved".to_owned().into());
+                let Some(append) = self.player.note(&text) else {
+                    let said = "noted until you quit: this session is no file that a note could be saved into";
+                    return Ok(Answer::Done(said.to_owned().into()));
+                };
+                return Ok(Answer::Write(Job::new("the note", move || {
+                    append
+                        .save()
+                        .map(|()| "note saved".to_owned())
+                        .map_err(|e| format!("the note is not saved: {e}"))
+                })));
             }
             Drive::Record => return Err("this is a recording already".to_owned()),
         }
-        Ok(Done::default())
+        Ok(Answer::Done(Done::default()))
     }
 }

@@ -13,7 +13,7 @@ use crossterm::execute;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
-use super::backend::Backend;
+use super::backend::{Answer, Backend};
 use super::config::{Config, Environment, Folder};
 use super::keys::Key;
 use super::model::{Effect, Model};
@@ -21,6 +21,7 @@ use super::pane::PaneId;
 use super::settings::Settings;
 use super::timezone::Zone;
 use super::update::Mouse;
+use super::writer::{Job, Writer};
 use super::{svg, view};
 use kflow_engine::{Snapshot, snapshot};
 use kflow_export::file::{self, Kind};
@@ -61,6 +62,9 @@ pub enum RunError {
         /// What the system said.
         source: io::Error,
     },
+    /// Files that the user asked for were not written when the program ended.
+    #[error("{}; look for room and rights in the folder that kflow was started in", .0.join("; "))]
+    Unwritten(Vec<String>),
 }
 
 fn terminal(what: &'static str) -> impl Fn(io::Error) -> RunError {
@@ -193,6 +197,7 @@ pub fn run(driver: &mut dyn Backend, options: &Options) -> Result<(), RunError> 
     }
     let asked_to_end = asked_to_end().map_err(terminal("listening for signals"))?;
     let input = input_thread();
+    let mut writer = Writer::start();
     let mut drawn: Option<(u64, i64)> = None;
     let mut dirty = true;
     let mut told = false;
@@ -248,45 +253,41 @@ pub fn run(driver: &mut dyn Backend, options: &Options) -> Result<(), RunError> 
                     Effect::Quit => {
                         drop(restore);
                         settings.end();
-                        return Ok(());
+                        return written(writer);
                     }
                     Effect::Redraw => screen.clear().map_err(terminal("drawing"))?,
                     Effect::Drive(d) => {
-                        match driver.drive(d, clock::monotonic()) {
-                            Ok(done) => {
+                        let said = match driver.drive(d, clock::monotonic()) {
+                            Ok(Answer::Done(done)) => {
                                 if let Some(pod) = done.pod {
                                     model.shared.seek_pod(pod);
                                 }
-                                if !done.said.is_empty() {
-                                    model.say(done.said);
-                                }
+                                Ok(done.said)
                             }
-                            Err(e) => model.complain(e),
-                        }
+                            Ok(Answer::Write(job)) => writer.write(job, clock::monotonic()),
+                            Err(e) => Err(e),
+                        };
+                        model.tell(said);
                         snap = driver.snapshot(clock::monotonic());
                         model.sync(&snap);
                     }
                     Effect::Copy(text) => copy(&text).map_err(terminal("copying"))?,
                     Effect::Save(panes) => {
-                        let names: Result<Vec<String>, FileError> = panes
-                            .iter()
-                            .map(|pane| save(&mut model, &snap, *pane, Path::new(".")))
-                            .collect();
-                        match names {
-                            Ok(names) => model.say(saved(&names)),
-                            Err(e) => model.complain(format!("not every pane was saved: {e}")),
-                        }
+                        let job = save(&mut model, &snap, &panes);
+                        model.tell(writer.write(job, clock::monotonic()));
                     }
                     Effect::Export { kind, all } => {
-                        match export(&model, &snap, kind, all, Path::new(".")) {
-                            Ok(name) => model.say(format!("wrote {name}")),
-                            Err(e) => model.complain(format!("cannot write {kind}: {e}")),
-                        }
+                        let job = export(&model, &snap, kind, all);
+                        model.tell(writer.write(job, clock::monotonic()));
                     }
                     Effect::Remember(layout) => settings.keep(layout),
                 }
             }
             next = input.try_recv().ok();
+        }
+        while let Some(news) = writer.news(clock::monotonic()) {
+            model.tell(news);
+            dirty = true;
         }
         if let Some(folder) = settings.news().and_then(|f| f.folder) {
             let before = config.clone();
@@ -303,7 +304,15 @@ pub fn run(driver: &mut dyn Backend, options: &Options) -> Result<(), RunError> 
     }
     drop(restore);
     settings.end();
-    Ok(())
+    written(writer)
+}
+
+/// Lets the files that are still being written come to an end.
+fn written(writer: Writer) -> Result<(), RunError> {
+    match writer.end() {
+        left if left.is_empty() => Ok(()),
+        left => Err(RunError::Unwritten(left)),
+    }
 }
 
 /// The files that panes were saved to.
@@ -378,51 +387,93 @@ fn copy(text: &str) -> io::Result<()> {
     out.flush()
 }
 
-/// Draws a pane alone at the size of the screen and writes it as SVG and text; the name without its ending.
-pub fn save(
-    model: &mut Model,
-    snap: &Snapshot,
-    pane: PaneId,
-    dir: &Path,
-) -> Result<String, FileError> {
-    let body = super::layout::body(model.size, false, false);
-    let area = Rect::new(0, 0, body.width.max(20), body.height.max(5));
-    let mut buf = Buffer::empty(area);
-    // It may not be on the screen, or be smaller there.
-    model.sync_pane(&view::alone(snap, pane, area), snap);
-    view::draw_pane(model, snap, pane, &mut buf);
-    model.sync(snap);
-    let time = model.shared.time(snap).wall(snap.now, 0).replace(':', "");
-    let name = format!("kflow-{}-{time}", pane.name().to_lowercase());
-    let title = format!("kflow {}", pane.name());
-    let picture = svg::render(&buf, &title);
-    let text = svg::plain(&buf);
-    let svg = files::write_free(dir, &name, "svg", |f| f.write_all(picture.as_bytes()))?;
-    let name = svg.strip_suffix(".svg").unwrap_or(&svg).to_owned();
-    files::write_free(dir, &name, "txt", |f| f.write_all(text.as_bytes()))?;
-    Ok(name)
+/// A pane as it is to be saved.
+#[derive(Debug)]
+pub struct Picture {
+    /// Of the file, without its ending.
+    name: String,
+    title: String,
+    buf: Buffer,
 }
 
-/// Writes the timeline of the selected pod, or of all, into a file; its name.
-fn export(
-    model: &Model,
-    snap: &Snapshot,
-    kind: Kind,
-    all: bool,
-    dir: &Path,
-) -> Result<String, FileError> {
+impl Picture {
+    /// Draws a pane alone, at the size of the screen.
+    pub fn of(model: &mut Model, snap: &Snapshot, pane: PaneId) -> Self {
+        let body = super::layout::body(model.size, false, false);
+        let area = Rect::new(0, 0, body.width.max(20), body.height.max(5));
+        let mut buf = Buffer::empty(area);
+        // It may not be on the screen, or be smaller there.
+        model.sync_pane(&view::alone(snap, pane, area), snap);
+        view::draw_pane(model, snap, pane, &mut buf);
+        model.sync(snap);
+        let time = model.shared.time(snap).wall(snap.now, 0).replace(':', "");
+        Self {
+            name: format!("kflow-{}-{time}", pane.name().to_lowercase()),
+            title: format!("kflow {}", pane.name()),
+            buf,
+        }
+    }
+
+    /// Writes it as SVG and as text; the name without its ending.
+    pub fn write(&self, dir: &Path) -> Result<String, FileError> {
+        let picture = svg::render(&self.buf, &self.title);
+        let text = svg::plain(&self.buf);
+        let svg = files::write_free(dir, &self.name, "svg", |f| f.write_all(picture.as_bytes()))?;
+        let name = svg.strip_suffix(".svg").unwrap_or(&svg).to_owned();
+        files::write_free(dir, &name, "txt", |f| f.write_all(text.as_bytes()))?;
+        Ok(name)
+    }
+}
+
+/// Where files that the user asks for are written.
+const HERE: &str = ".";
+
+/// Saves panes as they are now.
+fn save(model: &mut Model, snap: &Snapshot, panes: &[PaneId]) -> Job {
+    let pictures: Vec<Picture> = panes
+        .iter()
+        .map(|pane| Picture::of(model, snap, *pane))
+        .collect();
+    let what = match panes {
+        [one] => format!("the picture of {}", one.name()),
+        more => format!("pictures of {} panes", more.len()),
+    };
+    Job::new(what, move || {
+        let names: Result<Vec<String>, FileError> =
+            pictures.iter().map(|p| p.write(Path::new(HERE))).collect();
+        match names {
+            Ok(names) => Ok(saved(&names)),
+            Err(e) => Err(format!("not every pane was saved: {e}")),
+        }
+    })
+}
+
+/// Exports the timeline of the selected pod, or of all.
+fn export(model: &Model, snap: &Arc<Snapshot>, kind: Kind, all: bool) -> Job {
     let (pods, what) = match model.shared.view(snap).filter(|_| !all) {
-        Some(p) => (vec![Arc::clone(p)], p.key().replace('/', "-")),
+        Some(p) => (vec![Arc::clone(p)], p.key()),
         None => (snap.world.pods().to_vec(), "pods".to_owned()),
     };
     // A pod's name can come from a log line: only what Kubernetes allows in one gets into a file's name.
-    let what: String = what
+    let stem: String = what
+        .replace('/', "-")
         .chars()
         .filter(|c| c.is_ascii_alphanumeric() || "-.".contains(*c))
         .take(120)
         .collect();
     let time = model.shared.time(snap).wall(snap.now, 0).replace(':', "");
-    files::write_free(dir, &format!("kflow-{what}-{time}"), kind.ending(), |out| {
-        file::write(kind, &snap.world, &pods, &snap.verdicts, snap.now, out)
+    let snap = Arc::clone(snap);
+    Job::new(format!("{kind} of {what}"), move || {
+        let write = |out: &mut files::AtomicFile| {
+            file::write(kind, &snap.world, &pods, &snap.verdicts, snap.now, out)
+        };
+        files::write_free(
+            Path::new(HERE),
+            &format!("kflow-{stem}-{time}"),
+            kind.ending(),
+            write,
+        )
+        .map(|name| format!("wrote {name}"))
+        .map_err(|e| format!("cannot write {kind}: {e}"))
     })
 }

@@ -38,7 +38,7 @@ fn complete(world: &World, at: Nanos) -> bool {
         world,
         at,
         scope: None,
-        recorded: false,
+        recorded: None,
     };
     unknown::partial(asked).is_none()
 }

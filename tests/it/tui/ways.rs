@@ -6,6 +6,7 @@ use kflow_tui::backend::Drive;
 use kflow_tui::model::{Effect, Model};
 use kflow_tui::offscreen::{frame, model, press, select};
 use kflow_tui::pane::PaneId;
+use kflow_tui::run::Picture;
 use kflow_tui::update::Mouse;
 use kflow_tui::{describe, svg};
 
@@ -251,7 +252,9 @@ fn a_pane_that_is_not_on_the_screen_is_saved_as_it_would_be_shown() {
         (PaneId::Why, "KF"),
         (PaneId::Sequence, "kubernetes-admin"),
     ] {
-        let name = kflow_tui::run::save(&mut m, &snap, pane, dir.path()).expect("saved");
+        let name = Picture::of(&mut m, &snap, pane)
+            .write(dir.path())
+            .expect("saved");
         let text = std::fs::read_to_string(dir.path().join(format!("{name}.txt"))).expect("text");
         assert!(text.contains(word), "{pane:?}: {text}");
         let svg = std::fs::read_to_string(dir.path().join(format!("{name}.svg"))).expect("svg");

@@ -102,6 +102,82 @@ fn a_moment_outside_of_the_recording() {
 }
 
 #[test]
+fn before_its_lists_a_recording_is_not_said_to_have_none() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = write(dir.path(), "s1.kflow", &lines());
+    banners(
+        "first moment",
+        &played(&file, Some("+0s"), &Scope::default()),
+        &WELL,
+    );
+    for (name, args) in COMMANDS {
+        // The apiserver's audit has told of a request.
+        if !name.starts_with("requests") {
+            kflow(&[args, &["-s", &file, "--at", "+0s"]].concat())
+                .is_unknown(&format!("first moment, {name}"));
+        }
+        let mut all = args.to_vec();
+        all.extend(["-s", &file, "--at", "+0s"]);
+        let said = kflow(&all);
+        for lack in ["the recording has no", "in the recording"] {
+            for rest in said.err.split(lack).skip(1) {
+                assert!(rest.contains(" up to 2026-"), "{name}: {}", said.err);
+            }
+        }
+    }
+}
+
+/// `curl …/pods?watch=1&allowWatchBookmarks=true`: what changed is known, and that it is all is not.
+#[test]
+fn a_watch_without_a_list_gives_its_pods_and_no_claim() {
+    let dir = tempfile::tempdir().unwrap();
+    let watch = dir.path().join("watch.jsonl");
+    let pod = |rv: u32| {
+        serde_json::json!({"kind": "Pod", "apiVersion": "v1", "metadata": {
+            "name": "web-0", "namespace": "shop", "uid": "00000000-0000-0000-0000-000000000001",
+            "resourceVersion": rv.to_string(), "creationTimestamp": "2026-11-21T00:00:00Z"},
+            "spec": {"containers": [{"name": "c", "image": "web:1"}]}, "status": {"phase": "Pending"}})
+    };
+    let bookmark = serde_json::json!({"kind": "Pod", "apiVersion": "v1",
+        "metadata": {"resourceVersion": "50", "creationTimestamp": null}, "spec": {"containers": null}, "status": {}});
+    let line = |kind: &str, object| serde_json::json!({"type": kind, "object": object}).to_string();
+    for bookmarks in [false, true] {
+        let mut lines = vec![line("ADDED", pod(10)), line("MODIFIED", pod(60))];
+        if bookmarks {
+            lines.insert(1, line("BOOKMARK", bookmark.clone()));
+        }
+        std::fs::write(&watch, lines.join("\n")).unwrap();
+        let file = dir.path().join("watch.kflow").display().to_string();
+        let watch = watch.to_str().unwrap();
+        assert_eq!(
+            kflow(&["import", "-q", "--watch", watch, "-o", &file]).code,
+            Some(0)
+        );
+        for args in [
+            &["timeline"][..],
+            &["flow", "shop/web-0"],
+            &["export", "-f", "text"],
+        ] {
+            let said = kflow(&[args, &["-s", &file]].concat());
+            assert_eq!(said.code, Some(0), "{args:?}: {}", said.err);
+            // Of the step that a status shows the pod has not come so far.
+            let shown = args[0] == "flow" || said.out.contains("shop/web-0");
+            assert!(shown, "{args:?}: {}", said.out);
+        }
+        for args in [
+            &["why", "--all"][..],
+            &["why", "shop/web-0"],
+            &["why", "shop/nobody"],
+            &["timeline", "shop/nobody"],
+        ] {
+            let said = kflow(&[args, &["-s", &file]].concat());
+            said.is_unknown(&format!("bookmarks {bookmarks}, {args:?}"));
+            assert!(said.err.contains("no list of"), "{args:?}: {}", said.err);
+        }
+    }
+}
+
+#[test]
 fn a_recording_that_holds_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("empty.kflow").display().to_string();

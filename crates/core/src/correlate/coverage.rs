@@ -117,6 +117,8 @@ pub enum Incomplete {
     NotAsked,
     /// A list began, or was asked for, and has not ended.
     NotYet,
+    /// A watch was followed, without a list before it: what did not change is not known.
+    NoList,
     /// A list or the watch after it fails.
     Failing(Failing),
     /// Observations were lost since the list.
@@ -273,7 +275,8 @@ impl Coverage {
         let Some(list) = w.list else {
             return Some(match (failing, self.whole()) {
                 (Some(f), _) | (None, Some(f)) => Incomplete::Failing(f.clone()),
-                (None, None) => Incomplete::NotYet,
+                (None, None) if w.open.is_some() => Incomplete::NotYet,
+                (None, None) => Incomplete::NoList,
             });
         };
         if let Some(lost) = self.lost.as_ref().filter(|_| self.losses > list.losses) {

@@ -5,6 +5,7 @@
 //! | [`every`]: is every pod of a scope well? | complete lists of its pods, and no failure of what shows that an owner cannot make any |
 //! | [`known`]: is this pod well? | the list that showed it, still followed, and its Events |
 //! | [`absent`]: is there no such pod? | a complete list of its namespace |
+//! | [`none`]: are there no pods? | the same of the scope |
 //! | [`elsewhere`]: what is there in this namespace, on this node? | something that was seen of it |
 //! | [`outside`]: as of this moment? | a moment within what was recorded |
 
@@ -227,25 +228,32 @@ pub struct Asked<'a> {
     pub at: Nanos,
     /// What is looked at; `None` for all that a recording holds.
     pub scope: Option<&'a Scope>,
-    /// It is a recording.
-    pub recorded: bool,
+    /// The last moment of the recording that it is; `None` of what runs.
+    pub recorded: Option<Nanos>,
 }
 
 impl Asked<'_> {
     /// True when somebody wanted objects of this kind of an apiserver.
     fn asks(&self, resource: &str) -> bool {
-        let live = !self.recorded && self.scope.is_some();
+        let live = self.recorded.is_none() && self.scope.is_some();
         live || self.world.coverage().asked(resource)
     }
+    /// Which part of a recording is spoken of, when it is not the whole: ` up to 2026-11-21T00:27:35Z`.
+    fn so_far(&self) -> String {
+        match self.recorded {
+            Some(end) if self.at < end => format!(" up to {}", second(self.at)),
+            _ => String::new(),
+        }
+    }
     fn without(&self, what: String, source: &str, help: &str) -> Unknown {
-        let why = if self.recorded {
-            format!("no source of {source} is in the recording")
+        let why = if self.recorded.is_some() {
+            format!("no source of {source} is in the recording{}", self.so_far())
         } else {
             format!("no source of {source} has told anything")
         };
         Unknown {
             what,
-            reason: if self.recorded {
+            reason: if self.recorded.is_some() {
                 Reason::NotRecorded
             } else {
                 Reason::NotAsked
@@ -256,10 +264,14 @@ impl Asked<'_> {
     }
     fn because(&self, what: String, resource: &str, why: &Incomplete) -> Unknown {
         let (reason, why, help) = match why {
-            Incomplete::NotAsked if self.recorded => (
+            Incomplete::NotAsked if self.recorded.is_some() => (
                 Reason::NotRecorded,
-                format!("the recording has no list of {resource}"),
-                "record with an apiserver to ask, or import a watch of them".to_owned(),
+                format!("the recording has no list of {resource}{}", self.so_far()),
+                if self.so_far().is_empty() {
+                    "record with an apiserver to ask, or import a watch of them".to_owned()
+                } else {
+                    "ask as of a later moment (--at), or record with an apiserver to ask".to_owned()
+                },
             ),
             // A scope is asked about, and nothing has been answered.
             Incomplete::NotAsked if self.scope.is_some() => (
@@ -272,7 +284,15 @@ impl Asked<'_> {
                 format!("no apiserver was asked for {resource}"),
                 "leave out --no-api".to_owned(),
             ),
-            Incomplete::NotYet if self.recorded => (
+            Incomplete::NoList => (
+                Reason::NotRecorded,
+                format!(
+                    "the recording follows a watch of {resource}, but has no list of them{}",
+                    self.so_far()
+                ),
+                format!("import a list beside it (`kubectl get {resource} -A -o json`)"),
+            ),
+            Incomplete::NotYet if self.recorded.is_some() => (
                 Reason::NotRecorded,
                 format!("the list of {resource} had not ended by then"),
                 "ask as of a later moment (--at)".to_owned(),
@@ -295,7 +315,7 @@ impl Asked<'_> {
                     Some(end) => format!(" (since {}, last list {})", second(f.since), second(end)),
                     None => String::new(),
                 };
-                let help = if self.recorded {
+                let help = if self.recorded.is_some() {
                     "ask as of another moment (--at)"
                 } else {
                     help
@@ -311,7 +331,7 @@ impl Asked<'_> {
                     0 => String::new(),
                     n => format!(" ({n} lost)"),
                 };
-                let help = if self.recorded {
+                let help = if self.recorded.is_some() {
                     format!("ask as of a moment before {} (--at)", second(lost.since))
                 } else {
                     "ask again".to_owned()
@@ -323,7 +343,7 @@ impl Asked<'_> {
                 (
                     Reason::OutOfScope,
                     format!("only {resource} of {} were listed", list(&bounds)),
-                    if self.recorded {
+                    if self.recorded.is_some() {
                         "look into a recording of a wider scope".to_owned()
                     } else {
                         "leave out the selectors, or name another namespace with -n".to_owned()
@@ -407,6 +427,18 @@ pub fn partial(asked: Asked<'_>) -> Option<Unknown> {
     unlisted(asked).or_else(|| lost(asked, else_there(asked)))
 }
 
+/// Why it cannot be said that there are no pods.
+pub fn none(asked: Asked<'_>) -> Option<Unknown> {
+    partial(asked).or_else(|| {
+        let scope = asked.world.selection().scope();
+        let why = asked
+            .world
+            .coverage()
+            .incomplete("pods", Some(scope), asked.at)?;
+        Some(asked.because("which pods there are".to_owned(), "pods", &why))
+    })
+}
+
 /// What is missing of the pods at this moment: what was lost and listed anew since is not.
 pub fn standing(asked: Asked<'_>) -> Option<Unknown> {
     if asked.asks("pods") || asked.asks("events") {
@@ -432,11 +464,13 @@ fn unlisted(asked: Asked<'_>) -> Option<Unknown> {
             return None;
         }
         let why = if *kind == "pods" {
-            coverage.incomplete(kind, asked.scope, asked.at)
+            coverage.incomplete(kind, asked.scope, asked.at)?
         } else {
-            coverage.unread(kind, asked.at)
+            coverage.unread(kind, asked.at)?
         };
-        Some(asked.because(else_there(asked), kind, &why?))
+        // A watch alone is one more source that knows some of them.
+        (why != Incomplete::NoList || by_object)
+            .then(|| asked.because(else_there(asked), kind, &why))
     })
 }
 
@@ -510,26 +544,30 @@ pub fn elsewhere(asked: Asked<'_>) -> Option<Unknown> {
     {
         return Some(Unknown {
             what: what(),
-            reason: if asked.recorded {
+            reason: if asked.recorded.is_some() {
                 Reason::NotRecorded
             } else {
                 Reason::NoSuchNode
             },
             why,
-            help: if asked.recorded {
+            help: if asked.recorded.is_some() {
                 MEANT.to_owned()
             } else {
                 "`kubectl get nodes` names those that there are".to_owned()
             },
         });
     }
-    let namespace = scope.namespace.as_deref().filter(|_| asked.recorded)?;
+    let namespace = scope
+        .namespace
+        .as_deref()
+        .filter(|_| asked.recorded.is_some())?;
     let held = namespaces(world);
     (!held.is_empty() && !held.contains(&namespace)).then(|| Unknown {
         what: what(),
         reason: Reason::NotRecorded,
         why: format!(
-            "nothing in the recording is of namespace {namespace}; it holds {}",
+            "nothing in the recording{} is of namespace {namespace}; it holds {}",
+            asked.so_far(),
             list(&held)
         ),
         help: MEANT.to_owned(),
@@ -545,7 +583,7 @@ fn without_node(asked: Asked<'_>, node: &str) -> Option<String> {
     if pods.clone().any(|n| n == node) {
         return None;
     }
-    if !asked.recorded {
+    if asked.recorded.is_none() {
         // A node that is not registered is what somebody looks into on the node itself.
         let local = Source::ALL
             .into_iter()
@@ -560,7 +598,8 @@ fn without_node(asked: Asked<'_>, node: &str) -> Option<String> {
     held.dedup();
     (!held.is_empty() && !held.contains(&node)).then(|| {
         format!(
-            "nothing in the recording is of node {node}; it holds {}",
+            "nothing in the recording{} is of node {node}; it holds {}",
+            asked.so_far(),
             list(&held)
         )
     })
