@@ -48,6 +48,16 @@ pub enum Unknown {
         /// File or flag that names it.
         place: String,
     },
+    /// A kubelet before 1.24 that uses Docker without a CRI socket.
+    #[error(
+        "the kubelet uses Docker without a runtime's socket (dockershim, before Kubernetes 1.24: {flag} of {place}), so that no proxy can be put between"
+    )]
+    Dockershim {
+        /// What says so.
+        flag: String,
+        /// Process or unit that it was given to.
+        place: String,
+    },
     /// Every place names kflow's own socket.
     #[error(
         "the kubelet uses kflow's proxy already ({place}), and nothing says which runtime is behind it"
@@ -61,6 +71,18 @@ pub enum Unknown {
 /// The kubelet's default since 1.24 (`pkg/kubelet/apis/config/v1beta1/defaults.go`).
 const DEFAULT: &str = "/run/containerd/containerd.sock";
 const FLAG: &str = "--container-runtime-endpoint";
+/// Flags that kubelets refuse since 1.24, which is without dockershim (CHANGELOG-1.24.md, "Removed dockershim related
+/// flags"): a kubelet that was given one has another default.
+const OF_DOCKERSHIM: [&str; 8] = [
+    "--network-plugin",
+    "--network-plugin-mtu",
+    "--cni-conf-dir",
+    "--cni-bin-dir",
+    "--cni-cache-dir",
+    "--docker-endpoint",
+    "--experimental-dockershim-root-directory",
+    "--image-pull-progress-deadline",
+];
 const DROP_IN: &str = "deploy/install.sh (a systemd drop-in with --container-runtime-endpoint=unix:///run/kflow/cri.sock)";
 /// Where install.sh writes down the runtime that the kubelet used.
 const INSTALLED: &str = "etc/kflow/proxy.env";
@@ -134,6 +156,7 @@ fn search(root: &Path, wanted: &dyn Fn(&str) -> bool) -> Result<Found, Unknown> 
         None => (unit::command_line(root), "kubelet.service"),
     };
     if let Some(args) = &args {
+        without_socket(args, what, false)?;
         // Of a flag that is given twice the last counts.
         for endpoint in flags(args, FLAG).into_iter().rev() {
             let from_kubeadm = read(kubeadm).is_some_and(|t| t.contains(&endpoint));
@@ -164,6 +187,7 @@ fn search(root: &Path, wanted: &dyn Fn(&str) -> bool) -> Result<Found, Unknown> 
                 return Ok(found);
             }
         }
+        without_socket(args, what, refused.is_none())?;
         if !given.is_empty() && refused.is_none() {
             let place = "the kubelet's default: its configuration sets none";
             return Ok(found(place.into(), DEFAULT));
@@ -172,6 +196,11 @@ fn search(root: &Path, wanted: &dyn Fn(&str) -> bool) -> Result<Found, Unknown> 
         // Neither a process nor a unit: the places of the distributions.
         let words = unit::words(&read(kubeadm).unwrap_or_default().replace("ARGS=", "ARGS= "));
         let words: Vec<String> = words.iter().flat_map(|w| unit::words(w)).collect();
+        without_socket(
+            &words,
+            &format!("/{kubeadm}"),
+            flags(&words, FLAG).is_empty(),
+        )?;
         for endpoint in flags(&words, FLAG).into_iter().rev() {
             if let Some(found) = take(&|| format!("/{kubeadm}, a flag"), &endpoint) {
                 return Ok(found);
@@ -203,6 +232,21 @@ fn search(root: &Path, wanted: &dyn Fn(&str) -> bool) -> Result<Found, Unknown> 
         return Err(Unknown::NoKubelet);
     }
     Ok(found("the kubelet's default".into(), DEFAULT))
+}
+
+/// An error for a kubelet that its flags tell to use Docker by itself; `by_default`: because they name no endpoint.
+fn without_socket(args: &[String], place: &str, by_default: bool) -> Result<(), Unknown> {
+    let docker = flags(args, "--container-runtime").pop().as_deref() == Some("docker");
+    let old = || OF_DOCKERSHIM.iter().find(|f| !flags(args, f).is_empty());
+    let flag = match old().filter(|_| by_default) {
+        _ if docker => "--container-runtime=docker",
+        Some(flag) => flag,
+        None => return Ok(()),
+    };
+    Err(Unknown::Dockershim {
+        flag: flag.to_owned(),
+        place: place.to_owned(),
+    })
 }
 
 fn unreadable(path: &str, why: &dyn std::fmt::Display) -> Unknown {

@@ -331,6 +331,26 @@ fn the_upstream_is_the_kubelets_own_endpoint_whatever_other_runtimes_are_there()
             ],
             dockerd,
         ),
+        // Before 1.24 a kubelet had Docker built in.
+        (
+            own("kubelet\0--container-runtime=docker\0").to_vec(),
+            Err("the kubelet uses Docker without a runtime's socket (dockershim, before Kubernetes 1.24: --container-runtime=docker of the running kubelet), so that no proxy can be put between"),
+        ),
+        (
+            own("kubelet\0--config=/c.yaml\0--network-plugin=cni\0").iter().chain(&[("c.yaml", NONE)]).copied().collect(),
+            Err("the kubelet uses Docker without a runtime's socket (dockershim, before Kubernetes 1.24: --network-plugin of the running kubelet), so that no proxy can be put between"),
+        ),
+        (
+            vec![
+                ("var/lib/kubelet/config.yaml", NONE),
+                ("var/lib/kubelet/kubeadm-flags.env", "KUBELET_KUBEADM_ARGS=\"--network-plugin=cni\"\n"),
+            ],
+            Err("the kubelet uses Docker without a runtime's socket (dockershim, before Kubernetes 1.24: --network-plugin of /var/lib/kubelet/kubeadm-flags.env), so that no proxy can be put between"),
+        ),
+        (
+            own("kubelet\0--container-runtime=remote\0--network-plugin=cni\0--container-runtime-endpoint=/run/crio/crio.sock\0").to_vec(),
+            crio,
+        ),
         // JSON on one line.
         (
             vec![(
