@@ -11,7 +11,7 @@ use super::input::Observations;
 use super::out;
 use super::pods::{tell_of_loss, tell_of_none, whole};
 use kflow_core::diagnose::Unknown;
-use kflow_core::diagnose::unknown;
+use kflow_core::diagnose::unknown::{self, Asked};
 use kflow_core::query::Query;
 use kflow_core::stats::{self, GroupBy, Row};
 use kflow_export::stats as export;
@@ -29,12 +29,7 @@ pub(super) fn stats(args: &StatsArgs) -> anyhow::Result<u8> {
     let world = source.world()?;
     let asked = source.asked(&world);
     let missing = unknown::partial(asked);
-    if world.pods().is_empty()
-        && world.calls().is_empty()
-        && let Some(unknown) = missing
-    {
-        return Err(unknown.into());
-    }
+    is_there_any(asked)?;
     let of = |query: Option<&Query>| {
         let rows = stats::rows(&world, source.at, by(args), query);
         measured(args, rows)
@@ -64,11 +59,19 @@ fn of_recording(
     };
     let source = Observations::open(&input, None)?;
     let world = source.world()?;
+    let asked = source.asked(&world);
+    is_there_any(asked)?;
     let rows = stats::rows(&world, source.at, by(args), filter);
-    Ok((
-        measured(args, rows)?,
-        unknown::partial(source.asked(&world)),
-    ))
+    Ok((measured(args, rows)?, unknown::partial(asked)))
+}
+
+/// An error when neither pods nor calls are known, and it cannot be said that there are none.
+fn is_there_any(asked: Asked<'_>) -> Result<(), Unknown> {
+    let (pods, calls) = (asked.world.pods(), asked.world.calls());
+    if pods.is_empty() && calls.is_empty() {
+        return unknown::none(asked).map_or(Ok(()), Err);
+    }
+    Ok(())
 }
 
 fn by(args: &StatsArgs) -> GroupBy {

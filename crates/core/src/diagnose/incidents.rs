@@ -98,7 +98,7 @@ impl Part {
     pub fn is_told_at(&self, at: Nanos) -> bool {
         self.told <= at && self.end.is_none_or(|e| at < e)
     }
-    /// Noise of a start: over within [`PASSING_NS`], and nothing that failed for good.
+    /// Noise of a start: over within 5 s, and nothing that failed for good.
     pub fn is_passing(&self) -> bool {
         let v = &self.verdict;
         let mild = matches!(v.state, State::Slow | State::Blocked) || v.cause == Some(cause::KF404);
