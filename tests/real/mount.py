@@ -181,7 +181,9 @@ def saving():
     def key(keys):
         said.clear()
         os.write(ours, keys.encode())
-    until('the session is drawn', [b'node1'])
+    until('the session is drawn', [b'KF601'])
+    key('1')
+    until('its pods are drawn', [b'node1'])
     mount.stop()
     key('s')
     until('that a picture is not saved is told', [b'still not written'])

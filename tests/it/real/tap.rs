@@ -447,5 +447,8 @@ fn clients_and_descriptors_that_come_and_go_are_followed() {
             (broken && own.len() > 1).then_some(())
         },
     );
-    assert_eq!(gaps(&recorder.end()), Vec::<String>::new());
+    // The tap lost nothing; what the killed runtime told of itself did break off.
+    let mut told = gaps(&recorder.end());
+    told.retain(|gap| !gap.starts_with("the runtime broke off its events"));
+    assert_eq!(told, Vec::<String>::new());
 }
