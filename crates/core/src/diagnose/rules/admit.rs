@@ -2,13 +2,13 @@
 
 use super::Context;
 use super::heard::{self, Heard};
-use crate::diagnose::InFlightCall;
+use super::node;
 use crate::diagnose::cause;
 use crate::diagnose::cluster::NodeHealth;
 use crate::diagnose::finding::{Finding, node_of};
 use crate::diagnose::history::PodHistory;
 use crate::diagnose::limits;
-use crate::diagnose::text::{list, shorten, span};
+use crate::diagnose::text::shorten;
 use crate::diagnose::{Catalogue, Confidence};
 use crate::flow::Stage;
 use kflow_model::{Nanos, Source};
@@ -64,70 +64,15 @@ pub(super) fn runtime<'a>(
     stage: Stage,
     found: &mut Vec<Finding<'a>>,
 ) -> bool {
-    let node = node_of(f.view, f.api);
-    let local = cx.shared.is_local(node);
-    let facts = if local {
-        cx.shared.local_node().or_else(|| cx.shared.node(node))
-    } else {
-        cx.shared.node(node)
-    };
-    let x = Finding::new(cause::KF302, f);
-    let mut x = x.at(stage).since(f.since(stage));
-    let mut told = false;
-    if let Some(oldest) = cx.shared.hanging.first().filter(|_| local) {
-        let methods: Vec<&str> = {
-            let mut m: Vec<&str> = cx
-                .shared
-                .hanging
-                .iter()
-                .map(|c| c.method.as_str())
-                .collect();
-            m.dedup();
-            m
-        };
-        x = x.varying(
-            "what",
-            &format!(
-                "{} in flight for {}",
-                list(&methods),
-                span(cx.now.since(oldest.start))
-            ),
-        );
-        for c in cx.shared.hanging.iter().take(3) {
-            let running = span(cx.now.since(c.start));
-            let what = format!("CRI {}  in flight for {running}", c.method);
-            x = x.proof_as(&c.started, what);
-        }
-        x.waits_on = Some(InFlightCall {
-            method: oldest.method.clone(),
-            since: oldest.start,
-            deadline_ns: oldest.timeout_ns,
-        });
-        told = true;
-    }
-    if let Some((_, why, o)) = facts.and_then(|n| n.skipping(cx.now)) {
-        x = x
-            .name("what", &format!("it skips all pods: {}", shorten(why, 160)))
-            .proof(o);
-        told = true;
-    }
-    if let Some(n) = facts.filter(|n| n.runtime_down()) {
-        if let Some((_, _, message)) = &n.ready {
-            x = x.name("what", message);
-        }
-        if !told {
-            x = x.at_most(Confidence::Likely);
-        }
-        x = x.proof_if(n.evidence.as_ref());
-        told = true;
-    }
-    if !told {
+    let name = node_of(f.view, f.api);
+    let local = cx.shared.local_node().filter(|_| cx.shared.is_local(name));
+    let facts = local.or_else(|| cx.shared.node(name));
+    let x = Finding::new(cause::KF302, f)
+        .at(stage)
+        .since(f.since(stage));
+    let Some((mut x, _)) = node::runtime(cx, x, name, facts) else {
         return false;
-    }
-    let held = cx.shared.held_up(cx.world, node);
-    if held.len() > 1 {
-        x = x.name("held", &list(held));
-    }
+    };
     if f.picked_up.is_none() {
         x = x.absence(
             f.bound.unwrap_or(f.view.created),
@@ -216,62 +161,33 @@ fn idle<'a>(
 
 /// The kubelet does nothing about the pod.
 fn kubelet<'a>(cx: Context<'a>, f: &PodHistory<'a>, bound: Nanos, found: &mut Vec<Finding<'a>>) {
-    let node = node_of(f.view, f.api);
-    let facts = cx.shared.node(node);
+    let name = node_of(f.view, f.api);
+    let facts = cx.shared.node(name);
     let waiting = cx.now.since(bound);
     let mut x = Finding::new(cause::KF301, f);
     x = x.since(bound);
-    let last = heard::kubelet(cx, node);
-    let local = cx.shared.is_local(node);
+    let last = heard::kubelet(cx, name);
+    let local = cx.shared.is_local(name);
     let silent = cx
         .shared
         .node_last
         .filter(|t| local && cx.now.since(*t) >= SILENT_NS);
-    let lease = cx.shared.lease(cx.world, node).filter(|l| {
+    let lease = cx.shared.lease(cx.world, name).filter(|l| {
         // A renewal that the audit log lacks was not made, as long as the log is written.
         let written = |t: Nanos| cx.now.since(t) < SILENT_NS;
         !local && (l.source == Source::Kube || cx.shared.audited.is_some_and(written))
     });
     if let Some(n) = facts.filter(|n| n.not_ready()) {
-        if let Some((status, reason, message)) = &n.ready {
-            x = x.name(
-                "what",
-                &format!("node {node} is Ready={status}, {reason}: {message}"),
-            );
-        }
-        x = x.proof_if(n.evidence.as_ref());
-        x.confidence = Confidence::Certain;
+        x = node::not_ready(x, name, n);
     } else if let Some(last) = silent {
-        x = x
-            .varying(
-                "what",
-                &format!(
-                    "it has neither logged nor called the runtime for {}",
-                    span(cx.now.since(last))
-                ),
-            )
-            .absence(
-                last,
-                Source::Kubelet,
-                "last line of the kubelet's log, or call of it",
-            );
+        x = node::silent(cx, x, last);
     } else if let Some(l) = lease.filter(|l| l.is_over(cx.now)) {
-        let what = format!(
-            "it has not renewed its lease for {}",
-            span(cx.now.since(l.renewed))
-        );
-        // Watches that tell nothing at all may hang themselves.
-        let sure =
-            if l.source == Source::Audit || heard::watches_live(cx, l.renewed.plus(l.lasts / 2)) {
-                Confidence::Likely
-            } else {
-                Confidence::Possible
-            };
-        x = x.varying("what", &what).at_most(sure).absence(
-            l.renewed,
-            l.source,
-            "the kubelet's lease was renewed, as every ten seconds, and not since",
-        );
+        let sure = if node::is_sure(cx, &l) {
+            Confidence::Likely
+        } else {
+            Confidence::Possible
+        };
+        x = node::lease_over(cx, x.at_most(sure), &l);
     } else if let Some(last) = last.as_ref().filter(|h| h.at >= bound.plus(PICK_UP_NS)) {
         if waiting >= IDLE_NS {
             found.extend(idle(cx, f, bound, last));
@@ -289,12 +205,7 @@ fn kubelet<'a>(cx: Context<'a>, f: &PodHistory<'a>, bound: Nanos, found: &mut Ve
             );
         }
     }
-    if let Some(last) = last {
-        x = x
-            .varying("heard", &last.in_words(cx.now))
-            .proof_if(last.evidence.as_ref());
-    }
-    x = x.absence(
+    x = node::last_heard(cx, x, last.as_ref()).absence(
         bound,
         Source::Kube,
         "bound, and no sign of the kubelet since: no status, no event, no call",

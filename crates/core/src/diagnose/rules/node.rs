@@ -1,15 +1,16 @@
 //! Nodes that stand still: a container runtime that does not answer, a kubelet that does nothing.
 //!
-//! The same evidence that keeps a single pod waiting (`admit`), told of the node itself, also while no pod waits.
+//! `admit` takes the same evidence for a pod that waits; here it is told of the node itself, also while no pod waits.
 
-use super::{Context, heard};
+use super::Context;
+use super::heard::{self, Heard};
 use crate::correlate::PodView;
-use crate::diagnose::cluster::NodeHealth;
+use crate::diagnose::cluster::{NodeHealth, NodeLease};
 use crate::diagnose::finding::Finding;
 use crate::diagnose::history::PodHistory;
 use crate::diagnose::text::{list, shorten, span};
 use crate::diagnose::{Confidence, InFlightCall, Verdict, cause, limits};
-use kflow_model::{ObjectRef, Source, Text};
+use kflow_model::{Nanos, ObjectRef, Source, Text};
 
 /// A kubelet that lives makes a call or logs a line every second.
 const SILENT_NS: i64 = limits::KUBELET_SILENT.ns;
@@ -41,7 +42,9 @@ fn node(cx: Context<'_>, name: &Text, health: &NodeHealth) -> Option<Verdict> {
         ..PodView::default()
     };
     let f = PodHistory::gather(&view, cx.now);
-    let x = runtime(cx, &f, name, health).or_else(|| kubelet(cx, &f, name, health))?;
+    let (x, since) = runtime(cx, Finding::new(cause::KF302, &f), name, Some(health))
+        .or_else(|| kubelet(cx, Finding::new(cause::KF301, &f), name, health))?;
+    let x = x.since(since);
     let mut v = x.verdict(&f);
     v.owner = Some(ObjectRef {
         kind: "Node".into(),
@@ -54,36 +57,26 @@ fn node(cx: Context<'_>, name: &Text, health: &NodeHealth) -> Option<Verdict> {
     Some(v)
 }
 
-/// The runtime does not answer, by the kubelet's own calls, its log, or the node's condition.
-fn runtime<'a>(
+/// What shows that a node's runtime does not answer, and since when: the kubelet's own calls hang, its log says so, or the
+/// node's condition does.
+pub(super) fn runtime<'a>(
     cx: Context<'a>,
-    f: &PodHistory<'a>,
-    name: &str,
-    health: &NodeHealth,
-) -> Option<Finding<'a>> {
-    let local = cx.shared.is_local(name);
-    let mut x = Finding::new(cause::KF302, f);
+    mut x: Finding<'a>,
+    node: &str,
+    health: Option<&NodeHealth>,
+) -> Option<(Finding<'a>, Nanos)> {
     let mut since = None;
-    let hanging = cx.shared.hanging.first().filter(|_| local);
-    if let Some(oldest) = hanging {
-        let mut methods: Vec<&str> = cx
-            .shared
-            .hanging
-            .iter()
-            .map(|c| c.method.as_str())
-            .collect();
+    let hanging = &cx.shared.hanging;
+    if let Some(oldest) = hanging.first().filter(|_| cx.shared.is_local(node)) {
+        let mut methods: Vec<&str> = hanging.iter().map(|c| c.method.as_str()).collect();
         methods.dedup();
         let running = span(cx.now.since(oldest.start));
-        x = x.varying(
-            "what",
-            &format!("{} in flight for {running}", list(&methods)),
-        );
-        for c in cx.shared.hanging.iter().take(3) {
+        let what = format!("{} in flight for {running}", list(&methods));
+        x = x.varying("what", &what);
+        for c in hanging.iter().take(3) {
             let running = span(cx.now.since(c.start));
-            x = x.proof_as(
-                &c.started,
-                format!("CRI {}  in flight for {running}", c.method),
-            );
+            let what = format!("CRI {}  in flight for {running}", c.method);
+            x = x.proof_as(&c.started, what);
         }
         x.waits_on = Some(InFlightCall {
             method: oldest.method.clone(),
@@ -92,91 +85,100 @@ fn runtime<'a>(
         });
         since = Some(oldest.start);
     }
-    let skips = health.skipping(cx.now);
-    if let Some((at, why, o)) = skips {
-        x = x
-            .name("what", &format!("it skips all pods: {}", shorten(why, 160)))
-            .proof(o);
+    if let Some((at, why, o)) = health.and_then(|n| n.skipping(cx.now)) {
+        let what = format!("it skips all pods: {}", shorten(why, 160));
+        x = x.name("what", &what).proof(o);
         since = since.or(Some(*at));
     }
-    if health.runtime_down() {
-        if let Some((_, _, message)) = &health.ready {
+    if let Some(n) = health.filter(|n| n.runtime_down()) {
+        if let Some((_, _, message)) = &n.ready {
             x = x.name("what", message);
         }
-        if hanging.is_none() && skips.is_none() {
+        if since.is_none() {
             x = x.at_most(Confidence::Likely);
         }
-        x = x.proof_if(health.evidence.as_ref());
-        since = since.or(health.ready_since);
+        x = x.proof_if(n.evidence.as_ref());
+        since = since.or(n.ready_since);
     }
-    let held = cx.shared.held_up(cx.world, name);
+    let held = cx.shared.held_up(cx.world, node);
     if held.len() > 1 {
         x = x.name("held", &list(held));
     }
-    Some(x.since(since?))
+    Some((x, since?))
 }
 
-/// The kubelet does nothing: its node is unknown to the control plane, its lease has run out, or neither its log nor its
-/// calls go on.
+/// What shows that a node's kubelet does nothing, and since when: its node is unknown to the control plane, its lease has run
+/// out, or neither its log nor its calls go on.
 fn kubelet<'a>(
     cx: Context<'a>,
-    f: &PodHistory<'a>,
-    name: &str,
+    x: Finding<'a>,
+    node: &str,
     health: &NodeHealth,
-) -> Option<Finding<'a>> {
-    let x = Finding::new(cause::KF301, f).name("still", "stands still");
-    let local = cx.shared.is_local(name);
-    let unknown = health.ready.as_ref().filter(|(s, ..)| s == "Unknown");
+) -> Option<(Finding<'a>, Nanos)> {
+    let x = x.name("still", "stands still");
+    let local = cx.shared.is_local(node);
+    let unknown = health.ready.as_ref().is_some_and(|(s, ..)| s == "Unknown");
     // A kubelet at a low verbosity is quiet for long; one that works calls its runtime all the time.
     let calls = cx.world.source(Source::Cri).last.is_some();
-    let waits = !cx.shared.held_up(cx.world, name).is_empty();
+    let waits = !cx.shared.held_up(cx.world, node).is_empty();
     let patience = if waits { SILENT_NS } else { UNMISSED_NS };
-    let silent = cx
-        .shared
-        .node_last
-        .filter(|t| local && calls && cx.now.since(*t) >= patience);
-    let lease = health.lease.filter(|l| !local && l.is_over(cx.now));
-    let mut x = if let Some((status, reason, message)) = unknown {
-        let x = x
-            .name(
-                "what",
-                &format!("node {name} is Ready={status}, {reason}: {message}"),
-            )
-            .proof_if(health.evidence.as_ref())
-            .since(health.ready_since.unwrap_or(cx.now));
-        Finding {
-            confidence: Confidence::Certain,
-            ..x
-        }
-    } else if let Some(last) = silent {
-        let quiet = span(cx.now.since(last));
-        x.varying(
-            "what",
-            &format!("it has neither logged nor called the runtime for {quiet}"),
-        )
-        .absence(
-            last,
-            Source::Kubelet,
-            "last line of the kubelet's log, or call of it",
-        )
-        .since(last)
+    let last = cx.shared.node_last;
+    let quiet = last.filter(|t| local && calls && cx.now.since(*t) >= patience);
+    let (x, since) = if unknown {
+        let since = health.ready_since.unwrap_or(cx.now);
+        (not_ready(x, node, health), since)
+    } else if let Some(last) = quiet {
+        (silent(cx, x, last), last)
     } else {
-        let l = lease.filter(|l| {
-            l.source == Source::Audit || heard::watches_live(cx, l.renewed.plus(l.lasts / 2))
-        })?;
-        let quiet = span(cx.now.since(l.renewed));
-        x.varying("what", &format!("it has not renewed its lease for {quiet}"))
-            .absence(
-                l.renewed,
-                l.source,
-                "the kubelet's lease was renewed, as every ten seconds, and not since",
-            )
-            .since(l.renewed)
+        let lease = health.lease.filter(|l| !local && l.is_over(cx.now))?;
+        if !is_sure(cx, &lease) {
+            return None;
+        }
+        (lease_over(cx, x, &lease), lease.renewed)
     };
-    if let Some(last) = heard::kubelet(cx, name) {
-        x = x
-            .varying("heard", &last.in_words(cx.now))
-            .proof_if(last.evidence.as_ref());
+    Some((last_heard(cx, x, heard::kubelet(cx, node).as_ref()), since))
+}
+
+/// The control plane's own word on a node that is not Ready.
+pub(super) fn not_ready<'a>(mut x: Finding<'a>, node: &str, health: &NodeHealth) -> Finding<'a> {
+    if let Some((status, reason, message)) = &health.ready {
+        let what = format!("node {node} is Ready={status}, {reason}: {message}");
+        x = x.name("what", &what);
     }
-    Some(x)
+    x.confidence = Confidence::Certain;
+    x.proof_if(health.evidence.as_ref())
+}
+
+/// The kubelet of this node neither logs nor calls since a moment.
+pub(super) fn silent<'a>(cx: Context<'a>, x: Finding<'a>, last: Nanos) -> Finding<'a> {
+    let quiet = span(cx.now.since(last));
+    let what = format!("it has neither logged nor called the runtime for {quiet}");
+    x.varying("what", &what).absence(
+        last,
+        Source::Kubelet,
+        "last line of the kubelet's log, or call of it",
+    )
+}
+
+/// The kubelet does not renew its lease.
+pub(super) fn lease_over<'a>(cx: Context<'a>, x: Finding<'a>, l: &NodeLease) -> Finding<'a> {
+    let quiet = span(cx.now.since(l.renewed));
+    let what = format!("it has not renewed its lease for {quiet}");
+    x.varying("what", &what).absence(
+        l.renewed,
+        l.source,
+        "the kubelet's lease was renewed, as every ten seconds, and not since",
+    )
+}
+
+/// False when the watch that shows the lease may hang itself: it has told nothing since.
+pub(super) fn is_sure(cx: Context<'_>, l: &NodeLease) -> bool {
+    l.source == Source::Audit || heard::watches_live(cx, l.renewed.plus(l.lasts / 2))
+}
+
+/// When the kubelet was heard last, and by what.
+pub(super) fn last_heard<'a>(cx: Context<'a>, x: Finding<'a>, last: Option<&Heard>) -> Finding<'a> {
+    let Some(last) = last else { return x };
+    x.varying("heard", &last.in_words(cx.now))
+        .proof_if(last.evidence.as_ref())
 }
