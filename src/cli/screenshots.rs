@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use super::OK;
 use super::args::terminal::ScreenshotArgs;
 use kflow_engine::snapshot::{Mode, Snapshot};
-use kflow_engine::{Ever, Pipeline};
+use kflow_engine::{Overview, Pipeline};
 use kflow_model::file::{self, Access};
 use kflow_tui::offscreen;
 
@@ -18,7 +18,7 @@ fn picture(
     dir: &Path,
     session: &'static str,
     permille: u16,
-    known: &mut BTreeMap<&'static str, Arc<Ever>>,
+    known: &mut BTreeMap<&'static str, Arc<Overview>>,
 ) -> anyhow::Result<Snapshot> {
     let path = dir.join(format!("{session}.kflow.zst"));
     let s = super::input::load(&path)?;
@@ -29,11 +29,11 @@ fn picture(
         pipeline.observe(Arc::clone(o));
     }
     let mode = Mode::paused(session);
-    let ever = known
+    let overview = known
         .entry(session)
-        .or_insert_with(|| Arc::new(Ever::of(&s.observations, Arc::default(), (begin, end))));
+        .or_insert_with(|| Arc::new(Overview::of(&s.observations, Arc::default(), (begin, end))));
     Ok(Snapshot {
-        ever: Arc::clone(ever),
+        overview: Arc::clone(overview),
         ..pipeline.snapshot(now, mode, (begin, end), Vec::new())
     })
 }

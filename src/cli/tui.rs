@@ -158,11 +158,11 @@ impl Running {
             }
             Drive::Error { pod, forward } => {
                 let named = pod.map(|p| (self.key(&p), p));
-                let ever = Arc::clone(&self.live.snapshot().ever);
+                let overview = Arc::clone(&self.live.snapshot().overview);
                 let wanted = |o: &Observation| {
                     is_error(o)
                         && named.as_ref().is_none_or(|(key, p)| is_about(o, p, key))
-                        && !ever.is_harmless(o, pod_uid(o))
+                        && !overview.is_harmless(o, pod_uid(o))
                 };
                 let found = self.live.step(forward, wanted);
                 if matches!(found, Some(Sought::Shown)) {

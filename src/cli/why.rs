@@ -11,8 +11,8 @@ use kflow_core::diagnose::unknown::{self, Asked};
 use kflow_core::diagnose::{
     self, Catalogue, Diagnoser, Incident, Subject, Target, Unknown, Verdict,
 };
-use kflow_engine::Ever;
-use kflow_export::{causes, ever, why};
+use kflow_engine::Overview;
+use kflow_export::{causes, incidents, why};
 use kflow_model::Nanos;
 
 /// `kflow why`
@@ -21,7 +21,7 @@ pub(super) fn why(args: &WhyArgs) -> anyhow::Result<u8> {
         return watch(args);
     }
     if args.ever {
-        return ever(args);
+        return all_incidents(args);
     }
     let source = Observations::open(&args.input, args.pod.as_deref())?;
     let world = source.world()?;
@@ -42,7 +42,7 @@ pub(super) fn why(args: &WhyArgs) -> anyhow::Result<u8> {
 }
 
 /// Everything that was ever not well in a recording.
-fn ever(args: &WhyArgs) -> anyhow::Result<u8> {
+fn all_incidents(args: &WhyArgs) -> anyhow::Result<u8> {
     anyhow::ensure!(
         args.input.session.is_some(),
         "--ever is of a recording: name one with --session (`kflow record` makes one), or leave --ever out"
@@ -54,7 +54,7 @@ fn ever(args: &WhyArgs) -> anyhow::Result<u8> {
     let range = (begin, source.at);
     let known = source.session.arrived_by(source.at);
     let observations = source.session.observations.iter().take(known);
-    let found = Ever::of(observations, Arc::clone(source.selection()), range);
+    let found = Overview::of(observations, Arc::clone(source.selection()), range);
     let targets = args.pod.as_deref().map(|q| (q, diagnose::find(&world, q)));
     let about = |i: &&Incident| targets.as_ref().is_none_or(|(q, t)| is_about(i, q, t));
     let incidents: Vec<&Incident> = found.incidents.iter().filter(about).collect();
@@ -72,7 +72,7 @@ fn ever(args: &WhyArgs) -> anyhow::Result<u8> {
     }
     let mut out = out::stdout();
     match args.output {
-        Format::Json => ever::json(&incidents, source.at, found.within, &mut out)?,
+        Format::Json => incidents::json(&incidents, source.at, found.within, &mut out)?,
         Format::Text if incidents.is_empty() => {
             let whose = args.pod.as_deref().map(|p| format!(" with {p}"));
             let text = format!(
@@ -83,7 +83,7 @@ fn ever(args: &WhyArgs) -> anyhow::Result<u8> {
             );
             writeln!(out, "{}", kflow_export::text::clean(&text))?;
         }
-        Format::Text => out.write_all(ever::text(&incidents, range, source.at).as_bytes())?,
+        Format::Text => out.write_all(incidents::text(&incidents, range, source.at).as_bytes())?,
     }
     out.flush()?;
     Ok(if incidents.is_empty() { OK } else { VERDICT })

@@ -10,7 +10,7 @@ use std::time::Duration;
 use kflow_core::correlate::World;
 use kflow_core::diagnose::{CauseId, Diagnoser, Incident, Incidents, Subject, Verdict, Walk};
 use kflow_core::query::Moment;
-use kflow_engine::{Ever, Player};
+use kflow_engine::{Overview, Player};
 use kflow_model::session::{Session, reader};
 use kflow_model::stamp::SECOND;
 use kflow_model::{Nanos, Observation};
@@ -41,12 +41,12 @@ fn known<T>(all: &Known<T>, name: &str, make: impl FnOnce() -> T) -> Arc<T> {
 }
 
 /// What was ever not well in a recording; looked for once for all tests.
-pub(crate) fn ever(name: &str) -> Arc<Ever> {
-    static ALL: Known<Ever> = LazyLock::new(Mutex::default);
+pub(crate) fn overview(name: &str) -> Arc<Overview> {
+    static ALL: Known<Overview> = LazyLock::new(Mutex::default);
     known(&ALL, name, || {
         let s = load(name);
         let range = s.range().expect("not empty");
-        Ever::of(&s.observations, Arc::default(), range)
+        Overview::of(&s.observations, Arc::default(), range)
     })
 }
 
@@ -87,12 +87,12 @@ fn every_scenario_is_among_the_incidents_and_what_was_healthy_is_not() {
     let mut wrong = Vec::new();
     let mut found = 0;
     for e in expected() {
-        let ever = ever(&e.session);
+        let overview = overview(&e.session);
         let (what, at) = (
             format!("{}/{} {}", e.session, e.scenario, e.target),
             Nanos(e.at_ns),
         );
-        let of_it: Vec<&Incident> = ever.incidents.iter().filter(|i| is_of(i, &e)).collect();
+        let of_it: Vec<&Incident> = overview.incidents.iter().filter(|i| is_of(i, &e)).collect();
         if e.causes.is_empty() {
             // Later it is deleted, and how that goes is another matter.
             if let Some(i) = of_it.iter().find(|i| i.begin <= at) {
@@ -138,32 +138,33 @@ fn every_scenario_is_among_the_incidents_and_what_was_healthy_is_not() {
     assert!(found > 50, "{found}");
 }
 
-fn of_node(ever: &Ever) -> Vec<(&str, i64)> {
-    ever.incidents
+fn of_node(overview: &Overview) -> Vec<(&str, i64)> {
+    overview
+        .incidents
         .iter()
         .filter(|i| matches!(&i.subject, Subject::Node(n) if n == "node1"))
-        .map(|i| (i.verdict.cause_id(), i.length(ever.range.1) / SECOND))
+        .map(|i| (i.verdict.cause_id(), i.length(overview.range.1) / SECOND))
         .collect()
 }
 
 #[test]
 fn a_node_whose_runtime_or_kubelet_stands_still_is_a_subject() {
     // The runtime was stopped for 60 s, and killed for 30 s.
-    let stopped = ever("S4-runtime");
+    let stopped = overview("S4-runtime");
     let runtime = of_node(&stopped);
     let lengths: Vec<i64> = runtime.iter().map(|(_, s)| *s).collect();
     assert!(runtime.iter().all(|(id, _)| *id == "KF302"), "{runtime:?}");
     assert!(lengths.iter().any(|s| (50..80).contains(s)), "{runtime:?}");
     assert!(lengths.iter().any(|s| (20..50).contains(s)), "{runtime:?}");
     // The kubelet was frozen while pods waited.
-    let frozen = ever("S11-control-plane");
+    let frozen = overview("S11-control-plane");
     assert!(
         of_node(&frozen).iter().any(|(id, _)| *id == "KF301"),
         "{:?}",
         of_node(&frozen)
     );
     // 40 pods at once are no reason for anything to be wrong.
-    let burst = ever("S5-burst");
+    let burst = overview("S5-burst");
     let told: Vec<&str> = burst
         .incidents
         .iter()
@@ -231,24 +232,24 @@ fn at_each_moment_that_was_looked_at_what_is_told_is_what_is_open() {
 #[test]
 fn incidents_are_in_order_and_none_is_told_twice() {
     for name in ["S2-stuck-early", "S3-crashes", "S4-runtime"] {
-        let ever = ever(name);
-        assert!(ever.whole && ever.upto == Some(ever.range.1));
-        assert!(ever.incidents.is_sorted_by_key(|i| i.begin), "{name}");
-        for (n, i) in ever.incidents.iter().enumerate() {
+        let overview = overview(name);
+        assert!(overview.whole && overview.upto == Some(overview.range.1));
+        assert!(overview.incidents.is_sorted_by_key(|i| i.begin), "{name}");
+        for (n, i) in overview.incidents.iter().enumerate() {
             assert!(i.end.is_none_or(|e| i.begin <= e), "{name}: {i:?}");
             assert!(!i.parts.is_empty() && !i.verdict.sentence.is_empty());
-            let (at, v) = i.middle(ever.range.1);
+            let (at, v) = i.middle(overview.range.1);
             assert!(i.parts.iter().any(|p| p.is_told_at(at)), "{name}: {i:?}");
             assert_eq!(v.cause, i.cause());
             let overlaps = |o: &&Incident| {
                 o.subject == i.subject
                     && o.cause() == i.cause()
-                    && o.begin <= i.end.unwrap_or(ever.range.1)
+                    && o.begin <= i.end.unwrap_or(overview.range.1)
             };
-            let again = ever.incidents.iter().skip(n + 1).find(overlaps);
+            let again = overview.incidents.iter().skip(n + 1).find(overlaps);
             assert!(again.is_none(), "{name}: {i:?}\n{again:?}");
         }
-        assert!(ever.density.iter().any(|n| *n > 0));
+        assert!(overview.density.iter().any(|n| *n > 0));
     }
 }
 
@@ -358,7 +359,7 @@ fn the_command_tells_every_incident_of_a_recording_in_both_forms() {
     let s2 = path("S2-stuck-early").display().to_string();
     let (code, text, _) = kflow(&["why", "--ever", "-s", &s2]);
     assert_eq!(code, Some(1));
-    let all = ever("S2-stuck-early");
+    let all = overview("S2-stuck-early");
     for i in all.incidents.iter() {
         let line = |l: &str| l.contains(i.verdict.cause_id()) && l.contains(&i.subject.to_string());
         assert!(text.lines().any(line), "{}\n{text}", i.subject);
@@ -395,10 +396,10 @@ fn player(name: &str) -> Replay {
     let mut r = Replay::new(player);
     let now = kflow_model::clock::monotonic();
     let mut last = None;
-    while !r.player().ever().whole {
+    while !r.player().overview().whole {
         r.snapshot(now);
         // What is known so far says how far that is.
-        let upto = r.player().ever().upto;
+        let upto = r.player().overview().upto;
         assert!(upto >= last, "{upto:?} {last:?}");
         last = upto;
         std::thread::park_timeout(Duration::from_millis(5));
@@ -410,9 +411,9 @@ fn player(name: &str) -> Replay {
 #[test]
 fn a_player_finds_what_the_whole_session_holds() {
     let mut r = player("S3-crashes");
-    let found = Arc::clone(r.player().ever());
-    let whole = ever("S3-crashes");
-    let lines = |e: &Ever| -> Vec<String> {
+    let found = Arc::clone(r.player().overview());
+    let whole = overview("S3-crashes");
+    let lines = |e: &Overview| -> Vec<String> {
         e.incidents
             .iter()
             .map(|i| format!("{} {} {:?}", i.subject, i.begin, i.end))
@@ -421,7 +422,10 @@ fn a_player_finds_what_the_whole_session_holds() {
     assert_eq!(lines(&found), lines(&whole));
     assert_eq!(found.density, whole.density);
     let now = kflow_model::clock::monotonic();
-    assert_eq!(r.snapshot(now).ever.incidents.len(), whole.incidents.len());
+    assert_eq!(
+        r.snapshot(now).overview.incidents.len(),
+        whole.incidents.len()
+    );
 }
 
 #[test]

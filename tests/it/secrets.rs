@@ -18,7 +18,7 @@ use std::sync::Arc;
 use kflow_convert::Capture;
 use kflow_engine::import::{Input, Kind, Options, scan};
 use kflow_engine::snapshot::{Mode, Snapshot};
-use kflow_engine::{Ever, Pipeline};
+use kflow_engine::{Overview, Pipeline};
 use kflow_model::session::{self, Writer};
 use kflow_tui::offscreen::{frame, model, press};
 use kflow_tui::svg;
@@ -321,9 +321,9 @@ fn screens(dir: &Path, name: &str, c: &Canaries) {
         pipeline.observe(Arc::clone(o));
     }
     let mode = Mode::paused(name);
-    let ever = Ever::of(&s.observations, Arc::default(), (begin, end));
+    let overview = Overview::of(&s.observations, Arc::default(), (begin, end));
     let snap = Snapshot {
-        ever: Arc::new(ever),
+        overview: Arc::new(overview),
         ..pipeline.snapshot(end, mode, (begin, end), Vec::new())
     };
     screens_of(&snap, c);

@@ -25,7 +25,7 @@ use kflow_tui::svg;
 use ratatui::buffer::Buffer;
 
 use super::churn;
-use super::incidents::ever;
+use super::incidents::overview;
 
 const SIZES: [(u16, u16); 4] = [(60, 20), (80, 24), (120, 40), (200, 60)];
 
@@ -46,7 +46,11 @@ fn selected(name: &str, permille: i64, selection: Arc<Selection>) -> Snapshot {
     let whole = pipeline.world().selection().is_all();
     let mode = Mode::paused(name);
     Snapshot {
-        ever: if whole { ever(name) } else { Arc::default() },
+        overview: if whole {
+            overview(name)
+        } else {
+            Arc::default()
+        },
         ..pipeline.snapshot(now, mode, (a, z), Vec::new())
     }
 }
@@ -388,7 +392,7 @@ fn a_replay_takes_what_the_keys_ask_for() {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/sessions/S2-stuck-early.kflow.zst");
     let mut r = Replay::new(Player::open(&path, Moment::Begin, Arc::default()).expect("fixture"));
     let now = kflow_model::clock::monotonic();
-    while !r.player().ever().whole {
+    while !r.player().overview().whole {
         r.snapshot(now);
         std::thread::yield_now();
     }

@@ -7,7 +7,7 @@
 //! | [`import`] | raw captures in, a session out |
 //! | `live` | sources that run, and the world while they do |
 //! | `record` | the recorder: a tee to a file |
-//! | [`ever`] | what was ever not well in a session |
+//! | [`overview`] | what was ever not well in a session |
 //! | [`replay`] | a session as a player: cursor, speed, steps, seeking |
 
 #![cfg_attr(
@@ -16,15 +16,15 @@
 )]
 
 mod carried;
-pub mod ever;
 pub mod import;
 pub mod live;
+pub mod overview;
 pub mod pipeline;
 pub mod record;
 pub mod replay;
 pub mod snapshot;
 
 pub use self::pipeline::{Pipeline, world_at};
-pub use ever::Ever;
+pub use overview::Overview;
 pub use replay::Player;
 pub use snapshot::{ObservationLog, Snapshot};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::ever::Ever;
+use super::overview::Overview;
 use super::snapshot::{Mode, ObservationLog, Snapshot, SourceStatus, Status};
 use kflow_core::correlate::{Hindsight, Retention, World};
 use kflow_core::diagnose::{Diagnoser, Incidents};
@@ -33,7 +33,7 @@ pub struct Pipeline {
     shared: Option<(u64, Arc<World>)>,
     /// What is not well is remembered from snapshot to snapshot.
     incidents: Option<Incidents>,
-    ever: Arc<Ever>,
+    overview: Arc<Overview>,
     /// What is told after the moment of the next snapshot, of a past that is known.
     hindsight: Arc<Hindsight>,
 }
@@ -130,13 +130,13 @@ impl Pipeline {
         let told = self.diagnoser.update(&world, now);
         if let Some(incidents) = &mut self.incidents {
             incidents.look(&world, &told, now);
-            if incidents.take_changed() || self.ever.range.0 != range.0 {
-                self.ever = Arc::new(Ever::remembered(incidents, range));
+            if incidents.take_changed() || self.overview.range.0 != range.0 {
+                self.overview = Arc::new(Overview::remembered(incidents, range));
             }
         }
         let (verdicts, owner_verdicts) = told;
         Snapshot {
-            ever: Arc::clone(&self.ever),
+            overview: Arc::clone(&self.overview),
             version: self.version,
             world,
             now,

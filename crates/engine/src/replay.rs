@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::Pipeline;
-use super::ever::{Ever, Looking};
+use super::overview::{Looking, Overview};
 use super::snapshot::{Mode, ObservationLog, Snapshot, SourceStatus, Status, own};
 use kflow_core::correlate::World;
 use kflow_core::diagnose::unknown::{Unknown, outside};
@@ -79,7 +79,7 @@ pub struct Player {
 
     /// The thread that looks for what was ever not well, once everything is read; and what it has found.
     looking: Option<Looking>,
-    ever: Arc<Ever>,
+    overview: Arc<Overview>,
     /// Notes that were made meanwhile.
     noted: Vec<Nanos>,
 
@@ -141,7 +141,7 @@ impl Player {
             ticked: None,
             remainder: 0,
             looking: None,
-            ever: Arc::default(),
+            overview: Arc::default(),
             noted: Vec::new(),
             version: 1,
             shown: None,
@@ -221,7 +221,7 @@ impl Player {
     pub fn tick(&mut self, now: Instant) -> bool {
         let before = self.version;
         self.take_loaded();
-        self.take_ever();
+        self.take_overview();
         let elapsed = self
             .ticked
             .map_or(Duration::ZERO, |t| now.saturating_duration_since(t));
@@ -254,23 +254,23 @@ impl Player {
     }
 
     /// Has it looked for what was ever not well as soon as everything is read, and takes what was found.
-    fn take_ever(&mut self) {
+    fn take_overview(&mut self) {
         if self.looking.is_none() && self.loaded.report.is_some() && !self.is_empty() {
             let selection = Arc::clone(self.pipeline.world().selection());
             self.looking = Looking::begin(self.loaded.log.clone(), selection, self.range());
         }
-        if let Some(mut ever) = self.looking.as_ref().and_then(Looking::news) {
+        if let Some(mut overview) = self.looking.as_ref().and_then(Looking::news) {
             for at in &self.noted {
-                ever = ever.noted(*at);
+                overview = overview.noted(*at);
             }
-            self.ever = Arc::new(ever);
+            self.overview = Arc::new(overview);
             self.version += 1;
         }
     }
 
     /// What was ever not well, as far as it is known.
-    pub const fn ever(&self) -> &Arc<Ever> {
-        &self.ever
+    pub const fn overview(&self) -> &Arc<Overview> {
+        &self.overview
     }
 
     fn take_loaded(&mut self) {
@@ -412,7 +412,7 @@ impl Player {
             }
         }
         self.noted.push(self.cursor);
-        self.ever = Arc::new(self.ever.noted(self.cursor));
+        self.overview = Arc::new(self.overview.noted(self.cursor));
         self.place(at + 1);
         self.version += 1;
         append
@@ -463,7 +463,7 @@ impl Player {
         self.pipeline.look_back(Arc::clone(&self.loaded.hindsight));
         let mut s = self.pipeline.snapshot(self.cursor, mode, range, Vec::new());
         s.version = self.version;
-        s.ever = Arc::clone(&self.ever);
+        s.overview = Arc::clone(&self.overview);
         s.sources.extend(self.incomplete());
         s.sources.extend(self.elsewhere());
         let s = Arc::new(s);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::carried::Carried;
-use crate::ever::Ever;
+use crate::overview::Overview;
 use kflow_core::correlate::World;
 use kflow_core::diagnose::Verdict;
 use kflow_core::diagnose::unknown::Asked;
@@ -219,7 +219,7 @@ pub struct Snapshot {
     /// Nodes that stand still, and owners that cannot create pods.
     pub owner_verdicts: Arc<Vec<Arc<Verdict>>>,
     /// What was ever not well: of a session from its begin to its end, whatever `now` is.
-    pub ever: Arc<Ever>,
+    pub overview: Arc<Overview>,
     /// Observations up to `now`.
     pub log: ObservationLog,
     /// Live or replay, and how it goes on.

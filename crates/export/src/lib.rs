@@ -14,15 +14,15 @@
 //! | [`mod@file`] | timelines in the format that is chosen |
 //! | [`causes`] | the catalogue of causes as text and Markdown |
 //! | [`unknown`] | what is not known, as JSON |
-//! | [`ever`] | incidents as text and JSON |
+//! | [`incidents`] | incidents as text and JSON |
 //! | [`why`] | verdicts as text, JSON and Markdown |
 
 pub mod calls;
 pub mod causes;
-pub mod ever;
 pub mod file;
 pub mod flow;
 pub mod html;
+pub mod incidents;
 pub mod otlp;
 pub mod owner;
 pub mod perfetto;

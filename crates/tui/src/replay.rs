@@ -98,7 +98,7 @@ pub fn told(snap: &Snapshot, is_wanted: impl Fn(&Observation) -> bool) -> Done {
     let pod = pod.or_else(|| by_name().and_then(known));
     // What names no pod is about the one that was not well then.
     let by_incident = || {
-        let i = snap.ever.only(o.stamp.seen)?;
+        let i = snap.overview.only(o.stamp.seen)?;
         Some(i.verdict.uid.clone())
     };
     let pod = pod.or_else(|| by_incident().and_then(known));
@@ -166,14 +166,14 @@ impl Backend for Replay {
                     let key = world.pod(&u).map(|p| p.key()).unwrap_or_default();
                     (u, key)
                 });
-                let ever = Arc::clone(self.player.ever());
+                let overview = Arc::clone(self.player.overview());
                 let about = |o: &Observation| {
                     is_error(o) && named.as_ref().is_none_or(|(u, k)| is_about(o, u, k))
                 };
                 let mut harmless = 0;
                 let found = self.find(forward, |o| {
                     let counts = about(o);
-                    let passed = counts && ever.is_harmless(o, pod_uid(o));
+                    let passed = counts && overview.is_harmless(o, pod_uid(o));
                     harmless += usize::from(passed);
                     counts && !passed
                 });

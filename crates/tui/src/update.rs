@@ -299,7 +299,7 @@ impl Model {
     /// Goes to the next incident or the one before, by begin: from the one that was gone to last while its moment is shown,
     /// else from the moment that is shown.
     fn incident(&mut self, forward: bool, snap: &Snapshot) -> Vec<Effect> {
-        let all = &snap.ever.incidents;
+        let all = &snap.overview.incidents;
         let last = self.shared.incident.as_ref();
         let last = last.filter(|(_, at)| *at == snap.now);
         let here = last.and_then(|(id, _)| all.iter().position(|i| id.is_of(i)));
@@ -311,14 +311,14 @@ impl Model {
         };
         let Some((n, i)) = to.and_then(|n| Some((n, all.get(n)?))) else {
             let side = if forward { "after" } else { "before" };
-            let so_far = match snap.ever.upto {
-                Some(u) if !snap.ever.whole => {
+            let so_far = match snap.overview.upto {
+                Some(u) if !snap.overview.whole => {
                     format!(
                         " (looked up to {} so far)",
                         self.shared.time(snap).wall(u, 0)
                     )
                 }
-                None if !snap.ever.whole => " (the session is being read)".to_owned(),
+                None if !snap.overview.whole => " (the session is being read)".to_owned(),
                 _ => String::new(),
             };
             self.say(format!("there is no incident {side} this{so_far}"));
@@ -333,7 +333,9 @@ impl Model {
             i.subject,
             v.sentence
         );
-        let at = self.shared.visit(i, snap.ever.upto.unwrap_or(snap.range.1));
+        let at = self
+            .shared
+            .visit(i, snap.overview.upto.unwrap_or(snap.range.1));
         self.say(text);
         vec![Effect::Drive(Drive::Seek(at))]
     }

@@ -16,7 +16,7 @@ use super::text::{count, width};
 use super::widget::ruler::Window;
 use super::widget::scroll;
 use kflow_engine::snapshot::{Mode, SourceStatus, own};
-use kflow_engine::{Ever, Snapshot};
+use kflow_engine::{Overview, Snapshot};
 use kflow_model::Source;
 
 mod overlay;
@@ -383,7 +383,7 @@ fn scrubber(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>) {
     canvas.line(x, 0, bar, g.rule, t.faint);
     canvas.line(x, 0, here, g.rule, t.accent);
     // How much was observed, and in red when something was not well.
-    let dense = density(&snap.ever, bar);
+    let dense = density(&snap.overview, bar);
     let most = dense.iter().copied().max().unwrap_or(0);
     let ill = ill(snap, bar);
     for (n, (count, ill)) in (0..bar).zip(dense.into_iter().zip(ill)) {
@@ -398,7 +398,7 @@ fn scrubber(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>) {
             canvas.symbol(x + n, 0, g.rule, style);
         }
     }
-    for at in snap.ever.notes.iter() {
+    for at in snap.overview.notes.iter() {
         canvas.symbol(x + place(*at), 0, g.mark, t.delta);
     }
     for m in &ctx.shared.marks {
@@ -408,13 +408,13 @@ fn scrubber(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>) {
 }
 
 /// Observations of each cell of the bar.
-fn density(ever: &Ever, cells: u16) -> Vec<u32> {
-    let (cells, parts) = (usize::from(cells), ever.density.len());
+fn density(overview: &Overview, cells: u16) -> Vec<u32> {
+    let (cells, parts) = (usize::from(cells), overview.density.len());
     (0..cells)
         .map(|n| {
             let from = n * parts / cells.max(1);
             let to = ((n + 1) * parts / cells.max(1)).max(from + 1).min(parts);
-            ever.density.get(from..to).unwrap_or(&[]).iter().sum()
+            overview.density.get(from..to).unwrap_or(&[]).iter().sum()
         })
         .collect()
 }
@@ -431,11 +431,11 @@ fn level(g: &Glyphs, count: u32, most: u32) -> Option<&'static str> {
 
 /// The cells of the bar in which something was not well.
 fn ill(snap: &Snapshot, cells: u16) -> Vec<bool> {
-    let ever = &snap.ever;
+    let overview = &snap.overview;
     let window = Window::new(snap.range.0, snap.range.1);
-    let end = ever.upto.unwrap_or(snap.range.1);
+    let end = overview.upto.unwrap_or(snap.range.1);
     let mut out = vec![false; usize::from(cells)];
-    for i in ever.incidents.iter() {
+    for i in overview.incidents.iter() {
         let a = window.place(i.begin, cells).max(0.0) as usize;
         let z = window.place(i.end.unwrap_or(end), cells).max(0.0).ceil() as usize;
         for cell in out.iter_mut().take(z.max(a + 1)).skip(a) {

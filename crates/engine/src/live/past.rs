@@ -83,7 +83,7 @@ fn as_of(newest: &Snapshot, at: Nanos) -> Snapshot {
     pipeline.look_back(Arc::new(Hindsight::of(log.history())));
     Snapshot {
         scope: newest.scope.clone(),
-        ever: Arc::clone(&newest.ever),
+        overview: Arc::clone(&newest.overview),
         ..pipeline.snapshot(
             at,
             newest.mode.clone(),

@@ -71,7 +71,7 @@ const LANES_FROM: u16 = 110;
 
 /// The last moment that was looked at.
 fn upto(snap: &Snapshot) -> Nanos {
-    snap.ever.upto.unwrap_or(snap.range.1)
+    snap.overview.upto.unwrap_or(snap.range.1)
 }
 
 /// `s29/deployment/quota`, and how many pods of it.
@@ -84,10 +84,10 @@ fn subject(ctx: &Ctx<'_>, i: &Incident) -> String {
 
 impl Incidents {
     fn at<'a>(&self, snap: &'a Snapshot, row: usize) -> Option<&'a Incident> {
-        snap.ever.incidents.get(*self.rows.get(row)?)
+        snap.overview.incidents.get(*self.rows.get(row)?)
     }
     fn order(&mut self, snap: &Snapshot) {
-        let all = &snap.ever.incidents;
+        let all = &snap.overview.incidents;
         self.rows = (0..all.len()).collect();
         let now = upto(snap);
         let length = |n: &usize| all.get(*n).map_or(0, |i| -i.length(now));
@@ -106,7 +106,7 @@ impl Incidents {
             .unwrap_or(0);
     }
     fn find(&mut self, snap: &Snapshot, id: &IncidentId) -> bool {
-        let place = |n: &usize| snap.ever.incidents.get(*n).is_some_and(|i| id.is_of(i));
+        let place = |n: &usize| snap.overview.incidents.get(*n).is_some_and(|i| id.is_of(i));
         let row = self.rows.iter().position(place);
         if let Some(row) = row {
             self.scroll.at = row;
@@ -244,10 +244,14 @@ impl Pane for Incidents {
         PaneId::Incidents
     }
     fn title(&self, ctx: &Ctx<'_>) -> String {
-        let ever = &ctx.snap.ever;
+        let overview = &ctx.snap.overview;
         let dot = ctx.glyphs.dot;
-        let mut s = count(ever.incidents.len());
-        let last = ever.incidents.iter().filter(|i| i.end.is_none()).count();
+        let mut s = count(overview.incidents.len());
+        let last = overview
+            .incidents
+            .iter()
+            .filter(|i| i.end.is_none())
+            .count();
         if last > 0 && matches!(ctx.snap.mode, Mode::Live { .. }) {
             s.push_str(&format!(" {dot} {} now", count(last)));
         } else if last > 0 {
@@ -256,15 +260,18 @@ impl Pane for Incidents {
         if self.sort != Sort::Begin {
             s.push_str(&format!(" {dot} by {}", self.sort.name()));
         }
-        if !ever.whole {
-            let at = ever.upto.map_or_else(
+        if !overview.whole {
+            let at = overview.upto.map_or_else(
                 || "the session is being read".to_owned(),
                 |u| format!("looked up to {} so far", ctx.time().wall(u, 0)),
             );
             s.push_str(&format!(" {dot} {at}"));
         }
-        if ever.forgotten > 0 {
-            s.push_str(&format!(" {dot} {} older forgotten", count(ever.forgotten)));
+        if overview.forgotten > 0 {
+            s.push_str(&format!(
+                " {dot} {} older forgotten",
+                count(overview.forgotten)
+            ));
         }
         s
     }
@@ -278,9 +285,9 @@ impl Pane for Incidents {
         ]
     }
     fn sync(&mut self, snap: &Snapshot, shared: &mut Shared, size: (u16, u16)) {
-        let same = |old: &Arc<Vec<Incident>>| Arc::ptr_eq(old, &snap.ever.incidents);
+        let same = |old: &Arc<Vec<Incident>>| Arc::ptr_eq(old, &snap.overview.incidents);
         if !self.seen.as_ref().is_some_and(same) || self.sorted != self.sort {
-            self.seen = Some(Arc::clone(&snap.ever.incidents));
+            self.seen = Some(Arc::clone(&snap.overview.incidents));
             self.sorted = self.sort;
             self.order(snap);
             if let Some(id) = self.selected.clone() {
@@ -391,7 +398,7 @@ impl Pane for Incidents {
     }
     fn copy(&self, snap: &Snapshot, _shared: &Shared) -> Option<String> {
         let i = self.at(snap, self.scroll.at)?;
-        Some(kflow_export::ever::text(&[i], snap.range, upto(snap)))
+        Some(kflow_export::incidents::text(&[i], snap.range, upto(snap)))
     }
 }
 
@@ -437,11 +444,11 @@ fn said(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, i: &Incident) {
 /// What an empty list means.
 fn nothing(ctx: &Ctx<'_>) -> (String, String) {
     let snap = ctx.snap;
-    let ever = &snap.ever;
-    if !ever.whole {
+    let overview = &snap.overview;
+    if !overview.whole {
         return (
             "Looking for what was ever wrong.".to_owned(),
-            match ever.upto {
+            match overview.upto {
                 Some(u) => format!("Nothing up to {} so far.", ctx.time().wall(u, 0)),
                 None => "The session is being read.".to_owned(),
             },

@@ -21,7 +21,7 @@ const EVERY: u64 = 40;
 
 /// What was ever not well, as far as it was looked.
 #[derive(Clone, Debug, Default)]
-pub struct Ever {
+pub struct Overview {
     /// Incidents, by begin.
     pub incidents: Arc<Vec<Incident>>,
     /// From when until when the session goes.
@@ -41,7 +41,7 @@ pub struct Ever {
     pub notes: Arc<Vec<Nanos>>,
 }
 
-impl Ever {
+impl Overview {
     /// What was ever not well in observations in order of arrival.
     pub fn of<'o>(
         observations: impl IntoIterator<Item = &'o kflow_model::Evidence>,
@@ -111,9 +111,9 @@ impl Ever {
     /// With a note that was just made.
     #[must_use]
     pub fn noted(&self, at: Nanos) -> Self {
-        let mut ever = self.clone();
-        Arc::make_mut(&mut ever.notes).push(at);
-        ever
+        let mut overview = self.clone();
+        Arc::make_mut(&mut overview.notes).push(at);
+        overview
     }
 }
 
@@ -123,8 +123,8 @@ fn walk<'o>(
     selection: Arc<Selection>,
     range: (Nanos, Nanos),
     stop: &AtomicBool,
-    mut publish: impl FnMut(Ever),
-) -> Option<Ever> {
+    mut publish: impl FnMut(Overview),
+) -> Option<Overview> {
     let mut walk = Walk::new(selection, range);
     let mut density = vec![0_u32; BUCKETS];
     let mut notes = Vec::new();
@@ -132,7 +132,7 @@ fn walk<'o>(
     for o in observations {
         walk.observe(o);
         if counts(o)
-            && let Some(n) = density.get_mut(Ever::bucket(range, o.stamp.seen))
+            && let Some(n) = density.get_mut(Overview::bucket(range, o.stamp.seen))
         {
             *n = n.saturating_add(1);
         }
@@ -145,7 +145,7 @@ fn walk<'o>(
                 return None;
             }
             let found = walk.incidents();
-            publish(Ever {
+            publish(Overview {
                 incidents: Arc::new(found.list()),
                 range,
                 upto: found.upto(),
@@ -159,7 +159,7 @@ fn walk<'o>(
     }
     let within = walk.step();
     let found = walk.finish();
-    Some(Ever {
+    Some(Overview {
         incidents: Arc::new(found.list()),
         range,
         upto: found.upto(),
@@ -185,7 +185,7 @@ fn counts(o: &Observation) -> bool {
 /// A thread that looks through a session, and what it has published last.
 #[derive(Debug)]
 pub(crate) struct Looking {
-    inbox: Arc<Mutex<Option<Ever>>>,
+    inbox: Arc<Mutex<Option<Overview>>>,
     stop: Arc<AtomicBool>,
 }
 
@@ -207,7 +207,8 @@ impl Looking {
             stop: Arc::default(),
         };
         let (inbox, stop) = (Arc::clone(&looking.inbox), Arc::clone(&looking.stop));
-        let put = move |ever| *inbox.lock().unwrap_or_else(PoisonError::into_inner) = Some(ever);
+        let put =
+            move |overview| *inbox.lock().unwrap_or_else(PoisonError::into_inner) = Some(overview);
         std::thread::Builder::new()
             .name("kflow-incidents".into())
             .spawn(move || {
@@ -219,7 +220,7 @@ impl Looking {
         Some(looking)
     }
     /// What was published since this was asked last.
-    pub(crate) fn news(&self) -> Option<Ever> {
+    pub(crate) fn news(&self) -> Option<Overview> {
         self.inbox
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
