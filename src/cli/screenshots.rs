@@ -29,9 +29,14 @@ fn picture(
         pipeline.observe(Arc::clone(o));
     }
     let mode = Mode::paused(session);
-    let overview = known
-        .entry(session)
-        .or_insert_with(|| Arc::new(Overview::of(&s.observations, Arc::default(), (begin, end))));
+    let overview = known.entry(session).or_insert_with(|| {
+        Arc::new(Overview::of(
+            &s.observations,
+            Arc::default(),
+            None,
+            (begin, end),
+        ))
+    });
     Ok(Snapshot {
         overview: Arc::clone(overview),
         ..pipeline.snapshot(now, mode, (begin, end), Vec::new())

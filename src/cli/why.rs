@@ -54,22 +54,33 @@ fn all_incidents(args: &WhyArgs) -> anyhow::Result<u8> {
     let range = (begin, source.at);
     let known = source.session.arrived_by(source.at);
     let observations = source.session.observations.iter().take(known);
-    let found = Overview::of(observations, Arc::clone(source.selection()), range);
+    let found = Overview::of(
+        observations,
+        Arc::clone(source.selection()),
+        asked.scope.cloned(),
+        range,
+    );
     let targets = args.pod.as_deref().map(|q| (q, diagnose::find(&world, q)));
     let about = |i: &&Incident| targets.as_ref().is_none_or(|(q, t)| is_about(i, q, t));
     let incidents: Vec<&Incident> = found.incidents.iter().filter(about).collect();
-    if incidents.is_empty() {
-        if let Some((query, targets)) = targets.as_ref().filter(|(_, t)| t.is_empty()) {
-            let node = query.strip_prefix("node/");
-            if targets.is_empty() && node.is_none_or(|n| world.node(n).is_none()) {
-                return pods::no_such_pod(query, asked);
-            }
-        }
-        // That nothing was ever wrong needs that nothing was overlooked.
-        if let Some(u) = unknown::every(asked) {
-            return Err(u.into());
+    if let Some((query, of_it)) = &targets
+        && incidents.is_empty()
+        && of_it.is_empty()
+    {
+        let node = query.strip_prefix("node/");
+        if node.is_none_or(|n| world.node(n).is_none()) {
+            return pods::no_such_pod(query, asked);
         }
     }
+    let clear = match unknown::every(asked).map_or_else(|| found.sight.clear(), Err) {
+        Ok(clear) => clear,
+        // That nothing was ever wrong needs that nothing was overlooked.
+        Err(u) if incidents.is_empty() => return Err(u.into()),
+        Err(u) => {
+            out::tell(&u.to_string());
+            range
+        }
+    };
     let mut out = out::stdout();
     match args.output {
         Format::Json => incidents::json(&incidents, source.at, found.within, &mut out)?,
@@ -78,8 +89,8 @@ fn all_incidents(args: &WhyArgs) -> anyhow::Result<u8> {
             let text = format!(
                 "Nothing was ever wrong{} between {} and {}.",
                 whose.unwrap_or_default(),
-                range.0.to_rfc3339(),
-                range.1.to_rfc3339()
+                clear.0.to_rfc3339(),
+                clear.1.to_rfc3339()
             );
             writeln!(out, "{}", kflow_export::text::clean(&text))?;
         }

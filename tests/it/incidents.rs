@@ -8,6 +8,7 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::Duration;
 
 use kflow_core::correlate::World;
+use kflow_core::diagnose::unknown::{self, Asked};
 use kflow_core::diagnose::{CauseId, Diagnoser, Incident, Incidents, Subject, Verdict, Walk};
 use kflow_core::query::Moment;
 use kflow_engine::{Overview, Player};
@@ -46,7 +47,7 @@ pub(crate) fn overview(name: &str) -> Arc<Overview> {
     known(&ALL, name, || {
         let s = load(name);
         let range = s.range().expect("not empty");
-        Overview::of(&s.observations, Arc::default(), range)
+        Overview::of(&s.observations, Arc::default(), None, range)
     })
 }
 
@@ -189,11 +190,11 @@ fn told<'v>(verdicts: impl Iterator<Item = &'v Arc<Verdict>>) -> Told {
 
 /// Goes through a session and gives the walk's intervals.
 fn walked(s: &Session) -> Incidents {
-    let mut walk = Walk::new(Arc::default(), s.range().expect("not empty"));
+    let mut walk = Walk::new(Arc::default(), None, s.range().expect("not empty"));
     for o in &s.observations {
         walk.observe(o);
     }
-    walk.finish()
+    walk.finish().0
 }
 
 #[test]
@@ -250,6 +251,39 @@ fn incidents_are_in_order_and_none_is_told_twice() {
             assert!(again.is_none(), "{name}: {i:?}\n{again:?}");
         }
         assert!(overview.density.iter().any(|n| *n > 0));
+    }
+}
+
+/// A moment is one of which all is known exactly when a look at it alone says so.
+#[test]
+fn what_was_known_at_each_moment_is_what_the_walk_says_was_known() {
+    for name in ["S1-basics", "S8-node", "S13-crictl"] {
+        let s = load(name);
+        let (begin, end) = s.range().expect("not empty");
+        let sight = &overview(name).sight;
+        let mut clear = 0;
+        for n in 0..24 {
+            let at = begin.plus(end.since(begin) / 23 * n);
+            let world = kflow_engine::pipeline::world_at(&s, at, Arc::default());
+            let asked = Asked {
+                world: &world,
+                at,
+                scope: None,
+                recorded: Some(end),
+            };
+            assert_eq!(
+                sight.is_clear(at),
+                unknown::every(asked).is_none(),
+                "{name} at {at}"
+            );
+            clear += usize::from(sight.is_clear(at));
+        }
+        assert!(clear > 20, "{name}: {clear}");
+        let (from, upto) = sight.clear().expect("all was known");
+        assert!(
+            begin <= from && from.since(begin) < 5 * SECOND && upto == end,
+            "{name}"
+        );
     }
 }
 

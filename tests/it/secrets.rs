@@ -321,7 +321,7 @@ fn screens(dir: &Path, name: &str, c: &Canaries) {
         pipeline.observe(Arc::clone(o));
     }
     let mode = Mode::paused(name);
-    let overview = Overview::of(&s.observations, Arc::default(), (begin, end));
+    let overview = Overview::of(&s.observations, Arc::default(), None, (begin, end));
     let snap = Snapshot {
         overview: Arc::new(overview),
         ..pipeline.snapshot(end, mode, (begin, end), Vec::new())

@@ -3,6 +3,9 @@
 use std::collections::BTreeMap;
 use std::process::Command;
 
+use kflow_model::Body;
+use kflow_model::pod::Condition;
+use kflow_model::session::reader;
 use serde_json::Value;
 
 use crate::fixture;
@@ -81,6 +84,29 @@ fn figures_are_those_of_the_calls_and_timelines() {
             }
         }
     }
+}
+
+/// `ready` counts the pods that the apiserver showed not Ready first and Ready later: none that completed without.
+#[test]
+fn ready_counts_pods_that_became_ready() {
+    let mut completed = 0;
+    for name in ["S1-basics", "S3-crashes", "S9-evented-json"] {
+        let s = reader::load(&fixture(&format!("sessions/{name}.kflow.zst"))).unwrap();
+        let mut became: BTreeMap<&str, (bool, bool)> = BTreeMap::new();
+        for o in &s.observations {
+            let Body::Pod(p) = &o.body else { continue };
+            let ready = p.condition("Ready").is_some_and(Condition::is_true);
+            let uid = p.mirror_of.as_ref().unwrap_or(&p.uid);
+            let first = became.entry(uid.as_str()).or_insert((ready, ready));
+            first.1 |= ready;
+            completed += usize::from(p.status.phase.is_over() && !first.1);
+        }
+        let want = became.values().filter(|(first, ever)| !first && *ever);
+        let rows = json(&["stats", "-s", &session(name), "--measure", "ready"]);
+        let told: i64 = rows.iter().map(|r| r["count"].as_i64().unwrap()).sum();
+        assert_eq!(told, want.count() as i64, "{name}");
+    }
+    assert!(completed > 0, "no pod completed without having been Ready");
 }
 
 #[test]

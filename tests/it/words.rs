@@ -13,7 +13,7 @@ use kflow_core::diagnose::{Confidence, Diagnoser, State, Verdict, Verdicts};
 use kflow_core::flow::Stage;
 use kflow_core::flow::map::Map;
 use kflow_core::flow::runs::{Run, RunEnd};
-use kflow_core::timeline::{Outcome, Span, stats};
+use kflow_core::timeline::{Outcome, Span, summary};
 use kflow_model::cri::CallKey;
 use kflow_model::{Body, Evidence, Nanos, stamp::SECOND};
 
@@ -185,7 +185,7 @@ fn flow(s: &Seen<'_>, wrong: &mut Vec<String>) {
 fn lengths(s: &Seen<'_>, wrong: &mut Vec<String>) {
     let (t, now) = (&s.pod.timeline, s.facts.now);
     for stage in t.spans.iter().filter(|x| x.is_stage()) {
-        let work = stats::work_ns(t, stage, now);
+        let work = summary::work_ns(t, stage, now);
         let steps = t
             .spans
             .iter()
@@ -529,6 +529,9 @@ fn a_pod_counts_from_the_request_that_created_it() {
     // The init container ran two seconds between the two pulls.
     let image = p.timeline.stage(Stage::Image).expect("it has the stage");
     let now = Nanos(i64::MAX);
-    let (work, whole) = (stats::work_ns(&p.timeline, image, now), image.duration(now));
+    let (work, whole) = (
+        summary::work_ns(&p.timeline, image, now),
+        image.duration(now),
+    );
     assert!(work * 10 < whole, "{work} {whole}");
 }

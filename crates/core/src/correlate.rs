@@ -23,7 +23,7 @@ pub mod view;
 pub mod world;
 
 pub use calls::{Call, CallLog};
-pub use coverage::{Coverage, Failing, Hindsight, Incomplete};
+pub use coverage::{Coverage, Failing, Hindsight, Incomplete, Lost};
 pub use kubelet::KubeletActivity;
 pub use lazy::Lazy;
 pub use pulls::ImagePulls;

@@ -21,7 +21,6 @@ use crate::correlate::{PodView, World, startup_latency};
 use crate::flow::Stage;
 use crate::query::PodRecord;
 use crate::query::Query;
-use crate::timeline::stats::{percentile, work_ns};
 
 /// How many of the slowest are named.
 const EXAMPLES: usize = 3;
@@ -135,7 +134,7 @@ pub fn rows(world: &World, now: Nanos, by: GroupBy, query: Option<&Query>) -> Ve
     };
     let mut samples = Vec::new();
     for pod in world.pods().iter().filter(|p| !p.past && admitted(p)) {
-        of_pod(pod, now, by, &mut samples);
+        of_pod(pod, by, &mut samples);
     }
     for call in world.calls().iter() {
         let pod = world.pod(&call.pod_uid);
@@ -180,34 +179,31 @@ fn groups(pod: &PodView, by: GroupBy) -> Vec<Text> {
     }
 }
 
-fn of_pod(pod: &PodView, now: Nanos, by: GroupBy, out: &mut Vec<Sample>) {
+fn of_pod(pod: &PodView, by: GroupBy, out: &mut Vec<Sample>) {
     let key = Text::from(pod.key());
     let mut measured: Vec<(Measure, Option<i64>)> = Vec::new();
-    let waits = pod.gone.is_none() && pod.current.is_some();
+    let waits = pod.gone.is_none() && pod.current.is_some() && !was_ready(pod);
     match startup_latency::start(pod) {
         Some(start) => {
             measured.push((Measure::Start, Some(start.total_ns)));
             measured.push((Measure::StartSli, Some(start.sli_ns)));
         }
-        None if waits && !was_ready(pod) && pod.mirrors.is_empty() => {
+        None if waits && pod.mirrors.is_empty() => {
             measured.push((Measure::Start, None));
             measured.push((Measure::StartSli, None));
         }
         None => {}
     }
-    let timeline = &pod.timeline;
+    match pod.start() {
+        Some((ns, _)) => measured.push((Measure::Ready, Some(ns))),
+        None if waits => measured.push((Measure::Ready, None)),
+        None => {}
+    }
     for stage in Stage::ALL {
-        let Some(whole) = timeline.stage(stage) else {
-            continue;
-        };
-        if stage == Stage::Ready && !was_ready(pod) {
-            let ready = whole.end.map(|e| e.at.since(pod.zero()).max(0));
-            if ready.is_some() || waits {
-                measured.push((Measure::Ready, ready));
-            }
+        if let Some(whole) = pod.timeline.stage(stage) {
+            let ended = whole.end.map(|_| pod.took(stage));
+            measured.push((Measure::Stage(stage), ended));
         }
-        let ended = whole.end.map(|_| work_ns(timeline, whole, now));
-        measured.push((Measure::Stage(stage), ended));
     }
     for group in groups(pod, by) {
         out.extend(measured.iter().map(|(measure, ns)| Sample {
@@ -220,13 +216,19 @@ fn of_pod(pod: &PodView, now: Nanos, by: GroupBy, out: &mut Vec<Sample>) {
     }
 }
 
-/// True for a pod that was Ready when it was first seen: when it first was, nobody saw.
+/// True for a pod whose first state was Ready already: nothing says when it became so.
 fn was_ready(pod: &PodView) -> bool {
     let first = pod.evidence.iter().find_map(|e| match &e.body {
         Body::Pod(p) => Some(p),
         _ => None,
     });
     first.is_some_and(|p| p.condition("Ready").is_some_and(Condition::is_true))
+}
+
+/// The value that this share of sorted values does not exceed (nearest rank), 0 for none.
+pub fn percentile(sorted: &[i64], permille: usize) -> i64 {
+    let rank = (sorted.len() * permille).div_ceil(1000).max(1);
+    sorted.get(rank - 1).copied().unwrap_or(0)
 }
 
 fn summed(samples: Vec<Sample>) -> Vec<Row> {

@@ -4,7 +4,7 @@
 //! are on the node's clock (API times are shifted by the estimated skew, see `correlate`). An open span has no end: its age is the
 //! reader's business, so a timeline does not change because time goes by. Pure.
 
-pub mod stats;
+pub mod summary;
 
 use serde::{Deserialize, Serialize};
 

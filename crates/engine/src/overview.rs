@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::snapshot::ObservationLog;
-use kflow_core::diagnose::{Incident, Incidents, Part, Subject, Walk};
+use kflow_core::diagnose::{Incident, Incidents, Part, Sight, Subject, Walk};
 use kflow_core::selection::Selection;
 use kflow_model::stamp::SECOND;
-use kflow_model::{Body, Nanos, Observation};
+use kflow_model::{Body, Nanos, Observation, Scope};
 
 /// Parts of the range in which observations are counted.
 pub const BUCKETS: usize = 512;
@@ -39,6 +39,8 @@ pub struct Overview {
     pub density: Arc<Vec<u32>>,
     /// Moments of notes.
     pub notes: Arc<Vec<Nanos>>,
+    /// Of which time it can be said that nothing was wrong when no incident lies in it.
+    pub sight: Arc<Sight>,
 }
 
 impl Overview {
@@ -46,15 +48,18 @@ impl Overview {
     pub fn of<'o>(
         observations: impl IntoIterator<Item = &'o kflow_model::Evidence>,
         selection: Arc<Selection>,
+        scope: Option<Scope>,
         range: (Nanos, Nanos),
     ) -> Self {
         let never = AtomicBool::new(false);
-        walk(observations, selection, range, &never, |_| {}).unwrap_or_default()
+        let walk = Walk::new(selection, scope, range);
+        go(walk, observations, range, &never, |_| {}).unwrap_or_default()
     }
 
     /// What is not well now and was since a run began, by the looks of its pictures: ten a second at most.
-    pub(crate) fn remembered(incidents: &Incidents, range: (Nanos, Nanos)) -> Self {
+    pub(crate) fn remembered(incidents: &Incidents, sight: &Sight, range: (Nanos, Nanos)) -> Self {
         Self {
+            sight: Arc::new(sight.clone()),
             incidents: Arc::new(incidents.list()),
             range,
             upto: incidents.upto(),
@@ -118,17 +123,28 @@ impl Overview {
 }
 
 /// Goes through a session; `None` when it was told to stop.
-fn walk<'o>(
+fn go<'o>(
+    mut walk: Walk,
     observations: impl IntoIterator<Item = &'o kflow_model::Evidence>,
-    selection: Arc<Selection>,
     range: (Nanos, Nanos),
     stop: &AtomicBool,
     mut publish: impl FnMut(Overview),
 ) -> Option<Overview> {
-    let mut walk = Walk::new(selection, range);
     let mut density = vec![0_u32; BUCKETS];
     let mut notes = Vec::new();
     let mut due = EVERY;
+    let within = walk.step();
+    let found = |incidents: &Incidents, sight: &Sight, density: &[u32], notes: &[Nanos]| Overview {
+        incidents: Arc::new(incidents.list()),
+        range,
+        upto: incidents.upto(),
+        whole: false,
+        within,
+        forgotten: incidents.forgotten(),
+        density: Arc::new(density.to_vec()),
+        notes: Arc::new(notes.to_vec()),
+        sight: Arc::new(sight.clone()),
+    };
     for o in observations {
         walk.observe(o);
         if counts(o)
@@ -144,30 +160,13 @@ fn walk<'o>(
             if stop.load(Ordering::Relaxed) {
                 return None;
             }
-            let found = walk.incidents();
-            publish(Overview {
-                incidents: Arc::new(found.list()),
-                range,
-                upto: found.upto(),
-                whole: false,
-                within: walk.step(),
-                forgotten: found.forgotten(),
-                density: Arc::new(density.clone()),
-                notes: Arc::new(notes.clone()),
-            });
+            publish(found(walk.incidents(), walk.sight(), &density, &notes));
         }
     }
-    let within = walk.step();
-    let found = walk.finish();
+    let (incidents, sight) = walk.finish();
     Some(Overview {
-        incidents: Arc::new(found.list()),
-        range,
-        upto: found.upto(),
         whole: true,
-        within,
-        forgotten: found.forgotten(),
-        density: Arc::new(density),
-        notes: Arc::new(notes),
+        ..found(&incidents, &sight, &density, &notes)
     })
 }
 
@@ -212,7 +211,8 @@ impl Looking {
         std::thread::Builder::new()
             .name("kflow-incidents".into())
             .spawn(move || {
-                if let Some(whole) = walk(log.iter(), selection, range, &stop, &put) {
+                let walk = Walk::new(selection, None, range);
+                if let Some(whole) = go(walk, log.iter(), range, &stop, &put) {
                     put(whole);
                 }
             })

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use super::overview::Overview;
 use super::snapshot::{Mode, ObservationLog, Snapshot, SourceStatus, Status};
 use kflow_core::correlate::{Hindsight, Retention, World};
-use kflow_core::diagnose::{Diagnoser, Incidents};
+use kflow_core::diagnose::unknown::Asked;
+use kflow_core::diagnose::{Diagnoser, Incidents, Sight};
 use kflow_core::selection::Selection;
 use kflow_model::session::Session;
-use kflow_model::{Evidence, Nanos, Source};
+use kflow_model::{Evidence, Nanos, Scope, Source};
 
 /// The world of what was seen up to a moment. It includes losses that cover the moment and were recorded after it.
 pub fn world_at(session: &Session, at: Nanos, selection: Arc<Selection>) -> World {
@@ -22,6 +23,14 @@ pub fn world_at(session: &Session, at: Nanos, selection: Arc<Selection>) -> Worl
     world
 }
 
+/// What was not well in snapshots before.
+#[derive(Debug)]
+struct Remembered {
+    incidents: Incidents,
+    sight: Sight,
+    scope: Option<Arc<Scope>>,
+}
+
 /// The one owner of a world.
 #[derive(Debug, Default)]
 pub struct Pipeline {
@@ -31,8 +40,7 @@ pub struct Pipeline {
     version: u64,
     /// The world of the last snapshot and its version: shared again while nothing was observed.
     shared: Option<(u64, Arc<World>)>,
-    /// What is not well is remembered from snapshot to snapshot.
-    incidents: Option<Incidents>,
+    remembered: Option<Remembered>,
     overview: Arc<Overview>,
     /// What is told after the moment of the next snapshot, of a past that is known.
     hindsight: Arc<Hindsight>,
@@ -52,10 +60,15 @@ impl Pipeline {
         }
     }
 
-    /// Remembers what is not well from snapshot to snapshot: for who makes them as time goes by.
+    /// Remembers what is not well from snapshot to snapshot: for who makes them as time goes by. `scope`: whose pods have to
+    /// be known.
     #[must_use]
-    pub fn remembering(mut self) -> Self {
-        self.incidents = Some(Incidents::default());
+    pub fn remembering(mut self, scope: Option<Arc<Scope>>) -> Self {
+        self.remembered = Some(Remembered {
+            incidents: Incidents::default(),
+            sight: Sight::default(),
+            scope,
+        });
         self
     }
 
@@ -128,10 +141,21 @@ impl Pipeline {
     ) -> Snapshot {
         let world = self.share(now);
         let told = self.diagnoser.update(&world, now);
-        if let Some(incidents) = &mut self.incidents {
+        if let Some(Remembered {
+            incidents,
+            sight,
+            scope,
+        }) = &mut self.remembered
+        {
             incidents.look(&world, &told, now);
-            if incidents.take_changed() || self.overview.range.0 != range.0 {
-                self.overview = Arc::new(Overview::remembered(incidents, range));
+            let seen = sight.look(Asked {
+                world: &world,
+                at: now,
+                scope: scope.as_deref(),
+                recorded: None,
+            });
+            if incidents.take_changed() || seen || self.overview.range.0 != range.0 {
+                self.overview = Arc::new(Overview::remembered(incidents, sight, range));
             }
         }
         let (verdicts, owner_verdicts) = told;

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use kflow_core::correlate::{Pod, PodView};
 use kflow_core::diagnose::Verdict;
-use kflow_core::timeline::{Certainty, Span, stats};
+use kflow_core::timeline::{Certainty, Span, summary};
 use kflow_model::Nanos;
 use kflow_model::units::duration;
 
@@ -143,7 +143,7 @@ fn row(
     } else {
         String::new()
     };
-    let (work, whole) = (stats::work_ns(&pod.timeline, s, now), s.duration(now));
+    let (work, whole) = (summary::work_ns(&pod.timeline, s, now), s.duration(now));
     let took = if work == whole {
         duration(whole)
     } else {
@@ -177,7 +177,7 @@ fn row(
             y + (ROW - 5) / 2 - 1,
         )?;
     }
-    for (from, to) in stats::work(&pod.timeline, s, now) {
+    for (from, to) in summary::work(&pod.timeline, s, now) {
         let (x, w) = scale.bar(from, to);
         write!(
             out,

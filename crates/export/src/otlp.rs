@@ -13,7 +13,7 @@ use rustc_hash::FxHasher;
 use serde_json::{Value, json};
 
 use kflow_core::correlate::Pod;
-use kflow_core::timeline::{Outcome, Span, stats};
+use kflow_core::timeline::{Outcome, Span, summary};
 use kflow_model::{Nanos, SpanId, TraceId};
 
 /// Writes all pods as one request, one resource a pod.
@@ -42,7 +42,8 @@ fn resource(pod: &Pod, now: Nanos) -> Value {
     })];
     // A stage is written once for each time in which it worked; its steps lie in the one that they are part of.
     let t = &pod.timeline;
-    let parts: Vec<Vec<(Nanos, Nanos)>> = t.spans.iter().map(|s| stats::work(t, s, now)).collect();
+    let parts: Vec<Vec<(Nanos, Nanos)>> =
+        t.spans.iter().map(|s| summary::work(t, s, now)).collect();
     for (n, (s, times)) in t.spans.iter().zip(&parts).enumerate() {
         let parent = s.parent.map_or(root, |p| {
             let around = parts.get(p as usize).map_or(0, |times| {

@@ -10,7 +10,7 @@ use prost::Message;
 
 use kflow_core::correlate::Pod;
 use kflow_core::flow::Stage;
-use kflow_core::timeline::{Span, Timeline, stats};
+use kflow_core::timeline::{Span, Timeline, summary};
 use kflow_model::Nanos;
 
 #[derive(Clone, PartialEq, Message)]
@@ -242,7 +242,7 @@ fn slices(t: &Timeline, stage: Stage, now: Nanos) -> Vec<Slice<'_>> {
         .iter()
         .filter(|s| s.stage == stage)
         .flat_map(|span| {
-            stats::work(t, span, now)
+            summary::work(t, span, now)
                 .into_iter()
                 .map(move |(from, to)| Slice { span, from, to })
         })

@@ -16,8 +16,9 @@ const QUANTILES: [(usize, &str, &str); 3] = [
     (990, "P99", "0.99"),
 ];
 
+/// What every format tells of a row, in the order of the columns.
 #[derive(Serialize)]
-struct RowJson<'a> {
+struct Figures<'a> {
     measure: String,
     group: &'a str,
     count: usize,
@@ -29,16 +30,9 @@ struct RowJson<'a> {
     max_ns: i64,
     total_ns: i64,
     share_permille: Option<u16>,
-    slowest: Vec<Slow<'a>>,
 }
 
-#[derive(Serialize)]
-struct Slow<'a> {
-    pod: &'a str,
-    ns: i64,
-}
-
-impl<'a> RowJson<'a> {
+impl<'a> Figures<'a> {
     fn of(r: &'a Row) -> Self {
         Self {
             measure: r.measure.to_string(),
@@ -52,11 +46,29 @@ impl<'a> RowJson<'a> {
             max_ns: r.max_ns(),
             total_ns: r.total_ns,
             share_permille: r.share_permille,
-            slowest: r
-                .slowest
-                .iter()
-                .map(|(pod, ns)| Slow { pod, ns: *ns })
-                .collect(),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct RowJson<'a> {
+    #[serde(flatten)]
+    figures: Figures<'a>,
+    slowest: Vec<Slow<'a>>,
+}
+
+#[derive(Serialize)]
+struct Slow<'a> {
+    pod: &'a str,
+    ns: i64,
+}
+
+impl<'a> RowJson<'a> {
+    fn of(r: &'a Row) -> Self {
+        let slowest = r.slowest.iter();
+        Self {
+            figures: Figures::of(r),
+            slowest: slowest.map(|(pod, ns)| Slow { pod, ns: *ns }).collect(),
         }
     }
 }
@@ -204,40 +216,31 @@ fn judged(d: &Difference) -> String {
     }
 }
 
-#[derive(Serialize)]
-struct RowCsv<'a> {
-    measure: String,
-    group: &'a str,
-    count: usize,
-    open: usize,
-    errors: usize,
-    p50_ns: i64,
-    p90_ns: i64,
-    p99_ns: i64,
-    max_ns: i64,
-    total_ns: i64,
-    share_permille: Option<u16>,
-    slowest_pod: &'a str,
-}
+/// The columns of [`csv`]: [`Figures`] and the slowest pod.
+const COLUMNS: [&str; 12] = [
+    "measure",
+    "group",
+    "count",
+    "open",
+    "errors",
+    "p50_ns",
+    "p90_ns",
+    "p99_ns",
+    "max_ns",
+    "total_ns",
+    "share_permille",
+    "slowest_pod",
+];
 
 /// A row a measure and group, after a head.
 pub fn csv(out: &mut impl Write, rows: &[Row]) -> io::Result<()> {
-    let mut table = csv::Writer::from_writer(out);
+    let mut table = csv::WriterBuilder::new()
+        .has_headers(false)
+        .from_writer(out);
+    table.write_record(COLUMNS)?;
     for r in rows {
-        table.serialize(RowCsv {
-            measure: r.measure.to_string(),
-            group: &r.group,
-            count: r.lengths.len(),
-            open: r.open,
-            errors: r.errors,
-            p50_ns: r.percentile(500),
-            p90_ns: r.percentile(900),
-            p99_ns: r.percentile(990),
-            max_ns: r.max_ns(),
-            total_ns: r.total_ns,
-            share_permille: r.share_permille,
-            slowest_pod: r.slowest.first().map_or("", |(pod, _)| pod),
-        })?;
+        let slowest = r.slowest.first().map_or("", |(pod, _)| pod);
+        table.serialize((Figures::of(r), slowest))?;
     }
     table.flush()
 }

@@ -7,7 +7,7 @@ use super::text::{clean, cut};
 use kflow_core::correlate::{Pod, PodStart, PodView, World, startup_latency};
 use kflow_core::diagnose::pulls::{Progress, Pulls};
 use kflow_core::flow::Stage;
-use kflow_core::timeline::{Certainty, MarkKind, Outcome, Span, stats};
+use kflow_core::timeline::{Certainty, MarkKind, Outcome, Span, summary};
 use kflow_model::units::{duration, time_of_day};
 use kflow_model::{Nanos, PodUid, Source};
 
@@ -242,7 +242,7 @@ fn pod(
     let mut rows: Vec<(Nanos, String)> = Vec::new();
     let t = &p.timeline;
     for s in &t.spans {
-        let work = stats::work_ns(t, s, now);
+        let work = summary::work_ns(t, s, now);
         let mut row = span(s, work, depth(s, &t.spans), now, &paint);
         if let Some(ahead) = pulls.ahead(p, s, now) {
             let text = format!(", queued {}", clean(&ahead.text(now)));

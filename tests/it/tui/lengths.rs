@@ -4,7 +4,7 @@ use std::path::Path;
 
 use kflow_core::correlate::steps::steps;
 use kflow_core::flow::map::Map;
-use kflow_core::timeline::{Span, stats};
+use kflow_core::timeline::{Span, summary};
 use kflow_model::units::duration;
 use kflow_tui::offscreen::{frame, model, press};
 
@@ -102,7 +102,8 @@ fn a_folded_stage_is_solid_only_where_it_worked() {
     for (scene, snap) in SCENES.iter() {
         for p in snap.world.pods().iter().filter(|p| !p.past) {
             let idle = |s: &&Span| {
-                s.is_stage() && stats::work_ns(&p.timeline, s, snap.now) * 10 < s.duration(snap.now)
+                s.is_stage()
+                    && summary::work_ns(&p.timeline, s, snap.now) * 10 < s.duration(snap.now)
             };
             if !p.timeline.spans.iter().any(|s| idle(&s)) {
                 continue;

@@ -310,6 +310,47 @@ fn a_moment_in_what_is_told_later_to_be_lost() {
     }
 }
 
+/// After a loss everything is listed anew, and all is well at the end: that nothing was ever wrong is not known.
+#[test]
+fn what_was_lost_in_the_middle_may_have_been_wrong() {
+    let dir = tempfile::tempdir().unwrap();
+    let (from, to) = (RUNNING_NS - 4_000_000_000, RUNNING_NS + 12_000_000_000);
+    let again: Vec<String> = lines()
+        .into_iter()
+        .skip(1)
+        .filter(|l| l.contains("\"kind\":\"list_") && seen(l) < from)
+        .map(|l| {
+            let mut line: serde_json::Value = serde_json::from_str(&l).unwrap();
+            line["s"] = (to + 1).into();
+            line["t"] = (to + 1).into();
+            line.to_string()
+        })
+        .collect();
+    assert!(again.len() >= 4, "{again:?}");
+    let lost = format!(
+        "{{\"t\":{to},\"s\":{to},\"src\":\"kube\",\"b\":{{\"gap\":{{\"of\":\"kube\",\"since\":{from},\"lost\":3,\"why\":\"no room for observations\"}}}}}}"
+    );
+    let whole = write(dir.path(), "whole.kflow", &lines());
+    let said = kflow(&["why", "--ever", "-s", &whole]);
+    assert_eq!(said.code, Some(0), "{}{}", said.out, said.err);
+    let mut told = vec![lost];
+    told.extend(again);
+    let file = write(dir.path(), "lost.kflow", &without(from, to, &told));
+    let all = kflow(&["why", "--all", "-s", &file]);
+    assert_eq!(all.code, Some(0), "{}{}", all.out, all.err);
+    for output in ["text", "json"] {
+        let said = kflow(&["why", "--ever", "-s", &file, "-o", output]);
+        said.is_unknown(&format!("lost in the middle, {output}"));
+        assert!(
+            said.err.contains("for 16.0s from 2026-11-21T00:24:41"),
+            "{}",
+            said.err
+        );
+    }
+    let shown = played(&file, None, &Scope::default());
+    assert!(shown.overview.upto.is_none() || shown.overview.sight.clear().is_err());
+}
+
 #[test]
 fn a_recording_of_another_cluster() {
     let dir = tempfile::tempdir().unwrap();

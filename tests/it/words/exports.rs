@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::correlate::{SESSIONS, session, world};
 use kflow_core::correlate::Pod;
 use kflow_core::flow::Stage;
-use kflow_core::timeline::stats;
+use kflow_core::timeline::summary;
 use kflow_model::span::SpanKind;
 use kflow_model::{Body, Nanos, units::duration};
 use kflow_sources::LineDecoder;
@@ -19,8 +19,11 @@ type Lengths = BTreeMap<(String, Stage), i64>;
 fn timeline(pods: &[Pod], now: Nanos) -> Lengths {
     let mut all = Lengths::new();
     for p in pods {
-        for s in stats::stages(&p.timeline, now) {
-            all.insert((p.uid.to_string(), s.stage), s.busy_ns);
+        for stage in Stage::ALL {
+            if let Some(s) = p.timeline.stage(stage) {
+                let ns = summary::work_ns(&p.timeline, s, now);
+                all.insert((p.uid.to_string(), stage), ns);
+            }
         }
     }
     all

@@ -33,7 +33,7 @@ use super::context::{Folded, PodContext};
 use super::status::print_pod;
 use super::view::PodView;
 use crate::flow::{Fact, Stage};
-use crate::timeline::{Certainty, Edge, Outcome, Timeline, stats};
+use crate::timeline::{Certainty, Edge, Outcome, Timeline, summary};
 use kflow_model::{
     Body, Evidence, Nanos, PodUid, Source, Text,
     cri::RuntimeState,
@@ -143,7 +143,7 @@ pub(crate) fn view(input: &Input<'_>) -> PodView {
     v.became_ready = became_ready(&timeline);
     for stage in Stage::ALL {
         if let (Some(span), Some(took)) = (timeline.stage(stage), v.took.get_mut(stage.index())) {
-            *took = stats::work_ns(&timeline, span, v.changed);
+            *took = summary::work_ns(&timeline, span, v.changed);
         }
     }
     v.timeline = Arc::new(timeline).into();

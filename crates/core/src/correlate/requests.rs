@@ -15,6 +15,7 @@ pub use waterfall::RequestStep;
 
 use super::shards::Generations;
 use crate::flow::{self, Fact};
+use crate::stats::percentile;
 use kflow_model::Evidence;
 use kflow_model::{
     Body, Nanos, ObjectRef, SpanId, Text, TraceId,
@@ -268,10 +269,7 @@ impl RequestLog {
                     .filter_map(|r| Some(r.ended?.since(r.received).max(0)))
                     .collect();
                 took.sort_unstable();
-                let at = |permille: usize| {
-                    let n = (took.len().saturating_sub(1) * permille).div_ceil(1000);
-                    took.get(n).copied().unwrap_or_default()
-                };
+                let at = |permille: usize| percentile(&took, permille);
                 RequestGroup {
                     agent: agent.into(),
                     verb: verb.into(),

@@ -142,7 +142,7 @@ pub struct PodView {
     pub stages: [StageState; 11],
     /// When it became Ready first; `None` while it has not, and where no source told.
     pub became_ready: Option<Edge>,
-    /// How long each stage worked, ns, by [`Stage::index`]: until the newest evidence while it lasts, 0 when it was not seen.
+    /// See [`took`](Self::took); by [`Stage::index`].
     pub took: [i64; 11],
     /// The first unfinished stage and since when; `None` for a pod that runs and is Ready, completed, or is gone.
     pub current: Option<(Stage, Nanos)>,
@@ -182,6 +182,10 @@ impl PodView {
             ready.at.since(self.zero()).max(0),
             ready.precision.max(zero),
         ))
+    }
+    /// How long a stage worked, ns: until the newest evidence while it lasts, 0 when it was not seen.
+    pub fn took(&self, stage: Stage) -> i64 {
+        self.took.get(stage.index()).copied().unwrap_or(0)
     }
     pub fn stage(&self, stage: Stage) -> StageState {
         self.stages.get(stage.index()).copied().unwrap_or_default()

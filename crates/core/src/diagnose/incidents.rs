@@ -5,6 +5,7 @@
 //! them, and of the pods of one owner when they have the cause at the same time. [`Walk`] chooses the moments and makes the
 //! verdicts, out of a session's observations in order of arrival.
 
+mod sight;
 mod walk;
 
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use super::{CauseId, State, Verdict, Verdicts, cause};
 use crate::correlate::World;
 use kflow_model::stamp::SECOND;
 use kflow_model::{Nanos, ObjectRef, PodUid, Text};
+pub use sight::Sight;
 pub use walk::{Walk, is_telling};
 
 /// The same cause of the same subject within this time is one incident, ns. Chosen: the kubelet's first back-off
@@ -33,11 +35,9 @@ const MOST: usize = 10_000;
 pub enum Subject {
     /// One pod.
     Pod {
-        /// UID.
         uid: PodUid,
-        /// Namespace.
         namespace: Text,
-        /// Name.
+        /// Empty when only calls named the pod.
         name: Text,
     },
     /// An owner that cannot create pods, or several pods of it.
@@ -191,9 +191,7 @@ impl Key {
             cause: v.cause,
         }
     }
-}
-
-impl Key {
+    /// Whose it is, whatever the cause.
     fn who(&self) -> (PodUid, Option<ObjectRef>) {
         (self.uid.clone(), self.owner.clone())
     }

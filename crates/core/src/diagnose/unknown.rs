@@ -10,7 +10,7 @@
 //! | [`outside`]: as of this moment? | a moment within what was recorded |
 
 use super::text::list;
-use crate::correlate::{Coverage, Failing, Incomplete, PodView, Presence, World};
+use crate::correlate::{Coverage, Failing, Incomplete, Lost, PodView, Presence, World};
 use kflow_model::gap::Failure;
 use kflow_model::scope::{covers, namespace_of};
 use kflow_model::{Nanos, Scope, Source, Text};
@@ -327,16 +327,12 @@ impl Asked<'_> {
                 )
             }
             Incomplete::Lost(lost) => {
-                let count = match lost.count {
-                    0 => String::new(),
-                    n => format!(" ({n} lost)"),
-                };
                 let help = if self.recorded.is_some() {
                     format!("ask as of a moment before {} (--at)", second(lost.since))
                 } else {
                     "ask again".to_owned()
                 };
-                (Reason::Lost, format!("{}{count}", lost.why), help)
+                (Reason::Lost, loss(lost), help)
             }
             Incomplete::Narrower(bounds) => {
                 let bounds: Vec<String> = bounds.iter().map(|b| in_words(b)).collect();
@@ -357,6 +353,39 @@ impl Asked<'_> {
             why,
             help,
         }
+    }
+}
+
+/// What is missing, without the words of who asks.
+pub fn incomplete(why: &Incomplete) -> Unknown {
+    let (reason, why, help) = match why {
+        Incomplete::Lost(lost) => (Reason::Lost, loss(lost), String::new()),
+        Incomplete::Failing(f) => (
+            Reason::Failed(f.failure),
+            f.detail.to_string(),
+            help(f.failure, false).to_owned(),
+        ),
+        Incomplete::NotAsked
+        | Incomplete::NotYet
+        | Incomplete::NoList
+        | Incomplete::Narrower(_) => (
+            Reason::NotRecorded,
+            "no list of pods has ended".to_owned(),
+            help(Failure::TimedOut, false).to_owned(),
+        ),
+    };
+    Unknown {
+        what: "how the pods are".to_owned(),
+        reason,
+        why,
+        help,
+    }
+}
+
+fn loss(lost: &Lost) -> String {
+    match lost.count {
+        0 => lost.why.to_string(),
+        n => format!("{} ({n} lost)", lost.why),
     }
 }
 

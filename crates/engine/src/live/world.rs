@@ -53,8 +53,9 @@ impl WorldThread {
         shared: Arc<Published>,
         config: &Config,
     ) -> Self {
+        let scope = config.scope.clone().map(Arc::new);
         Self {
-            pipeline: Pipeline::selecting(Arc::clone(&config.selection)).remembering(),
+            pipeline: Pipeline::selecting(Arc::clone(&config.selection)).remembering(scope.clone()),
             board,
             begun,
             mode,
@@ -65,7 +66,7 @@ impl WorldThread {
             stepped: None,
             leapt: None,
             keep: config.keep,
-            scope: config.scope.clone().map(Arc::new),
+            scope,
             guessed: config.guessed.clone(),
         }
     }

@@ -13,12 +13,11 @@ use crate::widget::ruler::{self, Window};
 use crate::widget::scroll::Scroll;
 use crate::widget::stage;
 use kflow_core::diagnose::incidents::weight;
-use kflow_core::diagnose::unknown;
 use kflow_core::diagnose::{Incident, Subject};
 use kflow_engine::Snapshot;
 use kflow_engine::snapshot::Mode;
 use kflow_model::Nanos;
-use kflow_model::units::age;
+use kflow_model::units::{age, duration};
 use ratatui::style::Style;
 
 /// What incidents are sorted by.
@@ -267,6 +266,10 @@ impl Pane for Incidents {
             );
             s.push_str(&format!(" {dot} {at}"));
         }
+        let (_, unseen) = overview.sight.unseen(ctx.snap.now.max(upto(ctx.snap)));
+        if unseen > 0 {
+            s.push_str(&format!(" {dot} {} not seen", duration(unseen)));
+        }
         if overview.forgotten > 0 {
             s.push_str(&format!(
                 " {dot} {} older forgotten",
@@ -454,23 +457,24 @@ fn nothing(ctx: &Ctx<'_>) -> (String, String) {
             },
         );
     }
-    if let Some(u) = unknown::every(snap.asked()) {
-        return (
-            format!(
-                "Nothing that was wrong was seen, and not all is known: {}.",
-                u.why
-            ),
-            u.help,
-        );
-    }
-    let from = ctx.time().wall(snap.range.0, 0);
+    let (from, to) = match overview.sight.clear() {
+        Ok((from, to)) => (ctx.time().wall(from, 0), ctx.time().wall(to, 0)),
+        Err(u) => {
+            return (
+                format!(
+                    "Nothing that was wrong was seen. Unknown {}: {}.",
+                    u.what, u.why
+                ),
+                u.help,
+            );
+        }
+    };
     match snap.mode {
         Mode::Live { .. } => (
             format!("Nothing was wrong since {from}."),
             "What goes wrong is listed here, and stays when it is over.".to_owned(),
         ),
         Mode::Replay { .. } => {
-            let to = ctx.time().wall(snap.range.1, 0);
             let key = ctx.keys.first(PaneId::Pods.action());
             (
                 format!("Nothing was ever wrong between {from} and {to}."),

@@ -20,7 +20,7 @@ use kflow_core::correlate::PodView;
 use kflow_core::correlate::startup_latency;
 use kflow_core::diagnose::pulls::{self, Pulls};
 use kflow_core::flow::Stage;
-use kflow_core::timeline::{Outcome, Span, Timeline, stats};
+use kflow_core::timeline::{Outcome, Span, Timeline, summary};
 use kflow_engine::Snapshot;
 use kflow_model::PodUid;
 use kflow_model::units::duration;
@@ -394,7 +394,7 @@ impl Pane for TimelinePane {
                 w - 1,
                 y,
                 right,
-                &duration(stats::work_ns(&p.timeline, s, ctx.snap.now)),
+                &duration(summary::work_ns(&p.timeline, s, ctx.snap.now)),
                 style,
             );
             if on {

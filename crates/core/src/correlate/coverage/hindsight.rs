@@ -4,7 +4,7 @@
 use kflow_model::gap::{Failure, WatchKind, WatchNote};
 use kflow_model::{Body, Evidence, Nanos, Source, Text, stamp::SECOND};
 
-use super::{BLINK, Coverage, Failing, Lost};
+use super::{BLINK, Coverage, Failing, Incomplete, Lost};
 
 /// A watch without a word for longer than this was not followed: the apiserver sends a bookmark every minute
 /// (`staging/src/k8s.io/apiserver/pkg/storage/cacher/cacher.go`, `defaultBookmarkFrequency`).
@@ -114,6 +114,17 @@ impl Hindsight {
     /// True when no loss and no silent watch, recorded later, covers a moment.
     pub fn is_clear(&self, at: Nanos) -> bool {
         self.around(at).next().is_none()
+    }
+
+    /// Every time of which something is not known: from, until, and what is missing.
+    pub fn dark(&self) -> impl Iterator<Item = (Nanos, Nanos, Incomplete)> {
+        self.dark.iter().map(|d| {
+            let why = match &d.what {
+                What::Lost(lost) => Incomplete::Lost(lost.clone()),
+                What::Silent(_, failing) => Incomplete::Failing(failing.clone()),
+            };
+            (d.since, d.until, why)
+        })
     }
 
     fn around(&self, at: Nanos) -> impl Iterator<Item = &Dark> {

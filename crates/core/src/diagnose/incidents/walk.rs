@@ -2,20 +2,20 @@
 
 use std::sync::Arc;
 
-use super::Incidents;
-use crate::correlate::World;
+use super::{Incidents, Sight};
+use crate::correlate::{Hindsight, World};
 use crate::diagnose::Diagnoser;
+use crate::diagnose::unknown::Asked;
 use crate::selection::Selection;
 use kflow_model::log::Severity;
 use kflow_model::stamp::SECOND;
-use kflow_model::{Body, Evidence, Nanos, Observation};
+use kflow_model::{Body, Evidence, Nanos, Observation, Scope};
 
 /// Least time between two looks, ns: a verdict on what does not change is made again as often.
 const LEAST_NS: i64 = SECOND;
 /// Most time between two looks, ns: as long as the longest silence that a rule waits for before it says something.
 const MOST_NS: i64 = 30 * SECOND;
-/// Looks at a session that is long, besides those at what tells of a failure. Chosen: a session of half an hour is looked at
-/// every second.
+/// Looks at a long session, besides those that follow a failure. Chosen: a session of half an hour is looked at every second.
 const LOOKS: i64 = 2000;
 /// As many pods that are not well make the time between two looks longer by as much again: each is diagnosed at each look.
 const CROWD: i64 = 500;
@@ -28,6 +28,9 @@ pub struct Walk {
     world: World,
     diagnoser: Diagnoser,
     incidents: Incidents,
+    sight: Sight,
+    hindsight: Hindsight,
+    scope: Option<Scope>,
     last: Option<Nanos>,
     next: Nanos,
     step: i64,
@@ -36,12 +39,20 @@ pub struct Walk {
 }
 
 impl Walk {
-    /// A walk through what was recorded from a moment to another.
-    pub fn new(selection: Arc<Selection>, (from, until): (Nanos, Nanos)) -> Self {
+    /// A walk through what was recorded from a moment to another. `scope`: whose pods have to be known; `None` for those of
+    /// all lists that are in the recording.
+    pub fn new(
+        selection: Arc<Selection>,
+        scope: Option<Scope>,
+        (from, until): (Nanos, Nanos),
+    ) -> Self {
         Self {
             world: World::selecting(selection),
             diagnoser: Diagnoser::new(),
             incidents: Incidents::default(),
+            sight: Sight::default(),
+            hindsight: Hindsight::default(),
+            scope,
             last: None,
             next: from,
             step: (until.since(from) / LOOKS).clamp(LEAST_NS, MOST_NS),
@@ -66,6 +77,10 @@ impl Walk {
             self.next = o.stamp.seen.plus(self.step);
         }
         self.world.observe(o);
+        self.hindsight.observe(o);
+        if matches!(o.body, Body::Watch(_) | Body::Gap(_)) {
+            self.see(o.stamp.seen);
+        }
         if is_telling(o) {
             let soon = self.last.map_or(o.stamp.seen, |l| {
                 l.plus(LEAST_NS * self.crowd()).max(o.stamp.seen)
@@ -79,7 +94,17 @@ impl Walk {
         i64::try_from(self.incidents.open()).unwrap_or(i64::MAX) / CROWD + 1
     }
 
+    fn see(&mut self, at: Nanos) {
+        self.sight.look(Asked {
+            world: &self.world,
+            at,
+            scope: self.scope.as_ref(),
+            recorded: Some(self.until),
+        });
+    }
+
     fn look(&mut self, at: Nanos) {
+        self.see(at);
         self.world.refresh();
         let verdicts = self.diagnoser.update(&self.world, at);
         self.incidents.look(&self.world, &verdicts, at);
@@ -103,14 +128,19 @@ impl Walk {
     pub const fn step(&self) -> i64 {
         self.step
     }
+    /// What was known so far. A loss may be told later than it was.
+    pub const fn sight(&self) -> &Sight {
+        &self.sight
+    }
     /// Looks at the end.
-    pub fn finish(mut self) -> Incidents {
+    pub fn finish(mut self) -> (Incidents, Sight) {
         self.look(self.until);
-        self.incidents
+        self.sight.look_back(&self.hindsight);
+        (self.incidents, self.sight)
     }
 }
 
-/// True for what tells of a failure, or of how a pod stands: it is looked soon after it, however long the session is.
+/// True for a failure, and for a change of a pod or node: a look follows soon after it, however long the session is.
 pub fn is_telling(o: &Observation) -> bool {
     match &o.body {
         Body::Pod(_) | Body::Node(_) => true,

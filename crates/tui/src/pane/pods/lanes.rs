@@ -11,7 +11,7 @@ use crate::widget::stage;
 use kflow_core::correlate::PodView;
 use kflow_core::diagnose::Verdict;
 use kflow_core::flow::Stage;
-use kflow_core::timeline::{Outcome, stats};
+use kflow_core::timeline::{Outcome, summary};
 use kflow_model::Nanos;
 use kflow_model::units::{age, duration};
 
@@ -208,7 +208,7 @@ fn segments(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, p: &PodView, window: Window)
             Outcome::Error => t.fail,
             _ => t.stage(stage),
         };
-        for (from, to) in stats::work(&p.timeline, span, now) {
+        for (from, to) in summary::work(&p.timeline, span, now) {
             if let Some((x, n)) = cells(from, to.min(now)) {
                 canvas.line(x, 0, n, g.full, style);
             }

@@ -327,7 +327,7 @@ impl Key {
                 Sort::Restarts => -i64::from(p.restarts),
                 Sort::Since => p.current.map_or(i64::MAX, |(_, s)| s.0),
                 Sort::Start => -p.start().map_or(-1, |(ns, _)| ns),
-                Sort::Took(stage) => -p.took.get(stage.index()).copied().unwrap_or(0),
+                Sort::Took(stage) => -p.took(stage),
                 Sort::Ready => i64::from(p.ready.0) - i64::from(p.ready.1),
                 _ => 0,
             },

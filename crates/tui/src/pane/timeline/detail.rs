@@ -11,7 +11,7 @@ use crate::widget::ruler::Window;
 use crate::widget::scroll;
 use kflow_core::diagnose::pulls::{Progress, Pulls};
 use kflow_core::flow::Stage;
-use kflow_core::timeline::{Certainty, Outcome, Span, stats};
+use kflow_core::timeline::{Certainty, Outcome, Span, summary};
 use kflow_model::Nanos;
 use kflow_model::units::duration;
 
@@ -50,7 +50,7 @@ fn head(s: &Span) -> String {
 
 /// `60ms`, of a stage that is longer than its work `60ms of work in 2.78s`.
 fn took(s: &Span, p: &PodView, now: Nanos) -> String {
-    let (work, whole) = (stats::work_ns(&p.timeline, s, now), s.duration(now));
+    let (work, whole) = (summary::work_ns(&p.timeline, s, now), s.duration(now));
     if duration(work) == duration(whole) {
         duration(whole)
     } else {

@@ -3,7 +3,7 @@
 use rustc_hash::FxHashSet;
 
 use kflow_core::flow::Stage;
-use kflow_core::timeline::{Outcome, Span, Timeline, stats};
+use kflow_core::timeline::{Outcome, Span, Timeline, summary};
 use kflow_model::{Nanos, Text};
 
 /// What a node is, as long as its pod lives: indices change when evidence arrives.
@@ -78,7 +78,7 @@ pub(super) fn tree(t: &Timeline, turned: &FxHashSet<Id>, all: Option<bool>) -> V
 
 /// The steps that the pod's readiness waited for, each once.
 pub(super) fn critical_path(t: &Timeline, now: Nanos) -> Vec<u32> {
-    let mut path: Vec<u32> = stats::critical_path(t, now)
+    let mut path: Vec<u32> = summary::critical_path(t, now)
         .into_iter()
         .filter_map(|c| c.span)
         .collect();

@@ -1,24 +1,9 @@
-//! What a timeline adds up to: how long stages took, what decided the time to readiness, what was slow, what failed.
+//! What a timeline adds up to: how long its stages worked, and what decided the time to readiness.
 
-use std::collections::BTreeMap;
-
-use super::{Outcome, Span, SpanIndex, Timeline};
+use super::{Span, SpanIndex, Timeline};
 use crate::flow::Stage;
+use kflow_model::Nanos;
 use kflow_model::cri::method;
-use kflow_model::{Nanos, Text};
-
-/// How long one stage took.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StageTime {
-    /// Stage that is measured.
-    pub stage: Stage,
-    /// From its first step's start to its last one's end (to `now` while it lasts), ns.
-    pub span_ns: i64,
-    /// Time in which at least one of its steps went on, ns: a stage whose steps lie apart is not busy in between.
-    pub busy_ns: i64,
-    /// It lasts.
-    pub open: bool,
-}
 
 /// A piece of the critical path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,22 +61,6 @@ pub fn work(t: &Timeline, span: &Span, now: Nanos) -> Vec<(Nanos, Nanos)> {
 /// How long a span worked, ns: the sum of [`work`].
 pub fn work_ns(t: &Timeline, span: &Span, now: Nanos) -> i64 {
     work(t, span, now).iter().map(|(a, b)| b.since(*a)).sum()
-}
-
-/// How long each stage that was reached took, in causal order.
-pub fn stages(t: &Timeline, now: Nanos) -> Vec<StageTime> {
-    Stage::ALL
-        .into_iter()
-        .filter_map(|stage| {
-            let whole = t.stage(stage)?;
-            Some(StageTime {
-                stage,
-                span_ns: whole.duration(now),
-                busy_ns: work_ns(t, whole, now),
-                open: whole.end.is_none(),
-            })
-        })
-        .collect()
 }
 
 /// The chain of spans that decided when the pod became ready (or, until it is, how long it has been waiting).
@@ -179,94 +148,6 @@ pub fn critical_path(t: &Timeline, now: Nanos) -> Vec<Critical> {
     }
     path.reverse();
     path
-}
-
-/// The longest steps, longest first.
-pub fn slowest(t: &Timeline, now: Nanos, n: usize) -> Vec<SpanIndex> {
-    let mut v: Vec<(SpanIndex, i64)> = (0..)
-        .zip(&t.spans)
-        .filter(|(_, s)| !s.is_stage() && !s.is_run())
-        .map(|(i, s)| (i, s.duration(now)))
-        .collect();
-    v.sort_by_key(|(i, ns)| (std::cmp::Reverse(*ns), *i));
-    v.into_iter().take(n).map(|(i, _)| i).collect()
-}
-
-/// The first step after a moment that ended badly; from the beginning again when there is none after it.
-pub fn next_error(t: &Timeline, after: Nanos) -> Option<SpanIndex> {
-    let bad = || {
-        (0..).zip(&t.spans).filter(|(_, s)| {
-            !s.is_stage() && matches!(s.outcome, Outcome::Error | Outcome::Cancelled)
-        })
-    };
-    bad()
-        .find(|(_, s)| s.start.at > after)
-        .or_else(|| bad().next())
-        .map(|(i, _)| i)
-}
-
-/// Durations of the calls of one method.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct MethodTime {
-    /// CRI method.
-    pub method: Text,
-    /// Calls that ended.
-    pub count: usize,
-    /// Calls that failed.
-    pub errors: usize,
-    /// Calls in flight.
-    pub in_flight: usize,
-    /// Median, ns.
-    pub p50_ns: i64,
-    /// 90th percentile, ns.
-    pub p90_ns: i64,
-    /// 99th percentile, ns.
-    pub p99_ns: i64,
-    /// Longest, ns.
-    pub max_ns: i64,
-    /// All of them together, ns.
-    pub total_ns: i64,
-}
-
-/// The value below which a share of sorted values lies (nearest rank), 0 for none.
-pub fn percentile(sorted: &[i64], permille: usize) -> i64 {
-    let rank = (sorted.len() * permille).div_ceil(1000).max(1);
-    sorted.get(rank - 1).copied().unwrap_or(0)
-}
-
-/// One call, as far as [`methods`] needs it: method, length when it ended, failed.
-pub type CallTime<'a> = (&'a str, Option<i64>, bool);
-
-/// Percentiles per method, the method with the most time first.
-pub fn methods<'a>(calls: impl IntoIterator<Item = CallTime<'a>>) -> Vec<MethodTime> {
-    let mut by: BTreeMap<&str, (Vec<i64>, usize, usize)> = BTreeMap::new();
-    for (method, ns, failed) in calls {
-        let (times, errors, open) = by.entry(method).or_default();
-        match ns {
-            Some(ns) => times.push(ns),
-            None => *open += 1,
-        }
-        *errors += usize::from(failed);
-    }
-    let mut out: Vec<MethodTime> = by
-        .into_iter()
-        .map(|(method, (mut times, errors, in_flight))| {
-            times.sort_unstable();
-            MethodTime {
-                method: method.into(),
-                count: times.len(),
-                errors,
-                in_flight,
-                p50_ns: percentile(&times, 500),
-                p90_ns: percentile(&times, 900),
-                p99_ns: percentile(&times, 990),
-                max_ns: times.last().copied().unwrap_or(0),
-                total_ns: times.iter().fold(0, |a, b| a.saturating_add(*b)),
-            }
-        })
-        .collect();
-    out.sort_by_key(|m| std::cmp::Reverse(m.total_ns));
-    out
 }
 
 #[cfg(test)]
@@ -365,59 +246,10 @@ mod tests {
     }
 
     #[test]
-    fn a_stage_is_busy_only_while_a_step_of_it_goes_on() {
-        let times = stages(&start(), Nanos(1000));
-        let of = |stage| times.iter().find(|s| s.stage == stage).copied();
-        let start = of(Stage::Start).map(|s| (s.span_ns, s.busy_ns));
-        assert_eq!(start, Some((180, 50)));
-        assert_eq!(of(Stage::Volumes), None);
-    }
-
-    #[test]
-    fn the_next_error_begins_again_at_the_end() {
-        let mut t = start();
-        assert_eq!(next_error(&t, Nanos(0)), None);
-        if let Some(s) = t.spans.get_mut(1) {
-            s.outcome = Outcome::Error;
-        }
-        assert_eq!(next_error(&t, Nanos(-1)), Some(1));
-        assert_eq!(next_error(&t, Nanos(200)), Some(1));
-    }
-
-    #[test]
-    fn percentiles_are_values_that_occurred() {
-        let v: Vec<i64> = (1..=100).collect();
-        assert_eq!(
-            (
-                percentile(&v, 500),
-                percentile(&v, 990),
-                percentile(&v, 1000)
-            ),
-            (50, 99, 100)
-        );
-        assert_eq!(percentile(&[], 500), 0);
-        let m = methods([
-            ("A", Some(5), false),
-            ("A", Some(7), true),
-            ("B", None, false),
-        ]);
-        assert_eq!(
-            m.iter()
-                .map(|m| (m.method.as_str(), m.count, m.errors, m.in_flight, m.max_ns))
-                .collect::<Vec<_>>(),
-            [("A", 2, 1, 0, 7), ("B", 0, 0, 1, 0)]
-        );
-    }
-
-    #[test]
-    fn the_slowest_steps_come_first_and_open_ones_count_until_now() {
+    fn a_stage_works_only_while_a_step_of_it_goes_on() {
         let t = start();
-        let slow = slowest(&t, Nanos(1000), 2);
-        let names: Vec<&str> = slow
-            .iter()
-            .filter_map(|i| t.spans.get(*i as usize))
-            .map(|s| s.step.as_str())
-            .collect();
-        assert_eq!(names, ["RunPodSandbox", "cni.setup_pod_network"]);
+        let stage = t.stage(Stage::Start).expect("it began");
+        let now = Nanos(1000);
+        assert_eq!((stage.duration(now), work_ns(&t, stage, now)), (180, 50));
     }
 }

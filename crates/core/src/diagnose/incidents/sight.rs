@@ -1,0 +1,163 @@
+//! The time through which it was known how the pods are: "nothing was ever wrong" can be said of no other.
+
+use crate::correlate::Hindsight;
+use crate::diagnose::unknown::{self, Asked, Unknown};
+use kflow_model::Nanos;
+use kflow_model::stamp::SECOND;
+use kflow_model::units::duration;
+
+/// The first lists take a while; what begins with a longer time without them was blind through it, ns. Chosen: as long
+/// as somebody who starts a recording waits for its first answer without asking why.
+const FIRST_LISTS_NS: i64 = 10 * SECOND;
+/// Most times without knowledge that are kept one by one; the last one of them grows instead.
+const MOST: usize = 1000;
+
+/// A time through which it was not known how the pods are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Blind {
+    since: Nanos,
+    /// `None` while it lasts.
+    until: Option<Nanos>,
+    why: Unknown,
+}
+
+/// From when on it was known how the pods are, and the times since then at which it was not.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sight {
+    /// The first moment that was asked about.
+    begin: Option<Nanos>,
+    last: Option<Nanos>,
+    /// The first moment at which all was known.
+    from: Option<Nanos>,
+    /// Why it was not known at the newest moment before `from`.
+    before: Option<Unknown>,
+    blind: Vec<Blind>,
+}
+
+impl Sight {
+    /// Takes what is known at a moment; one that is earlier than the last counts as the last. True when that differs from
+    /// what was known before.
+    pub fn look(&mut self, asked: Asked<'_>) -> bool {
+        let at = self.last.map_or(asked.at, |l| l.max(asked.at));
+        self.last = Some(at);
+        self.begin.get_or_insert(at);
+        let why = unknown::every(asked);
+        let first = self.begin.is_some_and(|b| at.since(b) <= FIRST_LISTS_NS);
+        if first && why.is_some() && self.blind.is_empty() {
+            // The kinds are listed one after the other.
+            self.from = None;
+        }
+        if self.from.is_none() {
+            let changed = self.before != why;
+            match why {
+                None => {
+                    self.from = Some(at);
+                    self.first(at);
+                }
+                why => self.before = why,
+            }
+            return changed || self.from.is_some();
+        }
+        let full = self.blind.len() >= MOST;
+        match (self.blind.last_mut(), why) {
+            (Some(b), None) if b.until.is_none() => b.until = Some(at),
+            (Some(b), Some(_)) if b.until.is_none() => return false,
+            (Some(b), Some(_)) if full => b.until = None,
+            (_, None) => return false,
+            (_, Some(why)) => self.blind.push(Blind {
+                since: at,
+                until: None,
+                why,
+            }),
+        }
+        true
+    }
+
+    /// All is known for the first time.
+    fn first(&mut self, at: Nanos) {
+        let begin = self.begin.unwrap_or(at);
+        if let Some(why) = self.before.take()
+            && at.since(begin) > FIRST_LISTS_NS
+        {
+            self.blind.push(Blind {
+                since: begin,
+                until: Some(at),
+                why,
+            });
+        }
+    }
+
+    /// Adds what is told of losses and silent watches only after they are over.
+    pub fn look_back(&mut self, hindsight: &Hindsight) {
+        let (Some(from), Some(last)) = (self.from, self.last) else {
+            return;
+        };
+        for (begin, end, why) in hindsight.dark() {
+            if from < end && begin <= last {
+                self.blind.push(Blind {
+                    since: begin.max(from),
+                    until: (end <= last).then_some(end),
+                    why: unknown::incomplete(&why),
+                });
+            }
+        }
+        self.blind.sort_by_key(|b| b.since);
+    }
+
+    /// From when until when all was known.
+    ///
+    /// # Errors
+    /// Why it cannot be said that nothing was wrong in that time.
+    pub fn clear(&self) -> Result<(Nanos, Nanos), Unknown> {
+        let what = "whether anything was wrong";
+        let (Some(from), Some(last)) = (self.from, self.last) else {
+            return Err(match &self.before {
+                Some(u) => Unknown {
+                    what: what.to_owned(),
+                    ..u.clone()
+                },
+                None => unknown::incomplete(&crate::correlate::Incomplete::NotYet),
+            });
+        };
+        let Some(first) = self.blind.first() else {
+            return Ok((from, last));
+        };
+        let (times, ns) = self.unseen(last);
+        let more = match times {
+            1 => String::new(),
+            n => format!(", the first of {n} times"),
+        };
+        Err(Unknown {
+            what: format!(
+                "{what} for {} from {}{more}",
+                duration(ns),
+                first.since.to_rfc3339()
+            ),
+            help: "what was seen before and after holds".to_owned(),
+            ..first.why.clone()
+        })
+    }
+
+    /// True for a moment at which all was known.
+    pub fn is_clear(&self, at: Nanos) -> bool {
+        let known = self.from.is_some_and(|f| f <= at);
+        let blind = |b: &Blind| b.since <= at && b.until.is_none_or(|u| at < u);
+        known && !self.blind.iter().any(blind)
+    }
+
+    /// At how many times up to `now` it was not known how the pods are, and for how long altogether, ns.
+    pub fn unseen(&self, now: Nanos) -> (usize, i64) {
+        let (mut times, mut ns) = (0, 0);
+        let mut upto = Nanos(i64::MIN);
+        for b in &self.blind {
+            let end = b.until.unwrap_or(now).max(b.since);
+            if b.since > upto || times == 0 {
+                times += 1;
+            }
+            let begin = b.since.max(upto);
+            ns += end.since(begin).max(0);
+            upto = upto.max(end);
+        }
+        (times, ns)
+    }
+}
