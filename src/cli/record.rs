@@ -1,7 +1,5 @@
 //! `kflow record`
 
-use std::path::Path;
-
 use anyhow::bail;
 
 use super::args::live::RecordArgs;
@@ -80,15 +78,16 @@ pub(super) fn record(args: &RecordArgs) -> anyhow::Result<u8> {
                 ));
             }
             Ok(super::pods::whole(
-                missing(&last, scope.as_ref(), &s.path).as_ref(),
+                missing(&last, scope.as_ref(), &s).as_ref(),
             ))
         }
         None => bail!("the recording was never started"),
     }
 }
 
-/// What a recording that has ended lacks of what was asked for.
-fn missing(last: &Snapshot, scope: Option<&Scope>, path: &Path) -> Option<Unknown> {
+/// What a recording that has ended lacks of what was asked for: lists that never came, or that do not hold at its end, and
+/// what was lost on the way.
+fn missing(last: &Snapshot, scope: Option<&Scope>, made: &State) -> Option<Unknown> {
     let asked = Asked {
         world: &last.world,
         at: last.now,
@@ -96,15 +95,28 @@ fn missing(last: &Snapshot, scope: Option<&Scope>, path: &Path) -> Option<Unknow
         recorded: None,
     };
     let longer = "record for longer; `kflow doctor` says what works";
-    if let Some(mut missing) = unknown::never_listed(asked) {
-        if missing.reason == unknown::Reason::Failed(Failure::TimedOut) {
-            longer.clone_into(&mut missing.help);
+    if let Some(mut missing) = unknown::never_listed(asked).or_else(|| unknown::partial(asked)) {
+        match missing.reason {
+            unknown::Reason::Failed(Failure::TimedOut) => longer.clone_into(&mut missing.help),
+            unknown::Reason::Lost => "record again".clone_into(&mut missing.help),
+            _ => {}
         }
         return Some(missing);
     }
+    if made.lost > 0 {
+        return Some(Unknown {
+            what: format!(
+                "what else happened, and {} does not tell",
+                made.path.display()
+            ),
+            reason: unknown::Reason::Lost,
+            why: format!("its disk was too slow for {} observations", made.lost),
+            help: "record to a faster disk, or less of the cluster (-n, -l, --node)".to_owned(),
+        });
+    }
     let silent = last.sources.iter().all(|s| s.count == 0);
     silent.then(|| Unknown {
-        what: format!("what happened, and {} does not tell", path.display()),
+        what: format!("what happened, and {} does not tell", made.path.display()),
         reason: unknown::Reason::NotRecorded,
         why: "no source gave anything".to_owned(),
         help: longer.to_owned(),

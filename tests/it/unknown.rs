@@ -2,10 +2,12 @@
 //! and none takes longer than it was given.
 
 pub(crate) mod api;
+mod hostile;
 mod live;
 mod sessions;
 
 use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use kflow_engine::Snapshot;
@@ -19,13 +21,16 @@ const SLACK: Duration = Duration::from_secs(60);
 
 /// Calls each in threads, a few at a time.
 fn each<T: Sync>(all: &[T], call: impl Fn(&T) + Sync) {
-    for some in all.chunks(4) {
-        std::thread::scope(|scope| {
-            for one in some {
-                scope.spawn(|| call(one));
-            }
-        });
-    }
+    let next = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                while let Some(one) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    call(one);
+                }
+            });
+        }
+    });
 }
 
 /// What is not claimed of a pod that is not known.
@@ -69,6 +74,9 @@ struct Said {
     err: String,
 }
 
+/// Most memory that a run may write to, KiB. Servers that send without an end would have it all.
+const MEMORY: u32 = 512 << 10;
+
 fn kflow(args: &[&str]) -> Said {
     let begun = kflow_model::clock::monotonic();
     let home = tempfile::tempdir().unwrap();
@@ -76,7 +84,9 @@ fn kflow(args: &[&str]) -> Said {
         status,
         stdout,
         stderr,
-    } = Command::new(env!("CARGO_BIN_EXE_kflow"))
+    } = Command::new("sh")
+        .args(["-c", &format!("ulimit -d {MEMORY}; exec \"$0\" \"$@\"")])
+        .arg(env!("CARGO_BIN_EXE_kflow"))
         .args(args)
         .env_remove("KUBECONFIG")
         .env_remove("KFLOW_SESSION")

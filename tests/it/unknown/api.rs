@@ -1,11 +1,14 @@
 //! A stand-in for an apiserver that fails in every way that one can: real HTTP on loopback, a thread a connection.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::Duration;
 
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use serde_json::{Value, json};
 
 /// What becomes of a request.
@@ -25,6 +28,32 @@ pub(super) enum Act {
     Login,
     /// A redirect to such a page.
     Redirect,
+    /// A list that holds an object that is none.
+    OddItem,
+    /// A list of objects whose fields are of other types than the API's.
+    OddFields,
+    /// A body that comes byte by byte.
+    Drip,
+    /// A list whose every page has another: with a token of its own, or with the same one.
+    Pages { same: bool },
+    /// A packed body that becomes a thousand times as large.
+    Packed,
+    /// A body that is said to have so many bytes, and has none.
+    Declared(u64),
+    /// A body without an end.
+    Endless,
+    /// A header of so many bytes, and otherwise as by an apiserver.
+    Header(usize),
+    /// What a server that wants TLS answers to plain HTTP: in HTTP as Go's does, or with an alert.
+    WantsTls { in_http: bool },
+    /// A redirect to what was asked for.
+    Loop,
+    /// A redirect to another port.
+    Elsewhere(u16),
+    /// 429: come again after so many seconds.
+    Later(u64),
+    /// Lists as by an apiserver, and watches that begin a line without an end.
+    LongLine,
     /// 200 and JSON that is no list.
     OtherJson,
     /// The connection is closed without an answer.
@@ -39,7 +68,11 @@ pub(super) struct Asked {
     /// The label and field selectors.
     pub(super) query: String,
     pub(super) agent: String,
+    pub(super) authorization: String,
 }
+
+/// What the kubeconfig has for a token.
+pub(super) const TOKEN: &str = "a-token-of-the-test";
 
 type Rule = dyn Fn(&Asked) -> Act + Send + Sync;
 
@@ -75,7 +108,7 @@ impl Api {
         let config = json!({
             "apiVersion": "v1", "kind": "Config", "current-context": "test",
             "clusters": [{"name": "c", "cluster": {"server": address}}],
-            "users": [{"name": "u", "user": {}}],
+            "users": [{"name": "u", "user": {"token": TOKEN}}],
             "contexts": [
                 {"name": "test", "context": {"cluster": "c", "user": "u", "namespace": "shop"}},
                 {"name": "bare", "context": {"cluster": "c", "user": "u"}},
@@ -125,8 +158,14 @@ fn serve(stream: TcpStream, all: &Mutex<Vec<Asked>>, rule: &Rule) -> std::io::Re
     let mut reader = BufReader::new(stream.try_clone()?);
     let mut to = stream;
     loop {
-        let Some((uri, headers)) = head(&mut reader)? else {
-            return Ok(());
+        let (uri, headers) = match head(&mut reader) {
+            Ok(Some(head)) => head,
+            Ok(None) => return Ok(()),
+            // No text: TLS.
+            Err(e) if e.kind() == ErrorKind::InvalidData => {
+                return answer(&mut to, 400, "text/plain", "this is plain HTTP");
+            }
+            Err(e) => return Err(e),
         };
         let (path, query) = uri.split_once('?').unwrap_or((&uri, ""));
         let parts: Vec<&str> = path.split('/').collect();
@@ -140,13 +179,14 @@ fn serve(stream: TcpStream, all: &Mutex<Vec<Asked>>, rule: &Rule) -> std::io::Re
             namespace,
             watch: query.contains("watch=1"),
             query: query.to_owned(),
-            agent: String::new(),
+            ..Asked::default()
         };
         let mut length = 0;
         for (name, value) in headers {
             match name.as_str() {
                 "content-length" => length = value.parse().unwrap(),
                 "user-agent" => asked.agent = value,
+                "authorization" => asked.authorization = value,
                 _ => {}
             }
         }
@@ -156,21 +196,122 @@ fn serve(stream: TcpStream, all: &Mutex<Vec<Asked>>, rule: &Rule) -> std::io::Re
         all.lock().unwrap().push(asked.clone());
         let page = "<html><form>Sign in</form></html>";
         match act {
-            Act::Serve if asked.watch => {
-                write!(
-                    to,
-                    "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
-                )?;
-                to.flush()?;
+            Act::Serve | Act::Header(_) if asked.watch => {
+                to.write_all(CHUNKED)?;
                 // Nothing happens until the client goes.
                 reader.read_to_end(&mut Vec::new())?;
                 return Ok(());
             }
-            Act::Serve => answer(
+            Act::LongLine if asked.watch => {
+                to.write_all(CHUNKED)?;
+                let piece = [&b"100000\r\n"[..], &vec![b'x'; 1 << 20], b"\r\n"].concat();
+                for _ in 0..17 {
+                    to.write_all(&piece)?;
+                }
+                reader.read_to_end(&mut Vec::new())?;
+                return Ok(());
+            }
+            Act::Serve | Act::LongLine => answer(
                 &mut to,
                 200,
                 "application/json",
                 &content(&asked, &body, rule),
+            )?,
+            Act::OddItem | Act::OddFields if asked.watch => {
+                reader.read_to_end(&mut Vec::new())?;
+                return Ok(());
+            }
+            Act::OddItem => {
+                let mut list: Value = serde_json::from_str(&content(&asked, &body, rule)).unwrap();
+                if let Some(items) = list["items"].as_array_mut() {
+                    items.push(json!([["no object"]]));
+                }
+                answer(&mut to, 200, "application/json", &list.to_string())?;
+            }
+            Act::OddFields => {
+                let mut list: Value = serde_json::from_str(&content(&asked, &body, rule)).unwrap();
+                if let Some(items) = list["items"].as_array_mut() {
+                    items.extend(odd());
+                }
+                answer(&mut to, 200, "application/json", &list.to_string())?;
+            }
+            Act::Drip => {
+                to.write_all(CHUNKED)?;
+                // A byte whenever nothing comes for a moment, until the client goes.
+                to.set_read_timeout(Some(Duration::from_millis(20)))?;
+                loop {
+                    match reader.read(&mut [0]) {
+                        Ok(_) => return Ok(()),
+                        Err(e) if e.kind() == ErrorKind::WouldBlock => {
+                            to.write_all(b"1\r\n \r\n")?;
+                        }
+                        Err(e) => return Err(e),
+                    }
+                }
+            }
+            Act::Pages { same } => {
+                let mut list: Value = serde_json::from_str(&content(&asked, &body, rule)).unwrap();
+                let page = query.split('&').find_map(|q| q.strip_prefix("continue="));
+                let page: u64 = page.and_then(|p| p.parse().ok()).unwrap_or_default();
+                let next = if same { 1 } else { page + 1 };
+                list["metadata"]["continue"] = next.to_string().into();
+                answer(&mut to, 200, "application/json", &list.to_string())?;
+            }
+            Act::Packed => {
+                let mut packed = GzEncoder::new(Vec::new(), Compression::best());
+                packed.write_all(&vec![b' '; 4 << 20])?;
+                let packed = packed.finish()?;
+                write!(
+                    to,
+                    "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Encoding: gzip\r\nContent-Length: {}\r\n\r\n",
+                    packed.len()
+                )?;
+                to.write_all(&packed)?;
+            }
+            Act::Declared(bytes) => {
+                write!(
+                    to,
+                    "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {bytes}\r\n\r\n"
+                )?;
+                reader.read_to_end(&mut Vec::new())?;
+                return Ok(());
+            }
+            Act::Endless => {
+                to.write_all(CHUNKED)?;
+                let piece = [&b"100000\r\n"[..], &vec![b' '; 1 << 20], b"\r\n"].concat();
+                loop {
+                    to.write_all(&piece)?;
+                }
+            }
+            Act::Header(bytes) => {
+                let body = content(&asked, &body, rule);
+                write!(
+                    to,
+                    "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nX-Long: {}\r\nContent-Length: {}\r\n\r\n{body}",
+                    "x".repeat(bytes),
+                    body.len()
+                )?;
+            }
+            // net/http/server.go, `serve`; and `unexpected_message` of RFC 8446.
+            Act::WantsTls { in_http: true } => {
+                to.write_all(b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n")?;
+                return Ok(());
+            }
+            Act::WantsTls { in_http: false } => {
+                to.write_all(&[21, 3, 3, 0, 2, 2, 10])?;
+                return Ok(());
+            }
+            Act::Loop => write!(
+                to,
+                "HTTP/1.1 302 Found\r\nLocation: {uri}\r\nContent-Length: 0\r\n\r\n"
+            )?,
+            Act::Elsewhere(port) => write!(
+                to,
+                "HTTP/1.1 307 Temporary Redirect\r\nLocation: http://127.0.0.1:{port}{uri}\r\nContent-Length: 0\r\n\r\n"
+            )?,
+            Act::Later(seconds) => write!(
+                to,
+                "HTTP/1.1 429 Too Many Requests\r\nRetry-After: {seconds}\r\nContent-Length: 0\r\n\r\n"
             )?,
             Act::Refuse(code) => {
                 let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code});
@@ -207,6 +348,10 @@ fn serve(stream: TcpStream, all: &Mutex<Vec<Asked>>, rule: &Rule) -> std::io::Re
     }
 }
 
+/// The head of a body whose end is not known.
+const CHUNKED: &[u8] =
+    b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n";
+
 fn answer(to: &mut TcpStream, code: u16, kind: &str, body: &str) -> std::io::Result<()> {
     write!(
         to,
@@ -241,7 +386,7 @@ fn content(asked: &Asked, body: &[u8], rule: &Rule) -> String {
                     .map(str::to_owned),
                 ..Asked::default()
             };
-            let allowed = rule(&wanted) == Act::Serve;
+            let allowed = matches!(rule(&wanted), Act::Serve | Act::Header(_));
             return json!({"kind": "SelfSubjectAccessReview", "status": {"allowed": allowed}})
                 .to_string();
         }
@@ -257,6 +402,35 @@ fn content(asked: &Asked, body: &[u8], rule: &Rule) -> String {
         "metadata": {"resourceVersion": "1000"}, "items": items,
     })
     .to_string()
+}
+
+/// What stands in a list of pods, and is none.
+pub(super) fn odd() -> Vec<Value> {
+    let with = |pointer: &str, value: Value| {
+        let mut pod = pod();
+        *pod.pointer_mut(pointer).unwrap() = value;
+        pod
+    };
+    let mut deep = json!(0);
+    for _ in 0..1000 {
+        deep = json!([deep]);
+    }
+    vec![
+        Value::Null,
+        json!("web-1"),
+        json!({}),
+        with("/metadata", json!(5)),
+        with("/metadata/name", json!({"a": 1})),
+        with("/metadata/uid", Value::Null),
+        with("/metadata/labels", json!([1, 2])),
+        with("/spec", json!("none")),
+        with("/spec/containers", json!({"web": {}})),
+        with("/spec/nodeName", deep),
+        with("/status/phase", json!(1)),
+        with("/status/containerStatuses/0/ready", json!("yes")),
+        with("/status/containerStatuses/0/restartCount", json!(-1)),
+        with("/status/containerStatuses/0/restartCount", json!(1e300)),
+    ]
 }
 
 /// `shop/web-0`: it runs, and is ready since long.

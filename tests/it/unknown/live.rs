@@ -8,7 +8,7 @@ use kflow_model::Scope;
 use kflow_tui::banner::{Reason, Weight, reasons};
 
 /// What is tried on each server. A name with `json` in it is read by programs.
-const COMMANDS: [(&str, &[&str]); 20] = [
+pub(super) const COMMANDS: [(&str, &[&str]); 20] = [
     ("why", &["why", "shop/web-0"]),
     ("why json", &["why", "shop/web-0", "-o", "json"]),
     ("why nobody", &["why", "shop/nobody"]),
@@ -40,7 +40,7 @@ const COMMANDS: [(&str, &[&str]); 20] = [
     ("doctor", &["doctor"]),
 ];
 
-fn run(api: &Api, args: &[&str], wait: Option<&str>) -> Said {
+pub(super) fn run(api: &Api, args: &[&str], wait: Option<&str>) -> Said {
     let kubeconfig = api.kubeconfig();
     let mut all = args.to_vec();
     all.extend(["--kubeconfig", kubeconfig.to_str().unwrap()]);
@@ -62,7 +62,7 @@ fn table(way: &str, api: &Api, wait: Option<&str>) {
 }
 
 /// A recording says so when it is made, and knows no more when it is read.
-fn recorded(way: &str, api: &Api) {
+pub(super) fn recorded(way: &str, api: &Api) {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("run.kflow").display().to_string();
     let said = run(api, &["record", "-o", &file, "--duration", "1s"], None);
@@ -72,7 +72,7 @@ fn recorded(way: &str, api: &Api) {
 }
 
 /// The terminal says so above every pane.
-fn drawn(way: &str, api: &Api) {
+pub(super) fn drawn(way: &str, api: &Api) {
     drawn_of(way, api, Scope::default());
 }
 
@@ -90,8 +90,11 @@ fn drawn_of(way: &str, api: &Api, scope: Scope) {
     });
     // What keeps an owner from making pods is nothing of the pods that there are.
     let claims = if way == "no jobs" { &WELL[..2] } else { &WELL };
+    // What was lost is lost at a moment; all else lasts.
+    let lasts = reasons(&snap).first().is_some_and(|r| r.since.is_some());
     for (pane, banner) in banners(way, &snap, claims) {
-        assert!(banner.contains(" for "), "{way}, {pane:?}: {banner}");
+        let told = if lasts { " for " } else { " lost" };
+        assert!(banner.contains(told), "{way}, {pane:?}: {banner}");
     }
 }
 
@@ -133,6 +136,22 @@ fn what_is_no_apiserver() {
     table("other JSON", &Api::start(|_| Act::OtherJson), None);
     table("half a body", &Api::start(|_| Act::Half), None);
     table("closed", &Api::start(|_| Act::Close), None);
+}
+
+/// A list of which an object cannot be read is no evidence of what there is not.
+#[test]
+fn a_list_that_is_not_read_whole() {
+    let api = Api::start(|a| {
+        if a.resource == "pods" {
+            Act::OddItem
+        } else {
+            Act::Serve
+        }
+    });
+    let why = "the list of pods was not read whole (1 lost)";
+    let said = run(&api, &["why", "shop/nobody"], Some("1s"));
+    assert!(said.err.contains(why), "{}", said.err);
+    table("odd item", &api, Some("1s"));
 }
 
 #[test]

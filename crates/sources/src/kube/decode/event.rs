@@ -27,11 +27,9 @@ pub(super) fn decode(
     let (series_count, series_last) = raw.series.map_or((None, Time::default()), |s| {
         (Some(s.count.0), s.last_observed_time)
     });
-    let count = series_count
-        .or(raw.count)
-        .or(raw.deprecated_count)
-        .unwrap_or(1)
-        .max(1);
+    let told = series_count.or(raw.count).or(raw.deprecated_count);
+    // The API keeps any int32 that a client sends.
+    let count = u32::try_from(told.unwrap_or(1)).unwrap_or(1).max(1);
     let first_told = raw
         .event_time
         .0
@@ -91,7 +89,8 @@ pub(super) fn decode(
         annotations,
     };
     if seen.reason.is_empty() && seen.object.name.is_empty() {
-        return Err(Fed::Malformed("event without reason and object"));
+        // The API takes such an Event of anybody who may make one, and it says nothing.
+        return Err(Fed::Ignored("event without reason and object"));
     }
     Ok((Stamp::new(at, precision, arrival.seen), seen))
 }
@@ -146,8 +145,8 @@ struct RawEvent {
     note: N<Text>,
     #[serde(rename = "type")]
     kind: N<Text>,
-    count: Option<u32>,
-    deprecated_count: Option<u32>,
+    count: Option<i32>,
+    deprecated_count: Option<i32>,
     first_timestamp: Time,
     deprecated_first_timestamp: Time,
     last_timestamp: Time,
@@ -164,7 +163,7 @@ struct RawEvent {
 #[derive(Deserialize, Default)]
 #[serde(default, rename_all = "camelCase")]
 struct Series {
-    count: N<u32>,
+    count: N<i32>,
     last_observed_time: Time,
 }
 

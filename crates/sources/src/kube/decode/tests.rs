@@ -198,6 +198,30 @@ fn waiting_and_terminated_states_keep_reason_and_code() {
     assert!(last.finished > last.started);
 }
 
+/// Whoever may make Events can make the apiserver list these; they must not cost what is known of the pods.
+#[test]
+fn an_event_that_says_nothing_is_no_loss() {
+    let decode = |json: &str| {
+        decode_object(
+            json.as_bytes(),
+            "Event",
+            WatchEvent::Listed,
+            Stamp::exact(Nanos(SECOND)),
+        )
+    };
+    let empty = decode(r#"{"metadata":{"name":"a","namespace":"shop"},"involvedObject":{}}"#);
+    assert!(matches!(empty, Err(Fed::Ignored(_))), "{empty:?}");
+    for count in [r#""count":-3"#, r#""series":{"count":-2147483648}"#] {
+        let json = format!(
+            r#"{{"metadata":{{"name":"a"}},"reason":"Failed","involvedObject":{{"name":"b"}},{count}}}"#
+        );
+        let Ok(Body::Event(e)) = decode(&json).map(|o| o.body) else {
+            panic!("{json}")
+        };
+        assert_eq!(e.count, 1, "{json}");
+    }
+}
+
 #[test]
 fn an_event_is_stamped_by_its_name_first_and_by_its_last_second_after() {
     let out = recorded();

@@ -3,16 +3,24 @@
 use std::time::Duration;
 
 use http_body_util::BodyExt;
+use hyper::body::Body as _;
 use kube::client::Body as HttpBody;
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 
 use crate::live::{Stopped, root};
 use kflow_model::gap::Failure;
+use kflow_model::units::wait;
 
-/// Largest body that is read, bytes.
-const BODY_MAX: usize = 256 << 20;
+/// Largest body that is read, bytes. Every kind is listed at the same time: this bounds what a run holds of them.
+pub(super) const BODY_MAX: usize = 32 << 20;
+/// How fast a body has to come at least once its first [`Pace::answer`](super::Pace::answer) is over, bytes a second.
+const SLOWEST: usize = 1024;
+
+/// Longest pause that an apiserver is granted which asks for one. Its own priority and fairness asks for a second
+/// (`staging/src/k8s.io/apiserver/pkg/server/filters/priority-and-fairness.go`); what asks for an hour is something else.
+const LATER_MAX: Duration = Duration::from_secs(300);
 
 /// Why a list or watch ended before its time.
 #[derive(Debug, thiserror::Error)]
@@ -31,6 +39,13 @@ pub(super) enum Trouble {
 }
 
 impl Trouble {
+    /// "Not now": obeyed for [`LATER_MAX`] at most, for nobody looks at a picture that asks no more for an hour.
+    pub(super) fn later(told: Duration, mut what: String) -> Self {
+        if told > LATER_MAX {
+            what.push_str(&format!(" and wants to be left alone for {}", wait(told)));
+        }
+        Self::Wait(told.min(LATER_MAX), what)
+    }
     pub(super) const fn failure(&self) -> Failure {
         match self {
             Self::Stopped(_) => Failure::Other,
@@ -98,26 +113,36 @@ pub(super) struct HeadDetails {
 
 /// Why a body was not read to its end.
 pub(super) enum Cut {
-    /// No further piece came in time.
+    /// No further piece came in time, or so few bytes that it would never end.
     Stalled,
-    /// The connection broke, or the body is larger than any answer.
+    /// The connection broke.
     Broken(String),
+    /// It is larger than [`BODY_MAX`].
+    TooLarge,
 }
 
-/// Reads a body of at most [`BODY_MAX`] bytes. Each piece of it may take as long as `patience`.
+/// Reads a body of at most [`BODY_MAX`] bytes. Each piece of it may take as long as `patience`, and all of it as long as
+/// that and what its bytes need at [`SLOWEST`].
 pub(super) async fn collect(mut body: HttpBody, patience: Duration) -> Result<Vec<u8>, Cut> {
+    if body.size_hint().lower() > BODY_MAX as u64 {
+        return Err(Cut::TooLarge);
+    }
     let mut bytes = Vec::new();
-    while let Some(frame) = timeout(patience, body.frame())
-        .await
-        .map_err(|_| Cut::Stalled)?
-    {
-        let frame = frame.map_err(|e| Cut::Broken(root(&e)))?;
-        if let Ok(data) = frame.into_data() {
+    let begun = Instant::now();
+    loop {
+        let slowest = Duration::from_secs((bytes.len() / SLOWEST) as u64);
+        let end = (Instant::now() + patience).min(begun + patience + slowest);
+        let frame = timeout_at(end, body.frame())
+            .await
+            .map_err(|_| Cut::Stalled)?;
+        let Some(frame) = frame else {
+            return Ok(bytes);
+        };
+        if let Ok(data) = frame.map_err(|e| Cut::Broken(root(&e)))?.into_data() {
             if bytes.len() + data.len() > BODY_MAX {
-                return Err(Cut::Broken(format!("more than {BODY_MAX} bytes")));
+                return Err(Cut::TooLarge);
             }
             bytes.extend_from_slice(&data);
         }
     }
-    Ok(bytes)
 }

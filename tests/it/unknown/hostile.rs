@@ -1,0 +1,111 @@
+//! What answers means harm, or is broken in ways that an apiserver never is: nothing is claimed, nothing waits for ever,
+//! memory has an end (the limit that each run is given), and the credentials go to nobody else.
+
+use super::api::{Act, Api, TOKEN, odd};
+use super::each;
+use super::live::{COMMANDS, drawn, recorded, run};
+
+/// How long each command looks.
+const FOR: Option<&str> = Some("300ms");
+
+#[test]
+fn what_answers_does_not_play_by_the_rules() {
+    let other = Api::start(|_| Act::Serve);
+    let port: u16 = other.address.rsplit(':').next().unwrap().parse().unwrap();
+    let acts = [
+        Act::Drip,
+        Act::Pages { same: false },
+        Act::Pages { same: true },
+        Act::Packed,
+        Act::Declared(1 << 40),
+        Act::Header(1 << 20),
+        Act::WantsTls { in_http: true },
+        Act::WantsTls { in_http: false },
+        Act::Loop,
+        Act::Elsewhere(port),
+        Act::Later(3600),
+        Act::Later(u64::MAX),
+        Act::OddFields,
+    ];
+    let mut servers: Vec<(String, Api)> = acts
+        .map(|act| (format!("{act:?}"), Api::start(move |_| act)))
+        .into();
+    let plain = Api::start(|_| Act::Serve);
+    let tls = Api::at(&plain.address.replace("http:", "https:"));
+    servers.push(("plain HTTP for TLS".to_owned(), tls));
+    // Forms and details of an answer are tried with an apiserver that cannot be read (`live`).
+    let one_of_each = |name: &str| !matches!(name, "why owner" | "flow step" | "flow of all");
+    let commands = COMMANDS.iter().filter(|(name, args)| {
+        *args == ["export", "-f", "json"] || !name.contains("json") && one_of_each(name)
+    });
+    let mut all = Vec::new();
+    for (way, api) in &servers {
+        all.push((way, api, None));
+        all.extend(commands.clone().map(|c| (way, api, Some(c))));
+    }
+    each(&all, |(way, api, command)| match command {
+        None => recorded(way, api),
+        Some((name, args)) => run(api, args, FOR).is_unknown(&format!("{way}, {name}")),
+    });
+    let asked = other.asked.lock().unwrap();
+    assert_eq!(asked.len(), 0, "redirects are not followed: {asked:?}");
+    for (way, api) in &servers {
+        let asked = api.asked.lock().unwrap();
+        let with_token = |a: &super::api::Asked| a.authorization == format!("Bearer {TOKEN}");
+        assert!(asked.iter().all(with_token), "{way}: {asked:?}");
+    }
+}
+
+/// A body without an end costs what is read of it: a few commands show it.
+#[test]
+fn a_body_without_an_end_is_not_read_to_it() {
+    let api = Api::start(|a| {
+        if a.resource == "pods" {
+            Act::Endless
+        } else {
+            Act::Serve
+        }
+    });
+    for args in [&["why", "--all"][..], &["timeline"]] {
+        let said = run(&api, args, None);
+        said.is_unknown(&format!("endless body, {args:?}"));
+        let why = "more than 32Mi for one object";
+        assert!(said.err.contains(why), "{}", said.err);
+    }
+    recorded("endless body", &api);
+}
+
+#[test]
+fn a_watch_whose_line_has_no_end_is_a_loss() {
+    drawn("long line", &Api::start(|_| Act::LongLine));
+}
+
+#[test]
+fn objects_that_are_none_are_counted() {
+    let api = Api::start(|a| {
+        if a.resource == "pods" {
+            Act::OddFields
+        } else {
+            Act::Serve
+        }
+    });
+    let said = run(&api, &["why", "shop/nobody"], None);
+    said.is_unknown("odd fields");
+    let why = format!("the list of pods was not read whole ({} lost)", odd().len());
+    assert!(said.err.contains(&why), "{}", said.err);
+}
+
+#[test]
+fn a_long_header_alone_is_no_harm() {
+    let api = Api::start(|_| Act::Header(65 << 10));
+    let said = run(&api, &["why", "shop/web-0"], None);
+    assert_eq!(said.code, Some(0), "{}{}", said.out, said.err);
+}
+
+#[test]
+fn who_wants_to_be_left_alone_for_an_hour_is_asked_before() {
+    let api = Api::start(|_| Act::Later(3600));
+    let said = run(&api, &["why", "--all"], FOR);
+    let why = "429 Too Many Requests and wants to be left alone for 1h00m";
+    assert!(said.err.contains(why), "{}", said.err);
+}
