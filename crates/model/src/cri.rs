@@ -257,6 +257,14 @@ pub struct ContainerEvent {
     pub reason: Text,
 }
 
+impl ContainerEvent {
+    /// True for a sandbox's own event.
+    pub fn is_of_sandbox(&self) -> bool {
+        let s = &self.subject;
+        !s.sandbox_id.is_empty() && s.container_id.as_str() == s.sandbox_id.as_str()
+    }
+}
+
 /// How much of a connection the decoder understands.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,

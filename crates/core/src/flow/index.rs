@@ -142,7 +142,7 @@ impl Index {
             What::Condition { kind, .. } => put(&mut self.node_conditions, kind, hit),
             What::Pod(_) => self.pods.push(hit),
             What::Fs { object, .. } => put(&mut self.fs, object, hit),
-            What::ContainerEvent(_) => self.container_events.push(hit),
+            What::ContainerEvent(_) | What::SandboxEvent(_) => self.container_events.push(hit),
             What::Metric(name) => put(&mut self.metrics, name, hit),
             What::Endpoint(name) => put(&mut self.endpoints, name, hit),
             What::Health(_) => self.health.push(hit),

@@ -88,11 +88,14 @@ impl Map {
                     });
                 }
             }
-            Body::ContainerEvent(e) => self.keep(
-                &m.container_events,
-                &mut out,
-                |w| matches!(w, What::ContainerEvent(k) if *k == e.kind),
-            ),
+            Body::ContainerEvent(e) => {
+                let of_sandbox = e.is_of_sandbox();
+                self.keep(&m.container_events, &mut out, |w| match w {
+                    What::ContainerEvent(kind) => *kind == e.kind && !of_sandbox,
+                    What::SandboxEvent(kind) => *kind == e.kind && of_sandbox,
+                    _ => false,
+                });
+            }
             Body::Sample(s) => {
                 // An endpoint that answers not at all shows nothing.
                 if s.code != 0 {

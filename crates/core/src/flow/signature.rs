@@ -203,8 +203,10 @@ pub enum What {
         /// Path inside, or what is mounted.
         inner: Pattern,
     },
-    /// A container event of the runtime.
+    /// An event of the runtime about a container.
     ContainerEvent(ContainerEventKind),
+    /// The same about a sandbox, which CRI tells as of a container with the sandbox's id.
+    SandboxEvent(ContainerEventKind),
     /// A family of metrics with a value that is not zero.
     Metric(Text),
     /// A scrape of an endpoint.
@@ -241,7 +243,7 @@ impl Signature {
             What::Log { .. } => SignatureKind::Log,
             What::Audit { .. } => SignatureKind::Audit,
             What::Fs { .. } => SignatureKind::Fs,
-            What::ContainerEvent(_) => SignatureKind::ContainerEvent,
+            What::ContainerEvent(_) | What::SandboxEvent(_) => SignatureKind::ContainerEvent,
             What::Event { .. } => SignatureKind::Event,
             What::Condition { .. } | What::Pod(_) => SignatureKind::Status,
             What::Metric(_) | What::Endpoint(_) | What::Health(_) => SignatureKind::Metric,
@@ -336,6 +338,7 @@ impl fmt::Display for Signature {
                 }
             }
             What::ContainerEvent(k) => write!(f, "{kind} {k:?}")?,
+            What::SandboxEvent(k) => write!(f, "{kind} {k:?} of the sandbox")?,
             What::Metric(name) => write!(f, "{kind} {name}")?,
             What::Endpoint(name) => write!(f, "endpoint {name}")?,
             What::Health(name) => write!(f, "health {name}")?,

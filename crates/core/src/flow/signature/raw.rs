@@ -19,6 +19,7 @@ pub(in crate::flow) struct RawSignature {
     pod: Option<String>,
     fs: Option<String>,
     container_event: Option<ContainerEventKind>,
+    sandbox_event: Option<ContainerEventKind>,
     metric: Option<String>,
     endpoint: Option<String>,
     health: Option<String>,
@@ -72,13 +73,14 @@ impl RawSignature {
             self.pod.is_some(),
             self.fs.is_some(),
             self.container_event.is_some(),
+            self.sandbox_event.is_some(),
             self.metric.is_some(),
             self.endpoint.is_some(),
             self.health.is_some(),
             self.none.is_some(),
         ];
         if kinds.iter().filter(|k| **k).count() != 1 {
-            return Err("an entry of `evidence` needs exactly one of log, event, cri, span, audit, condition, pod, fs, container_event, metric, endpoint, health, none".into());
+            return Err("an entry of `evidence` needs exactly one of log, event, cri, span, audit, condition, pod, fs, container_event, sandbox_event, metric, endpoint, health, none".into());
         }
         if self.fact.is_some()
             && self.log.is_none()
@@ -168,6 +170,8 @@ impl RawSignature {
             }
         } else if let Some(kind) = self.container_event {
             What::ContainerEvent(kind)
+        } else if let Some(kind) = self.sandbox_event {
+            What::SandboxEvent(kind)
         } else if let Some(name) = &self.metric {
             What::Metric(name.into())
         } else if let Some(name) = &self.endpoint {
