@@ -21,7 +21,7 @@ pub(super) fn keys() -> anyhow::Result<u8> {
         writeln!(
             out,
             "{:10} {:18} {:24} {}",
-            a.scope().name(),
+            a.scope().to_string(),
             a.name(),
             map.text(*a),
             a.help()

@@ -16,7 +16,7 @@ use kflow_core::selection::Selection;
 use kflow_engine::Pipeline;
 use kflow_engine::snapshot::{Mode, Snapshot};
 use kflow_model::{Body, Source, gap::Note};
-use kflow_tui::action::{Action, Scope};
+use kflow_tui::action::{Action, KeyScope};
 use kflow_tui::keys::{Key, Keymap};
 use kflow_tui::model::Effect;
 use kflow_tui::offscreen::{frame, model, press, select};
@@ -167,8 +167,8 @@ fn every_key_of_the_map_does_something_in_its_pane() {
     let mut idle = BTreeSet::new();
     for pane in PaneId::ALL {
         for a in Action::ALL {
-            let here =
-                a.scope() == pane.scope() || matches!(a.scope(), Scope::Global | Scope::List);
+            let here = a.scope() == KeyScope::Pane(pane)
+                || matches!(a.scope(), KeyScope::Global | KeyScope::List);
             for k in keys.keys(*a).iter().filter(|_| here) {
                 let mut m = model((120, 40), "dark").expect("theme");
                 m.show(pane);
@@ -179,7 +179,7 @@ fn every_key_of_the_map_does_something_in_its_pane() {
                 press(&mut m, &snap, "g j");
                 m.message = None;
                 let before = frame(&mut m, &snap);
-                assert_eq!(m.keys.action(pane.scope(), *k), Some(*a), "{k}");
+                assert_eq!(m.keys.action(pane, *k), Some(*a), "{k}");
                 let effects = m.key(*k, &snap);
                 let after = frame(&mut m, &snap);
                 check(&after, a.name());

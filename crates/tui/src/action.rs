@@ -3,76 +3,44 @@
 
 use std::fmt;
 
-/// Where a key works. The focused pane's scope is looked up first, then [`Scope::List`], then [`Scope::Global`].
+use crate::pane::PaneId;
+
+/// Where a key works. The focused pane's keys are looked up first, then those of [`KeyScope::List`], then of
+/// [`KeyScope::Global`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Scope {
-    /// Works in every pane.
+pub enum KeyScope {
+    /// Every pane.
     Global,
     /// Moving in whatever the focused pane lists.
     List,
-    /// The pods pane.
-    Pods,
-    /// The timeline pane.
-    Timeline,
-    /// The calls pane.
-    Calls,
-    /// The log pane.
-    Log,
-    /// The why pane.
-    Why,
-    /// The node pane.
-    Node,
-    /// The sequence pane.
-    Sequence,
-    /// The flow pane.
-    Flow,
-    /// The requests pane.
-    Requests,
-    /// The incidents pane.
-    Incidents,
+    Pane(PaneId),
 }
 
-impl Scope {
-    /// All scopes.
-    pub const ALL: [Self; 12] = [
-        Self::Global,
-        Self::List,
-        Self::Pods,
-        Self::Timeline,
-        Self::Calls,
-        Self::Log,
-        Self::Why,
-        Self::Node,
-        Self::Sequence,
-        Self::Flow,
-        Self::Requests,
-        Self::Incidents,
-    ];
-    /// Name, as the configuration writes it.
-    pub const fn name(self) -> &'static str {
+impl fmt::Display for KeyScope {
+    /// As the configuration writes it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Global => "global",
-            Self::List => "list",
-            Self::Pods => "pods",
-            Self::Timeline => "timeline",
-            Self::Calls => "calls",
-            Self::Log => "log",
-            Self::Why => "why",
-            Self::Node => "node",
-            Self::Sequence => "sequence",
-            Self::Flow => "flow",
-            Self::Requests => "requests",
-            Self::Incidents => "incidents",
+            Self::Global => f.pad("global"),
+            Self::List => f.pad("list"),
+            Self::Pane(pane) => f.pad(&pane.name().to_lowercase()),
         }
     }
-    /// The scope of a name.
-    pub fn parse(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|s| s.name() == name)
-    }
+}
+
+macro_rules! key_scope {
+    (Global) => {
+        KeyScope::Global
+    };
+    (List) => {
+        KeyScope::List
+    };
+    ($pane:ident) => {
+        KeyScope::Pane(PaneId::$pane)
+    };
 }
 
 macro_rules! actions {
-    ($($id:ident $name:literal $scope:ident [$($key:literal),*] $help:literal;)*) => {
+    ($($id:ident $name:literal $scope:tt [$($key:literal),*] $help:literal;)*) => {
         /// A command.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Action { $(#[doc = $help] $id,)* }
@@ -89,8 +57,8 @@ macro_rules! actions {
                 match self { $(Self::$id => $help,)* }
             }
             /// Where its keys work.
-            pub const fn scope(self) -> Scope {
-                match self { $(Self::$id => Scope::$scope,)* }
+            pub const fn scope(self) -> KeyScope {
+                match self { $(Self::$id => key_scope!($scope),)* }
             }
             /// The keys that it has without configuration.
             pub const fn default_keys(self) -> &'static [&'static str] {
@@ -261,9 +229,6 @@ mod tests {
         for a in Action::ALL {
             assert_eq!(Action::parse(a.name()), Some(*a));
             assert!(!a.help().is_empty());
-        }
-        for s in Scope::ALL {
-            assert_eq!(Scope::parse(s.name()), Some(s));
         }
     }
     #[test]

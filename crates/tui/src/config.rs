@@ -272,7 +272,7 @@ impl Config {
                 "# {} = [{}] # {}: {}\n",
                 a.name(),
                 keys.join(", "),
-                a.scope().name(),
+                a.scope(),
                 a.help()
             ));
         }

@@ -8,7 +8,8 @@ use std::fmt;
 
 use rustc_hash::FxHashMap;
 
-use super::action::{Action, Scope};
+use super::action::{Action, KeyScope};
+use super::pane::PaneId;
 
 /// A key with its modifiers. A letter's case is in the letter, so `shift` is told only of keys that have no case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -122,7 +123,7 @@ impl fmt::Display for Key {
 /// Which key does what, where.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Keymap {
-    map: FxHashMap<(Scope, Key), Action>,
+    map: FxHashMap<(KeyScope, Key), Action>,
     keys: BTreeMap<Action, Vec<Key>>,
 }
 
@@ -142,7 +143,7 @@ impl Keymap {
                 warnings.push(format!("{file}: keys.{name}: there is no such action"));
             }
         }
-        let mut map: FxHashMap<(Scope, Key), Action> = FxHashMap::default();
+        let mut map: FxHashMap<(KeyScope, Key), Action> = FxHashMap::default();
         let mut keys: BTreeMap<Action, Vec<Key>> = BTreeMap::new();
         // What the user chose comes first, so that a default never takes a key away from it.
         let (chosen, rest): (Vec<Action>, Vec<Action>) = Action::ALL
@@ -168,7 +169,7 @@ impl Keymap {
                     if let Some(other) = conflict(&map, a.scope(), k) {
                         warnings.push(format!(
                             "{file}: keys.{a}: \"{k}\" is already {other} ({})",
-                            other.scope().name()
+                            other.scope()
                         ));
                         continue;
                     }
@@ -180,8 +181,8 @@ impl Keymap {
         (Self { map, keys }, warnings)
     }
     /// What a key does in a pane.
-    pub fn action(&self, pane: Scope, key: Key) -> Option<Action> {
-        [pane, Scope::List, Scope::Global]
+    pub fn action(&self, pane: PaneId, key: Key) -> Option<Action> {
+        [KeyScope::Pane(pane), KeyScope::List, KeyScope::Global]
             .into_iter()
             .find_map(|s| self.map.get(&(s, key)).copied())
     }
@@ -203,8 +204,8 @@ impl Keymap {
 }
 
 /// Two actions conflict when one key would mean both somewhere: the same scope, or a pane's and one that works in all panes.
-fn conflict(map: &FxHashMap<(Scope, Key), Action>, scope: Scope, key: Key) -> Option<Action> {
-    let everywhere = |s: Scope| matches!(s, Scope::Global | Scope::List);
+fn conflict(map: &FxHashMap<(KeyScope, Key), Action>, scope: KeyScope, key: Key) -> Option<Action> {
+    let everywhere = |s: KeyScope| matches!(s, KeyScope::Global | KeyScope::List);
     map.iter()
         .find(|((s, k), _)| *k == key && (*s == scope || everywhere(*s) || everywhere(scope)))
         .map(|(_, a)| *a)
@@ -222,7 +223,11 @@ mod tests {
             for t in a.default_keys() {
                 let k = Key::parse(t).expect(t);
                 assert_eq!(k.to_string(), *t);
-                assert_eq!(map.action(a.scope(), k), Some(*a), "{t}");
+                let pane = match a.scope() {
+                    KeyScope::Pane(pane) => pane,
+                    KeyScope::Global | KeyScope::List => PaneId::Pods,
+                };
+                assert_eq!(map.action(pane, k), Some(*a), "{t}");
             }
         }
     }
@@ -251,7 +256,7 @@ mod tests {
         let (map, w) = Keymap::with(&o, "config.toml");
         assert_eq!(map.text(Action::Quit), "ctrl-q");
         let q = Key::parse("q").expect("q");
-        assert_eq!(map.action(Scope::Pods, q), None);
+        assert_eq!(map.action(PaneId::Pods, q), None);
         assert_eq!(
             w,
             [

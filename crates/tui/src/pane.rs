@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use super::action::{Action, Command, Scope};
+use super::action::{Action, Command};
 use super::backend::Drive;
 use super::canvas::Canvas;
 use super::shared::{Ctx, Shared};
@@ -69,21 +69,6 @@ impl PaneId {
             Self::Flow => "Flow",
             Self::Requests => "Requests",
             Self::Incidents => "Incidents",
-        }
-    }
-    /// Scope of its keys.
-    pub const fn scope(self) -> Scope {
-        match self {
-            Self::Pods => Scope::Pods,
-            Self::Timeline => Scope::Timeline,
-            Self::Calls => Scope::Calls,
-            Self::Log => Scope::Log,
-            Self::Why => Scope::Why,
-            Self::Node => Scope::Node,
-            Self::Sequence => Scope::Sequence,
-            Self::Flow => Scope::Flow,
-            Self::Requests => Scope::Requests,
-            Self::Incidents => Scope::Incidents,
         }
     }
     /// The command that shows it.

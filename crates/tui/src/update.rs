@@ -1,6 +1,6 @@
 //! Input to action to state: pure, answers with effects for the shell.
 
-use super::action::{Action, Command};
+use super::action::{Action, Command, KeyScope};
 use super::backend::Drive;
 use super::keys::Key;
 use super::layout::Layout;
@@ -33,7 +33,7 @@ impl Model {
             Some(Overlay::Help(_)) => return self.help_key(key),
             None => {}
         }
-        match self.keys.action(self.focus.scope(), key) {
+        match self.keys.action(self.focus, key) {
             Some(a) => self.run(&a.into(), snap),
             None => {
                 self.say(format!(
@@ -117,10 +117,10 @@ impl Model {
     }
     /// The pane that a command is for: a pane's own commands reach it from the palette too.
     fn target(&self, action: Action) -> PaneId {
-        PaneId::ALL
-            .into_iter()
-            .find(|p| p.scope() == action.scope())
-            .unwrap_or(self.focus)
+        match action.scope() {
+            KeyScope::Pane(pane) => pane,
+            KeyScope::Global | KeyScope::List => self.focus,
+        }
     }
     fn copied(&mut self, text: String) -> Vec<Effect> {
         self.say(format!("copied {} characters", text.chars().count()));
@@ -392,7 +392,7 @@ impl Model {
         }
     }
     fn help_key(&mut self, key: Key) -> Vec<Effect> {
-        let action = self.keys.action(self.focus.scope(), key);
+        let action = self.keys.action(self.focus, key);
         if let Some(Overlay::Help(top)) = self.overlays.last_mut() {
             match action {
                 Some(Action::Down) => *top += 1,
@@ -409,7 +409,7 @@ impl Model {
         Vec::new()
     }
     fn menu_key(&mut self, key: Key, snap: &Snapshot) -> Vec<Effect> {
-        let action = self.keys.action(self.focus.scope(), key);
+        let action = self.keys.action(self.focus, key);
         let Some(Overlay::Menu(m)) = self.overlays.last_mut() else {
             return Vec::new();
         };

@@ -3,7 +3,7 @@
 use ratatui::layout::Rect;
 
 use super::middle;
-use crate::action::{Action, Scope};
+use crate::action::{Action, KeyScope};
 use crate::canvas::Canvas;
 use crate::model::{Model, Prompt, PromptKind};
 use crate::pane::Menu;
@@ -48,9 +48,9 @@ pub(super) fn help(model: &Model, ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, top: u
     let t = ctx.theme;
     let mut rows: Vec<(String, &str, bool)> = Vec::new();
     for (scope, title) in [
-        (model.focus.scope(), model.focus.name()),
-        (Scope::List, "Lists"),
-        (Scope::Global, "Everywhere"),
+        (KeyScope::Pane(model.focus), model.focus.name()),
+        (KeyScope::List, "Lists"),
+        (KeyScope::Global, "Everywhere"),
     ] {
         rows.push((title.to_owned(), "", true));
         for a in Action::ALL.iter().filter(|a| a.scope() == scope) {
