@@ -71,8 +71,11 @@ fn moment(text: &str) -> anyhow::Result<Moment> {
 pub fn main() -> ExitCode {
     let args = parse();
     let json = args.command.is_json();
-    let ran =
-        log::start(args.log.as_deref(), args.command.owns_terminal()).and_then(|()| run(args));
+    let ran = log::start(args.log.as_deref(), args.command.owns_terminal()).and_then(|log| {
+        let ran = run(args);
+        drop(log);
+        ran
+    });
     match ran {
         Ok(code) => ExitCode::from(code),
         Err(e) => {

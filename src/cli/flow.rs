@@ -1,7 +1,7 @@
 //! `kflow flow`: the call flow as a map, and as it was.
 
 use anyhow::{Context, bail};
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use super::args::control::FlowArgs;
@@ -15,7 +15,7 @@ use kflow_core::diagnose::unknown;
 use kflow_core::flow::map::{EMBEDDED, Map, StepId};
 use kflow_core::flow::runs::{StepRuns, lit, passes};
 use kflow_export::flow;
-use kflow_model::Evidence;
+use kflow_model::{Evidence, patient};
 
 /// Where the user's own map is, unless the command line says otherwise.
 fn own_map() -> Option<PathBuf> {
@@ -23,7 +23,7 @@ fn own_map() -> Option<PathBuf> {
         .filter(|v| Path::new(v).is_absolute())
         .map(PathBuf::from)
         .or_else(|| std::env::var_os("HOME").map(|h| PathBuf::from(h).join(".config")))?;
-    Some(base.join("kflow").join("flow.toml")).filter(|p| p.is_file())
+    Some(base.join("kflow").join("flow.toml"))
 }
 
 /// Puts the user's map, if there is one, in the place of the embedded one.
@@ -31,8 +31,10 @@ pub(super) fn take_map(named: Option<&Path>) -> anyhow::Result<()> {
     let Some(path) = named.map(Path::to_owned).or_else(own_map) else {
         return Ok(());
     };
-    let text = std::fs::read_to_string(&path)
-        .with_context(|| format!("cannot read the flow map {}", path.display()))?;
+    let text = match patient::read_to_string(&path) {
+        Err(e) if named.is_none() && e.kind() == ErrorKind::NotFound => return Ok(()),
+        text => text.with_context(|| format!("cannot read the flow map {}", path.display()))?,
+    };
     let map = Map::overlaid(&text).with_context(|| path.display().to_string())?;
     Map::install(map);
     Ok(())

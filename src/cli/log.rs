@@ -1,15 +1,20 @@
 //! What kflow says of itself, for whoever has to understand one that misbehaves: `--log FILE` and `KFLOW_LOG`.
 //!
-//! Quiet unless asked for. Each line passes the redaction of recordings before it is written.
+//! Quiet unless asked for. Each line passes the redaction of recordings before it is written. A thread of its own writes:
+//! a log whose file system hangs holds up nothing, and what finds no room is counted.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, IsTerminal as _, Write};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::sync::Mutex;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::time::Duration;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, anyhow, bail};
+use kflow_model::patient::SLOW;
 use kflow_model::redact;
+use kflow_model::units::wait;
 use tracing_subscriber::EnvFilter;
 
 /// Chooses what is logged, in the syntax of `tracing_subscriber::EnvFilter`.
@@ -17,50 +22,136 @@ const VARIABLE: &str = "KFLOW_LOG";
 /// What `--log` alone logs: all of kflow's own crates, and of the libraries what went wrong.
 const DEFAULT: &str = "warn,kflow=debug";
 
-/// Starts logging, when a file is named or the variable is set.
-pub(super) fn start(file: Option<&Path>, owns_terminal: bool) -> anyhow::Result<()> {
+/// Lines that may wait for the log's file system.
+const ROOM: usize = 16_384;
+/// How long the last lines are waited for when kflow ends.
+const END: Duration = Duration::from_secs(1);
+
+/// Starts logging, when a file is named or the variable is set. What is returned has the last lines written when it goes.
+pub(super) fn start(file: Option<&Path>, owns_terminal: bool) -> anyhow::Result<Option<Log>> {
     let chosen = std::env::var(VARIABLE).ok().filter(|v| !v.is_empty());
     if file.is_none() && chosen.is_none() {
-        return Ok(());
+        return Ok(None);
     }
     let directives = chosen.as_deref().unwrap_or(DEFAULT);
     let filter = EnvFilter::try_new(directives).with_context(|| {
         format!("{VARIABLE}={directives:?} is no filter; say for example `debug`")
     })?;
-    match file {
-        Some(path) => begin(filter, open(path)?),
+    let to = match file {
+        Some(path) => queue(open(path)?)?,
         None if owns_terminal && io::stderr().is_terminal() => {
             bail!("the terminal is the panes': name a file for the log with --log FILE")
         }
-        None => begin(filter, io::stderr()),
-    }
-    Ok(())
-}
-
-fn begin(filter: EnvFilter, to: impl Write + Send + 'static) {
-    let to = Mutex::new(Redacted(to));
+        None => queue(io::stderr())?,
+    };
+    let log = Log(to.to.clone());
     tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(to)
+        .with_writer(Mutex::new(to))
         .with_ansi(false)
         // Its own words about a log that cannot be written would go to standard error by a macro that panics.
         .log_internal_errors(false)
         .init();
+    Ok(Some(log))
+}
+
+/// What the log's thread is given.
+enum Given {
+    /// A line, and how many before it found no room.
+    Line(Vec<u8>, u64),
+    /// The end: all before it is to be written.
+    End(SyncSender<()>),
+}
+
+/// The log, until kflow ends.
+pub(super) struct Log(SyncSender<Given>);
+
+impl Drop for Log {
+    fn drop(&mut self) {
+        let (done, written) = sync_channel(1);
+        // No room: it hangs, and the rest is lost.
+        if self.0.try_send(Given::End(done)).is_ok() {
+            written.recv_timeout(END).ok();
+        }
+    }
+}
+
+/// Where every thread writes its lines: never waits. `tracing_subscriber::fmt` writes an event at once.
+struct Queue {
+    to: SyncSender<Given>,
+    lost: u64,
+}
+
+impl Write for Queue {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        match self.to.try_send(Given::Line(line.to_owned(), self.lost)) {
+            Ok(()) => self.lost = 0,
+            Err(_) => self.lost += 1,
+        }
+        Ok(line.len())
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Starts the thread that alone waits for the log's file system, or for who reads standard error.
+fn queue(to: impl Write + Send + 'static) -> anyhow::Result<Queue> {
+    let (lines, from) = sync_channel(ROOM);
+    std::thread::Builder::new()
+        .name("kflow-log".into())
+        .spawn(move || write(to, &from))
+        .context("cannot start the log")?;
+    Ok(Queue { to: lines, lost: 0 })
+}
+
+fn write(to: impl Write, from: &Receiver<Given>) {
+    let mut to = Redacted(to);
+    while let Ok(given) = from.recv() {
+        match given {
+            // A log that cannot be written has nowhere to say so.
+            Given::Line(line, lost) => {
+                if lost > 0 {
+                    writeln!(to, "{lost} lines of the log were lost: it was too slow").ok();
+                }
+                to.write_all(&line).ok();
+            }
+            Given::End(done) => {
+                to.flush().ok();
+                done.send(()).ok();
+            }
+        }
+    }
 }
 
 /// A log grows from run to run. It is its owner's alone, and a link is not followed: the program may run as root in a
 /// folder that others write to.
+///
+/// A file system that does not answer is an error.
 fn open(path: &Path) -> anyhow::Result<File> {
-    OpenOptions::new()
-        .append(true)
-        .create(true)
-        .mode(0o600)
-        .custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed())
-        .open(path)
+    let (done, opened) = sync_channel(1);
+    let its = path.to_owned();
+    std::thread::Builder::new()
+        .name("kflow-log-open".into())
+        .spawn(move || {
+            let file = OpenOptions::new()
+                .append(true)
+                .create(true)
+                .mode(0o600)
+                .custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed())
+                .open(its);
+            // Whoever asked may have waited long enough.
+            done.send(file).ok();
+        })
+        .context("cannot open the log")?;
+    opened
+        .recv_timeout(SLOW)
+        .map_err(|_| anyhow!("its file system has not answered for {}", wait(SLOW)))
+        .and_then(|file| Ok(file?))
         .with_context(|| format!("cannot open the log {}", path.display()))
 }
 
-/// Redacts each line; `tracing_subscriber::fmt` writes an event at once.
+/// Redacts each line.
 struct Redacted<W>(W);
 
 impl<W: Write> Write for Redacted<W> {
@@ -77,6 +168,45 @@ impl<W: Write> Write for Redacted<W> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A writer that stands until it is let go.
+    struct Stands(Receiver<()>, SyncSender<Vec<u8>>);
+
+    impl Write for Stands {
+        fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+            self.0.recv().ok();
+            self.1.send(line.to_owned()).ok();
+            Ok(line.len())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_log_that_hangs_holds_up_nothing_and_counts_what_it_loses() {
+        let (go, hangs) = sync_channel(0);
+        let (to, wrote) = sync_channel(2 * ROOM);
+        let mut queue = queue(Stands(hangs, to)).unwrap();
+        // The thread holds one line, and so many wait.
+        let lines = ROOM + 10;
+        for _ in 0..lines {
+            queue.write_all(b"a line\n").unwrap();
+        }
+        let lost = queue.lost;
+        assert!((9..=10).contains(&lost), "{lost}");
+        drop(Log(queue.to.clone()));
+        drop(go);
+        for _ in 0..lines as u64 - lost {
+            assert_eq!(wrote.recv().unwrap(), b"a line\n");
+        }
+        queue.write_all(b"the next\n").unwrap();
+        drop(Log(queue.to.clone()));
+        let rest: Vec<u8> = wrote.try_iter().flatten().collect();
+        let rest = String::from_utf8(rest).unwrap();
+        let told = format!("{lost} lines of the log were lost: it was too slow\nthe next\n");
+        assert_eq!(rest, told);
+    }
 
     #[test]
     fn a_logged_token_is_redacted() {

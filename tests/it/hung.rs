@@ -193,3 +193,64 @@ fn a_log_that_hangs_holds_up_no_other_source() {
     // That they hang is told after five seconds (`SLOW`), which this does not wait for.
     run("logs", config, "", "");
 }
+
+/// Every command that opens a path ends by itself, and says which path does not answer. `@` stands for the path.
+#[test]
+fn a_command_whose_file_hangs_says_so_and_ends() {
+    let mut pipes = Pipes::new();
+    let out = pipes.at("out.kflow").display().to_string();
+    let session = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/fixtures/sessions/S2-stuck-early.kflow.zst"
+    );
+    let commands: [&[&str]; 13] = [
+        &["why", "--all", "-s", "@"],
+        &["why", "--ever", "-s", "@"],
+        &["timeline", "-s", "@"],
+        &["calls", "-s", "@"],
+        &["requests", "-s", "@"],
+        &["stats", "-s", "@"],
+        &["flow", "-s", "@"],
+        &["flow", "--map", "@", "-s", session],
+        &["export", "-f", "json", "-s", "@"],
+        &["replay", "@"],
+        &["import", "--kubelet-log", "@", "-o", &out],
+        &["causes", "--log", "@"],
+        &["why", "--all", "--kubeconfig", "@", "--for", "300ms"],
+    ];
+    // No two share a pipe: who writes a log into it would let the others go.
+    let commands: Vec<(Vec<String>, String)> = commands
+        .iter()
+        .enumerate()
+        .map(|(n, args)| {
+            let pipe = pipes.pipe(&n.to_string()).display().to_string();
+            let args = args.iter().map(|a| a.replace('@', &pipe)).collect();
+            (args, pipe)
+        })
+        .collect();
+    std::thread::scope(|scope| {
+        for (args, pipe) in &commands {
+            scope.spawn(move || {
+                let begun = kflow_model::clock::monotonic();
+                let ran = Command::new(env!("CARGO_BIN_EXE_kflow"))
+                    .args(args)
+                    .env_remove("KFLOW_SESSION")
+                    .stdin(std::process::Stdio::null())
+                    .output()
+                    .unwrap();
+                let took = begun.elapsed();
+                let said = String::from_utf8(ran.stderr).unwrap();
+                assert!(took < Duration::from_secs(60), "{args:?} took {took:?}");
+                let (named, late) = if args.contains(&"--kubeconfig".to_owned()) {
+                    // Its time is over before that of the kubeconfig.
+                    ("", "has not answered")
+                } else {
+                    (pipe.as_str(), "has not answered for 5s")
+                };
+                assert_eq!(ran.status.code(), Some(2), "{args:?}: {said}");
+                assert!(said.contains(named), "{args:?}: {said}");
+                assert!(said.contains(late), "{args:?}: {said}");
+            });
+        }
+    });
+}

@@ -4,7 +4,8 @@
     tests/real/mount.py KFLOW
 
 Under a volume's mount point, under the kubelet's log and under the recording itself: other sources go on, the source says
-that its file system hangs, and kflow ends. Under what the terminal saves: it goes on drawing, and says that nothing is saved.
+that its file system hangs, and kflow ends. Under kflow's own log: the recording goes on. Under what a command reads: it says so and ends.
+Under what the terminal saves: it goes on drawing, and says that nothing is saved.
 """
 import atexit, fcntl, json, os, pty, shutil, signal, socket, struct, subprocess, sys, tempfile, termios, threading, time
 
@@ -201,8 +202,50 @@ def saving():
     mount.end()
 
 
+def own_log():
+    print("kflow's own log on a file system that hangs", flush=True)
+    dir = tempfile.mkdtemp(prefix='kflow-mount.')
+    atexit.register(shutil.rmtree, dir, True)
+    mount = Mount(dir + '/mnt')
+    # With the first file that is closed the kernel learns that bindfs knows no FLUSH, for which a process that ends would
+    # wait, killed or not (fs/fuse/file.c, fuse_flush). NFS lets it go.
+    write(dir + '/mnt/other', 0)
+    write(dir + '/kubelet.log', 0)
+    run = Record(dir, '--log', dir + '/mnt/kflow.log', '--kubelet-log', dir + '/kubelet.log')
+    run.until('the log is recorded', lambda: run.logs() == 1)
+    assert os.path.getsize(dir + '/mnt/kflow.log') > 0
+    mount.stop()
+    for n in range(1, 6):
+        write(dir + '/kubelet.log', n)
+        run.until('line %d is recorded' % n, lambda: run.logs() == n + 1)
+    run.end(0)
+    late(mount, ['causes', '--log', dir + '/mnt/kflow.log'])
+    mount.end()
+
+
+def late(mount, args):
+    begun = time.monotonic()
+    ran = subprocess.run([KFLOW, *args], capture_output=True, text=True, timeout=LIMIT)
+    print('  %-70s %5.1f s' % (' '.join(args[:2]) + ' ends with %d' % ran.returncode, time.monotonic() - begun), flush=True)
+    assert ran.returncode == 2 and 'its file system has not answered' in ran.stderr, ran
+
+
+def reading():
+    print('a recording that is read from a file system that hangs', flush=True)
+    dir = tempfile.mkdtemp(prefix='kflow-mount.')
+    atexit.register(shutil.rmtree, dir, True)
+    mount = Mount(dir + '/mnt')
+    shutil.copy('fixtures/sessions/S2-stuck-early.kflow.zst', dir + '/mnt/s.kflow.zst')
+    mount.stop()
+    for args in [['why', '--all'], ['timeline'], ['export', '-f', 'json'], ['stats']]:
+        late(mount, [*args, '-s', dir + '/mnt/s.kflow.zst'])
+    mount.end()
+
+
 volume()
 log()
+own_log()
+reading()
 recording()
 saving()
 print('a file system may hang')

@@ -5,13 +5,13 @@
     reason = "an import has no sources beside it"
 )]
 
-use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{ImportError, Input};
 use kflow_model::Nanos;
+use kflow_model::patient::PatientFile;
 
 /// Bytes that are read at once, and that can be looked at before they are taken.
 const BUFFER: usize = 1 << 18;
@@ -43,8 +43,7 @@ impl Open {
         let (raw, modified): (Box<dyn Read + Send>, _) = if input.is_stdin() {
             (Box::new(io::stdin()), None)
         } else {
-            let file = File::open(&input.path).map_err(error)?;
-            let meta = file.metadata().map_err(error)?;
+            let (file, meta) = PatientFile::open(&input.path).map_err(error)?;
             if meta.is_dir() {
                 return Err(error(io::Error::other("it is a folder: use --dir")));
             }

@@ -4,7 +4,6 @@
 //! session is parsed as fast as the machine can, and the first batch is there at once.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 use std::sync::Arc;
@@ -13,6 +12,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use super::{Header, SessionError, VERSION, format};
 use crate::gap::Gap;
+use crate::patient::PatientFile;
 use crate::{Body, Evidence, Nanos, Observation, Source, Stamp};
 
 /// Bytes that one batch is parsed from (rounded up to a whole line).
@@ -185,15 +185,14 @@ impl<R: Read> Read for Counted<R> {
 }
 
 impl Reader {
-    /// Opens a file; `-` is standard input.
+    /// Opens a file; `-` is standard input. A file system that does not answer is an error.
     pub fn open(path: &Path) -> Result<Self, SessionError> {
         let name = path.display().to_string();
         if name == "-" {
             return Self::new("standard input", Box::new(io::stdin()), 0);
         }
-        let open = || -> io::Result<(File, u64)> {
-            let f = File::open(path)?;
-            let m = f.metadata()?;
+        let open = || -> io::Result<(PatientFile, u64)> {
+            let (f, m) = PatientFile::open(path)?;
             if m.is_dir() {
                 return Err(io::Error::other(
                     "it is a folder (a folder of raw captures becomes a session with `kflow import --dir`)",
