@@ -1,6 +1,6 @@
 //! `kflow keys`, `themes`, `config`: what the terminal can be set to.
 
-use std::io::Write as _;
+use std::io::{ErrorKind, Write as _};
 use std::path::Path;
 
 use anyhow::Context as _;
@@ -8,6 +8,7 @@ use anyhow::Context as _;
 use super::args::terminal::{ConfigArgs, ThemesArgs};
 use super::replay::options;
 use super::{OK, out};
+use kflow_model::patient;
 use kflow_tui::action::Action;
 use kflow_tui::config::{self, Config};
 use kflow_tui::theme;
@@ -34,8 +35,15 @@ pub(super) fn keys() -> anyhow::Result<u8> {
 
 fn read(path: Option<&Path>) -> (Config, String) {
     let file = path.map(|p| p.display().to_string()).unwrap_or_default();
-    let Some(text) = path.and_then(|p| std::fs::read_to_string(p).ok()) else {
-        return (Config::default(), file);
+    let text = match path.map(patient::read_to_string) {
+        None => return (Config::default(), file),
+        Some(Ok(text)) => text,
+        Some(Err(e)) => {
+            if e.kind() != ErrorKind::NotFound {
+                told(&[format!("cannot read {file}: {e}")]);
+            }
+            return (Config::default(), file);
+        }
     };
     let (c, warnings) = Config::parse(&text, &file);
     told(&warnings);

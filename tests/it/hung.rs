@@ -254,3 +254,23 @@ fn a_command_whose_file_hangs_says_so_and_ends() {
         }
     });
 }
+
+/// What the terminal can be set to is printed all the same.
+#[test]
+fn a_configuration_that_hangs_is_left_out_with_a_word() {
+    let mut pipes = Pipes::new();
+    let config = pipes.pipe("kflow/config.toml");
+    let ran = Command::new(env!("CARGO_BIN_EXE_kflow"))
+        .arg("keys")
+        .env(
+            "XDG_CONFIG_HOME",
+            config.parent().unwrap().parent().unwrap(),
+        )
+        .output()
+        .unwrap();
+    let said = String::from_utf8(ran.stderr).unwrap();
+    let told = format!("cannot read {}: its file system", config.display());
+    assert_eq!(ran.status.code(), Some(0), "{said}");
+    assert!(said.contains(&told), "{said}");
+    assert!(!ran.stdout.is_empty());
+}

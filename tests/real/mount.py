@@ -4,7 +4,7 @@
     tests/real/mount.py KFLOW
 
 Under a volume's mount point, under the kubelet's log and under the recording itself: other sources go on, the source says
-that its file system hangs, and kflow ends. Under kflow's own log: the recording goes on. Under what a command reads: it says so and ends.
+that its file system hangs, and kflow ends. Under a log of `why --watch`: verdicts go on. Under kflow's own log: the recording goes on. Under what a command reads: it says so and ends.
 Under what the terminal saves: it goes on drawing, and says that nothing is saved.
 """
 import atexit, fcntl, json, os, pty, shutil, signal, socket, struct, subprocess, sys, tempfile, termios, threading, time
@@ -223,6 +223,44 @@ def own_log():
     mount.end()
 
 
+def watching():
+    print("the kubelet's log of `why --watch` on a file system that hangs", flush=True)
+    dir = tempfile.mkdtemp(prefix='kflow-mount.')
+    atexit.register(shutil.rmtree, dir, True)
+    mount = Mount(dir + '/mnt')
+    write(dir + '/mnt/kubelet.log', 0)
+    # As clock.py has it: of such a line a verdict is made.
+    line = ('E%s    3731 pod_workers.go:1324] "Error syncing pod, skipping" err="failed to \\"StartContainer\\" for \\"c\\" with '
+            'ErrImageNeverPull: \\"Container image \\\\\\"x.example/none:1\\\\\\" is not present with pull policy of Never\\"" '
+            'pod="s01/%s" podUID="4ac3c3e9-1ad8-496b-869a-%012d"\n')
+    other = dir + '/other.log'
+    open(other, 'w').close()
+    process = subprocess.Popen([KFLOW, 'why', '--watch', '--all', '--for', '1s', '--no-api', '--kubelet-log', other, '--scheduler-log',
+                                dir + '/mnt/kubelet.log'], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    atexit.register(lambda: process.poll() is None and process.kill())
+    said = []
+
+    def read():
+        while got := os.read(process.stdout.fileno(), 65536):
+            said.append(got)
+    threading.Thread(target=read, daemon=True).start()
+    for n in range(3):
+        with open(other, 'a') as f:
+            f.write(line % (time.strftime('%m%d %H:%M:%S.000000', time.gmtime()), 'after-%d' % n, n))
+        begun = time.monotonic()
+        while b's01/after-%d' % n not in b''.join(said):
+            assert process.poll() is None and time.monotonic() - begun < LIMIT, b''.join(said)
+            time.sleep(0.05)
+        print('  %-70s %5.1f s' % ('verdict %d is told' % n, time.monotonic() - begun), flush=True)
+        mount.stop()
+    begun = time.monotonic()
+    process.send_signal(signal.SIGTERM)
+    code = process.wait(LIMIT)
+    print('  it ends with %d %44s %5.1f s' % (code, '', time.monotonic() - begun), flush=True)
+    assert code == 1, b''.join(said)
+    mount.end()
+
+
 def late(mount, args):
     begun = time.monotonic()
     ran = subprocess.run([KFLOW, *args], capture_output=True, text=True, timeout=LIMIT)
@@ -246,6 +284,7 @@ volume()
 log()
 own_log()
 reading()
+watching()
 recording()
 saving()
 print('a file system may hang')
