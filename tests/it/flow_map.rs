@@ -227,7 +227,7 @@ fn a_call_is_as_often_on_the_runtimes_side_as_on_the_kubelets() {
                 let step = map.step(id).unwrap().0;
                 lit.iter().find(|l| l.step == step).map(|l| l.count)
             };
-            for (kubelet, runtime) in [("e20", "f08"), ("e22", "f09")] {
+            for (kubelet, runtime) in [("e17", "f07"), ("e20", "f08"), ("e22", "f09")] {
                 if let (Some(a), Some(b)) = (of(kubelet), of(runtime)) {
                     assert_eq!(a, b, "{name} {}: {kubelet}, {runtime}", pod.key());
                     compared += 1;

@@ -216,6 +216,9 @@ impl Build {
         if k.first.is_none() {
             k.first = Some(Arc::clone(o));
         }
+        if hit.edge == EdgeKind::Part {
+            return;
+        }
         let counts = match &o.body {
             // A state lights a step once, for as long as it lasts.
             Body::Pod(_) | Body::Node(_) => !state_of(o)
@@ -271,7 +274,7 @@ impl Build {
                         k.end(at, o, o.stamp.at, how);
                     }
                 }
-                EdgeKind::Point => {}
+                EdgeKind::Point | EdgeKind::Part => {}
             },
             _ => {}
         }
@@ -377,7 +380,9 @@ impl Build {
             .into_iter()
             .map(|(step, g)| {
                 let sum = map.get(step).is_some_and(|s| s.alternatives);
-                let count = g.kinds.values().map(|k| k.count(sum)).max().unwrap_or(0);
+                let count = g.kinds.values().map(|k| k.count(sum)).max();
+                // Of parts alone it is known that there was a run.
+                let count = count.unwrap_or(0).max(1);
                 let evidence = g
                     .kinds
                     .iter()

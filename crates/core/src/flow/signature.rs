@@ -66,6 +66,8 @@ pub enum EdgeKind {
     /// It is somewhere in it, or an effect of it.
     #[default]
     Point,
+    /// Something that happens several times in one run: it lights the step, and counts no run.
+    Part,
 }
 
 /// Kinds of signatures, best first: which one measures a step best when there are several.
