@@ -108,7 +108,12 @@ pub async fn examine(root: &Path, config: &Config) -> Vec<Check> {
 async fn looked_at(root: &Path, config: &Config) -> Vec<Check> {
     let mut all = vec![system(root)];
     all.extend(runtimes(root).await);
-    let (carried, listens) = proxy(config).await;
+    let tap = tapped(config);
+    let followed = config
+        .ebpf
+        .as_deref()
+        .filter(|_| tap.health == Health::Works);
+    let (carried, listens) = proxy(config, followed.is_some()).await;
     let live = cluster::live_endpoint(config).await;
     all.push(kubelet::endpoint(
         root,
@@ -116,11 +121,12 @@ async fn looked_at(root: &Path, config: &Config) -> Vec<Check> {
             runtime: config.runtime.as_deref(),
             proxy: listens.as_deref(),
             live: live.as_deref(),
+            followed,
             hidden: carried.health == Health::Off && carried.todo == AS_ROOT,
         },
     ));
     all.push(carried);
-    all.push(tapped(config));
+    all.push(tap);
     all.push(logs::kubelet(root, config).await);
     let kubelet_root = config.kubelet_root.as_deref();
     let pods = kubelet_root
@@ -234,8 +240,8 @@ fn denied(socket: &Path) -> bool {
         .is_err_and(|e| e.kind() == std::io::ErrorKind::PermissionDenied)
 }
 
-/// The proxy, and where it listens.
-async fn proxy(config: &Config) -> (Check, Option<PathBuf>) {
+/// The proxy, and where it listens. `ebpf`: the eBPF tap works, and nothing asks for a proxy.
+async fn proxy(config: &Config, ebpf: bool) -> (Check, Option<PathBuf>) {
     let path = config
         .proxy
         .clone()
@@ -279,6 +285,11 @@ async fn proxy(config: &Config) -> (Check, Option<PathBuf>) {
         Err(e) if denied(&path) => {
             Check::new("CRI proxy", Health::Off, e.to_string()).todo(AS_ROOT)
         }
+        Err(_) if ebpf => Check::new(
+            "CRI proxy",
+            Health::Off,
+            "none runs, and the eBPF tap needs none",
+        ),
         Err(e) => Check::new("CRI proxy", Health::Off, e.to_string()).todo(
             "kflow proxy --listen /run/kflow/cri.sock --upstream RUNTIME.sock, or deploy/install.sh",
         ),

@@ -326,6 +326,8 @@ pub(super) struct Known<'a> {
     pub(super) proxy: Option<&'a Path>,
     /// `containerRuntimeEndpoint` in the running kubelet's `/configz`.
     pub(super) live: Option<&'a str>,
+    /// The socket whose clients the eBPF tap would follow, where that works.
+    pub(super) followed: Option<&'a Path>,
     /// This user may not ask whether there is a proxy.
     pub(super) hidden: bool,
 }
@@ -403,6 +405,13 @@ pub(super) fn endpoint(root: &Path, known: Known<'_>) -> Check {
             format!("{text}: whether that is a proxy of kflow's, only root can ask"),
         )
         .todo(super::AS_ROOT);
+    }
+    if known.followed == Some(found.endpoint.as_path()) {
+        return Check::new(
+            "kubelet endpoint",
+            Health::Works,
+            format!("{text}: the eBPF tap follows it"),
+        );
     }
     let check = Check::new(
         "kubelet endpoint",

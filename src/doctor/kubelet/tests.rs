@@ -228,6 +228,17 @@ fn what_the_running_kubelet_says_of_itself_counts() {
                 .to_owned()
         )
     );
+    let followed = Known {
+        followed: Some(Path::new("/run/file.sock")),
+        ..known("unix:///run/file.sock")
+    };
+    let c = endpoint(root.path(), followed);
+    assert_eq!((c.health, c.todo.as_str()), (Health::Works, ""));
+    assert!(
+        c.found.ends_with(": the eBPF tap follows it"),
+        "{}",
+        c.found
+    );
     let elsewhere = endpoint(node(&[]).path(), known("unix:///run/x.sock"));
     assert_eq!(elsewhere.found, "/run/x.sock by its /configz: not tapped");
 }
