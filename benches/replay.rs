@@ -175,6 +175,16 @@ fn play_it(file: &Path) {
         begun.elapsed().as_secs_f64(),
         player.len()
     );
+    // Its own thread looks for incidents meanwhile.
+    while !player.overview().whole {
+        wait(&mut player);
+    }
+    println!(
+        "{:46} {:9.2} s   {} incidents",
+        "looked through",
+        begun.elapsed().as_secs_f64(),
+        player.overview().incidents.len()
+    );
     let (begin, end) = player.range();
     let (mut seeks, mut busy, mut x) = (Vec::new(), Vec::new(), 1_i64);
     for _ in 0..60 {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{Incidents, Sight};
-use crate::correlate::{Hindsight, World};
+use crate::correlate::{Hindsight, Retention, World};
 use crate::diagnose::Diagnoser;
 use crate::diagnose::unknown::Asked;
 use crate::selection::Selection;
@@ -19,6 +19,14 @@ const MOST_NS: i64 = 30 * SECOND;
 const LOOKS: i64 = 2000;
 /// As many pods that are not well make the time between two looks longer by as much again: each is diagnosed at each look.
 const CROWD: i64 = 500;
+/// A pod leaves the walk's world when it has been gone for so long, ns: a verdict is about a pod that exists, and seldom
+/// names one that went long ago. Chosen: an hour of a live run (`Retention`) would be the whole of most sessions, which are
+/// in memory a second time.
+const GONE_NS: i64 = 15 * 60 * SECOND;
+/// The pods that went first leave when more than this many are gone. Chosen: for the same reason.
+const GONE: usize = 500;
+/// Looks between two times at which pods that are gone leave.
+const LEAVE: u64 = 64;
 /// After as many looks without any observation the time between them grows.
 const QUIET: u32 = 60;
 
@@ -31,6 +39,7 @@ pub struct Walk {
     sight: Sight,
     hindsight: Hindsight,
     scope: Option<Scope>,
+    keep: Retention,
     last: Option<Nanos>,
     next: Nanos,
     step: i64,
@@ -53,6 +62,11 @@ impl Walk {
             sight: Sight::default(),
             hindsight: Hindsight::default(),
             scope,
+            keep: Retention {
+                age_ns: GONE_NS,
+                pods: GONE,
+                ..Retention::default()
+            },
             last: None,
             next: from,
             step: (until.since(from) / LOOKS).clamp(LEAST_NS, MOST_NS),
@@ -110,6 +124,9 @@ impl Walk {
         self.incidents.look(&self.world, &verdicts, at);
         self.last = Some(at);
         self.looks += 1;
+        if self.looks.is_multiple_of(LEAVE) {
+            self.world.retire(at, &self.keep);
+        }
     }
 
     /// What was found so far.
