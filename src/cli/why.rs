@@ -72,7 +72,7 @@ fn all_incidents(args: &WhyArgs) -> anyhow::Result<u8> {
             return pods::no_such_pod(query, asked);
         }
     }
-    let clear = match unknown::every(asked).map_or_else(|| found.sight.clear(), Err) {
+    let clear = match unknown::every(asked).map_or_else(|| found.knowledge.known(), Err) {
         Ok(clear) => clear,
         // That nothing was ever wrong needs that nothing was overlooked.
         Err(u) if incidents.is_empty() => return Err(u.into()),

@@ -260,7 +260,7 @@ fn what_was_known_at_each_moment_is_what_the_walk_says_was_known() {
     for name in ["S1-basics", "S8-node", "S13-crictl"] {
         let s = load(name);
         let (begin, end) = s.range().expect("not empty");
-        let sight = &overview(name).sight;
+        let knowledge = &overview(name).knowledge;
         let mut clear = 0;
         for n in 0..24 {
             let at = begin.plus(end.since(begin) / 23 * n);
@@ -272,14 +272,14 @@ fn what_was_known_at_each_moment_is_what_the_walk_says_was_known() {
                 recorded: Some(end),
             };
             assert_eq!(
-                sight.is_clear(at),
+                knowledge.is_known_at(at),
                 unknown::every(asked).is_none(),
                 "{name} at {at}"
             );
-            clear += usize::from(sight.is_clear(at));
+            clear += usize::from(knowledge.is_known_at(at));
         }
         assert!(clear > 20, "{name}: {clear}");
-        let (from, upto) = sight.clear().expect("all was known");
+        let (from, upto) = knowledge.known().expect("all was known");
         assert!(
             begin <= from && from.since(begin) < 5 * SECOND && upto == end,
             "{name}"

@@ -31,7 +31,7 @@ pub mod verdict;
 
 pub use catalogue::{Catalogue, Cause};
 pub use cause::CauseId;
-pub use incidents::{Incident, Incidents, Part, Sight, Subject, Walk};
+pub use incidents::{Incident, Incidents, Knowledge, Part, Subject, Walk};
 pub use unknown::Unknown;
 pub use verdict::{Confidence, InFlightCall, NextStep, Proof, Recurrence, State, Verdict};
 

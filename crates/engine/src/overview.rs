@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::snapshot::ObservationLog;
-use kflow_core::diagnose::{Incident, Incidents, Part, Sight, Subject, Walk};
+use kflow_core::diagnose::{Incident, Incidents, Knowledge, Part, Subject, Walk};
 use kflow_core::selection::Selection;
 use kflow_model::stamp::SECOND;
 use kflow_model::{Body, Nanos, Observation, Scope};
@@ -40,7 +40,7 @@ pub struct Overview {
     /// Moments of notes.
     pub notes: Arc<Vec<Nanos>>,
     /// Of which time it can be said that nothing was wrong when no incident lies in it.
-    pub sight: Arc<Sight>,
+    pub knowledge: Arc<Knowledge>,
 }
 
 impl Overview {
@@ -57,9 +57,13 @@ impl Overview {
     }
 
     /// What is not well now and was since a run began, by the looks of its pictures: ten a second at most.
-    pub(crate) fn remembered(incidents: &Incidents, sight: &Sight, range: (Nanos, Nanos)) -> Self {
+    pub(crate) fn remembered(
+        incidents: &Incidents,
+        knowledge: &Knowledge,
+        range: (Nanos, Nanos),
+    ) -> Self {
         Self {
-            sight: Arc::new(sight.clone()),
+            knowledge: Arc::new(knowledge.clone()),
             incidents: Arc::new(incidents.list()),
             range,
             upto: incidents.upto(),
@@ -134,17 +138,18 @@ fn go<'o>(
     let mut notes = Vec::new();
     let mut due = EVERY;
     let within = walk.step();
-    let found = |incidents: &Incidents, sight: &Sight, density: &[u32], notes: &[Nanos]| Overview {
-        incidents: Arc::new(incidents.list()),
-        range,
-        upto: incidents.upto(),
-        whole: false,
-        within,
-        forgotten: incidents.forgotten(),
-        density: Arc::new(density.to_vec()),
-        notes: Arc::new(notes.to_vec()),
-        sight: Arc::new(sight.clone()),
-    };
+    let found =
+        |incidents: &Incidents, knowledge: &Knowledge, density: &[u32], notes: &[Nanos]| Overview {
+            incidents: Arc::new(incidents.list()),
+            range,
+            upto: incidents.upto(),
+            whole: false,
+            within,
+            forgotten: incidents.forgotten(),
+            density: Arc::new(density.to_vec()),
+            notes: Arc::new(notes.to_vec()),
+            knowledge: Arc::new(knowledge.clone()),
+        };
     for o in observations {
         walk.observe(o);
         if counts(o)
@@ -160,13 +165,13 @@ fn go<'o>(
             if stop.load(Ordering::Relaxed) {
                 return None;
             }
-            publish(found(walk.incidents(), walk.sight(), &density, &notes));
+            publish(found(walk.incidents(), walk.knowledge(), &density, &notes));
         }
     }
-    let (incidents, sight) = walk.finish();
+    let (incidents, knowledge) = walk.finish();
     Some(Overview {
         whole: true,
-        ..found(&incidents, &sight, &density, &notes)
+        ..found(&incidents, &knowledge, &density, &notes)
     })
 }
 

@@ -6,7 +6,7 @@ use super::overview::Overview;
 use super::snapshot::{Mode, ObservationLog, Snapshot, SourceStatus, Status};
 use kflow_core::correlate::{Hindsight, Retention, World};
 use kflow_core::diagnose::unknown::Asked;
-use kflow_core::diagnose::{Diagnoser, Incidents, Sight};
+use kflow_core::diagnose::{Diagnoser, Incidents, Knowledge};
 use kflow_core::selection::Selection;
 use kflow_model::session::Session;
 use kflow_model::{Evidence, Nanos, Scope, Source};
@@ -27,7 +27,7 @@ pub fn world_at(session: &Session, at: Nanos, selection: Arc<Selection>) -> Worl
 #[derive(Debug)]
 struct Remembered {
     incidents: Incidents,
-    sight: Sight,
+    knowledge: Knowledge,
     scope: Option<Arc<Scope>>,
 }
 
@@ -66,7 +66,7 @@ impl Pipeline {
     pub fn remembering(mut self, scope: Option<Arc<Scope>>) -> Self {
         self.remembered = Some(Remembered {
             incidents: Incidents::default(),
-            sight: Sight::default(),
+            knowledge: Knowledge::default(),
             scope,
         });
         self
@@ -143,19 +143,19 @@ impl Pipeline {
         let told = self.diagnoser.update(&world, now);
         if let Some(Remembered {
             incidents,
-            sight,
+            knowledge,
             scope,
         }) = &mut self.remembered
         {
             incidents.look(&world, &told, now);
-            let seen = sight.look(Asked {
+            let seen = knowledge.look(Asked {
                 world: &world,
                 at: now,
                 scope: scope.as_deref(),
                 recorded: None,
             });
             if incidents.take_changed() || seen || self.overview.range.0 != range.0 {
-                self.overview = Arc::new(Overview::remembered(incidents, sight, range));
+                self.overview = Arc::new(Overview::remembered(incidents, knowledge, range));
             }
         }
         let (verdicts, owner_verdicts) = told;

@@ -5,7 +5,7 @@
 //! them, and of the pods of one owner when they have the cause at the same time. [`Walk`] chooses the moments and makes the
 //! verdicts, out of a session's observations in order of arrival.
 
-mod sight;
+mod knowledge;
 mod walk;
 
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use super::{CauseId, State, Verdict, Verdicts, cause};
 use crate::correlate::World;
 use kflow_model::stamp::SECOND;
 use kflow_model::{Nanos, ObjectRef, PodUid, Text};
-pub use sight::Sight;
+pub use knowledge::Knowledge;
 pub use walk::{Walk, is_telling};
 
 /// The same cause of the same subject within this time is one incident, ns. Chosen: the kubelet's first back-off

@@ -266,9 +266,9 @@ impl Pane for Incidents {
             );
             s.push_str(&format!(" {dot} {at}"));
         }
-        let (_, unseen) = overview.sight.unseen(ctx.snap.now.max(upto(ctx.snap)));
-        if unseen > 0 {
-            s.push_str(&format!(" {dot} {} not seen", duration(unseen)));
+        let (_, unknown) = overview.knowledge.unknown(ctx.snap.now.max(upto(ctx.snap)));
+        if unknown > 0 {
+            s.push_str(&format!(" {dot} {} unknown", duration(unknown)));
         }
         if overview.forgotten > 0 {
             s.push_str(&format!(
@@ -457,7 +457,7 @@ fn nothing(ctx: &Ctx<'_>) -> (String, String) {
             },
         );
     }
-    let (from, to) = match overview.sight.clear() {
+    let (from, to) = match overview.knowledge.known() {
         Ok((from, to)) => (ctx.time().wall(from, 0), ctx.time().wall(to, 0)),
         Err(u) => {
             return (

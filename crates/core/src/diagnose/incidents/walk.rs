@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Incidents, Sight};
+use super::{Incidents, Knowledge};
 use crate::correlate::{Hindsight, Retention, World};
 use crate::diagnose::Diagnoser;
 use crate::diagnose::unknown::Asked;
@@ -36,7 +36,7 @@ pub struct Walk {
     world: World,
     diagnoser: Diagnoser,
     incidents: Incidents,
-    sight: Sight,
+    knowledge: Knowledge,
     hindsight: Hindsight,
     scope: Option<Scope>,
     keep: Retention,
@@ -59,7 +59,7 @@ impl Walk {
             world: World::selecting(selection),
             diagnoser: Diagnoser::new(),
             incidents: Incidents::default(),
-            sight: Sight::default(),
+            knowledge: Knowledge::default(),
             hindsight: Hindsight::default(),
             scope,
             keep: Retention {
@@ -109,7 +109,7 @@ impl Walk {
     }
 
     fn see(&mut self, at: Nanos) {
-        self.sight.look(Asked {
+        self.knowledge.look(Asked {
             world: &self.world,
             at,
             scope: self.scope.as_ref(),
@@ -146,14 +146,14 @@ impl Walk {
         self.step
     }
     /// What was known so far. A loss may be told later than it was.
-    pub const fn sight(&self) -> &Sight {
-        &self.sight
+    pub const fn knowledge(&self) -> &Knowledge {
+        &self.knowledge
     }
     /// Looks at the end.
-    pub fn finish(mut self) -> (Incidents, Sight) {
+    pub fn finish(mut self) -> (Incidents, Knowledge) {
         self.look(self.until);
-        self.sight.look_back(&self.hindsight);
-        (self.incidents, self.sight)
+        self.knowledge.look_back(&self.hindsight);
+        (self.incidents, self.knowledge)
     }
 }
 

@@ -23,7 +23,7 @@ struct Blind {
 
 /// From when on it was known how the pods are, and the times since then at which it was not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Sight {
+pub struct Knowledge {
     /// The first moment that was asked about.
     begin: Option<Nanos>,
     last: Option<Nanos>,
@@ -34,7 +34,7 @@ pub struct Sight {
     blind: Vec<Blind>,
 }
 
-impl Sight {
+impl Knowledge {
     /// Takes what is known at a moment; one that is earlier than the last counts as the last. True when that differs from
     /// what was known before.
     pub fn look(&mut self, asked: Asked<'_>) -> bool {
@@ -108,7 +108,7 @@ impl Sight {
     ///
     /// # Errors
     /// Why it cannot be said that nothing was wrong in that time.
-    pub fn clear(&self) -> Result<(Nanos, Nanos), Unknown> {
+    pub fn known(&self) -> Result<(Nanos, Nanos), Unknown> {
         let what = "whether anything was wrong";
         let (Some(from), Some(last)) = (self.from, self.last) else {
             return Err(match &self.before {
@@ -122,7 +122,7 @@ impl Sight {
         let Some(first) = self.blind.first() else {
             return Ok((from, last));
         };
-        let (times, ns) = self.unseen(last);
+        let (times, ns) = self.unknown(last);
         let more = match times {
             1 => String::new(),
             n => format!(", the first of {n} times"),
@@ -139,14 +139,14 @@ impl Sight {
     }
 
     /// True for a moment at which all was known.
-    pub fn is_clear(&self, at: Nanos) -> bool {
+    pub fn is_known_at(&self, at: Nanos) -> bool {
         let known = self.from.is_some_and(|f| f <= at);
         let blind = |b: &Blind| b.since <= at && b.until.is_none_or(|u| at < u);
         known && !self.blind.iter().any(blind)
     }
 
     /// At how many times up to `now` it was not known how the pods are, and for how long altogether, ns.
-    pub fn unseen(&self, now: Nanos) -> (usize, i64) {
+    pub fn unknown(&self, now: Nanos) -> (usize, i64) {
         let (mut times, mut ns) = (0, 0);
         let mut upto = Nanos(i64::MIN);
         for b in &self.blind {
