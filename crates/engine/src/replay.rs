@@ -384,8 +384,8 @@ impl Player {
         self.loaded.checkpoints.get(n.checked_sub(1)?)
     }
 
-    /// Makes a note at the cursor. Returns what saves it into the session; `None` for one that is read from a stream or
-    /// embedded.
+    /// Makes a note at the cursor. Returns what saves it into the session's file; `None` where there is none (standard
+    /// input, the demo).
     pub fn note(&mut self, text: &str) -> Option<Append> {
         let note = format::redacted(Observation {
             stamp: Stamp::exact(self.cursor),

@@ -16,7 +16,7 @@ const QUANTILES: [(usize, &str, &str); 3] = [
     (990, "P99", "0.99"),
 ];
 
-/// What every format tells of a row, in the order of the columns.
+/// The fields that JSON and CSV have in common, in the order of CSV's columns.
 #[derive(Serialize)]
 struct Figures<'a> {
     measure: String,

@@ -1,5 +1,5 @@
-//! What answers means harm, or is broken in ways that an apiserver never is: nothing is claimed, nothing waits for ever,
-//! memory has an end (the limit that each run is given), and the credentials go to nobody else.
+//! Servers that send what no apiserver sends, by mistake or to do harm. Each command says "unknown" within its time-out and
+//! within a limit of memory that the operating system enforces, and sends its token to no other host.
 
 use super::api::{Act, Api, TOKEN, odd};
 use super::each;

@@ -87,7 +87,7 @@ impl Knowledge {
         }
     }
 
-    /// Adds what is told of losses and silent watches only after they are over.
+    /// Adds the losses and silent watches that a recording tells only once they are over.
     pub fn look_back(&mut self, hindsight: &Hindsight) {
         let (Some(from), Some(last)) = (self.from, self.last) else {
             return;

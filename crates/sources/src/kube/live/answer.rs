@@ -39,7 +39,7 @@ pub(super) enum Trouble {
 }
 
 impl Trouble {
-    /// "Not now": obeyed for [`LATER_MAX`] at most, for nobody looks at a picture that asks no more for an hour.
+    /// "Not now" (`Retry-After`): kflow waits as long as it is told, and [`LATER_MAX`] at most.
     pub(super) fn later(told: Duration, mut what: String) -> Self {
         if told > LATER_MAX {
             what.push_str(&format!(" and wants to be left alone for {}", wait(told)));

@@ -1,0 +1,184 @@
+//! A list, page by page, until its end; whatever answers, it has one.
+
+use super::answer::{BODY_MAX, Cut, Page, Trouble, collect};
+use super::{Watching, escape};
+use crate::Fed;
+use crate::kube::decode::decode_object;
+use crate::live::gap;
+use kflow_model::clock;
+use kflow_model::gap::{Failure, WatchKind};
+use kflow_model::pod::WatchEvent;
+use kflow_model::units::size;
+use kflow_model::{Source, Stamp};
+
+/// Objects of one page of a list, fewer where they are large.
+const PAGE: u32 = 500;
+/// Most objects of one list, several times those of the largest cluster that Kubernetes supports (150,000 pods).
+const OBJECTS_MAX: usize = 1_000_000;
+/// Most pages in a row that have no object: etcd's store fills a page as long as there is something to fill it with.
+const EMPTY_MAX: u32 = 16;
+
+/// Where a list stands.
+struct Pages {
+    /// What the next page is asked for with; empty before the first, and after the last.
+    token: String,
+    /// Objects of a page.
+    limit: u32,
+    /// Objects so far.
+    objects: usize,
+    /// Pages without an object since the last that had one.
+    empty: u32,
+}
+
+impl Default for Pages {
+    fn default() -> Self {
+        Self {
+            token: String::new(),
+            limit: PAGE,
+            objects: 0,
+            empty: 0,
+        }
+    }
+}
+
+impl Pages {
+    /// Goes on to the page of this token; an error when the list would have no end.
+    fn turn(&mut self, token: String, objects: usize) -> Result<(), &'static str> {
+        self.objects += objects;
+        self.empty = if objects == 0 { self.empty + 1 } else { 0 };
+        let again = !token.is_empty() && token == self.token;
+        self.token = token;
+        if self.token.is_empty() {
+            Ok(())
+        } else if again {
+            Err("a list that goes on where it was")
+        } else if self.empty > EMPTY_MAX {
+            Err("a list of empty pages")
+        } else if self.objects > OBJECTS_MAX {
+            Err("a list without an end")
+        } else {
+            Ok(())
+        }
+    }
+}
+
+impl Watching {
+    /// Lists in pages; afterwards `version` tells where to watch from.
+    pub(super) async fn list(&mut self) -> Result<(), Trouble> {
+        let mut pages = Pages::default();
+        let mut begun = false;
+        loop {
+            let page = self.page(&mut pages).await?;
+            // A proxy may answer anything with 200: only a list of this kind says what exists.
+            let page = serde_json::from_slice::<Page<'_>>(&page)
+                .ok()
+                .filter(|p| p.kind.strip_suffix("List") == Some(self.watch.kind))
+                .filter(|p| !p.metadata.resource_version.is_empty())
+                .ok_or_else(|| self.no_apiserver("something that is no list of Kubernetes"))?;
+            if !begun {
+                // Begun only now: a list that failed at once says nothing about what exists.
+                self.tell(WatchKind::ListBegin, "", None).await?;
+                begun = true;
+            }
+            let stamp = Stamp::exact(clock::now());
+            let items = page.items.unwrap_or_default();
+            let turned = pages.turn(page.metadata.r#continue, items.len());
+            let mut unread = 0;
+            for item in items {
+                let decoded = decode_object(
+                    item.get().as_bytes(),
+                    self.watch.kind,
+                    WatchEvent::Listed,
+                    stamp,
+                );
+                match decoded {
+                    Ok(o) if self.passes(&o) => {
+                        if let Some(o) = self.renewals.take(o) {
+                            self.out.send(o).await?;
+                        }
+                    }
+                    Err(Fed::Malformed(_)) => unread += 1,
+                    Ok(_) | Err(_) => {}
+                }
+            }
+            // A list that was not read whole is no evidence of what there is not.
+            if unread > 0 {
+                let why = format!("the list of {} was not read whole", self.watch.resource);
+                self.out
+                    .send(gap(Source::Kube, stamp.at, stamp.at, unread, &why))
+                    .await?;
+            }
+            turned.map_err(|why| self.no_apiserver(why))?;
+            if pages.token.is_empty() {
+                let version = page.metadata.resource_version;
+                self.tell(WatchKind::ListEnd, &version, None).await?;
+                self.failing = false;
+                self.version = Some(version);
+                return Ok(());
+            }
+        }
+    }
+
+    fn no_apiserver(&self, what: &str) -> Trouble {
+        let server = self.server.name();
+        Trouble::Failed(
+            Failure::NotKubernetes,
+            format!("{server} answers with {what}"),
+        )
+    }
+
+    /// The next page's bytes. One that is too large is asked for again with fewer objects.
+    async fn page(&self, pages: &mut Pages) -> Result<Vec<u8>, Trouble> {
+        let server = self.server.name();
+        loop {
+            let mut query = format!("limit={}", pages.limit);
+            if !pages.token.is_empty() {
+                query.extend(["&continue=", &escape(&pages.token)]);
+            }
+            let uri = self.watch.uri(&query);
+            let response = self.get(&uri, "list").await?;
+            match collect(response.into_body(), self.pace.answer).await {
+                Ok(bytes) => return Ok(bytes),
+                Err(Cut::TooLarge) if pages.limit > 1 => pages.limit = (pages.limit / 8).max(1),
+                Err(Cut::TooLarge) => {
+                    let most = size(BODY_MAX as u64);
+                    return Err(self.no_apiserver(&format!("more than {most} for one object")));
+                }
+                Err(Cut::Stalled) => {
+                    return Err(Trouble::Failed(
+                        Failure::TimedOut,
+                        format!("an answer of {server} stopped half-way"),
+                    ));
+                }
+                Err(Cut::Broken(why)) => {
+                    return Err(Trouble::Failed(
+                        Failure::Interrupted,
+                        format!("an answer of {server} broke off: {why}"),
+                    ));
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_without_an_end_is_given_up() {
+        let turns = |most: usize, objects: usize, token: &dyn Fn(usize) -> String| {
+            let mut pages = Pages::default();
+            (0..most).find_map(|n| Some((n, pages.turn(token(n), objects).err()?)))
+        };
+        let other = |n: usize| n.to_string();
+        assert_eq!(turns(300, 500, &other), None);
+        let end = Some((OBJECTS_MAX / 500, "a list without an end"));
+        assert_eq!(turns(usize::MAX, 500, &other), end);
+        assert_eq!(turns(300, 0, &other), Some((16, "a list of empty pages")));
+        let same = |_| "same".to_owned();
+        let again = Some((1, "a list that goes on where it was"));
+        assert_eq!(turns(300, 500, &same), again);
+        assert_eq!(turns(300, 0, &|_| String::new()), None);
+    }
+}
