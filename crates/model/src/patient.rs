@@ -30,14 +30,18 @@ pub struct PatientFile {
     limit: Option<Duration>,
 }
 
-fn late() -> io::Error {
-    let text = format!("its file system has not answered for {}", wait(SLOW));
+fn late(limit: Duration) -> io::Error {
+    let text = format!("its file system has not answered for {}", wait(limit));
     io::Error::new(ErrorKind::TimedOut, text)
 }
 
 impl PatientFile {
     /// Opens a file; what the system knows of it comes with it.
     pub fn open(path: &Path) -> io::Result<(Self, Metadata)> {
+        Self::open_within(path, SLOW)
+    }
+
+    fn open_within(path: &Path, limit: Duration) -> io::Result<(Self, Metadata)> {
         let path = path.to_owned();
         let (opened, open_told) = sync_channel(1);
         let (to, from) = sync_channel(ROOM);
@@ -55,8 +59,8 @@ impl PatientFile {
                     }
                 }
             })?;
-        let meta = open_told.recv_timeout(SLOW).map_err(|e| match e {
-            RecvTimeoutError::Timeout => late(),
+        let meta = open_told.recv_timeout(limit).map_err(|e| match e {
+            RecvTimeoutError::Timeout => late(limit),
             RecvTimeoutError::Disconnected => failed(),
         })??;
         let file = Self {
@@ -64,7 +68,7 @@ impl PatientFile {
             piece: Vec::new(),
             given: 0,
             ended: false,
-            limit: meta.is_file().then_some(SLOW),
+            limit: meta.is_file().then_some(limit),
         };
         Ok((file, meta))
     }
@@ -98,7 +102,7 @@ impl Read for PatientFile {
         if self.given == self.piece.len() && !self.ended {
             let next = match self.limit {
                 Some(limit) => self.from.recv_timeout(limit).map_err(|e| match e {
-                    RecvTimeoutError::Timeout => late(),
+                    RecvTimeoutError::Timeout => late(limit),
                     RecvTimeoutError::Disconnected => failed(),
                 })?,
                 None => self.from.recv().map_err(|_| failed())?,
@@ -152,7 +156,7 @@ mod tests {
         let path = dir.path().join("pipe");
         let made = std::process::Command::new("mkfifo").arg(&path).status();
         assert!(made.unwrap().success());
-        let late = read_to_string(&path).unwrap_err();
+        let late = PatientFile::open_within(&path, Duration::from_millis(20)).unwrap_err();
         assert_eq!(late.kind(), ErrorKind::TimedOut);
         // The thread ends.
         std::fs::write(&path, "").ok();
