@@ -1,6 +1,5 @@
 //! What would work on this machine with the rights at hand, and the exact line for what would not. Changes nothing.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -11,6 +10,7 @@ use kflow_sources::runtime::events;
 use kflow_sources::{cri, tap};
 
 mod cluster;
+mod files;
 pub mod kubelet;
 mod logs;
 mod unit;
@@ -85,11 +85,15 @@ pub fn runtime_socket(root: &Path) -> Option<PathBuf> {
     match kubelet::upstream(root) {
         Ok(found) => Some(found.endpoint),
         Err(kubelet::Unknown::NoKubelet) => {
-            let mut all = SOCKETS
-                .iter()
-                .map(|(_, path)| root.join(path))
-                .filter(|p| p.exists());
-            all.next().filter(|_| all.next().is_none())
+            let mut there = Vec::new();
+            for (_, path) in SOCKETS {
+                let path = root.join(path);
+                // Whether it is the only one has to be known.
+                if files::exists(&path).ok()? {
+                    there.push(path);
+                }
+            }
+            there.pop().filter(|_| there.is_empty())
         }
         Err(_) => None,
     }
@@ -144,11 +148,12 @@ async fn looked_at(root: &Path, config: &Config) -> Vec<Check> {
     all.push(logs::audit(root, &config.control));
     all.push(logs::spans(&config.control).await);
     all.extend(cluster::rights(config).await);
+    all.extend(files::late());
     all
 }
 
 fn system(root: &Path) -> Check {
-    let text = fs::read_to_string(root.join("etc/os-release")).unwrap_or_default();
+    let text = files::text(&root.join("etc/os-release")).unwrap_or_default();
     let value = |key: &str| {
         let line = text.lines().find_map(|l| l.strip_prefix(key));
         line.map_or("", |v| v.trim_matches('"')).to_owned()
@@ -195,10 +200,16 @@ async fn runtimes(root: &Path) -> Vec<Check> {
     let mut all = Vec::new();
     for (name, path) in SOCKETS {
         let path = root.join(path);
-        if !path.exists() {
-            continue;
-        }
         let shown = path.display();
+        match files::exists(&path) {
+            Ok(true) => {}
+            Ok(false) => continue,
+            Err(e) => {
+                let text = format!("{name} at {shown}: {e}");
+                all.push(Check::new("runtime", Health::Off, text));
+                continue;
+            }
+        }
         match cri::live::version(&path).await {
             Ok(version) => {
                 let text = format!("{version} at {shown}");
@@ -236,7 +247,7 @@ const AS_ROOT: &str = "run as root: sudo kflow doctor";
 
 /// True when there is a socket, which this user may not use; or when this user may not even know.
 fn denied(socket: &Path) -> bool {
-    std::os::unix::net::UnixStream::connect(socket)
+    files::ask(socket, |p| std::os::unix::net::UnixStream::connect(p))
         .is_err_and(|e| e.kind() == std::io::ErrorKind::PermissionDenied)
 }
 
@@ -342,11 +353,11 @@ fn helps(all: &[tap::needs::Missing]) -> String {
 
 fn folder(root: &Path, what: &'static str, path: &Path, gives: &str) -> Check {
     let path = root.join(path.strip_prefix("/").unwrap_or(path));
-    match fs::read_dir(&path) {
+    match files::entries(&path) {
         Ok(entries) => Check::new(
             what,
             Health::Works,
-            format!("{} in {}: {gives}", entries.count(), path.display()),
+            format!("{} in {}: {gives}", entries.len(), path.display()),
         ),
         Err(e) => Check::new(what, Health::Off, format!("{}: {e}", path.display())).todo(
             if e.kind() == std::io::ErrorKind::PermissionDenied {
@@ -361,9 +372,9 @@ fn folder(root: &Path, what: &'static str, path: &Path, gives: &str) -> Check {
 fn cgroups(root: &Path) -> Check {
     let base = root.join("sys/fs/cgroup");
     let roots = kflow_sources::fs::live::Roots::of_this_node(Path::new("/var/lib/kubelet"));
-    if base.join("cgroup.controllers").exists() {
+    if files::exists(&base.join("cgroup.controllers")).unwrap_or(false) {
         Check::new("cgroups", Health::Works, "version 2")
-    } else if fs::read_dir(&base).is_ok_and(|mut d| d.next().is_some()) {
+    } else if files::entries(&base).is_ok_and(|all| !all.is_empty()) {
         Check::new(
             "cgroups",
             Health::Works,
@@ -377,7 +388,7 @@ fn cgroups(root: &Path) -> Check {
 
 fn inotify(root: &Path) -> Check {
     let path = root.join("proc/sys/fs/inotify/max_user_watches");
-    let watches = fs::read_to_string(&path).ok();
+    let watches = files::text(&path).ok();
     match watches.and_then(|t| t.trim().parse::<u64>().ok()) {
         // A pod takes about 20 directories and 5 cgroups; a node has 110 pods, and others watch too.
         Some(n) if n < 8192 => Check::new(

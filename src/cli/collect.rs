@@ -11,6 +11,7 @@ use kflow_core::diagnose::unknown;
 use kflow_engine::Snapshot;
 use kflow_engine::live::{Config, Live};
 use kflow_model::clock;
+use kflow_model::gap::Failure;
 use kflow_model::session::{Header, Report, Session};
 use kflow_model::{Scope, Source, Text};
 use kflow_sources::kube::live::watches;
@@ -72,7 +73,9 @@ fn asked_for(scope: &Scope) -> impl Iterator<Item = (Text, Text)> + use<> {
 /// True when each list has ended, or cannot be had.
 fn answered(coverage: &Coverage, lists: &[(Text, Text)]) -> bool {
     let is_final = |f: &Failing| f.failure.is_final();
-    coverage.whole().is_some_and(is_final)
+    // A kubeconfig that has not been read may still be.
+    let refused = |f: &Failing| f.failure != Failure::TimedOut;
+    coverage.whole().is_some_and(refused)
         || lists.iter().all(|(resource, scope)| {
             coverage.watches().any(|(r, s, w)| {
                 r == resource

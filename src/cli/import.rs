@@ -14,6 +14,7 @@ use super::out;
 use kflow_engine::import::{self, Imported, Input, Kind, Options, Progress, Summary};
 use kflow_export::text;
 use kflow_model::file;
+use kflow_model::patient;
 use kflow_model::session::{self, Header, Writer};
 use kflow_model::units::duration;
 
@@ -115,8 +116,11 @@ fn inputs(args: &ImportArgs) -> anyhow::Result<(Vec<Input>, Vec<String>)> {
         inputs.extend(paths.iter().map(|p| Input::new(kind, p)));
     }
     for dir in &args.dir {
+        let its = dir.clone();
+        let is_file = patient::ask(dir, move || its.is_file())
+            .with_context(|| format!("cannot read folder {}", dir.display()))?;
         anyhow::ensure!(
-            !dir.is_file(),
+            !is_file,
             "{} is a file, and --dir takes a folder: {}",
             dir.display(),
             match dir

@@ -14,6 +14,7 @@ use kflow_core::correlate::Retention;
 use kflow_engine::live::{Config, Control, KubeletLog};
 use kflow_model::Source;
 use kflow_model::log::Component;
+use kflow_model::patient;
 use kflow_model::redact;
 use kflow_proxy::Log;
 
@@ -111,6 +112,12 @@ pub(super) fn config(args: &LiveArgs, pod: Option<&str>) -> anyhow::Result<Confi
         runtime: runtime.as_deref(),
         here,
     })?;
+    for path in patient::late() {
+        super::out::tell(&format!(
+            "{}: its file system has not answered: what it says of this node is left out",
+            path.display()
+        ));
+    }
     let named = [
         (Source::Cri, args.proxy.is_some() || args.tap.is_some()),
         (Source::Runtime, args.runtime.is_some()),

@@ -11,10 +11,9 @@ use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 
-use anyhow::{Context as _, anyhow, bail};
-use kflow_model::patient::SLOW;
+use anyhow::{Context as _, bail};
+use kflow_model::patient;
 use kflow_model::redact;
-use kflow_model::units::wait;
 use tracing_subscriber::EnvFilter;
 
 /// Chooses what is logged, in the syntax of `tracing_subscriber::EnvFilter`.
@@ -129,25 +128,17 @@ fn write(to: impl Write, from: &Receiver<Given>) {
 ///
 /// A file system that does not answer is an error.
 fn open(path: &Path) -> anyhow::Result<File> {
-    let (done, opened) = sync_channel(1);
     let its = path.to_owned();
-    std::thread::Builder::new()
-        .name("kflow-log-open".into())
-        .spawn(move || {
-            let file = OpenOptions::new()
-                .append(true)
-                .create(true)
-                .mode(0o600)
-                .custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed())
-                .open(its);
-            // Whoever asked may have waited long enough.
-            done.send(file).ok();
-        })
-        .context("cannot open the log")?;
-    opened
-        .recv_timeout(SLOW)
-        .map_err(|_| anyhow!("its file system has not answered for {}", wait(SLOW)))
-        .and_then(|file| Ok(file?))
+    let open = move || {
+        OpenOptions::new()
+            .append(true)
+            .create(true)
+            .mode(0o600)
+            .custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed())
+            .open(its)
+    };
+    patient::ask(path, open)
+        .flatten()
         .with_context(|| format!("cannot open the log {}", path.display()))
 }
 

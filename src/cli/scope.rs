@@ -49,7 +49,14 @@ pub(super) fn of_cluster(args: &LiveArgs, pod: Option<&str>) -> anyhow::Result<S
         || args.no_api
         || pod.is_some_and(is_uid);
     if scope.namespace.is_none() && !whole {
-        scope.namespace = context_namespace(args.kubeconfig.as_deref(), args.context.as_deref());
+        let kubeconfig = args.kubeconfig.as_deref();
+        match context_namespace(kubeconfig, args.context.as_deref()) {
+            Ok(namespace) => scope.namespace = namespace,
+            Err(e) => super::out::tell(&format!(
+                "cannot read {}: {e}: which namespace its context names is not known, so all are looked at",
+                kubeconfig.map_or("the kubeconfig".into(), |p| p.display().to_string())
+            )),
+        }
     }
     Ok(scope)
 }

@@ -11,6 +11,7 @@ use super::args::terminal::ScreenshotArgs;
 use kflow_engine::snapshot::{Mode, Snapshot};
 use kflow_engine::{Overview, Pipeline};
 use kflow_model::file::{self, Access};
+use kflow_model::patient;
 use kflow_tui::offscreen;
 
 /// A session up to a moment as the terminal would see it.
@@ -44,7 +45,10 @@ fn picture(
 }
 
 pub(super) fn screenshots(a: &ScreenshotArgs) -> anyhow::Result<u8> {
-    std::fs::create_dir_all(&a.out).with_context(|| format!("cannot make {}", a.out.display()))?;
+    let dir = a.out.clone();
+    patient::ask(&a.out, move || std::fs::create_dir_all(dir))
+        .flatten()
+        .with_context(|| format!("cannot make {}", a.out.display()))?;
     let mut stale = Vec::new();
     let mut known = BTreeMap::new();
     for shot in offscreen::SHOTS {
@@ -53,7 +57,7 @@ pub(super) fn screenshots(a: &ScreenshotArgs) -> anyhow::Result<u8> {
             offscreen::render(shot, &snap).with_context(|| format!("theme {}", shot.theme))?;
         let path = a.out.join(format!("{}.svg", shot.name));
         if a.check {
-            if std::fs::read_to_string(&path).ok().as_deref() != Some(&svg) {
+            if patient::read_to_string(&path).ok().as_deref() != Some(&svg) {
                 stale.push(path.display().to_string());
             }
         } else {

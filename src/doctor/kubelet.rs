@@ -1,9 +1,10 @@
 //! Where this node's kubelet takes its runtime endpoint from, and how to change that without touching vendor files.
 
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
-use super::{Check, Health, unit};
+use super::{Check, Health, files, unit};
 
 mod embedded;
 
@@ -101,7 +102,9 @@ pub fn upstream(root: &Path) -> Result<Found, Unknown> {
     };
     let found = match found {
         Err(e @ Unknown::OnlyKflow { .. }) => {
-            let text = fs::read_to_string(root.join(INSTALLED)).unwrap_or_default();
+            let text = files::text_if_any(&root.join(INSTALLED))
+                .map_err(|e| unreadable(&format!("/{INSTALLED}"), &e))?
+                .unwrap_or_default();
             let noted = text.lines().find_map(|l| l.strip_prefix("KFLOW_UPSTREAM="));
             Found {
                 place: format!("/{INSTALLED}"),
@@ -115,10 +118,11 @@ pub fn upstream(root: &Path) -> Result<Found, Unknown> {
     if !found.endpoint.is_absolute() {
         return Err(Unknown::NoSocket { endpoint, place });
     }
-    if !below(root, &endpoint).exists() {
-        return Err(Unknown::Gone { endpoint, place });
+    match files::exists(&below(root, &endpoint)) {
+        Ok(true) => Ok(found),
+        Ok(false) => Err(Unknown::Gone { endpoint, place }),
+        Err(e) => Err(unreadable(&endpoint, &e)),
     }
-    Ok(found)
 }
 
 /// True for sockets that kflow's proxy listens on when it is installed.
@@ -131,7 +135,7 @@ fn is_own(socket: &Path) -> bool {
 /// Looks in the order in which the kubelet lets one setting win over another: flags, drop-in configuration, configuration
 /// file. Of values that `wanted` refuses, those that they hide are taken; when there is none, the refused one.
 fn search(root: &Path, wanted: &dyn Fn(&str) -> bool) -> Result<Found, Unknown> {
-    if let Some(found) = embedded(root) {
+    if let Some(found) = embedded(root)? {
         return Ok(found);
     }
     let found = |place: String, endpoint: &str| Found {
@@ -148,18 +152,20 @@ fn search(root: &Path, wanted: &dyn Fn(&str) -> bool) -> Result<Found, Unknown> 
         refused.get_or_insert(it);
         None
     };
-    let read = |path: &str| fs::read_to_string(root.join(path)).ok();
+    let read = |path: &str| {
+        files::text_if_any(&root.join(path)).map_err(|e| unreadable(&format!("/{path}"), &e))
+    };
     let kubeadm = "var/lib/kubelet/kubeadm-flags.env";
     let running = process_flags(root)?;
     let (args, what) = match running {
         Some(args) => (Some(args), "the running kubelet"),
-        None => (unit::command_line(root), "kubelet.service"),
+        None => (unit::command_line(root)?, "kubelet.service"),
     };
     if let Some(args) = &args {
         without_socket(args, what, false)?;
         // Of a flag that is given twice the last counts.
         for endpoint in flags(args, FLAG).into_iter().rev() {
-            let from_kubeadm = read(kubeadm).is_some_and(|t| t.contains(&endpoint));
+            let from_kubeadm = read(kubeadm)?.is_some_and(|t| t.contains(&endpoint));
             let place = || {
                 if from_kubeadm {
                     format!("/{kubeadm}, a flag")
@@ -180,7 +186,7 @@ fn search(root: &Path, wanted: &dyn Fn(&str) -> bool) -> Result<Found, Unknown> 
         given.extend(flags(args, "--config").pop().map(|f| below(root, &f)));
         for path in &given {
             let shown = format!("/{}", path.strip_prefix(root).unwrap_or(path).display());
-            let text = fs::read_to_string(path).map_err(|e| unreadable(&shown, &e))?;
+            let text = files::text(path).map_err(|e| unreadable(&shown, &e))?;
             if let Some(endpoint) = configured(&text).map_err(|e| unreadable(&shown, &e))?
                 && let Some(found) = take(&|| format!("{shown}, which {what} was given"), &endpoint)
             {
@@ -194,7 +200,11 @@ fn search(root: &Path, wanted: &dyn Fn(&str) -> bool) -> Result<Found, Unknown> 
         }
     } else {
         // Neither a process nor a unit: the places of the distributions.
-        let words = unit::words(&read(kubeadm).unwrap_or_default().replace("ARGS=", "ARGS= "));
+        let words = unit::words(
+            &read(kubeadm)?
+                .unwrap_or_default()
+                .replace("ARGS=", "ARGS= "),
+        );
         let words: Vec<String> = words.iter().flat_map(|w| unit::words(w)).collect();
         without_socket(
             &words,
@@ -213,10 +223,8 @@ fn search(root: &Path, wanted: &dyn Fn(&str) -> bool) -> Result<Found, Unknown> 
             "etc/kubernetes/kubelet/kubelet-config.json",
         ] {
             let shown = format!("/{path}");
-            let text = match fs::read_to_string(root.join(path)) {
-                Ok(text) => text,
-                Err(e) if e.kind() == std::io::ErrorKind::NotFound => continue,
-                Err(e) => return Err(unreadable(&shown, &e)),
+            let Some(text) = read(path)? else {
+                continue;
             };
             if let Some(endpoint) = configured(&text).map_err(|e| unreadable(&shown, &e))?
                 && let Some(found) = take(&|| shown.clone(), &endpoint)
@@ -228,7 +236,7 @@ fn search(root: &Path, wanted: &dyn Fn(&str) -> bool) -> Result<Found, Unknown> 
     if let Some(refused) = refused {
         return Ok(refused);
     }
-    if args.is_none() && !root.join("var/lib/kubelet/config.yaml").exists() {
+    if args.is_none() && read("var/lib/kubelet/config.yaml")?.is_none() {
         return Err(Unknown::NoKubelet);
     }
     Ok(found("the kubelet's default".into(), DEFAULT))
@@ -249,7 +257,7 @@ fn without_socket(args: &[String], place: &str, by_default: bool) -> Result<(), 
     })
 }
 
-fn unreadable(path: &str, why: &dyn std::fmt::Display) -> Unknown {
+pub(super) fn unreadable(path: &str, why: &dyn std::fmt::Display) -> Unknown {
     Unknown::Unreadable {
         path: path.to_owned(),
         why: why.to_string(),
@@ -259,9 +267,9 @@ fn unreadable(path: &str, why: &dyn std::fmt::Display) -> Unknown {
 /// The `.conf` files of a folder and of those in it, as the kubelet walks them
 /// (`cmd/kubelet/app/server.go`, `mergeKubeletConfigurations`).
 fn drop_ins(dir: &Path, all: &mut Vec<PathBuf>) -> Result<(), Unknown> {
-    let entries = fs::read_dir(dir).map_err(|e| unreadable(&dir.display().to_string(), &e))?;
-    for path in entries.flatten().map(|e| e.path()) {
-        if path.is_dir() {
+    let unread = |path: &Path, e: &io::Error| unreadable(&path.display().to_string(), e);
+    for path in files::entries(dir).map_err(|e| unread(dir, &e))? {
+        if files::ask(&path, |p| Ok(p.is_dir())).map_err(|e| unread(&path, &e))? {
             drop_ins(&path, all)?;
         } else if path.extension().is_some_and(|e| e == "conf") {
             all.push(path);
@@ -286,7 +294,7 @@ fn configured(text: &str) -> Result<Option<String>, String> {
 
 /// The systemd unit whose journal has the kubelet's log.
 pub fn unit(root: &Path) -> &'static str {
-    let there = |path: &str| root.join(path).exists();
+    let there = |path: &str| files::exists(&root.join(path)).unwrap_or(false);
     let units = [
         ("var/lib/rancher/k3s/server", "k3s"),
         ("var/lib/rancher/k3s", "k3s-agent"),
@@ -312,9 +320,12 @@ pub fn node_name(root: &Path) -> Option<String> {
 /// The file that a running kubelet writes its log to, when it does not write to the journal.
 pub fn log_file(root: &Path) -> Option<PathBuf> {
     let fd = process(root)?.join("fd/2");
-    let to = fs::read_link(fd).ok()?;
-    // A pipe or a socket has no path; /dev/null has no log.
-    fs::metadata(&to).is_ok_and(|m| m.is_file()).then_some(to)
+    let to = files::ask(&fd, |p| fs::read_link(p)).ok()?;
+    // A pipe or a socket has no path; /dev/null has no log. A log that does not answer is one all the same.
+    match files::ask(&to, |p| Ok(p.is_file())) {
+        Ok(true) | Err(_) => Some(to),
+        Ok(false) => None,
+    }
 }
 
 /// What decides where the kubelet's calls go, besides what is set on this machine.
@@ -446,7 +457,8 @@ fn process_flags(root: &Path) -> Result<Option<Vec<String>>, Unknown> {
         };
     };
     let path = one.join("cmdline");
-    let line = fs::read(&path).map_err(|e| unreadable(&path.display().to_string(), &e))?;
+    let line = files::ask(&path, |p| fs::read(p))
+        .map_err(|e| unreadable(&path.display().to_string(), &e))?;
     let words = line.split(|b| *b == 0).filter(|w| !w.is_empty());
     Ok(Some(
         words
@@ -463,9 +475,14 @@ fn process(root: &Path) -> Option<PathBuf> {
 /// The folders in `/proc` of running kubelets, without those in containers (kind, nested nodes): their files are not this
 /// machine's.
 fn processes(root: &Path) -> Vec<PathBuf> {
+    let its = root.to_owned();
+    files::ask(&root.join("proc"), move |proc| Ok(kubelets(&its, proc))).unwrap_or_default()
+}
+
+fn kubelets(root: &Path, proc: &Path) -> Vec<PathBuf> {
     let namespace = |p: &Path| fs::read_link(p.join("ns/mnt")).ok();
     let own = namespace(&root.join("proc/1"));
-    let Ok(entries) = fs::read_dir(root.join("proc")) else {
+    let Ok(entries) = fs::read_dir(proc) else {
         return Vec::new();
     };
     entries

@@ -1,13 +1,13 @@
 //! What a node writes, or sends, by itself: logs, audit records, spans.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::path::Path;
 use std::time::Duration;
 
 use tokio::process::Command;
 
 use super::kubelet::{log_file, unit};
-use super::{Check, Health};
+use super::{Check, Health, files};
 use kflow_engine::live::{Config, Control, KubeletLog, connect};
 use kflow_model::units::wait;
 use kflow_sources::klog::live::remote::{Kubelet, Offer};
@@ -29,8 +29,10 @@ pub(super) async fn kubelet(root: &Path, config: &Config) -> Check {
         KubeletLog::Journal(unit) => unit.as_str(),
         _ => unit(root),
     };
+    // What does not answer is there: looking into it says so.
+    let there = |p: &Path| files::exists(p).unwrap_or(true);
     let plain = root.join("var/log/kubelet.log");
-    if let Some(path) = log_file(root).or_else(|| plain.exists().then_some(plain)) {
+    if let Some(path) = log_file(root).or_else(|| there(&plain).then_some(plain)) {
         let check = file(WHAT, &path, "--kubelet-log");
         return match check.health {
             Health::Works => check.todo(format!("kflow tui --kubelet-log {}", path.display())),
@@ -40,7 +42,7 @@ pub(super) async fn kubelet(root: &Path, config: &Config) -> Check {
     let journal = ["var/log/journal", "run/log/journal"]
         .iter()
         .map(|p| root.join(p))
-        .find(|p| p.exists());
+        .find(|p| there(p));
     let Some(dir) = journal else {
         return Check::new(
             WHAT,
@@ -49,7 +51,7 @@ pub(super) async fn kubelet(root: &Path, config: &Config) -> Check {
         )
         .todo("kflow tui --kubelet-log FILE, or --kubelet-log remote with --node NODE");
     };
-    if let Err(e) = fs::read_dir(&dir) {
+    if let Err(e) = files::entries(&dir) {
         return Check::new(WHAT, Health::Off, format!("{}: {e}", dir.display()))
             .todo("sudo usermod --append --groups systemd-journal $USER");
     }
@@ -124,7 +126,7 @@ async fn entries(unit: &str) -> Result<bool, String> {
 }
 
 fn file(what: &'static str, path: &Path, flag: &str) -> Check {
-    match File::open(path) {
+    match files::ask(path, |p| File::open(p)) {
         Ok(_) => Check::new(what, Health::Works, path.display().to_string()),
         Err(e) => Check::new(what, Health::Off, format!("{}: {e}", path.display())).todo(
             if e.kind() == std::io::ErrorKind::PermissionDenied {
@@ -146,9 +148,13 @@ pub(super) fn audit(root: &Path, asked: &Control) -> Check {
     if let Some(addr) = asked.audit_webhook {
         return Check::new(WHAT, Health::Works, format!("received on {addr}"));
     }
-    let Ok(manifest) = fs::read_to_string(root.join(MANIFEST)) else {
-        return Check::new(WHAT, Health::Off, "no apiserver of this machine's own")
-            .todo("where it runs: kflow tui --audit-log FILE, or --audit-webhook");
+    let todo = "where it runs: kflow tui --audit-log FILE, or --audit-webhook";
+    let manifest = match files::text_if_any(&root.join(MANIFEST)) {
+        Ok(Some(manifest)) => manifest,
+        Ok(None) => {
+            return Check::new(WHAT, Health::Off, "no apiserver of this machine's own").todo(todo);
+        }
+        Err(e) => return Check::new(WHAT, Health::Off, format!("/{MANIFEST}: {e}")).todo(todo),
     };
     let log = manifest
         .lines()
@@ -183,6 +189,7 @@ pub(super) async fn spans(asked: &Control) -> Check {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     fn with(path: &str, text: &str) -> tempfile::TempDir {
         let root = tempfile::tempdir().unwrap();

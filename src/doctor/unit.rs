@@ -1,8 +1,10 @@
 //! The command line that systemd starts the kubelet with, from the unit's files.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Path, PathBuf};
+
+use super::files;
+use super::kubelet::{Unknown, below, unreadable};
 
 /// Folders of unit files, those that win first (`systemd.unit(5)`, "Unit File Load Path").
 const FOLDERS: [&str; 5] = [
@@ -17,15 +19,26 @@ const FOLDERS: [&str; 5] = [
 const OWN: [&str; 2] = ["50-kflow.conf", "/etc/kflow/kubelet.env"];
 
 /// The words of the kubelet's command line, variables expanded; `None` when it has no unit.
-pub(super) fn command_line(root: &Path) -> Option<Vec<String>> {
-    let main = FOLDERS
-        .iter()
-        .find_map(|dir| fs::read_to_string(root.join(dir).join("kubelet.service")).ok())?;
+pub(super) fn command_line(root: &Path) -> Result<Option<Vec<String>>, Unknown> {
+    let text = |path: &Path| {
+        files::text_if_any(path).map_err(|e| unreadable(&path.display().to_string(), &e))
+    };
+    let mut main = None;
+    for dir in FOLDERS {
+        if main.is_none() {
+            main = text(&root.join(dir).join("kubelet.service"))?;
+        }
+    }
+    let Some(main) = main else {
+        return Ok(None);
+    };
     // A drop-in of one name is taken from the folder that wins, and all are read by name.
     let mut drop_ins: BTreeMap<std::ffi::OsString, PathBuf> = BTreeMap::new();
     for dir in FOLDERS.iter().rev() {
-        let entries = fs::read_dir(root.join(dir).join("kubelet.service.d"));
-        for path in entries.into_iter().flatten().flatten().map(|e| e.path()) {
+        let dir = root.join(dir).join("kubelet.service.d");
+        let entries =
+            files::entries_if_any(&dir).map_err(|e| unreadable(&dir.display().to_string(), &e))?;
+        for path in entries {
             if let Some(name) = path.file_name()
                 && path.extension().is_some_and(|e| e == "conf")
                 && name != OWN[0]
@@ -34,16 +47,17 @@ pub(super) fn command_line(root: &Path) -> Option<Vec<String>> {
             }
         }
     }
-    let texts = drop_ins.values().filter_map(|p| fs::read_to_string(p).ok());
     let mut unit = Unit::default();
-    for text in std::iter::once(main).chain(texts) {
-        unit.read(&text);
+    unit.read(&main);
+    for path in drop_ins.values() {
+        // One that is masked leads to /dev/null.
+        unit.read(&text(path)?.unwrap_or_default());
     }
     let mut variables = unit.variables;
     // Settings from files win over those of the unit (`systemd.exec(5)`, EnvironmentFile=).
     for file in unit.files {
-        let text = fs::read_to_string(super::kubelet::below(root, &file)).unwrap_or_default();
-        for line in text.lines() {
+        let set = text(&below(root, &file))?.unwrap_or_default();
+        for line in set.lines() {
             if let Some((name, value)) = line.trim().split_once('=')
                 && !name.starts_with(['#', ';'])
             {
@@ -51,7 +65,9 @@ pub(super) fn command_line(root: &Path) -> Option<Vec<String>> {
             }
         }
     }
-    let mut line = unit.start?;
+    let Some(mut line) = unit.start else {
+        return Ok(None);
+    };
     for (name, value) in &variables {
         line = line.replace(&format!("${{{name}}}"), value);
     }
@@ -59,7 +75,7 @@ pub(super) fn command_line(root: &Path) -> Option<Vec<String>> {
     for (name, value) in variables.iter().rev() {
         line = line.replace(&format!("${name}"), value);
     }
-    Some(words(&line))
+    Ok(Some(words(&line)))
 }
 
 #[derive(Default)]

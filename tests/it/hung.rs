@@ -3,7 +3,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -34,8 +34,8 @@ impl Pipes {
     fn at(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
-    fn pipe(&mut self, name: &str) -> PathBuf {
-        let path = self.at(name);
+    fn pipe(&mut self, name: impl AsRef<Path>) -> PathBuf {
+        let path = self.dir.path().join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         let made = Command::new("mkfifo").arg(&path).status().unwrap();
         assert!(made.success());
@@ -199,38 +199,84 @@ fn a_log_that_hangs_holds_up_no_other_source() {
 fn a_command_whose_file_hangs_says_so_and_ends() {
     let mut pipes = Pipes::new();
     let out = pipes.at("out.kflow").display().to_string();
-    let session = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/fixtures/sessions/S2-stuck-early.kflow.zst"
-    );
-    let commands: [&[&str]; 13] = [
-        &["why", "--all", "-s", "@"],
-        &["why", "--ever", "-s", "@"],
-        &["timeline", "-s", "@"],
-        &["calls", "-s", "@"],
-        &["requests", "-s", "@"],
-        &["stats", "-s", "@"],
-        &["flow", "-s", "@"],
-        &["flow", "--map", "@", "-s", session],
-        &["export", "-f", "json", "-s", "@"],
-        &["replay", "@"],
-        &["import", "--kubelet-log", "@", "-o", &out],
-        &["causes", "--log", "@"],
-        &["why", "--all", "--kubeconfig", "@", "--for", "300ms"],
+    let log = pipes.at("kubelet.log").display().to_string();
+    fs::write(&log, LINE).unwrap();
+    let sessions = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/sessions");
+    let session = &format!("{sessions}/S2-stuck-early.kflow.zst");
+    // What is run, and the pipe in the folder that stands for `@`; without one `@` is the pipe.
+    let commands: &[(&[&str], &str)] = &[
+        (&["why", "--all", "-s", "@"], ""),
+        (&["why", "--ever", "-s", "@"], ""),
+        (&["timeline", "-s", "@"], ""),
+        (&["calls", "-s", "@"], ""),
+        (&["requests", "-s", "@"], ""),
+        (&["stats", "-s", "@"], ""),
+        (&["flow", "-s", "@"], ""),
+        (&["flow", "--map", "@", "-s", session], ""),
+        (&["export", "-f", "json", "-s", "@"], ""),
+        (&["export", "-f", "json", "-s", session, "-o", "@"], ""),
+        (&["replay", "@"], ""),
+        (&["import", "--kubelet-log", "@", "-o", &out], ""),
+        (&["import", "--kubelet-log", &log, "-o", "@"], ""),
+        (&["causes", "--log", "@"], ""),
+        (&["--log", "@", "causes"], ""),
+        (&["man", "@"], "kflow-why.1"),
+        (
+            &["screenshots", "--sessions", sessions, "--out", "@"],
+            "pods.svg",
+        ),
+        (
+            &[
+                "proxy",
+                "--upstream",
+                "/run/none.sock",
+                "--listen",
+                "@/cri.sock",
+            ],
+            "cri.sock.lock",
+        ),
+        (
+            &["doctor", "--upstream", "--root", "@"],
+            "var/lib/kubelet/config.yaml",
+        ),
+        (
+            &["doctor", "--upstream", "--root", "@"],
+            "etc/systemd/system/kubelet.service",
+        ),
+        (
+            &["doctor", "--upstream", "--root", "@"],
+            "etc/rancher/k3s/config.yaml",
+        ),
+        (&["doctor", "--no-api", "--root", "@"], "etc/os-release"),
+        (
+            &["doctor", "--no-api", "--root", "@"],
+            "etc/kubernetes/manifests/kube-apiserver.yaml",
+        ),
+        (&["doctor", "--no-api", "--kubelet-log", "@"], ""),
+        (&["doctor", "--no-api", "--audit-log", "@"], ""),
+        (&["why", "--all", "--kubeconfig", "@", "--for", "300ms"], ""),
     ];
     // No two share a pipe: who writes a log into it would let the others go.
-    let commands: Vec<(Vec<String>, String)> = commands
+    let commands: Vec<(Vec<String>, PathBuf)> = commands
         .iter()
         .enumerate()
-        .map(|(n, args)| {
-            let pipe = pipes.pipe(&n.to_string()).display().to_string();
-            let args = args.iter().map(|a| a.replace('@', &pipe)).collect();
+        .map(|(n, (args, below))| {
+            let at = pipes.at(&n.to_string());
+            let pipe = pipes.pipe(at.join(below).strip_prefix(pipes.dir.path()).unwrap());
+            let at = at.display().to_string();
+            let args = args.iter().map(|a| a.replace('@', &at)).collect();
             (args, pipe)
         })
         .collect();
+    let own = fs::Permissions::from_mode(0o700);
     std::thread::scope(|scope| {
         for (args, pipe) in &commands {
+            let own = own.clone();
             scope.spawn(move || {
+                let is = |word: &str| args.iter().any(|a| a == word);
+                if is("proxy") {
+                    fs::set_permissions(pipe.parent().unwrap(), own).unwrap();
+                }
                 let begun = kflow_model::clock::monotonic();
                 let ran = Command::new(env!("CARGO_BIN_EXE_kflow"))
                     .args(args)
@@ -239,20 +285,49 @@ fn a_command_whose_file_hangs_says_so_and_ends() {
                     .output()
                     .unwrap();
                 let took = begun.elapsed();
-                let said = String::from_utf8(ran.stderr).unwrap();
+                let mut said = String::from_utf8(ran.stderr).unwrap();
                 assert!(took < Duration::from_secs(60), "{args:?} took {took:?}");
-                let (named, late) = if args.contains(&"--kubeconfig".to_owned()) {
+                let late = if is("--kubeconfig") {
                     // Its time is over before that of the kubeconfig.
-                    ("", "has not answered")
+                    "it, a file that it names, or its plugin has not answered"
                 } else {
-                    (pipe.as_str(), "has not answered for 5s")
+                    "has not answered for 5s"
                 };
-                assert_eq!(ran.status.code(), Some(2), "{args:?}: {said}");
+                // What doctor finds is its answer.
+                let examines = is("doctor") && !is("--upstream");
+                if examines {
+                    said += &String::from_utf8(ran.stdout).unwrap();
+                }
+                let code = if examines { 0 } else { 2 };
+                assert_eq!(ran.status.code(), Some(code), "{args:?}: {said}");
+                // doctor names what lies below its root as the node does.
+                let named = pipe.to_str().unwrap();
+                let root = args.last().filter(|_| is("--root"));
+                let on_node = root.and_then(|root| named.strip_prefix(root.as_str()));
+                let named = on_node.unwrap_or(named);
+                // Its lock is not what a person named.
+                let named = named.strip_suffix(".lock").unwrap_or(named);
                 assert!(said.contains(named), "{args:?}: {said}");
-                assert!(said.contains(late), "{args:?}: {said}");
+                assert!(examines || said.contains(late), "{args:?}: {said}");
             });
         }
     });
+}
+
+/// A theme beside the configuration that hangs is told, as one that is not there.
+#[test]
+fn a_theme_that_hangs_is_told() {
+    let mut pipes = Pipes::new();
+    let theme = pipes.pipe("kflow/themes/mine.toml");
+    fs::write(pipes.at("kflow/config.toml"), "theme = \"mine\"\n").unwrap();
+    let ran = Command::new(env!("CARGO_BIN_EXE_kflow"))
+        .arg("config")
+        .env("XDG_CONFIG_HOME", pipes.dir.path())
+        .output()
+        .unwrap();
+    let said = String::from_utf8(ran.stderr).unwrap();
+    assert!(said.contains(theme.to_str().unwrap()), "{said}");
+    assert!(said.contains("has not answered for 5s"), "{said}");
 }
 
 /// What the terminal can be set to is printed all the same.

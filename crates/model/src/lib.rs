@@ -20,7 +20,7 @@
 //! | [`fs`] | cgroups, volume directories, mounts |
 //! | [`sample`] | metrics and health endpoints |
 //! | [`units`] | durations, sizes and times of day as kflow prints and reads them |
-//! | [`patient`] | files that are read, with a limit for file systems that do not answer |
+//! | [`patient`] | limits for file systems that do not answer |
 //! | [`redact`] | what looks like a credential, and its absence |
 //! | [`gap`] | losses, what became of lists and watches, and notes that a user made |
 //! | [`scope`] | which pods are asked for |
@@ -39,7 +39,7 @@ pub mod log;
 pub mod node;
 pub mod object;
 pub mod observation;
-#[cfg(feature = "files")]
+#[cfg(feature = "clock")]
 pub mod patient;
 pub mod pod;
 pub mod pull;

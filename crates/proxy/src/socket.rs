@@ -6,6 +6,7 @@ use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt}
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
+use kflow_model::patient;
 use rustix::fs::{FlockOperation, flock};
 
 /// Why a socket could not be had.
@@ -59,6 +60,11 @@ pub struct Socket {
 impl Socket {
     /// Makes the folder if it is missing, takes the lock, and removes a stale socket. Does not listen yet.
     pub fn claim(path: &Path) -> Result<Self, Error> {
+        let its = path.to_path_buf();
+        patient::ask(path, move || Self::claim_now(&its)).map_err(io_error("look at", path))?
+    }
+
+    fn claim_now(path: &Path) -> Result<Self, Error> {
         let (Some(dir), Some(name)) = (path.parent(), path.file_name().and_then(|n| n.to_str()))
         else {
             return Err(Error::Path(path.to_path_buf()));
@@ -108,27 +114,16 @@ impl Socket {
     /// Listens. The socket appears on its path at once with its final mode: it is bound under another name first.
     /// May be called again after the listener was dropped.
     pub fn listen(&self) -> Result<UnixListener, Error> {
-        match fs::remove_file(&self.staging) {
-            Err(e) if e.kind() != io::ErrorKind::NotFound => {
-                return Err(io_error("remove", &self.staging)(e));
-            }
-            _ => {}
-        }
-        let listener =
-            UnixListener::bind(&self.staging).map_err(io_error("listen on", &self.path))?;
-        listener
-            .set_nonblocking(true)
-            .map_err(io_error("listen on", &self.path))?;
-        fs::set_permissions(&self.staging, fs::Permissions::from_mode(0o600))
-            .map_err(io_error("chmod", &self.path))?;
-        fs::rename(&self.staging, &self.path).map_err(io_error("listen on", &self.path))?;
-        Ok(listener)
+        let (path, staging) = (self.path.clone(), self.staging.clone());
+        patient::ask(&self.path, move || listen(&path, &staging))
+            .map_err(io_error("listen on", &self.path))?
     }
 
     /// Removes the path, so that a client is told "no such file" from now on.
     pub fn unlink(&self) {
-        // Gone already is as good.
-        drop(fs::remove_file(&self.path));
+        // Gone already is as good, and a stale one is taken over.
+        let path = self.path.clone();
+        drop(patient::ask(&self.path, move || fs::remove_file(path)));
     }
 
     pub fn path(&self) -> &Path {
@@ -140,6 +135,23 @@ impl Drop for Socket {
     fn drop(&mut self) {
         self.unlink();
     }
+}
+
+fn listen(path: &Path, staging: &Path) -> Result<UnixListener, Error> {
+    match fs::remove_file(staging) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => {
+            return Err(io_error("remove", staging)(e));
+        }
+        _ => {}
+    }
+    let listener = UnixListener::bind(staging).map_err(io_error("listen on", path))?;
+    listener
+        .set_nonblocking(true)
+        .map_err(io_error("listen on", path))?;
+    fs::set_permissions(staging, fs::Permissions::from_mode(0o600))
+        .map_err(io_error("chmod", path))?;
+    fs::rename(staging, path).map_err(io_error("listen on", path))?;
+    Ok(listener)
 }
 
 fn private_folder(dir: &Path) -> Result<(), Error> {

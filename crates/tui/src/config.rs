@@ -2,6 +2,7 @@
 //! fine; an unknown key is a warning with file and key.
 
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -9,6 +10,7 @@ use super::keys::Keymap;
 use super::layout::Layout;
 use super::model::Look;
 use super::theme::{BUILT_IN, Depth, Theme};
+use kflow_model::patient;
 
 /// What can be configured.
 #[derive(Clone, Debug, PartialEq)]
@@ -193,7 +195,7 @@ impl Config {
         &self,
         env: &Environment,
         file: &str,
-        themes: &dyn Fn(&str) -> Option<String>,
+        themes: &dyn Fn(&str) -> Option<ThemeText>,
     ) -> (Look, Vec<String>) {
         let depth = match self.colours.as_str() {
             "true" => Depth::True,
@@ -221,7 +223,8 @@ impl Config {
             });
         if !built_in && depth != Depth::Mono {
             match themes(&self.theme) {
-                Some(text) => {
+                Some(Err(why)) => warnings.push(why),
+                Some(Ok(text)) => {
                     let loaded = Theme::load(&text, &format!("themes/{}.toml", self.theme));
                     warnings.extend(loaded.warnings);
                     look.theme = loaded.theme.at(depth);
@@ -301,12 +304,15 @@ pub struct Watched {
 pub struct Folder {
     /// The configuration; empty where there is none.
     pub text: String,
-    themes: BTreeMap<String, String>,
+    themes: BTreeMap<String, ThemeText>,
 }
 
+/// Text of a theme beside the configuration, or why it cannot be read.
+pub type ThemeText = Result<String, String>;
+
 impl Folder {
-    /// Text of a theme beside the configuration.
-    pub fn theme(&self, name: &str) -> Option<String> {
+    /// A theme; `None` when there is no file of it.
+    pub fn theme(&self, name: &str) -> Option<ThemeText> {
         self.themes.get(name).cloned()
     }
 }
@@ -360,12 +366,16 @@ impl Watched {
     pub fn name(&self) -> String {
         self.path.display().to_string()
     }
-    /// Text of a theme beside the configuration.
-    pub fn theme(&self, name: &str) -> Option<String> {
+    /// A theme beside the configuration; `None` when there is no file of it.
+    pub fn theme(&self, name: &str) -> Option<ThemeText> {
         if name.contains(['/', '\\']) || name.starts_with('.') {
             return None;
         }
-        std::fs::read_to_string(self.folder()?.join(format!("{name}.toml"))).ok()
+        let path = self.folder()?.join(format!("{name}.toml"));
+        match patient::read_to_string(&path) {
+            Err(e) if e.kind() == ErrorKind::NotFound => None,
+            read => Some(read.map_err(|e| format!("cannot read {}: {e}", path.display()))),
+        }
     }
 }
 

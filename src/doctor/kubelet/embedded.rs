@@ -1,16 +1,22 @@
 //! k3s, RKE2 and microk8s: the kubelet is a part of another process.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use super::{Found, below, socket, unit};
+use super::{Found, Unknown, below, files, socket, unit, unreadable};
 
 /// Distributions that run the kubelet inside their own process.
-pub(super) fn embedded(root: &Path) -> Option<Found> {
-    let read = |path: &str| fs::read_to_string(root.join(path)).ok();
+pub(super) fn embedded(root: &Path) -> Result<Option<Found>, Unknown> {
+    let known = |path: &Path| {
+        let shown = format!("/{}", path.strip_prefix(root).unwrap_or(path).display());
+        move |e| unreadable(&shown, &e)
+    };
+    let exists = |path: &str| {
+        let path = root.join(path);
+        files::exists(&path).map_err(known(&path))
+    };
     for name in ["k3s", "rke2"] {
         let path = format!("etc/rancher/{name}/config.yaml");
-        if !root.join(format!("var/lib/rancher/{name}")).exists() && !root.join(&path).exists() {
+        if !exists(&format!("var/lib/rancher/{name}"))? && !exists(&path)? {
             continue;
         }
         // Its own setting `container-runtime-endpoint` would switch its containerd off; an argument for the kubelet
@@ -20,38 +26,36 @@ pub(super) fn embedded(root: &Path) -> Option<Found> {
             "mkdir -p {dir}; echo 'kubelet-arg+: [container-runtime-endpoint=unix:///run/kflow/cri.sock]' > {dir}/50-kflow.yaml\nsystemctl restart {}",
             unit(root)
         );
-        let mut files: Vec<PathBuf> = fs::read_dir(below(root, &dir))
-            .into_iter()
-            .flatten()
-            .flatten()
-            .map(|e| e.path())
-            .collect();
-        files.sort();
-        files.reverse();
-        files.push(root.join(&path));
-        let set = files.iter().find_map(|f| {
-            let text = fs::read_to_string(f).ok()?;
+        let dir = below(root, &dir);
+        let mut given = files::entries_if_any(&dir).map_err(known(&dir))?;
+        given.reverse();
+        given.push(root.join(&path));
+        let mut set = None;
+        for f in &given {
+            let text = files::text_if_any(f).map_err(known(f))?.unwrap_or_default();
             let value = flag(&text, "container-runtime-endpoint")
-                .or_else(|| yaml_value(&text, "container-runtime-endpoint"))?;
-            Some((
-                format!("/{}", f.strip_prefix(root).unwrap_or(f).display()),
-                value,
-            ))
-        });
+                .or_else(|| yaml_value(&text, "container-runtime-endpoint"));
+            let place = || format!("/{}", f.strip_prefix(root).unwrap_or(f).display());
+            set = set.or_else(|| Some((place(), value?)));
+        }
         let (place, endpoint) = set.unwrap_or_else(|| {
             let own = "/run/k3s/containerd/containerd.sock";
             (format!("the default of {name}"), own.to_owned())
         });
-        return Some(Found {
+        return Ok(Some(Found {
             place,
             endpoint: socket(endpoint.trim_end_matches([']', ','])),
             change,
-        });
+        }));
     }
     let microk8s = "var/snap/microk8s/current/args/kubelet";
-    let set = flag(&read(microk8s)?, "--container-runtime-endpoint")
+    let path = root.join(microk8s);
+    let Some(text) = files::text_if_any(&path).map_err(known(&path))? else {
+        return Ok(None);
+    };
+    let set = flag(&text, "--container-runtime-endpoint")
         .unwrap_or_else(|| "${SNAP_COMMON}/run/containerd.sock".into());
-    Some(Found {
+    Ok(Some(Found {
         place: format!("/{microk8s}"),
         // The shell that starts it knows these.
         endpoint: socket(
@@ -61,7 +65,7 @@ pub(super) fn embedded(root: &Path) -> Option<Found> {
         change: format!(
             "in /{microk8s}: --container-runtime-endpoint=unix:///run/kflow/cri.sock\nsnap restart microk8s.daemon-kubelite"
         ),
-    })
+    }))
 }
 
 /// Value of `--name=value` or `--name value` in a command line, an environment file or a list of arguments.

@@ -10,6 +10,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::{Input, Kind};
+use kflow_model::patient;
 
 /// Folders below the one that was given.
 const DEEPEST: usize = 6;
@@ -111,11 +112,22 @@ fn entries(
     dir: &Path,
     left: &mut Vec<String>,
 ) -> io::Result<(Vec<PathBuf>, Vec<PathBuf>)> {
+    let (at, top) = (folder.to_owned(), dir.to_owned());
+    let (files, folders, others) = patient::ask(folder, move || sorted(&at, &top))??;
+    left.extend(others);
+    Ok((files, folders))
+}
+
+/// Files, folders, and what else there is.
+type Sorted = (Vec<PathBuf>, Vec<PathBuf>, Vec<String>);
+
+fn sorted(folder: &Path, dir: &Path) -> io::Result<Sorted> {
     let mut all = Vec::new();
     for entry in std::fs::read_dir(folder)? {
         all.push(entry?.path());
     }
     all.sort_unstable();
+    let mut left = Vec::new();
     let (mut files, mut folders) = (Vec::new(), Vec::new());
     for path in all {
         let link = path.is_symlink();
@@ -138,7 +150,7 @@ fn entries(
         };
         left.push(format!("{} ({why})", below_of(dir, &path)));
     }
-    Ok((files, folders))
+    Ok((files, folders, left))
 }
 
 /// The name of a path below a folder.

@@ -1,31 +1,27 @@
 //! The namespace of the kubeconfig's context.
 
-use std::path::{Path, PathBuf};
-use std::sync::mpsc;
-use std::time::Duration;
+use std::io;
+use std::path::Path;
 
+use kflow_model::patient;
 use kube::config::Kubeconfig;
 
-/// How long a kubeconfig may take to be read: its file system may be dead.
-const READ: Duration = Duration::from_secs(5);
-
 /// The namespace that the context of the kubeconfig names. `None` when it names none, and when there is no kubeconfig that
-/// can be read: whoever connects says so.
-pub fn context_namespace(kubeconfig: Option<&Path>, context: Option<&str>) -> Option<String> {
-    let path: Option<PathBuf> = kubeconfig.map(Path::to_owned);
-    let (done, read) = mpsc::sync_channel(1);
-    std::thread::Builder::new()
-        .name("kflow-kubeconfig".into())
-        .spawn(move || {
-            let config = match &path {
-                Some(path) => Kubeconfig::read_from(path),
-                None => Kubeconfig::read(),
-            };
-            // The receiver may have waited long enough.
-            done.send(config).ok();
-        })
-        .ok()?;
-    let config = read.recv_timeout(READ).ok()?.ok()?;
+/// can be read: whoever connects says so. An error when its file system does not answer.
+pub fn context_namespace(
+    kubeconfig: Option<&Path>,
+    context: Option<&str>,
+) -> io::Result<Option<String>> {
+    let path = kubeconfig.map(Path::to_owned);
+    let read = move || match &path {
+        Some(path) => Kubeconfig::read_from(path),
+        None => Kubeconfig::read(),
+    };
+    let config = patient::ask(kubeconfig.unwrap_or(Path::new("~/.kube/config")), read)?;
+    Ok(config.ok().and_then(|config| namespace(config, context)))
+}
+
+fn namespace(config: Kubeconfig, context: Option<&str>) -> Option<String> {
     let name = context
         .map(str::to_owned)
         .or(config.current_context)
@@ -46,13 +42,13 @@ mod tests {
             - {name: a, context: {cluster: c, user: u, namespace: shop}}\n\
             - {name: b, context: {cluster: c, user: u}}\n";
         std::fs::write(&path, text).unwrap();
-        let of = |context| context_namespace(Some(&path), context);
+        let of = |context| context_namespace(Some(&path), context).unwrap();
         assert_eq!(of(None).as_deref(), Some("shop"));
         assert_eq!(of(Some("a")).as_deref(), Some("shop"));
         assert_eq!(of(Some("b")), None);
         assert_eq!(of(Some("gone")), None);
         assert_eq!(
-            context_namespace(Some(&dir.path().join("none")), None),
+            context_namespace(Some(&dir.path().join("none")), None).unwrap(),
             None
         );
     }

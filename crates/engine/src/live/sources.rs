@@ -1,6 +1,7 @@
 //! Starting the sources of a run, and reaching the apiserver and the kubelet.
 
 use std::path::PathBuf;
+use std::pin::pin;
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -127,13 +128,33 @@ pub(super) fn spawn(config: &Config, board: &Board, tasks: &mut JoinSet<()>) {
     }
 }
 
+/// How long a kubeconfig may take before it is said that it has not been read.
+const SILENT: Duration = Duration::from_millis(250);
+
 /// A client for the apiserver, as soon as the kubeconfig gives one. `None` when the engine has stopped.
 async fn connected(config: &Config, mut out: Out) -> Option<watch::Server> {
     let mut backoff = Backoff::new(config.pace.backoff.0, config.pace.backoff.1);
     let mut reach = Offload::default();
     let mut failed = false;
     loop {
-        let (kind, text) = match aside(&mut reach, config, apiserver(config.clone())).await {
+        let mut asked = pin!(aside(&mut reach, config, apiserver(config.clone())));
+        let answer = match tokio::time::timeout(SILENT, asked.as_mut()).await {
+            Ok(answer) => answer,
+            Err(_) => {
+                let text = format!(
+                    "{} has not been read: it, a file that it names, or its plugin has not answered",
+                    match &config.kubeconfig {
+                        Some(path) => format!("kubeconfig {}", path.display()),
+                        None => "the kubeconfig".to_owned(),
+                    }
+                );
+                failed = true;
+                let o = whole(WatchKind::Broken, &text, Some(Failure::TimedOut));
+                out.send(o).await.ok()?;
+                asked.await
+            }
+        };
+        let (kind, text) = match answer {
             Ok((client, address)) => {
                 out.on(address.as_str());
                 if failed {

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use super::{Header, SessionError, format, load};
 use crate::Observation;
 use crate::file::{self, Access, AtomicFile, FileError, Place};
+use crate::patient::ask;
 
 /// Uncompressed bytes after which a frame ends by itself: bounds what a reader buffers and what a crash can take.
 const FRAME: usize = 1 << 20;
@@ -192,7 +193,7 @@ fn direct(file: File) -> Out {
 
 /// Says whether [`Writer::replace`] would take this path: a file that is no session is never replaced.
 pub fn replaceable(path: &Path) -> Result<(), SessionError> {
-    if file::place(path)? != Place::File || is_empty(path) {
+    if file::place(path)? != Place::File || is_empty(path)? {
         return Ok(());
     }
     match super::Reader::open(path) {
@@ -203,8 +204,10 @@ pub fn replaceable(path: &Path) -> Result<(), SessionError> {
     }
 }
 
-fn is_empty(path: &Path) -> bool {
-    std::fs::metadata(path).is_ok_and(|m| m.len() == 0)
+fn is_empty(path: &Path) -> Result<bool, SessionError> {
+    let its = path.to_owned();
+    let meta = ask(path, move || std::fs::metadata(its)).map_err(io_error("open", path))?;
+    Ok(meta.is_ok_and(|m| m.len() == 0))
 }
 
 /// Appends observations (notes) to a session that exists. One whose tail is cut is written anew, whole, and the file as
