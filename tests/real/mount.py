@@ -4,7 +4,7 @@
     tests/real/mount.py KFLOW
 
 Under a volume's mount point, under the kubelet's log and under the recording itself: other sources go on, the source says
-that its file system hangs, and kflow ends. Under a log of `why --watch`: verdicts go on. Under kflow's own log: the recording goes on. Under what a command reads: it says so and ends.
+that its file system hangs, and kflow ends. Under a log of `why --watch`: verdicts go on. Under kflow's own log: the recording goes on. Under what a command reads or writes: it says so and ends.
 Under what the terminal saves: it goes on drawing, and says that nothing is saved.
 """
 import atexit, fcntl, json, os, pty, shutil, signal, socket, struct, subprocess, sys, tempfile, termios, threading, time
@@ -261,15 +261,16 @@ def watching():
     mount.end()
 
 
-def late(mount, args):
+def late(mount, args, code=2, said='its file system has not answered'):
     begun = time.monotonic()
     ran = subprocess.run([KFLOW, *args], capture_output=True, text=True, timeout=LIMIT)
     print('  %-70s %5.1f s' % (' '.join(args[:2]) + ' ends with %d' % ran.returncode, time.monotonic() - begun), flush=True)
-    assert ran.returncode == 2 and 'its file system has not answered' in ran.stderr, ran
+    all = ran.stdout + ran.stderr
+    assert ran.returncode == code and said in all and mount.point in all, ran
 
 
 def reading():
-    print('a recording that is read from a file system that hangs', flush=True)
+    print('what a command reads, and writes, on a file system that hangs', flush=True)
     dir = tempfile.mkdtemp(prefix='kflow-mount.')
     atexit.register(shutil.rmtree, dir, True)
     mount = Mount(dir + '/mnt')
@@ -277,7 +278,23 @@ def reading():
     mount.stop()
     for args in [['why', '--all'], ['timeline'], ['export', '-f', 'json'], ['stats']]:
         late(mount, [*args, '-s', dir + '/mnt/s.kflow.zst'])
+    session = 'fixtures/sessions/S2-stuck-early.kflow.zst'
+    write(dir + '/kubelet.log', 0)
+    for args in [
+        ['export', '-f', 'json', '-s', session, '-o', dir + '/mnt/new.json'],
+        ['export', '-f', 'json', '-s', session, '-o', dir + '/mnt/s.kflow.zst'],
+        ['import', '--kubelet-log', dir + '/kubelet.log', '-o', dir + '/mnt/new.kflow'],
+        ['import', '--dir', dir + '/mnt', '-o', dir + '/new.kflow'],
+        ['man', dir + '/mnt'],
+        ['screenshots', '--out', dir + '/mnt/new'],
+        ['proxy', '--upstream', '/run/none.sock', '--listen', dir + '/mnt/run/cri.sock'],
+        ['record', '--no-api', '--kubelet-log', dir + '/kubelet.log', '-o', dir + '/mnt/new.kflow'],
+        ['why', '--all', '--kubeconfig', dir + '/mnt/config', '--for', '300ms'],
+    ]:
+        late(mount, args)
+    late(mount, ['doctor', '--local', '--no-api', '--kubelet-root', dir + '/mnt'], 0, 'no answer in time')
     mount.end()
+    assert sorted(os.listdir(dir)) == ['kubelet.log', 'mnt'], os.listdir(dir)
 
 
 volume()
