@@ -175,6 +175,8 @@ fn play_it(file: &Path) {
         begun.elapsed().as_secs_f64(),
         player.len()
     );
+    let at = |phase: &str| println!("{:46} {:9.2} MB", format!("resident {phase}"), resident().0);
+    at("when loaded");
     // Its own thread looks for incidents meanwhile.
     while !player.overview().whole {
         wait(&mut player);
@@ -185,6 +187,7 @@ fn play_it(file: &Path) {
         begun.elapsed().as_secs_f64(),
         player.overview().incidents.len()
     );
+    at("when looked through");
     let (begin, end) = player.range();
     let (mut seeks, mut busy, mut x) = (Vec::new(), Vec::new(), 1_i64);
     for _ in 0..60 {
