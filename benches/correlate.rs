@@ -13,6 +13,8 @@
     reason = "a benchmark prints, asks the clock, and may give up when its fixture is broken"
 )]
 
+#[path = "shared/allocator.rs"]
+mod allocator;
 #[path = "shared/life.rs"]
 mod life;
 

@@ -7,6 +7,9 @@
     reason = "a benchmark that cannot set up should stop"
 )]
 
+#[path = "shared/allocator.rs"]
+mod allocator;
+
 use std::hint::black_box;
 use std::path::Path;
 use std::sync::Arc;

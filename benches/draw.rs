@@ -11,6 +11,8 @@
     reason = "a benchmark measures time and prints it"
 )]
 
+#[path = "shared/allocator.rs"]
+mod allocator;
 #[path = "../tests/it/churn.rs"]
 mod churn;
 

@@ -11,6 +11,9 @@
     reason = "a benchmark measures time, prints it, and stops where it cannot"
 )]
 
+#[path = "shared/allocator.rs"]
+mod allocator;
+
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};

@@ -8,6 +8,11 @@
 mod cli;
 mod doctor;
 
+/// A session is millions of small allocations on several threads, where the allocator decides how long a seek takes
+/// (docs/benchmarks.md).
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> std::process::ExitCode {
     cli::main()
 }

@@ -91,7 +91,7 @@ pub(crate) fn call(
         traceparent: None,
         request_bytes: 400,
         filtered: false,
-        fields: Vec::new(),
+        fields: kflow_model::Pairs::default(),
     };
     let end = CallEnd {
         key,
@@ -108,7 +108,7 @@ pub(crate) fn call(
         request_bytes: 400,
         response_bytes: 80,
         messages: 1,
-        fields: Vec::new(),
+        fields: kflow_model::Pairs::default(),
     };
     [
         observation(ms, Source::Cri, Body::CallStart(Box::new(start))),

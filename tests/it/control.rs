@@ -209,9 +209,9 @@ fn span(at: i64, id: u64, parent: Option<u64>, audit_id: &str) -> Arc<Observatio
             parent: parent.map(SpanId),
             end: Nanos(at + MILLI),
             attributes: if audit_id.is_empty() {
-                Vec::new()
+                kflow_model::Pairs::default()
             } else {
-                vec![("audit-id".into(), audit_id.into())]
+                vec![("audit-id".into(), audit_id.into())].into()
             },
             ..SpanRecord::default()
         })),
@@ -429,8 +429,7 @@ fn a_pod_whose_create_bears_no_name_is_found_by_the_key_under_which_it_was_store
     };
     s.kind = SpanKind::Internal;
     s.name = "Create etcd3".into();
-    s.attributes
-        .push(("key".into(), "/registry/pods/s01/web-7d4b9-x1abc".into()));
+    s.attributes = vec![("key".into(), "/registry/pods/s01/web-7d4b9-x1abc".into())].into();
     let stored = Arc::new(stored);
     let pod = Arc::new(Observation {
         stamp: Stamp::exact(Nanos(at + 9 * MILLI)),

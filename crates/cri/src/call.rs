@@ -15,7 +15,7 @@ use super::recognise;
 use kflow_model::cri::{
     CallEnd, CallKey, CallOutcome, CallStart, ContainerEvent, Inventory, InventoryItem,
 };
-use kflow_model::{Body, Nanos, Observation, Source, Stamp, Text};
+use kflow_model::{Body, Nanos, Observation, Pairs, Source, Stamp, Text};
 
 /// Appends an observation of the tap.
 pub(super) fn observe(out: &mut Vec<Observation>, stamp: Stamp, body: Body) {
@@ -211,7 +211,7 @@ impl Call {
             request_bytes: self.request.bytes,
             response_bytes: self.answer.bytes,
             messages: self.answer.count,
-            fields: Vec::new(),
+            fields: Pairs::default(),
         };
         observe(out, Stamp::exact(at), Body::CallEnd(Box::new(end)));
     }
@@ -331,7 +331,7 @@ impl Call {
             traceparent: asked.traceparent,
             request_bytes: self.request.bytes,
             filtered: facts.filtered,
-            fields,
+            fields: fields.into(),
         };
         observe(
             out,
@@ -393,7 +393,7 @@ impl Call {
             request_bytes: self.request.bytes,
             response_bytes: self.answer.bytes,
             messages: self.answer.count,
-            fields,
+            fields: fields.into(),
         };
         observe(out, Stamp::exact(at), Body::CallEnd(Box::new(end)));
     }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Nanos, ObjectRef, Text};
+use super::{Nanos, ObjectRef, Pairs, Text};
 
 /// Stage of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -54,27 +54,21 @@ pub struct AuditRecord {
     #[serde(rename = "q", default, skip_serializing_if = "Text::is_empty")]
     pub query: Text,
     /// Annotations: authorisation, latency parts, webhooks, PodSecurity. Sorted by key.
-    #[serde(rename = "a", default, skip_serializing_if = "Vec::is_empty")]
-    pub annotations: Vec<(Text, Text)>,
+    #[serde(rename = "a", default, skip_serializing_if = "Pairs::is_empty")]
+    pub annotations: Pairs,
     /// Facts from the bodies, sorted by key: `node` (binding), `gracePeriodSeconds` (delete), `generateName`,
     /// `ownerKind`/`ownerName`/`ownerUid` (create), `phase`, `boundPodUid` (token), `replicas`, `generation`.
-    #[serde(rename = "f", default, skip_serializing_if = "Vec::is_empty")]
-    pub facts: Vec<(Text, Text)>,
+    #[serde(rename = "f", default, skip_serializing_if = "Pairs::is_empty")]
+    pub facts: Pairs,
 }
 
 impl AuditRecord {
     /// Value of an annotation.
     pub fn annotation(&self, key: &str) -> Option<&str> {
-        self.annotations
-            .iter()
-            .find(|(k, _)| k == key)
-            .map(|(_, v)| v.as_str())
+        self.annotations.value(key)
     }
     /// A fact from the bodies.
     pub fn fact(&self, key: &str) -> Option<&str> {
-        self.facts
-            .iter()
-            .find(|(k, _)| k == key)
-            .map(|(_, v)| v.as_str())
+        self.facts.value(key)
     }
 }

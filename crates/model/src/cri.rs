@@ -4,7 +4,7 @@ pub mod method;
 
 use serde::{Deserialize, Serialize};
 
-use super::{ContainerId, Nanos, PodRef, SandboxId, SpanId, Text, TraceId};
+use super::{ContainerId, Nanos, Pairs, PodRef, SandboxId, SpanId, Text, TraceId};
 
 /// Names a call for as long as a session lasts: connection ids rise and never repeat inside one session.
 #[derive(
@@ -98,8 +98,8 @@ pub struct CallStart {
     /// Further decoded fields of the request worth showing, in the order of the message (`timeout=30`,
     /// `runtime_handler=kata`, `cgroup_parent=…`, first word of an exec command). Never environment values,
     /// credentials, or exec arguments.
-    #[serde(rename = "f", default, skip_serializing_if = "Vec::is_empty")]
-    pub fields: Vec<(Text, Text)>,
+    #[serde(rename = "f", default, skip_serializing_if = "Pairs::is_empty")]
+    pub fields: Pairs,
 }
 
 /// How a call ended.
@@ -163,8 +163,8 @@ pub struct CallEnd {
     #[serde(rename = "msgs", default = "one", skip_serializing_if = "is_one")]
     pub messages: u32,
     /// Decoded fields of the answer worth showing (`exit_code=0`, `state=READY`, `NetworkReady=false reason=…`).
-    #[serde(rename = "f", default, skip_serializing_if = "Vec::is_empty")]
-    pub fields: Vec<(Text, Text)>,
+    #[serde(rename = "f", default, skip_serializing_if = "Pairs::is_empty")]
+    pub fields: Pairs,
 }
 
 const fn one() -> u32 {

@@ -39,6 +39,7 @@ pub mod log;
 pub mod node;
 pub mod object;
 pub mod observation;
+pub mod pairs;
 #[cfg(feature = "clock")]
 pub mod patient;
 pub mod pod;
@@ -55,6 +56,7 @@ pub mod units;
 
 pub use id::{ContainerId, ObjectRef, PodRef, PodUid, SandboxId, SpanId, TraceId};
 pub use observation::{Body, Evidence, Observation, Source};
+pub use pairs::Pairs;
 pub use scope::Scope;
 pub use stamp::{Nanos, Stamp};
 pub use text::Text;

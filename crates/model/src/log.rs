@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 
 use serde::{Deserialize, Serialize};
 
-use super::{ContainerId, PodRef, Text};
+use super::{ContainerId, Pairs, PodRef, Text};
 
 /// Who wrote a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -68,8 +68,8 @@ pub struct LogLine {
     #[serde(rename = "e", default, skip_serializing_if = "Text::is_empty")]
     pub error: Text,
     /// The other fields in the order of the line, unquoted, each cut at 1 KiB.
-    #[serde(rename = "kv", default, skip_serializing_if = "Vec::is_empty")]
-    pub fields: Vec<(Text, Text)>,
+    #[serde(rename = "kv", default, skip_serializing_if = "Pairs::is_empty")]
+    pub fields: Pairs,
     /// What a reader noted of it.
     #[serde(skip)]
     pub noted: Noted,
@@ -88,7 +88,7 @@ impl LogLine {
             container: Text::default(),
             container_id: ContainerId::default(),
             error: Text::default(),
-            fields: Vec::new(),
+            fields: Pairs::default(),
             noted: Noted::default(),
         }
     }
@@ -137,9 +137,6 @@ impl Hash for Noted {
 impl LogLine {
     /// Value of a field.
     pub fn field(&self, key: &str) -> Option<&str> {
-        self.fields
-            .iter()
-            .find(|(k, _)| k == key)
-            .map(|(_, v)| v.as_str())
+        self.fields.value(key)
     }
 }

@@ -155,27 +155,12 @@ impl Body {
                 status.init_containers.shrink_to_fit();
                 status.containers.shrink_to_fit();
             }
-            Self::CallStart(c) => c.fields.shrink_to_fit(),
-            Self::CallEnd(c) => c.fields.shrink_to_fit(),
             Self::Inventory(i) => i.items.shrink_to_fit(),
             Self::Pull(p) => {
                 p.repositories.shrink_to_fit();
                 p.layers.shrink_to_fit();
             }
-            Self::RuntimeEvent(e) => e.fields.shrink_to_fit(),
-            Self::Log(l) => {
-                l.fields.shrink_to_fit();
-                l.more_pods.shrink_to_fit();
-            }
-            Self::Audit(a) => {
-                a.annotations.shrink_to_fit();
-                a.facts.shrink_to_fit();
-            }
-            Self::Span(s) => {
-                s.attributes.shrink_to_fit();
-                s.events.shrink_to_fit();
-                s.links.shrink_to_fit();
-            }
+            Self::Log(l) => l.more_pods.shrink_to_fit(),
             Self::Sample(s) => {
                 s.values.shrink_to_fit();
                 s.lines.shrink_to_fit();

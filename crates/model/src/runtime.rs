@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{ContainerId, Text, cri::Subject};
+use super::{ContainerId, Pairs, Text, cri::Subject};
 
 /// An event of the runtime that is not one of a container's life ([`ContainerEvent`](super::cri::ContainerEvent)).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -16,8 +16,8 @@ pub struct RuntimeEvent {
     #[serde(rename = "cid", default, skip_serializing_if = "ContainerId::is_empty")]
     pub container_id: ContainerId,
     /// What else it tells: `snapshotter`, `parent`, `pid`, `exit_code`.
-    #[serde(rename = "f", default, skip_serializing_if = "Vec::is_empty")]
-    pub fields: Vec<(Text, Text)>,
+    #[serde(rename = "f", default, skip_serializing_if = "Pairs::is_empty")]
+    pub fields: Pairs,
 }
 
 impl RuntimeEvent {
@@ -30,7 +30,6 @@ impl RuntimeEvent {
     }
     /// A field by its name.
     pub fn field(&self, name: &str) -> Option<&str> {
-        let found = self.fields.iter().find(|(k, _)| k == name);
-        found.map(|(_, v)| v.as_str())
+        self.fields.value(name)
     }
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Nanos, SpanId, Text, TraceId};
+use super::{Nanos, Pairs, SpanId, Text, TraceId};
 
 /// OTLP `SpanKind`.
 #[derive(
@@ -53,22 +53,19 @@ pub struct SpanRecord {
     #[serde(rename = "msg", default, skip_serializing_if = "Text::is_empty")]
     pub message: Text,
     /// Attributes from the allow-list of the decoder, sorted by key, values as text.
-    #[serde(rename = "a", default, skip_serializing_if = "Vec::is_empty")]
-    pub attributes: Vec<(Text, Text)>,
+    #[serde(rename = "a", default, skip_serializing_if = "Pairs::is_empty")]
+    pub attributes: Pairs,
     /// Span events: time and name.
-    #[serde(rename = "ev", default, skip_serializing_if = "Vec::is_empty")]
-    pub events: Vec<(Nanos, Text)>,
+    #[serde(rename = "ev", default, skip_serializing_if = "<[_]>::is_empty")]
+    pub events: Box<[(Nanos, Text)]>,
     /// Linked spans (the apiserver links the client's span instead of taking it as parent).
-    #[serde(rename = "ln", default, skip_serializing_if = "Vec::is_empty")]
-    pub links: Vec<(TraceId, SpanId)>,
+    #[serde(rename = "ln", default, skip_serializing_if = "<[_]>::is_empty")]
+    pub links: Box<[(TraceId, SpanId)]>,
 }
 
 impl SpanRecord {
     /// Value of an attribute.
     pub fn attribute(&self, key: &str) -> Option<&str> {
-        self.attributes
-            .iter()
-            .find(|(k, _)| k == key)
-            .map(|(_, v)| v.as_str())
+        self.attributes.value(key)
     }
 }

@@ -238,7 +238,7 @@ mod tests {
                 traceparent: None,
                 request_bytes: 0,
                 filtered: false,
-                fields: Vec::new(),
+                fields: kflow_model::Pairs::default(),
             })),
         }
     }
@@ -258,7 +258,7 @@ mod tests {
                 request_bytes: 0,
                 response_bytes: 0,
                 messages: 1,
-                fields: Vec::new(),
+                fields: kflow_model::Pairs::default(),
             })),
         }
     }

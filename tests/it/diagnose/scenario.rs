@@ -226,7 +226,7 @@ fn log(l: &Value, component: Component) -> LogLine {
     }
 }
 
-fn fields(v: &Value) -> Vec<(kflow_model::Text, kflow_model::Text)> {
+fn fields(v: &Value) -> kflow_model::Pairs {
     v.as_object()
         .into_iter()
         .flatten()
@@ -301,7 +301,7 @@ fn end(e: &Value, call: Option<&Value>) -> CallEnd {
         request_bytes: 0,
         response_bytes: 0,
         messages: 1,
-        fields: Vec::new(),
+        fields: kflow_model::Pairs::default(),
     }
 }
 

@@ -63,7 +63,7 @@ impl Decode for Puppet {
                 traceparent: None,
                 request_bytes: 0,
                 filtered: false,
-                fields: vec![],
+                fields: kflow_model::Pairs::default(),
             })),
             b"end" => Body::CallEnd(Box::new(CallEnd {
                 key,
@@ -76,7 +76,7 @@ impl Decode for Puppet {
                 request_bytes: 0,
                 response_bytes: 0,
                 messages: 1,
-                fields: vec![],
+                fields: kflow_model::Pairs::default(),
             })),
             _ => {
                 let mut stopped = self.gate.0.lock().unwrap();

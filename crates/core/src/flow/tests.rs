@@ -61,7 +61,7 @@ fn call(ns: i64, stream: u32, method: &str, filtered: bool) -> Arc<Observation> 
             traceparent: None,
             request_bytes: 0,
             filtered,
-            fields: vec![],
+            fields: kflow_model::Pairs::default(),
         })),
     )
 }
@@ -81,7 +81,7 @@ fn ended(ns: i64, stream: u32, code: u32) -> Arc<Observation> {
             request_bytes: 0,
             response_bytes: 0,
             messages: 1,
-            fields: vec![],
+            fields: kflow_model::Pairs::default(),
         })),
     )
 }

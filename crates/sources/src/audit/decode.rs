@@ -155,8 +155,8 @@ fn one(raw: Raw<'_>, seen: Option<Nanos>, out: &mut Vec<Observation>) -> Fed {
             code: status.code.unwrap_or(0),
             message: status.text(),
             query: kept_query(query),
-            annotations: annotations(raw.annotations.unwrap_or_default()),
-            facts,
+            annotations: annotations(raw.annotations.unwrap_or_default()).into(),
+            facts: facts.into(),
         })),
     });
     Fed::Observed(1)

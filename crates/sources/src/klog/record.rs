@@ -12,7 +12,9 @@ use kflow_model::{PodRef, Text};
 /// A record that is being put together.
 #[derive(Debug)]
 pub(super) struct Record {
+    /// Its fields are in `fields` until it is complete.
     line: LogLine,
+    fields: Vec<(Text, Text)>,
     /// `kind=` said Pod, `object=` named something: joined when the record is complete.
     object: Text,
     /// `podNamespace=`.
@@ -29,6 +31,7 @@ impl Record {
                 location: location.into(),
                 ..LogLine::new(component, severity, "")
             },
+            fields: Vec::new(),
             object: Text::default(),
             namespace: Text::default(),
             structured: true,
@@ -193,10 +196,10 @@ impl Record {
 
     fn keep(&mut self, key: &str, value: Text) {
         // The last of several values with the same key wins.
-        if let Some(known) = self.line.fields.iter_mut().find(|(k, _)| k == key) {
+        if let Some(known) = self.fields.iter_mut().find(|(k, _)| k == key) {
             known.1 = value;
-        } else if self.line.fields.len() < FIELDS_MAX {
-            self.line.fields.push((cut(key, 128), value));
+        } else if self.fields.len() < FIELDS_MAX {
+            self.fields.push((cut(key, 128), value));
         }
     }
 
@@ -227,6 +230,7 @@ impl Record {
             self.put(&key, Cow::Owned(text));
         }
         let mut l = self.line;
+        l.fields = self.fields.into();
         if l.pod.namespace.is_empty() && !l.pod.name.is_empty() {
             l.pod.namespace = self.namespace;
         }

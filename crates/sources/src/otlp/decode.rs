@@ -124,7 +124,7 @@ fn record(service: &Text, span: wire::Span) -> Option<SpanRecord> {
         end: nanos(span.end),
         error: status.code == 2,
         message: cut(&message, FIELD_MAX),
-        attributes,
+        attributes: attributes.into(),
         events: span
             .events
             .iter()
@@ -303,7 +303,7 @@ mod tests {
         assert_eq!(s.parent, SpanId::parse("eee19b7ec3c1b173"));
         assert_eq!(s.attribute("server.port"), Some("6443"));
         assert_eq!(
-            s.links,
+            *s.links,
             [(
                 TraceId::parse("5b8efff798038103d269b633813fc60d").unwrap(),
                 SpanId::parse("eee19b7ec3c1b175").unwrap()

@@ -94,6 +94,7 @@ impl RuntimeDecoder {
             _ => Severity::Info,
         };
         let mut line = LogLine::new(self.component, severity, cut(message, MESSAGE_MAX));
+        let mut kept = Vec::new();
         let ids = ids(message);
         line.pod = ids.pod;
         line.container = ids.container.into();
@@ -101,10 +102,10 @@ impl RuntimeDecoder {
             line.container_id = id.into();
         }
         if let Some(id) = ids.sandbox {
-            line.fields.push((Text::new("sandbox"), id.into()));
+            kept.push((Text::new("sandbox"), id.into()));
         }
         if let Some(n) = ids.attempt {
-            line.fields.push((Text::new("attempt"), n.into()));
+            kept.push((Text::new("attempt"), n.into()));
         }
         for (key, value) in fields {
             match key.as_ref() {
@@ -113,20 +114,21 @@ impl RuntimeDecoder {
                 "container" | "containerID" | "container_id" if line.container_id.is_empty() => {
                     match bare_id(value) {
                         Some(id) => line.container_id = id.into(),
-                        None => push(&mut line, key, value),
+                        None => push(&mut kept, key, value),
                     }
                 }
-                _ => push(&mut line, key, value),
+                _ => push(&mut kept, key, value),
             }
         }
+        line.fields = kept.into();
         line
     }
 }
 
-fn push(line: &mut LogLine, key: &str, value: &str) {
+fn push(fields: &mut Vec<(Text, Text)>, key: &str, value: &str) {
     let value = logtext::field(key, value, FIELD_MAX);
-    if line.fields.len() < FIELDS_MAX {
-        line.fields.push((cut(key, 128), value));
+    if fields.len() < FIELDS_MAX {
+        fields.push((cut(key, 128), value));
     }
 }
 

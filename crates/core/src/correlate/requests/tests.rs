@@ -38,8 +38,9 @@ fn audit(id: &str, stage: AuditStage, us: i64) -> Evidence {
                     "failed-open.validating.webhook.admission.k8s.io/round_0_index_1".into(),
                     "nobody.lab".into(),
                 ),
-            ],
-            facts: Vec::new(),
+            ]
+            .into(),
+            facts: kflow_model::Pairs::default(),
         })),
     })
 }
@@ -62,9 +63,9 @@ fn span(name: &str, id: u64, parent: Option<u64>, from_us: i64, to_us: i64) -> E
             parent: parent.map(SpanId),
             end: at(to_us),
             attributes: if server {
-                vec![("audit-id".into(), "cc27".into())]
+                vec![("audit-id".into(), "cc27".into())].into()
             } else {
-                Vec::new()
+                kflow_model::Pairs::default()
             },
             ..SpanRecord::default()
         })),

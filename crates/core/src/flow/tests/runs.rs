@@ -18,8 +18,8 @@ fn request(ns: i64, stage: AuditStage) -> Arc<Observation> {
             code: 201,
             message: "".into(),
             query: "".into(),
-            annotations: vec![],
-            facts: vec![],
+            annotations: kflow_model::Pairs::default(),
+            facts: kflow_model::Pairs::default(),
         })),
     )
 }

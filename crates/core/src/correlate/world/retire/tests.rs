@@ -87,7 +87,7 @@ fn life(n: u32, name: &str) -> Vec<Evidence> {
             )),
             request_bytes: 1,
             filtered: false,
-            fields: Vec::new(),
+            fields: kflow_model::Pairs::default(),
         };
         let end = CallEnd {
             key,
@@ -108,7 +108,7 @@ fn life(n: u32, name: &str) -> Vec<Evidence> {
             request_bytes: 1,
             response_bytes: 1,
             messages: 1,
-            fields: Vec::new(),
+            fields: kflow_model::Pairs::default(),
         };
         let at = ms + 100 * i64::from(stream);
         all.push(o(at, Source::Cri, Body::CallStart(Box::new(start))));
