@@ -105,7 +105,7 @@ impl Command {
             }
             Self::Flow(a) => a.output,
             Self::Requests(a) => a.output,
-            Self::Why(a) => a.output,
+            Self::Why(a) => return matches!(a.output, WhyFormat::Json),
             Self::Stats(a) => return matches!(a.output, stats::StatsFormat::Json),
             _ => return false,
         };
@@ -213,12 +213,27 @@ pub struct WhyArgs {
     /// Stay, and tell again whenever it changes (what runs, no recording)
     #[arg(long, short)]
     pub watch: bool,
+    /// Each pod by itself, also where the same is true of many
+    #[arg(long, conflicts_with = "ever")]
+    pub each: bool,
     /// Input.
     #[command(flatten)]
     pub input: Input,
     /// How to write it
     #[arg(short, long, value_enum, default_value_t)]
-    pub output: Format,
+    pub output: WhyFormat,
+}
+
+/// How `kflow why` writes its result.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum WhyFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// For programs: see docs/json.md.
+    Json,
+    /// For a ticket or a chat.
+    Markdown,
 }
 
 /// `kflow causes`

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::sync::Arc;
 
-use super::args::{CausesArgs, Format, WhyArgs};
+use super::args::{CausesArgs, WhyArgs, WhyFormat as Format};
 use super::input::Observations;
 use super::{ERROR, NO_SUCH_POD, OK, VERDICT, out, pods};
 use kflow_core::correlate::World;
@@ -84,7 +84,7 @@ fn all_incidents(args: &WhyArgs) -> anyhow::Result<u8> {
     let mut out = out::stdout();
     match args.output {
         Format::Json => incidents::json(&incidents, source.at, found.within, &mut out)?,
-        Format::Text if incidents.is_empty() => {
+        Format::Text | Format::Markdown if incidents.is_empty() => {
             let whose = args.pod.as_deref().map(|p| format!(" with {p}"));
             let text = format!(
                 "Nothing was ever wrong{} between {} and {}.",
@@ -95,6 +95,7 @@ fn all_incidents(args: &WhyArgs) -> anyhow::Result<u8> {
             writeln!(out, "{}", kflow_export::text::clean(&text))?;
         }
         Format::Text => out.write_all(incidents::text(&incidents, range, source.at).as_bytes())?,
+        Format::Markdown => out.write_all(incidents::markdown(&incidents, source.at).as_bytes())?,
     }
     out.flush()?;
     Ok(if incidents.is_empty() { OK } else { VERDICT })
@@ -164,8 +165,9 @@ fn written(args: &WhyArgs, verdicts: &[Arc<Verdict>], asked: Asked<'_>) -> Strin
     let at = asked.at;
     match args.output {
         Format::Json => why::json(verdicts.iter().map(AsRef::as_ref), at),
-        Format::Text if verdicts.is_empty() => nothing(args, asked),
-        Format::Text => why::report(verdicts.iter().map(AsRef::as_ref), at),
+        _ if verdicts.is_empty() => nothing(args, asked),
+        Format::Text => why::report(verdicts.iter().map(AsRef::as_ref), at, args.each),
+        Format::Markdown => why::markdown(verdicts.iter().map(AsRef::as_ref), at),
     }
 }
 
@@ -253,7 +255,7 @@ fn watch(args: &WhyArgs) -> anyhow::Result<u8> {
                         kflow_export::unknown::json(&mut json, &u).ok();
                         String::from_utf8_lossy(&json).into_owned()
                     }
-                    Format::Text => format!("{}\n", kflow_export::text::clean(&u.to_string())),
+                    _ => format!("{}\n", kflow_export::text::clean(&u.to_string())),
                 };
                 (Err(Some(u.what)), text)
             }
@@ -261,7 +263,7 @@ fn watch(args: &WhyArgs) -> anyhow::Result<u8> {
                 last = NO_SUCH_POD;
                 let text = match args.output {
                     Format::Json => "[]\n",
-                    Format::Text => "there is no such pod\n",
+                    _ => "there is no such pod\n",
                 };
                 (Err(None), text.to_owned())
             }
@@ -273,7 +275,7 @@ fn watch(args: &WhyArgs) -> anyhow::Result<u8> {
         let mut out = out::stdout();
         let written = match args.output {
             Format::Json => out.write_all(text.as_bytes()),
-            Format::Text => write!(out, "── {}\n{text}\n", snapshot.now.to_rfc3339()),
+            _ => write!(out, "── {}\n{text}\n", snapshot.now.to_rfc3339()),
         };
         unwritten = written.and_then(|()| out.flush()).err();
         unwritten.is_none() && !out.reader_gone()

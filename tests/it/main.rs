@@ -25,6 +25,7 @@ mod import;
 mod incidents;
 mod judged;
 mod kubelet;
+mod markdown;
 mod requests;
 mod runtime_events;
 mod scope;

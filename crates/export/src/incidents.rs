@@ -1,11 +1,11 @@
-//! Incidents as text of at most 80 columns and as JSON.
+//! Incidents as text of at most 80 columns, as JSON and as a table of Markdown.
 
 use std::io::{self, Write};
 
 use serde::Serialize;
 
 use crate::text::{clean, cut};
-use crate::why::{WIDTH, wrap};
+use crate::why::{WIDTH, escaped, wrap};
 use kflow_core::diagnose::{CauseId, Incident, Part, Subject};
 use kflow_model::Nanos;
 use kflow_model::units::{DAY, age, clock, date_and_clock};
@@ -62,6 +62,24 @@ pub fn text(incidents: &[&Incident], range: (Nanos, Nanos), now: Nanos) -> Strin
                 out.push('\n');
             }
         }
+    }
+    out
+}
+
+/// Incidents as a table of Markdown, by begin.
+pub fn markdown(incidents: &[&Incident], now: Nanos) -> String {
+    let mut out =
+        "| begin (UTC) | length | cause | subject | what |\n|---|---|---|---|---|\n".to_owned();
+    for i in incidents {
+        let lasts = if i.end.is_none() { "+" } else { "" };
+        let row = [
+            date_and_clock(i.begin, 0, 0),
+            format!("{}{lasts}", age(i.length(now))),
+            i.verdict.cause_id().to_owned(),
+            escaped(&subject(i)),
+            escaped(&i.verdict.sentence),
+        ];
+        out.push_str(&format!("| {} |\n", row.join(" | ")));
     }
     out
 }

@@ -1,9 +1,10 @@
-//! Verdicts as text of at most 80 columns, as JSON, and as Markdown for a ticket.
+//! Verdicts as text of at most 80 columns, as JSON, and as Markdown for a ticket or a chat.
 //!
 //! Pure: nothing here looks at a clock or a terminal. Text from outside is put on one line without control characters
 //! before it gets here (see [`kflow_core::diagnose::text`]) and is escaped once more by [`clean`].
 
 mod evidence;
+mod markdown;
 
 use std::collections::HashMap;
 
@@ -14,6 +15,7 @@ use evidence::{clock, precision, source_name, told_once};
 use kflow_core::diagnose::text::{span, times};
 use kflow_core::diagnose::{CauseId, Confidence, State, Verdict};
 use kflow_model::{Nanos, ObjectRef};
+pub use markdown::{escaped, markdown};
 
 /// Widest line, columns.
 pub const WIDTH: usize = 80;
@@ -23,8 +25,30 @@ const ALIKE: usize = 3;
 /// As many of the others are named.
 const NAMED: usize = 20;
 
-/// Verdicts as text, in their order: of those that say the same of many pods one is told whole.
-pub fn report<'v>(verdicts: impl IntoIterator<Item = &'v Verdict>, now: Nanos) -> String {
+/// Verdicts as text, in their order: of those that say the same of many pods one is told whole, unless `each` is wanted.
+pub fn report<'v>(
+    verdicts: impl IntoIterator<Item = &'v Verdict>,
+    now: Nanos,
+    each: bool,
+) -> String {
+    let mut reports = Vec::new();
+    for group in groups(verdicts) {
+        let told = if each || group.len() <= ALIKE {
+            group.len()
+        } else {
+            1
+        };
+        let (one_by_one, others) = group.split_at_checked(told).unwrap_or((&group, &[]));
+        reports.extend(one_by_one.iter().map(|v| text(v, now)));
+        if let (Some(last), false) = (reports.last_mut(), others.is_empty()) {
+            field(last, "same", &alike(others));
+        }
+    }
+    reports.join("\n")
+}
+
+/// Verdicts that say the same, in the order of the first of each.
+fn groups<'v>(verdicts: impl IntoIterator<Item = &'v Verdict>) -> Vec<Vec<&'v Verdict>> {
     let mut groups: Vec<Vec<&Verdict>> = Vec::new();
     let mut by_words: HashMap<_, usize> = HashMap::new();
     for v in verdicts {
@@ -34,29 +58,18 @@ pub fn report<'v>(verdicts: impl IntoIterator<Item = &'v Verdict>, now: Nanos) -
             None => groups.push(vec![v]),
         }
     }
-    let mut reports = Vec::new();
-    for group in groups {
-        let told = if group.len() > ALIKE { 1 } else { group.len() };
-        let (one_by_one, others) = group.split_at_checked(told).unwrap_or((&group, &[]));
-        reports.extend(one_by_one.iter().map(|v| text(v, now)));
-        if let (Some(last), false) = (reports.last_mut(), others.is_empty()) {
-            last.push_str(&alike(others));
-        }
-    }
-    reports.join("\n")
+    groups
 }
 
-/// `  same      997 more: shop/web-1, shop/web-2, … and 977 others (-o json has all)`
+/// `997 more: shop/web-1, shop/web-2, … and 977 others (--each tells them all)`
 fn alike(others: &[&Verdict]) -> String {
     let names: Vec<String> = others.iter().take(NAMED).map(|v| subject(v)).collect();
     let mut value = format!("{} more: {}", others.len(), names.join(", "));
     let left = others.len().saturating_sub(NAMED);
     if left > 0 {
-        value.push_str(&format!(" and {left} others (-o json has all)"));
+        value.push_str(&format!(" and {left} others (--each tells them all)"));
     }
-    let mut out = String::new();
-    field(&mut out, "same", &value);
-    out
+    value
 }
 
 /// What a verdict says, apart from how long it has been so and how often it was.
@@ -296,104 +309,6 @@ fn wrap_command(command: &str, width: usize) -> Vec<String> {
     flush(&mut line, &mut word, &mut lines);
     lines.push(line);
     lines
-}
-
-/// The verdict as Markdown for a ticket.
-pub fn markdown(v: &Verdict, now: Nanos) -> String {
-    let mut out = String::new();
-    let title = match v.cause {
-        None => format!("### {}", md(&subject(v))),
-        Some(id) => format!("### {}: {} ({id})", md(&subject(v)), md(&v.title)),
-    };
-    push(&mut out, &title);
-    push(&mut out, "");
-    push(&mut out, &md(&v.sentence));
-    push(&mut out, "");
-    push(
-        &mut out,
-        &format!(
-            "- state: {} in {} since {} ({})",
-            v.state.name(),
-            v.stage,
-            v.since,
-            span(now.since(v.since))
-        ),
-    );
-    push(
-        &mut out,
-        &format!("- confidence: {}", confidence_name(v.confidence)),
-    );
-    if v.attempt > 0 {
-        push(&mut out, &format!("- attempt: {}", v.attempt));
-    }
-    if let Some(r) = v.recurrence {
-        let up =
-            r.up.map_or(String::new(), |t| format!(", up again since {t}"));
-        push(
-            &mut out,
-            &format!(
-                "- happened {} from {} to {}{up}",
-                times(r.times),
-                r.first,
-                r.last
-            ),
-        );
-    }
-    if !v.not_reached.is_empty() {
-        push(
-            &mut out,
-            &format!("- not reached: {}", v.not_reached.join(", ")),
-        );
-    }
-    if !v.evidence.is_empty() {
-        push(
-            &mut out,
-            "\n| time (UTC) | source | evidence |\n|---|---|---|",
-        );
-        for p in &v.evidence {
-            push(
-                &mut out,
-                &format!(
-                    "| {} | {} ({}) | {} |",
-                    clock(p),
-                    source_name(p.source),
-                    precision(p),
-                    md(&p.to_string())
-                ),
-            );
-        }
-    }
-    if !v.next.is_empty() {
-        push(&mut out, "");
-        for n in &v.next {
-            push(&mut out, &format!("- {}", md(&n.text)));
-            if !n.command.is_empty() {
-                push(
-                    &mut out,
-                    &format!("  ```sh\n  {}\n  ```", clean(&n.command)),
-                );
-            }
-        }
-    }
-    for a in &v.also {
-        push(
-            &mut out,
-            &format!("- also {} ({}): {}", a.cause_id(), a.stage, md(&a.sentence)),
-        );
-    }
-    out
-}
-
-/// Text that means nothing to Markdown.
-fn md(s: &str) -> String {
-    let mut out = String::with_capacity(s.len());
-    for c in clean(s).chars() {
-        if "\\`*_{}[]<>|#".contains(c) {
-            out.push('\\');
-        }
-        out.push(c);
-    }
-    out
 }
 
 fn confidence_name(c: Confidence) -> &'static str {

@@ -192,7 +192,7 @@ fn thousands_of_pods_on_nodes_that_do_not_exist_are_told_within_seconds() {
         );
     }
     // As text it is told once for each node, with the number of the others.
-    let text = kflow_export::why::report(told.values().map(AsRef::as_ref), at(13));
+    let text = kflow_export::why::report(told.values().map(AsRef::as_ref), at(13), false);
     let more: usize = text
         .lines()
         .filter_map(|l| l.trim_start().strip_prefix("same"))

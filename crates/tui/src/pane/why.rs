@@ -320,7 +320,7 @@ impl Pane for Why {
     }
     fn copy(&self, snap: &Snapshot, _shared: &Shared) -> Option<String> {
         let v = self.current()?;
-        says_more(v).then(|| kflow_export::why::markdown(v, snap.now))
+        says_more(v).then(|| kflow_export::why::markdown([v], snap.now))
     }
 }
 

@@ -1,0 +1,117 @@
+//! Verdicts as Markdown: what a ticket or a chat shows well, and short enough to be pasted.
+
+use super::evidence::{clock, precision, source_name, told_once};
+use super::{alike, confidence_name, groups, push, standing, subject};
+use crate::text::clean;
+use kflow_core::diagnose::{Catalogue, Verdict};
+use kflow_model::Nanos;
+
+/// Evidence in a section; the best comes first. Chosen: a section stays on a screen.
+const EVIDENCE: usize = 6;
+
+/// A section for each verdict, and one for all of which the same is true.
+pub fn markdown<'v>(verdicts: impl IntoIterator<Item = &'v Verdict>, now: Nanos) -> String {
+    let sections: Vec<String> = groups(verdicts)
+        .iter()
+        .filter_map(|g| Some(section(g.split_first()?, now)))
+        .collect();
+    sections.join("\n")
+}
+
+fn section((v, others): (&&Verdict, &[&Verdict]), now: Nanos) -> String {
+    let mut out = String::new();
+    let who = match others.len() {
+        0 => subject(v),
+        n => format!("{} and {n} more", subject(v)),
+    };
+    let title = match v.cause {
+        None => format!("### {}", escaped(&who)),
+        Some(id) => format!("### {}: {} ({id})", escaped(&who), escaped(&v.title)),
+    };
+    push(&mut out, &title);
+    push(&mut out, "");
+    push(
+        &mut out,
+        &format!(
+            "**{}.** {}",
+            escaped(&standing(v, now)),
+            escaped(&v.sentence)
+        ),
+    );
+    push(&mut out, "");
+    items(v, others, now, &mut out);
+    let (shown, more) = told_once(&v.evidence, EVIDENCE);
+    if !shown.is_empty() {
+        push(
+            &mut out,
+            "\n| time (UTC) | source | evidence |\n|---|---|---|",
+        );
+    }
+    for (p, also) in shown {
+        let mut from = format!("{}, {}", source_name(p.source), precision(p));
+        if !also.is_empty() {
+            from = format!("{from}; also {}", also.join(", "));
+        }
+        let row = [clock(p), escaped(&from), escaped(&p.to_string())];
+        push(&mut out, &format!("| {} |", row.join(" | ")));
+    }
+    if more > 0 {
+        push(&mut out, &format!("\nAnd {more} more."));
+    }
+    if !v.next.is_empty() {
+        push(&mut out, "");
+    }
+    for n in &v.next {
+        push(&mut out, &format!("- {}", escaped(&n.text)));
+        if !n.command.is_empty() {
+            let command = clean(&n.command);
+            // A fence is longer than what it holds.
+            let longest = command.split(|c| c != '`').map(str::len).max();
+            let fence = "`".repeat(longest.map_or(3, |l| (l + 1).max(3)));
+            push(&mut out, &format!("\n  {fence}sh\n  {command}\n  {fence}"));
+        }
+    }
+    out
+}
+
+/// What stands beside the sentence, as a list.
+fn items(v: &Verdict, others: &[&Verdict], now: Nanos, out: &mut String) {
+    push(out, &format!("- since {}", v.since));
+    push(out, &format!("- {}", confidence_name(v.confidence)));
+    if v.attempt > 0 {
+        let next = v.next_retry.filter(|t| *t > now);
+        let next = next.map_or(String::new(), |t| format!(", next at {t}"));
+        push(out, &format!("- attempt {}{next}", v.attempt));
+    }
+    if !v.not_reached.is_empty() {
+        let steps = v.not_reached.join(", ");
+        push(out, &format!("- not reached: {}", escaped(&steps)));
+    }
+    if !others.is_empty() {
+        push(out, &format!("- the same: {}", escaped(&alike(others))));
+    }
+    for a in &v.also {
+        let line = format!(
+            "- also {} ({}): {}",
+            a.cause_id(),
+            a.stage,
+            escaped(&a.sentence)
+        );
+        push(out, &line);
+    }
+    if let Some(id) = v.cause {
+        push(out, &format!("- <{}>", Catalogue::get().cause(id).docs));
+    }
+}
+
+/// Text that means nothing to Markdown, on one line.
+pub fn escaped(s: &str) -> String {
+    let mut out = String::with_capacity(s.len());
+    for c in clean(s).chars() {
+        if "\\`*_{}[]<>|#~$&@".contains(c) {
+            out.push('\\');
+        }
+        out.push(c);
+    }
+    out
+}
