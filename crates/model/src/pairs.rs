@@ -113,7 +113,7 @@ mod tests {
     #[test]
     fn equal_lists_share_memory_and_others_do_not() {
         let (one, same, other) = (pairs(&["a", "b"]), pairs(&["a", "b"]), pairs(&["b", "a"]));
-        assert!(std::ptr::eq(&*one, &*same));
+        assert_eq!(one.as_ptr(), same.as_ptr());
         assert_eq!(one, same);
         assert_ne!(one, other);
         assert_eq!(other.value("name"), Some("b"));
