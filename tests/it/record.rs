@@ -186,6 +186,7 @@ fn a_later_file_of_a_rotation_knows_the_lists_of_an_earlier_one() {
         since: at,
         lost: 3,
         conn: 0,
+        resource: Text::default(),
         why: "no room".into(),
     };
     given.push(observation(at.0, Body::Gap(Box::new(gap))));

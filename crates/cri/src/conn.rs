@@ -521,6 +521,7 @@ fn gap(conn: u32, since: Nanos, lost: u64, why: &str) -> Body {
         since,
         lost,
         conn,
+        resource: Text::default(),
         why: why.into(),
     }))
 }

@@ -102,6 +102,7 @@ impl Decoder {
                 since: at,
                 lost: 0,
                 conn,
+                resource: kflow_model::Text::default(),
                 why: format!("more than {} connections open", limits::CONNECTIONS).into(),
             };
             observe(out, Stamp::exact(at), Body::Gap(Box::new(gap)));

@@ -48,8 +48,8 @@ enum Carry {
     List(Text, Text, bool),
     /// A list or watch that fails, until it works again: its first failure, and its newest.
     Failing(Text, Text, bool),
-    /// The newest loss of what came of the apiserver: lists that are older are not complete.
-    Lost,
+    /// The newest loss of what came of the apiserver, by kind: lists that are older are not complete.
+    Lost(Text),
     Conn(u32),
     Call(u32, u32),
     Inventory(bool),
@@ -103,7 +103,9 @@ impl Carried {
             Body::Conn(c) => (Carry::Conn(c.conn), false),
             Body::CallStart(c) => (Carry::Call(c.key.conn, c.key.stream), false),
             Body::CallEnd(c) => (Carry::Call(c.key.conn, c.key.stream), true),
-            Body::Gap(g) if matches!(g.of, Source::Kube | Source::Kflow) => (Carry::Lost, false),
+            Body::Gap(g) if matches!(g.of, Source::Kube | Source::Kflow) => {
+                (Carry::Lost(g.resource.clone()), false)
+            }
             Body::Event(e) => {
                 let key = (e.object.uid.clone(), e.reason.clone());
                 self.event(key, o);

@@ -382,6 +382,7 @@ impl Tape {
                 since,
                 lost: lost - self.told,
                 conn: 0,
+                resource: Text::default(),
                 why: Text::new("the disk was too slow for the recording"),
             })),
         };

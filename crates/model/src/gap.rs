@@ -17,6 +17,9 @@ pub struct Gap {
     /// CRI connection of which it was lost, 0 when none.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub conn: u32,
+    /// Kind of API object of which it was lost, as a plural (`pods`); empty when that is not known, or of several.
+    #[serde(default, skip_serializing_if = "Text::is_empty")]
+    pub resource: Text,
     /// Why, for people: "queue full", "bad HPACK index 71", "log truncated".
     pub why: Text,
 }

@@ -166,6 +166,7 @@ fn missed(since: Nanos, lost: u64) -> Bytes {
             since,
             lost,
             conn: 0,
+            resource: kflow_model::Text::default(),
             why: Text::new("this subscriber was slower than the proxy's ring is long"),
         })),
     };

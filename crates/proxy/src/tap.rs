@@ -575,6 +575,7 @@ fn gap(at: Nanos, since: Nanos, conn: u32, lost: u64, why: &str) -> Observation 
             since,
             lost,
             conn,
+            resource: Text::default(),
             why: Text::from(why),
         })),
     }

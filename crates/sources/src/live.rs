@@ -290,6 +290,15 @@ impl Out {
     }
 }
 
+/// A loss of objects of a kind (`pods`), which the apiserver sent and which cannot be read.
+pub fn unread(resource: &str, at: Nanos, lost: u64, why: &str) -> Observation {
+    let mut o = gap(Source::Kube, at, at, lost, why);
+    if let Body::Gap(gap) = &mut o.body {
+        gap.resource = resource.into();
+    }
+    o
+}
+
 /// A loss as an observation.
 pub fn gap(of: Source, since: Nanos, at: Nanos, lost: u64, why: &str) -> Observation {
     Observation {
@@ -300,6 +309,7 @@ pub fn gap(of: Source, since: Nanos, at: Nanos, lost: u64, why: &str) -> Observa
             since,
             lost,
             conn: 0,
+            resource: Text::default(),
             why: Text::from(why),
         })),
     }

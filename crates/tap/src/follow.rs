@@ -387,6 +387,7 @@ impl Follower {
                 since,
                 lost: records,
                 conn: 0,
+                resource: kflow_model::Text::default(),
                 why: why.into(),
             })),
         });

@@ -82,6 +82,7 @@ impl FsLines {
                         since: at,
                         lost: 0,
                         conn: 0,
+                        resource: kflow_model::Text::default(),
                         why: "inotify queue overflow".into(),
                     })),
                 });

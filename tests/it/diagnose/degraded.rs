@@ -94,6 +94,7 @@ fn half(all: &[Evidence], seed: u64) -> Vec<Evidence> {
                 since: o.stamp.at,
                 lost: 1,
                 conn: 0,
+                resource: kflow_model::Text::default(),
                 why: "queue full".into(),
             })),
         })

@@ -109,6 +109,7 @@ impl Decode for Puppet {
                 since: at,
                 lost: lost.chunks,
                 conn,
+                resource: kflow_model::Text::default(),
                 why: Text::from(why),
             })),
         });

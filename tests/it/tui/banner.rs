@@ -199,6 +199,7 @@ fn a_loss_is_told_until_the_pods_are_listed_anew() {
             since: now,
             lost: 3,
             conn: 0,
+            resource: kflow_model::Text::default(),
             why: "damaged lines of the recording were left out".into(),
         })),
     );

@@ -33,17 +33,25 @@ fn what_answers_does_not_play_by_the_rules() {
     let plain = Api::start(|_| Act::Serve);
     let tls = Api::at(&plain.address.replace("http:", "https:"));
     servers.push(("plain HTTP for TLS".to_owned(), tls));
-    // Forms and details of an answer are tried with an apiserver that cannot be read (`live`).
+    // Forms and details of an answer are tried where something was read, and where nothing was; with other ways of that in
+    // `live`.
+    let every_form = |way: &str| way == "OddFields" || way == "Drip";
     let one_of_each = |name: &str| !matches!(name, "why owner" | "flow step" | "flow of all");
-    let commands = COMMANDS.iter().filter(|(name, args)| {
-        *args == ["export", "-f", "json"] || !name.contains("json") && one_of_each(name)
-    });
     let mut all = Vec::new();
     for (way, api) in &servers {
         all.push((way, api, None));
-        all.extend(commands.clone().map(|c| (way, api, Some(c))));
+        let commands = COMMANDS.iter().filter(|(name, args)| {
+            every_form(way)
+                || *args == ["export", "-f", "json"]
+                || !name.contains("json") && one_of_each(name)
+        });
+        all.extend(commands.map(|c| (way, api, Some(c))));
     }
     each(&all, |(way, api, command)| match command {
+        None if every_form(way) => {
+            recorded(way, api);
+            drawn(way, api);
+        }
         None => recorded(way, api),
         Some((name, args)) => run(api, args, FOR).is_unknown(&format!("{way}, {name}")),
     });
@@ -93,6 +101,51 @@ fn objects_that_are_none_are_counted() {
     said.is_unknown("odd fields");
     let why = format!("the list of pods was not read whole ({} lost)", odd().len());
     assert!(said.err.contains(&why), "{}", said.err);
+}
+
+/// What cannot be read of one kind leaves unknown what hangs on it, and nothing else; it is said.
+#[test]
+fn objects_of_another_kind_that_are_none_leave_pods_known() {
+    for (resource, path) in [
+        ("leases", "leases"),
+        ("persistentvolumeclaims", "persistentvolumeclaims"),
+        ("nodes", "nodes"),
+    ] {
+        let api = Api::start(move |a| {
+            if a.resource == path {
+                Act::OddFields
+            } else {
+                Act::Serve
+            }
+        });
+        let told = format!("the list of {resource} was not read whole");
+        for args in [
+            &["why", "--all"][..],
+            &["timeline"],
+            &["export", "-f", "json"],
+        ] {
+            let said = run(&api, args, None);
+            assert_eq!(said.code, Some(0), "{resource}, {args:?}: {}", said.err);
+            assert!(
+                said.err.contains(&told),
+                "{resource}, {args:?}: {}",
+                said.err
+            );
+        }
+        // Whether a node is among those that cannot be read is not known.
+        let said = run(&api, &["why", "--all", "--node", "nobody"], None);
+        if resource == "nodes" {
+            assert!(said.err.contains(&told), "{}", said.err);
+            assert!(!said.err.contains("has no node"), "{}", said.err);
+        } else {
+            said.is_unknown(&format!("{resource}, a node that there is not"));
+            assert!(
+                said.err.contains("the cluster has no node nobody"),
+                "{}",
+                said.err
+            );
+        }
+    }
 }
 
 #[test]

@@ -36,7 +36,7 @@ pub struct List {
     pub begin: Nanos,
     /// End, by arrival.
     pub end: Nanos,
-    /// Losses before its begin.
+    /// Losses that befell its kind before its begin.
     losses: u64,
 }
 
@@ -94,6 +94,8 @@ pub struct Lost {
     pub since: Nanos,
     /// How many observations, 0 when unknown.
     pub count: u64,
+    /// Kind of object that was lost, as a plural; empty when it may be any.
+    pub resource: Text,
     /// What the source said of the loss.
     pub why: Text,
 }
@@ -105,6 +107,7 @@ impl Lost {
             at,
             since: g.since,
             count: g.lost,
+            resource: g.resource.clone(),
             why: g.why.clone(),
         })
     }
@@ -131,8 +134,8 @@ pub enum Incomplete {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Coverage {
     watches: BTreeMap<(Text, Text), Watched>,
-    lost: Option<Lost>,
-    losses: u64,
+    /// By the kind that was lost: how many losses, and the newest.
+    lost: BTreeMap<Text, (u64, Lost)>,
 }
 
 impl Coverage {
@@ -141,14 +144,13 @@ impl Coverage {
         match &o.body {
             Body::Watch(n) => {
                 let key = (n.resource.clone(), n.scope.clone());
-                let losses = self.losses;
+                let losses = self.losses(&n.resource);
                 let watched = self.watches.entry(key).or_default();
                 watched.note(o.stamp.seen, n, losses);
             }
             Body::Gap(g) => {
                 if let Some(lost) = Lost::of(g, o.stamp.seen) {
-                    self.losses += 1;
-                    self.lost = Some(lost);
+                    self.lose(lost);
                 }
             }
             _ => {}
@@ -162,9 +164,45 @@ impl Coverage {
             .map(|((resource, scope), w)| (resource.as_str(), scope.as_str(), w))
     }
 
-    /// The newest loss of observations of the apiserver.
-    pub const fn lost(&self) -> Option<&Lost> {
-        self.lost.as_ref()
+    fn lose(&mut self, lost: Lost) {
+        match self.lost.get_mut(&lost.resource) {
+            Some((n, newest)) => (*n, *newest) = (*n + 1, lost),
+            None => drop(self.lost.insert(lost.resource.clone(), (1, lost))),
+        }
+    }
+
+    /// What befell a kind: losses of it, and losses that may be of any.
+    fn of(&self, resource: &str) -> impl Iterator<Item = &(u64, Lost)> {
+        let own = self.lost.get(resource).filter(|_| !resource.is_empty());
+        self.lost.get("").into_iter().chain(own)
+    }
+
+    fn losses(&self, resource: &str) -> u64 {
+        self.of(resource).map(|(n, _)| n).sum()
+    }
+
+    /// The newest loss of observations of the apiserver that befell one of these kinds.
+    pub fn lost(&self, resources: &[&str]) -> Option<&Lost> {
+        let of = |r: &&str| self.of(r).map(|(_, lost)| lost).max();
+        self.of("")
+            .map(|(_, lost)| lost)
+            .chain(resources.iter().filter_map(of))
+            .max()
+    }
+
+    /// The newest loss that befell a kind since its lists.
+    pub fn lost_since_list(&self, resource: &str) -> Option<&Lost> {
+        let listed = |(r, _, w): (&str, &str, &Watched)| (r == resource).then_some(w.list?.losses);
+        // A kind may be listed in parts, and a loss does not say of which it is.
+        let listed = self.watches().filter_map(listed).min().unwrap_or_default();
+        let newest = self.of(resource).map(|(_, lost)| lost).max();
+        newest.filter(|_| self.losses(resource) > listed)
+    }
+
+    /// Kinds that were lost by name, and not listed anew since.
+    pub fn losses_by_kind(&self) -> impl Iterator<Item = (&str, &Lost)> {
+        let kinds = self.lost.keys().map(Text::as_str).filter(|r| !r.is_empty());
+        kinds.filter_map(|r| Some((r, self.lost_since_list(r).filter(|l| l.resource == r)?)))
     }
 
     /// The failure of the apiserver as a whole: no kubeconfig, for one.
@@ -200,14 +238,14 @@ impl Coverage {
             });
         }
         let Some(scope) = scope else {
-            return all.iter().find_map(|(_, w)| self.trouble(w, at));
+            return all.iter().find_map(|(_, w)| self.trouble(resource, w, at));
         };
         let mut whole = all.iter().filter(|(s, _)| includes(s, scope)).peekable();
         if whole.peek().is_some() {
             // One good list of several is enough.
             let mut why = None;
             for (_, w) in whole {
-                match self.trouble(w, at) {
+                match self.trouble(resource, w, at) {
                     None => return None,
                     some => why = why.or(some),
                 }
@@ -220,12 +258,12 @@ impl Coverage {
             return lists
                 .iter()
                 .find_map(|l| match all.iter().find(|(s, _)| l == s) {
-                    Some((_, w)) => self.trouble(w, at),
+                    Some((_, w)) => self.trouble(resource, w, at),
                     None => Some(Incomplete::NotYet),
                 });
         }
         // What was refused says more than bounds that are others.
-        let refused = all.iter().find_map(|(_, w)| self.trouble(w, at));
+        let refused = all.iter().find_map(|(_, w)| self.trouble(resource, w, at));
         Some(refused.unwrap_or_else(|| {
             Incomplete::Narrower(all.iter().map(|(s, _)| Text::from(*s)).collect())
         }))
@@ -243,7 +281,7 @@ impl Coverage {
             .watches()
             .filter(|(r, scope, _)| *r == resource && passes(scope))
         {
-            let trouble = self.trouble(w, at);
+            let trouble = self.trouble(resource, w, at);
             if trouble.is_none() {
                 return Some(None);
             }
@@ -257,7 +295,7 @@ impl Coverage {
     pub fn unread(&self, resource: &str, at: Nanos) -> Option<Incomplete> {
         self.watches()
             .filter(|(r, ..)| *r == resource)
-            .filter_map(|(_, _, w)| self.trouble(w, at))
+            .filter_map(|(_, _, w)| self.trouble(resource, w, at))
             .find(|why| !matches!(why, Incomplete::Failing(f) if f.failure == Failure::NotFound))
     }
 
@@ -270,7 +308,7 @@ impl Coverage {
     }
 
     /// Why what a watch gave is not complete at a moment.
-    fn trouble(&self, w: &Watched, at: Nanos) -> Option<Incomplete> {
+    fn trouble(&self, resource: &str, w: &Watched, at: Nanos) -> Option<Incomplete> {
         let failing = w.failing.as_ref();
         let Some(list) = w.list else {
             return Some(match (failing, self.whole()) {
@@ -279,7 +317,9 @@ impl Coverage {
                 (None, None) => Incomplete::NoList,
             });
         };
-        if let Some(lost) = self.lost.as_ref().filter(|_| self.losses > list.losses) {
+        if self.losses(resource) > list.losses
+            && let Some(lost) = self.lost(&[resource])
+        {
             return Some(Incomplete::Lost(lost.clone()));
         }
         failing

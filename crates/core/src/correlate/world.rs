@@ -273,7 +273,13 @@ impl World {
     }
     /// Whether a node exists, as far as lists and watches of nodes tell.
     pub fn presence(&self, node: &str) -> Presence<'_> {
-        self.node_lists.presence(self.node(node))
+        let presence = self.node_lists.presence(node, self.node(node));
+        // One that no list has may be among what was lost; a deletion was seen.
+        let by_list = matches!(presence, Presence::Missing { evidence, .. } if matches!(evidence.body, kflow_model::Body::Watch(_)));
+        if by_list && self.coverage.lost_since_list("nodes").is_some() {
+            return Presence::Unknown;
+        }
+        presence
     }
     /// The newest renewal of a lease, by watches and lists.
     pub fn lease(&self, namespace: &str, name: &str) -> Option<&Lease> {

@@ -34,13 +34,15 @@ pub struct NodeLease {
 
 impl NodeLease {
     fn of(world: &World, node: &str) -> Option<Self> {
+        // A renewal may be among what was lost: only those after it are missed.
+        let lost = world.coverage().lost(&["leases"]).map(|l| l.at);
         let watched = world.lease(NODE_LEASES, node).map(|l| Self {
             renewed: l.renewed,
             lasts: if l.duration_ns > 0 {
                 l.duration_ns
             } else {
                 limits::LEASE.ns
-            },
+            } + lost.map_or(0, |lost| lost.since(l.renewed).max(0)),
             source: Source::Kube,
         });
         let audited = world.renewal(node).map(|renewed| Self {

@@ -412,9 +412,9 @@ pub fn requests(asked: Asked<'_>) -> Option<Unknown> {
     lost(asked, what)
 }
 
-/// What a loss leaves unknown.
+/// What a loss leaves unknown; of another kind than pods and Events it leaves out details of theirs ([`troubles`]).
 fn lost(asked: Asked<'_>, what: String) -> Option<Unknown> {
-    let lost = asked.world.coverage().lost()?;
+    let lost = asked.world.coverage().lost(&["pods", "events"])?;
     Some(asked.because(what, "", &Incomplete::Lost(lost.clone())))
 }
 

@@ -179,6 +179,7 @@ fn gap(kind: Kind, at: Nanos, why: &str) -> Observation {
             since: at,
             lost: 0,
             conn: 0,
+            resource: kflow_model::Text::default(),
             why: why.into(),
         })),
     }

@@ -288,6 +288,7 @@ fn left_out(o: &Observation) -> Observation {
             since: o.stamp.at,
             lost: 1,
             conn: 0,
+            resource: crate::Text::default(),
             why: format!(
                 "an observation ({}) could not be redacted, so it was left out",
                 kind(&o.body)

@@ -401,6 +401,7 @@ fn gap(at: Nanos, lost: u64, why: &str) -> Observation {
             since: at,
             lost,
             conn: 0,
+            resource: crate::Text::default(),
             why: why.into(),
         })),
     }

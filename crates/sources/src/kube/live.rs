@@ -17,7 +17,7 @@ use tracing::debug;
 
 use super::decode::{Occurrences, Renewals, decode_object, decode_watch_event, note};
 use crate::Fed;
-use crate::live::{Backoff, Lines, Out, Stopped, gap, root};
+use crate::live::{Backoff, Lines, Out, Stopped, root, unread};
 use kflow_model::clock;
 use kflow_model::gap::{Failure, WatchKind};
 use kflow_model::pod::WatchEvent;
@@ -412,8 +412,9 @@ impl Watching {
         let stamp = Stamp::exact(clock::now());
         let decoded = decode_watch_event(line, self.watch.resource, stamp);
         if let Err(Fed::Malformed(_)) = decoded {
-            let why = format!("a change of {} could not be read", self.watch.resource);
-            got.push(gap(Source::Kube, stamp.at, stamp.at, 1, &why));
+            let resource = self.watch.resource;
+            let why = format!("a change of {resource} could not be read");
+            got.push(unread(resource, stamp.at, 1, &why));
         }
         if let Ok(mut o) = decoded
             && self.passes(&o)

@@ -140,8 +140,7 @@ impl Coverage {
         for dark in hindsight.around(at) {
             match &dark.what {
                 What::Lost(lost) => {
-                    self.losses += 1;
-                    self.lost = Some(lost.clone());
+                    self.lose(lost.clone());
                 }
                 What::Silent(key, failing) => {
                     let watched = self.watches.entry(key.clone()).or_default();

@@ -37,9 +37,20 @@ fn gap(s: i64) -> Evidence {
             since: at(s - 1),
             lost: 3,
             conn: 0,
+            resource: kflow_model::Text::default(),
             why: "lost".into(),
         })),
     })
+}
+
+/// A loss of objects of a kind.
+fn unread(s: i64, resource: &str) -> Evidence {
+    let mut o = Observation::clone(&gap(s));
+    if let Body::Gap(g) = &mut o.body {
+        g.of = Source::Kube;
+        g.resource = resource.into();
+    }
+    Arc::new(o)
 }
 
 fn of(all: &[Evidence]) -> Coverage {
@@ -150,4 +161,49 @@ fn a_scope_needs_lists_that_show_all_of_it() {
     both.extend(listed("spec.nodeName=", 2));
     assert_eq!(of(&both).incomplete("pods", Some(&node), at(3)), None);
     assert!(of(&both).incomplete("pods", Some(&shop), at(3)).is_some());
+}
+
+#[test]
+fn a_loss_of_one_kind_leaves_the_others_known() {
+    let [begin, end] = listed("", 1);
+    let lists = [begin, end].into_iter().chain([
+        note(1, "leases", "", WatchKind::ListBegin, None),
+        note(2, "leases", "", WatchKind::ListEnd, None),
+    ]);
+    let mut all: Vec<Evidence> = lists.collect();
+    all.push(unread(3, "leases"));
+    let c = of(&all);
+    assert_eq!(c.incomplete("pods", None, at(9)), None);
+    assert_eq!(c.lost(&["pods", "events"]), None);
+    assert!(
+        matches!(c.unread("leases", at(9)), Some(Incomplete::Lost(l)) if l.resource == "leases")
+    );
+    assert!(c.lost_since_list("leases").is_some() && c.lost_since_list("pods").is_none());
+    let kinds = |c: &Coverage| {
+        c.losses_by_kind()
+            .map(|(r, _)| r.to_owned())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(kinds(&c), ["leases"]);
+    // Listed anew.
+    all.push(note(4, "leases", "", WatchKind::ListBegin, None));
+    all.push(note(5, "leases", "", WatchKind::ListEnd, None));
+    let c = of(&all);
+    assert_eq!((c.unread("leases", at(9)), kinds(&c)), (None, Vec::new()));
+    // What may be of any kind is of all.
+    all.push(gap(6));
+    let c = of(&all);
+    for kind in ["pods", "leases"] {
+        assert!(
+            matches!(c.unread(kind, at(9)), Some(Incomplete::Lost(_))),
+            "{kind}"
+        );
+    }
+    assert_eq!(kinds(&c), Vec::<String>::new());
+    // A list of pods heals its own losses alone.
+    all.push(unread(7, "pods"));
+    all.extend(listed("", 8));
+    let c = of(&all);
+    assert_eq!(c.incomplete("pods", None, at(10)), None);
+    assert!(c.lost_since_list("leases").is_some());
 }

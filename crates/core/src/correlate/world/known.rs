@@ -9,6 +9,9 @@ use kflow_model::{Body, Nanos, gap::WatchKind, pod::WatchEvent};
 /// Notes of lists of nodes that are kept: a list is begun and ended by one each.
 const KEEP: usize = 64;
 
+/// Bounds of a list of one node.
+const NAMED: &str = "metadata.name=";
+
 /// Whether a node exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Presence<'w> {
@@ -42,8 +45,10 @@ impl NodeLists {
         match n.kind {
             WatchKind::Broken => self.broken = self.broken.max(Some(o.stamp.at)),
             WatchKind::Bookmark => self.heard = self.heard.max(Some(o.stamp.at)),
-            // A list of one node, or by labels, says nothing of others.
-            WatchKind::ListBegin | WatchKind::ListEnd if n.scope.is_empty() => {
+            // A list of one node says nothing of others, and one by labels nothing of any.
+            WatchKind::ListBegin | WatchKind::ListEnd
+                if n.scope.is_empty() || n.scope.starts_with(NAMED) =>
+            {
                 let at = self.notes.partition_point(|e| e < o);
                 if self.notes.get(at) != Some(o) {
                     let notes = Arc::make_mut(&mut self.notes);
@@ -58,10 +63,12 @@ impl NodeLists {
         }
     }
 
-    /// Begin of the newest complete list, and what ended it.
-    fn newest(&self) -> Option<(Nanos, &Evidence)> {
+    /// Begin of the newest complete list in which a node would be, and what ended it.
+    fn newest(&self, name: &str) -> Option<(Nanos, &Evidence)> {
         let kind = |e: &Evidence| match &e.body {
-            Body::Watch(n) => Some(n.kind),
+            Body::Watch(n) if n.scope.strip_prefix(NAMED).is_none_or(|of| of == name) => {
+                Some(n.kind)
+            }
             _ => None,
         };
         let end = self
@@ -76,8 +83,8 @@ impl NodeLists {
         Some((begin.stamp.at, self.notes.get(end)?))
     }
 
-    pub(crate) fn presence<'w>(&'w self, node: Option<&'w NodeState>) -> Presence<'w> {
-        let list = self.newest();
+    pub(crate) fn presence<'w>(&'w self, name: &str, node: Option<&'w NodeState>) -> Presence<'w> {
+        let list = self.newest(name);
         let seen = node.and_then(|n| {
             n.evidence.iter().rev().find_map(|o| match &o.body {
                 Body::Node(n) => Some((o, n.event == WatchEvent::Deleted)),
@@ -143,14 +150,14 @@ mod tests {
     fn a_node_that_a_complete_list_lacks_does_not_exist() {
         use WatchKind::{Bookmark, Broken, ListBegin, ListEnd};
         let whole = [note(1, ListBegin, ""), note(3, ListEnd, "")];
-        let missing = |l: &NodeLists, n: Option<&NodeState>| match l.presence(n) {
+        let missing = |l: &NodeLists, n: Option<&NodeState>| match l.presence("n1", n) {
             Presence::Missing { stale, .. } => Some(stale),
             Presence::Exists | Presence::Unknown => None,
         };
         let listed = lists(&whole);
         assert_eq!(missing(&listed, None), Some(false));
         assert_eq!(
-            listed.presence(Some(&node(2, WatchEvent::Listed))),
+            listed.presence("n1", Some(&node(2, WatchEvent::Listed))),
             Presence::Exists
         );
         // Seen before the list, and not in it.
@@ -169,8 +176,10 @@ mod tests {
             note(3, ListEnd, "metadata.name=n2"),
         ];
         for notes in [&one[..], &whole[..1], &[]] {
-            assert_eq!(lists(notes).presence(None), Presence::Unknown);
+            assert_eq!(lists(notes).presence("n1", None), Presence::Unknown);
         }
+        let one = lists(&one);
+        assert!(matches!(one.presence("n2", None), Presence::Missing { .. }));
         // What broke may have missed a node that came, until the watch is heard again.
         let mut broken = whole.to_vec();
         broken.push(note(5, Broken, ""));

@@ -1,6 +1,6 @@
 //! The time through which it was known how the pods are: "nothing was ever wrong" can be said of no other.
 
-use crate::correlate::Hindsight;
+use crate::correlate::{Hindsight, Incomplete};
 use crate::diagnose::unknown::{self, Asked, Unknown};
 use kflow_model::Nanos;
 use kflow_model::stamp::SECOND;
@@ -92,7 +92,11 @@ impl Knowledge {
         let (Some(from), Some(last)) = (self.from, self.last) else {
             return;
         };
-        for (begin, end, why) in hindsight.dark() {
+        let matters = |why: &Incomplete| match why {
+            Incomplete::Lost(l) => l.resource.is_empty() || unknown::is_needed(&l.resource),
+            _ => true,
+        };
+        for (begin, end, why) in hindsight.dark().filter(|(.., why)| matters(why)) {
             if from < end && begin <= last {
                 self.blind.push(Blind {
                     since: begin.max(from),

@@ -117,6 +117,17 @@ pub fn troubles(coverage: &Coverage, at: Nanos) -> Vec<Trouble> {
             None => all.push(new),
         }
     }
+    // What is needed to know how pods are makes them unknown; of the rest it is said that it is missing.
+    let lost = coverage.losses_by_kind();
+    all.extend(lost.filter(|(r, _)| !super::is_needed(r)).map(|(r, l)| {
+        let failing = Failing {
+            since: l.since,
+            last: l.at,
+            failure: Failure::Other,
+            detail: super::loss(l).into(),
+        };
+        Trouble::of(r, "", &failing)
+    }));
     all
 }
 

@@ -4,12 +4,12 @@ use super::answer::{BODY_MAX, Cut, Page, Trouble, collect};
 use super::{Watching, escape};
 use crate::Fed;
 use crate::kube::decode::decode_object;
-use crate::live::gap;
+use crate::live;
+use kflow_model::Stamp;
 use kflow_model::clock;
 use kflow_model::gap::{Failure, WatchKind};
 use kflow_model::pod::WatchEvent;
 use kflow_model::units::size;
-use kflow_model::{Source, Stamp};
 
 /// Objects of one page of a list, fewer where they are large.
 const PAGE: u32 = 500;
@@ -103,10 +103,10 @@ impl Watching {
             }
             // A list that was not read whole is no evidence of what there is not.
             if unread > 0 {
-                let why = format!("the list of {} was not read whole", self.watch.resource);
-                self.out
-                    .send(gap(Source::Kube, stamp.at, stamp.at, unread, &why))
-                    .await?;
+                let resource = self.watch.resource;
+                let why = format!("the list of {resource} was not read whole");
+                let o = live::unread(resource, stamp.at, unread, &why);
+                self.out.send(o).await?;
             }
             turned.map_err(|why| self.no_apiserver(why))?;
             if pages.token.is_empty() {
