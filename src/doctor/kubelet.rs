@@ -72,8 +72,8 @@ pub enum Unknown {
 /// The kubelet's default since 1.24 (`pkg/kubelet/apis/config/v1beta1/defaults.go`).
 const DEFAULT: &str = "/run/containerd/containerd.sock";
 const FLAG: &str = "--container-runtime-endpoint";
-/// Flags that kubelets refuse since 1.24, which is without dockershim (CHANGELOG-1.24.md, "Removed dockershim related
-/// flags"): a kubelet that was given one has another default.
+/// Flags that kubelets refuse since 1.24, which is without dockershim (CHANGELOG-1.24.md: "the following dockershim related
+/// flags are also removed along with dockershim", #106907): a kubelet that was given one has another default.
 const OF_DOCKERSHIM: [&str; 8] = [
     "--network-plugin",
     "--network-plugin-mtu",

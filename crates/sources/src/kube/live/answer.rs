@@ -18,8 +18,9 @@ pub(super) const BODY_MAX: usize = 32 << 20;
 /// How fast a body has to come at least once its first [`Pace::answer`](super::Pace::answer) is over, bytes a second.
 const SLOWEST: usize = 1024;
 
-/// Longest pause that an apiserver is granted which asks for one. Its own priority and fairness asks for a second
-/// (`staging/src/k8s.io/apiserver/pkg/server/filters/priority-and-fairness.go`); what asks for an hour is something else.
+/// Longest pause that an apiserver is granted which asks for one. Chosen: about ten times what an apiserver itself asks for
+/// at most, 32 s (`staging/src/k8s.io/apiserver/pkg/util/flowcontrol/dropped_requests_tracker.go`, `maxRetryAfter`), since a
+/// gateway before it may ask for more; what asks for an hour would leave a pod unwatched.
 const LATER_MAX: Duration = Duration::from_secs(300);
 
 /// Why a list or watch ended before its time.

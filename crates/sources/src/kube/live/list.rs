@@ -13,9 +13,12 @@ use kflow_model::units::size;
 
 /// Objects of one page of a list, fewer where they are large.
 const PAGE: u32 = 500;
-/// Most objects of one list, several times those of the largest cluster that Kubernetes supports (150,000 pods).
+/// Most objects of one list. Chosen: several times the pods of the largest cluster that Kubernetes is made for, 150,000
+/// (kubernetes.io/docs/setup/best-practices/cluster-large).
 const OBJECTS_MAX: usize = 1_000_000;
-/// Most pages in a row that have no object: etcd's store fills a page as long as there is something to fill it with.
+/// Most pages in a row that have no object. Chosen: one would do, since an apiserver fills a page as long as there is
+/// something to fill it with (`staging/src/k8s.io/apiserver/pkg/storage/etcd3/store.go`, `GetList`: "loop until we have
+/// filled the requested limit"); an aggregated apiserver with a store of its own may not.
 const EMPTY_MAX: u32 = 16;
 
 /// Where a list stands.
