@@ -46,7 +46,9 @@ fn folder() -> tempfile::TempDir {
         symlink(at(file), at(&format!("soft-{name}"))).unwrap();
     }
     fs::write(at("old.html"), "an older page").unwrap();
-    fs::write(at("old.kflow"), "{\"kflow\":1}\n").unwrap();
+    let imported = "{\"kflow\":1,\"sources\":[{\"source\":\"kubelet\"}]}\n";
+    fs::write(at("old.kflow"), imported).unwrap();
+    fs::write(at("run.kflow"), "{\"kflow\":1}\n").unwrap();
     fs::set_permissions(at("old.html"), fs::Permissions::from_mode(0o640)).unwrap();
     symlink("nowhere", at("dangling")).unwrap();
     dir
@@ -108,6 +110,7 @@ fn a_command_that_fails_changes_nothing() {
             "old.html",
         ),
         (import("old.html"), 2, "no kflow session"),
+        (import("run.kflow"), 2, "is a recording"),
         (
             vec!["record", "--no-api", "--kubelet-log", log, "-o", s],
             2,

@@ -43,6 +43,11 @@ pub enum SessionError {
         "{path} exists, and a recording never overwrites one: give another name, or move it away"
     )]
     Exists { path: String },
+    /// What is there cannot be made again.
+    #[error(
+        "{path} is a recording, and an import does not replace one: give another name, or move it away"
+    )]
+    Recording { path: String },
     /// Another process is recording to the file.
     #[error("{path} is being recorded: nothing can be added to it before that has ended")]
     Busy { path: String },

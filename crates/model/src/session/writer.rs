@@ -82,6 +82,10 @@ impl Writer {
     /// is written to as it is.
     pub fn replace(path: &Path, level: i32, header: &Header) -> Result<Self, SessionError> {
         replaceable(path)?;
+        Self::rewrite(path, level, header)
+    }
+
+    fn rewrite(path: &Path, level: i32, header: &Header) -> Result<Self, SessionError> {
         let out = AtomicFile::create(path, Access::Private)?;
         Self::start(Out::Whole(out), path, level, header)
     }
@@ -191,14 +195,17 @@ fn direct(file: File) -> Out {
     Out::Direct(BufWriter::with_capacity(1 << 16, file))
 }
 
-/// Says whether [`Writer::replace`] would take this path: a file that is no session is never replaced.
+/// Says whether [`Writer::replace`] would take this path: a file that is no session is never replaced, nor is a recording,
+/// which cannot be made again. An imported session has sources in its header, a recording has none.
 pub fn replaceable(path: &Path) -> Result<(), SessionError> {
     if file::place(path)? != Place::File || is_empty(path)? {
         return Ok(());
     }
     match super::Reader::open(path) {
-        // A newer kflow's is one, too.
-        Ok(_) | Err(SessionError::Newer { .. }) => Ok(()),
+        Ok(r) if r.header.sources.is_empty() => Err(SessionError::Recording {
+            path: path.display().to_string(),
+        }),
+        Ok(_) => Ok(()),
         Err(SessionError::NotASession { path, .. }) => Err(SessionError::Foreign { path }),
         Err(e) => Err(e),
     }
@@ -218,7 +225,7 @@ pub fn append(path: &Path, observations: &[Observation]) -> Result<(), SessionEr
     if session.report.cut.is_none() {
         return append_to(file, path, session.report.compressed, observations);
     }
-    let mut w = Writer::replace(path, LEVEL, &session.header)?;
+    let mut w = Writer::rewrite(path, LEVEL, &session.header)?;
     for o in &session.observations {
         w.write(o)?;
     }
