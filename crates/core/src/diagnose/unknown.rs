@@ -518,7 +518,7 @@ pub fn outside(range: Option<(Nanos, Nanos)>, at: Nanos) -> Option<Unknown> {
     let what = format!("what was so at {}", at.to_rfc3339());
     let Some((begin, end)) = range else {
         return Some(Unknown {
-            what,
+            what: "what was so".to_owned(),
             reason: Reason::NotRecorded,
             why: "the recording holds no observation".to_owned(),
             help: "record again, and see what `kflow record` says of its sources".to_owned(),
