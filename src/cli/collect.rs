@@ -10,11 +10,13 @@ use kflow_core::correlate::{Coverage, Failing};
 use kflow_core::diagnose::unknown;
 use kflow_engine::Snapshot;
 use kflow_engine::live::{Config, Live};
+use kflow_engine::snapshot::own;
 use kflow_model::clock;
 use kflow_model::gap::Failure;
 use kflow_model::session::{Header, Report, Session};
 use kflow_model::{Scope, Source, Text};
 use kflow_sources::kube::live::watches;
+use kflow_sources::live::SourceStatus;
 
 /// Longest wait for lists unless told otherwise.
 const MOST: Duration = Duration::from_secs(15);
@@ -53,7 +55,14 @@ pub(super) fn start(input: &Input, pod: Option<&str>) -> anyhow::Result<Collecte
             complete = Some(clock::monotonic());
         }
         let enough = match input.for_time {
-            Some(time) => waited(begun) >= time,
+            Some(time) => {
+                let late = if is_silent(&snapshot) {
+                    GRACE
+                } else {
+                    Duration::ZERO
+                };
+                waited(begun) >= time.saturating_add(late)
+            }
             None => complete.is_some_and(|t| waited(t) >= GRACE) || waited(begun) >= MOST,
         };
         if enough {
@@ -61,6 +70,12 @@ pub(super) fn start(input: &Input, pod: Option<&str>) -> anyhow::Result<Collecte
             return Ok(Collected { live, scope });
         }
     }
+}
+
+/// True while nothing has been said of the kubeconfig: that it has not been read is said soon.
+fn is_silent(snapshot: &Snapshot) -> bool {
+    let starts = |s: &SourceStatus| s.name == own::KUBECONFIG && !s.is_on() && !s.is_off();
+    snapshot.world.coverage().whole().is_none() && snapshot.sources.iter().any(starts)
 }
 
 /// The lists of a scope: resource and bounds.

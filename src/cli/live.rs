@@ -84,6 +84,7 @@ fn own_log() -> KubeletLog {
 pub(super) fn config(args: &LiveArgs, pod: Option<&str>) -> anyhow::Result<Config> {
     let looked_at = scope::of_cluster(args, pod)?;
     let selection = scope::selection(&looked_at)?;
+    let told = patient::late();
     let node = args.scope.node.as_deref();
     let here = args.local || node.is_some_and(is_this_machine);
     let scope = (!args.no_api).then_some(looked_at);
@@ -112,7 +113,7 @@ pub(super) fn config(args: &LiveArgs, pod: Option<&str>) -> anyhow::Result<Confi
         runtime: runtime.as_deref(),
         here,
     })?;
-    for path in patient::late() {
+    for path in patient::late().iter().filter(|p| !told.contains(p)) {
         super::out::tell(&format!(
             "{}: its file system has not answered: what it says of this node is left out",
             path.display()
