@@ -201,7 +201,7 @@ pub struct ImportArgs {
 /// `kflow why`
 #[derive(Debug, ClapArgs)]
 pub struct WhyArgs {
-    /// ns/name, name, kind/name (deploy, rs, sts, ds, job), or UID
+    /// ns/name, name, kind/name (deploy, rs, sts, ds, job, cj, pvc, node), or UID
     #[arg(required_unless_present_any = ["all", "ever", "all_namespaces", "namespace", "selector", "field_selector", "node"])]
     pub pod: Option<String>,
     /// Every pod that is not well, worst first, and owners that cannot create any; -A, -n and selectors say it too

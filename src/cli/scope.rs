@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::ensure;
 
 use super::args::live::{LiveArgs, ScopeArgs};
-use kflow_core::diagnose::namespace_of;
+use kflow_core::diagnose::{namespace_of, node_asked};
 use kflow_core::selection::Selection;
 use kflow_engine::live::context_namespace;
 use kflow_model::Scope;
@@ -47,7 +47,7 @@ pub(super) fn of_cluster(args: &LiveArgs, pod: Option<&str>) -> anyhow::Result<S
         || scope.node.is_some()
         || args.local
         || args.no_api
-        || pod.is_some_and(is_uid);
+        || pod.is_some_and(|p| is_uid(p) || node_asked(p).is_some());
     if scope.namespace.is_none() && !whole {
         let kubeconfig = args.kubeconfig.as_deref();
         match context_namespace(kubeconfig, args.context.as_deref()) {

@@ -67,7 +67,8 @@ fn all_incidents(args: &WhyArgs) -> anyhow::Result<u8> {
         && incidents.is_empty()
         && of_it.is_empty()
     {
-        let node = query.strip_prefix("node/");
+        // A node may be gone by now.
+        let node = diagnose::node_asked(query);
         if node.is_none_or(|n| world.node(n).is_none()) {
             return pods::no_such_pod(query, asked);
         }
@@ -104,9 +105,10 @@ fn all_incidents(args: &WhyArgs) -> anyhow::Result<u8> {
 /// An incident of what was asked about: one of the pods, the owner itself or one of its pods, or a node.
 fn is_about(i: &Incident, query: &str, targets: &[Target<'_>]) -> bool {
     if let Subject::Node(name) = &i.subject {
-        return query.strip_prefix("node/") == Some(name.as_str());
+        return diagnose::node_asked(query) == Some(name.as_str());
     }
     targets.iter().any(|t| match t {
+        Target::Node(..) => false,
         Target::Pod(p) => i.parts.iter().any(|x| x.verdict.uid == p.uid),
         Target::Owner(o, pods) => {
             i.subject == Subject::Owner(o.object.clone())
@@ -149,6 +151,7 @@ fn answer(args: &WhyArgs, asked: Asked<'_>) -> Answer {
     let unknown = targets.iter().find_map(|target| match target {
         Target::Pod(p) => unknown::known(asked, p),
         Target::Owner(..) => unknown::every(asked),
+        Target::Node(name, _) => unknown::known_node(asked, name).or_else(|| unknown::every(asked)),
     });
     unknown.map_or(Answer::Verdicts(verdicts), Answer::Unknown)
 }
@@ -198,8 +201,17 @@ fn nothing(args: &WhyArgs, asked: Asked<'_>) -> String {
                     "Nothing has failed, and nothing has taken too long so far.",
                 )
             }
+            Target::Node(name, pods) => {
+                let body = match pods.len() {
+                    0 => "It is well, and has no pods.",
+                    _ => "It is well, and its pods are well or on their way.",
+                };
+                (format!("node/{name}"), body)
+            }
             Target::Owner(o, pods) => {
-                let body = if pods.is_empty() {
+                let body = if pods.is_empty() && o.object.kind == "PersistentVolumeClaim" {
+                    "No pod mounts it."
+                } else if pods.is_empty() {
                     "It has no pod, and nothing says that it was kept from making one."
                 } else {
                     "Its pods are well, or on their way."
@@ -292,18 +304,14 @@ fn is_bad(v: &Verdict) -> bool {
     !v.state.is_well()
 }
 
-/// The verdict on each target: the newest pod of a name, or an owner and those of its pods that are not well.
+/// The verdict on each target: the newest pod of a name, or an owner, claim or node and those of its pods that are not well.
 fn of_targets(world: &World, targets: &[Target<'_>], now: Nanos) -> Vec<Arc<Verdict>> {
     let mut verdicts = Vec::new();
     for target in targets {
-        match target {
-            Target::Pod(p) => verdicts.extend(diagnose::why(world, p, now)),
-            Target::Owner(o, pods) => {
-                verdicts.extend(diagnose::why_owner(world, &o.object, now));
-                let of_pods = pods.iter().filter_map(|p| diagnose::why(world, p, now));
-                verdicts.extend(of_pods.filter(is_bad));
-            }
-        }
+        verdicts.extend(target.verdict(world, now));
+        let pods = target.pods().iter();
+        let of_pods = pods.filter_map(|p| diagnose::why(world, p, now));
+        verdicts.extend(of_pods.filter(is_bad));
     }
     verdicts.into_iter().map(Arc::new).collect()
 }

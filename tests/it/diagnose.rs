@@ -11,6 +11,7 @@ use kflow_model::session::reader;
 use kflow_model::{Evidence, Nanos, Source, stamp::SECOND};
 use serde::Deserialize;
 
+mod asked;
 mod degraded;
 mod heard;
 mod lives;
@@ -73,15 +74,13 @@ fn targets<'w>(world: &'w World, e: &Expected) -> Vec<Target<'w>> {
     found.retain(|t| match t {
         Target::Pod(p) => p.namespace == e.namespace,
         Target::Owner(o, _) => o.object.namespace == e.namespace,
+        Target::Node(..) => e.namespace.is_empty(),
     });
     found
 }
 
 fn ask(world: &World, e: &Expected, now: Nanos) -> Option<Verdict> {
-    match targets(world, e).first()? {
-        Target::Pod(p) => diagnose::why(world, p, now),
-        Target::Owner(o, _) => diagnose::why_owner(world, &o.object, now),
-    }
+    targets(world, e).first()?.verdict(world, now)
 }
 
 /// A cause that holds of any failure of the stage. Which of volumes and sandbox a pod waits for the node's sources tell.
@@ -378,10 +377,7 @@ fn told(s: &scenario::Scenario, sources: Sources) -> Option<Verdict> {
     }
     world.refresh();
     let target = diagnose::find(&world, &s.target).into_iter().next()?;
-    match target {
-        Target::Pod(p) => diagnose::why(&world, p, s.now()),
-        Target::Owner(o, _) => diagnose::why_owner(&world, &o.object, s.now()),
-    }
+    target.verdict(&world, s.now())
 }
 
 #[test]

@@ -25,6 +25,7 @@ pub mod quantity;
 pub mod rules;
 pub mod scheduler;
 pub mod signal;
+mod target;
 pub mod text;
 pub mod unknown;
 pub mod verdict;
@@ -32,6 +33,7 @@ pub mod verdict;
 pub use catalogue::{Catalogue, Cause};
 pub use cause::CauseId;
 pub use incidents::{Incident, Incidents, Knowledge, Part, Subject, Walk};
+pub use target::{Target, find, namespace_of, node_asked};
 pub use unknown::Unknown;
 pub use verdict::{Confidence, InFlightCall, NextStep, Proof, Recurrence, State, Verdict};
 
@@ -41,7 +43,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use crate::backoff;
-use crate::correlate::{ObjectState, Pod, PodView, World};
+use crate::correlate::{Pod, PodView, World};
 use crate::flow::Stage;
 use cluster::Cluster;
 use history::PodHistory;
@@ -427,6 +429,17 @@ fn last_time(f: &PodHistory<'_>, c: &history::ContainerHistory<'_>, r: Recurrenc
     }
 }
 
+/// The verdict on a node that stands still.
+pub fn why_node(world: &World, name: &str, now: Nanos) -> Option<Verdict> {
+    let shared = Cluster::gather(world, now);
+    let cx = Context {
+        world,
+        shared: &shared,
+        now,
+    };
+    rules::node(cx, name)
+}
+
 /// The verdict on an owner, when it cannot create pods or nothing works on it.
 pub fn why_owner(world: &World, owner: &ObjectRef, now: Nanos) -> Option<Verdict> {
     let shared = Cluster::gather(world, now);
@@ -439,88 +452,4 @@ pub fn why_owner(world: &World, owner: &ObjectRef, now: Nanos) -> Option<Verdict
         cx,
         world.object(&owner.kind, &owner.namespace, &owner.name)?,
     )
-}
-
-/// What a user asked about.
-#[derive(Clone, Debug)]
-pub enum Target<'w> {
-    Pod(&'w Pod),
-    /// An owner, and the pods that it has.
-    Owner(&'w ObjectState, Vec<&'w Pod>),
-}
-
-/// Kinds that stand before a slash, and their short forms.
-const KINDS: [(&str, &[&str]); 7] = [
-    ("Deployment", &["deploy", "deployment", "deployments"]),
-    ("ReplicaSet", &["rs", "replicaset", "replicasets"]),
-    ("StatefulSet", &["sts", "statefulset", "statefulsets"]),
-    ("DaemonSet", &["ds", "daemonset", "daemonsets"]),
-    ("Job", &["job", "jobs"]),
-    ("CronJob", &["cj", "cronjob", "cronjobs"]),
-    ("ReplicationController", &["rc", "replicationcontroller"]),
-];
-
-/// Finds `ns/name`, `name`, `pod/name`, `kind/name` or a UID among what is selected. Newest first; an owner is given
-/// although it has no pod.
-pub fn find<'w>(world: &'w World, query: &str) -> Vec<Target<'w>> {
-    let within = |ns: &str| world.selection().admits_namespace(ns);
-    if let Some((kind, name)) = query.split_once('/') {
-        let lower = kind.to_ascii_lowercase();
-        if let Some((kind, _)) = KINDS
-            .iter()
-            .find(|(_, short)| short.contains(&lower.as_str()))
-        {
-            let mut out: Vec<Target<'w>> = world
-                .objects()
-                .into_iter()
-                .filter(|o| {
-                    o.object.kind == *kind && o.object.name == name && within(&o.object.namespace)
-                })
-                .map(|o| Target::Owner(o, pods_of(world, &o.object)))
-                .collect();
-            if out.is_empty() {
-                out.extend(pods_of_name(world, kind, name).into_iter().map(Target::Pod));
-            }
-            return out;
-        }
-        if matches!(lower.as_str(), "pod" | "pods" | "po") {
-            return find(world, name);
-        }
-    }
-    world.find(query).into_iter().map(Target::Pod).collect()
-}
-
-/// The namespace that a query names itself: that of `ns/name`, none of `kind/name`, `name` and a UID.
-pub fn namespace_of(query: &str) -> Option<&str> {
-    let (namespace, _) = query.split_once('/')?;
-    let lower = namespace.to_ascii_lowercase();
-    let is_kind = matches!(lower.as_str(), "pod" | "pods" | "po")
-        || KINDS
-            .iter()
-            .any(|(_, short)| short.contains(&lower.as_str()));
-    (!is_kind).then_some(namespace)
-}
-
-fn pods_of<'w>(world: &'w World, owner: &ObjectRef) -> Vec<&'w Pod> {
-    pods_of_name(world, &owner.kind, &owner.name)
-        .into_iter()
-        .filter(|p| p.namespace == owner.namespace)
-        .collect()
-}
-
-fn pods_of_name<'w>(world: &'w World, kind: &str, name: &str) -> Vec<&'w Pod> {
-    world
-        .pods()
-        .iter()
-        .filter(|p| p.gone.is_none())
-        .filter(|p| {
-            p.owners.iter().any(|o| {
-                (o.kind == kind && o.name == name)
-                    // A Deployment owns through a ReplicaSet whose name ends in the template's hash.
-                    || (kind == "Deployment"
-                        && o.kind == "ReplicaSet"
-                        && o.name.rsplit_once('-').is_some_and(|(d, _)| d == name))
-            })
-        })
-        .collect()
 }

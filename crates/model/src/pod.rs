@@ -185,6 +185,18 @@ pub struct VolumeSpec {
     pub optional: bool,
 }
 
+impl VolumeSpec {
+    /// The claim that a pod of this name mounts by the volume: the one that it refers to, or the one that is made for it
+    /// (k8s.io/component-helpers/storage/ephemeral, `VolumeClaimName`).
+    pub fn claim(&self, pod: &str) -> Option<Text> {
+        match self.kind.as_str() {
+            "persistentVolumeClaim" => Some(self.refers.clone()),
+            "ephemeral" => Some(format!("{pod}-{}", self.name).into()),
+            _ => None,
+        }
+    }
+}
+
 /// A container of a pod's spec.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(default)]

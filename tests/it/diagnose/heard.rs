@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use kflow_core::correlate::World;
-use kflow_core::diagnose::{self, Catalogue, CauseId, Diagnoser, Target, Verdict};
+use kflow_core::diagnose::{self, Catalogue, CauseId, Diagnoser, Verdict};
 use kflow_model::node::NodeSeen;
 use kflow_model::pod::{Condition, PodSeen, WatchEvent};
 use kflow_model::{Body, Evidence, Nanos, Observation, Source, Stamp, stamp::SECOND};
@@ -50,11 +50,7 @@ fn told(
     }
     w.refresh();
     let found = diagnose::find(&w, &s.target);
-    let v = match found.first() {
-        Some(Target::Pod(p)) => diagnose::why(&w, p, s.now()),
-        Some(Target::Owner(o, _)) => diagnose::why_owner(&w, &o.object, s.now()),
-        None => None,
-    };
+    let v = found.first().and_then(|t| t.verdict(&w, s.now()));
     v.unwrap_or_else(|| panic!("{cause}: nothing is said"))
 }
 

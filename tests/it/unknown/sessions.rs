@@ -12,10 +12,11 @@ use super::{WELL, banners, each, kflow};
 use crate::proxy::rig::eventually;
 
 /// What is tried on each recording, of which `-s FILE` and perhaps `--at` are added.
-const COMMANDS: [(&str, &[&str]); 14] = [
+const COMMANDS: [(&str, &[&str]); 15] = [
     ("why", &["why", "s01/healthy"]),
     ("why json", &["why", "s01/healthy", "-o", "json"]),
     ("why nobody", &["why", "s01/nobody"]),
+    ("why node", &["why", "node/node1"]),
     ("why --all", &["why", "--all"]),
     ("why --all json", &["why", "--all", "-o", "json"]),
     ("why --ever", &["why", "--ever"]),

@@ -17,7 +17,7 @@ mod terminate;
 mod waits;
 mod webhook;
 
-pub(in crate::diagnose) use node::nodes;
+pub(in crate::diagnose) use node::{node, nodes};
 pub use owner::{owner, owners};
 
 use super::cluster::Cluster;

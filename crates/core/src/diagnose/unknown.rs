@@ -11,6 +11,7 @@
 
 mod trouble;
 
+use super::node_asked;
 use super::text::list;
 use crate::correlate::{Incomplete, Lost, PodView, Presence, World};
 use kflow_model::gap::Failure;
@@ -421,12 +422,33 @@ fn lost(asked: Asked<'_>, what: String) -> Option<Unknown> {
 /// Why it cannot be said that there is no pod of a name among those that are looked at. Without a namespace it would have
 /// to be none of any.
 pub fn absent(asked: Asked<'_>, query: &str) -> Option<Unknown> {
+    if let Some(node) = node_asked(query) {
+        let missing = matches!(asked.world.presence(node), Presence::Missing { .. });
+        return without_nodes(asked, format!("whether there is a node {node}"))
+            .filter(|_| !missing);
+    }
     let scope = asked.world.selection().scope();
     let why = asked
         .world
         .coverage()
         .incomplete("pods", Some(scope), asked.at)?;
     Some(asked.because(format!("whether there is a pod {query}"), "pods", &why))
+}
+
+/// Why it cannot be said that a node is well that nothing bad is known of.
+pub fn known_node(asked: Asked<'_>, node: &str) -> Option<Unknown> {
+    let what = || format!("how node {node} is");
+    let coverage = asked.world.coverage();
+    if !matches!(asked.world.presence(node), Presence::Exists) {
+        return without_nodes(asked, what());
+    }
+    let why = coverage.unread("nodes", asked.at)?;
+    Some(asked.because(what(), "nodes", &why))
+}
+
+fn without_nodes(asked: Asked<'_>, what: String) -> Option<Unknown> {
+    let why = asked.world.coverage().incomplete("nodes", None, asked.at);
+    Some(asked.because(what, "nodes", &why.unwrap_or(Incomplete::NotAsked)))
 }
 
 /// Why nothing can be said of the scope: a recording holds nothing of its namespace or node, or the cluster has no such

@@ -21,20 +21,18 @@ const UNMISSED_NS: i64 = limits::LEASE.ns;
 pub(in crate::diagnose) fn nodes(cx: Context<'_>) -> Vec<Verdict> {
     let mut names: Vec<&Text> = cx.shared.nodes.keys().collect();
     names.sort_unstable();
-    let mut out = Vec::new();
-    for name in names {
-        let Some(health) = cx.shared.nodes.get(name) else {
-            continue;
-        };
-        if health.missing.is_some() || !cx.world.selection().admits_owner("") {
-            continue;
-        }
-        out.extend(node(cx, name, health));
+    if !cx.world.selection().admits_owner("") {
+        return Vec::new();
     }
-    out
+    names.into_iter().filter_map(|n| node(cx, n)).collect()
 }
 
-fn node(cx: Context<'_>, name: &Text, health: &NodeHealth) -> Option<Verdict> {
+/// The verdict on a node that stands still.
+pub(in crate::diagnose) fn node(cx: Context<'_>, name: &str) -> Option<Verdict> {
+    let (name, health) = cx.shared.nodes.get_key_value(name)?;
+    if health.missing.is_some() {
+        return None;
+    }
     // The facts of a pod that does not exist: only its node is known.
     let view = PodView {
         node: name.clone(),

@@ -135,10 +135,9 @@ fn attached(f: &PodHistory<'_>) -> Vec<String> {
         .iter()
         .filter(|v| !LOCAL.contains(&v.kind.as_str()));
     remote
-        .map(|v| match v.kind.as_str() {
-            "persistentVolumeClaim" => format!("{} (claim {})", v.name, v.refers),
-            "ephemeral" => format!("{} (claim {}-{})", v.name, pod.name, v.name),
-            kind => format!("{} ({kind})", v.name),
+        .map(|v| match v.claim(&pod.name) {
+            Some(claim) => format!("{} (claim {claim})", v.name),
+            None => format!("{} ({})", v.name, v.kind),
         })
         .collect()
 }

@@ -143,12 +143,8 @@ fn explain(cx: Context<'_>, api: Option<&PodSeen>, clause: &Clause<'_>, x: &mut 
 
 /// Names of the claims that a pod's volumes refer to.
 fn claims_of(pod: &PodSeen) -> Vec<Text> {
-    let name = |v: &kflow_model::pod::VolumeSpec| match v.kind.as_str() {
-        "persistentVolumeClaim" => Some(v.refers.clone()),
-        "ephemeral" => Some(format!("{}-{}", pod.name, v.name).into()),
-        _ => None,
-    };
-    pod.spec.volumes.iter().filter_map(name).collect()
+    let volumes = pod.spec.volumes.iter();
+    volumes.filter_map(|v| v.claim(&pod.name)).collect()
 }
 
 /// What is said of the pod's claims.

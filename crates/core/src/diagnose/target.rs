@@ -1,0 +1,154 @@
+//! What a user asks about: a pod, what makes pods, a claim that pods mount, or a node.
+
+use super::{Verdict, why, why_node, why_owner};
+use crate::correlate::{NodeState, ObjectState, Pod, Presence, World};
+use kflow_model::{Nanos, ObjectRef};
+
+/// What a user asked about.
+#[derive(Clone, Debug)]
+pub enum Target<'w> {
+    Pod(&'w Pod),
+    /// An owner and the pods that it has, or a claim and the pods that mount it.
+    Owner(&'w ObjectState, Vec<&'w Pod>),
+    /// A node by name, and its pods.
+    Node(&'w str, Vec<&'w Pod>),
+}
+
+impl Target<'_> {
+    /// The verdict on the pod, owner or node itself.
+    pub fn verdict(&self, world: &World, now: Nanos) -> Option<Verdict> {
+        match self {
+            Self::Pod(p) => why(world, p, now),
+            Self::Owner(o, _) => why_owner(world, &o.object, now),
+            Self::Node(name, _) => why_node(world, name, now),
+        }
+    }
+    /// The pods of an owner, claim or node.
+    pub fn pods(&self) -> &[&Pod] {
+        match self {
+            Self::Pod(_) => &[],
+            Self::Owner(_, pods) | Self::Node(_, pods) => pods,
+        }
+    }
+}
+
+const CLAIM: &str = "PersistentVolumeClaim";
+
+/// Kinds that stand before a slash, and their short forms.
+const KINDS: [(&str, &[&str]); 8] = [
+    ("Deployment", &["deploy", "deployment", "deployments"]),
+    ("ReplicaSet", &["rs", "replicaset", "replicasets"]),
+    ("StatefulSet", &["sts", "statefulset", "statefulsets"]),
+    ("DaemonSet", &["ds", "daemonset", "daemonsets"]),
+    ("Job", &["job", "jobs"]),
+    ("CronJob", &["cj", "cronjob", "cronjobs"]),
+    ("ReplicationController", &["rc", "replicationcontroller"]),
+    (
+        CLAIM,
+        &["pvc", "persistentvolumeclaim", "persistentvolumeclaims"],
+    ),
+];
+
+/// Finds `ns/name`, `name`, `pod/name`, `node/name`, `kind/name` or a UID among what is selected. Newest first; an owner is given
+/// although it has no pod.
+pub fn find<'w>(world: &'w World, query: &str) -> Vec<Target<'w>> {
+    let within = |ns: &str| world.selection().admits_namespace(ns);
+    if let Some(name) = node_asked(query) {
+        return node(world, name).into_iter().collect();
+    }
+    if let Some((kind, name)) = query.split_once('/') {
+        let lower = kind.to_ascii_lowercase();
+        if let Some((kind, _)) = KINDS
+            .iter()
+            .find(|(_, short)| short.contains(&lower.as_str()))
+        {
+            let mut out: Vec<Target<'w>> = world
+                .objects()
+                .into_iter()
+                .filter(|o| {
+                    o.object.kind == *kind && o.object.name == name && within(&o.object.namespace)
+                })
+                .map(|o| Target::Owner(o, pods_of(world, &o.object)))
+                .collect();
+            if out.is_empty() {
+                out.extend(pods_of_name(world, kind, name).into_iter().map(Target::Pod));
+            }
+            return out;
+        }
+        if matches!(lower.as_str(), "pod" | "pods" | "po") {
+            return find(world, name);
+        }
+    }
+    world.find(query).into_iter().map(Target::Pod).collect()
+}
+
+/// The name in `node/name`.
+pub fn node_asked(query: &str) -> Option<&str> {
+    let (kind, name) = query.split_once('/')?;
+    let is_node = ["node", "nodes", "no"]
+        .iter()
+        .any(|k| kind.eq_ignore_ascii_case(k));
+    is_node.then_some(name)
+}
+
+/// A node that exists, or that pods are bound to.
+fn node<'w>(world: &'w World, name: &str) -> Option<Target<'w>> {
+    let pods: Vec<&Pod> = world
+        .pods()
+        .iter()
+        .filter(|p| p.gone.is_none() && p.node == name)
+        .collect();
+    let missing = matches!(world.presence(name), Presence::Missing { .. });
+    let known = world.node(name).filter(|_| !missing);
+    let name = known
+        .map(|n: &NodeState| n.name.as_str())
+        .or_else(|| pods.first().map(|p| p.node.as_str()))?;
+    Some(Target::Node(name, pods))
+}
+
+/// The namespace that a query names itself: that of `ns/name`, none of `kind/name`, `name` and a UID.
+pub fn namespace_of(query: &str) -> Option<&str> {
+    let (namespace, _) = query.split_once('/')?;
+    let lower = namespace.to_ascii_lowercase();
+    let is_kind = matches!(lower.as_str(), "pod" | "pods" | "po")
+        || node_asked(query).is_some()
+        || KINDS
+            .iter()
+            .any(|(_, short)| short.contains(&lower.as_str()));
+    (!is_kind).then_some(namespace)
+}
+
+fn pods_of<'w>(world: &'w World, owner: &ObjectRef) -> Vec<&'w Pod> {
+    pods_of_name(world, &owner.kind, &owner.name)
+        .into_iter()
+        .filter(|p| p.namespace == owner.namespace)
+        .collect()
+}
+
+fn pods_of_name<'w>(world: &'w World, kind: &str, name: &str) -> Vec<&'w Pod> {
+    world
+        .pods()
+        .iter()
+        .filter(|p| p.gone.is_none())
+        .filter(|p| {
+            if kind == CLAIM {
+                return mounts(p, name);
+            }
+            p.owners.iter().any(|o| {
+                (o.kind == kind && o.name == name)
+                    // A Deployment owns through a ReplicaSet whose name ends in the template's hash.
+                    || (kind == "Deployment"
+                        && o.kind == "ReplicaSet"
+                        && o.name.rsplit_once('-').is_some_and(|(d, _)| d == name))
+            })
+        })
+        .collect()
+}
+
+/// True for a pod with a volume of this claim.
+fn mounts(pod: &Pod, claim: &str) -> bool {
+    pod.api.as_ref().is_some_and(|api| {
+        let mut volumes = api.spec.volumes.iter();
+        volumes.any(|v| v.claim(&pod.name).is_some_and(|c| c == claim))
+    })
+}
