@@ -40,6 +40,7 @@ impl Hints {
     const BASE64: u16 = 1 << 6;
     const ISSUED: u16 = 1 << 7;
     const BODY: u16 = 1 << 8;
+    const FLAG: u16 = 1 << 9;
 
     const fn has(self, bit: u16) -> bool {
         self.0 & bit != 0
@@ -47,12 +48,16 @@ impl Hints {
 }
 
 /// Every credential holds one of these, in capitals or not; a text without any of them is not looked at twice.
-const HINTS: [(&str, u16); 58] = [
-    ("passw", Hints::KEY),
-    ("passphrase", Hints::KEY),
-    ("pass=", Hints::KEY),
-    ("pass:", Hints::KEY),
-    ("pass\"", Hints::KEY),
+const HINTS: [(&str, u16); 85] = [
+    ("pass", Hints::KEY),
+    ("kennwort", Hints::KEY),
+    ("wachtwoord", Hints::KEY),
+    ("sess", Hints::KEY),
+    ("creds", Hints::KEY),
+    ("literal", Hints::KEY),
+    ("--set", Hints::KEY),
+    ("pw=", Hints::KEY),
+    ("pw:", Hints::KEY),
     ("pwd", Hints::KEY),
     ("_pw", Hints::KEY),
     ("token", Hints::KEY),
@@ -83,6 +88,8 @@ const HINTS: [(&str, u16); 58] = [
     ("value", Hints::KEY),
     ("stdin", Hints::KEY),
     ("private key-----", Hints::PEM),
+    ("private key block-----", Hints::PEM),
+    ("private-lines", Hints::PEM),
     ("ls0tls1crudjti", Hints::PEM),
     ("bearer", Hints::SCHEME),
     ("basic", Hints::SCHEME),
@@ -103,7 +110,28 @@ const HINTS: [(&str, u16); 58] = [
     ("ya29.", Hints::ISSUED),
     ("aiza", Hints::ISSUED),
     ("dckr_pat_", Hints::ISSUED),
+    ("dckr_oat_", Hints::ISSUED),
     ("hvs.", Hints::ISSUED),
+    ("hvb.", Hints::ISSUED),
+    ("hvr.", Hints::ISSUED),
+    ("_live_", Hints::ISSUED),
+    ("_test_", Hints::ISSUED),
+    ("npm_", Hints::ISSUED),
+    ("pypi-", Hints::ISSUED),
+    ("sk-", Hints::ISSUED),
+    ("sg.", Hints::ISSUED),
+    ("hf_", Hints::ISSUED),
+    ("dop_v1_", Hints::ISSUED),
+    ("shpat_", Hints::ISSUED),
+    ("age-secret-key-", Hints::ISSUED),
+    ("hooks.slack.com/", Hints::ISSUED),
+    ("/api/webhooks/", Hints::ISSUED),
+    (" -u", Hints::FLAG),
+    ("\"-u", Hints::FLAG),
+    ("--user", Hints::FLAG),
+    ("--proxy-user", Hints::FLAG),
+    ("--creds", Hints::FLAG),
+    (" -p", Hints::FLAG),
     ("request body", Hints::BODY),
     ("response body", Hints::BODY),
 ];
@@ -146,6 +174,7 @@ pub fn text(s: &str) -> Cow<'_, str> {
     pass(Hints::BODY, &shape::body);
     pass(Hints::URL, &|s| shapes.userinfo(s));
     pass(Hints::QUERY, &|s| shapes.query(s));
+    pass(Hints::FLAG, &|s| shapes.flags(s));
     pass(Hints::KEY, &scan::values);
     pass(Hints::SCHEME, &|s| shapes.scheme(s));
     pass(Hints::AT, &|s| shapes.at(s));

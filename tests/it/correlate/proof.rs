@@ -67,7 +67,7 @@ fn moments(o: &kflow_model::Observation) -> Vec<i64> {
         match json {
             serde_json::Value::Number(n) => out
                 .extend(n.as_i64().filter(|n| {
-                    (1_795_200_000_000_000_000..1_795_300_000_000_000_000).contains(n)
+                    (1_795_200_000_000_000_000..1_795_400_000_000_000_000).contains(n)
                 })),
             serde_json::Value::Array(v) => v.iter().for_each(|x| collect(x, out)),
             serde_json::Value::Object(m) => m.values().for_each(|x| collect(x, out)),

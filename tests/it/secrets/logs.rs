@@ -98,7 +98,7 @@ const MESSAGES: [(&str, &str); 22] = [
 ];
 
 /// Lines that have no fields: older kubelets, client-go, curl.
-const PROSE: [&str; 13] = [
+const PROSE: [&str; 27] = [
     r"{M} login with password=my {C} words {C}",
     r"{M} sent Authorization: Bearer {C} {C}",
     r"{M} DB_PASSWORD=two {C} words {C} host=db",
@@ -111,6 +111,20 @@ const PROSE: [&str; 13] = [
     r#"{M} Generating env: [{Name:A Value:{C} ValueFrom:<nil>}] for pod "web""#,
     r#"{M} GRPC request: {"node_publish_secrets":{"a":"{C}"},"volume_context":{"b":"{C}"}}"#,
     r#"{M} error: "exit status 1", output: "login failed for password='{C}' secret_key: {C}""#,
+    r"{M} helm --set-string auth.a={C},b={C} --from-literal=x={C} curl -u bob:{C} https://h",
+    r"{M} mysql -uroot -p{C} -h db; sshpass -p {C} ssh h",
+    r"{M} PGPASSWORD={C} psql; env A={C} B={C}; X_KEY={C}",
+    r#"{M} the password is {C}; password "{C}" is wrong"#,
+    r"{M} client secret: {C}, token {C} expired, Password for bob: {C}",
+    r"{M} Mounting cmd (mount) with arguments (-t ceph -o name=a,secret={C} x)",
+    r"{M} rbd map --id admin --key {C} and <password>{C}</password>",
+    r#"{M} patch [{"op":"replace","path":"/spec/containers/0/env/0/value","value":"{C}"},{"value":"{C}","op":"add","path":"/spec/args/-"}]"#,
+    r#"{M} patch {"spec":{"containers":[{"$setElementOrder/env":[{"name":"A"}],"env":[{"name":"A","value":"{C}"}]}]}}"#,
+    r"{M} &{Username:bob Password:{C} Auth:{C} ServerAddress:r}",
+    r"{M} yaml:\npassword: {C}\ntoken: {C}\nuser: x",
+    r"{M} POST https://n:10250/exec/a/b/c?command=env%20X%3D{C}&command={C}&input=1",
+    r"{M} AccountKey={C}; SharedAccessKey={C}=; jdbc:mysql://db/x?user=bob&password={C}",
+    r"{M} Cookie: a={C}; JSESSIONID={C}",
     r#"{M} Starting with --container-args=["{C}"] --env=A={C} --registry-password {C}"#,
 ];
 

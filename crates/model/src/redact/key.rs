@@ -12,12 +12,20 @@ pub enum Kind {
 }
 
 /// Words that make a credential of whatever they stand in.
-const STRONG: [&str; 20] = [
+const STRONG: [&str; 28] = [
     "password",
     "passwords",
     "passwd",
     "passphrase",
+    "passcode",
     "pwd",
+    "passwort",
+    "kennwort",
+    "motdepasse",
+    "wachtwoord",
+    "sessionid",
+    "jsessionid",
+    "phpsessid",
     "authorization",
     "apikey",
     "apitoken",
@@ -35,15 +43,19 @@ const STRONG: [&str; 20] = [
     "dockerconfigjson",
 ];
 
+/// Ends of words that do so too: `PGPASSWORD`, `dbpasswd`.
+const STRONG_ENDS: [&str; 3] = ["password", "passwd", "passphrase"];
+
 /// Words that do so at the end of a name: `X-Vault-Token`, `db_pass`. In the name of an environment variable
 /// (`TOKEN_PROD`) they do so anywhere.
-const WEAK: [&str; 13] = [
+const WEAK: [&str; 14] = [
     "token",
     "secret",
     "pass",
     "pw",
     "credential",
     "credentials",
+    "creds",
     "auth",
     "signature",
     "sig",
@@ -54,7 +66,7 @@ const WEAK: [&str; 13] = [
 ];
 
 /// Words before `key` that make it a credential.
-const OF_KEYS: [&str; 13] = [
+const OF_KEYS: [&str; 14] = [
     "api",
     "access",
     "private",
@@ -62,6 +74,7 @@ const OF_KEYS: [&str; 13] = [
     "signing",
     "encryption",
     "master",
+    "session",
     "shared",
     "account",
     "ssh",
@@ -108,7 +121,7 @@ const HARMLESS: [&str; 30] = [
 const OBJECTS: [&str; 6] = ["pull", "tls", "image", "publish", "stage", "expand"];
 
 /// Names of lists and maps with values of people's own, without their separators.
-const OPAQUE: [&str; 38] = [
+const OPAQUE: [&str; 41] = [
     "annotations",
     "arg",
     "args",
@@ -129,6 +142,7 @@ const OPAQUE: [&str; 38] = [
     "environ",
     "envs",
     "execcommand",
+    "fromliteral",
     "header",
     "headers",
     "httpheaders",
@@ -144,6 +158,8 @@ const OPAQUE: [&str; 38] = [
     "responseheaders",
     "responseobject",
     "secrets",
+    "setliteral",
+    "setstring",
     "stdin",
     "stringdata",
     "volumecontext",
@@ -234,6 +250,20 @@ pub fn is_secret(name: &str) -> bool {
     kind(name) == Kind::Secret
 }
 
+fn is_strong(word: &str) -> bool {
+    let ends = |end: &&str| {
+        let from = word.len().checked_sub(end.len());
+        from.and_then(|i| word.get(i..))
+            .is_some_and(|w| w.eq_ignore_ascii_case(end))
+    };
+    among(word, &STRONG) || STRONG_ENDS.iter().any(ends)
+}
+
+/// True for a word that makes a credential of the `key` behind it.
+pub(super) fn is_before_key(word: &str) -> bool {
+    among(word, &OF_KEYS)
+}
+
 fn is_secret_name(name: &str, plain: &str) -> bool {
     let words = words(name);
     let (Some(last), before) = (words.last(), words.len().checked_sub(2)) else {
@@ -249,7 +279,7 @@ fn is_secret_name(name: &str, plain: &str) -> bool {
     if among(last, &HARMLESS) {
         return false;
     }
-    if words.iter().any(|w| among(bare(w), &STRONG)) || among(bare(plain), &STRONG) {
+    if words.iter().any(|w| is_strong(bare(w))) || among(bare(plain), &STRONG) {
         return true;
     }
     if variable && words.iter().any(|w| among(bare(w), &WEAK)) {
@@ -257,7 +287,8 @@ fn is_secret_name(name: &str, plain: &str) -> bool {
     }
     let last = bare(last);
     if last.eq_ignore_ascii_case("key") {
-        return among(before, &OF_KEYS);
+        // Of an environment's variables a `…_KEY` is one more often than not.
+        return is_before_key(before) || (variable && !before.is_empty());
     }
     if !among(last, &WEAK) {
         return false;
@@ -295,6 +326,12 @@ mod tests {
             "password",
             "DB_PASSWORD",
             "DB_PASSWORD_PROD",
+            "PGPASSWORD",
+            "APP_KEY",
+            "session_key",
+            "JSESSIONID",
+            "mot_de_passe",
+            "registry-creds",
             "POSTGRES_PASS",
             "registryPassword",
             "bootstrap-token",

@@ -7,16 +7,22 @@ use std::sync::LazyLock;
 use super::REDACTED;
 use super::key::{Kind, kind};
 
+mod loose;
+
 /// Parts of the names that [`kind`] knows, and `value`.
 static NAMES: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
     AhoCorasick::builder()
         .ascii_case_insensitive(true)
         .build([
-            "passw",
-            "passphrase",
             "pass",
+            "kennwort",
+            "wachtwoord",
+            "sess",
+            "creds",
+            "literal",
+            "--set",
             "pwd",
-            "_pw",
+            "pw",
             "token",
             "secret",
             "key",
@@ -103,6 +109,14 @@ impl<'a> Name<'a> {
         let before = b.get(least..start).unwrap_or_default();
         let after = b.get(end..b.len().min(end + NEAR)).unwrap_or_default();
         let back = before.iter().rev().take_while(|b| is_name(**b)).count();
+        let (rest, name) = before.split_at(before.len() - back);
+        // The letter of `\n`, and the digits of `%26`, are no part of the name behind them.
+        let escape = match (rest.last(), name) {
+            (Some(b'\\'), [b'n' | b't' | b'r', ..]) => 1,
+            (Some(b'%'), [a, b, ..]) if a.is_ascii_hexdigit() && b.is_ascii_hexdigit() => 2,
+            _ => 0,
+        };
+        let back = back - escape;
         let on = after.iter().take_while(|b| is_name(**b)).count();
         Self {
             s,
@@ -135,6 +149,9 @@ impl<'a> Name<'a> {
         let pair = plain.eq_ignore_ascii_case("value") && self.of_pair();
         let short = what == Kind::Plain && ["pass", "pw", "sig", "auth"].contains(&&*lower(plain));
         let value = plain.eq_ignore_ascii_case("value");
+        if let Some(found) = self.loose(plain, what, flag) {
+            return Some(found);
+        }
         if what == Kind::Plain && !value && !short {
             return None;
         }
@@ -150,7 +167,7 @@ impl<'a> Name<'a> {
             // `--token x`, `["--token","x"]`
             let between = |b| matches!(b, b' ' | b'\t' | b',' | b'"' | b'\'' | b'\\');
             let next = self.skip(after_name, between);
-            let flagged = flag && what == Kind::Secret && next > after_name;
+            let flagged = flag && what != Kind::Plain && next > after_name;
             let quote = next.checked_sub(1).map_or(0, |i| self.at(i));
             let slashes = self.s.get(..next.saturating_sub(1)).unwrap_or_default();
             let slashes = slashes.len() - slashes.trim_end_matches('\\').len();
@@ -183,6 +200,12 @@ impl<'a> Name<'a> {
         if in_brackets && (pair || what == Kind::Opaque || self.at(start) == b'[') {
             return Some((start, self.structure(start, level)));
         }
+        if what == Kind::Opaque
+            && separator == b':'
+            && let Some(end) = self.block(start)
+        {
+            return Some((start, end));
+        }
         if in_brackets {
             // In a map others have names of their own.
             return None;
@@ -197,7 +220,12 @@ impl<'a> Name<'a> {
                 return None;
             }
             (Kind::Opaque, None) => (start, self.word(start)),
-            _ if short && !(flag || separator == b'=' || (quoted && scalar.is_some())) => {
+            _ if short
+                && !(flag
+                    || separator == b'='
+                    || (quoted && scalar.is_some())
+                    || (!spaced && (self.is_field(start) || self.is_odd(start, 6)))) =>
+            {
                 return None;
             }
             (_, Some((from, to))) => (self.after_scheme(from).min(to), to),
@@ -245,16 +273,24 @@ impl<'a> Name<'a> {
             return None;
         }
         // Go's `{Username:u Password:two words Server:s}`
-        let in_struct = !spaced
-            && self.start > 0
-            && matches!(self.at(self.start - 1), b'{' | b' ' | b'[')
-            && self.at(self.end) == b':';
+        let in_struct = !spaced && self.in_struct();
         if in_struct {
             end = end.max(self.until_next_field(from));
         } else if of_words {
             end = self.phrase(end);
         }
         (end > from).then_some((from, end))
+    }
+
+    /// True for a name that stands as a field of Go's `%+v` does.
+    fn in_struct(&self) -> bool {
+        let before = self.start.checked_sub(1).map(|i| self.at(i));
+        matches!(before, Some(b'{' | b' ' | b'[' | b',')) && self.at(self.end) == b':'
+    }
+
+    /// True when it stands so, and a brace closes the struct.
+    fn is_field(&self, value: usize) -> bool {
+        self.in_struct() && self.until_next_field(value) > value
     }
 
     /// Where the value begins behind `Bearer ` and its like.
@@ -459,14 +495,13 @@ impl<'a> Name<'a> {
         domain.contains(&b'.') && domain.first() != Some(&b'.') && rest.last() != Some(&b'/')
     }
 
-    /// True when `, name: X` stands behind a value in quotes, which is the value of a pair then.
+    /// True when `, name: X` or `, path: X` stands behind a value in quotes, which is the value of a pair then.
     fn before_name(&self, end: usize) -> bool {
         let noise = |b| matches!(b, b' ' | b'\t' | b'\n' | b',' | b';' | b'\\' | b'"' | b'\'');
         let from = self.skip(end, noise);
         let to = self.skip(from, is_name);
         let name = self.b.get(from..to).unwrap_or_default();
-        (name.eq_ignore_ascii_case(b"name") || name.eq_ignore_ascii_case(b"key"))
-            && self.begins_name(from)
+        is_of_pair(name) && self.begins_name(from)
     }
 
     /// True when a word and a space stand before the name's quote: `secret "db-token"`.
@@ -516,8 +551,15 @@ impl<'a> Name<'a> {
         );
         let name = cut(rest, is_name);
         let name = rest.get(rest.len() - name..).unwrap_or_default();
-        name.eq_ignore_ascii_case(b"name") || name.eq_ignore_ascii_case(b"key")
+        is_of_pair(name)
     }
+}
+
+/// Names beside which a `value` is that of a pair, or of a JSON patch (RFC 6902).
+fn is_of_pair(name: &[u8]) -> bool {
+    [&b"name"[..], b"key", b"op", b"path"]
+        .iter()
+        .any(|n| name.eq_ignore_ascii_case(n))
 }
 
 /// True when a quote with so many backslashes before it closes a string whose opening quote has `level`: those between

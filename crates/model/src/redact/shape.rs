@@ -17,6 +17,8 @@ pub(super) struct Shapes {
     at: Regex,
     base64: Regex,
     issued: Regex,
+    user: Regex,
+    login: Regex,
 }
 
 static SHAPES: LazyLock<Option<Shapes>> = LazyLock::new(|| {
@@ -24,7 +26,7 @@ static SHAPES: LazyLock<Option<Shapes>> = LazyLock::new(|| {
     Some(Shapes {
         // Keys, cut ones too; and the same in base64.
         pem: new(
-            r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|\z)|LS0tLS1CRUdJTi[A-Za-z0-9+/=]*",
+            r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----[\s\S]*?(?:-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|\z)|Private-Lines:[\s\S]*|LS0tLS1CRUdJTi[A-Za-z0-9+/=]*",
         )?,
         scheme: new(r"(?i)\b((?:bearer|basic)\s+)([A-Za-z0-9._~+/=-]{8,})")?,
         userinfo: new(r#"(?i)(\b[a-z][a-z0-9+.-]*://)([^/\s"'<>?#]+)@(sha256:|sha512:)?"#)?,
@@ -39,7 +41,15 @@ static SHAPES: LazyLock<Option<Shapes>> = LazyLock::new(|| {
         base64: new(r"\beyJ[A-Za-z0-9_+/=-]{16,}(?:\.[A-Za-z0-9_-]+)*")?,
         // Keys that their issuers made recognisable.
         issued: new(
-            r"\b(?:(?:AKIA|ASIA)[0-9A-Z]{16}|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,}|glpat-[A-Za-z0-9_-]{16,}|xox[abpr]-[A-Za-z0-9-]{10,}|ya29\.[A-Za-z0-9_-]{16,}|AIza[A-Za-z0-9_-]{30,}|dckr_pat_[A-Za-z0-9_-]{16,}|hvs\.[A-Za-z0-9_-]{16,})",
+            r"\b(?:(?:AKIA|ASIA)[0-9A-Z]{16}|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,}|glpat-[A-Za-z0-9_-]{16,}|xox[abpr]-[A-Za-z0-9-]{10,}|ya29\.[A-Za-z0-9_-]{16,}|AIza[A-Za-z0-9_-]{30,}|dckr_[po]at_[A-Za-z0-9_-]{16,}|hv[sbr]\.[A-Za-z0-9_-]{16,}|[sr]k_(?:live|test)_[A-Za-z0-9]{10,}|npm_[A-Za-z0-9]{30,}|pypi-[A-Za-z0-9_-]{16,}|sk-(?:proj|ant|svcacct)-[A-Za-z0-9_-]{16,}|sk-[A-Za-z0-9]{40,}|SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}|hf_[A-Za-z0-9]{30,}|dop_v1_[0-9a-f]{40,}|shpat_[0-9a-fA-F]{32,}|AGE-SECRET-KEY-1[0-9A-Z]{40,}|hooks\.slack\.com/(?:services|workflows)/[A-Za-z0-9_/-]+|discord(?:app)?\.com/api/webhooks/[A-Za-z0-9_/-]+)",
+        )?,
+        // `curl -u user:password`, `["--creds","user:password"]`
+        user: new(
+            r#"(^|[\s"'\[(])((?:-u|--user|--proxy-user|--creds)[= "',\\]*)([^\s:"',\\\]-][^\s:"',\\\]]*):([^\s"',\\\]]+)"#,
+        )?,
+        // `mysql -ppassword`, `docker login -p password`, `sshpass -p password`
+        login: new(
+            r#"\b((?:mysql\w*|mariadb[\w-]*|sshpass|login)\b[^\n|;&]*?\s-p ?)(["']?[^\s"'\\]+)"#,
         )?,
     })
 });
@@ -69,9 +79,13 @@ impl Shapes {
     pub(super) fn scheme(&self, s: &str) -> Option<String> {
         let put = |c: &Captures<'_>| {
             let value = group(c, 2);
-            let odd = |b: u8| b.is_ascii_digit() || b"=._~+/".contains(&b);
+            let odd = |b: u8| b"=._~+/".contains(&b);
             let long = value.len() >= 16 && value.bytes().any(odd);
-            if long || value.len() >= 24 || value.ends_with('=') {
+            if long
+                || value.bytes().any(|b| b.is_ascii_digit())
+                || value.len() >= 24
+                || value.ends_with('=')
+            {
                 format!("{}{REDACTED}", group(c, 1))
             } else {
                 group(c, 0).to_owned()
@@ -124,6 +138,28 @@ impl Shapes {
 
     pub(super) fn base64(&self, s: &str) -> Option<String> {
         changed(s, self.base64.replace_all(s, REDACTED))
+    }
+
+    /// What the flags of usual programs say of users and their passwords; `--user 1000:1000` says ids.
+    pub(super) fn flags(&self, s: &str) -> Option<String> {
+        let digits = |s: &str| s.bytes().all(|b| b.is_ascii_digit());
+        let put = |c: &Captures<'_>| {
+            if digits(group(c, 3)) && digits(group(c, 4)) {
+                group(c, 0).to_owned()
+            } else {
+                format!("{}{}{REDACTED}", group(c, 1), group(c, 2))
+            }
+        };
+        let users = self.user.replace_all(s, put);
+        let put = |c: &Captures<'_>| {
+            if digits(group(c, 2)) || group(c, 2) == REDACTED {
+                group(c, 0).to_owned()
+            } else {
+                format!("{}{REDACTED}", group(c, 1))
+            }
+        };
+        let all = self.login.replace_all(&users, put);
+        (all != s).then(|| all.into_owned())
     }
 
     pub(super) fn issued(&self, s: &str) -> Option<String> {
@@ -195,7 +231,14 @@ fn kept(query: &str) -> String {
         let program = name == "command" && !std::mem::replace(&mut command, true);
         out.push_str(name);
         out.push('=');
-        if program || value.is_empty() || is_plain_parameter(name) {
+        let words = value.find(['+', ' ']).or_else(|| value.find("%20"));
+        let (first, rest) = value.split_at(words.filter(|_| program).unwrap_or(value.len()));
+        if program && !rest.is_empty() {
+            hidden = true;
+            out.push_str(first);
+            out.push_str("%20");
+            out.push_str(REDACTED);
+        } else if program || value.is_empty() || is_plain_parameter(name) {
             out.push_str(value);
         } else {
             hidden = true;

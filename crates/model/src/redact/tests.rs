@@ -243,6 +243,119 @@ fn messages_of_kubernetes_with_such_words_stay() {
     }
 }
 
+/// What people, tools and clients write without a name and a separator beside the value; `{C}` is the credential.
+const LOOSE: [&str; 75] = [
+    "helm --set-literal foo={C}",
+    "helm --set a.b={C},c={C} --wait",
+    "--from-literal=anything={C}",
+    "--from-literal anything={C}",
+    "curl -u bob:{C} https://host/x",
+    "curl --user bob:{C} https://host/x",
+    "curl -ubob:{C} https://host",
+    r#"["crictl","pull","--creds","bob:{C}","i"]"#,
+    "mysql -uroot -p{C} -h db",
+    "exec sh -c 'mysql -p{C}'",
+    "docker login -u bob -p {C} reg.example",
+    "sshpass -p {C} ssh host",
+    "openssl rsa -passin pass:{C}",
+    "PGPASSWORD={C} psql",
+    "X_KEY={C}",
+    "--env A={C} next",
+    "--header 'X-Plain: {C}'",
+    "env A={C} B={C}",
+    "environment variables: A={C} B={C}",
+    "starting with env A={C}",
+    "user=bob pw={C}",
+    "passcode={C}",
+    "kennwort={C}",
+    "mot_de_passe={C}",
+    "creds={C}",
+    "JSESSIONID={C}; Path=/",
+    "https://host/a;jsessionid={C}?x",
+    "sessionid={C}",
+    "session_key={C}",
+    "the password is {C}",
+    "password '{C}' is wrong",
+    "password \"{C} and more\"",
+    "password\t{C}",
+    "Password ({C}) rejected",
+    "user bob, password {C}, host db",
+    "Password for bob: {C}",
+    "api_key {C}",
+    "NOTE: token {C} expired",
+    "token '{C}'",
+    "bootstrap token 07401b.{C}",
+    "client secret: {C}",
+    "client secret is {C}",
+    "encryption key: {C}",
+    "access key {C}",
+    "Bearer {C}",
+    "a=1%26token%3D{C}&b",
+    "password%3D{C}",
+    "/exec?command=env%20X%3D{C}",
+    "/exec?command=env+X={C}&stdin=1",
+    "ceph: secret={C},name=admin",
+    "Mounting cmd (mount) with arguments (-t ceph -o name=a,secret={C} x)",
+    "rbd --key={C} map",
+    "rbd map --id admin --key {C}",
+    "<password>{C}</password>",
+    r#"[{"op":"replace","path":"/spec/containers/0/env/0/value","value":"{C}"}]"#,
+    r#"[{"op":"add","path":"/data","value":{"a":"{C}"}}]"#,
+    r#"[{"value":"{C}","op":"add","path":"/spec/args/-"}]"#,
+    "&{Username:bob Password:{C} Auth:{C} ServerAddress:r}",
+    "AuthConfig{Username:bob,Password:{C},Auth:{C},}",
+    "yaml:\npassword: {C}\nuser: x",
+    r"yaml:\ntoken: {C}\nuser: x",
+    "  stringData:\n    a: {C}\n  type: x",
+    "data:\n  a: {C}\n",
+    "annotations:\n- a: {C}\n",
+    r"data:\n  a: {C}\n",
+    "-----BEGIN PGP PRIVATE KEY BLOCK-----\n{C}",
+    "PuTTY-User-Key-File-2: ssh-rsa\nPrivate-Lines: 14\n{C}",
+    "https://hooks.slack.com/services/T00000000/B00000000/{C}",
+    "https://discord.com/api/webhooks/123/{C}",
+    "sk_live_{C}0123456789",
+    "SG.{C}0123456789012.abcdefghijklmnopqrstuvwxyz0123456789abcdefg",
+    "npm_{C}0123456789012345678901234567890",
+    "pypi-AgEIcHlwaS5vcmc{C}0123456789",
+    "sk-proj-{C}012345678901234567890123",
+    "sk-{C}0123456789012345678901234567890",
+];
+
+#[test]
+fn what_stands_loosely_beside_a_name_is_taken_out() {
+    const C: &str = "Kanarie0123q";
+    for form in LOOSE {
+        let input = form.replace("{C}", C);
+        gone(&input, C);
+        // In Go's quotes, as errors are wrapped.
+        let wrapped = quoted(&format!("rpc error: {input}"));
+        gone(&wrapped, C);
+    }
+}
+
+#[test]
+fn what_only_resembles_such_a_form_stays() {
+    for s in [
+        "runc exec --user 1000:1000 c sh",
+        "ssh login node -p 22",
+        "unknown flag: --set",
+        "etcdctl --key /etc/kubernetes/pki/etcd/healthcheck-client.key get",
+        "the token is expired",
+        "the password is wrong",
+        "password must not be empty",
+        "failed to get access key: not found",
+        "environment variables are not set",
+        "the api_key is missing",
+        "pods \"sk-web-7d9f8b6c5d-abcde\" not found",
+        "references non-existent secret key: tls.key",
+        "pass: 3, fail: 0",
+        "[{\"op\":\"remove\",\"path\":\"/metadata/finalizers\"}]",
+    ] {
+        assert_eq!(text(s), s);
+    }
+}
+
 /// Time for text that is made to be gone over again and again: sixteen times the length is to take about sixteen times
 /// as long, and 256 times where each part is looked at to the end.
 #[cfg(feature = "clock")]
@@ -266,6 +379,18 @@ fn redaction_takes_time_linear_in_the_length() {
         " Password:a b ",
         "secret    ",
         "--token",
+        " password",
+        "<secret>",
+        "secret=",
+        "env A=",
+        "--set ",
+        "data:\n ",
+        r"data:\n ",
+        "client secret ",
+        "password%3D",
+        " -u a:",
+        "login -p",
+        "{Auth:",
         "-----BEGIN PRIVATE KEY-----",
     ] {
         let take = |n: usize| {
