@@ -5,7 +5,7 @@ use std::io::Write as _;
 use super::args::{CallsArgs, Format};
 use super::input::Observations;
 use super::out;
-use super::pods::{chosen, no_such_pod, tell_of_loss, whole};
+use super::pods::{chosen, no_such_pod, tell_of_empty_scope, tell_of_loss, whole};
 use kflow_core::diagnose::unknown;
 use kflow_export::calls;
 
@@ -40,6 +40,7 @@ pub(super) fn calls(args: &CallsArgs) -> anyhow::Result<u8> {
         Format::Text => calls::text(&mut out, &world, &filter, source.at, out::colour())?,
     }
     out.flush()?;
+    tell_of_empty_scope(asked);
     tell_of_loss(&world);
     Ok(whole(missing.as_ref()))
 }

@@ -8,7 +8,7 @@ use super::args::control::FlowArgs;
 use super::args::live::ScopeArgs;
 use super::args::{Format, Input};
 use super::input::Observations;
-use super::pods::{find, no_such_pod, whole};
+use super::pods::{find, no_such_pod, tell_of_empty_scope, whole};
 use super::{OK, out};
 use kflow_core::correlate::steps::steps;
 use kflow_core::diagnose::unknown;
@@ -183,6 +183,7 @@ pub(super) fn flow(args: &FlowArgs) -> anyhow::Result<u8> {
         Format::Json => flow::lit_json(&mut out, map, &passed, &options)?,
     }
     out.flush()?;
+    tell_of_empty_scope(asked_of);
     Ok(whole(missing.as_ref()))
 }
 

@@ -22,6 +22,13 @@ pub(super) fn tell_of_none(what: &str, asked: Asked<'_>) {
     tell(&format!("there are no {what}{place}"));
 }
 
+/// Says that the scope holds no pods, where it was named.
+pub(super) fn tell_of_empty_scope(asked: Asked<'_>) {
+    if !asked.world.selection().is_all() && asked.world.pods().is_empty() {
+        tell_of_none("pods", asked);
+    }
+}
+
 /// Pods by `ns/name`, `name` or UID (a mirror pod's UID leads to its static pod), oldest first.
 pub(super) fn find(world: &World, query: &str) -> Vec<Pod> {
     let mut pods: Vec<Pod> = world.find(query).into_iter().cloned().collect();

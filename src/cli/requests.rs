@@ -9,7 +9,7 @@ use anyhow::bail;
 use super::args::Format;
 use super::args::control::RequestsArgs;
 use super::input::Observations;
-use super::pods::{find, no_such_pod, whole};
+use super::pods::{find, no_such_pod, tell_of_empty_scope, whole};
 use super::{OK, out};
 use kflow_core::correlate::{Pod, World};
 use kflow_core::diagnose::unknown;
@@ -70,6 +70,7 @@ pub(super) fn requests(args: &RequestsArgs) -> anyhow::Result<u8> {
             Format::Json => requests::groups_json(&mut out, &groups)?,
         }
         lost(&world);
+        tell_of_empty_scope(asked);
         out.flush()?;
         return Ok(whole(missing.as_ref()));
     }
@@ -88,6 +89,7 @@ pub(super) fn requests(args: &RequestsArgs) -> anyhow::Result<u8> {
         Format::Json => requests::json(&mut out, chosen.map(Arc::as_ref), source.at)?,
     }
     lost(&world);
+    tell_of_empty_scope(asked);
     out.flush()?;
     Ok(whole(missing.as_ref()))
 }

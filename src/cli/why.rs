@@ -85,6 +85,9 @@ fn all_incidents(args: &WhyArgs) -> anyhow::Result<u8> {
     let mut out = out::stdout();
     match args.output {
         Format::Json => incidents::json(&incidents, source.at, found.within, &mut out)?,
+        Format::Text | Format::Markdown if incidents.is_empty() && world.pods().is_empty() => {
+            pods::tell_of_none("pods", asked);
+        }
         Format::Text | Format::Markdown if incidents.is_empty() => {
             let whose = args.pod.as_deref().map(|p| format!(" with {p}"));
             let text = format!(

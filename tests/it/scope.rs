@@ -135,6 +135,17 @@ fn every_command_that_reads_a_recording_looks_at_the_scope_alone() {
             assert!(fits(&pod_of(&v)), "{scope:?}: {}", pod_of(&v));
         }
         let calls = rows(&["calls", "-o", "json"], scope, file);
+        let measured: u64 = rows(&["stats", "-o", "json"], scope, file)
+            .iter()
+            .filter(|r| {
+                r["measure"]
+                    .as_str()
+                    .is_some_and(|m| m.starts_with("call/"))
+            })
+            .filter_map(|r| r["count"].as_u64().zip(r["open"].as_u64()))
+            .map(|(done, open)| done + open)
+            .sum();
+        assert_eq!(measured, calls.len() as u64, "stats {scope:?}");
         for c in calls.iter().filter(|c| c["pod"] != "") {
             assert!(fits(&pod_of(c)), "{scope:?}: a call of {}", pod_of(c));
         }
@@ -182,6 +193,30 @@ fn a_scope_that_the_recording_knows_nothing_of_is_unknown() {
                 "{args:?}: {err}"
             );
         }
+    }
+}
+
+/// A selection that fits no pod is no clean bill: every command says that there are none.
+#[test]
+fn a_selection_without_pods_is_told() {
+    for command in [
+        &["why", "--all"][..],
+        &["why", "--ever"],
+        &["timeline"],
+        &["calls"],
+        &["flow"],
+        &["requests"],
+        &["requests", "--list"],
+        &["stats"],
+        &["export", "-f", "json"],
+    ] {
+        let mut args = command.to_vec();
+        args.extend(["-l", "app=nope", "-s", FILE]);
+        let (code, out, err) = run(&args);
+        assert_eq!(code, Some(0), "{args:?}: {out} {err}");
+        let said = format!("{out}{err}").to_lowercase();
+        assert!(said.contains("there are no "), "{args:?}: {out} {err}");
+        assert!(!said.contains("nothing was ever wrong"), "{args:?}: {out}");
     }
 }
 

@@ -482,6 +482,53 @@ fn no_view_of_a_pod_contradicts_another() {
     assert!(told.is_empty(), "{}", told.join("\n"));
 }
 
+/// At the moment at which the kubelet tries again: what is tried is not backed off from.
+#[test]
+fn what_is_tried_again_does_not_back_off() {
+    let mut wrong = Vec::new();
+    let mut asked = 0;
+    for name in SESSIONS {
+        let mut world = World::new();
+        for o in &session(name) {
+            world.observe(o);
+            let Body::CallStart(call) = &o.body else {
+                continue;
+            };
+            let trial = ["PullImage", "CreateContainer", "StartContainer"];
+            if !trial.contains(&call.method.as_str()) {
+                continue;
+            }
+            world.refresh();
+            let now = o.stamp.seen;
+            let calls = world.calls();
+            let Some(call) = calls.in_flight().find(|c| c.key == call.key) else {
+                continue;
+            };
+            let Some(pod) = world.pod(&call.pod_uid) else {
+                continue;
+            };
+            let Some(v) = kflow_core::diagnose::why(&world, pod, now) else {
+                continue;
+            };
+            asked += usize::from(v.container == call.container && !call.container.is_empty());
+            if v.state == State::BackingOff
+                && v.container == call.container
+                && (v.stage == Stage::Image) == (call.method == "PullImage")
+            {
+                wrong.push(format!(
+                    "{name} {} at {now}: {} backs off in {}, and {} is in flight",
+                    pod.key(),
+                    v.cause_id(),
+                    v.stage,
+                    call.method
+                ));
+            }
+        }
+    }
+    assert!(asked > 30, "{asked}");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
 #[test]
 fn a_verdict_changes_back_only_with_new_evidence() {
     let mut wrong = Vec::new();

@@ -137,6 +137,9 @@ pub fn rows(world: &World, now: Nanos, by: GroupBy, query: Option<&Query>) -> Ve
         of_pod(pod, by, &mut samples);
     }
     for call in world.calls().iter() {
+        if !world.selects_call(call) {
+            continue;
+        }
         let pod = world.pod(&call.pod_uid);
         if query.is_some() && !pod.is_some_and(|p| admitted(p)) {
             continue;

@@ -29,6 +29,7 @@ use super::{Catalogue, State, cause, limits};
 use crate::backoff;
 use crate::correlate::World;
 use crate::flow::Stage;
+use kflow_model::cri::method;
 use kflow_model::pod::PodPhase;
 use kflow_model::{Nanos, Source};
 
@@ -233,6 +234,7 @@ pub fn diagnose<'a>(cx: Context<'a>, f: &'a PodHistory<'a>, health: Health) -> V
         }
     }
     back_off(f, &mut found);
+    tries_again(f, &mut found);
     if health == Health::Flapping {
         comes_and_goes(f, &mut found);
     }
@@ -373,6 +375,28 @@ fn back_off(f: &PodHistory<'_>, found: &mut [Finding<'_>]) {
             }
             _ => {}
         }
+    }
+}
+
+/// What is tried again at this moment is not backed off from.
+fn tries_again(f: &PodHistory<'_>, found: &mut [Finding<'_>]) {
+    let tries = |x: &Finding<'_>| {
+        f.open.iter().any(|c| {
+            let of_stage = match c.start.method.as_str() {
+                method::PULL_IMAGE => x.stage == Stage::Image,
+                method::CREATE_CONTAINER | method::START_CONTAINER => x.stage > Stage::Image,
+                _ => false,
+            };
+            of_stage && !x.container.is_empty() && c.container == x.container
+        })
+    };
+    for x in found
+        .iter_mut()
+        .filter(|x| x.state == State::BackingOff)
+        .filter(|x| tries(x))
+    {
+        x.state = State::Stuck;
+        x.next_retry = None;
     }
 }
 
