@@ -12,25 +12,20 @@
 //! A file system that does not answer is an error ([`patient`](crate::patient)). [`create_new`] and [`rename_new`] wait
 //! for it: the recorder calls them, on a thread of its own.
 
-use std::ffi::OsString;
-use std::fs::{File, Metadata, OpenOptions, Permissions};
+mod atomic;
+
+use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Write};
 use std::os::fd::AsFd;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
-use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::time::Duration;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::Path;
 
-use tempfile::{Builder, NamedTempFile, TempPath};
+use tempfile::TempPath;
 
-use crate::patient::{self, SLOW, WRITE, ask, not_answered};
+use crate::patient::ask;
+pub use atomic::AtomicFile;
+use atomic::Name;
 
-/// Bytes that are collected before they are written.
-const PIECE: usize = 1 << 16;
-/// Pieces that may wait for the file system.
-const ROOM: usize = 4;
-/// Bytes after which a file is put on the disk: what is left for its end does not grow with the file.
-const SYNC: usize = 8 << 20;
 /// Names that are tried before one that is free is given up for.
 const NAMES: u32 = 1000;
 
@@ -124,289 +119,6 @@ fn folder(path: &Path) -> &Path {
     path.parent()
         .filter(|p| !p.as_os_str().is_empty())
         .unwrap_or(Path::new("."))
-}
-
-/// A file that takes its name when it is whole. Dropped before that, it leaves everything as it was.
-///
-/// A thread of its own alone touches the file; whoever writes waits for it with a limit. What is no file (a pipe, a device)
-/// has to be opened in time, and may then be as slow as its reader.
-#[derive(Debug)]
-pub struct AtomicFile {
-    /// `None` when nothing more is given.
-    to: Option<SyncSender<Given>>,
-    /// Pieces that were written, to be filled again, or why one was not. Ends with the thread.
-    from: Receiver<io::Result<Vec<u8>>>,
-    piece: Vec<u8>,
-    target: PathBuf,
-    limit: Option<Duration>,
-}
-
-/// What the thread is given.
-#[derive(Debug)]
-enum Given {
-    Piece(Vec<u8>),
-    /// Everything was given: this name, and where its result goes.
-    Whole(Name, SyncSender<Result<PathBuf, FileError>>),
-}
-
-/// The name that a file gets.
-#[derive(Debug)]
-enum Name {
-    /// That of its target, in place of what had it.
-    Target,
-    /// The first of these that is free.
-    Free(Vec<PathBuf>),
-}
-
-impl AtomicFile {
-    /// Begins a file for `path`. What has that name stays until [`commit`](Self::commit). The file behind a symbolic
-    /// link is the one that is replaced; a pipe or a device is written to as it is.
-    pub fn create(path: &Path, access: Access) -> Result<Self, FileError> {
-        let its = path.to_owned();
-        Self::start(path, move || Out::create(&its, access))
-    }
-
-    fn beside(target: PathBuf, access: Access) -> Result<Self, FileError> {
-        let path = target.clone();
-        Self::start(&path, move || Out::beside(target, access))
-    }
-
-    fn start(
-        path: &Path,
-        open: impl FnOnce() -> Result<Out, FileError> + Send + 'static,
-    ) -> Result<Self, FileError> {
-        let (to, given) = sync_channel(ROOM);
-        let (written, from) = sync_channel(ROOM);
-        for _ in 1..ROOM {
-            written.send(Ok(Vec::with_capacity(PIECE))).ok();
-        }
-        let thread = std::thread::Builder::new().name("kflow-write".into());
-        let begin = move || -> Result<_, FileError> {
-            let out = open()?;
-            let (target, is_special) = (out.target.clone(), out.is_special());
-            thread
-                .spawn(move || serve(out, &given, &written))
-                .map_err(error("create", &target))?;
-            Ok((target, is_special))
-        };
-        let (target, is_special) =
-            patient::ask_within(path, SLOW, begin).map_err(error("create", path))??;
-        Ok(Self {
-            to: Some(to),
-            from,
-            piece: Vec::with_capacity(PIECE),
-            target,
-            limit: (!is_special).then_some(WRITE),
-        })
-    }
-
-    /// Hands the piece over; one that was written is filled next.
-    fn give(&mut self) -> io::Result<()> {
-        if self.piece.is_empty() {
-            return Ok(());
-        }
-        let next = match self.limit {
-            Some(limit) => self.from.recv_timeout(limit).map_err(|e| match e {
-                RecvTimeoutError::Timeout => not_answered(limit),
-                RecvTimeoutError::Disconnected => ended(),
-            }),
-            None => self.from.recv().map_err(|_| ended()),
-        };
-        let full = std::mem::replace(&mut self.piece, next??);
-        // There is room: so many pieces exist.
-        let to = self.to.as_ref().ok_or_else(ended)?;
-        to.send(Given::Piece(full)).map_err(|_| self.why())
-    }
-
-    /// Why the thread has ended.
-    fn why(&self) -> io::Error {
-        let failed = self.from.try_iter().find_map(Result::err);
-        failed.unwrap_or_else(ended)
-    }
-
-    /// Writes the rest to the disk and gives the file its name, in place of what had it.
-    pub fn commit(self) -> Result<(), FileError> {
-        self.whole(Name::Target).map(drop)
-    }
-
-    fn whole(mut self, name: Name) -> Result<PathBuf, FileError> {
-        let target = self.target.clone();
-        self.give().map_err(error("write", &target))?;
-        let (tell, told) = sync_channel(1);
-        let given = self.to.take().map(|to| to.send(Given::Whole(name, tell)));
-        if !matches!(given, Some(Ok(()))) {
-            return Err(error("write", &target)(self.why()));
-        }
-        let answer = match self.limit {
-            Some(limit) => told.recv_timeout(limit),
-            None => told.recv().map_err(|_| RecvTimeoutError::Disconnected),
-        };
-        answer.unwrap_or_else(|e| {
-            let source = match e {
-                RecvTimeoutError::Timeout => not_answered(WRITE),
-                RecvTimeoutError::Disconnected => self.why(),
-            };
-            Err(error("write", &target)(source))
-        })
-    }
-}
-
-fn ended() -> io::Error {
-    io::Error::other("the thread that writes it failed")
-}
-
-impl Drop for AtomicFile {
-    /// A file that did not get its name is gone before the program can end.
-    fn drop(&mut self) {
-        drop(self.to.take());
-        let until = crate::clock::monotonic() + SLOW;
-        let left = || until.saturating_duration_since(crate::clock::monotonic());
-        while self.limit.is_some() && self.from.recv_timeout(left()).is_ok() {}
-    }
-}
-
-impl Write for AtomicFile {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if self.piece.len() >= PIECE {
-            self.give()?;
-        }
-        let n = bytes.len().min(PIECE - self.piece.len());
-        self.piece.extend(bytes.iter().take(n));
-        Ok(n)
-    }
-    fn flush(&mut self) -> io::Result<()> {
-        self.give()
-    }
-}
-
-/// Writes what is given; `written` gets each piece back.
-fn serve(mut out: Out, given: &Receiver<Given>, written: &SyncSender<io::Result<Vec<u8>>>) {
-    let mut unsynced = 0;
-    while let Ok(given) = given.recv() {
-        match given {
-            Given::Piece(mut piece) => {
-                unsynced += piece.len();
-                let mut wrote = out.file().write_all(&piece);
-                if unsynced >= SYNC && !out.is_special() {
-                    wrote = wrote.and_then(|()| out.file().sync_data());
-                    unsynced = 0;
-                }
-                let failed = wrote.is_err();
-                piece.clear();
-                // Whoever writes may be gone; it sees an error before it gives anything more.
-                if written.send(wrote.map(|()| piece)).is_err() || failed {
-                    return;
-                }
-            }
-            Given::Whole(name, tell) => {
-                tell.send(out.end(name)).ok();
-                return;
-            }
-        }
-    }
-}
-
-/// A file that is being written.
-#[derive(Debug)]
-struct Out {
-    file: Kept,
-    target: PathBuf,
-}
-
-#[derive(Debug)]
-enum Kept {
-    /// Beside the target.
-    Beside(NamedTempFile),
-    /// The target itself, which is no file.
-    Special(File),
-}
-
-impl Out {
-    fn create(path: &Path, access: Access) -> Result<Self, FileError> {
-        let open = |path: &Path| OpenOptions::new().write(true).open(path);
-        let target = match look(path)? {
-            Place::Special => {
-                let file = open(path).map_err(error("open", path))?;
-                return Ok(Self {
-                    file: Kept::Special(file),
-                    target: path.to_owned(),
-                });
-            }
-            Place::File => {
-                // Who may not write to a file may not replace it, and links that the kernel does not follow
-                // (fs.protected_symlinks) are not followed here.
-                open(path).map_err(error("write", path))?;
-                path.canonicalize().map_err(error("write", path))?
-            }
-            Place::Free => path.to_owned(),
-        };
-        Self::beside(target, access)
-    }
-
-    fn beside(target: PathBuf, access: Access) -> Result<Self, FileError> {
-        let mut prefix = OsString::from(".");
-        prefix.push(target.file_name().unwrap_or_default());
-        prefix.push(".");
-        let file = Builder::new()
-            .prefix(&prefix)
-            .suffix(".part")
-            .permissions(Permissions::from_mode(access.mode()))
-            .tempfile_in(folder(&target))
-            .map_err(error("create", &target))?;
-        Ok(Self {
-            file: Kept::Beside(file),
-            target,
-        })
-    }
-
-    const fn is_special(&self) -> bool {
-        matches!(self.file, Kept::Special(_))
-    }
-
-    fn file(&mut self) -> &mut File {
-        match &mut self.file {
-            Kept::Beside(file) => file.as_file_mut(),
-            Kept::Special(file) => file,
-        }
-    }
-
-    /// Puts everything on the disk and gives the file its name, which it returns.
-    fn end(self, name: Name) -> Result<PathBuf, FileError> {
-        let target = self.target;
-        let Kept::Beside(mut file) = self.file else {
-            return Ok(target);
-        };
-        file.as_file().sync_all().map_err(error("write", &target))?;
-        let free = match name {
-            Name::Target => {
-                file.persist(&target)
-                    .map_err(|e| error("create", &target)(e.error))?;
-                sync_folder(&target);
-                return Ok(target);
-            }
-            Name::Free(names) => names,
-        };
-        for path in free {
-            match file.persist_noclobber(&path) {
-                Ok(_) => {
-                    sync_folder(&path);
-                    return Ok(path);
-                }
-                Err(e) if e.error.kind() == io::ErrorKind::AlreadyExists => file = e.file,
-                Err(e) => return Err(error("create", &path)(e.error)),
-            }
-        }
-        Err(FileError::Exists {
-            path: target.display().to_string(),
-        })
-    }
-}
-
-/// Puts a new name on the disk. The content is there already; file systems that cannot do this keep names another way.
-fn sync_folder(path: &Path) {
-    if let Ok(folder) = File::open(folder(path)) {
-        folder.sync_all().ok();
-    }
 }
 
 /// Writes a document whole.
@@ -523,8 +235,9 @@ pub fn distinct<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs;
-    use std::os::unix::fs::symlink;
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::path::PathBuf;
 
     fn names(dir: &Path) -> Vec<String> {
         let mut all: Vec<String> = fs::read_dir(dir)
