@@ -2,12 +2,19 @@
 
 use std::io::Write as _;
 
+use anyhow::bail;
+
 use super::args::{CallsArgs, Format};
 use super::input::Observations;
 use super::out;
-use super::pods::{chosen, no_such_pod, tell_of_empty_scope, tell_of_loss, whole};
+use super::pods::{
+    chosen, no_such_pod, tell_of_empty_scope, tell_of_loss, tell_of_no_match, whole,
+};
+use kflow_core::correlate::World;
 use kflow_core::diagnose::unknown;
+use kflow_core::suggest::suggest;
 use kflow_export::calls;
+use kflow_model::cri::method;
 
 /// `kflow calls`
 pub(super) fn calls(args: &CallsArgs) -> anyhow::Result<u8> {
@@ -34,13 +41,36 @@ pub(super) fn calls(args: &CallsArgs) -> anyhow::Result<u8> {
         slower_than_ns: args.filter.slower_than,
         no_noise: args.filter.no_noise,
     };
+    for wanted in &filter.methods {
+        known_method(wanted, &world)?;
+    }
     let mut out = out::stdout();
     match args.output {
         Format::Json => calls::json(&mut out, &world, &filter, source.at)?,
         Format::Text => calls::text(&mut out, &world, &filter, source.at, out::colour())?,
     }
     out.flush()?;
+    if let (0, all) = calls::matched(&world, &filter, source.at) {
+        tell_of_no_match("calls", all, asked);
+    }
     tell_of_empty_scope(asked);
     tell_of_loss(&world);
     Ok(whole(missing.as_ref()))
+}
+
+/// Refuses a method that the CRI does not have and that was not seen either: a slip of the hand would look like a runtime
+/// that was never called.
+fn known_method(wanted: &str, world: &World) -> anyhow::Result<()> {
+    let seen = world.calls().iter().map(|c| c.method.as_str());
+    let mut known: Vec<&str> = seen.chain(method::ALL.iter().copied()).collect();
+    known.sort_unstable();
+    known.dedup();
+    if known.iter().any(|k| k.eq_ignore_ascii_case(wanted)) {
+        return Ok(());
+    }
+    let near = suggest(wanted, known.iter().copied(), |m| m);
+    if near.is_empty() {
+        bail!("no method {wanted}: the CRI has {}", method::ALL.join(", "));
+    }
+    bail!("no method {wanted}: did you mean {}?", near.join(", "));
 }

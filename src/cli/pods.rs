@@ -22,6 +22,14 @@ pub(super) fn tell_of_none(what: &str, asked: Asked<'_>) {
     tell(&format!("there are no {what}{place}"));
 }
 
+/// Says that a filter left nothing of what the scope holds.
+pub(super) fn tell_of_no_match(what: &str, of: usize, asked: Asked<'_>) {
+    match of {
+        0 => tell_of_none(what, asked),
+        of => tell(&format!("no match among {of} {what}")),
+    }
+}
+
 /// Says that the scope holds no pods, where it was named.
 pub(super) fn tell_of_empty_scope(asked: Asked<'_>) {
     if !asked.world.selection().is_all() && asked.world.pods().is_empty() {

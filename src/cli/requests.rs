@@ -9,7 +9,7 @@ use anyhow::bail;
 use super::args::Format;
 use super::args::control::RequestsArgs;
 use super::input::Observations;
-use super::pods::{find, no_such_pod, tell_of_empty_scope, whole};
+use super::pods::{find, no_such_pod, tell_of_empty_scope, tell_of_no_match, whole};
 use super::{OK, out};
 use kflow_core::correlate::{Pod, World};
 use kflow_core::diagnose::unknown;
@@ -74,14 +74,19 @@ pub(super) fn requests(args: &RequestsArgs) -> anyhow::Result<u8> {
         out.flush()?;
         return Ok(whole(missing.as_ref()));
     }
-    let chosen = log.list().into_iter().filter(|r| {
-        world.selects_request(r)
-            && ids.as_ref().is_none_or(|ids| ids.contains(&r.audit_id))
+    let in_scope = || log.list().into_iter().filter(|r| world.selects_request(r));
+    let chosen = in_scope().filter(|r| {
+        ids.as_ref().is_none_or(|ids| ids.contains(&r.audit_id))
             && (!args.errors || r.is_error())
             && args
                 .slow
                 .is_none_or(|ns| !r.is_long_running() && r.duration(source.at) > ns)
     });
+    let chosen: Vec<_> = chosen.collect();
+    if chosen.is_empty() {
+        tell_of_no_match("requests", in_scope().count(), asked);
+    }
+    let chosen = chosen.into_iter();
     match args.output {
         Format::Text => {
             requests::list(&mut out, chosen.map(Arc::as_ref), source.at, out::colour())?;

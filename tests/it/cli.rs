@@ -308,6 +308,31 @@ fn calls_have_the_documented_form_and_filters() {
 }
 
 #[test]
+fn a_filter_that_leaves_nothing_is_told() {
+    let s = s1();
+    let calls = |more: &[&str]| run(&[&["calls", "-s", s.as_str()], more].concat());
+    // A slip of the hand is no runtime that was never called.
+    let slip = calls(&["--method", "RunPodSandbx"]);
+    assert_eq!(slip.status.code(), Some(2));
+    let error = String::from_utf8_lossy(&slip.stderr);
+    assert!(error.contains("did you mean RunPodSandbox?"), "{error}");
+    for nothing in [
+        ["--slower-than", "9h"],
+        ["--method", "CheckpointContainer"],
+        ["--filter", "method:nothing-like-it"],
+    ] {
+        let out = calls(&nothing);
+        assert_eq!(out.status.code(), Some(0), "{nothing:?}");
+        assert!(out.stdout.is_empty(), "{nothing:?}");
+        let error = String::from_utf8_lossy(&out.stderr);
+        assert!(error.contains("no match among "), "{nothing:?}: {error}");
+    }
+    let requests = run(&["requests", "-s", s.as_str(), "--slow", "9h"]);
+    let error = String::from_utf8_lossy(&requests.stderr);
+    assert!(error.contains("no match among "), "{error}");
+}
+
+#[test]
 fn text_has_no_escape_codes_when_it_is_not_for_a_terminal() {
     for args in [["timeline", "-s"], ["calls", "-s"]] {
         let path = s1();

@@ -157,6 +157,16 @@ pub fn text(
     fold(out, &mut folded, &paint)
 }
 
+/// How many calls pass a filter, and how many there are in the world's selection.
+pub fn matched(world: &World, filter: &Filter, now: Nanos) -> (usize, usize) {
+    let (mut passed, mut all) = (0, 0);
+    for c in selected(world) {
+        all += 1;
+        passed += usize::from(filter.takes(c, now));
+    }
+    (passed, all)
+}
+
 /// The calls that the world's selection admits, by start.
 fn selected(world: &World) -> impl Iterator<Item = &Arc<Call>> {
     world.calls().iter().filter(|c| world.selects_call(c))
