@@ -210,6 +210,14 @@ pub struct WhyArgs {
     /// Everything that was ever not well in a recording, in order: begin, length, cause, pod, owner or node; up to --at
     #[arg(long, conflicts_with = "watch")]
     pub ever: bool,
+    /// With --ever: only what lasted at this moment or came after it, as --at takes it
+    #[arg(
+        long,
+        value_name = "TIME",
+        allow_hyphen_values = true,
+        requires = "ever"
+    )]
+    pub since: Option<String>,
     /// Stay, and tell again whenever it changes (what runs, no recording)
     #[arg(long, short)]
     pub watch: bool,

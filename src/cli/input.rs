@@ -1,6 +1,6 @@
 //! Where a command that reads takes its observations from, and as of when.
 
-use anyhow::bail;
+use anyhow::{bail, ensure};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -87,6 +87,21 @@ impl Observations {
             selection: Arc::default(),
             recorded: Some(end),
         })
+    }
+
+    /// From when on something is asked, up to the moment; from the begin on without `since`.
+    pub fn from(&self, since: Option<&str>) -> anyhow::Result<Nanos> {
+        let range = self.session.range().unwrap_or((self.at, self.at));
+        let Some(text) = since else {
+            return Ok(range.0);
+        };
+        let since = moment(text)?.within((range.0, self.at), None, |_| 0);
+        outside(Some(range), since)?;
+        ensure!(
+            since <= self.at,
+            "--since {text} is after the moment that is looked at: name an earlier one, or leave --at out"
+        );
+        Ok(since)
     }
 
     /// The world as of the moment. An error when nothing in it is of the scope.

@@ -9,7 +9,7 @@ use super::{ERROR, NO_SUCH_POD, OK, VERDICT, out, pods};
 use kflow_core::correlate::World;
 use kflow_core::diagnose::unknown::{self, Asked};
 use kflow_core::diagnose::{
-    self, Catalogue, Diagnoser, Incident, Subject, Target, Unknown, Verdict,
+    self, Catalogue, Diagnoser, Incident, Knowledge, Subject, Target, Unknown, Verdict,
 };
 use kflow_engine::Overview;
 use kflow_export::{causes, incidents, why};
@@ -50,8 +50,8 @@ fn all_incidents(args: &WhyArgs) -> anyhow::Result<u8> {
     let source = Observations::open(&args.input, args.pod.as_deref())?;
     let world = source.world()?;
     let asked = source.asked(&world);
-    let begin = source.session.range().map_or(source.at, |r| r.0);
-    let range = (begin, source.at);
+    let since = source.from(args.since.as_deref())?;
+    let range = (source.from(None)?, source.at);
     let known = source.session.arrived_by(source.at);
     let observations = source.session.observations.iter().take(known);
     let found = Overview::of(
@@ -61,7 +61,10 @@ fn all_incidents(args: &WhyArgs) -> anyhow::Result<u8> {
         range,
     );
     let targets = args.pod.as_deref().map(|q| (q, diagnose::find(&world, q)));
-    let about = |i: &&Incident| targets.as_ref().is_none_or(|(q, t)| is_about(i, q, t));
+    let about = |i: &&Incident| {
+        i.end.is_none_or(|end| since < end)
+            && targets.as_ref().is_none_or(|(q, t)| is_about(i, q, t))
+    };
     let incidents: Vec<&Incident> = found.incidents.iter().filter(about).collect();
     if let Some((query, of_it)) = &targets
         && incidents.is_empty()
@@ -73,7 +76,8 @@ fn all_incidents(args: &WhyArgs) -> anyhow::Result<u8> {
             return pods::no_such_pod(query, asked);
         }
     }
-    let clear = match unknown::every(asked).map_or_else(|| found.knowledge.known(), Err) {
+    let knowledge = Knowledge::clone(&found.knowledge).after(since);
+    let clear = match unknown::every(asked).map_or_else(|| knowledge.known(), Err) {
         Ok(clear) => clear,
         // That nothing was ever wrong needs that nothing was overlooked.
         Err(u) if incidents.is_empty() => return Err(u.into()),

@@ -424,6 +424,35 @@ fn the_command_tells_every_incident_of_a_recording_in_both_forms() {
     assert!(code == Some(2) && said.contains("--session"), "{said}");
 }
 
+#[test]
+fn from_a_moment_on_only_what_lasted_then_or_came_later_is_told() {
+    let s2 = path("S2-stuck-early").display().to_string();
+    let all = overview("S2-stuck-early");
+    let since = |at: Nanos, more: &[&str]| {
+        let at = at.0.to_string();
+        kflow(&[&["why", "--ever", "-s", &s2, "--since", &at], more].concat())
+    };
+    let ends: Option<Vec<Nanos>> = all.incidents.iter().map(|i| i.end).collect();
+    let mut ends = ends.expect("all are over");
+    ends.sort_unstable();
+    let (middle, over) = (ends[ends.len() / 2], ends[ends.len() - 1]);
+    let left = |i: &&Incident| i.end.is_none_or(|end| middle < end);
+    let want = all.incidents.iter().filter(left).count();
+    assert!(0 < want && want < all.incidents.len(), "{want}");
+    let (code, json, _) = since(middle, &["-o", "json"]);
+    let rows: Vec<serde_json::Value> = serde_json::from_str(&json).expect("JSON");
+    assert_eq!((code, rows.len()), (Some(1), want));
+    // After the last of them nothing was wrong, and no more than that is claimed.
+    let (code, text, error) = since(over, &[]);
+    assert_eq!(code, Some(0), "{text}{error}");
+    let claim = format!("Nothing was ever wrong between {} and ", over.to_rfc3339());
+    assert!(text.starts_with(&claim), "{text}");
+    let (code, _, error) = since(over, &["--at", "+1s"]);
+    assert!(code == Some(2) && error.contains("--since"), "{error}");
+    let (code, _, error) = since(all.range.0.plus(-SECOND), &[]);
+    assert_eq!(code, Some(2), "{error}");
+}
+
 /// A player whose session is read and looked through.
 fn player(name: &str) -> Replay {
     let player = Player::open(&path(name), Moment::Begin, Arc::default()).expect("fixture");

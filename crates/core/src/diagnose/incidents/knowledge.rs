@@ -108,6 +108,17 @@ impl Knowledge {
         self.blind.sort_by_key(|b| b.since);
     }
 
+    /// What was known from a moment on.
+    #[must_use]
+    pub fn after(mut self, since: Nanos) -> Self {
+        self.from = self.from.map(|from| from.max(since));
+        self.blind.retain(|b| b.until.is_none_or(|u| since < u));
+        for b in &mut self.blind {
+            b.since = b.since.max(since);
+        }
+        self
+    }
+
     /// From when until when all was known.
     ///
     /// # Errors
