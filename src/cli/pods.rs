@@ -3,8 +3,8 @@
 use super::out::tell;
 use super::{ERROR, NO_SUCH_POD, OK};
 use kflow_core::correlate::{Pod, World};
+use kflow_core::diagnose::Unknown;
 use kflow_core::diagnose::unknown::{self, Asked};
-use kflow_core::diagnose::{Unknown, node_asked};
 use kflow_core::suggest::suggest;
 use kflow_model::PodUid;
 
@@ -106,17 +106,6 @@ pub(super) fn tell_of_no_such_pod(query: &str, world: &World) -> u8 {
     } else {
         format!(" in {}", selection.scope().name())
     };
-    if let Some(node) = node_asked(query) {
-        let known = world.nodes().into_iter().map(|n| n.name.to_string());
-        let near = suggest(node, known, |n: &str| n);
-        let hint = if near.is_empty() {
-            format!("nodes that are known: {}", world.nodes().len())
-        } else {
-            format!("did you mean node/{}?", near.join(", node/"))
-        };
-        tell(&format!("no node {node}: {hint}"));
-        return NO_SUCH_POD;
-    }
     let near = suggest(query, world.pods().iter().map(|p| p.key()), name_of);
     let bears = |p: &&Pod| p.key() == query || p.name == query || p.uid.as_str() == query;
     let hint = if let Some(p) = world.every_pod().iter().find(bears) {
@@ -127,6 +116,19 @@ pub(super) fn tell_of_no_such_pod(query: &str, world: &World) -> u8 {
         format!("did you mean {}?", near.join(", "))
     };
     tell(&format!("no pod {query}{place}: {hint}"));
+    NO_SUCH_POD
+}
+
+/// Says that all nodes were listed and none has the name, and names what comes near.
+pub(super) fn tell_of_no_such_node(node: &str, world: &World) -> u8 {
+    let known = world.nodes().into_iter().map(|n| n.name.to_string());
+    let near = suggest(node, known, |n: &str| n);
+    let hint = if near.is_empty() {
+        format!("nodes that are known: {}", world.nodes().len())
+    } else {
+        format!("did you mean node/{}?", near.join(", node/"))
+    };
+    tell(&format!("no node {node}: {hint}"));
     NO_SUCH_POD
 }
 

@@ -27,7 +27,7 @@ pub(super) fn why(args: &WhyArgs) -> anyhow::Result<u8> {
     let world = source.world()?;
     let found = answer(args, source.asked(&world));
     match found {
-        Answer::NoSuchPod => Ok(pods::tell_of_no_such_pod(
+        Answer::NoSuchPod => Ok(tell_of_absence(
             args.pod.as_deref().unwrap_or_default(),
             &world,
         )),
@@ -73,7 +73,10 @@ fn all_incidents(args: &WhyArgs) -> anyhow::Result<u8> {
         // A node may be gone by now.
         let node = diagnose::node_asked(query);
         if node.is_none_or(|n| world.node(n).is_none()) {
-            return pods::no_such_pod(query, asked);
+            return match absent(asked, query) {
+                Some(unknown) => Err(unknown.into()),
+                None => Ok(tell_of_absence(query, &world)),
+            };
         }
     }
     let knowledge = Knowledge::clone(&found.knowledge).after(since);
@@ -149,7 +152,7 @@ fn answer(args: &WhyArgs, asked: Asked<'_>) -> Answer {
     };
     let targets = diagnose::find(world, query);
     if targets.is_empty() {
-        return unknown::absent(asked, query).map_or(Answer::NoSuchPod, Answer::Unknown);
+        return absent(asked, query).map_or(Answer::NoSuchPod, Answer::Unknown);
     }
     let verdicts = of_targets(world, &targets, at);
     if verdicts.iter().any(|v| is_bad(v)) {
@@ -161,6 +164,21 @@ fn answer(args: &WhyArgs, asked: Asked<'_>) -> Answer {
         Target::Node(name, _) => unknown::known_node(asked, name).or_else(|| unknown::every(asked)),
     });
     unknown.map_or(Answer::Verdicts(verdicts), Answer::Unknown)
+}
+
+/// Why it cannot be said that there is nothing of a name.
+fn absent(asked: Asked<'_>, query: &str) -> Option<Unknown> {
+    match diagnose::node_asked(query) {
+        Some(node) => unknown::absent_node(asked, node),
+        None => unknown::absent(asked, query),
+    }
+}
+
+fn tell_of_absence(query: &str, world: &World) -> u8 {
+    match diagnose::node_asked(query) {
+        Some(node) => pods::tell_of_no_such_node(node, world),
+        None => pods::tell_of_no_such_pod(query, world),
+    }
 }
 
 fn code(verdicts: &[Arc<Verdict>]) -> u8 {

@@ -429,7 +429,8 @@ fn a_pod_whose_create_bears_no_name_is_found_by_the_key_under_which_it_was_store
     };
     s.kind = SpanKind::Internal;
     s.name = "Create etcd3".into();
-    s.attributes = vec![("key".into(), "/registry/pods/s01/web-7d4b9-x1abc".into())].into();
+    let key = ("key".into(), "/registry/pods/s01/web-7d4b9-x1abc".into());
+    s.attributes = s.attributes.iter().cloned().chain([key]).collect();
     let stored = Arc::new(stored);
     let pod = Arc::new(Observation {
         stamp: Stamp::exact(Nanos(at + 9 * MILLI)),

@@ -33,7 +33,7 @@ fn a_node_is_asked_about_as_a_pod_is() {
     let (code, text, _) = why("S4-runtime", &narrow);
     assert_eq!(code, Some(1), "{text}");
     assert!(text.starts_with("node/node1   "), "{text}");
-    for spelling in ["nodes/node1", "no/node1", "Node/node1"] {
+    for spelling in ["nodes/node1", "Node/node1"] {
         let (_, same, _) = why("S4-runtime", &[spelling, "--at", DOWN]);
         assert!(same.starts_with("node/node1   stuck"), "{spelling}: {same}");
     }

@@ -85,7 +85,7 @@ pub fn find<'w>(world: &'w World, query: &str) -> Vec<Target<'w>> {
 /// The name in `node/name`.
 pub fn node_asked(query: &str) -> Option<&str> {
     let (kind, name) = query.split_once('/')?;
-    let is_node = ["node", "nodes", "no"]
+    let is_node = ["node", "nodes"]
         .iter()
         .any(|k| kind.eq_ignore_ascii_case(k));
     is_node.then_some(name)

@@ -11,7 +11,6 @@
 
 mod trouble;
 
-use super::node_asked;
 use super::text::list;
 use crate::correlate::{Incomplete, Lost, PodView, Presence, World};
 use kflow_model::gap::Failure;
@@ -422,17 +421,18 @@ fn lost(asked: Asked<'_>, what: String) -> Option<Unknown> {
 /// Why it cannot be said that there is no pod of a name among those that are looked at. Without a namespace it would have
 /// to be none of any.
 pub fn absent(asked: Asked<'_>, query: &str) -> Option<Unknown> {
-    if let Some(node) = node_asked(query) {
-        let missing = matches!(asked.world.presence(node), Presence::Missing { .. });
-        return without_nodes(asked, format!("whether there is a node {node}"))
-            .filter(|_| !missing);
-    }
     let scope = asked.world.selection().scope();
     let why = asked
         .world
         .coverage()
         .incomplete("pods", Some(scope), asked.at)?;
     Some(asked.because(format!("whether there is a pod {query}"), "pods", &why))
+}
+
+/// Why it cannot be said that there is no node of a name.
+pub fn absent_node(asked: Asked<'_>, node: &str) -> Option<Unknown> {
+    let missing = matches!(asked.world.presence(node), Presence::Missing { .. });
+    without_nodes(asked, format!("whether there is a node {node}")).filter(|_| !missing)
 }
 
 /// Why it cannot be said that a node is well that nothing bad is known of.
