@@ -400,10 +400,12 @@ fn redaction_takes_time_linear_in_the_length() {
             assert!(out.len() <= 12 * s.len());
             (crate::clock::monotonic() - begin).as_nanos()
         };
-        let (little, much) = (take(8 << 10), take(128 << 10));
+        // A machine that does something else meanwhile makes one time long, not each of several.
+        let little = (0..3).map(|_| take(8 << 10)).min().unwrap();
+        let most = 80 * little.max(1_000_000);
         assert!(
-            much < 80 * little.max(1_000_000),
-            "{part:?}: {little} ns, {much} ns"
+            (0..10).any(|_| take(128 << 10) < most),
+            "{part:?}: {little} ns, and ten times more than {most} ns"
         );
     }
 }
