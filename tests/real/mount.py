@@ -297,11 +297,39 @@ def reading():
     assert sorted(os.listdir(dir)) == ['kubelet.log', 'mnt'], os.listdir(dir)
 
 
+def writing():
+    print('an export whose file system hangs in the middle of it', flush=True)
+    dir = tempfile.mkdtemp(prefix='kflow-mount.')
+    atexit.register(shutil.rmtree, dir, True)
+    mount = Mount(dir + '/mnt')
+    whole = dir + '/mnt/all.json'
+    with open(whole, 'w') as f:
+        f.write('old')
+    export = subprocess.Popen([KFLOW, 'export', '-f', 'json', '-s', 'fixtures/sessions/S3-crashes.kflow.zst', '-o', whole],
+                              stderr=subprocess.PIPE)
+    atexit.register(lambda: export.poll() is None and export.kill())
+
+    def begun():
+        return any(name != 'all.json' and os.path.getsize(mount.behind + '/' + name) for name in os.listdir(mount.behind))
+    while not begun():
+        assert export.poll() is None, 'the export ended before a byte of it was seen on the disk'
+    mount.stop()
+    since = time.monotonic()
+    said = export.communicate(timeout=LIMIT)[1].decode()
+    print('  it ends with %d %44s %5.1f s' % (export.returncode, '', time.monotonic() - since), flush=True)
+    assert export.returncode == 2 and 'has not answered' in said and whole in said, said
+    mount.daemon.send_signal(signal.SIGCONT)
+    # What was there stays; only a file of another name is left.
+    assert open(whole).read() == 'old', os.listdir(mount.behind)
+    mount.end()
+
+
 volume()
 log()
 own_log()
 reading()
 watching()
 recording()
+writing()
 saving()
 print('a file system may hang')
