@@ -70,7 +70,7 @@ fn moment(text: &str) -> anyhow::Result<Moment> {
 /// Runs the program.
 pub fn main() -> ExitCode {
     let args = parse();
-    let json = args.command.is_json();
+    let rows = args.command.rows();
     let ran = log::start(args.log.as_deref(), args.command.owns_terminal()).and_then(|log| {
         let ran = run(args);
         drop(log);
@@ -79,10 +79,10 @@ pub fn main() -> ExitCode {
     match ran {
         Ok(code) => ExitCode::from(code),
         Err(e) => {
-            if let Some(unknown) = e.downcast_ref::<Unknown>().filter(|_| json) {
+            if let (Some(unknown), Some(form)) = (e.downcast_ref::<Unknown>(), rows) {
                 let mut out = out::stdout();
                 if let Err(e) =
-                    kflow_export::unknown::json(&mut out, unknown).and_then(|()| out.flush())
+                    kflow_export::unknown::rows(&mut out, unknown, form).and_then(|()| out.flush())
                 {
                     out::tell(&e.to_string());
                 }

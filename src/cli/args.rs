@@ -9,6 +9,7 @@ use clap::builder::PossibleValue;
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum, ValueHint};
 use kflow_core::query::Query;
 use kflow_export::file::Kind;
+use kflow_export::rows::Rows;
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
@@ -95,21 +96,22 @@ pub enum Command {
 }
 
 impl Command {
-    /// True when the result is for a program.
-    pub const fn is_json(&self) -> bool {
-        let format = match self {
-            Self::Timeline(a) => a.output,
-            Self::Calls(a) => a.output,
-            Self::Export(a) => {
-                return matches!(a.format, ExportFormat::Timelines(Kind::Json)) && a.out.is_none();
+    /// The form of a result that is rows for a program.
+    pub const fn rows(&self) -> Option<Rows> {
+        match self {
+            Self::Timeline(a) => a.output.rows(),
+            Self::Calls(a) => a.output.rows(),
+            Self::Requests(a) => a.output.rows(),
+            Self::Flow(a) if matches!(a.output, Format::Json) => Some(Rows::Json),
+            Self::Why(a) if matches!(a.output, WhyFormat::Json) => Some(Rows::Json),
+            Self::Stats(a) if matches!(a.output, stats::StatsFormat::Json) => Some(Rows::Json),
+            Self::Export(a)
+                if matches!(a.format, ExportFormat::Timelines(Kind::Json)) && a.out.is_none() =>
+            {
+                Some(Rows::Json)
             }
-            Self::Flow(a) => a.output,
-            Self::Requests(a) => a.output,
-            Self::Why(a) => return matches!(a.output, WhyFormat::Json),
-            Self::Stats(a) => return matches!(a.output, stats::StatsFormat::Json),
-            _ => return false,
-        };
-        matches!(format, Format::Json)
+            _ => None,
+        }
     }
 }
 
@@ -121,6 +123,32 @@ pub enum Format {
     Text,
     /// For programs: see docs/json.md.
     Json,
+}
+
+/// How a table is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum TableFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// One array, a row a line: see docs/json.md.
+    Json,
+    /// A JSON object a line.
+    Jsonl,
+    /// A head, and a line a row.
+    Csv,
+}
+
+impl TableFormat {
+    /// The form of rows for a program.
+    pub const fn rows(self) -> Option<Rows> {
+        match self {
+            Self::Text => None,
+            Self::Json => Some(Rows::Json),
+            Self::Jsonl => Some(Rows::Jsonl),
+            Self::Csv => Some(Rows::Csv),
+        }
+    }
 }
 
 /// Where observations come from, and as of when: the same for every command that reads.
@@ -264,7 +292,7 @@ pub struct TimelineArgs {
     pub past: bool,
     /// How to write it
     #[arg(short, long, value_enum, default_value_t)]
-    pub output: Format,
+    pub output: TableFormat,
 }
 
 /// `kflow calls`
@@ -275,7 +303,7 @@ pub struct CallsArgs {
     pub input: Input,
     /// How to write it
     #[arg(short, long, value_enum, default_value_t)]
-    pub output: Format,
+    pub output: TableFormat,
     /// Which calls.
     #[command(flatten)]
     pub filter: CallFilter,

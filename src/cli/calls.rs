@@ -4,7 +4,7 @@ use std::io::Write as _;
 
 use anyhow::bail;
 
-use super::args::{CallsArgs, Format};
+use super::args::CallsArgs;
 use super::input::Observations;
 use super::out;
 use super::pods::{
@@ -45,9 +45,9 @@ pub(super) fn calls(args: &CallsArgs) -> anyhow::Result<u8> {
         known_method(wanted, &world)?;
     }
     let mut out = out::stdout();
-    match args.output {
-        Format::Json => calls::json(&mut out, &world, &filter, source.at)?,
-        Format::Text => calls::text(&mut out, &world, &filter, source.at, out::colour())?,
+    match args.output.rows() {
+        Some(form) => calls::rows(&mut out, &world, &filter, source.at, form)?,
+        None => calls::text(&mut out, &world, &filter, source.at, out::colour())?,
     }
     out.flush()?;
     if let (0, all) = calls::matched(&world, &filter, source.at) {

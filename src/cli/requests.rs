@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use anyhow::bail;
 
-use super::args::Format;
 use super::args::control::RequestsArgs;
 use super::input::Observations;
 use super::pods::{find, no_such_pod, tell_of_empty_scope, tell_of_no_match, whole};
@@ -45,9 +44,12 @@ pub(super) fn requests(args: &RequestsArgs) -> anyhow::Result<u8> {
                 several.len()
             ),
         };
-        match args.output {
-            Format::Text => requests::waterfall(&mut out, request, source.at, out::colour())?,
-            Format::Json => requests::json(&mut out, std::iter::once(request.as_ref()), source.at)?,
+        match args.output.rows() {
+            None => requests::waterfall(&mut out, request, source.at, out::colour())?,
+            Some(form) => {
+                let one = std::iter::once(request.as_ref());
+                requests::rows(&mut out, one, source.at, form)?;
+            }
         }
         out.flush()?;
         return Ok(OK);
@@ -65,9 +67,9 @@ pub(super) fn requests(args: &RequestsArgs) -> anyhow::Result<u8> {
     let listed = args.list || args.slow.is_some() || args.errors || ids.is_some();
     if !listed {
         let groups = log.groups_of(|r| world.selects_request(r));
-        match args.output {
-            Format::Text => requests::groups(&mut out, &groups, out::colour())?,
-            Format::Json => requests::groups_json(&mut out, &groups)?,
+        match args.output.rows() {
+            None => requests::groups(&mut out, &groups, out::colour())?,
+            Some(form) => requests::group_rows(&mut out, &groups, form)?,
         }
         lost(&world);
         tell_of_empty_scope(asked);
@@ -87,11 +89,10 @@ pub(super) fn requests(args: &RequestsArgs) -> anyhow::Result<u8> {
         tell_of_no_match("requests", in_scope().count(), asked);
     }
     let chosen = chosen.into_iter();
-    match args.output {
-        Format::Text => {
-            requests::list(&mut out, chosen.map(Arc::as_ref), source.at, out::colour())?;
-        }
-        Format::Json => requests::json(&mut out, chosen.map(Arc::as_ref), source.at)?,
+    let chosen = chosen.map(Arc::as_ref);
+    match args.output.rows() {
+        None => requests::list(&mut out, chosen, source.at, out::colour())?,
+        Some(form) => requests::rows(&mut out, chosen, source.at, form)?,
     }
     lost(&world);
     tell_of_empty_scope(asked);

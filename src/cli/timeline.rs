@@ -2,12 +2,13 @@
 
 use std::io::Write as _;
 
-use super::args::{Format, TimelineArgs};
+use super::args::TimelineArgs;
 use super::input::Observations;
 use super::out;
 use super::pods::{chosen, no_such_pod, tell_of_loss, tell_of_none, tell_of_past, whole};
 use kflow_core::correlate::ObjectState;
 use kflow_core::diagnose::unknown::{self, Asked};
+use kflow_export::rows::Rows;
 use kflow_export::{owner, timeline};
 
 /// `kflow timeline`
@@ -21,7 +22,7 @@ pub(super) fn timeline(args: &TimelineArgs) -> anyhow::Result<u8> {
         if owners.is_empty() {
             return no_such_pod(query, asked);
         }
-        return self::owners(asked, &owners, args.output);
+        return self::owners(asked, &owners, args.output.rows());
     }
     let missing = unknown::partial(asked);
     if pods.is_empty()
@@ -30,9 +31,9 @@ pub(super) fn timeline(args: &TimelineArgs) -> anyhow::Result<u8> {
         return Err(unknown.into());
     }
     let mut out = out::stdout();
-    match args.output {
-        Format::Json => timeline::json(&mut out, &pods)?,
-        Format::Text => timeline::text(&mut out, &world, &pods, source.at, out::colour())?,
+    match args.output.rows() {
+        Some(form) => timeline::rows(&mut out, &pods, form)?,
+        None => timeline::text(&mut out, &world, &pods, source.at, out::colour())?,
     }
     out.flush()?;
     if pods.is_empty() {
@@ -44,13 +45,13 @@ pub(super) fn timeline(args: &TimelineArgs) -> anyhow::Result<u8> {
 }
 
 /// The stories of what makes pods.
-fn owners(asked: Asked<'_>, found: &[&ObjectState], format: Format) -> anyhow::Result<u8> {
+fn owners(asked: Asked<'_>, found: &[&ObjectState], form: Option<Rows>) -> anyhow::Result<u8> {
     let stories = found.iter().map(|o| owner::story(asked.world, o));
     let stories: Vec<_> = stories.collect();
     let mut out = out::stdout();
-    match format {
-        Format::Json => owner::json(&mut out, &stories)?,
-        Format::Text => {
+    match form {
+        Some(form) => owner::rows(&mut out, &stories, form)?,
+        None => {
             for story in &stories {
                 owner::text(&mut out, story, out::colour())?;
             }

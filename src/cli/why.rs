@@ -12,6 +12,7 @@ use kflow_core::diagnose::{
     self, Catalogue, Diagnoser, Incident, Knowledge, Subject, Target, Unknown, Verdict,
 };
 use kflow_engine::Overview;
+use kflow_export::rows::Rows;
 use kflow_export::{causes, incidents, why};
 use kflow_model::Nanos;
 
@@ -289,7 +290,7 @@ fn watch(args: &WhyArgs) -> anyhow::Result<u8> {
                 let text = match args.output {
                     // Written into memory.
                     Format::Json => {
-                        kflow_export::unknown::json(&mut json, &u).ok();
+                        kflow_export::unknown::rows(&mut json, &u, Rows::Json).ok();
                         String::from_utf8_lossy(&json).into_owned()
                     }
                     _ => format!("{}\n", kflow_export::text::clean(&u.to_string())),

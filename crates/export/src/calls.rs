@@ -1,9 +1,10 @@
-//! CRI calls as text and as JSON (documented in `docs/json.md`).
+//! CRI calls as text and as rows (documented in `docs/json.md`).
 
 use serde::Serialize;
 use std::io::{self, Write};
 use std::sync::Arc;
 
+use super::rows::{self, Rows};
 use super::text::{clean, cut};
 use super::timeline::Paint;
 use kflow_core::correlate::{Call, World};
@@ -77,7 +78,7 @@ pub fn status(c: &Call) -> &'static str {
     }
 }
 
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 struct CallJson<'a> {
     start_ns: Nanos,
     end_ns: Option<Nanos>,
@@ -104,8 +105,14 @@ struct CallJson<'a> {
     traceparent: Option<String>,
 }
 
-/// Calls as one JSON array, a call a line. Folded calls are left out.
-pub fn json(out: &mut impl Write, world: &World, filter: &Filter, now: Nanos) -> io::Result<()> {
+/// A row a call. Folded calls are left out.
+pub fn rows(
+    out: &mut impl Write,
+    world: &World,
+    filter: &Filter,
+    now: Nanos,
+    form: Rows,
+) -> io::Result<()> {
     let rows = selected(world)
         .filter(|c| filter.takes(c, now) && !filter.folds(c))
         .map(|c| CallJson {
@@ -133,7 +140,7 @@ pub fn json(out: &mut impl Write, world: &World, filter: &Filter, now: Nanos) ->
             response_bytes: c.response_bytes,
             traceparent: c.traceparent.map(|(t, s)| format!("00-{t}-{s}-01")),
         });
-    super::json_array(out, rows)
+    rows::write(out, form, rows)
 }
 
 /// Calls for people, one a line. A run of folded calls is one line.

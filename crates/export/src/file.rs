@@ -6,6 +6,7 @@ use std::hash::BuildHasher;
 use std::io::{self, Write};
 use std::sync::Arc;
 
+use super::rows::Rows;
 use super::{html, otlp, perfetto, timeline};
 use kflow_core::correlate::{Pod, World};
 use kflow_core::diagnose::Verdict;
@@ -80,7 +81,7 @@ pub fn write<S: BuildHasher>(
     match kind {
         Kind::Perfetto => perfetto::write(pods, now, out),
         Kind::Otlp => otlp::write(pods, now, out),
-        Kind::Json => timeline::json(out, pods),
+        Kind::Json => timeline::rows(out, pods, Rows::Json),
         Kind::Text => timeline::text(out, world, pods, now, false),
         Kind::Html => {
             let entries: Vec<html::Entry<'_>> = pods

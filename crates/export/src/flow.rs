@@ -184,7 +184,7 @@ pub fn map_json(
             })
             .collect(),
     });
-    super::json_array(out, flows.filter(|f| !f.steps.is_empty()))
+    crate::rows::json_array(out, flows.filter(|f| !f.steps.is_empty()))
 }
 
 const fn ended(how: RunEnd) -> &'static str {
@@ -449,7 +449,7 @@ pub fn lit_json(
             steps,
         })
     });
-    super::json_array(out, rows)
+    crate::rows::json_array(out, rows)
 }
 
 fn lit_of<'a>(step: &'a Step, l: Option<&'a StepRuns>) -> LitJson<'a> {

@@ -189,7 +189,7 @@ pub fn json(
     within: i64,
     out: &mut impl Write,
 ) -> io::Result<()> {
-    crate::json_array(
+    crate::rows::json_array(
         out,
         incidents.iter().map(|i| {
             let v = &i.verdict;

@@ -3,11 +3,12 @@
 //! | module | writes |
 //! |---|---|
 //! | [`text`] | texts from outside, harmless and cut; durations and times for people |
-//! | [`timeline`] | timelines as text and JSON |
-//! | [`calls`] | CRI calls as text and JSON |
-//! | [`owner`] | what makes pods, and what became of it, as text and JSON |
+//! | [`rows`] | rows for programs: JSON, JSON lines, CSV |
+//! | [`timeline`] | timelines as text and rows |
+//! | [`calls`] | CRI calls as text and rows |
+//! | [`owner`] | what makes pods, and what became of it, as text and rows |
 //! | [`flow`] | the flow map, and what its steps did, as text and JSON |
-//! | [`requests`] | requests to the apiserver as text and JSON |
+//! | [`requests`] | requests to the apiserver as text and rows |
 //! | [`stats`] | how long things took, and what got slower, as text, JSON, CSV and OpenMetrics |
 //! | [`perfetto`], [`otlp`] | timelines for trace viewers |
 //! | [`html`] | timelines and verdicts as one page for a ticket |
@@ -27,22 +28,9 @@ pub mod otlp;
 pub mod owner;
 pub mod perfetto;
 pub mod requests;
+pub mod rows;
 pub mod stats;
 pub mod text;
 pub mod timeline;
 pub mod unknown;
 pub mod why;
-
-use serde::Serialize;
-use std::io::{self, Write};
-
-/// Rows as one JSON array, a row a line: `jq` reads it whole, `grep` line by line.
-fn json_array<T: Serialize>(out: &mut impl Write, rows: impl Iterator<Item = T>) -> io::Result<()> {
-    let mut first = true;
-    for row in rows {
-        out.write_all(if first { b"[\n" } else { b",\n" })?;
-        first = false;
-        serde_json::to_writer(&mut *out, &row)?;
-    }
-    out.write_all(if first { b"[]\n" } else { b"\n]\n" })
-}

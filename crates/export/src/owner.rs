@@ -5,6 +5,7 @@ use serde::Serialize;
 use std::io::{self, Write};
 use std::sync::Arc;
 
+use super::rows::{self, Rows};
 use super::text::{clean, cut};
 use super::timeline::Paint;
 use kflow_core::correlate::{ObjectState, Pod, World};
@@ -260,7 +261,7 @@ pub fn text(out: &mut impl Write, story: &Story<'_>, colour: bool) -> io::Result
     Ok(())
 }
 
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 struct StoryJson<'a> {
     kind: &'a str,
     namespace: &'a str,
@@ -282,10 +283,45 @@ struct HappeningJson<'a> {
     source: Source,
 }
 
-/// Stories as one JSON array, an owner a line.
-pub fn json(out: &mut impl Write, stories: &[Story<'_>]) -> io::Result<()> {
-    super::json_array(
+/// What befell an owner, or what it controls.
+#[derive(Default, Serialize)]
+struct HappeningRow<'a> {
+    owner_kind: &'a str,
+    namespace: &'a str,
+    owner: &'a str,
+    at_ns: Nanos,
+    precision_ns: u32,
+    kind: &'a str,
+    name: &'a str,
+    took_ns: Option<i64>,
+    text: &'a str,
+    bad: bool,
+    source: &'a str,
+}
+
+/// A row an owner; in CSV one for each thing that befell it.
+pub fn rows(out: &mut impl Write, stories: &[Story<'_>], form: Rows) -> io::Result<()> {
+    if form == Rows::Csv {
+        let rows = stories.iter().flat_map(|s| {
+            s.happenings.iter().map(|h| HappeningRow {
+                owner_kind: &s.state.object.kind,
+                namespace: &s.state.object.namespace,
+                owner: &s.state.object.name,
+                at_ns: h.at.at,
+                precision_ns: h.at.precision,
+                kind: &h.object.kind,
+                name: &h.object.name,
+                took_ns: h.took_ns,
+                text: &h.text,
+                bad: h.bad,
+                source: h.source.name(),
+            })
+        });
+        return rows::write(out, form, rows);
+    }
+    rows::write(
         out,
+        form,
         stories.iter().map(|s| StoryJson {
             kind: &s.state.object.kind,
             namespace: &s.state.object.namespace,

@@ -1,8 +1,9 @@
-//! Requests to the apiserver as text and as JSON (documented in `docs/json.md`).
+//! Requests to the apiserver as text and as rows (documented in `docs/json.md`).
 
 use serde::Serialize;
 use std::io::{self, Write};
 
+use super::rows::{self, Rows};
 use super::text::{clean, cut};
 use super::timeline::Paint;
 use kflow_core::correlate::Request;
@@ -216,7 +217,7 @@ pub fn waterfall(out: &mut impl Write, r: &Request, now: Nanos, colour: bool) ->
     Ok(())
 }
 
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 struct GroupJson<'a> {
     client: &'a str,
     verb: &'a str,
@@ -230,8 +231,8 @@ struct GroupJson<'a> {
     max_ns: i64,
 }
 
-/// Groups as one JSON array, a group a line.
-pub fn groups_json(out: &mut impl Write, groups: &[RequestGroup]) -> io::Result<()> {
+/// A row a group.
+pub fn group_rows(out: &mut impl Write, groups: &[RequestGroup], form: Rows) -> io::Result<()> {
     let rows = groups.iter().map(|g| GroupJson {
         client: &g.agent,
         verb: &g.verb,
@@ -244,11 +245,11 @@ pub fn groups_json(out: &mut impl Write, groups: &[RequestGroup]) -> io::Result<
         p99_ns: g.p99_ns,
         max_ns: g.max_ns,
     });
-    super::json_array(out, rows)
+    rows::write(out, form, rows)
 }
 
-#[derive(Serialize)]
-struct RequestJson<'a> {
+#[derive(Default, Serialize)]
+struct RequestRow<'a> {
     audit_id: &'a str,
     received_ns: Nanos,
     precision_ns: u32,
@@ -264,6 +265,12 @@ struct RequestJson<'a> {
     message: &'a str,
     decision: &'a str,
     query: &'a str,
+}
+
+#[derive(Default, Serialize)]
+struct RequestJson<'a> {
+    #[serde(flatten)]
+    row: RequestRow<'a>,
     latency: Vec<LatencyJson<'a>>,
     webhooks: Vec<WebhookJson<'a>>,
     trace: Option<String>,
@@ -298,20 +305,21 @@ struct StepJson {
     error: bool,
 }
 
-/// Requests as one JSON array, a request a line, each with its waterfall.
-pub fn json<'a>(
+/// A row a request; in JSON each with its waterfall.
+pub fn rows<'a>(
     out: &mut impl Write,
     requests: impl Iterator<Item = &'a Request>,
     now: Nanos,
+    form: Rows,
 ) -> io::Result<()> {
-    super::json_array(out, requests.map(|r| request(r, now)))
+    match form {
+        Rows::Csv => rows::write(out, form, requests.map(|r| flat(r, now))),
+        Rows::Json | Rows::Jsonl => rows::write(out, form, requests.map(|r| request(r, now))),
+    }
 }
 
-fn request(r: &Request, now: Nanos) -> RequestJson<'_> {
-    let mut sources: Vec<Source> = r.evidence.iter().map(|e| e.source).collect();
-    sources.sort_unstable();
-    sources.dedup();
-    RequestJson {
+fn flat(r: &Request, now: Nanos) -> RequestRow<'_> {
+    RequestRow {
         audit_id: &r.audit_id,
         received_ns: r.received,
         precision_ns: r.precision,
@@ -327,6 +335,15 @@ fn request(r: &Request, now: Nanos) -> RequestJson<'_> {
         message: &r.message,
         decision: &r.decision,
         query: &r.query,
+    }
+}
+
+fn request(r: &Request, now: Nanos) -> RequestJson<'_> {
+    let mut sources: Vec<Source> = r.evidence.iter().map(|e| e.source).collect();
+    sources.sort_unstable();
+    sources.dedup();
+    RequestJson {
+        row: flat(r, now),
         latency: r
             .latency
             .iter()

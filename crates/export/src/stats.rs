@@ -85,7 +85,7 @@ struct DifferenceJson<'a> {
 }
 
 pub fn json(out: &mut impl Write, rows: &[Row]) -> io::Result<()> {
-    super::json_array(out, rows.iter().map(RowJson::of))
+    crate::rows::json_array(out, rows.iter().map(RowJson::of))
 }
 
 pub fn differences_json(out: &mut impl Write, all: &[Difference]) -> io::Result<()> {
@@ -98,7 +98,7 @@ pub fn differences_json(out: &mut impl Write, all: &[Difference]) -> io::Result<
         before: d.before.as_ref().map(RowJson::of),
         after: d.after.as_ref().map(RowJson::of),
     });
-    super::json_array(out, rows)
+    crate::rows::json_array(out, rows)
 }
 
 /// A table for people.

@@ -1,24 +1,108 @@
-//! Timelines as text and as JSON (documented in `docs/json.md`).
+//! Timelines as text and as rows (documented in `docs/json.md`).
 
 use serde::Serialize;
 use std::io::{self, Write};
 
+use super::rows::{self, Rows};
 use super::text::{clean, cut};
-use kflow_core::correlate::{Pod, PodStart, PodView, World, startup_latency};
+use kflow_core::correlate::{Pod, PodStart, PodView, StageState, World, startup_latency};
 use kflow_core::diagnose::pulls::{Progress, Pulls};
 use kflow_core::flow::Stage;
 use kflow_core::timeline::{Certainty, MarkKind, Outcome, Span, summary};
 use kflow_model::units::{duration, time_of_day};
 use kflow_model::{Nanos, PodUid, Source};
 
-/// Pods with their timelines as one JSON array, a pod a line.
-pub fn json(out: &mut impl Write, pods: &[Pod]) -> io::Result<()> {
-    super::json_array(out, pods.iter().map(|p| PodJson::of(p)))
+/// A row a pod: in JSON with its timeline, in CSV with the time that each stage took.
+pub fn rows(out: &mut impl Write, pods: &[Pod], form: Rows) -> io::Result<()> {
+    match form {
+        Rows::Csv => rows::write(out, form, pods.iter().map(|p| PodRow::of(p))),
+        Rows::Json | Rows::Jsonl => rows::write(out, form, pods.iter().map(|p| PodJson::of(p))),
+    }
 }
 
-#[derive(Serialize)]
+/// Times of stages are empty where they were not seen.
+#[derive(Default, Serialize)]
+struct PodRow<'a> {
+    uid: &'a str,
+    namespace: &'a str,
+    name: &'a str,
+    node: &'a str,
+    owner: String,
+    phase: &'a str,
+    status: &'a str,
+    ready: u32,
+    containers: u32,
+    restarts: u32,
+    created_ns: Nanos,
+    create_requested_ns: Option<Nanos>,
+    became_ready_ns: Option<Nanos>,
+    deletion_requested_ns: Option<Nanos>,
+    gone_ns: Option<Nanos>,
+    stage: &'a str,
+    stage_since_ns: Option<Nanos>,
+    start_total_ns: Option<i64>,
+    start_sli_ns: Option<i64>,
+    api_ns: Option<i64>,
+    schedule_ns: Option<i64>,
+    admit_ns: Option<i64>,
+    cgroup_ns: Option<i64>,
+    volumes_ns: Option<i64>,
+    sandbox_ns: Option<i64>,
+    image_ns: Option<i64>,
+    create_ns: Option<i64>,
+    start_ns: Option<i64>,
+    ready_ns: Option<i64>,
+    terminate_ns: Option<i64>,
+}
+
+impl<'a> PodRow<'a> {
+    fn of(p: &'a PodView) -> Self {
+        let took = |stage| {
+            let seen = !matches!(p.stage(stage), StageState::NotReached | StageState::Unseen);
+            seen.then(|| p.took(stage))
+        };
+        let start = startup_latency::start(p);
+        let owner = p.owners.last();
+        Self {
+            uid: p.uid.as_str(),
+            namespace: &p.namespace,
+            name: &p.name,
+            node: &p.node,
+            owner: owner
+                .map(|o| format!("{}/{}", o.kind, o.name))
+                .unwrap_or_default(),
+            phase: p.phase.as_str(),
+            status: &p.status,
+            ready: p.ready.0,
+            containers: p.ready.1,
+            restarts: p.restarts,
+            created_ns: p.created,
+            create_requested_ns: p.create_requested,
+            became_ready_ns: p.became_ready.map(|e| e.at),
+            deletion_requested_ns: p.deletion_requested,
+            gone_ns: p.gone,
+            stage: p.current.map_or("", |(stage, _)| stage.name()),
+            stage_since_ns: p.current.map(|(_, since)| since),
+            start_total_ns: start.as_ref().map(|s| s.total_ns),
+            start_sli_ns: start.as_ref().map(|s| s.sli_ns),
+            api_ns: took(Stage::Api),
+            schedule_ns: took(Stage::Schedule),
+            admit_ns: took(Stage::Admit),
+            cgroup_ns: took(Stage::Cgroup),
+            volumes_ns: took(Stage::Volumes),
+            sandbox_ns: took(Stage::Sandbox),
+            image_ns: took(Stage::Image),
+            create_ns: took(Stage::Create),
+            start_ns: took(Stage::Start),
+            ready_ns: took(Stage::Ready),
+            terminate_ns: took(Stage::Terminate),
+        }
+    }
+}
+
+#[derive(Default, Serialize)]
 struct PodJson<'a> {
-    uid: &'a PodUid,
+    uid: &'a str,
     namespace: &'a str,
     name: &'a str,
     node: &'a str,
@@ -99,7 +183,7 @@ impl<'a> PodJson<'a> {
     fn of(p: &'a PodView) -> Self {
         let t = &p.timeline;
         Self {
-            uid: &p.uid,
+            uid: p.uid.as_str(),
             namespace: &p.namespace,
             name: &p.name,
             node: &p.node,

@@ -4,9 +4,11 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
+use super::rows::{self, Rows};
+
 use kflow_core::diagnose::Unknown;
 
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 struct Row<'a> {
     state: &'static str,
     what: &'a str,
@@ -16,8 +18,12 @@ struct Row<'a> {
     sentence: String,
 }
 
-/// An array of one row with the state `unknown`, in the place of what was asked for.
-pub fn json(out: &mut impl Write, u: &Unknown) -> io::Result<()> {
+/// One row with the state `unknown`, in the place of what was asked for. Nothing in CSV, whose columns are those of what
+/// was asked for.
+pub fn rows(out: &mut impl Write, u: &Unknown, form: Rows) -> io::Result<()> {
+    if form == Rows::Csv {
+        return Ok(());
+    }
     let row = Row {
         state: "unknown",
         what: &u.what,
@@ -26,5 +32,5 @@ pub fn json(out: &mut impl Write, u: &Unknown) -> io::Result<()> {
         help: &u.help,
         sentence: u.to_string(),
     };
-    super::json_array(out, std::iter::once(row))
+    rows::write(out, form, std::iter::once(row))
 }

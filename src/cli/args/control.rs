@@ -3,7 +3,7 @@
 use clap::{Args as ClapArgs, ValueHint};
 use std::path::PathBuf;
 
-use super::{Format, Input};
+use super::{Format, Input, TableFormat};
 
 /// `kflow flow`
 #[derive(Debug, ClapArgs)]
@@ -47,7 +47,7 @@ pub struct RequestsArgs {
     pub input: Input,
     /// How to write it
     #[arg(short, long, value_enum, default_value_t)]
-    pub output: Format,
+    pub output: TableFormat,
     /// The requests themselves, oldest first
     #[arg(long)]
     pub list: bool,
