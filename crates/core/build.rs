@@ -5,6 +5,10 @@ use std::{env, error::Error, fmt::Write as _, fs, path::Path};
 
 const CATALOGUE: &str = "src/diagnose/catalogue.toml";
 
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a build script may wait for the disk"
+)]
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed={CATALOGUE}");
     println!("cargo::rerun-if-changed=build.rs");

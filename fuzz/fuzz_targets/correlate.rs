@@ -26,7 +26,7 @@ fn timelines(of: impl Iterator<Item = Evidence>) -> String {
     of.for_each(|o| world.observe(&o));
     world.refresh();
     let mut out = Vec::new();
-    kflow_export::timeline::json(&mut out, world.pods()).expect("a vector grows");
+    kflow_export::timeline::rows(&mut out, world.pods(), kflow_export::rows::Rows::Json).expect("a vector grows");
     String::from_utf8_lossy(&out).into_owned()
 }
 

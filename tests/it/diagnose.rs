@@ -83,10 +83,15 @@ fn ask(world: &World, e: &Expected, now: Nanos) -> Option<Verdict> {
     targets(world, e).first()?.verdict(world, now)
 }
 
-/// A cause that holds of any failure of the stage. Which of volumes and sandbox a pod waits for the node's sources tell.
+/// A cause that holds of any failure of the stage. Which of volumes and sandbox a pod waits for the node's sources tell, and
+/// which of image and create the tap.
 fn is_general(v: &Verdict, stage: Option<&str>) -> bool {
-    let same =
-        |a: &str, b: &str| a == b || [a, b].iter().all(|s| ["volumes", "sandbox"].contains(s));
+    let same = |a: &str, b: &str| {
+        a == b
+            || [["volumes", "sandbox"], ["image", "create"]]
+                .iter()
+                .any(|pair| pair.contains(&a) && pair.contains(&b))
+    };
     v.cause.is_some_and(|id| Catalogue::get().cause(id).general)
         && stage.is_none_or(|s| same(s, v.stage.name()))
 }

@@ -270,7 +270,7 @@ fn selection(namespace: &str, labels: &str) -> Arc<Selection> {
 
 fn timelines(world: &World) -> String {
     let mut out = Vec::new();
-    kflow_export::timeline::json(&mut out, world.pods()).unwrap();
+    kflow_export::timeline::rows(&mut out, world.pods(), kflow_export::rows::Rows::Json).unwrap();
     String::from_utf8(out).unwrap()
 }
 

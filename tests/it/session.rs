@@ -257,7 +257,8 @@ fn replay_equals_import_byte_for_byte() {
         }
         world.refresh();
         let mut out = Vec::new();
-        kflow_export::timeline::json(&mut out, world.pods()).unwrap();
+        kflow_export::timeline::rows(&mut out, world.pods(), kflow_export::rows::Rows::Json)
+            .unwrap();
         out
     };
     let a = json(imported.observations);
@@ -344,7 +345,7 @@ fn player(path: &Path, start: Moment) -> Player {
 
 fn state(world: &kflow_core::correlate::World) -> String {
     let mut out = Vec::new();
-    kflow_export::timeline::json(&mut out, world.pods()).unwrap();
+    kflow_export::timeline::rows(&mut out, world.pods(), kflow_export::rows::Rows::Json).unwrap();
     String::from_utf8(out).unwrap()
 }
 

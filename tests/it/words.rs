@@ -1,10 +1,11 @@
 //! The words fit the facts: every recording at a hundred moments, each view of a pod beside the others.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use crate::correlate::{SESSIONS, session};
 use kflow_core::correlate::steps::steps;
-use kflow_core::correlate::{Pod, PodView, World};
+use kflow_core::correlate::{Call, Pod, PodView, World};
 use kflow_core::diagnose::cause;
 use kflow_core::diagnose::history::PodHistory;
 use kflow_core::diagnose::limits;
@@ -15,9 +16,11 @@ use kflow_core::flow::map::Map;
 use kflow_core::flow::runs::{Run, RunEnd};
 use kflow_core::timeline::{Outcome, Span, summary};
 use kflow_model::cri::CallKey;
-use kflow_model::{Body, Evidence, Nanos, stamp::SECOND};
+use kflow_model::{Body, Evidence, Nanos, PodUid, Source, stamp::SECOND};
 
 mod exports;
+
+mod pairs;
 
 mod states;
 
@@ -49,6 +52,46 @@ fn sample(observations: &[Evidence], mut look: impl FnMut(&World, &Verdicts, Nan
     }
 }
 
+/// Every committed recording, and those that `RECORDINGS=file:file` names, which `kflow import` makes.
+fn recordings() -> impl Iterator<Item = (String, Vec<Evidence>)> {
+    let only = std::env::var("ONLY").unwrap_or_default();
+    let more = std::env::var("RECORDINGS").unwrap_or_default();
+    let more: Vec<String> = more
+        .split(':')
+        .filter(|f| !f.is_empty())
+        .map(str::to_owned)
+        .collect();
+    let committed = SESSIONS
+        .into_iter()
+        .filter(move |name| name.starts_with(&only))
+        .map(|name| (name.to_owned(), session(name)));
+    committed.chain(more.into_iter().map(|path| {
+        let read = kflow_model::session::load(std::path::Path::new(&path));
+        let read = read.unwrap_or_else(|e| panic!("{path}: {e}"));
+        (path, read.observations)
+    }))
+}
+
+/// Which part of the sources is left of a recording.
+pub(crate) const PARTS: [(&str, &[Source]); 6] = [
+    ("all", &Source::ALL),
+    ("API", &[Source::Kube, Source::Audit]),
+    (
+        "node",
+        &[
+            Source::Cri,
+            Source::Kubelet,
+            Source::Fs,
+            Source::Runtime,
+            Source::Otlp,
+            Source::Metrics,
+        ],
+    ),
+    ("API and kubelet's log", &[Source::Kube, Source::Kubelet]),
+    ("tap", &[Source::Cri]),
+    ("kubelet's log", &[Source::Kubelet]),
+];
+
 /// A pod at a moment, as each view has it.
 struct Seen<'a> {
     world: &'a World,
@@ -56,6 +99,8 @@ struct Seen<'a> {
     facts: &'a PodHistory<'a>,
     verdict: Option<&'a Verdict>,
     pulls: &'a Pulls,
+    /// Calls of the pod by the log of calls, which the node pane shows, oldest first.
+    calls: &'a [Arc<Call>],
 }
 
 impl Seen<'_> {
@@ -64,11 +109,8 @@ impl Seen<'_> {
     }
     /// Calls of the pod in flight: the log of calls, which the node pane shows.
     fn flying(&self) -> BTreeSet<CallKey> {
-        let of_pod = self.world.calls().in_flight();
-        of_pod
-            .filter(|c| c.pod_uid == self.pod.uid)
-            .map(|c| c.key)
-            .collect()
+        let of_pod = self.calls.iter().filter(|c| c.end.is_none());
+        of_pod.map(|c| c.key).collect()
     }
 }
 
@@ -76,7 +118,24 @@ impl Seen<'_> {
 fn contradictions(s: &Seen<'_>) -> Vec<String> {
     let mut wrong = Vec::new();
     for check in [
-        runs, calls, flow, lengths, verdict, attempts, last_error, queued, zero,
+        runs,
+        calls,
+        flow,
+        lengths,
+        verdict,
+        attempts,
+        last_error,
+        queued,
+        zero,
+        pairs::node_and_flow,
+        pairs::node_and_timeline,
+        pairs::timeline_in_flow,
+        pairs::verdict_in_flow,
+        pairs::strip,
+        pairs::exits,
+        pairs::cited,
+        pairs::unexplained,
+        pairs::images,
     ] {
         check(s, &mut wrong);
     }
@@ -118,9 +177,7 @@ fn calls(s: &Seen<'_>, wrong: &mut Vec<String>) {
     let Some(call) = s.verdict.and_then(|v| v.in_flight.as_ref()) else {
         return;
     };
-    let same = |c: &&std::sync::Arc<kflow_core::correlate::Call>| {
-        c.method == call.method && c.start == call.since
-    };
+    let same = |c: &&Arc<Call>| c.method == call.method && c.start == call.since;
     if !s.world.calls().in_flight().any(|c| same(&c)) {
         wrong.push(format!(
             "the verdict waits on {}, which is over",
@@ -273,7 +330,9 @@ fn attempts(s: &Seen<'_>, wrong: &mut Vec<String>) {
                 .chain(of("StartContainer").filter(failed))
                 .map(|x| x.attempt)
                 .collect();
-            all.len()
+            // Between two states of the API a container may end more than once: the newest attempt's number tells.
+            let newest = all.iter().max().map_or(0, |n| *n as usize + 1);
+            all.len().max(newest)
         }
         _ => return,
     };
@@ -291,13 +350,7 @@ fn last_error(s: &Seen<'_>, wrong: &mut Vec<String>) {
     let now = s.facts.now;
     let failed = |x: &Span| matches!(x.outcome, Outcome::Error | Outcome::Cancelled);
     // Calls and timeline.
-    let calls: BTreeMap<CallKey, _> = s
-        .world
-        .calls()
-        .iter()
-        .filter(|c| c.pod_uid == s.pod.uid)
-        .map(|c| (c.key, c))
-        .collect();
+    let calls: BTreeMap<CallKey, _> = s.calls.iter().map(|c| (c.key, c)).collect();
     for x in s.spans().filter(|x| x.end.is_some()) {
         let Some(c) = x.call.and_then(|k| calls.get(&k)) else {
             continue;
@@ -442,44 +495,77 @@ fn zero(s: &Seen<'_>, wrong: &mut Vec<String>) {
     }
 }
 
+/// Looks at a recording with some of its sources: what is wrong, how often and from when, and how many pods were looked at.
+fn views(observations: &[Evidence], wrong: &mut BTreeMap<String, (u32, String)>, of: &str) -> u32 {
+    let mut looked = 0;
+    let mut before: BTreeMap<String, Pod> = BTreeMap::new();
+    sample(observations, |world, verdicts, now| {
+        let pulls = Pulls::of(world, now);
+        let mut calls: BTreeMap<PodUid, Vec<Arc<Call>>> = BTreeMap::new();
+        for c in world.calls().iter() {
+            calls.entry(c.pod_uid.clone()).or_default().push(c.clone());
+        }
+        for pod in world.pods() {
+            // What did not change and has no verdict says what it said.
+            let last = before.insert(pod.uid.to_string(), pod.clone());
+            let same = last.is_some_and(|p| Arc::ptr_eq(&p, pod));
+            let verdict = verdicts.0.get(&pod.uid).map(|v| &**v);
+            if same && verdict.is_none() {
+                continue;
+            }
+            looked += 1;
+            let facts = PodHistory::gather(pod, now);
+            let seen = Seen {
+                world,
+                pod,
+                facts: &facts,
+                verdict,
+                pulls: &pulls,
+                calls: calls.get(&pod.uid).map_or(&[], Vec::as_slice),
+            };
+            for text in contradictions(&seen) {
+                let key = format!("{of} {}: {text}", pod.key());
+                wrong.entry(key).or_insert((0, now.to_rfc3339())).0 += 1;
+            }
+        }
+    });
+    looked
+}
+
 #[test]
 fn no_view_of_a_pod_contradicts_another() {
     let mut wrong: BTreeMap<String, (u32, String)> = BTreeMap::new();
     let mut looked = 0;
-    for name in SESSIONS {
-        let mut before: BTreeMap<String, Pod> = BTreeMap::new();
-        sample(&session(name), |world, verdicts, now| {
-            let pulls = Pulls::of(world, now);
-            for pod in world.pods() {
-                // What did not change and has no verdict says what it said.
-                let last = before.insert(pod.uid.to_string(), pod.clone());
-                let same = last.is_some_and(|p| std::sync::Arc::ptr_eq(&p, pod));
-                let verdict = verdicts.0.get(&pod.uid).map(|v| &**v);
-                if same && verdict.is_none() {
-                    continue;
-                }
-                looked += 1;
-                let facts = PodHistory::gather(pod, now);
-                let seen = Seen {
-                    world,
-                    pod,
-                    facts: &facts,
-                    verdict,
-                    pulls: &pulls,
-                };
-                for text in contradictions(&seen) {
-                    let key = format!("{name} {}: {text}", pod.key());
-                    wrong.entry(key).or_insert((0, now.to_rfc3339())).0 += 1;
-                }
+    // `PART=tap` looks at another part of the sources.
+    let only = std::env::var("PART").ok();
+    for (name, all) in recordings() {
+        for (part, sources) in PARTS {
+            let wanted = match &only {
+                Some(only) => only == part,
+                None => ["all", "API"].contains(&part),
+            };
+            if !wanted {
+                continue;
             }
-        });
+            let left: Vec<Evidence> = all
+                .iter()
+                .filter(|o| o.source == Source::Kflow || sources.contains(&o.source))
+                .cloned()
+                .collect();
+            looked += views(&left, &mut wrong, &format!("{name}, {part}:"));
+        }
     }
-    assert!(looked > 1000, "{looked}");
+    assert!(looked > 1000 || only.is_some(), "{looked}");
     let told: Vec<String> = wrong
         .iter()
         .map(|(k, (n, at))| format!("{n:4} from {at} {k}"))
         .collect();
-    assert!(told.is_empty(), "{}", told.join("\n"));
+    assert!(
+        told.is_empty(),
+        "{} of {looked}:\n{}",
+        told.len(),
+        told.join("\n")
+    );
 }
 
 /// At the moment at which the kubelet tries again: what is tried is not backed off from.
@@ -487,9 +573,9 @@ fn no_view_of_a_pod_contradicts_another() {
 fn what_is_tried_again_does_not_back_off() {
     let mut wrong = Vec::new();
     let mut asked = 0;
-    for name in SESSIONS {
+    for (name, all) in recordings() {
         let mut world = World::new();
-        for o in &session(name) {
+        for o in &all {
             world.observe(o);
             let Body::CallStart(call) = &o.body else {
                 continue;
@@ -532,10 +618,10 @@ fn what_is_tried_again_does_not_back_off() {
 #[test]
 fn a_verdict_changes_back_only_with_new_evidence() {
     let mut wrong = Vec::new();
-    for name in SESSIONS {
+    for (name, all) in recordings() {
         // Of each pod: its view, and what was said of it since that came.
         let mut said: BTreeMap<String, (Pod, Told)> = BTreeMap::new();
-        sample(&session(name), |world, verdicts, now| {
+        sample(&all, |world, verdicts, now| {
             for pod in world.pods() {
                 let v = verdicts.0.get(&pod.uid);
                 let word = (

@@ -8,6 +8,8 @@ use kflow_model::{Nanos, stamp::SECOND};
 const FIRST_S: i64 = 10;
 const MOST_S: i64 = 300;
 
+/// A kill and the end that it leads to are less than this apart, ns: the grace periods of probes and pods.
+pub const KILLED_NS: i64 = 120 * SECOND;
 /// A container that ran this long without failing starts its back-off anew: twice the maximum.
 pub const FORGOTTEN_NS: i64 = 2 * MOST_S * SECOND;
 

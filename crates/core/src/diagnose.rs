@@ -214,7 +214,10 @@ fn quick(cx: Context<'_>, view: &PodView) -> bool {
                 || never_unready(view))
     });
     let calm = api.statuses().all(|s| s.restarts == 0 && s.last.is_none())
-        && view.containers.iter().all(|c| c.attempt == 0);
+        && view
+            .containers
+            .iter()
+            .all(|c| c.attempt == 0 && (c.init || !c.state.is_terminated()));
     let resizing = api.condition("PodResizePending").is_some();
     let refused = view
         .evidence
@@ -253,26 +256,37 @@ fn stray(cx: Context<'_>, view: &PodView) -> bool {
     let is_removal =
         |b: &Body| matches!(b, Body::ContainerEvent(c) if c.kind == ContainerEventKind::Deleted);
     // The runtime said that its sandbox was removed, and nothing that was seen began with it.
-    let removed = view.containers.is_empty()
-        && view.evidence.iter().any(|o| is_removal(&o.body))
-        && only(|b| match b {
-            Body::ContainerEvent(c) => c.kind == ContainerEventKind::Deleted,
-            Body::Log(l) => !crate::flow::line(l).is_some_and(|l| {
-                use crate::flow::Fact;
-                matches!(
-                    l.fact(),
-                    Fact::PodAdded | Fact::SyncBegan | Fact::EventLogged
-                )
-            }),
-            Body::Event(_) | Body::Fs(_) => true,
-            _ => false,
-        });
+    let aside = |b: &Body| match b {
+        Body::ContainerEvent(c) => c.kind == ContainerEventKind::Deleted,
+        Body::Log(l) => !crate::flow::line(l).is_some_and(|l| {
+            use crate::flow::Fact;
+            matches!(
+                l.fact(),
+                Fact::PodAdded | Fact::SyncBegan | Fact::EventLogged
+            )
+        }),
+        Body::Event(_) | Body::Fs(_) => true,
+        _ => false,
+    };
+    let aside = view.containers.is_empty() && only(aside);
+    let removed = aside && view.evidence.iter().any(|o| is_removal(&o.body));
     view.api.is_none()
         // Whoever asked for it was refused: there is no pod.
         && (removed
+            // Somebody made it by the runtime alone: the kubelet never had it, and the API does not list it.
+            || aside && listed_without(cx, view)
             || only(|b| matches!(b, Body::Audit(a) if history::refused_create(a)))
             || (cx.shared.has_pods && only(|b| matches!(b, Body::Event(_))))
             || ((cx.shared.has_pods || cx.shared.has_log) && only(|b| matches!(b, Body::Fs(_)))))
+}
+
+/// A complete list of its pods, which ended after the newest of it, lacks the pod.
+fn listed_without(cx: Context<'_>, view: &PodView) -> bool {
+    let coverage = cx.world.coverage();
+    let first = view.evidence.first().map(|o| o.stamp.seen);
+    view.api.is_none()
+        && coverage.incomplete("pods", None, cx.now).is_none()
+        && first.is_some_and(|at| cx.now.since(at) > limits::NODE_APPEARS.ns)
 }
 
 fn worst(cx: Context<'_>, f: &PodHistory<'_>, health: Health) -> Option<Verdict> {

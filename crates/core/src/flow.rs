@@ -49,5 +49,20 @@ pub fn span(span: &kflow_model::span::SpanRecord) -> Option<Fact> {
     Map::active().span(span)
 }
 
+/// Where a pod stands of which the kubelet could not make or start a container. `reason` is the kubelet's, empty when it is
+/// not known. containerd makes the process within StartContainer and CRI-O within CreateContainer, so that the error decides:
+/// a container whose process cannot be made does not start, whichever call says so.
+pub fn container_error_stage(reason: &str, error: &str) -> Stage {
+    // The kubelet's Event of it: what a hook of its own says, or `Error: ` and the error.
+    let said = |message: &str| event("Failed", message);
+    let own = said(error).filter(|f| *f == Fact::PreStartFailed);
+    match (own.or_else(|| said(&format!("Error: {error}"))), reason) {
+        (Some(Fact::PreStartFailed), _) | (_, "RunContainerError") => Stage::Start,
+        (_, "CreateContainerConfigError") => Stage::Create,
+        (Some(Fact::ProcessNotMade), _) => Stage::Start,
+        _ => Stage::Create,
+    }
+}
+
 #[cfg(test)]
 mod tests;

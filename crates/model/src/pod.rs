@@ -186,6 +186,19 @@ pub struct VolumeSpec {
 }
 
 impl VolumeSpec {
+    /// True for a volume that the kubelet makes or finds on its own node: nobody has to attach or mount it from elsewhere.
+    pub fn is_local(&self) -> bool {
+        matches!(
+            self.kind.as_str(),
+            "configMap"
+                | "secret"
+                | "projected"
+                | "downwardAPI"
+                | "emptyDir"
+                | "hostPath"
+                | "image"
+        )
+    }
     /// The claim that a pod of this name mounts by the volume: the one that it refers to, or the one that is made for it
     /// (k8s.io/component-helpers/storage/ephemeral, `VolumeClaimName`).
     pub fn claim(&self, pod: &str) -> Option<Text> {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use kflow_core::correlate::World;
 use kflow_core::diagnose::{self, Catalogue, CauseId, Diagnoser, Verdict};
+use kflow_model::gap::Gap;
 use kflow_model::node::NodeSeen;
 use kflow_model::pod::{Condition, PodSeen, WatchEvent};
 use kflow_model::{Body, Evidence, Nanos, Observation, Source, Stamp, stamp::SECOND};
@@ -99,6 +100,74 @@ fn a_driver_whose_lease_ran_out_does_not_run() {
     };
     assert!(of(60).contains("it does not run"), "{}", of(60));
     assert!(!of(10).contains("it does not run"), "{}", of(10));
+}
+
+/// A loss of objects of a kind, noticed at a moment.
+fn loss(resource: &str, at: Nanos) -> Evidence {
+    Arc::new(Observation {
+        stamp: Stamp::exact(at),
+        source: Source::Kube,
+        body: Body::Gap(Box::new(Gap {
+            of: Source::Kube,
+            since: at,
+            lost: 1,
+            conn: 0,
+            resource: resource.into(),
+            why: "queue full".into(),
+        })),
+    })
+}
+
+#[test]
+fn who_may_have_been_heard_in_what_was_lost_is_not_called_silent() {
+    let of = |cause: &str, words, lease: &'static str, resource: &'static str| {
+        told(cause, words, move |now| {
+            vec![
+                renewal("kube-system", lease, now.plus(-52 * SECOND), 15),
+                loss(resource, now.plus(-10 * SECOND)),
+            ]
+        })
+        .sentence
+    };
+    let default = Some(("my-scheduler", "default-scheduler"));
+    for (cause, words, lease) in [
+        ("KF214", None, "ebs-csi-aws-com"),
+        ("KF223", default, "kube-scheduler"),
+        ("KF110", None, "kube-controller-manager"),
+    ] {
+        let lost = of(cause, words, lease, "leases");
+        assert!(lost.contains("what came later was lost in part"), "{lost}");
+        assert!(!lost.contains("it does not run"), "{lost}");
+        let another = of(cause, words, lease, "configmaps");
+        assert!(!another.contains("lost"), "{another}");
+    }
+}
+
+#[test]
+fn a_claim_that_was_not_read_is_not_called_unbound() {
+    let claim = |phase: &'static str| {
+        move |now: Nanos| {
+            let object = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim",
+                "metadata": {"name": "data", "namespace": "ns", "uid": "claim", "resourceVersion": "1"},
+                "spec": {}, "status": {"phase": phase}});
+            let text = object.to_string();
+            let stamp = Stamp::exact(now.plus(-20 * SECOND));
+            let read = decode_object(text.as_bytes(), "", WatchEvent::Added, stamp);
+            vec![Arc::new(read.unwrap_or_else(|e| panic!("{e:?}: {text}")))]
+        }
+    };
+    let v = told("KF229", None, claim("Pending"));
+    let waits = "waits for the volume of claim data";
+    assert!(v.sentence.contains(waits), "{}", v.sentence);
+    let v = told("KF229", None, claim("Bound"));
+    assert!(!v.sentence.contains("claim"), "{}", v.sentence);
+    let v = told("KF229", None, |_| Vec::new());
+    assert!(!v.sentence.contains(waits), "{}", v.sentence);
+    assert!(
+        v.sentence.contains("claim data was not read"),
+        "{}",
+        v.sentence
+    );
 }
 
 /// A pod of a namespace, ready or not.

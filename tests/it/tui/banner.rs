@@ -122,6 +122,30 @@ fn every_pane_says_what_is_not_known_in_every_theme() {
     }
 }
 
+/// Nothing was ever read: what the Node pane has not seen it does not count.
+#[test]
+fn what_could_not_be_seen_is_not_counted() {
+    let mut pipeline = Pipeline::new();
+    let notes = broken();
+    let now = notes.first().expect("a note").stamp.at;
+    for o in notes {
+        pipeline.observe(Arc::new(o));
+    }
+    let tap = SourceStatus::new(Source::Cri, "proxy", Status::On("containerd 2.1.9".into()));
+    for (sources, words) in [(Vec::new(), "not known"), (vec![tap], "none")] {
+        let snap = pipeline.snapshot(now, Mode::paused("broken"), (now, now), sources);
+        for size in [(80, 60), (200, 60)] {
+            let mut m = model(size, "mono").expect("theme");
+            m.show(PaneId::Node);
+            let text = svg::plain(&frame(&mut m, &snap));
+            let line = |word: &str| text.lines().find(|l| l.contains(word)).unwrap_or_default();
+            assert!(line("OPERATIONS IN FLIGHT").contains(words), "{text}");
+            let counted = line("IMAGE PULLS").contains("0 in progress");
+            assert_eq!(counted, words == "none", "{text}");
+        }
+    }
+}
+
 #[test]
 fn it_says_the_worst_with_since_when_and_the_next_try_and_how_many_more() {
     let snap = live(&broken());

@@ -1,6 +1,6 @@
 //! What the node pane says of calls and pulls, at a hundred moments.
 
-use super::{MOMENTS, session};
+use super::{MOMENTS, SESSIONS, session};
 use kflow_engine::Pipeline;
 use kflow_engine::snapshot::Mode;
 use kflow_tui::offscreen::{frame, model};
@@ -17,7 +17,7 @@ fn before(line: &str, word: &str) -> usize {
 #[test]
 fn only_pulls_are_queued_and_a_pull_in_progress_is_an_operation_in_flight() {
     let mut waited = 0;
-    for name in ["S2-stuck-early", "S6-slowpull", "S14-verbosity2"] {
+    for name in SESSIONS {
         let observations = session(name);
         let times = || observations.iter().map(|o| o.stamp.seen);
         let (from, to) = (times().min().expect("some"), times().max().expect("some"));

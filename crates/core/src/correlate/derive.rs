@@ -141,6 +141,8 @@ pub(crate) fn view(input: &Input<'_>) -> PodView {
     }
     state::stages(&mut v, &seen, &timeline);
     v.became_ready = became_ready(&timeline);
+    v.pull_announced = seen.events_of(&["Pulling"]).next().is_some()
+        || (seen.lines(&[Fact::EventLogged])).any(|(_, l)| l.name("reason") == Some("Pulling"));
     for stage in Stage::ALL {
         if let (Some(span), Some(took)) = (timeline.stage(stage), v.took.get_mut(stage.index())) {
             *took = summary::work_ns(&timeline, span, v.changed);

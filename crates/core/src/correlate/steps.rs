@@ -8,8 +8,9 @@
 use super::PodView;
 use crate::flow::map::{Map, StepId};
 use crate::flow::runs::{Run, RunEnd, StepRuns, lit};
+use crate::flow::signature::SignatureKind;
 use crate::timeline::{Outcome, Span};
-use kflow_model::{Nanos, Text, stamp::MILLI};
+use kflow_model::{Body, Nanos, Text, stamp::MILLI};
 
 /// How much earlier than the timeline's attempt its evidence may be stamped, ns: the kubelet stamps an Event before or
 /// after the operation that it reports.
@@ -29,11 +30,57 @@ pub fn steps(map: &Map, pod: &PodView) -> Vec<StepRuns> {
             continue;
         }
         let id = StepId(i as u16);
-        if let Some(l) = all.iter_mut().find(|l| l.step == id) {
-            join(l, &attempts);
-        }
+        let at = all.iter().position(|l| l.step == id);
+        // What the timeline concludes lights a step that no signature of the map lights by itself.
+        let l = match at.and_then(|at| all.get_mut(at)) {
+            Some(l) => l,
+            None => {
+                let Some(dark) = concluded(id, &attempts) else {
+                    continue;
+                };
+                let at = all.partition_point(|l| l.step < id);
+                all.insert(at, dark);
+                let Some(l) = all.get_mut(at) else { continue };
+                l
+            }
+        };
+        join(l, &attempts);
     }
     all
+}
+
+/// A step that is lit by the evidence of the timeline's attempts alone.
+fn concluded(step: StepId, attempts: &[&Span]) -> Option<StepRuns> {
+    let all = || attempts.iter().flat_map(|s| &s.evidence);
+    let mut evidence: Vec<_> = all().filter_map(|o| Some((kind_of(&o.body)?, o))).collect();
+    evidence.sort();
+    evidence.dedup_by_key(|(kind, _)| *kind);
+    Some(StepRuns {
+        step,
+        first: all().map(|o| o.stamp).min()?,
+        last: all().map(|o| o.stamp).max()?,
+        count: 0,
+        runs: Vec::new(),
+        evidence: evidence
+            .into_iter()
+            .map(|(kind, o)| (kind, o.clone()))
+            .collect(),
+    })
+}
+
+/// The kind of signature that an observation could be of.
+const fn kind_of(body: &Body) -> Option<SignatureKind> {
+    Some(match body {
+        Body::CallStart(_) | Body::CallEnd(_) => SignatureKind::Call,
+        Body::Span(_) => SignatureKind::Span,
+        Body::Log(_) => SignatureKind::Log,
+        Body::Audit(_) => SignatureKind::Audit,
+        Body::Fs(_) => SignatureKind::Fs,
+        Body::ContainerEvent(_) => SignatureKind::ContainerEvent,
+        Body::Event(_) => SignatureKind::Event,
+        Body::Pod(_) | Body::Node(_) | Body::Object(_) => SignatureKind::Status,
+        _ => return None,
+    })
 }
 
 /// Replaces the runs that overlap the timeline's attempts with these attempts.

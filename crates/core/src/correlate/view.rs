@@ -146,6 +146,8 @@ pub struct PodView {
     pub took: [i64; 11],
     /// The first unfinished stage and since when; `None` for a pod that runs and is Ready, completed, or is gone.
     pub current: Option<(Stage, Nanos)>,
+    /// The kubelet announced a pull (`Pulling`), over or not, by an Event or by the line of its log that repeats it.
+    pub pull_announced: bool,
     /// Containers: init, main, ephemeral.
     pub containers: Vec<ContainerView>,
     /// The newest state from the API.

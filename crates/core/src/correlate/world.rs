@@ -70,6 +70,13 @@ pub struct SourceState {
     pub gaps: Vec<Evidence>,
 }
 
+impl SourceState {
+    /// Arrival of the newest gap.
+    pub fn lost_last(&self) -> Option<Nanos> {
+        self.gaps.iter().map(|g| g.stamp.seen).max()
+    }
+}
+
 /// Estimated offset of other clocks against the node's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Skew {

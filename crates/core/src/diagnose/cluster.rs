@@ -32,24 +32,33 @@ pub struct NodeLease {
     pub source: Source,
 }
 
+/// End of the newest loss of what tells of leases after a moment: a renewal may be among it, so that only those that would
+/// have come after it are missed.
+pub fn leases_lost(world: &World, source: Source, since: Nanos) -> Option<Nanos> {
+    let lost = match source {
+        Source::Kube => world.coverage().lost(&["leases"]).map(|l| l.at),
+        other => world
+            .source(other)
+            .lost_last()
+            .max(world.source(Source::Kflow).lost_last()),
+    };
+    lost.filter(|at| *at > since)
+}
+
 impl NodeLease {
     fn of(world: &World, node: &str) -> Option<Self> {
-        // A renewal may be among what was lost: only those after it are missed.
-        let lost = world.coverage().lost(&["leases"]).map(|l| l.at);
-        let watched = world.lease(NODE_LEASES, node).map(|l| Self {
-            renewed: l.renewed,
-            lasts: if l.duration_ns > 0 {
-                l.duration_ns
-            } else {
-                limits::LEASE.ns
-            } + lost.map_or(0, |lost| lost.since(l.renewed).max(0)),
-            source: Source::Kube,
-        });
-        let audited = world.renewal(node).map(|renewed| Self {
+        let heeding = |renewed: Nanos, lasts: i64, source| Self {
             renewed,
-            lasts: limits::LEASE_MISSED.ns,
-            source: Source::Audit,
-        });
+            lasts: lasts
+                + leases_lost(world, source, renewed).map_or(0, |lost| lost.since(renewed)),
+            source,
+        };
+        let watched = world
+            .lease(NODE_LEASES, node)
+            .map(|l| heeding(l.renewed, l.lasts(limits::LEASE.ns), Source::Kube));
+        let audited = world
+            .renewal(node)
+            .map(|renewed| heeding(renewed, limits::LEASE_MISSED.ns, Source::Audit));
         // The audit log tells every renewal; the watch passes on those that count.
         match (watched, audited) {
             (Some(w), Some(a)) if w.renewed > a.renewed.plus(limits::LEASE_MISSED.ns) => Some(w),
@@ -174,6 +183,8 @@ pub struct Cluster {
     pub local: Text,
     /// Newest observation of the tap and of the kubelet's log.
     pub node_last: Option<Nanos>,
+    /// Since when neither came, nor was any of them lost.
+    pub node_quiet: Option<Nanos>,
     /// There are node sources, API sources.
     pub has_node: bool,
     /// There is the kubelet's log.
@@ -288,6 +299,12 @@ impl Cluster {
         }
         let last = |source| world.source(source).last;
         s.node_last = last(Source::Kubelet).max(last(Source::Cri));
+        let lost = |source| world.source(source).lost_last();
+        s.node_quiet = s.node_last.map(|last| {
+            let node = lost(Source::Kubelet).max(lost(Source::Cri));
+            node.max(lost(Source::Kflow))
+                .map_or(last, |at| at.max(last))
+        });
         s.has_node = s.node_last.is_some();
         s.audited = last(Source::Audit);
         s.has_log = last(Source::Kubelet).is_some();
@@ -398,9 +415,12 @@ impl Cluster {
     pub fn fingerprint(&self, now: Nanos) -> u64 {
         use std::hash::{Hash, Hasher};
         let mut h = rustc_hash::FxHasher::default();
-        self.hanging.is_empty().hash(&mut h);
-        for p in &self.pulls {
-            p.key.hash(&mut h);
+        // Verdicts name the calls.
+        for calls in [&self.hanging, &self.pulls] {
+            calls.len().hash(&mut h);
+            for c in calls {
+                c.key.hash(&mut h);
+            }
         }
         let mut names: Vec<&Text> = self.nodes.keys().collect();
         names.sort_unstable();

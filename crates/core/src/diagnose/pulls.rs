@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use super::history::PodHistory;
 use super::text::span;
-use crate::correlate::{Call, PodView, World};
+use crate::correlate::{Call, PodView, StageState, World};
 use crate::flow::{self, Stage};
 use crate::timeline::{Outcome, Span};
 use kflow_model::cri::method;
@@ -120,9 +120,16 @@ pub fn image_of(o: &Evidence) -> Option<String> {
 }
 
 /// True for a pod that may wait for an image: with part of the sources the stages before it have not been seen to end.
+///
+/// Pods of which no pull was seen, which are nearly all of a node's, cost nothing here.
 fn may_wait(pod: &PodView) -> bool {
     let stage = pod.current.map(|(stage, _)| stage);
-    pod.gone.is_none() && stage.is_some_and(|s| (Stage::Admit..=Stage::Start).contains(&s))
+    let starts = stage.is_some_and(|s| (Stage::Admit..=Stage::Start).contains(&s));
+    let nothing = matches!(
+        pod.stage(Stage::Image),
+        StageState::NotReached | StageState::Unseen
+    );
+    pod.gone.is_none() && starts && (pod.pull_announced || !nothing)
 }
 
 impl Pulls {

@@ -380,8 +380,8 @@ fn back_off(f: &PodHistory<'_>, found: &mut [Finding<'_>]) {
 
 /// What is tried again at this moment is not backed off from.
 fn tries_again(f: &PodHistory<'_>, found: &mut [Finding<'_>]) {
-    let tries = |x: &Finding<'_>| {
-        f.open.iter().any(|c| {
+    let tried = |x: &Finding<'_>| {
+        f.open.iter().find(|c| {
             let of_stage = match c.start.method.as_str() {
                 method::PULL_IMAGE => x.stage == Stage::Image,
                 method::CREATE_CONTAINER | method::START_CONTAINER => x.stage > Stage::Image,
@@ -390,13 +390,19 @@ fn tries_again(f: &PodHistory<'_>, found: &mut [Finding<'_>]) {
             of_stage && !x.container.is_empty() && c.container == x.container
         })
     };
-    for x in found
-        .iter_mut()
-        .filter(|x| x.state == State::BackingOff)
-        .filter(|x| tries(x))
-    {
+    for x in found.iter_mut() {
+        if x.state != State::BackingOff {
+            continue;
+        }
+        let Some(call) = tried(x) else { continue };
         x.state = State::Stuck;
         x.next_retry = None;
+        // Where the pod stands at this moment the timeline says.
+        let spans = &f.view.timeline.spans;
+        let step = spans.iter().find(|s| s.call == Some(call.start.key));
+        if x.stage < Stage::Ready {
+            x.stage = step.map_or(x.stage, |s| s.stage);
+        }
     }
 }
 

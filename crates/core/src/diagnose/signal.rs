@@ -159,7 +159,9 @@ pub fn of_event<'a>(reason: &'a str, message: &'a str) -> Option<(Cow<'a, str>, 
     let said = Map::active().event(reason, message);
     // `Error: ErrImagePull` repeats a reason and says nothing of its own.
     if said.is_some_and(|s| {
-        let error = s.name("error").filter(|_| s.fact == Fact::ContainerError);
+        let error = s
+            .name("error")
+            .filter(|_| matches!(s.fact, Fact::ContainerError | Fact::ProcessNotMade));
         error.is_some_and(|e| e.bytes().all(|b| b.is_ascii_alphanumeric()))
     }) {
         return None;

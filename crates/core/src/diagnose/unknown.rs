@@ -11,7 +11,8 @@
 
 mod trouble;
 
-use super::text::list;
+use super::limits;
+use super::text::{list, span};
 use crate::correlate::{Incomplete, Lost, PodView, Presence, World};
 use kflow_model::gap::Failure;
 use kflow_model::scope::{covers, namespace_of};
@@ -304,7 +305,7 @@ pub fn known(asked: Asked<'_>, pod: &PodView) -> Option<Unknown> {
     };
     // A run that asks no apiserver says what the node's own sources say.
     if !asked.asks("pods") && pod.api.is_none() {
-        return lost(asked, what());
+        return lost(asked, what()).or_else(|| unheard(asked, pod, what));
     }
     let shown = |bounds: &str| covers(bounds, &pod.namespace, &pod.node, &pod.name);
     let why = coverage
@@ -315,6 +316,35 @@ pub fn known(asked: Asked<'_>, pod: &PodView) -> Option<Unknown> {
     }
     let why = coverage.unread("events", asked.at)?;
     Some(asked.because(what(), "events", &why))
+}
+
+/// Of a pod that only its node's sources show, in one stage for long: what it waits for, if it does, they do not tell.
+fn unheard(asked: Asked<'_>, pod: &PodView, what: impl Fn() -> String) -> Option<Unknown> {
+    let waits = asked
+        .at
+        .since(pod.current.map_or(pod.zero(), |(_, since)| since));
+    if waits < limits::SANDBOX_BLIND.ns || super::why(asked.world, pod, asked.at).is_some() {
+        return None;
+    }
+    let beyond = match pod.current {
+        Some((stage, _)) => format!(" beyond {stage}"),
+        None => String::new(),
+    };
+    let why = format!(
+        "no source of the API is there, and those of the node have shown nothing of it{beyond} for {}",
+        span(waits)
+    );
+    let help = if asked.recorded.is_some() {
+        "record with an apiserver to ask"
+    } else {
+        "let an apiserver be asked (without --no-api)"
+    };
+    Some(Unknown {
+        what: what(),
+        reason: Reason::NotAsked,
+        why,
+        help: help.to_owned(),
+    })
 }
 
 /// What is missing in a list of pods, their calls or requests, where it was asked for.

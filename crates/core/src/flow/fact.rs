@@ -117,6 +117,8 @@ facts! {
     ContainerBegan,
     /// A container was not made or started; the error says why.
     ContainerError,
+    /// The same, of a container whose process the OCI runtime was to make or start: it does not start.
+    ProcessNotMade,
     /// A container was not started: the error is a reason, `containerMessage` the text.
     ContainerFailed,
     /// A container is not started again yet.

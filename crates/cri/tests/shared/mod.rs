@@ -1,6 +1,7 @@
 //! The recorded connections, and what a decoder says of one: as a whole, joined in the middle, or with losses.
 //!
 //! For the tests beside it, `benches/joined.rs` and the fuzz target `cri_joined`.
+#![allow(clippy::disallowed_methods, reason = "a test may wait for the disk")]
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};

@@ -6,6 +6,7 @@ use crate::correlate::view::PodView;
 use crate::flow::Stage;
 use crate::timeline::{Certainty, Edge, Mark, Outcome, Span, SpanIndex, Timeline, UnknownGap};
 use kflow_model::cri::method;
+use kflow_model::stamp::SECOND;
 use kflow_model::{Evidence, Nanos};
 
 /// Longest time between two stages that needs no explanation.
@@ -66,6 +67,14 @@ impl<'a> Build<'a> {
     /// True when the node's sources were recorded at a moment: what they do not tell of an earlier one is no silence.
     pub(crate) fn watched_at(&self, at: Nanos) -> bool {
         self.watches_node() && self.input.context.began.is_some_and(|b| b <= at)
+    }
+    /// True when the tap showed all that the pod's node asked of its runtime at a moment.
+    pub(crate) fn taps(&self, at: Nanos) -> bool {
+        use kflow_model::Source;
+        let context = &self.input.context;
+        let blind =
+            |(since, until): &(Nanos, Nanos)| since.plus(-SECOND) <= at && at <= until.plus(SECOND);
+        context.has(Source::Cri) && self.watched_at(at) && !context.blind.iter().any(blind)
     }
     /// True when the API says that the kubelet has begun: it wrote a status.
     pub(crate) fn started_by_api(&self) -> bool {
@@ -278,15 +287,28 @@ impl<'a> Build<'a> {
             .take(steps)
             .filter(|s| s.stage == stage && in_stage(s) && s.parent == Some(index))
             .max_by_key(|s| (s.end.is_none(), s.end, s.start));
-        if let Some(last) = last {
+        // That a wait is over says nothing of what was waited for.
+        let tried = self
+            .spans
+            .iter()
+            .take(steps)
+            .filter(|s| s.stage == stage && in_stage(s) && s.parent == Some(index))
+            .filter(|s| !matches!(s.step.as_str(), "completeWork" | "ImagePullBackOff"))
+            .max_by_key(|s| (s.end.is_none(), s.end, s.start));
+        let how = if whole.end.is_none() {
+            last
+        } else {
+            tried.or(last)
+        };
+        if let Some(how) = how {
             whole.outcome = if whole.end.is_none() {
                 Outcome::InFlight
             } else {
-                last.outcome
+                how.outcome
             };
             if whole.outcome != Outcome::Ok {
-                whole.code.clone_from(&last.code);
-                whole.message.clone_from(&last.message);
+                whole.code.clone_from(&how.code);
+                whole.message.clone_from(&how.message);
             }
         }
         let first = self

@@ -9,10 +9,13 @@ use rustc_hash::FxHashMap;
 use super::Build;
 use super::runtime_calls::RuntimeCall;
 use super::span::{edge, event_edge, narrow};
-use crate::flow::{Fact, Stage, span};
+use super::start::last_attempt;
+use crate::flow::{Fact, Stage, container_error_stage, span};
 use crate::timeline::{Certainty, Edge, Outcome, Span, SpanIndex};
 use kflow_model::Text;
 use kflow_model::cri::method;
+use kflow_model::pod::{ContainerState, ContainerStatus, Terminated};
+use kflow_model::stamp::SECOND;
 
 pub(crate) fn of_work(stage: Stage, w: &RuntimeCall) -> Span {
     Span {
@@ -63,18 +66,30 @@ pub(crate) fn sandbox(b: &mut Build<'_>) {
     }
     // The network is asked for before the runtime is.
     if let Some((o, e)) = b.seen.events_of(&["NetworkNotReady"]).next() {
-        let freed = b
+        let sandbox = b
             .work
             .iter()
-            .find(|w| w.method == method::RUN_POD_SANDBOX && w.start.at > o.stamp.at);
+            .find(|w| w.method == method::RUN_POD_SANDBOX && w.start.at > o.stamp.at)
+            .and_then(|w| Some((w.start, w.evidence.first()?.clone())));
+        let newest = b
+            .seen
+            .events_of(&["NetworkNotReady"])
+            .map(|(o, _)| o.stamp.at)
+            .max();
+        let volumes = b
+            .seen
+            .lines(&[Fact::VolumesAwaited])
+            .find(|(l, _)| Some(l.stamp.at) > newest)
+            .map(|(l, _)| (edge(l), l.clone()));
+        let freed = volumes.or(sandbox);
         let mut evidence = vec![o.clone()];
-        evidence.extend(freed.and_then(|w| w.evidence.first().cloned()));
+        evidence.extend(freed.as_ref().map(|(_, o)| o.clone()));
         let mut s = Span::new(
             Stage::Sandbox,
             "networkErrors",
             edge(o),
             freed
-                .map(|w| w.start)
+                .map(|(at, _)| at)
                 .or_else(|| b.view.gone.map(|at| Edge { at, precision: 1 })),
             Certainty::Inferred,
             evidence,
@@ -205,22 +220,44 @@ pub(crate) fn nested(b: &mut Build<'_>, parent: SpanIndex, w: &RuntimeCall) {
     }
 }
 
-/// Adds `create`.
+/// Adds `create`, and to `start` the calls within which the runtime was to make the process and did not.
 pub(crate) fn create(b: &mut Build<'_>) {
     let work = std::mem::take(&mut b.work);
+    // Where the newest attempt of each container failed: one that goes on is the same again.
+    let mut failed: FxHashMap<&Text, Stage> = FxHashMap::default();
     for w in work.iter().filter(|w| w.method == method::CREATE_CONTAINER) {
-        let i = b.add(of_work(Stage::Create, w));
+        let stage = match w.outcome {
+            Outcome::Ok => Stage::Create,
+            Outcome::InFlight => failed.get(&w.container).copied().unwrap_or(Stage::Create),
+            Outcome::Error | Outcome::Cancelled => {
+                container_error_stage("CreateContainerError", &w.message)
+            }
+        };
+        failed.insert(&w.container, stage);
+        let i = b.add(of_work(stage, w));
         nested(b, i, w);
     }
     b.work = work;
-    config_errors(b);
-    if b.of(Stage::Create).next().is_none() {
+    unmade(b);
+    let is_call = |s: &Span| s.step == method::CREATE_CONTAINER;
+    if b.of(Stage::Create).next().is_none() && !b.spans().iter().any(is_call) {
         b.successes(Stage::Create, method::CREATE_CONTAINER, "Created");
     }
 }
 
-/// A container's configuration that cannot be made fails before the runtime is asked.
-fn config_errors(b: &mut Build<'_>) {
+/// The step of the kubelet that reports a reason.
+fn step_of(reason: &str) -> &'static str {
+    match reason {
+        "CreateContainerConfigError" => "generateContainerConfig",
+        "CreateContainerError" => method::CREATE_CONTAINER,
+        "RunContainerError" => method::START_CONTAINER,
+        _ => "startContainer",
+    }
+}
+
+/// Containers that were not made or started, by Events, where no call shows it: their configuration could not be made,
+/// which fails before the runtime is asked, or the tap was not there.
+fn unmade(b: &mut Build<'_>) {
     let f = b.seen;
     let mut attempts: FxHashMap<&Text, u32> = FxHashMap::default();
     for (o, e) in f.events_of(&["Failed"]) {
@@ -235,19 +272,26 @@ fn config_errors(b: &mut Build<'_>) {
                 method::CREATE_CONTAINER | method::START_CONTAINER
             ) && !w.ok()
                 && w.container == e.container
-                && w.end
-                    .is_some_and(|x| o.stamp.at.since(x.at).abs() < kflow_model::stamp::SECOND)
+                && w.end.is_some_and(|x| o.stamp.at.since(x.at).abs() < SECOND)
         });
-        let told = f.states.iter().any(|(_, p)| {
-            p.statuses().any(|c| {
-                c.name == e.container
-                    && matches!(&c.state, kflow_model::pod::ContainerState::Waiting { reason, .. }
-                        if reason == "CreateContainerConfigError")
-            })
-        });
-        if one_word || by_runtime || !(told || f.states.is_empty()) {
+        if one_word || by_runtime {
             continue;
         }
+        // The status tells the reason, up to ten seconds later (status manager, syncBatch); until then the tap does, by
+        // what the runtime was not asked.
+        // The first status after it, else one before.
+        let statuses = f.states.iter().filter_map(|(s, p)| {
+            let c = p.statuses().find(|c| c.name == e.container)?;
+            let (reason, attempt) = reported(c, message)?;
+            Some((s.stamp.seen.plus(SECOND) < o.stamp.at, reason, attempt))
+        });
+        let told = statuses.min_by_key(|t| t.0);
+        let (reason, number) = match told {
+            Some((_, reason, attempt)) => (reason, attempt),
+            None if b.taps(o.stamp.at) => ("CreateContainerConfigError", None),
+            None => ("", None),
+        };
+        let step = step_of(reason);
         let told_at = event_edge(o);
         let until = told_at.at.plus(i64::from(told_at.precision));
         let before = b
@@ -260,7 +304,7 @@ fn config_errors(b: &mut Build<'_>) {
         let mut end = told_at;
         let mut start = end;
         if let Some((at, x)) = before
-            && end.at.since(at.at) < kflow_model::stamp::SECOND
+            && end.at.since(at.at) < SECOND
         {
             end = narrow(end, Some(at.at), None);
             start = at;
@@ -268,19 +312,46 @@ fn config_errors(b: &mut Build<'_>) {
         }
         let attempt = attempts.entry(&e.container).or_default();
         let mut s = Span::new(
-            Stage::Create,
-            "generateContainerConfig",
+            container_error_stage(reason, message),
+            step,
             start,
             Some(end),
             Certainty::Inferred,
             evidence,
         );
         s.container.clone_from(&e.container);
-        s.attempt = *attempt;
-        *attempt += 1;
+        // Each Event is of an attempt of its own.
+        s.attempt = number.map_or(*attempt, |n| n.max(*attempt));
+        *attempt = s.attempt + 1;
         s.outcome = Outcome::Error;
-        s.code = "CreateContainerConfigError".into();
+        s.code = reason.into();
         s.message = message.into();
         b.add(s);
     }
+}
+
+/// The reason that a container's status gives for an error, and the attempt that ended with it, where it says.
+fn reported<'c>(c: &'c ContainerStatus, error: &str) -> Option<(&'c str, Option<u32>)> {
+    let start = |t: &'c Terminated, attempt: Option<u32>| {
+        let never = matches!(t.reason.as_str(), "StartError" | "ContainerCannotRun");
+        (never && same_error(&t.message, error)).then_some(("RunContainerError", attempt))
+    };
+    let of_last = || start(c.last.as_ref()?, last_attempt(c));
+    match &c.state {
+        ContainerState::Waiting { reason, message }
+            if step_of(reason) != step_of("") && same_error(message, error) =>
+        {
+            // A container whose start failed was made, which counts.
+            let made = reason == "RunContainerError";
+            Some((reason.as_str(), made.then_some(c.restarts)))
+        }
+        ContainerState::Terminated(t) => start(t, Some(c.restarts)).or_else(of_last),
+        _ => of_last(),
+    }
+}
+
+/// True for an Event's error and a status's, of which either may be cut.
+fn same_error(a: &str, b: &str) -> bool {
+    let (a, b) = (a.trim_end(), b.trim_end());
+    a == b || a.is_empty() || a.starts_with(b.trim_end_matches("...")) || b.starts_with(a)
 }

@@ -4,8 +4,9 @@ use super::Build;
 use crate::flow::{Fact, Stage};
 use crate::timeline::{Certainty, Edge, Outcome, Span, UnknownGap};
 use kflow_model::cri::method;
+use kflow_model::pod::ContainerState;
 use kflow_model::stamp::SECOND;
-use kflow_model::{Nanos, Source};
+use kflow_model::{Nanos, Source, Text};
 
 /// What a pod that lives for weeks is no longer known by.
 fn folded(b: &mut Build<'_>) {
@@ -24,6 +25,11 @@ fn folded(b: &mut Build<'_>) {
     }
 }
 
+/// What the volume manager does meanwhile is no step of the pod's worker.
+fn by_worker(s: &Span) -> bool {
+    s.stage != Stage::Volumes || s.step == "WaitForAttachAndMount"
+}
+
 /// The pod worker's back-off: what failed is tried again at its next sync.
 fn retries(b: &mut Build<'_>) {
     // Ends of failed steps, and the next thing that began.
@@ -39,6 +45,7 @@ fn retries(b: &mut Build<'_>) {
                         | method::CREATE_CONTAINER
                         | method::START_CONTAINER
                         | "generateContainerConfig"
+                        | "startContainer"
                         | "EnsureImageExists"
                         | "WaitForAttachAndMount"
                 )
@@ -69,7 +76,7 @@ fn retries(b: &mut Build<'_>) {
         let next = b
             .spans()
             .iter()
-            .filter(|x| x.start.at > end.at && !x.is_run())
+            .filter(|x| x.start.at > end.at && !x.is_run() && by_worker(x))
             .min_by_key(|x| x.start)
             .map(|x| (x.start, x.evidence.first().cloned()));
         // Another container's turn in the same sync, or a wait that has a name of its own.
@@ -163,6 +170,7 @@ pub(crate) fn derive(b: &mut Build<'_>) {
         || b.spans()
             .iter()
             .any(|s| s.outcome == Outcome::InFlight && s.end.is_none())
+        || told(b)
         || nothing_follows(b);
     if !over {
         let next = Stage::ALL
@@ -172,6 +180,29 @@ pub(crate) fn derive(b: &mut Build<'_>) {
         let why = why(b, until, b.view.changed.max(until));
         b.gap(next, until, None, why);
     }
+}
+
+/// True when the newest status says what a container waits for, when the newest run of one has failed, which is started
+/// again, or when the newest mount has.
+fn told(b: &Build<'_>) -> bool {
+    let waits = b.seen.newest().is_some_and(|p| {
+        p.statuses().any(|c| match &c.state {
+            ContainerState::Waiting { reason, .. } => !matches!(
+                reason.as_str(),
+                "" | "ContainerCreating" | "PodInitializing"
+            ),
+            _ => false,
+        })
+    });
+    let failed = |container: &Text| {
+        let newest = b.runs.iter().rfind(|r| r.container == *container);
+        newest.is_some_and(|r| r.end.is_some() && r.exit_code.is_some_and(|code| code != 0))
+    };
+    // What could not be mounted is tried again.
+    let mount = b.of(Stage::Volumes).max_by_key(|s| s.end);
+    let mounts =
+        mount.is_some_and(|s| s.outcome == Outcome::Error) && b.of(Stage::Sandbox).next().is_none();
+    waits || mounts || b.runs.iter().any(|r| failed(&r.container))
 }
 
 /// True for what comes minutes later, when the kubelet gets round to it: the pod did not wait for it.

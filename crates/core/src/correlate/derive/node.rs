@@ -76,7 +76,8 @@ pub(crate) fn admit(b: &mut Build<'_>) {
     let worked = handed
         .map(|(o, _)| (edge(o), o.clone()))
         .or_else(|| sync.clone())
-        .or_else(|| first_work(b));
+        .or_else(|| first_work(b))
+        .or_else(|| first_mount(b));
     match (received, worked) {
         (Some((r, _)), Some((at, w))) if at.at >= r.stamp.at => {
             let busy = add.filter(|(a, _)| (r.stamp.at.plus(BUSY)..=at.at).contains(&a.stamp.at));
@@ -228,6 +229,19 @@ fn first_work(b: &Build<'_>) -> Option<(Edge, Evidence)> {
         (Some(a), Some(c)) => Some(if a.0 <= c.0 { a } else { c }),
         (a, c) => a.or(c),
     }
+}
+
+/// The first volume that was mounted, or tried: the volume manager takes the pods that their workers know
+/// (desired_state_of_world_populator.go, `findAndAddNewPods`).
+fn first_mount(b: &Build<'_>) -> Option<(Edge, Evidence)> {
+    const MOUNTS: [Fact; 4] = [
+        Fact::MountStarted,
+        Fact::VolumeSetUp,
+        Fact::MountFailed,
+        Fact::VolumesAwaited,
+    ];
+    let (o, _) = b.seen.lines(&MOUNTS).min_by_key(|(o, _)| o.stamp)?;
+    Some((edge(o), o.clone()))
 }
 
 /// The kubelet's refusal: the line, else the status.

@@ -3,13 +3,13 @@
 use super::Build;
 use super::cri::{nested, of_work};
 use super::runtime_calls::Run;
-use super::span::{edge, narrow};
+use super::span::{edge, event_edge, narrow};
 use crate::flow::{Fact, Stage, event};
 use crate::timeline::{Certainty, Edge, Outcome, RUN, Span};
 use kflow_model::cri::{ContainerEventKind, OOM_KILLED, method};
-use kflow_model::pod::ContainerState;
+use kflow_model::pod::{ContainerState, ContainerStatus};
 use kflow_model::stamp::SECOND;
-use kflow_model::{Evidence, Nanos, Text};
+use kflow_model::{Body, Evidence, Nanos, Text};
 
 /// Adds `start`.
 pub(crate) fn derive(b: &mut Build<'_>) {
@@ -62,7 +62,7 @@ pub(crate) fn derive(b: &mut Build<'_>) {
         b.add(s);
     }
     relists(b, &runs);
-    if b.of(Stage::Start).next().is_none() {
+    if !shows_starts(b) {
         by_api(b, &runs);
     }
     back_off(b, &runs);
@@ -209,6 +209,7 @@ fn runs(b: &Build<'_>) -> Vec<Run> {
         r.evidence.push(o.clone());
     }
     by_status(b, &mut runs);
+    by_events(b, &mut runs);
     // Whoever was stopped with success does not run.
     for w in b
         .work
@@ -272,6 +273,14 @@ fn of_id<'r>(
     r
 }
 
+/// Which attempt ended last: the newest of a container that waits to be started again, else the one before it.
+pub(super) fn last_attempt(c: &ContainerStatus) -> Option<u32> {
+    match c.state {
+        ContainerState::Waiting { .. } => Some(c.restarts),
+        _ => c.restarts.checked_sub(1),
+    }
+}
+
 /// The API's word of starts and exits: whole seconds, for what nothing finer told.
 fn by_status(b: &Build<'_>, runs: &mut Vec<Run>) {
     let f = b.seen;
@@ -299,7 +308,7 @@ fn by_status(b: &Build<'_>, runs: &mut Vec<Run>) {
             for (t, attempt) in now
                 .map(|t| (t, Some(c.restarts)))
                 .into_iter()
-                .chain(c.last.as_ref().map(|t| (t, c.restarts.checked_sub(1))))
+                .chain(c.last.as_ref().map(|t| (t, last_attempt(c))))
             {
                 if t.id.is_empty() {
                     continue;
@@ -331,10 +340,50 @@ fn by_status(b: &Build<'_>, runs: &mut Vec<Run>) {
     }
 }
 
+/// True when something is shown of starts besides those that failed.
+fn shows_starts(b: &Build<'_>) -> bool {
+    b.of(Stage::Start).any(|s| {
+        let by_event = s
+            .evidence
+            .first()
+            .is_some_and(|o| matches!(&o.body, Body::Event(_)));
+        s.outcome == Outcome::Ok || !by_event && s.step != method::CREATE_CONTAINER
+    })
+}
+
+/// The kubelet's Event of a start comes before the status that tells of it, by up to ten seconds.
+fn by_events(b: &Build<'_>, runs: &mut Vec<Run>) {
+    for (o, e) in b.seen.events_of(&["Started"]) {
+        let at = event_edge(o);
+        let of_it = |r: &&Run| r.container == e.container;
+        let known = runs.iter().filter(of_it).any(|r| {
+            [r.start, r.end]
+                .into_iter()
+                .flatten()
+                .any(|x| x.at.plus(SECOND) >= at.at)
+        });
+        if known || e.container.is_empty() || b.view.gone.is_some() || b.seen.states.is_empty() {
+            continue;
+        }
+        let before = runs.iter().filter(of_it).filter_map(|r| r.attempt).max();
+        runs.push(Run {
+            container: e.container.clone(),
+            attempt: Some(before.map_or(0, |n| n + 1)),
+            id: Text::default(),
+            start: Some(at),
+            end: None,
+            exit_code: None,
+            reason: Text::default(),
+            certainty: Certainty::Bounded,
+            evidence: vec![o.clone()],
+        });
+    }
+}
+
 /// Starts by the API alone.
 fn by_api(b: &mut Build<'_>, runs: &[Run]) {
     b.successes(Stage::Start, method::START_CONTAINER, "Started");
-    if b.of(Stage::Start).next().is_some() {
+    if shows_starts(b) {
         return;
     }
     for r in runs {

@@ -2,7 +2,7 @@
 
 use super::PodEvidence;
 use super::runtime_calls::{Run, RuntimeCall};
-use crate::backoff::FORGOTTEN_NS;
+use crate::backoff::{FORGOTTEN_NS, KILLED_NS};
 use crate::correlate::RunState;
 use crate::correlate::view::{EXITED, GONE};
 use crate::correlate::{ContainerView, PodView, StageState};
@@ -107,6 +107,13 @@ pub(crate) fn exits(v: &mut PodView, runs: &[Run]) {
         let Some(c) = v.containers.iter_mut().find(|c| c.name == r.container) else {
             continue;
         };
+        // The status is told later than the Event of a start, and a new mirror of a static pod has none.
+        let unseen = c.id.is_empty() && !c.state.is_terminated();
+        if r.start.is_some() && r.end.is_none() && (r.id.is_empty() || unseen) {
+            c.state = RunState::Running;
+            c.attempt = c.attempt.max(r.attempt.unwrap_or(0));
+            continue;
+        }
         if r.end.is_none() || c.id.as_str() != r.id.as_str() {
             continue;
         }
@@ -261,6 +268,52 @@ fn state_of(t: &Timeline, stage: Stage) -> Option<StageState> {
     })
 }
 
+/// Where a pod stands with which its kubelet has begun, by its status, and of which the node shows nothing yet: what comes
+/// next and can take long is a volume of elsewhere, else the sandbox.
+fn begun(v: &PodView, f: &PodEvidence<'_>, next: Stage, since: Nanos) -> (Stage, Nanos) {
+    let on_node = !f.calls.is_empty() || !f.logs.is_empty() || !f.fs.is_empty();
+    let Some(api) = v.api.as_deref().filter(|_| !on_node) else {
+        return (next, since);
+    };
+    match api.status.start_time {
+        Some(at) if (Stage::Admit..=Stage::Volumes).contains(&next) => {
+            let remote = api.spec.volumes.iter().any(|volume| !volume.is_local());
+            let stage = if remote {
+                Stage::Volumes
+            } else {
+                Stage::Sandbox
+            };
+            (stage, since.max(at))
+        }
+        _ => (next, since),
+    }
+}
+
+/// True when a step of a later stage began after a stage had ended: its failure is history.
+fn passed(t: &Timeline, stage: Stage) -> bool {
+    let Some(end) = t.stage(stage).and_then(|s| s.end) else {
+        return false;
+    };
+    t.spans.iter().any(|s| {
+        s.stage > stage && s.stage != Stage::Terminate && !s.is_stage() && s.start.at > end.at
+    })
+}
+
+/// A container that does not run, and that the kubelet starts again.
+fn is_down(v: &PodView, c: &ContainerView) -> bool {
+    let policy = v
+        .api
+        .as_deref()
+        .map_or("", |p| p.spec.restart_policy.as_str());
+    let main = !c.init && !c.ephemeral;
+    let ended = match c.state {
+        RunState::Running | RunState::Unseen => false,
+        RunState::Terminated(_) => c.last_exit != Some(0),
+        RunState::Created | RunState::Waiting(_) => true,
+    };
+    main && ended && policy != "Never"
+}
+
 /// Reads the strip of stages and the current one off the timeline.
 pub(crate) fn stages(v: &mut PodView, f: &PodEvidence<'_>, t: &Timeline) {
     let deleting = v.deletion_requested.is_some() || v.gone.is_some();
@@ -289,6 +342,8 @@ pub(crate) fn stages(v: &mut PodView, f: &PodEvidence<'_>, t: &Timeline) {
         .and_then(|p| p.condition("Ready"))
         .is_some_and(Condition::is_true);
     let over = v.phase.is_over();
+    // The API is told later than the runtime that a container has ended: that is no pod that is ready.
+    let ready = ready && !v.containers.iter().any(|c| is_down(v, c));
     v.current = None;
     if v.gone.is_some() || v.past || v.is_remnant() || (ready || over) && !deleting {
         return;
@@ -303,11 +358,18 @@ pub(crate) fn stages(v: &mut PodView, f: &PodEvidence<'_>, t: &Timeline) {
         Some((Stage::Terminate, since.unwrap_or(v.changed)))
     } else {
         // The first stage that is not done; where all that were seen are, the one after the last.
-        // Mounts that nobody waits for yet hold up nothing.
-        let awaited = t.spans.iter().any(|s| s.step == "WaitForAttachAndMount");
+        // Mounts that nobody waits for yet hold up nothing, unless one failed and nothing came after it.
+        let awaited = t.spans.iter().any(|s| s.step == "WaitForAttachAndMount")
+            || v.stage(Stage::Volumes) == StageState::Failing;
+        // The kubelet asks for the network before it waits for volumes (pkg/kubelet/kubelet.go, SyncPod).
+        let network = t
+            .spans
+            .iter()
+            .any(|s| s.step == "networkErrors" && s.end.is_none());
         let unfinished = Stage::ALL
             .into_iter()
-            .filter(|s| *s != Stage::Terminate && (*s != Stage::Volumes || awaited))
+            .filter(|s| *s != Stage::Terminate && (*s != Stage::Volumes || awaited && !network))
+            .filter(|s| v.stage(*s) != StageState::Failing || !passed(t, *s))
             .find(|s| {
                 matches!(
                     v.stage(*s),
@@ -329,7 +391,8 @@ pub(crate) fn stages(v: &mut PodView, f: &PodEvidence<'_>, t: &Timeline) {
                         .get((s.stage.index() + 1).min(Stage::Ready.index()))
                         .copied()
                         .unwrap_or(s.stage);
-                    Some((next, s.end.map_or(s.start.at, |e| e.at)))
+                    let since = s.end.map_or(s.start.at, |e| e.at);
+                    Some(begun(v, f, next, since))
                 }
             }
         }
@@ -372,13 +435,18 @@ fn runs(t: &Timeline, container: &str) -> Vec<(Nanos, Option<Nanos>)> {
 
 /// A pod whose containers are down because a probe of theirs failed waits for readiness: it is not their start that fails.
 fn killed_by_probe(v: &mut PodView, f: &PodEvidence<'_>, t: &Timeline) {
-    if v.current.is_none_or(|(stage, _)| stage != Stage::Start) {
+    let again = Stage::Image..=Stage::Start;
+    if v.current.is_none_or(|(stage, _)| !again.contains(&stage)) {
         return;
     }
     let killed = |c: &ContainerView| {
         runs(t, &c.name).last().is_some_and(|(start, end)| {
-            probe_kills(f, &c.name)
-                .any(|at| at.plus(SECOND) > *start && end.is_none_or(|end| at <= end))
+            // The API tells whole seconds of both ends of a run.
+            probe_kills(f, &c.name).any(|at| match end {
+                // Events of kills are dropped when they are many: the newest is taken for those after it.
+                Some(end) => at <= end.plus(SECOND) && end.since(at) < KILLED_NS,
+                None => at.plus(SECOND) > *start,
+            })
         })
     };
     let mains = || v.containers.iter().filter(|c| !c.init && !c.ephemeral);

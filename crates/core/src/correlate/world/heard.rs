@@ -50,6 +50,17 @@ pub struct Lease {
     pub evidence: Evidence,
 }
 
+impl Lease {
+    /// How long after its renewal it counts as held, ns; `usual` where it does not tell.
+    pub const fn lasts(&self, usual: i64) -> i64 {
+        if self.duration_ns > 0 {
+            self.duration_ns
+        } else {
+            usual
+        }
+    }
+}
+
 /// See the module.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Heard {

@@ -7,7 +7,7 @@
 use super::{ContainerHistory, KillWhy, PodHistory, Turn};
 use crate::backoff::FORGOTTEN_NS;
 use crate::diagnose::Recurrence;
-use crate::timeline::Outcome;
+use crate::timeline::{Outcome, Span};
 use kflow_model::cri::method;
 use kflow_model::pod::Condition;
 use kflow_model::{
@@ -43,14 +43,14 @@ impl PodHistory<'_> {
     }
     /// Takes the ends of runs from the timeline, which knows of ends that no exit code tells.
     pub(super) fn ends_of_runs(&mut self) {
-        let view = self.view;
-        for s in &view.timeline.spans {
-            let now = self.now;
-            // A start that failed is an attempt too; the runtime may tell an exit of the same one.
-            let failed = s.step == method::START_CONTAINER && s.outcome == Outcome::Error;
-            if !s.is_run() && !failed {
-                continue;
-            }
+        let (view, now) = (self.view, self.now);
+        // A start that failed is an attempt too; the runtime may tell an exit of the same one.
+        let failed = |s: &Span| s.step == method::START_CONTAINER && s.outcome == Outcome::Error;
+        let spans = view.timeline.spans.iter();
+        let mut runs: Vec<&Span> = spans.filter(|s| s.is_run() || failed(s)).collect();
+        // Two runs may begin in the one second that the API tells of both.
+        runs.sort_by_key(|s| (s.start.at, s.attempt));
+        for s in runs {
             let c = self.container(&s.container);
             if s.is_run() {
                 c.run = Some(s.end.map(|e| e.at));

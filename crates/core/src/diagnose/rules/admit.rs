@@ -170,7 +170,7 @@ fn kubelet<'a>(cx: Context<'a>, f: &PodHistory<'a>, bound: Nanos, found: &mut Ve
     let local = cx.shared.is_local(name);
     let silent = cx
         .shared
-        .node_last
+        .node_quiet
         .filter(|t| local && cx.now.since(*t) >= SILENT_NS);
     let lease = cx.shared.lease(cx.world, name).filter(|l| {
         // A renewal that the audit log lacks was not made, as long as the log is written.

@@ -8,7 +8,7 @@ use crate::diagnose::history::{ContainerHistory, Exit, KillWhy, PodCall, PodHist
 use crate::diagnose::limits;
 use crate::diagnose::signal;
 use crate::diagnose::text::{list, span, times};
-use crate::diagnose::{Catalogue, Confidence, State};
+use crate::diagnose::{Catalogue, Confidence, Proof, State};
 use crate::flow::Stage;
 use kflow_model::cri::{OOM_KILLED, method};
 use kflow_model::pod::PodPhase;
@@ -31,7 +31,14 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &'a PodHistory<'a>, found: &mut Vec<
         if let Some(call) = f.in_flight(method)
             && cx.now.since(call.at) >= CALL_NS
         {
+            // The timeline's word: a call that makes the process again belongs to the start.
+            let spans = &f.view.timeline.spans;
+            let step = spans.iter().find(|s| s.call == Some(call.start.key));
             let x = Finding::new(id, f);
+            let x = match step {
+                Some(step) => x.at(step.stage).since(f.since(step.stage)),
+                None => x,
+            };
             let what = format!(
                 "{method} has been in flight for {}",
                 span(cx.now.since(call.at))
@@ -157,7 +164,7 @@ fn crash<'a>(
     let killed = c.killed.filter(|(t, why, _)| {
         // A kill and the exit that it leads to are at most a grace period apart.
         // A newer kill is of the run that goes on: the same story.
-        *why != KillWhy::Stop && last.at.since(*t) < 120 * SECOND
+        *why != KillWhy::Stop && last.at.since(*t) < backoff::KILLED_NS
     });
     let probe = |kind: &str| super::ready::probe_of(f, &c.name, kind);
     let failing = |p: &Option<crate::diagnose::history::ProbeResult<'a>>| {
@@ -262,22 +269,30 @@ fn crash<'a>(
             x.since = first.at;
         }
     };
-    for k in found
-        .iter_mut()
-        .filter(|k| k.container == c.name && (Stage::Start..=Stage::Ready).contains(&k.stage))
-    {
-        over(k);
-    }
-    let Some(x) = x else { return };
     let why = match last.reason.as_str() {
         "" => String::new(),
         reason => format!(" ({reason})"),
     };
     let what = format!("container {} ended: exit code {}{why}", c.name, last.code);
-    let mut x = x.container(&c.name).proof_as(last.evidence, what);
-    if let Some(p) = x.proofs.last_mut() {
-        p.at = last.at;
+    let ended = Proof {
+        at: last.at,
+        what,
+        words: None,
+        ..crate::diagnose::finding::proof(last.evidence)
+    };
+    for k in found
+        .iter_mut()
+        .filter(|k| k.container == c.name && (Stage::Start..=Stage::Ready).contains(&k.stage))
+    {
+        over(k);
+        // What it was told of is older than its end.
+        if k.proofs.iter().all(|p| p.at.plus(SECOND) < last.at) {
+            k.proofs.push(ended.clone());
+        }
     }
+    let Some(x) = x else { return };
+    let mut x = x.container(&c.name);
+    x.proofs.push(ended);
     if let Some(s) = f
         .signals
         .iter()

@@ -2,6 +2,7 @@
 
 use super::Context;
 use crate::correlate::{Actor, LEADER_LEASES, Lease};
+use crate::diagnose::cluster::leases_lost;
 use crate::diagnose::limits;
 use crate::diagnose::text::{at, span};
 use kflow_model::Evidence;
@@ -16,19 +17,25 @@ pub(super) struct Heard {
     by: &'static str,
     /// The observation, where one is kept.
     pub(super) evidence: Option<Evidence>,
+    /// What tells of it was lost since: it may have been heard later.
+    lost: bool,
 }
 
 impl Heard {
     /// `at 23:07:10 UTC, 52 s ago (its lease)`.
     pub(super) fn in_words(&self, now: Nanos) -> String {
+        let lost = if self.lost { LOST } else { "" };
         format!(
-            "at {}, {} ago ({})",
+            "at {}, {} ago ({}{lost})",
             at(self.at),
             span(now.since(self.at)),
             self.by
         )
     }
 }
+
+/// Of somebody of whom a later sign may have been lost.
+const LOST: &str = "; what came later was lost in part";
 
 fn by(o: &Evidence) -> &'static str {
     match &o.body {
@@ -41,10 +48,12 @@ fn by(o: &Evidence) -> &'static str {
 
 fn sign(cx: Context<'_>, actor: &Actor) -> Option<Heard> {
     let sign = cx.world.heard(actor).filter(|s| s.at <= cx.now)?;
+    let lost = leases_lost(cx.world, sign.evidence.source, sign.at);
     Some(Heard {
         at: sign.at,
         by: by(&sign.evidence),
         evidence: Some(sign.evidence.clone()),
+        lost: lost.is_some(),
     })
 }
 
@@ -58,6 +67,7 @@ pub(super) fn kubelet(cx: Context<'_>, node: &str) -> Option<Heard> {
             at,
             by: "its log, or a call of it",
             evidence: None,
+            lost: cx.shared.node_quiet.is_some_and(|quiet| quiet > at),
         });
     [told, local].into_iter().flatten().max_by_key(|h| h.at)
 }
@@ -100,16 +110,15 @@ pub(super) fn driver<'w>(cx: Context<'w>, prefix: &str, driver: &str) -> Option<
 /// What a driver's lease says: `its controller was last heard at …, longer ago than its lease lasts`.
 pub(super) fn driver_in_words(cx: Context<'_>, l: &Lease) -> String {
     let age = cx.now.since(l.renewed);
-    let lasts = if l.duration_ns > 0 {
-        l.duration_ns
-    } else {
-        limits::LEADER.ns
-    };
-    let over = if age >= lasts + lasts / 2 {
+    let lasts = l.lasts(limits::LEADER.ns);
+    let lost = leases_lost(cx.world, Source::Kube, l.renewed);
+    let over = if cx.now.since(lost.unwrap_or(l.renewed)) >= lasts + lasts / 2 {
         format!(
             ", although it has to renew its lease within {}: it does not run",
             span(lasts)
         )
+    } else if lost.is_some() {
+        LOST.to_owned()
     } else {
         String::new()
     };

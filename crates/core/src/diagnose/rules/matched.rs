@@ -6,7 +6,7 @@ use crate::diagnose::finding::Finding;
 use crate::diagnose::history::PodHistory;
 use crate::diagnose::signal::Signal;
 use crate::diagnose::{Catalogue, Cause, Confidence};
-use crate::flow::Stage;
+use crate::flow::{Stage, container_error_stage};
 use kflow_model::Source;
 
 /// Causes of the catalogue whose text stands in something that failed and has not been overtaken.
@@ -24,7 +24,7 @@ pub(super) fn matched<'a>(
                 && (cause.stage == Stage::Ready
                     || cause.id == cause::KF902
                     || cause.id == cause::KF513);
-            let stage = stands_in(cause, &s.reason);
+            let stage = stands_in(cause, s);
             let ending = stage == Stage::Terminate;
             let in_time = match (failed, deleting) {
                 (true, _) => ending || cause.stage == Stage::Admit,
@@ -34,7 +34,7 @@ pub(super) fn matched<'a>(
             !by_code && in_time && !f.is_ephemeral(&s.container) && !f.is_over(stage, s)
         };
         if let Some((cause, names)) = catalogue.best(&s.reason, &s.text, allow) {
-            let stage = stands_in(cause, &s.reason);
+            let stage = stands_in(cause, s);
             let alone = names.iter().next().is_none() && cause.matches(&s.reason, "").is_some();
             let mut x = Finding::of_signal(cause, names, s, f)
                 .at(stage)
@@ -63,16 +63,24 @@ pub(super) fn matched<'a>(
     }
 }
 
-/// Where the pod stands still: a runtime that fails as a whole fails whatever is asked of it.
-fn stands_in(cause: &Cause, reason: &str) -> Stage {
-    if cause.stage != Stage::Sandbox {
-        return cause.stage;
-    }
-    match reason {
-        "ErrImagePull" | "ImagePullBackOff" | "InspectFailed" | "ImageInspectError" => Stage::Image,
-        "CreateContainerError" | "ContainerError" => Stage::Create,
-        "RunContainerError" => Stage::Start,
-        "@stop" | "FailedKillPod" => Stage::Terminate,
+/// Where the pod stands still: a runtime that fails as a whole fails whatever is asked of it, and of a container's error
+/// the timeline says the same.
+fn stands_in(cause: &Cause, s: &Signal<'_>) -> Stage {
+    let whole = cause.stage == Stage::Sandbox;
+    let made = matches!(cause.stage, Stage::Create | Stage::Start);
+    match s.reason.as_ref() {
+        "ErrImagePull" | "ImagePullBackOff" | "InspectFailed" | "ImageInspectError" if whole => {
+            Stage::Image
+        }
+        reason @ ("CreateContainerConfigError"
+        | "CreateContainerError"
+        | "ContainerError"
+        | "RunContainerError")
+            if whole || made =>
+        {
+            container_error_stage(reason, &s.text)
+        }
+        "@stop" | "FailedKillPod" if whole => Stage::Terminate,
         _ => cause.stage,
     }
 }

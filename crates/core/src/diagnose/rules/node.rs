@@ -120,7 +120,7 @@ fn kubelet<'a>(
     let calls = cx.world.source(Source::Cri).last.is_some();
     let waits = !cx.shared.held_up(cx.world, node).is_empty();
     let patience = if waits { SILENT_NS } else { UNMISSED_NS };
-    let last = cx.shared.node_last;
+    let last = cx.shared.node_quiet;
     let quiet = last.filter(|t| local && calls && cx.now.since(*t) >= patience);
     let (x, since) = if unknown {
         let since = health.ready_since.unwrap_or(cx.now);

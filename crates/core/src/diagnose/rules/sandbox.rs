@@ -82,7 +82,7 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &'a PodHistory<'a>, found: &mut Vec<
                     .absence(began, Source::Kube, silence),
             );
         } else {
-            let x = Finding::new(cause::KF506, f);
+            let x = Finding::new(cause::KF506, f).at(stands_in(f));
             found.push(
                 x.varying("blind", &span(waited))
                     .at_most(Confidence::Possible)
@@ -102,7 +102,7 @@ pub(super) fn unseen<'a>(cx: Context<'a>, f: &PodHistory<'a>) -> Option<Finding<
     let volumes = attached(f);
     let x = if volumes.is_empty() {
         Finding::new(cause::KF713, f)
-            .at(Stage::Sandbox)
+            .at(stands_in(f))
             .since(began)
             .name("what", "The pod has no sandbox")
     } else {
@@ -117,23 +117,17 @@ pub(super) fn unseen<'a>(cx: Context<'a>, f: &PodHistory<'a>) -> Option<Finding<
     ))
 }
 
+/// Of a pod that may wait for volumes or for its sandbox: where the list says that it stands.
+fn stands_in(f: &PodHistory<'_>) -> Stage {
+    let stage = f.view.current.map(|(stage, _)| stage);
+    let may = |s: &Stage| (Stage::Volumes..=Stage::Sandbox).contains(s);
+    stage.filter(may).unwrap_or(Stage::Sandbox)
+}
+
 /// Volumes that somebody has to attach or mount from elsewhere: `data (claim db-0)`.
 fn attached(f: &PodHistory<'_>) -> Vec<String> {
-    const LOCAL: [&str; 7] = [
-        "configMap",
-        "secret",
-        "projected",
-        "downwardAPI",
-        "emptyDir",
-        "hostPath",
-        "image",
-    ];
     let Some(pod) = f.api else { return Vec::new() };
-    let remote = pod
-        .spec
-        .volumes
-        .iter()
-        .filter(|v| !LOCAL.contains(&v.kind.as_str()));
+    let remote = pod.spec.volumes.iter().filter(|v| !v.is_local());
     remote
         .map(|v| match v.claim(&pod.name) {
             Some(claim) => format!("{} (claim {claim})", v.name),

@@ -258,19 +258,21 @@ fn binds<'a>(
     pod: &PodSeen,
     found: &mut Vec<Finding<'a>>,
 ) -> bool {
-    let unbound: Vec<Text> = claims_of(pod)
-        .into_iter()
-        .filter(|claim| {
-            cx.world
-                .object("PersistentVolumeClaim", &f.view.namespace, claim)
-                .and_then(|o| o.api.as_ref())
-                .is_none_or(|c| c.fact("phase") != Some("Bound"))
-        })
-        .collect();
+    let phase = |claim: &Text| {
+        let object = cx
+            .world
+            .object("PersistentVolumeClaim", &f.view.namespace, claim);
+        Some(object?.api.as_ref()?.fact("phase").unwrap_or_default() == "Bound")
+    };
+    let claims = claims_of(pod);
+    let is = |known: Option<bool>| claims.iter().filter(move |c| phase(c) == known).cloned();
+    let unbound: Vec<Text> = is(Some(false)).collect();
+    // Of a claim that was not read it is not known whether it is bound.
+    let unread: Vec<Text> = is(None).collect();
     let refused = pod
         .condition("PodScheduled")
         .is_some_and(|c| c.status == "False" && c.reason == "Unschedulable");
-    if refused && unbound.is_empty() {
+    if refused && unbound.is_empty() && unread.is_empty() {
         return false;
     }
     if found.iter().any(|k| k.cause.id == cause::KF214) || f.now.since(f.view.zero()) < SILENT_NS {
@@ -281,6 +283,15 @@ fn binds<'a>(
         .name("nominated", &pod.status.nominated_node)
         .name("claim", &list(&unbound))
         .proof_if(f.api_evidence);
+    let x = if unread.is_empty() || !unbound.is_empty() {
+        x
+    } else {
+        let what = match unread.as_slice() {
+            [one] => format!("claim {one} was not read"),
+            many => format!("claims {} were not read", list(many)),
+        };
+        x.name("unread", &what).at_most(Confidence::Possible)
+    };
     found.push(x);
     true
 }

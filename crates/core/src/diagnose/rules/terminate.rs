@@ -50,7 +50,7 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &'a PodHistory<'a>, found: &mut Vec<
     hook(cx, f, age, found);
     stop(cx, f, found);
     finalizers(f, found);
-    if f.node_seen.is_none() && found.iter().all(|k| k.cause.id == cause::KF911) {
+    if !f.has_cri && found.iter().all(|k| k.cause.id == cause::KF911) {
         // A kubelet that has just come back has its own backlog.
         let caught_up = cx
             .shared
@@ -69,7 +69,7 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &'a PodHistory<'a>, found: &mut Vec<
     }
 }
 
-/// With the API alone: a deleted pod that still runs, and what its spec says of hooks.
+/// Without the tap: a deleted pod that still runs, and what its spec says of hooks.
 fn blind<'a>(f: &PodHistory<'a>, age: i64, grace: i64, found: &mut Vec<Finding<'a>>) {
     if let Some((c, at, o)) = f.pulling().next()
         && age >= HELD_NS
@@ -156,7 +156,7 @@ fn unreported<'a>(
         );
         return;
     }
-    let silent = cx.shared.node_last.filter(|t| {
+    let silent = cx.shared.node_quiet.filter(|t| {
         cx.shared.is_local(node)
             && cx.now.since(*t) >= admit::SILENT_NS
             && f.open.is_empty()

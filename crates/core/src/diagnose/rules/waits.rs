@@ -7,6 +7,7 @@ use crate::diagnose::finding::{Finding, node_of};
 use crate::diagnose::history::{ContainerHistory, PodHistory};
 use crate::diagnose::limits;
 use crate::diagnose::text::{list, span};
+use crate::flow::Stage;
 use kflow_model::cri::method;
 use kflow_model::pod::ContainerState;
 use kflow_model::{Body, Nanos, Source};
@@ -24,7 +25,9 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &'a PodHistory<'a>, found: &mut Vec<
     } else if f.sandbox.is_none() {
         sandbox::unseen(cx, f).map(|x| on_node(cx, f, x))
     } else {
-        container(cx, f).or_else(|| unready(cx, f))
+        container(cx, f)
+            .or_else(|| empty(cx, f))
+            .or_else(|| unready(cx, f))
     };
     found.extend(told.map(|x| x.at_most(Confidence::Possible)));
 }
@@ -123,7 +126,10 @@ fn container<'a>(cx: Context<'a>, f: &PodHistory<'a>) -> Option<Finding<'a>> {
     if cx.now.since(since) < limits::CREATE_BLIND.ns {
         return None;
     }
+    let stage = f.view.current.map(|(stage, _)| stage);
+    let may = |s: &Stage| (Stage::Image..=Stage::Start).contains(s);
     let x = Finding::new(cause::KF713, f)
+        .at(stage.filter(may).unwrap_or(Stage::Create))
         .container(&c.name)
         .name("what", &format!("Container {} has not started", c.name))
         .since(since)
@@ -132,6 +138,30 @@ fn container<'a>(cx: Context<'a>, f: &PodHistory<'a>) -> Option<Finding<'a>> {
             since,
             if f.has_cri { Source::Cri } else { Source::Kube },
             format!("nothing of container {} since", c.name),
+        );
+    Some(on_node(cx, f, x))
+}
+
+/// The sandbox is there, and nothing shows a container, not even which there are to be.
+fn empty<'a>(cx: Context<'a>, f: &PodHistory<'a>) -> Option<Finding<'a>> {
+    let since = moved(f).filter(|_| f.containers.is_empty() && f.api.is_none())?;
+    if cx.now.since(since) < limits::CREATE_BLIND.ns || f.sandbox_stopped.is_some() {
+        return None;
+    }
+    let stage = f.view.current.map(|(stage, _)| stage);
+    let may = |s: &Stage| (Stage::Image..=Stage::Create).contains(s);
+    let x = Finding::new(cause::KF713, f)
+        .at(stage.filter(may).unwrap_or(Stage::Create))
+        .name("what", "The pod has its sandbox and no container")
+        .since(since)
+        .absence(
+            since,
+            if f.has_cri {
+                Source::Cri
+            } else {
+                Source::Kubelet
+            },
+            "no CreateContainer call since",
         );
     Some(on_node(cx, f, x))
 }

@@ -4,14 +4,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::lines::{Line, column, heading, line, list, right, spark};
+use crate::banner::{Weight, reasons};
 use crate::shared::Ctx;
 use crate::text::count;
 use kflow_core::correlate::Call;
 use kflow_core::diagnose::pulls::{Progress, Pulls, Standing, image_of};
 use kflow_engine::Snapshot;
+use kflow_engine::snapshot::SourceStatus;
 use kflow_model::cri::{CallKey, method};
 use kflow_model::units::duration;
-use kflow_model::{Nanos, Text, stamp::SECOND};
+use kflow_model::{Nanos, Source, Text, stamp::SECOND};
 
 /// Calls that one look counts at most: a minute of a busy node.
 const COUNTED: usize = 8192;
@@ -171,7 +173,7 @@ impl Operations {
         out.push(heading(
             ctx,
             "RUNTIME OPERATIONS IN FLIGHT",
-            &self.operations(ctx.snap.world.calls().is_empty()),
+            &self.operations(blind(ctx.snap)),
         ));
         list(ctx, self.flying(false), SHOWN, out, |c| {
             call(ctx, c, &c.method, "")
@@ -180,10 +182,14 @@ impl Operations {
         let of = |w: Waits| self.images.iter().filter(|i| i.waits == w).count();
         let going = self.flying(true).count() + of(Waits::Pulling);
         let (queued, failed) = (of(Waits::Queued), of(Waits::BackOff));
-        let mut about = format!("{going} in progress, {queued} queued");
-        if failed > 0 {
-            about.push_str(&format!(", {failed} backing off"));
-        }
+        let unread = (reasons(ctx.snap).iter()).any(|r| matches!(r.weight, Weight::Unknown));
+        let about = match (going + queued + failed, failed) {
+            (0, _) if unread && blind(ctx.snap) => {
+                "not known: the tap, Events and the kubelet's log show them".to_owned()
+            }
+            (_, 0) => format!("{going} in progress, {queued} queued"),
+            _ => format!("{going} in progress, {queued} queued, {failed} backing off"),
+        };
         out.push(heading(ctx, "IMAGE PULLS", &about));
         list(ctx, self.flying(true), SHOWN, out, |c| {
             let progress = self.progress.get(&c.key).map_or("", |p| p);
@@ -246,7 +252,7 @@ impl Operations {
             ])
         });
         if self.methods.is_empty() {
-            let hint = if ctx.snap.world.calls().is_empty() {
+            let hint = if blind(ctx.snap) {
                 "  No call was seen: only the tap shows them (kflow proxy)."
             } else {
                 "  none in the last minute"
@@ -254,6 +260,12 @@ impl Operations {
             out.push(line(&[(hint, t.faint)]));
         }
     }
+}
+
+/// Neither a call was seen nor a tap that would show one.
+fn blind(snap: &Snapshot) -> bool {
+    let taps = |s: &SourceStatus| s.source == Source::Cri && s.is_on();
+    snap.world.calls().is_empty() && !snap.sources.iter().any(taps)
 }
 
 fn progress(snap: &Snapshot, image: &str, since: Nanos) -> Option<String> {

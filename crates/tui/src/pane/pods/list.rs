@@ -41,15 +41,25 @@ struct Seen {
     handle: Weak<LazyPod>,
     created: Nanos,
     uid: PodUid,
+    /// The verdict by which its key was made; of nothing where there was none.
+    verdict: Weak<Verdict>,
 }
 
 impl Seen {
-    fn new(p: &Pod) -> Self {
+    fn new(p: &Pod, verdict: Weak<Verdict>) -> Self {
         let (created, uid) = p.listed_by();
         Self {
             handle: Arc::downgrade(p),
             created,
             uid: uid.clone(),
+            verdict,
+        }
+    }
+    /// The pod's verdict is the one by which its key was made.
+    fn is_said(&self, verdict: Option<&Arc<Verdict>>) -> bool {
+        match verdict {
+            Some(v) => std::ptr::eq(self.verdict.as_ptr(), Arc::as_ptr(v)),
+            None => self.verdict.ptr_eq(&Weak::new()),
         }
     }
     /// The same state of the same pod. (Nothing else can lie there while there is a handle.)
@@ -165,6 +175,9 @@ impl List {
         let pods = snap.world.pods();
         self.realign(pods);
         self.keys = pods.iter().map(|p| wanted.key(snap, p)).collect();
+        for seen in &mut self.pods {
+            seen.verdict = said(snap, &seen.uid);
+        }
         self.verdicts = Arc::clone(&snap.verdicts);
         self.moved = (0..pods.len() as u32).collect();
     }
@@ -186,36 +199,27 @@ impl List {
         } else {
             self.realign(pods)
         };
-        if verdicts_too {
-            self.find_said(snap, &mut stale);
+        if verdicts_too && !Arc::ptr_eq(&self.verdicts, &snap.verdicts) {
+            self.verdicts = Arc::clone(&snap.verdicts);
+            let mut fresh = stale.iter().copied().peekable();
+            let others = (0..).zip(&self.pods).filter(|(i, seen)| {
+                fresh.next_if_eq(i).is_none() && !seen.is_said(snap.verdicts.get(&seen.uid))
+            });
+            let others: Vec<u32> = others.map(|(i, _)| i).collect();
+            stale.extend(others);
         }
         for i in stale {
-            if let (Some(p), Some(key)) = (pods.get(i as usize), self.keys.get_mut(i as usize)) {
+            let n = i as usize;
+            if let (Some(p), Some(key), Some(seen)) =
+                (pods.get(n), self.keys.get_mut(n), self.pods.get_mut(n))
+            {
                 let new = wanted.key(snap, p);
+                seen.verdict = said(snap, &seen.uid);
                 if *key != new {
                     *key = new;
                     self.moved.push(i);
                 }
             }
-        }
-    }
-    /// Adds the pods of which something else is said than when the list was put in order.
-    fn find_said(&mut self, snap: &Snapshot, stale: &mut Vec<u32>) {
-        let pods = snap.world.pods();
-        let old = std::mem::replace(&mut self.verdicts, Arc::clone(&snap.verdicts));
-        if !Arc::ptr_eq(&old, &snap.verdicts) {
-            let said = snap
-                .verdicts
-                .iter()
-                .filter(|(uid, v)| old.get(*uid).is_none_or(|before| !Arc::ptr_eq(before, v)));
-            let unsaid = old
-                .iter()
-                .filter(|(uid, _)| !snap.verdicts.contains_key(*uid));
-            let about = said.chain(unsaid).map(|(uid, _)| uid);
-            stale
-                .extend(about.filter_map(|uid| Some(place_of(pods, snap.world.pod(uid)?)? as u32)));
-            stale.sort_unstable();
-            stale.dedup();
         }
     }
     /// Pods came or went: everything that knows a pod by its place learns the new one. Gives the places of pods that
@@ -230,6 +234,7 @@ impl List {
         let mut places_left = places.iter_mut();
         let (mut keys, mut stale, mut new) =
             (Vec::with_capacity(pods.len()), Vec::new(), Vec::new());
+        let mut seen = Vec::with_capacity(pods.len());
         for (i, p) in (0..).zip(pods) {
             while before
                 .next_if(|(b, _)| b.listed_by() < p.listed_by())
@@ -240,6 +245,7 @@ impl List {
             match before.next_if(|(b, _)| b.listed_by() == p.listed_by()) {
                 Some((b, key)) => {
                     keys.push(key);
+                    seen.push(Seen::new(p, b.verdict.clone()));
                     if let Some(place) = places_left.next() {
                         *place = i;
                     }
@@ -249,6 +255,7 @@ impl List {
                 }
                 None => {
                     keys.push(Key::default());
+                    seen.push(Seen::new(p, Weak::new()));
                     stale.push(i);
                     new.push(i);
                 }
@@ -268,7 +275,7 @@ impl List {
         });
         self.resized = true;
         self.keys = keys;
-        self.pods = pods.iter().map(Seen::new).collect();
+        self.pods = seen;
         self.find_places();
         stale
     }
@@ -343,6 +350,14 @@ impl List {
             }
         }
     }
+}
+
+/// The verdict on a pod; of nothing where there is none.
+fn said(snap: &Snapshot, uid: &PodUid) -> Weak<Verdict> {
+    snap.verdicts
+        .get(uid)
+        .map(Arc::downgrade)
+        .unwrap_or_default()
 }
 
 /// The place of a pod in the world's list.

@@ -4,7 +4,7 @@ use crate::correlate::derive::Build;
 use crate::correlate::derive::cri::{nested, of_work};
 use crate::correlate::derive::runtime_calls::RuntimeCall;
 use crate::correlate::derive::span::event_edge;
-use crate::flow::{Map, Stage};
+use crate::flow::{Fact, Map, Stage};
 use kflow_model::cri::method;
 use kflow_model::stamp::SECOND;
 use kflow_model::{Nanos, Text};
@@ -101,7 +101,7 @@ impl Restarts {
             .events_of(&["Killing"])
             .filter(|(_, e)| {
                 let said = Map::active().event(&e.reason, &e.message);
-                said.is_some_and(|s| s.name("next").is_some())
+                said.is_some_and(|s| s.name("next").is_some() || s.fact == Fact::PostStartKill)
             })
             .map(|(o, e)| {
                 let edge = event_edge(o);
