@@ -104,7 +104,7 @@ impl Command {
             Self::Requests(a) => a.output.rows(),
             Self::Flow(a) if matches!(a.output, Format::Json) => Some(Rows::Json),
             Self::Why(a) if matches!(a.output, WhyFormat::Json) => Some(Rows::Json),
-            Self::Stats(a) if matches!(a.output, stats::StatsFormat::Json) => Some(Rows::Json),
+            Self::Stats(a) => a.output.rows(),
             Self::Export(a)
                 if matches!(a.format, ExportFormat::Timelines(Kind::Json)) && a.out.is_none() =>
             {

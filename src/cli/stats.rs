@@ -14,6 +14,7 @@ use kflow_core::diagnose::Unknown;
 use kflow_core::diagnose::unknown::{self, Asked};
 use kflow_core::query::Query;
 use kflow_core::stats::{self, GroupBy, Row};
+use kflow_export::rows::Rows;
 use kflow_export::stats as export;
 
 /// `kflow stats`
@@ -106,8 +107,9 @@ fn write(args: &StatsArgs, rows: &[Row]) -> anyhow::Result<()> {
     let mut out = out::stdout();
     match args.output {
         StatsFormat::Text => export::text(&mut out, rows, out::colour())?,
-        StatsFormat::Json => export::json(&mut out, rows)?,
-        StatsFormat::Csv => export::csv(&mut out, rows)?,
+        StatsFormat::Json => export::rows(&mut out, rows, Rows::Json)?,
+        StatsFormat::Jsonl => export::rows(&mut out, rows, Rows::Jsonl)?,
+        StatsFormat::Csv => export::rows(&mut out, rows, Rows::Csv)?,
         StatsFormat::Openmetrics => export::open_metrics(&mut out, rows)?,
     }
     Ok(out.flush()?)
@@ -118,10 +120,11 @@ fn differences(args: &StatsArgs, before: Vec<Row>, after: Vec<Row>) -> anyhow::R
     let mut out = out::stdout();
     match args.output {
         StatsFormat::Text => export::differences(&mut out, &all, out::colour())?,
-        StatsFormat::Json => export::differences_json(&mut out, &all)?,
-        StatsFormat::Csv => export::differences_csv(&mut out, &all)?,
+        StatsFormat::Json => export::difference_rows(&mut out, &all, Rows::Json)?,
+        StatsFormat::Jsonl => export::difference_rows(&mut out, &all, Rows::Jsonl)?,
+        StatsFormat::Csv => export::difference_rows(&mut out, &all, Rows::Csv)?,
         StatsFormat::Openmetrics => {
-            bail!("a comparison has no form in OpenMetrics: use -o text, json or csv")
+            bail!("a comparison has no form in OpenMetrics: use -o text, json, jsonl or csv")
         }
     }
     Ok(out.flush()?)

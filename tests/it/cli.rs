@@ -627,6 +627,7 @@ fn rows_are_the_same_in_every_form() {
         (&s1, &["calls"]),
         (&s1, &["requests"]),
         (&s1, &["requests", "--list"]),
+        (&s1, &["stats", "--by", "namespace"]),
     ] {
         let printed = |form: &str| {
             let out = kflow()

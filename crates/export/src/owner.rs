@@ -271,24 +271,8 @@ struct StoryJson<'a> {
     happenings: Vec<HappeningJson<'a>>,
 }
 
-#[derive(Serialize)]
-struct HappeningJson<'a> {
-    at_ns: Nanos,
-    precision_ns: u32,
-    kind: &'a str,
-    name: &'a str,
-    took_ns: Option<i64>,
-    text: &'a str,
-    bad: bool,
-    source: Source,
-}
-
-/// What befell an owner, or what it controls.
 #[derive(Default, Serialize)]
-struct HappeningRow<'a> {
-    owner_kind: &'a str,
-    namespace: &'a str,
-    owner: &'a str,
+struct HappeningJson<'a> {
     at_ns: Nanos,
     precision_ns: u32,
     kind: &'a str,
@@ -299,6 +283,31 @@ struct HappeningRow<'a> {
     source: &'a str,
 }
 
+impl<'a> HappeningJson<'a> {
+    fn of(h: &'a Happening) -> Self {
+        Self {
+            at_ns: h.at.at,
+            precision_ns: h.at.precision,
+            kind: &h.object.kind,
+            name: &h.object.name,
+            took_ns: h.took_ns,
+            text: &h.text,
+            bad: h.bad,
+            source: h.source.name(),
+        }
+    }
+}
+
+/// What befell an owner, or what it controls.
+#[derive(Default, Serialize)]
+struct HappeningRow<'a> {
+    owner_kind: &'a str,
+    namespace: &'a str,
+    owner: &'a str,
+    #[serde(flatten)]
+    happening: HappeningJson<'a>,
+}
+
 /// A row an owner; in CSV one for each thing that befell it.
 pub fn rows(out: &mut impl Write, stories: &[Story<'_>], form: Rows) -> io::Result<()> {
     if form == Rows::Csv {
@@ -307,14 +316,7 @@ pub fn rows(out: &mut impl Write, stories: &[Story<'_>], form: Rows) -> io::Resu
                 owner_kind: &s.state.object.kind,
                 namespace: &s.state.object.namespace,
                 owner: &s.state.object.name,
-                at_ns: h.at.at,
-                precision_ns: h.at.precision,
-                kind: &h.object.kind,
-                name: &h.object.name,
-                took_ns: h.took_ns,
-                text: &h.text,
-                bad: h.bad,
-                source: h.source.name(),
+                happening: HappeningJson::of(h),
             })
         });
         return rows::write(out, form, rows);
@@ -332,20 +334,7 @@ pub fn rows(out: &mut impl Write, stories: &[Story<'_>], form: Rows) -> io::Resu
                 .map(|c| format!("{}/{}", c.object.kind, c.object.name))
                 .collect(),
             pods: s.pods.iter().map(|p| Arc::as_ref(p).key()).collect(),
-            happenings: s
-                .happenings
-                .iter()
-                .map(|h| HappeningJson {
-                    at_ns: h.at.at,
-                    precision_ns: h.at.precision,
-                    kind: &h.object.kind,
-                    name: &h.object.name,
-                    took_ns: h.took_ns,
-                    text: &h.text,
-                    bad: h.bad,
-                    source: h.source,
-                })
-                .collect(),
+            happenings: s.happenings.iter().map(HappeningJson::of).collect(),
         }),
     )
 }

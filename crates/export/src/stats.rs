@@ -1,9 +1,9 @@
-//! How long things took, and what got slower: text, JSON and CSV (documented in `docs/json.md` and `docs/stats.md`), and
-//! OpenMetrics.
+//! How long things took, and what got slower: text and rows (documented in `docs/json.md` and `docs/stats.md`), and OpenMetrics.
 
 use serde::Serialize;
 use std::io::{self, Write};
 
+use super::rows::{self, Rows};
 use super::text::{clean, cut};
 use super::timeline::Paint;
 use kflow_core::stats::{Difference, Judgement, Row};
@@ -16,8 +16,8 @@ const QUANTILES: [(usize, &str, &str); 3] = [
     (990, "P99", "0.99"),
 ];
 
-/// The fields that JSON and CSV have in common, in the order of CSV's columns.
-#[derive(Serialize)]
+/// The fields that JSON and CSV have in common.
+#[derive(Default, Serialize)]
 struct Figures<'a> {
     measure: String,
     group: &'a str,
@@ -50,11 +50,18 @@ impl<'a> Figures<'a> {
     }
 }
 
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 struct RowJson<'a> {
     #[serde(flatten)]
     figures: Figures<'a>,
     slowest: Vec<Slow<'a>>,
+}
+
+#[derive(Default, Serialize)]
+struct RowCsv<'a> {
+    #[serde(flatten)]
+    figures: Figures<'a>,
+    slowest_pod: &'a str,
 }
 
 #[derive(Serialize)]
@@ -73,32 +80,76 @@ impl<'a> RowJson<'a> {
     }
 }
 
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 struct DifferenceJson<'a> {
     measure: String,
     group: &'a str,
-    judgement: Judgement,
+    judgement: Option<Judgement>,
     p50_difference_ns: Option<i64>,
     chance: Option<f64>,
     before: Option<RowJson<'a>>,
     after: Option<RowJson<'a>>,
 }
 
-pub fn json(out: &mut impl Write, rows: &[Row]) -> io::Result<()> {
-    crate::rows::json_array(out, rows.iter().map(RowJson::of))
+#[derive(Default, Serialize)]
+struct DifferenceCsv<'a> {
+    measure: String,
+    group: &'a str,
+    judgement: Option<Judgement>,
+    chance: Option<f64>,
+    before_count: Option<usize>,
+    before_p50_ns: Option<i64>,
+    before_p90_ns: Option<i64>,
+    after_count: Option<usize>,
+    after_p50_ns: Option<i64>,
+    after_p90_ns: Option<i64>,
+    p50_difference_ns: Option<i64>,
 }
 
-pub fn differences_json(out: &mut impl Write, all: &[Difference]) -> io::Result<()> {
-    let rows = all.iter().map(|d| DifferenceJson {
-        measure: d.measure.to_string(),
-        group: &d.group,
-        judgement: d.judgement,
-        p50_difference_ns: d.p50_ns,
-        chance: d.chance,
-        before: d.before.as_ref().map(RowJson::of),
-        after: d.after.as_ref().map(RowJson::of),
+/// A row a measure and group; in CSV with the slowest pod alone.
+pub fn rows(out: &mut impl Write, all: &[Row], form: Rows) -> io::Result<()> {
+    if form != Rows::Csv {
+        return rows::write(out, form, all.iter().map(RowJson::of));
+    }
+    let rows = all.iter().map(|r| RowCsv {
+        figures: Figures::of(r),
+        slowest_pod: r.slowest.first().map_or("", |(pod, _)| pod),
     });
-    crate::rows::json_array(out, rows)
+    rows::write(out, form, rows)
+}
+
+/// A row a difference; in CSV without the quantiles that nobody compares.
+pub fn difference_rows(out: &mut impl Write, all: &[Difference], form: Rows) -> io::Result<()> {
+    if form != Rows::Csv {
+        let rows = all.iter().map(|d| DifferenceJson {
+            measure: d.measure.to_string(),
+            group: &d.group,
+            judgement: Some(d.judgement),
+            p50_difference_ns: d.p50_ns,
+            chance: d.chance,
+            before: d.before.as_ref().map(RowJson::of),
+            after: d.after.as_ref().map(RowJson::of),
+        });
+        return rows::write(out, form, rows);
+    }
+    let rows = all.iter().map(|d| {
+        let count = |row: &Option<Row>| row.as_ref().map(|r| r.lengths.len());
+        let at = |row: &Option<Row>, permille| row.as_ref().map(|r| r.percentile(permille));
+        DifferenceCsv {
+            measure: d.measure.to_string(),
+            group: &d.group,
+            judgement: Some(d.judgement),
+            chance: d.chance,
+            before_count: count(&d.before),
+            before_p50_ns: at(&d.before, 500),
+            before_p90_ns: at(&d.before, 900),
+            after_count: count(&d.after),
+            after_p50_ns: at(&d.after, 500),
+            after_p90_ns: at(&d.after, 900),
+            p50_difference_ns: d.p50_ns,
+        }
+    });
+    rows::write(out, form, rows)
 }
 
 /// A table for people.
@@ -214,72 +265,6 @@ fn judged(d: &Difference) -> String {
         Some(p) => format!("{} (p {p:.3})", d.judgement.name()),
         None => d.judgement.name().to_owned(),
     }
-}
-
-/// The columns of [`csv`]: [`Figures`] and the slowest pod.
-const COLUMNS: [&str; 12] = [
-    "measure",
-    "group",
-    "count",
-    "open",
-    "errors",
-    "p50_ns",
-    "p90_ns",
-    "p99_ns",
-    "max_ns",
-    "total_ns",
-    "share_permille",
-    "slowest_pod",
-];
-
-/// A row a measure and group, after a head.
-pub fn csv(out: &mut impl Write, rows: &[Row]) -> io::Result<()> {
-    let mut table = csv::WriterBuilder::new()
-        .has_headers(false)
-        .from_writer(out);
-    table.write_record(COLUMNS)?;
-    for r in rows {
-        let slowest = r.slowest.first().map_or("", |(pod, _)| pod);
-        table.serialize((Figures::of(r), slowest))?;
-    }
-    table.flush()
-}
-
-#[derive(Serialize)]
-struct DifferenceCsv<'a> {
-    measure: String,
-    group: &'a str,
-    judgement: Judgement,
-    chance: Option<f64>,
-    before_count: Option<usize>,
-    before_p50_ns: Option<i64>,
-    before_p90_ns: Option<i64>,
-    after_count: Option<usize>,
-    after_p50_ns: Option<i64>,
-    after_p90_ns: Option<i64>,
-    p50_difference_ns: Option<i64>,
-}
-
-pub fn differences_csv(out: &mut impl Write, all: &[Difference]) -> io::Result<()> {
-    let mut table = csv::Writer::from_writer(out);
-    for d in all {
-        let count = |row: &Option<Row>| row.as_ref().map(|r| r.lengths.len());
-        let at = |row: &Option<Row>, permille| row.as_ref().map(|r| r.percentile(permille));
-        table.serialize(DifferenceCsv {
-            measure: d.measure.to_string(),
-            group: &d.group,
-            judgement: d.judgement,
-            chance: d.chance,
-            before_count: count(&d.before),
-            before_p50_ns: at(&d.before, 500),
-            before_p90_ns: at(&d.before, 900),
-            after_count: count(&d.after),
-            after_p50_ns: at(&d.after, 500),
-            after_p90_ns: at(&d.after, 900),
-            p50_difference_ns: d.p50_ns,
-        })?;
-    }
-    table.flush()
 }
 
 /// Summaries by the OpenMetrics text format 1.0.

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use super::{Input, expression};
 use kflow_core::query::Query;
 use kflow_core::stats::GroupBy;
+use kflow_export::rows::Rows;
 
 /// How sums are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -13,12 +14,26 @@ pub enum StatsFormat {
     /// For people.
     #[default]
     Text,
-    /// For programs: see docs/json.md.
+    /// One array, a row a line; lengths in ns: see docs/json.md.
     Json,
-    /// For a spreadsheet; lengths in ns.
+    /// A JSON object a line.
+    Jsonl,
+    /// A head, and a line a row.
     Csv,
     /// For Prometheus and what reads its format; lengths in seconds.
     Openmetrics,
+}
+
+impl StatsFormat {
+    /// The form of rows for a program.
+    pub const fn rows(self) -> Option<Rows> {
+        match self {
+            Self::Text | Self::Openmetrics => None,
+            Self::Json => Some(Rows::Json),
+            Self::Jsonl => Some(Rows::Jsonl),
+            Self::Csv => Some(Rows::Csv),
+        }
+    }
 }
 
 /// What a row is about.
