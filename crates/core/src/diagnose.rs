@@ -280,12 +280,11 @@ fn stray(cx: Context<'_>, view: &PodView) -> bool {
             || ((cx.shared.has_pods || cx.shared.has_log) && only(|b| matches!(b, Body::Fs(_)))))
 }
 
-/// A complete list of its pods, which ended after the newest of it, lacks the pod.
+/// The list of pods is complete, and has lacked the pod for longer than a watch may be behind.
 fn listed_without(cx: Context<'_>, view: &PodView) -> bool {
     let coverage = cx.world.coverage();
     let first = view.evidence.first().map(|o| o.stamp.seen);
-    view.api.is_none()
-        && coverage.incomplete("pods", None, cx.now).is_none()
+    coverage.incomplete("pods", None, cx.now).is_none()
         && first.is_some_and(|at| cx.now.since(at) > limits::NODE_APPEARS.ns)
 }
 

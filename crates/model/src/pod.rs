@@ -186,7 +186,7 @@ pub struct VolumeSpec {
 }
 
 impl VolumeSpec {
-    /// True for a volume that the kubelet makes or finds on its own node: nobody has to attach or mount it from elsewhere.
+    /// The kubelet makes it, or finds it on its node: no storage is attached.
     pub fn is_local(&self) -> bool {
         matches!(
             self.kind.as_str(),

@@ -255,7 +255,7 @@ pub(super) fn cited(s: &Seen<'_>, wrong: &mut Vec<String>) {
     }
 }
 
-/// Verdict and timeline: what is told for certain is not unknown.
+/// Verdict and timeline: a stage of which a verdict is certain is no gap that the timeline calls unexplained.
 pub(super) fn unexplained(s: &Seen<'_>, wrong: &mut Vec<String>) {
     let Some(v) = s
         .verdict

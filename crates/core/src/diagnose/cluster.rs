@@ -32,8 +32,8 @@ pub struct NodeLease {
     pub source: Source,
 }
 
-/// End of the newest loss of what tells of leases after a moment: a renewal may be among it, so that only those that would
-/// have come after it are missed.
+/// When observations of leases were last lost, if after `since`. A renewal may have been among them: a lease counts as not
+/// renewed only from then on.
 pub fn leases_lost(world: &World, source: Source, since: Nanos) -> Option<Nanos> {
     let lost = match source {
         Source::Kube => world.coverage().lost(&["leases"]).map(|l| l.at),

@@ -100,6 +100,17 @@ pub fn refused_create(a: &AuditRecord) -> bool {
 const REFUSED_NS: i64 = super::limits::REFUSED.ns;
 
 impl<'a> PodHistory<'a> {
+    /// The stage where the pod list says that the pod is, if it is one of these.
+    pub fn stage_among(&self, stages: std::ops::RangeInclusive<Stage>) -> Option<Stage> {
+        let (stage, _) = self.view.current?;
+        stages.contains(&stage).then_some(stage)
+    }
+    /// The stage to which the timeline counts a call.
+    pub fn stage_of(&self, call: &PodCall<'_>) -> Option<Stage> {
+        let mut spans = self.view.timeline.spans.iter();
+        let step = spans.find(|s| s.call == Some(call.start.key));
+        step.map(|s| s.stage)
+    }
     /// Somebody wants the pod gone, and was refused.
     pub fn deletion_refused(&self) -> bool {
         self.deleted.is_none()

@@ -397,11 +397,8 @@ fn tries_again(f: &PodHistory<'_>, found: &mut [Finding<'_>]) {
         let Some(call) = tried(x) else { continue };
         x.state = State::Stuck;
         x.next_retry = None;
-        // Where the pod stands at this moment the timeline says.
-        let spans = &f.view.timeline.spans;
-        let step = spans.iter().find(|s| s.call == Some(call.start.key));
         if x.stage < Stage::Ready {
-            x.stage = step.map_or(x.stage, |s| s.stage);
+            x.stage = f.stage_of(call).unwrap_or(x.stage);
         }
     }
 }

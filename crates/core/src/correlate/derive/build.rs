@@ -281,20 +281,14 @@ impl<'a> Build<'a> {
         }
         let Some(mut whole) = whole else { return };
         // The last attempt tells how the stage stands; what opens and closes it proves it.
-        let last = self
-            .spans
-            .iter()
-            .take(steps)
-            .filter(|s| s.stage == stage && in_stage(s) && s.parent == Some(index))
-            .max_by_key(|s| (s.end.is_none(), s.end, s.start));
+        let newest = |of: fn(&Span) -> bool| {
+            let all = self.spans.iter().take(steps);
+            all.filter(|s| s.stage == stage && in_stage(s) && s.parent == Some(index) && of(s))
+                .max_by_key(|s| (s.end.is_none(), s.end, s.start))
+        };
+        let last = newest(|_| true);
         // That a wait is over says nothing of what was waited for.
-        let tried = self
-            .spans
-            .iter()
-            .take(steps)
-            .filter(|s| s.stage == stage && in_stage(s) && s.parent == Some(index))
-            .filter(|s| !matches!(s.step.as_str(), "completeWork" | "ImagePullBackOff"))
-            .max_by_key(|s| (s.end.is_none(), s.end, s.start));
+        let tried = newest(|s| !matches!(s.step.as_str(), "completeWork" | "ImagePullBackOff"));
         let how = if whole.end.is_none() {
             last
         } else {

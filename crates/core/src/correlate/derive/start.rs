@@ -351,7 +351,8 @@ fn shows_starts(b: &Build<'_>) -> bool {
     })
 }
 
-/// The kubelet's Event of a start comes before the status that tells of it, by up to ten seconds.
+/// Ends a start by the kubelet's Event where no status tells of it yet: the kubelet writes the Event at once, and the status
+/// up to ten seconds later.
 fn by_events(b: &Build<'_>, runs: &mut Vec<Run>) {
     for (o, e) in b.seen.events_of(&["Started"]) {
         let at = event_edge(o);

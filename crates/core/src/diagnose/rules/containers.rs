@@ -31,12 +31,10 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &'a PodHistory<'a>, found: &mut Vec<
         if let Some(call) = f.in_flight(method)
             && cx.now.since(call.at) >= CALL_NS
         {
-            // The timeline's word: a call that makes the process again belongs to the start.
-            let spans = &f.view.timeline.spans;
-            let step = spans.iter().find(|s| s.call == Some(call.start.key));
+            // A call that makes the process again belongs to the start.
             let x = Finding::new(id, f);
-            let x = match step {
-                Some(step) => x.at(step.stage).since(f.since(step.stage)),
+            let x = match f.stage_of(call) {
+                Some(stage) => x.at(stage).since(f.since(stage)),
                 None => x,
             };
             let what = format!(

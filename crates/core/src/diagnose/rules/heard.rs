@@ -17,7 +17,7 @@ pub(super) struct Heard {
     by: &'static str,
     /// The observation, where one is kept.
     pub(super) evidence: Option<Evidence>,
-    /// What tells of it was lost since: it may have been heard later.
+    /// Observations of this kind were lost after `at`: it may have been heard later.
     lost: bool,
 }
 

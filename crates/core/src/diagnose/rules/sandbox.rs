@@ -119,9 +119,8 @@ pub(super) fn unseen<'a>(cx: Context<'a>, f: &PodHistory<'a>) -> Option<Finding<
 
 /// Of a pod that may wait for volumes or for its sandbox: where the list says that it stands.
 fn stands_in(f: &PodHistory<'_>) -> Stage {
-    let stage = f.view.current.map(|(stage, _)| stage);
-    let may = |s: &Stage| (Stage::Volumes..=Stage::Sandbox).contains(s);
-    stage.filter(may).unwrap_or(Stage::Sandbox)
+    f.stage_among(Stage::Volumes..=Stage::Sandbox)
+        .unwrap_or(Stage::Sandbox)
 }
 
 /// Volumes that somebody has to attach or mount from elsewhere: `data (claim db-0)`.

@@ -126,10 +126,10 @@ fn container<'a>(cx: Context<'a>, f: &PodHistory<'a>) -> Option<Finding<'a>> {
     if cx.now.since(since) < limits::CREATE_BLIND.ns {
         return None;
     }
-    let stage = f.view.current.map(|(stage, _)| stage);
-    let may = |s: &Stage| (Stage::Image..=Stage::Start).contains(s);
     let x = Finding::new(cause::KF713, f)
-        .at(stage.filter(may).unwrap_or(Stage::Create))
+        .at(f
+            .stage_among(Stage::Image..=Stage::Start)
+            .unwrap_or(Stage::Create))
         .container(&c.name)
         .name("what", &format!("Container {} has not started", c.name))
         .since(since)
@@ -148,10 +148,10 @@ fn empty<'a>(cx: Context<'a>, f: &PodHistory<'a>) -> Option<Finding<'a>> {
     if cx.now.since(since) < limits::CREATE_BLIND.ns || f.sandbox_stopped.is_some() {
         return None;
     }
-    let stage = f.view.current.map(|(stage, _)| stage);
-    let may = |s: &Stage| (Stage::Image..=Stage::Create).contains(s);
     let x = Finding::new(cause::KF713, f)
-        .at(stage.filter(may).unwrap_or(Stage::Create))
+        .at(f
+            .stage_among(Stage::Image..=Stage::Create)
+            .unwrap_or(Stage::Create))
         .name("what", "The pod has its sandbox and no container")
         .since(since)
         .absence(
