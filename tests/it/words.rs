@@ -29,6 +29,12 @@ mod node;
 /// Moments at which each recording is looked at.
 const MOMENTS: i64 = 100;
 
+/// `MOMENTS=677` looks at others than a plain run, and at more.
+fn moments() -> i64 {
+    let wanted = std::env::var("MOMENTS").ok();
+    wanted.map_or(MOMENTS, |n| n.parse().expect("MOMENTS is a number"))
+}
+
 /// What was said of a pod while its view stood: states and sentences, in order.
 type Told = Vec<(Option<State>, String)>;
 
@@ -41,8 +47,9 @@ fn sample(observations: &[Evidence], mut look: impl FnMut(&World, &Verdicts, Nan
     let mut rest = observations.iter().peekable();
     let mut world = World::new();
     let mut diagnoser = Diagnoser::new();
-    for i in 1..=MOMENTS {
-        let now = from.plus(to.since(from) / MOMENTS * i);
+    let moments = moments();
+    for i in 1..=moments {
+        let now = from.plus(to.since(from) / moments * i);
         while let Some(o) = rest.next_if(|o| o.stamp.seen <= now) {
             world.observe(o);
         }

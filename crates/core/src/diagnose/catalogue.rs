@@ -422,7 +422,7 @@ mod tests {
             (
                 "ErrImagePull",
                 "rpc error: code = Unknown desc = Error response from daemon: Get https://reg.example/v2/: x509: certificate signed by unknown authority",
-                cause::KF604,
+                cause::KF604b,
             ),
             (
                 "ErrImagePull",
