@@ -148,7 +148,8 @@ const PATIENCE: [Patience; 11] = {
             Stage::Admit,
             0.89,
             "S5-burst: status.startTime after at most 0.89 s",
-            20,
+            // Also of a node of which nothing at all is known.
+            30,
             30,
         ),
         stage(

@@ -275,6 +275,12 @@ fn begun(v: &PodView, f: &PodEvidence<'_>, next: Stage, since: Nanos) -> (Stage,
     let Some(api) = v.api.as_deref().filter(|_| !on_node) else {
         return (next, since);
     };
+    // Whoever made it named its node: no scheduler has to.
+    let next = if next == Stage::Schedule && !api.spec.node.is_empty() {
+        Stage::Admit
+    } else {
+        next
+    };
     match api.status.start_time {
         Some(at) if (Stage::Admit..=Stage::Volumes).contains(&next) => {
             let remote = api.spec.volumes.iter().any(|volume| !volume.is_local());

@@ -21,6 +21,7 @@ pub(super) const SILENT_NS: i64 = limits::KUBELET_SILENT.ns;
 const IDLE_NS: i64 = limits::KUBELET_IDLE.ns;
 /// A supervisor starts the kubelet again after ten seconds or less.
 const RESTART_NS: i64 = limits::KUBELET_RESTART.ns;
+
 pub(super) fn rules<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>) {
     let Some(bound) = f.bound.or(f.picked_up) else {
         return;
@@ -29,9 +30,11 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Fin
     let stage = if f.picked_up.is_none() {
         Stage::Admit
     } else if f.sandbox.is_none() {
-        Stage::Sandbox
+        f.stage_among(Stage::Cgroup..=Stage::Sandbox)
+            .unwrap_or(Stage::Sandbox)
     } else {
-        Stage::Create
+        f.stage_among(Stage::Image..=Stage::Start)
+            .unwrap_or(Stage::Create)
     };
     // Whatever failed by itself is a better answer than a runtime that hangs as well, unless nothing failed.
     if waiting >= PICK_UP_NS

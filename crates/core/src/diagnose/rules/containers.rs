@@ -303,6 +303,12 @@ fn crash<'a>(
         // The kill explains the loop: one answer, not two.
         found.retain(|k| !(k.container == c.name && k.stage == Stage::Start));
     }
+    // Between its start and the word that it is ready, the pod waits for readiness.
+    if x.state == State::CrashLooping {
+        x.stage = f
+            .stage_among(Stage::Ready..=Stage::Ready)
+            .unwrap_or(x.stage);
+    }
     found.push(x);
 }
 
