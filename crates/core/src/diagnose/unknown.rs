@@ -374,8 +374,11 @@ pub fn standing(asked: Asked<'_>) -> Option<Unknown> {
 }
 
 fn else_there(asked: Asked<'_>) -> String {
+    let none = asked.world.pods().is_empty();
     match asked.scope {
+        Some(scope) if none => format!("which pods there are in {}", scope.name()),
         Some(scope) => format!("what else there is in {}", scope.name()),
+        None if none => "which pods there were".to_owned(),
         None => "what else there was".to_owned(),
     }
 }

@@ -281,14 +281,26 @@ impl<'a> Build<'a> {
         }
         let Some(mut whole) = whole else { return };
         // The last attempt tells how the stage stands; what opens and closes it proves it.
-        let newest = |of: fn(&Span) -> bool| {
+        let newest = |of: &dyn Fn(&Span) -> bool| {
             let all = self.spans.iter().take(steps);
             all.filter(|s| s.stage == stage && in_stage(s) && s.parent == Some(index) && of(s))
                 .max_by_key(|s| (s.end.is_none(), s.end, s.start))
         };
-        let last = newest(|_| true);
-        // That a wait is over says nothing of what was waited for.
-        let tried = newest(|s| !matches!(s.step.as_str(), "completeWork" | "ImagePullBackOff"));
+        let last = newest(&|_| true);
+        // That a wait is over says nothing of what was waited for; nor does the question for an image, if nobody made a
+        // container after it.
+        let made = |after: &Span| {
+            let mut made = self
+                .spans
+                .iter()
+                .filter(|s| s.step == method::CREATE_CONTAINER);
+            made.any(|s| s.container == after.container && s.start.at >= after.start.at)
+        };
+        let tried = newest(&|s| match s.step.as_str() {
+            "completeWork" | "ImagePullBackOff" => false,
+            method::IMAGE_STATUS => made(s),
+            _ => true,
+        });
         let how = if whole.end.is_none() {
             last
         } else {

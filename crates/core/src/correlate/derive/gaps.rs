@@ -42,6 +42,7 @@ fn retries(b: &mut Build<'_>) {
                 && matches!(
                     s.step.as_str(),
                     method::RUN_POD_SANDBOX
+                        | method::PULL_IMAGE
                         | method::CREATE_CONTAINER
                         | method::START_CONTAINER
                         | "generateContainerConfig"
@@ -77,6 +78,8 @@ fn retries(b: &mut Build<'_>) {
             .spans()
             .iter()
             .filter(|x| x.start.at > end.at && !x.is_run() && by_worker(x))
+            // After a pull failed, each sync asks for the image before it finds that it has to wait.
+            .filter(|x| s.step != method::PULL_IMAGE || x.step != method::IMAGE_STATUS)
             .min_by_key(|x| x.start)
             .map(|x| (x.start, x.evidence.first().cloned()));
         // Another container's turn in the same sync, or a wait that has a name of its own.

@@ -322,7 +322,15 @@ fn is_down(v: &PodView, c: &ContainerView) -> bool {
 
 /// Reads the strip of stages and the current one off the timeline.
 pub(crate) fn stages(v: &mut PodView, f: &PodEvidence<'_>, t: &Timeline) {
-    let deleting = v.deletion_requested.is_some() || v.gone.is_some();
+    // Without the API the kubelet's own doing tells it, but for a container that it kills to start it again.
+    let restarts = |since: Nanos| {
+        let mut killed = v.containers.iter().flat_map(|c| probe_kills(f, &c.name));
+        killed.any(|at| at.plus(SECOND) >= since)
+    };
+    let stops = t
+        .stage(Stage::Terminate)
+        .is_some_and(|s| s.end.is_none() && !restarts(s.start.at));
+    let deleting = v.deletion_requested.is_some() || v.gone.is_some() || v.api.is_none() && stops;
     let reached = t
         .spans
         .iter()
@@ -481,9 +489,11 @@ fn killed_by_probe(v: &mut PodView, f: &PodEvidence<'_>, t: &Timeline) {
 /// A pod whose containers are not all up waits for their start, not for readiness: init containers run, one has ended,
 /// a hook failed.
 fn not_all_up(v: &mut PodView, t: &Timeline) {
-    let Some(api) = v.api.as_deref() else { return };
     // While a postStart hook runs, or after it failed, the API shows the container as waiting.
     let hook = |c: &ContainerView| {
+        let Some(api) = v.api.as_deref() else {
+            return false;
+        };
         let status = api.statuses().find(|s| s.name == c.name);
         api.container(&c.name)
             .is_some_and(|s| !s.post_start.is_empty())
