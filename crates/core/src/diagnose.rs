@@ -435,11 +435,14 @@ fn well(f: &PodHistory<'_>, gone: bool) -> Verdict {
 /// How and when a container ended last.
 fn last_time(f: &PodHistory<'_>, c: &history::ContainerHistory<'_>, r: Recurrence) -> String {
     let ago = text::span(f.now.since(r.last));
-    match c.exits.last() {
-        Some(e) if r.times > 1 => format!(" (the last time {ago} ago, with exit code {})", e.code),
-        Some(e) => format!(" ({ago} ago, with exit code {})", e.code),
-        None => String::new(),
-    }
+    let Some(e) = c.exits.last() else {
+        return String::new();
+    };
+    let last = if r.times > 1 { "the last time " } else { "" };
+    let code = e
+        .code
+        .map_or(String::new(), |code| format!(", with exit code {code}"));
+    format!(" ({last}{ago} ago{code})")
 }
 
 /// The verdict on a node that stands still.

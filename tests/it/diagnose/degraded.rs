@@ -3,9 +3,12 @@
 
 use std::sync::Arc;
 
+use kflow_core::correlate::World;
+use kflow_core::diagnose::unknown::{self, Asked};
+use kflow_core::diagnose::{State, Target};
 use kflow_model::gap::Gap;
 use kflow_model::log::{Component, LogLine};
-use kflow_model::{Body, Evidence, Observation, Source};
+use kflow_model::{Body, Evidence, Nanos, Observation, Source};
 use kflow_sources::klog::KlogDecoder;
 use kflow_sources::{LineDecoder, TimeHint};
 use regex::Regex;
@@ -256,4 +259,73 @@ fn by_crio(all: &[Evidence]) -> Vec<Evidence> {
 fn in_the_words_of_cri_o_the_same_is_told() {
     let (told, all) = never_wrong("CRI-O", by_crio);
     assert!(told * 10 >= all * 9, "only {told} of {all} are told");
+}
+
+/// What one source alone may take for well: source, target.
+const LOOKS_WELL: [(&str, &str); 1] = [
+    // Its deletion was refused, which the audit log alone has: the pod is well.
+    ("API", "lock/locked"),
+];
+
+#[test]
+fn no_source_alone_says_of_a_pod_that_is_not_well_that_it_is() {
+    let parts: [(&str, &[Source]); 4] = [
+        ("kubelet's log", &[Source::Kubelet]),
+        ("tap", &[Source::Cri]),
+        ("API", &[Source::Kube]),
+        (
+            "node",
+            &[
+                Source::Cri,
+                Source::Kubelet,
+                Source::Fs,
+                Source::Runtime,
+                Source::Otlp,
+                Source::Metrics,
+            ],
+        ),
+    ];
+    let (mut wrong, mut asked_of) = (Vec::new(), 0);
+    for (folder, wanted) in RECORDED {
+        let mut asked = expected(wanted);
+        asked.sort_by(|a, b| (&a.session, a.at_ns).cmp(&(&b.session, b.at_ns)));
+        for of in asked.chunk_by(|a, b| a.session == b.session) {
+            let path = root().join(format!("{folder}/{}.kflow.zst", of[0].session));
+            let session =
+                kflow_model::session::reader::load(&path).unwrap_or_else(|e| panic!("{e}"));
+            for (part, sources) in parts {
+                let mut world = World::new();
+                let mut rest = session.observations.iter().peekable();
+                for e in of.iter().filter(|e| !e.causes.is_empty()) {
+                    while let Some(o) = rest.next_if(|o| o.stamp.seen.0 < e.at_ns) {
+                        if o.source == Source::Kflow || sources.contains(&o.source) {
+                            world.observe(o);
+                        }
+                    }
+                    world.refresh();
+                    let at = Nanos(e.at_ns);
+                    let got = super::ask(&world, e, at);
+                    asked_of += usize::from(got.is_some());
+                    let recovered = e.state.iter().any(|s| s.is_well());
+                    let asked = Asked {
+                        world: &world,
+                        at,
+                        scope: None,
+                        recorded: Some(at),
+                    };
+                    let known = || match super::targets(&world, e).first() {
+                        Some(Target::Pod(p)) => unknown::known(asked, p).is_none(),
+                        _ => true,
+                    };
+                    let well = got.is_some_and(|v| v.state == State::Healthy) && known();
+                    if well && !recovered && !LOOKS_WELL.contains(&(part, e.target.as_str())) {
+                        let causes = e.causes.join(" or ");
+                        wrong.push(format!("{part}, {}: {} is {causes}", e.session, e.target));
+                    }
+                }
+            }
+        }
+    }
+    assert!(asked_of > 500, "{asked_of}");
+    assert!(wrong.is_empty(), "{}:\n{}", wrong.len(), wrong.join("\n"));
 }

@@ -58,9 +58,10 @@ pub(crate) struct Input<'a> {
 
 /// Derives the view of a pod.
 pub(crate) fn view(input: &Input<'_>) -> PodView {
+    let logged = evidence::logged_events(&input.evidence);
     let seen = PodEvidence::new(
         (&input.uid, &input.mirrors),
-        &input.evidence,
+        (&input.evidence, &logged),
         input.listed,
         input.context.shift,
     );
@@ -141,8 +142,7 @@ pub(crate) fn view(input: &Input<'_>) -> PodView {
     }
     state::stages(&mut v, &seen, &timeline);
     v.became_ready = became_ready(&timeline);
-    v.pull_announced = seen.events_of(&["Pulling"]).next().is_some()
-        || (seen.lines(&[Fact::EventLogged])).any(|(_, l)| l.name("reason") == Some("Pulling"));
+    v.pull_announced = seen.events_of(&["Pulling"]).next().is_some();
     for stage in Stage::ALL {
         if let (Some(span), Some(took)) = (timeline.stage(stage), v.took.get_mut(stage.index())) {
             *took = summary::work_ns(&timeline, span, v.changed);

@@ -88,8 +88,9 @@ impl<'a> Finding<'a> {
     }
     /// With how a container ends, which also says how often.
     #[must_use]
-    pub fn ends(mut self, how: &str, code: i32) -> Self {
-        self.names.vary("what", how, &format!("exit code {code}"));
+    pub fn ends(mut self, how: &str, code: Option<i32>) -> Self {
+        let code = code.map_or_else(|| "ended".to_owned(), |code| format!("exit code {code}"));
+        self.names.vary("what", how, &code);
         self
     }
     /// In a stage other than the catalogue's.

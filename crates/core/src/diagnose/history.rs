@@ -223,7 +223,7 @@ impl<'a> PodHistory<'a> {
                                     &s.container,
                                     Exit {
                                         at: finished,
-                                        code,
+                                        code: Some(code),
                                         reason: item.reason.clone(),
                                         message: Text::default(),
                                         id: s.container_id.clone(),
@@ -268,6 +268,7 @@ impl<'a> PodHistory<'a> {
         f.open.sort_by_key(|c| (c.at, c.start.key));
         f.finish();
         f.ends_of_runs();
+        f.backed_off();
         f
     }
 
@@ -328,6 +329,13 @@ impl<'a> PodHistory<'a> {
         count: u32,
     ) {
         let (reason, text) = (reason.into(), text.into());
+        if reason == "CrashLoopBackOff" && !container.is_empty() {
+            let c = self.container(container);
+            let last = c.backed_off.last().map(|o| o.stamp.at);
+            if last.is_none_or(|at| c.started.is_some_and(|s| s > at)) {
+                c.backed_off.push(o);
+            }
+        }
         let at = o.stamp.at;
         let same = |s: &Signal<'_>| {
             s.reason == reason

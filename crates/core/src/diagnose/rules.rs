@@ -101,7 +101,7 @@ pub fn health(f: &PodHistory<'_>) -> Health {
         .filter(|c| !f.is_initial(&c.name) && !f.is_ephemeral(&c.name))
         .collect();
     let done = |c: &&history::ContainerHistory<'_>| {
-        c.exits.last().is_some_and(|e| e.code == 0) && !c.runs()
+        c.exits.last().is_some_and(|e| e.code == Some(0)) && !c.runs()
     };
     // Without the API the policy is not known: a container that ended well once is taken as done.
     let once = mains.iter().all(|c| c.exits.len() == 1);
@@ -156,7 +156,7 @@ fn ended_before_others(f: &PodHistory<'_>, c: &history::ContainerHistory<'_>) ->
         return false;
     };
     let begun = |o: &history::ContainerHistory<'_>| o.created.max(o.started);
-    end.code == 0
+    end.code == Some(0)
         && f.containers
             .iter()
             .any(|o| o.name != c.name && begun(o).is_some_and(|t| t >= end.at))

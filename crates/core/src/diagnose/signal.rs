@@ -210,25 +210,6 @@ pub fn unframed(text: &str) -> Cow<'_, str> {
     framed().map_or(Cow::Borrowed(text), Cow::Owned)
 }
 
-/// Container that an event's `fieldPath` names: `spec.containers{web}`.
-pub fn container_of_path(path: &str) -> &str {
-    path.split_once('{')
-        .and_then(|(_, r)| r.split_once('}'))
-        .map_or("", |(c, _)| c)
-}
-
-/// An Event that its reporter wrote to its log: reason, message, `fieldPath`.
-pub fn logged_event<'a>(line: &Line<'a>) -> Option<(&'a str, &'a str, &'a str)> {
-    if line.fact() != Fact::EventLogged {
-        return None;
-    }
-    Some((
-        line.name("reason")?,
-        line.name("message")?,
-        line.name("fieldPath").unwrap_or(""),
-    ))
-}
-
 /// CRI methods with the reason that a failure of each is reported under.
 const REPORTED: [(&str, &str); 9] = [
     (method::RUN_POD_SANDBOX, "FailedCreatePodSandBox"),

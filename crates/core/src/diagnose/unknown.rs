@@ -11,6 +11,8 @@
 
 mod trouble;
 
+use super::State;
+use super::history::PodHistory;
 use super::limits;
 use super::text::{list, span};
 use crate::correlate::{Incomplete, Lost, PodView, Presence, World};
@@ -305,7 +307,9 @@ pub fn known(asked: Asked<'_>, pod: &PodView) -> Option<Unknown> {
     };
     // A run that asks no apiserver says what the node's own sources say.
     if !asked.asks("pods") && pod.api.is_none() {
-        return lost(asked, what()).or_else(|| unheard(asked, pod, what));
+        return lost(asked, what())
+            .or_else(|| unheard(asked, pod, what))
+            .or_else(|| unready(asked, pod, what));
     }
     let shown = |bounds: &str| covers(bounds, &pod.namespace, &pod.node, &pod.name);
     let why = coverage
@@ -334,17 +338,37 @@ fn unheard(asked: Asked<'_>, pod: &PodView, what: impl Fn() -> String) -> Option
         "no source of the API is there, and those of the node have shown nothing of it{beyond} for {}",
         span(waits)
     );
+    Some(without_api(asked, what(), why))
+}
+
+/// Of a pod whose containers run, by its node's sources alone: that it is ready only the API tells, or the kubelet's log of
+/// its probes.
+fn unready(asked: Asked<'_>, pod: &PodView, what: impl Fn() -> String) -> Option<Unknown> {
+    let told = super::why(asked.world, pod, asked.at)?;
+    if !matches!(told.state, State::Healthy | State::Recovered) {
+        return None;
+    }
+    let f = PodHistory::gather(pod, asked.at);
+    let mut mains = f.containers.iter().filter(|c| !f.is_initial(&c.name));
+    if !f.containers.is_empty() && mains.all(|c| matches!(c.ready_said, Some((_, true)))) {
+        return None;
+    }
+    let why = "no source of the API is there, and those of the node show nothing wrong, but not that it is ready";
+    Some(without_api(asked, what(), why.to_owned()))
+}
+
+fn without_api(asked: Asked<'_>, what: String, why: String) -> Unknown {
     let help = if asked.recorded.is_some() {
         "record with an apiserver to ask"
     } else {
         "let an apiserver be asked (without --no-api)"
     };
-    Some(Unknown {
-        what: what(),
+    Unknown {
+        what,
         reason: Reason::NotAsked,
         why,
         help: help.to_owned(),
-    })
+    }
 }
 
 /// What is missing in a list of pods, their calls or requests, where it was asked for.

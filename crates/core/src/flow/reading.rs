@@ -97,10 +97,35 @@ impl<'a> Line<'a> {
         let text = report.text.iter().find_map(|t| t.fill(known));
         Some((report.reason.fill(known)?, text.unwrap_or_default()))
     }
+    /// The Event that its component wrote to its log as it sent it.
+    pub fn event(&self) -> Option<LoggedEvent<'a>> {
+        if self.fact() != Fact::EventLogged {
+            return None;
+        }
+        let path = self.name("fieldPath").unwrap_or_default();
+        let container = path.split_once('{').and_then(|(_, c)| c.split_once('}'));
+        Some(LoggedEvent {
+            reason: self.name("reason")?,
+            message: self.name("message")?,
+            container: container.map_or("", |(c, _)| c),
+            warning: self.line.field("type") == Some("Warning"),
+        })
+    }
     /// Its error, empty when it has none.
     pub fn error(&self) -> &'a str {
         self.name("error").unwrap_or_default()
     }
+}
+
+/// An Event as a log has it (client-go, tools/record/event.go, `StartStructuredLogging`).
+#[derive(Clone, Copy, Debug)]
+pub struct LoggedEvent<'a> {
+    pub reason: &'a str,
+    pub message: &'a str,
+    /// Of its `fieldPath`: `spec.containers{web}`. Empty for what is of the whole object.
+    pub container: &'a str,
+    /// Its type is `Warning`.
+    pub warning: bool,
 }
 
 /// What is noted of a line that says nothing.

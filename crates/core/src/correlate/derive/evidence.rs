@@ -17,7 +17,7 @@ use kflow_model::{
     runtime::RuntimeEvent,
     span::{SpanKind, SpanRecord},
 };
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::span::event_edge;
 
@@ -148,11 +148,12 @@ pub(crate) struct PodEvidence<'a> {
 impl<'a> PodEvidence<'a> {
     pub(crate) fn new(
         (uid, mirrors): (&PodUid, &[PodUid]),
-        evidence: &'a [Evidence],
+        (evidence, logged): (&'a [Evidence], &'a [(Evidence, EventSeen)]),
         listed: &'a [(Text, RuntimeState, Evidence)],
         shift_ns: i64,
     ) -> Self {
         let mut f = Self {
+            events: logged.iter().map(|(o, e)| (o, e)).collect(),
             shift_ns,
             ..Self::default()
         };
@@ -226,6 +227,9 @@ impl<'a> PodEvidence<'a> {
                 Body::Fs(x) => f.fs.push((o, x.action, &x.object)),
                 _ => {}
             }
+        }
+        if !logged.is_empty() {
+            f.events.sort_by_key(|(o, _)| o.stamp.at);
         }
         for (id, state, o) in listed {
             if let Body::Inventory(i) = &o.body {
@@ -360,6 +364,38 @@ impl<'a> PodEvidence<'a> {
     pub(crate) fn newest(&self) -> Option<&'a PodSeen> {
         self.states.last().map(|(_, p)| *p)
     }
+}
+
+/// The kubelet's Events as its log has them, by time: those of a reason and container of which the API shows none.
+pub(crate) fn logged_events(evidence: &[Evidence]) -> Vec<(Evidence, EventSeen)> {
+    let shown: FxHashSet<(&str, &str)> = evidence
+        .iter()
+        .filter_map(|o| match &o.body {
+            Body::Event(e) => Some((e.reason.as_str(), e.container.as_str())),
+            _ => None,
+        })
+        .collect();
+    let logged = evidence.iter().filter_map(|o| {
+        let Body::Log(l) = &o.body else { return None };
+        if l.component != Component::Kubelet {
+            return None;
+        }
+        let line = flow::line(l)?;
+        let e = line
+            .event()
+            .filter(|e| !shown.contains(&(e.reason, e.container)))?;
+        let seen = EventSeen {
+            reason: e.reason.into(),
+            message: e.message.into(),
+            container: e.container.into(),
+            warning: e.warning,
+            count: 1,
+            component: "kubelet".into(),
+            ..EventSeen::default()
+        };
+        Some((o.clone(), seen))
+    });
+    logged.collect()
 }
 
 /// A static pod's UID is the hash of its manifest: 32 hexadecimal digits without dashes.

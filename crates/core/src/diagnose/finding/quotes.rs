@@ -1,7 +1,7 @@
 //! Lines of evidence: how an observation is quoted, and that one thing is quoted once.
 
 use crate::diagnose::Proof;
-use crate::diagnose::signal::{Signal, logged_event, method_of};
+use crate::diagnose::signal::{Signal, method_of};
 use crate::diagnose::text::shorten;
 use crate::flow::{self, Fact, Line};
 use kflow_model::Evidence;
@@ -36,8 +36,8 @@ pub(super) fn tell_once(proofs: &mut Vec<Proof>) {
     let mut seen = Vec::new();
     proofs.retain(|p| {
         let logged = said(p)
-            .and_then(|l| logged_event(&l))
-            .is_some_and(|(reason, ..)| told.iter().any(|t| t == reason));
+            .and_then(|l| l.event())
+            .is_some_and(|e| told.iter().any(|t| t == e.reason));
         if logged || (better && gives_up(p)) {
             return false;
         }
@@ -167,9 +167,9 @@ fn logged(l: &LogLine) -> (String, Option<Text>) {
         Component::Crio => "cri-o",
     };
     let event = flow::line(l);
-    if let Some((reason, message, _)) = event.as_ref().and_then(logged_event) {
-        let what = format!("{who} log: Event {reason}");
-        return (what, Some(shorten(message, MESSAGE)));
+    if let Some(e) = event.as_ref().and_then(flow::Line::event) {
+        let what = format!("{who} log: Event {}", e.reason);
+        return (what, Some(shorten(e.message, MESSAGE)));
     }
     let words = if l.error.is_empty() {
         let more = ["containerMessage", "networkReady", "output"]

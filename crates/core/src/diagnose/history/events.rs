@@ -144,7 +144,7 @@ impl<'a> PodHistory<'a> {
                     &s.name,
                     Exit {
                         at: t.finished.unwrap_or(o.stamp.at),
-                        code: t.exit_code,
+                        code: Some(t.exit_code),
                         reason: t.reason.clone(),
                         message: t.message.clone(),
                         id: t.id.clone(),
@@ -192,13 +192,33 @@ impl<'a> PodHistory<'a> {
             };
             let exit = Exit {
                 at: o.stamp.at,
-                code,
+                code: Some(code),
                 reason,
                 message: Text::default(),
                 id: id.clone(),
                 evidence: o,
             };
             self.exit(&name, exit);
+        }
+    }
+
+    /// Exits of which nothing is seen but that the kubelet waits before it starts the container again: its log alone.
+    pub(super) fn backed_off(&mut self) {
+        if self.api.is_some() {
+            return;
+        }
+        for c in &mut self.containers {
+            if c.exits.is_empty() && c.run.is_none() {
+                let exits = c.backed_off.iter().map(|o| Exit {
+                    at: o.stamp.at,
+                    code: None,
+                    reason: Text::default(),
+                    message: Text::default(),
+                    id: ContainerId::default(),
+                    evidence: o,
+                });
+                c.exits = exits.collect();
+            }
         }
     }
 

@@ -23,9 +23,9 @@ impl<'a> PodHistory<'a> {
         let at = o.stamp.at;
         match l.fact() {
             Fact::EventLogged => {
-                if let Some((reason, message, path)) = signal::logged_event(l) {
+                if let Some(e) = l.event() {
                     self.sign(at);
-                    self.happened(o, reason, message, signal::container_of_path(path), 1);
+                    self.happened(o, e.reason, e.message, e.container, 1);
                 }
             }
             Fact::VolumesAwaited => self.volumes_wait = Some((at, o)),

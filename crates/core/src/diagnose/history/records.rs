@@ -24,8 +24,8 @@ pub struct PodCall<'a> {
 pub struct Exit<'a> {
     /// Time of the observation.
     pub at: Nanos,
-    /// Exit code.
-    pub code: i32,
+    /// Exit code, where it is known.
+    pub code: Option<i32>,
     /// `Error`, `OOMKilled`, `Completed`, `StartError`, …
     pub reason: Text,
     /// Its own message.
@@ -90,6 +90,8 @@ pub struct ContainerHistory<'a> {
     pub started: Option<Nanos>,
     /// Ends, oldest first, each container id once.
     pub exits: Vec<Exit<'a>>,
+    /// First back-off after each start: by then it had ended.
+    pub backed_off: Vec<&'a Evidence>,
     /// Restarts by the API.
     pub restarts: u32,
     /// Newest kill by the kubelet, and why.

@@ -89,7 +89,7 @@ impl PodHistory<'_> {
             .is_some_and(|(t, why, _)| why != KillWhy::Stop && recent(t));
         let again = of_late >= 2 || c.restarts >= 2 || (killed && !self.serves(c));
         // An init container that ended well is done.
-        let done = !c.runs() && last.code == 0 && self.is_init(&c.name);
+        let done = !c.runs() && last.code == Some(0) && self.is_init(&c.name);
         let over = c.runs()
             && self.serves(c)
             && c.started

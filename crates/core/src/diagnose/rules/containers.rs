@@ -119,7 +119,7 @@ pub(super) fn crashes<'a>(f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>) {
             .filter(|e| f.now.since(e.at) < backoff::FORGOTTEN_NS)
             .count();
         let again = recent.max(c.restarts as usize);
-        let fine = last.code == 0
+        let fine = last.code == Some(0)
             && (init
                 || policy == "Never"
                 || policy == "OnFailure"
@@ -204,9 +204,12 @@ fn crash<'a>(
                 .and_then(|p| p.container(&c.name))
                 .and_then(|s| s.limits.iter().find(|(k, _)| k == "memory"))
                 .map(|(_, v)| v.clone());
-            let x = Finding::new(cause::KF709, f)
-                .name("exit", &last.code.to_string())
-                .varying("times", &format!("{} so far", times(n)));
+            let x = Finding::new(cause::KF709, f);
+            let x = match last.code {
+                Some(code) => x.name("exit", &code.to_string()),
+                None => x,
+            };
+            let x = x.varying("times", &format!("{} so far", times(n)));
             Some(match limit {
                 Some(l) => x.name("limit", &l),
                 None => x.name("nolimit", "it may"),
@@ -271,12 +274,15 @@ fn crash<'a>(
         "" => String::new(),
         reason => format!(" ({reason})"),
     };
-    let what = format!("container {} ended: exit code {}{why}", c.name, last.code);
-    let ended = Proof {
-        at: last.at,
-        what,
-        words: None,
-        ..crate::diagnose::finding::proof(last.evidence)
+    let shown = crate::diagnose::finding::proof(last.evidence);
+    let ended = match last.code {
+        Some(code) => Proof {
+            at: last.at,
+            what: format!("container {} ended: exit code {code}{why}", c.name),
+            words: None,
+            ..shown
+        },
+        None => shown,
     };
     for k in found
         .iter_mut()
@@ -314,7 +320,13 @@ fn crash<'a>(
 
 /// `exits with code 1 (Error) soon after it starts, 5 times so far`.
 fn in_words(f: &PodHistory<'_>, c: &ContainerHistory<'_>, last: &Exit<'_>, n: u32) -> String {
-    let signal = match last.code {
+    let Some(exit) = last.code else {
+        return format!(
+            "ended {} so far, by exit codes that were not recorded",
+            times(n)
+        );
+    };
+    let signal = match exit {
         137 => ", killed by SIGKILL",
         139 => ", a segmentation fault",
         143 => ", stopped by SIGTERM",
@@ -335,12 +347,9 @@ fn in_words(f: &PodHistory<'_>, c: &ContainerHistory<'_>, last: &Exit<'_>, n: u3
         .unwrap_or_default();
     let policy = f.api.map_or("Never", |p| p.spec.restart_policy.as_str());
     if is_final(f) && policy == "Never" && n <= 1 {
-        return format!(
-            "ended with exit code {}{signal}{reason}{ran}, and is not restarted",
-            last.code
-        );
+        return format!("ended with exit code {exit}{signal}{reason}{ran}, and is not restarted");
     }
-    let code = format!("exit code {}{signal}{reason}", last.code);
+    let code = format!("exit code {exit}{signal}{reason}");
     format!("ends with {code}{ran}, {} so far", times(n))
 }
 
