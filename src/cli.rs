@@ -77,7 +77,10 @@ pub fn main() -> ExitCode {
         ran
     });
     match ran {
-        Ok(code) => ExitCode::from(code),
+        Ok(code) => {
+            out::tell_rest("");
+            ExitCode::from(code)
+        }
         Err(e) => {
             if let (Some(unknown), Some(form)) = (e.downcast_ref::<Unknown>(), rows) {
                 let mut out = out::stdout();
@@ -87,7 +90,7 @@ pub fn main() -> ExitCode {
                     out::tell(&e.to_string());
                 }
             }
-            out::tell(&kflow_model::redact::text(&told(&e)));
+            out::conclude(&kflow_model::redact::text(&told(&e)));
             ExitCode::from(ERROR)
         }
     }

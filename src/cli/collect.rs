@@ -126,10 +126,10 @@ fn asks_anything(c: &Config) -> bool {
         || c.control.audit_webhook.is_some()
 }
 
-/// Says what could not be read.
+/// Says what could not be read, after the answer.
 fn tell(snapshot: &Snapshot) {
     for n in notices(snapshot) {
-        super::out::tell(&n.text);
+        super::out::tell_later(&n.text);
     }
 }
 

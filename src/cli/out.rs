@@ -1,6 +1,7 @@
 //! Standard output, and notices on standard error.
 
 use std::io::{self, BufWriter, ErrorKind, IsTerminal, StdoutLock, Write};
+use std::sync::{Mutex, PoisonError};
 
 use kflow_export::text::clean;
 
@@ -67,6 +68,29 @@ pub(super) fn stdout() -> Stdout {
 /// asked is still answered, and what is recorded goes on.
 pub(super) fn tell(line: &str) {
     tell_bytes(format!("kflow: {}\n", clean(line)).as_bytes());
+}
+
+/// Lines that wait for the conclusion.
+static LATER: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+/// Says a line after the answer, unless the [conclusion](conclude) says the same.
+pub(super) fn tell_later(line: &str) {
+    let mut later = LATER.lock().unwrap_or_else(PoisonError::into_inner);
+    later.push(line.to_owned());
+}
+
+/// Says the lines that wait and are not in a text.
+pub(super) fn tell_rest(said: &str) {
+    let mut later = LATER.lock().unwrap_or_else(PoisonError::into_inner);
+    for line in later.drain(..).filter(|line| !said.contains(line.as_str())) {
+        tell(&line);
+    }
+}
+
+/// Says what is not known, and before it what else could not be read.
+pub(super) fn conclude(said: &str) {
+    tell_rest(said);
+    tell(said);
 }
 
 /// The same of text that is escaped already.

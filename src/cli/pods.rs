@@ -1,6 +1,6 @@
 //! The pods that a command is asked about, and what it says on standard error when there are none, or when not all is known.
 
-use super::out::tell;
+use super::out::{conclude, tell};
 use super::{ERROR, NO_SUCH_POD, OK};
 use kflow_core::correlate::{Pod, World};
 use kflow_core::diagnose::Unknown;
@@ -11,7 +11,7 @@ use kflow_model::PodUid;
 /// The exit status of a result that may not be whole; says what is missing.
 pub(super) fn whole(missing: Option<&Unknown>) -> u8 {
     let Some(unknown) = missing else { return OK };
-    tell(&unknown.to_string());
+    conclude(&unknown.to_string());
     ERROR
 }
 

@@ -86,7 +86,7 @@ fn all_incidents(args: &WhyArgs) -> anyhow::Result<u8> {
         // That nothing was ever wrong needs that nothing was overlooked.
         Err(u) if incidents.is_empty() => return Err(u.into()),
         Err(u) => {
-            out::tell(&u.to_string());
+            out::conclude(&u.to_string());
             range
         }
     };
