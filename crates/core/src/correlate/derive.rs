@@ -58,10 +58,13 @@ pub(crate) struct Input<'a> {
 
 /// Derives the view of a pod.
 pub(crate) fn view(input: &Input<'_>) -> PodView {
-    let logged = evidence::logged_events(&input.evidence);
+    let lines = evidence::lines(&input.evidence);
+    let logged = evidence::logged_events(&lines, &input.evidence);
     let seen = PodEvidence::new(
         (&input.uid, &input.mirrors),
-        (&input.evidence, &logged),
+        &input.evidence,
+        lines,
+        &logged,
         input.listed,
         input.context.shift,
     );

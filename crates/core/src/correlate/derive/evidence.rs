@@ -148,12 +148,15 @@ pub(crate) struct PodEvidence<'a> {
 impl<'a> PodEvidence<'a> {
     pub(crate) fn new(
         (uid, mirrors): (&PodUid, &[PodUid]),
-        (evidence, logged): (&'a [Evidence], &'a [(Evidence, EventSeen)]),
+        evidence: &'a [Evidence],
+        lines: Vec<(&'a Evidence, Line<'a>)>,
+        logged: &'a [(&'a Evidence, EventSeen)],
         listed: &'a [(Text, RuntimeState, Evidence)],
         shift_ns: i64,
     ) -> Self {
         let mut f = Self {
-            events: logged.iter().map(|(o, e)| (o, e)).collect(),
+            events: logged.iter().map(|(o, e)| (*o, e)).collect(),
+            lines,
             shift_ns,
             ..Self::default()
         };
@@ -182,14 +185,7 @@ impl<'a> PodEvidence<'a> {
                 Body::ContainerEvent(c) => f.container_events.push((o, c)),
                 Body::RuntimeEvent(e) => f.runtime_events.push((o, e)),
                 Body::Inventory(i) => f.items.extend(i.items.iter().map(|item| (o, item))),
-                Body::Log(l)
-                    if matches!(
-                        l.component,
-                        Component::Kubelet | Component::Containerd | Component::Crio
-                    ) =>
-                {
-                    f.logs.push((o, l));
-                }
+                Body::Log(l) if is_of_node(l) => f.logs.push((o, l)),
                 Body::Log(l) if flow::line(l).is_some_and(|l| l.fact() == Fact::PodPreempted) => {
                     f.preemptions.push((o, l));
                 }
@@ -245,11 +241,6 @@ impl<'a> PodEvidence<'a> {
                 );
             }
         }
-        f.lines = f
-            .logs
-            .iter()
-            .filter_map(|(o, l)| Some((*o, flow::line(l)?)))
-            .collect();
         for (i, (_, l)) in (0..).zip(&f.lines) {
             f.by_fact.entry(l.fact()).or_default().push(i);
         }
@@ -366,8 +357,28 @@ impl<'a> PodEvidence<'a> {
     }
 }
 
+/// Lines of the kubelet and the runtime that say a fact.
+pub(crate) fn lines(evidence: &[Evidence]) -> Vec<(&Evidence, Line<'_>)> {
+    let of_node = evidence.iter().filter_map(|o| match &o.body {
+        Body::Log(l) if is_of_node(l) => Some((o, flow::line(l)?)),
+        _ => None,
+    });
+    of_node.collect()
+}
+
+fn is_of_node(l: &LogLine) -> bool {
+    use Component::{Containerd, Crio, Kubelet};
+    matches!(l.component, Kubelet | Containerd | Crio)
+}
+
 /// The kubelet's Events as its log has them, by time: those of a reason and container of which the API shows none.
-pub(crate) fn logged_events(evidence: &[Evidence]) -> Vec<(Evidence, EventSeen)> {
+pub(crate) fn logged_events<'a>(
+    lines: &[(&'a Evidence, Line<'a>)],
+    evidence: &[Evidence],
+) -> Vec<(&'a Evidence, EventSeen)> {
+    if !lines.iter().any(|(_, l)| l.fact() == Fact::EventLogged) {
+        return Vec::new();
+    }
     let shown: FxHashSet<(&str, &str)> = evidence
         .iter()
         .filter_map(|o| match &o.body {
@@ -375,12 +386,7 @@ pub(crate) fn logged_events(evidence: &[Evidence]) -> Vec<(Evidence, EventSeen)>
             _ => None,
         })
         .collect();
-    let logged = evidence.iter().filter_map(|o| {
-        let Body::Log(l) = &o.body else { return None };
-        if l.component != Component::Kubelet {
-            return None;
-        }
-        let line = flow::line(l)?;
+    let logged = lines.iter().filter_map(|(o, line)| {
         let e = line
             .event()
             .filter(|e| !shown.contains(&(e.reason, e.container)))?;
@@ -393,7 +399,7 @@ pub(crate) fn logged_events(evidence: &[Evidence]) -> Vec<(Evidence, EventSeen)>
             component: "kubelet".into(),
             ..EventSeen::default()
         };
-        Some((o.clone(), seen))
+        Some((*o, seen))
     });
     logged.collect()
 }
