@@ -322,7 +322,7 @@ fn crash<'a>(
 fn in_words(f: &PodHistory<'_>, c: &ContainerHistory<'_>, last: &Exit<'_>, n: u32) -> String {
     let Some(exit) = last.code else {
         return format!(
-            "ended {} so far, by exit codes that were not recorded",
+            "has ended {} so far; its exit codes were not recorded",
             times(n)
         );
     };
