@@ -48,9 +48,12 @@ impl Hints {
 }
 
 /// Every credential holds one of these, in capitals or not; a text without any of them is not looked at twice.
-const HINTS: [(&str, u16); 85] = [
+const HINTS: [(&str, u16); 88] = [
     ("pass", Hints::KEY),
     ("kennwort", Hints::KEY),
+    ("pin is ", Hints::KEY),
+    ("pin=", Hints::KEY),
+    ("--pin", Hints::KEY),
     ("wachtwoord", Hints::KEY),
     ("sess", Hints::KEY),
     ("creds", Hints::KEY),

@@ -15,6 +15,7 @@ static NAMES: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
         .ascii_case_insensitive(true)
         .build([
             "pass",
+            "pin",
             "kennwort",
             "wachtwoord",
             "sess",
@@ -53,6 +54,9 @@ static NAMES: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
         ])
         .ok()
 });
+
+/// Names that are common words too: they name a credential as a flag, before `=`, or before what looks like one.
+const SHORT: [&str; 5] = ["pass", "pin", "pw", "sig", "auth"];
 
 /// Longest name, bytes, and how far before a value the name of a pair may stand.
 const NEAR: usize = 256;
@@ -147,7 +151,7 @@ impl<'a> Name<'a> {
         let before = self.start.checked_sub(1).map_or(0, |i| self.at(i));
         let what = kind(plain);
         let pair = plain.eq_ignore_ascii_case("value") && self.of_pair();
-        let short = what == Kind::Plain && ["pass", "pw", "sig", "auth"].contains(&&*lower(plain));
+        let short = what == Kind::Plain && SHORT.contains(&&*lower(plain));
         let value = plain.eq_ignore_ascii_case("value");
         if let Some(found) = self.loose(plain, what, flag) {
             return Some(found);
@@ -167,7 +171,7 @@ impl<'a> Name<'a> {
             // `--token x`, `["--token","x"]`
             let between = |b| matches!(b, b' ' | b'\t' | b',' | b'"' | b'\'' | b'\\');
             let next = self.skip(after_name, between);
-            let flagged = flag && what != Kind::Plain && next > after_name;
+            let flagged = flag && (what != Kind::Plain || short) && next > after_name;
             let quote = next.checked_sub(1).map_or(0, |i| self.at(i));
             let slashes = self.s.get(..next.saturating_sub(1)).unwrap_or_default();
             let slashes = slashes.len() - slashes.trim_end_matches('\\').len();
@@ -243,6 +247,12 @@ impl<'a> Name<'a> {
             return (end > from).then_some((from, end));
         }
         let mut end = self.word(from);
+        if end == from && name.contains("pass") && matches!(self.at(from), b'\n' | b'\r') {
+            // On the next line, where no other name begins.
+            let next = self.skip(from, |b| b.is_ascii_whitespace());
+            let word = self.word(next);
+            return (word > next && !self.begins_name(next)).then_some((next, word));
+        }
         let word = self.s.get(from..end)?;
         let phrase = ["pass", "pwd", "secret", "authorization"];
         let of_words = phrase.iter().any(|p| name.contains(p));

@@ -66,6 +66,28 @@ fn credentials_are_taken_out() {
         "AbC%3D",
     );
     gone("Set-Cookie: session=abcdef; Path=/", "abcdef");
+    gone("the password is hunter2, try it", "hunter2");
+    gone("db password is \"hunter2 two\"", "hunter2 two");
+    gone("your PIN is 4711.", "4711");
+    gone("unlock --pin 4711 --slot 1", "4711");
+    gone("unlock?pin=4711", "4711");
+    gone("login --user u --pass hunter2", "hunter2");
+    gone("config:\n  password:\n    hunter2\n  user: u", "hunter2");
+}
+
+#[test]
+fn what_is_said_of_a_password_stays() {
+    for s in [
+        "the password is required",
+        "password is not set",
+        "your PIN is wrong.",
+        "the spin is fast, and mapping is off",
+        "password:\n  secretKeyRef:\n    name: db",
+        "ping=3 shipping=4",
+        "pin: 3",
+    ] {
+        assert_eq!(text(s), s);
+    }
 }
 
 #[test]
@@ -392,6 +414,10 @@ fn redaction_takes_time_linear_in_the_length() {
         "login -p",
         "{Auth:",
         "-----BEGIN PRIVATE KEY-----",
+        "password is ",
+        "password is \"",
+        "password:\n",
+        "--pin ",
     ] {
         let take = |n: usize| {
             let s = part.repeat(n / part.len());

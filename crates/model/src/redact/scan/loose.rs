@@ -22,6 +22,50 @@ const TOKENS: [&str; 8] = [
     "accesskey",
 ];
 
+/// What a sentence says of a password: `password is required`. Any other word behind `is` is taken for the password.
+const SAID: [&str; 40] = [
+    "a",
+    "already",
+    "an",
+    "at",
+    "being",
+    "blank",
+    "changed",
+    "correct",
+    "empty",
+    "expected",
+    "expired",
+    "for",
+    "from",
+    "going",
+    "ignored",
+    "in",
+    "incorrect",
+    "invalid",
+    "longer",
+    "mandatory",
+    "missing",
+    "needed",
+    "no",
+    "not",
+    "now",
+    "only",
+    "optional",
+    "read",
+    "required",
+    "set",
+    "shorter",
+    "still",
+    "stored",
+    "the",
+    "too",
+    "unknown",
+    "unset",
+    "used",
+    "valid",
+    "wrong",
+];
+
 impl Name<'_> {
     /// Where such a value stands.
     pub(super) fn loose(&self, name: &str, what: Kind, flag: bool) -> Option<(usize, usize)> {
@@ -132,7 +176,8 @@ impl Name<'_> {
 
     /// `the password is x1`, `password for bob: x1`, `password 'x'`, `token x1 expired`
     fn prose(&self, name: &str) -> Option<(usize, usize)> {
-        let password = PASSWORDS.contains(&name);
+        let is = self.s.get(self.end..)?.starts_with(" is ");
+        let password = PASSWORDS.contains(&name) || (is && name == "pin");
         if !password && !TOKENS.contains(&name) {
             return None;
         }
@@ -148,8 +193,14 @@ impl Name<'_> {
                 .then(|| (from, self.closing(from, slashes)))
                 .or_else(|| self.is_odd(from, 10).then(|| (from, self.word(from))));
         }
+        let to = self.word(from);
+        let word = self.s.get(from..to)?.trim_end_matches(['.', '!']);
+        let said = word.is_empty() || SAID.iter().any(|w| word.eq_ignore_ascii_case(w));
+        if password && is && !said {
+            return Some((from, from + word.len()));
+        }
         self.is_odd(from, if password { 6 } else { 10 })
-            .then(|| (from, self.word(from)))
+            .then_some((from, to))
     }
 
     /// Where the value stands behind `is`, `for bob:`, a parenthesis or a quote.
