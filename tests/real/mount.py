@@ -7,7 +7,7 @@ Under a volume's mount point, under the kubelet's log and under the recording it
 that its file system hangs, and kflow ends. Under a log of `why --watch`: verdicts go on. Under kflow's own log: the recording goes on. Under what a command reads or writes: it says so and ends.
 Under what the terminal saves: it goes on drawing, and says that nothing is saved.
 """
-import atexit, fcntl, json, os, pty, shutil, signal, socket, struct, subprocess, sys, tempfile, termios, threading, time
+import atexit, fcntl, json, os, pty, select, shutil, signal, socket, struct, subprocess, sys, tempfile, termios, threading, time
 
 KFLOW = sys.argv[1]
 LIMIT = 60  # s; a rescan of directories comes every 30 s
@@ -315,10 +315,19 @@ def writing():
         assert export.poll() is None, 'the export ended before a byte of it was seen on the disk'
     mount.stop()
     since = time.monotonic()
-    said = export.communicate(timeout=LIMIT)[1].decode()
-    print('  it ends with %d %44s %5.1f s' % (export.returncode, '', time.monotonic() - since), flush=True)
-    assert export.returncode == 2 and 'has not answered' in said and whole in said, said
+    said = b''
+    while b'has not answered' not in said:
+        assert select.select([export.stderr], [], [], LIMIT)[0], 'nothing is said within %d s: %r' % (LIMIT, said)
+        got = os.read(export.stderr.fileno(), 65536)
+        assert got, said
+        said += got
+    print('  %-70s %5.1f s' % ('it is told', time.monotonic() - since), flush=True)
+    assert whole in said.decode(), said
+    # A request that the file system has taken and not answered keeps its process in the kernel (fs/fuse/dev.c,
+    # request_wait_answer): the program can end only now.
     mount.daemon.send_signal(signal.SIGCONT)
+    code = export.wait(LIMIT)
+    assert code == 2, code
     # What was there stays; only a file of another name is left.
     assert open(whole).read() == 'old', os.listdir(mount.behind)
     mount.end()
