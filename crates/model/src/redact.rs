@@ -48,7 +48,7 @@ impl Hints {
 }
 
 /// Every credential holds one of these, in capitals or not; a text without any of them is not looked at twice.
-const HINTS: [(&str, u16); 88] = [
+const HINTS: [(&str, u16); 90] = [
     ("pass", Hints::KEY),
     ("kennwort", Hints::KEY),
     ("pin is ", Hints::KEY),
@@ -135,6 +135,8 @@ const HINTS: [(&str, u16); 88] = [
     ("--proxy-user", Hints::FLAG),
     ("--creds", Hints::FLAG),
     (" -p", Hints::FLAG),
+    ("redis-cli", Hints::FLAG),
+    ("htpasswd", Hints::FLAG),
     ("request body", Hints::BODY),
     ("response body", Hints::BODY),
 ];

@@ -7,7 +7,9 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use super::Canaries;
-use super::logs::{journal, journal_short, kubelet_json, kubelet_text, runtime, runtime_journal};
+use super::logs::{
+    PROSE, journal, journal_short, kubelet_json, kubelet_text, runtime, runtime_journal,
+};
 
 /// One form of one source.
 pub(super) struct Source {
@@ -166,18 +168,32 @@ fn event(c: &mut Canaries, pod: &Value, n: usize, message: &str) -> Value {
 }
 
 fn items(c: &mut Canaries, name: &str) -> Value {
-    let pod = pod(c, name);
-    let mut items = vec![pod.clone()];
-    for (n, message) in [
+    let mut pod = pod(c, name);
+    // The same in every text of a status, without marks: not every condition is kept, and a message is cut.
+    let unmarked: Vec<String> = PROSE
+        .iter()
+        .map(|p| c.fill(&p.replace("{M} ", "")))
+        .collect();
+    let status = &mut pod["status"];
+    let conditions = status["conditions"].as_array_mut().unwrap();
+    let wanted = conditions.len();
+    for (n, text) in unmarked.iter().enumerate() {
+        conditions[n % wanted]["message"] = json!(text);
+        let condition = conditions[n % wanted].clone();
+        conditions.push(condition);
+    }
+    status["message"] = json!(unmarked.join("; "));
+    let terminated = &mut status["containerStatuses"][0]["lastState"]["terminated"];
+    terminated["message"] = json!(unmarked.join("\n"));
+    let told = [
         r#"{M} Liveness probe failed: HTTP probe failed with statuscode: 401, body: "token={C}""#,
         r#"{M} Failed to pull image "user:{C}@reg.example/app:1": Get "https://u:{C}@reg.example/v2/?sig={C}": 401"#,
         r#"{M} Error: failed to start container: exec: env A_TOKEN={C}, args: ["{C}"]"#,
         r#"{M} MountVolume.SetUp failed for volume "pv" : rpc error: code = Internal desc = mount failed: Mounting arguments: -o username=u,password={C}"#,
         r#"{M} PostStartHook failed: Authorization: Bearer {C}0123456789 headers=[{"name":"X","value":"{C}"}]"#,
-    ]
-    .into_iter()
-    .enumerate()
-    {
+    ];
+    let mut items = vec![pod.clone()];
+    for (n, message) in told.iter().chain(&PROSE).enumerate() {
         items.push(event(c, &pod, n, message));
     }
     json!({"kind": "List", "apiVersion": "v1", "metadata": {"resourceVersion": "9"}, "items": items})
@@ -199,6 +215,8 @@ fn yaml(c: &mut Canaries) -> String {
 
 pub(super) fn audit(c: &mut Canaries) -> String {
     let bytes = fixture("audit/audit.jsonl");
+    let denied = ["{M} admission webhook denied: password={C} https://u:{C}@hook/"];
+    let mut denials = denied.iter().chain(&PROSE).cycle();
     let mut out = String::new();
     for line in bytes.split(|b| *b == b'\n').filter(|l| !l.is_empty()) {
         let mut r: Value = serde_json::from_slice(line).unwrap();
@@ -238,8 +256,7 @@ pub(super) fn audit(c: &mut Canaries) -> String {
             r["requestObject"] = pod(c, "carrier-audit");
             r["responseObject"] = pod(c, "carrier-audit");
         }
-        r["responseStatus"]["message"] =
-            json!(c.fill("{M} admission webhook denied: password={C} https://u:{C}@hook/"));
+        r["responseStatus"]["message"] = json!(c.fill(denials.next().unwrap()));
         r["responseStatus"]["reason"] = json!("Forbidden");
         r["annotations"]["patch.webhook.admission.k8s.io/round_0_index_0"] =
             json!(c.put("patch of a webhook"));
@@ -268,16 +285,27 @@ fn export(c: &mut Canaries) -> Value {
     ];
     let mut all: Vec<Value> = attributes.map(|(k, v)| text(k, c.fill(v))).into();
     all.push(text("rpc.method", "RunPodSandbox".into()));
-    let span = json!({
+    let mut spans = vec![json!({
         "traceId": "5b8efff798038103d269b633813fc60c", "spanId": "eee19b7ec3c1b174",
         "name": c.fill("{M} GET https://u:{C}@host"), "kind": 3,
         "startTimeUnixNano": "1795220679345483845", "endTimeUnixNano": "1795220679345983845",
         "attributes": all,
         "status": {"code": 2, "message": c.fill("{M} password={C} Authorization: Bearer {C}0123456789")},
         "events": [{"timeUnixNano": "1795220679345483846", "name": c.fill("retry with token={C}"), "attributes": [text("exception.message", c.fill("password={C}"))]}],
-    });
+    })];
+    for (n, prose) in PROSE.iter().enumerate() {
+        let said = c.fill(prose);
+        spans.push(json!({
+            "traceId": "5b8efff798038103d269b633813fc60c", "spanId": format!("eee19b7ec3c1b2{n:02x}"),
+            "name": said, "kind": 3,
+            "startTimeUnixNano": "1795220679345483845", "endTimeUnixNano": "1795220679345983845",
+            "attributes": [text("rpc.method", "RunPodSandbox".into()), text("error", c.fill(&prose.replace("{M} ", "")))],
+            "status": {"code": 2, "message": c.fill(prose)},
+            "events": [{"timeUnixNano": "1795220679345483846", "name": "exception", "attributes": [text("exception.message", c.fill(&prose.replace("{M} ", "")))]}],
+        }));
+    }
     let resource = json!({"attributes": [text("service.name", "kubelet".into()), text("process.command_args", c.put("arguments of a process"))]});
-    json!({"resourceSpans": [{"resource": resource, "scopeSpans": [{"spans": [span]}]}]})
+    json!({"resourceSpans": [{"resource": resource, "scopeSpans": [{"spans": spans}]}]})
 }
 
 pub(super) fn otlp_json(c: &mut Canaries) -> String {

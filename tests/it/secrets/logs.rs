@@ -97,8 +97,8 @@ const MESSAGES: [(&str, &str); 22] = [
     ),
 ];
 
-/// Lines that have no fields: older kubelets, client-go, curl.
-const PROSE: [&str; 27] = [
+/// Sentences without fields: lines of older kubelets, of client-go, of curl, and whatever else a message of anybody says.
+pub(super) const PROSE: [&str; 27] = [
     r"{M} login with password=my {C} words {C}",
     r"{M} sent Authorization: Bearer {C} {C}",
     r"{M} DB_PASSWORD=two {C} words {C} host=db",

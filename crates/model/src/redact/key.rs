@@ -12,7 +12,8 @@ pub enum Kind {
 }
 
 /// Words that make a credential of whatever they stand in.
-const STRONG: [&str; 28] = [
+const STRONG: [&str; 29] = [
+    "bindpw",
     "password",
     "passwords",
     "passwd",
@@ -43,8 +44,18 @@ const STRONG: [&str; 28] = [
     "dockerconfigjson",
 ];
 
-/// Ends of words that do so too: `PGPASSWORD`, `dbpasswd`.
-const STRONG_ENDS: [&str; 3] = ["password", "passwd", "passphrase"];
+/// Ends of words that do so too: `PGPASSWORD`, `dbpasswd`, `keypass`.
+const STRONG_ENDS: [&str; 4] = ["password", "passwd", "passphrase", "pass"];
+
+/// Words with such an end that are no credentials.
+const NO_PASSWORDS: [&str; 6] = [
+    "pass",
+    "bypass",
+    "compass",
+    "encompass",
+    "surpass",
+    "trespass",
+];
 
 /// Words that do so at the end of a name: `X-Vault-Token`, `db_pass`. In the name of an environment variable
 /// (`TOKEN_PROD`) they do so anywhere.
@@ -256,7 +267,7 @@ fn is_strong(word: &str) -> bool {
         from.and_then(|i| word.get(i..))
             .is_some_and(|w| w.eq_ignore_ascii_case(end))
     };
-    among(word, &STRONG) || STRONG_ENDS.iter().any(ends)
+    among(word, &STRONG) || (STRONG_ENDS.iter().any(ends) && !among(word, &NO_PASSWORDS))
 }
 
 /// True for a word that makes a credential of the `key` behind it.
@@ -286,6 +297,10 @@ fn is_secret_name(name: &str, plain: &str) -> bool {
         return true;
     }
     let last = bare(last);
+    // `client-key-data` of a kubeconfig
+    if last.eq_ignore_ascii_case("data") && before.eq_ignore_ascii_case("key") {
+        return !words.iter().any(|w| w.eq_ignore_ascii_case("public"));
+    }
     if last.eq_ignore_ascii_case("key") {
         // Of an environment's variables a `…_KEY` is one more often than not.
         return is_before_key(before) || (variable && !before.is_empty());

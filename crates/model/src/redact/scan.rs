@@ -145,8 +145,8 @@ impl<'a> Name<'a> {
     /// Where the value stands that is to be replaced.
     fn value(&self) -> Option<(usize, usize)> {
         let name = self.s.get(self.start..self.end)?;
-        // A flag's dashes, and the dot of `.dockerconfigjson`, are no part of the name.
-        let plain = name.trim_matches(['-', '.']);
+        // A flag's dashes, the dot of `.dockerconfigjson`, and npm's `_auth`.
+        let plain = name.trim_matches(['-', '.', '_']);
         let flag = name.starts_with('-');
         let before = self.start.checked_sub(1).map_or(0, |i| self.at(i));
         let what = kind(plain);

@@ -47,9 +47,9 @@ static SHAPES: LazyLock<Option<Shapes>> = LazyLock::new(|| {
         user: new(
             r#"(^|[\s"'\[(])((?:-u|--user|--proxy-user|--creds)[= "',\\]*)([^\s:"',\\\]-][^\s:"',\\\]]*):([^\s"',\\\]]+)"#,
         )?,
-        // `mysql -ppassword`, `docker login -p password`, `sshpass -p password`
+        // `mysql -ppassword`, `docker login -p password`, `sshpass -p password`, `redis-cli -a password`
         login: new(
-            r#"\b((?:mysql\w*|mariadb[\w-]*|sshpass|login)\b[^\n|;&]*?\s-p ?)(["']?[^\s"'\\]+)"#,
+            r#"\b((?:(?:mysql\w*|mariadb[\w-]*|mongo\w*|sshpass|login)\b[^\n|;&]*?\s-p|redis-cli\b[^\n|;&]*?\s-a|ipmitool\b[^\n|;&]*?\s-P|htpasswd\s+-\w*b\w*\s+\S+\s+\S+) ?)(["']?[^\s"'\\]+)"#,
         )?,
     })
 });

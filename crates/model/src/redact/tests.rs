@@ -266,7 +266,24 @@ fn messages_of_kubernetes_with_such_words_stay() {
 }
 
 /// What people, tools and clients write without a name and a separator beside the value; `{C}` is the credential.
-const LOOSE: [&str; 75] = [
+const LOOSE: [&str; 92] = [
+    "DBPASS={C}",
+    "keytool -storepass {C} -keypass {C}",
+    "npm //registry.example/:_auth={C}",
+    "client-key-data: {C}",
+    r#""client-key-data":"{C}""#,
+    r#"secret: "{C}""#,
+    "'secret': '{C}'",
+    r#"{"secret":"{C}"}"#,
+    "secret: {C}",
+    "password -> {C}",
+    "password set to {C}",
+    "access-token {C}",
+    "bindpw={C}",
+    "mongodump -u a -p {C} --db x",
+    "redis-cli -h r -a {C} ping",
+    "ipmitool -H b -U u -P {C} power",
+    "htpasswd -b /etc/f bob {C}",
     "helm --set-literal foo={C}",
     "helm --set a.b={C},c={C} --wait",
     "--from-literal=anything={C}",
@@ -359,6 +376,12 @@ fn what_stands_loosely_beside_a_name_is_taken_out() {
 #[test]
 fn what_only_resembles_such_a_form_stays() {
     for s in [
+        r#"secret="shop/db-token" err="not found""#,
+        r#"secret: "shop/db-token""#,
+        "references secret: db-token, key: user",
+        "bypass: true, compass: north",
+        "public-key-data: abc1",
+        "psql -h db -p 5432",
         "runc exec --user 1000:1000 c sh",
         "ssh login node -p 22",
         "unknown flag: --set",

@@ -11,8 +11,14 @@ const PROSE: usize = 48;
 const ODD: usize = 64;
 /// Names of credentials, of which prose tells.
 const PASSWORDS: [&str; 5] = ["password", "passwd", "passphrase", "passcode", "pwd"];
-const TOKENS: [&str; 8] = [
+const TOKENS: [&str; 14] = [
     "token",
+    "access-token",
+    "access_token",
+    "accesstoken",
+    "auth-token",
+    "auth_token",
+    "authtoken",
     "api_key",
     "apikey",
     "api-key",
@@ -75,6 +81,7 @@ impl Name<'_> {
             .or_else(|| self.element(what))
             .or_else(|| self.settings(&name, flag))
             .or_else(|| self.option(&name, flag))
+            .or_else(|| self.no_object(&name))
             .or_else(|| self.assignments(&name))
             .or_else(|| self.two_words(&name))
             .or_else(|| self.prose(&name));
@@ -128,6 +135,28 @@ impl Name<'_> {
         let quoted = matches!(self.at(from), b'"' | b'\'' | b'\\');
         let path = name == "key" && matches!(self.at(from), b'/' | b'.' | b'-');
         (is && !quoted && !path).then(|| (from, self.word(from)))
+    }
+
+    /// `"secret":"x"`, `secret: X1`, where no object is named as `secret="ns/name"` and `secret: name` do.
+    fn no_object(&self, name: &str) -> Option<(usize, usize)> {
+        if name != "secret" {
+            return None;
+        }
+        let is_quote = |b| matches!(b, b'"' | b'\'' | b'\\');
+        let gap = self.skip(self.end, |b| is_quote(b) || b == b' ');
+        if !matches!(self.at(gap), b':' | b'=') {
+            return None;
+        }
+        let start = self.skip(gap + 1, |b| b == b' ');
+        let (from, to) = match self.quoted(start) {
+            Some((from, slashes)) => (from, self.closing(from, slashes)),
+            None => (start, self.word(start)),
+        };
+        let value = self.s.get(from..to)?;
+        let of_names = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b"-./".contains(&b);
+        let named = value.bytes().all(of_names) && (from == start || value.contains('/'));
+        let opens = value.starts_with(['{', '[', '<', '&']);
+        (!named && !opens).then_some((from, to))
     }
 
     /// `env A=x B=y`, `environment variables: A=x`
@@ -218,7 +247,7 @@ impl Name<'_> {
         });
         let mut from = end + colon.map_or(0, |i| i + 1);
         from = self.skip(from, |b| matches!(b, b' ' | b'\t' | b'='));
-        for verb in ["is ", "was ", "of ", "value "] {
+        for verb in ["is ", "was ", "set to ", "of ", "value ", "-> "] {
             if self.s.get(from..).is_some_and(|r| r.starts_with(verb)) {
                 from += verb.len();
             }
