@@ -11,9 +11,9 @@
 
 mod trouble;
 
-use super::State;
-use super::history::PodHistory;
+use super::history::{ContainerHistory, PodHistory};
 use super::limits;
+use super::rules::{Health, health};
 use super::text::{list, span};
 use crate::correlate::{Incomplete, Lost, PodView, Presence, World};
 use kflow_model::gap::Failure;
@@ -341,20 +341,28 @@ fn unheard(asked: Asked<'_>, pod: &PodView, what: impl Fn() -> String) -> Option
     Some(without_api(asked, what(), why))
 }
 
-/// Of a pod whose containers run, by its node's sources alone: that it is ready only the API tells, or the kubelet's log of
-/// its probes.
+/// Of a pod that looks well, without any source of the API: only the API and the kubelet's log of its probes tell whether it
+/// is ready, and only the API whether what is gone from the node was deleted or has failed.
 fn unready(asked: Asked<'_>, pod: &PodView, what: impl Fn() -> String) -> Option<Unknown> {
-    let told = super::why(asked.world, pod, asked.at)?;
-    if !matches!(told.state, State::Healthy | State::Recovered) {
-        return None;
-    }
     let f = PodHistory::gather(pod, asked.at);
-    let mut mains = f.containers.iter().filter(|c| !f.is_initial(&c.name));
-    if !f.containers.is_empty() && mains.all(|c| matches!(c.ready_said, Some((_, true)))) {
+    let mains = || f.containers.iter().filter(|c| !f.is_initial(&c.name));
+    let ended = |c: &ContainerHistory<'_>| c.exits.last().is_some_and(|e| e.code == Some(0));
+    let ready = |c: &ContainerHistory<'_>| matches!(c.ready_said, Some((_, true)));
+    let runs = mains().any(ContainerHistory::runs);
+    let over = pod.gone.is_some() || f.creation_forgotten();
+    let seen = mains().next().is_some() && mains().all(if runs { ready } else { ended });
+    if over || seen || health(&f) != Health::Well {
         return None;
     }
-    let why = "no source of the API is there, and those of the node show nothing wrong, but not that it is ready";
-    Some(without_api(asked, what(), why.to_owned()))
+    let open = if runs {
+        "that it is ready"
+    } else {
+        "whether it was deleted or has failed"
+    };
+    let why = format!(
+        "no source of the API is there, and those of the node show nothing wrong, but not {open}"
+    );
+    Some(without_api(asked, what(), why))
 }
 
 fn without_api(asked: Asked<'_>, what: String, why: String) -> Unknown {

@@ -108,7 +108,7 @@ impl<'a> Line<'a> {
             reason: self.name("reason")?,
             message: self.name("message")?,
             container: container.map_or("", |(c, _)| c),
-            warning: self.line.field("type") == Some("Warning"),
+            warning: self.name("type") == Some("Warning"),
         })
     }
     /// Its error, empty when it has none.
@@ -410,6 +410,7 @@ mod tests {
                 "",
                 Some(Fact::EventLogged),
                 &[
+                    ("type", Some("Warning")),
                     ("reason", Some("BackOff")),
                     ("message", Some("Back-off restarting failed container")),
                     ("fieldPath", Some("spec.containers{c}")),
