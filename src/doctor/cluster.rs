@@ -87,7 +87,8 @@ async fn answer(client: &Client, request: Request<Body>) -> Result<(StatusCode, 
         let response = client.send(request).await.map_err(|e| root(&e))?;
         let status = response.status();
         let body = http_body_util::Limited::new(response.into_body(), 1 << 20);
-        let body = body.collect().await.map_err(|e| e.to_string())?;
+        let body = body.collect().await;
+        let body = body.map_err(|e| format!("its answer broke off: {}", root(&*e)))?;
         Ok((status, body.to_bytes()))
     };
     timeout(PATIENCE, whole)
@@ -272,8 +273,14 @@ async fn may(
         .body(Body::from(review.to_string().into_bytes()))
         .map_err(|e| e.to_string())?;
     let (status, body) = answer(client, request).await?;
-    let review: Review =
-        serde_json::from_slice(&body).map_err(|_| format!("it answers {status}"))?;
+    let review: Review = serde_json::from_slice(&body).map_err(|_| {
+        let strange = if status.is_success() {
+            ", but not as a Kubernetes API does: a proxy or a login page may stand before it"
+        } else {
+            ""
+        };
+        format!("it answers {status}{strange}")
+    })?;
     match review.status {
         Some(a) => Ok(a.allowed),
         None => Err(review
