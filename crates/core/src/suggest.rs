@@ -6,8 +6,8 @@ const MOST: usize = 5;
 /// Shortest part of a name that finds it: shorter ones are part of nearly everything.
 const PART: usize = 3;
 
-/// The names that contain `wanted` and those that differ from it by few letters (one, and one more for each five), closest
-/// first. `key` gives the part of a name that is compared; letters are compared without their case.
+/// The names that contain `wanted` and those that differ from it by few letters (one, and one more for each five; two that are
+/// swapped are one), closest first. `key` gives the part of a name that is compared; letters are compared without their case.
 pub fn suggest<N: AsRef<str> + Ord>(
     wanted: &str,
     names: impl IntoIterator<Item = N>,
@@ -21,7 +21,7 @@ pub fn suggest<N: AsRef<str> + Ord>(
             if wanted.len() >= PART && compared.contains(&wanted) {
                 return Some((0, name));
             }
-            let distance = strsim::levenshtein(&wanted, &compared);
+            let distance = strsim::osa_distance(&wanted, &compared);
             let few = 1 + wanted.len().min(compared.len()) / 5;
             (distance <= few && distance < wanted.len()).then_some((distance, name))
         })
@@ -46,6 +46,7 @@ mod tests {
             ("s02/image-mising", vec!["s02/image-missing"]),
             ("missing", vec!["s02/config-missing", "s02/image-missing"]),
             ("HEALTHY", vec!["s02/healthy"]),
+            ("ehatlhy", vec!["s02/healthy"]),
             ("s02/nothing-like-it", vec![]),
             ("", vec![]),
             ("x", vec![]),

@@ -1,5 +1,6 @@
 //! Text to expression.
 
+use crate::suggest::suggest;
 use kflow_model::units::{UnitError, parse_duration, parse_size};
 
 use super::{Cmp, Field, Flag, Number, Op, Pattern, Query};
@@ -306,7 +307,8 @@ fn nearest(name: &str) -> String {
         "bytes" => Some("size"),
         _ => known
             .clone()
-            .find(|k| !lower.is_empty() && (k.starts_with(&lower) || lower.starts_with(k))),
+            .find(|k| !lower.is_empty() && (k.starts_with(&lower) || lower.starts_with(k)))
+            .or_else(|| suggest(&lower, known.clone(), |k| k).into_iter().next()),
     };
     match alias {
         Some(a) => format!("; did you mean {a}?"),

@@ -108,6 +108,7 @@ fn what_is_wrong_is_said_with_its_place() {
         ("dur>2", 5, "is not a duration"),
         ("size>2Mb", 6, "2GB"),
         ("namespace:x", 1, "did you mean ns?"),
+        ("metohd:x", 1, "did you mean method?"),
         ("bogus:x", 1, "fields are method"),
         ("ok )", 4, "counterpart"),
         ("msg:/(/", 5, "regular expression"),
