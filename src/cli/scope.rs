@@ -10,6 +10,7 @@ use kflow_core::diagnose::{namespace_of, node_asked};
 use kflow_core::selection::Selection;
 use kflow_engine::live::context_namespace;
 use kflow_model::Scope;
+use kflow_model::scope::is_uid;
 
 /// What the flags say, and the name of a pod.
 pub(super) fn named(args: &ScopeArgs, pod: Option<&str>) -> anyhow::Result<Scope> {
@@ -66,14 +67,6 @@ pub(super) fn selection(scope: &Scope) -> anyhow::Result<Arc<Selection>> {
     Ok(Arc::new(Selection::new(scope)?))
 }
 
-/// `8-4-4-4-12` digits, or the 32 of a static pod's.
-fn is_uid(text: &str) -> bool {
-    let digits = text.bytes().filter(|b| *b != b'-');
-    digits.clone().count() == 32
-        && digits.clone().all(|b| b.is_ascii_hexdigit())
-        && matches!(text.len(), 32 | 36)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -99,18 +92,5 @@ mod tests {
         }
         let said = namespace("shop", Some("kube-system/web-0")).unwrap_err();
         assert!(said.to_string().contains("two namespaces"), "{said}");
-    }
-
-    #[test]
-    fn a_uid_is_told_from_a_name() {
-        for yes in [
-            "00c0ffee-0000-4000-8000-0123456789ab",
-            "0123456789abcdef0123456789abcdef",
-        ] {
-            assert!(is_uid(yes), "{yes}");
-        }
-        for no in ["web-0", "shop/web-0", "00c0ffee", ""] {
-            assert!(!is_uid(no), "{no}");
-        }
     }
 }

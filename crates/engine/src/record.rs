@@ -46,7 +46,7 @@ pub struct Options {
     pub path: PathBuf,
     /// Size at which a new file begins, bytes.
     pub max_size: Option<u64>,
-    /// PodFilter this pod: `ns/name` or a uid.
+    /// Only this pod: `ns/name`, `name`, `pod/name`, a UID or how it begins.
     pub pod: Option<String>,
     /// The node, for the header.
     pub node: Text,

@@ -2,6 +2,9 @@
 
 use super::Text;
 
+/// Shortest begin of a UID that stands for it: a shorter one may be the name of a pod that is not there.
+const SHORT: usize = 6;
+
 /// What a run looks at, or what of a session is looked at.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Scope {
@@ -69,6 +72,36 @@ impl Scope {
     }
 }
 
+/// The pod in `pod/NAME`, which kubectl takes too; any other text as it is.
+pub fn pod_asked(query: &str) -> &str {
+    match query.split_once('/') {
+        Some((kind, name))
+            if ["pod", "pods", "po"]
+                .iter()
+                .any(|k| kind.eq_ignore_ascii_case(k)) =>
+        {
+            name
+        }
+        _ => query,
+    }
+}
+
+/// True for a whole UID: `8-4-4-4-12` digits, or the 32 of a static pod's.
+pub fn is_uid(text: &str) -> bool {
+    let digits = text.bytes().filter(|b| *b != b'-');
+    digits.clone().count() == 32
+        && digits.clone().all(|b| b.is_ascii_hexdigit())
+        && matches!(text.len(), 32 | 36)
+}
+
+/// True when a UID may be meant by how it begins.
+pub fn is_uid_begin(text: &str) -> bool {
+    text.len() >= SHORT
+        && text
+            .bytes()
+            .all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f' | b'-'))
+}
+
 /// Field selectors that bounds are read for.
 const NODE: &str = "spec.nodeName=";
 const NAME: &str = "metadata.name=";
@@ -130,13 +163,13 @@ pub fn includes(bounds: &str, scope: &Scope) -> bool {
         && fields.all(|f| asked.contains(&f))
 }
 
-/// The bounds of a list of which only one pod is kept.
-pub fn only(bounds_: &str, namespace: &str, name: &str) -> Text {
+/// The bounds of a list of which only pods of one name are kept: those of a namespace, or all.
+pub fn only(bounds_: &str, namespace: Option<&str>, name: &str) -> Text {
     let (within, fields, labels) = read(bounds_);
     let mut fields: Vec<&str> = fields.collect();
     let name = format!("{NAME}{name}");
     fields.push(&name);
-    bounds(within.or(Some(namespace)), &fields.join(","), labels)
+    bounds(within.or(namespace), &fields.join(","), labels)
 }
 
 #[cfg(test)]
@@ -206,7 +239,27 @@ mod tests {
                 "shop,spec.nodeName=,status.phase=Running;a=b"
             ]
         );
-        assert!(!includes(&only("", "shop", "web-0"), &shop));
-        assert!(covers(&only("", "shop", "web-0"), "shop", "", "web-0"));
+        let one = only("", Some("shop"), "web-0");
+        assert!(!includes(&one, &shop));
+        assert!(covers(&one, "shop", "", "web-0"));
+        let named = only("", None, "web-0");
+        assert!(covers(&named, "other", "", "web-0"));
+        assert!(!covers(&named, "other", "", "web-1"));
+    }
+
+    #[test]
+    fn a_uid_is_told_from_a_name() {
+        for (text, whole, begin) in [
+            ("00c0ffee-0000-4000-8000-0123456789ab", true, true),
+            ("0123456789abcdef0123456789abcdef", true, true),
+            ("00c0ffee", false, true),
+            ("00c0ffee-00", false, true),
+            ("00c0f", false, false),
+            ("web-0", false, false),
+            ("shop/web-0", false, false),
+            ("", false, false),
+        ] {
+            assert_eq!((is_uid(text), is_uid_begin(text)), (whole, begin), "{text}");
+        }
     }
 }

@@ -25,6 +25,7 @@ use super::shards::{Chunked, Generations, ShardMap};
 use super::{CallLog, Coverage, Hindsight, ImagePulls, KubeletActivity, RequestLog};
 use crate::selection::Selection;
 use kflow_model::Evidence;
+use kflow_model::scope::{is_uid_begin, pod_asked};
 use kflow_model::{
     Nanos, ObjectRef, PodUid, Source, SpanId, Text, TraceId, cri::CallKey, node::NodeSeen,
     object::ObjectSeen,
@@ -260,8 +261,9 @@ impl World {
         let file = self.files.get(self.slot_of(&uid.0)?)?;
         self.pods.get(self.place(file.shown.as_ref()?)?)
     }
-    /// Selected pods by `ns/name`, `name` or UID, newest first.
+    /// Selected pods by `ns/name`, `name`, `pod/name` or UID, newest first. A UID may be cut where no other begins so.
     pub fn find(&self, query: &str) -> Vec<&Pod> {
+        let query = pod_asked(query);
         if let Some(pod) = self.pod(&PodUid::from(query))
             && !pod.is_called(query)
         {
@@ -269,7 +271,24 @@ impl World {
             return selected.then_some(pod).into_iter().collect();
         }
         let called = |p: &&Pod| p.is_called(query);
-        self.pods().iter().rev().filter(called).collect()
+        let found: Vec<&Pod> = self.pods().iter().rev().filter(called).collect();
+        if !found.is_empty() {
+            return found;
+        }
+        let mut begin = self.of_uid_begin(query);
+        match (begin.next(), begin.next()) {
+            (Some(one), None) => vec![one],
+            _ => found,
+        }
+    }
+    /// Selected pods whose UID begins so.
+    pub fn of_uid_begin<'w>(&'w self, begin: &str) -> impl Iterator<Item = &'w Pod> {
+        let begin = is_uid_begin(begin).then_some(begin);
+        self.pods().iter().filter(move |p| {
+            let (_, uid) = p.listed_by();
+            // That of a pod whose UID nobody told is `ns/name`.
+            begin.is_some_and(|b| uid.as_str().starts_with(b) && !uid.as_str().contains('/'))
+        })
     }
     /// Nodes by name.
     pub fn nodes(&self) -> Vec<&NodeState> {

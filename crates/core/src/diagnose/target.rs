@@ -2,6 +2,7 @@
 
 use super::{Verdict, why, why_node, why_owner};
 use crate::correlate::{NodeState, ObjectState, Pod, Presence, World};
+use kflow_model::scope::pod_asked;
 use kflow_model::{Nanos, ObjectRef};
 
 /// What a user asked about.
@@ -75,9 +76,6 @@ pub fn find<'w>(world: &'w World, query: &str) -> Vec<Target<'w>> {
             }
             return out;
         }
-        if matches!(lower.as_str(), "pod" | "pods" | "po") {
-            return find(world, name);
-        }
     }
     world.find(query).into_iter().map(Target::Pod).collect()
 }
@@ -110,7 +108,7 @@ fn node<'w>(world: &'w World, name: &str) -> Option<Target<'w>> {
 pub fn namespace_of(query: &str) -> Option<&str> {
     let (namespace, _) = query.split_once('/')?;
     let lower = namespace.to_ascii_lowercase();
-    let is_kind = matches!(lower.as_str(), "pod" | "pods" | "po")
+    let is_kind = pod_asked(query) != query
         || node_asked(query).is_some()
         || KINDS
             .iter()

@@ -13,7 +13,7 @@ use rustc_hash::FxHashSet;
 use kflow_core::selection::Selection;
 use kflow_model::Evidence;
 use kflow_model::cri::{CallKey, Subject};
-use kflow_model::scope::{bounds, namespace_of, only};
+use kflow_model::scope::{bounds, is_uid, is_uid_begin, namespace_of, only, pod_asked};
 use kflow_model::{Body, Observation, Text};
 
 /// Ids of sandboxes and containers, and calls of others, that are remembered. Beyond it what an id alone names is kept.
@@ -33,41 +33,45 @@ enum Of {
 /// One pod.
 #[derive(Debug)]
 struct One {
-    namespace: Text,
-    name: Text,
+    /// `None` is any: the selection may have one.
+    namespace: Option<Text>,
+    /// The name, or a UID or how it begins.
+    word: Text,
     /// The uids that it had: a pod of a StatefulSet comes again under its name.
     uids: Vec<Text>,
 }
 
 impl One {
-    /// `namespace/name` or a uid.
+    /// `namespace/name`, `name`, `pod/name`, a UID or how it begins.
     fn new(pod: &str) -> Self {
-        match pod.split_once('/') {
-            Some((namespace, name)) => Self {
-                namespace: namespace.into(),
-                name: name.into(),
-                uids: Vec::new(),
-            },
-            None => Self {
-                namespace: Text::default(),
-                name: Text::default(),
-                uids: vec![pod.into()],
-            },
+        let (namespace, word) = match pod_asked(pod).split_once('/') {
+            Some((namespace, name)) => (Some(namespace.into()), name),
+            None => (None, pod_asked(pod)),
+        };
+        Self {
+            namespace,
+            word: word.into(),
+            uids: Vec::new(),
         }
     }
     fn is(&mut self, namespace: &str, name: &str, uid: &str) -> bool {
-        let named = !self.name.is_empty() && self.namespace == namespace && self.name == name;
-        if named && !uid.is_empty() && !self.uids.iter().any(|u| u == uid) {
+        let (of, word) = (self.namespace.as_deref(), self.word.as_str());
+        let named = !name.is_empty() && name == word && of.is_none_or(|of| of == namespace);
+        let begins = is_uid_begin(word) && uid.starts_with(word);
+        let meant = named || (of.is_none() && (begins || uid == word) && !uid.is_empty());
+        let known = self.uids.iter().any(|u| u == uid);
+        if meant && !uid.is_empty() && !known {
             self.uids.push(Text::from(uid));
         }
-        named || (!uid.is_empty() && self.uids.iter().any(|u| u == uid))
+        meant || known
     }
     /// Bounds of a list of pods of which only this one is kept.
     fn bounds(&self, list: &str) -> Text {
-        match self.uids.first().filter(|_| self.name.is_empty()) {
-            Some(uid) => bounds(namespace_of(list), &format!("metadata.uid={uid}"), ""),
-            None => only(list, &self.namespace, &self.name),
+        if is_uid(&self.word) {
+            let uid = format!("metadata.uid={}", self.word);
+            return bounds(namespace_of(list), &uid, "");
         }
+        only(list, self.namespace.as_deref(), &self.word)
     }
 }
 
@@ -89,7 +93,7 @@ pub(super) struct PodFilter {
 }
 
 impl PodFilter {
-    /// For one pod, by `namespace/name` or uid, and those of a selection; `None` when all are recorded.
+    /// For one pod, as it is named, and those of a selection; `None` when all are recorded.
     pub(super) fn new(pod: Option<&str>, selection: Arc<Selection>) -> Option<Self> {
         if pod.is_none() && selection.is_all() {
             return None;
@@ -378,9 +382,12 @@ mod tests {
                 failure: None,
             })),
         });
+        let uid = "00c0ffee-0000-4000-8000-0123456789ab";
         for (pod, scope) in [
-            ("ns/web", "ns,metadata.name=web"),
-            ("u-1", "metadata.uid=u-1"),
+            ("ns/web", "ns,metadata.name=web".to_owned()),
+            ("web", "metadata.name=web".to_owned()),
+            ("pod/web", "metadata.name=web".to_owned()),
+            (uid, format!("metadata.uid={uid}")),
         ] {
             let kept = PodFilter::new(Some(pod), Arc::default())
                 .unwrap()
@@ -389,7 +396,29 @@ mod tests {
             let Body::Watch(n) = &kept.body else {
                 panic!("{kept:?}")
             };
-            assert_eq!(n.scope, scope);
+            assert_eq!(n.scope, scope.as_str());
+        }
+    }
+
+    #[test]
+    fn a_pod_is_named_as_in_every_command() {
+        let uid = "00c0ffee-0000-4000-8000-0123456789ab";
+        for (asked, web, other) in [
+            ("ns/web", true, false),
+            ("web", true, true),
+            ("pod/web", true, true),
+            ("pod/ns/web", true, false),
+            (uid, true, false),
+            ("00c0ffee", true, false),
+            ("00c0", false, false),
+            ("db", false, false),
+        ] {
+            let mut one = One::new(asked);
+            assert!(!one.is("", "", "another"), "{asked}");
+            assert_eq!(one.is("ns", "web", uid), web, "{asked}");
+            assert_eq!(one.is("", "", uid), web, "{asked}: its UID is learnt");
+            assert_eq!(one.is("else", "web", "u-2"), other, "{asked}");
+            assert!(!one.is("", "", ""), "{asked}");
         }
     }
 }
