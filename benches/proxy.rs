@@ -216,7 +216,7 @@ impl Relays {
         let recorder = Command::new(kflow)
             .args(["record", "--no-api", "--proxy"])
             .arg(path("serve"))
-            .arg("-o")
+            .arg("-O")
             .arg(path("run.kflow.zst"))
             .stdin(Stdio::null())
             .stdout(Stdio::null())

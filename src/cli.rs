@@ -47,7 +47,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use args::{Args, Command};
+use args::{Args, Command, output};
 use clap::{CommandFactory, FromArgMatches};
 
 use kflow_core::diagnose::Unknown;
@@ -59,8 +59,8 @@ pub const OK: u8 = 0;
 pub const VERDICT: u8 = 1;
 /// Wrong usage, or something that the answer needs could not be read: it is unknown, or not whole.
 pub const ERROR: u8 = 2;
-/// No such pod: all pods of its namespace are known, and it is not among them.
-pub const NO_SUCH_POD: u8 = 3;
+/// What was named is not there, and all of its kind are known: of a pod, those of its namespace.
+pub const NO_SUCH: u8 = 3;
 
 /// What `--at` says.
 fn moment(text: &str) -> anyhow::Result<Moment> {
@@ -71,6 +71,10 @@ fn moment(text: &str) -> anyhow::Result<Moment> {
 pub fn main() -> ExitCode {
     let args = parse();
     let rows = args.command.rows();
+    out::choose_colour(args.color);
+    if let Some(hint) = args.command.old_spelling() {
+        out::tell(&hint);
+    }
     let ran = log::start(args.log.as_deref(), args.command.owns_terminal()).and_then(|log| {
         let ran = run(args);
         drop(log);
@@ -107,7 +111,10 @@ fn parse() -> Args {
     if plugin {
         command = command.bin_name("kubectl kflow");
     }
-    Args::from_arg_matches(&command.get_matches()).unwrap_or_else(|e| e.exit())
+    let matches = output::with_old_spellings(command).get_matches();
+    let mut args = Args::from_arg_matches(&matches).unwrap_or_else(|e| e.exit());
+    output::take_old_time(&matches, &mut args);
+    args
 }
 
 fn run(args: Args) -> anyhow::Result<u8> {

@@ -2,6 +2,7 @@
 
 pub mod control;
 pub mod live;
+pub mod output;
 pub mod stats;
 pub mod terminal;
 
@@ -25,6 +26,16 @@ pub struct Args {
     /// Log what kflow itself does to this file; KFLOW_LOG chooses how much (error, info, debug, kflow_sources=trace)
     #[arg(long, global = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub log: Option<PathBuf>,
+    /// When to colour; auto: a terminal, where neither NO_COLOR nor TERM=dumb is set
+    #[arg(
+        long,
+        global = true,
+        alias = "colour",
+        value_name = "WHEN",
+        value_enum,
+        default_value_t
+    )]
+    pub color: Colour,
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
@@ -106,13 +117,33 @@ impl Command {
             Self::Why(a) if matches!(a.output, WhyFormat::Json) => Some(Rows::Json),
             Self::Stats(a) => a.output.rows(),
             Self::Export(a)
-                if matches!(a.format, ExportFormat::Timelines(Kind::Json)) && a.out.is_none() =>
+                if matches!(a.output.form, Some(ExportFormat::Timelines(Kind::Json)))
+                    && a.output.file.is_none() =>
             {
                 Some(Rows::Json)
             }
             _ => None,
         }
     }
+
+    /// What was said in a spelling that goes with the next version, and what to say instead.
+    pub fn old_spelling(&self) -> Option<String> {
+        match self {
+            Self::Import(a) => output::hint(&a.output.old),
+            Self::Export(a) => output::hint(&a.output.old),
+            Self::Record(a) => output::hint(&a.output.old),
+            _ => None,
+        }
+    }
+}
+
+/// When to colour.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Colour {
+    #[default]
+    Auto,
+    Always,
+    Never,
 }
 
 /// How results are written.
@@ -173,12 +204,15 @@ pub struct Input {
 #[derive(Debug, ClapArgs)]
 #[command(
     after_help = "Every capture can be plain, .zst or .gz, and - is standard input (once). A log that rotated is given file by file. \
-Flags can be repeated and come in any order; the session is the same."
+Flags can be repeated and come in any order; the session is the same. `-O -` writes it to standard output.\n\
+Examples:\n  \
+kflow import --dir captures -O incident.kflow.zst\n  \
+kflow import --kubelet-log kubelet.log --audit audit.log -O incident.kflow.zst"
 )]
 pub struct ImportArgs {
-    /// Write the session here: out.kflow, out.kflow.zst for a compressed one, or - for standard output
-    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub output: PathBuf,
+    /// Output.
+    #[command(flatten)]
+    pub output: output::Output<output::Session>,
     /// Take every file that kflow knows from a folder
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub dir: Vec<PathBuf>,
@@ -252,12 +286,12 @@ pub struct WhyArgs {
     /// Each pod by itself, also where the same is true of many
     #[arg(long, conflicts_with = "ever")]
     pub each: bool,
+    /// How to write it
+    #[arg(short, long, value_name = "FORM", value_enum, default_value_t)]
+    pub output: WhyFormat,
     /// Input.
     #[command(flatten)]
     pub input: Input,
-    /// How to write it
-    #[arg(short, long, value_enum, default_value_t)]
-    pub output: WhyFormat,
 }
 
 /// How `kflow why` writes its result.
@@ -284,29 +318,29 @@ pub struct CausesArgs {
 pub struct TimelineArgs {
     /// ns/name, name, or UID (default: every pod); or what makes pods: deploy/NAME, NAMESPACE/rs/NAME, job/NAME
     pub pod: Option<String>,
-    /// Input.
-    #[command(flatten)]
-    pub input: Input,
     /// Also pods of the past, known only by Events from before the recording
     #[arg(long)]
     pub past: bool,
     /// How to write it
-    #[arg(short, long, value_enum, default_value_t)]
+    #[arg(short, long, value_name = "FORM", value_enum, default_value_t)]
     pub output: TableFormat,
+    /// Input.
+    #[command(flatten)]
+    pub input: Input,
 }
 
 /// `kflow calls`
 #[derive(Debug, ClapArgs)]
 pub struct CallsArgs {
-    /// Input.
-    #[command(flatten)]
-    pub input: Input,
     /// How to write it
-    #[arg(short, long, value_enum, default_value_t)]
+    #[arg(short, long, value_name = "FORM", value_enum, default_value_t)]
     pub output: TableFormat,
     /// Which calls.
     #[command(flatten)]
     pub filter: CallFilter,
+    /// Input.
+    #[command(flatten)]
+    pub input: Input,
 }
 
 /// Formats of `kflow export`.
@@ -336,21 +370,21 @@ impl ValueEnum for ExportFormat {
 
 /// `kflow export`
 #[derive(Debug, ClapArgs)]
+#[command(after_help = "Examples:\n  \
+kflow export shop/web-0 -s incident.kflow.zst -o html -O web-0.html\n  \
+kflow export -s incident.kflow.zst -o perfetto -O incident.perfetto.json")]
 pub struct ExportArgs {
     /// ns/name, name, or UID (default: every pod)
     pub pod: Option<String>,
-    /// Input.
-    #[command(flatten)]
-    pub input: Input,
     /// Also pods of the past, known only by Events from before the recording
     #[arg(long)]
     pub past: bool,
-    /// Format
-    #[arg(long, short, value_enum)]
-    pub format: ExportFormat,
-    /// File to write (default, or -: standard output)
-    #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub out: Option<PathBuf>,
+    /// Output.
+    #[command(flatten)]
+    pub output: output::Output<ExportFormat>,
+    /// Input.
+    #[command(flatten)]
+    pub input: Input,
 }
 
 /// An expression of the filter language.
@@ -422,6 +456,7 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Args::command().debug_assert();
+        output::with_old_spellings(Args::command()).debug_assert();
     }
 
     #[test]

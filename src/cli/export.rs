@@ -19,7 +19,8 @@ use kflow_model::session;
 
 /// `kflow export`
 pub(super) fn export(args: &ExportArgs) -> anyhow::Result<u8> {
-    let output = args.out.as_deref().filter(|p| *p != Path::new("-"));
+    let form = args.output.form.context("name a form with -o")?;
+    let output = args.output.file.as_deref().filter(|p| *p != Path::new("-"));
     let inputs = inputs(&args.input);
     files::distinct(
         output.unwrap_or(Path::new("-")),
@@ -42,16 +43,16 @@ pub(super) fn export(args: &ExportArgs) -> anyhow::Result<u8> {
     {
         return Err(unknown.into());
     }
-    fits(args.format, &pods)?;
+    fits(form, &pods)?;
     match output {
         None => {
             let mut out = out::stdout();
-            write(args.format, &pods, &snap, &mut out)?;
+            write(form, &pods, &snap, &mut out)?;
             out.flush()?;
         }
         Some(path) => {
             let mut out = AtomicFile::create(path, Access::Private)?;
-            write(args.format, &pods, &snap, &mut out)
+            write(form, &pods, &snap, &mut out)
                 .with_context(|| format!("cannot write {}", path.display()))?;
             out.commit()?;
         }

@@ -1,6 +1,6 @@
 //! `kflow flow`: the call flow as a map, and as it was.
 
-use anyhow::{Context, bail};
+use anyhow::Context as _;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use super::args::live::ScopeArgs;
 use super::args::{Format, Input};
 use super::input::Observations;
 use super::pods::{find, no_such_pod, tell_of_empty_scope, whole};
-use super::{OK, out};
+use super::{NO_SUCH, OK, out};
 use kflow_core::correlate::steps::steps;
 use kflow_core::diagnose::unknown;
 use kflow_core::flow::map::{EMBEDDED, Map, StepId};
@@ -106,7 +106,10 @@ pub(super) fn flow(args: &FlowArgs) -> anyhow::Result<u8> {
         (None, pod) => (Asked::All, pod.as_deref()),
         (Some(Some(a)), pod) => (a, pod.as_deref()),
         (Some(None), None) => (Asked::All, args.what.as_deref()),
-        (Some(None), Some(_)) => bail!("{}", not_in_the_map(map, what)),
+        (Some(None), Some(_)) => {
+            out::tell(&not_in_the_map(map, what));
+            return Ok(NO_SUCH);
+        }
     };
     let source = Observations::open(&args.input, pod)?;
     let world = source.world()?;

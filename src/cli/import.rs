@@ -5,6 +5,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -20,17 +21,18 @@ use kflow_model::units::duration;
 
 /// `kflow import`
 pub(super) fn run(args: &ImportArgs) -> anyhow::Result<u8> {
-    let to_stdout = args.output.as_os_str() == "-";
+    let output = args.output.file.as_ref().context("name a file with -O")?;
+    let to_stdout = output.as_os_str() == "-";
     anyhow::ensure!(
         !(to_stdout && io::stdout().is_terminal()),
-        "a session is not for a terminal: name a file with -o, or send standard output into one"
+        "a session is not for a terminal: name a file with -O, or send standard output into one"
     );
     if !to_stdout {
         // Known before the work is done.
-        session::replaceable(&args.output)?;
+        session::replaceable(output)?;
     }
     let (inputs, unknown) = inputs(args)?;
-    file::distinct(&args.output, inputs.iter().map(|i| i.path.as_path()))?;
+    file::distinct(output, inputs.iter().map(|i| i.path.as_path()))?;
     let options = Options {
         year: args.year,
         utc_offset_s: args.utc_offset,
@@ -68,7 +70,7 @@ pub(super) fn run(args: &ImportArgs) -> anyhow::Result<u8> {
     let mut writer = if to_stdout {
         stdout(&imported.header).context("cannot write to standard output")?
     } else {
-        Writer::replace(&args.output, args.level, &imported.header)?
+        Writer::replace(output, args.level, &imported.header)?
     };
     let progress = Arc::new(Progress::default());
     let all = imported.observations.len() as u64;
@@ -86,7 +88,7 @@ pub(super) fn run(args: &ImportArgs) -> anyhow::Result<u8> {
     if !args.quiet {
         let mut said = Vec::new();
         table(&mut said, &imported, &unknown)?;
-        summary(&mut said, args, &imported, bytes)?;
+        summary(&mut said, output, &imported, bytes)?;
         out::tell_bytes(&said);
     }
     Ok(super::OK)
@@ -202,12 +204,7 @@ fn table(out: &mut impl Write, imported: &Imported, unknown: &[String]) -> io::R
 }
 
 /// The session that came of it.
-fn summary(
-    out: &mut impl Write,
-    args: &ImportArgs,
-    imported: &Imported,
-    bytes: u64,
-) -> io::Result<()> {
+fn summary(out: &mut impl Write, to: &Path, imported: &Imported, bytes: u64) -> io::Result<()> {
     let span = match (imported.observations.first(), imported.observations.last()) {
         (Some(a), Some(b)) => format!(
             ", {} from {}",
@@ -219,7 +216,7 @@ fn summary(
     writeln!(
         out,
         "{}: {} observations, {} bytes{span}",
-        text::clean(&args.output.display().to_string()),
+        text::clean(&to.display().to_string()),
         imported.observations.len(),
         bytes
     )

@@ -1,8 +1,9 @@
 //! Standard output, and notices on standard error.
 
 use std::io::{self, BufWriter, ErrorKind, IsTerminal, StdoutLock, Write};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
+use super::args::Colour;
 use kflow_export::text::clean;
 
 /// Why standard output could not be written.
@@ -98,9 +99,29 @@ pub(super) fn tell_bytes(text: &[u8]) {
     io::stderr().lock().write_all(text).ok();
 }
 
-/// True when colours are wanted: standard output is a terminal, and neither `NO_COLOR` nor `TERM=dumb` is set.
+/// What `--color` says.
+static COLOUR: OnceLock<Colour> = OnceLock::new();
+
+/// Takes what `--color` says, before anything is written.
+pub(super) fn choose_colour(when: Colour) {
+    COLOUR.get_or_init(|| when);
+}
+
+/// What `--color` says.
+pub(super) fn chosen_colour() -> Colour {
+    COLOUR.get().copied().unwrap_or_default()
+}
+
+/// True when colours are wanted. `--color` says it; else standard output is a terminal, and neither `NO_COLOR` nor
+/// `TERM=dumb` is set.
 pub(super) fn colour() -> bool {
-    io::stdout().is_terminal()
-        && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
-        && std::env::var_os("TERM").is_none_or(|t| t != "dumb")
+    match chosen_colour() {
+        Colour::Always => true,
+        Colour::Never => false,
+        Colour::Auto => {
+            io::stdout().is_terminal()
+                && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
+                && std::env::var_os("TERM").is_none_or(|t| t != "dumb")
+        }
+    }
 }

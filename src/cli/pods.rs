@@ -1,12 +1,13 @@
 //! The pods that a command is asked about, and what it says on standard error when there are none, or when not all is known.
 
 use super::out::{conclude, tell};
-use super::{ERROR, NO_SUCH_POD, OK};
+use super::{ERROR, NO_SUCH, OK};
 use kflow_core::correlate::{Pod, World};
 use kflow_core::diagnose::Unknown;
 use kflow_core::diagnose::unknown::{self, Asked};
 use kflow_core::suggest::suggest;
 use kflow_model::PodUid;
+use kflow_model::scope::pod_asked;
 
 /// The exit status of a result that may not be whole; says what is missing.
 pub(super) fn whole(missing: Option<&Unknown>) -> u8 {
@@ -37,11 +38,11 @@ pub(super) fn tell_of_empty_scope(asked: Asked<'_>) {
     }
 }
 
-/// Pods by `ns/name`, `name` or UID (a mirror pod's UID leads to its static pod), oldest first.
+/// Pods by `ns/name`, `name`, `pod/name` or UID (a mirror pod's UID leads to its static pod), oldest first.
 pub(super) fn find(world: &World, query: &str) -> Vec<Pod> {
     let mut pods: Vec<Pod> = world.find(query).into_iter().cloned().collect();
     if pods.is_empty() {
-        pods.extend(world.pod(&PodUid::from(query)).cloned());
+        pods.extend(world.pod(&PodUid::from(pod_asked(query))).cloned());
     }
     pods.reverse();
     pods
@@ -100,6 +101,8 @@ pub(super) fn no_such_pod(query: &str, asked: Asked<'_>) -> anyhow::Result<u8> {
 }
 
 pub(super) fn tell_of_no_such_pod(query: &str, world: &World) -> u8 {
+    let asked = query;
+    let query = pod_asked(query);
     let selection = world.selection();
     let place = if selection.is_all() {
         String::new()
@@ -110,13 +113,15 @@ pub(super) fn tell_of_no_such_pod(query: &str, world: &World) -> u8 {
     let bears = |p: &&Pod| p.key() == query || p.name == query || p.uid.as_str() == query;
     let hint = if let Some(p) = world.every_pod().iter().find(bears) {
         format!("there is {}, which is not of it", p.key())
+    } else if let several @ 2.. = world.of_uid_begin(query).count() {
+        format!("the UIDs of {several} pods begin so: write more of it")
     } else if near.is_empty() {
         format!("{} pods are known", world.pods().len())
     } else {
         format!("did you mean {}?", near.join(", "))
     };
-    tell(&format!("no pod {query}{place}: {hint}"));
-    NO_SUCH_POD
+    tell(&format!("no pod {asked}{place}: {hint}"));
+    NO_SUCH
 }
 
 /// Says that all nodes were listed and none has the name, and names what comes near.
@@ -129,7 +134,7 @@ pub(super) fn tell_of_no_such_node(node: &str, world: &World) -> u8 {
         format!("did you mean node/{}?", near.join(", node/"))
     };
     tell(&format!("no node {node}: {hint}"));
-    NO_SUCH_POD
+    NO_SUCH
 }
 
 fn name_of(key: &str) -> &str {

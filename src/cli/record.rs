@@ -1,6 +1,6 @@
 //! `kflow record`
 
-use anyhow::bail;
+use anyhow::{Context as _, bail};
 
 use super::args::live::RecordArgs;
 use super::collect::{Notice, notices};
@@ -35,18 +35,19 @@ impl Told {
 /// `kflow record`
 pub(super) fn record(args: &RecordArgs) -> anyhow::Result<u8> {
     let log = stderr_log();
+    let path = args.output.file.as_ref().context("name a file with -O")?;
     let config = config(&args.live, args.pod.as_deref())?;
     let scope = config.scope.clone();
     let mut live = Live::start(config)?;
     live.record(Options {
-        path: args.output.clone(),
+        path: path.clone(),
         max_size: args.max_size,
         pod: args.pod.clone(),
         node: Text::default(),
     })?;
-    log(&format!("recording to {}", args.output.display()));
+    log(&format!("recording to {}", path.display()));
     let mut told = Told::default();
-    let why = wait(args.duration, || {
+    let why = wait(args.for_time, || {
         told.tell(&live.snapshot(), &log);
         live.recording().is_none_or(|r| r.ended.is_none()) && live.check().is_ok()
     })?;

@@ -3,8 +3,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use super::args::Colour;
 use super::args::live::TuiArgs;
 use super::args::terminal::ReplayArgs;
+use super::out::chosen_colour;
 use super::{OK, scope};
 use kflow_core::query::Moment;
 use kflow_engine::replay::Player;
@@ -30,7 +32,11 @@ pub(super) fn options(theme: Option<String>) -> Options {
         config: config::path(var("XDG_CONFIG_HOME").as_deref(), home.as_deref()),
         theme,
         environment: Environment {
-            no_color: var("NO_COLOR"),
+            no_color: match chosen_colour() {
+                Colour::Auto => var("NO_COLOR"),
+                Colour::Always => None,
+                Colour::Never => Some("--color never".to_owned()),
+            },
             colorterm: var("COLORTERM"),
             term: var("TERM"),
             locale: var("LC_ALL")

@@ -3,11 +3,10 @@
 use std::io::{ErrorKind, Write as _};
 use std::path::Path;
 
-use anyhow::Context as _;
-
 use super::args::terminal::{ConfigArgs, ThemesArgs};
 use super::replay::options;
-use super::{OK, out};
+use super::{NO_SUCH, OK, out};
+use kflow_core::suggest::suggest;
 use kflow_model::patient;
 use kflow_tui::action::Action;
 use kflow_tui::config::{self, Config};
@@ -18,6 +17,7 @@ pub(super) fn keys() -> anyhow::Result<u8> {
     let (config, file) = read(o.config.as_deref());
     let (map, warnings) = config.keymap(&file);
     let mut out = out::stdout();
+    writeln!(out, "{:10} {:18} {:24} WHAT", "WHERE", "COMMAND", "KEYS")?;
     for a in Action::ALL {
         writeln!(
             out,
@@ -59,16 +59,22 @@ fn told(warnings: &[String]) {
 pub(super) fn themes(a: &ThemesArgs) -> anyhow::Result<u8> {
     let mut out = out::stdout();
     if a.keys {
+        writeln!(out, "{:18} WHAT", "KEY")?;
         for (k, text) in theme::KEYS {
             writeln!(out, "{k:18} {text}")?;
         }
     } else if let Some(name) = &a.print {
-        let (_, text) = theme::BUILT_IN
-            .iter()
-            .find(|(n, _)| n == name)
-            .with_context(|| format!("there is no theme \"{name}\"; `kflow themes` lists them"))?;
+        let Some((_, text)) = theme::BUILT_IN.iter().find(|(n, _)| n == name) else {
+            let near = suggest(name, theme::BUILT_IN.iter().map(|(n, _)| *n), |n| n);
+            told(&[match near.as_slice() {
+                [] => format!("no theme {name}: `kflow themes` lists them"),
+                near => format!("no theme {name}: did you mean {}?", near.join(", ")),
+            }]);
+            return Ok(NO_SUCH);
+        };
         out.write_all(text.as_bytes())?;
     } else {
+        writeln!(out, "{:15} ABOUT", "THEME")?;
         for (name, text) in theme::BUILT_IN {
             let about = text
                 .lines()

@@ -14,6 +14,7 @@ use kflow_core::diagnose::Unknown;
 use kflow_core::diagnose::unknown::{self, Asked};
 use kflow_core::query::Query;
 use kflow_core::stats::{self, GroupBy, Row};
+use kflow_core::suggest::suggest;
 use kflow_export::rows::Rows;
 use kflow_export::stats as export;
 
@@ -93,6 +94,13 @@ fn measured(args: &StatsArgs, rows: Vec<Row>) -> anyhow::Result<Vec<Row>> {
         if !rows.iter().any(|r| fits(name, r)) {
             let mut known: Vec<String> = rows.iter().map(|r| r.measure.to_string()).collect();
             known.dedup();
+            let near = suggest(name, known.iter().map(String::as_str), |m| m);
+            if !near.is_empty() {
+                bail!(
+                    "nothing was measured of {name:?}: did you mean {}?",
+                    near.join(", ")
+                );
+            }
             bail!(
                 "nothing was measured of {name:?}: --measure takes {}",
                 known.join(", ")

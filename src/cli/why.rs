@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use super::args::{CausesArgs, WhyArgs, WhyFormat as Format};
 use super::input::Observations;
-use super::{ERROR, NO_SUCH_POD, OK, VERDICT, out, pods};
+use super::{ERROR, NO_SUCH, OK, VERDICT, out, pods};
 use kflow_core::correlate::World;
 use kflow_core::diagnose::unknown::{self, Asked};
 use kflow_core::diagnose::{
     self, Catalogue, Diagnoser, Incident, Knowledge, Subject, Target, Unknown, Verdict,
 };
+use kflow_core::suggest::suggest;
 use kflow_engine::Overview;
 use kflow_export::rows::Rows;
 use kflow_export::{causes, incidents, why};
@@ -37,6 +38,10 @@ pub(super) fn why(args: &WhyArgs) -> anyhow::Result<u8> {
             let mut out = out::stdout();
             out.write_all(written(args, &verdicts, source.asked(&world)).as_bytes())?;
             out.flush()?;
+            if verdicts.is_empty() && args.output == Format::Json {
+                let text = nothing(args, source.asked(&world));
+                text.lines().for_each(out::tell);
+            }
             Ok(code(&verdicts))
         }
     }
@@ -93,10 +98,14 @@ fn all_incidents(args: &WhyArgs) -> anyhow::Result<u8> {
     let mut out = out::stdout();
     match args.output {
         Format::Json => incidents::json(&incidents, source.at, found.within, &mut out)?,
-        Format::Text | Format::Markdown if incidents.is_empty() && world.pods().is_empty() => {
-            pods::tell_of_none("pods", asked);
-        }
-        Format::Text | Format::Markdown if incidents.is_empty() => {
+        Format::Text => out.write_all(incidents::text(&incidents, range, source.at).as_bytes())?,
+        Format::Markdown if incidents.is_empty() => {}
+        Format::Markdown => out.write_all(incidents::markdown(&incidents, source.at).as_bytes())?,
+    }
+    match (incidents.is_empty(), args.output) {
+        (false, _) => {}
+        (true, _) if world.pods().is_empty() => pods::tell_of_none("pods", asked),
+        (true, form) => {
             let whose = args.pod.as_deref().map(|p| format!(" with {p}"));
             let text = format!(
                 "Nothing was ever wrong{} between {} and {}.",
@@ -104,10 +113,11 @@ fn all_incidents(args: &WhyArgs) -> anyhow::Result<u8> {
                 clear.0.to_rfc3339(),
                 clear.1.to_rfc3339()
             );
-            writeln!(out, "{}", kflow_export::text::clean(&text))?;
+            match form {
+                Format::Json => out::tell(&text),
+                _ => writeln!(out, "{}", kflow_export::text::clean(&text))?,
+            }
         }
-        Format::Text => out.write_all(incidents::text(&incidents, range, source.at).as_bytes())?,
-        Format::Markdown => out.write_all(incidents::markdown(&incidents, source.at).as_bytes())?,
     }
     out.flush()?;
     Ok(if incidents.is_empty() { OK } else { VERDICT })
@@ -298,7 +308,7 @@ fn watch(args: &WhyArgs) -> anyhow::Result<u8> {
                 (Err(Some(u.what)), text)
             }
             Answer::NoSuchPod => {
-                last = NO_SUCH_POD;
+                last = NO_SUCH;
                 let text = match args.output {
                     Format::Json => "[]\n",
                     _ => "there is no such pod\n",
@@ -368,8 +378,8 @@ pub(super) fn catalogue(args: &CausesArgs) -> anyhow::Result<u8> {
         Some(id) => match catalogue.find(&id.to_ascii_uppercase()) {
             Some(cause) => causes::entry(cause),
             None => {
-                no_such_cause(id);
-                return Ok(NO_SUCH_POD);
+                no_such_cause(id, catalogue);
+                return Ok(NO_SUCH);
             }
         },
     };
@@ -382,6 +392,10 @@ pub(super) fn catalogue(args: &CausesArgs) -> anyhow::Result<u8> {
     Ok(OK)
 }
 
-fn no_such_cause(id: &str) {
-    out::tell(&format!("no cause {id}: `kflow causes` lists them"));
+fn no_such_cause(id: &str, catalogue: &Catalogue) {
+    let near = suggest(id, catalogue.iter().map(|c| c.id.as_str()), |id| id);
+    out::tell(&match near.as_slice() {
+        [] => format!("no cause {id}: `kflow causes` lists them"),
+        near => format!("no cause {id}: did you mean {}?", near.join(", ")),
+    });
 }

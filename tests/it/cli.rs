@@ -361,9 +361,9 @@ fn answers() -> Vec<Vec<String>> {
         "requests -o json",
         "stats",
         "stats -o openmetrics",
-        "export -f json",
-        "export -f html",
-        "export -f otlp",
+        "export -o json",
+        "export -o html",
+        "export -o otlp",
     ];
     let of_nothing = [
         "flow",
@@ -446,7 +446,7 @@ fn notices_that_cannot_be_written_change_no_answer() {
         &["requests", "-s", &s1(), "--at", "50%"],
         &["timeline", "-s", "/nowhere"],
         &["causes", "KF000"],
-        &["import", "--audit", &audit, "-o", &session],
+        &["import", "--audit", &audit, "-O", &session],
     ] {
         let whole = kflow().args(args).output().unwrap();
         let full = std::fs::OpenOptions::new().write(true).open("/dev/full");
@@ -483,7 +483,7 @@ fn importing_twice_gives_the_same_bytes_and_a_summary() {
     let import = |name: &str, extra: &[&str]| {
         let path = dir.path().join(name);
         let captures = fixture("captures").display().to_string();
-        let mut args = vec!["import", "--dir", &captures, "-o", path.to_str().unwrap()];
+        let mut args = vec!["import", "--dir", &captures, "-O", path.to_str().unwrap()];
         args.extend(extra);
         let out = run(&args);
         let err = String::from_utf8(out.stderr).unwrap();
@@ -514,21 +514,21 @@ fn imports_that_cannot_work_say_why() {
     let out = dir.path().join("o.kflow").display().to_string();
     let empty = dir.path().display().to_string();
     for (args, word) in [
-        (vec!["import", "-o", &out], "nothing to import"),
+        (vec!["import", "-O", &out], "nothing to import"),
         (
-            vec!["import", "-o", &out, "--dir", &empty],
+            vec!["import", "-O", &out, "--dir", &empty],
             "no file that kflow knows",
         ),
         (
-            vec!["import", "-o", &out, "--audit", "/no/such"],
+            vec!["import", "-O", &out, "--audit", "/no/such"],
             "/no/such",
         ),
         (
-            vec!["import", "-o", &out, "--audit", "-", "--watch", "-"],
+            vec!["import", "-O", &out, "--audit", "-", "--watch", "-"],
             "only one",
         ),
         (
-            vec!["import", "-o", "/no/such/dir/o.kflow", "--audit", "-"],
+            vec!["import", "-O", "/no/such/dir/o.kflow", "--audit", "-"],
             "/no/such/dir",
         ),
     ] {

@@ -369,7 +369,7 @@ fn a_session_that_was_written_holds_nothing_that_a_body_kept_secret() {
     std::fs::write(&log, text).unwrap();
     let session = dir.path().join("out.kflow");
     let (log, session) = (log.display().to_string(), session.display().to_string());
-    let (code, _, err) = run(&["import", "--audit", &log, "-o", &session]);
+    let (code, _, err) = run(&["import", "--audit", &log, "-O", &session]);
     assert_eq!(code, Some(0), "{err}");
     let written = std::fs::read_to_string(&session).unwrap();
     assert!(written.contains("web-x1") && written.contains("11111111-2222"));

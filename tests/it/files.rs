@@ -60,8 +60,8 @@ fn a_command_that_fails_changes_nothing() {
     let before = state(dir.path());
     let s = "s.kflow.zst";
     let log = "kubelet.log.zst";
-    let export = |out| vec!["export", "-s", s, "-f", "html", "-o", out];
-    let import = |out| vec!["import", "-q", "--kubelet-log", log, "-o", out];
+    let export = |out| vec!["export", "-s", s, "-o", "html", "-O", out];
+    let import = |out| vec!["import", "-q", "--kubelet-log", log, "-O", out];
     let same = "is the same file as the input";
     for (args, code, words) in [
         (export(s), 2, same),
@@ -69,14 +69,14 @@ fn a_command_that_fails_changes_nothing() {
         (export("soft-s"), 2, same),
         (export("./s.kflow.zst"), 2, same),
         (
-            vec!["export", "-s", "soft-s", "-f", "json", "-o", "hard-s"],
+            vec!["export", "-s", "soft-s", "-o", "json", "-O", "hard-s"],
             2,
             same,
         ),
         (import(log), 2, "no kflow session"),
         (import("hard-log"), 2, "no kflow session"),
         (
-            vec!["import", "-q", "--dir", ".", "-o", "soft-log"],
+            vec!["import", "-q", "--dir", ".", "-O", "soft-log"],
             2,
             "no kflow session",
         ),
@@ -85,39 +85,39 @@ fn a_command_that_fails_changes_nothing() {
         (export("."), 2, "it is a folder"),
         (export("no/such/page.html"), 2, "no/such/page.html"),
         (
-            vec!["export", "-s", s, "-f", "svg", "-o", "old.html"],
+            vec!["export", "-s", s, "-o", "svg", "-O", "old.html"],
             2,
             "a picture is of one pod",
         ),
         (
-            vec!["export", "-s", s, "-f", "svg", "-o", "new.svg"],
+            vec!["export", "-s", s, "-o", "svg", "-O", "new.svg"],
             2,
             "a picture is of one pod",
         ),
         (
-            vec!["export", "no/body", "-s", s, "-f", "html", "-o", "old.html"],
+            vec!["export", "no/body", "-s", s, "-o", "html", "-O", "old.html"],
             2,
             "nothing in the recording is of namespace no",
         ),
         (
-            vec!["export", "-s", "old.html", "-f", "html", "-o", "new.html"],
+            vec!["export", "-s", "old.html", "-o", "html", "-O", "new.html"],
             2,
             "not a kflow session",
         ),
         (
-            vec!["import", "-q", "--audit", "old.html", "-o", "old.kflow"],
+            vec!["import", "-q", "--audit", "old.html", "-O", "old.kflow"],
             2,
             "old.html",
         ),
         (import("old.html"), 2, "no kflow session"),
         (import("run.kflow"), 2, "is a recording"),
         (
-            vec!["record", "--no-api", "--kubelet-log", log, "-o", s],
+            vec!["record", "--no-api", "--kubelet-log", log, "-O", s],
             2,
             "never overwrites one",
         ),
         (
-            vec!["record", "--no-api", "--kubelet-log", log, "-o", "dangling"],
+            vec!["record", "--no-api", "--kubelet-log", log, "-O", "dangling"],
             2,
             "never overwrites one",
         ),
@@ -136,12 +136,12 @@ fn what_is_written_is_whole_private_and_alone() {
     let s = "s.kflow.zst";
     for (args, name, begins) in [
         (
-            vec!["export", "-s", s, "-f", "html", "-o", "old.html"],
+            vec!["export", "-s", s, "-o", "html", "-O", "old.html"],
             "old.html",
             "<!",
         ),
         (
-            vec!["export", "-s", s, "-f", "json", "-o", "new.json"],
+            vec!["export", "-s", s, "-o", "json", "-O", "new.json"],
             "new.json",
             "[",
         ),
@@ -151,7 +151,7 @@ fn what_is_written_is_whole_private_and_alone() {
                 "-q",
                 "--kubelet-log",
                 "kubelet.log.zst",
-                "-o",
+                "-O",
                 "old.kflow",
             ],
             "old.kflow",
@@ -187,8 +187,8 @@ fn a_disk_that_is_full_leaves_the_older_file() {
     let dir = folder();
     let before = state(dir.path());
     for args in [
-        "export -s s.kflow.zst -f json -o old.html",
-        "import -q --kubelet-log kubelet.log.zst -o old.kflow",
+        "export -s s.kflow.zst -o json -O old.html",
+        "import -q --kubelet-log kubelet.log.zst -O old.kflow",
     ] {
         let out = Command::new("sh")
             .args([

@@ -58,7 +58,7 @@ impl Desk {
     /// Imports into a session of this name; gives back its path and what was said.
     fn import(&self, name: &str, args: &[&str]) -> (String, String) {
         let out = self.path(name);
-        let mut all = vec!["import", "-o", &out];
+        let mut all = vec!["import", "-O", &out];
         all.extend(args);
         let o = run(&all);
         assert_eq!(o.status.code(), Some(0), "{args:?}: {}", text(&o.stderr));
@@ -68,7 +68,7 @@ impl Desk {
     /// Imports what cannot be; gives back what was said.
     fn refused(&self, args: &[&str]) -> String {
         let out = self.path("refused.kflow");
-        let mut all = vec!["import", "-o", &out];
+        let mut all = vec!["import", "-O", &out];
         all.extend(args);
         let o = run(&all);
         let said = text(&o.stderr);

@@ -20,6 +20,7 @@ mod diagnose;
 mod files;
 mod flow_map;
 mod golden;
+mod grammar;
 mod hung;
 mod import;
 mod incidents;

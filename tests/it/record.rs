@@ -354,7 +354,7 @@ fn recording(
     let mut child = Command::new(env!("CARGO_BIN_EXE_kflow"))
         .args(["record", "--no-api", "--proxy"])
         .arg(proxy)
-        .arg("-o")
+        .arg("-O")
         .arg(to)
         .stderr(Stdio::piped())
         .spawn()

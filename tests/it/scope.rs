@@ -111,7 +111,7 @@ fn every_command_that_reads_a_recording_looks_at_the_scope_alone() {
             wanted.contains(key) || (!shown.contains(key) && matches!(scope[0], "-n" | "--node"))
         };
         let all = named(&rows(&["timeline", "-o", "json"], &["-A"], file));
-        for command in [&["timeline", "-o", "json"][..], &["export", "-f", "json"]] {
+        for command in [&["timeline", "-o", "json"][..], &["export", "-o", "json"]] {
             let got = named(&rows(command, scope, file));
             assert!(
                 got.iter().all(fits),
@@ -180,7 +180,7 @@ fn a_scope_that_the_recording_knows_nothing_of_is_unknown() {
         &["calls"],
         &["flow"],
         &["requests"],
-        &["export", "-f", "json"],
+        &["export", "-o", "json"],
     ] {
         for scope in [["-n", "doesnotexist"], ["--node", "node9"]] {
             let mut args = command.to_vec();
@@ -208,7 +208,7 @@ fn a_selection_without_pods_is_told() {
         &["requests"],
         &["requests", "--list"],
         &["stats"],
-        &["export", "-f", "json"],
+        &["export", "-o", "json"],
     ] {
         let mut args = command.to_vec();
         args.extend(["-l", "app=nope", "-s", FILE]);
@@ -240,7 +240,7 @@ fn what_cannot_be_said_of_a_recording_is_refused() {
             &["calls", "--field-selector", "spec.x=y"],
             "pods can be chosen by",
         ),
-        (&["export", "-f", "text", "--node", ""], "--node is empty"),
+        (&["export", "-o", "text", "--node", ""], "--node is empty"),
     ] {
         let mut all = args.to_vec();
         all.extend(["-s", FILE]);

@@ -131,7 +131,7 @@ fn import(dir: &Path, flag: &str, name: &str, content: &[u8]) -> Vec<u8> {
         converted(dir, &[name], &[], &out);
         return fs::read(dir.join(out)).unwrap();
     }
-    let o = kflow(dir, &["import", "--year", "2026", flag, name, "-o", &out]);
+    let o = kflow(dir, &["import", "--year", "2026", flag, name, "-O", &out]);
     assert!(
         o.status.success(),
         "{name}: {}",
@@ -253,8 +253,7 @@ fn commands() -> Vec<String> {
 
 /// The formats of a command, as clap tells them who names another.
 fn formats(command: &str) -> Vec<String> {
-    let flag = if command == "export" { "-f" } else { "-o" };
-    let said = kflow(Path::new("."), &[command, "-s", "x", flag, "?"]).stderr;
+    let said = kflow(Path::new("."), &[command, "-s", "x", "-o", "?"]).stderr;
     let said = String::from_utf8(said).unwrap();
     let list = said
         .split_once("[possible values: ")
@@ -281,9 +280,9 @@ fn outputs(dir: &Path, session: &str, pod: &str, c: &Canaries) {
         for format in &formats {
             match command.as_str() {
                 "export" => {
-                    add(&["export", pod, "-f", format]);
+                    add(&["export", pod, "-o", format]);
                     if format != "svg" {
-                        add(&["export", "-f", format]);
+                        add(&["export", "-o", format]);
                     }
                 }
                 "why" => {
@@ -357,8 +356,8 @@ fn no_error_and_no_log_of_kflow_tells_a_secret() {
     let url = c.fill("https://u:{C}@127.0.0.1:1/?token={C}");
     let odd = c.fill("odd://u:{C}@host");
     for args in [
-        vec!["import", "--audit", "garbage", "-o", "x.kflow"],
-        vec!["import", "--kubelet-log", "garbage", "-o", "x.kflow"],
+        vec!["import", "--audit", "garbage", "-O", "x.kflow"],
+        vec!["import", "--kubelet-log", "garbage", "-O", "x.kflow"],
         vec!["timeline", "-s", "garbage"],
         vec!["timeline", "-s", "bad.kflow"],
         vec!["why", "--all", "--kubeconfig", "kubeconfig", "--for", "1s"],
@@ -386,9 +385,9 @@ fn no_error_and_no_log_of_kflow_tells_a_secret() {
         "kubelet.log",
         "--kubelet",
         &url,
-        "--duration",
+        "--for",
         "2s",
-        "-o",
+        "-O",
         "run.kflow",
     ];
     let o = kflow(dir.path(), &args);

@@ -94,7 +94,7 @@ class Run:
 
 def record():
     print('record', flush=True)
-    run = Run('record', '-o', '@/run.kflow')
+    run = Run('record', '-O', '@/run.kflow')
 
     def bodies():
         try:

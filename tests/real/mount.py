@@ -44,7 +44,7 @@ class Record:
     def __init__(self, dir, *args, output=None):
         self.output = output or dir + '/run.kflow'
         self.said = b''
-        self.process = subprocess.Popen([KFLOW, 'record', '--no-api', '-o', self.output, *args], stderr=subprocess.PIPE)
+        self.process = subprocess.Popen([KFLOW, 'record', '--no-api', '-O', self.output, *args], stderr=subprocess.PIPE)
         atexit.register(self.kill)
         threading.Thread(target=self.read, daemon=True).start()
 
@@ -276,19 +276,19 @@ def reading():
     mount = Mount(dir + '/mnt')
     shutil.copy('fixtures/sessions/S2-stuck-early.kflow.zst', dir + '/mnt/s.kflow.zst')
     mount.stop()
-    for args in [['why', '--all'], ['timeline'], ['export', '-f', 'json'], ['stats']]:
+    for args in [['why', '--all'], ['timeline'], ['export', '-o', 'json'], ['stats']]:
         late(mount, [*args, '-s', dir + '/mnt/s.kflow.zst'])
     session = 'fixtures/sessions/S2-stuck-early.kflow.zst'
     write(dir + '/kubelet.log', 0)
     for args in [
-        ['export', '-f', 'json', '-s', session, '-o', dir + '/mnt/new.json'],
-        ['export', '-f', 'json', '-s', session, '-o', dir + '/mnt/s.kflow.zst'],
-        ['import', '--kubelet-log', dir + '/kubelet.log', '-o', dir + '/mnt/new.kflow'],
-        ['import', '--dir', dir + '/mnt', '-o', dir + '/new.kflow'],
+        ['export', '-o', 'json', '-s', session, '-O', dir + '/mnt/new.json'],
+        ['export', '-o', 'json', '-s', session, '-O', dir + '/mnt/s.kflow.zst'],
+        ['import', '--kubelet-log', dir + '/kubelet.log', '-O', dir + '/mnt/new.kflow'],
+        ['import', '--dir', dir + '/mnt', '-O', dir + '/new.kflow'],
         ['man', dir + '/mnt'],
         ['screenshots', '--out', dir + '/mnt/new'],
         ['proxy', '--upstream', '/run/none.sock', '--listen', dir + '/mnt/run/cri.sock'],
-        ['record', '--no-api', '--kubelet-log', dir + '/kubelet.log', '-o', dir + '/mnt/new.kflow'],
+        ['record', '--no-api', '--kubelet-log', dir + '/kubelet.log', '-O', dir + '/mnt/new.kflow'],
         ['why', '--all', '--kubeconfig', dir + '/mnt/config', '--for', '300ms'],
     ]:
         late(mount, args)
@@ -305,7 +305,7 @@ def writing():
     whole = dir + '/mnt/all.json'
     with open(whole, 'w') as f:
         f.write('old')
-    export = subprocess.Popen([KFLOW, 'export', '-f', 'json', '-s', 'fixtures/sessions/S3-crashes.kflow.zst', '-o', whole],
+    export = subprocess.Popen([KFLOW, 'export', '-o', 'json', '-s', 'fixtures/sessions/S3-crashes.kflow.zst', '-O', whole],
                               stderr=subprocess.PIPE)
     atexit.register(lambda: export.poll() is None and export.kill())
 

@@ -153,7 +153,17 @@ pub fn text(
 ) -> io::Result<()> {
     let paint = Paint { colour };
     let mut folded = 0_u64;
-    for c in selected(world).filter(|c| filter.takes(c, now)) {
+    for (n, c) in selected(world).filter(|c| filter.takes(c, now)).enumerate() {
+        if n == 0 {
+            writeln!(
+                out,
+                "{}",
+                paint.bold(&format!(
+                    "{:<18} {:>8} {:<16} {:<24} ABOUT",
+                    "START (UTC)", "LENGTH", "STATUS", "METHOD"
+                ))
+            )?;
+        }
         if filter.folds(c) {
             folded += 1;
             continue;

@@ -7,7 +7,7 @@ use kflow_core::flow::Stage;
 
 /// One line a cause: id, stage, title.
 pub fn table(all: &Catalogue) -> String {
-    let mut out = String::new();
+    let mut out = String::from("ID      STAGE      TITLE\n");
     for c in sorted(all) {
         line(
             &mut out,

@@ -66,14 +66,24 @@ pub fn list<'a>(
     colour: bool,
 ) -> io::Result<()> {
     let paint = Paint { colour };
-    for r in requests {
+    for (n, r) in requests.enumerate() {
+        if n == 0 {
+            writeln!(
+                out,
+                "{}",
+                paint.bold(&format!(
+                    "{:<15} {:>8} {:>4} {:<7} {:<24} {:<40} CLIENT  AUDIT ID",
+                    "START (UTC)", "LENGTH", "CODE", "VERB", "RESOURCE", "OBJECT"
+                ))
+            )?;
+        }
         let code = match r.code {
             0 => paint.yellow("  …"),
             c if r.is_error() => paint.red(&format!("{c:>3}")),
             c => format!("{c:>3}"),
         };
         let mut row = format!(
-            "{:<15} {:>8} {code} {:<7} {:<24} {:<40} {}",
+            "{:<15} {:>8}  {code} {:<7} {:<24} {:<40} {}",
             time_of_day(r.received, r.precision.max(1000)),
             duration(r.duration(now)),
             clean(&r.verb),

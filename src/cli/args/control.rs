@@ -18,9 +18,6 @@ pub struct FlowArgs {
     pub what: Option<String>,
     /// Only what this pod did: ns/name, name, or UID
     pub pod: Option<String>,
-    /// Input.
-    #[command(flatten)]
-    pub input: Input,
     /// Lay this file over the map [default: flow.toml beside the configuration, if there is one]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub map: Option<PathBuf>,
@@ -31,8 +28,11 @@ pub struct FlowArgs {
     #[arg(long)]
     pub all: bool,
     /// How to write it
-    #[arg(short, long, value_enum, default_value_t)]
+    #[arg(short, long, value_name = "FORM", value_enum, default_value_t)]
     pub output: Format,
+    /// Input.
+    #[command(flatten)]
+    pub input: Input,
 }
 
 /// `kflow requests`
@@ -42,11 +42,8 @@ pub struct FlowArgs {
 requests themselves; with --id the waterfall of one: filters, admission with each webhook, store, etcd."
 )]
 pub struct RequestsArgs {
-    /// Input.
-    #[command(flatten)]
-    pub input: Input,
     /// How to write it
-    #[arg(short, long, value_enum, default_value_t)]
+    #[arg(short, long, value_name = "FORM", value_enum, default_value_t)]
     pub output: TableFormat,
     /// The requests themselves, oldest first
     #[arg(long)]
@@ -63,4 +60,7 @@ pub struct RequestsArgs {
     /// Only requests about this pod: ns/name, name, or UID
     #[arg(long, value_name = "POD")]
     pub pod: Option<String>,
+    /// Input.
+    #[command(flatten)]
+    pub input: Input,
 }

@@ -80,9 +80,6 @@ pub enum Tap {
 #[derive(Clone, Debug, Default, ClapArgs)]
 #[command(next_help_heading = "Live")]
 pub struct LiveArgs {
-    /// Which pods are watched.
-    #[command(flatten)]
-    pub scope: ScopeArgs,
     /// Context of the kubeconfig
     #[arg(long, value_name = "NAME")]
     pub context: Option<String>,
@@ -114,15 +111,18 @@ pub struct LiveArgs {
     /// The kubelet's root folder
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, default_value = "/var/lib/kubelet")]
     pub kubelet_root: PathBuf,
-    /// Control plane.
-    #[command(flatten)]
-    pub control: ControlArgs,
     /// Keep pods that are gone for so long; a row of each stays [default: 1h]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub keep_gone: Option<Duration>,
     /// Keep so many pods that are gone, the newest [default: 5000]
     #[arg(long, value_name = "NUMBER")]
     pub keep_gone_pods: Option<usize>,
+    /// Which pods are watched.
+    #[command(flatten)]
+    pub scope: ScopeArgs,
+    /// Control plane.
+    #[command(flatten)]
+    pub control: ControlArgs,
 }
 
 impl LiveArgs {
@@ -220,45 +220,45 @@ pub struct TuiArgs {
         requires = "session"
     )]
     pub at: Option<String>,
-    /// What to watch.
-    #[command(flatten)]
-    pub live: LiveArgs,
     /// Theme: a name, or a file
     #[arg(long, value_name = "THEME")]
     pub theme: Option<String>,
     /// Folder for recordings that are begun with R
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, default_value = ".")]
     pub record_dir: PathBuf,
+    /// What to watch.
+    #[command(flatten)]
+    pub live: LiveArgs,
 }
 
 /// `kflow record`
 #[derive(Debug, ClapArgs)]
+#[command(after_help = "Examples:\n  \
+kflow record --node node1 -O incident.kflow.zst\n  \
+kflow record --pod shop/web-0 --for 10m -O web-0.kflow.zst")]
 pub struct RecordArgs {
-    /// What to watch.
+    /// Output.
     #[command(flatten)]
-    pub live: LiveArgs,
-    /// Write the session here: out.kflow, or out.kflow.zst for a compressed one
-    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub output: PathBuf,
-    /// Stop after this long
-    #[arg(long, value_name = "TIME", value_parser = duration)]
-    pub duration: Option<Duration>,
+    pub output: super::output::Output<super::output::Session>,
+    /// Look for so long [default: until Ctrl-C]
+    #[arg(long = "for", value_name = "TIME", value_parser = duration)]
+    pub for_time: Option<Duration>,
     /// Begin a new file at this size; the last 5 are kept
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub max_size: Option<u64>,
-    /// Only this pod (NAMESPACE/NAME or uid), and what is about no pod
+    /// Only this pod (ns/name, name, or UID), and what is about no pod
     #[arg(long, value_name = "POD")]
     pub pod: Option<String>,
+    /// What to watch.
+    #[command(flatten)]
+    pub live: LiveArgs,
 }
 
 /// `kflow doctor`
 #[derive(Debug, ClapArgs)]
 pub struct DoctorArgs {
-    /// The cluster to ask.
-    #[command(flatten)]
-    pub live: LiveArgs,
     /// How to write it
-    #[arg(long, short, value_enum, default_value_t)]
+    #[arg(long, short, value_name = "FORM", value_enum, default_value_t)]
     pub output: super::Format,
     /// Print only the socket of the runtime that this node's kubelet uses
     #[arg(long)]
@@ -266,6 +266,9 @@ pub struct DoctorArgs {
     /// Look at a copy of the machine's files
     #[arg(long, value_name = "DIR", hide = true, default_value = "/")]
     pub root: PathBuf,
+    /// The cluster to ask.
+    #[command(flatten)]
+    pub live: LiveArgs,
 }
 
 /// `90s`, `10m`, `1h30m`.

@@ -68,11 +68,8 @@ kflow stats --compare before.kflow.zst after.kflow.zst\n  \
 kflow stats -s night.kflow.zst --filter 'owner:web' --against 'owner:web-old'"
 )]
 pub struct StatsArgs {
-    /// Input.
-    #[command(flatten)]
-    pub input: Input,
     /// How to write it
-    #[arg(short, long, value_enum, default_value_t)]
+    #[arg(short, long, value_name = "FORM", value_enum, default_value_t)]
     pub output: StatsFormat,
     /// A row for each node, namespace, owner or image
     #[arg(long, value_enum)]
@@ -89,4 +86,7 @@ pub struct StatsArgs {
     /// Compare two recordings: what got slower from the first to the second
     #[arg(long, num_args = 2, value_names = ["BEFORE", "AFTER"], value_hint = ValueHint::FilePath, conflicts_with_all = ["session", "against"])]
     pub compare: Vec<PathBuf>,
+    /// Input.
+    #[command(flatten)]
+    pub input: Input,
 }

@@ -19,9 +19,6 @@ pub struct ReplayArgs {
     /// The session
     #[arg(value_name = "SESSION", value_hint = ValueHint::FilePath)]
     pub session: PathBuf,
-    /// Which pods are shown.
-    #[command(flatten)]
-    pub scope: super::live::ScopeArgs,
     /// How fast: 1x, 10x, 0.5x, max
     #[arg(long, value_name = "FACTOR", value_parser = speed, default_value = "1x")]
     pub speed: Speed,
@@ -37,6 +34,9 @@ pub struct ReplayArgs {
     /// Theme: a name of `kflow themes`, or of a file in themes/ beside the configuration
     #[arg(long, value_name = "THEME")]
     pub theme: Option<String>,
+    /// Which pods are shown.
+    #[command(flatten)]
+    pub scope: super::live::ScopeArgs,
 }
 
 /// `kflow themes`

@@ -220,7 +220,7 @@ fn what_is_no_file_is_never_opened_and_always_named() {
 fn a_session_can_go_to_standard_output_and_captures_come_from_standard_input() {
     let log = capture("kubelet.log");
     let mut import = kflow()
-        .args(["import", "--kubelet-log", "-", "-o", "-"])
+        .args(["import", "--kubelet-log", "-", "-O", "-"])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -248,7 +248,7 @@ fn a_session_is_put_in_the_place_of_a_session_and_of_nothing_else() {
     assert!(first == unpacked(&session));
     // A slip of the hand: the capture itself.
     let precious = desk.file("kubelet.log", capture("kubelet.log"));
-    let o = run(&["import", "--kubelet-log", &precious, "-o", &precious]);
+    let o = run(&["import", "--kubelet-log", &precious, "-O", &precious]);
     assert_eq!(o.status.code(), Some(2));
     assert!(
         text(&o.stderr).contains("is not replaced"),
@@ -257,7 +257,7 @@ fn a_session_is_put_in_the_place_of_a_session_and_of_nothing_else() {
     );
     assert!(unpacked(&precious) == capture("kubelet.log"));
     let folder = desk.dir.path().display().to_string();
-    let o = run(&["import", "--scheduler-log", &log, "-o", &folder]);
+    let o = run(&["import", "--scheduler-log", &log, "-O", &folder]);
     assert_eq!(o.status.code(), Some(2));
     assert!(
         text(&o.stderr).contains("it is a folder"),
@@ -277,7 +277,7 @@ fn a_full_disk_is_told_and_leaves_nothing() {
     if !std::path::Path::new("/dev/full").exists() {
         return;
     }
-    let o = run(&["import", "--kubelet-log", &log, "-o", "/dev/full"]);
+    let o = run(&["import", "--kubelet-log", &log, "-O", "/dev/full"]);
     assert_eq!(o.status.code(), Some(2), "{}", text(&o.stderr));
     assert!(
         text(&o.stderr).contains("No space left"),

@@ -44,7 +44,7 @@ impl Recorder {
         let mut child = Command::new(env!("CARGO_BIN_EXE_kflow"))
             .args(["record", "--no-api", "--tap", "ebpf", "--runtime"])
             .arg(socket)
-            .arg("-o")
+            .arg("-O")
             .arg(&file)
             .stderr(Stdio::piped())
             .spawn()

@@ -132,7 +132,7 @@ impl Stage {
     fn record(&mut self) -> String {
         let mut child = self
             .command()
-            .args(["--log", "debug.log", "record", "-o", "run.kflow"])
+            .args(["--log", "debug.log", "record", "-O", "run.kflow"])
             .args(&self.args)
             .stdin(Stdio::piped())
             .stderr(Stdio::piped())
@@ -425,9 +425,10 @@ fn no_screen_of_a_live_run_shows_a_secret() {
 }
 
 /// Flags of `kflow record` that name no source, and what they do.
-const OTHERS: [(&str, &str); 15] = [
-    ("--output", "the session"),
-    ("--duration", "when to stop"),
+const OTHERS: [(&str, &str); 16] = [
+    ("--output-file", "the session"),
+    ("--for", "when to stop"),
+    ("--color", "colours"),
     ("--max-size", "rotation"),
     ("--pod", "what is written"),
     ("--log", "checked in every run"),

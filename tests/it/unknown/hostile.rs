@@ -42,7 +42,7 @@ fn what_answers_does_not_play_by_the_rules() {
         all.push((way, api, None));
         let commands = COMMANDS.iter().filter(|(name, args)| {
             every_form(way)
-                || *args == ["export", "-f", "json"]
+                || *args == ["export", "-o", "json"]
                 || !name.contains("json") && one_of_each(name)
         });
         all.extend(commands.map(|c| (way, api, Some(c))));
@@ -122,7 +122,7 @@ fn objects_of_another_kind_that_are_none_leave_pods_known() {
         for args in [
             &["why", "--all"][..],
             &["timeline"],
-            &["export", "-f", "json"],
+            &["export", "-o", "json"],
         ] {
             let said = run(&api, args, None);
             assert_eq!(said.code, Some(0), "{resource}, {args:?}: {}", said.err);

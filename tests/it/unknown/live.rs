@@ -34,7 +34,7 @@ pub(super) const COMMANDS: [(&str, &[&str]); 20] = [
     ),
     ("flow json", &["flow", "shop/web-0", "-o", "json"]),
     ("flow of all", &["flow", "-A"]),
-    ("export json", &["export", "-f", "json"]),
+    ("export json", &["export", "-o", "json"]),
     ("stats", &["stats"]),
     ("stats json", &["stats", "--by", "node", "-o", "json"]),
     ("doctor", &["doctor"]),
@@ -65,7 +65,7 @@ fn table(way: &str, api: &Api, wait: Option<&str>) {
 pub(super) fn recorded(way: &str, api: &Api) {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("run.kflow").display().to_string();
-    let said = run(api, &["record", "-o", &file, "--duration", "1s"], None);
+    let said = run(api, &["record", "-O", &file, "--for", "1s"], None);
     said.is_unknown(&format!("{way}, record"));
     let read = kflow(&["why", "--all", "-s", &file]);
     read.is_unknown(&format!("{way}, why of the recording"));
@@ -265,7 +265,7 @@ fn an_apiserver_that_can_be_read_is_believed() {
     }
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("run.kflow").display().to_string();
-    let said = run(&api, &["record", "-o", &file, "--duration", "1s"], None);
+    let said = run(&api, &["record", "-O", &file, "--for", "1s"], None);
     assert_eq!(said.code, Some(0), "{}{}", said.out, said.err);
     let said = kflow(&["why", "shop/web-0", "-s", &file]);
     assert_eq!(said.code, Some(0), "{}{}", said.out, said.err);
@@ -319,7 +319,7 @@ fn no_more_is_asked_for_than_is_looked_at() {
             "",
         ),
         (
-            &["export", "-f", "json", "shop/web-0", "--context", "bare"],
+            &["export", "-o", "json", "shop/web-0", "--context", "bare"],
             shop,
             "",
         ),
@@ -362,7 +362,7 @@ fn who_may_read_one_namespace_can_use_kflow_in_it() {
         &["why", "--all"],
         &["why", "-n", "shop"],
         &["timeline"],
-        &["export", "-f", "json", "web-0"],
+        &["export", "-o", "json", "web-0"],
     ] {
         let said = run(&api, args, None);
         assert_eq!(said.code, Some(0), "{args:?}: {}{}", said.out, said.err);

@@ -26,7 +26,7 @@ const COMMANDS: [(&str, &[&str]); 15] = [
     ("calls", &["calls"]),
     ("requests json", &["requests", "-o", "json"]),
     ("flow", &["flow", "s01/healthy"]),
-    ("export json", &["export", "-f", "json"]),
+    ("export json", &["export", "-o", "json"]),
     ("stats csv", &["stats", "-o", "csv"]),
 ];
 
@@ -151,13 +151,13 @@ fn a_watch_without_a_list_gives_its_pods_and_no_claim() {
         let file = dir.path().join("watch.kflow").display().to_string();
         let watch = watch.to_str().unwrap();
         assert_eq!(
-            kflow(&["import", "-q", "--watch", watch, "-o", &file]).code,
+            kflow(&["import", "-q", "--watch", watch, "-O", &file]).code,
             Some(0)
         );
         for args in [
             &["timeline"][..],
             &["flow", "shop/web-0"],
-            &["export", "-f", "text"],
+            &["export", "-o", "text"],
         ] {
             let said = kflow(&[args, &["-s", &file]].concat());
             assert_eq!(said.code, Some(0), "{args:?}: {}", said.err);
@@ -369,7 +369,7 @@ fn a_recording_of_another_cluster() {
         &["calls", "--pod", "shop/web-0"],
         &["requests", "--pod", "shop/web-0"],
         &["flow", "shop/web-0"],
-        &["export", "shop/web-0", "-f", "json"],
+        &["export", "shop/web-0", "-o", "json"],
     ] {
         let mut all = args.to_vec();
         all.extend(["-s", &file, "--at", RUNNING]);

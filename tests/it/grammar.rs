@@ -1,0 +1,487 @@
+//! One grammar of flags: `-o` is the form and `-O` the file, a pod is named the same way everywhere, and exit codes are those of
+//! `docs/commands.md`.
+
+use crate::fixture;
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+struct Said {
+    code: Option<i32>,
+    out: String,
+    err: String,
+}
+
+fn run(dir: &Path, args: &[&str]) -> Said {
+    let out = Command::new(env!("CARGO_BIN_EXE_kflow"))
+        .args(args)
+        .current_dir(dir)
+        .env_remove("KFLOW_SESSION")
+        .env_remove("KUBERNETES_SERVICE_HOST")
+        .env_remove("NO_COLOR")
+        .env("KUBECONFIG", "/no/such/kubeconfig")
+        .env("HOME", "/no/such/home")
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    Said {
+        code: out.status.code(),
+        out: String::from_utf8_lossy(&out.stdout).into_owned(),
+        err: String::from_utf8_lossy(&out.stderr).into_owned(),
+    }
+}
+
+fn kflow(args: &[&str]) -> Said {
+    run(Path::new("."), args)
+}
+
+fn session(name: &str) -> String {
+    let path = format!("sessions/{name}.kflow.zst");
+    fixture(&path).display().to_string()
+}
+
+/// The commands that help lists.
+fn commands() -> Vec<String> {
+    let help = kflow(&["help"]).out;
+    help.lines()
+        .skip_while(|l| *l != "Commands:")
+        .skip(1)
+        .map_while(|l| l.strip_prefix("  "))
+        .filter_map(|l| l.split(' ').find(|w| !w.is_empty()))
+        .filter(|c| *c != "help")
+        .map(str::to_owned)
+        .collect()
+}
+
+/// The flags of a command as help heads them: `-o, --output <FORM>`.
+fn flags(command: &str) -> Vec<String> {
+    let help = kflow(&[command, "--help"]).out;
+    help.lines()
+        .map(str::trim_start)
+        .filter(|l| {
+            l.starts_with('-') && l.trim_start_matches('-').starts_with(char::is_alphabetic)
+        })
+        .map(|l| l.split("  ").next().unwrap_or(l).to_owned())
+        .collect()
+}
+
+/// Commands that write a file that they are given.
+const WRITE: [&str; 3] = ["export", "import", "record"];
+
+#[test]
+fn a_flag_is_the_same_word_in_every_command() {
+    let all = commands();
+    assert!(all.len() >= 19, "{all:?}");
+    let mut forms = BTreeSet::new();
+    for command in &all {
+        let flags = flags(command);
+        let has = |flag: &str| flags.iter().any(|f| f == flag);
+        let begins = |begin: &str| flags.iter().any(|f| f.starts_with(begin));
+        assert!(has("--color <WHEN>"), "{command}: {flags:?}");
+        for (short, whole) in [
+            ("-o,", "-o, --output <FORM>"),
+            ("-O,", "-O, --output-file <FILE>"),
+            ("-n,", "-n, --namespace <NAMESPACE>"),
+            ("-A,", "-A, --all-namespaces"),
+            ("-l,", "-l, --selector <SELECTOR>"),
+            ("-s,", "-s, --session <FILE>"),
+            ("--for", "--for <TIME>"),
+            ("--at", "--at <TIME>"),
+        ] {
+            assert_eq!(begins(short), has(whole), "{command}: {flags:?}");
+        }
+        for old in ["--format", "--duration", "--out ", "-f,"] {
+            assert!(!begins(old), "{command}: {old}");
+        }
+        assert_eq!(
+            has("-O, --output-file <FILE>"),
+            WRITE.contains(&command.as_str()),
+            "{command}"
+        );
+        if has("-o, --output <FORM>") {
+            let said = kflow(&[command, "-o", "?"]).err;
+            assert!(said.contains("[possible values: "), "{command}: {said}");
+            forms.insert(command.as_str());
+        }
+        // Whoever looks at pods takes what kubectl takes.
+        let looks = has("-s, --session <FILE>")
+            || ["record", "doctor", "replay"].contains(&command.as_str());
+        assert_eq!(looks, has("-n, --namespace <NAMESPACE>"), "{command}");
+        assert_eq!(looks, has("-A, --all-namespaces"), "{command}");
+        assert_eq!(looks, has("-l, --selector <SELECTOR>"), "{command}");
+    }
+    let with_forms = [
+        "calls", "doctor", "export", "flow", "requests", "stats", "timeline", "why",
+    ];
+    assert_eq!(forms, BTreeSet::from(with_forms));
+    // What lists the arguments lists no old spelling.
+    for shell in ["bash", "zsh", "fish"] {
+        let script = kflow(&["completions", shell]).out;
+        for old in ["duration", "--format"] {
+            assert!(!script.contains(old), "{shell}: {old}");
+        }
+        assert!(script.contains("output-file"), "{shell}");
+    }
+}
+
+#[test]
+fn an_old_spelling_does_the_same_and_tells_the_new_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let audit = fixture("audit/audit.jsonl").display().to_string();
+    let s = session("S13-crictl");
+    let (export, import) = (["export", "-s", &s], ["import", "-q", "--audit", &audit]);
+    let hint = "is the old spelling; write";
+    let form = format!("kflow: -f FORM {hint} -o FORM\n");
+    let both = format!("kflow: -f FORM -o FILE {hint} -o FORM -O FILE\n");
+    let file = format!("kflow: -o FILE {hint} -O FILE\n");
+    for (command, new, old, line) in [
+        (
+            &export[..],
+            &["-o", "html", "-O", "new"][..],
+            &["-f", "html", "-o", "old"][..],
+            &both,
+        ),
+        (
+            &export,
+            &["-o", "otlp", "-O", "new"],
+            &["--format", "otlp", "--out", "old"],
+            &both,
+        ),
+        (
+            &export,
+            &["-o", "text", "-O", "new"],
+            &["-f", "text", "-O", "old"],
+            &form,
+        ),
+        (
+            &export,
+            &["-o", "json", "-O", "-"],
+            &["-f", "json", "-o", "-"],
+            &both,
+        ),
+        (&export, &["-o", "json"], &["-f", "json"], &form),
+        (&import, &["-O", "new"], &["-o", "old"], &file),
+        (
+            &import,
+            &["--output-file", "new.kflow.zst"],
+            &["--output", "old.kflow.zst"],
+            &file,
+        ),
+        (&import, &["-O", "-"], &["-o", "-"], &file),
+    ] {
+        let said = |more: &[&str]| {
+            let said = run(dir.path(), &[command, more].concat());
+            assert_eq!(said.code, Some(0), "{more:?}: {}", said.err);
+            said
+        };
+        let (is, was) = (said(new), said(old));
+        assert!(!is.err.contains("spelling"), "{new:?}: {}", is.err);
+        assert_eq!(was.err, format!("{line}{}", is.err), "{old:?}");
+        assert_eq!(was.out, is.out, "{old:?}");
+        let mut written: Vec<_> = fs::read_dir(dir.path())
+            .unwrap()
+            .map(|e| e.unwrap().path())
+            .collect();
+        written.sort();
+        match written.as_slice() {
+            [] => assert!(!is.out.is_empty(), "{new:?}"),
+            [a, b] => assert!(fs::read(a).unwrap() == fs::read(b).unwrap(), "{new:?}"),
+            more => panic!("{new:?}: {more:?}"),
+        }
+        for path in written {
+            fs::remove_file(path).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_recording_is_made_by_either_spelling() {
+    let dir = tempfile::tempdir().unwrap();
+    let log = dir.path().join("kubelet.log");
+    fs::write(&log, "").unwrap();
+    let line = "kflow: -o FILE --duration TIME is the old spelling; write -O FILE --for TIME\n";
+    for (args, hint) in [
+        (["-O", "new.kflow", "--for", "100ms"], ""),
+        (["-o", "old.kflow", "--duration", "100ms"], line),
+    ] {
+        let source = ["record", "--no-api", "--kubelet-log", "kubelet.log"];
+        let said = run(dir.path(), &[&source[..], &args].concat());
+        assert!(
+            said.err
+                .starts_with(&format!("{hint}kflow: recording to {}", args[1])),
+            "{}",
+            said.err
+        );
+        assert!(said.err.contains("the time is over"), "{}", said.err);
+        let bytes = fs::read(dir.path().join(args[1])).unwrap();
+        assert!(bytes.starts_with(b"{\"kflow\":1"), "{args:?}");
+    }
+}
+
+#[test]
+fn a_form_is_never_taken_for_a_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let s = session("S13-crictl");
+    let audit = fixture("audit/audit.jsonl").display().to_string();
+    let export = ["export", "-s", &s];
+    let import = ["import", "--audit", &audit];
+    let record = ["record", "--no-api", "--for", "100ms"];
+    for (command, more, words) in [
+        (&export[..], &["-o", "htlm"][..], "'html'"),
+        (&export, &["-o", "out.html"], "name a file with -O"),
+        (
+            &export,
+            &["-o", "out.html", "-O", "out.html"],
+            "name a file with -O",
+        ),
+        (&export, &["-f", "html", "-o", "json"], "two forms"),
+        (&export, &["-f", "html", "-o", "a", "-O", "b"], "one file"),
+        (&export, &["-O", "out.html"], "--output <FORM>"),
+        (&import, &["-o", "json"], "-o is the form"),
+        (&import, &["-o", "a", "-O", "b"], "one file"),
+        (&import, &["-q"], "--output-file <FILE>"),
+        (&record, &["-o", "jsonl"], "-o is the form"),
+        (&record, &["-o", "perfetto"], "-o is the form"),
+        (&record, &["-o", ""], "value is required"),
+        (
+            &record,
+            &["--duration", "1s", "-O", "a"],
+            "cannot be used with",
+        ),
+    ] {
+        let args = [command, more].concat();
+        let said = run(dir.path(), &args);
+        assert_eq!(said.code, Some(2), "{args:?}: {}", said.err);
+        assert!(said.err.contains(words), "{args:?}: {}", said.err);
+        let written = fs::read_dir(dir.path()).unwrap().count();
+        assert_eq!(written, 0, "{args:?}");
+    }
+}
+
+#[test]
+fn a_pod_is_named_the_same_way_in_every_command() {
+    let s = session("S1-basics");
+    let whole = kflow(&["timeline", "s01/healthy", "-o", "json", "-s", &s]).out;
+    let pods: Vec<serde_json::Value> = serde_json::from_str(&whole).unwrap();
+    let uid = pods[0]["uid"].as_str().unwrap();
+    for command in [
+        &["timeline"][..],
+        &["why", "--at", "50%"],
+        &["flow"],
+        &["export", "-o", "text"],
+        &["calls", "--pod"],
+        &["requests", "--pod"],
+    ] {
+        let said = |pod: &str| {
+            let args = if command.contains(&"--pod") {
+                [command, &[pod, "-s", &s]].concat()
+            } else {
+                [command, &["-s", &s, "--", pod]].concat()
+            };
+            kflow(&args)
+        };
+        let want = said("s01/healthy");
+        assert!(!want.out.is_empty(), "{command:?}: {}", want.err);
+        let short: String = uid.chars().take(8).collect();
+        for pod in ["healthy", "pod/healthy", "pods/s01/healthy", uid, &short] {
+            let got = said(pod);
+            assert_eq!(got.code, want.code, "{command:?} {pod}: {}", got.err);
+            assert_eq!(got.out, want.out, "{command:?} {pod}");
+        }
+        let five: String = uid.chars().take(5).collect();
+        for nobody in ["nobody", "pod/nobody", &five] {
+            let got = said(nobody);
+            assert_eq!(got.code, Some(3), "{command:?} {nobody}: {}", got.err);
+            assert!(got.err.contains(&format!("no pod {nobody}")), "{}", got.err);
+        }
+    }
+}
+
+#[test]
+fn colours_are_as_they_are_asked_for() {
+    let (s1, s2) = (session("S1-basics"), session("S2-stuck-early"));
+    for args in [
+        &["timeline", "-s", &s1][..],
+        &["calls", "-s", &s1],
+        &["requests", "-s", &s1],
+        &["requests", "--list", "-s", &s1],
+        &["stats", "-s", &s1],
+        &["flow"],
+        &["flow", "s01/healthy", "-s", &s1],
+        &["timeline", "deploy/quota", "-s", &s2],
+    ] {
+        for (when, coloured) in [("always", true), ("never", false), ("auto", false)] {
+            let said = kflow(&[args, &["--color", when]].concat());
+            assert_eq!(said.code, Some(0), "{args:?}: {}", said.err);
+            assert_eq!(said.out.contains('\u{1b}'), coloured, "{args:?} {when}");
+        }
+        let before = kflow(&[&["--color=always"], args].concat());
+        assert!(before.out.contains('\u{1b}'), "{args:?}");
+    }
+}
+
+#[test]
+fn a_table_has_a_head() {
+    let (s1, s2) = (session("S1-basics"), session("S2-stuck-early"));
+    for (args, head) in [
+        (&["calls", "-s", &s1][..], "START (UTC)"),
+        (&["requests", "-s", &s1], "  COUNT"),
+        (&["requests", "--list", "-s", &s1], "START (UTC)"),
+        (&["stats", "-s", &s1], "MEASURE"),
+        (&["why", "--ever", "-s", &s2], "BEGIN (UTC)"),
+        (&["causes"], "ID"),
+        (&["keys"], "WHERE"),
+        (&["themes"], "THEME"),
+        (&["themes", "--keys"], "KEY"),
+    ] {
+        let out = kflow(args).out;
+        let first = out.lines().next().unwrap_or_default();
+        assert!(first.starts_with(head), "{args:?}: {first}");
+        // Only the head, and no column is cut off from its name.
+        assert_eq!(out.matches(head).count(), 1, "{args:?}");
+    }
+    let rows = kflow(&["requests", "--list", "-s", &s1]).out;
+    let (head, row) = rows.split_once('\n').unwrap();
+    let row = row.lines().next().unwrap();
+    let code = head.find("CODE").unwrap();
+    assert!(
+        row[code..code + 4].trim().parse::<u16>().is_ok(),
+        "{head}\n{row}"
+    );
+    let calls = kflow(&["calls", "--method", "RunPodSandbox", "-s", &s1]).out;
+    let (head, row) = calls.split_once('\n').unwrap();
+    let method = head.find("METHOD").unwrap();
+    assert!(row[method..].starts_with("RunPodSandbox"), "{head}\n{row}");
+}
+
+#[test]
+fn an_answer_that_is_empty_says_why_in_every_form() {
+    let s = session("S1-basics");
+    let none = ["-l", "app=nope"];
+    for (command, forms) in [
+        (&["timeline"][..], &["text", "json", "jsonl", "csv"][..]),
+        (&["calls"], &["text", "json", "jsonl", "csv"]),
+        (&["requests"], &["text", "json", "jsonl", "csv"]),
+        (&["requests", "--list"], &["text", "json", "jsonl", "csv"]),
+        (&["stats"], &["text", "json", "jsonl", "csv", "openmetrics"]),
+        (&["flow"], &["text", "json"]),
+        (&["export"], &["json", "text", "html", "otlp", "perfetto"]),
+        (&["why", "--ever"], &["text", "json", "markdown"]),
+        (&["why", "--all"], &["json"]),
+    ] {
+        for form in forms {
+            let args = [command, &["-o", form, "-s", &s], &none].concat();
+            let said = kflow(&args);
+            assert_eq!(said.code, Some(0), "{args:?}: {}", said.err);
+            let err = said.err.to_lowercase();
+            assert!(err.contains("there are no "), "{args:?}: {err}");
+        }
+    }
+    let well = kflow(&["why", "--all", "--at", "50%", "-o", "json", "-s", &s]);
+    assert_eq!(
+        (well.code, well.out.as_str()),
+        (Some(0), "[]\n"),
+        "{}",
+        well.err
+    );
+    assert!(well.err.contains("it is well"), "{}", well.err);
+}
+
+#[test]
+fn a_slip_of_the_hand_is_answered_with_what_was_meant() {
+    let s = session("S1-basics");
+    for (args, code, meant) in [
+        (
+            &["calls", "--method", "RunPodSandbxo", "-s", &s][..],
+            2,
+            "did you mean RunPodSandbox?",
+        ),
+        (
+            &["calls", "--filter", "metohd:x", "-s", &s],
+            2,
+            "did you mean method?",
+        ),
+        (
+            &["stats", "--measure", "stage/imgae", "-s", &s],
+            2,
+            "did you mean stage/image?",
+        ),
+        (
+            &["timeline", "s01/helathy", "-s", &s],
+            3,
+            "did you mean s01/healthy?",
+        ),
+        (
+            &["why", "node/ndoe1", "-s", &s],
+            3,
+            "did you mean node/node1?",
+        ),
+        (
+            &["flow", "RunPodSandbxo", "s01/healthy", "-s", &s],
+            3,
+            "did you mean RunPodSandbox?",
+        ),
+        (&["causes", "KF6O4b"], 3, "KF604b"),
+        (&["themes", "--print", "drak"], 3, "did you mean dark?"),
+        (&["export", "-o", "perfeto", "-s", &s], 2, "'perfetto'"),
+        (&["timeline", "-o", "jsno", "-s", &s], 2, "'json'"),
+        (&["timelien"], 2, "'timeline'"),
+        (&["timeline", "--sesion", "x"], 2, "'--session'"),
+        (&["calls", "--color", "alwyas", "-s", &s], 2, "'always'"),
+    ] {
+        let said = kflow(args);
+        assert_eq!(said.code, Some(code), "{args:?}: {}", said.err);
+        assert!(said.err.contains(meant), "{args:?}: {}", said.err);
+    }
+}
+
+/// Every row of the table in `docs/commands.md` is run.
+#[test]
+fn exit_codes_are_those_that_are_documented() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let docs = fs::read_to_string(root.join("docs/commands.md")).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let file = session("S2-stuck-early");
+    let mut tried = BTreeSet::new();
+    let mut codes = BTreeSet::new();
+    for row in docs.lines().filter_map(|l| l.strip_prefix("| `kflow ")) {
+        let (command, rest) = row.split_once("` | ").unwrap();
+        let code = rest.split(' ').next().unwrap().parse().unwrap();
+        let out = dir
+            .path()
+            .join(format!("{}.kflow", tried.len()))
+            .display()
+            .to_string();
+        let fixtures = root.display().to_string();
+        let args: Vec<String> = command
+            .split(' ')
+            .map(|word| match word {
+                "FILE" => file.clone(),
+                "OUT" => out.clone(),
+                path if path.starts_with("fixtures/") => format!("{fixtures}/{path}"),
+                word => word.to_owned(),
+            })
+            .collect();
+        let args: Vec<&str> = args.iter().map(String::as_str).collect();
+        let said = run(dir.path(), &args);
+        assert_eq!(said.code, Some(code), "{command}: {}", said.err);
+        assert!(code != 2 && code != 3 || !said.err.is_empty(), "{command}");
+        if code != 0 {
+            assert!(
+                !Path::new(&out).exists() || args.contains(&"record"),
+                "{command}"
+            );
+        }
+        tried.insert(command.to_owned());
+        codes.insert(code);
+    }
+    assert_eq!(codes, BTreeSet::from([0, 1, 2, 3]));
+    for command in commands() {
+        let begins = |row: &String| row.split(' ').next() == Some(&command);
+        assert!(
+            tried.iter().any(begins),
+            "docs/commands.md has no row of {command}"
+        );
+    }
+}
