@@ -94,10 +94,21 @@ pub(super) fn tell_of_loss(world: &World) {
 
 /// Says so, and names what comes near; an error when it is not known.
 pub(super) fn no_such_pod(query: &str, asked: Asked<'_>) -> anyhow::Result<u8> {
+    begins_one(query, asked.world)?;
     if let Some(unknown) = unknown::absent(asked, query) {
         return Err(unknown.into());
     }
     Ok(tell_of_no_such_pod(query, asked.world))
+}
+
+/// An error when it is how the UIDs of several pods begin.
+pub(super) fn begins_one(query: &str, world: &World) -> anyhow::Result<()> {
+    let several = world.of_uid_begin(pod_asked(query)).count();
+    anyhow::ensure!(
+        several < 2,
+        "the UIDs of {several} pods begin with {query}: write more of it"
+    );
+    Ok(())
 }
 
 pub(super) fn tell_of_no_such_pod(query: &str, world: &World) -> u8 {
@@ -113,8 +124,6 @@ pub(super) fn tell_of_no_such_pod(query: &str, world: &World) -> u8 {
     let bears = |p: &&Pod| p.key() == query || p.name == query || p.uid.as_str() == query;
     let hint = if let Some(p) = world.every_pod().iter().find(bears) {
         format!("there is {}, which is not of it", p.key())
-    } else if let several @ 2.. = world.of_uid_begin(query).count() {
-        format!("the UIDs of {several} pods begin so: write more of it")
     } else if near.is_empty() {
         format!("{} pods are known", world.pods().len())
     } else {

@@ -1,6 +1,6 @@
 //! `kflow record`
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, bail, ensure};
 
 use super::args::live::RecordArgs;
 use super::collect::{Notice, notices};
@@ -36,6 +36,10 @@ impl Told {
 pub(super) fn record(args: &RecordArgs) -> anyhow::Result<u8> {
     let log = stderr_log();
     let path = args.output.file.as_ref().context("name a file with -O")?;
+    ensure!(
+        path.as_os_str() != "-",
+        "a recording is written into a file, not to standard output: name one with -O"
+    );
     let config = config(&args.live, args.pod.as_deref())?;
     let scope = config.scope.clone();
     let mut live = Live::start(config)?;

@@ -28,6 +28,11 @@ pub(super) fn why(args: &WhyArgs) -> anyhow::Result<u8> {
     let source = Observations::open(&args.input, args.pod.as_deref())?;
     let world = source.world()?;
     let found = answer(args, source.asked(&world));
+    if let (Some(query), Answer::NoSuchPod | Answer::Unknown(_)) = (&args.pod, &found)
+        && diagnose::find(&world, query).is_empty()
+    {
+        pods::begins_one(query, &world)?;
+    }
     match found {
         Answer::NoSuchPod => Ok(tell_of_absence(
             args.pod.as_deref().unwrap_or_default(),
@@ -79,6 +84,7 @@ fn all_incidents(args: &WhyArgs) -> anyhow::Result<u8> {
         // A node may be gone by now.
         let node = diagnose::node_asked(query);
         if node.is_none_or(|n| world.node(n).is_none()) {
+            pods::begins_one(query, &world)?;
             return match absent(asked, query) {
                 Some(unknown) => Err(unknown.into()),
                 None => Ok(tell_of_absence(query, &world)),

@@ -244,6 +244,7 @@ fn a_form_is_never_taken_for_a_file() {
         (&record, &["-o", "jsonl"], "-o is the form"),
         (&record, &["-o", "perfetto"], "-o is the form"),
         (&record, &["-o", ""], "value is required"),
+        (&record, &["-O", "-"], "into a file"),
         (
             &record,
             &["--duration", "1s", "-O", "a"],
@@ -294,6 +295,75 @@ fn a_pod_is_named_the_same_way_in_every_command() {
             let got = said(nobody);
             assert_eq!(got.code, Some(3), "{command:?} {nobody}: {}", got.err);
             assert!(got.err.contains(&format!("no pod {nobody}")), "{}", got.err);
+        }
+    }
+}
+
+#[test]
+fn the_begin_of_a_uid_is_the_pod_only_where_no_other_begins_so() {
+    let dir = tempfile::tempdir().unwrap();
+    // A pod's name goes before a UID, and a namespace is none.
+    let pods = [
+        ("shop", "web-0", "abcdef00-0000-4000-8000-000000000000"),
+        ("shop", "web-1", "abcdef11-0000-4000-8000-000000000000"),
+        ("abcdef22", "web-2", "0123ab00-0000-4000-8000-000000000000"),
+        ("shop", "0123ab", "9999ab00-0000-4000-8000-000000000000"),
+    ];
+    let items = pods.map(|(namespace, name, uid)| {
+        serde_json::json!({
+            "kind": "Pod",
+            "apiVersion": "v1",
+            "metadata": {"namespace": namespace, "name": name, "uid": uid, "creationTimestamp": "2026-11-21T00:00:00Z"},
+            "spec": {"containers": [{"name": "c", "image": "i"}]},
+            "status": {"phase": "Pending"},
+        })
+    });
+    let list = serde_json::json!({"kind": "List", "apiVersion": "v1", "items": items});
+    fs::write(dir.path().join("pods.json"), list.to_string()).unwrap();
+    let made = run(
+        dir.path(),
+        &["import", "--watch", "pods.json", "-O", "s.kflow"],
+    );
+    assert_eq!(made.code, Some(0), "{}", made.err);
+    for (pod, code, want) in [
+        ("abcdef0", 0, "shop/web-0 "),
+        ("abcdef11-0000", 0, "shop/web-1 "),
+        ("abcdef", 2, "the UIDs of 2 pods begin with abcdef"),
+        ("pod/abcdef", 2, "the UIDs of 2 pods begin with pod/abcdef"),
+        ("abcdef22", 2, "whether there is a pod abcdef22:"),
+        ("0123ab", 0, "shop/0123ab "),
+        ("0123ab0", 0, "abcdef22/web-2 "),
+        ("9999a", 2, "whether there is a pod 9999a:"),
+    ] {
+        for command in [
+            &["timeline", pod][..],
+            &["why", pod],
+            &["why", "--ever", pod],
+            &["flow", pod],
+            &["export", pod, "-o", "text"],
+            &["calls", "--pod", pod],
+            &["requests", "--pod", pod],
+        ] {
+            let said = run(dir.path(), &[command, &["-s", "s.kflow"]].concat());
+            if code == 2 {
+                assert_eq!(said.code, Some(2), "{command:?}: {} {}", said.out, said.err);
+                // Without an audit log nothing can be said of requests.
+                let unread = command[0] == "requests" && said.err.contains("requests");
+                assert!(
+                    unread || said.err.contains(want),
+                    "{command:?}: {}",
+                    said.err
+                );
+            } else if command[0] == "timeline" {
+                assert_eq!(said.code, Some(0), "{command:?}: {}", said.err);
+                assert!(said.out.starts_with(want), "{command:?}: {}", said.out);
+            } else {
+                assert!(
+                    !said.err.contains("whether there is a pod"),
+                    "{command:?}: {}",
+                    said.err
+                );
+            }
         }
     }
 }
