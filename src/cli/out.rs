@@ -105,6 +105,10 @@ static COLOUR: OnceLock<Colour> = OnceLock::new();
 /// Takes what `--color` says, before anything is written.
 pub(super) fn choose_colour(when: Colour) {
     COLOUR.get_or_init(|| when);
+    if when == Colour::Always {
+        // The library that draws panes reads NO_COLOR by itself.
+        crossterm::style::force_color_output(true);
+    }
 }
 
 /// What `--color` says.
