@@ -7,6 +7,7 @@
 //! | [`timeline`] | spans, marks, gaps and evidence of one pod |
 //! | [`correlate`] | the world: which observation belongs to which pod, and what it means |
 //! | [`diagnose`] | causes, rules, verdicts |
+//! | [`sequence`] | who called whom about a pod |
 //! | [`selection`] | which pods are looked at: namespace, node, label and field selectors |
 //! | [`query`] | the expression language over pods, calls and observations |
 //! | [`stats`] | how long starts, stages and calls took over many pods, and what got slower |
@@ -20,6 +21,7 @@ pub mod diagnose;
 pub mod flow;
 pub mod query;
 pub mod selection;
+pub mod sequence;
 pub mod stats;
 pub mod suggest;
 pub mod timeline;

@@ -3,7 +3,7 @@
 use kflow_model::Evidence;
 use kflow_model::{
     ContainerId, Nanos, PodUid, SandboxId, SpanId, Text, TraceId,
-    cri::{CallKey, CallOutcome, Service},
+    cri::{CallKey, CallOutcome, Service, code_name},
 };
 use std::sync::Arc;
 
@@ -70,6 +70,21 @@ impl Call {
     /// True when it is known to have failed: a status other than OK, or cut off.
     pub fn is_error(&self) -> bool {
         self.failed() == Some(true)
+    }
+    /// Name of how it stands: its code, or how it was cut off.
+    pub fn ending(&self) -> String {
+        match (self.outcome, self.code) {
+            (Some(CallOutcome::Status), Some(code)) if self.inferred => {
+                format!("{}?", code_name(code))
+            }
+            (Some(CallOutcome::Status), Some(code)) => code_name(code).to_owned(),
+            (Some(CallOutcome::ClientReset), _) => "cancelled".to_owned(),
+            (Some(CallOutcome::ServerReset), _) => "reset by runtime".to_owned(),
+            (Some(CallOutcome::ConnectionClosed), _) => "connection closed".to_owned(),
+            (Some(CallOutcome::Lost), _) => "end not seen".to_owned(),
+            (Some(CallOutcome::Status), None) => "status unknown".to_owned(),
+            (None, _) => "in flight".to_owned(),
+        }
     }
     /// Length, or age at `now`; ns.
     pub fn duration(&self, now: Nanos) -> i64 {

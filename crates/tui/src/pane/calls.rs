@@ -18,7 +18,7 @@ use kflow_core::correlate::Call;
 use kflow_core::query::Field;
 use kflow_engine::Snapshot;
 use kflow_model::Nanos;
-pub(crate) use list::{outcome, outcome_style, select};
+pub(crate) use list::{outcome_style, select};
 
 /// The calls pane.
 #[derive(Debug)]
@@ -327,7 +327,7 @@ impl Pane for Calls {
             Field::Method => calls.map(|c| c.method.to_string()).collect(),
             Field::Code => calls
                 .filter(|c| c.end.is_some())
-                .map(|c| outcome(c))
+                .map(|c| c.ending())
                 .collect(),
             Field::Namespace => calls.map(|c| c.namespace.to_string()).collect(),
             Field::Pod => calls.map(|c| c.pod.to_string()).collect(),

@@ -3,18 +3,16 @@
 //! Columns are the parties; an arrow is a request with its answer's length beside it. Repeats are folded, an arrow in
 //! flight is open and grows.
 
-mod messages;
-
 use super::{Pane, PaneId, Reply};
 use crate::action::{Action, Command};
 use crate::canvas::Canvas;
 use crate::shared::{Ctx, Shared};
 use crate::text::{count, width};
 use crate::widget::scroll::Scroll;
+use kflow_core::sequence::{self, Message, Party};
 use kflow_engine::Snapshot;
 use kflow_model::PodUid;
 use kflow_model::units::duration;
-use messages::{Message, Party};
 
 /// The sequence pane.
 #[derive(Debug)]
@@ -260,7 +258,7 @@ impl Pane for Sequence {
                     .as_ref()
                     .is_some_and(|s| std::sync::Arc::ptr_eq(s, p)) => {}
             Some(p) => {
-                self.messages = messages::derive(p, &snap.world, self.fold);
+                self.messages = sequence::derive(p, &snap.world, self.fold);
                 self.seen = Some(std::sync::Arc::clone(p));
             }
             None => self.messages.clear(),

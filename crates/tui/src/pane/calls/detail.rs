@@ -1,6 +1,6 @@
 //! All that is known of one call.
 
-use super::{outcome, outcome_style};
+use super::outcome_style;
 use crate::canvas::Canvas;
 use crate::shared::Ctx;
 use crate::time::TimeFormat;
@@ -30,7 +30,7 @@ fn facts(c: &Call, snap: &Snapshot, time: &TimeFormat, s: &Styles) -> Details {
         let text = "joined in the middle of the connection: headers of this call are not known";
         fact("unknown", text.to_owned(), s.faint);
     }
-    fact("state", outcome(c), state);
+    fact("state", c.ending(), state);
     if c.inferred {
         let text = "concluded: the trailers refer to headers from before kflow looked";
         fact("status", text.to_owned(), s.faint);

@@ -10,7 +10,6 @@ use crate::widget::scroll::Scroll;
 use crate::widget::table::{self, Column};
 use kflow_core::correlate::Call;
 use kflow_export::text::clean;
-use kflow_model::cri::{CallOutcome, code_name};
 use kflow_model::units::{duration, size};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,20 +30,6 @@ const COLUMNS: [Column<Col>; 6] = [
     Column::new(Col::Code, "CODE", 8, 16, 2),
     Column::new(Col::Size, "SIZE", 5, 6, 3).right(),
 ];
-
-/// Name of how a call stands: its code, or how it was cut off.
-pub(crate) fn outcome(c: &Call) -> String {
-    match (c.outcome, c.code) {
-        (Some(CallOutcome::Status), Some(code)) if c.inferred => format!("{}?", code_name(code)),
-        (Some(CallOutcome::Status), Some(code)) => code_name(code).to_owned(),
-        (Some(CallOutcome::ClientReset), _) => "cancelled".to_owned(),
-        (Some(CallOutcome::ServerReset), _) => "reset by runtime".to_owned(),
-        (Some(CallOutcome::ConnectionClosed), _) => "connection closed".to_owned(),
-        (Some(CallOutcome::Lost), _) => "end not seen".to_owned(),
-        (Some(CallOutcome::Status), None) => "status unknown".to_owned(),
-        (None, _) => "in flight".to_owned(),
-    }
-}
 
 pub(crate) fn outcome_style(ctx: &Ctx<'_>, c: &Call) -> Style {
     if c.end.is_none() {
@@ -134,7 +119,7 @@ pub(super) fn draw(index: &Index, scroll: &Scroll, ctx: &Ctx<'_>, canvas: &mut C
                         Col::Code => {
                             let text = match (live, c.timeout_ns) {
                                 (true, Some(d)) => format!("of {}", duration(d)),
-                                _ => outcome(c),
+                                _ => c.ending(),
                             };
                             canvas.text_in(x, y, w, &text, outcome_style(ctx, c));
                         }

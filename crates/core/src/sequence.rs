@@ -1,8 +1,8 @@
-//! Who called whom about a pod, from its evidence and its calls.
+//! Who called whom about a pod, from its evidence and its calls: one reading for the terminal and for every export. Pure.
 
-use kflow_core::correlate::{PodView, World};
-use kflow_core::flow::{self, Fact, Stage};
-use kflow_core::timeline::Outcome;
+use crate::correlate::{PodView, World};
+use crate::flow::{self, Fact, Stage};
+use crate::timeline::Outcome;
 use kflow_model::audit::{AuditRecord, AuditStage};
 use kflow_model::cri::CallKey;
 use kflow_model::cri::method;
@@ -12,7 +12,7 @@ use kflow_model::{Body, Evidence, Nanos, Source};
 
 /// A party of the diagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Party {
+pub enum Party {
     User,
     Apiserver,
     Scheduler,
@@ -22,7 +22,7 @@ pub(super) enum Party {
 }
 
 impl Party {
-    pub(super) const ALL: [Self; 6] = [
+    pub const ALL: [Self; 6] = [
         Self::User,
         Self::Apiserver,
         Self::Scheduler,
@@ -30,7 +30,7 @@ impl Party {
         Self::Runtime,
         Self::Image,
     ];
-    pub(super) const fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Self::User => "user/controller",
             Self::Apiserver => "apiserver",
@@ -40,7 +40,7 @@ impl Party {
             Self::Image => "CNI / images",
         }
     }
-    pub(super) const fn short(self) -> &'static str {
+    pub const fn short(self) -> &'static str {
         match self {
             Self::User => "user",
             Self::Apiserver => "api",
@@ -50,7 +50,7 @@ impl Party {
             Self::Image => "image",
         }
     }
-    pub(super) const fn id(self) -> &'static str {
+    pub const fn id(self) -> &'static str {
         match self {
             Self::User => "user",
             Self::Apiserver => "apiserver",
@@ -64,29 +64,29 @@ impl Party {
 
 /// An arrow.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Message {
-    pub(super) at: Nanos,
-    pub(super) precision: u32,
-    pub(super) end: Option<Nanos>,
+pub struct Message {
+    pub at: Nanos,
+    pub precision: u32,
+    pub end: Option<Nanos>,
     /// Start of the newest of those that are folded into it.
-    pub(super) last: Nanos,
-    pub(super) open: bool,
-    pub(super) bad: bool,
-    pub(super) from: Party,
-    pub(super) to: Party,
-    pub(super) text: String,
-    pub(super) code: String,
-    pub(super) times: u32,
-    pub(super) source: Source,
-    pub(super) call: Option<CallKey>,
-    pub(super) evidence: Option<Evidence>,
+    pub last: Nanos,
+    pub open: bool,
+    pub bad: bool,
+    pub from: Party,
+    pub to: Party,
+    pub text: String,
+    pub code: String,
+    pub times: u32,
+    pub source: Source,
+    pub call: Option<CallKey>,
+    pub evidence: Option<Evidence>,
     /// It changes something: two of them are two changes, however equal they look.
-    pub(super) changes: bool,
+    pub changes: bool,
 }
 
 impl Message {
     /// Length of the request, its age while in flight; `None` for what has none.
-    pub(super) fn took(&self, now: Nanos) -> Option<i64> {
+    pub fn took(&self, now: Nanos) -> Option<i64> {
         match (self.end, self.open) {
             (Some(e), _) => Some(e.since(self.at)),
             (None, true) => Some(now.since(self.at)),
@@ -188,7 +188,7 @@ fn log_arrow(line: &LogLine) -> Option<(Party, Party, &str)> {
 }
 
 /// All messages by time; equal neighbours are one when `fold` says so.
-pub(super) fn derive(p: &PodView, world: &World, fold: bool) -> Vec<Message> {
+pub fn derive(p: &PodView, world: &World, fold: bool) -> Vec<Message> {
     let mut out = Vec::new();
     owners(p, world, &mut out);
     for e in p.evidence.iter() {
@@ -259,7 +259,7 @@ pub(super) fn derive(p: &PodView, world: &World, fold: bool) -> Vec<Message> {
                 format!("{} {}", c.method, c.container)
             },
             code: if c.is_error() {
-                super::super::calls::outcome(c)
+                c.ending()
             } else {
                 String::new()
             },
