@@ -99,9 +99,14 @@ fn no_session(path: &Path) -> anyhow::Result<()> {
 
 /// Refuses a choice of pods that a format cannot take.
 fn fits(format: ExportFormat, pods: &[Pod]) -> anyhow::Result<()> {
+    let what = match format {
+        ExportFormat::Svg => "picture",
+        ExportFormat::Timelines(kind) if kind.of_one() => "diagram",
+        ExportFormat::Timelines(_) => return Ok(()),
+    };
     anyhow::ensure!(
-        format != ExportFormat::Svg || pods.len() == 1,
-        "a picture is of one pod, and {} were found: name one, as ns/name or UID",
+        pods.len() == 1,
+        "a {what} is of one pod, and {} were found: name one, as ns/name or UID",
         pods.len()
     );
     Ok(())

@@ -281,7 +281,7 @@ fn outputs(dir: &Path, session: &str, pod: &str, c: &Canaries) {
             match command.as_str() {
                 "export" => {
                     add(&["export", pod, "-o", format]);
-                    if format != "svg" {
+                    if !["svg", "mermaid", "plantuml"].contains(&format.as_str()) {
                         add(&["export", "-o", format]);
                     }
                 }

@@ -1,5 +1,9 @@
 //! Who called whom about a pod, from its evidence and its calls: one reading for the terminal and for every export. Pure.
 
+mod rows;
+
+pub use rows::{Diagram, Row, What};
+
 use crate::correlate::{PodView, World};
 use crate::flow::{self, Fact, Stage};
 use crate::timeline::Outcome;
@@ -67,9 +71,14 @@ impl Party {
 pub struct Message {
     pub at: Nanos,
     pub precision: u32,
+    /// When its answer came.
     pub end: Option<Nanos>,
     /// Start of the newest of those that are folded into it.
     pub last: Nanos,
+    /// When the newest of them was over.
+    pub until: Nanos,
+    /// Length of those that are folded into it, together, ns.
+    pub more: i64,
     pub open: bool,
     pub bad: bool,
     pub from: Party,
@@ -77,6 +86,8 @@ pub struct Message {
     pub text: String,
     pub code: String,
     pub times: u32,
+    /// Messages that repeat together, this one among them.
+    pub group: usize,
     pub source: Source,
     pub call: Option<CallKey>,
     pub evidence: Option<Evidence>,
@@ -85,13 +96,17 @@ pub struct Message {
 }
 
 impl Message {
-    /// Length of the request, its age while in flight; `None` for what has none.
+    /// Length of the request and its repeats together, its age while in flight; `None` for what has none.
     pub fn took(&self, now: Nanos) -> Option<i64> {
         match (self.end, self.open) {
-            (Some(e), _) => Some(e.since(self.at)),
-            (None, true) => Some(now.since(self.at)),
+            (Some(e), _) => Some(e.since(self.at).max(0).saturating_add(self.more)),
+            (None, true) => Some(now.since(self.at).max(0)),
             (None, false) => None,
         }
+    }
+    /// What the pod waits for, with nobody called.
+    pub fn is_wait(&self) -> bool {
+        self.open && self.from == self.to
     }
     fn folds_into(&self, last: &Self) -> bool {
         self.from == last.from
@@ -133,6 +148,8 @@ fn request(e: &Evidence, a: &AuditRecord, what: &str) -> Message {
     Message {
         at: a.received,
         last: a.received,
+        until: e.stamp.at.max(a.received),
+        more: 0,
         precision: e.stamp.precision,
         end: Some(e.stamp.at),
         open: false,
@@ -144,12 +161,12 @@ fn request(e: &Evidence, a: &AuditRecord, what: &str) -> Message {
         } else {
             format!("{} {what} by {name}", a.verb)
         },
-        code: if a.code >= 400 {
-            a.code.to_string()
-        } else {
-            String::new()
+        code: match a.code {
+            0 => String::new(),
+            code => code.to_string(),
         },
         times: 1,
+        group: 1,
         source: e.source,
         call: None,
         evidence: Some(e.clone()),
@@ -187,8 +204,8 @@ fn log_arrow(line: &LogLine) -> Option<(Party, Party, &str)> {
     })
 }
 
-/// All messages by time; equal neighbours are one when `fold` says so.
-pub fn derive(p: &PodView, world: &World, fold: bool) -> Vec<Message> {
+/// All messages by time, and what the pod waits for; looks at the object are left out when they are to be folded.
+fn derive(p: &PodView, world: &World, fold: bool) -> Vec<Message> {
     let mut out = Vec::new();
     owners(p, world, &mut out);
     for e in p.evidence.iter() {
@@ -247,6 +264,8 @@ pub fn derive(p: &PodView, world: &World, fold: bool) -> Vec<Message> {
         out.push(Message {
             at: c.start,
             last: c.start,
+            until: c.end.unwrap_or(c.start),
+            more: 0,
             precision: 1,
             end: c.end,
             open: c.end.is_none(),
@@ -258,12 +277,13 @@ pub fn derive(p: &PodView, world: &World, fold: bool) -> Vec<Message> {
             } else {
                 format!("{} {}", c.method, c.container)
             },
-            code: if c.is_error() {
+            code: if c.end.is_some() {
                 c.ending()
             } else {
                 String::new()
             },
             times: 1,
+            group: 1,
             source: Source::Cri,
             call: Some(c.key),
             evidence: Some(c.started.clone()),
@@ -276,6 +296,8 @@ pub fn derive(p: &PodView, world: &World, fold: bool) -> Vec<Message> {
             out.push(Message {
                 at: s.start.at,
                 last: s.start.at,
+                until: s.end.map_or(s.start.at, |e| e.at),
+                more: 0,
                 precision: s.start.precision,
                 end: s.end.map(|e| e.at),
                 open: s.end.is_none(),
@@ -283,8 +305,12 @@ pub fn derive(p: &PodView, world: &World, fold: bool) -> Vec<Message> {
                 from: Party::Runtime,
                 to: Party::Image,
                 text: s.step.to_string(),
-                code: s.code.to_string(),
+                code: match s.end {
+                    Some(_) if s.code.is_empty() => s.outcome.name().to_owned(),
+                    _ => s.code.to_string(),
+                },
                 times: 1,
+                group: 1,
                 source: Source::Runtime,
                 call: None,
                 evidence: s.evidence.first().cloned(),
@@ -295,29 +321,8 @@ pub fn derive(p: &PodView, world: &World, fold: bool) -> Vec<Message> {
     out.extend(ready(p));
     out.sort_by_key(|m| m.at);
     let waits = waits(p, &out);
-    if !fold {
-        out.extend(waits);
-        return out;
-    }
-    let mut folded: Vec<Message> = Vec::with_capacity(out.len());
-    for m in out {
-        // A repeat a few messages ago counts too: status calls alternate with lists.
-        let near = folded.len().saturating_sub(3);
-        let same = folded.iter_mut().skip(near).find(|l| m.folds_into(l));
-        match same {
-            Some(l) => {
-                l.times += 1;
-                l.last = l.last.max(m.at);
-                if let (Some(a), Some(b)) = (l.end, m.end) {
-                    // Together they took as long as each did: the sum, seen from the first.
-                    l.end = Some(a.plus(b.since(m.at)));
-                }
-            }
-            None => folded.push(m),
-        }
-    }
-    folded.extend(waits);
-    folded
+    out.extend(waits);
+    out
 }
 
 /// The moment at which the pod became Ready: where a start ends.
@@ -329,7 +334,8 @@ fn ready(p: &PodView) -> Option<Message> {
     let e = stage.evidence.last()?;
     let text = "status: Ready".to_owned();
     let mut m = point(e, Party::Kubelet, Party::Apiserver, text, false);
-    (m.at, m.last, m.precision, m.changes) = (end.at, end.at, end.precision, true);
+    (m.at, m.last, m.until) = (end.at, end.at, end.at);
+    (m.precision, m.changes) = (end.precision, true);
     Some(m)
 }
 
@@ -362,6 +368,8 @@ fn waits(p: &PodView, messages: &[Message]) -> Option<Message> {
         precision,
         end: None,
         last: at,
+        until: at,
+        more: 0,
         open: true,
         bad: false,
         from: who,
@@ -369,6 +377,7 @@ fn waits(p: &PodView, messages: &[Message]) -> Option<Message> {
         text: text.trim_end().to_owned(),
         code: String::new(),
         times: 1,
+        group: 1,
         source: Source::Kflow,
         call: None,
         evidence: step.and_then(|s| s.evidence.last().cloned()),
@@ -380,6 +389,8 @@ fn point(e: &Evidence, from: Party, to: Party, text: String, bad: bool) -> Messa
     Message {
         at: e.stamp.at,
         last: e.stamp.at,
+        until: e.stamp.at,
+        more: 0,
         precision: e.stamp.precision,
         end: None,
         open: false,
@@ -389,6 +400,7 @@ fn point(e: &Evidence, from: Party, to: Party, text: String, bad: bool) -> Messa
         text,
         code: String::new(),
         times: 1,
+        group: 1,
         source: e.source,
         call: None,
         evidence: Some(e.clone()),

@@ -7,9 +7,10 @@ use std::io::{self, Write};
 use std::sync::Arc;
 
 use super::rows::Rows;
-use super::{html, otlp, perfetto, timeline};
+use super::{html, otlp, perfetto, sequence, timeline};
 use kflow_core::correlate::{Pod, World};
 use kflow_core::diagnose::Verdict;
+use kflow_core::sequence::Diagram;
 use kflow_model::{Nanos, PodUid};
 
 /// A format of timelines.
@@ -25,16 +26,22 @@ pub enum Kind {
     Json,
     /// As `kflow timeline`.
     Text,
+    /// The sequence diagram of a pod for Mermaid.
+    Mermaid,
+    /// The sequence diagram of a pod for PlantUML.
+    PlantUml,
 }
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 7] = [
         Self::Perfetto,
         Self::Otlp,
         Self::Html,
         Self::Json,
         Self::Text,
+        Self::Mermaid,
+        Self::PlantUml,
     ];
     /// Name, what it is for, and the ending of a file's name.
     const fn row(self) -> (&'static str, &'static str, &'static str) {
@@ -44,6 +51,8 @@ impl Kind {
             Self::Html => ("html", "a page for a ticket, with verdicts", "html"),
             Self::Json => ("json", "timelines for programs", "json"),
             Self::Text => ("text", "timelines for people", "txt"),
+            Self::Mermaid => ("mermaid", "who called whom, of one pod", "mmd"),
+            Self::PlantUml => ("plantuml", "the same for PlantUML", "puml"),
         }
     }
     /// Name, as the command line and the palette take it.
@@ -57,6 +66,10 @@ impl Kind {
     /// Ending of a file's name; two formats are JSON and say which.
     pub const fn ending(self) -> &'static str {
         self.row().2
+    }
+    /// True for what a file holds of one pod alone: a diagram.
+    pub const fn of_one(self) -> bool {
+        matches!(self, Self::Mermaid | Self::PlantUml)
     }
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|k| k.name() == name)
@@ -83,6 +96,14 @@ pub fn write<S: BuildHasher>(
         Kind::Otlp => otlp::write(pods, now, out),
         Kind::Json => timeline::rows(out, pods, Rows::Json),
         Kind::Text => timeline::text(out, world, pods, now, false),
+        Kind::Mermaid | Kind::PlantUml => pods.iter().try_for_each(|p| {
+            let d = Diagram::of(p, world, true);
+            if kind == Kind::Mermaid {
+                sequence::mermaid(&p.key(), &d, now, out)
+            } else {
+                sequence::plantuml(&p.key(), &d, now, out)
+            }
+        }),
         Kind::Html => {
             let entries: Vec<html::Entry<'_>> = pods
                 .iter()

@@ -11,6 +11,7 @@
 //! | [`requests`] | requests to the apiserver as text and rows |
 //! | [`stats`] | how long things took, and what got slower, as text, JSON, CSV and OpenMetrics |
 //! | [`perfetto`], [`otlp`] | timelines for trace viewers |
+//! | [`sequence`] | the sequence diagram of a pod for Mermaid and PlantUML |
 //! | [`html`] | timelines and verdicts as one page for a ticket |
 //! | [`mod@file`] | timelines in the format that is chosen |
 //! | [`causes`] | the catalogue of causes as text and Markdown |
@@ -29,6 +30,7 @@ pub mod owner;
 pub mod perfetto;
 pub mod requests;
 pub mod rows;
+pub mod sequence;
 pub mod stats;
 pub mod text;
 pub mod timeline;

@@ -110,7 +110,7 @@ actions! {
     Utc "utc" Global ["u"] "UTC or local time";
     Copy "copy" Global ["y"] "copy to the clipboard (OSC 52)";
     Save "save" Global ["s"] "save this pane as SVG and text; save all: every pane";
-    Export "export" Global ["e"] "export menu; export html all: perfetto, otlp, html, json, text";
+    Export "export" Global ["e"] "export menu; export html all: perfetto, otlp, html, json, text; mermaid, plantuml";
     Record "record" Global ["R", "ctrl-r"] "start or stop a recording";
     Theme "theme" Global [] "choose a theme: theme light";
     Redraw "redraw" Global ["ctrl-l"] "draw everything again";

@@ -101,8 +101,14 @@ glyphs! {
     left: "◀", "<";
     /// Shaft of an arrow.
     shaft: "─", "-";
-    /// Shaft of an arrow in flight.
+    /// Shaft of an answer.
     dashed: "┄", ".";
+    /// Head of an arrow that nothing has answered.
+    open_right: "▷", ")";
+    /// A lifeline at work on a call.
+    active: "┃", "#";
+    /// A lifeline while nothing is said.
+    silent: "⋮", ":";
     /// The pod appeared a moment ago.
     fresh: "✦", "+";
     /// Times, as in ×14.

@@ -256,7 +256,7 @@ impl Model {
             item("Every pane", "SVG and text", Action::Save, "all"),
         ];
         for (whose, more) in [("Pod", ""), ("All pods", " all")] {
-            for k in Kind::ALL {
+            for k in Kind::ALL.iter().filter(|k| more.is_empty() || !k.of_one()) {
                 let label = format!("{whose}: {k}");
                 let arg = format!("{k}{more}");
                 items.push(item(&label, k.help(), Action::Export, &arg));

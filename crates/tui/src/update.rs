@@ -282,6 +282,9 @@ impl Model {
                     _ => (command.arg.as_str(), false),
                 };
                 match Kind::parse(kind) {
+                    Some(kind) if all && kind.of_one() => {
+                        self.complain(format!("{kind} is a diagram of one pod: export {kind}"));
+                    }
                     Some(kind) => return vec![Effect::Export { kind, all }],
                     None => {
                         let names: Vec<&str> = Kind::ALL.iter().map(|k| k.name()).collect();

@@ -40,19 +40,52 @@ fn the_sequence_draws_calls_from_the_kubelet_to_the_runtime_with_lengths_and_fol
     ] {
         assert!(text.contains(party), "{party}: {text}");
     }
-    let call = text
-        .lines()
-        .find(|l| l.contains("RunPodSandbox"))
-        .expect("the call that fails");
+    let mut rows = text.lines().skip_while(|l| !l.contains("RunPodSandbox"));
+    let call = rows.next().expect("the call that fails");
+    assert!(call.contains("─▶┃"), "{call}");
+    let answer = rows.next().expect("its answer");
     assert!(
-        call.contains("▶") && call.contains("Unknown") && call.contains("ms"),
-        "{call}"
+        answer.contains("◀┄") && answer.contains("Unknown") && answer.contains("ms"),
+        "{answer}"
     );
+    assert!(text.contains("┃┄┄▷ waits in sandbox"), "{text}");
     assert!(text.contains("×"), "repeats are folded: {text}");
     let folded = text.matches("RunPodSandbox").count();
     press(&mut m, &snap, "f");
-    let unfolded = shown(&mut m, &snap).matches("RunPodSandbox").count();
+    let text = shown(&mut m, &snap);
+    let unfolded = text.matches("RunPodSandbox").count();
     assert!(unfolded > folded, "{unfolded} {folded}");
+    let silence = text.lines().find(|l| l.contains('⋮'));
+    assert!(
+        silence.is_some_and(|l| l.contains("s  waited for the next sync")),
+        "{text}"
+    );
+}
+
+#[test]
+fn silence_says_what_went_on_and_help_has_the_symbols() {
+    let (mut m, snap, _) = open("S1-basics", 900, "s01/healthy", "7");
+    press(&mut m, &snap, "g");
+    let text = shown(&mut m, &snap);
+    let silence = text.lines().find(|l| l.contains('⋮'));
+    assert!(
+        silence.is_some_and(|l| l.contains("s  init container setup ran")),
+        "{text}"
+    );
+    let (_, _, queued) = open("S6-slowpull", 1000, "s24a/queued", "7 g");
+    assert!(
+        queued.contains("s  waited in the queue of pulls, c") && queued.contains("PullImage"),
+        "{queued}"
+    );
+    press(&mut m, &snap, "?");
+    let help = shown(&mut m, &snap);
+    for symbol in ["──▶", "◀┄┄", "──▷", "┄┄▷", "┃", "⋮", "×7"] {
+        assert!(
+            help.lines()
+                .any(|l| l.contains(&format!("│ {symbol} ")) && !text.contains(l)),
+            "{symbol}: {help}"
+        );
+    }
 }
 
 #[test]
@@ -192,12 +225,18 @@ fn the_export_menu_has_every_format_and_asks_the_shell_to_write() {
     let text = shown(&mut m, &snap);
     for k in Kind::ALL {
         assert!(text.contains(&format!("Pod: {k}")), "{k}: {text}");
-        let c = Command::parse(&format!("export {k} all")).expect("export");
-        assert_eq!(
-            m.run(&c, &snap),
-            [Effect::Export { kind: k, all: true }],
-            "{k}"
-        );
+        for all in [false, true] {
+            let more = if all { " all" } else { "" };
+            let c = Command::parse(&format!("export {k}{more}")).expect("export");
+            // A diagram is of one pod.
+            let effects = match (k.of_one(), all) {
+                (true, true) => Vec::new(),
+                _ => vec![Effect::Export { kind: k, all }],
+            };
+            assert_eq!(m.run(&c, &snap), effects, "{k}{more}");
+            let item = text.contains(&format!("{}: {k}", if all { "All pods" } else { "Pod" }));
+            assert_eq!(item, !effects.is_empty(), "{k}{more}: {text}");
+        }
     }
     let effects = press(&mut m, &snap, "j j enter");
     assert_eq!(

@@ -1,7 +1,8 @@
 //! A sequence diagram of the selected pod: who called whom, when, how long it took and how it ended.
 //!
-//! Columns are the parties; an arrow is a request with its answer's length beside it. Repeats are folded, an arrow in
-//! flight is open and grows.
+//! Columns are the parties. A request is an arrow, its answer a dashed one with the code and the length; who is called is
+//! at work between them. Repeats next to each other are folded, silence is a row that says what went on, and what is in
+//! flight or waited for is an open arrow.
 
 use super::{Pane, PaneId, Reply};
 use crate::action::{Action, Command};
@@ -9,17 +10,19 @@ use crate::canvas::Canvas;
 use crate::shared::{Ctx, Shared};
 use crate::text::{count, width};
 use crate::widget::scroll::Scroll;
-use kflow_core::sequence::{self, Message, Party};
+use kflow_core::sequence::{Diagram, Message, Party, Row, What};
 use kflow_engine::Snapshot;
+use kflow_export::sequence::{answered, mermaid};
 use kflow_model::PodUid;
 use kflow_model::units::duration;
+use ratatui::style::Style;
 
 /// The sequence pane.
 #[derive(Debug)]
 pub struct Sequence {
     pod: Option<PodUid>,
     fold: bool,
-    messages: Vec<Message>,
+    diagram: Diagram,
     scroll: Scroll,
     /// The pod that the messages were made of.
     seen: Option<kflow_core::correlate::world::Pod>,
@@ -33,7 +36,7 @@ impl Default for Sequence {
         Self {
             pod: None,
             fold: true,
-            messages: Vec::new(),
+            diagram: Diagram::default(),
             scroll: Scroll::default(),
             seen: None,
             follow: false,
@@ -44,9 +47,6 @@ impl Default for Sequence {
 
 /// Rows above the arrows: the parties, and who they are.
 const HEAD: u16 = 2;
-
-/// A message that comes so long after the one before is told apart, ns.
-const LATE: i64 = 1_000_000_000;
 
 /// Columns of the time since the message before.
 const fn since_width(w: u16) -> u16 {
@@ -72,11 +72,34 @@ fn lifelines(w: u16) -> (u16, [u16; Party::ALL.len()]) {
 }
 
 impl Sequence {
-    fn arrow(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, y: u16, m: &Message, xs: &[u16]) {
+    /// The message of the selected row.
+    fn selected(&self) -> Option<(&Row, Option<&Message>)> {
+        let row = self.diagram.rows.get(self.scroll.at)?;
+        Some((row, self.diagram.message(row)))
+    }
+    fn row(&self, ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, y: u16, row: &Row, xs: &[u16]) {
         let (t, g) = (ctx.theme, ctx.glyphs);
-        let x = |p: Party| xs.get(p as usize).copied().unwrap_or(0);
-        let (from, to) = (x(m.from), x(m.to));
-        let (lo, hi) = (from.min(to), from.max(to));
+        for (x, active) in xs.iter().zip(row.active) {
+            if active {
+                canvas.symbol(*x, y, g.active, t.run);
+            } else if matches!(row.what, What::Delay { .. }) {
+                canvas.symbol(*x, y, g.silent, t.faint);
+            }
+        }
+        match (&row.what, self.diagram.message(row)) {
+            (What::Delay { until, text }, _) => {
+                let x = xs.first().copied().unwrap_or(0) + 2;
+                let length = duration(until.since(row.at));
+                let said = format!(" {length}  {text} ");
+                canvas.text(x, y, &said, t.wait);
+            }
+            (What::Out(_), Some(m)) => Self::call(ctx, canvas, y, m, xs),
+            (What::Back(_), Some(m)) => Self::answer(ctx, canvas, y, (m, row.apart), xs),
+            _ => {}
+        }
+    }
+    fn call(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, y: u16, m: &Message, xs: &[u16]) {
+        let (t, g) = (ctx.theme, ctx.glyphs);
         let style = if m.open {
             t.run
         } else if m.bad {
@@ -88,42 +111,85 @@ impl Sequence {
         if m.times > 1 {
             label.push_str(&format!(" {}{}", g.times, m.times));
         }
-        let took = m.took(ctx.snap.now).map(duration).unwrap_or_default();
-        let full = match (took.is_empty(), m.code.is_empty()) {
-            (true, true) => label.clone(),
-            (false, true) => format!("{label}  {took}"),
-            (true, false) => format!("{label}  {}", m.code),
-            (false, false) => format!("{label}  {took}  {}", m.code),
+        if let Some(took) = m.took(ctx.snap.now).filter(|_| m.open) {
+            label.push_str(&format!("  {}", duration(took)));
+        }
+        let text = if m.bad {
+            t.fail
+        } else if m.open {
+            t.run
+        } else {
+            t.text
+        };
+        let x = |p: Party| xs.get(p as usize).copied().unwrap_or(0);
+        let (from, to) = (x(m.from), x(m.to));
+        let head = match (m.open, to >= from) {
+            (true, true) => g.open_right,
+            (false, true) => g.right,
+            (_, false) => g.left,
         };
         if from == to {
-            canvas.symbol(from, y, if m.open { g.running } else { g.mark }, style);
-            let tone = match (m.open, m.bad) {
-                (true, _) => t.run,
-                (_, true) => t.fail,
-                _ => t.dim,
-            };
-            canvas.text(from + 2, y, &full, tone);
+            // Nobody is called: the arrow goes out and reaches nothing.
+            canvas.line(from + 1, y, 2, g.dashed, style);
+            canvas.symbol(from + 3, y, head, style);
+            canvas.text(from + 5, y, &label, text);
             return;
         }
-        let shaft = if m.open { g.dashed } else { g.shaft };
-        canvas.line(lo + 1, y, hi - lo - 1, shaft, style);
-        if to > from {
-            canvas.symbol(to - 1, y, g.right, style);
-        } else {
-            canvas.symbol(to + 1, y, g.left, style);
-        }
-        let inside = hi - lo;
-        let text_style = if m.bad { t.fail } else { t.text };
-        let w = width(&full) as u16;
-        // A cell of the shaft on either side, and the head, stay free.
-        if w + 5 <= inside {
-            let at = lo + 1 + (inside - 3 - w) / 2;
-            canvas.text(at, y, &format!(" {full} "), text_style);
-        } else {
-            // Beside the arrow, over the lifelines that it does not reach.
-            let at = hi + 2;
-            canvas.text(at, y, &full, text_style);
-        }
+        arrow(
+            canvas,
+            y,
+            (from, to),
+            (g.shaft, head),
+            &label,
+            (style, text),
+        );
+    }
+    fn answer(
+        ctx: &Ctx<'_>,
+        canvas: &mut Canvas<'_>,
+        y: u16,
+        (m, apart): (&Message, bool),
+        xs: &[u16],
+    ) {
+        let (t, g) = (ctx.theme, ctx.glyphs);
+        let x = |p: Party| xs.get(p as usize).copied().unwrap_or(0);
+        let (from, to) = (x(m.to), x(m.from));
+        let head = if to > from { g.right } else { g.left };
+        let style = if m.bad { t.fail } else { t.source(m.source) };
+        let text = if m.bad { t.fail } else { t.dim };
+        let label = answered(m, apart, ctx.snap.now);
+        arrow(
+            canvas,
+            y,
+            (from, to),
+            (g.dashed, head),
+            &label,
+            (style, text),
+        );
+    }
+}
+
+/// An arrow with its text on it, or beside it where it is too short.
+fn arrow(
+    canvas: &mut Canvas<'_>,
+    y: u16,
+    (from, to): (u16, u16),
+    (shaft, head): (&str, &str),
+    label: &str,
+    (style, text): (Style, Style),
+) {
+    let (lo, hi) = (from.min(to), from.max(to));
+    canvas.line(lo + 1, y, hi.saturating_sub(lo + 1), shaft, style);
+    canvas.symbol(if to > from { to - 1 } else { to + 1 }, y, head, style);
+    let inside = hi - lo;
+    let w = width(label) as u16;
+    // A cell of the shaft on either side, and the head, stay free.
+    if w.saturating_add(5) <= inside {
+        let at = lo + 1 + (inside - 3 - w) / 2;
+        canvas.text(at, y, &format!(" {label} "), text);
+    } else {
+        // Beside the arrow, over the lifelines that it does not reach.
+        canvas.text(hi + 2, y, label, text);
     }
 }
 
@@ -165,8 +231,25 @@ impl Sequence {
     fn detail(&self, ctx: &Ctx<'_>, canvas: &mut Canvas<'_>) {
         let t = ctx.theme;
         canvas.line(0, 0, canvas.width(), ctx.glyphs.rule, t.faint);
-        let Some(m) = self.messages.get(self.scroll.at) else {
-            return;
+        let m = match self.selected() {
+            Some((_, Some(m))) => m,
+            Some((row, None)) => {
+                if let What::Delay { until, text } = &row.what {
+                    let length = duration(until.since(row.at));
+                    canvas.spans(
+                        1,
+                        1,
+                        &[
+                            ("nothing was said for ", t.dim),
+                            (&length, t.wait),
+                            ("  ", t.text),
+                            (text, t.text),
+                        ],
+                    );
+                }
+                return;
+            }
+            None => return,
         };
         let style = if m.open {
             t.run
@@ -197,7 +280,8 @@ impl Sequence {
             let times = format!("  {}{} in all, the last {last}", ctx.glyphs.times, m.times);
             x = canvas.spans(x, 1, &[(&times, t.dim)]);
         }
-        canvas.spans(x, 1, &[("  ", t.text), (&m.code, t.fail)]);
+        let code = if m.bad { t.fail } else { t.dim };
+        canvas.spans(x, 1, &[("  ", t.text), (&m.code, code)]);
         let call = m.call.and_then(|k| ctx.snap.world.calls().get(m.at, k));
         let answer = match call {
             Some(c) if !c.message.is_empty() => c.message.to_string(),
@@ -226,7 +310,7 @@ impl Pane for Sequence {
         PaneId::Sequence
     }
     fn title(&self, _ctx: &Ctx<'_>) -> String {
-        let n: u32 = self.messages.iter().map(|m| m.times).sum();
+        let n: u32 = self.diagram.messages.iter().map(|m| m.times).sum();
         format!(
             "{} messages{}",
             count(n as usize),
@@ -258,33 +342,35 @@ impl Pane for Sequence {
                     .as_ref()
                     .is_some_and(|s| std::sync::Arc::ptr_eq(s, p)) => {}
             Some(p) => {
-                self.messages = sequence::derive(p, &snap.world, self.fold);
+                self.diagram = Diagram::of(p, &snap.world, self.fold);
                 self.seen = Some(std::sync::Arc::clone(p));
             }
-            None => self.messages.clear(),
+            None => self.diagram = Diagram::default(),
         }
         if self.follow {
-            self.scroll.at = self.messages.len();
+            self.scroll.at = self.diagram.rows.len();
         }
         if std::mem::take(&mut self.fresh) && shared.view(snap).is_some_and(|p| p.current.is_some())
         {
             // What is in flight, else what failed last, is what a pod that is not done hangs on.
             let newest = |f: fn(&Message) -> bool| {
-                let found = self.messages.iter().enumerate().filter(|(_, m)| f(m));
+                let rows = self.diagram.rows.iter().enumerate();
+                let found = rows.filter_map(|(n, r)| Some((n, self.diagram.message(r)?)));
+                let found = found.filter(|(_, m)| f(m));
                 found.max_by_key(|(_, m)| m.last).map(|(n, _)| n)
             };
             let on = newest(|m| m.open).or_else(|| newest(|m| m.bad && m.call.is_some()));
             self.scroll.at = on.or_else(|| newest(|m| m.bad)).unwrap_or(0);
         }
         self.scroll.fit(
-            self.messages.len(),
+            self.diagram.rows.len(),
             usize::from(size.1.saturating_sub(HEAD + below(size.1))).max(1),
         );
     }
     fn handle(&mut self, command: &Command, _snap: &Snapshot, shared: &mut Shared) -> Reply {
         if self.scroll.handle(command.action) {
             self.follow = command.action == Action::Bottom;
-            let at = self.messages.get(self.scroll.at).map(|m| m.at);
+            let at = self.selected().map(|(row, _)| row.at);
             shared.cursor = at.filter(|_| !self.follow);
             return Reply::Done;
         }
@@ -294,8 +380,12 @@ impl Pane for Sequence {
                 self.seen = None;
             }
             Action::Open => {
-                let Some(m) = self.messages.get(self.scroll.at) else {
-                    return Reply::Done;
+                let m = match self.selected() {
+                    Some((_, Some(m))) => m,
+                    Some((_, None)) => {
+                        return Reply::Say("nothing was said in this time".to_owned());
+                    }
+                    None => return Reply::Done,
                 };
                 if m.call.is_none() && m.evidence.is_none() {
                     return Reply::Say("nothing was seen of this wait".to_owned());
@@ -319,7 +409,7 @@ impl Pane for Sequence {
         if ctx.shared.view(ctx.snap).is_none() {
             return super::no_pod(ctx, canvas);
         }
-        if self.messages.is_empty() {
+        if self.diagram.rows.is_empty() {
             return super::empty(
                 ctx,
                 canvas,
@@ -336,7 +426,7 @@ impl Pane for Sequence {
         let since = since_width(w);
         for (i, n) in self.scroll.visible().enumerate() {
             let y = HEAD + i as u16;
-            let Some(m) = self.messages.get(n) else {
+            let Some(row) = self.diagram.rows.get(n) else {
                 continue;
             };
             if n == self.scroll.at {
@@ -346,24 +436,24 @@ impl Pane for Sequence {
                 1,
                 y,
                 time_width - since,
-                &time.at(m.at, m.precision, if w >= 100 { 6 } else { 1 }),
+                &time.at(row.at, row.precision, if w >= 100 { 6 } else { 1 }),
                 t.dim,
             );
-            let before = n.checked_sub(1).and_then(|b| self.messages.get(b));
-            if let Some(gap) = before.map(|b| m.at.since(b.at))
+            let before = n.checked_sub(1).and_then(|b| self.diagram.rows.get(b));
+            if let Some(gap) = before.map(|b| row.at.since(b.at))
                 && since > 0
                 && gap > 0
+                && !matches!(row.what, What::Delay { .. })
             {
-                let style = if gap >= LATE { t.wait } else { t.faint };
                 canvas.text_right(
                     time_width + 1,
                     y,
                     since,
                     &format!("+{}", duration(gap)),
-                    style,
+                    t.faint,
                 );
             }
-            Self::arrow(ctx, canvas, y, m, &xs);
+            self.row(ctx, canvas, y, row, &xs);
             if n == self.scroll.at {
                 super::calls::select(ctx, canvas, y);
             }
@@ -381,37 +471,17 @@ impl Pane for Sequence {
         else {
             return false;
         };
-        if let Some(m) = self.messages.get(row) {
-            shared.cursor = Some(m.at);
+        if let Some(at) = self.diagram.rows.get(row).map(|r| r.at) {
+            shared.cursor = Some(at);
             self.scroll.select(row);
         }
         true
     }
     fn copy(&self, snap: &Snapshot, shared: &Shared) -> Option<String> {
         // As text that a Mermaid renderer draws.
-        let mut out = String::from("sequenceDiagram\n");
-        for p in Party::ALL {
-            out.push_str(&format!("    participant {}\n", p.id()));
-        }
-        let time = shared.time(snap);
-        for m in &self.messages {
-            let arrow = if m.open {
-                "--)"
-            } else if m.bad {
-                "-x"
-            } else {
-                "->>"
-            };
-            let took = m.took(snap.now).map(duration).unwrap_or_default();
-            let text = m.text.replace([';', '\n', '#'], " ");
-            out.push_str(&format!(
-                "    {}{arrow}{}: {} {text} {took} {}\n",
-                m.from.id(),
-                m.to.id(),
-                time.at(m.at, m.precision, 3),
-                m.code
-            ));
-        }
-        Some(out)
+        let key = shared.view(snap)?.key();
+        let mut out = Vec::new();
+        mermaid(&key, &self.diagram, snap.now, &mut out).ok()?;
+        String::from_utf8(out).ok()
     }
 }

@@ -62,6 +62,10 @@ pub(super) fn help(model: &Model, ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, top: u
             };
             rows.push((keys, a.help(), false));
         }
+        if scope == KeyScope::Pane(model.focus) {
+            let legend = model.focus.legend(ctx.glyphs).into_iter();
+            rows.extend(legend.map(|(symbol, what)| (symbol, what, false)));
+        }
         rows.push((String::new(), "", false));
     }
     rows.pop();

@@ -1,0 +1,179 @@
+//! The sequence diagram of a pod for Mermaid and PlantUML: the rows of the terminal's pane, in their order.
+//!
+//! Names and messages come from outside. Whatever either language may read as more than a letter is written as that
+//! language's own form of the character (`#59;`, `<U+003B>`), so a text stays one text.
+
+use std::io::{self, Write};
+
+use super::text::clean;
+use kflow_core::sequence::{Diagram, Message, Party, What};
+use kflow_model::Nanos;
+use kflow_model::units::{duration, time_of_day};
+
+/// What differs between the languages.
+struct Language {
+    first: &'static str,
+    last: &'static str,
+    /// Writes a character so that it is nothing but that.
+    escape: fn(char) -> String,
+    /// Words that are more than words, wherever they stand.
+    words: &'static [&'static str],
+    participant: fn(Party) -> String,
+    call: &'static str,
+    /// A warning, which has no answer.
+    bad: &'static str,
+    open: &'static str,
+    waits: &'static str,
+    back: &'static str,
+    failed: &'static str,
+    /// A delay before and after its text.
+    delay: (&'static str, &'static str),
+}
+
+const MERMAID: Language = Language {
+    first: "sequenceDiagram",
+    last: "",
+    escape: |c| format!("#{};", u32::from(c)),
+    // `end` closes a block; a line with a style and a colour loses its last semicolon before it is read.
+    words: &["end", "style", "classdef"],
+    participant: |p| format!("    participant {} as {}", p.id(), p.name()),
+    call: "->>",
+    bad: "-x",
+    open: "-)",
+    waits: "--)",
+    back: "-->>",
+    failed: "--x",
+    delay: ("Note over user,images: ", ""),
+};
+
+const PLANTUML: Language = Language {
+    first: "@startuml",
+    last: "@enduml\n",
+    escape: |c| format!("<U+{:04X}>", u32::from(c)),
+    words: &[],
+    participant: |p| format!("    participant \"{}\" as {}", p.name(), p.id()),
+    call: " -> ",
+    bad: " -[#red]> ",
+    open: " ->> ",
+    waits: " -->> ",
+    back: " --> ",
+    failed: " -[#red]-> ",
+    delay: ("...", "..."),
+};
+
+/// A text from outside in a language.
+fn safe(l: &Language, text: &str) -> String {
+    let text = clean(text);
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text.as_ref();
+    while let Some(c) = rest.chars().next() {
+        let special = |w: &&str| {
+            let head = rest.get(..w.len());
+            head.is_some_and(|h| h.eq_ignore_ascii_case(w))
+        };
+        let plain =
+            c.is_alphanumeric() || c == ' ' || matches!(c, '.' | ',' | '(' | ')' | '+' | '×' | '…');
+        // A single one of these is a letter; two of them are a style, an arrow or a delay.
+        let single = matches!(c, '-' | '/' | '_' | ':' | '=');
+        let again = out.ends_with(c) && !c.is_alphanumeric() && c != ' ';
+        if l.words.iter().any(special) || !(plain || single) || again {
+            out.push_str(&(l.escape)(c));
+        } else {
+            out.push(c);
+        }
+        rest = rest.get(c.len_utf8()..).unwrap_or_default();
+    }
+    out
+}
+
+/// What stands on an arrow that goes out.
+fn said(m: &Message, now: Nanos) -> String {
+    let mut text = format!("{} {}", time_of_day(m.at, m.precision), m.text);
+    if m.times > 1 {
+        text.push_str(&format!(" ×{}", m.times));
+    }
+    if m.open {
+        let word = if m.is_wait() { "for" } else { "in flight for" };
+        let length = m.took(now).map(duration).unwrap_or_default();
+        text.push_str(&format!(", {word} {length}"));
+    }
+    text
+}
+
+/// What stands on the arrow that comes back: the code, and how long it took; to what, where its call is not next to it.
+pub fn answered(m: &Message, apart: bool, now: Nanos) -> String {
+    if apart {
+        return format!("{}: {}", m.text, answered(m, false, now));
+    }
+    let length = m.took(now).map(duration).unwrap_or_default();
+    let all = if m.times > 1 { " in all" } else { "" };
+    format!("{} {length}{all}", m.code).trim_start().to_owned()
+}
+
+fn diagram(
+    l: &Language,
+    title: &str,
+    d: &Diagram,
+    now: Nanos,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    writeln!(out, "{}", l.first)?;
+    writeln!(out, "    title {}", safe(l, title))?;
+    for p in Party::ALL {
+        writeln!(out, "{}", (l.participant)(p))?;
+    }
+    let mut working: Vec<Party> = Vec::new();
+    for row in &d.rows {
+        let (m, goes) = match &row.what {
+            What::Delay { until, text } => {
+                let (before, after) = l.delay;
+                let text = format!("{} {text}", duration(until.since(row.at)));
+                writeln!(out, "    {before}{}{after}", safe(l, &text))?;
+                continue;
+            }
+            What::Out(i) => (d.messages.get(*i), true),
+            What::Back(i) => (d.messages.get(*i), false),
+        };
+        let Some(m) = m else { continue };
+        if goes {
+            let arrow = match (m.is_wait(), m.open) {
+                (true, _) => l.waits,
+                (_, true) => l.open,
+                _ if m.bad && m.end.is_none() => l.bad,
+                _ => l.call,
+            };
+            let text = safe(l, &said(m, now));
+            writeln!(out, "    {}{arrow}{}: {text}", m.from.id(), m.to.id())?;
+            if m.open || m.end.is_some() {
+                writeln!(out, "    activate {}", m.to.id())?;
+                working.push(m.to);
+            }
+        } else {
+            let arrow = if m.bad { l.failed } else { l.back };
+            let text = safe(l, &answered(m, row.apart, now));
+            writeln!(out, "    {}{arrow}{}: {text}", m.to.id(), m.from.id())?;
+            writeln!(out, "    deactivate {}", m.to.id())?;
+            if let Some(at) = working.iter().rposition(|p| *p == m.to) {
+                working.remove(at);
+            }
+        }
+    }
+    // Who is still at work is so to the last row.
+    for p in working {
+        writeln!(out, "    deactivate {}", p.id())?;
+    }
+    write!(out, "{}", l.last)
+}
+
+/// Writes the diagram for Mermaid.
+pub fn mermaid(title: &str, d: &Diagram, now: Nanos, out: &mut impl Write) -> io::Result<()> {
+    diagram(&MERMAID, title, d, now, out)
+}
+
+/// Writes the diagram for PlantUML.
+pub fn plantuml(title: &str, d: &Diagram, now: Nanos, out: &mut impl Write) -> io::Result<()> {
+    diagram(&PLANTUML, title, d, now, out)
+}
+
+#[cfg(test)]
+mod tests;
