@@ -204,14 +204,14 @@ fn post(c: &mut Canaries, mut address: impl FnMut(&str) -> Option<SocketAddr>) {
         |c: &mut Canaries| format!("authorization: Bearer {}", c.put("header of an export"));
     tokio::runtime::Runtime::new().unwrap().block_on(async {
         let head = secret(c);
-        let body = carriers::otlp_json(c);
+        let body = carriers::otlp::json(c);
         let (code, _) = http(otlp, &[POST, AS_JSON, &head], body.as_bytes()).await;
         assert_eq!(code, 200);
         let head = secret(c);
-        let body = carriers::otlp_bytes(c);
+        let body = carriers::otlp::bytes(c);
         let (code, _) = http(otlp, &[POST, PROTOBUF, &head], &body).await;
         assert_eq!(code, 200);
-        let body = carriers::otlp_bytes(c);
+        let body = carriers::otlp::bytes(c);
         let token = format!("Bearer {}", c.put("metadata of an export"));
         let mut grpc = client(otlp).await;
         export_with(&mut grpc, TRACES, body.into(), &token)
@@ -425,7 +425,7 @@ fn no_screen_of_a_live_run_shows_a_secret() {
 }
 
 /// Flags of `kflow record` that name no source, and what they do.
-const OTHERS: [(&str, &str); 16] = [
+const OTHERS: [(&str, &str); 17] = [
     ("--output-file", "the session"),
     ("--for", "when to stop"),
     ("--color", "colours"),
@@ -439,6 +439,7 @@ const OTHERS: [(&str, &str); 16] = [
     ("--field-selector", "scope"),
     ("--context", "which of the kubeconfig"),
     ("--no-scrape", "fewer sources"),
+    ("--reconnect", "what the tap does to its clients"),
     ("--listen-anywhere", "addresses"),
     ("--keep-gone", "retention"),
     ("--keep-gone-pods", "retention"),

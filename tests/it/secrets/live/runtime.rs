@@ -12,7 +12,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use serde_json::Value;
 
-use super::super::carriers::{self, field};
+use super::super::carriers::{self, otlp::field};
 use super::Stage;
 use crate::proxy::rig::eventually;
 
