@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
@@ -113,6 +114,9 @@ pub(super) fn config(args: &LiveArgs, pod: Option<&str>) -> anyhow::Result<Confi
         runtime: runtime.as_deref(),
         here,
     })?;
+    if args.reconnect {
+        tap.can_reconnect()?;
+    }
     for path in patient::late().iter().filter(|p| !told.contains(p)) {
         super::out::tell(&format!(
             "{}: its file system has not answered: what it says of this node is left out",
@@ -133,6 +137,7 @@ pub(super) fn config(args: &LiveArgs, pod: Option<&str>) -> anyhow::Result<Confi
         context: args.context.clone(),
         proxy: tap.proxy,
         ebpf: tap.ebpf,
+        reconnect: Arc::new(AtomicBool::new(args.reconnect)),
         untapped: tap.untapped,
         runtime,
         kubelet_log,

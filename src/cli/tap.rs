@@ -49,6 +49,20 @@ impl Choice {
     }
 }
 
+impl Choice {
+    /// Refuses where there is nothing that could make clients connect anew.
+    pub(super) fn can_reconnect(&self) -> anyhow::Result<()> {
+        if self.ebpf.is_some() {
+            return Ok(());
+        }
+        let why = self.untapped.as_deref();
+        bail!(
+            "--reconnect needs the eBPF tap, which alone can make clients connect anew: {}",
+            why.unwrap_or("ask for it with --tap ebpf, as root on the node")
+        )
+    }
+}
+
 /// Chooses for a run on this machine.
 pub(super) fn choose(asked: &Asked<'_>) -> anyhow::Result<Choice> {
     choose_by(asked, &is_served, &needs::missing_here)
@@ -114,6 +128,22 @@ mod tests {
 
     /// What was asked, whether a proxy runs, whether eBPF works, and what it comes to.
     type Row<'a> = (Asked<'a>, bool, bool, &'a str);
+
+    #[test]
+    fn clients_connect_anew_only_by_the_ebpf_tap() {
+        let said = |c: Choice| c.can_reconnect().map_err(|e| e.to_string());
+        assert_eq!(said(Choice::ebpf(Path::new("/r"))), Ok(()));
+        let by_proxy = said(Choice::proxy(Path::new("/p"))).unwrap_err();
+        assert!(
+            by_proxy.ends_with("--tap ebpf, as root on the node"),
+            "{by_proxy}"
+        );
+        let untapped = Choice {
+            untapped: Some("the eBPF tap needs tracefs".into()),
+            ..Choice::default()
+        };
+        assert!(said(untapped).unwrap_err().ends_with("needs tracefs"));
+    }
 
     #[test]
     fn a_running_proxy_then_ebpf_then_none() {

@@ -146,6 +146,16 @@ impl Running {
                 return Ok("noted; a recording will have it".to_owned().into());
             }
             Drive::Record => return self.record(clock::now()).map(Done::from),
+            Drive::Reconnect if self.live.reconnect() => {
+                return Ok(
+                    "waiting for a moment without open calls; the tap's line says what came of it"
+                        .to_owned()
+                        .into(),
+                );
+            }
+            Drive::Reconnect => {
+                return Err("only the eBPF tap can make clients connect anew, and it is not used here (--tap ebpf)".into());
+            }
             Drive::Step { forward } => (self.live.step(forward, |_| true), "observation", forward),
             Drive::StepPod { pod, forward } => {
                 let key = self.key(&pod);

@@ -10,7 +10,7 @@ use session::{Piece, Session, Unseen, error_name};
 
 use super::Direction;
 use super::call::{End, observe};
-use super::decoder::Lost;
+use super::decoder::{Lost, Standing};
 use super::grpc::Buffers;
 use super::h2::{Event, Frames, Nonsense};
 use super::search::{Found, Search, View};
@@ -349,6 +349,14 @@ impl Conn {
         }
     }
 
+    pub(super) fn standing(&self) -> Standing {
+        let idle = |s: &State| s.is_found() && s.session.calls.is_empty();
+        Standing {
+            sight: self.said.0,
+            idle: self.state.as_deref().is_some_and(idle),
+        }
+    }
+
     /// Frames so far, and those of them that were skipped without a look.
     pub(super) fn frames(&self) -> (u64, u64) {
         self.state.as_ref().map_or((0, 0), |s| {
@@ -367,10 +375,14 @@ impl State {
         }
     }
 
+    /// It is known where frames begin, both ways.
+    fn is_found(&self) -> bool {
+        self.client.search.is_none() && self.server.search.is_none()
+    }
+
     /// Requests are understood when the client's table is known, and calls when both directions are.
     fn sight(&self) -> Sight {
-        let found = self.client.search.is_none() && self.server.search.is_none();
-        if found && self.session.client.is_whole() {
+        if self.is_found() && self.session.client.is_whole() {
             Sight::Whole
         } else {
             Sight::Partial

@@ -6,6 +6,7 @@ use super::call::observe;
 use super::conn::Conn;
 use super::grpc::Buffers;
 use super::{Direction, limits};
+use kflow_model::cri::Sight;
 use kflow_model::gap::Gap;
 use kflow_model::stamp::MILLI;
 use kflow_model::{Body, Nanos, Observation, Source, Stamp};
@@ -53,6 +54,15 @@ pub struct Lost {
     pub chunks: u64,
     /// Exactly so many bytes; `None` when that is not known.
     pub bytes: Option<u64>,
+}
+
+/// How a connection stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// How much of it is understood.
+    pub sight: Sight,
+    /// Frames are found both ways, and no call is known to be open.
+    pub idle: bool,
 }
 
 /// What went through a [`Decoder`] so far.
@@ -233,6 +243,12 @@ impl Decoder {
             self.closed.clear();
         }
         self.closed.insert(conn);
+    }
+
+    /// How much of a connection is understood, and whether a call is known to be open on it; `None` for one that is not
+    /// followed. Calls that began before it was joined are not known until something of theirs passes.
+    pub fn standing(&self, conn: u32) -> Option<Standing> {
+        self.conns.get(&conn).map(Conn::standing)
     }
 
     /// What went through so far.

@@ -52,7 +52,7 @@ mod testkit;
 mod tests;
 mod text;
 
-pub use decoder::{Counters, Decoder, Lost};
+pub use decoder::{Counters, Decoder, Lost, Standing};
 
 /// Which way bytes go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]

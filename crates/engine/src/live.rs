@@ -79,6 +79,8 @@ pub struct Config {
     pub proxy: Option<PathBuf>,
     /// The runtime's socket, whose clients the eBPF tap follows.
     pub ebpf: Option<PathBuf>,
+    /// Set when clients of the runtime are to connect anew that the eBPF tap does not fully understand; it clears it.
+    pub reconnect: Arc<AtomicBool>,
     /// Why the eBPF tap is not used, where that has to be said.
     pub untapped: Option<String>,
     /// The runtime's socket, asked once for what exists.
@@ -108,6 +110,7 @@ impl Config {
             context: None,
             proxy: None,
             ebpf: None,
+            reconnect: Arc::default(),
             untapped: None,
             runtime: None,
             kubelet_log: KubeletLog::Off,
@@ -361,6 +364,13 @@ impl Live {
     pub fn note(&self, at: Nanos, text: &str) {
         // The world's thread ends only with this value.
         self.commands.send(Command::Note(at, text.to_owned())).ok();
+    }
+
+    /// Asks the eBPF tap to make clients connect anew whose connections it does not fully understand. False when there is no
+    /// tap; what becomes of it stands in its status.
+    pub fn reconnect(&self) -> bool {
+        self.config.reconnect.store(true, Ordering::Relaxed);
+        self.config.ebpf.is_some()
     }
 
     /// Starts a recording that begins with what is known already.

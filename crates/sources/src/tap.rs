@@ -1,7 +1,9 @@
 //! The eBPF tap as a source: its thread decodes, and hands over what it saw through a bounded channel.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use tokio::sync::mpsc::channel;
@@ -21,12 +23,18 @@ const ROOM: usize = 64;
 /// Pauses between attempts to load the tap.
 const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 
-/// Follows what clients say to the runtime at this socket, until the receiver of observations is gone.
-pub async fn follow(socket: PathBuf, mut out: Out) {
+/// Follows what clients say to the runtime at this socket, until the receiver of observations is gone. Clients are made to
+/// connect anew when `reconnect` is set ([`Config::reconnect`]).
+pub async fn follow(socket: PathBuf, reconnect: Arc<AtomicBool>, mut out: Out) {
+    let config = Config {
+        socket,
+        reconnect,
+        ..Config::default()
+    };
     let mut backoff = Backoff::new(RETRY.0, RETRY.1);
     let mut seen = Seen::default();
     loop {
-        let Err(why) = session(&socket, &mut seen, &mut out, &mut backoff).await else {
+        let Err(why) = session(&config, &mut seen, &mut out, &mut backoff).await else {
             return;
         };
         out.off(why.as_str());
@@ -91,16 +99,13 @@ impl Seen {
 
 /// Loads the tap and takes what it gives. Ends well when nobody takes observations any more.
 async fn session(
-    socket: &Path,
+    config: &Config,
     seen: &mut Seen,
     out: &mut Out,
     backoff: &mut Backoff,
 ) -> Result<(), String> {
     let (to, mut from) = channel(ROOM);
-    let config = Config {
-        socket: socket.to_path_buf(),
-        tape: None,
-    };
+    let config = config.clone();
     // The kernel checks and attaches the programs: some tenths of a second.
     let start = move || Tap::start(config, move |handed| to.blocking_send(handed).is_ok());
     let tap = match tokio::task::spawn_blocking(start).await {

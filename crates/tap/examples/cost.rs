@@ -48,7 +48,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         measure(&mut off);
         let config = Config {
             socket: "/run/no-such-runtime.sock".into(),
-            tape: None,
+            ..Config::default()
         };
         let tap = Tap::start(config, |_| true)?;
         measure(&mut on);

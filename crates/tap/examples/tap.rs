@@ -15,16 +15,23 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let socket = args.next().ok_or("the runtime's socket is missing")?.into();
     let tape = args.next().map(Into::into);
     let mut status = String::new();
-    let tap = Tap::start(Config { socket, tape }, move |handed| {
-        if handed.status != status {
-            eprintln!("{}", handed.status);
-            status = handed.status;
-        }
-        for o in &handed.observations {
-            println!("{o:?}");
-        }
-        true
-    })?;
+    let tap = Tap::start(
+        Config {
+            socket,
+            tape,
+            ..Config::default()
+        },
+        move |handed| {
+            if handed.status != status {
+                eprintln!("{}", handed.status);
+                status = handed.status;
+            }
+            for o in &handed.observations {
+                println!("{o:?}");
+            }
+            true
+        },
+    )?;
     eprintln!("attached; Enter ends it");
     std::io::stdin().read_exact(&mut [0])?;
     tap.stop();

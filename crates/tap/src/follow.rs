@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 
 use kflow_cri::decoder::Lost;
 use kflow_cri::{Decoder, Direction};
+use kflow_model::cri::Sight;
 use kflow_model::gap::Gap;
 use kflow_model::{Body, Nanos, Observation, Source, Stamp};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -21,6 +22,9 @@ use crate::time::Offset;
 pub(crate) const HOLD: i64 = 20_000_000;
 /// What may wait for a write on one connection, bytes.
 const HELD: usize = 4 << 20;
+/// How long nothing has passed on a connection that is taken for quiet, ns. Chosen: twice what records gather for, so that
+/// what began is known.
+pub(crate) const QUIET: i64 = 20_000_000;
 
 /// The node, as this sees it: descriptors, and the kernel's program.
 pub(crate) trait Node {
@@ -53,6 +57,18 @@ pub(crate) struct Counters {
     pub(crate) strays: u64,
 }
 
+/// A connection that is not fully understood.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Unclear {
+    pub(crate) stream: u64,
+    /// Name of the client's program.
+    pub(crate) peer: String,
+    /// One of the descriptors that lead to it.
+    pub(crate) holder: Holder,
+    /// No call is known to be open on it, and nothing has passed for [`QUIET`].
+    pub(crate) idle: bool,
+}
+
 /// What was read and waits for a write.
 #[derive(Debug)]
 enum Waiting {
@@ -77,6 +93,8 @@ struct Stream {
     next: [u64; 2],
     done: u32,
     missed: u32,
+    /// When bytes passed last.
+    last: Nanos,
     held: VecDeque<Held>,
     held_bytes: usize,
     /// Offsets that the kernel had at the last look, when they were ahead of `next`.
@@ -409,6 +427,27 @@ impl Follower {
         self.decoder.advance(now, out);
     }
 
+    /// Connections of which calls can have no name yet, because they were joined in the middle or lost bytes.
+    pub(crate) fn unclear(&self, now: Nanos) -> Vec<Unclear> {
+        let mut all: Vec<Unclear> = self
+            .descriptors
+            .iter()
+            .filter_map(|(&(process, descriptor), stream)| {
+                let s = self.streams.get(stream)?;
+                let standing = self.decoder.standing(s.conn)?;
+                (standing.sight == Sight::Partial).then_some(Unclear {
+                    stream: *stream,
+                    peer: s.peer.clone(),
+                    holder: (process, descriptor, s.inode?),
+                    idle: standing.idle && s.held.is_empty() && now.since(s.last) >= QUIET,
+                })
+            })
+            .collect();
+        all.sort_unstable_by_key(|u| (u.stream, u.holder));
+        all.dedup_by_key(|u| u.stream);
+        all
+    }
+
     /// What it follows, in words: `2 connections of kubelet, 1 of crictl; 1 joined in the middle`.
     pub(crate) fn status(&self) -> String {
         let mut by: Vec<(&str, usize)> = Vec::new();
@@ -481,6 +520,7 @@ impl Stream {
             next: [0; 2],
             done: 0,
             missed: 0,
+            last: Nanos(0),
             held: VecDeque::new(),
             held_bytes: 0,
             ahead: None,
@@ -537,6 +577,7 @@ impl Stream {
             decoder.lose(self.conn, Some(direction), at, lost, why, out);
         }
         *next = offset.saturating_add(bytes.len() as u64);
+        self.last = at;
         decoder.feed(self.conn, direction, at, bytes, out);
     }
 

@@ -7,7 +7,7 @@
 //! write, read, … of a client ──▶ bpf/tap.bpf.c ──▶ ring (8 MiB) ──▶ thread kflow-tap: records ──▶ decoder ──▶ out
 //! ```
 //!
-//! Nothing stands in the path: a client's call ends whether or not somebody takes the copy. Copies that find no room in the
+//! Nothing stands in the path, and nothing is done to a client but what [`Config::reconnect`] asks for: a client's call ends whether or not somebody takes the copy. Copies that find no room in the
 //! ring are told as a loss of so many bytes. Programs and maps are pinned nowhere: the kernel drops them when this process
 //! ends, however it ends.
 //!
@@ -19,6 +19,7 @@
 //! | `time` | the kernel's clock to the wall clock |
 //! | `kernel` | loads, attaches, the maps |
 //! | `node` | sock_diag and /proc: which descriptors lead to the runtime |
+//! | `reconnect` | makes clients connect anew, when a person asks for it |
 //! | [`needs`] | what is missing here, and the line that gives it |
 //! | `run` | the thread |
 
@@ -26,22 +27,28 @@ mod follow;
 mod kernel;
 pub mod needs;
 mod node;
+mod reconnect;
 pub mod record;
 mod run;
 mod time;
 
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 pub use run::{Handed, Tap, loaded, probe};
 
 /// What to look for.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct Config {
     /// The runtime's socket.
     pub socket: PathBuf,
     /// Records are written here as well, each behind its length in four bytes: what tests are made of.
     pub tape: Option<PathBuf>,
+    /// Set by who wants clients to connect anew whose connections are not fully understood, each at a moment without open
+    /// calls; the tap clears it when it begins. See `reconnect`.
+    pub reconnect: Arc<AtomicBool>,
 }
 
 /// Why the tap cannot be had.

@@ -12,9 +12,10 @@ use kflow_model::{Nanos, Observation, clock};
 use rustc_hash::{FxHashMap, FxHashSet};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::follow::{Follower, HOLD, Node};
+use crate::follow::{Follower, HOLD, Node, QUIET};
 use crate::kernel::{self, Loaded, Maps, Ring};
 use crate::node::{self, Target};
+use crate::reconnect::Reconnect;
 use crate::time::Offset;
 use crate::{Config, Error, needs, record};
 
@@ -135,6 +136,7 @@ fn begin(config: &Config) -> Result<Run, Error> {
         config: config.clone(),
         loaded,
         follower: Follower::default(),
+        reconnect: Reconnect::new(Arc::clone(&config.reconnect)),
         given_up: FxHashMap::default(),
         untold: 0,
         seen: clock::now(),
@@ -147,6 +149,7 @@ struct Run {
     config: Config,
     loaded: Loaded,
     follower: Follower,
+    reconnect: Reconnect,
     /// Sockets whose descriptors were not found, with how often they were looked for.
     given_up: FxHashMap<u64, u32>,
     /// Records without bytes that had found no room at the last look.
@@ -202,7 +205,9 @@ impl Run {
             if is_due(&mut looked, LOOK) {
                 self.look(&mut out);
             } else {
-                let patience = if self.follower.holds() {
+                let patience = if self.reconnect.waits() {
+                    Duration::from_nanos(QUIET.unsigned_abs())
+                } else if self.follower.holds() {
                     Duration::from_nanos(HOLD.unsigned_abs())
                 } else {
                     SETTLE
@@ -212,6 +217,10 @@ impl Run {
                 }
             }
             let all = self.drain(&mut out);
+            if all {
+                let now = clock::monotonic();
+                self.reconnect.turn(&self.follower, clock::now(), now);
+            }
             let now = clock::now();
             let untold = self.loaded.parts().1.untold();
             let unseen = untold.saturating_sub(std::mem::replace(&mut self.untold, untold));
@@ -229,6 +238,10 @@ impl Run {
             let mut status = self.follower.status();
             if !self.found {
                 status.push_str("; connections from before cannot be found: no sock_diag here");
+            }
+            let anew = self.reconnect.status();
+            if !anew.is_empty() {
+                status.push_str(&format!("; {anew}"));
             }
             if !out.is_empty() || status != told {
                 told.clone_from(&status);

@@ -167,6 +167,7 @@ actions! {
     RequestsErrors "requests-errors" Requests ["E"] "only errors";
     RequestsSlow "requests-slow" Requests ["S"] "only over 500 ms, the slowest first";
     RequestsDetail "requests-detail" Requests ["d"] "what the selected request spent its time on";
+    NodeReconnect "reconnect" Node ["K"] "make clients of the runtime connect anew (eBPF tap; asks first)";
     IncidentsSort "incidents-sort" Incidents ["o"] "sort by begin, length, or what is worst";
 }
 

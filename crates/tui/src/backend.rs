@@ -49,6 +49,8 @@ pub enum Drive {
     },
     /// Starts or stops recording.
     Record,
+    /// Live: makes clients of the runtime connect anew that the eBPF tap does not fully understand.
+    Reconnect,
 }
 
 /// What became of a request.

@@ -210,6 +210,9 @@ impl Backend for Replay {
                         .map_err(|e| format!("the note is not saved: {e}"))
                 })));
             }
+            Drive::Reconnect => {
+                return Err("a recording has no clients that could connect anew".to_owned());
+            }
             Drive::Record => return Err("this is a recording already".to_owned()),
         }
         Ok(Answer::Done(Done::default()))

@@ -95,6 +95,10 @@ pub struct LiveArgs {
     /// How CRI calls are seen [default: auto with --proxy, or when this machine is the node]
     #[arg(long, value_name = "HOW", value_enum)]
     pub tap: Option<Tap>,
+    /// Make clients of the runtime connect anew that the eBPF tap joined in the middle, each at a moment without open calls, so
+    /// that every call has its name at once. A call that began before kflow came can fail by it; the kubelet tries it again
+    #[arg(long)]
+    pub reconnect: bool,
     /// Observation socket of kflow proxy
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub proxy: Option<PathBuf>,
@@ -134,6 +138,7 @@ impl LiveArgs {
             ("--no-api", self.no_api),
             ("--local", self.local),
             ("--tap", self.tap.is_some()),
+            ("--reconnect", self.reconnect),
             ("--proxy", self.proxy.is_some()),
             ("--runtime", self.runtime.is_some()),
             ("--kubelet-log", self.kubelet_log.is_some()),

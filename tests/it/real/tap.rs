@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 use kflow_cri::Decoder;
-use kflow_model::cri::{CallEnd, CallOutcome, CallStart};
+use kflow_model::cri::{CallEnd, CallOutcome, CallStart, Sight};
 use kflow_model::{Body, Nanos, Observation, session};
 use kflow_sources::tap::{loaded, probe};
 
@@ -40,12 +40,16 @@ struct Recorder {
 impl Recorder {
     /// Starts it and waits until the programs are attached.
     fn start(socket: &Path, folder: &Path, name: &str) -> Self {
+        Self::start_with(socket, folder, name, &[])
+    }
+    fn start_with(socket: &Path, folder: &Path, name: &str, more: &[&str]) -> Self {
         let file = folder.join(name);
         let mut child = Command::new(env!("CARGO_BIN_EXE_kflow"))
             .args(["record", "--no-api", "--tap", "ebpf", "--runtime"])
             .arg(socket)
             .arg("-O")
             .arg(&file)
+            .args(more)
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
@@ -348,6 +352,63 @@ fn joined_in_the_middle_no_call_gets_a_wrong_name() {
         of_tap.len()
     );
     assert!(named >= 1);
+}
+
+#[test]
+#[ignore = "needs a real containerd: tests/real/run.sh"]
+fn a_client_that_is_made_to_connect_anew_is_understood_from_its_first_call() {
+    if !is_possible() {
+        return;
+    }
+    let real = Real::from_env();
+    let dir = tempfile::tempdir().unwrap();
+    let socket = real.socket();
+    let all = block_on(async {
+        let mut raw = connect(&socket).await;
+        works(&mut raw, "ListContainers", &id("")).await;
+        let recorder = tokio::task::block_in_place(|| {
+            Recorder::start_with(&socket, dir.path(), "anew.kflow", &["--reconnect"])
+        });
+        let ours = tokio::task::block_in_place(|| {
+            recorder.sees("the connection in the middle", |all| {
+                all.iter().find_map(|o| match &o.body {
+                    Body::Conn(c) if c.open && c.sight == Sight::Partial => Some(c.conn),
+                    _ => None,
+                })
+            })
+        });
+        // Where frames begin is known after some calls; each of them is answered.
+        for _ in 0..4 {
+            works(&mut raw, "ListContainers", &id("")).await;
+        }
+        tokio::task::block_in_place(|| {
+            recorder.sees("its end", |all| {
+                all.iter()
+                    .any(|o| matches!(&o.body, Body::Conn(c) if !c.open && c.conn == ours))
+                    .then_some(())
+            });
+        });
+        let gone = raw.call(&super::cri::runtime("Version"), &[], &[]).await;
+        assert!(gone.is_err(), "{gone:?}");
+        let mut fresh = connect(&socket).await;
+        works(&mut fresh, "ListPodSandbox", &id("")).await;
+        tokio::task::block_in_place(|| {
+            recorder.sees("the first call of the new connection", |all| {
+                let all = calls(all, |peer| peer != "kflow");
+                all.iter()
+                    .any(|(c, _)| c.0 == "ListPodSandbox")
+                    .then_some(())
+            });
+        });
+        recorder.end()
+    });
+    let none_failed = all.iter().all(
+        |o| !matches!(&o.body, Body::CallEnd(e) if e.outcome == CallOutcome::ConnectionClosed),
+    );
+    assert!(
+        none_failed,
+        "a call was open when its connection was shut down"
+    );
 }
 
 /// A client that uses a second descriptor, and a child that goes on with it: three calls on one connection.

@@ -56,6 +56,28 @@ fn who_scrolls_back_from_what_comes_lets_the_picture_stand_still() {
 }
 
 #[test]
+fn clients_are_made_to_connect_anew_only_after_a_second_question() {
+    let snap = live(session("S1-basics", 600), true);
+    let mut m = model((120, 40), "dark").expect("theme");
+    frame(&mut m, &snap);
+    assert_eq!(press(&mut m, &snap, "6 K"), []);
+    let text = screen(&mut m, &snap);
+    assert!(
+        text.contains("connect anew?") && text.contains("can fail"),
+        "{text}"
+    );
+    // What is chosen unless one moves is to leave them.
+    assert_eq!(press(&mut m, &snap, "enter"), []);
+    assert_eq!(press(&mut m, &snap, "K esc K"), []);
+    assert_eq!(
+        press(&mut m, &snap, "j enter"),
+        [Effect::Drive(Drive::Reconnect)]
+    );
+    // The key means nothing elsewhere.
+    assert_eq!(press(&mut m, &snap, "1 K enter"), []);
+}
+
+#[test]
 fn an_expression_that_is_being_typed_never_empties_the_list() {
     let snap = session("S2-stuck-early", 450);
     let mut m = model((120, 40), "dark").expect("theme");

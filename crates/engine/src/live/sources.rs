@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -40,7 +41,8 @@ pub(super) fn spawn(config: &Config, board: &Board, tasks: &mut JoinSet<()>) {
         tasks.spawn(proxy::follow(path, config.untapped.clone(), out));
     }
     if let Some(path) = config.ebpf.clone() {
-        tasks.spawn(tap::follow(path, board.out(Source::Cri, "tap")));
+        let out = board.out(Source::Cri, "tap");
+        tasks.spawn(tap::follow(path, Arc::clone(&config.reconnect), out));
     }
     if let Some(path) = config.runtime.clone() {
         let out = board.out(Source::Runtime, "image pulls");

@@ -11,8 +11,9 @@ mod unknown;
 
 use std::sync::LazyLock;
 
-use super::{Pane, PaneId, Reply};
+use super::{Item, Menu, Pane, PaneId, Reply};
 use crate::action::{Action, Command};
+use crate::backend::Drive;
 use crate::canvas::Canvas;
 use crate::glyph::Glyphs;
 use crate::keys::Keymap;
@@ -36,6 +37,33 @@ pub struct Node {
 
 /// How often calls and pods are looked through at most, ns.
 const LOOK: i64 = 250_000_000;
+/// Argument of [`Action::NodeReconnect`] that does it.
+const YES: &str = "yes";
+
+/// Asks once more: a call that nobody knows of can fail by it.
+fn reconnect_menu() -> Menu {
+    let item = |label: &str, help: &str, arg: &str| Item {
+        label: label.to_owned(),
+        help: help.to_owned(),
+        command: Command {
+            action: Action::NodeReconnect,
+            arg: arg.to_owned(),
+        },
+        checked: None,
+    };
+    Menu {
+        title: "Make clients of the runtime connect anew?".to_owned(),
+        items: vec![
+            item("leave them", "names of calls come by and by", "no"),
+            item(
+                "connect anew",
+                "a call from before kflow came can fail; the kubelet tries it again",
+                YES,
+            ),
+        ],
+        ..Menu::default()
+    }
+}
 
 /// Lines are counted without a terminal: how they look does not change how many there are.
 static COUNTING: LazyLock<(Theme, Keymap)> = LazyLock::new(Default::default);
@@ -152,6 +180,11 @@ impl Pane for Node {
             Action::Top => self.top = 0,
             // Not further than there are lines: the next `sync` sees to that.
             Action::Bottom => self.top = usize::from(u16::MAX),
+            Action::NodeReconnect if command.arg == YES => return Reply::Drive(Drive::Reconnect),
+            Action::NodeReconnect if command.arg.is_empty() => {
+                return Reply::Menu(reconnect_menu());
+            }
+            Action::NodeReconnect => {}
             _ => return Reply::Ignored,
         }
         Reply::Done

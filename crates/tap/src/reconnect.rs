@@ -1,0 +1,226 @@
+//! Making clients connect anew, when a person asks for it: what a connection said before it was joined is not known, and
+//! calls on it have no name until its header tables have turned over; of a new connection every byte is known.
+//!
+//! A descriptor of the client's is borrowed (`pidfd_getfd`) and its socket shut down: the client reads the end of its
+//! connection and makes another, as grpc-go does within milliseconds. A call that is open at that moment ends with
+//! Unavailable, and the kubelet tries it again. So a connection is shut down only when no call is known to be open on it and
+//! nothing passes, and one without such a moment is left alone.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
+
+use crate::follow::{Follower, Unclear};
+use crate::node::Holder;
+use kflow_model::{Nanos, units};
+
+/// How long a moment without open calls is waited for: a kubelet lists its containers every second, and a call that takes
+/// longer than this is one that somebody waits for. Chosen: ten such rounds.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What was asked for, and what became of it.
+#[derive(Debug)]
+pub(crate) struct Reconnect {
+    wanted: Arc<AtomicBool>,
+    /// Until when, while it is tried.
+    until: Option<Instant>,
+    /// Connections that were shut down, and those that could not be.
+    done: BTreeSet<u64>,
+    failed: BTreeSet<u64>,
+    /// Clients of both, in words.
+    said: Vec<String>,
+}
+
+impl Reconnect {
+    pub(crate) fn new(wanted: Arc<AtomicBool>) -> Self {
+        Self {
+            wanted,
+            until: None,
+            done: BTreeSet::new(),
+            failed: BTreeSet::new(),
+            said: Vec::new(),
+        }
+    }
+
+    /// True while a quiet moment is waited for.
+    pub(crate) fn waits(&self) -> bool {
+        self.until.is_some() || self.wanted.load(Ordering::Relaxed)
+    }
+
+    /// Takes its turn, after all records were read.
+    pub(crate) fn turn(&mut self, follower: &Follower, at: Nanos, now: Instant) {
+        if self.waits() {
+            self.turn_with(follower.unclear(at), now, shut_down);
+        }
+    }
+
+    fn turn_with(
+        &mut self,
+        mut unclear: Vec<Unclear>,
+        now: Instant,
+        mut shut_down: impl FnMut(Holder) -> rustix::io::Result<()>,
+    ) {
+        if self.wanted.swap(false, Ordering::Relaxed) {
+            *self = Self {
+                until: Some(now + PATIENCE),
+                ..Self::new(Arc::clone(&self.wanted))
+            };
+        }
+        let Some(until) = self.until else { return };
+        unclear.retain(|u| !self.done.contains(&u.stream) && !self.failed.contains(&u.stream));
+        if unclear.is_empty() {
+            self.until = None;
+            if self.said.is_empty() {
+                self.said
+                    .push("every connection is understood, none was made anew".into());
+            }
+            return;
+        }
+        for u in unclear.iter().filter(|u| u.idle) {
+            let peer = if u.peer.is_empty() {
+                "a client"
+            } else {
+                &u.peer
+            };
+            match shut_down(u.holder) {
+                Ok(()) => {
+                    self.done.insert(u.stream);
+                    self.said.push(format!("{peer} was made to connect anew"));
+                }
+                Err(e) => {
+                    self.failed.insert(u.stream);
+                    self.said
+                        .push(format!("{peer} could not be made to connect anew: {e}"));
+                }
+            }
+        }
+        if now >= until {
+            self.until = None;
+            for u in unclear.iter().filter(|u| !self.done.contains(&u.stream)) {
+                let peer = if u.peer.is_empty() {
+                    "a client"
+                } else {
+                    &u.peer
+                };
+                self.said.push(format!(
+                    "{peer} was not made to connect anew: no moment without an open call in {}",
+                    units::wait(PATIENCE)
+                ));
+            }
+        }
+    }
+
+    /// What became of it, in words; empty when nothing was asked for.
+    pub(crate) fn status(&self) -> String {
+        self.said.join("; ")
+    }
+}
+
+/// Shuts a client's socket down, if the descriptor still leads to it.
+fn shut_down((process, descriptor, inode): Holder) -> rustix::io::Result<()> {
+    let process = i32::try_from(process).ok().and_then(Pid::from_raw);
+    let number = i32::try_from(descriptor).map_err(|_| Errno::BADF)?;
+    let process = pidfd_open(process.ok_or(Errno::SRCH)?, PidfdFlags::empty())?;
+    let socket = pidfd_getfd(&process, number, PidfdGetfdFlags::empty())?;
+    if rustix::fs::fstat(&socket)?.st_ino != inode {
+        return Err(Errno::STALE);
+    }
+    rustix::net::shutdown(&socket, rustix::net::Shutdown::Both)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsRawFd as _;
+    use std::os::unix::net::UnixStream;
+
+    fn unclear(stream: u64, idle: bool) -> Unclear {
+        Unclear {
+            stream,
+            peer: format!("client{stream}"),
+            holder: (1, 2, stream),
+            idle,
+        }
+    }
+
+    fn asked() -> Reconnect {
+        Reconnect::new(Arc::new(AtomicBool::new(true)))
+    }
+
+    #[test]
+    fn nothing_is_shut_down_that_nobody_asked_for() {
+        let mut r = Reconnect::new(Arc::default());
+        let now = kflow_model::clock::monotonic();
+        r.turn_with(vec![unclear(1, true)], now, |_| panic!("shut down"));
+        assert!(!r.waits());
+        assert_eq!(r.status(), "");
+    }
+
+    #[test]
+    fn a_connection_is_shut_down_once_and_only_when_it_is_idle() {
+        let mut r = asked();
+        let now = kflow_model::clock::monotonic();
+        let mut down = Vec::new();
+        let mut shut = |h: Holder| {
+            down.push(h.2);
+            Ok(())
+        };
+        r.turn_with(vec![unclear(1, false), unclear(2, false)], now, &mut shut);
+        r.turn_with(vec![unclear(1, false), unclear(2, true)], now, &mut shut);
+        r.turn_with(vec![unclear(1, false), unclear(2, true)], now, &mut shut);
+        assert!(r.waits());
+        r.turn_with(vec![unclear(1, true)], now, &mut shut);
+        r.turn_with(Vec::new(), now, &mut shut);
+        assert_eq!(down, [2, 1]);
+        assert!(!r.waits());
+        assert_eq!(
+            r.status(),
+            "client2 was made to connect anew; client1 was made to connect anew"
+        );
+    }
+
+    #[test]
+    fn one_that_is_never_idle_is_left_alone_and_told() {
+        let mut r = asked();
+        let now = kflow_model::clock::monotonic();
+        let busy = || vec![unclear(1, false)];
+        r.turn_with(busy(), now, |_| panic!("shut down"));
+        r.turn_with(busy(), now + PATIENCE, |_| panic!("shut down"));
+        assert!(!r.waits());
+        assert!(r.status().contains("no moment without an open call in 10s"));
+    }
+
+    #[test]
+    fn what_could_not_be_shut_down_is_told_and_not_tried_again() {
+        let mut r = asked();
+        let now = kflow_model::clock::monotonic();
+        let mut tries = 0;
+        for _ in 0..2 {
+            r.turn_with(vec![unclear(1, true)], now, |_| {
+                tries += 1;
+                Err(Errno::PERM)
+            });
+        }
+        assert_eq!(tries, 1);
+        assert!(
+            r.status()
+                .starts_with("client1 could not be made to connect anew: ")
+        );
+    }
+
+    #[test]
+    fn only_the_socket_that_was_meant_is_shut_down() {
+        use std::io::Read as _;
+        let (mut a, b) = UnixStream::pair().unwrap();
+        let me = std::process::id();
+        let number = u32::try_from(b.as_raw_fd()).unwrap();
+        let inode = rustix::fs::fstat(&b).unwrap().st_ino;
+        assert_eq!(shut_down((me, number, inode + 1)), Err(Errno::STALE));
+        assert_eq!(shut_down((me, number, inode)), Ok(()));
+        assert_eq!(a.read(&mut [0]).unwrap(), 0, "the other end reads the end");
+    }
+}
