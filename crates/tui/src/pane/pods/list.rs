@@ -31,6 +31,9 @@ pub(super) enum Row {
 const LONG: usize = 1000;
 /// ns.
 const REORDER: i64 = SECOND / 2;
+/// Pods of a long list that are looked at again with one picture because something else is said of them: at about a
+/// microsecond each, and thirty pictures a second, ten thousand of them are done within [`REORDER`].
+const JUDGED: usize = 1500;
 /// The row of a pod that has none.
 const NOWHERE: u32 = u32::MAX;
 
@@ -100,6 +103,10 @@ pub(super) struct List {
     resized: bool,
     /// When the list was last put in order, by the snapshot's time.
     ordered: Option<Nanos>,
+    /// All verdicts were taken since.
+    judged: bool,
+    /// The place up to which they were, while they are.
+    judged_to: usize,
 }
 
 impl List {
@@ -129,7 +136,9 @@ impl List {
     }
     /// Takes a new picture. `afresh` when something else is wanted than last time.
     pub(super) fn sync(&mut self, snap: &Snapshot, wanted: &Wanted, afresh: bool) {
+        let in_order = self.moved.is_empty() && !self.judged && self.judged_to == 0;
         if !afresh
+            && in_order
             && self.version == Some(snap.version)
             && Arc::ptr_eq(&self.verdicts, &snap.verdicts)
             && Arc::ptr_eq(&self.owner_verdicts, &snap.owner_verdicts)
@@ -138,17 +147,24 @@ impl List {
         }
         self.version = Some(snap.version);
         // A long list is put in order a few times a second: rows that jump with every observation cannot be read, and
-        // rows show the newest state of their pods whatever their order.
-        let waits = !afresh
-            && snap.mode.moves()
-            && snap.world.pods().len() > LONG
-            && (self.ordered).is_some_and(|at| (0..REORDER).contains(&snap.now.since(at)));
-        if afresh || (!waits && wanted.filter.depends_on_time()) {
+        // rows show the newest state of their pods whatever their order. The verdicts of all pods and their order are more
+        // than one frame may cost: so many verdicts are taken with each picture, and the order is made with the one after.
+        let long = !afresh && snap.mode.moves() && snap.world.pods().len() > LONG;
+        let rests =
+            long && (self.ordered).is_some_and(|at| (0..REORDER).contains(&snap.now.since(at)));
+        let orders = !rests && (!long || self.judged);
+        let judges = !rests && (!long || !self.judged);
+        if !long {
+            self.judged_to = 0;
+        }
+        if judges && (afresh || wanted.filter.depends_on_time()) {
             self.take_all(snap, wanted);
         } else {
-            self.take(snap, wanted, !waits);
+            let most = if long { JUDGED } else { usize::MAX };
+            self.take(snap, wanted, judges.then_some(most));
         }
-        if !waits {
+        self.judged = judges && !orders && self.judged_to == 0;
+        if orders {
             self.ordered = Some(snap.now);
             if !Arc::ptr_eq(&self.owner_verdicts, &snap.owner_verdicts) {
                 self.owner_verdicts = Arc::clone(&snap.owner_verdicts);
@@ -179,10 +195,11 @@ impl List {
             seen.verdict = said(snap, &seen.uid);
         }
         self.verdicts = Arc::clone(&snap.verdicts);
+        self.judged_to = 0;
         self.moved = (0..pods.len() as u32).collect();
     }
-    /// Looks again at the pods that changed, and with `verdicts_too` at those of which something else is said.
-    fn take(&mut self, snap: &Snapshot, wanted: &Wanted, verdicts_too: bool) {
+    /// Looks again at the pods that changed, and at so many of those of which something else is said.
+    fn take(&mut self, snap: &Snapshot, wanted: &Wanted, judged: Option<usize>) {
         let pods = snap.world.pods();
         let aligned = pods.len() == self.pods.len()
             && (pods.iter().zip(&self.pods))
@@ -199,13 +216,10 @@ impl List {
         } else {
             self.realign(pods)
         };
-        if verdicts_too && !Arc::ptr_eq(&self.verdicts, &snap.verdicts) {
-            self.verdicts = Arc::clone(&snap.verdicts);
-            let mut fresh = stale.iter().copied().peekable();
-            let others = (0..).zip(&self.pods).filter(|(i, seen)| {
-                fresh.next_if_eq(i).is_none() && !seen.is_said(snap.verdicts.get(&seen.uid))
-            });
-            let others: Vec<u32> = others.map(|(i, _)| i).collect();
+        if let Some(most) = judged
+            && (self.judged_to > 0 || !Arc::ptr_eq(&self.verdicts, &snap.verdicts))
+        {
+            let others = self.said_anew(snap, &stale, most);
             stale.extend(others);
         }
         for i in stale {
@@ -221,6 +235,27 @@ impl List {
                 }
             }
         }
+    }
+    /// Places of pods of which something else is said than last time, but for those in `but`: at most so many, from where
+    /// the last look ended.
+    fn said_anew(&mut self, snap: &Snapshot, but: &[u32], most: usize) -> Vec<u32> {
+        let from = self.judged_to;
+        let mut but = but.iter().skip_while(|i| (**i as usize) < from).peekable();
+        let mut found = Vec::new();
+        self.judged_to = 0;
+        for (i, seen) in (0..).zip(&self.pods).skip(from) {
+            if found.len() >= most {
+                self.judged_to = i as usize;
+                break;
+            }
+            if but.next_if_eq(&&i).is_none() && !seen.is_said(snap.verdicts.get(&seen.uid)) {
+                found.push(i);
+            }
+        }
+        if self.judged_to == 0 {
+            self.verdicts = Arc::clone(&snap.verdicts);
+        }
+        found
     }
     /// Pods came or went: everything that knows a pod by its place learns the new one. Gives the places of pods that
     /// changed or are new.
@@ -280,24 +315,40 @@ impl List {
         stale
     }
     fn put_in_order(&mut self, wanted: &Wanted, now: Nanos) {
-        // What kept its place is in order already: sorting finds it as one run.
-        let mut stays = vec![true; self.keys.len()];
-        for i in &self.moved {
-            if let Some(s) = stays.get_mut(*i as usize) {
-                *s = false;
-            }
-        }
-        self.moved.sort_unstable();
-        self.moved.dedup();
         let keys = &self.keys;
         let key = |i: u32| keys.get(i as usize);
-        self.order.retain(|i| stays.get(*i as usize) == Some(&true));
-        let shown = |i: &u32| key(*i).is_some_and(|k| k.score.is_some());
-        self.order.extend(self.moved.drain(..).filter(shown));
-        self.order.sort_by(|a, b| match (key(*a), key(*b)) {
+        let by_key = |a: &u32, b: &u32| match (key(*a), key(*b)) {
             (Some(x), Some(y)) => x.order(y, wanted.sort, wanted.reverse).then(a.cmp(b)),
             _ => a.cmp(b),
-        });
+        };
+        let shown = |i: &u32| key(*i).is_some_and(|k| k.score.is_some());
+        // What is in order already is one run for the sort; most pods whose key changed still stand where they stood.
+        let mut out = vec![true; keys.len()];
+        let mut run: Vec<u32> = Vec::with_capacity(self.order.len());
+        for i in self.order.iter().filter(|i| shown(i)) {
+            let is_after = |last: Option<&u32>| last.is_none_or(|l| by_key(l, i).is_lt());
+            if !is_after(run.last()) {
+                // One of the two has moved: the one before, when what stands before it fits.
+                if !is_after(run.len().checked_sub(2).and_then(|n| run.get(n))) {
+                    continue;
+                }
+                run.pop();
+            }
+            run.push(*i);
+        }
+        for i in &run {
+            if let Some(o) = out.get_mut(*i as usize) {
+                *o = false;
+            }
+        }
+        self.moved.extend(&self.order);
+        self.moved.sort_unstable();
+        self.moved.dedup();
+        self.moved
+            .retain(|i| out.get(*i as usize) == Some(&true) && shown(i));
+        run.append(&mut self.moved);
+        run.sort_by(by_key);
+        self.order = run;
         let hidden = |why: Hidden| keys.iter().filter(|k| k.hidden == why).count();
         self.not_shown = NotShown {
             past: hidden(Hidden::Past),
