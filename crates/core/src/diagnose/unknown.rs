@@ -9,16 +9,17 @@
 //! | [`elsewhere`]: what is there in this namespace, on this node? | something that was seen of it |
 //! | [`outside`]: as of this moment? | a moment within what was recorded |
 
+mod alone;
+mod missing;
 mod trouble;
 
-use super::history::{ContainerHistory, PodHistory};
-use super::limits;
-use super::rules::{Health, health};
-use super::text::{list, span};
+use super::text::list;
 use crate::correlate::{Incomplete, Lost, PodView, Presence, World};
+use alone::{unheard, unready};
 use kflow_model::gap::Failure;
 use kflow_model::scope::{covers, namespace_of};
 use kflow_model::{Nanos, Scope, Source};
+pub use missing::elsewhere;
 use trouble::help;
 pub use trouble::{Trouble, troubles};
 
@@ -322,63 +323,6 @@ pub fn known(asked: Asked<'_>, pod: &PodView) -> Option<Unknown> {
     Some(asked.because(what(), "events", &why))
 }
 
-/// Of a pod that only its node's sources show, in one stage for long: what it waits for, if it does, they do not tell.
-fn unheard(asked: Asked<'_>, pod: &PodView, what: impl Fn() -> String) -> Option<Unknown> {
-    let waits = asked
-        .at
-        .since(pod.current.map_or(pod.zero(), |(_, since)| since));
-    if waits < limits::SANDBOX_BLIND.ns || super::why(asked.world, pod, asked.at).is_some() {
-        return None;
-    }
-    let beyond = match pod.current {
-        Some((stage, _)) => format!(" beyond {stage}"),
-        None => String::new(),
-    };
-    let why = format!(
-        "no source of the API is there, and those of the node have shown nothing of it{beyond} for {}",
-        span(waits)
-    );
-    Some(without_api(asked, what(), why))
-}
-
-/// Of a pod that looks well, without any source of the API: only the API and the kubelet's log of its probes tell whether it
-/// is ready, and only the API whether what is gone from the node was deleted or has failed.
-fn unready(asked: Asked<'_>, pod: &PodView, what: impl Fn() -> String) -> Option<Unknown> {
-    let f = PodHistory::gather(pod, asked.at);
-    let mains = || f.containers.iter().filter(|c| !f.is_initial(&c.name));
-    let ended = |c: &ContainerHistory<'_>| c.exits.last().is_some_and(|e| e.code == Some(0));
-    let ready = |c: &ContainerHistory<'_>| matches!(c.ready_said, Some((_, true)));
-    let runs = mains().any(ContainerHistory::runs);
-    let over = pod.gone.is_some() || f.creation_forgotten();
-    let seen = mains().next().is_some() && mains().all(if runs { ready } else { ended });
-    if over || seen || health(&f) != Health::Well {
-        return None;
-    }
-    let open = if runs {
-        "that it is ready"
-    } else {
-        "whether it was deleted or has failed"
-    };
-    let why = format!(
-        "no source of the API is there, and those of the node show nothing wrong, but not {open}"
-    );
-    Some(without_api(asked, what(), why))
-}
-
-fn without_api(asked: Asked<'_>, what: String, why: String) -> Unknown {
-    let help = if asked.recorded.is_some() {
-        "record with an apiserver to ask"
-    } else {
-        "let an apiserver be asked (without --no-api)"
-    };
-    Unknown {
-        what,
-        reason: Reason::NotAsked,
-        why,
-        help: help.to_owned(),
-    }
-}
-
 /// What is missing in a list of pods, their calls or requests, where it was asked for.
 pub fn partial(asked: Asked<'_>) -> Option<Unknown> {
     unlisted(asked).or_else(|| lost(asked, else_there(asked)))
@@ -514,90 +458,6 @@ pub fn known_node(asked: Asked<'_>, node: &str) -> Option<Unknown> {
 fn without_nodes(asked: Asked<'_>, what: String) -> Option<Unknown> {
     let why = asked.world.coverage().incomplete("nodes", None, asked.at);
     Some(asked.because(what, "nodes", &why.unwrap_or(Incomplete::NotAsked)))
-}
-
-/// Why nothing can be said of the scope: a recording holds nothing of its namespace or node, or the cluster has no such
-/// node.
-pub fn elsewhere(asked: Asked<'_>) -> Option<Unknown> {
-    let (world, scope) = (asked.world, asked.world.selection().scope());
-    let what = || format!("what there is in {}", scope.name());
-    if let Some(node) = scope.node.as_deref()
-        && let Some(why) = without_node(asked, node)
-    {
-        return Some(Unknown {
-            what: what(),
-            reason: if asked.recorded.is_some() {
-                Reason::NotRecorded
-            } else {
-                Reason::NoSuchNode
-            },
-            why,
-            help: if asked.recorded.is_some() {
-                MEANT.to_owned()
-            } else {
-                "`kubectl get nodes` names those that there are".to_owned()
-            },
-        });
-    }
-    let namespace = scope
-        .namespace
-        .as_deref()
-        .filter(|_| asked.recorded.is_some())?;
-    let held = namespaces(world);
-    (!held.is_empty() && !held.contains(&namespace)).then(|| Unknown {
-        what: what(),
-        reason: Reason::NotRecorded,
-        why: format!(
-            "nothing in the recording{} is of namespace {namespace}; it holds {}",
-            asked.so_far(),
-            list(&held)
-        ),
-        help: MEANT.to_owned(),
-    })
-}
-
-const MEANT: &str = "check that it is a recording of the cluster that is meant";
-
-/// Says so when nothing is known of a node.
-fn without_node(asked: Asked<'_>, node: &str) -> Option<String> {
-    let world = asked.world;
-    let pods = world.every_pod().iter().map(|p| p.node.as_str());
-    if pods.clone().any(|n| n == node) {
-        return None;
-    }
-    if asked.recorded.is_none() {
-        // A node that is not registered is what somebody looks into on the node itself.
-        let local = Source::ALL
-            .into_iter()
-            .any(|s| s.is_node() && world.source(s).count > 0);
-        let missing = matches!(world.presence(node), Presence::Missing { .. });
-        return (missing && !local).then(|| format!("the cluster has no node {node}"));
-    }
-    let mut held: Vec<&str> = world.nodes().iter().map(|n| n.name.as_str()).collect();
-    held.extend(pods);
-    held.retain(|n| !n.is_empty());
-    held.sort_unstable();
-    held.dedup();
-    (!held.is_empty() && !held.contains(&node)).then(|| {
-        format!(
-            "nothing in the recording{} is of node {node}; it holds {}",
-            asked.so_far(),
-            list(&held)
-        )
-    })
-}
-
-/// The namespaces that pods or objects are known of, sorted.
-fn namespaces(world: &World) -> Vec<&str> {
-    let pods = world.every_pod().iter().map(|p| p.namespace.as_str());
-    let objects = world.objects().into_iter();
-    let mut all: Vec<&str> = pods
-        .chain(objects.map(|o| o.object.namespace.as_str()))
-        .filter(|ns| !ns.is_empty())
-        .collect();
-    all.sort_unstable();
-    all.dedup();
-    all
 }
 
 /// Why nothing can be said as of a moment: it lies outside of what was recorded.

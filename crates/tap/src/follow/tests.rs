@@ -4,6 +4,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use kflow_model::{Body, Observation};
 
+use super::stream::NO_ROOM;
 use super::*;
 use crate::record::{HEAD, parse};
 

@@ -1,0 +1,75 @@
+//! What the sources of a node cannot tell of a pod when no source of the API is there.
+
+use super::{Asked, Reason, Unknown};
+use crate::correlate::PodView;
+use crate::diagnose::history::{ContainerHistory, PodHistory};
+use crate::diagnose::limits;
+use crate::diagnose::rules::{Health, health};
+use crate::diagnose::text::span;
+
+/// Of a pod that only its node's sources show, in one stage for long: what it waits for, if it does, they do not tell.
+pub(super) fn unheard(
+    asked: Asked<'_>,
+    pod: &PodView,
+    what: impl Fn() -> String,
+) -> Option<Unknown> {
+    let waits = asked
+        .at
+        .since(pod.current.map_or(pod.zero(), |(_, since)| since));
+    if waits < limits::SANDBOX_BLIND.ns
+        || crate::diagnose::why(asked.world, pod, asked.at).is_some()
+    {
+        return None;
+    }
+    let beyond = match pod.current {
+        Some((stage, _)) => format!(" beyond {stage}"),
+        None => String::new(),
+    };
+    let why = format!(
+        "no source of the API is there, and those of the node have shown nothing of it{beyond} for {}",
+        span(waits)
+    );
+    Some(without_api(asked, what(), why))
+}
+
+/// Of a pod that looks well, without any source of the API: only the API and the kubelet's log of its probes tell whether it
+/// is ready, and only the API whether what is gone from the node was deleted or has failed.
+pub(super) fn unready(
+    asked: Asked<'_>,
+    pod: &PodView,
+    what: impl Fn() -> String,
+) -> Option<Unknown> {
+    let f = PodHistory::gather(pod, asked.at);
+    let mains = || f.containers.iter().filter(|c| !f.is_initial(&c.name));
+    let ended = |c: &ContainerHistory<'_>| c.exits.last().is_some_and(|e| e.code == Some(0));
+    let ready = |c: &ContainerHistory<'_>| matches!(c.ready_said, Some((_, true)));
+    let runs = mains().any(ContainerHistory::runs);
+    let over = pod.gone.is_some() || f.creation_forgotten();
+    let seen = mains().next().is_some() && mains().all(if runs { ready } else { ended });
+    if over || seen || health(&f) != Health::Well {
+        return None;
+    }
+    let open = if runs {
+        "that it is ready"
+    } else {
+        "whether it was deleted or has failed"
+    };
+    let why = format!(
+        "no source of the API is there, and those of the node show nothing wrong, but not {open}"
+    );
+    Some(without_api(asked, what(), why))
+}
+
+fn without_api(asked: Asked<'_>, what: String, why: String) -> Unknown {
+    let help = if asked.recorded.is_some() {
+        "record with an apiserver to ask"
+    } else {
+        "let an apiserver be asked (without --no-api)"
+    };
+    Unknown {
+        what,
+        reason: Reason::NotAsked,
+        why,
+        help: help.to_owned(),
+    }
+}

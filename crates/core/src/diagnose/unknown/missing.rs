@@ -1,0 +1,90 @@
+//! What a recording, or a cluster, has nothing of: a namespace, a node.
+
+use super::{Asked, Reason, Unknown};
+use crate::correlate::{Presence, World};
+use crate::diagnose::text::list;
+use kflow_model::Source;
+
+/// Why nothing can be said of the scope: a recording holds nothing of its namespace or node, or the cluster has no such
+/// node.
+pub fn elsewhere(asked: Asked<'_>) -> Option<Unknown> {
+    let (world, scope) = (asked.world, asked.world.selection().scope());
+    let what = || format!("what there is in {}", scope.name());
+    if let Some(node) = scope.node.as_deref()
+        && let Some(why) = without_node(asked, node)
+    {
+        return Some(Unknown {
+            what: what(),
+            reason: if asked.recorded.is_some() {
+                Reason::NotRecorded
+            } else {
+                Reason::NoSuchNode
+            },
+            why,
+            help: if asked.recorded.is_some() {
+                MEANT.to_owned()
+            } else {
+                "`kubectl get nodes` names those that there are".to_owned()
+            },
+        });
+    }
+    let namespace = scope
+        .namespace
+        .as_deref()
+        .filter(|_| asked.recorded.is_some())?;
+    let held = namespaces(world);
+    (!held.is_empty() && !held.contains(&namespace)).then(|| Unknown {
+        what: what(),
+        reason: Reason::NotRecorded,
+        why: format!(
+            "nothing in the recording{} is of namespace {namespace}; it holds {}",
+            asked.so_far(),
+            list(&held)
+        ),
+        help: MEANT.to_owned(),
+    })
+}
+
+const MEANT: &str = "check that it is a recording of the cluster that is meant";
+
+/// Says so when nothing is known of a node.
+fn without_node(asked: Asked<'_>, node: &str) -> Option<String> {
+    let world = asked.world;
+    let pods = world.every_pod().iter().map(|p| p.node.as_str());
+    if pods.clone().any(|n| n == node) {
+        return None;
+    }
+    if asked.recorded.is_none() {
+        // A node that is not registered is what somebody looks into on the node itself.
+        let local = Source::ALL
+            .into_iter()
+            .any(|s| s.is_node() && world.source(s).count > 0);
+        let missing = matches!(world.presence(node), Presence::Missing { .. });
+        return (missing && !local).then(|| format!("the cluster has no node {node}"));
+    }
+    let mut held: Vec<&str> = world.nodes().iter().map(|n| n.name.as_str()).collect();
+    held.extend(pods);
+    held.retain(|n| !n.is_empty());
+    held.sort_unstable();
+    held.dedup();
+    (!held.is_empty() && !held.contains(&node)).then(|| {
+        format!(
+            "nothing in the recording{} is of node {node}; it holds {}",
+            asked.so_far(),
+            list(&held)
+        )
+    })
+}
+
+/// The namespaces that pods or objects are known of, sorted.
+fn namespaces(world: &World) -> Vec<&str> {
+    let pods = world.every_pod().iter().map(|p| p.namespace.as_str());
+    let objects = world.objects().into_iter();
+    let mut all: Vec<&str> = pods
+        .chain(objects.map(|o| o.object.namespace.as_str()))
+        .filter(|ns| !ns.is_empty())
+        .collect();
+    all.sort_unstable();
+    all.dedup();
+    all
+}

@@ -1,0 +1,188 @@
+//! One connection: its bytes in order, what waits for a write, and what was lost.
+
+use std::collections::VecDeque;
+
+use kflow_cri::decoder::Lost;
+use kflow_cri::{Decoder, Direction};
+use kflow_model::{Nanos, Observation};
+
+use super::Counters;
+use crate::record::Record;
+
+/// What may wait for a write on one connection, bytes.
+pub(super) const HELD: usize = 4 << 20;
+
+/// What was read and waits for a write.
+#[derive(Debug)]
+pub(super) enum Waiting {
+    Bytes { offset: u64, bytes: Box<[u8]> },
+    End { error: u32 },
+}
+
+#[derive(Debug)]
+pub(super) struct Held {
+    pub(super) at: Nanos,
+    pub(super) begun: u32,
+    pub(super) what: Waiting,
+}
+
+/// One connection.
+#[derive(Debug)]
+pub(super) struct Stream {
+    pub(super) conn: u32,
+    pub(super) peer: String,
+    pub(super) inode: Option<u64>,
+    /// Offset of the next byte, by direction.
+    pub(super) next: [u64; 2],
+    pub(super) done: u32,
+    pub(super) missed: u32,
+    /// When bytes passed last.
+    pub(super) last: Nanos,
+    pub(super) held: VecDeque<Held>,
+    pub(super) held_bytes: usize,
+    /// Offsets that the kernel had at the last look, when they were ahead of `next`.
+    pub(super) ahead: Option<([u64; 2], [u64; 2])>,
+}
+
+const fn index(direction: Direction) -> usize {
+    match direction {
+        Direction::ClientToServer => 0,
+        Direction::ServerToClient => 1,
+    }
+}
+
+const BOTH: [Direction; 2] = [Direction::ClientToServer, Direction::ServerToClient];
+
+pub(super) const NO_ROOM: &str = "no room in the tap's ring";
+
+impl Stream {
+    pub(super) fn new(conn: u32, peer: String, inode: Option<u64>) -> Self {
+        Self {
+            conn,
+            peer,
+            inode,
+            next: [0; 2],
+            done: 0,
+            missed: 0,
+            last: Nanos(0),
+            held: VecDeque::new(),
+            held_bytes: 0,
+            ahead: None,
+        }
+    }
+
+    /// What every record with bytes says of the stream.
+    pub(super) fn told(
+        &mut self,
+        r: &Record<'_>,
+        at: Nanos,
+        decoder: &mut Decoder,
+        out: &mut Vec<Observation>,
+    ) {
+        if r.missed != self.missed {
+            let chunks = u64::from(r.missed.wrapping_sub(self.missed));
+            self.missed = r.missed;
+            let lost = Lost {
+                chunks,
+                bytes: None,
+            };
+            let why = "too many calls at a time for the tap";
+            decoder.lose(self.conn, None, at, lost, why, out);
+        }
+    }
+
+    pub(super) fn bytes(
+        &mut self,
+        direction: Direction,
+        (at, offset, bytes): (Nanos, u64, &[u8]),
+        decoder: &mut Decoder,
+        counters: &mut Counters,
+        out: &mut Vec<Observation>,
+    ) {
+        // Of an unreadable piece only the head comes: the next offset tells how long it was.
+        if bytes.is_empty() {
+            return;
+        }
+        let Some(next) = self.next.get_mut(index(direction)) else {
+            return;
+        };
+        if offset != *next {
+            let bytes = offset.saturating_sub(*next);
+            counters.lost += bytes;
+            let why = if bytes > 0 {
+                NO_ROOM
+            } else {
+                "two calls at a time moved bytes the same way"
+            };
+            let lost = Lost {
+                chunks: 0,
+                bytes: (bytes > 0).then_some(bytes),
+            };
+            decoder.lose(self.conn, Some(direction), at, lost, why, out);
+        }
+        *next = offset.saturating_add(bytes.len() as u64);
+        self.last = at;
+        decoder.feed(self.conn, direction, at, bytes, out);
+    }
+
+    /// Bytes passed of which no record will come: they are lost. `theirs` are the kernel's offsets.
+    pub(super) fn catch_up(
+        &mut self,
+        theirs: [u64; 2],
+        at: Nanos,
+        decoder: &mut Decoder,
+        counters: &mut Counters,
+        out: &mut Vec<Observation>,
+    ) {
+        for (direction, (theirs, ours)) in
+            BOTH.into_iter().zip(theirs.into_iter().zip(&mut self.next))
+        {
+            let bytes = theirs.saturating_sub(*ours);
+            if bytes == 0 {
+                continue;
+            }
+            *ours = theirs;
+            counters.lost += bytes;
+            let lost = Lost {
+                chunks: 0,
+                bytes: Some(bytes),
+            };
+            decoder.lose(self.conn, Some(direction), at, lost, NO_ROOM, out);
+        }
+    }
+
+    /// Gives out what waits for writes up to `done`; all of it without a number.
+    pub(super) fn release(
+        &mut self,
+        done: Option<u32>,
+        decoder: &mut Decoder,
+        counters: &mut Counters,
+        out: &mut Vec<Observation>,
+    ) {
+        while let Some(first) = self.held.front() {
+            let waits = done.is_some_and(|done| first.begun.wrapping_sub(done).cast_signed() > 0);
+            if waits {
+                return;
+            }
+            let Some(Held { at, what, .. }) = self.held.pop_front() else {
+                return;
+            };
+            match what {
+                Waiting::Bytes { offset, bytes } => {
+                    self.held_bytes = self.held_bytes.saturating_sub(bytes.len());
+                    let read = (at, offset, &*bytes);
+                    self.bytes(Direction::ServerToClient, read, decoder, counters, out);
+                }
+                Waiting::End { error } => {
+                    let why = if error == 0 {
+                        "eof".to_owned()
+                    } else {
+                        std::io::Error::from_raw_os_error(error.cast_signed()).to_string()
+                    };
+                    let half = Some(Direction::ServerToClient);
+                    decoder.close(self.conn, half, at, &why, out);
+                }
+            }
+        }
+    }
+}
