@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use crossterm::event::{self, Event, KeyEventKind, MouseButton, MouseEventKind};
-use crossterm::execute;
+use crossterm::terminal::{BeginSynchronizedUpdate, EndSynchronizedUpdate};
+use crossterm::{execute, queue};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
@@ -98,6 +99,15 @@ fn capture(mouse: bool) -> io::Result<()> {
     } else {
         execute!(io::stdout(), event::DisableMouseCapture)
     }
+}
+
+/// Lets a terminal that can show what is drawn at once, not line by line (synchronized output, mode 2026; others take no
+/// notice): two halves of two pictures would contradict each other.
+fn whole(draw: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+    queue!(io::stdout(), BeginSynchronizedUpdate)?;
+    let drawn = draw();
+    execute!(io::stdout(), EndSynchronizedUpdate)?;
+    drawn
 }
 
 /// Least time between two frames.
@@ -217,9 +227,12 @@ pub fn run(driver: &mut dyn Backend, options: &Options) -> Result<(), RunError> 
         // Keys are answered at once; what the engine changes waits for its frame.
         if dirty || (changed && since_frame >= frame) {
             model.sync(&snap);
-            screen
-                .draw(|f| view::draw(&model, &snap, f.buffer_mut()))
-                .map_err(terminal("drawing"))?;
+            whole(|| {
+                screen
+                    .draw(|f| view::draw(&model, &snap, f.buffer_mut()))
+                    .map(drop)
+            })
+            .map_err(terminal("drawing"))?;
             drawn = Some(picture);
             last_frame = Some(now);
             dirty = false;
