@@ -22,6 +22,62 @@ fn packages() -> Vec<Value> {
     v["packages"].as_array().unwrap().clone()
 }
 
+/// Names of what a package is built of, without its tests: itself first.
+fn tree(package: &str, more: &[&str]) -> Vec<String> {
+    let out = Command::new(env!("CARGO"))
+        .args(["tree", "--package", package, "--edges", "normal"])
+        .args([
+            "--prefix",
+            "none",
+            "--format",
+            "{p}",
+            "--locked",
+            "--offline",
+        ])
+        .args(more)
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .unwrap();
+    assert!(
+        out.status.success(),
+        "{}",
+        String::from_utf8_lossy(&out.stderr)
+    );
+    let text = String::from_utf8(out.stdout).unwrap();
+    let names = text.lines().filter_map(|l| l.split(' ').next());
+    names.map(str::to_owned).collect()
+}
+
+#[test]
+fn the_proxy_is_built_of_what_its_page_says_and_links_no_client_terminal_or_tls() {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/proxy.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let (_, listed) = page.split_once("```text\nkflow-proxy\n").unwrap();
+    let (listed, _) = listed.split_once("```").unwrap();
+    let listed: Vec<&str> = listed
+        .lines()
+        .filter_map(|l| l.split_once(' ')?.1.split(' ').next())
+        .collect();
+    assert_eq!(tree("kflow-proxy", &["--depth", "1"])[1..], listed);
+    let all = tree("kflow-proxy", &[]);
+    assert!(all.len() > 20, "{all:?}");
+    let strange = [
+        "kube",
+        "k8s-",
+        "ratatui",
+        "crossterm",
+        "rustls",
+        "openssl",
+        "native-tls",
+        "aya",
+    ];
+    let found: Vec<&String> = all
+        .iter()
+        .filter(|name| strange.iter().any(|s| name.starts_with(s)))
+        .collect();
+    assert!(found.is_empty(), "{found:?}");
+}
+
 fn rules() -> toml::Table {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/deny.toml");
     std::fs::read_to_string(path).unwrap().parse().unwrap()
