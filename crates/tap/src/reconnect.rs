@@ -107,7 +107,7 @@ impl Reconnect {
                     &u.peer
                 };
                 self.said.push(format!(
-                    "{peer} was not made to connect anew: no moment without an open call in {}",
+                    "{peer} was not made to connect anew: no moment in {} was known to be without an open call",
                     units::wait(PATIENCE)
                 ));
             }
@@ -191,7 +191,10 @@ mod tests {
         r.turn_with(busy(), now, |_| panic!("shut down"));
         r.turn_with(busy(), now + PATIENCE, |_| panic!("shut down"));
         assert!(!r.waits());
-        assert!(r.status().contains("no moment without an open call in 10s"));
+        assert!(
+            r.status()
+                .contains("no moment in 10s was known to be without an open call")
+        );
     }
 
     #[test]
