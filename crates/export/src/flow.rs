@@ -132,6 +132,7 @@ struct FlowJson<'a> {
     flow: &'a str,
     name: &'a str,
     title: &'a str,
+    about: &'a str,
     component: kflow_model::log::Component,
     steps: Vec<StepJson<'a>>,
 }
@@ -140,6 +141,8 @@ struct FlowJson<'a> {
 struct StepJson<'a> {
     step: &'a str,
     label: &'a str,
+    does: &'a str,
+    hangs: &'a str,
     function: &'a str,
     also: &'a [kflow_model::Text],
     was: &'a [kflow_model::Text],
@@ -161,6 +164,7 @@ pub fn map_json(
         flow: &f.id,
         name: &f.name,
         title: &f.title,
+        about: &f.about,
         component: f.component,
         steps: map
             .steps_in(i)
@@ -168,6 +172,8 @@ pub fn map_json(
             .map(|(_, s)| StepJson {
                 step: &s.id,
                 label: &s.label,
+                does: &s.does,
+                hangs: &s.hangs,
                 function: &s.function,
                 also: &s.also,
                 was: &s.was,

@@ -21,7 +21,7 @@ pub struct Seen {
     pub steps: BTreeSet<StepId>,
 }
 
-/// One step for people, without colour: what it is, where it is, how it shows itself.
+/// One step for people, without colour: what it is, what it does, where it is, how it shows itself.
 pub fn describe(map: &Map, step: &Step) -> String {
     let mut s = String::new();
     let mut line = |key: &str, value: &str| {
@@ -30,6 +30,11 @@ pub fn describe(map: &Map, step: &Step) -> String {
         }
     };
     line("step", &format!("{}  {}", step.id, step.label));
+    for (key, sentences) in [("does", &step.does), ("hangs", &step.hangs)] {
+        for (i, part) in lines(sentences).iter().enumerate() {
+            line(if i == 0 { key } else { "" }, part);
+        }
+    }
     if let Some(flow) = map.flows().get(step.flow) {
         line("flow", &format!("{} ({})", flow.title, flow.name));
     }
@@ -49,8 +54,23 @@ pub fn describe(map: &Map, step: &Step) -> String {
     s
 }
 
-/// The page docs/flows.md: every flow as a table of its steps, with the recordings that show each, and a list of the
-/// steps that none shows, with the reason.
+/// Sentences in lines that a terminal of 100 columns shows beside their key.
+fn lines(sentences: &str) -> Vec<String> {
+    let mut out: Vec<String> = Vec::new();
+    for word in sentences.split_whitespace() {
+        match out.last_mut() {
+            Some(l) if l.chars().count() + 1 + word.chars().count() <= 88 => {
+                l.push(' ');
+                l.push_str(word);
+            }
+            _ => out.push(word.to_owned()),
+        }
+    }
+    out
+}
+
+/// The page docs/flows.md: every flow told step by step and then as a table of where each is, how it shows itself and in
+/// which recordings, and a list of the steps that none shows, with the reason.
 pub fn markdown(map: &Map, seen: &[Seen]) -> String {
     let mut s = String::from("# The call flow\n\n");
     let lit = |id: StepId| -> Vec<&str> {
@@ -70,24 +90,38 @@ pub fn markdown(map: &Map, seen: &[Seen]) -> String {
     let shown = numbered().filter(|(id, _)| !lit(*id).is_empty()).count();
     add!(
         s,
-        "Generated from `crates/core/src/flow/map.toml` (names of Kubernetes {}) and from what the recordings of a real node light;\n\
-         do not edit. {total} steps: {shown} are seen in the recordings, {invisible} cannot be seen by any source,\n\
-         {} could be seen but do not occur in them. `kflow flow STEP` prints one step with all its evidence.\n",
+        "How a pod starts, lives and ends in Kubernetes {}, step by step: what happens, who does it and why, and what one sees\n\
+         if it hangs there. Read from the top it is the life of one pod; what runs beside it, and how kubelet\n\
+         and apiserver themselves start, comes after it. Below each flow is a table of where each step is in the source, and how kflow sees it.\n",
         map.version,
+    );
+    add!(
+        s,
+        "Generated from `crates/core/src/flow/map.toml` and from what the recordings of a real node light; do not edit.\n\
+         {total} steps: {shown} are seen in the recordings, {invisible} cannot be seen by any source,\n\
+         {} could be seen but do not occur in them. `kflow flow STEP` prints one step with all its evidence.\n",
         total.saturating_sub(shown).saturating_sub(invisible),
     );
-    for (i, flow) in map.flows().iter().enumerate() {
+    for (i, flow) in map.told() {
         let scope = match flow.scope {
             Scope::Pod => "one pod",
             Scope::Node => "the node or component",
             Scope::Both => "the node, and one pod",
         };
+        add!(s, "## ({}) {}\n", flow.id, flow.title);
+        if !flow.about.is_empty() {
+            add!(s, "{}\n", flow.about);
+        }
+        for (_, step) in map.steps_in(i) {
+            add!(s, "- **{} · {}.** {}", step.id, step.label, step.does);
+            if !step.hangs.is_empty() {
+                add!(s, "  *If it hangs:* {}", step.hangs);
+            }
+        }
         add!(
             s,
-            "## ({}) {}\n\n`kflow flow {}`, the story of {scope}.\n\n\
+            "\n`kflow flow {}`, the story of {scope}.\n\n\
              | step | what | function | file | stage | evidence | seen in |\n|---|---|---|---|---|---|---|",
-            flow.id,
-            flow.title,
             flow.name
         );
         for (id, step) in map.steps_in(i) {

@@ -119,6 +119,12 @@ impl Map {
     pub fn steps(&self) -> &[Step] {
         &self.steps
     }
+    /// Indices and flows in the order in which they are told: a pod's life, then what runs beside it.
+    pub fn told(&self) -> Vec<(usize, &Flow)> {
+        let mut flows: Vec<_> = self.flows.iter().enumerate().collect();
+        flows.sort_by_key(|(i, f)| (f.order == 0, f.order, *i));
+        flows
+    }
     /// Numbers and steps of a flow, in order.
     pub fn steps_in(&self, flow: usize) -> impl Iterator<Item = (StepId, &Step)> {
         self.steps
@@ -168,6 +174,8 @@ struct RawFact {
 struct RawFlow {
     name: Option<String>,
     title: Option<String>,
+    about: Option<String>,
+    order: Option<u8>,
     component: Option<String>,
     scope: Option<Scope>,
     anchor: Option<String>,
@@ -178,6 +186,8 @@ struct RawFlow {
 struct RawStep {
     flow: Option<String>,
     label: Option<String>,
+    does: Option<String>,
+    hangs: Option<String>,
     function: Option<String>,
     also: Option<Vec<String>>,
     timeline: Option<Vec<String>>,
@@ -205,6 +215,8 @@ impl RawMap {
             let old = self.flow.entry(id).or_default();
             over(&mut old.name, f.name);
             over(&mut old.title, f.title);
+            over(&mut old.about, f.about);
+            over(&mut old.order, f.order);
             over(&mut old.component, f.component);
             over(&mut old.scope, f.scope);
             over(&mut old.anchor, f.anchor);
@@ -213,6 +225,8 @@ impl RawMap {
             let old = self.step.entry(id).or_default();
             over(&mut old.flow, s.flow);
             over(&mut old.label, s.label);
+            over(&mut old.does, s.does);
+            over(&mut old.hangs, s.hangs);
             over(&mut old.function, s.function);
             over(&mut old.also, s.also);
             over(&mut old.timeline, s.timeline);
@@ -260,6 +274,8 @@ impl RawMap {
             flows.push(Flow {
                 name: f.name.as_deref().unwrap_or(&id).into(),
                 title: f.title.as_deref().unwrap_or(&id).into(),
+                about: f.about.unwrap_or_default().into(),
+                order: f.order.unwrap_or_default(),
                 component: parse_component(component).map_err(|why| MapError::Evidence {
                     step: format!("(flow {id})"),
                     why,
@@ -323,6 +339,8 @@ impl RawMap {
             steps.push(Step {
                 flow,
                 label: s.label.ok_or_else(|| missing("label"))?.into(),
+                does: s.does.unwrap_or_default().into(),
+                hangs: s.hangs.unwrap_or_default().into(),
                 function: s.function.ok_or_else(|| missing("function"))?.into(),
                 also: texts(s.also),
                 timeline: texts(s.timeline),

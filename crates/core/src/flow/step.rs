@@ -32,6 +32,10 @@ pub struct Flow {
     pub name: Text,
     /// Its title for people.
     pub title: Text,
+    /// What it tells, in sentences; empty in a map of the user's that does not say.
+    pub about: Text,
+    /// Its place where flows are told one after another, from 1; 0 comes last.
+    pub order: u8,
     /// Whose log its steps are in, unless they say otherwise.
     pub component: Component,
     /// Whose story it is.
@@ -47,8 +51,12 @@ pub struct Step {
     pub id: Text,
     /// Index of its flow in [`Map::flows`](super::Map::flows).
     pub flow: usize,
-    /// What it does.
+    /// What it does, in a few words.
     pub label: Text,
+    /// What it does, who does it and why, in sentences; empty in a map of the user's that does not say.
+    pub does: Text,
+    /// What one sees, and what is missing, when a pod stands still in it, in sentences; empty as above.
+    pub hangs: Text,
     pub function: Text,
     /// Other functions of the step.
     pub also: Vec<Text>,

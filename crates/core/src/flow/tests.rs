@@ -13,6 +13,7 @@ use kflow_model::{
     sample::{Sample, Value},
     span::SpanRecord,
 };
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 fn at(ns: i64, source: Source, body: Body) -> Arc<Observation> {
@@ -113,6 +114,57 @@ fn the_embedded_map_is_whole() {
     }
     let whole = Map::embedded();
     assert_eq!(whole.steps(), map.steps());
+}
+
+#[test]
+fn every_step_says_in_sentences_what_it_does_and_how_it_hangs() {
+    let map = Map::embedded();
+    let words = |s: &str| -> BTreeSet<String> {
+        s.split(|c: char| !c.is_alphanumeric())
+            .filter(|w| !w.is_empty())
+            .map(str::to_lowercase)
+            .collect()
+    };
+    let mut told = BTreeSet::new();
+    let mut wrong = Vec::new();
+    for s in map.steps() {
+        for (key, text) in [("does", &s.does), ("hangs", &s.hangs)] {
+            let length = text.chars().count();
+            if !(8..=240).contains(&length) || !text.ends_with('.') || text.contains("  ") {
+                wrong.push(format!("{} {key}: one or two sentences: {text}", s.id));
+            }
+            // Who reads a step's name already knows what is in it.
+            let more = words(text).difference(&words(&s.label)).count();
+            if more < if key == "does" { 6 } else { 2 } {
+                wrong.push(format!(
+                    "{} {key}: says no more than its label: {text}",
+                    s.id
+                ));
+            }
+            // What it refers to is a step.
+            for id in words(text) {
+                let mut c = id.chars();
+                let is_id = c.next().is_some_and(|c| ('a'..='l').contains(&c))
+                    && id.len() == 3
+                    && c.all(|c| c.is_ascii_digit());
+                if is_id && map.step(&id).is_none() {
+                    wrong.push(format!("{} {key}: no step {id}", s.id));
+                }
+            }
+        }
+        if !told.insert(s.does.as_str()) {
+            wrong.push(format!("{}: told of another step already", s.id));
+        }
+    }
+    let mut order: Vec<u8> = map.told().iter().map(|(_, f)| f.order).collect();
+    order.dedup();
+    assert_eq!(order, (1..=12).collect::<Vec<u8>>());
+    for f in map.flows() {
+        if !f.about.ends_with('.') {
+            wrong.push(format!("({}): {}", f.id, f.about));
+        }
+    }
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
 }
 
 #[test]
@@ -345,6 +397,15 @@ fn the_page_lists_every_step_and_the_reason_of_those_never_seen() {
     let text = docs::describe(map, map.get(id).unwrap());
     assert!(text.contains("span syncPod of kubelet"), "{text}");
     assert!(text.contains("was        syncPod ≤1.26"), "{text}");
+    assert!(
+        text.contains("\ndoes       The heart of the kubelet"),
+        "{text}"
+    );
+    assert!(text.contains("\nhangs      `SyncPod enter`"), "{text}");
+    assert!(text.lines().all(|l| l.chars().count() <= 100), "{text}");
+    let at = |what: &str| page.find(what).unwrap_or_else(|| panic!("no {what}"));
+    assert!(at("\n- **c09 · SyncPod.** The heart") < at("\n| c09 | "));
+    assert!(at("\n## (k) ") < at("\n## (c) ") && at("\n## (h) ") < at("\n## (a) "));
 }
 
 #[test]
