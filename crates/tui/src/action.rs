@@ -160,6 +160,7 @@ actions! {
     LogFollow "log-follow" Log ["t"] "follow the end";
     WhyCopy "why-copy" Why ["Y"] "copy the verdict as Markdown";
     SequenceNoise "sequence-noise" Sequence ["f"] "fold repeats";
+    FlowExplain "flow-detail" Flow ["d"] "what the step does, and what one sees if it hangs";
     FlowOnlyReached "flow-reached" Flow ["f"] "only steps that were reached";
     FlowFoldAll "flow-fold-all" Flow ["O"] "open or close everything";
     RequestsGroups "requests-groups" Requests ["p"] "groups with percentiles, or all requests";

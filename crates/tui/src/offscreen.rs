@@ -85,7 +85,7 @@ pub const SHOTS: &[Shot] = &[
         "s57/dep-75dcc5f874-t9cmk",
         "7",
     ),
-    shot("flow", "S2-stuck-early", 450, "s10/rc", "8"),
+    shot("flow", "S2-stuck-early", 450, "s10/rc", "8 enter"),
     shot("requests", "S1-basics", 600, "s01/healthy", "9"),
     shot("request", "S7-restart-json", 900, "", "9 S p"),
     shot("help", "S1-basics", 600, "s01/healthy", "2 ?"),

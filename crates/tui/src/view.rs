@@ -530,6 +530,7 @@ const fn short(a: Action) -> &'static str {
         Action::SpanNextError => "error",
         Action::WhyCopy => "copy",
         Action::SequenceNoise => "fold",
+        Action::FlowExplain => "explain",
         Action::FlowOnlyReached => "reached",
         Action::FlowFoldAll | Action::FoldAll => "fold all",
         Action::NextPod => "next pod",

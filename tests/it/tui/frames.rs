@@ -18,7 +18,7 @@ use super::{SIZES, churn, empty, session};
 pub(super) const THEMES: [&str; 3] = ["dark", "light", "mono"];
 
 /// Name, keys to get there, and the pod that is selected in the session with stuck pods.
-const VIEWS: [(&str, &str); 13] = [
+const VIEWS: [(&str, &str); 14] = [
     ("pods", "1"),
     ("lanes", "1 t"),
     ("timeline", "2"),
@@ -28,6 +28,7 @@ const VIEWS: [(&str, &str); 13] = [
     ("node", "6"),
     ("sequence", "7"),
     ("flow", "8"),
+    ("flow-explained", "8 enter"),
     ("requests", "9"),
     ("incidents", "0"),
     ("help", "2 ?"),

@@ -128,6 +128,46 @@ fn the_flow_lights_what_was_reached_and_says_what_cannot_be_seen() {
 }
 
 #[test]
+fn enter_explains_a_step_and_enter_again_leads_to_what_was_seen_of_it() {
+    let (mut m, snap, before) = open("S2-stuck-early", 450, "s10/rc", "8");
+    press(&mut m, &snap, "enter");
+    let text = shown(&mut m, &snap);
+    // The lines may be broken anywhere.
+    let panel: Vec<&str> = text
+        .lines()
+        .filter_map(|l| l.rsplit_once('│'))
+        .flat_map(|(_, l)| l.split_whitespace())
+        .collect();
+    let panel = panel.join(" ");
+    for wanted in [
+        "e10 RunPodSandbox",
+        "Most of the time is that of the CNI plugin.",
+        "4 minutes by default, then FailedCreatePodSandBox and a new attempt.",
+        "pkg/kubelet/kuberuntime/kuberuntime_sandbox.go",
+        "e07 createPodSandbox",
+        "times, the longest",
+    ] {
+        assert!(panel.contains(wanted), "{wanted}: {panel}\n{text}");
+    }
+    // It stays with the selection, on steps that were not seen and on headings too.
+    for keys in ["j", "k k", "g", "G"] {
+        press(&mut m, &snap, keys);
+        assert_ne!(shown(&mut m, &snap), text, "{keys}");
+    }
+    press(&mut m, &snap, "esc");
+    assert_eq!(m.focus, PaneId::Flow);
+    assert!(!shown(&mut m, &snap).contains("hangs      "));
+    // From the step that it opened at.
+    let (mut m, snap, again) = open("S2-stuck-early", 450, "s10/rc", "8");
+    assert_eq!(before, again);
+    press(&mut m, &snap, "enter enter");
+    assert_eq!(m.focus, PaneId::Log);
+    let log = shown(&mut m, &snap);
+    let selected = log.lines().find(|l| l.starts_with('▌')).unwrap_or_default();
+    assert!(selected.contains("RunPodSandbox"), "{log}");
+}
+
+#[test]
 fn why_names_cause_evidence_and_what_to_do_next() {
     let (mut m, snap, text) = open("S2-stuck-early", 450, "s03/cm-missing", "5");
     for wanted in [

@@ -2,6 +2,7 @@
 //! evidence, source file and function. Steps that nothing can show are dim and say why. The node's own loop is the root.
 
 mod draw;
+mod explain;
 mod tree;
 
 use rustc_hash::FxHashSet;
@@ -27,6 +28,8 @@ pub struct FlowPane {
     reached: bool,
     turned: FxHashSet<Turned>,
     all: bool,
+    /// The explanation of what is selected is shown.
+    explained: bool,
     /// Observations that `lit` was derived from, and as of when.
     seen: Option<(usize, Nanos)>,
     dirty: bool,
@@ -40,6 +43,14 @@ impl FlowPane {
         let at = self.lit.binary_search_by_key(&id, |l| l.step).ok()?;
         self.lit.get(at)
     }
+    fn explain(&self, ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, row: Option<&Row>) {
+        let said = match row {
+            Some(Row::Step { id, .. }) => explain::step(ctx, *id, self.found(*id)),
+            Some(Row::Flow(f)) => explain::flow(ctx, *f),
+            None => return,
+        };
+        said.draw(ctx, canvas, 0);
+    }
     fn turn(&mut self) {
         let Some(key) = self.rows.get(self.scroll.at).map(|r| r.key()) else {
             return;
@@ -51,9 +62,34 @@ impl FlowPane {
     }
 }
 
-/// Rows of detail below the tree.
-const fn below(h: u16) -> u16 {
-    if h >= 14 { 4 } else { 0 }
+/// From this width on the explanation is beside the tree.
+const WIDE: u16 = 140;
+
+impl FlowPane {
+    /// Columns of the tree beside an explanation, and rows of what is below it.
+    const fn split(&self, w: u16, h: u16) -> (u16, u16) {
+        match (self.explained, w >= WIDE) {
+            (true, true) => (w - w * 2 / 5, 0),
+            (true, false) => (w, h * 3 / 5),
+            (false, _) if h >= 14 => (w, 4),
+            (false, _) => (w, 0),
+        }
+    }
+    /// Shows what an explanation is based on.
+    fn lead(&self, shared: &mut Shared) -> Reply {
+        let evidence = match self.rows.get(self.scroll.at) {
+            Some(Row::Step { id, .. }) => {
+                let mut found = self.found(*id).into_iter().flat_map(|l| &l.evidence);
+                found.next().map(|(_, e)| e.clone())
+            }
+            _ => return Reply::Done,
+        };
+        if evidence.is_none() {
+            return Reply::Say("nothing was seen of this step".to_owned());
+        }
+        shared.evidence = evidence;
+        Reply::Go(PaneId::Log)
+    }
 }
 
 impl Pane for FlowPane {
@@ -72,8 +108,8 @@ impl Pane for FlowPane {
     }
     fn commands(&self) -> &'static [Action] {
         &[
+            Action::FlowExplain,
             Action::FlowOnlyReached,
-            Action::Open,
             Action::FlowFoldAll,
             Action::NextPod,
         ]
@@ -117,7 +153,7 @@ impl Pane for FlowPane {
         }
         self.scroll.fit(
             self.rows.len(),
-            usize::from(size.1.saturating_sub(below(size.1) + 1)).max(1),
+            usize::from(size.1.saturating_sub(self.split(size.0, size.1).1 + 1)).max(1),
         );
     }
     fn handle(&mut self, command: &Command, _snap: &Snapshot, shared: &mut Shared) -> Reply {
@@ -135,26 +171,10 @@ impl Pane for FlowPane {
                 self.dirty = true;
             }
             Action::Left | Action::Right => self.turn(),
-            Action::Open => match self.rows.get(self.scroll.at) {
-                Some(Row::Step {
-                    id,
-                    children: false,
-                    ..
-                }) => {
-                    let evidence = self
-                        .found(*id)
-                        .and_then(|l| l.evidence.first())
-                        .map(|(_, e)| e.clone());
-                    match evidence {
-                        Some(e) => {
-                            shared.evidence = Some(e);
-                            return Reply::Go(PaneId::Log);
-                        }
-                        None => return Reply::Say("nothing was seen of this step".to_owned()),
-                    }
-                }
-                _ => self.turn(),
-            },
+            Action::FlowExplain => self.explained = !self.explained,
+            Action::Open if self.explained => return self.lead(shared),
+            Action::Open => self.explained = true,
+            Action::Back if self.explained => self.explained = false,
             _ => return Reply::Ignored,
         }
         Reply::Done
@@ -174,7 +194,15 @@ impl Pane for FlowPane {
                 "Choose a pod in the list (1); each step of its call flow lights up here as it is reached.",
             );
         }
-        let (w, h) = (canvas.width(), canvas.height());
+        let (whole, h) = (canvas.width(), canvas.height());
+        let (w, below) = self.split(whole, h);
+        let selected = self.rows.get(self.scroll.at);
+        if w < whole {
+            canvas.column(w, 0, h, ctx.glyphs.wall, ctx.theme.rule);
+            let mut part = canvas.part(w + 2, 0, whole - w - 3, h);
+            self.explain(ctx, &mut part, selected);
+        }
+        let canvas = &mut canvas.part(0, 0, w, h);
         let columns = draw::Columns::of(w);
         columns.head(ctx, canvas);
         for (i, n) in self.scroll.visible().enumerate() {
@@ -203,12 +231,16 @@ impl Pane for FlowPane {
                 super::calls::select(ctx, canvas, y);
             }
         }
-        let below = below(h);
         self.scroll
             .draw(ctx, &mut canvas.part(0, 0, w, h - below), 1);
         if below > 0 {
             let mut part = canvas.part(0, h - below, w, below);
-            match self.rows.get(self.scroll.at) {
+            match selected {
+                _ if self.explained => {
+                    part.line(0, 0, w, ctx.glyphs.rule, ctx.theme.faint);
+                    let mut part = part.part(1, 1, w.saturating_sub(2), below - 1);
+                    self.explain(ctx, &mut part, selected);
+                }
                 Some(Row::Step { id, .. }) => {
                     draw::detail(ctx, &mut part, *id, self.found(*id));
                 }
@@ -237,6 +269,11 @@ impl Pane for FlowPane {
         };
         let s = Map::active().get(*id)?;
         let mut text = format!("{} {}\n{}\n", s.function, s.file, s.label);
+        for sentences in [&s.does, &s.hangs] {
+            if !sentences.is_empty() {
+                text.push_str(&format!("{sentences}\n"));
+            }
+        }
         let time = shared.time(snap);
         for (_, e) in self.found(*id).iter().flat_map(|l| &l.evidence) {
             text.push_str(&format!(

@@ -20,12 +20,26 @@ pub enum Line {
 }
 
 /// Lines in the making.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Details {
     lines: Vec<Line>,
+    label: u16,
+}
+
+impl Default for Details {
+    fn default() -> Self {
+        Self::labelled(LABEL)
+    }
 }
 
 impl Details {
+    /// None yet; their labels have so many columns, where there is room.
+    pub const fn labelled(label: u16) -> Self {
+        Self {
+            lines: Vec::new(),
+            label,
+        }
+    }
     /// A heading.
     pub fn head(&mut self, text: impl Into<String>, style: Style) {
         self.lines.push(Line::Head(text.into(), style));
@@ -66,7 +80,7 @@ impl Details {
     /// Draws as much as there is room for, `top` lines scrolled down (at most to the last screen).
     pub fn draw(&self, ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, top: usize) {
         let t = ctx.theme;
-        let label = LABEL.min(canvas.width() / 3);
+        let label = self.label.min(canvas.width() / 3);
         let room = usize::from(canvas.width().saturating_sub(label));
         // Label, value, and whether the value stands in the column of values.
         let mut rows: Vec<(&str, String, Style, bool)> = Vec::new();
