@@ -321,6 +321,9 @@ pub struct TimelineArgs {
     /// Also pods of the past, known only by Events from before the recording
     #[arg(long)]
     pub past: bool,
+    /// What the start waited for, instant by instant: steps and waits that add up to the whole
+    #[arg(long)]
+    pub critical: bool,
     /// How to write it
     #[arg(short, long, value_name = "FORM", value_enum, default_value_t)]
     pub output: TableFormat,

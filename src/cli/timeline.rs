@@ -9,7 +9,7 @@ use super::pods::{chosen, no_such_pod, tell_of_loss, tell_of_none, tell_of_past,
 use kflow_core::correlate::ObjectState;
 use kflow_core::diagnose::unknown::{self, Asked};
 use kflow_export::rows::Rows;
-use kflow_export::{owner, timeline};
+use kflow_export::{critical, owner, timeline};
 
 /// `kflow timeline`
 pub(super) fn timeline(args: &TimelineArgs) -> anyhow::Result<u8> {
@@ -22,6 +22,10 @@ pub(super) fn timeline(args: &TimelineArgs) -> anyhow::Result<u8> {
         if owners.is_empty() {
             return no_such_pod(query, asked);
         }
+        anyhow::ensure!(
+            !args.critical,
+            "{query} makes pods, and --critical is about the start of a pod: name one of its pods"
+        );
         return self::owners(asked, &owners, args.output.rows());
     }
     let missing = unknown::partial(asked);
@@ -31,9 +35,11 @@ pub(super) fn timeline(args: &TimelineArgs) -> anyhow::Result<u8> {
         return Err(unknown.into());
     }
     let mut out = out::stdout();
-    match args.output.rows() {
-        Some(form) => timeline::rows(&mut out, &pods, form)?,
-        None => timeline::text(&mut out, &world, &pods, source.at, out::colour())?,
+    match (args.output.rows(), args.critical) {
+        (Some(form), true) => critical::rows(&mut out, &world, &pods, source.at, form)?,
+        (None, true) => critical::text(&mut out, &world, &pods, source.at, out::colour())?,
+        (Some(form), false) => timeline::rows(&mut out, &pods, form)?,
+        (None, false) => timeline::text(&mut out, &world, &pods, source.at, out::colour())?,
     }
     out.flush()?;
     if pods.is_empty() {

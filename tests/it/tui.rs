@@ -3,6 +3,7 @@
 mod banner;
 mod claims;
 mod frames;
+mod leads;
 mod lengths;
 mod panes;
 mod pictures;

@@ -22,6 +22,8 @@ mod exports;
 
 mod pairs;
 
+mod path;
+
 mod states;
 
 mod node;
@@ -143,6 +145,8 @@ fn contradictions(s: &Seen<'_>) -> Vec<String> {
         pairs::cited,
         pairs::unexplained,
         pairs::images,
+        path::partition,
+        path::queue,
     ] {
         check(s, &mut wrong);
     }

@@ -4,6 +4,8 @@
 //! are on the node's clock (API times are shifted by the estimated skew, see `correlate`). An open span has no end: its age is the
 //! reader's business, so a timeline does not change because time goes by. Pure.
 
+pub mod compare;
+pub mod critical;
 pub mod summary;
 
 use serde::{Deserialize, Serialize};
@@ -253,3 +255,6 @@ impl Timeline {
         Some((starts.min()?, ends.max()?))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -21,6 +21,7 @@
 
 pub mod calls;
 pub mod causes;
+pub mod critical;
 pub mod file;
 pub mod flow;
 pub mod html;

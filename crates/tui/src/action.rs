@@ -85,6 +85,8 @@ actions! {
     PaneFlow "flow" Global ["8"] "call flow of the selected pod";
     PaneRequests "requests" Global ["9"] "requests to the apiserver";
     PaneIncidents "incidents" Global ["0"] "everything that was ever not well";
+    WaitsFor "waits-for" Global ["W"] "to what the pod waits for: a pull, a pod; esc returns";
+    Compare "compare" Global ["M"] "mark a pod, then compare another with it; compare median, compare NS/NAME";
     NextPane "next-pane" Global ["tab"] "focus the next pane";
     PreviousPane "previous-pane" Global ["backtab"] "focus the pane before";
     Layout "layout" Global ["v"] "one pane, split, dashboard";

@@ -13,6 +13,7 @@ use kflow_core::query::Candidate;
 use kflow_engine::Snapshot;
 use kflow_engine::snapshot::Mode;
 use kflow_export::file::Kind;
+use kflow_model::PodUid;
 use ratatui::layout::Rect;
 
 /// What the shell around the model has to do.
@@ -115,6 +116,14 @@ impl Look {
     }
 }
 
+/// Where the user was.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    pub pane: PaneId,
+    /// The pod that was selected, where going back selects it again.
+    pub pod: Option<PodUid>,
+}
+
 /// The state.
 #[derive(Debug)]
 pub struct Model {
@@ -128,8 +137,8 @@ pub struct Model {
     pub focus: PaneId,
     /// The pane shown beside the pods.
     pub other: PaneId,
-    /// Panes to go back to.
-    pub trail: Vec<PaneId>,
+    /// Where to go back to.
+    pub trail: Vec<Place>,
     /// Overlays, the topmost last.
     pub overlays: Vec<Overlay>,
     /// Columns and rows.
@@ -216,8 +225,9 @@ impl Model {
     /// Shows a pane and gives it the focus.
     pub fn show(&mut self, id: PaneId) {
         if self.focus != id {
-            self.trail.retain(|p| *p != id);
-            self.trail.push(self.focus);
+            self.trail.retain(|p| p.pane != id || p.pod.is_some());
+            let pane = self.focus;
+            self.trail.push(Place { pane, pod: None });
         }
         self.focus = id;
         if id != PaneId::Pods {

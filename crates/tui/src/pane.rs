@@ -10,6 +10,7 @@ use super::backend::Drive;
 use super::canvas::Canvas;
 use super::glyph::Glyphs;
 use super::shared::{Ctx, Shared};
+use kflow_core::diagnose::awaited::Awaited;
 use kflow_core::query::Field;
 use kflow_engine::Snapshot;
 use kflow_model::{Nanos, ObjectRef};
@@ -134,6 +135,8 @@ pub enum Reply {
     Go(PaneId),
     /// Show another pane as of another moment.
     Visit(PaneId, Nanos),
+    /// Show whom the selected pod waits for, until the user goes back.
+    Follow(Awaited),
     /// Let the user choose.
     Menu(Menu),
     /// Ask the engine.

@@ -53,6 +53,10 @@ pub struct Shared {
     pub touched: bool,
     /// The time cursor; `None` while it follows the time of the snapshot.
     pub cursor: Option<Nanos>,
+    /// The pod that others are compared with: A.
+    pub compared: Option<PodUid>,
+    /// The selected pod is shown beside A.
+    pub comparing: bool,
     /// Up to two marks for a delta.
     pub marks: Vec<Nanos>,
     pub clock: Clock,

@@ -1,12 +1,16 @@
 //! Input to action to state: pure, answers with effects for the shell.
 
+use std::sync::Arc;
+
 use super::action::{Action, Command, KeyScope};
 use super::backend::Drive;
 use super::keys::Key;
 use super::layout::Layout;
-use super::model::{Effect, Look, Model, Overlay, Prompt, PromptKind};
+use super::model::{Effect, Look, Model, Overlay, Place, Prompt, PromptKind};
 use super::pane::{PaneId, Reply};
+use kflow_core::diagnose::awaited::{self, Awaited};
 use kflow_core::query::Moment;
+use kflow_core::timeline::compare;
 use kflow_engine::Snapshot;
 use kflow_engine::snapshot::Mode;
 use kflow_export::file::Kind;
@@ -48,6 +52,12 @@ impl Model {
     pub fn run(&mut self, command: &Command, snap: &Snapshot) -> Vec<Effect> {
         let before = self.shared.cursor;
         let action = command.action;
+        // Who was led to another pod comes back to the one before with one key.
+        if action == Action::Back && self.trail.last().is_some_and(|p| p.pod.is_some()) {
+            self.back();
+            self.sync(snap);
+            return Vec::new();
+        }
         // Changing the pod works in every pane, through the list of pods.
         let target = if matches!(action, Action::NextPod | Action::PreviousPod) {
             PaneId::Pods
@@ -85,6 +95,10 @@ impl Model {
             Reply::Visit(p, at) => {
                 self.show(p);
                 vec![Effect::Drive(Drive::Seek(at))]
+            }
+            Reply::Follow(awaited) => {
+                self.follow(&awaited, snap);
+                Vec::new()
             }
             Reply::Menu(m) => {
                 self.overlays.push(Overlay::Menu(m));
@@ -141,6 +155,15 @@ impl Model {
             Action::Filter => self.open(PromptKind::Filter, snap),
             Action::ClearFilter => self.set_filter(""),
             Action::Back => self.back(),
+            Action::Compare => self.compare(&command.arg, snap),
+            Action::WaitsFor => {
+                let pod = self.shared.view(snap);
+                let waits = pod.map(|p| awaited::by(&snap.world, p, snap.now));
+                match waits.unwrap_or_default().into_iter().next() {
+                    Some(first) => self.follow(&first, snap),
+                    None => self.say("it waits for no other pod or call that is known"),
+                }
+            }
             Action::NextPane | Action::PreviousPane => {
                 let slots = self.slots(snap);
                 let forward = command.action == Action::NextPane;
@@ -387,12 +410,92 @@ impl Model {
             .is_some_and(|f| !f.is_empty());
         if filtered {
             self.set_filter("");
-        } else if let Some(p) = self.trail.pop() {
-            self.focus = p;
-            if p != PaneId::Pods {
-                self.other = p;
+        } else if std::mem::take(&mut self.shared.comparing) {
+            // Back from the comparison to the pod.
+        } else if let Some(Place { pane, pod }) = self.trail.pop() {
+            self.focus = pane;
+            if pane != PaneId::Pods {
+                self.other = pane;
+            }
+            if let Some(pod) = pod {
+                self.shared.seek_pod(pod);
+                self.shared.cursor = None;
             }
         }
+    }
+    /// Marks the selected pod, or compares it with the one that is marked or named.
+    fn compare(&mut self, with: &str, snap: &Snapshot) {
+        let Some(selected) = self.shared.view(snap) else {
+            return self.complain("no pod is selected");
+        };
+        let marked = match with {
+            "" => self.shared.compared.clone(),
+            "median" => {
+                let Some(median) = compare::median(&snap.world, selected, snap.now) else {
+                    return self.complain("no other start of its owner is known");
+                };
+                Some(median.uid.clone())
+            }
+            query => {
+                let Some(found) = snap.world.find(query).into_iter().next() else {
+                    return self.complain(format!("there is no pod {query}"));
+                };
+                Some(found.uid.clone())
+            }
+        };
+        match marked {
+            Some(a) if a != selected.uid => {
+                let name = snap.world.pod(&a).map(|p| p.key()).unwrap_or_default();
+                self.shared.compared = Some(a);
+                self.shared.comparing = true;
+                self.show(PaneId::Timeline);
+                self.say(format!(
+                    "A is {name}; {} leaves, {} compares the next pod with it",
+                    self.keys.first(Action::Back),
+                    self.keys.first(Action::NextPod),
+                ));
+            }
+            Some(_) if with.is_empty() => {
+                self.shared.compared = None;
+                self.shared.comparing = false;
+                self.say("no pod is marked any more");
+            }
+            Some(_) => self.complain("a pod is not compared with itself"),
+            None => {
+                let said = format!(
+                    "A is {}; select another pod and press {} to compare",
+                    selected.key(),
+                    self.keys.first(Action::Compare),
+                );
+                self.shared.compared = Some(selected.uid.clone());
+                self.say(said);
+            }
+        }
+    }
+    /// Shows whom the selected pod waits for, and the call; going back comes back to the pod.
+    fn follow(&mut self, awaited: &Awaited, snap: &Snapshot) {
+        let words = awaited.words(snap.now);
+        let Some(uid) = awaited.pod().cloned() else {
+            return self.say(format!("{words}; its pod is not known"));
+        };
+        let from = Place {
+            pane: self.focus,
+            pod: self.shared.pod.take(),
+        };
+        self.trail.push(from);
+        self.shared.seek_pod(uid);
+        self.shared.call = awaited.call();
+        if let Awaited::Call(call) = awaited {
+            self.shared.evidence = Some(Arc::clone(&call.started));
+        }
+        if matches!(self.focus, PaneId::Pods | PaneId::Incidents | PaneId::Why) {
+            self.focus = PaneId::Timeline;
+            self.other = PaneId::Timeline;
+        }
+        self.say(format!(
+            "{words}; {} returns",
+            self.keys.first(Action::Back)
+        ));
     }
     fn help_key(&mut self, key: Key) -> Vec<Effect> {
         let action = self.keys.action(self.focus, key);

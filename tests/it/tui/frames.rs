@@ -18,10 +18,12 @@ use super::{SIZES, churn, empty, session};
 pub(super) const THEMES: [&str; 3] = ["dark", "light", "mono"];
 
 /// Name, keys to get there, and the pod that is selected in the session with stuck pods.
-const VIEWS: [(&str, &str); 14] = [
+const VIEWS: [(&str, &str); 16] = [
     ("pods", "1"),
     ("lanes", "1 t"),
     ("timeline", "2"),
+    ("critical", "2 p"),
+    ("compare", "1 M j M"),
     ("calls", "3 d"),
     ("log", "4 d"),
     ("why", "5"),

@@ -1,7 +1,7 @@
 //! What a user asks about: a pod, what makes pods, a claim that pods mount, or a node.
 
 use super::{Verdict, why, why_node, why_owner};
-use crate::correlate::{NodeState, ObjectState, Pod, Presence, World};
+use crate::correlate::{NodeState, ObjectState, Pod, PodView, Presence, World};
 use kflow_model::scope::pod_asked;
 use kflow_model::{Nanos, ObjectRef};
 
@@ -144,7 +144,7 @@ fn pods_of_name<'w>(world: &'w World, kind: &str, name: &str) -> Vec<&'w Pod> {
 }
 
 /// True for a pod with a volume of this claim.
-fn mounts(pod: &Pod, claim: &str) -> bool {
+pub(super) fn mounts(pod: &PodView, claim: &str) -> bool {
     pod.api.as_ref().is_some_and(|api| {
         let mut volumes = api.spec.volumes.iter();
         volumes.any(|v| v.claim(&pod.name).is_some_and(|c| c == claim))

@@ -4,6 +4,8 @@
 //! probes and restarts stand in a lane of marks.
 
 mod bars;
+mod compare;
+mod critical;
 mod detail;
 mod rows;
 mod walk;
@@ -22,8 +24,8 @@ use kflow_core::diagnose::pulls::{self, Pulls};
 use kflow_core::flow::Stage;
 use kflow_core::timeline::{Outcome, Span, Timeline, summary};
 use kflow_engine::Snapshot;
-use kflow_model::PodUid;
 use kflow_model::units::duration;
+use kflow_model::{Nanos, PodUid};
 use rows::{Id, Row};
 
 /// What the window shows.
@@ -51,8 +53,10 @@ pub struct TimelinePane {
     /// Columns of names and of the chart, as the last `sync` laid them out.
     left: u16,
     columns: u16,
-    critical: bool,
-    path: Vec<u32>,
+    /// What the start waited for, in place of the tree.
+    path: Option<critical::Path>,
+    /// The pod beside another, in place of both.
+    compared: Option<compare::Compared>,
     /// The pulls that a step of this pod may be queued behind; none are looked for when it has no such step.
     pulls: Pulls,
     seen: Option<(u64, Option<PodUid>)>,
@@ -75,13 +79,23 @@ impl TimelinePane {
         }
     }
     /// Columns of names and of durations.
-    fn sides(w: u16) -> (u16, u16) {
+    fn sides(&self, w: u16) -> (u16, u16) {
         let left = (w / 3).clamp(16, 44);
-        (left, if w >= 70 { 8 } else { 7 })
+        let right = if w >= 70 { 8 } else { 7 };
+        match self.path {
+            Some(_) => (left, right + critical::SHARE),
+            None => (left, right),
+        }
     }
     /// The window that a pod's life asks for.
     fn fitted(&self, p: &PodView, snap: &Snapshot) -> Window {
         let t = &p.timeline;
+        if self.fit == Fit::Start
+            && let Some((from, to)) = self.path.as_ref().and_then(critical::Path::whole)
+        {
+            let pad = (to.since(from) / 40).max(1000);
+            return Window::new(from.plus(-pad), to.plus(pad));
+        }
         let Some((first, last)) = t.range() else {
             return Window::new(snap.now.plus(-1_000_000_000), snap.now);
         };
@@ -103,8 +117,43 @@ impl TimelinePane {
         Window::new(first.plus(-pad), end.plus(pad))
     }
     fn selected<'a>(&self, t: &'a Timeline) -> Option<&'a Span> {
-        let r = self.rows.get(self.scroll.at)?;
-        t.spans.get(r.span as usize)
+        let span = match &self.path {
+            Some(path) => path.piece()?.span?,
+            None => self.rows.get(self.scroll.at)?.span,
+        };
+        t.spans.get(span as usize)
+    }
+    /// Begin and end of the selected row.
+    fn interval(&self, t: &Timeline, now: Nanos) -> Option<(Nanos, Nanos)> {
+        if let Some(path) = &self.path {
+            return path.interval();
+        }
+        let s = self.selected(t)?;
+        Some((s.start.at, s.start.at.plus(s.duration(now))))
+    }
+    /// The list that is shown.
+    fn shown(&mut self) -> &mut Scroll {
+        match (&mut self.compared, &mut self.path) {
+            (Some(compared), _) => &mut compared.scroll,
+            (None, Some(path)) => &mut path.scroll,
+            (None, None) => &mut self.scroll,
+        }
+    }
+    /// Compares the pod with the one that is marked, while that is asked for.
+    fn compare(&mut self, p: &PodView, snap: &Snapshot, shared: &Shared, changed: bool) {
+        let marked = shared.compared.as_ref().filter(|_| shared.comparing);
+        let other = marked
+            .filter(|a| **a != p.uid)
+            .and_then(|a| snap.world.pod(a));
+        match other {
+            None => self.compared = None,
+            Some(a) if changed || self.compared.is_none() => {
+                let before = self.compared.take();
+                let made = compare::Compared::of(a, p, snap.now);
+                self.compared = made.map(|c| c.after(before.as_ref()));
+            }
+            Some(_) => {}
+        }
     }
     fn view<'a>(snap: &'a Snapshot, shared: &Shared) -> Option<&'a PodView> {
         shared.view(snap).map(|p| &***p)
@@ -115,11 +164,76 @@ impl TimelinePane {
     }
 }
 
+impl TimelinePane {
+    fn draw_tree(
+        &self,
+        ctx: &Ctx<'_>,
+        canvas: &mut Canvas<'_>,
+        p: &PodView,
+        (left, columns): (u16, u16),
+        window: Window,
+    ) {
+        let w = canvas.width();
+        let right = self.sides(w).1;
+        for (i, row) in self.scroll.visible().enumerate() {
+            let y = i as u16;
+            let Some(r) = self.rows.get(row) else {
+                continue;
+            };
+            let Some(s) = p.timeline.spans.get(r.span as usize) else {
+                continue;
+            };
+            let on = row == self.scroll.at;
+            bars::name(ctx, &mut canvas.part(0, y, left, 1), r, s);
+            let lane = &mut canvas.part(left + 1, y, columns, 1);
+            bars::bar(ctx, lane, s, window, r.open || s.is_stage());
+            // A folded stage is the envelope of its steps: what they did is solid.
+            if s.is_stage() && !r.open {
+                let below = p.timeline.spans.iter().filter(|c| c.parent == Some(r.span));
+                for step in below {
+                    bars::bar(ctx, lane, step, window, false);
+                }
+            }
+            if s.is_stage() {
+                bars::gaps(
+                    ctx,
+                    &mut canvas.part(left + 1, y, columns, 1),
+                    p,
+                    s.stage,
+                    window,
+                );
+            }
+            if s.is_stage() && s.stage == Stage::Terminate {
+                let mut lane = canvas.part(left + 1, y, columns, 1);
+                bars::grace(ctx, &mut lane, p, window);
+            }
+            let style = if s.outcome == Outcome::InFlight && !s.is_run() {
+                ctx.theme.run
+            } else {
+                ctx.theme.dim
+            };
+            canvas.text_right(
+                w - 1,
+                y,
+                right,
+                &duration(summary::work_ns(&p.timeline, s, ctx.snap.now)),
+                style,
+            );
+            if on {
+                super::calls::select(ctx, canvas, y);
+            }
+        }
+    }
+}
+
 impl Pane for TimelinePane {
     fn id(&self) -> PaneId {
         PaneId::Timeline
     }
     fn title(&self, ctx: &Ctx<'_>) -> String {
+        if let Some(compared) = &self.compared {
+            return compared.headline();
+        }
         let mut s = match self.window {
             Some(w) => format!("{} wide", duration(w.length())),
             None => String::new(),
@@ -131,8 +245,13 @@ impl Pane for TimelinePane {
                 duration(b.since(*a).abs())
             ));
         }
-        if self.critical {
-            s.push_str(&format!(" {} critical path", ctx.glyphs.dot));
+        if let (Some(path), Some(p)) = (&self.path, ctx.shared.view(ctx.snap)) {
+            s.push_str(&format!(
+                " {} critical path: {}",
+                ctx.glyphs.dot,
+                path.headline(p)
+            ));
+            return s;
         }
         if let Some(start) = ctx
             .shared
@@ -168,19 +287,25 @@ impl Pane for TimelinePane {
             self.window = None;
             self.scroll = Scroll::default();
             self.fresh = true;
+            if self.path.take().is_some() {
+                self.path = Self::view(snap, shared).and_then(|p| critical::Path::of(p, snap.now));
+            }
         }
         let Some(p) = Self::view(snap, shared) else {
             self.rows.clear();
+            self.compared = None;
             return;
         };
         let key = (snap.version, shared.pod.clone());
+        self.compare(p, snap, shared, self.seen.as_ref() != Some(&key));
+        if let Some(compared) = &mut self.compared {
+            compared.fit(usize::from(size.1.saturating_sub(compare::HEAD + 1)));
+        }
         if self.dirty || self.seen.as_ref() != Some(&key) {
             self.rows = rows::tree(&p.timeline, &self.turned, self.all);
-            self.path = if self.critical {
-                rows::critical_path(&p.timeline, snap.now)
-            } else {
-                Vec::new()
-            };
+            if let Some(path) = &mut self.path {
+                path.refresh(p, snap.now);
+            }
             self.pulls = if p.timeline.spans.iter().any(pulls::may_be_queued) {
                 Pulls::of(&snap.world, snap.now)
             } else {
@@ -192,7 +317,7 @@ impl Pane for TimelinePane {
         if self.fit != Fit::Free || self.window.is_none() {
             self.window = Some(self.fitted(p, snap));
         }
-        let (left, right) = Self::sides(size.0);
+        let (left, right) = self.sides(size.0);
         self.left = left;
         self.columns = size.0.saturating_sub(left + right + 2).max(1);
         let below = self.detail_height(size.1);
@@ -210,6 +335,10 @@ impl Pane for TimelinePane {
             self.follow_cursor(e.stamp.at);
         }
         self.scroll.fit(self.rows.len(), usize::from(h));
+        if let Some(path) = &mut self.path {
+            path.fit(usize::from(h));
+            path.ask(snap, p);
+        }
         if std::mem::take(&mut self.fresh)
             && p.current.is_some()
             && let Some(span) = walk::hanging(&p.timeline)
@@ -219,13 +348,20 @@ impl Pane for TimelinePane {
         }
     }
     fn handle(&mut self, command: &Command, snap: &Snapshot, shared: &mut Shared) -> Reply {
-        if self.scroll.handle(command.action) {
+        if self.shown().handle(command.action) {
             return Reply::Done;
         }
         let Some(p) = Self::view(snap, shared) else {
             return Reply::Ignored;
         };
         let t = &p.timeline;
+        if let Some(compared) = &mut self.compared {
+            match command.action {
+                Action::Fold | Action::FoldAll | Action::Open => compared.fold(),
+                _ => return Reply::Ignored,
+            }
+            return Reply::Done;
+        }
         let Some(w) = self.window else {
             return Reply::Ignored;
         };
@@ -243,9 +379,8 @@ impl Pane for TimelinePane {
                 self.window = Some(self.fitted(p, snap));
             }
             Action::FitSelection => {
-                if let Some(s) = self.selected(t) {
-                    let length = s.duration(snap.now).max(1000);
-                    let from = s.start.at;
+                if let Some((from, to)) = self.interval(t, snap.now) {
+                    let length = to.since(from).max(1000);
                     self.show(Window::new(
                         from.plus(-length / 8),
                         from.plus(length + length / 8),
@@ -278,10 +413,44 @@ impl Pane for TimelinePane {
                 };
             }
             Action::Critical => {
-                self.critical = !self.critical;
-                self.dirty = true;
+                if let Some(path) = self.path.take() {
+                    self.window = None;
+                    if let Some(span) = path.piece().and_then(|piece| piece.span) {
+                        self.reveal(t, span);
+                    }
+                    return Reply::Done;
+                }
+                self.path = critical::Path::of(p, snap.now);
+                self.fit = Fit::Start;
+                self.window = None;
+                return match &self.path {
+                    Some(path) => Reply::Say(path.told(p)),
+                    None => Reply::Say("nothing of its start was seen".to_owned()),
+                };
             }
-            Action::Slowest => return self.slowest(t, snap.now, shared),
+            Action::WaitsFor => {
+                let waits = self.path.as_ref().and_then(|path| path.awaited());
+                return waits.map_or(Reply::Ignored, |a| Reply::Follow(a.clone()));
+            }
+            Action::Slowest => {
+                let Some(path) = &mut self.path else {
+                    return self.slowest(t, snap.now, shared);
+                };
+                let (rank, of) = path.next_longest();
+                return Reply::Say(format!("longest {rank} of {of}: {}", path.told(p)));
+            }
+            Action::Fold | Action::FoldAll if self.path.is_some() => {
+                if let Some(path) = &mut self.path {
+                    path.fold();
+                }
+            }
+            Action::Open if self.path.is_some() => {
+                let span = self.path.take().and_then(|path| path.piece()?.span);
+                match span {
+                    Some(span) => self.reveal(t, span),
+                    None => return Reply::Say("no span shows what went on then".to_owned()),
+                }
+            }
             Action::SpanNextError => return self.next_error(t, shared),
             Action::Fold | Action::Open => {
                 let Some(s) = self.selected(t) else {
@@ -317,6 +486,10 @@ impl Pane for TimelinePane {
             }
             Action::Detail => self.big = !self.big,
             Action::Back if shared.cursor.is_some() => shared.cursor = None,
+            Action::Back if self.path.is_some() => {
+                self.path = None;
+                self.window = None;
+            }
             Action::Back if self.fit == Fit::Free => {
                 self.fit = Fit::Start;
                 self.window = None;
@@ -326,17 +499,24 @@ impl Pane for TimelinePane {
         Reply::Done
     }
     fn hidden(&self) -> Option<(usize, usize)> {
-        Some(self.scroll.hidden())
+        Some(match (&self.compared, &self.path) {
+            (Some(compared), _) => compared.scroll.hidden(),
+            (None, Some(path)) => path.scroll.hidden(),
+            (None, None) => self.scroll.hidden(),
+        })
     }
     fn draw(&self, ctx: &Ctx<'_>, canvas: &mut Canvas<'_>) {
         let Some(p) = ctx.shared.view(ctx.snap) else {
             return super::no_pod(ctx, canvas);
         };
+        if let Some(compared) = &self.compared {
+            return compared.draw(ctx, canvas);
+        }
         let Some(window) = self.window.filter(|_| !self.rows.is_empty()) else {
             return super::empty(ctx, canvas, "Nothing has been seen of this pod yet.", "");
         };
         let (w, h) = (canvas.width(), canvas.height());
-        let (left, right) = Self::sides(w);
+        let (left, right) = self.sides(w);
         let columns = w.saturating_sub(left + right + 2).max(1);
         let below = self.detail_height(h);
         let tree = h.saturating_sub(HEAD + below);
@@ -347,59 +527,19 @@ impl Pane for TimelinePane {
             p.zero(),
             tree + 1,
         );
-        canvas.text_in(1, 0, left, "STAGE  STEP", ctx.theme.head);
-        canvas.text_right(w - 1, 0, right, "TIME", ctx.theme.head);
+        let head = match &self.path {
+            Some(_) => ("WAITED FOR", "TIME SHARE"),
+            None => ("STAGE  STEP", "TIME"),
+        };
+        canvas.text_in(1, 0, left, head.0, ctx.theme.head);
+        canvas.text_right(w - 1, 0, right, head.1, ctx.theme.head);
         bars::marks(ctx, &mut canvas.part(left + 1, 1, columns, 1), p, window);
         let n = p.timeline.marks.len();
         canvas.text_in(1, 1, left, &format!("{n} marks"), ctx.theme.faint);
-        for (i, row) in self.scroll.visible().enumerate() {
-            let y = HEAD + i as u16;
-            let Some(r) = self.rows.get(row) else {
-                continue;
-            };
-            let Some(s) = p.timeline.spans.get(r.span as usize) else {
-                continue;
-            };
-            let critical = self.path.contains(&r.span);
-            let on = row == self.scroll.at;
-            bars::name(ctx, &mut canvas.part(0, y, left, 1), r, s, critical);
-            let lane = &mut canvas.part(left + 1, y, columns, 1);
-            bars::bar(ctx, lane, s, window, critical, r.open || s.is_stage());
-            // A folded stage is the envelope of its steps: what they did is solid.
-            if s.is_stage() && !r.open {
-                let below = p.timeline.spans.iter().filter(|c| c.parent == Some(r.span));
-                for step in below {
-                    bars::bar(ctx, lane, step, window, critical, false);
-                }
-            }
-            if s.is_stage() {
-                bars::gaps(
-                    ctx,
-                    &mut canvas.part(left + 1, y, columns, 1),
-                    p,
-                    s.stage,
-                    window,
-                );
-            }
-            if s.is_stage() && s.stage == Stage::Terminate {
-                let mut lane = canvas.part(left + 1, y, columns, 1);
-                bars::grace(ctx, &mut lane, p, window);
-            }
-            let style = if s.outcome == Outcome::InFlight && !s.is_run() {
-                ctx.theme.run
-            } else {
-                ctx.theme.dim
-            };
-            canvas.text_right(
-                w - 1,
-                y,
-                right,
-                &duration(summary::work_ns(&p.timeline, s, ctx.snap.now)),
-                style,
-            );
-            if on {
-                super::calls::select(ctx, canvas, y);
-            }
+        let rows = &mut canvas.part(0, HEAD, w, tree);
+        match &self.path {
+            Some(path) => path.draw(ctx, rows, p, (left, columns), window),
+            None => self.draw_tree(ctx, rows, p, (left, columns), window),
         }
         bars::cursors(
             ctx,
@@ -410,22 +550,27 @@ impl Pane for TimelinePane {
             let y = h - below;
             canvas.line(0, y, w, ctx.glyphs.rule, ctx.theme.faint);
             let s = self.selected(&p.timeline);
+            let told = self.path.as_ref().map(|path| {
+                let waits = path.waits_for(ctx.snap.now);
+                (path.told(p), waits.unwrap_or_default())
+            });
             detail::draw(
                 ctx,
                 &mut canvas.part(1, y + 1, w.saturating_sub(2), below - 1),
                 p,
-                (s, &self.pulls),
+                (told, s, &self.pulls),
                 window,
             );
         }
         if tree > 0 {
-            self.scroll
-                .draw(ctx, &mut canvas.part(0, 0, w, HEAD + tree), HEAD);
+            let scroll = self.path.as_ref().map_or(&self.scroll, |path| &path.scroll);
+            scroll.draw(ctx, &mut canvas.part(0, 0, w, HEAD + tree), HEAD);
         }
     }
     fn click(&mut self, x: u16, y: u16, _snap: &Snapshot, shared: &mut Shared) -> bool {
         let left = self.left;
         if x > left
+            && self.compared.is_none()
             && let Some(w) = self.window
             && x - left - 1 < self.columns
         {
@@ -433,10 +578,10 @@ impl Pane for TimelinePane {
         }
         if let Some(row) = y
             .checked_sub(HEAD)
-            .map(|r| self.scroll.top + usize::from(r))
-            && row < self.rows.len()
+            .map(|r| self.shown().top + usize::from(r))
+            && row < self.shown().len()
         {
-            self.scroll.select(row);
+            self.shown().select(row);
         }
         true
     }

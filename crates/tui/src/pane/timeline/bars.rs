@@ -14,7 +14,7 @@ use kflow_model::stamp::SECOND;
 use kflow_model::units::age;
 
 /// The tree at the left.
-pub(super) fn name(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, r: &Row, s: &Span, critical: bool) {
+pub(super) fn name(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, r: &Row, s: &Span) {
     let (t, g) = (ctx.theme, ctx.glyphs);
     let mut x = 1;
     if r.depth > 0 {
@@ -31,8 +31,6 @@ pub(super) fn name(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, r: &Row, s: &Span, cr
     x += 2;
     let style = if s.outcome == Outcome::Error {
         t.fail
-    } else if critical {
-        t.critical
     } else if s.outcome == Outcome::InFlight && !s.is_run() {
         t.run
     } else if s.is_stage() {
@@ -55,14 +53,7 @@ pub(super) fn name(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, r: &Row, s: &Span, cr
 }
 
 /// A bar: solid for measured, lighter for inferred and bounded; the last cell in eighths; an arrow while it grows.
-pub(super) fn bar(
-    ctx: &Ctx<'_>,
-    canvas: &mut Canvas<'_>,
-    s: &Span,
-    window: Window,
-    critical: bool,
-    thin: bool,
-) {
+pub(super) fn bar(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, s: &Span, window: Window, thin: bool) {
     let (t, g) = (ctx.theme, ctx.glyphs);
     let w = canvas.width();
     let open = s.end.is_none();
@@ -80,7 +71,6 @@ pub(super) fn bar(
     let style = match s.outcome {
         Outcome::Error => t.fail,
         Outcome::Cancelled => t.wait,
-        _ if critical => t.critical,
         Outcome::InFlight if s.is_run() => t.stage(s.stage),
         Outcome::InFlight => t.run,
         Outcome::Ok => t.stage(s.stage),

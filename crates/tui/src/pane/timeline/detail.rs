@@ -3,6 +3,7 @@
 use super::bars;
 use kflow_core::correlate::PodView;
 
+use crate::action::Action;
 use crate::canvas::Canvas;
 use crate::shared::Ctx;
 use crate::text::wrap;
@@ -85,14 +86,23 @@ pub(super) fn draw(
     ctx: &Ctx<'_>,
     canvas: &mut Canvas<'_>,
     p: &PodView,
-    (s, pulls): (Option<&Span>, &Pulls),
+    (told, s, pulls): (Option<(String, String)>, Option<&Span>, &Pulls),
     window: Window,
 ) {
     let (t, g) = (ctx.theme, ctx.glyphs);
     let time = ctx.time();
     let (w, h) = (canvas.width(), canvas.height());
     let mut y = 0;
-    if let Some(s) = s {
+    if let Some((told, waits)) = told {
+        canvas.text(0, y, &told, t.strong);
+        y += 1;
+        if !waits.is_empty() && y + 1 < h {
+            let key = ctx.keys.first(Action::WaitsFor);
+            canvas.text(0, y, &format!("{waits}; {key} goes there"), t.wait);
+            y += 1;
+        }
+    }
+    if let Some(s) = s.filter(|_| y + 1 < h) {
         let style = match s.outcome {
             Outcome::Ok => t.ok,
             Outcome::Error => t.fail,

@@ -1,10 +1,10 @@
-//! The tree of spans as rows, and the critical path.
+//! The tree of spans as rows.
 
 use rustc_hash::FxHashSet;
 
 use kflow_core::flow::Stage;
-use kflow_core::timeline::{Outcome, Span, Timeline, summary};
-use kflow_model::{Nanos, Text};
+use kflow_core::timeline::{Outcome, Span, Timeline};
+use kflow_model::Text;
 
 /// What a node is, as long as its pod lives: indices change when evidence arrives.
 pub(super) type Id = (Stage, Text, Text, u32);
@@ -76,21 +76,11 @@ pub(super) fn tree(t: &Timeline, turned: &FxHashSet<Id>, all: Option<bool>) -> V
     rows
 }
 
-/// The steps that the pod's readiness waited for, each once.
-pub(super) fn critical_path(t: &Timeline, now: Nanos) -> Vec<u32> {
-    let mut path: Vec<u32> = summary::critical_path(t, now)
-        .into_iter()
-        .filter_map(|c| c.span)
-        .collect();
-    path.sort_unstable();
-    path.dedup();
-    path
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use kflow_core::timeline::{Certainty, Edge};
+    use kflow_model::Nanos;
 
     fn span(stage: Stage, step: &str, from: i64, to: i64, parent: Option<u32>) -> Span {
         let edge = |n| Edge {

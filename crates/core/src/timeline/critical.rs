@@ -1,0 +1,605 @@
+//! What a start waited for, instant by instant: the critical path as a partition.
+//!
+//! From the pod's creation until it is Ready each instant has one [`Piece`], so that lengths add up to the whole. A piece
+//! is a step that worked, or a wait of a named kind: time in which the pod's own steps did nothing and something else
+//! (another pull, a timer, a loop, a program) had to happen first.
+
+use std::collections::BinaryHeap;
+
+use super::{Outcome, Span, SpanIndex, Timeline};
+use crate::correlate::PodView;
+use crate::flow::Stage;
+use kflow_model::cri::method;
+use kflow_model::pod::PodPhase;
+use kflow_model::units::duration;
+use kflow_model::{Body, Nanos, Text};
+
+/// The step that ends a start: the kubelet sends a status that says `Ready=True`.
+const STATUS: &str = "SetPodStatus";
+
+/// `podAttachAndMountRetryInterval` (pkg/kubelet/volumemanager/volume_manager.go).
+const MOUNT_POLL_NS: i64 = 300_000_000;
+
+/// What decided a piece of a start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Blocker {
+    /// A step worked.
+    Step,
+    /// The program of an init container ran.
+    InitContainer,
+    /// The pull waited for other pulls.
+    Queue,
+    /// A timer ran after a failure.
+    BackOff,
+    /// A loop had not yet looked again: the kubelet's relist, its volume manager.
+    Poll,
+    /// All containers ran, and one was not ready: its startup or readiness probe had not passed.
+    Probe,
+    /// A scheduling gate or a readiness gate was closed.
+    Gate,
+    /// No span shows what went on.
+    Unknown,
+}
+
+impl Blocker {
+    /// All, in the order of the enum.
+    pub const ALL: [Self; 8] = [
+        Self::Step,
+        Self::InitContainer,
+        Self::Queue,
+        Self::BackOff,
+        Self::Poll,
+        Self::Probe,
+        Self::Gate,
+        Self::Unknown,
+    ];
+    /// The name used in every format.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Step => "step",
+            Self::InitContainer => "init-container",
+            Self::Queue => "queue",
+            Self::BackOff => "back-off",
+            Self::Poll => "poll",
+            Self::Probe => "probe",
+            Self::Gate => "gate",
+            Self::Unknown => "unknown",
+        }
+    }
+    /// True for time in which no step of the pod worked, for a reason that is known.
+    pub const fn is_wait(self) -> bool {
+        !matches!(self, Self::Step | Self::InitContainer | Self::Unknown)
+    }
+    /// What a step's own time is, apart from the steps inside it.
+    fn of(step: &Span) -> Self {
+        match step.step.as_str() {
+            super::RUN => Self::InitContainer,
+            "completeWork" | "ImagePullBackOff" | "CrashLoopBackOff" => Self::BackOff,
+            "Relist" => Self::Poll,
+            "startupProbe" | "readinessProbe" => Self::Probe,
+            "SchedulingGates" | "readinessGates" => Self::Gate,
+            _ => Self::Step,
+        }
+    }
+}
+
+/// A piece of the critical path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Piece {
+    pub blocker: Blocker,
+    /// The span that decided; `None` of [`Blocker::Unknown`].
+    pub span: Option<SpanIndex>,
+    pub start: Nanos,
+    pub end: Nanos,
+}
+
+impl Piece {
+    /// Length, ns.
+    pub fn ns(&self) -> i64 {
+        self.end.since(self.start).max(0)
+    }
+}
+
+/// How far a start came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Reached {
+    /// It became Ready.
+    Ready,
+    /// It has not, so far.
+    NotYet,
+    /// Its deletion began first, or it ended.
+    Never,
+    /// Nothing shows whether it became Ready: its start lies before what was recorded, or no source tells of it.
+    Unseen,
+}
+
+/// The critical path of one start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Critical {
+    /// In order of time; each begins where the one before ends.
+    pub pieces: Vec<Piece>,
+    pub reached: Reached,
+}
+
+impl Critical {
+    /// Length of the whole, ns: the sum of the pieces.
+    pub fn ns(&self) -> i64 {
+        self.pieces.iter().map(Piece::ns).sum()
+    }
+    /// Part of the whole that a length is, 0 to 1.
+    pub fn share(&self, ns: i64) -> f64 {
+        match self.ns() {
+            0 => 0.0,
+            whole => ns as f64 / whole as f64,
+        }
+    }
+    /// The pieces as lines: those that are a hundredth of the whole or longer, and the others between them together.
+    pub fn lines(&self) -> Vec<Line> {
+        let whole = self.ns();
+        let mut lines: Vec<Line> = Vec::new();
+        for (i, piece) in self.pieces.iter().enumerate() {
+            if piece.ns().saturating_mul(100) >= whole {
+                lines.push(Line::Piece(i));
+                continue;
+            }
+            match lines.last_mut() {
+                Some(Line::Short(_, to)) => *to = i + 1,
+                _ => lines.push(Line::Short(i, i + 1)),
+            }
+        }
+        for line in &mut lines {
+            // One alone needs no other name than its own.
+            if let Line::Short(from, to) = *line
+                && to - from == 1
+            {
+                *line = Line::Piece(from);
+            }
+        }
+        lines
+    }
+    /// `Ready after 1m05s: 47.0s queue of pulls [c], 17.9s PullImage [c], 0.41s others`
+    pub fn headline(&self, t: &Timeline) -> String {
+        if self.ns() == 0 {
+            // The API alone tells creation and readiness to the second.
+            return match self.reached {
+                Reached::Ready => "Ready within the second of its creation".to_owned(),
+                Reached::NotYet => "just created".to_owned(),
+                Reached::Never => "never Ready".to_owned(),
+                Reached::Unseen => "its start was not seen".to_owned(),
+            };
+        }
+        let whole = duration(self.ns());
+        let mut text = match self.reached {
+            Reached::Ready => format!("Ready after {whole}"),
+            Reached::NotYet => format!("not Ready after {whole}"),
+            Reached::Never => format!("never Ready in {whole}"),
+            Reached::Unseen => format!("seen for {whole}, not whether it became Ready"),
+        };
+        let shares = self.shares(t);
+        // What is a tenth of the whole decides; three of them are enough to know it by.
+        let large = |s: &&Share<'_>| s.ns.saturating_mul(10) >= self.ns();
+        let mut left = self.ns();
+        let mut parts: Vec<String> = Vec::new();
+        for share in shares.iter().filter(large).take(3) {
+            left -= share.ns;
+            parts.push(format!("{} {}", duration(share.ns), share.words()));
+        }
+        if left > 0 && !parts.is_empty() {
+            parts.push(format!("{} other", duration(left)));
+        }
+        if !parts.is_empty() {
+            text.push_str(": ");
+            text.push_str(&parts.join(", "));
+        }
+        text
+    }
+    /// Time by what decided, the longest first; pieces of one step of one container are one.
+    pub fn shares<'t>(&self, t: &'t Timeline) -> Vec<Share<'t>> {
+        let mut all: Vec<Share<'t>> = Vec::new();
+        for piece in &self.pieces {
+            let span = piece.span.and_then(|i| t.spans.get(i as usize));
+            let same = |s: &&mut Share<'t>| {
+                s.blocker == piece.blocker && s.span.map(Share::key) == span.map(Share::key)
+            };
+            match all.iter_mut().find(same) {
+                Some(share) => share.ns += piece.ns(),
+                None => all.push(Share {
+                    blocker: piece.blocker,
+                    span,
+                    ns: piece.ns(),
+                }),
+            }
+        }
+        all.sort_by_key(|s| std::cmp::Reverse(s.ns));
+        all
+    }
+}
+
+/// A line of a critical path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Line {
+    /// A piece, by its place.
+    Piece(usize),
+    /// Pieces that are short beside the whole: from, and before which.
+    Short(usize, usize),
+}
+
+impl Line {
+    fn pieces<'p>(&self, path: &'p Critical) -> &'p [Piece] {
+        let (from, to) = match *self {
+            Self::Piece(i) => (i, i + 1),
+            Self::Short(from, to) => (from, to),
+        };
+        path.pieces.get(from..to).unwrap_or_default()
+    }
+    pub fn start(&self, path: &Critical) -> Nanos {
+        self.pieces(path)
+            .first()
+            .map(|p| p.start)
+            .unwrap_or_default()
+    }
+    pub fn end(&self, path: &Critical) -> Nanos {
+        self.pieces(path).last().map(|p| p.end).unwrap_or_default()
+    }
+    /// Length, ns.
+    pub fn ns(&self, path: &Critical) -> i64 {
+        self.pieces(path).iter().map(Piece::ns).sum()
+    }
+    /// `image`, `api..admit`; empty where no span shows it.
+    pub fn stages(&self, path: &Critical, t: &Timeline) -> String {
+        let stages = || {
+            let spans = self.pieces(path).iter().filter_map(|p| p.span);
+            spans.filter_map(|i| Some(t.spans.get(i as usize)?.stage))
+        };
+        match (stages().min(), stages().max()) {
+            (Some(a), Some(b)) if a != b => format!("{a}..{b}"),
+            (Some(a), _) => a.name().to_owned(),
+            (None, _) => String::new(),
+        }
+    }
+    /// What it is, in words.
+    pub fn words(&self, path: &Critical, t: &Timeline) -> String {
+        match *self {
+            Self::Piece(i) => words(t, path, i),
+            Self::Short(from, to) => {
+                let longest = (from..to).max_by_key(|i| path.pieces.get(*i).map(Piece::ns));
+                let what = longest.map(|i| words(t, path, i)).unwrap_or_default();
+                format!("{} short pieces, the longest {what}", to - from)
+            }
+        }
+    }
+}
+
+/// What one step, or one kind of wait, has of the whole.
+#[derive(Clone, Copy, Debug)]
+pub struct Share<'t> {
+    pub blocker: Blocker,
+    /// The first span of it.
+    pub span: Option<&'t Span>,
+    pub ns: i64,
+}
+
+impl Share<'_> {
+    /// What it is, in words.
+    pub fn words(&self) -> String {
+        self.span
+            .map_or_else(|| "no span".to_owned(), |s| kind(self.blocker, s))
+    }
+    fn key(s: &Span) -> (Stage, &Text, &Text) {
+        (s.stage, &s.step, &s.container)
+    }
+}
+
+/// The chain of spans that decided when the pod became Ready, or until it is, how long it has been waiting; `None` while
+/// nothing is known of the pod.
+///
+/// From the end backwards: at each moment the innermost span that went on then and ended last decided; where none did,
+/// is unknown.
+pub fn path(pod: &PodView, now: Nanos) -> Option<Critical> {
+    let t = &pod.timeline;
+    let ended = t.stage(Stage::Ready).and_then(|s| s.end).map(|e| e.at);
+    let terminated = t.stage(Stage::Terminate).map(|s| s.start.at);
+    let over = terminated.or(pod.gone).filter(|at| *at <= now);
+    let steps = || t.spans.iter().filter(|s| s.stage != Stage::Terminate);
+    let last = || steps().filter_map(|s| s.end).map(|e| e.at).max();
+    let (end, ready) = match pod.became_ready {
+        Some(e) => (ended.unwrap_or(e.at), Some(Reached::Ready)),
+        None if ended.is_some() || pod.phase.is_over() => (ended.or(last()).unwrap_or(now), None),
+        None => match over {
+            Some(at) => (at, None),
+            // It runs, and by what is seen it may have become Ready long ago.
+            None if pod.current.is_none() => (last().unwrap_or(now), None),
+            None => (now, Some(Reached::NotYet)),
+        },
+    };
+    let unknown = || {
+        if seen_from_begin(pod) {
+            Reached::Never
+        } else {
+            Reached::Unseen
+        }
+    };
+    let reached = ready.unwrap_or_else(unknown);
+    let inits = pod.containers.iter().filter(|c| c.init && !c.sidecar);
+    let inits: Vec<&Text> = inits.map(|c| &c.name).collect();
+    let mut pieces = partition(t, &inits, end)?;
+    // A sidecar's start makes the kubelet go on only once it has seen that it runs (computeInitContainerActions,
+    // kuberuntime_container.go): with its next relist.
+    let sidecar = |s: &Span| {
+        pod.containers
+            .iter()
+            .any(|c| c.sidecar && c.name == s.container)
+    };
+    let mut before: Option<SpanIndex> = None;
+    for piece in &mut pieces {
+        let step = before.and_then(|i| t.spans.get(i as usize));
+        let started = step.is_some_and(|s| s.step == method::START_CONTAINER && sidecar(s));
+        if piece.blocker == Blocker::Unknown && started {
+            piece.blocker = Blocker::Poll;
+            piece.span = before;
+        }
+        before = piece.span;
+    }
+    Some(Critical { pieces, reached })
+}
+
+/// True for a pod that the API showed before anything of it ran: it would have shown that it became Ready.
+fn seen_from_begin(pod: &PodView) -> bool {
+    let first = pod.evidence.iter().find_map(|e| match &e.body {
+        Body::Pod(p) => Some(p),
+        _ => None,
+    });
+    first.is_some_and(|p| p.status.phase == PodPhase::Pending && p.deletion.is_none())
+}
+
+/// The pieces from the first span until `end`, of a pod with these init containers that are no sidecars.
+fn partition(t: &Timeline, inits: &[&Text], end: Nanos) -> Option<Vec<Piece>> {
+    let begin = t.spans.first()?.start.at;
+    let mut walk = Walk::new(t, inits, end);
+    let mut pieces: Vec<Piece> = Vec::new();
+    let mut at = end;
+    // Each turn goes back to the start of a span or to the end of one.
+    while at > begin {
+        let (span, from) = match walk.innermost(at) {
+            // A child that ended inside it decides from its end back.
+            Some(i) => (Some(i), walk.before(at, i)),
+            None => (None, walk.idle(at, begin)),
+        };
+        let from = from.max(begin).min(at);
+        let blocker = walk.blocker(span, from, at);
+        match pieces.last_mut() {
+            Some(last) if last.span == span && last.blocker == blocker => last.start = from,
+            _ => pieces.push(Piece {
+                blocker,
+                span,
+                start: from,
+                end: at,
+            }),
+        }
+        if from == at {
+            break;
+        }
+        at = from;
+    }
+    pieces.retain(|p| p.ns() > 0);
+    pieces.reverse();
+    Some(pieces)
+}
+
+/// A candidate: the deeper, then the later to start, then the first of the timeline decides.
+type Rank = (usize, Nanos, std::cmp::Reverse<SpanIndex>);
+
+/// The spans that can decide, for a walk from the end backwards.
+struct Walk<'t> {
+    t: &'t Timeline,
+    /// Those that have not been reached, by their end; the latest is the last.
+    to_come: Vec<(Nanos, Rank)>,
+    /// Those that went on at the moment of the walk, and others that began later than that.
+    on: BinaryHeap<Rank>,
+    /// Calls of the pod were seen.
+    tapped: bool,
+    /// All ends, in order.
+    ends: Vec<Nanos>,
+    /// Ends of each span's children, in order.
+    children: Vec<Vec<Nanos>>,
+}
+
+impl<'t> Walk<'t> {
+    fn new(t: &'t Timeline, inits: &[&Text], end: Nanos) -> Self {
+        // An init container's run decides when the next container may start; a main container's own does not. Where the
+        // API does not tell which is one, it is the one after whose end another starts.
+        let last_start = t
+            .spans
+            .iter()
+            .filter(|s| s.step == method::START_CONTAINER)
+            .map(|s| (s.start.at, &s.container));
+        let last_start: Vec<(Nanos, &Text)> = last_start.collect();
+        let starts_after = |s: &Span| {
+            s.end.is_some_and(|e| {
+                last_start
+                    .iter()
+                    .rev()
+                    .take_while(|(at, _)| *at >= e.at)
+                    .any(|(_, container)| **container != s.container)
+            })
+        };
+        let mut depths: Vec<usize> = Vec::with_capacity(t.spans.len());
+        let mut children: Vec<Vec<Nanos>> = vec![Vec::new(); t.spans.len()];
+        let mut to_come = Vec::new();
+        let mut ends = Vec::new();
+        for (i, s) in (0..).zip(&t.spans) {
+            // A parent comes before its children.
+            let above = s.parent.and_then(|p| depths.get(p as usize));
+            // All else decides before the status that says so: it is on from the last start to readiness.
+            let depth = if s.step == STATUS {
+                0
+            } else {
+                above.map_or(1, |d| d + 1)
+            };
+            depths.push(depth);
+            let decides = s.stage != Stage::Terminate
+                && !s.is_stage()
+                && s.start.at < end
+                && (!s.is_run() || inits.contains(&&s.container) || starts_after(s));
+            if !decides {
+                continue;
+            }
+            let until = s.end.map_or(end, |e| e.at.min(end));
+            to_come.push((until, (depth, s.start.at, std::cmp::Reverse(i))));
+            if let Some(e) = s.end {
+                ends.push(e.at);
+                if let Some(c) = s.parent.and_then(|p| children.get_mut(p as usize)) {
+                    c.push(e.at);
+                }
+            }
+        }
+        to_come.sort_unstable();
+        ends.sort_unstable();
+        for ends in &mut children {
+            ends.sort_unstable();
+        }
+        Self {
+            t,
+            to_come,
+            tapped: t.spans.iter().any(|s| s.call.is_some()),
+            on: BinaryHeap::new(),
+            ends,
+            children,
+        }
+    }
+    /// The span that decided just before a moment; moments come in falling order.
+    fn innermost(&mut self, at: Nanos) -> Option<SpanIndex> {
+        while let Some((_, rank)) = self.to_come.pop_if(|(end, _)| *end >= at) {
+            self.on.push(rank);
+        }
+        while let Some((_, start, std::cmp::Reverse(i))) = self.on.peek() {
+            if *start < at {
+                return Some(*i);
+            }
+            self.on.pop();
+        }
+        None
+    }
+    /// How far back a span decides.
+    fn before(&self, at: Nanos, span: SpanIndex) -> Nanos {
+        let step = self.t.spans.get(span as usize);
+        let start = step.map_or(at, |s| s.start.at);
+        let inside = match step {
+            Some(s) if s.step == STATUS => Some(&self.ends),
+            _ => self.children.get(span as usize),
+        };
+        let child = inside.and_then(|ends| last_before(ends, at));
+        child.map_or(start, |e| e.max(start))
+    }
+    /// How far back nothing went on.
+    fn idle(&self, at: Nanos, begin: Nanos) -> Nanos {
+        last_before(&self.ends, at).unwrap_or(begin)
+    }
+    fn blocker(&self, span: Option<SpanIndex>, from: Nanos, until: Nanos) -> Blocker {
+        let Some((i, s)) = span.and_then(|i| Some((i, self.t.spans.get(i as usize)?))) else {
+            return Blocker::Unknown;
+        };
+        let steps = || self.t.spans.iter().filter(|c| c.parent == Some(i));
+        let mut pulls = steps().filter(|c| c.step == method::PULL_IMAGE);
+        match s.step.as_str() {
+            // The kubelet asked for the image and the runtime was not yet asked: serializeImagePulls, maxParallelImagePulls.
+            "EnsureImageExists" if pulls.clone().any(|c| c.start.at >= until) => Blocker::Queue,
+            // Of a pod whose calls are seen, one would be.
+            "EnsureImageExists" if s.end.is_none() && self.tapped && pulls.next().is_none() => {
+                Blocker::Queue
+            }
+            // It looks every 300 ms whether all is mounted (podAttachAndMountRetryInterval, volume_manager.go): what
+            // passes between the last mount and that look. A longer time is a volume that does not come.
+            "WaitForAttachAndMount"
+                if s.end.is_some_and(|e| e.at <= until)
+                    && s.outcome == Outcome::Ok
+                    && until.since(from) <= MOUNT_POLL_NS
+                    && steps().any(|c| c.end.is_some_and(|e| e.at <= from)) =>
+            {
+                Blocker::Poll
+            }
+            // Its containers run, and one is not ready.
+            STATUS if s.end.is_none() => Blocker::Probe,
+            _ => Blocker::of(s),
+        }
+    }
+}
+
+fn last_before(sorted: &[Nanos], at: Nanos) -> Option<Nanos> {
+    let n = sorted.partition_point(|e| *e < at);
+    sorted.get(n.checked_sub(1)?).copied()
+}
+
+/// What a piece is, in words.
+pub fn words(t: &Timeline, path: &Critical, index: usize) -> String {
+    let Some(piece) = path.pieces.get(index) else {
+        return String::new();
+    };
+    let Some(s) = piece.span.and_then(|i| t.spans.get(i as usize)) else {
+        return unknown(t, path, index, piece);
+    };
+    kind(piece.blocker, s)
+}
+
+/// What a step's time was, in words: `PullImage [web]`, `back-off after InvalidImageName [web]`.
+pub fn kind(blocker: Blocker, s: &Span) -> String {
+    let of = if s.container.is_empty() {
+        String::new()
+    } else {
+        format!(" [{}]", s.container)
+    };
+    match blocker {
+        Blocker::Step | Blocker::Unknown => format!("{}{of}", s.step),
+        Blocker::InitContainer => format!("init container{of} ran"),
+        Blocker::Queue => format!("queue of pulls{of}"),
+        Blocker::BackOff if s.step == "completeWork" => {
+            let after = if s.code.is_empty() {
+                s.stage.name()
+            } else {
+                s.code.as_str()
+            };
+            format!("back-off of the pod worker after {after} failed{of}")
+        }
+        Blocker::BackOff => format!("{}{of}", s.step),
+        Blocker::Poll if s.step == "Relist" => format!("until the next relist{of}"),
+        Blocker::Poll if s.step == method::START_CONTAINER => {
+            format!("until the kubelet saw{of} run")
+        }
+        Blocker::Poll => "until the volume manager looked again".to_owned(),
+        Blocker::Probe if s.step == STATUS => match (s.code.as_str(), s.message.as_str()) {
+            ("", "") => "until it was Ready".to_owned(),
+            (code, "") => format!("until it was Ready: {code}"),
+            (_, message) => format!("until it was Ready: {message}"),
+        },
+        Blocker::Probe => format!("until the {} passed{of}", s.step),
+        Blocker::Gate => format!("{} {}", s.step, s.message),
+    }
+}
+
+/// Why nothing is known of a piece, and what it lies between.
+fn unknown(t: &Timeline, path: &Critical, index: usize, piece: &Piece) -> String {
+    let step = |i: Option<usize>| {
+        let piece = path.pieces.get(i?)?;
+        let s = t.spans.get(piece.span? as usize)?;
+        Some(kind(Blocker::Step, s))
+    };
+    let between = match (step(index.checked_sub(1)), step(Some(index + 1))) {
+        (Some(a), Some(b)) => format!(" between {a} and {b}"),
+        (Some(a), None) => format!(" after {a}"),
+        (None, Some(b)) => format!(" before {b}"),
+        (None, None) => String::new(),
+    };
+    let gap = t
+        .gaps
+        .iter()
+        .find(|g| g.start < piece.end && g.end.is_none_or(|e| e > piece.start));
+    match gap {
+        Some(gap) => format!("no span{between}: {}", gap.why),
+        None => format!("no span{between}"),
+    }
+}
+
+#[cfg(test)]
+mod tests;
