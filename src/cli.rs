@@ -101,6 +101,18 @@ pub fn main() -> ExitCode {
 }
 
 /// Under the name `kubectl-kflow` it is a plugin of kubectl, and help says so.
+/// What a call without arguments says.
+const WHERE_TO_BEGIN: &str = "\
+kflow shows, call by call, what Kubernetes and the container runtime do to a pod, and why one is stuck.
+
+  KFLOW demo                   a recorded node with pods that hang; needs nothing
+  KFLOW why --all              which pods of the cluster are stuck, and why; needs a kubeconfig
+  KFLOW tui --node NODE        watch a node; as root on the node also its calls
+  KFLOW replay FILE            look at a recording that somebody made with KFLOW record
+  KFLOW doctor                 what would work here, and what to do about the rest
+
+KFLOW help lists all commands.";
+
 fn parse() -> Args {
     let plugin = std::env::args_os().next().is_some_and(|me| {
         Path::new(&me)
@@ -108,6 +120,12 @@ fn parse() -> Args {
             .is_some_and(|n| n == "kubectl-kflow")
     });
     let mut command = Args::command();
+    if std::env::args_os().len() < 2 {
+        let me = if plugin { "kubectl kflow" } else { "kflow" };
+        // Nobody may be there to read it.
+        let _unread = writeln!(std::io::stderr(), "{}", WHERE_TO_BEGIN.replace("KFLOW", me));
+        std::process::exit(ERROR.into());
+    }
     if plugin {
         command = command.bin_name("kubectl kflow");
     }

@@ -137,6 +137,30 @@ fn a_namespace_chooses_pods_of_a_session_too() {
 }
 
 #[test]
+fn without_arguments_it_says_where_to_begin() {
+    let out = kflow().output().expect("kflow runs");
+    let told = String::from_utf8_lossy(&out.stderr);
+    assert_eq!(out.status.code(), Some(2));
+    for begin in [
+        "kflow demo",
+        "kflow why --all",
+        "kflow tui --node",
+        "kflow doctor",
+        "kflow help",
+    ] {
+        assert!(told.contains(begin), "{begin}: {told}");
+    }
+    // Each of them is a command.
+    let named = told
+        .lines()
+        .filter_map(|l| l.strip_prefix("  kflow ")?.split(' ').next());
+    for command in named {
+        let out = run(&[command, "--help"]);
+        assert_eq!(out.status.code(), Some(0), "{command}");
+    }
+}
+
+#[test]
 fn exit_codes_tell_what_went_wrong() {
     let code = |args: &[&str]| run(args).status.code();
     assert_eq!(code(&["timeline", "s01/healthy", "-s", &s1()]), Some(0));

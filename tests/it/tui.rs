@@ -1,6 +1,7 @@
 //! The terminal on recorded sessions and on synthetic ones: every pane at every size, from a script of keys.
 
 mod banner;
+mod begin;
 mod claims;
 mod frames;
 mod leads;

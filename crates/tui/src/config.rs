@@ -39,7 +39,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             theme: "dark".to_owned(),
-            layout: "single".to_owned(),
+            layout: "auto".to_owned(),
             charset: "auto".to_owned(),
             colours: "auto".to_owned(),
             mouse: true,
@@ -165,7 +165,7 @@ impl Config {
         one_of(
             "layout",
             &mut config.layout,
-            &["single", "split", "dashboard"],
+            &["auto", "single", "split", "dashboard"],
         );
         one_of(
             "charset",
@@ -183,8 +183,9 @@ impl Config {
         }
         Ok((config, warnings))
     }
-    pub fn layout(&self) -> Layout {
-        Layout::parse(&self.layout).unwrap_or_default()
+    /// The layout for a screen of this size.
+    pub fn layout(&self, size: (u16, u16)) -> Layout {
+        Layout::parse(&self.layout).unwrap_or_else(|| Layout::of_size(size))
     }
     /// The key map, with warnings.
     pub fn keymap(&self, file: &str) -> (Keymap, Vec<String>) {
@@ -252,8 +253,8 @@ impl Config {
              # Changes are taken over while kflow runs.\n\n\
              # dark, light, high-contrast, colour-blind, ansi, mono, or the name of a file in themes/ beside this one.\n\
              theme = \"dark\"\n\
-             # single, split, dashboard\n\
-             layout = \"single\"\n\
+             # auto (by the size of the screen), single, split, dashboard\n\
+             layout = \"auto\"\n\
              # auto, unicode, ascii\n\
              charset = \"auto\"\n\
              # auto, true, 256, 16, none\n\
@@ -413,12 +414,13 @@ mod tests {
             "c.toml",
         );
         assert_eq!(c.theme, "light");
-        assert_eq!(c.layout(), Layout::Single);
+        assert_eq!(c.layout((80, 24)), Layout::Single);
+        assert_eq!(c.layout((200, 60)), Layout::Dashboard);
         assert_eq!(
             w,
             [
                 "c.toml: mose: unknown key",
-                "c.toml: layout: \"grid\" is none of single, split, dashboard",
+                "c.toml: layout: \"grid\" is none of auto, single, split, dashboard",
                 "c.toml: frame-rate: must be between 1 and 120",
             ]
         );

@@ -25,6 +25,15 @@ impl Layout {
             Self::Dashboard => Self::Single,
         }
     }
+    /// What a screen of this size is divided into, where nobody has chosen.
+    #[must_use]
+    pub const fn of_size((w, h): (u16, u16)) -> Self {
+        if w >= LARGE.0 && h >= LARGE.1 {
+            Self::Dashboard
+        } else {
+            Self::Single
+        }
+    }
     /// What this layout comes to in a body of this size: one for which there is no room gives way to the next smaller.
     #[must_use]
     pub const fn fitting(self, body: Rect) -> Self {
@@ -76,6 +85,8 @@ impl Layout {
 const WIDE: u16 = 140;
 /// Least height of a body for two panes one above the other.
 const SPLIT: u16 = 16;
+/// A screen on which four panes are as large as one is on a small one: 80x24 twice, and the frame.
+const LARGE: (u16, u16) = (162, 50);
 /// Least body for four panes.
 const DASHBOARD: (u16, u16) = (120, 30);
 

@@ -36,6 +36,7 @@ pub mod config;
 pub mod describe;
 pub mod filter;
 pub mod glyph;
+pub mod help;
 pub mod keys;
 pub mod layout;
 pub mod model;

@@ -4,6 +4,7 @@ use super::action::{Action, Command};
 use super::backend::Drive;
 use super::banner;
 use super::glyph::Glyphs;
+use super::help::Help;
 use super::keys::Keymap;
 use super::layout::{self, Layout, Slot};
 use super::pane::{self, Menu, Pane, PaneId};
@@ -74,8 +75,8 @@ pub struct Prompt {
 /// What lies over the panes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Overlay {
-    /// Keys; lines scrolled down.
-    Help(usize),
+    /// Keys and signs.
+    Help(Help),
     Prompt(Prompt),
     Menu(Menu),
 }
@@ -189,6 +190,13 @@ impl Model {
     }
     /// Brings every visible pane up to date. Call after anything changed and before drawing.
     pub fn sync(&mut self, snap: &Snapshot) {
+        // A recording in which nothing was ever wrong begins with its pods.
+        if self.focus == PaneId::Incidents
+            && !self.shared.touched
+            && pane::incidents::none_ever(snap)
+        {
+            self.focus = PaneId::Pods;
+        }
         let slots = self.slots(snap);
         // A pane that vanished with a smaller screen gives the focus away.
         if !slots.iter().any(|s| s.pane == self.focus)

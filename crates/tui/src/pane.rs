@@ -8,7 +8,6 @@ use std::fmt;
 use super::action::{Action, Command};
 use super::backend::Drive;
 use super::canvas::Canvas;
-use super::glyph::Glyphs;
 use super::shared::{Ctx, Shared};
 use kflow_core::diagnose::awaited::Awaited;
 use kflow_core::query::Field;
@@ -87,34 +86,6 @@ impl PaneId {
             Self::Requests => Action::PaneRequests,
             Self::Incidents => Action::PaneIncidents,
         }
-    }
-    /// What the symbols of a diagram mean; none where the words beside them say it.
-    pub(crate) fn legend(self, g: &Glyphs) -> Vec<(String, &'static str)> {
-        if self != Self::Sequence {
-            return Vec::new();
-        }
-        let arrow = |shaft: &str, head: &str| format!("{shaft}{shaft}{head}");
-        vec![
-            (arrow(g.shaft, g.right), "a request, or something told"),
-            (
-                format!("{}{}{}", g.left, g.dashed, g.dashed),
-                "its answer: the code, and how long it took",
-            ),
-            (
-                arrow(g.shaft, g.open_right),
-                "a call in flight, and for how long",
-            ),
-            (arrow(g.dashed, g.open_right), "what the pod waits for now"),
-            (g.active.to_owned(), "at work on a call"),
-            (
-                g.silent.to_owned(),
-                "silent for a second or more: what went on",
-            ),
-            (
-                format!("{}7", g.times),
-                "neighbouring repeats, or a group of them",
-            ),
-        ]
     }
     /// The pane that a command shows.
     pub fn of(action: Action) -> Option<Self> {

@@ -17,6 +17,7 @@ use ratatui::layout::Rect;
 use super::backend::{Answer, Backend};
 use super::config::{Config, Environment, Folder};
 use super::keys::Key;
+use super::layout::Layout;
 use super::model::{Effect, Model};
 use super::pane::PaneId;
 use super::settings::Settings;
@@ -147,7 +148,7 @@ fn take_over(
         model.shared.utc = new.utc;
     }
     if new.layout != config.layout {
-        model.layout = new.layout();
+        model.layout = new.layout(model.size);
     }
     *config = new;
     match summary(&warnings) {
@@ -191,7 +192,11 @@ pub fn run(driver: &mut dyn Backend, options: &Options) -> Result<(), RunError> 
     let (look, more) = config.look(&options.environment, &file, &|n| folder.theme(n));
     warnings.extend(more);
     let mut model = Model::new((size.width, size.height), look, keys);
-    model.layout = first.layout.unwrap_or_else(|| config.layout());
+    // The incidents of a recording are one picture, on a large screen too.
+    let chosen = config.layout(model.size);
+    let alone = options.pane == Some(PaneId::Incidents) && Layout::parse(&config.layout).is_none();
+    let chosen = if alone { Layout::Single } else { chosen };
+    model.layout = first.layout.unwrap_or(chosen);
     model.shared.utc = config.utc;
     model.shared.local = options.zone.clone();
     if let Some(p) = options.pane {

@@ -2,8 +2,11 @@
 
 use std::sync::Arc;
 
+use crossterm::event::KeyCode;
+
 use super::action::{Action, Command, KeyScope};
 use super::backend::Drive;
+use super::help::Help;
 use super::keys::Key;
 use super::layout::Layout;
 use super::model::{Effect, Look, Model, Overlay, Place, Prompt, PromptKind};
@@ -34,7 +37,7 @@ impl Model {
         match self.overlays.last_mut() {
             Some(Overlay::Prompt(_)) => return self.prompt_key(key, snap),
             Some(Overlay::Menu(_)) => return self.menu_key(key, snap),
-            Some(Overlay::Help(_)) => return self.help_key(key),
+            Some(Overlay::Help(_)) => return self.help_key(key, snap),
             None => {}
         }
         match self.keys.action(self.focus, key) {
@@ -149,7 +152,7 @@ impl Model {
         match command.action {
             Action::Quit => return vec![Effect::Quit],
             Action::Redraw => return vec![Effect::Redraw],
-            Action::Help => self.overlays.push(Overlay::Help(0)),
+            Action::Help => self.overlays.push(Overlay::Help(Help::default())),
             Action::Palette => self.open(PromptKind::Palette, snap),
             Action::Filter if !command.arg.is_empty() => self.set_filter(&command.arg),
             Action::Filter => self.open(PromptKind::Filter, snap),
@@ -497,21 +500,39 @@ impl Model {
             self.keys.first(Action::Back)
         ));
     }
-    fn help_key(&mut self, key: Key) -> Vec<Effect> {
-        let action = self.keys.action(self.focus, key);
-        if let Some(Overlay::Help(top)) = self.overlays.last_mut() {
-            match action {
-                Some(Action::Down) => *top += 1,
-                Some(Action::Up) => *top = top.saturating_sub(1),
-                Some(Action::PageDown) => *top += 10,
-                Some(Action::PageUp) => *top = top.saturating_sub(10),
-                Some(Action::Top) => *top = 0,
-                Some(Action::Quit) if key.ctrl => return vec![Effect::Quit],
-                _ => {
-                    self.overlays.pop();
-                }
+    /// Keys search the box of keys, the arrows choose, and what is chosen runs.
+    fn help_key(&mut self, key: Key, snap: &Snapshot) -> Vec<Effect> {
+        let Some(Overlay::Help(mut help)) = self.overlays.pop() else {
+            return Vec::new();
+        };
+        let rows = help.rows(self, self.look.glyphs);
+        match key.code {
+            KeyCode::Char('c') if key.ctrl => return vec![Effect::Quit],
+            KeyCode::Esc if help.text.is_empty() => return Vec::new(),
+            KeyCode::Esc => help = Help::default(),
+            KeyCode::F(1) => return Vec::new(),
+            KeyCode::Char('?') if help.text.is_empty() => return Vec::new(),
+            KeyCode::Enter => {
+                return match help.command(&rows) {
+                    Some(action) => self.run(&action.into(), snap),
+                    None => Vec::new(),
+                };
             }
+            KeyCode::Down => help.step(1, &rows),
+            KeyCode::Up => help.step(-1, &rows),
+            KeyCode::PageDown => help.step(10, &rows),
+            KeyCode::PageUp => help.step(-10, &rows),
+            KeyCode::Backspace => {
+                help.text.pop();
+                help.searched(self);
+            }
+            KeyCode::Char(c) if !key.ctrl && !key.alt && help.text.chars().count() < 60 => {
+                help.text.push(c);
+                help.searched(self);
+            }
+            _ => {}
         }
+        self.overlays.push(Overlay::Help(help));
         Vec::new()
     }
     fn menu_key(&mut self, key: Key, snap: &Snapshot) -> Vec<Effect> {
@@ -525,25 +546,30 @@ impl Model {
             Some(Action::Up | Action::PreviousPane) => m.at = m.at.saturating_sub(1),
             Some(Action::Top) => m.at = 0,
             Some(Action::Bottom) => m.at = last,
-            Some(Action::Open | Action::PlayPause | Action::Right) => {
-                let Some(item) = m.items.get_mut(m.at) else {
-                    return Vec::new();
-                };
-                if let Some(c) = &mut item.checked {
-                    *c = !*c;
-                }
-                let command = item.command.clone();
-                if !m.keep {
-                    self.overlays.pop();
-                }
-                return self.run(&command, snap);
-            }
+            Some(Action::Open | Action::PlayPause | Action::Right) => return self.choose(snap),
             Some(Action::Quit) if key.ctrl => return vec![Effect::Quit],
             _ => {
                 self.overlays.pop();
             }
         }
         Vec::new()
+    }
+    /// Runs the selected item of the menu.
+    fn choose(&mut self, snap: &Snapshot) -> Vec<Effect> {
+        let Some(Overlay::Menu(m)) = self.overlays.last_mut() else {
+            return Vec::new();
+        };
+        let Some(item) = m.items.get_mut(m.at) else {
+            return Vec::new();
+        };
+        if let Some(c) = &mut item.checked {
+            *c = !*c;
+        }
+        let command = item.command.clone();
+        if !m.keep {
+            self.overlays.pop();
+        }
+        self.run(&command, snap)
     }
     /// The terminal has another size.
     pub fn resize(&mut self, size: (u16, u16), snap: &Snapshot) {

@@ -19,7 +19,7 @@ use kflow_engine::snapshot::{Mode, SourceStatus, own};
 use kflow_engine::{Overview, Snapshot};
 use kflow_model::Source;
 
-mod overlay;
+pub(super) mod overlay;
 
 /// Draws a frame. The model must be in sync with the snapshot.
 pub fn draw(model: &Model, snap: &Snapshot, buf: &mut Buffer) {
@@ -49,7 +49,7 @@ pub fn draw(model: &Model, snap: &Snapshot, buf: &mut Buffer) {
     );
     for o in &model.overlays {
         match o {
-            Overlay::Help(top) => overlay::help(model, &ctx, &mut canvas, *top),
+            Overlay::Help(h) => overlay::help(model, &ctx, &mut canvas, h),
             Overlay::Prompt(p) => overlay::prompt(&ctx, &mut canvas, p),
             Overlay::Menu(m) => overlay::menu(&ctx, &mut canvas, m),
         }
@@ -456,46 +456,62 @@ fn footer(model: &Model, ctx: &Ctx<'_>, canvas: &mut Canvas<'_>) {
         canvas.text(1, 0, m, style);
         return;
     }
+    for (x, a) in hints(model, canvas.width()) {
+        let key = model.keys.first(a);
+        let x = x + canvas.text(x, 0, &key, t.bar.patch(t.key)) + 1;
+        canvas.text(x, 0, word(a), t.bar.patch(t.key_text));
+    }
+}
+
+/// The commands of the footer, each with its first column.
+fn hints(model: &Model, w: u16) -> Vec<(u16, Action)> {
     let own: &[Action] = model.pane(model.focus).map_or(&[], |p| p.commands());
     let general = [
-        Action::Help,
         Action::Palette,
         Action::PlayPause,
         Action::Seek,
         Action::NextError,
         Action::Layout,
-        Action::Quit,
     ];
+    let need = |a: Action| (width(&model.keys.first(a)) + width(word(a)) + 3) as u16;
     // Help and quit stay; the pane's own keys take what is left, then the general ones.
-    let fixed = format!(
-        "{} help  {} quit ",
-        model.keys.first(Action::Help),
-        model.keys.first(Action::Quit)
-    );
-    let limit = canvas.width().saturating_sub(width(&fixed) as u16 + 2);
+    let fixed = [Action::Help, Action::Quit];
+    let last: u16 = fixed.into_iter().map(need).sum();
+    let limit = w.saturating_sub(last + 1);
+    let mut all = Vec::new();
     let mut x = 1;
-    for a in own.iter().chain(&general[1..6]) {
-        let key = model.keys.first(*a);
-        if key.is_empty() {
+    for a in own.iter().chain(&general).copied() {
+        if model.keys.first(a).is_empty() {
             continue;
         }
-        let word = short(*a);
-        let need = (width(&key) + width(word) + 3) as u16;
-        if x + need > limit {
+        if x + need(a) > limit {
             break;
         }
-        x += canvas.text(x, 0, &key, t.bar.patch(t.key)) + 1;
-        x += canvas.text(x, 0, word, t.bar.patch(t.key_text)) + 2;
+        all.push((x, a));
+        x += need(a);
     }
-    let mut x = canvas.width().saturating_sub(width(&fixed) as u16 + 1);
-    for (a, word) in [(Action::Help, "help"), (Action::Quit, "quit")] {
-        x += canvas.text(x, 0, &model.keys.first(a), t.bar.patch(t.key)) + 1;
-        x += canvas.text(x, 0, word, t.bar.patch(t.key_text)) + 2;
+    let mut x = w.saturating_sub(last);
+    for a in fixed {
+        all.push((x, a));
+        x += need(a);
     }
+    all
+}
+
+/// The command of the footer at this column.
+pub fn hint_at(model: &Model, x: u16) -> Option<Action> {
+    if model.message.is_some() {
+        return None;
+    }
+    let all = hints(model, model.size.0);
+    let end = |a: Action| (width(&model.keys.first(a)) + width(word(a)) + 1) as u16;
+    all.into_iter()
+        .find(|(at, a)| (*at..*at + end(*a)).contains(&x))
+        .map(|(_, a)| a)
 }
 
 /// One or two words for the footer.
-const fn short(a: Action) -> &'static str {
+const fn word(a: Action) -> &'static str {
     match a {
         Action::PaneWhy => "why",
         Action::SortNext => "sort",
@@ -539,8 +555,7 @@ const fn short(a: Action) -> &'static str {
 }
 
 /// The area of a box in the middle.
-fn middle(canvas: &Canvas<'_>, w: u16, h: u16) -> Rect {
-    let (cw, ch) = (canvas.width(), canvas.height());
+fn middle((cw, ch): (u16, u16), w: u16, h: u16) -> Rect {
     let (w, h) = (w.min(cw), h.min(ch));
     Rect::new((cw - w) / 2, (ch - h) / 2, w, h)
 }

@@ -483,3 +483,12 @@ fn nothing(ctx: &Ctx<'_>) -> (String, String) {
         }
     }
 }
+
+/// True of a recording that was looked through and is known to have no incident.
+pub fn none_ever(snap: &Snapshot) -> bool {
+    let overview = &snap.overview;
+    matches!(snap.mode, Mode::Replay { .. })
+        && overview.whole
+        && overview.incidents.is_empty()
+        && overview.knowledge.known().is_ok()
+}

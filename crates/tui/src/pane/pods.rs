@@ -41,6 +41,8 @@ pub struct Pods {
     first: Option<kflow_model::PodUid>,
     /// The filter is new.
     typed: bool,
+    /// Columns of the pane, as the last `sync` had them.
+    width: u16,
 }
 
 impl Default for Pods {
@@ -60,6 +62,7 @@ impl Default for Pods {
             lanes: None,
             first: None,
             typed: false,
+            width: 0,
         }
     }
 }
@@ -249,6 +252,7 @@ impl Pane for Pods {
     }
     fn sync(&mut self, snap: &Snapshot, shared: &mut Shared, size: (u16, u16)) {
         let afresh = std::mem::take(&mut self.dirty);
+        self.width = size.0;
         self.list.sync(snap, &self.wanted, afresh);
         self.follow(snap, shared);
         self.scroll.fit(
@@ -446,9 +450,22 @@ impl Pane for Pods {
         self.typed = true;
         Ok(())
     }
-    fn click(&mut self, _x: u16, y: u16, snap: &Snapshot, shared: &mut Shared) -> bool {
+    fn click(&mut self, x: u16, y: u16, snap: &Snapshot, shared: &mut Shared) -> bool {
         let Some(row) = y.checked_sub(HEAD) else {
-            return false;
+            // A click on a heading sorts, and one more turns the order round.
+            let columns = row::columns(self.width, self.list.widths);
+            // Lanes have another head.
+            let mut columns = columns.into_iter().filter(|_| self.lanes.is_none());
+            if let Some(c) = columns.find(|c| (c.x + 2..c.x + 3 + c.w).contains(&x)) {
+                match row::sorting(c.column.id) {
+                    sort if sort == self.wanted.sort => {
+                        self.wanted.reverse = !self.wanted.reverse;
+                        self.dirty = true;
+                    }
+                    sort => self.set_sort(sort),
+                }
+            }
+            return true;
         };
         let row = self.scroll.top + usize::from(row);
         if !matches!(self.list.rows.get(row), Some(Row::Pod(_) | Row::Owner(_))) {

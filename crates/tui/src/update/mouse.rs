@@ -4,8 +4,10 @@ use ratatui::layout::{Position, Rect};
 
 use crate::action::Action;
 use crate::backend::Drive;
+use crate::help::Row;
 use crate::model::{Effect, Model, Overlay};
 use crate::pane::PaneId;
+use crate::view::overlay;
 use kflow_engine::Snapshot;
 use kflow_engine::snapshot::Mode;
 
@@ -27,26 +29,13 @@ impl Model {
         self.shared.touched = true;
         let (Mouse::Down(x, y) | Mouse::Up(x, y) | Mouse::Wheel(x, y, _)) = mouse;
         if !self.overlays.is_empty() {
-            if let Mouse::Wheel(_, _, down) = mouse {
-                match self.overlays.last_mut() {
-                    Some(Overlay::Help(top)) => {
-                        *top = if down {
-                            *top + 3
-                        } else {
-                            top.saturating_sub(3)
-                        }
-                    }
-                    Some(Overlay::Menu(m)) => {
-                        m.at = if down {
-                            (m.at + 1).min(m.items.len().saturating_sub(1))
-                        } else {
-                            m.at.saturating_sub(1)
-                        };
-                    }
-                    _ => {}
-                }
-            }
-            return Vec::new();
+            return self.overlaid(mouse, snap);
+        }
+        if let Mouse::Down(..) = mouse
+            && y + 1 == self.size.1
+            && let Some(action) = crate::view::hint_at(self, x)
+        {
+            return self.run(&action.into(), snap);
         }
         if let (Mouse::Down(..), 1) = (mouse, y)
             && let Some(p) = crate::view::tab_at(self, x)
@@ -110,5 +99,55 @@ impl Model {
         }
         self.sync(snap);
         self.frozen(before, snap, Vec::new())
+    }
+    /// The wheel moves in what lies over the panes, a click chooses and runs, one beside it closes it.
+    fn overlaid(&mut self, mouse: Mouse, snap: &Snapshot) -> Vec<Effect> {
+        let (size, glyphs) = (self.size, self.look.glyphs);
+        let Some(top) = self.overlays.pop() else {
+            return Vec::new();
+        };
+        match (top, mouse) {
+            (Overlay::Help(mut help), Mouse::Wheel(_, _, down)) => {
+                help.chosen = None;
+                help.top = if down {
+                    help.top + 3
+                } else {
+                    help.top.saturating_sub(3)
+                };
+                let rows = help.rows(self, glyphs).len();
+                help.top = help.top.min(rows.saturating_sub(1));
+                self.overlays.push(Overlay::Help(help));
+            }
+            (Overlay::Help(help), Mouse::Down(x, y)) => {
+                let rows = help.rows(self, glyphs);
+                let chosen = help.row(&rows);
+                let at = overlay::help_at(rows.len(), &help, chosen, size, (x, y));
+                return match at.map(|row| rows.get(row)) {
+                    Some(Some(Row::Command { action, .. })) => self.run(&(*action).into(), snap),
+                    Some(_) => {
+                        self.overlays.push(Overlay::Help(help));
+                        Vec::new()
+                    }
+                    None => Vec::new(),
+                };
+            }
+            (Overlay::Menu(mut m), Mouse::Wheel(_, _, down)) => {
+                m.at = if down {
+                    (m.at + 1).min(m.items.len().saturating_sub(1))
+                } else {
+                    m.at.saturating_sub(1)
+                };
+                self.overlays.push(Overlay::Menu(m));
+            }
+            (Overlay::Menu(mut m), Mouse::Down(x, y)) => {
+                if let Some(item) = overlay::menu_at(&m, size, (x, y)) {
+                    m.at = item;
+                    self.overlays.push(Overlay::Menu(m));
+                    return self.choose(snap);
+                }
+            }
+            (other, _) => self.overlays.push(other),
+        }
+        Vec::new()
     }
 }

@@ -2,11 +2,11 @@
 
 use crossterm::event::KeyCode;
 
-use crate::action::{Action, Command};
+use crate::action::{Action, Command, KeyScope};
 use crate::filter::Filter;
 use crate::keys::Key;
 use crate::model::{Effect, Model, Overlay, Prompt, PromptKind};
-use crate::pane::Pane;
+use crate::pane::{Pane, PaneId};
 use crate::text::count;
 use kflow_core::query::{Candidate, complete, explain};
 use kflow_engine::Snapshot;
@@ -260,7 +260,15 @@ fn palette(text: &str, model: &Model) -> Vec<Candidate> {
             Some((s, a))
         })
         .collect();
-    found.sort_by_key(|(s, _)| std::cmp::Reverse(*s));
+    // Of what fits as well, what the pane itself does comes first, then what leads on, and leaving last.
+    let likely = |a: Action| match a.scope() {
+        KeyScope::Pane(p) if p == model.focus => 0,
+        _ if a == Action::Quit => 4,
+        _ if PaneId::of(a).is_some() => 2,
+        KeyScope::Global => 1,
+        KeyScope::List | KeyScope::Pane(_) => 3,
+    };
+    found.sort_by_key(|(s, a)| (std::cmp::Reverse(*s), likely(**a)));
     found
         .into_iter()
         .map(|(_, a)| Candidate {

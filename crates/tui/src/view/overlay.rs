@@ -3,8 +3,8 @@
 use ratatui::layout::Rect;
 
 use super::middle;
-use crate::action::{Action, KeyScope};
 use crate::canvas::Canvas;
+use crate::help::{Help, Row};
 use crate::model::{Model, Prompt, PromptKind};
 use crate::pane::Menu;
 use crate::shared::Ctx;
@@ -44,66 +44,118 @@ fn frame<'a>(ctx: &Ctx<'_>, canvas: &'a mut Canvas<'_>, a: Rect, title: &str) ->
     )
 }
 
-pub(super) fn help(model: &Model, ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, top: usize) {
-    let t = ctx.theme;
-    let mut rows: Vec<(String, &str, bool)> = Vec::new();
-    for (scope, title) in [
-        (KeyScope::Pane(model.focus), model.focus.name()),
-        (KeyScope::List, "Lists"),
-        (KeyScope::Global, "Everywhere"),
-    ] {
-        rows.push((title.to_owned(), "", true));
-        for a in Action::ALL.iter().filter(|a| a.scope() == scope) {
-            let keys = model.keys.text(*a);
-            let keys = if keys.is_empty() {
-                format!(":{}", a.name())
-            } else {
-                keys
-            };
-            rows.push((keys, a.help(), false));
-        }
-        if scope == KeyScope::Pane(model.focus) {
-            let legend = model.focus.legend(ctx.glyphs).into_iter();
-            rows.extend(legend.map(|(symbol, what)| (symbol, what, false)));
-        }
-        rows.push((String::new(), "", false));
-    }
-    rows.pop();
-    let (cw, ch) = (canvas.width(), canvas.height());
-    let two = cw >= 120;
-    let per = if two {
-        rows.len().div_ceil(2)
-    } else {
-        rows.len()
+/// Where the box of keys stands, and how its rows are laid out.
+struct HelpPlace {
+    area: Rect,
+    /// Rows of a column.
+    per: usize,
+    /// Width of a column.
+    column: u16,
+    /// The first row of each column that is shown.
+    top: usize,
+}
+
+fn help_place(rows: usize, chosen: Option<usize>, top: usize, size: (u16, u16)) -> HelpPlace {
+    let two = size.0 >= 120;
+    let per = if two { rows.div_ceil(2) } else { rows };
+    let w = if two { 116 } else { 64.min(size.0) };
+    // It keeps its size while one types.
+    let h = (per as u16 + 2)
+        .max(size.1.saturating_sub(4).min(24))
+        .min(size.1.saturating_sub(2));
+    let area = middle(size, w, h);
+    let visible = usize::from(area.height.saturating_sub(2));
+    let last = per.saturating_sub(visible);
+    let at = chosen.map(|row| row % per.max(1));
+    let top = match at {
+        Some(at) => at.saturating_sub(visible.saturating_sub(2)),
+        None => top,
     };
-    let w = if two { 116 } else { 64.min(cw) };
-    let h = (per as u16 + 2).min(ch.saturating_sub(2));
-    let a = middle(canvas, w, h);
-    let mut c = frame(ctx, canvas, a, "Keys");
+    let inner = area.width.saturating_sub(4);
+    HelpPlace {
+        area,
+        per,
+        column: if two { inner / 2 } else { inner },
+        top: top.min(last),
+    }
+}
+
+pub(super) fn help(model: &Model, ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, help: &Help) {
+    let t = ctx.theme;
+    let rows = help.rows(model, ctx.glyphs);
+    let chosen = help.row(&rows);
+    let size = (canvas.width(), canvas.height());
+    let place = help_place(rows.len(), chosen, help.top, size);
+    let a = place.area;
+    let title = if help.text.is_empty() {
+        "Keys: type to search, enter runs what is chosen".to_owned()
+    } else {
+        format!("Keys with {}", help.text)
+    };
+    let mut c = frame(ctx, canvas, a, &title);
     let visible = usize::from(c.height());
-    let top = top.min(per.saturating_sub(visible));
-    let column = if two { c.width() / 2 } else { c.width() };
-    for (i, (keys, text, head)) in rows.iter().enumerate() {
+    let (per, column) = (place.per, place.column);
+    for (i, row) in rows.iter().enumerate() {
         let (x, y) = (if i >= per { column } else { 0 }, i % per.max(1));
-        let Some(y) = y.checked_sub(top).filter(|y| *y < visible) else {
+        let Some(y) = y.checked_sub(place.top).filter(|y| *y < visible) else {
             continue;
         };
-        if *head {
-            c.text_in(x, y as u16, column, keys, t.popup.patch(t.strong));
-        } else {
-            c.text_in(x, y as u16, 16, keys, t.popup.patch(t.key));
-            c.text_in(x + 17, y as u16, column.saturating_sub(18), text, t.popup);
+        let y = y as u16;
+        let (keys, text) = match row {
+            Row::Head(title) => {
+                c.text_in(x, y, column, title, t.popup.patch(t.strong));
+                continue;
+            }
+            Row::Empty => continue,
+            Row::Command { action, keys } => (keys, action.help()),
+            Row::Sign(sign, what) => (sign, *what),
+        };
+        c.text_in(x, y, 16, keys, t.popup.patch(t.key));
+        c.text_in(x + 17, y, column.saturating_sub(18), text, t.popup);
+        if Some(i) == chosen {
+            let mut s = ratatui::style::Style::new().add_modifier(t.selection.add_modifier);
+            s.bg = t.selection.bg;
+            c.style(x, y, column.saturating_sub(1), 1, s);
         }
     }
+    if rows.is_empty() {
+        c.text(
+            0,
+            0,
+            "no key, command or sign has this",
+            t.popup.patch(t.dim),
+        );
+    }
     if per > visible {
-        let more = format!(" {}/{per} ", (top + visible).min(per));
+        let more = format!(" {}/{per} ", (place.top + visible).min(per));
         let mut whole = canvas.part(a.x, a.y, a.width, a.height);
         whole.text_right(a.width - 2, a.height - 1, 20, &more, t.popup.patch(t.dim));
     }
 }
 
-pub(super) fn menu(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, m: &Menu) {
-    let t = ctx.theme;
+/// The row of the box of keys at a place of the screen.
+pub(crate) fn help_at(
+    rows: usize,
+    help: &Help,
+    chosen: Option<usize>,
+    size: (u16, u16),
+    at: (u16, u16),
+) -> Option<usize> {
+    let place = help_place(rows, chosen, help.top, size);
+    let x = at.0.checked_sub(place.area.x + 2)?;
+    let y = usize::from(at.1.checked_sub(place.area.y + 1)?);
+    if x >= place.area.width.saturating_sub(4)
+        || y >= usize::from(place.area.height.saturating_sub(2))
+    {
+        return None;
+    }
+    let column = usize::from(x / place.column.max(1));
+    let row = place.top + y;
+    (row < place.per && column < 2).then_some(column * place.per + row)
+}
+
+/// Where a menu stands, and its first item that is shown.
+fn menu_place(m: &Menu, size: (u16, u16)) -> (Rect, usize) {
     let longest = m
         .items
         .iter()
@@ -111,11 +163,25 @@ pub(super) fn menu(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, m: &Menu) {
         .max()
         .unwrap_or(0)
         .max(width(&m.title) + 8) as u16;
-    let h = (m.items.len() as u16 + 2).min(canvas.height().saturating_sub(2));
-    let a = middle(canvas, longest + 4, h);
+    let h = (m.items.len() as u16 + 2).min(size.1.saturating_sub(2));
+    let a = middle(size, longest + 4, h);
+    let visible = usize::from(a.height.saturating_sub(2));
+    (a, (m.at + 1).saturating_sub(visible))
+}
+
+/// The item of a menu at a place of the screen.
+pub(crate) fn menu_at(m: &Menu, size: (u16, u16), at: (u16, u16)) -> Option<usize> {
+    let (a, top) = menu_place(m, size);
+    let inside = at.0 > a.x && at.0 + 1 < a.x + a.width && at.1 + 1 < a.y + a.height;
+    let row = usize::from(at.1.checked_sub(a.y + 1)?);
+    (inside && top + row < m.items.len()).then_some(top + row)
+}
+
+pub(super) fn menu(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, m: &Menu) {
+    let t = ctx.theme;
+    let (a, top) = menu_place(m, (canvas.width(), canvas.height()));
     let mut c = frame(ctx, canvas, a, &m.title);
     let visible = usize::from(c.height());
-    let top = (m.at + 1).saturating_sub(visible);
     let label = m.items.iter().map(|i| width(&i.label)).max().unwrap_or(0) as u16;
     for (y, (n, item)) in m
         .items

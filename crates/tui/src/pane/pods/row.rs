@@ -66,6 +66,23 @@ pub(super) const fn sorted_by(sort: Sort) -> Option<Col> {
     })
 }
 
+/// What a click on the heading of a column sorts by.
+pub(super) const fn sorting(column: Col) -> Sort {
+    match column {
+        Col::Namespace => Sort::Namespace,
+        Col::Name => Sort::Name,
+        Col::Ready => Sort::Ready,
+        Col::Status => Sort::Status,
+        Col::Stages => Sort::Trouble,
+        Col::Since => Sort::Since,
+        Col::Start => Sort::Start,
+        Col::Restarts => Sort::Restarts,
+        Col::Age => Sort::Age,
+        Col::Node => Sort::Node,
+        Col::Verdict => Sort::Verdict,
+    }
+}
+
 /// The columns that have room, for cells of these widths.
 pub(super) fn columns(width: u16, cells: Widths) -> Vec<Placed<Col>> {
     // One column for the mark at the left, one for the scroll bar at the right.

@@ -1,0 +1,196 @@
+//! The first five minutes: help that is searched and runs what is chosen, what signs mean, the palette, the mouse.
+
+use kflow_engine::Snapshot;
+use kflow_tui::glyph::{ASCII, Glyphs, UNICODE};
+use kflow_tui::help;
+use kflow_tui::model::{Effect, Model, Overlay};
+use kflow_tui::offscreen::{frame, model, press};
+use kflow_tui::pane::PaneId;
+use kflow_tui::svg;
+use kflow_tui::update::Mouse;
+
+use super::session;
+
+fn open(size: (u16, u16)) -> (Model, Snapshot) {
+    let snap = session("S2-stuck-early", 450);
+    let mut m = model(size, "dark").expect("theme");
+    frame(&mut m, &snap);
+    (m, snap)
+}
+
+fn screen(m: &mut Model, snap: &Snapshot) -> String {
+    svg::plain(&frame(m, snap))
+}
+
+fn type_in(m: &mut Model, snap: &Snapshot, text: &str) {
+    for c in text.chars() {
+        let key = if c == ' ' {
+            "space".to_owned()
+        } else {
+            c.to_string()
+        };
+        press(m, snap, &key);
+    }
+}
+
+/// Where a text stands: column and row of its first letter.
+fn find(screen: &str, text: &str) -> (u16, u16) {
+    let (y, line) = screen
+        .lines()
+        .enumerate()
+        .find(|(_, l)| l.contains(text))
+        .unwrap_or_else(|| panic!("{text}: {screen}"));
+    let x = line.split(text).next().unwrap_or_default().chars().count();
+    (x as u16, y as u16)
+}
+
+#[test]
+fn help_is_searched_by_typing_and_runs_what_is_chosen() {
+    for size in [(80, 24), (120, 40), (200, 60)] {
+        let (mut m, snap) = open(size);
+        press(&mut m, &snap, "?");
+        assert!(screen(&mut m, &snap).contains("type to search"));
+        type_in(&mut m, &snap, "critical path");
+        let text = screen(&mut m, &snap);
+        assert!(!text.contains("a page down"), "{text}");
+        press(&mut m, &snap, "esc");
+        type_in(&mut m, &snap, "sequence diagram");
+        press(&mut m, &snap, "enter");
+        assert_eq!((m.focus, m.overlays.len()), (PaneId::Sequence, 0));
+        // The arrows choose too, and escape leaves.
+        press(&mut m, &snap, "1 ? down down up enter");
+        let menu = matches!(m.overlays.last(), Some(Overlay::Menu(_)));
+        assert!(menu, "the first command of the pane asks what to sort by");
+        press(&mut m, &snap, "esc ? esc");
+        assert!(m.overlays.is_empty());
+        // What fits nothing says so, and enter does nothing.
+        press(&mut m, &snap, "?");
+        type_in(&mut m, &snap, "zebra");
+        assert!(screen(&mut m, &snap).contains("no key, command or sign"));
+        assert_eq!(press(&mut m, &snap, "enter"), []);
+    }
+}
+
+#[test]
+fn nothing_leaves_kflow_by_accident() {
+    let (mut m, snap) = open((120, 40));
+    for keys in [
+        "? enter",
+        "? l e a v e enter",
+        ": enter",
+        ": l e a v e enter",
+    ] {
+        let effects = press(&mut m, &snap, keys);
+        assert!(!effects.contains(&Effect::Quit), "{keys}");
+        m.overlays.clear();
+    }
+    assert_eq!(press(&mut m, &snap, "? q u i t enter"), [Effect::Quit]);
+}
+
+/// Parts of frames and trees, which stand for nothing of their own.
+const DRAWN: [&str; 13] = [
+    "rule",
+    "wall",
+    "grid",
+    "branch",
+    "last",
+    "top_left",
+    "top_right",
+    "bottom_left",
+    "bottom_right",
+    "track",
+    "dot",
+    "shaft",
+    "right",
+];
+
+#[test]
+fn help_says_what_every_sign_means() {
+    for g in [&UNICODE, &ASCII] as [&'static Glyphs; 2] {
+        let told: String = PaneId::ALL
+            .into_iter()
+            .flat_map(|p| help::signs(p, g))
+            .chain(help::everywhere(g))
+            .map(|(sign, _)| sign)
+            .collect();
+        let untold: Vec<&str> = g
+            .all()
+            .into_iter()
+            .filter(|(name, sign)| !DRAWN.contains(name) && !told.contains(sign))
+            .map(|(name, _)| name)
+            .collect();
+        assert_eq!(untold, Vec::<&str>::new());
+    }
+}
+
+#[test]
+fn the_palette_begins_with_what_the_pane_does_and_ends_with_leaving() {
+    let (mut m, snap) = open((120, 40));
+    press(&mut m, &snap, "2 :");
+    let Some(Overlay::Prompt(p)) = m.overlays.last() else {
+        panic!("the palette is open");
+    };
+    let names: Vec<&str> = p.candidates.iter().map(|c| c.text.as_str()).collect();
+    assert_eq!(names.first(), Some(&"zoom-in"));
+    assert_eq!(names.last(), Some(&"quit"));
+}
+
+#[test]
+fn the_mouse_reaches_headings_footer_menus_and_help() {
+    let (mut m, snap) = open((120, 40));
+    press(&mut m, &snap, "1");
+    // A heading sorts, and once more turns the order round.
+    let at = find(&screen(&mut m, &snap), "NAME ");
+    m.mouse(Mouse::Down(at.0 + 1, at.1), &snap);
+    let up = screen(&mut m, &snap);
+    m.mouse(Mouse::Down(at.0 + 1, at.1), &snap);
+    let down = screen(&mut m, &snap);
+    assert_ne!(up, down);
+    assert!(up.contains("s02") || down.contains("s02"));
+    // The footer runs what it says.
+    let at = find(&down, "o sort");
+    m.mouse(Mouse::Down(at.0 + 2, at.1), &snap);
+    let Some(Overlay::Menu(menu)) = m.overlays.last() else {
+        panic!("the footer opened the menu");
+    };
+    let label = menu.items.get(2).map(|i| i.label.clone()).expect("items");
+    // A menu takes a click on an item, and closes by one beside it.
+    let text = screen(&mut m, &snap);
+    let boxed = text
+        .lines()
+        .position(|l| l.contains("Sort"))
+        .expect("its title");
+    let row = text
+        .lines()
+        .skip(boxed)
+        .position(|l| l.contains(&label))
+        .expect("the item");
+    let x = text
+        .lines()
+        .nth(boxed + row)
+        .and_then(|l| l.find(&label))
+        .expect("its place");
+    let x = text
+        .lines()
+        .nth(boxed + row)
+        .map(|l| l[..x].chars().count())
+        .expect("its column");
+    m.mouse(Mouse::Down(x as u16, (boxed + row) as u16), &snap);
+    assert!(m.overlays.is_empty());
+    press(&mut m, &snap, "o");
+    m.mouse(Mouse::Down(0, 3), &snap);
+    assert!(m.overlays.is_empty());
+    // Help runs the command that is clicked.
+    press(&mut m, &snap, "?");
+    let at = find(&screen(&mut m, &snap), "group by namespace");
+    m.mouse(Mouse::Down(at.0, at.1), &snap);
+    let text = screen(&mut m, &snap);
+    assert!(
+        m.overlays.is_empty() && text.contains("by namespace"),
+        "{text}"
+    );
+    // The wheel scrolls it.
+    press(&mut m, &snap, "?");
+    m.mouse(Mouse::Wheel(10, 10, true), &snap);
+    assert!(matches!(m.overlays.last(), Some(Overlay::Help(h)) if h.top > 0));
+}
