@@ -154,7 +154,7 @@ fn run(args: Args) -> anyhow::Result<u8> {
         Command::Why(a) => why::why(&a),
         Command::Causes(a) => why::catalogue(&a),
         Command::Replay(a) => replay::replay(&a),
-        Command::Demo => replay::demo(),
+        Command::Demo(a) => replay::demo(&a),
         Command::Keys => settings::keys(),
         Command::Themes(a) => settings::themes(&a),
         Command::Config(a) => settings::configuration(&a),

@@ -44,7 +44,7 @@ pub struct Args {
 impl Command {
     /// True when panes are drawn, and nothing else may be written to the terminal.
     pub const fn owns_terminal(&self) -> bool {
-        matches!(self, Self::Tui(_) | Self::Replay(_) | Self::Demo)
+        matches!(self, Self::Tui(_) | Self::Replay(_) | Self::Demo(_))
     }
 }
 
@@ -83,7 +83,7 @@ pub enum Command {
     /// Play a session in the terminal
     Replay(terminal::ReplayArgs),
     /// Play a recorded node with pods that hang; needs nothing
-    Demo,
+    Demo(terminal::DemoArgs),
     /// Print the key map
     Keys,
     /// List themes, or their keys

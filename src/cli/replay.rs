@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::args::Colour;
 use super::args::live::TuiArgs;
-use super::args::terminal::ReplayArgs;
+use super::args::terminal::{DemoArgs, ReplayArgs};
 use super::out::chosen_colour;
 use super::{OK, scope};
 use kflow_core::query::Moment;
@@ -17,9 +17,12 @@ use kflow_tui::pane::PaneId;
 use kflow_tui::replay::Replay;
 use kflow_tui::run::{Options, run};
 use kflow_tui::timezone::Zone;
+use kflow_tui::tour::{Guide, PARTS, Part};
 
 /// A recorded node with pods that hang, for `kflow demo`.
 const DEMO: &[u8] = include_bytes!("../../fixtures/sessions/S2-stuck-early.kflow.zst");
+/// A recorded node with a pod that starts well, for the tour.
+const WELL: &[u8] = include_bytes!("../../fixtures/sessions/S1-basics.kflow.zst");
 
 fn var(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|v| !v.is_empty())
@@ -49,6 +52,7 @@ pub(super) fn options(theme: Option<String>) -> Options {
             .map(|d| Path::new(&d).join("kflow")),
         pane: None,
         filter: None,
+        tour: false,
     }
 }
 
@@ -92,8 +96,12 @@ pub(super) fn play(a: &TuiArgs, session: &Path) -> anyhow::Result<u8> {
     Ok(OK)
 }
 
-pub(super) fn demo() -> anyhow::Result<u8> {
+/// `kflow demo`
+pub(super) fn demo(a: &DemoArgs) -> anyhow::Result<u8> {
     super::flow::take_map(None)?;
+    if a.tour {
+        return tour();
+    }
     let reader = Reader::new("demo", Box::new(DEMO), DEMO.len() as u64)?;
     // Where pods hang for every reason, half-way through.
     let mut driver = Replay::new(Player::new(
@@ -103,5 +111,24 @@ pub(super) fn demo() -> anyhow::Result<u8> {
         Arc::default(),
     ));
     run(&mut driver, &options(None))?;
+    Ok(OK)
+}
+
+/// `kflow demo --tour`
+fn tour() -> anyhow::Result<u8> {
+    let [well, stuck] = PARTS;
+    let player = |part: Part, bytes: &'static [u8]| -> anyhow::Result<Replay> {
+        let reader = Reader::new(part.session, Box::new(bytes), bytes.len() as u64)?;
+        let begin = part
+            .stops
+            .first()
+            .map_or(Moment::Begin, |s| Moment::At(s.at));
+        let player = Player::new(reader, part.session, begin, Arc::default());
+        Ok(Replay::new(player))
+    };
+    let mut guide = Guide::new(player(well, WELL)?, [player(stuck, DEMO)?]);
+    let mut o = options(None);
+    o.tour = true;
+    run(&mut guide, &o)?;
     Ok(OK)
 }

@@ -146,6 +146,7 @@ impl Running {
                 return Ok("noted; a recording will have it".to_owned().into());
             }
             Drive::Record => return self.record(clock::now()).map(Done::from),
+            Drive::Stop { .. } => return Err("what runs has no tour".into()),
             Drive::Reconnect if self.live.reconnect() => {
                 return Ok(
                     "waiting for a moment without open calls; the tap's line says what came of it"

@@ -8,6 +8,7 @@ mod leads;
 mod lengths;
 mod panes;
 mod pictures;
+mod tour;
 mod ways;
 
 use std::collections::BTreeSet;

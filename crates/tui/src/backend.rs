@@ -49,6 +49,12 @@ pub enum Drive {
     },
     /// Starts or stops recording.
     Record,
+    /// To a stop of the tour, so slowly that one can follow.
+    Stop {
+        /// Which of its recordings.
+        part: usize,
+        at: Nanos,
+    },
     /// Live: makes clients of the runtime connect anew that the eBPF tap does not fully understand.
     Reconnect,
 }

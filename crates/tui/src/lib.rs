@@ -51,6 +51,7 @@ pub mod text;
 pub mod theme;
 pub mod time;
 pub mod timezone;
+pub mod tour;
 pub mod update;
 pub mod view;
 pub mod widget;

@@ -10,6 +10,7 @@ use super::layout::{self, Layout, Slot};
 use super::pane::{self, Menu, Pane, PaneId};
 use super::shared::{Ctx, Shared};
 use super::theme::{Depth, Theme};
+use super::tour::{self, Tour};
 use kflow_core::query::Candidate;
 use kflow_engine::Snapshot;
 use kflow_engine::snapshot::Mode;
@@ -125,6 +126,9 @@ pub struct Place {
     pub pod: Option<PodUid>,
 }
 
+/// Rows that the panes keep beside the tour.
+const LEAST_BODY: u16 = 5;
+
 /// The state.
 #[derive(Debug)]
 pub struct Model {
@@ -154,6 +158,8 @@ pub struct Model {
     pub pressed: Option<(u16, u16)>,
     /// Commands typed before, newest last.
     pub history: Vec<String>,
+    /// The tour, while it goes on.
+    pub tour: Option<Tour>,
 }
 
 impl Model {
@@ -173,6 +179,7 @@ impl Model {
             message: None,
             pressed: None,
             history: Vec::new(),
+            tour: None,
         }
     }
     pub fn pane(&self, id: PaneId) -> Option<&dyn Pane> {
@@ -180,13 +187,37 @@ impl Model {
     }
     /// Panes on the screen with their places.
     pub fn slots(&self, snap: &Snapshot) -> Vec<Slot> {
-        layout::slots(self.layout, self.focus, self.other, self.body(snap))
+        let body = self.body(snap);
+        match self.tour {
+            Some(_) => tour::slots(self.focus, body),
+            None => layout::slots(self.layout, self.focus, self.other, body),
+        }
     }
     /// The place of the panes on the screen.
     pub fn body(&self, snap: &Snapshot) -> Rect {
+        self.places(snap).0
+    }
+    /// The place of the panes, and below it that of what the tour says.
+    pub fn places(&self, snap: &Snapshot) -> (Rect, Rect) {
         let replay = matches!(snap.mode, Mode::Replay { .. });
         let banner = !banner::reasons(snap).is_empty();
-        layout::body(self.size, banner, layout::has_scrubber(self.size, replay))
+        let mut body = layout::body(self.size, banner, layout::has_scrubber(self.size, replay));
+        let wanted = self.tour.map_or(0, |_| Tour::height(body.width));
+        let height = wanted.min(body.height.saturating_sub(LEAST_BODY));
+        body.height -= height;
+        let told = Rect {
+            y: body.bottom(),
+            height,
+            ..body
+        };
+        (body, told)
+    }
+    /// Begins the tour: what brings the picture to its first stop.
+    pub fn begin_tour(&mut self) -> Option<Drive> {
+        let tour = Tour::default();
+        self.tour = Some(tour);
+        self.show(PaneId::Flow);
+        tour.drive()
     }
     /// Brings every visible pane up to date. Call after anything changed and before drawing.
     pub fn sync(&mut self, snap: &Snapshot) {
@@ -196,6 +227,9 @@ impl Model {
             && pane::incidents::none_ever(snap)
         {
             self.focus = PaneId::Pods;
+        }
+        if let Some(tour) = &mut self.tour {
+            tour.arrive(snap, &mut self.shared);
         }
         let slots = self.slots(snap);
         // A pane that vanished with a smaller screen gives the focus away.

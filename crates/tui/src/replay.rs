@@ -213,6 +213,7 @@ impl Backend for Replay {
             Drive::Reconnect => {
                 return Err("a recording has no clients that could connect anew".to_owned());
             }
+            Drive::Stop { at, .. } => self.player.seek(at),
             Drive::Record => return Err("this is a recording already".to_owned()),
         }
         Ok(Answer::Done(Done::default()))

@@ -49,6 +49,8 @@ pub struct Options {
     pub pane: Option<PaneId>,
     /// Filter of calls and log to begin with.
     pub filter: Option<String>,
+    /// Begin with the tour: the driver is a [`Guide`](super::tour::Guide).
+    pub tour: bool,
 }
 
 /// Why the terminal could not be used.
@@ -209,6 +211,12 @@ pub fn run(driver: &mut dyn Backend, options: &Options) -> Result<(), RunError> 
     }
     if let Some(w) = summary(&warnings) {
         model.complain(w);
+    }
+    if options.tour
+        && let Some(d) = model.begin_tour()
+        && let Err(why) = driver.drive(d, clock::monotonic())
+    {
+        model.complain(why);
     }
     let asked_to_end = asked_to_end().map_err(terminal("listening for signals"))?;
     let input = input_thread();

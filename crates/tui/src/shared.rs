@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use kflow_core::diagnose::{CauseId, Incident, Subject, Verdict};
+use kflow_core::flow::map::StepId;
 use kflow_engine::Snapshot;
 use kflow_model::cri::CallKey;
 use kflow_model::{Evidence, Nanos, ObjectRef, PodUid};
@@ -68,6 +69,8 @@ pub struct Shared {
     pub call: Option<CallKey>,
     /// An observation that another pane wants shown.
     pub evidence: Option<Evidence>,
+    /// A step of the map that the tour wants shown.
+    pub step: Option<StepId>,
 }
 
 impl Shared {

@@ -11,6 +11,7 @@ use super::keys::Key;
 use super::layout::Layout;
 use super::model::{Effect, Look, Model, Overlay, Place, Prompt, PromptKind};
 use super::pane::{PaneId, Reply};
+use super::tour;
 use kflow_core::diagnose::awaited::{self, Awaited};
 use kflow_core::query::Moment;
 use kflow_core::timeline::compare;
@@ -60,6 +61,10 @@ impl Model {
             self.back();
             self.sync(snap);
             return Vec::new();
+        }
+        if let Some(effects) = self.guided(action) {
+            self.sync(snap);
+            return effects;
         }
         // Changing the pod works in every pane, through the list of pods.
         let target = if matches!(action, Action::NextPod | Action::PreviousPod) {
@@ -112,6 +117,47 @@ impl Model {
         };
         self.sync(snap);
         self.frozen(before, snap, effects)
+    }
+    /// What a command comes to while the tour goes on; `None` for those that do what they do else.
+    fn guided(&mut self, action: Action) -> Option<Vec<Effect>> {
+        let tour = self.tour.as_mut()?;
+        let forward = match action {
+            Action::PlayPause | Action::StepForward => true,
+            Action::StepBack => false,
+            Action::Back => {
+                self.end_tour("here you are on your own");
+                return Some(vec![Effect::Drive(Drive::Speed(1000))]);
+            }
+            Action::Layout => {
+                self.complain("the tour has a layout of its own");
+                return Some(Vec::new());
+            }
+            Action::NextPane | Action::PreviousPane => {
+                let n = tour::PANES.len();
+                let at = tour::PANES.iter().position(|p| *p == self.focus);
+                let by = if action == Action::NextPane { 1 } else { n - 1 };
+                let to = at.map_or(0, |at| (at + by) % n);
+                let pane = tour::PANES.into_iter().nth(to)?;
+                self.show(pane);
+                return Some(Vec::new());
+            }
+            _ => return None,
+        };
+        if tour.go(forward) {
+            return Some(tour.drive().map(Effect::Drive).into_iter().collect());
+        }
+        if forward {
+            self.end_tour("that was the tour");
+            return Some(vec![Effect::Drive(Drive::Speed(1000))]);
+        }
+        self.say("this is where the tour begins");
+        Some(Vec::new())
+    }
+    fn end_tour(&mut self, said: &str) {
+        self.tour = None;
+        let (help, pods) = (Action::Help, Action::PanePods);
+        let (help, pods) = (self.keys.first(help), self.keys.first(pods));
+        self.say(format!("{said}: {pods} has all pods, {help} the keys"));
     }
     /// Who scrolls back from what comes wants it to stand still.
     fn frozen(

@@ -20,6 +20,7 @@ use kflow_engine::{Overview, Snapshot};
 use kflow_model::Source;
 
 pub(super) mod overlay;
+mod tour;
 
 /// Draws a frame. The model must be in sync with the snapshot.
 pub fn draw(model: &Model, snap: &Snapshot, buf: &mut Buffer) {
@@ -37,6 +38,15 @@ pub fn draw(model: &Model, snap: &Snapshot, buf: &mut Buffer) {
     let slots = model.slots(snap);
     for s in &slots {
         pane(model, snap, s, &mut canvas);
+    }
+    if let Some(tour) = &model.tour {
+        let a = model.places(snap).1;
+        tour::draw(
+            tour,
+            model,
+            &ctx,
+            &mut canvas.part(a.x, a.y, a.width, a.height),
+        );
     }
     let replay = matches!(snap.mode, Mode::Replay { .. });
     if has_scrubber((area.width, area.height), replay) {
@@ -480,8 +490,11 @@ fn hints(model: &Model, w: u16) -> Vec<(u16, Action)> {
     let limit = w.saturating_sub(last + 1);
     let mut all = Vec::new();
     let mut x = 1;
+    // What the tour takes for itself stands in its lines.
+    let guided =
+        |a: Action| model.tour.is_some() && matches!(a, Action::PlayPause | Action::Layout);
     for a in own.iter().chain(&general).copied() {
-        if model.keys.first(a).is_empty() {
+        if model.keys.first(a).is_empty() || guided(a) {
             continue;
         }
         if x + need(a) > limit {

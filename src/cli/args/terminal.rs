@@ -39,6 +39,14 @@ pub struct ReplayArgs {
     pub scope: super::live::ScopeArgs,
 }
 
+/// `kflow demo`
+#[derive(Debug, ClapArgs)]
+pub struct DemoArgs {
+    /// A tour: a start that goes well and one that hangs, step by step, with what each step does and how it would hang
+    #[arg(long)]
+    pub tour: bool,
+}
+
 /// `kflow themes`
 #[derive(Debug, ClapArgs)]
 pub struct ThemesArgs {

@@ -151,6 +151,14 @@ impl Pane for FlowPane {
                 self.scroll.at = n;
             }
         }
+        if let Some(step) = shared.step.take()
+            && let Some(n) = self
+                .rows
+                .iter()
+                .position(|r| matches!(r, Row::Step { id, .. } if *id == step))
+        {
+            self.scroll.select(n);
+        }
         self.scroll.fit(
             self.rows.len(),
             usize::from(size.1.saturating_sub(self.split(size.0, size.1).1 + 1)).max(1),

@@ -13,8 +13,8 @@ use crate::widget::scroll::Scroll;
 use kflow_core::sequence::{Diagram, Message, Party, Row, What};
 use kflow_engine::Snapshot;
 use kflow_export::sequence::{answered, mermaid};
-use kflow_model::PodUid;
 use kflow_model::units::duration;
+use kflow_model::{Nanos, PodUid};
 use ratatui::style::Style;
 
 /// The sequence pane.
@@ -29,6 +29,8 @@ pub struct Sequence {
     follow: bool,
     /// The pod is new here: the selection goes to what it hangs on.
     fresh: bool,
+    /// The time cursor that the selection stands for.
+    cursor: Option<Nanos>,
 }
 
 impl Default for Sequence {
@@ -41,6 +43,7 @@ impl Default for Sequence {
             seen: None,
             follow: false,
             fresh: false,
+            cursor: None,
         }
     }
 }
@@ -361,6 +364,16 @@ impl Pane for Sequence {
             };
             let on = newest(|m| m.open).or_else(|| newest(|m| m.bad && m.call.is_some()));
             self.scroll.at = on.or_else(|| newest(|m| m.bad)).unwrap_or(0);
+            self.cursor = shared.cursor;
+        }
+        // Where another pane puts the time cursor, the row of that time is selected.
+        if self.cursor != shared.cursor {
+            self.cursor = shared.cursor;
+            if let Some(at) = shared.cursor {
+                let after = self.diagram.rows.partition_point(|r| r.at <= at);
+                self.scroll.at = after.saturating_sub(1);
+                self.follow = false;
+            }
         }
         self.scroll.fit(
             self.diagram.rows.len(),
@@ -372,6 +385,7 @@ impl Pane for Sequence {
             self.follow = command.action == Action::Bottom;
             let at = self.selected().map(|(row, _)| row.at);
             shared.cursor = at.filter(|_| !self.follow);
+            self.cursor = shared.cursor;
             return Reply::Done;
         }
         match command.action {
@@ -473,6 +487,7 @@ impl Pane for Sequence {
         };
         if let Some(at) = self.diagram.rows.get(row).map(|r| r.at) {
             shared.cursor = Some(at);
+            self.cursor = shared.cursor;
             self.scroll.select(row);
         }
         true

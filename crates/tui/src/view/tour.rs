@@ -1,0 +1,104 @@
+//! What the tour says of the step where it stops: what happened, what the step does, and what one would see if it hung.
+
+use crate::action::Action;
+use crate::canvas::Canvas;
+use crate::describe;
+use crate::model::Model;
+use crate::shared::Ctx;
+use crate::text::{width, wrap};
+use crate::tour::{HANGS, HUNG, Tour};
+use ratatui::style::Style;
+
+pub(super) fn draw(tour: &Tour, model: &Model, ctx: &Ctx<'_>, canvas: &mut Canvas<'_>) {
+    let (t, g) = (ctx.theme, ctx.glyphs);
+    let Some((part, _)) = tour.here() else { return };
+    let Some((_, step)) = tour.step() else { return };
+    let w = canvas.width();
+    canvas.line(0, 0, w, g.rule, t.rule_on);
+    let (which, place) = tour.place();
+    let x = canvas.spans(
+        1,
+        0,
+        &[
+            (" Tour ", t.accent),
+            (&which, t.dim),
+            (": ", t.dim),
+            (part.title, t.strong),
+            (", ", t.dim),
+            (&place, t.dim),
+            (" ", t.dim),
+        ],
+    );
+    let keys: String = [
+        (Action::PlayPause, "on"),
+        (Action::StepBack, "back"),
+        (Action::Back, "leave"),
+    ]
+    .map(|(a, what)| format!(" {} {what} ", model.keys.first(a)))
+    .concat();
+    let room = w.saturating_sub(x + 1);
+    if usize::from(room) >= width(&keys) {
+        canvas.text_right(w - 1, 0, room, &keys, t.key);
+    }
+    let x = canvas.spans(
+        1,
+        1,
+        &[
+            (&step.id, t.accent),
+            ("  ", t.text),
+            (&step.label, t.strong),
+            ("  ", t.text),
+        ],
+    );
+    let source = if step.label == step.function {
+        step.file.to_string()
+    } else {
+        format!("{}  {}", step.function, step.file)
+    };
+    let room = w.saturating_sub(x + 1);
+    canvas.text_in(x, 1, room, &source, t.dim);
+    let room = usize::from(w.saturating_sub(2));
+    let (before, style) = if tour.is_stuck() {
+        (HANGS, t.fail)
+    } else {
+        (HUNG, t.wait)
+    };
+    let with = |style: Style| move |l: String| (l, style);
+    let mut lines: Vec<(String, Style)> = wrap(&step.does, room)
+        .into_iter()
+        .map(with(t.text))
+        .collect();
+    let hangs = wrap(&format!("{before}{}", step.hangs), room);
+    lines.extend(hangs.into_iter().map(with(style)));
+    let pod = ctx.shared.pod.as_ref();
+    let verdict = pod.and_then(|p| ctx.snap.verdicts.get(p));
+    let mut y = 3;
+    if let Some(v) = verdict.filter(|_| tour.is_stuck()) {
+        // What it hangs on was shown where the wait began: here stands what it waits for, as far as there is room.
+        let most = usize::from(canvas.height())
+            .saturating_sub(2 + lines.len())
+            .max(1);
+        let said = wrap(&format!("{}  {}", v.cause_id(), v.sentence), room);
+        for (line, at) in said.iter().take(most).zip(2..) {
+            canvas.text(1, at, line, t.strong);
+            y = at + 1;
+        }
+    } else if let Some(e) = tour.shown(ctx.snap) {
+        let at = ctx.time().at(e.stamp.at, e.stamp.precision, 6);
+        let (what, _) = describe::line(&e);
+        let x = canvas.spans(
+            1,
+            2,
+            &[
+                (&at, t.dim),
+                ("  ", t.text),
+                (e.source.name(), t.source(e.source)),
+                ("  ", t.text),
+            ],
+        );
+        canvas.text_in(x, 2, w.saturating_sub(x + 1), &what, t.text);
+    }
+    for (y, (line, style)) in (y..canvas.height()).zip(&lines) {
+        canvas.text(1, y, line, *style);
+    }
+}
