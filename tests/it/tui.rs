@@ -4,6 +4,7 @@ mod banner;
 mod begin;
 mod claims;
 mod frames;
+mod jobs;
 mod leads;
 mod lengths;
 mod panes;

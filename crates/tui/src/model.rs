@@ -1,7 +1,7 @@
 //! The state of the terminal: which panes, what is selected, what lies over them. No I/O, no clock.
 
 use super::action::{Action, Command};
-use super::backend::Drive;
+use super::backend::{Answer, Drive};
 use super::banner;
 use super::glyph::Glyphs;
 use super::help::Help;
@@ -11,6 +11,7 @@ use super::pane::{self, Menu, Pane, PaneId};
 use super::shared::{Ctx, Shared};
 use super::theme::{Depth, Theme};
 use super::tour::{self, Tour};
+use super::writer::Job;
 use kflow_core::query::Candidate;
 use kflow_engine::Snapshot;
 use kflow_engine::snapshot::Mode;
@@ -223,7 +224,7 @@ impl Model {
     pub fn sync(&mut self, snap: &Snapshot) {
         // A recording in which nothing was ever wrong begins with its pods.
         if self.focus == PaneId::Incidents
-            && !self.shared.touched
+            && self.trail.is_empty()
             && pane::incidents::none_ever(snap)
         {
             self.focus = PaneId::Pods;
@@ -264,6 +265,11 @@ impl Model {
             focused,
         }
     }
+    /// Shows a pane first: there is nothing to go back to.
+    pub fn begin(&mut self, id: PaneId) {
+        self.show(id);
+        self.trail.clear();
+    }
     /// Shows a pane and gives it the focus.
     pub fn show(&mut self, id: PaneId) {
         if self.focus != id {
@@ -284,6 +290,21 @@ impl Model {
     /// Says in the footer what went wrong.
     pub fn complain(&mut self, text: impl Into<String>) {
         self.message = Some((text.into(), Tone::Error));
+    }
+    /// Takes the engine's answer; a file that has yet to be written.
+    pub fn answered(&mut self, answer: Result<Answer, String>) -> Option<Job> {
+        let said = match answer {
+            Ok(Answer::Done(done)) => {
+                if let Some(pod) = done.pod {
+                    self.shared.seek_pod(pod);
+                }
+                Ok(done.said)
+            }
+            Ok(Answer::Write(job)) => return Some(job),
+            Err(e) => Err(e),
+        };
+        self.tell(said);
+        None
     }
     /// Says in the footer what became of something.
     pub fn tell(&mut self, outcome: Result<String, String>) {

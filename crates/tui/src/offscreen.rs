@@ -9,6 +9,8 @@ use super::theme::Depth;
 use super::{svg, view};
 use kflow_engine::Snapshot;
 
+pub mod played;
+
 /// A picture to make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shot {
@@ -69,6 +71,8 @@ pub const SHOTS: &[Shot] = &[
     LANES,
     PODS,
     TIMELINE,
+    shot("critical", "S6-slowpull", 300, "s24a/queued", "2 p"),
+    shot("compare", "S5-burst", 600, "", "1 M j j j M"),
     shot("timeline-stuck", "S2-stuck-early", 450, "s10/rc", "2 d"),
     shot("calls", "S1-basics", 300, "s01/healthy", "3 d"),
     shot("percentiles", "S1-basics", 900, "s01/healthy", "3 p"),
@@ -127,20 +131,20 @@ pub fn model(size: (u16, u16), theme: &str) -> Option<Model> {
 
 /// Presses keys (names apart by spaces; words that are no key are typed letter by letter) and gives the effects.
 pub fn press(model: &mut Model, snap: &Snapshot, keys: &str) -> Vec<Effect> {
-    let mut effects = Vec::new();
-    for word in keys.split(' ').filter(|w| !w.is_empty()) {
-        match Key::parse(word) {
-            Some(k) => effects.extend(model.key(k, snap)),
-            None => {
-                for c in word.chars() {
-                    if let Some(k) = Key::parse(c.encode_utf8(&mut [0; 4])) {
-                        effects.extend(model.key(k, snap));
-                    }
-                }
-            }
-        }
-    }
-    effects
+    let keys = self::keys(keys).into_iter();
+    keys.flat_map(|k| model.key(k, snap)).collect()
+}
+
+/// The keys that [`press`] presses.
+pub fn keys(text: &str) -> Vec<Key> {
+    let letters = |word: &str| -> Vec<Key> {
+        let key = |c: char| Key::parse(c.encode_utf8(&mut [0; 4]));
+        word.chars().filter_map(key).collect()
+    };
+    let words = text.split(' ').filter(|w| !w.is_empty());
+    words
+        .flat_map(|w| Key::parse(w).map_or_else(|| letters(w), |k| vec![k]))
+        .collect()
 }
 
 /// Draws one frame.

@@ -14,7 +14,7 @@ use crossterm::{execute, queue};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
-use super::backend::{Answer, Backend};
+use super::backend::Backend;
 use super::config::{Config, Environment, Folder};
 use super::keys::Key;
 use super::layout::Layout;
@@ -202,7 +202,7 @@ pub fn run(driver: &mut dyn Backend, options: &Options) -> Result<(), RunError> 
     model.shared.utc = config.utc;
     model.shared.local = options.zone.clone();
     if let Some(p) = options.pane {
-        model.show(p);
+        model.begin(p);
     }
     if let Some(f) = &options.filter {
         for p in [PaneId::Calls, PaneId::Log] {
@@ -283,17 +283,10 @@ pub fn run(driver: &mut dyn Backend, options: &Options) -> Result<(), RunError> 
                     }
                     Effect::Redraw => screen.clear().map_err(terminal("drawing"))?,
                     Effect::Drive(d) => {
-                        let said = match driver.drive(d, clock::monotonic()) {
-                            Ok(Answer::Done(done)) => {
-                                if let Some(pod) = done.pod {
-                                    model.shared.seek_pod(pod);
-                                }
-                                Ok(done.said)
-                            }
-                            Ok(Answer::Write(job)) => writer.write(job, clock::monotonic()),
-                            Err(e) => Err(e),
-                        };
-                        model.tell(said);
+                        let answer = driver.drive(d, clock::monotonic());
+                        if let Some(job) = model.answered(answer) {
+                            model.tell(writer.write(job, clock::monotonic()));
+                        }
                         snap = driver.snapshot(clock::monotonic());
                         model.sync(&snap);
                     }

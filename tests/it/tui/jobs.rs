@@ -1,0 +1,120 @@
+//! What people come for, by keys alone, from the start of `kflow replay`: each in at most so many keys.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use kflow_core::query::Moment;
+use kflow_engine::replay::Player;
+use kflow_tui::backend::{Backend, Drive};
+use kflow_tui::offscreen::played::Played;
+use kflow_tui::offscreen::{keys, model};
+use kflow_tui::pane::PaneId;
+use kflow_tui::replay::Replay;
+use kflow_tui::svg;
+
+const SIZES: [(u16, u16); 3] = [(80, 24), (120, 40), (200, 60)];
+
+/// `kflow replay`: playing from the begin, with the incidents in front, which are all known.
+fn replay(session: &str, size: (u16, u16)) -> Played<Replay> {
+    let file = format!("fixtures/sessions/{session}.kflow.zst");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
+    let player = Player::open(&path, Moment::Begin, Arc::default()).expect("fixture");
+    let mut backend = Replay::new(player);
+    let now = kflow_model::clock::monotonic();
+    backend.drive(Drive::PlayPause, now).expect("it plays");
+    while !backend.player().overview().whole {
+        backend.snapshot(now);
+        std::thread::yield_now();
+    }
+    let mut model = model(size, "dark").expect("theme");
+    model.begin(PaneId::Incidents);
+    let mut p = Played {
+        model,
+        backend,
+        now,
+    };
+    p.frame();
+    p
+}
+
+/// The screen after these keys, which are at most so many.
+fn after(
+    session: &str,
+    size: (u16, u16),
+    at_most: usize,
+    pressed: &str,
+) -> (Played<Replay>, String) {
+    let n = keys(pressed).len();
+    assert!(n <= at_most, "{n} keys");
+    let mut p = replay(session, size);
+    p.press(pressed);
+    let text = svg::plain(&p.frame());
+    (p, text)
+}
+
+fn selected(p: &mut Played<Replay>) -> String {
+    let snap = p.snapshot();
+    let view = p.model.shared.view(&snap);
+    view.map(|v| v.key()).unwrap_or_default()
+}
+
+#[test]
+fn which_pods_and_owners_were_stuck_and_the_worst_of_them() {
+    for size in SIZES {
+        let (_, text) = after("S2-stuck-early", size, 4, "");
+        assert!(text.contains("Incidents 20"), "{text}");
+        // The owner that can create no pod is among them.
+        let (_, text) = after("S2-stuck-early", size, 4, "o j j enter");
+        assert!(text.contains("Incidents 20 · by worst"), "{text}");
+        assert!(text.contains("s29/deployment/quota"), "{text}");
+    }
+}
+
+#[test]
+fn which_pull_blocks_which() {
+    for size in SIZES {
+        let (mut p, text) = after("S6-slowpull", size, 5, "j enter");
+        assert_eq!(selected(&mut p), "s24a/queued", "{text}");
+        let (mut p, text) = after("S6-slowpull", size, 5, "j enter W");
+        assert_eq!(selected(&mut p), "s24a/slow", "{text}");
+        assert!(
+            text.contains("s24a/slow PullImage"),
+            "it says of what: {text}"
+        );
+    }
+}
+
+#[test]
+fn two_starts_beside_each_other() {
+    for size in SIZES {
+        let (_, text) = after("S5-burst", size, 8, "end M j j M");
+        for part in ["B - A", "whole", "sandbox", "B is "] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+    }
+}
+
+#[test]
+fn what_happened_to_the_node() {
+    for size in SIZES {
+        let (_, text) = after("S4-runtime", size, 4, "");
+        let row = text.lines().find(|l| l.contains("node/node1"));
+        assert!(row.is_some_and(|r| r.contains("KF302")), "{text}");
+        let about = row.is_some_and(|r| r.contains("Container runtime"));
+        assert!(about, "{text}");
+    }
+}
+
+#[test]
+fn the_longest_wait_of_a_start_in_words() {
+    for size in SIZES {
+        let (mut p, text) = after("S6-slowpull", size, 4, "j enter 2 p");
+        assert_eq!(selected(&mut p), "s24a/queued");
+        let row = text
+            .lines()
+            .find(|l| l.starts_with('▌'))
+            .expect("a selected row");
+        assert!(row.contains("queue of pulls"), "{text}");
+        assert!(text.contains("waits for s24a/slow PullImage"), "{text}");
+    }
+}
