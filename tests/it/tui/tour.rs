@@ -225,6 +225,12 @@ fn its_panes_move_together_and_escape_leaves_it_where_it_is() {
     insta::assert_snapshot!("tour-200x60", text);
     walk.model.resize((80, 24), &walk.guide.snapshot(walk.now));
     insta::assert_snapshot!("tour-80x24", walk.text());
+    walk.model.resize((60, 20), &walk.guide.snapshot(walk.now));
+    let narrow = walk.text();
+    for wanted in ["Tour 1/2, 17/33", "space on", ", back", "esc leave"] {
+        assert!(narrow.contains(wanted), "{wanted}: {narrow}");
+    }
+    walk.model.resize((80, 24), &walk.guide.snapshot(walk.now));
     // Back, and on again by the keys for steps.
     walk.press(",");
     assert!(walk.text().contains("e07  step 4: sandbox start"));

@@ -370,8 +370,11 @@ impl Pane for Sequence {
         if self.cursor != shared.cursor {
             self.cursor = shared.cursor;
             if let Some(at) = shared.cursor {
-                let after = self.diagram.rows.partition_point(|r| r.at <= at);
-                self.scroll.at = after.saturating_sub(1);
+                // What is in flight stands last, whenever it began.
+                let rows = self.diagram.rows.iter().enumerate();
+                let before = rows.filter(|(_, r)| r.at <= at);
+                let newest = before.max_by_key(|(n, r)| (r.at, *n));
+                self.scroll.at = newest.map_or(0, |(n, _)| n);
                 self.follow = false;
             }
         }

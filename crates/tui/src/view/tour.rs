@@ -16,30 +16,30 @@ pub(super) fn draw(tour: &Tour, model: &Model, ctx: &Ctx<'_>, canvas: &mut Canva
     let w = canvas.width();
     canvas.line(0, 0, w, g.rule, t.rule_on);
     let (which, place) = tour.place();
-    let x = canvas.spans(
-        1,
-        0,
-        &[
-            (" Tour ", t.accent),
-            (&which, t.dim),
-            (": ", t.dim),
-            (part.title, t.strong),
-            (", ", t.dim),
-            (&place, t.dim),
-            (" ", t.dim),
-        ],
-    );
-    let keys: String = [
+    let keys = [
         (Action::PlayPause, "on"),
         (Action::StepBack, "back"),
         (Action::Back, "leave"),
     ]
     .map(|(a, what)| format!(" {} {what} ", model.keys.first(a)))
     .concat();
-    let room = w.saturating_sub(x + 1);
-    if usize::from(room) >= width(&keys) {
-        canvas.text_right(w - 1, 0, room, &keys, t.key);
-    }
+    // Who does not see the keys is stuck, so the title gives way.
+    let title = format!(": {}", part.title);
+    let needs = " Tour , ".len() + width(&which) + width(&title) + width(&place) + width(&keys) + 4;
+    let title = if usize::from(w) >= needs { &title } else { "" };
+    canvas.spans(
+        1,
+        0,
+        &[
+            (" Tour ", t.accent),
+            (&which, t.dim),
+            (title, t.strong),
+            (", ", t.dim),
+            (&place, t.dim),
+            (" ", t.dim),
+        ],
+    );
+    canvas.text_right(w.saturating_sub(1), 0, w / 2, &keys, t.key);
     let x = canvas.spans(
         1,
         1,
