@@ -27,6 +27,7 @@ mod incidents;
 mod judged;
 mod kubelet;
 mod markdown;
+mod perfetto;
 mod requests;
 mod runtime_events;
 mod scope;

@@ -16,7 +16,7 @@ use kflow_model::{Nanos, PodUid};
 /// A format of timelines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Trace for ui.perfetto.dev and chrome://tracing.
+    /// Trace for ui.perfetto.dev.
     Perfetto,
     /// OpenTelemetry spans as OTLP JSON.
     Otlp,
@@ -46,7 +46,7 @@ impl Kind {
     /// Name, what it is for, and the ending of a file's name.
     const fn row(self) -> (&'static str, &'static str, &'static str) {
         match self {
-            Self::Perfetto => ("perfetto", "a trace for ui.perfetto.dev", "perfetto.json"),
+            Self::Perfetto => ("perfetto", "a trace for ui.perfetto.dev", "pftrace"),
             Self::Otlp => ("otlp", "OpenTelemetry spans as JSON", "otlp.json"),
             Self::Html => ("html", "a page for a ticket, with verdicts", "html"),
             Self::Json => ("json", "timelines for programs", "json"),
@@ -63,7 +63,7 @@ impl Kind {
     pub const fn help(self) -> &'static str {
         self.row().1
     }
-    /// Ending of a file's name; two formats are JSON and say which.
+    /// Ending of a file's name; of two formats that are JSON one says which.
     pub const fn ending(self) -> &'static str {
         self.row().2
     }
@@ -92,7 +92,7 @@ pub fn write<S: BuildHasher>(
     out: &mut impl Write,
 ) -> io::Result<()> {
     match kind {
-        Kind::Perfetto => perfetto::write(pods, now, out),
+        Kind::Perfetto => perfetto::write(world, pods, verdicts, now, out),
         Kind::Otlp => otlp::write(pods, now, out),
         Kind::Json => timeline::rows(out, pods, Rows::Json),
         Kind::Text => timeline::text(out, world, pods, now, false),

@@ -1,17 +1,25 @@
-//! Timelines as a Perfetto trace (protobuf TrackEvent), to open in the Perfetto UI: a group a pod, a track a stage.
+//! Timelines as a Perfetto trace (protobuf TrackEvent), to open in the Perfetto UI: a group a pod, a track a stage, what was
+//! said of the pod as an instant, arrows from a container's pull to its create and from its create to its start, and
+//! counters of the runtime's calls.
 //!
 //! Slices of one track have to nest, so spans of a stage that overlap without nesting (containers that are made side
 //! by side) get a track each. Only the few fields of `perfetto.protos` that this needs are defined here; their numbers
 //! are part of that format and never change.
 
+use std::collections::HashMap;
+use std::hash::BuildHasher;
 use std::io::{self, Write};
+use std::sync::Arc;
 
 use prost::Message;
 
-use kflow_core::correlate::Pod;
+use super::why::confidence_name;
+use kflow_core::correlate::{Call, CallLog, Pod, World};
+use kflow_core::diagnose::Verdict;
 use kflow_core::flow::Stage;
-use kflow_core::timeline::{Span, Timeline, summary};
-use kflow_model::Nanos;
+use kflow_core::timeline::{Outcome, Span, Timeline, summary};
+use kflow_model::cri::method;
+use kflow_model::{Nanos, PodUid};
 
 #[derive(Clone, PartialEq, Message)]
 struct TracePacket {
@@ -53,6 +61,9 @@ struct TrackDescriptor {
     name: String,
     #[prost(uint64, optional, tag = "5")]
     parent: Option<u64>,
+    /// Makes it a counter's track.
+    #[prost(message, optional, tag = "8")]
+    counter: Option<Counter>,
     /// `EXPLICIT`: children stand in the order of `sibling_rank`.
     #[prost(uint32, optional, tag = "11")]
     child_ordering: Option<u32>,
@@ -60,11 +71,18 @@ struct TrackDescriptor {
     sibling_rank: Option<i32>,
 }
 
+/// `CounterDescriptor`
+#[derive(Clone, Copy, PartialEq, Message)]
+struct Counter {
+    #[prost(uint32, tag = "3")]
+    unit: u32,
+}
+
 #[derive(Clone, PartialEq, Message)]
 struct TrackEvent {
     #[prost(message, repeated, tag = "4")]
     annotations: Vec<Annotation>,
-    /// 1 begin, 2 end, 3 instant.
+    /// 1 begin, 2 end, 3 instant, 4 counter.
     #[prost(uint32, tag = "9")]
     kind: u32,
     #[prost(uint64, tag = "11")]
@@ -73,6 +91,14 @@ struct TrackEvent {
     categories: Vec<String>,
     #[prost(string, optional, tag = "23")]
     name: Option<String>,
+    #[prost(int64, optional, tag = "30")]
+    value: Option<i64>,
+    /// Arrows that begin here.
+    #[prost(fixed64, repeated, packed = "false", tag = "47")]
+    flows: Vec<u64>,
+    /// Arrows that end here.
+    #[prost(fixed64, repeated, packed = "false", tag = "48")]
+    flows_end: Vec<u64>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -88,21 +114,29 @@ struct Annotation {
 const BEGIN: u32 = 1;
 const END: u32 = 2;
 const INSTANT: u32 = 3;
+const COUNTER: u32 = 4;
+const UNIT_COUNT: u32 = 2;
 const REALTIME: u32 = 1;
 const BOOTTIME: u32 = 6;
 const EXPLICIT: u32 = 3;
 const SEQUENCE: u32 = 1;
 const STATE_CLEARED: u32 = 1;
 
-/// Writes all pods as one trace. Open spans end at `now` and say so.
-pub fn write(pods: &[Pod], now: Nanos, out: &mut impl Write) -> io::Result<()> {
-    let mut w = Writer { out, next_track: 1 };
-    let first = pods
-        .iter()
-        .filter_map(|p| p.timeline.range())
-        .map(|(a, _)| a)
-        .min();
-    let origin = ns(first.unwrap_or(now));
+/// Writes these pods as one trace, with the runtime's calls in the time that they span. Open spans end at `now` and say so.
+pub fn write<S: BuildHasher>(
+    world: &World,
+    pods: &[Pod],
+    verdicts: &HashMap<PodUid, Arc<Verdict>, S>,
+    now: Nanos,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let mut w = Writer {
+        out,
+        next_track: 1,
+        next_flow: 1,
+    };
+    let range = range(pods, now);
+    let origin = ns(range.map_or(now, |(first, _)| first));
     w.packet(&TracePacket {
         timestamp: Some(origin),
         sequence: SEQUENCE,
@@ -122,7 +156,21 @@ pub fn write(pods: &[Pod], now: Nanos, out: &mut impl Write) -> io::Result<()> {
         }),
         ..TracePacket::default()
     })?;
-    pods.iter().try_for_each(|p| w.pod(p, now))
+    if let Some(range) = range {
+        w.counters(world.calls(), range)?;
+    }
+    pods.iter()
+        .try_for_each(|p| w.pod(p, verdicts.get(&p.uid).map(AsRef::as_ref), now))
+}
+
+/// First and last moment of these pods.
+fn range(pods: &[Pod], now: Nanos) -> Option<(Nanos, Nanos)> {
+    let ranges = pods.iter().filter_map(|p| {
+        let (first, last) = p.timeline.range()?;
+        let open = p.timeline.spans.iter().any(|s| s.end.is_none());
+        Some((first, if open { last.max(now) } else { last }))
+    });
+    ranges.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
 }
 
 fn ns(at: Nanos) -> u64 {
@@ -132,6 +180,7 @@ fn ns(at: Nanos) -> u64 {
 struct Writer<'a, W: Write> {
     out: &'a mut W,
     next_track: u64,
+    next_flow: u64,
 }
 
 impl<W: Write> Writer<'_, W> {
@@ -144,6 +193,16 @@ impl<W: Write> Writer<'_, W> {
     }
 
     fn track(&mut self, name: &str, parent: Option<u64>, rank: i32) -> io::Result<u64> {
+        self.track_of(name, parent, rank, None)
+    }
+
+    fn track_of(
+        &mut self,
+        name: &str,
+        parent: Option<u64>,
+        rank: i32,
+        counter: Option<Counter>,
+    ) -> io::Result<u64> {
         let uuid = self.next_track;
         self.next_track += 1;
         self.packet(&TracePacket {
@@ -152,6 +211,7 @@ impl<W: Write> Writer<'_, W> {
                 uuid,
                 name: name.to_owned(),
                 parent,
+                counter,
                 child_ordering: Some(EXPLICIT),
                 sibling_rank: Some(rank),
             }),
@@ -169,14 +229,56 @@ impl<W: Write> Writer<'_, W> {
         })
     }
 
-    fn pod(&mut self, pod: &Pod, now: Nanos) -> io::Result<()> {
+    /// What the runtime had to do meanwhile: of all pods, because calls wait for each other.
+    fn counters(&mut self, calls: &CallLog, (first, last): (Nanos, Nanos)) -> io::Result<()> {
+        if calls.is_empty() {
+            return Ok(());
+        }
+        let group = self.track("CRI calls of all pods", None, 0)?;
+        let is_pull = |c: &Call| c.method == method::PULL_IMAGE;
+        // The kubelet's relist begins with it; unfiltered it is housekeeping and garbage collection too.
+        let is_relist = |c: &Call| c.method == method::LIST_POD_SANDBOX && !c.filtered;
+        let counters = [
+            ("calls in flight", in_flight(calls, first, |_| true)),
+            ("pulls in flight", in_flight(calls, first, is_pull)),
+            (
+                "relists so far (flat: PLEG stands still)",
+                calls
+                    .iter()
+                    .filter(|c| c.start >= first && is_relist(c))
+                    .map(|c| (c.start, 1))
+                    .collect(),
+            ),
+        ];
+        for (rank, (name, changes)) in counters.into_iter().enumerate() {
+            let unit = Counter { unit: UNIT_COUNT };
+            let track = self.track_of(name, Some(group), rank as i32, Some(unit))?;
+            for (at, value) in values(changes, first, last) {
+                let event = TrackEvent {
+                    kind: COUNTER,
+                    track,
+                    value: Some(value),
+                    ..TrackEvent::default()
+                };
+                self.event(at, event)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn pod(&mut self, pod: &Pod, verdict: Option<&Verdict>, now: Nanos) -> io::Result<()> {
         let group = self.track(&format!("{} ({})", pod.key(), pod.status), None, 0)?;
+        if let Some(v) = verdict {
+            let track = self.track("verdict", Some(group), -1)?;
+            self.event(v.since, said(track, v, now))?;
+        }
+        let arrows = arrows(&pod.timeline, &mut self.next_flow);
         for stage in Stage::ALL {
             let slices = slices(&pod.timeline, stage, now);
             for (lane, slices) in lanes(slices).into_iter().enumerate() {
                 let rank = (stage.index() * 100 + lane) as i32;
                 let track = self.track(stage.name(), Some(group), rank)?;
-                self.lane(track, &slices)?;
+                self.lane(track, &slices, &arrows)?;
             }
         }
         if pod.timeline.marks.is_empty() {
@@ -193,6 +295,7 @@ impl<W: Write> Writer<'_, W> {
                     text("source", m.evidence.source.name()),
                     number("precision_ns", i64::from(m.at.precision)),
                 ],
+                ..TrackEvent::default()
             };
             self.event(m.at.at, event)?;
         }
@@ -200,13 +303,22 @@ impl<W: Write> Writer<'_, W> {
     }
 
     /// Slices of one lane nest: begins and ends are written in the order of a walk through them.
-    fn lane(&mut self, track: u64, slices: &[Slice<'_>]) -> io::Result<()> {
+    fn lane(&mut self, track: u64, slices: &[Slice<'_>], arrows: &[Arrow]) -> io::Result<()> {
         let mut open: Vec<Nanos> = Vec::new();
         for s in slices {
             while let Some(end) = open.pop_if(|end| *end <= s.from) {
                 self.end(track, end)?;
             }
-            self.event(s.from, begin(track, s.span))?;
+            let mut event = begin(track, s.span);
+            for a in arrows {
+                if a.from == s.index {
+                    event.flows.push(a.id);
+                }
+                if a.to == s.index {
+                    event.flows_end.push(a.id);
+                }
+            }
+            self.event(s.from, event)?;
             // A child is cut to its parent where edges of different sources disagree: slices must nest.
             open.push(open.last().map_or(s.to, |outer| s.to.min(*outer)));
         }
@@ -232,6 +344,8 @@ impl<W: Write> Writer<'_, W> {
 #[derive(Clone, Copy, Debug)]
 struct Slice<'a> {
     span: &'a Span,
+    /// Place of the span in its timeline.
+    index: usize,
     from: Nanos,
     to: Nanos,
 }
@@ -240,13 +354,112 @@ struct Slice<'a> {
 fn slices(t: &Timeline, stage: Stage, now: Nanos) -> Vec<Slice<'_>> {
     t.spans
         .iter()
-        .filter(|s| s.stage == stage)
-        .flat_map(|span| {
+        .enumerate()
+        .filter(|(_, s)| s.stage == stage)
+        .flat_map(|(index, span)| {
             summary::work(t, span, now)
                 .into_iter()
-                .map(move |(from, to)| Slice { span, from, to })
+                .map(move |(from, to)| Slice {
+                    span,
+                    index,
+                    from,
+                    to,
+                })
         })
         .collect()
+}
+
+/// One step led to another: places of the two spans. Only a stage pauses, so each of them is one slice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Arrow {
+    id: u64,
+    from: usize,
+    to: usize,
+}
+
+/// From a container's pull to its create, and from its create to its start.
+fn arrows(t: &Timeline, next: &mut u64) -> Vec<Arrow> {
+    let mut all = Vec::new();
+    for (to, s) in t.spans.iter().enumerate() {
+        let step = match s.step.as_str() {
+            method::START_CONTAINER => method::CREATE_CONTAINER,
+            method::CREATE_CONTAINER => method::PULL_IMAGE,
+            _ => continue,
+        };
+        let mut before = t.spans.iter().enumerate().take(to).rev();
+        // The newest of either kind: a pull before the container's last create was for that one.
+        let from = before.find(|(_, b)| {
+            let kind = b.step == step || b.step == s.step;
+            kind && b.container == s.container && b.outcome == Outcome::Ok
+        });
+        if let Some((from, b)) = from
+            && b.step == step
+        {
+            all.push(Arrow {
+                id: *next,
+                from,
+                to,
+            });
+            *next += 1;
+        }
+    }
+    all
+}
+
+/// One more at the start of each call, one less at its end. What began before `first` counts from there.
+fn in_flight(calls: &CallLog, first: Nanos, counted: impl Fn(&Call) -> bool) -> Vec<(Nanos, i64)> {
+    calls
+        .iter()
+        .filter(|c| c.end.is_none_or(|e| e >= first) && counted(c))
+        .flat_map(|c| [Some((c.start.max(first), 1)), c.end.map(|e| (e, -1))])
+        .flatten()
+        .collect()
+}
+
+/// The sum of the changes after each moment at which there were any, from 0 at `first` on.
+fn values(mut changes: Vec<(Nanos, i64)>, first: Nanos, last: Nanos) -> Vec<(Nanos, i64)> {
+    changes.sort_unstable();
+    let mut out = vec![(first, 0)];
+    let mut sum = 0;
+    for (at, by) in changes.into_iter().take_while(|(at, _)| *at <= last) {
+        sum += by;
+        match out.last_mut() {
+            Some((then, value)) if *then == at => *value = sum,
+            _ => out.push((at, sum)),
+        }
+    }
+    out
+}
+
+/// A verdict, at the moment since when the pod is as it says.
+fn said(track: u64, v: &Verdict, now: Nanos) -> TrackEvent {
+    let mut annotations = vec![
+        text("sentence", &v.sentence),
+        text("state", v.state.name()),
+        text("confidence", confidence_name(v.confidence)),
+        number("as_of_ns", now.0),
+    ];
+    for (name, value) in [("cause", v.cause_id()), ("container", &v.container)] {
+        if !value.is_empty() {
+            annotations.push(text(name, value));
+        }
+    }
+    // Arguments of one name would hide each other.
+    for (n, p) in (1..).zip(&v.evidence) {
+        annotations.push(text(&format!("evidence {n}"), &p.to_string()));
+    }
+    for (n, next) in (1..).zip(&v.next) {
+        let line = format!("{}  {}", next.text, next.command);
+        annotations.push(text(&format!("next {n}"), line.trim_end()));
+    }
+    TrackEvent {
+        kind: INSTANT,
+        track,
+        categories: vec![v.stage.name().to_owned()],
+        name: Some(format!("{} {}", v.cause_id(), v.title).trim().to_owned()),
+        annotations,
+        ..TrackEvent::default()
+    }
 }
 
 fn begin(track: u64, s: &Span) -> TrackEvent {
@@ -283,6 +496,7 @@ fn begin(track: u64, s: &Span) -> TrackEvent {
         categories: vec![s.stage.name().to_owned()],
         name: Some(name),
         annotations,
+        ..TrackEvent::default()
     }
 }
 
@@ -328,7 +542,6 @@ mod tests {
     use super::*;
     use kflow_core::correlate::PodView;
     use kflow_core::timeline::{Certainty, Edge, Timeline};
-    use std::sync::Arc;
 
     fn span(step: &str, from: i64, to: Option<i64>) -> Span {
         let edge = |at| Edge {
@@ -367,6 +580,52 @@ mod tests {
         assert_eq!(names, [vec!["create", "a", "c"], vec!["b"]]);
     }
 
+    #[test]
+    fn an_arrow_joins_what_led_to_what_in_each_container_by_itself() {
+        let of = |step, container: &str, from, outcome| Span {
+            container: container.into(),
+            outcome,
+            ..span(step, from, Some(from + 5))
+        };
+        let steps = [
+            ("PullImage", "a", Outcome::Error),
+            ("PullImage", "a", Outcome::Ok),
+            ("CreateContainer", "b", Outcome::Ok),
+            ("CreateContainer", "a", Outcome::Error),
+            ("CreateContainer", "a", Outcome::Ok),
+            ("StartContainer", "b", Outcome::Ok),
+            ("StartContainer", "a", Outcome::Ok),
+            // A restart, without a pull, and a create that nothing is known of.
+            ("CreateContainer", "a", Outcome::Ok),
+            ("StartContainer", "a", Outcome::InFlight),
+            ("StartContainer", "c", Outcome::Ok),
+        ];
+        let spans = (0..).step_by(10).zip(steps);
+        let t = Timeline {
+            spans: spans.map(|(at, (s, c, o))| of(s, c, at, o)).collect(),
+            ..Timeline::default()
+        };
+        let found: Vec<_> = arrows(&t, &mut 7)
+            .iter()
+            .map(|a| (a.id, a.from, a.to))
+            .collect();
+        assert_eq!(
+            found,
+            [(7, 1, 3), (8, 1, 4), (9, 2, 5), (10, 4, 6), (11, 7, 8)]
+        );
+    }
+
+    #[test]
+    fn a_counter_begins_at_zero_and_has_one_value_a_moment() {
+        let changes = [(30, -1), (10, 1), (20, 1), (30, -1), (20, 1), (99, 1)];
+        let changes = changes.map(|(at, by)| (Nanos(at), by)).to_vec();
+        assert_eq!(
+            values(changes, Nanos(10), Nanos(50)),
+            [(Nanos(10), 1), (Nanos(20), 3), (Nanos(30), 1)]
+        );
+        assert_eq!(values(Vec::new(), Nanos(3), Nanos(5)), [(Nanos(3), 0)]);
+    }
+
     #[derive(Clone, PartialEq, Message)]
     struct Trace {
         #[prost(message, repeated, tag = "1")]
@@ -393,7 +652,8 @@ mod tests {
             .into(),
         );
         let mut bytes = Vec::new();
-        write(&[pod], Nanos(200), &mut bytes).unwrap();
+        let none: HashMap<PodUid, Arc<Verdict>> = HashMap::new();
+        write(&World::new(), &[pod], &none, Nanos(200), &mut bytes).unwrap();
         let trace = Trace::decode(bytes.as_slice()).unwrap();
         let mut depth = std::collections::BTreeMap::<u64, (i64, u64)>::new();
         for p in &trace.packets {

@@ -311,7 +311,7 @@ fn wrap_command(command: &str, width: usize) -> Vec<String> {
     lines
 }
 
-fn confidence_name(c: Confidence) -> &'static str {
+pub(super) fn confidence_name(c: Confidence) -> &'static str {
     match c {
         Confidence::Certain => "certain",
         Confidence::Likely => "likely",

@@ -1,13 +1,15 @@
 //! Exports say of a stage what the timeline says: the times in which it worked, not the envelope of its steps.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use crate::correlate::{SESSIONS, session, world};
-use kflow_core::correlate::Pod;
+use kflow_core::correlate::{Pod, World};
+use kflow_core::diagnose::Verdict;
 use kflow_core::flow::Stage;
 use kflow_core::timeline::summary;
 use kflow_model::span::SpanKind;
-use kflow_model::{Body, Nanos, units::duration};
+use kflow_model::{Body, Nanos, PodUid, units::duration};
 use kflow_sources::LineDecoder;
 use kflow_sources::otlp::decode::OtlpDecoder;
 use prost::Message;
@@ -69,7 +71,15 @@ struct Event {
 /// Of the trace of one pod.
 fn perfetto(pod: &Pod, now: Nanos) -> Lengths {
     let mut bytes = Vec::new();
-    kflow_export::perfetto::write(std::slice::from_ref(pod), now, &mut bytes).expect("written");
+    let none: HashMap<PodUid, Arc<Verdict>> = HashMap::new();
+    kflow_export::perfetto::write(
+        &World::new(),
+        std::slice::from_ref(pod),
+        &none,
+        now,
+        &mut bytes,
+    )
+    .expect("written");
     let trace = Trace::decode(bytes.as_slice()).expect("a trace");
     let mut stages: BTreeMap<u64, Stage> = BTreeMap::new();
     // Of each track: the slices that are open.
