@@ -24,6 +24,9 @@ const DEMO: &[u8] = include_bytes!("../../fixtures/sessions/S2-stuck-early.kflow
 /// A recorded node with a pod that starts well, for the tour.
 const WELL: &[u8] = include_bytes!("../../fixtures/sessions/S1-basics.kflow.zst");
 
+/// Where the demo begins: pods hang for every reason, half-way through.
+pub(super) const DEMO_BEGINS: Moment = Moment::Later(100_000_000_000);
+
 fn var(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|v| !v.is_empty())
 }
@@ -104,12 +107,7 @@ pub(super) fn demo(a: &DemoArgs) -> anyhow::Result<u8> {
     }
     let reader = Reader::new("demo", Box::new(DEMO), DEMO.len() as u64)?;
     // Where pods hang for every reason, half-way through.
-    let mut driver = Replay::new(Player::new(
-        reader,
-        "demo",
-        Moment::Later(100_000_000_000),
-        Arc::default(),
-    ));
+    let mut driver = Replay::new(Player::new(reader, "demo", DEMO_BEGINS, Arc::default()));
     run(&mut driver, &options(None))?;
     Ok(OK)
 }

@@ -8,11 +8,15 @@ use anyhow::Context as _;
 
 use super::OK;
 use super::args::terminal::ScreenshotArgs;
+use kflow_engine::replay::Player;
 use kflow_engine::snapshot::{Mode, Snapshot};
 use kflow_engine::{Overview, Pipeline};
 use kflow_model::file::{self, Access};
-use kflow_model::patient;
-use kflow_tui::offscreen;
+use kflow_model::{clock, patient};
+use kflow_tui::backend::Backend as _;
+use kflow_tui::offscreen::played::Played;
+use kflow_tui::replay::Replay;
+use kflow_tui::{cast, offscreen};
 
 /// A session up to a moment as the terminal would see it.
 fn picture(
@@ -44,6 +48,33 @@ fn picture(
     })
 }
 
+/// The first minute of `kflow demo`.
+const CAST: &str = "first-minute.cast";
+
+fn first_minute(sessions: &Path) -> anyhow::Result<String> {
+    let path = sessions.join("S2-stuck-early.kflow.zst");
+    let player = Player::open(&path, super::replay::DEMO_BEGINS, Arc::default())?;
+    let mut backend = Replay::new(player);
+    let now = clock::monotonic();
+    // What was ever wrong is looked for beside it.
+    while !backend.player().overview().whole {
+        backend.snapshot(now);
+        std::thread::yield_now();
+    }
+    let model = offscreen::model((100, 30), "dark").context("theme dark")?;
+    let mut screen = Played {
+        model,
+        backend,
+        now,
+    };
+    cast::record(
+        &mut screen,
+        cast::FIRST_MINUTE,
+        "kflow demo: the first minute",
+    )
+    .context("writing the cast")
+}
+
 pub(super) fn screenshots(a: &ScreenshotArgs) -> anyhow::Result<u8> {
     let dir = a.out.clone();
     patient::ask(&a.out, move || std::fs::create_dir_all(dir))
@@ -63,6 +94,13 @@ pub(super) fn screenshots(a: &ScreenshotArgs) -> anyhow::Result<u8> {
         } else {
             file::write(&path, Access::Public, svg.as_bytes())?;
         }
+    }
+    let path = a.out.join(CAST);
+    let text = first_minute(&a.sessions)?;
+    if !a.check {
+        file::write(&path, Access::Public, text.as_bytes())?;
+    } else if patient::read_to_string(&path).ok().as_deref() != Some(&text) {
+        stale.push(path.display().to_string());
     }
     anyhow::ensure!(
         stale.is_empty(),

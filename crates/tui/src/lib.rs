@@ -32,6 +32,7 @@ pub mod action;
 pub mod backend;
 pub mod banner;
 pub mod canvas;
+pub mod cast;
 pub mod config;
 pub mod describe;
 pub mod filter;
