@@ -56,6 +56,7 @@ pub(super) fn options(theme: Option<String>) -> Options {
         pane: None,
         filter: None,
         tour: false,
+        strip: false,
     }
 }
 
@@ -108,7 +109,9 @@ pub(super) fn demo(a: &DemoArgs) -> anyhow::Result<u8> {
     let reader = Reader::new("demo", Box::new(DEMO), DEMO.len() as u64)?;
     // Where pods hang for every reason, half-way through.
     let mut driver = Replay::new(Player::new(reader, "demo", DEMO_BEGINS, Arc::default()));
-    run(&mut driver, &options(None))?;
+    let mut o = options(None);
+    o.strip = true;
+    run(&mut driver, &o)?;
     Ok(OK)
 }
 

@@ -61,7 +61,8 @@ fn first_minute(sessions: &Path) -> anyhow::Result<String> {
         backend.snapshot(now);
         std::thread::yield_now();
     }
-    let model = offscreen::model((100, 30), "dark").context("theme dark")?;
+    let mut model = offscreen::model((100, 30), "dark").context("theme dark")?;
+    model.strip = true;
     let mut screen = Played {
         model,
         backend,

@@ -47,6 +47,7 @@ pub mod replay;
 pub mod run;
 mod settings;
 pub mod shared;
+pub mod strip;
 pub mod svg;
 pub mod text;
 pub mod theme;

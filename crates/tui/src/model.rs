@@ -159,6 +159,8 @@ pub struct Model {
     pub pressed: Option<(u16, u16)>,
     /// Commands typed before, newest last.
     pub history: Vec<String>,
+    /// A line says what to press next.
+    pub strip: bool,
     /// The tour, while it goes on.
     pub tour: Option<Tour>,
 }
@@ -180,6 +182,7 @@ impl Model {
             message: None,
             pressed: None,
             history: Vec::new(),
+            strip: false,
             tour: None,
         }
     }
@@ -198,12 +201,13 @@ impl Model {
     pub fn body(&self, snap: &Snapshot) -> Rect {
         self.places(snap).0
     }
-    /// The place of the panes, and below it that of what the tour says.
+    /// The place of the panes, and below it that of what the tour or the strip says.
     pub fn places(&self, snap: &Snapshot) -> (Rect, Rect) {
         let replay = matches!(snap.mode, Mode::Replay { .. });
         let banner = !banner::reasons(snap).is_empty();
         let mut body = layout::body(self.size, banner, layout::has_scrubber(self.size, replay));
-        let wanted = self.tour.map_or(0, |_| Tour::height(body.width));
+        let strip = u16::from(self.strip);
+        let wanted = self.tour.map_or(strip, |_| Tour::height(body.width));
         let height = wanted.min(body.height.saturating_sub(LEAST_BODY));
         body.height -= height;
         let told = Rect {

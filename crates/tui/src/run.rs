@@ -51,6 +51,8 @@ pub struct Options {
     pub filter: Option<String>,
     /// Begin with the tour: the driver is a [`Guide`](super::tour::Guide).
     pub tour: bool,
+    /// A line says what to press next.
+    pub strip: bool,
 }
 
 /// Why the terminal could not be used.
@@ -212,6 +214,7 @@ pub fn run(driver: &mut dyn Backend, options: &Options) -> Result<(), RunError> 
     if let Some(w) = summary(&warnings) {
         model.complain(w);
     }
+    model.strip = options.strip;
     if options.tour
         && let Some(d) = model.begin_tour()
         && let Err(why) = driver.drive(d, clock::monotonic())

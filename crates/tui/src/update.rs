@@ -470,6 +470,8 @@ impl Model {
                 self.shared.seek_pod(pod);
                 self.shared.cursor = None;
             }
+        } else {
+            self.strip = false;
         }
     }
     /// Marks the selected pod, or compares it with the one that is marked or named.

@@ -48,6 +48,10 @@ pub fn draw(model: &Model, snap: &Snapshot, buf: &mut Buffer) {
             &mut canvas.part(a.x, a.y, a.width, a.height),
         );
     }
+    if model.strip && model.tour.is_none() {
+        let a = model.places(snap).1;
+        strip(model, &ctx, &mut canvas.part(a.x, a.y, a.width, a.height));
+    }
     let replay = matches!(snap.mode, Mode::Replay { .. });
     if has_scrubber((area.width, area.height), replay) {
         scrubber(&ctx, &mut canvas.part(0, area.height - 2, area.width, 1));
@@ -67,6 +71,47 @@ pub fn draw(model: &Model, snap: &Snapshot, buf: &mut Buffer) {
     if !ctx.glyphs.is_unicode() {
         to_ascii(buf);
     }
+}
+
+/// The line of the demo: as many hints as there is room for, and how to send it away.
+fn strip(model: &Model, ctx: &Ctx<'_>, canvas: &mut Canvas<'_>) {
+    let t = ctx.theme;
+    let w = canvas.width();
+    if canvas.height() == 0 {
+        return;
+    }
+    let mut all = super::strip::hints(model.focus, &model.keys);
+    let away = all.pop().unwrap_or_default();
+    let need = |(key, what): &(String, &str)| (width(key) + width(what) + 3) as u16;
+    canvas.line(0, 0, w, ctx.glyphs.rule, t.rule);
+    let last = w.saturating_sub(need(&away) + 1);
+    let mut x = 2;
+    for hint in &all {
+        if x + need(hint) > last {
+            break;
+        }
+        canvas.spans(
+            x,
+            0,
+            &[
+                (" ", t.text),
+                (&hint.0, t.accent),
+                (" ", t.text),
+                (hint.1, t.text),
+            ],
+        );
+        x += need(hint);
+    }
+    canvas.spans(
+        last,
+        0,
+        &[
+            (" ", t.text),
+            (&away.0, t.accent),
+            (" ", t.text),
+            (away.1, t.dim),
+        ],
+    );
 }
 
 /// What a terminal without Unicode cannot show: names and messages from outside, and signs of shortened texts.

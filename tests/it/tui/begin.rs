@@ -6,8 +6,8 @@ use kflow_tui::help;
 use kflow_tui::model::{Effect, Model, Overlay};
 use kflow_tui::offscreen::{frame, model, press};
 use kflow_tui::pane::PaneId;
-use kflow_tui::svg;
 use kflow_tui::update::Mouse;
+use kflow_tui::{keys, strip, svg};
 
 use super::session;
 
@@ -68,6 +68,42 @@ fn help_is_searched_by_typing_and_runs_what_is_chosen() {
         type_in(&mut m, &snap, "zebra");
         assert!(screen(&mut m, &snap).contains("no key, command or sign"));
         assert_eq!(press(&mut m, &snap, "enter"), []);
+    }
+}
+
+#[test]
+fn the_strip_of_the_demo_says_what_to_press_and_can_be_sent_away() {
+    for size in [(80, 24), (120, 40), (200, 60)] {
+        let (mut m, snap) = open(size);
+        m.strip = true;
+        for (keys, said) in [
+            ("1", "why it hangs"),
+            ("5", "its start"),
+            ("2", "what it waited for"),
+            ("7", "the same as bars"),
+            ("0", "goes to the middle of one"),
+        ] {
+            press(&mut m, &snap, keys);
+            let text = screen(&mut m, &snap);
+            assert!(
+                text.contains(said) && text.contains("sends this line away"),
+                "{text}"
+            );
+        }
+        press(&mut m, &snap, "esc esc esc esc esc esc");
+        assert!(!screen(&mut m, &snap).contains("sends this line away"));
+    }
+    // Every key that it names does something where it is named.
+    let (m, _) = open((120, 40));
+    for pane in PaneId::ALL {
+        for (key, what) in strip::hints(pane, &m.keys) {
+            let key = keys::Key::parse(&key).expect("a key");
+            assert!(
+                m.keys.action(pane, key).is_some(),
+                "{}: {what}",
+                pane.name()
+            );
+        }
     }
 }
 
