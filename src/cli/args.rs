@@ -375,7 +375,7 @@ impl ValueEnum for ExportFormat {
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "Examples:\n  \
 kflow export shop/web-0 -s incident.kflow.zst -o html -O web-0.html\n  \
-kflow export -s incident.kflow.zst -o perfetto -O incident.perfetto.json")]
+kflow export -s incident.kflow.zst -o perfetto -O incident.pftrace")]
 pub struct ExportArgs {
     /// ns/name, name, or UID (default: every pod)
     pub pod: Option<String>,

@@ -21,6 +21,7 @@ mod files;
 mod flow_map;
 mod golden;
 mod grammar;
+mod html;
 mod hung;
 mod import;
 mod incidents;

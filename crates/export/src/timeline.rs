@@ -410,7 +410,7 @@ pub fn started(s: &PodStart) -> String {
 }
 
 /// How deep a span lies; 0 for one without a parent.
-fn depth(s: &Span, spans: &[Span]) -> usize {
+pub(super) fn depth(s: &Span, spans: &[Span]) -> usize {
     let mut depth = 0;
     let mut parent = s.parent;
     while let Some(p) = parent

@@ -48,7 +48,7 @@ pub fn report<'v>(
 }
 
 /// Verdicts that say the same, in the order of the first of each.
-fn groups<'v>(verdicts: impl IntoIterator<Item = &'v Verdict>) -> Vec<Vec<&'v Verdict>> {
+pub(super) fn groups<'v>(verdicts: impl IntoIterator<Item = &'v Verdict>) -> Vec<Vec<&'v Verdict>> {
     let mut groups: Vec<Vec<&Verdict>> = Vec::new();
     let mut by_words: HashMap<_, usize> = HashMap::new();
     for v in verdicts {

@@ -202,9 +202,10 @@ fn html(pod: &Pod, now: Nanos) -> BTreeMap<Stage, String> {
     let mut bytes = Vec::new();
     kflow_export::html::write("t", &[(pod, None)], now, &mut bytes).expect("written");
     let page = String::from_utf8(bytes).expect("UTF-8");
-    let row =
-        regex::Regex::new(r#"<text x="0" y="\d+">([a-z]+) </text><text [^>]+>([^<]+)</text>"#)
-            .expect("a pattern");
+    let row = regex::Regex::new(
+        r#"<div class="row stage [^>]+><div class="l"><span class="n"[^>]*>([a-z]+)</span><span class="d">([^<]+)</span>"#,
+    )
+    .expect("a pattern");
     row.captures_iter(&page)
         .filter_map(|c| {
             let stage = Stage::ALL.into_iter().find(|s| s.name() == &c[1])?;
