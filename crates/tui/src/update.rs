@@ -526,14 +526,21 @@ impl Model {
     /// Shows whom the selected pod waits for, and the call; going back comes back to the pod.
     fn follow(&mut self, awaited: &Awaited, snap: &Snapshot) {
         let words = awaited.words(snap.now);
-        let Some(uid) = awaited.pod().cloned() else {
-            return self.say(format!("{words}; its pod is not known"));
-        };
         let from = Place {
             pane: self.focus,
-            pod: self.shared.pod.take(),
+            pod: self.shared.pod.clone(),
         };
         self.trail.push(from);
+        let Some(uid) = awaited.pod().cloned() else {
+            // A call of the kubelet's loops, or of a pod that is not known.
+            self.shared.call = awaited.call();
+            self.focus = PaneId::Calls;
+            self.other = PaneId::Calls;
+            return self.say(format!(
+                "{words}; {} returns",
+                self.keys.first(Action::Back)
+            ));
+        };
         self.shared.seek_pod(uid);
         self.shared.call = awaited.call();
         if let Awaited::Call(call) = awaited {

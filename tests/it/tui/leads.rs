@@ -63,6 +63,20 @@ fn whom_a_pod_waits_for_is_reached_from_every_pane() {
         assert_eq!(selected(&m, &snap), "s24a/queued", "{}", pane.name());
         assert_eq!(m.focus, pane);
     }
+    // What waits for the runtime to answer the kubelet's loops is led to the call.
+    let (mut m, snap) = open("S4-runtime", 550, "s18a/new-pod", (120, 40));
+    press(&mut m, &snap, "W");
+    let text = screen(&mut m, &snap);
+    assert_eq!(m.focus, PaneId::Calls);
+    assert!(
+        text.contains("Status") && text.contains("esc returns"),
+        "{text}"
+    );
+    press(&mut m, &snap, "esc");
+    assert_eq!(
+        (m.focus, selected(&m, &snap).as_str()),
+        (PaneId::Timeline, "s18a/new-pod")
+    );
     // A pod that waits for nobody stays.
     let (mut m, snap) = open("S1-basics", 600, "s01/healthy", (120, 40));
     press(&mut m, &snap, "W");

@@ -8,13 +8,14 @@ use crate::correlate::{Call, Pod, PodView, World};
 use crate::flow::Stage;
 use crate::timeline::critical::{self, Blocker, Critical, Piece, Reached};
 use kflow_model::cri::{CallKey, method};
+use kflow_model::stamp::SECOND;
 use kflow_model::units::duration;
 use kflow_model::{Nanos, PodUid, Text};
 
 /// What had to end first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Awaited {
-    /// A call for another pod.
+    /// A call for another pod, or of the kubelet's loops for none.
     Call(Arc<Call>),
     /// Another pod, and what it has or does.
     Pod {
@@ -57,6 +58,9 @@ impl Awaited {
         let (from, to) = self.interval(now);
         let took = duration(to.since(from).max(0));
         match self {
+            Self::Call(c) if c.pod.is_empty() && c.image.is_empty() => {
+                format!("{} {took}", c.method)
+            }
             Self::Call(c) if c.pod.is_empty() => format!("{} of {} {took}", c.method, c.image),
             Self::Call(c) => format!("{}/{} {} {took}", c.namespace, c.pod, c.method),
             Self::Pod { key, which, .. } => format!("{key}, {which}, for {took}"),
@@ -73,9 +77,12 @@ pub fn of(world: &World, pod: &PodView, piece: &Piece, now: Nanos) -> Vec<Awaite
         (Blocker::Queue, _) => pulls(world, pod, piece, now),
         (_, Some(Stage::Volumes)) => holders(world, pod, piece, now),
         (_, Some(Stage::Schedule)) => victims(world, pod, piece, now),
-        (_, None | Some(Stage::Admit | Stage::Cgroup | Stage::Sandbox)) => {
-            namesakes(world, pod, piece, now)
+        (_, Some(Stage::Admit)) => {
+            let mut all = namesakes(world, pod, piece, now);
+            all.extend(loops(world, piece, now));
+            all
         }
+        (_, None | Some(Stage::Cgroup | Stage::Sandbox)) => namesakes(world, pod, piece, now),
         _ => Vec::new(),
     };
     let within = |a: &Awaited| {
@@ -122,6 +129,21 @@ fn pulls(world: &World, pod: &PodView, piece: &Piece, now: Nanos) -> Vec<Awaited
     };
     overlapping(world, (piece.start, piece.end), now)
         .filter(|c| c.method == method::PULL_IMAGE && c.pod_uid != pod.uid && here(c))
+        .map(|c| Awaited::Call(Arc::clone(c)))
+        .collect()
+}
+
+/// The kubelet's own calls that went on for most of a piece: while the runtime does not answer them, it hands pods to no
+/// worker (syncLoop, kubelet.go: "skipping pod synchronization").
+fn loops(world: &World, piece: &Piece, now: Nanos) -> Vec<Awaited> {
+    let most = |c: &&Arc<Call>| {
+        let end = c.end.unwrap_or(now).min(piece.end);
+        let within = end.since(c.start.max(piece.start));
+        within > SECOND && within.saturating_mul(2) >= piece.ns()
+    };
+    overlapping(world, (piece.start, piece.end), now)
+        .filter(|c| c.is_noise())
+        .filter(most)
         .map(|c| Awaited::Call(Arc::clone(c)))
         .collect()
 }

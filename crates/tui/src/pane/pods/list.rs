@@ -229,10 +229,14 @@ impl List {
             {
                 let new = wanted.key(snap, p);
                 seen.verdict = said(snap, &seen.uid);
-                if *key != new {
-                    *key = new;
+                if !key.stands_as(&new) {
                     self.moved.push(i);
                 }
+                // Columns grow at once, and shrink when the list is put in order.
+                if new.score.is_some() {
+                    self.widths = self.widths.max(new.widths);
+                }
+                *key = new;
             }
         }
     }

@@ -341,6 +341,23 @@ impl Key {
             name: p.name.clone(),
         }
     }
+    /// True for one that stands where this one does: other words may be said of its pod.
+    pub(super) fn stands_as(&self, other: &Self) -> bool {
+        let Self {
+            score,
+            hidden,
+            widths: _,
+            rank,
+            group,
+            number,
+            text,
+            namespace,
+            name,
+        } = self;
+        (score, hidden, rank, number) == (&other.score, &other.hidden, &other.rank, &other.number)
+            && (group, text, namespace, name)
+                == (&other.group, &other.text, &other.namespace, &other.name)
+    }
     /// Which of two stands first. Ties stand by namespace and name, so that a list never dances.
     pub(super) fn order(&self, other: &Self, by: Sort, reverse: bool) -> Ordering {
         let named = |a: &Self, b: &Self| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name));
