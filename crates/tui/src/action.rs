@@ -149,6 +149,8 @@ actions! {
     Fold "fold" Timeline ["o"] "open or close";
     FoldAll "fold-all" Timeline ["O"] "open or close everything";
     Detail "detail" Timeline ["d"] "details of the selected span";
+    CallsSort "calls-sort" Calls ["o"] "choose what to sort by; or name it: calls-sort time";
+    CallsReverse "calls-reverse" Calls ["r"] "turn the order round";
     CallsNoise "calls-noise" Calls ["f"] "fold List and Status calls";
     CallsScope "calls-scope" Calls ["a"] "all calls, or those of the pod";
     CallsErrors "calls-errors" Calls ["E"] "only errors";

@@ -572,7 +572,7 @@ pub fn hint_at(model: &Model, x: u16) -> Option<Action> {
 const fn word(a: Action) -> &'static str {
     match a {
         Action::PaneWhy => "why",
-        Action::SortNext => "sort",
+        Action::SortNext | Action::CallsSort => "sort",
         Action::ToggleGone => "gone",
         Action::ToggleDone => "completed",
         Action::SortStuck => "trouble first",

@@ -71,6 +71,32 @@ fn which_pods_and_owners_were_stuck_and_the_worst_of_them() {
 }
 
 #[test]
+fn the_slowest_call_and_what_it_waited_for() {
+    for size in SIZES {
+        let (mut p, text) = after("S5-burst", size, 6, "end 3 o enter d");
+        let snap = p.snapshot();
+        let calls = || snap.world.calls().iter().filter(|c| !c.is_noise());
+        let longest = calls().max_by_key(|c| c.duration(snap.now)).expect("calls");
+        let row = text
+            .lines()
+            .find(|l| l.starts_with('▌'))
+            .unwrap_or_default();
+        // On a small screen the detail stands alone.
+        assert!(
+            size.0 < 110 || row.contains(longest.method.as_str()),
+            "{text}"
+        );
+        let took = kflow_model::units::duration(longest.duration(snap.now));
+        assert!(text.contains(&took), "{took}: {text}");
+        let meanwhile = text.lines().find(|l| l.contains("meanwhile"));
+        assert!(
+            meanwhile.is_some_and(|l| l.contains("RunPodSandbox")),
+            "{text}"
+        );
+    }
+}
+
+#[test]
 fn which_pull_blocks_which() {
     for size in SIZES {
         let (mut p, text) = after("S6-slowpull", size, 5, "j enter");

@@ -7,6 +7,8 @@ use kflow_tui::pane::PaneId;
 use kflow_tui::svg;
 
 use super::session;
+use kflow_model::units::duration;
+use std::collections::BTreeSet;
 
 fn shown(m: &mut Model, snap: &kflow_engine::Snapshot) -> String {
     svg::plain(&frame(m, snap))
@@ -340,6 +342,47 @@ fn pods_are_sorted_by_every_column_and_grouped_three_ways() {
             text.contains(head) && text.contains(&format!("by {group}")),
             "{text}"
         );
+    }
+}
+
+#[test]
+fn calls_are_sorted_by_every_column_both_ways() {
+    let snap = session("S1-basics", 900);
+    let mut m = model((200, 60), "dark").expect("theme");
+    frame(&mut m, &snap);
+    press(&mut m, &snap, "3");
+    let mut seen = BTreeSet::new();
+    for sort in ["time", "start", "method", "pod", "code", "size"] {
+        for reverse in [false, true] {
+            press(&mut m, &snap, &format!(": calls-sort space {sort} enter"));
+            if reverse {
+                press(&mut m, &snap, "r");
+            }
+            let text = shown(&mut m, &snap);
+            let rows: Vec<&str> = text.lines().skip(4).take(40).collect();
+            assert!(seen.insert(rows.join("\n")), "{sort} {reverse}: {text}");
+            assert!(
+                sort == "start" || text.contains(&format!("by {sort}")),
+                "{text}"
+            );
+        }
+    }
+    // Lengths fall from the longest, whatever chunk a call is in.
+    press(&mut m, &snap, ": calls-sort space time enter");
+    let text = shown(&mut m, &snap);
+    let mut all: Vec<i64> = (snap.world.calls().iter())
+        .filter(|c| !c.is_noise() || c.is_error() || c.end.is_none())
+        .map(|c| c.duration(snap.now))
+        .collect();
+    all.sort_unstable_by_key(|ns| std::cmp::Reverse(*ns));
+    let first: Vec<String> = all.iter().take(5).map(|ns| duration(*ns)).collect();
+    let rows: Vec<&str> = text
+        .lines()
+        .filter(|l| l.contains("00:2"))
+        .skip(1)
+        .collect();
+    for (row, length) in rows.iter().zip(&first) {
+        assert!(row.contains(length.as_str()), "{length}: {text}");
     }
 }
 

@@ -6,25 +6,35 @@ mod index;
 mod list;
 mod stats;
 
-use super::{Pane, PaneId, Reply};
+use super::{Item, Menu, Pane, PaneId, Reply};
 use crate::action::{Action, Command};
 use crate::canvas::Canvas;
 use crate::filter::Filter;
 use crate::shared::{Ctx, Shared};
 use crate::text::count;
 use crate::widget::scroll::Scroll;
-use index::{Index, Keep};
+use index::{Index, Keep, Order, Sort};
 use kflow_core::correlate::Call;
+use kflow_core::diagnose::awaited;
 use kflow_core::query::Field;
 use kflow_engine::Snapshot;
-use kflow_model::Nanos;
+use kflow_model::cri::CallKey;
+use kflow_model::{Nanos, Text};
 pub(crate) use list::{outcome_style, select};
+use std::sync::Arc;
 
 /// The calls pane.
 #[derive(Debug)]
 pub struct Calls {
     filter: Filter,
     keep: Keep,
+    order: Order,
+    /// Calls in flight during the selected one, by method.
+    beside: Vec<(Text, usize)>,
+    /// The call that they were looked for, and as of which picture while it is in flight itself.
+    beside_of: Option<(CallKey, u64)>,
+    /// Columns of the list, as the last `sync` had them.
+    width: u16,
     detail: Option<bool>,
     stats: bool,
     index: Index,
@@ -46,6 +56,10 @@ impl Default for Calls {
                 fold: true,
                 ..Keep::default()
             },
+            order: Order::default(),
+            beside: Vec::new(),
+            beside_of: None,
+            width: 0,
             detail: None,
             stats: false,
             index: Index::default(),
@@ -82,6 +96,41 @@ impl Calls {
         };
         self.cursor = shared.cursor;
     }
+    fn sort_menu() -> Menu {
+        let item = |s: Sort| Item {
+            label: s.name().to_owned(),
+            help: String::new(),
+            command: Command {
+                action: Action::CallsSort,
+                arg: s.name().to_owned(),
+            },
+            checked: None,
+        };
+        Menu {
+            title: "Sort by".to_owned(),
+            items: Sort::ALL.into_iter().map(item).collect(),
+            ..Menu::default()
+        }
+    }
+    /// The order is another one: the list begins at its top again.
+    fn set_order(&mut self, order: Order) {
+        self.order = order;
+        self.scroll.select(0);
+        self.dirty = true;
+    }
+    /// Looks for what was in flight during the selected call, where that may have changed.
+    fn look_beside(&mut self, snap: &Snapshot) {
+        let selected = self.selected(snap).map(|c| {
+            let version = if c.end.is_none() { snap.version } else { 0 };
+            ((c.key, version), Arc::clone(c))
+        });
+        let asked = selected.as_ref().map(|(k, _)| *k);
+        if self.beside_of != asked {
+            self.beside_of = asked;
+            let found = selected.map(|(_, c)| awaited::beside(&snap.world, &c, snap.now));
+            self.beside = found.unwrap_or_default();
+        }
+    }
     fn selected<'a>(&self, snap: &'a Snapshot) -> Option<&'a std::sync::Arc<Call>> {
         self.index.call(snap, self.scroll.at)
     }
@@ -107,15 +156,27 @@ impl Pane for Calls {
             (self.keep.errors, "errors"),
             (self.keep.flight, "in flight only"),
             (!self.keep.fold, "with List and Status"),
+            (
+                self.keep.fold && self.order != Order::default(),
+                "without List and Status",
+            ),
         ] {
             if on {
                 s.push_str(&format!(" {} {what}", g.dot));
             }
         }
+        if self.order.sort != Sort::Start {
+            s.push_str(&format!(" {} by {}", g.dot, self.order.sort.name()));
+        }
+        match self.index.left_out() {
+            0 => {}
+            n => s.push_str(&format!(" {} {} not listed", g.dot, count(n))),
+        }
         s
     }
     fn commands(&self) -> &'static [Action] {
         &[
+            Action::CallsSort,
             Action::CallsDetail,
             Action::CallsScope,
             Action::CallsErrors,
@@ -133,8 +194,8 @@ impl Pane for Calls {
         if self.dirty || self.seen != Some(snap.version) {
             let selected = self.selected(snap).map(|c| (c.key, c.start));
             let follow = self.scroll.at == 0;
-            self.index
-                .update(snap, &self.keep, &self.filter, self.dirty);
+            let wanted = (&self.keep, &self.filter);
+            self.index.update(snap, wanted, self.order, self.dirty);
             let found = selected.and_then(|(k, start)| self.index.find_at(snap, k, start));
             if !follow && let Some(row) = found {
                 self.scroll.at = row;
@@ -155,7 +216,9 @@ impl Pane for Calls {
             if self.index.find(snap, k).is_none() {
                 self.keep = Keep::default();
                 self.filter = Filter::default();
-                self.index.update(snap, &self.keep, &self.filter, true);
+                self.order = Order::default();
+                let wanted = (&self.keep, &self.filter);
+                self.index.update(snap, wanted, self.order, true);
             }
             if let Some(row) = self.index.find(snap, k) {
                 self.scroll.at = row;
@@ -168,7 +231,11 @@ impl Pane for Calls {
             self.cursor = shared.cursor;
             self.scroll.at = shared.cursor.map_or(0, |at| self.index.nearest(snap, at));
         }
-        let (_, h, _) = self.split(size.0, size.1);
+        let (w, h, detail) = self.split(size.0, size.1);
+        self.width = w;
+        if detail {
+            self.look_beside(snap);
+        }
         self.scroll.fit(self.index.len(), usize::from(h.max(2)) - 1);
         self.stats_scroll
             .fit(self.by_method.len(), usize::from(size.1.max(2)) - 1);
@@ -196,6 +263,18 @@ impl Pane for Calls {
                     None
                 };
             }
+            Action::CallsSort => match Sort::parse(&command.arg) {
+                Some(sort) => self.set_order(Order {
+                    sort,
+                    reverse: false,
+                }),
+                None if command.arg.is_empty() => return Reply::Menu(Self::sort_menu()),
+                None => return Reply::Say(format!("there is no column \"{}\"", command.arg)),
+            },
+            Action::CallsReverse => self.set_order(Order {
+                reverse: !self.order.reverse,
+                ..self.order
+            }),
             Action::CallsErrors => self.keep.errors = !self.keep.errors,
             Action::CallsFlight => self.keep.flight = !self.keep.flight,
             Action::CallsStats => self.stats = !self.stats,
@@ -274,7 +353,7 @@ impl Pane for Calls {
         let (lw, lh, detail) = self.split(w, h);
         if lw > 0 {
             list::draw(
-                &self.index,
+                (&self.index, self.order),
                 &self.scroll,
                 ctx,
                 &mut canvas.part(0, 0, lw, lh),
@@ -290,7 +369,7 @@ impl Pane for Calls {
             let (dx, dy) = (x + u16::from(x > 0) + 1, y + u16::from(y > 0));
             let mut part = canvas.part(dx, dy, w.saturating_sub(dx + 1), h.saturating_sub(dy));
             match self.selected(ctx.snap) {
-                Some(c) => detail::draw(ctx, &mut part, c, self.detail_top),
+                Some(c) => detail::draw(ctx, &mut part, (c, &self.beside), self.detail_top),
                 None => super::empty(
                     ctx,
                     &mut part,
@@ -313,6 +392,13 @@ impl Pane for Calls {
         Ok(())
     }
     fn click(&mut self, x: u16, y: u16, snap: &Snapshot, shared: &mut Shared) -> bool {
+        if y == 0 && !self.stats {
+            if let Some(sort) = list::sorting(self.width, x) {
+                let reverse = sort == self.order.sort && !self.order.reverse;
+                self.set_order(Order { sort, reverse });
+            }
+            return true;
+        }
         let row = self.scroll.top + usize::from(y.saturating_sub(1));
         let hit = x > 0 && y > 0 && row < self.index.len() && !self.stats;
         if hit {
@@ -338,6 +424,6 @@ impl Pane for Calls {
     }
     fn copy(&self, snap: &Snapshot, shared: &Shared) -> Option<String> {
         self.selected(snap)
-            .map(|c| detail::text(c, snap, &shared.time(snap)))
+            .map(|c| detail::text((c, &self.beside), snap, &shared.time(snap)))
     }
 }

@@ -21,7 +21,13 @@ struct Styles {
     faint: Style,
 }
 
-fn facts(c: &Call, snap: &Snapshot, time: &TimeFormat, s: &Styles) -> Details {
+/// `beside` are the other calls that were in flight meanwhile, by method.
+fn facts(
+    (c, beside): (&Call, &[(Text, usize)]),
+    snap: &Snapshot,
+    time: &TimeFormat,
+    s: &Styles,
+) -> Details {
     let (plain, state) = (s.plain, s.state);
     let mut v = Details::default();
     v.head(c.method.as_str(), s.head);
@@ -37,6 +43,8 @@ fn facts(c: &Call, snap: &Snapshot, time: &TimeFormat, s: &Styles) -> Details {
     }
     fact("message", c.message.to_string(), state);
     fact("took", duration(c.duration(snap.now)), plain);
+    let methods: Vec<String> = beside.iter().map(|(m, n)| format!("{n} {m}")).collect();
+    fact("meanwhile", methods.join(", "), plain);
     if let Some(d) = c.timeout_ns {
         let left = d - c.duration(snap.now);
         let text = if c.end.is_none() && left > 0 {
@@ -109,18 +117,27 @@ fn progress(c: &Call, snap: &Snapshot) -> Option<Progress> {
 }
 
 /// Draws the detail, `top` lines scrolled down.
-pub(super) fn draw(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, c: &Call, top: usize) {
+pub(super) fn draw(
+    ctx: &Ctx<'_>,
+    canvas: &mut Canvas<'_>,
+    (c, beside): (&Call, &[(Text, usize)]),
+    top: usize,
+) {
     let styles = Styles {
         head: ctx.theme.strong,
         plain: ctx.theme.text,
         state: outcome_style(ctx, c),
         faint: ctx.theme.faint,
     };
-    facts(c, ctx.snap, &ctx.time(), &styles).draw(ctx, canvas, top);
+    facts((c, beside), ctx.snap, &ctx.time(), &styles).draw(ctx, canvas, top);
 }
 
 /// The detail as plain text, for the clipboard.
-pub(super) fn text(c: &Call, snap: &Snapshot, time: &TimeFormat) -> String {
+pub(super) fn text(
+    (c, beside): (&Call, &[(Text, usize)]),
+    snap: &Snapshot,
+    time: &TimeFormat,
+) -> String {
     let s = Style::new();
     let styles = Styles {
         head: s,
@@ -128,5 +145,5 @@ pub(super) fn text(c: &Call, snap: &Snapshot, time: &TimeFormat) -> String {
         state: s,
         faint: s,
     };
-    facts(c, snap, time, &styles).text()
+    facts((c, beside), snap, time, &styles).text()
 }

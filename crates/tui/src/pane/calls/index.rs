@@ -1,5 +1,8 @@
 //! Which calls are listed, chunk by chunk: a chunk of the log that did not change is not looked at again.
 
+use std::cmp::{Ordering, Reverse};
+use std::collections::BinaryHeap;
+use std::collections::binary_heap::PeekMut;
 use std::sync::Arc;
 
 use crate::filter::Filter;
@@ -48,6 +51,78 @@ impl Keep {
     }
 }
 
+/// What calls are sorted by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Sort {
+    /// In flight first, then newest first, with runs of List and Status calls folded.
+    #[default]
+    Start,
+    Method,
+    /// Namespace, name and container.
+    Pod,
+    /// Longest first.
+    Time,
+    Code,
+    /// Request and answer, largest first.
+    Size,
+}
+
+impl Sort {
+    /// What people look for first is first.
+    pub(super) const ALL: [Self; 6] = [
+        Self::Time,
+        Self::Start,
+        Self::Method,
+        Self::Pod,
+        Self::Code,
+        Self::Size,
+    ];
+    /// Name, as the palette takes it.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Start => "start",
+            Self::Method => "method",
+            Self::Pod => "pod",
+            Self::Time => "time",
+            Self::Code => "code",
+            Self::Size => "size",
+        }
+    }
+    pub(super) fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|s| s.name() == name)
+    }
+    /// What decides the place of a call; ties stand newest first.
+    fn key(self, c: &Call, at: At, now: Nanos) -> Key {
+        let (number, text) = match self {
+            Self::Start => (-c.start.0, String::new()),
+            Self::Method => (0, c.method.to_string()),
+            Self::Pod if c.pod.is_empty() => (1, String::new()),
+            Self::Pod => (0, format!("{}/{} {}", c.namespace, c.pod, c.container)),
+            Self::Time => (-c.duration(now), String::new()),
+            Self::Code => (i64::from(!c.is_error()), c.ending()),
+            Self::Size => {
+                let bytes = c.request_bytes.saturating_add(c.response_bytes);
+                (-i64::try_from(bytes).unwrap_or(i64::MAX), String::new())
+            }
+        };
+        (number, text, Reverse(at))
+    }
+}
+
+/// Number, text, and the place of the call.
+type Key = (i64, String, Reverse<At>);
+
+/// The order of the list.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Order {
+    pub(super) sort: Sort,
+    pub(super) reverse: bool,
+}
+
+/// Rows of a list that is sorted by another column than the start: what stands below is found by the other direction, or
+/// by a filter.
+const MOST: usize = 10_000;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Row {
     Call(At),
@@ -66,6 +141,8 @@ struct Cached {
     rows: Vec<Row>,
     flying: Vec<At>,
     calls: usize,
+    /// Those that are done in the order of the list, while it is not that of their start.
+    sorted: Vec<Key>,
 }
 
 /// The rows, in flight first, then newest first.
@@ -73,6 +150,9 @@ struct Cached {
 pub(super) struct Index {
     cached: Vec<Cached>,
     flying: Vec<At>,
+    order: Order,
+    /// The rows, while their order is not that of their start.
+    ordered: Option<Vec<At>>,
     /// Rows before each chunk, counted from the newest.
     starts: Vec<usize>,
     done: usize,
@@ -86,6 +166,7 @@ fn derive(n: u32, chunk: &Chunk, keep: &Keep, filter: &Filter, snap: &Snapshot) 
         rows: Vec::new(),
         flying: Vec::new(),
         calls: 0,
+        sorted: Vec::new(),
     };
     let mut fold: Option<(At, u32)> = None;
     let flush = |rows: &mut Vec<Row>, fold: &mut Option<(At, u32)>| {
@@ -121,9 +202,59 @@ fn derive(n: u32, chunk: &Chunk, keep: &Keep, filter: &Filter, snap: &Snapshot) 
     c
 }
 
+/// The calls of a chunk that are done, in the order of the list. Folded ones are left out.
+fn sorted(c: &Cached, Order { sort, reverse }: Order, now: Nanos) -> Vec<Key> {
+    let calls = c.rows.iter().filter_map(|r| match r {
+        Row::Call(at) => Some((c.chunk.get(at.1 as usize)?, *at)),
+        Row::Fold { .. } => None,
+    });
+    let mut keys: Vec<Key> = calls.map(|(call, at)| sort.key(call, at, now)).collect();
+    put_in_order(&mut keys, reverse);
+    keys
+}
+
+fn put_in_order(keys: &mut [Key], reverse: bool) {
+    keys.sort_unstable();
+    if reverse {
+        keys.reverse();
+    }
+}
+
+/// What is left of a part of the list; the one whose first key comes first is the greatest.
+#[derive(PartialEq, Eq)]
+struct Head<'k> {
+    keys: &'k [Key],
+    reverse: bool,
+}
+
+impl Ord for Head<'_> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        match (self.keys.first(), other.keys.first()) {
+            (Some(a), Some(b)) if self.reverse => a.cmp(b),
+            (Some(a), Some(b)) => b.cmp(a),
+            // One that is empty is taken away first.
+            (a, b) => b.is_some().cmp(&a.is_some()),
+        }
+    }
+}
+
+impl PartialOrd for Head<'_> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
 impl Index {
     /// Brings the rows up to date; `all` looks at every chunk again.
-    pub(super) fn update(&mut self, snap: &Snapshot, keep: &Keep, filter: &Filter, all: bool) {
+    pub(super) fn update(
+        &mut self,
+        snap: &Snapshot,
+        (keep, filter): (&Keep, &Filter),
+        order: Order,
+        all: bool,
+    ) {
+        let all = all || order != self.order;
+        self.order = order;
         let chunks = snap.world.calls().chunks();
         self.epoch += 1;
         self.cached.truncate(chunks.len());
@@ -137,7 +268,10 @@ impl Index {
             if same {
                 continue;
             }
-            let new = derive(n as u32, chunk, keep, filter, snap);
+            let mut new = derive(n as u32, chunk, keep, filter, snap);
+            if order != Order::default() {
+                new.sorted = sorted(&new, order, snap.now);
+            }
             match self.cached.get_mut(n) {
                 Some(slot) => *slot = new,
                 None => self.cached.push(new),
@@ -156,10 +290,56 @@ impl Index {
             sum += c.rows.len();
         }
         self.done = sum;
+        self.ordered = (order != Order::default()).then(|| self.merged(snap));
+    }
+    /// The first rows of all chunks together, in the order of the list.
+    fn merged(&self, snap: &Snapshot) -> Vec<At> {
+        let Order { sort, reverse } = self.order;
+        let flying = self.flying.iter().filter_map(|at| {
+            let call = Self::at(snap, *at)?;
+            Some(sort.key(call, *at, snap.now))
+        });
+        let mut flying: Vec<Key> = flying.collect();
+        put_in_order(&mut flying, reverse);
+        let parts = self.cached.iter().map(|c| c.sorted.as_slice());
+        let mut heads: Vec<&[Key]> = parts.chain([flying.as_slice()]).collect();
+        heads.retain(|h| !h.is_empty());
+        // The part whose head comes first is on top.
+        let mut heap: BinaryHeap<Head<'_>> = heads
+            .into_iter()
+            .map(|keys| Head { keys, reverse })
+            .collect();
+        let mut out = Vec::new();
+        while out.len() < MOST
+            && let Some(mut head) = heap.peek_mut()
+        {
+            match head.keys.split_first() {
+                Some(((_, _, Reverse(at)), rest)) => {
+                    out.push(*at);
+                    head.keys = rest;
+                }
+                None => {
+                    PeekMut::pop(head);
+                }
+            }
+        }
+        out
+    }
+    /// Calls that a sorted list leaves out: there are more than it has rows.
+    pub(super) fn left_out(&self) -> usize {
+        let kept = || {
+            let done: usize = self.cached.iter().map(|c| c.sorted.len()).sum();
+            done + self.flying.len()
+        };
+        let ordered = self.ordered.as_ref();
+        ordered.map_or(0, |o| kept().saturating_sub(o.len()))
     }
     /// Rows.
     pub(super) fn len(&self) -> usize {
-        self.flying.len() + self.done
+        match &self.ordered {
+            Some(ordered) => ordered.len(),
+            None => self.flying.len() + self.done,
+        }
     }
     pub(super) fn is_empty(&self) -> bool {
         self.len() == 0
@@ -176,6 +356,9 @@ impl Index {
         self.epoch
     }
     pub(super) fn row(&self, n: usize) -> Option<Row> {
+        if let Some(ordered) = &self.ordered {
+            return ordered.get(n).copied().map(Row::Call);
+        }
         if let Some(at) = self.flying.get(n) {
             return Some(Row::Call(*at));
         }
@@ -211,6 +394,10 @@ impl Index {
     }
     /// The row of the newest call that had begun at a moment, in flight or not. Rows that are done stand newest first.
     pub(super) fn nearest(&self, snap: &Snapshot, at: Nanos) -> usize {
+        if self.ordered.is_some() {
+            let apart = |n: &usize| self.start(snap, *n).map(|s| s.since(at).abs());
+            return (0..self.len()).min_by_key(apart).unwrap_or(0);
+        }
         let exact = |n: &usize| self.start(snap, *n) == Some(at);
         if let Some(n) = (0..self.flying.len()).find(exact) {
             return n;
@@ -229,6 +416,9 @@ impl Index {
     /// The row of a call that began at a known time: found by halves.
     pub(super) fn find_at(&self, snap: &Snapshot, key: CallKey, start: Nanos) -> Option<usize> {
         let is = |at: At| Self::at(snap, at).is_some_and(|c| c.key == key);
+        if let Some(ordered) = &self.ordered {
+            return ordered.iter().position(|at| is(*at));
+        }
         if let Some(n) = self.flying.iter().position(|at| is(*at)) {
             return Some(n);
         }
@@ -240,6 +430,9 @@ impl Index {
     /// The row of a call.
     pub(super) fn find(&self, snap: &Snapshot, key: CallKey) -> Option<usize> {
         let is = |at: At| Self::at(snap, at).is_some_and(|c| c.key == key);
+        if let Some(ordered) = &self.ordered {
+            return ordered.iter().position(|at| is(*at));
+        }
         if let Some(n) = self.flying.iter().position(|at| is(*at)) {
             return Some(n);
         }

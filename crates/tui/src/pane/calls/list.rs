@@ -2,7 +2,7 @@
 
 use ratatui::style::Style;
 
-use super::index::{Index, Row};
+use super::index::{Index, Order, Row, Sort};
 use crate::canvas::Canvas;
 use crate::shared::Ctx;
 use crate::text::cut_middle;
@@ -18,15 +18,18 @@ enum Col {
     Method,
     Subject,
     Duration,
+    /// The same as a bar.
+    Bar,
     Code,
     Size,
 }
 
-const COLUMNS: [Column<Col>; 6] = [
+const COLUMNS: [Column<Col>; 7] = [
     Column::new(Col::Time, "START", 12, 15, 1),
     Column::new(Col::Method, "METHOD", 18, 25, 0),
     Column::new(Col::Subject, "POD  CONTAINER", 20, 200, 0),
     Column::new(Col::Duration, "TIME", 7, 8, 0).right(),
+    Column::new(Col::Bar, "LENGTH", 8, 16, 4),
     Column::new(Col::Code, "CODE", 8, 16, 2),
     Column::new(Col::Size, "SIZE", 5, 6, 3).right(),
 ];
@@ -44,10 +47,19 @@ pub(crate) fn outcome_style(ctx: &Ctx<'_>, c: &Call) -> Style {
 }
 
 /// Draws the rows that are to be seen, with their headings.
-pub(super) fn draw(index: &Index, scroll: &Scroll, ctx: &Ctx<'_>, canvas: &mut Canvas<'_>) {
+pub(super) fn draw(
+    (index, order): (&Index, Order),
+    scroll: &Scroll,
+    ctx: &Ctx<'_>,
+    canvas: &mut Canvas<'_>,
+) {
     let (t, g) = (ctx.theme, ctx.glyphs);
     let columns = table::place(&COLUMNS, canvas.width().saturating_sub(3));
-    table::head(ctx, canvas, 2, 0, &columns, None);
+    let sorted = sorted_by(order.sort).map(|c| (c, up(order)));
+    table::head(ctx, canvas, 2, 0, &columns, sorted);
+    // The longest of those on the screen is as wide as the column.
+    let shown = scroll.visible().filter_map(|row| index.call(ctx.snap, row));
+    let longest = shown.map(|c| c.duration(ctx.snap.now)).max().unwrap_or(0);
     let time = ctx.time();
     for (n, row) in scroll.visible().enumerate() {
         let y = 1 + n as u16;
@@ -116,6 +128,10 @@ pub(super) fn draw(index: &Index, scroll: &Scroll, ctx: &Ctx<'_>, canvas: &mut C
                             };
                             canvas.text_right(end, y, w, &duration(d), style);
                         }
+                        Col::Bar => {
+                            let d = c.duration(ctx.snap.now);
+                            bar(ctx, canvas, (x, y, w), (d, longest), outcome_style(ctx, c));
+                        }
                         Col::Code => {
                             let text = match (live, c.timeout_ns) {
                                 (true, Some(d)) => format!("of {}", duration(d)),
@@ -141,6 +157,64 @@ pub(super) fn draw(index: &Index, scroll: &Scroll, ctx: &Ctx<'_>, canvas: &mut C
         }
     }
     scroll.draw(ctx, canvas, 1);
+}
+
+/// The column that shows what is sorted by.
+const fn sorted_by(sort: Sort) -> Option<Col> {
+    Some(match sort {
+        Sort::Start => return None,
+        Sort::Method => Col::Method,
+        Sort::Pod => Col::Subject,
+        Sort::Time => Col::Duration,
+        Sort::Code => Col::Code,
+        Sort::Size => Col::Size,
+    })
+}
+
+/// Names rise as they are, lengths and sizes when the order is turned round.
+const fn up(order: Order) -> bool {
+    match order.sort {
+        Sort::Start | Sort::Time | Sort::Size => order.reverse,
+        Sort::Method | Sort::Pod | Sort::Code => !order.reverse,
+    }
+}
+
+/// What a click on the head sorts by, for a list of this width.
+pub(super) fn sorting(width: u16, x: u16) -> Option<Sort> {
+    let columns = table::place(&COLUMNS, width.saturating_sub(3));
+    let hit = columns
+        .iter()
+        .find(|c| (c.x + 2..c.x + 3 + c.w).contains(&x))?;
+    Some(match hit.column.id {
+        Col::Time => Sort::Start,
+        Col::Method => Sort::Method,
+        Col::Subject => Sort::Pod,
+        Col::Duration | Col::Bar => Sort::Time,
+        Col::Code => Sort::Code,
+        Col::Size => Sort::Size,
+    })
+}
+
+/// A length beside the longest one.
+fn bar(
+    ctx: &Ctx<'_>,
+    canvas: &mut Canvas<'_>,
+    (x, y, w): (u16, u16, u16),
+    (ns, longest): (i64, i64),
+    style: Style,
+) {
+    if longest <= 0 {
+        return;
+    }
+    let eighths = (ns as f64 / longest as f64 * f64::from(w) * 8.0) as u16;
+    let (full, rest) = (eighths / 8, usize::from(eighths % 8));
+    canvas.line(x, y, full.min(w), ctx.glyphs.full, style);
+    let cap = ctx.glyphs.eighth(rest);
+    if !cap.is_empty() && full < w {
+        canvas.symbol(x + full, y, cap, style);
+    } else if full == 0 {
+        canvas.symbol(x, y, ctx.glyphs.tick, ctx.theme.faint);
+    }
 }
 
 /// Marks a row as the selected one, keeping the colours of what stands in it.
