@@ -160,6 +160,7 @@ actions! {
     LogScope "log-scope" Log ["a"] "all observations, or those of the pod";
     LogSources "log-sources" Log ["f"] "choose sources";
     LogDetail "log-detail" Log ["d"] "all that the observation says";
+    LogFold "log-fold" Log ["o"] "repeats of a line as one row, or each";
     LogRaw "log-raw" Log ["r"] "the observation as facts, or as a session holds it";
     LogFollow "log-follow" Log ["t"] "follow the end";
     WhyCopy "why-copy" Why ["Y"] "copy the verdict as Markdown";

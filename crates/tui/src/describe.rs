@@ -55,6 +55,18 @@ fn fields(f: &[(kflow_model::Text, kflow_model::Text)], out: &mut String) {
     }
 }
 
+/// Fields of a log line that say more than the others.
+const DECISIVE: [&str; 8] = [
+    "reason",
+    "status",
+    "exitCode",
+    "image",
+    "volumeName",
+    "probeType",
+    "event",
+    "plugin",
+];
+
 /// One line and its tone. The text may hold anything: it is cleaned where it is drawn.
 pub fn line(o: &Observation) -> (String, Tone) {
     match &o.body {
@@ -223,13 +235,20 @@ pub fn line(o: &Observation) -> (String, Tone) {
         }
         Body::Log(l) => {
             let mut s = l.message.to_string();
-            if !l.container.is_empty() {
-                s.push_str(&format!(" container={}", l.container));
-            }
-            fields(&l.fields, &mut s);
+            // What decides comes first: a line is cut at the right.
             if !l.error.is_empty() {
                 s.push_str(&format!(" err={}", l.error));
             }
+            if !l.container.is_empty() {
+                s.push_str(&format!(" container={}", l.container));
+            }
+            let (first, rest): (Vec<_>, Vec<_>) = l
+                .fields
+                .iter()
+                .cloned()
+                .partition(|(k, _)| DECISIVE.contains(&k.as_str()));
+            fields(&first, &mut s);
+            fields(&rest, &mut s);
             let tone = match l.severity {
                 Severity::Info => Tone::Plain,
                 Severity::Warning => Tone::Warn,

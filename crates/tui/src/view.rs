@@ -586,7 +586,7 @@ const fn word(a: Action) -> &'static str {
         Action::RequestsGroups => "groups",
         Action::RequestsSlow => "slow",
         Action::CallsFlight => "in flight",
-        Action::CallsNoise => "fold",
+        Action::CallsNoise | Action::LogFold => "fold",
         Action::CallsStats => "percentiles",
         Action::LogSources => "sources",
         Action::LogRaw => "raw",

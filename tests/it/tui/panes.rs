@@ -4,7 +4,7 @@ use kflow_tui::action::Command;
 use kflow_tui::model::{Effect, Model};
 use kflow_tui::offscreen::{frame, model, press, select};
 use kflow_tui::pane::PaneId;
-use kflow_tui::svg;
+use kflow_tui::{describe, svg};
 
 use super::session;
 use kflow_model::units::duration;
@@ -343,6 +343,48 @@ fn pods_are_sorted_by_every_column_and_grouped_three_ways() {
             "{text}"
         );
     }
+}
+
+#[test]
+fn repeats_of_a_line_are_one_row_of_the_log_that_can_be_unfolded() {
+    let (mut m, snap, text) = open("S2-stuck-early", 600, "s03/cm-missing", "4");
+    let pod = m.shared.view(&snap).expect("it is there").clone();
+    // The kubelet says ten times a second that it begins to mount: a row each time something else came between.
+    assert!(text.contains("×584 every 100ms"), "{text}");
+    let seen = pod
+        .evidence
+        .iter()
+        .filter(|e| e.source != kflow_model::Source::Metrics)
+        .count();
+    let told = kflow_tui::text::count(seen);
+    assert!(
+        text.contains(&told) && text.contains(" rows"),
+        "{told}: {text}"
+    );
+    press(&mut m, &snap, "o");
+    let text = shown(&mut m, &snap);
+    assert!(
+        !text.contains("every 100ms") && !text.contains(" rows"),
+        "{text}"
+    );
+    press(&mut m, &snap, "o");
+    // What another pane leads to is found among repeats: the first line of the longest row.
+    let repeated = |e: &&kflow_model::Evidence| {
+        describe::line(e)
+            .0
+            .starts_with("Starting operationExecutor.MountVolume")
+    };
+    let first = pod.evidence.iter().find(repeated).expect("a repeated line");
+    m.shared.evidence = Some(first.clone());
+    let text = shown(&mut m, &snap);
+    let row = text
+        .lines()
+        .find(|l| l.starts_with('▌'))
+        .expect("a selected row");
+    assert!(
+        row.contains("Starting operationExecutor.MountVolume"),
+        "{text}"
+    );
 }
 
 #[test]

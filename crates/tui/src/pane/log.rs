@@ -12,7 +12,20 @@ use crate::widget::scroll::Scroll;
 use kflow_core::query::Field;
 use kflow_engine::Snapshot;
 use kflow_model::units::duration;
-use kflow_model::{Evidence, Nanos, Observation, PodUid, Source};
+use kflow_model::{Body, Evidence, Nanos, Observation, PodUid, Source};
+
+/// Observations that are one row.
+#[derive(Clone, Copy, Debug)]
+struct Kept {
+    first: u32,
+    last: u32,
+    times: u32,
+}
+
+/// The same line of the same component once more: all but its time is equal.
+fn is_repeat(a: &Observation, b: &Observation) -> bool {
+    a.source == b.source && matches!(a.body, Body::Log(_)) && a.body == b.body
+}
 
 /// Observations looked at per frame while a filter goes through a long log: a frame never waits for it.
 const BUDGET: usize = 60_000;
@@ -28,8 +41,12 @@ pub struct Log {
     pod: Option<PodUid>,
     off: Vec<Source>,
     filter: Filter,
-    /// Kept observations, by place; unused while everything is kept.
-    kept: Vec<u32>,
+    /// Kept observations; unused while everything is.
+    kept: Vec<Kept>,
+    /// How many they are, repeats too.
+    listed: usize,
+    /// Repeats of a line are one row.
+    fold: bool,
     /// Observations looked at so far.
     upto: usize,
     len: usize,
@@ -55,6 +72,8 @@ impl Default for Log {
             off: vec![Source::Metrics],
             filter: Filter::default(),
             kept: Vec::new(),
+            listed: 0,
+            fold: true,
             upto: 0,
             len: 0,
             first: None,
@@ -72,8 +91,9 @@ impl Default for Log {
 }
 
 impl Log {
+    /// Everything is listed as it is. What a pod has is short enough to be looked through for repeats.
     const fn plain(&self) -> bool {
-        self.off.is_empty() && self.filter.is_all() && !self.narrow
+        self.off.is_empty() && self.filter.is_all() && !self.narrow && (self.all || !self.fold)
     }
     fn source<'a>(&self, snap: &'a Snapshot, n: usize) -> Option<&'a Evidence> {
         if self.all {
@@ -97,11 +117,32 @@ impl Log {
             self.kept.len()
         }
     }
+    /// The observation of a row; of repeats the last.
     fn row<'a>(&self, snap: &'a Snapshot, n: usize) -> Option<&'a Evidence> {
         if self.plain() {
             return self.source(snap, n);
         }
-        self.source(snap, *self.kept.get(n)? as usize)
+        self.source(snap, self.kept.get(n)?.last as usize)
+    }
+    /// How often a row was repeated, and since when; `None` of one that was not.
+    fn repeats(&self, snap: &Snapshot, n: usize) -> Option<(u32, Nanos)> {
+        if self.plain() {
+            return None;
+        }
+        let kept = self.kept.get(n).filter(|k| k.times > 1)?;
+        let first = self.source(snap, kept.first as usize)?;
+        Some((kept.times, first.stamp.at))
+    }
+    /// True for a row that an observation is, or is one of the repeats of.
+    fn holds(&self, snap: &Snapshot, n: usize, e: &Evidence) -> bool {
+        let same = |o: &Evidence| **o == **e;
+        if self.row(snap, n).is_some_and(same) {
+            return true;
+        }
+        let Some(kept) = self.kept.get(n).filter(|k| k.times > 1 && !self.plain()) else {
+            return false;
+        };
+        (kept.first..kept.last).any(|i| self.source(snap, i as usize).is_some_and(same))
     }
     fn keeps(&self, snap: &Snapshot, o: &Evidence) -> bool {
         !self.off.contains(&o.source)
@@ -129,6 +170,7 @@ impl Log {
         // A pod's evidence is sorted: what arrives may come between. It is short, so it is looked at again.
         if self.dirty || !same_front || total < self.len || (!self.all && total != self.len) {
             self.kept.clear();
+            self.listed = 0;
             self.upto = 0;
             self.dirty = false;
         }
@@ -141,10 +183,33 @@ impl Log {
         let until = total.min(self.upto + BUDGET);
         for n in self.upto..until {
             if self.source(snap, n).is_some_and(|o| self.keeps(snap, o)) {
-                self.kept.push(n as u32);
+                self.keep(snap, n as u32);
             }
         }
         self.upto = until;
+    }
+    /// Adds an observation, to the row of the one before when it repeats that.
+    fn keep(&mut self, snap: &Snapshot, n: u32) {
+        let before = self.kept.last().filter(|_| self.fold).copied();
+        let repeats = before.is_some_and(|k| {
+            let pair = (
+                self.source(snap, k.last as usize),
+                self.source(snap, n as usize),
+            );
+            matches!(pair, (Some(a), Some(b)) if is_repeat(a, b))
+        });
+        match self.kept.last_mut() {
+            Some(k) if repeats => {
+                k.last = n;
+                k.times += 1;
+            }
+            _ => self.kept.push(Kept {
+                first: n,
+                last: n,
+                times: 1,
+            }),
+        }
+        self.listed += 1;
     }
     /// The row nearest to a moment. Rows are nearly in order of time, so a binary search lands within a screen of it.
     fn nearest(&self, snap: &Snapshot, at: Nanos) -> usize {
@@ -229,9 +294,13 @@ impl Pane for Log {
                 .view(ctx.snap)
                 .map_or_else(|| "no pod".to_owned(), |p| p.key())
         };
-        let mut s = format!("{whose} {} {}", g.dot, count(self.rows()));
-        if self.rows() != self.len {
+        let listed = if self.plain() { self.len } else { self.listed };
+        let mut s = format!("{whose} {} {}", g.dot, count(listed));
+        if listed != self.len {
             s.push_str(&format!(" of {}", count(self.len)));
+        }
+        if listed != self.rows() {
+            s.push_str(&format!(" in {} rows", count(self.rows())));
         }
         if self.upto < self.len {
             s.push_str(&format!(
@@ -254,6 +323,7 @@ impl Pane for Log {
             Action::LogScope,
             Action::LogSources,
             Action::LogDetail,
+            Action::LogFold,
             Action::LogRaw,
             Action::LogFollow,
             Action::Filter,
@@ -278,7 +348,7 @@ impl Pane for Log {
             let find = |log: &Self| {
                 let near = log.nearest(snap, e.stamp.at);
                 (near.saturating_sub(200)..(near + 200).min(log.rows()))
-                    .find(|n| log.row(snap, *n).is_some_and(|o| **o == *e))
+                    .find(|n| log.holds(snap, *n, &e))
             };
             let mut found = find(self);
             if found.is_none() {
@@ -335,6 +405,20 @@ impl Pane for Log {
                     shared.cursor = None;
                     self.cursor = None;
                 }
+            }
+            Action::LogFold => {
+                let here = self.row(snap, self.scroll.at).map(|o| o.stamp.at);
+                self.fold = !self.fold;
+                self.dirty = true;
+                self.update(snap);
+                if let Some(at) = here.filter(|_| !self.follow) {
+                    self.scroll.at = self.nearest(snap, at);
+                }
+                return Reply::Say(if self.fold {
+                    "repeats of a line are one row".to_owned()
+                } else {
+                    "every line has its row".to_owned()
+                });
             }
             Action::LogDetail => self.detail = !self.detail,
             Action::LogRaw => {
@@ -431,6 +515,12 @@ impl Pane for Log {
                 );
                 x += pods;
             }
+            if let Some((times, since)) = self.repeats(ctx.snap, n) {
+                let span = o.stamp.at.since(since);
+                let every = duration(span / i64::from(times.saturating_sub(1).max(1)));
+                let often = format!("{}{times} every {every} ", ctx.glyphs.times);
+                x += canvas.text_in(x, y, w.saturating_sub(x + 2), &often, t.warn);
+            }
             canvas.text_in(x, y, w.saturating_sub(x + 2), &text, style);
             if n == self.scroll.at {
                 super::calls::select(ctx, canvas, y);
@@ -449,7 +539,8 @@ impl Pane for Log {
         Some(self.filter.text())
     }
     fn matches(&self) -> Option<usize> {
-        (self.upto == self.len || self.rows() > 0).then(|| self.rows())
+        let listed = if self.plain() { self.len } else { self.listed };
+        (self.upto == self.len || self.rows() > 0).then_some(listed)
     }
     fn set_filter(&mut self, text: &str) -> Result<(), String> {
         self.filter = Filter::parse(text)?;
