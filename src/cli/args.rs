@@ -113,8 +113,8 @@ impl Command {
             Self::Timeline(a) => a.output.rows(),
             Self::Calls(a) => a.output.rows(),
             Self::Requests(a) => a.output.rows(),
-            Self::Flow(a) if matches!(a.output, Format::Json) => Some(Rows::Json),
-            Self::Why(a) if matches!(a.output, WhyFormat::Json) => Some(Rows::Json),
+            Self::Flow(a) => a.output.rows(),
+            Self::Why(a) => a.output.rows(),
             Self::Stats(a) => a.output.rows(),
             Self::Export(a)
                 if matches!(a.output.form, Some(ExportFormat::Timelines(Kind::Json)))
@@ -154,6 +154,29 @@ pub enum Format {
     Text,
     /// For programs: see docs/json.md.
     Json,
+}
+
+/// How rows are written that no table takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum RowsFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// One array, a row a line: see docs/json.md.
+    Json,
+    /// A JSON object a line.
+    Jsonl,
+}
+
+impl RowsFormat {
+    /// The form of rows for a program.
+    pub const fn rows(self) -> Option<Rows> {
+        match self {
+            Self::Text => None,
+            Self::Json => Some(Rows::Json),
+            Self::Jsonl => Some(Rows::Jsonl),
+        }
+    }
 }
 
 /// How a table is written.
@@ -302,8 +325,21 @@ pub enum WhyFormat {
     Text,
     /// For programs: see docs/json.md.
     Json,
+    /// A JSON object a line.
+    Jsonl,
     /// For a ticket or a chat.
     Markdown,
+}
+
+impl WhyFormat {
+    /// The form of rows for a program.
+    pub const fn rows(self) -> Option<Rows> {
+        match self {
+            Self::Text | Self::Markdown => None,
+            Self::Json => Some(Rows::Json),
+            Self::Jsonl => Some(Rows::Jsonl),
+        }
+    }
 }
 
 /// `kflow causes`

@@ -4,9 +4,9 @@ use anyhow::Context as _;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
+use super::args::Input;
 use super::args::control::FlowArgs;
 use super::args::live::ScopeArgs;
-use super::args::{Format, Input};
 use super::input::Observations;
 use super::pods::{find, no_such_pod, tell_of_empty_scope, whole};
 use super::{NO_SUCH, OK, out};
@@ -76,10 +76,10 @@ pub(super) fn flow(args: &FlowArgs) -> anyhow::Result<u8> {
     // Without a pod and anything to look at, it is the map that is asked for.
     if !looks(&args.input) && args.pod.is_none() && !matches!(found, Some(None)) {
         let asked = found.flatten().unwrap_or(Asked::All);
-        match (asked, args.output) {
-            (Asked::Step(id), Format::Text) => flow::step_text(&mut out, map, id)?,
-            (Asked::Step(id), Format::Json) => flow::map_json(&mut out, map, |_, i| i == id)?,
-            (Asked::Steps(ids), Format::Text) => {
+        match (asked, args.output.rows()) {
+            (Asked::Step(id), None) => flow::step_text(&mut out, map, id)?,
+            (Asked::Step(id), Some(form)) => flow::map_json(&mut out, map, form, |_, i| i == id)?,
+            (Asked::Steps(ids), None) => {
                 for (n, id) in ids.into_iter().enumerate() {
                     if n > 0 {
                         writeln!(out)?;
@@ -87,15 +87,15 @@ pub(super) fn flow(args: &FlowArgs) -> anyhow::Result<u8> {
                     flow::step_text(&mut out, map, id)?;
                 }
             }
-            (Asked::Steps(ids), Format::Json) => {
-                flow::map_json(&mut out, map, |_, i| ids.contains(&i))?;
+            (Asked::Steps(ids), Some(form)) => {
+                flow::map_json(&mut out, map, form, |_, i| ids.contains(&i))?;
             }
-            (Asked::Flow(f), Format::Text) => {
+            (Asked::Flow(f), None) => {
                 flow::map_text(&mut out, map, Some(f), out::colour())?;
             }
-            (Asked::Flow(f), Format::Json) => flow::map_json(&mut out, map, |i, _| i == f)?,
-            (Asked::All, Format::Text) => flow::map_text(&mut out, map, None, out::colour())?,
-            (Asked::All, Format::Json) => flow::map_json(&mut out, map, |_, _| true)?,
+            (Asked::Flow(f), Some(form)) => flow::map_json(&mut out, map, form, |i, _| i == f)?,
+            (Asked::All, None) => flow::map_text(&mut out, map, None, out::colour())?,
+            (Asked::All, Some(form)) => flow::map_json(&mut out, map, form, |_, _| true)?,
         }
         out.flush()?;
         return Ok(OK);
@@ -181,9 +181,9 @@ pub(super) fn flow(args: &FlowArgs) -> anyhow::Result<u8> {
         step,
         all: args.all,
     };
-    match args.output {
-        Format::Text => flow::lit_text(&mut out, map, &passed, &options, out::colour())?,
-        Format::Json => flow::lit_json(&mut out, map, &passed, &options)?,
+    match args.output.rows() {
+        None => flow::lit_text(&mut out, map, &passed, &options, out::colour())?,
+        Some(form) => flow::lit_json(&mut out, map, &passed, &options, form)?,
     }
     out.flush()?;
     tell_of_empty_scope(asked_of);

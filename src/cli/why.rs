@@ -43,7 +43,7 @@ pub(super) fn why(args: &WhyArgs) -> anyhow::Result<u8> {
             let mut out = out::stdout();
             out.write_all(written(args, &verdicts, source.asked(&world)).as_bytes())?;
             out.flush()?;
-            if verdicts.is_empty() && args.output == Format::Json {
+            if verdicts.is_empty() && args.output.rows().is_some() {
                 let text = nothing(args, source.asked(&world));
                 text.lines().for_each(out::tell);
             }
@@ -103,7 +103,10 @@ fn all_incidents(args: &WhyArgs) -> anyhow::Result<u8> {
     };
     let mut out = out::stdout();
     match args.output {
-        Format::Json => incidents::json(&incidents, source.at, found.within, &mut out)?,
+        Format::Json | Format::Jsonl => {
+            let form = args.output.rows().unwrap_or(Rows::Json);
+            incidents::rows(&incidents, source.at, found.within, &mut out, form)?;
+        }
         Format::Text => out.write_all(incidents::text(&incidents, range, source.at).as_bytes())?,
         Format::Markdown if incidents.is_empty() => {}
         Format::Markdown => out.write_all(incidents::markdown(&incidents, source.at).as_bytes())?,
@@ -120,7 +123,7 @@ fn all_incidents(args: &WhyArgs) -> anyhow::Result<u8> {
                 clear.1.to_rfc3339()
             );
             match form {
-                Format::Json => out::tell(&text),
+                Format::Json | Format::Jsonl => out::tell(&text),
                 _ => writeln!(out, "{}", kflow_export::text::clean(&text))?,
             }
         }
@@ -210,6 +213,7 @@ fn written(args: &WhyArgs, verdicts: &[Arc<Verdict>], asked: Asked<'_>) -> Strin
     let at = asked.at;
     match args.output {
         Format::Json => why::json(verdicts.iter().map(AsRef::as_ref), at),
+        Format::Jsonl => why::json_lines(verdicts.iter().map(AsRef::as_ref), at),
         _ if verdicts.is_empty() => nothing(args, asked),
         Format::Text => why::report(verdicts.iter().map(AsRef::as_ref), at, args.each),
         Format::Markdown => why::markdown(verdicts.iter().map(AsRef::as_ref), at),
@@ -303,13 +307,13 @@ fn watch(args: &WhyArgs) -> anyhow::Result<u8> {
             }
             Answer::Unknown(u) => {
                 last = ERROR;
-                let text = match args.output {
+                let text = match args.output.rows() {
                     // Written into memory.
-                    Format::Json => {
-                        kflow_export::unknown::rows(&mut json, &u, Rows::Json).ok();
+                    Some(form) => {
+                        kflow_export::unknown::rows(&mut json, &u, form).ok();
                         String::from_utf8_lossy(&json).into_owned()
                     }
-                    _ => format!("{}\n", kflow_export::text::clean(&u.to_string())),
+                    None => format!("{}\n", kflow_export::text::clean(&u.to_string())),
                 };
                 (Err(Some(u.what)), text)
             }
@@ -317,6 +321,7 @@ fn watch(args: &WhyArgs) -> anyhow::Result<u8> {
                 last = NO_SUCH;
                 let text = match args.output {
                     Format::Json => "[]\n",
+                    Format::Jsonl => "",
                     _ => "there is no such pod\n",
                 };
                 (Err(None), text.to_owned())
@@ -327,9 +332,9 @@ fn watch(args: &WhyArgs) -> anyhow::Result<u8> {
         }
         told = Some(now);
         let mut out = out::stdout();
-        let written = match args.output {
-            Format::Json => out.write_all(text.as_bytes()),
-            _ => write!(out, "── {}\n{text}\n", snapshot.now.to_rfc3339()),
+        let written = match args.output.rows() {
+            Some(_) => out.write_all(text.as_bytes()),
+            None => write!(out, "── {}\n{text}\n", snapshot.now.to_rfc3339()),
         };
         unwritten = written.and_then(|()| out.flush()).err();
         unwritten.is_none() && !out.reader_gone()

@@ -435,10 +435,10 @@ fn an_answer_that_is_empty_says_why_in_every_form() {
         (&["requests"], &["text", "json", "jsonl", "csv"]),
         (&["requests", "--list"], &["text", "json", "jsonl", "csv"]),
         (&["stats"], &["text", "json", "jsonl", "csv", "openmetrics"]),
-        (&["flow"], &["text", "json"]),
+        (&["flow"], &["text", "json", "jsonl"]),
         (&["export"], &["json", "text", "html", "otlp", "perfetto"]),
-        (&["why", "--ever"], &["text", "json", "markdown"]),
-        (&["why", "--all"], &["json"]),
+        (&["why", "--ever"], &["text", "json", "jsonl", "markdown"]),
+        (&["why", "--all"], &["json", "jsonl"]),
     ] {
         for form in forms {
             let args = [command, &["-o", form, "-s", &s], &none].concat();

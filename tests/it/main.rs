@@ -31,6 +31,7 @@ mod markdown;
 mod perfetto;
 mod requests;
 mod runtime_events;
+mod schema;
 mod scope;
 mod secrets;
 mod sentences;

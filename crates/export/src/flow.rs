@@ -3,6 +3,7 @@
 use serde::Serialize;
 use std::io::{self, Write};
 
+use super::rows::{self, Rows};
 use super::text::{clean, cut};
 use super::timeline::Paint;
 use kflow_core::flow::map::{Flow, Map, Step, StepId};
@@ -154,10 +155,11 @@ struct StepJson<'a> {
     unseen: &'a str,
 }
 
-/// The map as one JSON array, a flow a line; flows and steps that `takes` leaves out are not in it.
+/// The map, a row a flow; flows and steps that `takes` leaves out are not in it.
 pub fn map_json(
     out: &mut impl Write,
     map: &Map,
+    form: Rows,
     takes: impl Fn(usize, StepId) -> bool,
 ) -> io::Result<()> {
     let flows = map.flows().iter().enumerate().map(|(i, f)| FlowJson {
@@ -190,7 +192,7 @@ pub fn map_json(
             })
             .collect(),
     });
-    crate::rows::json_array(out, flows.filter(|f| !f.steps.is_empty()))
+    rows::nested(out, form, flows.filter(|f| !f.steps.is_empty()))
 }
 
 const fn ended(how: RunEnd) -> &'static str {
@@ -428,12 +430,13 @@ struct RunJson<'a> {
     outcome: &'static str,
 }
 
-/// What steps did, as one JSON array, a pass a line.
+/// What steps did, a row a pass.
 pub fn lit_json(
     out: &mut impl Write,
     map: &Map,
     passes: &[Pass],
     options: &Options,
+    form: Rows,
 ) -> io::Result<()> {
     let rows = passes.iter().filter_map(|pass| {
         let flow = map.flows().get(pass.flow)?;
@@ -455,7 +458,7 @@ pub fn lit_json(
             steps,
         })
     });
-    crate::rows::json_array(out, rows)
+    rows::nested(out, form, rows)
 }
 
 fn lit_of<'a>(step: &'a Step, l: Option<&'a StepRuns>) -> LitJson<'a> {

@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
+use crate::rows::{self, Rows};
 use crate::text::{clean, cut};
 use crate::why::{WIDTH, escaped, wrap};
 use kflow_core::diagnose::{CauseId, Incident, Part, Subject};
@@ -182,15 +183,17 @@ struct JsonIncident<'a> {
     parts: Vec<JsonPart<'a>>,
 }
 
-/// Incidents as a JSON array, a row a line. `within`: how exactly ends are known, ns.
-pub fn json(
+/// Incidents, a row each. `within`: how exactly ends are known, ns.
+pub fn rows(
     incidents: &[&Incident],
     now: Nanos,
     within: i64,
     out: &mut impl Write,
+    form: Rows,
 ) -> io::Result<()> {
-    crate::rows::json_array(
+    rows::nested(
         out,
+        form,
         incidents.iter().map(|i| {
             let v = &i.verdict;
             JsonIncident {

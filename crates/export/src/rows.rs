@@ -33,10 +33,19 @@ pub(crate) fn write<T: Serialize + Default>(
     }
 }
 
-pub(crate) fn json_array<T: Serialize>(
+/// Writes rows that have lists of objects in them: JSON, as no table takes them.
+pub(crate) fn nested<T: Serialize>(
     out: &mut impl Write,
+    form: Rows,
     rows: impl Iterator<Item = T>,
 ) -> io::Result<()> {
+    match form {
+        Rows::Jsonl => json_lines(out, rows),
+        Rows::Json | Rows::Csv => json_array(out, rows),
+    }
+}
+
+fn json_array<T: Serialize>(out: &mut impl Write, rows: impl Iterator<Item = T>) -> io::Result<()> {
     let mut first = true;
     for row in rows {
         out.write_all(if first { b"[\n" } else { b",\n" })?;

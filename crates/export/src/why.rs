@@ -440,3 +440,11 @@ pub fn json<'v>(verdicts: impl IntoIterator<Item = &'v Verdict>, now: Nanos) -> 
     s.push('\n');
     s
 }
+
+/// The same, a verdict a line.
+pub fn json_lines<'v>(verdicts: impl IntoIterator<Item = &'v Verdict>, now: Nanos) -> String {
+    let lines = verdicts
+        .into_iter()
+        .filter_map(|v| serde_json::to_string(&json_of(v, now)).ok());
+    lines.map(|l| l + "\n").collect()
+}

@@ -3,7 +3,7 @@
 use clap::{Args as ClapArgs, ValueHint};
 use std::path::PathBuf;
 
-use super::{Format, Input, TableFormat};
+use super::{Input, RowsFormat, TableFormat};
 
 /// `kflow flow`
 #[derive(Debug, ClapArgs)]
@@ -29,7 +29,7 @@ pub struct FlowArgs {
     pub all: bool,
     /// How to write it
     #[arg(short, long, value_name = "FORM", value_enum, default_value_t)]
-    pub output: Format,
+    pub output: RowsFormat,
     /// Input.
     #[command(flatten)]
     pub input: Input,

@@ -1,0 +1,194 @@
+//! What every command writes as JSON fits its schema in `docs/schema`, to the last key.
+
+use std::collections::BTreeMap;
+use std::process::{Command, Stdio};
+
+use boon::{Compiler, SchemaIndex, Schemas};
+use serde_json::Value;
+
+use crate::fixture;
+
+fn kflow(args: &[&str], form: &str) -> (String, String) {
+    let out = Command::new(env!("CARGO_BIN_EXE_kflow"))
+        .args(args)
+        .args(["-o", form])
+        .env_remove("KFLOW_SESSION")
+        .env_remove("KUBERNETES_SERVICE_HOST")
+        .env("KUBECONFIG", "/no/such/kubeconfig")
+        .env("HOME", "/no/such/home")
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let text = |b: &[u8]| String::from_utf8(b.to_vec()).unwrap();
+    (text(&out.stdout), text(&out.stderr))
+}
+
+fn recording(name: &str) -> String {
+    let path = format!("sessions/{name}.kflow.zst");
+    fixture(&path).display().to_string()
+}
+
+/// The schemas by name, as they are for whoever reads, and made strict: a key that is not in it is an error.
+struct All {
+    schemas: Schemas,
+    by_name: BTreeMap<String, (SchemaIndex, SchemaIndex)>,
+}
+
+/// No key may come that the schema does not name.
+fn strict(schema: &mut Value) {
+    match schema {
+        Value::Object(all) => {
+            all.values_mut().for_each(strict);
+            let is_object =
+                |t: &Value| t == "object" || t.as_array().is_some_and(|t| t[0] == "object");
+            if all.get("type").is_some_and(is_object) {
+                all.insert("additionalProperties".into(), false.into());
+            }
+        }
+        Value::Array(all) => all.iter_mut().for_each(strict),
+        _ => {}
+    }
+}
+
+impl All {
+    fn read() -> Self {
+        let mut all = Self {
+            schemas: Schemas::new(),
+            by_name: BTreeMap::new(),
+        };
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/schema");
+        for file in std::fs::read_dir(folder).unwrap() {
+            let path = file.unwrap().path();
+            let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
+            let schema: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+            assert_eq!(schema["$id"], format!("urn:kflow:{name}:1"));
+            let mut narrow = schema.clone();
+            strict(&mut narrow);
+            narrow["$id"] = format!("urn:kflow:{name}:strict").into();
+            let mut compiled = [("1", schema), ("strict", narrow)].map(|(version, schema)| {
+                let mut compiler = Compiler::new();
+                let id = format!("urn:kflow:{name}:{version}");
+                compiler.add_resource(&id, schema).unwrap();
+                compiler.compile(&id, &mut all.schemas).unwrap()
+            });
+            compiled.reverse();
+            all.by_name.insert(name, (compiled[1], compiled[0]));
+        }
+        all
+    }
+
+    /// Holds an answer against its schema and returns how many rows it has.
+    fn hold(&self, name: &str, args: &[&str]) -> usize {
+        let (whole, said) = kflow(args, "json");
+        let value: Value =
+            serde_json::from_str(&whole).unwrap_or_else(|e| panic!("{args:?}: {e}: {said}"));
+        let (_, narrow) = self.by_name[name];
+        if let Err(e) = self.schemas.validate(&value, narrow) {
+            panic!("{args:?}: {e}");
+        }
+        let rows = value.as_array().unwrap();
+        if name != "doctor" {
+            let (lines, _) = kflow(args, "jsonl");
+            let lines: Vec<Value> = lines
+                .lines()
+                .map(|l| serde_json::from_str(l).unwrap_or_else(|e| panic!("{args:?}: {e}")))
+                .collect();
+            assert_eq!(&lines, rows, "{args:?}: JSON lines are the same rows");
+        }
+        rows.len()
+    }
+}
+
+#[test]
+fn what_is_written_as_json_fits_its_schema() {
+    let all = All::read();
+    let mut rows: BTreeMap<&str, usize> = all.by_name.keys().map(|n| (n.as_str(), 0)).collect();
+    let mut hold = |name: &'static str, args: &[&str]| {
+        *rows.get_mut(name).expect(name) += all.hold(name, args);
+    };
+    for (name, at) in [
+        ("S1-basics", "100%"),
+        ("S2-stuck-early", "50%"),
+        ("S3-crashes", "60%"),
+        ("S4-runtime", "50%"),
+        ("S11-control-plane", "70%"),
+    ] {
+        let s = recording(name);
+        let of = ["-s", s.as_str(), "--at", at];
+        for (schema, command) in [
+            ("timeline", &["timeline", "--past"][..]),
+            ("critical", &["timeline", "--critical"]),
+            ("calls", &["calls"]),
+            ("requests", &["requests"]),
+            ("request", &["requests", "--list"]),
+            ("flow", &["flow", "--all"]),
+            ("stats", &["stats", "--by", "namespace"]),
+            ("why", &["why", "--all"]),
+            ("incidents", &["why", "--ever"]),
+        ] {
+            hold(schema, &[command, &of].concat());
+        }
+    }
+    let (before, after) = (recording("S1-basics"), recording("S5-burst"));
+    hold("compare", &["stats", "--compare", &before, &after]);
+    hold("owner", &["timeline", "s19/deploy/burst", "-s", &after]);
+    hold("flow-map", &["flow"]);
+    hold("doctor", &["doctor", "--no-api"]);
+    for (name, n) in rows {
+        assert!(n > 0, "nothing was held against {name}");
+    }
+}
+
+#[test]
+fn what_is_not_known_fits_the_schema_of_what_was_asked_for() {
+    let all = All::read();
+    for (name, command) in [
+        ("why", &["why", "--all"][..]),
+        ("timeline", &["timeline"]),
+        ("calls", &["calls"]),
+        ("requests", &["requests"]),
+        ("stats", &["stats"]),
+    ] {
+        let (text, _) = kflow(command, "json");
+        let value: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(value[0]["state"], "unknown", "{command:?}: {text}");
+        assert_eq!(all.hold(name, command), 1);
+    }
+}
+
+#[test]
+fn a_schema_says_no() {
+    let all = All::read();
+    let (text, _) = kflow(
+        &[
+            "why",
+            "--all",
+            "--at",
+            "50%",
+            "-s",
+            &recording("S2-stuck-early"),
+        ],
+        "json",
+    );
+    let good: Value = serde_json::from_str(&text).unwrap();
+    let (wide, narrow) = all.by_name["why"];
+    let fits = |v: &Value, index| all.schemas.validate(v, index).is_ok();
+    assert!(fits(&good, wide) && fits(&good, narrow) && good[0].is_object());
+    let changed = |change: fn(&mut Value)| {
+        let mut v = good.clone();
+        change(&mut v[0]);
+        v
+    };
+    for bad in [
+        changed(|v| v["since_ns"] = "soon".into()),
+        changed(|v| v["state"] = "odd".into()),
+        changed(|v| v["cause"] = "601".into()),
+        changed(|v| drop(v.as_object_mut().unwrap().remove("sentence"))),
+        changed(|v| v["evidence"][0]["source"] = "rumour".into()),
+    ] {
+        assert!(!fits(&bad, wide), "{}", bad[0]);
+    }
+    // Keys may be added: a reader takes it, the test of what is written does not.
+    let more = changed(|v| v["evidence"][0]["colour"] = "red".into());
+    assert!(fits(&more, wide) && !fits(&more, narrow));
+}
