@@ -411,6 +411,7 @@ impl ValueEnum for ExportFormat {
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "Examples:\n  \
 kflow export shop/web-0 -s incident.kflow.zst -o html -O web-0.html\n  \
+kflow export shop/web-0 -s incident.kflow.zst -o svg --theme light -O web-0.svg\n  \
 kflow export -s incident.kflow.zst -o perfetto -O incident.pftrace")]
 pub struct ExportArgs {
     /// ns/name, name, or UID (default: every pod)
@@ -418,6 +419,9 @@ pub struct ExportArgs {
     /// Also pods of the past, known only by Events from before the recording
     #[arg(long)]
     pub past: bool,
+    /// Colours of an SVG: a theme that `kflow themes` lists [default: dark]
+    #[arg(long, value_name = "NAME")]
+    pub theme: Option<String>,
     /// Output.
     #[command(flatten)]
     pub output: output::Output<ExportFormat>,

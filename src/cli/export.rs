@@ -11,15 +11,18 @@ use super::input::Observations;
 use super::{out, pods};
 use kflow_core::correlate::{Hindsight, Pod};
 use kflow_core::diagnose::unknown;
+use kflow_core::suggest::suggest;
 use kflow_engine::Pipeline;
 use kflow_engine::snapshot::{Mode, Snapshot};
 use kflow_export::file;
 use kflow_model::file::{self as files, Access, AtomicFile};
 use kflow_model::session;
+use kflow_tui::theme::{BUILT_IN, Theme};
 
 /// `kflow export`
 pub(super) fn export(args: &ExportArgs) -> anyhow::Result<u8> {
     let form = args.output.form.context("name a form with -o")?;
+    let theme = theme(form, args.theme.as_deref())?;
     let output = args.output.file.as_deref().filter(|p| *p != Path::new("-"));
     let inputs = inputs(&args.input);
     files::distinct(
@@ -47,12 +50,12 @@ pub(super) fn export(args: &ExportArgs) -> anyhow::Result<u8> {
     match output {
         None => {
             let mut out = out::stdout();
-            write(form, &pods, &snap, &mut out)?;
+            write(form, theme, &pods, &snap, &mut out)?;
             out.flush()?;
         }
         Some(path) => {
             let mut out = AtomicFile::create(path, Access::Private)?;
-            write(form, &pods, &snap, &mut out)
+            write(form, theme, &pods, &snap, &mut out)
                 .with_context(|| format!("cannot write {}", path.display()))?;
             out.commit()?;
         }
@@ -62,6 +65,22 @@ pub(super) fn export(args: &ExportArgs) -> anyhow::Result<u8> {
     }
     pods::tell_of_past(past);
     Ok(pods::whole(missing.as_ref()))
+}
+
+/// The theme of a picture.
+fn theme(form: ExportFormat, named: Option<&str>) -> anyhow::Result<&str> {
+    let Some(name) = named else {
+        return Ok("dark");
+    };
+    anyhow::ensure!(form == ExportFormat::Svg, "--theme is of -o svg");
+    if Theme::built_in(name).is_none() {
+        let near = suggest(name, BUILT_IN.iter().map(|(n, _)| *n), |n| n);
+        match near.as_slice() {
+            [] => anyhow::bail!("no theme {name}: `kflow themes` lists them"),
+            near => anyhow::bail!("no theme {name}: did you mean {}?", near.join(", ")),
+        }
+    }
+    Ok(name)
 }
 
 /// Every file that the arguments name to be read.
@@ -127,6 +146,7 @@ fn snapshot(source: &Observations) -> Snapshot {
 
 fn write(
     format: ExportFormat,
+    theme: &str,
     pods: &[Pod],
     snap: &Snapshot,
     out: &mut impl Write,
@@ -137,7 +157,8 @@ fn write(
         }
         ExportFormat::Svg => {
             for pod in pods {
-                out.write_all(kflow_tui::offscreen::timeline(snap, pod).as_bytes())?;
+                let picture = kflow_tui::offscreen::timeline(snap, pod, theme);
+                out.write_all(picture.context("no such theme")?.as_bytes())?;
             }
         }
     }

@@ -38,6 +38,7 @@ mod sentences;
 mod session;
 mod startup_latency;
 mod stats;
+mod svg;
 mod words;
 
 mod attach;

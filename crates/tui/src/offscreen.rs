@@ -164,22 +164,41 @@ pub fn select(model: &mut Model, snap: &Snapshot, pod: &str) {
     }
 }
 
-/// A pod's timeline alone, wide enough to read, as SVG.
-pub fn timeline(snap: &Snapshot, pod: &kflow_core::correlate::Pod) -> String {
-    let look = Look {
-        theme: super::theme::Theme::default(),
-        depth: Depth::True,
-        glyphs: super::glyph::Glyphs::new(true),
+/// Columns of an exported timeline: wide enough to read.
+const WIDE: u16 = 160;
+/// At least as many rows as a screen has around a pane.
+const HEAD_AND_FOOT: u16 = 10;
+/// Most rows of one.
+const TALL: u16 = 1000;
+
+/// A pod's timeline alone, whole and no higher than what is in it, as SVG; `None` for a theme that does not exist.
+pub fn timeline(snap: &Snapshot, pod: &kflow_core::correlate::Pod, theme: &str) -> Option<String> {
+    let drawn = |rows: u16| {
+        // The pane lists as many rows as a screen of this size leaves it beside head and foot, which are not drawn.
+        let mut m = model((WIDE, rows + HEAD_AND_FOOT), theme)?;
+        m.shared.pod = Some(pod.uid.clone());
+        m.show(super::pane::PaneId::Timeline);
+        m.sync(snap);
+        let mut buf = Buffer::empty(Rect::new(0, 0, WIDE, rows));
+        view::draw_pane(&m, snap, super::pane::PaneId::Timeline, &mut buf);
+        Some(buf)
     };
-    let size = (160, 60);
-    let mut m = Model::new(size, look, super::keys::Keymap::default());
-    m.shared.utc = true;
-    m.shared.pod = Some(pod.uid.clone());
-    m.show(super::pane::PaneId::Timeline);
-    m.sync(snap);
-    let mut buf = Buffer::empty(Rect::new(0, 0, size.0, size.1));
-    view::draw_pane(&m, snap, super::pane::PaneId::Timeline, &mut buf);
-    svg::render(&buf, &format!("kflow: timeline of {}", pod.key()))
+    // What is below the last bar up to the pane's own last rows is empty, and taken out.
+    let empty = drawn(TALL).map(|buf| {
+        let frame = |s: &str| s.chars().all(|c| c == ' ' || ('─'..='╿').contains(&c));
+        let in_it = |x: u16, y: u16| buf.cell((x, y)).is_some_and(|c| !frame(c.symbol()));
+        let (mut longest, mut run) = (0, 0);
+        for y in 0..TALL {
+            let filled = (0..WIDE).any(|x| in_it(x, y));
+            run = if filled { 0 } else { run + 1 };
+            longest = run.max(longest);
+        }
+        longest
+    })?;
+    // The rule above the detail is not empty, and a row of room stays.
+    let buf = drawn((TALL - empty + 2).max(12))?;
+    let title = format!("kflow: timeline of {}", pod.key());
+    Some(svg::render(&buf, &title))
 }
 
 /// Makes a picture of a snapshot; `None` for a theme that does not exist.
