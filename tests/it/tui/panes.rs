@@ -346,6 +346,26 @@ fn pods_are_sorted_by_every_column_and_grouped_three_ways() {
 }
 
 #[test]
+fn a_pod_that_is_well_is_told_by_its_start() {
+    let (_, _, text) = open("S1-basics", 200, "s01/healthy", "5");
+    for part in [
+        "s01/healthy is well",
+        "Ready after 5.19s",
+        "init container [setup] ran",
+        "2 p shows all of it",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let shares = text.lines().filter(|l| {
+        l.trim_start()
+            .split('%')
+            .next()
+            .is_some_and(|n| n.parse::<u8>().is_ok())
+    });
+    assert_eq!(shares.count(), 3, "{text}");
+}
+
+#[test]
 fn repeats_of_a_line_are_one_row_of_the_log_that_can_be_unfolded() {
     let (mut m, snap, text) = open("S2-stuck-early", 600, "s03/cm-missing", "4");
     let pod = m.shared.view(&snap).expect("it is there").clone();

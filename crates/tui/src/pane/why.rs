@@ -7,11 +7,13 @@ use crate::shared::{Ctx, Shared};
 use crate::text::{width, wrap};
 use crate::widget::scroll::{self, Scroll};
 use crate::widget::stage;
+use kflow_core::correlate::PodView;
 use kflow_core::diagnose::{Confidence, State, Verdict, unknown};
+use kflow_core::timeline::critical::{self, Reached};
 use kflow_engine::Snapshot;
 use kflow_export::why::standing;
-use kflow_model::Body;
 use kflow_model::units::{age, duration};
+use kflow_model::{Body, Nanos};
 use std::sync::Arc;
 
 /// The why pane.
@@ -19,6 +21,8 @@ use std::sync::Arc;
 pub struct Why {
     scroll: Scroll,
     verdict: Option<Arc<Verdict>>,
+    /// How long the start took, and the three things that took most of it.
+    start: Vec<String>,
     pod: Option<kflow_model::PodUid>,
     /// The pod that the verdict was made of, and when: it is made again when the pod changes or time goes by.
     seen: Option<(kflow_core::correlate::world::Pod, kflow_model::Nanos)>,
@@ -32,7 +36,40 @@ const fn confidence(c: Confidence) -> &'static str {
     }
 }
 
+/// `Ready after 5.19s`, and what took most of it: `39%  2.00s  init container [setup] ran`.
+fn start(p: &PodView, now: Nanos) -> Vec<String> {
+    let path = critical::path(p, now).filter(|c| c.reached == Reached::Ready && c.ns() > 0);
+    let Some(path) = path else {
+        return Vec::new();
+    };
+    let mut lines = vec![format!("Ready after {}", duration(path.ns()))];
+    let shares = path.shares(&p.timeline);
+    lines.extend(shares.iter().take(3).map(|s| {
+        let share = path.share(s.ns) * 100.0;
+        format!("{share:>3.0}%  {:>6}  {}", duration(s.ns), s.words())
+    }));
+    lines
+}
+
 impl Why {
+    /// How a pod that is well started, below the sentence that says so.
+    fn draw_start(&self, ctx: &Ctx<'_>, canvas: &mut Canvas<'_>) {
+        let (w, h) = (canvas.width(), canvas.height());
+        let widest = self.start.iter().map(|l| width(l)).max().unwrap_or(0);
+        let x = w.saturating_sub(widest as u16) / 2;
+        for (y, line) in (h / 3 + 3..h).zip(&self.start) {
+            canvas.text(x, y, line, ctx.theme.text);
+        }
+        let keys = (
+            ctx.keys.first(Action::PaneTimeline),
+            ctx.keys.first(Action::Critical),
+        );
+        let y = h / 3 + 4 + self.start.len() as u16;
+        if y < h && !self.start.is_empty() {
+            let hint = format!("{} {} shows all of it.", keys.0, keys.1);
+            canvas.text(x, y, &hint, ctx.theme.faint);
+        }
+    }
     fn current(&self) -> Option<&Verdict> {
         self.verdict.as_deref()
     }
@@ -242,6 +279,9 @@ impl Pane for Why {
             self.verdict =
                 known.or_else(|| kflow_core::diagnose::why(&snap.world, p, snap.now).map(Arc::new));
         }
+        if !fresh {
+            self.start = start(p, snap.now);
+        }
         let n = self.current().map_or(0, |v| v.evidence.len());
         self.scroll.fit(n, usize::from(size.1));
     }
@@ -310,6 +350,9 @@ impl Pane for Why {
                     status = u.help;
                 }
                 super::empty(ctx, canvas, &text, &status);
+                if p.gone.is_none() {
+                    self.draw_start(ctx, canvas);
+                }
                 if width(&text) > 0 && canvas.width() > 20 {
                     let x = canvas.width().saturating_sub(11) / 2;
                     let y = (canvas.height() / 3).saturating_sub(2);
