@@ -1,7 +1,7 @@
 //! Timelines and verdicts as one HTML page that holds all that it needs, so it can be attached to a ticket.
 //!
 //! Its script zooms and tells what is pointed at; without it the page says the same. The page's policy lets nothing else
-//! run and nothing load, should a text from outside ever get past [`Escaped`].
+//! run and nothing load, should a text from outside ever get past `Escaped`.
 
 use std::fmt;
 use std::io::{self, Write};
