@@ -215,6 +215,28 @@ fn the_node_shows_its_conditions_loops_sources_and_pulls() {
 }
 
 #[test]
+fn the_node_begins_with_what_is_wrong_and_enter_shows_why() {
+    let mut seen = false;
+    for permille in [400, 450, 500, 550, 600] {
+        let (mut m, snap, text) = open("S4-runtime", permille, "", "6");
+        let mut verdicts = snap.owner_verdicts.iter();
+        let Some(v) = verdicts.find(|v| v.owner.as_ref().is_some_and(|o| o.kind == "Node")) else {
+            continue;
+        };
+        seen = true;
+        let at = |what: &str| text.find(what).unwrap_or_else(|| panic!("{what}: {text}"));
+        assert!(at(v.cause_id()) < at("Ready="), "{text}");
+        press(&mut m, &snap, "enter");
+        let why = shown(&mut m, &snap);
+        assert!(why.contains("EVIDENCE") && why.contains(&*v.title), "{why}");
+    }
+    assert!(
+        seen,
+        "the runtime of S4 stands still at one of these moments"
+    );
+}
+
+#[test]
 fn the_kubelets_own_start_is_a_waterfall() {
     let (mut m, snap, _) = open("S7-restart-json", 900, "", "6");
     m.resize((200, 80), &snap);

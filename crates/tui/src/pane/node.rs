@@ -1,4 +1,4 @@
-//! The node: conditions, what the kubelet's loops do, calls in flight, image pulls, its own start, and how the sources
+//! The node: what is wrong with it, conditions, what the kubelet's loops do, calls in flight, image pulls, its own start, and how the sources
 //! stand.
 
 mod health;
@@ -85,6 +85,8 @@ impl Node {
         let (mut a, mut b) = (Vec::new(), Vec::new());
         unknown::draw(ctx, left, &mut a);
         lines::gap(&mut a);
+        health::verdicts(ctx, left, &mut a);
+        lines::gap(&mut a);
         health::nodes(ctx, left, |n| self.operations.pods_on(n), &mut a);
         let flight = if wide { &mut b } else { &mut a };
         lines::gap(flight);
@@ -131,7 +133,7 @@ impl Pane for Node {
         }
     }
     fn commands(&self) -> &'static [Action] {
-        &[Action::Down, Action::Up, Action::PaneCalls]
+        &[Action::Down, Action::Up, Action::Open, Action::PaneCalls]
     }
     fn sync(&mut self, snap: &Snapshot, shared: &mut Shared, size: (u16, u16)) {
         let moves = snap.mode.moves();
@@ -171,7 +173,7 @@ impl Pane for Node {
             self.top = self.top.min(longest.saturating_sub(usize::from(size.1)));
         }
     }
-    fn handle(&mut self, command: &Command, _snap: &Snapshot, _shared: &mut Shared) -> Reply {
+    fn handle(&mut self, command: &Command, snap: &Snapshot, shared: &mut Shared) -> Reply {
         match command.action {
             Action::Down => self.top += 1,
             Action::Up => self.top = self.top.saturating_sub(1),
@@ -180,6 +182,15 @@ impl Pane for Node {
             Action::Top => self.top = 0,
             // Not further than there are lines: the next `sync` sees to that.
             Action::Bottom => self.top = usize::from(u16::MAX),
+            Action::Open => {
+                let Some(v) = health::unwell(snap).next() else {
+                    return Reply::Say("nothing is known to be wrong with a node".to_owned());
+                };
+                shared.pod = None;
+                shared.owner.clone_from(&v.owner);
+                shared.sought = true;
+                return Reply::Go(PaneId::Why);
+            }
             Action::NodeReconnect if command.arg == YES => return Reply::Drive(Drive::Reconnect),
             Action::NodeReconnect if command.arg.is_empty() => {
                 return Reply::Menu(reconnect_menu());

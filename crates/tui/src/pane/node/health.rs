@@ -1,10 +1,14 @@
 //! What the node says of itself: version, conditions, room, and the trouble that no pod is to blame for.
 
 use super::lines::{Line, column, flow, head, line, list};
+use crate::action::Action;
 use crate::describe;
 use crate::shared::Ctx;
-use crate::text::count;
+use crate::text::{count, wrap};
+use crate::widget::stage;
+use kflow_core::diagnose::Verdict;
 use kflow_engine::Snapshot;
+use kflow_export::why::standing;
 use kflow_model::units::{age, duration, size};
 use kflow_model::{Body, Evidence, Nanos, pod::Condition};
 
@@ -37,6 +41,48 @@ fn condition(ctx: &Ctx<'_>, c: &Condition) -> Line {
         (&format!("{}={}", c.kind, c.status), style),
         (&since, t.dim),
     ])
+}
+
+/// Verdicts that are shown at most: the pane is of what stands below them too.
+const VERDICTS: usize = 4;
+
+/// Nodes that are not well, in the order of the diagnosis.
+pub(super) fn unwell(snap: &Snapshot) -> impl Iterator<Item = &Verdict> {
+    let all = snap.owner_verdicts.iter().map(|v| &**v);
+    all.filter(|v| v.owner.as_ref().is_some_and(|o| o.kind == "Node"))
+}
+
+/// What is wrong with nodes, in the words of their verdicts.
+pub(super) fn verdicts(ctx: &Ctx<'_>, w: u16, out: &mut Vec<Line>) {
+    let t = ctx.theme;
+    let mut all = unwell(ctx.snap);
+    for v in all.by_ref().take(VERDICTS) {
+        let (_, style) = stage::verdict(ctx, v.state);
+        let name = v.owner.as_ref().map_or("", |o| o.name.as_str());
+        let head = line(&[
+            (name, t.strong),
+            ("  ", t.text),
+            (v.cause_id(), t.strong),
+            (" ", t.text),
+            (&v.title, t.strong),
+        ]);
+        let standing = line(&[(&standing(v, ctx.snap.now), *style)]);
+        flow(ctx, vec![head, standing], w, out);
+        let room = usize::from(w.saturating_sub(2));
+        let text = wrap(&v.sentence, room);
+        out.extend(text.iter().map(|l| line(&[("  ", t.text), (l, t.text)])));
+    }
+    let more = all.count();
+    if more > 0 {
+        let text = format!("  {} {} more", ctx.glyphs.down, count(more));
+        out.push(line(&[(&text, t.faint)]));
+    }
+    if let Some(v) = unwell(ctx.snap).next() {
+        let name = v.owner.as_ref().map_or("", |o| o.name.as_str());
+        let key = ctx.keys.first(Action::Open);
+        let text = format!("  {key} shows the evidence on {name} and what to do");
+        out.push(line(&[(&text, t.faint)]));
+    }
 }
 
 /// Every node that was seen; `pods` counts those of a node that exist.

@@ -4,6 +4,7 @@ use super::lines::{Line, column, line, right, spark};
 use crate::shared::Ctx;
 use crate::text::count;
 use kflow_core::correlate::kubelet::Work;
+use kflow_core::diagnose::limits;
 use kflow_model::units::{age, duration};
 use kflow_model::{Body, log::LogLine};
 
@@ -84,6 +85,15 @@ const GROUPS: &[Group] = &[
     ),
 ];
 
+/// After how long a loop that goes on by itself is late, ns: the times by which the diagnosis counts it as silent.
+const fn due(w: Work) -> Option<i64> {
+    match w {
+        Work::Relist => Some(limits::KUBELET_SILENT.ns),
+        Work::Lease => Some(limits::LEASE_MISSED.ns),
+        _ => None,
+    }
+}
+
 /// Every kind of work that was seen, by loop.
 pub(super) fn draw(ctx: &Ctx<'_>, width: u16, out: &mut Vec<Line>) {
     let t = ctx.theme;
@@ -97,6 +107,8 @@ pub(super) fn draw(ctx: &Ctx<'_>, width: u16, out: &mut Vec<Line>) {
             let Some(a) = m.work(*w) else { continue };
             let trouble = w.is_trouble();
             let series = a.series.last(ctx.snap.now, seconds);
+            let idle = a.last.map(|l| ctx.snap.now.since(l));
+            let late = idle.zip(due(*w)).is_some_and(|(idle, due)| idle > due);
             let told = |ns: Option<i64>| ns.map(duration).unwrap_or_default();
             rows.push(line(&[
                 (
@@ -116,13 +128,8 @@ pub(super) fn draw(ctx: &Ctx<'_>, width: u16, out: &mut Vec<Line>) {
                     t.text,
                 ),
                 (
-                    &right(
-                        &a.last
-                            .map(|l| age(ctx.snap.now.since(l)))
-                            .unwrap_or_default(),
-                        7,
-                    ),
-                    t.dim,
+                    &right(&idle.map(age).unwrap_or_default(), 7),
+                    if late { t.fail } else { t.dim },
                 ),
                 (&right(&told(a.mean_ns()), 8), t.dim),
                 (&right(&told((a.timed > 0).then_some(a.worst_ns)), 8), t.dim),
