@@ -233,7 +233,6 @@ const IDLE: &[&str] = &[
     "left in Why",
     "log in Log",
     "node in Node",
-    "open in Node",
     "pods in Pods",
     "requests in Requests",
     "requests-detail in Requests",

@@ -133,7 +133,7 @@ impl Pane for Node {
         }
     }
     fn commands(&self) -> &'static [Action] {
-        &[Action::Down, Action::Up, Action::Open, Action::PaneCalls]
+        &[Action::Down, Action::Up, Action::PaneCalls, Action::Open]
     }
     fn sync(&mut self, snap: &Snapshot, shared: &mut Shared, size: (u16, u16)) {
         let moves = snap.mode.moves();
