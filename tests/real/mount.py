@@ -193,7 +193,7 @@ def saving():
         until('%s leaves the terminal drawing' % what, [b'\x1b['], 2)
     # Help is drawn over the panes at once.
     key('?')
-    until('a key is answered', [b'keys'], 2)
+    until('a key is answered', [b'search'], 2)
     begun = time.monotonic()
     key('\x03')
     code = process.wait(LIMIT)
