@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
 use kflow_core::correlate::{Request, World};
+use kflow_core::diagnose::admission::{self, Called};
+use kflow_core::diagnose::cause;
 use kflow_core::flow::Stage;
 use kflow_core::timeline::MarkKind;
 use kflow_model::session::reader;
@@ -356,4 +358,40 @@ fn a_deletion_is_due_its_grace_after_it_was_asked_for_whoever_tells_of_it() {
     }
     // Forced, with no grace: nothing is due.
     assert_eq!(due(world, "s53/forced"), []);
+}
+
+#[test]
+fn admission_says_who_refused_and_never_that_a_webhook_was_not_called_where_nothing_would_show_it()
+{
+    let (mut refused, mut unknown) = (0, 0);
+    for (name, world, _) in sessions() {
+        for r in world.requests().list() {
+            let Some(a) = admission::of(r) else {
+                let reads = matches!(r.verb.as_str(), "get" | "list" | "watch");
+                assert!(
+                    reads || r.ended.is_none() || r.verb.is_empty() || r.resource.starts_with('/'),
+                    "{name}: {r:?}"
+                );
+                continue;
+            };
+            let audited = r.evidence.iter().any(|e| matches!(e.body, Body::Audit(_)));
+            assert_eq!(
+                a.validating == Called::Unknown,
+                r.span.is_none() && r.webhooks.iter().all(|w| w.mutating),
+                "{name}: {r:?}"
+            );
+            assert!(a.mutating != Called::None || audited || r.span.is_some());
+            unknown += usize::from(a.validating == Called::Unknown);
+            let by_quota = r.message.contains("exceeded quota");
+            assert_eq!(
+                a.cause.is_some_and(|c| c.id == cause::KF101),
+                by_quota,
+                "{name}: {r:?}"
+            );
+            assert!(a.refused || !by_quota);
+            assert!(!a.refused || r.is_error());
+            refused += usize::from(a.refused);
+        }
+    }
+    assert!(refused > 10 && unknown >= 6, "{refused} {unknown}");
 }

@@ -8,6 +8,7 @@
 //! A clone of the world is cheap (pods are shared until they change): snapshots for the UI and checkpoints for seeking are clones.
 
 pub mod calls;
+pub mod conditions;
 mod context;
 pub mod coverage;
 mod derive;

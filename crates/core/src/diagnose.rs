@@ -6,6 +6,7 @@
 //! | [`history`], [`signal`] | one pass over a pod's evidence: what it did last, what failed since, what is in flight |
 //! | [`scheduler`], [`quantity`] | the scheduler's sentence, amounts |
 //! | [`limits`] | how long a rule waits before it says something, with the source of each time |
+//! | [`admission`] | of a request: who refused it, and which webhooks were called |
 //! | [`awaited`] | what a pod waited for that is not its own: a call or a pod that had to end first |
 //! | [`pulls`] | which container waits for its image, and behind which pull |
 //! | [`cluster`] | what concerns several pods: a runtime that hangs, nodes |
@@ -14,6 +15,7 @@
 //! | [`incidents`] | what was ever said, as intervals |
 //! | [`unknown`] | what cannot be said, because it could not be read |
 
+pub mod admission;
 pub mod awaited;
 pub mod catalogue;
 pub mod cause;

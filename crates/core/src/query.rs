@@ -25,6 +25,7 @@ pub use record::{CallRecord, OwnerRecord, PodRecord, Record};
 
 use regex::{Regex, RegexBuilder};
 use std::fmt;
+use std::ops::Range;
 
 /// How a value is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,6 +105,20 @@ impl Pattern {
             Compiled::Regex(r) => r.is_match(value),
         }
     }
+    /// The parts of a text that are what is looked for, by byte; none of a pattern for a whole value with wildcards.
+    fn parts(&self, text: &str, out: &mut Vec<Range<usize>>) {
+        match &self.compiled {
+            Compiled::Regex(_) if self.op == Op::Is => {}
+            Compiled::Regex(r) => out.extend(r.find_iter(text).map(|m| m.range())),
+            Compiled::Equal if self.text.is_empty() => {}
+            Compiled::Equal => {
+                // ASCII alone, so that bytes keep their places.
+                let (text, part) = (text.to_ascii_lowercase(), self.text.to_ascii_lowercase());
+                let found = text.match_indices(&part);
+                out.extend(found.map(|(at, m)| at..at + m.len()));
+            }
+        }
+    }
 }
 
 /// How numbers are compared.
@@ -173,6 +188,14 @@ impl Query {
             Self::Word(p) => FIELDS
                 .iter()
                 .any(|(f, _, _)| r.text(*f, &mut |t| p.matches(t))),
+        }
+    }
+    /// The parts of a text that are looked for, by byte, wherever in a record they have to be.
+    pub fn parts(&self, text: &str, out: &mut Vec<Range<usize>>) {
+        match self {
+            Self::All | Self::Not(_) | Self::Number(..) | Self::Flag(_) => {}
+            Self::And(v) | Self::Or(v) => v.iter().for_each(|q| q.parts(text, out)),
+            Self::Text(_, p) | Self::Word(p) => p.parts(text, out),
         }
     }
     /// True for the expression that keeps everything.

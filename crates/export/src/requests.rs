@@ -8,6 +8,8 @@ use super::text::{clean, cut};
 use super::timeline::Paint;
 use kflow_core::correlate::Request;
 use kflow_core::correlate::requests::{RequestGroup, RequestStep, Webhook};
+use kflow_core::diagnose::CauseId;
+use kflow_core::diagnose::admission::{self, Admission, Called};
 use kflow_model::units::{duration, time_of_day};
 use kflow_model::{Nanos, Source};
 
@@ -116,6 +118,9 @@ pub fn facts(r: &Request) -> Vec<(&'static str, String)> {
         .map(|(part, ns)| format!("{part} {}", duration(*ns)))
         .collect();
     rows.push(("latency", parts.join(", ")));
+    if let Some(a) = admission::of(r) {
+        rows.push(("admission", admitted(&a)));
+    }
     for w in &r.webhooks {
         rows.push(("webhook", webhook(w)));
     }
@@ -124,6 +129,33 @@ pub fn facts(r: &Request) -> Vec<(&'static str, String)> {
     }
     rows.retain(|(_, v)| !v.is_empty());
     rows
+}
+
+/// `refused (KF101, Quota exceeded); no mutating webhook was called; whether a validating one was is not known`.
+fn admitted(a: &Admission) -> String {
+    let mut parts = Vec::new();
+    match a.cause {
+        Some(c) => parts.push(format!("refused ({}, {})", c.id, c.title)),
+        None if a.refused => parts.push("refused".to_owned()),
+        None => {}
+    }
+    let kinds = [("mutating", a.mutating), ("validating", a.validating)];
+    let none = kinds.iter().all(|(_, c)| *c == Called::None);
+    if none {
+        parts.push("no webhook was called".to_owned());
+    }
+    for (kind, called) in kinds.into_iter().filter(|_| !none) {
+        parts.push(match called {
+            Called::Webhooks(1) => format!("a {kind} webhook was called"),
+            Called::Webhooks(n) => format!("{n} {kind} webhooks were called"),
+            Called::None => format!("no {kind} webhook was called"),
+            Called::Unknown => format!("whether a {kind} webhook was called is not known"),
+        });
+    }
+    if let Some(level) = &a.pod_security {
+        parts.push(format!("Pod Security enforces {level}"));
+    }
+    parts.join("; ")
 }
 
 fn webhook(w: &Webhook) -> String {
@@ -282,6 +314,7 @@ struct RequestJson<'a> {
     #[serde(flatten)]
     row: RequestRow<'a>,
     latency: Vec<LatencyJson<'a>>,
+    admission: Option<AdmissionJson>,
     webhooks: Vec<WebhookJson<'a>>,
     trace: Option<String>,
     sources: Vec<Source>,
@@ -292,6 +325,33 @@ struct RequestJson<'a> {
 struct LatencyJson<'a> {
     part: &'a str,
     ns: i64,
+}
+
+/// `null` for a number of webhooks is that it is not known.
+#[derive(Serialize)]
+struct AdmissionJson {
+    refused: bool,
+    cause: Option<CauseId>,
+    pod_security: Option<String>,
+    mutating_webhooks: Option<usize>,
+    validating_webhooks: Option<usize>,
+}
+
+impl From<Admission> for AdmissionJson {
+    fn from(a: Admission) -> Self {
+        let number = |c| match c {
+            Called::Webhooks(n) => Some(n),
+            Called::None => Some(0),
+            Called::Unknown => None,
+        };
+        Self {
+            refused: a.refused,
+            cause: a.cause.map(|c| c.id),
+            pod_security: a.pod_security.map(|l| l.to_string()),
+            mutating_webhooks: number(a.mutating),
+            validating_webhooks: number(a.validating),
+        }
+    }
 }
 
 #[derive(Serialize)]
@@ -359,6 +419,7 @@ fn request(r: &Request, now: Nanos) -> RequestJson<'_> {
             .iter()
             .map(|(part, ns)| LatencyJson { part, ns: *ns })
             .collect(),
+        admission: admission::of(r).map(Into::into),
         webhooks: r
             .webhooks
             .iter()

@@ -3,6 +3,8 @@
 use nucleo_matcher::pattern::{CaseMatching, Normalization, Pattern as Fuzzy};
 use nucleo_matcher::{Config, Matcher, Utf32Str};
 use regex::{Regex, RegexBuilder};
+use std::ops::Range;
+use unicode_segmentation::UnicodeSegmentation as _;
 
 use kflow_core::query::{Query, Record};
 
@@ -105,6 +107,28 @@ impl Filter {
     /// True when answers change as time goes by: a length or age is asked for.
     pub fn depends_on_time(&self) -> bool {
         matches!(&self.kind, Kind::Query(q) if q.to_string().contains("dur") || q.to_string().contains("age"))
+    }
+    /// The parts of a text that were looked for, by byte, in order.
+    pub fn parts(&self, text: &str) -> Vec<Range<usize>> {
+        let mut out = Vec::new();
+        match &self.kind {
+            Kind::All | Kind::Regex(_, true) | Kind::Labels(_) => {}
+            Kind::Regex(r, false) => out.extend(r.find_iter(text).map(|m| m.range())),
+            Kind::Query(q) => q.parts(text, &mut out),
+            Kind::Fuzzy(f) => {
+                let (mut buf, mut chars) = (Vec::new(), Vec::new());
+                let hay = Utf32Str::new(text, &mut buf);
+                f.0.indices(hay, &mut f.1.borrow_mut(), &mut chars);
+                // Numbers of graphemes, as the matcher counts them, in any order.
+                let at = text.grapheme_indices(true);
+                let found = at
+                    .enumerate()
+                    .filter(|(n, _)| u32::try_from(*n).is_ok_and(|n| chars.contains(&n)));
+                out.extend(found.map(|(_, (at, g))| at..at + g.len()));
+            }
+        }
+        out.sort_by_key(|r| r.start);
+        out
     }
     /// How well something matches: `None` for not at all; higher is better, 0 where there is no better.
     pub fn score(

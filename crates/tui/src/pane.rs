@@ -9,10 +9,11 @@ use super::action::{Action, Command};
 use super::backend::Drive;
 use super::canvas::Canvas;
 use super::shared::{Ctx, Shared};
+use super::widget::page::Lead;
 use kflow_core::diagnose::awaited::Awaited;
 use kflow_core::query::Field;
 use kflow_engine::Snapshot;
-use kflow_model::{Nanos, ObjectRef};
+use kflow_model::{Body, Nanos, ObjectRef};
 
 pub mod calls;
 pub mod flow;
@@ -106,6 +107,8 @@ pub enum Reply {
     Go(PaneId),
     /// Show another pane as of another moment.
     Visit(PaneId, Nanos),
+    /// Show another pane with only what a filter leaves; an empty one leaves all.
+    Filtered(PaneId, String),
     /// Show whom the selected pod waits for, until the user goes back.
     Follow(Awaited),
     /// Let the user choose.
@@ -199,6 +202,56 @@ pub fn all() -> Vec<Box<dyn Pane>> {
         Box::new(requests::Requests::default()),
         Box::new(incidents::Incidents::default()),
     ]
+}
+
+/// Goes where a row of a page leads.
+fn follow(lead: Option<Lead>, snap: &Snapshot, shared: &mut Shared) -> Reply {
+    match lead.unwrap_or_default() {
+        Lead::None | Lead::Above | Lead::Fold => {
+            Reply::Say("nothing here leads further".to_owned())
+        }
+        Lead::Say(why) => Reply::Say(why.to_owned()),
+        Lead::Copy(text) => Reply::Copy(text),
+        Lead::Awaited(a) => Reply::Follow(a),
+        Lead::Verdict(owner) => {
+            shared.pod = None;
+            shared.owner = Some(owner);
+            shared.sought = true;
+            Reply::Go(PaneId::Why)
+        }
+        Lead::Call(key) => {
+            shared.call = Some(key);
+            Reply::Go(PaneId::Calls)
+        }
+        Lead::Pod(query, pane) => match snap.world.find(&query).first() {
+            Some(p) => {
+                shared.seek_pod(p.uid.clone());
+                Reply::Go(pane)
+            }
+            None => Reply::Say(format!("{query} is not among the pods")),
+        },
+        Lead::Evidence(e) => {
+            shared.cursor = Some(e.stamp.at);
+            match &e.body {
+                Body::CallStart(c) => shared.call = Some(c.key),
+                Body::CallEnd(c) => shared.call = Some(c.key),
+                _ => {
+                    shared.evidence = Some(e);
+                    return Reply::Go(PaneId::Log);
+                }
+            }
+            Reply::Go(PaneId::Calls)
+        }
+        Lead::Moment(at) => {
+            shared.cursor = Some(at);
+            shared.everything = Some(PaneId::Log);
+            Reply::Filtered(PaneId::Log, String::new())
+        }
+        Lead::List(pane, filter) => {
+            shared.everything = Some(pane);
+            Reply::Filtered(pane, filter)
+        }
+    }
 }
 
 /// What a pane about one pod says when none is selected.

@@ -10,6 +10,7 @@ use kflow_model::{Evidence, Nanos, ObjectRef, PodUid};
 
 use super::glyph::Glyphs;
 use super::keys::Keymap;
+use super::pane::PaneId;
 use super::theme::Theme;
 use super::time::{Clock, TimeFormat};
 use super::timezone::Zone;
@@ -69,6 +70,8 @@ pub struct Shared {
     pub call: Option<CallKey>,
     /// An observation that another pane wants shown.
     pub evidence: Option<Evidence>,
+    /// The pane that another one wants to show more than the selected pod's.
+    pub everything: Option<PaneId>,
     /// A step of the map that the tour wants shown.
     pub step: Option<StepId>,
 }
@@ -81,6 +84,10 @@ impl Shared {
     /// The selected pod's view.
     pub fn view<'a>(&self, snap: &'a Snapshot) -> Option<&'a kflow_core::correlate::world::Pod> {
         snap.world.pod(self.pod.as_ref()?)
+    }
+    /// True when a pane is to show more than the selected pod's; once.
+    pub fn wants_everything(&mut self, pane: PaneId) -> bool {
+        self.everything.take_if(|p| *p == pane).is_some()
     }
     /// Selects a pod that may not be there yet at the moment that is shown.
     pub fn seek_pod(&mut self, uid: PodUid) {

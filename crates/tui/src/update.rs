@@ -104,6 +104,11 @@ impl Model {
                 self.show(p);
                 vec![Effect::Drive(Drive::Seek(at))]
             }
+            Reply::Filtered(p, filter) => {
+                self.show(p);
+                self.set_filter_of(p, &filter);
+                Vec::new()
+            }
             Reply::Follow(awaited) => {
                 self.follow(&awaited, snap);
                 Vec::new()

@@ -1,6 +1,7 @@
 //! Parts that several panes are made of.
 
 pub mod details;
+pub mod page;
 pub mod ruler;
 pub mod scroll;
 pub mod stage;

@@ -144,3 +144,22 @@ fn the_longest_wait_of_a_start_in_words() {
         assert!(text.contains("waits for s24a/slow PullImage"), "{text}");
     }
 }
+
+#[test]
+fn the_request_that_created_a_pod_and_its_admission() {
+    for size in SIZES {
+        let (mut p, text) = after("S2-stuck-early", size, 4, "j enter 9 a");
+        let name = selected(&mut p);
+        assert!(!name.is_empty(), "{text}");
+        let row = text
+            .lines()
+            .find(|l| l.starts_with('▌'))
+            .expect("a selected row");
+        assert!(row.contains("create"), "{text}");
+        let object: String = name.chars().take(12).collect();
+        assert!(row.contains(&object), "{name}: {text}");
+        let admission = text.lines().find(|l| l.contains("admission "));
+        let told = admission.is_some_and(|l| l.contains("no webhook was called"));
+        assert!(told, "{text}");
+    }
+}

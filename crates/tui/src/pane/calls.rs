@@ -187,6 +187,14 @@ impl Pane for Calls {
         ]
     }
     fn sync(&mut self, snap: &Snapshot, shared: &mut Shared, size: (u16, u16)) {
+        if shared.wants_everything(PaneId::Calls) {
+            // List and Status too: they may be what was asked for.
+            self.keep = Keep {
+                fold: false,
+                ..Keep::default()
+            };
+            self.dirty = true;
+        }
         if self.keep.scoped && self.keep.pod != shared.pod {
             self.keep.pod.clone_from(&shared.pod);
             self.dirty = true;

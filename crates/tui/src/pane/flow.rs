@@ -30,6 +30,8 @@ pub struct FlowPane {
     all: bool,
     /// The explanation of what is selected is shown.
     explained: bool,
+    /// Lines of the explanation above the screen.
+    explained_top: usize,
     /// Observations that `lit` was derived from, and as of when.
     seen: Option<(usize, Nanos)>,
     dirty: bool,
@@ -49,7 +51,7 @@ impl FlowPane {
             Some(Row::Flow(f)) => explain::flow(ctx, *f),
             None => return,
         };
-        said.draw(ctx, canvas, 0);
+        said.draw(ctx, canvas, self.explained_top);
     }
     fn turn(&mut self) {
         let Some(key) = self.rows.get(self.scroll.at).map(|r| r.key()) else {
@@ -166,6 +168,7 @@ impl Pane for FlowPane {
     }
     fn handle(&mut self, command: &Command, _snap: &Snapshot, shared: &mut Shared) -> Reply {
         if self.scroll.handle(command.action) {
+            self.explained_top = 0;
             return Reply::Done;
         }
         match command.action {
@@ -177,6 +180,10 @@ impl Pane for FlowPane {
                 self.all = !self.all;
                 self.turned.clear();
                 self.dirty = true;
+            }
+            Action::Right if self.explained => self.explained_top += 1,
+            Action::Left if self.explained => {
+                self.explained_top = self.explained_top.saturating_sub(1);
             }
             Action::Left | Action::Right => self.turn(),
             Action::FlowExplain => self.explained = !self.explained,

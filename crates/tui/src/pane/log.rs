@@ -5,12 +5,14 @@ use crate::action::{Action, Command};
 use crate::canvas::Canvas;
 use crate::describe;
 use crate::filter::Filter;
+use crate::glyph::{Glyphs, UNICODE};
 use crate::shared::{Ctx, Shared};
-use crate::text::{count, cut_middle, width};
+use crate::text::{count, cut_middle, width, wrap};
 use crate::widget::details::Details;
 use crate::widget::scroll::Scroll;
 use kflow_core::query::Field;
 use kflow_engine::Snapshot;
+use kflow_export::text::clean;
 use kflow_model::units::duration;
 use kflow_model::{Body, Evidence, Nanos, Observation, PodUid, Source};
 
@@ -29,6 +31,9 @@ fn is_repeat(a: &Observation, b: &Observation) -> bool {
 
 /// Observations looked at per frame while a filter goes through a long log: a frame never waits for it.
 const BUDGET: usize = 60_000;
+
+/// Lines that the selected row takes at most: the rest stands in the detail.
+const WRAPPED: usize = 6;
 
 /// The log pane.
 #[expect(
@@ -53,6 +58,10 @@ pub struct Log {
     /// The first observation when it was last looked at: tells when the front was dropped.
     first: Option<Evidence>,
     scroll: Scroll,
+    /// Lines of the list on the screen.
+    height: usize,
+    /// What the selected row says, where that takes several lines.
+    wrapped: Vec<String>,
     follow: bool,
     detail: bool,
     raw: bool,
@@ -78,6 +87,8 @@ impl Default for Log {
             len: 0,
             first: None,
             scroll: Scroll::default(),
+            height: 0,
+            wrapped: Vec::new(),
             follow: true,
             detail: false,
             raw: false,
@@ -230,6 +241,42 @@ impl Log {
             })
             .unwrap_or(0)
     }
+    /// Columns of pods, and of what a row says.
+    const fn columns(&self, w: u16) -> (u16, u16) {
+        let clock = if w >= 100 { 16 } else { 13 };
+        let pods = if self.all && w >= 100 { 30 } else { 0 };
+        (pods, w.saturating_sub(clock + 10 + pods + 2))
+    }
+    /// `×584 every 100ms `, before what is said so often.
+    fn often(&self, snap: &Snapshot, n: usize, glyphs: &Glyphs) -> String {
+        let (Some((times, since)), Some(o)) = (self.repeats(snap, n), self.row(snap, n)) else {
+            return String::new();
+        };
+        let span = o.stamp.at.since(since);
+        let every = duration(span / i64::from(times.saturating_sub(1).max(1)));
+        format!("{}{times} every {every} ", glyphs.times)
+    }
+    /// What the selected row says, in as many lines as it needs; none where one line is enough, or all of it stands
+    /// below the list.
+    fn wrap(&self, snap: &Snapshot, w: u16) -> Vec<String> {
+        let (_, room) = self.columns(w);
+        let o = self.row(snap, self.scroll.at).filter(|_| !self.detail);
+        let Some(o) = o else {
+            return Vec::new();
+        };
+        // The sign of repeats is one column wide in either set.
+        let often = self.often(snap, self.scroll.at, &UNICODE);
+        let text = format!("{often}{}", clean(&describe::line(o).0));
+        let mut lines = wrap(&text, usize::from(room));
+        lines.truncate(WRAPPED);
+        if lines.len() > 1 { lines } else { Vec::new() }
+    }
+    /// Rows that make room above the selected one, where it would end below the screen.
+    fn skipped(&self) -> usize {
+        let above = self.scroll.at.saturating_sub(self.scroll.top);
+        let last = above + self.wrapped.len().max(1);
+        last.saturating_sub(self.height).min(above)
+    }
     fn split(&self, h: u16) -> (u16, u16) {
         if !self.detail || h < 10 {
             return (h, 0);
@@ -338,6 +385,12 @@ impl Pane for Log {
                 self.follow = shared.cursor.is_none();
             }
         }
+        if shared.wants_everything(PaneId::Log) {
+            self.all = true;
+            self.off.clear();
+            self.dirty = true;
+            self.cursor = None;
+        }
         if self.dirty || self.seen != Some(snap.version) || self.upto < self.len {
             self.update(snap);
             self.seen = Some(snap.version);
@@ -355,6 +408,13 @@ impl Pane for Log {
                 // It is hidden: show everything about the pod.
                 self.off.clear();
                 self.filter = Filter::default();
+                self.dirty = true;
+                self.update(snap);
+                found = find(self);
+            }
+            if found.is_none() && !self.all {
+                // It is about another pod, or about none.
+                self.all = true;
                 self.dirty = true;
                 self.update(snap);
                 found = find(self);
@@ -379,6 +439,8 @@ impl Pane for Log {
             self.scroll.at = self.rows().saturating_sub(1);
         }
         self.scroll.fit(self.rows(), h);
+        self.height = h;
+        self.wrapped = self.wrap(snap, size.0);
     }
     fn handle(&mut self, command: &Command, snap: &Snapshot, shared: &mut Shared) -> Reply {
         if self.scroll.handle(command.action) {
@@ -480,11 +542,12 @@ impl Pane for Log {
             return super::empty(ctx, canvas, text, hint);
         }
         let (list, below) = self.split(h);
-        let time = ctx.time();
+        let (pods, _) = self.columns(w);
+        let digits = if w >= 100 { 6 } else { 3 };
         let clock = if w >= 100 { 16 } else { 13 };
-        let pods = if self.all && w >= 100 { 30 } else { 0 };
-        for (i, n) in self.scroll.visible().enumerate() {
-            let y = i as u16;
+        let time = ctx.time();
+        let mut y = 0;
+        for n in self.scroll.visible().skip(self.skipped()) {
             if y >= list {
                 break;
             }
@@ -493,37 +556,44 @@ impl Pane for Log {
             };
             let (text, tone) = describe::line(o);
             let style = describe::style(t, tone);
-            let digits = if w >= 100 { 6 } else { 3 };
-            canvas.text_in(
-                1,
-                y,
-                clock - 1,
-                &time.at(o.stamp.at, o.stamp.precision, digits),
-                t.dim,
-            );
+            let at = time.at(o.stamp.at, o.stamp.precision, digits);
+            canvas.text_in(1, y, clock - 1, &at, t.dim);
             canvas.text_in(1 + clock, y, 8, o.source.name(), t.source(o.source));
             let mut x = clock + 10;
             if pods > 0 {
                 let key = describe::pod(o);
-                let cleaned = kflow_export::text::clean(&key);
-                canvas.text_in(
-                    x,
-                    y,
-                    pods - 1,
-                    &cut_middle(&cleaned, usize::from(pods - 1)),
-                    t.dim,
-                );
+                let cleaned = clean(&key);
+                let cut = cut_middle(&cleaned, usize::from(pods - 1));
+                canvas.text_in(x, y, pods - 1, &cut, t.dim);
                 x += pods;
             }
-            if let Some((times, since)) = self.repeats(ctx.snap, n) {
-                let span = o.stamp.at.since(since);
-                let every = duration(span / i64::from(times.saturating_sub(1).max(1)));
-                let often = format!("{}{times} every {every} ", ctx.glyphs.times);
-                x += canvas.text_in(x, y, w.saturating_sub(x + 2), &often, t.warn);
-            }
-            canvas.text_in(x, y, w.saturating_sub(x + 2), &text, style);
-            if n == self.scroll.at {
-                super::calls::select(ctx, canvas, y);
+            let often = self.often(ctx.snap, n, ctx.glyphs);
+            let text = format!("{often}{}", clean(&text));
+            let one = [text];
+            let lines = if n == self.scroll.at && !self.wrapped.is_empty() {
+                &self.wrapped
+            } else {
+                &one[..]
+            };
+            for (i, line) in lines.iter().enumerate() {
+                if y >= list {
+                    break;
+                }
+                let room = w.saturating_sub(x + 2);
+                canvas.text_in(x, y, room, line, style);
+                if i == 0 {
+                    canvas.text_in(x, y, room, &often, t.warn);
+                }
+                for part in self.filter.parts(line) {
+                    let before = line.get(..part.start).map_or(0, width) as u16;
+                    let wide = line.get(part).map_or(0, width) as u16;
+                    let wide = wide.min(room.saturating_sub(before));
+                    canvas.style(x + before.min(room), y, wide, 1, t.matched);
+                }
+                if n == self.scroll.at {
+                    super::calls::select(ctx, canvas, y);
+                }
+                y += 1;
             }
         }
         self.scroll.draw(ctx, &mut canvas.part(0, 0, w, list), 0);
@@ -548,7 +618,13 @@ impl Pane for Log {
         Ok(())
     }
     fn click(&mut self, _x: u16, y: u16, snap: &Snapshot, shared: &mut Shared) -> bool {
-        let row = self.scroll.top + usize::from(y);
+        let more = self.wrapped.len().saturating_sub(1);
+        let row = self.scroll.top + self.skipped() + usize::from(y);
+        let row = if row > self.scroll.at {
+            row.saturating_sub(more).max(self.scroll.at)
+        } else {
+            row
+        };
         if row >= self.rows() {
             return false;
         }

@@ -2,33 +2,29 @@
 //! stand.
 
 mod health;
-mod lines;
 mod loops;
 mod runtime;
 mod sources;
 mod start;
 mod unknown;
 
-use std::sync::LazyLock;
-
 use super::{Item, Menu, Pane, PaneId, Reply};
 use crate::action::{Action, Command};
 use crate::backend::Drive;
 use crate::canvas::Canvas;
-use crate::glyph::Glyphs;
-use crate::keys::Keymap;
 use crate::shared::{Ctx, Shared};
-use crate::theme::Theme;
-use crate::widget::scroll;
+use crate::widget::page::{self, Columns, Lead, Page};
 use kflow_engine::Snapshot;
 use kflow_model::Nanos;
-use lines::Line;
 
 /// The node pane.
 #[derive(Debug, Default)]
 pub struct Node {
-    top: usize,
+    page: Page,
+    /// The steps of the kubelet's start are shown.
+    startup_open: bool,
     operations: runtime::Operations,
+    conditions: health::Conditions,
     startup: start::Startup,
     trouble: health::Trouble,
     /// Picture and time at which each of the two long looks was taken: at the calls, and at the pods.
@@ -65,12 +61,8 @@ fn reconnect_menu() -> Menu {
     }
 }
 
-/// Lines are counted without a terminal: how they look does not change how many there are.
-static COUNTING: LazyLock<(Theme, Keymap)> = LazyLock::new(Default::default);
-
 impl Node {
-    /// The lines of one or two columns, and the width of the first.
-    fn lines(&self, ctx: &Ctx<'_>, w: u16) -> (Vec<Line>, Vec<Line>, u16) {
+    fn columns(&self, ctx: &Ctx<'_>, w: u16) -> Columns {
         let wide = w >= 150;
         let left = if wide {
             120.min(w * 3 / 5 - 2)
@@ -84,32 +76,42 @@ impl Node {
         };
         let (mut a, mut b) = (Vec::new(), Vec::new());
         unknown::draw(ctx, left, &mut a);
-        lines::gap(&mut a);
+        page::gap(&mut a);
         health::verdicts(ctx, left, &mut a);
-        lines::gap(&mut a);
-        health::nodes(ctx, left, |n| self.operations.pods_on(n), &mut a);
-        let flight = if wide { &mut b } else { &mut a };
-        lines::gap(flight);
+        page::gap(&mut a);
+        let pods = |n: &str| self.operations.pods_on(n);
+        health::nodes(ctx, left, pods, &self.conditions, &mut a);
+        let (flight, room) = if wide {
+            (&mut b, other)
+        } else {
+            (&mut a, left)
+        };
+        page::gap(flight);
         self.operations.in_flight(ctx, flight);
-        lines::gap(&mut a);
+        page::gap(flight);
+        self.operations.pulls(ctx, room, flight);
+        page::gap(&mut a);
         loops::draw(ctx, left, &mut a);
-        lines::gap(&mut a);
+        page::gap(&mut a);
         self.operations.methods(ctx, &mut a);
-        lines::gap(&mut b);
+        page::gap(&mut b);
         sources::draw(ctx, &mut b);
-        lines::gap(&mut b);
+        page::gap(&mut b);
         self.trouble.draw(ctx, if wide { 10 } else { 20 }, &mut b);
-        lines::gap(&mut b);
-        self.startup.draw(ctx, other, &mut b);
-        lines::gap(&mut b);
+        page::gap(&mut b);
+        self.startup.draw(ctx, other, self.startup_open, &mut b);
+        page::gap(&mut b);
         start::pods(ctx, &mut b);
-        lines::gap(&mut b);
+        page::gap(&mut b);
         health::endpoints(ctx, &mut b);
         if !wide {
-            lines::gap(&mut a);
+            page::gap(&mut a);
             a.append(&mut b);
         }
-        (a, b, left)
+        Columns {
+            lines: [a, b],
+            left: left + 1,
+        }
     }
 }
 
@@ -133,7 +135,7 @@ impl Pane for Node {
         }
     }
     fn commands(&self) -> &'static [Action] {
-        &[Action::Down, Action::Up, Action::PaneCalls, Action::Open]
+        &[Action::Open, Action::Down, Action::Up, Action::PaneCalls]
     }
     fn sync(&mut self, snap: &Snapshot, shared: &mut Shared, size: (u16, u16)) {
         let moves = snap.mode.moves();
@@ -151,46 +153,25 @@ impl Pane for Node {
                 self.trouble.look(snap);
             } else {
                 self.operations.look_at_pods(snap);
+                self.conditions.look(snap);
             }
             // While pictures follow each other, a frame takes one of the two; the next one takes the other.
             if moves && !first {
                 break;
             }
         }
-        if self.top > 0 {
-            let (theme, keys) = &*COUNTING;
-            let glyphs = Glyphs::new(true);
-            let ctx = Ctx {
-                snap,
-                shared,
-                theme,
-                glyphs,
-                keys,
-                focused: true,
-            };
-            let (a, b, _) = self.lines(&ctx, size.0);
-            let longest = a.len().max(b.len());
-            self.top = self.top.min(longest.saturating_sub(usize::from(size.1)));
-        }
+        let columns = self.columns(&page::unstyled(snap, shared), size.0);
+        self.page.fit(&columns, size.1);
     }
     fn handle(&mut self, command: &Command, snap: &Snapshot, shared: &mut Shared) -> Reply {
+        if self.page.handle(command.action) {
+            return Reply::Done;
+        }
         match command.action {
-            Action::Down => self.top += 1,
-            Action::Up => self.top = self.top.saturating_sub(1),
-            Action::PageDown => self.top += 10,
-            Action::PageUp => self.top = self.top.saturating_sub(10),
-            Action::Top => self.top = 0,
-            // Not further than there are lines: the next `sync` sees to that.
-            Action::Bottom => self.top = usize::from(u16::MAX),
-            Action::Open => {
-                let Some(v) = health::unwell(snap).next() else {
-                    return Reply::Say("nothing is known to be wrong with a node".to_owned());
-                };
-                shared.pod = None;
-                shared.owner.clone_from(&v.owner);
-                shared.sought = true;
-                return Reply::Go(PaneId::Why);
-            }
+            Action::Open => match self.page.lead() {
+                Some(Lead::Fold) => self.startup_open = !self.startup_open,
+                lead => return super::follow(lead.cloned(), snap, shared),
+            },
             Action::NodeReconnect if command.arg == YES => return Reply::Drive(Drive::Reconnect),
             Action::NodeReconnect if command.arg.is_empty() => {
                 return Reply::Menu(reconnect_menu());
@@ -201,17 +182,10 @@ impl Pane for Node {
         Reply::Done
     }
     fn draw(&self, ctx: &Ctx<'_>, canvas: &mut Canvas<'_>) {
-        let (w, h) = (canvas.width(), canvas.height());
-        let (a, b, left) = self.lines(ctx, w);
-        let longest = a.len().max(b.len());
-        let top = self.top.min(longest.saturating_sub(usize::from(h)));
-        lines::draw(&mut canvas.part(1, 0, left, h), &a, top);
-        if !b.is_empty() {
-            canvas.column(left + 2, 0, h, ctx.glyphs.wall, ctx.theme.faint);
-            let x = left + 4;
-            lines::draw(&mut canvas.part(x, 0, w - x, h), &b, top);
-        }
-        let hidden = longest.saturating_sub(top + usize::from(h));
-        scroll::draw_more(ctx, canvas, h.saturating_sub(1), top, hidden);
+        let columns = self.columns(ctx, canvas.width());
+        self.page.draw(ctx, canvas, &columns);
+    }
+    fn click(&mut self, x: u16, y: u16, _snap: &Snapshot, _shared: &mut Shared) -> bool {
+        self.page.click(x, y)
     }
 }

@@ -35,6 +35,7 @@ pub struct Requests {
     groups: Vec<RequestGroup>,
     group_scroll: Scroll,
     list: Vec<Arc<Request>>,
+    longest: draw::Longest,
     scroll: Scroll,
     /// The list is shown, not the groups.
     listing: bool,
@@ -43,6 +44,8 @@ pub struct Requests {
     /// Only the selected pod's.
     scoped: bool,
     pod: Option<PodUid>,
+    /// The request that created the pod is to be selected, once it is listed.
+    seek_create: bool,
     errors: bool,
     slow: bool,
     hide_detail: bool,
@@ -115,6 +118,14 @@ impl Requests {
             {
                 self.scroll.at = at;
             }
+            if std::mem::take(&mut self.seek_create)
+                && let Some(at) = list
+                    .iter()
+                    .rposition(|r| r.verb == "create" && r.resource == "pods")
+            {
+                self.scroll.at = at;
+            }
+            self.longest = draw::Longest::of(list.iter().map(|r| &**r));
             self.list = list;
         } else {
             self.groups = log.groups_of(|r| self.is_kept(r, snap));
@@ -181,6 +192,7 @@ impl Pane for Requests {
         if self.pod != shared.pod {
             self.pod.clone_from(&shared.pod);
             self.dirty |= self.scoped;
+            self.seek_create = self.scoped;
         }
         let due = self.seen.is_none_or(|(version, at)| {
             version != snap.version
@@ -215,6 +227,7 @@ impl Pane for Requests {
             Action::RequestsScope => {
                 self.scoped = !self.scoped;
                 self.listing |= self.scoped;
+                self.seek_create = self.scoped;
             }
             Action::RequestsErrors => self.errors = !self.errors,
             Action::RequestsSlow => {

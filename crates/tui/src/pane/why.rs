@@ -1,31 +1,39 @@
 //! Why the selected pod is not well: the verdict with its evidence; enter leads to what proves it.
 
+use std::sync::Arc;
+
 use super::{Pane, PaneId, Reply};
 use crate::action::{Action, Command};
 use crate::canvas::Canvas;
 use crate::shared::{Ctx, Shared};
-use crate::text::{width, wrap};
-use crate::widget::scroll::{self, Scroll};
+use crate::text::width;
+use crate::widget::page::{self, Columns, Lead, Line, Page, line};
 use crate::widget::stage;
-use kflow_core::correlate::PodView;
-use kflow_core::diagnose::{Confidence, State, Verdict, unknown};
+use kflow_core::correlate::{Pod, PodView};
+use kflow_core::diagnose::awaited::{self, Awaited};
+use kflow_core::diagnose::{Confidence, InFlightCall, State, Verdict, unknown};
 use kflow_core::timeline::critical::{self, Reached};
 use kflow_engine::Snapshot;
 use kflow_export::why::standing;
+use kflow_model::cri::CallKey;
 use kflow_model::units::{age, duration};
-use kflow_model::{Body, Nanos};
-use std::sync::Arc;
+use kflow_model::{Nanos, ObjectRef, PodUid, Text};
 
 /// The why pane.
 #[derive(Debug, Default)]
 pub struct Why {
-    scroll: Scroll,
+    page: Page,
     verdict: Option<Arc<Verdict>>,
+    /// What the pod waits for that is not its own.
+    awaited: Vec<Awaited>,
+    /// The call of the verdict.
+    flying: Option<CallKey>,
     /// How long the start took, and the three things that took most of it.
     start: Vec<String>,
-    pod: Option<kflow_model::PodUid>,
+    pod: Option<PodUid>,
+    owner: Option<ObjectRef>,
     /// The pod that the verdict was made of, and when: it is made again when the pod changes or time goes by.
-    seen: Option<(kflow_core::correlate::world::Pod, kflow_model::Nanos)>,
+    seen: Option<(Pod, Nanos)>,
 }
 
 const fn confidence(c: Confidence) -> &'static str {
@@ -70,44 +78,62 @@ impl Why {
             canvas.text(x, y, &hint, ctx.theme.faint);
         }
     }
+    fn look(&mut self, snap: &Snapshot, p: &Pod) {
+        // Of a pod that is well there is a verdict too: what it went through.
+        let known = snap.verdicts.get(&p.uid).cloned();
+        self.verdict =
+            known.or_else(|| kflow_core::diagnose::why(&snap.world, p, snap.now).map(Arc::new));
+        self.start = start(p, snap.now);
+        let bad = self.current().is_some_and(|v| !v.state.is_well());
+        self.awaited = if bad {
+            awaited::by(&snap.world, p, snap.now)
+        } else {
+            Vec::new()
+        };
+        let call = self.current().and_then(|v| v.in_flight.as_ref());
+        self.flying = call.and_then(|call| {
+            let mut flying = snap.world.calls().in_flight();
+            let found = flying.find(|c| c.pod_uid == p.uid && c.method == call.method);
+            found.map(|c| c.key)
+        });
+    }
     fn current(&self) -> Option<&Verdict> {
         self.verdict.as_deref()
     }
     fn draw_verdict(&self, ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, v: &Verdict) {
-        let (t, g) = (ctx.theme, ctx.glyphs);
-        let (w, h) = (canvas.width(), canvas.height());
-        let room = usize::from(w.saturating_sub(3));
-        let now = ctx.snap.now;
+        let columns = Columns::one(self.lines(ctx, v, canvas.width()));
+        self.page.draw(ctx, canvas, &columns);
+    }
+    /// The verdict as lines: what leads further can be selected.
+    fn lines(&self, ctx: &Ctx<'_>, v: &Verdict, w: u16) -> Vec<Line> {
+        let (t, g, now) = (ctx.theme, ctx.glyphs, ctx.snap.now);
+        let room = usize::from(w.saturating_sub(2));
+        let mut out = Vec::new();
         let (_, style) = stage::verdict(ctx, v.state);
-        let mut y = 0;
-        let mut x = canvas.spans(
-            1,
-            y,
-            &[
-                (v.cause_id(), t.strong),
-                ("  ", t.text),
-                (&v.title, t.strong),
-            ],
-        );
-        x = canvas.spans(x + 2, y, &[(&standing(v, now), *style)]);
-        canvas.spans(x, y, &[(" ", t.dim), (&v.container, t.accent)]);
-        y += 1;
-        for line in wrap(&v.sentence, room) {
-            canvas.text(1, y, &line, t.text);
-            y += 1;
+        let title = line(&[
+            (v.cause_id(), t.strong),
+            ("  ", t.text),
+            (&v.title, t.strong),
+        ]);
+        let mut standing = line(&[(&standing(v, now), *style)]);
+        if !v.container.is_empty() {
+            standing.push(" ", t.dim);
+            standing.push(v.container.as_str(), t.accent);
         }
-        if let Some(c) = &v.in_flight {
-            y += 1;
-            let since = now.since(c.since);
-            let mut text = format!("{} in flight for {}", c.method, duration(since));
-            if let Some(d) = c.deadline_ns {
-                text.push_str(&format!(" of its {} deadline", duration(d)));
-            }
-            let used = canvas.text(1, y, &text, t.run);
-            if let Some(d) = c.deadline_ns.filter(|d| *d > 0) {
-                gauge(ctx, canvas, used + 3, y, since as f64 / d as f64);
-            }
-            y += 1;
+        page::flow(ctx, vec![title, standing], w.saturating_sub(2), &mut out);
+        page::wrapped(line(&[]), &v.sentence, t.text, room, &mut out);
+        page::gap(&mut out);
+        // Of a call for another pod the wait says whose it is.
+        if let Some(c) = v
+            .in_flight
+            .as_ref()
+            .filter(|_| self.flying.is_some() || self.awaited.is_empty())
+        {
+            out.push(self.in_flight(ctx, c, room));
+        }
+        for a in self.awaited.iter().take(AWAITED) {
+            let start = line(&[("waits for ", t.dim)]).to(Lead::Awaited(a.clone()));
+            page::wrapped(start, &a.words(now), t.wait, room, &mut out);
         }
         if v.attempt > 0 || v.next_retry.is_some() {
             let mut text = format!("attempt {}", v.attempt);
@@ -119,128 +145,95 @@ impl Why {
                     text.push_str(&format!(", next was due {} ago", age(-left)));
                 }
             }
-            canvas.text(1, y, &text, t.wait);
-            y += 1;
+            out.push(line(&[(&text, t.wait)]));
         }
-        canvas.text(1, y, confidence(v.confidence), t.faint);
-        y += 2;
-        canvas.text(1, y, "EVIDENCE", t.head);
-        y += 1;
-        // What to do next and what was not reached need their lines below.
-        let next: usize = v
-            .next
-            .iter()
-            .map(|n| 1 + usize::from(!n.command.is_empty()))
-            .sum();
-        let tail = usize::from(!v.not_reached.is_empty())
-            + if next > 0 { next + 2 } else { 0 }
-            + if v.also.is_empty() {
-                0
-            } else {
-                v.also.len() + 2
-            };
-        let list = usize::from(h.saturating_sub(y)).saturating_sub(tail).max(2);
+        out.push(line(&[(confidence(v.confidence), t.faint)]));
+        page::gap(&mut out);
+        out.push(page::head(ctx, "EVIDENCE"));
         let time = ctx.time();
-        let start = self.scroll.at.saturating_sub(list - 1);
-        let below = v.evidence.len().saturating_sub(start + list);
-        scroll::draw_more(ctx, canvas, y - 1, start, below);
-        for (n, p) in v.evidence.iter().enumerate().skip(start).take(list) {
+        for p in &v.evidence {
             let at = time.at(p.at, p.precision, 3);
-            let mut x = canvas.text_in(2, y, 15, &at, t.dim) + 3;
-            x += canvas
-                .text(x.max(16), y, p.source.name(), t.source(p.source))
-                .max(8)
-                + (16_u16.saturating_sub(x));
-            let style = if p.evidence.is_some() { t.text } else { t.wait };
-            canvas.text_in(
-                x.max(25),
-                y,
-                w.saturating_sub(x.max(25) + 1),
-                &p.to_string(),
-                style,
-            );
-            if n == self.scroll.at {
-                super::calls::select(ctx, canvas, y);
+            let mut start = line(&[
+                (" ", t.text),
+                (&page::column(&at, 15), t.dim),
+                (" ", t.text),
+            ]);
+            // What was seen says by whom; the colour of its source needs room.
+            if w >= SOURCES {
+                start.push(page::column(p.source.name(), 8), t.source(p.source));
             }
-            y += 1;
+            let start = start.to(match &p.evidence {
+                Some(e) => Lead::Evidence(Arc::clone(e)),
+                None => Lead::Say("nothing was seen: that is the evidence"),
+            });
+            let style = if p.evidence.is_some() { t.text } else { t.wait };
+            page::wrapped(start, &p.to_string(), style, room, &mut out);
         }
         if !v.not_reached.is_empty() {
-            let steps: Vec<&str> = v
-                .not_reached
-                .iter()
-                .map(kflow_model::Text::as_str)
-                .collect();
-            canvas.spans(
-                2,
-                y,
-                &[("not reached: ", t.dim), (&steps.join(", "), t.faint)],
-            );
-            y += 1;
+            let steps: Vec<&str> = v.not_reached.iter().map(Text::as_str).collect();
+            let start = line(&[(" not reached: ", t.dim)]);
+            page::wrapped(start, &steps.join(", "), t.faint, room, &mut out);
         }
         if !v.next.is_empty() {
-            y += 1;
-            canvas.text(1, y, "NEXT", t.head);
-            y += 1;
+            page::gap(&mut out);
+            let key = ctx.keys.first(Action::Open);
+            let about = format!("{key} copies a command");
+            out.push(page::heading(ctx, "NEXT", &about));
             for n in &v.next {
-                canvas.spans(
-                    2,
-                    y,
-                    &[(g.right, t.accent), (" ", t.text), (&n.text, t.text)],
-                );
-                y += 1;
+                let start = line(&[(" ", t.text), (g.right, t.accent), (" ", t.text)]);
+                page::wrapped(start, &n.text, t.text, room, &mut out);
                 if !n.command.is_empty() {
-                    canvas.text(4, y, &n.command, t.key);
-                    y += 1;
+                    let start = line(&[("   ", t.text)]).to(Lead::Copy(n.command.clone()));
+                    page::wrapped(start, &n.command, t.key, room, &mut out);
                 }
             }
         }
         if !v.also.is_empty() {
-            y += 1;
-            canvas.text(1, y, "ALSO", t.head);
-            y += 1;
+            page::gap(&mut out);
+            out.push(page::head(ctx, "ALSO"));
             for a in &v.also {
                 let (word, style) = stage::verdict(ctx, a.state);
-                canvas.spans(
-                    2,
-                    y,
-                    &[
-                        (a.cause_id(), *style),
-                        (" ", t.text),
-                        (word, *style),
-                        ("  ", t.text),
-                        (&a.sentence, t.dim),
-                    ],
-                );
-                y += 1;
+                let proof = a.evidence.iter().find_map(|p| p.evidence.clone());
+                let start = line(&[
+                    (" ", t.text),
+                    (a.cause_id(), *style),
+                    (" ", t.text),
+                    (word, *style),
+                    ("  ", t.text),
+                ])
+                .to(proof.map_or(Lead::None, Lead::Evidence));
+                page::wrapped(start, &a.sentence, t.dim, room, &mut out);
             }
         }
-        if y > h {
-            let key = ctx.keys.first(Action::WhyCopy);
-            let more = format!(
-                "{} more lines: a taller pane shows them, {key} copies all",
-                y + 1 - h
-            );
-            let last = h.saturating_sub(1);
-            canvas.line(0, last, w, " ", t.text);
-            canvas.text_in(1, last, w.saturating_sub(2), &more, t.dim);
+        out
+    }
+    /// The call that the pod waits on, and how much of its deadline is used.
+    fn in_flight(&self, ctx: &Ctx<'_>, c: &InFlightCall, room: usize) -> Line {
+        let (t, g) = (ctx.theme, ctx.glyphs);
+        let since = ctx.snap.now.since(c.since);
+        let mut text = format!("{} in flight for {}", c.method, duration(since));
+        if let Some(d) = c.deadline_ns {
+            text.push_str(&format!(" of its {} deadline", duration(d)));
         }
+        let mut l = line(&[(&text, t.run)]);
+        let columns = room.saturating_sub(width(&text) + 3).min(GAUGE);
+        if let Some(d) = c.deadline_ns.filter(|d| *d > 0 && columns >= 8) {
+            let share = (since as f64 / d as f64).clamp(0.0, 1.0);
+            let on = (share * columns as f64) as usize;
+            l.push("  ", t.text);
+            l.push(g.full.repeat(on), if share > 0.8 { t.fail } else { t.run });
+            l.push(g.rule.repeat(columns - on), t.faint);
+        }
+        l.to(self.flying.map_or(Lead::None, Lead::Call))
     }
 }
 
-fn gauge(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, x: u16, y: u16, share: f64) {
-    let room = canvas.width().saturating_sub(x + 2).min(30);
-    if room < 8 {
-        return;
-    }
-    let on = (share.clamp(0.0, 1.0) * f64::from(room)) as u16;
-    let style = if share > 0.8 {
-        ctx.theme.fail
-    } else {
-        ctx.theme.run
-    };
-    canvas.line(x, y, room, ctx.glyphs.rule, ctx.theme.faint);
-    canvas.line(x, y, on, ctx.glyphs.full, style);
-}
+/// Whom a pod waits for, of those that are named at most.
+const AWAITED: usize = 3;
+/// From this width on the sources of the evidence have a column.
+const SOURCES: u16 = 80;
+/// Columns of the gauge of a deadline.
+const GAUGE: usize = 30;
 
 impl Pane for Why {
     fn id(&self) -> PaneId {
@@ -258,61 +251,48 @@ impl Pane for Why {
         ]
     }
     fn sync(&mut self, snap: &Snapshot, shared: &mut Shared, size: (u16, u16)) {
-        if self.pod != shared.pod {
+        if self.pod != shared.pod || self.owner != shared.owner {
             self.pod.clone_from(&shared.pod);
-            self.scroll = Scroll::default();
+            self.owner.clone_from(&shared.owner);
+            self.page = Page::default();
             self.seen = None;
         }
-        let Some(p) = shared.view(snap) else {
-            self.verdict = shared.owner_verdict(snap).cloned();
-            let n = self.current().map_or(0, |v| v.evidence.len());
-            self.scroll.fit(n, usize::from(size.1));
-            return;
-        };
-        let fresh = self.seen.as_ref().is_some_and(|(pod, at)| {
-            Arc::ptr_eq(pod, p) && (0..500_000_000).contains(&snap.now.since(*at))
-        });
-        if !fresh {
-            self.seen = Some((Arc::clone(p), snap.now));
-            // Of a pod that is well there is a verdict too: what it went through.
-            let known = snap.verdicts.get(&p.uid).cloned();
-            self.verdict =
-                known.or_else(|| kflow_core::diagnose::why(&snap.world, p, snap.now).map(Arc::new));
+        match shared.view(snap) {
+            None => {
+                self.verdict = shared.owner_verdict(snap).cloned();
+                self.awaited.clear();
+                self.flying = None;
+            }
+            Some(p) => {
+                let fresh = self.seen.as_ref().is_some_and(|(pod, at)| {
+                    Arc::ptr_eq(pod, p) && (0..500_000_000).contains(&snap.now.since(*at))
+                });
+                if !fresh {
+                    self.seen = Some((Arc::clone(p), snap.now));
+                    self.look(snap, p);
+                }
+            }
         }
-        if !fresh {
-            self.start = start(p, snap.now);
-        }
-        let n = self.current().map_or(0, |v| v.evidence.len());
-        self.scroll.fit(n, usize::from(size.1));
+        let ctx = page::unstyled(snap, shared);
+        let lines = self.current().map(|v| self.lines(&ctx, v, size.0));
+        let columns = Columns::one(lines.unwrap_or_default());
+        self.page.fit(&columns, size.1);
     }
     fn handle(&mut self, command: &Command, snap: &Snapshot, shared: &mut Shared) -> Reply {
-        if self.scroll.handle(command.action) {
+        if self.page.handle(command.action) {
             return Reply::Done;
         }
         match command.action {
-            Action::Open => {
-                let proof = self.current().and_then(|v| v.evidence.get(self.scroll.at));
-                let Some(e) = proof.and_then(|p| p.evidence.clone()) else {
-                    return Reply::Say("nothing was seen: that is the evidence".to_owned());
-                };
-                shared.cursor = Some(e.stamp.at);
-                if let Body::CallStart(c) = &e.body {
-                    shared.call = Some(c.key);
-                    return Reply::Go(PaneId::Calls);
-                }
-                if let Body::CallEnd(c) = &e.body {
-                    shared.call = Some(c.key);
-                    return Reply::Go(PaneId::Calls);
-                }
-                shared.evidence = Some(e);
-                Reply::Go(PaneId::Log)
-            }
+            Action::Open => super::follow(self.page.lead().cloned(), snap, shared),
             Action::WhyCopy => match self.copy(snap, shared) {
                 Some(t) => Reply::Copy(t),
                 None => Reply::Say("there is no verdict to copy".to_owned()),
             },
             _ => Reply::Ignored,
         }
+    }
+    fn click(&mut self, x: u16, y: u16, _snap: &Snapshot, _shared: &mut Shared) -> bool {
+        self.page.click(x, y)
     }
     fn draw(&self, ctx: &Ctx<'_>, canvas: &mut Canvas<'_>) {
         let Some(p) = ctx.shared.view(ctx.snap) else {

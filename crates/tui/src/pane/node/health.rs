@@ -1,22 +1,105 @@
 //! What the node says of itself: version, conditions, room, and the trouble that no pod is to blame for.
 
-use super::lines::{Line, column, flow, head, line, list};
-use crate::action::Action;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use crate::describe;
+use crate::pane::PaneId;
 use crate::shared::Ctx;
 use crate::text::{count, wrap};
+use crate::widget::page::{Lead, Line, column, flow, head, line, list};
 use crate::widget::stage;
+use kflow_core::correlate::NodeState;
+use kflow_core::correlate::conditions::History;
 use kflow_core::diagnose::Verdict;
 use kflow_engine::Snapshot;
 use kflow_export::why::standing;
 use kflow_model::units::{age, duration, size};
-use kflow_model::{Body, Evidence, Nanos, pod::Condition};
+use kflow_model::{Body, Evidence, Nanos, Text, pod::Condition};
 
 /// A quantity of Kubernetes in fewer digits: `24581696Ki` is `23G`; others stay as they are.
 fn quantity(v: &str) -> String {
     match v.strip_suffix("Ki").map(str::parse::<u64>) {
         Some(Ok(n)) => size(n.saturating_mul(1024)),
         _ => v.to_owned(),
+    }
+}
+
+/// Conditions of each node by what they were, looked at now and then: of a long run there are many states.
+#[derive(Debug, Default)]
+pub(super) struct Conditions {
+    by_node: BTreeMap<Text, Vec<History>>,
+}
+
+/// Columns of a condition's lane at most, and what stands beside it.
+const LANE: usize = 48;
+const LANE_TEXT: usize = 56;
+
+impl Conditions {
+    pub(super) fn look(&mut self, snap: &Snapshot) {
+        self.by_node.clear();
+        for n in snap.world.nodes() {
+            let mut changed = n.conditions();
+            changed.retain(|h| h.changes.len() > 1);
+            if !changed.is_empty() {
+                self.by_node.insert(n.name.clone(), changed);
+            }
+        }
+    }
+    /// A lane for each condition that was ever another one, from when the node was first seen.
+    fn draw(&self, ctx: &Ctx<'_>, node: &NodeState, w: u16, out: &mut Vec<Line>) {
+        let (t, g) = (ctx.theme, ctx.glyphs);
+        let columns = usize::from(w).saturating_sub(LANE_TEXT).min(LANE);
+        let first = node.evidence.first().map(|e| e.stamp.at);
+        let Some(from) = first.filter(|_| columns >= 8) else {
+            return;
+        };
+        let now = ctx.snap.now;
+        let whole = now.since(from).max(1) as f64;
+        let place = |at: Nanos| {
+            let share = at.since(from).max(0) as f64 / whole;
+            ((share * columns as f64) as usize).min(columns.saturating_sub(1))
+        };
+        for h in self.by_node.get(&node.name).into_iter().flatten() {
+            let mut l = line(&[(&column(&format!("  {}", h.kind), 18), t.text)]);
+            let ends = h.changes.iter().skip(1).map(|c| place(c.at));
+            let ends = ends.chain([columns]);
+            let mut x = 0;
+            for (change, end) in h.changes.iter().zip(ends) {
+                // What was bad for less than a column is still to be seen.
+                let (glyph, style) = if is_good(&change.condition) {
+                    (g.thin, t.ok)
+                } else if change.condition.status == "Unknown" {
+                    (g.bounded, t.wait)
+                } else {
+                    (g.full, t.fail)
+                };
+                let least = usize::from(!is_good(&change.condition));
+                let end = end.max(x + least).min(columns);
+                l.push(glyph.repeat(end.saturating_sub(x)), style);
+                x = end.max(x);
+            }
+            let bad: i64 = (h.changes.iter().enumerate())
+                .filter(|(_, c)| !is_good(&c.condition))
+                .map(|(n, c)| {
+                    let end = h.changes.get(n + 1).map_or(now, |c| c.at);
+                    end.since(c.at.max(from)).max(0)
+                })
+                .sum();
+            let changes = h.changes.len() - 1;
+            let text = format!(
+                "  {} of {} not as it should be, {changes} {}",
+                duration(bad),
+                age(now.since(from)),
+                if changes == 1 { "change" } else { "changes" }
+            );
+            l.push(text, if bad > 0 { t.warn } else { t.dim });
+            let lead = h
+                .changes
+                .last()
+                .map(|c| Lead::Evidence(Arc::clone(&c.evidence)));
+            out.push(l.to(lead.unwrap_or_default()));
+        }
     }
 }
 
@@ -67,7 +150,8 @@ pub(super) fn verdicts(ctx: &Ctx<'_>, w: u16, out: &mut Vec<Line>) {
             (&v.title, t.strong),
         ]);
         let standing = line(&[(&standing(v, ctx.snap.now), *style)]);
-        flow(ctx, vec![head, standing], w, out);
+        let lead = v.owner.clone().map_or(Lead::None, Lead::Verdict);
+        flow(ctx, vec![head.to(lead), standing], w, out);
         let room = usize::from(w.saturating_sub(2));
         let text = wrap(&v.sentence, room);
         out.extend(text.iter().map(|l| line(&[("  ", t.text), (l, t.text)])));
@@ -77,16 +161,16 @@ pub(super) fn verdicts(ctx: &Ctx<'_>, w: u16, out: &mut Vec<Line>) {
         let text = format!("  {} {} more", ctx.glyphs.down, count(more));
         out.push(line(&[(&text, t.faint)]));
     }
-    if let Some(v) = unwell(ctx.snap).next() {
-        let name = v.owner.as_ref().map_or("", |o| o.name.as_str());
-        let key = ctx.keys.first(Action::Open);
-        let text = format!("  {key} shows the evidence on {name} and what to do");
-        out.push(line(&[(&text, t.faint)]));
-    }
 }
 
 /// Every node that was seen; `pods` counts those of a node that exist.
-pub(super) fn nodes(ctx: &Ctx<'_>, w: u16, pods: impl Fn(&str) -> usize, out: &mut Vec<Line>) {
+pub(super) fn nodes(
+    ctx: &Ctx<'_>,
+    w: u16,
+    pods: impl Fn(&str) -> usize,
+    conditions: &Conditions,
+    out: &mut Vec<Line>,
+) {
     let t = ctx.theme;
     let before = out.len();
     for n in ctx.snap.world.nodes() {
@@ -119,23 +203,24 @@ pub(super) fn nodes(ctx: &Ctx<'_>, w: u16, pods: impl Fn(&str) -> usize, out: &m
             .iter()
             .filter(|(k, _)| k == "cpu" || k == "memory")
         {
-            l.push((format!("  {k} "), t.dim));
-            l.push((quantity(v), t.text));
+            l.push(format!("  {k} "), t.dim);
+            l.push(quantity(v), t.text);
         }
         if api.unschedulable {
-            l.push(("  cordoned".to_owned(), t.warn));
+            l.push("  cordoned", t.warn);
         }
-        out.push(l);
+        out.push(l.to(Lead::List(PaneId::Pods, format!("node:{}", n.name))));
         // Ready first: the others say why not.
-        let mut conditions: Vec<&Condition> = api.conditions.iter().collect();
-        conditions.sort_by_key(|c| c.kind != "Ready");
-        flow(
-            ctx,
-            conditions.iter().map(|c| condition(ctx, c)).collect(),
-            w,
-            out,
-        );
-        for c in conditions.iter().filter(|c| !is_good(c)) {
+        let mut stand: Vec<&Condition> = api.conditions.iter().collect();
+        stand.sort_by_key(|c| c.kind != "Ready");
+        let pieces = stand.iter().map(|c| condition(ctx, c));
+        let newest = n.evidence.iter().rev();
+        let state = newest.into_iter().find(|e| matches!(e.body, Body::Node(_)));
+        let lead = state.map_or(Lead::None, |e| Lead::Evidence(Arc::clone(e)));
+        let pieces = pieces.map(|l| l.to(lead.clone())).collect();
+        flow(ctx, pieces, w, out);
+        conditions.draw(ctx, n, w, out);
+        for c in stand.iter().filter(|c| !is_good(c)) {
             out.push(line(&[
                 ("  ", t.text),
                 (&c.reason, t.fail),
@@ -173,10 +258,13 @@ pub(super) fn endpoints(ctx: &Ctx<'_>, out: &mut Vec<Line>) {
             0 => (t.fail, "no answer".to_owned()),
             code => (t.fail, format!("{code} in {}", duration(s.took_ns as i64))),
         };
-        out.push(line(&[
-            (&column(&format!("  {}", s.what), 34), t.text),
-            (&said, style),
-        ]));
+        out.push(
+            line(&[
+                (&column(&format!("  {}", s.what), 34), t.text),
+                (&said, style),
+            ])
+            .to(Lead::Evidence(Arc::clone(h))),
+        );
         for l in s.lines.iter().filter(|l| l.starts_with("[-]")) {
             out.push(line(&[("    ", t.text), (l, t.fail)]));
         }
@@ -186,8 +274,8 @@ pub(super) fn endpoints(ctx: &Ctx<'_>, out: &mut Vec<Line>) {
 /// Errors of the kubelet that no pod is to blame for.
 #[derive(Debug, Default)]
 pub(super) struct Trouble {
-    /// When, how exact, what, and how often: newest first.
-    said: Vec<(Nanos, u32, String, u32)>,
+    /// The newest of equal ones, what it says, and how often: newest first.
+    said: Vec<(Evidence, String, u32)>,
     newest: Option<Evidence>,
 }
 
@@ -203,9 +291,9 @@ impl Trouble {
         for e in snap.world.kubelet().troubles().rev().take(120) {
             let (text, _) = describe::line(e);
             let near = self.said.iter_mut().rev().take(3);
-            match near.into_iter().find(|(_, _, t, _)| *t == text) {
-                Some((_, _, _, n)) => *n += 1,
-                None => self.said.push((e.stamp.at, e.stamp.precision, text, 1)),
+            match near.into_iter().find(|(_, t, _)| *t == text) {
+                Some((_, _, n)) => *n += 1,
+                None => self.said.push((Arc::clone(e), text, 1)),
             }
         }
     }
@@ -216,7 +304,7 @@ impl Trouble {
         }
         let time = ctx.time();
         out.push(head(ctx, "TROUBLE OF THE NODE, NEWEST FIRST"));
-        list(ctx, &self.said, most, out, |(at, precision, text, n)| {
+        list(ctx, &self.said, most, out, |(e, text, n)| {
             let times = if *n > 1 {
                 format!("{}{n} ", ctx.glyphs.times)
             } else {
@@ -224,11 +312,12 @@ impl Trouble {
             };
             line(&[
                 ("  ", t.text),
-                (&time.at(*at, *precision, 3), t.dim),
+                (&time.at(e.stamp.at, e.stamp.precision, 3), t.dim),
                 (" ", t.text),
                 (&times, t.warn),
                 (text, t.fail),
             ])
+            .to(Lead::Evidence(Arc::clone(e)))
         });
     }
 }

@@ -1,8 +1,10 @@
 //! What the kubelet's loops do: how often, when last, how long, and a second a column.
 
-use super::lines::{Line, column, line, right, spark};
+use std::sync::Arc;
+
 use crate::shared::Ctx;
 use crate::text::count;
+use crate::widget::page::{Lead, Line, column, line, right, spark};
 use kflow_core::correlate::kubelet::Work;
 use kflow_core::diagnose::limits;
 use kflow_model::units::{age, duration};
@@ -110,35 +112,42 @@ pub(super) fn draw(ctx: &Ctx<'_>, width: u16, out: &mut Vec<Line>) {
             let idle = a.last.map(|l| ctx.snap.now.since(l));
             let late = idle.zip(due(*w)).is_some_and(|(idle, due)| idle > due);
             let told = |ns: Option<i64>| ns.map(duration).unwrap_or_default();
-            rows.push(line(&[
-                (
-                    &column(&format!("  {}", w.name()), 24),
-                    if trouble { t.fail } else { t.text },
-                ),
-                (
-                    // Spans bring lengths of what only the log counts.
-                    &right(
-                        &if a.count > 0 {
-                            count(a.count as usize)
-                        } else {
-                            String::new()
-                        },
-                        8,
+            rows.push(
+                line(&[
+                    (
+                        &column(&format!("  {}", w.name()), 24),
+                        if trouble { t.fail } else { t.text },
                     ),
-                    t.text,
-                ),
-                (
-                    &right(&idle.map(age).unwrap_or_default(), 7),
-                    if late { t.fail } else { t.dim },
-                ),
-                (&right(&told(a.mean_ns()), 8), t.dim),
-                (&right(&told((a.timed > 0).then_some(a.worst_ns)), 8), t.dim),
-                ("  ", t.text),
-                (
-                    &spark(ctx.glyphs, &series),
-                    if trouble { t.fail } else { t.accent },
-                ),
-            ]));
+                    (
+                        // Spans bring lengths of what only the log counts.
+                        &right(
+                            &if a.count > 0 {
+                                count(a.count as usize)
+                            } else {
+                                String::new()
+                            },
+                            8,
+                        ),
+                        t.text,
+                    ),
+                    (
+                        &right(&idle.map(age).unwrap_or_default(), 7),
+                        if late { t.fail } else { t.dim },
+                    ),
+                    (&right(&told(a.mean_ns()), 8), t.dim),
+                    (&right(&told((a.timed > 0).then_some(a.worst_ns)), 8), t.dim),
+                    ("  ", t.text),
+                    (
+                        &spark(ctx.glyphs, &series),
+                        if trouble { t.fail } else { t.accent },
+                    ),
+                ])
+                .to(match (m.newest(*w).next_back(), a.last) {
+                    (Some(e), _) => Lead::Evidence(Arc::clone(e)),
+                    (None, Some(at)) => Lead::Moment(at),
+                    (None, None) => Lead::None,
+                }),
+            );
             newest(ctx, *w, &mut rows);
         }
         for (label, family) in *metrics {
@@ -202,14 +211,17 @@ fn newest(ctx: &Ctx<'_>, work: Work, rows: &mut Vec<Line>) {
     for e in kubelet.newest(work).rev().take(NEWEST) {
         let Body::Log(l) = &e.body else { continue };
         let (who, what) = said(ctx, work, l);
-        rows.push(line(&[
-            ("    ", t.text),
-            (&ctx.time().at(e.stamp.at, e.stamp.precision, 3), t.dim),
-            (" ", t.text),
-            (&who, t.text),
-            (if who.is_empty() { "" } else { "  " }, t.text),
-            (&what, if work.is_trouble() { t.fail } else { t.dim }),
-        ]));
+        rows.push(
+            line(&[
+                ("    ", t.text),
+                (&ctx.time().at(e.stamp.at, e.stamp.precision, 3), t.dim),
+                (" ", t.text),
+                (&who, t.text),
+                (if who.is_empty() { "" } else { "  " }, t.text),
+                (&what, if work.is_trouble() { t.fail } else { t.dim }),
+            ])
+            .to(Lead::Evidence(Arc::clone(e))),
+        );
     }
 }
 

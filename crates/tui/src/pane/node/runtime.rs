@@ -3,17 +3,18 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::lines::{Line, column, heading, line, list, right, spark};
 use crate::banner::{Weight, reasons};
+use crate::pane::PaneId;
 use crate::shared::Ctx;
 use crate::text::count;
+use crate::widget::page::{Lead, Line, column, heading, line, list, right, spark};
 use kflow_core::correlate::Call;
 use kflow_core::diagnose::pulls::{Progress, Pulls, Standing, image_of};
 use kflow_engine::Snapshot;
 use kflow_engine::snapshot::SourceStatus;
 use kflow_model::cri::{CallKey, method};
 use kflow_model::units::duration;
-use kflow_model::{Nanos, Source, Text, stamp::SECOND};
+use kflow_model::{Nanos, PodUid, Source, Text, stamp::SECOND};
 
 /// Calls that one look counts at most: a minute of a busy node.
 const COUNTED: usize = 8192;
@@ -23,6 +24,9 @@ const SHOWN: usize = 20;
 const METHODS: usize = 14;
 /// Columns of the bar of a call with a deadline.
 const BAR: usize = 10;
+/// Columns of the axis of pulls at most, and what a lane says beside it.
+const LANE: usize = 40;
+const LANE_TEXT: usize = 60;
 
 /// A method's calls of the last minute.
 #[derive(Clone, Debug, Default)]
@@ -51,9 +55,12 @@ enum Waits {
 struct Image {
     waits: Waits,
     pod: String,
+    uid: PodUid,
     container: Text,
     since: Nanos,
     progress: String,
+    /// The pod whose pull goes first.
+    behind: String,
 }
 
 /// What was found among calls and pods.
@@ -104,12 +111,17 @@ impl Operations {
                             .and_then(image_of)
                             .and_then(|image| progress(snap, &image, w.since))
                             .unwrap_or_default(),
+                        behind: match &w.standing {
+                            Standing::Queued(ahead) => ahead.pod(),
+                            Standing::Pulling | Standing::BackOff => String::new(),
+                        },
                         waits: match w.standing {
                             Standing::Pulling => Waits::Pulling,
                             Standing::Queued(_) => Waits::Queued,
                             Standing::BackOff => Waits::BackOff,
                         },
                         pod: p.key(),
+                        uid: p.uid.clone(),
                         container: w.container,
                         since: w.since,
                     }
@@ -169,16 +181,17 @@ impl Operations {
 
     /// Calls in flight, with how much of their deadline is used.
     pub(super) fn in_flight(&self, ctx: &Ctx<'_>, out: &mut Vec<Line>) {
-        let t = ctx.theme;
         out.push(heading(
             ctx,
             "RUNTIME OPERATIONS IN FLIGHT",
             &self.operations(blind(ctx.snap)),
         ));
-        list(ctx, self.flying(false), SHOWN, out, |c| {
-            call(ctx, c, &c.method, "")
-        });
-        out.push(Line::new());
+        list(ctx, self.flying(false), SHOWN, out, |c| call(ctx, c));
+    }
+
+    /// Pulls as lanes on one axis of time: those that go on, those that wait for them, those that failed.
+    pub(super) fn pulls(&self, ctx: &Ctx<'_>, w: u16, out: &mut Vec<Line>) {
+        let (t, g, now) = (ctx.theme, ctx.glyphs, ctx.snap.now);
         let of = |w: Waits| self.images.iter().filter(|i| i.waits == w).count();
         let going = self.flying(true).count() + of(Waits::Pulling);
         let (queued, failed) = (of(Waits::Queued), of(Waits::BackOff));
@@ -191,26 +204,58 @@ impl Operations {
             _ => format!("{going} in progress, {queued} queued, {failed} backing off"),
         };
         out.push(heading(ctx, "IMAGE PULLS", &about));
-        list(ctx, self.flying(true), SHOWN, out, |c| {
-            let progress = self.progress.get(&c.key).map_or("", |p| p);
-            call(ctx, c, &c.image, progress)
-        });
-        list(ctx, &self.images, SHOWN, out, |i| {
-            let (word, style) = match i.waits {
-                Waits::Pulling => ("  pulling", t.run),
-                Waits::Queued => ("  queued", t.wait),
-                Waits::BackOff => ("  backing off", t.fail),
+        let flying = self.flying(true).map(|c| {
+            let pod = if c.pod.is_empty() {
+                String::new()
+            } else {
+                format!("{}/{}", c.namespace, c.pod)
             };
-            line(&[
-                (&column(word, 24), style),
-                (&right(&duration(ctx.snap.now.since(i.since)), 8), style),
+            let progress = self.progress.get(&c.key).map_or("", |p| p);
+            let what = format!("{}  {progress}", c.image);
+            let lead = Lead::Call(c.key);
+            (Waits::Pulling, c.start, pod, &c.container, what, lead)
+        });
+        let waiting = self.images.iter().map(|i| {
+            let what = match i.behind.as_str() {
+                "" => i.progress.clone(),
+                pod => format!("behind {pod}"),
+            };
+            let lead = Lead::Pod(i.uid.0.clone(), PaneId::Why);
+            (i.waits, i.since, i.pod.clone(), &i.container, what, lead)
+        });
+        let lanes: Vec<_> = flying.chain(waiting).collect();
+        let Some(from) = lanes.iter().map(|l| l.1).min() else {
+            return;
+        };
+        let columns = usize::from(w).saturating_sub(LANE_TEXT).min(LANE);
+        let whole = now.since(from).max(1) as f64;
+        let bar = |since: Nanos, glyph: &str| {
+            let before = since.since(from) as f64 / whole * columns as f64;
+            let before = (before as usize).min(columns.saturating_sub(1));
+            format!("{}{}", " ".repeat(before), glyph.repeat(columns - before))
+        };
+        list(ctx, lanes, SHOWN, out, |lane| {
+            let (waits, since, pod, container, what, lead) = lane;
+            let (word, glyph, style) = match waits {
+                Waits::Pulling => ("pulling", g.full, t.run),
+                Waits::Queued => ("queued", g.bounded, t.wait),
+                Waits::BackOff => ("back-off", g.bounded, t.fail),
+            };
+            let mut l = line(&[
+                (&column(&format!("  {word}"), 11), style),
+                (&right(&duration(now.since(since)), 7), style),
                 ("  ", t.text),
-                (&i.pod, t.text),
-                (" ", t.text),
-                (&i.container, t.accent),
-                ("  ", t.text),
-                (&i.progress, t.run),
-            ])
+            ]);
+            if columns > 0 {
+                l.push(bar(since, glyph), style);
+                l.push("  ", t.text);
+            }
+            l.push(pod, t.text);
+            l.push(" ", t.text);
+            l.push(container.as_str(), t.accent);
+            l.push("  ", t.text);
+            l.push(what, t.dim);
+            l.to(lead)
         });
     }
 
@@ -250,6 +295,7 @@ impl Operations {
                 ("  ", t.text),
                 (&spark(ctx.glyphs, &m.pace), t.source_cri),
             ])
+            .to(Lead::List(PaneId::Calls, format!("method:{name}")))
         });
         if self.methods.is_empty() {
             let hint = if blind(ctx.snap) {
@@ -273,11 +319,11 @@ fn progress(snap: &Snapshot, image: &str, since: Nanos) -> Option<String> {
     Some(progress.whole(snap.now))
 }
 
-fn call(ctx: &Ctx<'_>, c: &Call, what: &str, progress: &str) -> Line {
+fn call(ctx: &Ctx<'_>, c: &Call) -> Line {
     let (t, g) = (ctx.theme, ctx.glyphs);
     let took = c.duration(ctx.snap.now);
     let mut l = line(&[
-        (&column(&format!("  {what}"), 24), t.run),
+        (&column(&format!("  {}", c.method), 24), t.run),
         (&right(&duration(took), 8), t.run),
         ("  ", t.text),
     ]);
@@ -286,16 +332,13 @@ fn call(ctx: &Ctx<'_>, c: &Call, what: &str, progress: &str) -> Line {
         let share = (took as f64 / d as f64).clamp(0.0, 1.0);
         let full = (share * BAR as f64).ceil() as usize;
         let style = if share > 0.8 { t.fail } else { t.run };
-        l.push((g.full.repeat(full), style));
-        l.push((g.absent.repeat(BAR - full.min(BAR)), t.faint));
-        l.push((format!(" of {}  ", duration(d)), t.dim));
+        l.push(g.full.repeat(full), style);
+        l.push(g.absent.repeat(BAR - full.min(BAR)), t.faint);
+        l.push(format!(" of {}  ", duration(d)), t.dim);
     }
-    l.push((c.pod.to_string(), t.text));
+    l.push(c.pod.as_str(), t.text);
     if !c.container.is_empty() {
-        l.push((format!(" {}", c.container), t.accent));
+        l.push(format!(" {}", c.container), t.accent);
     }
-    if !progress.is_empty() {
-        l.push((format!("  {progress}"), t.run));
-    }
-    l
+    l.to(Lead::Call(c.key))
 }

@@ -1,9 +1,10 @@
 //! The sources: what they see, how late, and what was lost.
 
-use super::lines::{Line, column, line, right};
 use crate::describe::clock_step;
+use crate::pane::PaneId;
 use crate::shared::Ctx;
 use crate::text::count;
+use crate::widget::page::{Lead, Line, column, line, right};
 use kflow_model::units::{age, duration};
 use kflow_model::{Body, Nanos, Source};
 
@@ -44,21 +45,27 @@ pub(super) fn draw(ctx: &Ctx<'_>, out: &mut Vec<Line>) {
         } else {
             String::new()
         };
-        out.push(line(&[
-            (symbol, style),
-            (" ", t.text),
-            (&column(&name, 18), t.source(s.source)),
-            (&right(&count(s.count as usize), 12), t.text),
-            (&right(&last, 7), t.dim),
-            (
-                &right(&s.lag_ns.map(duration).unwrap_or_default(), 8),
-                t.dim,
-            ),
-            (&" ".repeat(8_usize.saturating_sub(lost.len())), t.text),
-            (&lost, t.alarm),
-            ("  ", t.text),
-            (s.detail(), if s.is_on() { t.dim } else { t.wait }),
-        ]));
+        out.push(
+            line(&[
+                (symbol, style),
+                (" ", t.text),
+                (&column(&name, 18), t.source(s.source)),
+                (&right(&count(s.count as usize), 12), t.text),
+                (&right(&last, 7), t.dim),
+                (
+                    &right(&s.lag_ns.map(duration).unwrap_or_default(), 8),
+                    t.dim,
+                ),
+                (&" ".repeat(8_usize.saturating_sub(lost.len())), t.text),
+                (&lost, t.alarm),
+                ("  ", t.text),
+                (s.detail(), if s.is_on() { t.dim } else { t.wait }),
+            ])
+            .to(Lead::List(
+                PaneId::Log,
+                format!("source:{}", s.source.name()),
+            )),
+        );
     }
     let off: Vec<&str> = Source::ALL
         .iter()
@@ -75,10 +82,10 @@ pub(super) fn draw(ctx: &Ctx<'_>, out: &mut Vec<Line>) {
     for o in ctx.snap.world.clock_steps().iter().rev().take(STEPS) {
         if let Body::ClockStep(c) = &o.body {
             let at = ctx.shared.time(ctx.snap).wall(o.stamp.at, 0);
-            out.push(line(&[
-                (&clock_step(c.by), t.wait),
-                (&format!(" at {at}"), t.dim),
-            ]));
+            out.push(
+                line(&[(&clock_step(c.by), t.wait), (&format!(" at {at}"), t.dim)])
+                    .to(Lead::Moment(o.stamp.at)),
+            );
         }
     }
     let left = ctx.snap.world.unfiled().left;

@@ -1,7 +1,10 @@
 //! The kubelet's own start, step by step, and the starts of pods as the kubelet measured them.
 
-use super::lines::{Line, column, head, heading, line, list, right};
+use std::sync::Arc;
+
+use crate::pane::PaneId;
 use crate::shared::Ctx;
+use crate::widget::page::{Lead, Line, column, head, heading, line, list, right};
 use kflow_core::correlate::kubelet::STARTUP;
 use kflow_core::flow::map::Map;
 use kflow_core::flow::runs::{StepRuns, lit, passes};
@@ -44,8 +47,8 @@ impl Startup {
             self.steps.sort_by_key(|l| (l.first.at, l.step));
         }
     }
-    /// A waterfall: each step's bar begins where the step before it was seen.
-    pub(super) fn draw(&self, ctx: &Ctx<'_>, w: u16, out: &mut Vec<Line>) {
+    /// The heading; below it, when `open`, a waterfall: each step's bar begins where the step before it was seen.
+    pub(super) fn draw(&self, ctx: &Ctx<'_>, w: u16, open: bool, out: &mut Vec<Line>) {
         let (t, g) = (ctx.theme, ctx.glyphs);
         let map = Map::active();
         let (Some(first), Some(last)) = (self.steps.first(), self.steps.last()) else {
@@ -63,16 +66,28 @@ impl Startup {
         } else {
             String::new()
         };
-        out.push(heading(
-            ctx,
-            "KUBELET START-UP",
-            &format!(
-                "{which}{} steps in {} from {}",
-                self.steps.len(),
-                duration(total),
-                ctx.time().at(begin, first.first.precision, 3)
-            ),
-        ));
+        let sign = if open { g.open } else { g.closed };
+        let about = format!(
+            "{which}{} steps in {} from {}",
+            self.steps.len(),
+            duration(total),
+            ctx.time().at(begin, first.first.precision, 3)
+        );
+        let title = format!("{sign} KUBELET START-UP");
+        out.push(heading(ctx, &title, &about).to(Lead::Fold));
+        // What took longest is what one looks for.
+        let pairs = self.steps.iter().zip(self.steps.iter().skip(1));
+        let longest = pairs.max_by_key(|(a, b)| b.first.at.since(a.first.at));
+        if let Some((a, b)) = longest.filter(|_| !open)
+            && let Some(step) = map.get(b.step)
+        {
+            let took = duration(b.first.at.since(a.first.at));
+            let text = format!("  {took} of it before {}", step.function);
+            out.push(line(&[(&text, t.dim)]).to(Lead::Above));
+        }
+        if !open {
+            return;
+        }
         let room = usize::from(w).saturating_sub(62).clamp(0, 40);
         let mut before = begin;
         for l in &self.steps {
@@ -90,39 +105,45 @@ impl Startup {
             } else {
                 format!("{}{}", " ".repeat(from.min(room - 1)), g.tick)
             };
-            out.push(line(&[
-                (
-                    &right(
-                        &if at > begin {
-                            format!("+{}", duration(at.since(begin)))
-                        } else {
-                            "0".to_owned()
-                        },
-                        9,
+            out.push(
+                line(&[
+                    (
+                        &right(
+                            &if at > begin {
+                                format!("+{}", duration(at.since(begin)))
+                            } else {
+                                "0".to_owned()
+                            },
+                            9,
+                        ),
+                        t.dim,
                     ),
-                    t.dim,
-                ),
-                (
-                    &right(
-                        &if took > 0 {
-                            duration(took)
-                        } else {
-                            String::new()
-                        },
-                        8,
+                    (
+                        &right(
+                            &if took > 0 {
+                                duration(took)
+                            } else {
+                                String::new()
+                            },
+                            8,
+                        ),
+                        if slow { t.warn } else { t.faint },
                     ),
-                    if slow { t.warn } else { t.faint },
-                ),
-                ("  ", t.text),
-                (
-                    &column(&bar, room),
-                    if slow { t.warn } else { t.source_kubelet },
-                ),
-                (if room > 0 { "  " } else { "" }, t.text),
-                (&s.function, t.text),
-                ("  ", t.text),
-                (&s.label, t.faint),
-            ]));
+                    ("  ", t.text),
+                    (
+                        &column(&bar, room),
+                        if slow { t.warn } else { t.source_kubelet },
+                    ),
+                    (if room > 0 { "  " } else { "" }, t.text),
+                    (&s.function, t.text),
+                    ("  ", t.text),
+                    (&s.label, t.faint),
+                ])
+                .to(match l.evidence.first() {
+                    Some((_, e)) => Lead::Evidence(Arc::clone(e)),
+                    None => Lead::Moment(at),
+                }),
+            );
             before = at;
         }
     }
@@ -155,5 +176,6 @@ pub(super) fn pods(ctx: &Ctx<'_>, out: &mut Vec<Line>) {
             (&told(s.pulling_ns, 9), t.dim),
             (&told(s.init_ns, 8), t.dim),
         ])
+        .to(Lead::Pod(s.pod.clone(), PaneId::Timeline))
     });
 }

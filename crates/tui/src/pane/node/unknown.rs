@@ -1,9 +1,9 @@
 //! What could not be read, each cause in full: the banner has room for the worst in a few words.
 
-use super::lines::{Line, head, line};
 use crate::banner::{Weight, reasons};
 use crate::shared::Ctx;
 use crate::text::wrap;
+use crate::widget::page::{Line, head, line};
 
 pub(super) fn draw(ctx: &Ctx<'_>, w: u16, out: &mut Vec<Line>) {
     let t = ctx.theme;

@@ -6,6 +6,7 @@ use crate::shared::Ctx;
 use crate::text::count;
 use crate::widget::scroll;
 use crate::widget::table::{self, Column};
+use kflow_core::correlate::Request;
 use kflow_export::requests::{bar, facts, object};
 use kflow_model::units::duration;
 
@@ -20,15 +21,19 @@ enum Col {
     Verb,
     Resource,
     Client,
-    Time,
-    Took,
+    Open,
+    Start,
+    Length,
     Code,
     Object,
+    Message,
+    AuditId,
 }
 
-const GROUPS: [Column<Col>; 9] = [
+const GROUPS: [Column<Col>; 10] = [
     Column::new(Col::Count, "COUNT", 6, 8, 0).right(),
     Column::new(Col::Errors, "ERRORS", 6, 7, 0).right(),
+    Column::new(Col::Open, "OPEN", 5, 6, 3).right(),
     Column::new(Col::P50, "P50", 7, 8, 1).right(),
     Column::new(Col::P95, "P95", 7, 8, 2).right(),
     Column::new(Col::P99, "P99", 7, 8, 0).right(),
@@ -38,15 +43,52 @@ const GROUPS: [Column<Col>; 9] = [
     Column::new(Col::Client, "CLIENT", 12, 90, 1),
 ];
 
-const LIST: [Column<Col>; 7] = [
-    Column::new(Col::Time, "RECEIVED", 12, 15, 1),
-    Column::new(Col::Took, "TIME", 7, 8, 0).right(),
+const LIST: [Column<Col>; 9] = [
+    Column::new(Col::Start, "START", 12, 15, 1),
+    Column::new(Col::Length, "LENGTH", 7, 8, 0).right(),
     Column::new(Col::Code, "CODE", 4, 4, 0).right(),
     Column::new(Col::Verb, "VERB", 7, 9, 0),
     Column::new(Col::Resource, "RESOURCE", 14, 26, 0),
-    Column::new(Col::Object, "OBJECT", 12, 60, 2),
-    Column::new(Col::Client, "CLIENT", 12, 60, 3),
+    Column::new(Col::Object, "OBJECT", 24, 60, 2),
+    Column::new(Col::Message, "MESSAGE", 20, 400, 3),
+    Column::new(Col::Client, "CLIENT", 12, 60, 4),
+    Column::new(Col::AuditId, "AUDIT ID", 8, 36, 5),
 ];
+
+/// Bytes of the longest texts of a list, so that a column that has nothing to show takes no room from the others.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Longest {
+    object: usize,
+    message: usize,
+    client: usize,
+}
+
+impl Longest {
+    pub(super) fn of<'a>(list: impl Iterator<Item = &'a Request>) -> Self {
+        let mut most = Self::default();
+        for r in list {
+            let object = r.object.namespace.len() + 1 + r.object.name.len();
+            most.object = most.object.max(object);
+            most.message = most.message.max(message(r).len());
+            most.client = most.client.max(r.agent.len());
+        }
+        most
+    }
+    fn of_column(self, c: Col) -> u16 {
+        let bytes = match c {
+            Col::Object => self.object,
+            Col::Message => self.message,
+            Col::Client => self.client,
+            _ => return u16::MAX,
+        };
+        u16::try_from(bytes).unwrap_or(u16::MAX)
+    }
+}
+
+/// Why it failed; nothing of one that did not.
+fn message(r: &Request) -> &str {
+    if r.is_error() { &r.message } else { "" }
+}
 
 impl Requests {
     pub(super) fn draw_groups(&self, ctx: &Ctx<'_>, canvas: &mut Canvas<'_>) {
@@ -69,6 +111,9 @@ impl Requests {
                     }
                     Col::Errors if g.errors > 0 => {
                         canvas.text_right(end, y, w, &count(g.errors as usize), t.fail);
+                    }
+                    Col::Open if g.open > 0 => {
+                        canvas.text_right(end, y, w, &count(g.open as usize), t.run);
                     }
                     Col::P50 => time(canvas, g.p50_ns),
                     Col::P95 => time(canvas, g.p95_ns),
@@ -94,7 +139,13 @@ impl Requests {
     }
     pub(super) fn draw_list(&self, ctx: &Ctx<'_>, canvas: &mut Canvas<'_>) {
         let (t, g) = (ctx.theme, ctx.glyphs);
-        let columns = table::place(&LIST, canvas.width().saturating_sub(3));
+        let width = canvas.width().saturating_sub(3);
+        // Where nothing failed, there is no message.
+        let failed = self.longest.message > 0;
+        let shown: Vec<Column<Col>> = (LIST.into_iter())
+            .filter(|c| failed || c.id != Col::Message)
+            .collect();
+        let columns = table::place_content(&shown, width, |c| self.longest.of_column(c));
         table::head(ctx, canvas, 2, 0, &columns, None);
         let clock = ctx.time();
         for (n, row) in self.scroll.visible().enumerate() {
@@ -110,10 +161,12 @@ impl Requests {
             for p in &columns {
                 let (x, w, end) = (p.x + 2, p.w, p.x + 2 + p.w);
                 match p.column.id {
-                    Col::Time => {
-                        canvas.text_in(x, y, w, &clock.at(r.received, r.precision, 6), t.dim);
+                    Col::Start => {
+                        let digits = if w >= 15 { 6 } else { 3 };
+                        let at = clock.at(r.received, r.precision, digits);
+                        canvas.text_in(x, y, w, &at, t.dim);
                     }
-                    Col::Took => {
+                    Col::Length => {
                         let ns = r.duration(ctx.snap.now);
                         let style = match (open, ns > SLOW && !r.is_long_running()) {
                             (true, _) => t.run,
@@ -134,6 +187,12 @@ impl Requests {
                     }
                     Col::Object => {
                         canvas.text_in(x, y, w, &object(r), t.text);
+                    }
+                    Col::Message => {
+                        canvas.text_in(x, y, w, message(r), t.fail);
+                    }
+                    Col::AuditId => {
+                        canvas.text_in(x, y, w, &r.audit_id, t.faint);
                     }
                     Col::Client => {
                         canvas.text_in(x, y, w, &r.agent, t.accent);

@@ -1,0 +1,431 @@
+//! A page of lines in one or two columns: it scrolls, and a line that leads somewhere is a row that can be selected.
+
+use std::sync::LazyLock;
+
+use ratatui::style::Style;
+
+use crate::action::Action;
+use crate::canvas::Canvas;
+use crate::glyph::Glyphs;
+use crate::keys::Keymap;
+use crate::pane::PaneId;
+use crate::shared::{Ctx, Shared};
+use crate::text::{count, cut, width, wrap};
+use crate::theme::Theme;
+use crate::widget::scroll::draw_more;
+use kflow_core::diagnose::awaited::Awaited;
+use kflow_engine::Snapshot;
+use kflow_model::cri::CallKey;
+use kflow_model::{Evidence, Nanos, ObjectRef, Text};
+
+/// What opening a line shows or does.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Lead {
+    /// The line cannot be selected.
+    #[default]
+    None,
+    /// The line belongs to the row above.
+    Above,
+    /// The verdict on an owner or a node.
+    Verdict(ObjectRef),
+    Call(CallKey),
+    /// A pod, by its UID or `ns/name`, in a pane.
+    Pod(Text, PaneId),
+    /// An observation, in the Log.
+    Evidence(Evidence),
+    /// All that was observed around a moment.
+    Moment(Nanos),
+    /// A pane with a filter.
+    List(PaneId, String),
+    /// Whom the selected pod waits for.
+    Awaited(Awaited),
+    /// A text for the clipboard.
+    Copy(String),
+    /// There is nothing to go to, and this is why.
+    Say(&'static str),
+    /// A part of the page is shown, or one line of it.
+    Fold,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct Line {
+    pieces: Vec<(String, Style)>,
+    lead: Lead,
+}
+
+impl Line {
+    pub fn push(&mut self, text: impl Into<String>, style: Style) {
+        self.pieces.push((text.into(), style));
+    }
+    /// The same line, that can be selected and leads there.
+    #[must_use]
+    pub fn to(mut self, lead: Lead) -> Self {
+        self.lead = lead;
+        self
+    }
+    pub fn width(&self) -> usize {
+        self.pieces.iter().map(|(t, _)| width(t)).sum()
+    }
+    pub const fn is_empty(&self) -> bool {
+        self.pieces.is_empty()
+    }
+}
+
+pub fn line(pieces: &[(&str, Style)]) -> Line {
+    Line {
+        pieces: pieces.iter().map(|(t, s)| ((*t).to_owned(), *s)).collect(),
+        lead: Lead::None,
+    }
+}
+
+/// A line whose last piece goes on below itself where it is wider than `w` columns.
+pub fn wrapped(start: Line, text: &str, style: Style, w: usize, out: &mut Vec<Line>) {
+    let indent = start.width();
+    let mut parts = wrap(text, w.saturating_sub(indent).max(8)).into_iter();
+    let rest = if start.lead == Lead::None {
+        Lead::None
+    } else {
+        Lead::Above
+    };
+    let mut first = start;
+    first.push(parts.next().unwrap_or_default(), style);
+    out.push(first);
+    out.extend(parts.map(|part| {
+        let mut l = Line::default().to(rest.clone());
+        l.push(" ".repeat(indent), style);
+        l.push(part, style);
+        l
+    }));
+}
+
+pub fn head(ctx: &Ctx<'_>, title: &str) -> Line {
+    line(&[(title, ctx.theme.head)])
+}
+
+/// A heading with what is said about it.
+pub fn heading(ctx: &Ctx<'_>, title: &str, about: &str) -> Line {
+    line(&[
+        (title, ctx.theme.head),
+        ("  ", ctx.theme.text),
+        (about, ctx.theme.faint),
+    ])
+}
+
+/// Pads or cuts to a width, so that pieces of a line stand in columns.
+pub fn column(t: &str, w: usize) -> String {
+    let c = cut(t, w);
+    let pad = w.saturating_sub(width(&c));
+    format!("{c}{}", " ".repeat(pad))
+}
+
+/// The same, at the right.
+pub fn right(t: &str, w: usize) -> String {
+    let c = cut(t, w);
+    format!("{}{c}", " ".repeat(w.saturating_sub(width(&c))))
+}
+
+/// The first `most` items as lines, and how many there are besides.
+pub fn list<T>(
+    ctx: &Ctx<'_>,
+    items: impl IntoIterator<Item = T>,
+    most: usize,
+    out: &mut Vec<Line>,
+    mut draw: impl FnMut(T) -> Line,
+) {
+    let mut items = items.into_iter();
+    out.extend(items.by_ref().take(most).map(&mut draw));
+    let more = items.count();
+    if more > 0 {
+        let text = format!("  {} {} more", ctx.glyphs.down, count(more));
+        out.push(line(&[(&text, ctx.theme.faint)]));
+    }
+}
+
+/// A sparkline: a column a count, the highest is full.
+pub fn spark(g: &Glyphs, series: &[u64]) -> String {
+    let top = series.iter().copied().max().unwrap_or(0).max(1);
+    series
+        .iter()
+        .map(|n| g.level((*n * 8).div_ceil(top) as usize))
+        .collect()
+}
+
+/// Lays pieces (each kept whole, two spaces apart) into lines of at most `w` columns.
+pub fn flow(ctx: &Ctx<'_>, pieces: Vec<Line>, w: u16, out: &mut Vec<Line>) {
+    let mut now = Line::default();
+    let mut used = 0;
+    for p in pieces {
+        let long: usize = p.pieces.iter().map(|(t, _)| width(t)).sum();
+        if used > 0 && used + 2 + long > usize::from(w) {
+            out.push(std::mem::take(&mut now));
+            used = 0;
+        }
+        if used > 0 {
+            now.push("  ", ctx.theme.text);
+            used += 2;
+        }
+        used += long;
+        now.pieces.extend(p.pieces);
+        if now.lead == Lead::None {
+            now.lead = p.lead;
+        }
+    }
+    if !now.pieces.is_empty() {
+        out.push(now);
+    }
+}
+
+/// An empty line between two parts; none at the top, never two.
+pub fn gap(out: &mut Vec<Line>) {
+    if out.last().is_some_and(|l| !l.pieces.is_empty()) {
+        out.push(Line::default());
+    }
+}
+
+/// Reads as the screen will, without a theme: how lines look changes neither how many there are nor where they lead.
+pub fn unstyled<'a>(snap: &'a Snapshot, shared: &'a Shared) -> Ctx<'a> {
+    static LOOK: LazyLock<(Theme, Keymap)> = LazyLock::new(Default::default);
+    let (theme, keys) = &*LOOK;
+    Ctx {
+        snap,
+        shared,
+        theme,
+        glyphs: Glyphs::new(true),
+        keys,
+        focused: true,
+    }
+}
+
+/// Lines by column, and the width of the first one, with the column of the cursor.
+#[derive(Debug, Default)]
+pub struct Columns {
+    pub lines: [Vec<Line>; 2],
+    pub left: u16,
+}
+
+impl Columns {
+    /// One column.
+    pub const fn one(lines: Vec<Line>) -> Self {
+        Self {
+            lines: [lines, Vec::new()],
+            left: u16::MAX,
+        }
+    }
+    fn height(&self) -> usize {
+        self.lines.iter().map(Vec::len).max().unwrap_or(0)
+    }
+    fn rows(&self) -> Vec<Row> {
+        let mut rows: Vec<Row> = Vec::new();
+        for (column, lines) in self.lines.iter().enumerate() {
+            for (line, l) in lines.iter().enumerate() {
+                match (&l.lead, rows.last_mut()) {
+                    (Lead::None, _) | (Lead::Above, None) => {}
+                    (Lead::Above, Some(row)) => row.lines += 1,
+                    (lead, _) => rows.push(Row {
+                        column,
+                        line,
+                        lines: 1,
+                        lead: lead.clone(),
+                    }),
+                }
+            }
+        }
+        rows
+    }
+}
+
+/// Lines that are selected as one.
+#[derive(Clone, Debug, PartialEq)]
+struct Row {
+    column: usize,
+    /// The first of them.
+    line: usize,
+    lines: usize,
+    lead: Lead,
+}
+
+/// What of a page is shown, and which row is selected.
+#[derive(Debug, Default)]
+pub struct Page {
+    /// First line that is shown.
+    top: usize,
+    /// The selected row.
+    at: usize,
+    /// Where the row leads that the user selected: it is found again when lines come and go.
+    chosen: Option<Lead>,
+    rows: Vec<Row>,
+    /// Lines of the longest column, and height of the pane.
+    extent: (usize, usize),
+    left: u16,
+}
+
+impl Page {
+    /// Takes the lines that there are now, on a pane of that height.
+    pub fn fit(&mut self, columns: &Columns, height: u16) {
+        self.rows = columns.rows();
+        self.extent = (columns.height(), usize::from(height));
+        self.left = columns.left;
+        self.top = self.top.min(self.last_top());
+        let same = |r: &Row| self.chosen.as_ref() == Some(&r.lead);
+        self.at = match self.rows.iter().position(same) {
+            Some(n) => n,
+            None => self.at.min(self.rows.len().saturating_sub(1)),
+        };
+    }
+    const fn last_top(&self) -> usize {
+        self.extent.0.saturating_sub(self.extent.1)
+    }
+    /// Where the selected row leads.
+    pub fn lead(&self) -> Option<&Lead> {
+        self.rows.get(self.at).map(|r| &r.lead)
+    }
+    /// Moves; false when the action is no movement.
+    pub fn handle(&mut self, action: Action) -> bool {
+        let page = self.extent.1.saturating_sub(2).max(2);
+        let column = self.rows.get(self.at).map_or(0, |r| r.column);
+        match action {
+            Action::Down => self.step(true, 1),
+            Action::Up => self.step(false, 1),
+            Action::PageDown => self.step(true, page),
+            Action::PageUp => self.step(false, page),
+            Action::Top => {
+                self.select(self.first_of(column));
+                self.top = 0;
+            }
+            Action::Bottom => {
+                self.select(self.last_of(column));
+                self.top = self.last_top();
+            }
+            Action::Left => self.aside(0),
+            Action::Right => self.aside(1),
+            _ => return false,
+        }
+        true
+    }
+    /// Selects a row, and brings it onto the screen.
+    fn select(&mut self, n: usize) {
+        let Some(row) = self.rows.get(n) else {
+            return;
+        };
+        self.at = n;
+        self.chosen = Some(row.lead.clone());
+        let (line, end) = (row.line, row.line + row.lines);
+        // What stands above the first row cannot be selected.
+        let first = self.rows.iter().all(|r| r.line >= line);
+        let least = (end + 1).min(self.extent.0).saturating_sub(self.extent.1);
+        let most = if first { 0 } else { line.saturating_sub(1) };
+        self.top = self.top.max(least).min(most.max(least.min(line)));
+    }
+    /// Moves to a row of the same column, at least so many lines away; where there is none, scrolls.
+    fn step(&mut self, down: bool, by: usize) {
+        let Some(here) = self.rows.get(self.at).cloned() else {
+            self.scroll(down, by);
+            return;
+        };
+        let column = self.rows.iter().enumerate();
+        let column = column.filter(|(_, r)| r.column == here.column);
+        let next = if down {
+            let after = column.filter(|(_, r)| r.line >= here.line + by);
+            after.min_by_key(|(_, r)| r.line)
+        } else {
+            let before = column.filter(|(_, r)| r.line + by <= here.line);
+            before.max_by_key(|(_, r)| r.line)
+        };
+        match next.map(|(n, _)| n) {
+            // Between two rows may lie more than a screen of lines.
+            Some(n) if by > 1 || self.is_near(n) => self.select(n),
+            Some(_) => self.scroll(down, 1),
+            None => {
+                if by > 1 {
+                    self.select(if down {
+                        self.last_of(here.column)
+                    } else {
+                        self.first_of(here.column)
+                    });
+                }
+                self.scroll(down, by);
+            }
+        }
+    }
+    /// True for a row that is on the screen, or comes onto it with the next line.
+    fn is_near(&self, n: usize) -> bool {
+        let shown = self.top.saturating_sub(1)..self.top + self.extent.1 + 1;
+        self.rows.get(n).is_some_and(|r| shown.contains(&r.line))
+            || !self
+                .rows
+                .get(self.at)
+                .is_some_and(|r| shown.contains(&r.line))
+    }
+    fn scroll(&mut self, down: bool, by: usize) {
+        self.top = if down {
+            (self.top + by).min(self.last_top())
+        } else {
+            self.top.saturating_sub(by)
+        };
+    }
+    fn first_of(&self, column: usize) -> usize {
+        let found = self.rows.iter().position(|r| r.column == column);
+        found.unwrap_or(0)
+    }
+    fn last_of(&self, column: usize) -> usize {
+        let found = self.rows.iter().rposition(|r| r.column == column);
+        found.unwrap_or(0)
+    }
+    /// Selects the row of a column that is nearest in height.
+    fn aside(&mut self, column: usize) {
+        let here = self.rows.get(self.at).map_or(0, |r| r.line);
+        let of_it = self.rows.iter().enumerate();
+        let of_it = of_it.filter(|(_, r)| r.column == column);
+        let nearest = of_it.min_by_key(|(_, r)| r.line.abs_diff(here));
+        if let Some(n) = nearest.map(|(n, _)| n) {
+            self.select(n);
+        }
+    }
+    /// Selects the row at a place; false where there is none.
+    pub fn click(&mut self, x: u16, y: u16) -> bool {
+        let line = self.top + usize::from(y);
+        let column = usize::from(x > self.left);
+        let here = |r: &Row| r.column == column && (r.line..r.line + r.lines).contains(&line);
+        let found = self.rows.iter().position(here);
+        if let Some(n) = found {
+            self.select(n);
+        }
+        found.is_some()
+    }
+    /// Draws the columns; each begins with the column of the cursor.
+    pub fn draw(&self, ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, columns: &Columns) {
+        let (w, h) = (canvas.width(), canvas.height());
+        let longest = columns.height();
+        let top = self.top.min(longest.saturating_sub(usize::from(h)));
+        let left = columns.left.min(w);
+        let [a, b] = &columns.lines;
+        self.draw_column(ctx, &mut canvas.part(0, 0, left, h), a, (0, top));
+        if !b.is_empty() {
+            canvas.column(left + 1, 0, h, ctx.glyphs.wall, ctx.theme.faint);
+            let x = left + 2;
+            let mut part = canvas.part(x, 0, w.saturating_sub(x), h);
+            self.draw_column(ctx, &mut part, b, (1, top));
+        }
+        let hidden = longest.saturating_sub(top + usize::from(h));
+        draw_more(ctx, canvas, h.saturating_sub(1), top, hidden);
+    }
+    fn draw_column(
+        &self,
+        ctx: &Ctx<'_>,
+        canvas: &mut Canvas<'_>,
+        lines: &[Line],
+        (column, top): (usize, usize),
+    ) {
+        let selected = self.rows.get(self.at).filter(|r| r.column == column);
+        let shown = lines.iter().enumerate().skip(top);
+        for (y, (n, l)) in (0..canvas.height()).zip(shown) {
+            let mut x = 1;
+            for (text, style) in &l.pieces {
+                x += canvas.text(x, y, text, *style);
+            }
+            if selected.is_some_and(|r| (r.line..r.line + r.lines).contains(&n)) {
+                crate::pane::calls::select(ctx, canvas, y);
+            }
+        }
+    }
+}
