@@ -1,4 +1,4 @@
-//! How long a frame takes at 200×60 with 10,000 pods and a million observations, while 20,000 more arrive each second:
+//! How long a frame takes at 200×60 with 10,000 pods and 3.5 million observations, while 20,000 more arrive each second:
 //! bringing the model up to date and drawing, and from a key to its frame. Percentiles of 200 frames for each pane, by
 //! the clock and as processor time of this thread, which other work on the machine does not lengthen.
 //! `cargo bench --bench draw`, or only some panes and one layout: `cargo bench --bench draw -- dashboard pods log`
@@ -58,9 +58,9 @@ fn report(name: &str, frames: &[(u128, u128)]) {
 }
 
 fn main() {
-    let (pods, observations) = (10_000, 1_000_000);
+    let (pods, observations) = (10_000, 3_500_000);
     let t = Instant::now();
-    // Of a round of five, three are calls with two observations each: 620,000 steps make a million.
+    // Of a round of five, three are calls with two observations each: 2.2 million steps make 3.5 million.
     let mut pipeline = churn::pipeline(pods, observations * 10 / 16);
     let now = churn::BEGIN.plus(2_000_000_000_000);
     let mut snap = churn::snapshot(&mut pipeline, now);

@@ -2,6 +2,7 @@
 
 mod banner;
 mod begin;
+mod chosen;
 mod claims;
 mod frames;
 mod jobs;

@@ -114,6 +114,7 @@ actions! {
     Save "save" Global ["s"] "save this pane as SVG and text; save all: every pane";
     Export "export" Global ["e"] "export menu; export html all: perfetto, otlp, html, json, text; mermaid, plantuml";
     Record "record" Global ["R", "ctrl-r"] "start or stop a recording";
+    View "view" Global ["V"] "choose a view of the configuration; or name it: view pulls";
     Theme "theme" Global [] "choose a theme: theme light";
     Redraw "redraw" Global ["ctrl-l"] "draw everything again";
     Down "down" List ["j", "down"] "down";

@@ -6,9 +6,11 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use super::action::{Action, Command};
 use super::keys::Keymap;
 use super::layout::Layout;
 use super::model::Look;
+use super::pane::pods::Chosen;
 use super::theme::{BUILT_IN, Depth, Theme};
 use kflow_model::patient;
 
@@ -33,6 +35,10 @@ pub struct Config {
     pub keys: BTreeMap<String, Vec<String>>,
     /// Styles over the theme's.
     pub style: BTreeMap<String, String>,
+    /// Columns of the list of pods; none for those that fit.
+    pub columns: Vec<Chosen>,
+    /// Views by name: the commands of the palette that lead there.
+    pub views: BTreeMap<String, Vec<Command>>,
 }
 
 impl Default for Config {
@@ -47,6 +53,8 @@ impl Default for Config {
             frame_rate: 30,
             keys: BTreeMap::new(),
             style: BTreeMap::new(),
+            columns: Vec::new(),
+            views: BTreeMap::new(),
         }
     }
 }
@@ -147,6 +155,31 @@ impl Config {
             if take(&mut style, "style.", &name, file, &mut text, w) {
                 config.style.insert(name, text);
             }
+        }
+        let (mut columns, mut views) = (Vec::<String>::new(), toml::Table::new());
+        take(&mut table, "", "columns", file, &mut columns, w);
+        for name in &columns {
+            match Chosen::parse(name) {
+                Ok(c) => config.columns.push(c),
+                Err(why) => w.push(format!("{file}: columns: {why}")),
+            }
+        }
+        take(&mut table, "", "views", file, &mut views, w);
+        for name in views.keys().cloned().collect::<Vec<_>>() {
+            let mut lines = Vec::<String>::new();
+            if !take(&mut views, "views.", &name, file, &mut lines, w) {
+                continue;
+            }
+            let mut commands = Vec::new();
+            for line in &lines {
+                match Command::parse(line).filter(|c| c.action != Action::View) {
+                    Some(c) => commands.push(c),
+                    None => w.push(format!(
+                        "{file}: views.{name}: there is no command \"{line}\""
+                    )),
+                }
+            }
+            config.views.insert(name, commands);
         }
         warnings.extend(table.keys().map(|k| format!("{file}: {k}: unknown key")));
         let mut one_of = |key: &str, value: &mut String, allowed: &[&str]| {
@@ -262,11 +295,18 @@ impl Config {
              mouse = true\n\
              utc = false\n\
              frame-rate = 30\n\n\
+             # Columns of the list of pods, the last is dropped first; label:KEY is a label. By default what fits of these.\n\
+             # columns = [COLUMNS]\n\n\
+             # Views: names for commands of the palette that are run one after the other; V chooses one.\n\
+             [views]\n\
+             # pulls = [\"calls\", \"filter method:PullImage\", \"calls-sort time\"]\n\n\
              # Styles over the theme's; `kflow themes --keys` lists them all.\n\
              [style]\n# fail = \"bold #ff5f5f\"\n\n\
              # Keys by action; an empty list takes them away. `kflow keys` prints the live map.\n[keys]\n",
         );
-        for a in super::action::Action::ALL {
+        let columns: Vec<String> = Chosen::names().map(|n| format!("\"{n}\"")).collect();
+        s = s.replace("COLUMNS", &columns.join(", "));
+        for a in Action::ALL {
             let keys: Vec<String> = a
                 .default_keys()
                 .iter()
@@ -437,6 +477,27 @@ mod tests {
             w.len() == 1 && w.iter().all(|w| w.starts_with("c.toml:3: ")),
             "{w:?}"
         );
+    }
+    #[test]
+    fn columns_and_views_are_read_one_by_one() {
+        let text = "columns = [\"name\", \"label:app\", \"nme\"]\n[views]\n\
+                    web = [\"pods\", \"filter ns:shop\", \"dance\"]\nloop = [\"view loop\"]\nbad = 3\n";
+        let (c, w) = Config::parse(text, "c.toml");
+        assert_eq!(c.columns.len(), 2);
+        let web = c.views.get("web").map(Vec::as_slice).unwrap_or_default();
+        let names: Vec<_> = web
+            .iter()
+            .map(|c| (c.action.name(), c.arg.as_str()))
+            .collect();
+        assert_eq!(names, [("pods", ""), ("filter", "ns:shop")]);
+        let about = |what: &str| w.iter().any(|w| w.contains(what));
+        assert!(
+            about("columns: \"nme\" is none of namespace, name"),
+            "{w:?}"
+        );
+        assert!(about("views.web: there is no command \"dance\""), "{w:?}");
+        assert!(about("views.loop: there is no command"), "{w:?}");
+        assert!(about("views.bad: "), "{w:?}");
     }
     #[test]
     fn the_charset_follows_locale_and_terminal() {

@@ -1,5 +1,7 @@
 //! The state of the terminal: which panes, what is selected, what lies over them. No I/O, no clock.
 
+use std::collections::BTreeMap;
+
 use super::action::{Action, Command};
 use super::backend::{Answer, Drive};
 use super::banner;
@@ -159,6 +161,8 @@ pub struct Model {
     pub pressed: Option<(u16, u16)>,
     /// Commands typed before, newest last.
     pub history: Vec<String>,
+    /// Views of the configuration: the commands that lead to each.
+    pub views: BTreeMap<String, Vec<Command>>,
     /// A line says what to press next.
     pub strip: bool,
     /// The tour, while it goes on.
@@ -182,6 +186,7 @@ impl Model {
             message: None,
             pressed: None,
             history: Vec::new(),
+            views: BTreeMap::new(),
             strip: false,
             tour: None,
         }

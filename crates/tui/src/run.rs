@@ -148,6 +148,7 @@ fn take_over(
     warnings.extend(more);
     model.keys = keys;
     model.look = look;
+    model.configure(&new);
     if new.utc != config.utc {
         model.shared.utc = new.utc;
     }
@@ -201,6 +202,7 @@ pub fn run(driver: &mut dyn Backend, options: &Options) -> Result<(), RunError> 
     let alone = options.pane == Some(PaneId::Incidents) && Layout::parse(&config.layout).is_none();
     let chosen = if alone { Layout::Single } else { chosen };
     model.layout = first.layout.unwrap_or(chosen);
+    model.configure(&config);
     model.shared.utc = config.utc;
     model.shared.local = options.zone.clone();
     if let Some(p) = options.pane {

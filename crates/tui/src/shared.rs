@@ -11,6 +11,7 @@ use kflow_model::{Evidence, Nanos, ObjectRef, PodUid};
 use super::glyph::Glyphs;
 use super::keys::Keymap;
 use super::pane::PaneId;
+use super::pane::pods::Chosen;
 use super::theme::Theme;
 use super::time::{Clock, TimeFormat};
 use super::timezone::Zone;
@@ -70,6 +71,8 @@ pub struct Shared {
     pub call: Option<CallKey>,
     /// An observation that another pane wants shown.
     pub evidence: Option<Evidence>,
+    /// Columns of the list of pods that the configuration asks for; none for those that fit.
+    pub columns: Arc<Vec<Chosen>>,
     /// The pane that another one wants to show more than the selected pod's.
     pub everything: Option<PaneId>,
     /// A step of the map that the tour wants shown.

@@ -6,11 +6,12 @@ use crossterm::event::KeyCode;
 
 use super::action::{Action, Command, KeyScope};
 use super::backend::Drive;
+use super::config::Config;
 use super::help::Help;
 use super::keys::Key;
 use super::layout::Layout;
 use super::model::{Effect, Look, Model, Overlay, Place, Prompt, PromptKind};
-use super::pane::{PaneId, Reply};
+use super::pane::{Item, Menu, PaneId, Reply};
 use super::tour;
 use kflow_core::diagnose::awaited::{self, Awaited};
 use kflow_core::query::Moment;
@@ -371,8 +372,43 @@ impl Model {
             }
             Action::Export => self.overlays.push(Overlay::Menu(Self::export_menu())),
             Action::Record => return drive(Drive::Record),
+            Action::View => return self.view(&command.arg, snap),
             Action::Theme => self.set_theme(&command.arg),
             _ => {}
+        }
+        Vec::new()
+    }
+    /// Takes what the configuration says of lists.
+    pub fn configure(&mut self, config: &Config) {
+        self.shared.columns = Arc::new(config.columns.clone());
+        self.views.clone_from(&config.views);
+    }
+    /// Runs the commands of a view; lets the user choose one where none is named.
+    fn view(&mut self, name: &str, snap: &Snapshot) -> Vec<Effect> {
+        if let Some(commands) = self.views.get(name).cloned() {
+            let effects = commands.iter().flat_map(|c| self.run(c, snap));
+            return effects.collect();
+        }
+        if self.views.is_empty() {
+            self.say("the configuration has no view: [views] pulls = [\"calls\", \"filter method:PullImage\"]");
+        } else if name.is_empty() {
+            let item = |name: &String| Item {
+                label: name.clone(),
+                help: String::new(),
+                command: Command {
+                    action: Action::View,
+                    arg: name.clone(),
+                },
+                checked: None,
+            };
+            let items = self.views.keys().map(item).collect();
+            self.overlays.push(Overlay::Menu(Menu {
+                title: "View".to_owned(),
+                items,
+                ..Menu::default()
+            }));
+        } else {
+            self.complain(format!("the configuration has no view \"{name}\""));
         }
         Vec::new()
     }

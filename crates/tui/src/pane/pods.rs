@@ -10,6 +10,7 @@ mod wanted;
 
 use list::{List, Row};
 pub use order::{GroupBy, Sort};
+pub use row::Chosen;
 use wanted::{NotShown, Wanted};
 
 use super::{Item, Menu, Pane, PaneId, Reply};
@@ -364,7 +365,8 @@ impl Pane for Pods {
             return;
         }
         let h = list_height((canvas.width(), canvas.height()), self.lanes.is_some()) as u16;
-        let columns = row::columns(canvas.width(), self.list.widths);
+        let chosen = &ctx.shared.columns;
+        let columns = row::columns(canvas.width(), self.list.widths, chosen);
         let widths = self.list.widths;
         let names = widths
             .name
@@ -453,16 +455,17 @@ impl Pane for Pods {
     fn click(&mut self, x: u16, y: u16, snap: &Snapshot, shared: &mut Shared) -> bool {
         let Some(row) = y.checked_sub(HEAD) else {
             // A click on a heading sorts, and one more turns the order round.
-            let columns = row::columns(self.width, self.list.widths);
+            let columns = row::columns(self.width, self.list.widths, &shared.columns);
             // Lanes have another head.
             let mut columns = columns.into_iter().filter(|_| self.lanes.is_none());
             if let Some(c) = columns.find(|c| (c.x + 2..c.x + 3 + c.w).contains(&x)) {
                 match row::sorting(c.column.id) {
-                    sort if sort == self.wanted.sort => {
+                    Some(sort) if sort == self.wanted.sort => {
                         self.wanted.reverse = !self.wanted.reverse;
                         self.dirty = true;
                     }
-                    sort => self.set_sort(sort),
+                    Some(sort) => self.set_sort(sort),
+                    None => {}
                 }
             }
             return true;

@@ -5,13 +5,13 @@ use crate::shared::Ctx;
 
 /// A column of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Column<C> {
+pub struct Column<'a, C> {
     /// Identity of the column.
     pub id: C,
     /// What stands above the column.
-    pub title: &'static str,
+    pub title: &'a str,
     /// Heading where the column is narrower than `title`.
-    pub short: &'static str,
+    pub short: &'a str,
     /// Least columns.
     pub min: u16,
     /// Most columns.
@@ -22,9 +22,9 @@ pub struct Column<C> {
     pub right: bool,
 }
 
-impl<C: Copy> Column<C> {
+impl<'a, C: Copy> Column<'a, C> {
     /// A column of texts: which, its heading, its least and most width, and how soon it is dropped.
-    pub const fn new(id: C, title: &'static str, min: u16, max: u16, rank: u8) -> Self {
+    pub const fn new(id: C, title: &'a str, min: u16, max: u16, rank: u8) -> Self {
         Self {
             id,
             title,
@@ -37,7 +37,7 @@ impl<C: Copy> Column<C> {
     }
     /// The same with a heading for where there is little room.
     #[must_use]
-    pub const fn short(self, short: &'static str) -> Self {
+    pub const fn short(self, short: &'a str) -> Self {
         Self { short, ..self }
     }
     /// The same for numbers.
@@ -50,9 +50,9 @@ impl<C: Copy> Column<C> {
     }
 }
 
-impl<C> Column<C> {
+impl<'a, C> Column<'a, C> {
     /// The heading that fits into `w` columns together with `more` others.
-    fn heading(&self, w: u16, more: usize) -> &'static str {
+    fn heading(&self, w: u16, more: usize) -> &'a str {
         if crate::text::width(self.title) + more <= usize::from(w) {
             self.title
         } else {
@@ -63,8 +63,8 @@ impl<C> Column<C> {
 
 /// A column with its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Placed<C> {
-    pub column: Column<C>,
+pub struct Placed<'a, C> {
+    pub column: Column<'a, C>,
     /// First column on the canvas.
     pub x: u16,
     /// Width in cells.
@@ -72,18 +72,18 @@ pub struct Placed<C> {
 }
 
 /// Places columns, one space apart, into `width`.
-pub fn place<C: Copy>(columns: &[Column<C>], width: u16) -> Vec<Placed<C>> {
+pub fn place<'a, C: Copy>(columns: &[Column<'a, C>], width: u16) -> Vec<Placed<'a, C>> {
     place_content(columns, width, |_| u16::MAX)
 }
 
 /// The same for contents of a known width: no column is wider than its widest content and its heading, and one whose
 /// contents are narrower than its least width leaves the rest to others.
-pub fn place_content<C: Copy>(
-    columns: &[Column<C>],
+pub fn place_content<'a, C: Copy>(
+    columns: &[Column<'a, C>],
     width: u16,
     content: impl Fn(C) -> u16,
-) -> Vec<Placed<C>> {
-    let columns: Vec<Column<C>> = columns
+) -> Vec<Placed<'a, C>> {
+    let columns: Vec<Column<'a, C>> = columns
         .iter()
         .map(|c| {
             let content = content(c.id);
@@ -114,7 +114,7 @@ pub fn place_content<C: Copy>(
             limit = r;
         }
     }
-    let chosen: Vec<Column<C>> = columns
+    let chosen: Vec<Column<'a, C>> = columns
         .iter()
         .filter(|c| c.rank <= limit)
         .copied()
@@ -150,7 +150,7 @@ pub fn head<C: Copy + PartialEq>(
     canvas: &mut Canvas<'_>,
     x: u16,
     y: u16,
-    columns: &[Placed<C>],
+    columns: &[Placed<'_, C>],
     sorted: Option<(C, bool)>,
 ) {
     for p in columns {
@@ -183,7 +183,7 @@ pub fn head<C: Copy + PartialEq>(
 mod tests {
     use super::*;
 
-    const fn c(id: u8, min: u16, max: u16, rank: u8) -> Column<u8> {
+    const fn c(id: u8, min: u16, max: u16, rank: u8) -> Column<'static, u8> {
         Column::new(id, "", min, max, rank)
     }
 

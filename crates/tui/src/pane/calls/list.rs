@@ -24,7 +24,7 @@ enum Col {
     Size,
 }
 
-const COLUMNS: [Column<Col>; 7] = [
+const COLUMNS: [Column<'static, Col>; 7] = [
     Column::new(Col::Time, "START", 12, 15, 1),
     Column::new(Col::Method, "METHOD", 18, 25, 0),
     Column::new(Col::Subject, "POD  CONTAINER", 20, 200, 0),

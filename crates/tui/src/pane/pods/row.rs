@@ -29,10 +29,56 @@ pub(super) enum Col {
     Age,
     Node,
     Verdict,
+    /// Of the configuration's columns the one of this number, which is a label.
+    Label(u8),
 }
 
+/// A column that the configuration asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Chosen(Which);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Which {
+    Known(Col),
+    /// The value of a label of the pod, by its key.
+    Label(String),
+}
+
+impl Chosen {
+    /// Reads `name`, `status`, `in` or `label:app`; what there is, on failure.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        if let Some(key) = text.strip_prefix("label:").filter(|k| !k.is_empty()) {
+            return Ok(Self(Which::Label(key.to_owned())));
+        }
+        let known = NAMES.iter().find(|(name, _)| *name == text);
+        known.map(|(_, c)| Self(Which::Known(*c))).ok_or_else(|| {
+            let names: Vec<&str> = NAMES.iter().map(|(name, _)| *name).collect();
+            format!("\"{text}\" is none of {}, label:KEY", names.join(", "))
+        })
+    }
+    /// Names of the columns that are shown where none are asked for.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        NAMES.iter().map(|(name, _)| *name)
+    }
+}
+
+/// Columns by the names that the configuration has for them.
+const NAMES: [(&str, Col); 11] = [
+    ("namespace", Col::Namespace),
+    ("name", Col::Name),
+    ("ready", Col::Ready),
+    ("status", Col::Status),
+    ("stages", Col::Stages),
+    ("in", Col::Since),
+    ("start", Col::Start),
+    ("restarts", Col::Restarts),
+    ("age", Col::Age),
+    ("node", Col::Node),
+    ("why", Col::Verdict),
+];
+
 /// What and where somebody has to look stays longest: name, status and cause, then the namespace, then the stages.
-const COLUMNS: [Column<Col>; 11] = [
+const COLUMNS: [Column<'static, Col>; 11] = [
     Column::new(Col::Namespace, "NAMESPACE", 8, 20, 1).short("NS"),
     Column::new(Col::Name, "NAME", 16, 63, 0),
     Column::new(Col::Ready, "READY", 5, 5, 4).right(),
@@ -66,9 +112,10 @@ pub(super) const fn sorted_by(sort: Sort) -> Option<Col> {
     })
 }
 
-/// What a click on the heading of a column sorts by.
-pub(super) const fn sorting(column: Col) -> Sort {
-    match column {
+/// What a click on the heading of a column sorts by; nothing for a label.
+pub(super) const fn sorting(column: Col) -> Option<Sort> {
+    Some(match column {
+        Col::Label(_) => return None,
         Col::Namespace => Sort::Namespace,
         Col::Name => Sort::Name,
         Col::Ready => Sort::Ready,
@@ -80,11 +127,15 @@ pub(super) const fn sorting(column: Col) -> Sort {
         Col::Age => Sort::Age,
         Col::Node => Sort::Node,
         Col::Verdict => Sort::Verdict,
-    }
+    })
 }
 
-/// The columns that have room, for cells of these widths.
-pub(super) fn columns(width: u16, cells: Widths) -> Vec<Placed<Col>> {
+/// Least and most columns of a label's value.
+const LABEL: (u16, u16) = (8, 24);
+
+/// The columns that have room, for cells of these widths: all there are, or the chosen ones, of which the last is
+/// dropped first.
+pub(super) fn columns(width: u16, cells: Widths, chosen: &[Chosen]) -> Vec<Placed<'_, Col>> {
     // One column for the mark at the left, one for the scroll bar at the right.
     let width = width.saturating_sub(3);
     let least = |id: Col| COLUMNS.iter().find(|c| c.id == id).map_or(0, |c| c.min + 1);
@@ -98,13 +149,36 @@ pub(super) fn columns(width: u16, cells: Widths) -> Vec<Placed<Col>> {
         },
         _ => c,
     });
+    let of_chosen = (0..).zip(chosen).filter_map(|(n, Chosen(which))| {
+        let column = match which {
+            Which::Known(id) => columns.iter().find(|c| c.id == *id).copied()?,
+            Which::Label(key) => Column::new(Col::Label(n), key, LABEL.0, LABEL.1, n),
+        };
+        // A row is of somebody: the name stays longest.
+        let rank = if column.id == Col::Name { 0 } else { n + 1 };
+        Some(Column { rank, ..column })
+    });
+    let mut columns: Vec<Column<'_, Col>> = if chosen.is_empty() {
+        columns.to_vec()
+    } else {
+        of_chosen.collect()
+    };
+    if !columns.iter().any(|c| c.id == Col::Name) {
+        columns.extend(COLUMNS.iter().find(|c| c.id == Col::Name));
+    }
     table::place_content(&columns, width, |c| match c {
         Col::Namespace => cells.namespace,
         Col::Name => cells.name,
         Col::Status => cells.status,
         Col::Node => cells.node,
         Col::Verdict => cells.why,
-        Col::Ready | Col::Stages | Col::Since | Col::Start | Col::Restarts | Col::Age => u16::MAX,
+        Col::Ready
+        | Col::Stages
+        | Col::Since
+        | Col::Start
+        | Col::Restarts
+        | Col::Age
+        | Col::Label(_) => u16::MAX,
     })
 }
 
@@ -144,7 +218,7 @@ fn why(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, (x, y, w): (u16, u16, u16), v: &V
 pub(super) fn owner(
     ctx: &Ctx<'_>,
     canvas: &mut Canvas<'_>,
-    columns: &[Placed<Col>],
+    columns: &[Placed<'_, Col>],
     y: u16,
     v: &Verdict,
 ) {
@@ -172,7 +246,7 @@ pub(super) fn owner(
                 canvas.text_right(end, y, w, &age(ctx.snap.now.since(v.since)), *style);
             }
             Col::Verdict => why(ctx, canvas, (x, y, w), v),
-            Col::Ready | Col::Start | Col::Restarts | Col::Age | Col::Node => {}
+            Col::Ready | Col::Start | Col::Restarts | Col::Age | Col::Node | Col::Label(_) => {}
         }
     }
 }
@@ -180,7 +254,7 @@ pub(super) fn owner(
 pub(super) fn pod(
     ctx: &Ctx<'_>,
     canvas: &mut Canvas<'_>,
-    columns: &[Placed<Col>],
+    columns: &[Placed<'_, Col>],
     y: u16,
     p: &PodView,
 ) {
@@ -279,6 +353,17 @@ pub(super) fn pod(
                     canvas.text_in(x, y, w, g.absent, t.faint);
                 } else {
                     canvas.text_in(x, y, w, &p.node, dim);
+                }
+            }
+            Col::Label(n) => {
+                let chosen = ctx.shared.columns.get(usize::from(n));
+                let Some(Chosen(Which::Label(key))) = chosen else {
+                    continue;
+                };
+                let labels = p.api.as_ref().map(|a| a.labels.as_slice());
+                let mut labels = labels.unwrap_or_default().iter();
+                if let Some((_, value)) = labels.find(|(k, _)| k == key.as_str()) {
+                    canvas.text_in(x, y, w, value, base);
                 }
             }
             Col::Verdict => {

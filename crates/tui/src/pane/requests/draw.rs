@@ -30,7 +30,7 @@ enum Col {
     AuditId,
 }
 
-const GROUPS: [Column<Col>; 10] = [
+const GROUPS: [Column<'static, Col>; 10] = [
     Column::new(Col::Count, "COUNT", 6, 8, 0).right(),
     Column::new(Col::Errors, "ERRORS", 6, 7, 0).right(),
     Column::new(Col::Open, "OPEN", 5, 6, 3).right(),
@@ -43,7 +43,7 @@ const GROUPS: [Column<Col>; 10] = [
     Column::new(Col::Client, "CLIENT", 12, 90, 1),
 ];
 
-const LIST: [Column<Col>; 9] = [
+const LIST: [Column<'static, Col>; 9] = [
     Column::new(Col::Start, "START", 12, 15, 1),
     Column::new(Col::Length, "LENGTH", 7, 8, 0).right(),
     Column::new(Col::Code, "CODE", 4, 4, 0).right(),
@@ -142,7 +142,7 @@ impl Requests {
         let width = canvas.width().saturating_sub(3);
         // Where nothing failed, there is no message.
         let failed = self.longest.message > 0;
-        let shown: Vec<Column<Col>> = (LIST.into_iter())
+        let shown: Vec<Column<'_, Col>> = (LIST.into_iter())
             .filter(|c| failed || c.id != Col::Message)
             .collect();
         let columns = table::place_content(&shown, width, |c| self.longest.of_column(c));
