@@ -6,10 +6,11 @@
 //! |---|---|
 //! | [`args`] | what can be said on the command line (clap only) |
 //! | [`input`] | where a command that reads takes its observations from, and as of when |
+//! | `complete` | what a shell is told while something is typed |
 //! | `collect` | one look at what runs, for commands that answer once |
 //! | `live` | the sources of commands that look at what runs, signals |
 //! | `log` | what kflow itself does, as a log |
-//! | `manual` | completions and manual pages |
+//! | `manual` | manual pages |
 //! | `out` | standard output, colours |
 //! | `pods` | the pods that are asked about, and what is said when there are none |
 //! | `scope` | which pods a command looks at |
@@ -20,6 +21,7 @@ pub mod input;
 
 mod calls;
 mod collect;
+mod complete;
 mod doctor;
 mod export;
 mod flow;
@@ -69,6 +71,9 @@ fn moment(text: &str) -> anyhow::Result<Moment> {
 
 /// Runs the program.
 pub fn main() -> ExitCode {
+    if complete::answered() {
+        return ExitCode::from(OK);
+    }
     let args = parse();
     let rows = args.command.rows();
     out::choose_colour(args.color);
@@ -159,7 +164,7 @@ fn run(args: Args) -> anyhow::Result<u8> {
         Command::Themes(a) => settings::themes(&a),
         Command::Config(a) => settings::configuration(&a),
         Command::Screenshots(a) => screenshots::screenshots(&a),
-        Command::Completions { shell } => manual::completions(shell),
+        Command::Completions { shell } => complete::script(shell),
         Command::Man { dir } => manual::man(dir.as_deref()),
     }
 }

@@ -96,7 +96,8 @@ pub enum Command {
     /// Print a completion script for a shell
     Completions {
         /// The shell.
-        shell: clap_complete::Shell,
+        #[arg(value_enum)]
+        shell: super::complete::Shell,
     },
     /// Print the manual page, or write one for each command into a folder
     Man {

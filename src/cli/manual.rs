@@ -1,4 +1,4 @@
-//! Completions and manual pages, made from the arguments.
+//! Manual pages, made from the arguments.
 
 use clap::CommandFactory;
 use std::io::Write;
@@ -7,16 +7,6 @@ use std::path::Path;
 use super::args::Args;
 use super::out::stdout;
 use kflow_model::file::{self, Access};
-
-/// `kflow completions`
-pub(super) fn completions(shell: clap_complete::Shell) -> anyhow::Result<u8> {
-    let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Args::command(), "kflow", &mut script);
-    let mut out = stdout();
-    out.write_all(&script)?;
-    out.flush()?;
-    Ok(super::OK)
-}
 
 /// `kflow man`
 pub(super) fn man(dir: Option<&Path>) -> anyhow::Result<u8> {

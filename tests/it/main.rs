@@ -10,6 +10,7 @@
 )]
 
 mod cli;
+mod complete;
 mod control;
 mod correlate;
 #[cfg(test)]

@@ -2,6 +2,7 @@
 //! and none takes longer than it was given.
 
 pub(crate) mod api;
+mod complete;
 mod hostile;
 mod live;
 mod sessions;

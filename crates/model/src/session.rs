@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | [`mod@format`] | the lines: header, version, observation, what to do with lines of a later kflow | yes |
 //! | [`redact`] | every text that is written is redacted | yes |
+//! | `names` | the names in a recording, read without the rest of it | no |
 //! | `reader` | files and streams, plain or zstd, whole or cut | no |
 //! | `writer` | recordings and whole sessions, frames that bound what a crash can take | no |
 //!
@@ -13,11 +14,15 @@ pub mod format;
 pub mod redact;
 
 #[cfg(feature = "files")]
+pub mod names;
+#[cfg(feature = "files")]
 pub mod reader;
 #[cfg(feature = "files")]
 pub mod writer;
 
 pub use format::{Header, SourceInfo, VERSION};
+#[cfg(feature = "files")]
+pub use names::{Names, names};
 #[cfg(feature = "files")]
 pub use reader::{Batch, Reader, Report, Session, load};
 #[cfg(feature = "files")]

@@ -345,6 +345,17 @@ impl Reader {
         total
     }
 
+    /// Gives the rest as blocks of whole lines, unparsed.
+    pub(super) fn blocks(mut self, mut take: impl FnMut(&[u8])) {
+        loop {
+            let block = self.lines.block();
+            if block.is_empty() {
+                return;
+            }
+            take(&block);
+        }
+    }
+
     /// Reads the rest.
     pub fn read(self) -> Session {
         let header = self.header.clone();

@@ -1,0 +1,368 @@
+//! What a shell is told when a word is to be completed: `clap_complete` knows the arguments, the names are found here, in
+//! the recording or the cluster that the command line names.
+//!
+//! Who types waits for it, so all of it has a bound by a clock. What is not known by then is left out whole: a part of the
+//! names would let a shell complete to the wrong one. Nothing is ever said on the terminal.
+
+mod kubectl;
+mod names;
+
+use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::sync_channel;
+use std::time::{Duration, Instant};
+
+use clap::{ArgMatches, Command, CommandFactory as _, ValueEnum};
+use clap_complete::engine::{
+    ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter as _,
+};
+use clap_complete::env::{Bash, CompleteEnv, Elvish, EnvCompleter, Fish, Powershell, Shells, Zsh};
+
+use super::args::Args;
+use super::{OK, out};
+use kflow_core::diagnose::Catalogue;
+use kflow_core::flow::{Map, Stage};
+use kflow_core::query::{self, Field};
+use kflow_model::clock;
+use kflow_model::cri::method;
+use kflow_model::session::Names;
+use kflow_tui::theme;
+use names::{Asked, Need};
+
+/// A completion script calls `kflow` with this.
+const VAR: &str = "KFLOW_COMPLETE";
+
+/// From the start of the program to the answer.
+const WHOLE: Duration = Duration::from_millis(190);
+/// From the start of the program to the end of looking for names: what needs none is still told then.
+const NAMES: Duration = Duration::from_millis(160);
+
+const SHELLS: Shells<'static> =
+    Shells(&[&Bash, &Elvish, &Fish, &Powershell, &Zsh, &kubectl::Kubectl]);
+
+/// Who asks for completions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Shell {
+    Bash,
+    Elvish,
+    Fish,
+    Powershell,
+    Zsh,
+    /// The program kubectl_complete-kflow, which kubectl asks when `kubectl kflow` is completed
+    Kubectl,
+}
+
+impl Shell {
+    fn completer(self) -> &'static dyn EnvCompleter {
+        match self {
+            Self::Bash => &Bash,
+            Self::Elvish => &Elvish,
+            Self::Fish => &Fish,
+            Self::Powershell => &Powershell,
+            Self::Zsh => &Zsh,
+            Self::Kubectl => &kubectl::Kubectl,
+        }
+    }
+}
+
+/// `kflow completions`: the script that asks `kflow` while something is typed.
+pub(super) fn script(shell: Shell) -> anyhow::Result<u8> {
+    let mut script = Vec::new();
+    let asker = shell.completer();
+    asker.write_registration(VAR, "kflow", "kflow", "kflow", &mut script)?;
+    let mut out = out::stdout();
+    out.write_all(script.trim_ascii_start())?;
+    out.flush()?;
+    Ok(OK)
+}
+
+/// Answers a completion script, if one asks.
+pub(super) fn answered() -> bool {
+    if std::env::var_os(VAR).is_none_or(|v| v.is_empty()) {
+        return false;
+    }
+    let begun = clock::monotonic();
+    let (done, is_done) = sync_channel(1);
+    let asker = move || {
+        let args: Vec<OsString> = std::env::args_os().collect();
+        let words = args.iter().skip_while(|a| *a != "--").skip(1);
+        let asked = Arc::new(Asked::of(&matches(words.cloned()), begun + NAMES));
+        let here = std::env::current_dir().ok();
+        let told = CompleteEnv::with_factory(|| with_names(Args::command(), &asked))
+            .var(VAR)
+            .shells(SHELLS)
+            .try_complete(args, here.as_deref());
+        done.send(told.is_ok()).ok();
+    };
+    // A file system that does not answer keeps its thread: the process ends all the same.
+    if std::thread::Builder::new().spawn(asker).is_ok() {
+        let left = WHOLE.saturating_sub(clock::monotonic().saturating_duration_since(begun));
+        is_done.recv_timeout(left).ok();
+    }
+    true
+}
+
+/// What the words say so far, however little that is.
+fn matches(words: impl Iterator<Item = OsString>) -> ArgMatches {
+    let command = Args::command().ignore_errors(true);
+    command.try_get_matches_from(words).unwrap_or_default()
+}
+
+/// What kinds of names an argument takes, by its id.
+fn with_names(command: Command, asked: &Arc<Asked>) -> Command {
+    let subcommands: Vec<String> = command
+        .get_subcommands()
+        .map(|c| c.get_name().to_owned())
+        .collect();
+    subcommands.into_iter().fold(command, |command, name| {
+        let asked = Arc::clone(asked);
+        command.mut_subcommand(name.clone(), |c| {
+            c.mut_args(|arg| {
+                let id = arg.get_id().as_str().to_owned();
+                let session = || arg.clone().add(ArgValueCompleter::new(sessions));
+                let Some(kind) = Kind::of(&name, &id) else {
+                    return arg;
+                };
+                if kind == Kind::Session {
+                    return session();
+                }
+                let asked = Arc::clone(&asked);
+                arg.add(ArgValueCompleter::new(move |typed: &OsStr| {
+                    let typed = typed.to_str().unwrap_or_default();
+                    kind.candidates(typed, &asked)
+                }))
+            })
+        })
+    })
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Session,
+    /// A pod.
+    Pod,
+    /// A pod, or an owner, claim or node of it.
+    Subject,
+    /// A pod, or what makes pods.
+    Owner,
+    Namespace,
+    Node,
+    Context,
+    Method,
+    Measure,
+    Cause,
+    Theme,
+    /// A flow, a step or a pod.
+    Flow,
+    Filter,
+}
+
+impl Kind {
+    fn of(command: &str, arg: &str) -> Option<Self> {
+        Some(match (command, arg) {
+            (_, "session" | "compare") => Self::Session,
+            ("why", "pod") => Self::Subject,
+            ("timeline", "pod") => Self::Owner,
+            (_, "pod") => Self::Pod,
+            (_, "namespace") => Self::Namespace,
+            ("import", "node") => return None,
+            (_, "node") => Self::Node,
+            (_, "context") => Self::Context,
+            (_, "method") => Self::Method,
+            (_, "measure") => Self::Measure,
+            ("causes", "id") => Self::Cause,
+            (_, "theme") | ("themes", "print") => Self::Theme,
+            ("flow", "what") => Self::Flow,
+            (_, "filter" | "against") => Self::Filter,
+            _ => return None,
+        })
+    }
+
+    fn candidates(self, typed: &str, asked: &Asked) -> Vec<CompletionCandidate> {
+        let begin = |(name, _): &(String, String)| name.starts_with(typed);
+        let all: Vec<(String, String)> = match self {
+            Self::Session => Vec::new(),
+            Self::Pod => pods(typed, asked, &[]),
+            Self::Subject => pods(typed, asked, SUBJECTS),
+            Self::Owner => pods(typed, asked, OWNERS),
+            Self::Namespace => asked.names(Need::Namespaces, |n| bare(n.namespaces())),
+            Self::Node => asked.names(Need::Nodes, |n| bare(&n.nodes)),
+            Self::Context => asked.contexts().map(bare).unwrap_or_default(),
+            Self::Method => bare(method::ALL),
+            Self::Measure => bare(measures()),
+            Self::Cause => causes(typed),
+            Self::Theme => themes(),
+            Self::Flow => flows(typed, asked),
+            Self::Filter => return expression(typed, asked),
+        };
+        all.into_iter().filter(begin).map(candidate).collect()
+    }
+}
+
+fn candidate((name, help): (String, String)) -> CompletionCandidate {
+    let help = kflow_export::text::clean(&help).into_owned();
+    let help = (!help.is_empty()).then(|| help.into());
+    CompletionCandidate::new(name).help(help)
+}
+
+/// Names that need no explanation. A name that is not fit for a line is left out: the answer is lines.
+fn bare<S: ToString>(names: impl IntoIterator<Item = S>) -> Vec<(String, String)> {
+    let names = names.into_iter().map(|n| n.to_string());
+    let fit = |n: &String| !n.is_empty() && !n.contains(char::is_control);
+    names.filter(fit).map(|n| (n, String::new())).collect()
+}
+
+fn sessions(typed: &OsStr) -> Vec<CompletionCandidate> {
+    let is_session = |p: &Path| {
+        let name = p.file_name().and_then(OsStr::to_str).unwrap_or_default();
+        [".kflow", ".kflow.zst"].iter().any(|e| name.ends_with(e))
+    };
+    PathCompleter::any()
+        .filter(is_session)
+        .stdio()
+        .complete(typed)
+}
+
+/// Kinds as they stand before a slash, and as the API names them.
+type Kinds = &'static [(&'static str, &'static str)];
+const OWNERS: Kinds = &[
+    ("cj", "CronJob"),
+    ("deploy", "Deployment"),
+    ("ds", "DaemonSet"),
+    ("job", "Job"),
+    ("rs", "ReplicaSet"),
+    ("sts", "StatefulSet"),
+];
+const SUBJECTS: Kinds = &[
+    ("cj", "CronJob"),
+    ("deploy", "Deployment"),
+    ("ds", "DaemonSet"),
+    ("job", "Job"),
+    ("node", "Node"),
+    ("pvc", "PersistentVolumeClaim"),
+    ("rs", "ReplicaSet"),
+    ("sts", "StatefulSet"),
+];
+
+/// Pods as they can be named where these words stand, and other kinds: first only the kind, then what there is of it.
+fn pods(typed: &str, asked: &Asked, kinds: Kinds) -> Vec<(String, String)> {
+    let need = match typed.split_once('/') {
+        Some(("node", _)) => Need::Nodes,
+        _ => Need::Pods,
+    };
+    asked.names(need, |names| {
+        let within = |ns: &str| asked.namespace().is_none_or(|wanted| wanted == ns);
+        let mut all = BTreeSet::new();
+        for (ns, name) in names.pods.iter().filter(|(ns, _)| within(ns)) {
+            if asked.namespace().is_some() || !typed.is_empty() && name.starts_with(typed) {
+                all.insert(name.clone());
+            }
+            if asked.namespace().is_none() || typed.contains('/') {
+                all.insert(format!("{ns}/{name}"));
+            }
+            if let Some(("pod" | "pods" | "po", _)) = typed.split_once('/') {
+                let kind = typed.split('/').next().unwrap_or_default();
+                all.insert(format!("{kind}/{name}"));
+            }
+        }
+        for (short, kind) in kinds {
+            let of_kind: Vec<&str> = if *kind == "Node" {
+                names.nodes.iter().map(String::as_str).collect()
+            } else {
+                let objects = names.objects.iter();
+                let of_kind = objects.filter(|(k, ns, _)| k == kind && within(ns));
+                of_kind.map(|(_, _, name)| name.as_str()).collect()
+            };
+            if typed.contains('/') {
+                all.extend(of_kind.iter().map(|name| format!("{short}/{name}")));
+            } else if !of_kind.is_empty() {
+                all.insert(format!("{short}/"));
+            }
+        }
+        bare(all)
+    })
+}
+
+fn measures() -> Vec<String> {
+    let stages = Stage::ALL.iter().map(|s| format!("stage/{}", s.name()));
+    let calls = method::ALL.iter().map(|m| format!("call/{m}"));
+    let whole = ["start", "start-sli", "ready", "stage", "call"].map(str::to_owned);
+    whole.into_iter().chain(stages).chain(calls).collect()
+}
+
+fn causes(typed: &str) -> Vec<(String, String)> {
+    let all = Catalogue::get().iter();
+    // A cause is taken in small letters too.
+    all.map(|c| {
+        let id = c.id.as_str();
+        let id = match id.get(..typed.len()) {
+            Some(begin) if begin.eq_ignore_ascii_case(typed) => {
+                format!("{typed}{}", id.get(typed.len()..).unwrap_or_default())
+            }
+            _ => id.to_owned(),
+        };
+        (id, c.title.clone())
+    })
+    .collect()
+}
+
+fn themes() -> Vec<(String, String)> {
+    let about = |text: &str| {
+        let line = text.lines().next().unwrap_or_default();
+        line.trim_start_matches("# ").to_owned()
+    };
+    let all = theme::BUILT_IN.iter();
+    all.map(|(name, text)| ((*name).to_owned(), about(text)))
+        .collect()
+}
+
+/// Flows and steps of the map, functions once something is typed, and pods.
+fn flows(typed: &str, asked: &Asked) -> Vec<(String, String)> {
+    let map = Map::embedded();
+    let flows = map.flows().iter();
+    let mut all: Vec<(String, String)> = flows
+        .map(|f| (f.name.to_string(), f.title.to_string()))
+        .collect();
+    for step in map.steps() {
+        all.push((step.id.to_string(), step.label.to_string()));
+        if !typed.is_empty() {
+            all.push((step.function.to_string(), step.label.to_string()));
+        }
+    }
+    all.extend(pods(typed, asked, &[]));
+    all
+}
+
+/// The end of an expression.
+fn expression(typed: &str, asked: &Asked) -> Vec<CompletionCandidate> {
+    let of = |need, of: fn(&Names) -> Vec<String>| asked.names(need, of);
+    let known = |field: Field| match field {
+        Field::Method => method::ALL.iter().map(|m| (*m).to_owned()).collect(),
+        Field::Pod => of(Need::Pods, |n| n.pods.iter().map(|p| p.1.clone()).collect()),
+        Field::Namespace => of(Need::Namespaces, |n| {
+            n.namespaces().into_iter().map(str::to_owned).collect()
+        }),
+        Field::Node => of(Need::Nodes, |n| n.nodes.iter().cloned().collect()),
+        Field::Owner => of(Need::Pods, |n| {
+            n.objects.iter().map(|o| o.2.clone()).collect()
+        }),
+        Field::Reason => Catalogue::get().iter().map(|c| c.id.to_string()).collect(),
+        _ => Vec::new(),
+    };
+    let all = query::complete(typed, &known).into_iter();
+    let fit = all.filter(|c| !c.text.contains(char::is_control));
+    fit.map(|c| candidate((c.text, c.help))).collect()
+}
+
+/// The path that a session flag names, for who reads it.
+fn path_of(matches: &ArgMatches, id: &str) -> Option<PathBuf> {
+    matches.try_get_one::<PathBuf>(id).ok().flatten().cloned()
+}
+
+/// How much time is left.
+fn left(until: Instant) -> Duration {
+    until.saturating_duration_since(clock::monotonic())
+}
