@@ -155,6 +155,8 @@ pub enum Format {
     Text,
     /// For programs: see docs/json.md.
     Json,
+    /// The same as YAML.
+    Yaml,
 }
 
 /// How rows are written that no table takes.
@@ -167,6 +169,8 @@ pub enum RowsFormat {
     Json,
     /// A JSON object a line.
     Jsonl,
+    /// The JSON as YAML.
+    Yaml,
 }
 
 impl RowsFormat {
@@ -176,6 +180,7 @@ impl RowsFormat {
             Self::Text => None,
             Self::Json => Some(Rows::Json),
             Self::Jsonl => Some(Rows::Jsonl),
+            Self::Yaml => Some(Rows::Yaml),
         }
     }
 }
@@ -186,10 +191,14 @@ pub enum TableFormat {
     /// For people.
     #[default]
     Text,
+    /// For people, with more columns.
+    Wide,
     /// One array, a row a line: see docs/json.md.
     Json,
     /// A JSON object a line.
     Jsonl,
+    /// The JSON as YAML.
+    Yaml,
     /// A head, and a line a row.
     Csv,
 }
@@ -198,9 +207,44 @@ impl TableFormat {
     /// The form of rows for a program.
     pub const fn rows(self) -> Option<Rows> {
         match self {
-            Self::Text => None,
+            Self::Text | Self::Wide => None,
             Self::Json => Some(Rows::Json),
             Self::Jsonl => Some(Rows::Jsonl),
+            Self::Yaml => Some(Rows::Yaml),
+            Self::Csv => Some(Rows::Csv),
+        }
+    }
+    pub fn is_wide(self) -> bool {
+        self == Self::Wide
+    }
+}
+
+/// How timelines are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum TimelineFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// A name a line, for kubectl and for xargs: pod/NAME in the namespace that -n names, else pod/NAMESPACE/NAME.
+    Name,
+    /// One array, a row a line: see docs/json.md.
+    Json,
+    /// A JSON object a line.
+    Jsonl,
+    /// The JSON as YAML.
+    Yaml,
+    /// A head, and a line a row.
+    Csv,
+}
+
+impl TimelineFormat {
+    /// The form of rows for a program.
+    pub const fn rows(self) -> Option<Rows> {
+        match self {
+            Self::Text | Self::Name => None,
+            Self::Json => Some(Rows::Json),
+            Self::Jsonl => Some(Rows::Jsonl),
+            Self::Yaml => Some(Rows::Yaml),
             Self::Csv => Some(Rows::Csv),
         }
     }
@@ -328,17 +372,29 @@ pub enum WhyFormat {
     Json,
     /// A JSON object a line.
     Jsonl,
+    /// The JSON as YAML.
+    Yaml,
+    /// A head, and a line a row.
+    Csv,
+    /// A name a line, for kubectl and for xargs: pod/NAME in the namespace that -n names, else pod/NAMESPACE/NAME.
+    Name,
     /// For a ticket or a chat.
     Markdown,
 }
 
 impl WhyFormat {
+    /// True when there is a sentence also where there is nothing to tell.
+    pub const fn is_for_people(self) -> bool {
+        matches!(self, Self::Text | Self::Markdown)
+    }
     /// The form of rows for a program.
     pub const fn rows(self) -> Option<Rows> {
         match self {
-            Self::Text | Self::Markdown => None,
+            Self::Text | Self::Name | Self::Markdown => None,
             Self::Json => Some(Rows::Json),
             Self::Jsonl => Some(Rows::Jsonl),
+            Self::Yaml => Some(Rows::Yaml),
+            Self::Csv => Some(Rows::Csv),
         }
     }
 }
@@ -363,7 +419,7 @@ pub struct TimelineArgs {
     pub critical: bool,
     /// How to write it
     #[arg(short, long, value_name = "FORM", value_enum, default_value_t)]
-    pub output: TableFormat,
+    pub output: TimelineFormat,
     /// Input.
     #[command(flatten)]
     pub input: Input,

@@ -47,7 +47,10 @@ pub(super) fn calls(args: &CallsArgs) -> anyhow::Result<u8> {
     let mut out = out::stdout();
     match args.output.rows() {
         Some(form) => calls::rows(&mut out, &world, &filter, source.at, form)?,
-        None => calls::text(&mut out, &world, &filter, source.at, out::colour())?,
+        None => {
+            let wide = args.output.is_wide();
+            calls::text(&mut out, &world, &filter, source.at, wide, out::colour())?;
+        }
     }
     out.flush()?;
     if let (0, all) = calls::matched(&world, &filter, source.at) {

@@ -10,6 +10,7 @@ use super::live::{config, stderr_log};
 use super::{out, tap};
 use crate::doctor::{self, Check, Health};
 use kflow_engine::live::Config;
+use kflow_export::rows::{self, Rows};
 use kflow_export::text::clean;
 
 /// `kflow doctor`
@@ -46,6 +47,7 @@ pub(super) fn doctor(args: &DoctorArgs) -> anyhow::Result<u8> {
             serde_json::to_writer_pretty(&mut out, &checks)?;
             writeln!(out)?;
         }
+        Format::Yaml => rows::values(&mut out, Rows::Yaml, checks.iter())?,
         Format::Text => write_checks(&mut out, &checks)?,
     }
     out.flush()?;

@@ -3,8 +3,8 @@
 use super::out::{conclude, tell};
 use super::{ERROR, NO_SUCH, OK};
 use kflow_core::correlate::{Pod, World};
-use kflow_core::diagnose::Unknown;
 use kflow_core::diagnose::unknown::{self, Asked};
+use kflow_core::diagnose::{Unknown, namespace_of};
 use kflow_core::suggest::suggest;
 use kflow_model::PodUid;
 use kflow_model::scope::pod_asked;
@@ -61,6 +61,15 @@ pub(super) fn chosen(world: &World, query: Option<&str>, past: bool) -> (Vec<Pod
     }
     let left_out = all - pods.len();
     (pods, left_out)
+}
+
+/// The namespace that a name may leave out: the one that -n names or that the kubeconfig's context has, where kubectl looks
+/// too, and none that only the query names.
+pub(super) fn within<'a>(asked: Asked<'a>, query: Option<&str>) -> Option<&'a str> {
+    let scope = asked
+        .scope
+        .filter(|_| query.and_then(namespace_of).is_none());
+    scope.and_then(|s| s.namespace.as_deref())
 }
 
 /// Says how many pods were left out.

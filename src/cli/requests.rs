@@ -20,6 +20,12 @@ pub(super) fn requests(args: &RequestsArgs) -> anyhow::Result<u8> {
     let source = Observations::open(&args.input, args.pod.as_deref())?;
     let world = source.world()?;
     let log = world.requests();
+    let listed = args.list || args.slow.is_some() || args.errors || args.pod.is_some();
+    if args.output.is_wide() && !listed {
+        bail!(
+            "-o wide has more columns of requests: use it with --list, --slow, --errors or --pod"
+        );
+    }
     let asked = source.asked(&world);
     let missing = unknown::requests(asked);
     if log.list().is_empty()
@@ -64,7 +70,6 @@ pub(super) fn requests(args: &RequestsArgs) -> anyhow::Result<u8> {
             Some(audit_ids(&pods))
         }
     };
-    let listed = args.list || args.slow.is_some() || args.errors || ids.is_some();
     if !listed {
         let groups = log.groups_of(|r| world.selects_request(r));
         match args.output.rows() {
@@ -91,7 +96,10 @@ pub(super) fn requests(args: &RequestsArgs) -> anyhow::Result<u8> {
     let chosen = chosen.into_iter();
     let chosen = chosen.map(Arc::as_ref);
     match args.output.rows() {
-        None => requests::list(&mut out, chosen, source.at, out::colour())?,
+        None => {
+            let wide = args.output.is_wide();
+            requests::list(&mut out, chosen, source.at, wide, out::colour())?;
+        }
         Some(form) => requests::rows(&mut out, chosen, source.at, form)?,
     }
     lost(&world);

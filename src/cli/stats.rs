@@ -15,7 +15,6 @@ use kflow_core::diagnose::unknown::{self, Asked};
 use kflow_core::query::Query;
 use kflow_core::stats::{self, GroupBy, Row};
 use kflow_core::suggest::suggest;
-use kflow_export::rows::Rows;
 use kflow_export::stats as export;
 
 /// `kflow stats`
@@ -113,12 +112,10 @@ fn measured(args: &StatsArgs, rows: Vec<Row>) -> anyhow::Result<Vec<Row>> {
 
 fn write(args: &StatsArgs, rows: &[Row]) -> anyhow::Result<()> {
     let mut out = out::stdout();
-    match args.output {
-        StatsFormat::Text => export::text(&mut out, rows, out::colour())?,
-        StatsFormat::Json => export::rows(&mut out, rows, Rows::Json)?,
-        StatsFormat::Jsonl => export::rows(&mut out, rows, Rows::Jsonl)?,
-        StatsFormat::Csv => export::rows(&mut out, rows, Rows::Csv)?,
-        StatsFormat::Openmetrics => export::open_metrics(&mut out, rows)?,
+    match (args.output.rows(), args.output) {
+        (Some(form), _) => export::rows(&mut out, rows, form)?,
+        (None, StatsFormat::Openmetrics) => export::open_metrics(&mut out, rows)?,
+        (None, form) => export::text(&mut out, rows, form.is_wide(), out::colour())?,
     }
     Ok(out.flush()?)
 }
@@ -126,14 +123,14 @@ fn write(args: &StatsArgs, rows: &[Row]) -> anyhow::Result<()> {
 fn differences(args: &StatsArgs, before: Vec<Row>, after: Vec<Row>) -> anyhow::Result<()> {
     let all = stats::compare(before, after);
     let mut out = out::stdout();
-    match args.output {
-        StatsFormat::Text => export::differences(&mut out, &all, out::colour())?,
-        StatsFormat::Json => export::difference_rows(&mut out, &all, Rows::Json)?,
-        StatsFormat::Jsonl => export::difference_rows(&mut out, &all, Rows::Jsonl)?,
-        StatsFormat::Csv => export::difference_rows(&mut out, &all, Rows::Csv)?,
-        StatsFormat::Openmetrics => {
-            bail!("a comparison has no form in OpenMetrics: use -o text, json, jsonl or csv")
+    match (args.output.rows(), args.output) {
+        (Some(form), _) => export::difference_rows(&mut out, &all, form)?,
+        (None, StatsFormat::Openmetrics) => {
+            bail!(
+                "a comparison has no form in OpenMetrics: use -o text, wide, json, jsonl, yaml or csv"
+            )
         }
+        (None, form) => export::differences(&mut out, &all, form.is_wide(), out::colour())?,
     }
     Ok(out.flush()?)
 }

@@ -1,6 +1,6 @@
 //! `kflow why` and `kflow causes`: verdicts, and the catalogue that they come from.
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::sync::Arc;
 
 use super::args::{CausesArgs, WhyArgs, WhyFormat as Format};
@@ -14,7 +14,7 @@ use kflow_core::diagnose::{
 use kflow_core::suggest::suggest;
 use kflow_engine::Overview;
 use kflow_export::rows::Rows;
-use kflow_export::{causes, incidents, why};
+use kflow_export::{causes, incidents, names, why};
 use kflow_model::Nanos;
 
 /// `kflow why`
@@ -41,9 +41,9 @@ pub(super) fn why(args: &WhyArgs) -> anyhow::Result<u8> {
         Answer::Unknown(u) => Err(u.into()),
         Answer::Verdicts(verdicts) => {
             let mut out = out::stdout();
-            out.write_all(written(args, &verdicts, source.asked(&world)).as_bytes())?;
+            written(&mut out, args, &verdicts, source.asked(&world))?;
             out.flush()?;
-            if verdicts.is_empty() && args.output.rows().is_some() {
+            if verdicts.is_empty() && !args.output.is_for_people() {
                 let text = nothing(args, source.asked(&world));
                 text.lines().for_each(out::tell);
             }
@@ -103,10 +103,15 @@ fn all_incidents(args: &WhyArgs) -> anyhow::Result<u8> {
     };
     let mut out = out::stdout();
     match args.output {
-        Format::Json | Format::Jsonl => {
+        Format::Json | Format::Jsonl | Format::Yaml | Format::Csv => {
             let form = args.output.rows().unwrap_or(Rows::Json);
             incidents::rows(&incidents, source.at, found.within, &mut out, form)?;
         }
+        Format::Name => names::of_incidents(
+            &mut out,
+            &incidents,
+            pods::within(asked, args.pod.as_deref()),
+        )?,
         Format::Text => out.write_all(incidents::text(&incidents, range, source.at).as_bytes())?,
         Format::Markdown if incidents.is_empty() => {}
         Format::Markdown => out.write_all(incidents::markdown(&incidents, source.at).as_bytes())?,
@@ -122,9 +127,10 @@ fn all_incidents(args: &WhyArgs) -> anyhow::Result<u8> {
                 clear.0.to_rfc3339(),
                 clear.1.to_rfc3339()
             );
-            match form {
-                Format::Json | Format::Jsonl => out::tell(&text),
-                _ => writeln!(out, "{}", kflow_export::text::clean(&text))?,
+            if form.is_for_people() {
+                writeln!(out, "{}", kflow_export::text::clean(&text))?;
+            } else {
+                out::tell(&text);
             }
         }
     }
@@ -209,15 +215,26 @@ fn code(verdicts: &[Arc<Verdict>]) -> u8 {
     }
 }
 
-fn written(args: &WhyArgs, verdicts: &[Arc<Verdict>], asked: Asked<'_>) -> String {
+fn written(
+    out: &mut impl Write,
+    args: &WhyArgs,
+    verdicts: &[Arc<Verdict>],
+    asked: Asked<'_>,
+) -> io::Result<()> {
     let at = asked.at;
-    match args.output {
-        Format::Json => why::json(verdicts.iter().map(AsRef::as_ref), at),
-        Format::Jsonl => why::json_lines(verdicts.iter().map(AsRef::as_ref), at),
-        _ if verdicts.is_empty() => nothing(args, asked),
-        Format::Text => why::report(verdicts.iter().map(AsRef::as_ref), at, args.each),
-        Format::Markdown => why::markdown(verdicts.iter().map(AsRef::as_ref), at),
+    let all = verdicts.iter().map(AsRef::as_ref);
+    if let Some(form) = args.output.rows() {
+        return why::rows(out, form, all, at);
     }
+    let text = match args.output {
+        Format::Name => {
+            return names::of_verdicts(out, all, pods::within(asked, args.pod.as_deref()));
+        }
+        _ if verdicts.is_empty() => nothing(args, asked),
+        Format::Markdown => why::markdown(all, at),
+        _ => why::report(all, at, args.each),
+    };
+    out.write_all(text.as_bytes())
 }
 
 /// No verdict: all pods are well, or those that were asked for are on their way.
@@ -303,7 +320,10 @@ fn watch(args: &WhyArgs) -> anyhow::Result<u8> {
                     .iter()
                     .map(|v| (v.uid.clone(), v.cause, v.stage, v.state, v.attempt))
                     .collect();
-                (Ok(now), written(args, &v, asked))
+                let mut text = Vec::new();
+                // Written into memory.
+                written(&mut text, args, &v, asked).ok();
+                (Ok(now), String::from_utf8_lossy(&text).into_owned())
             }
             Answer::Unknown(u) => {
                 last = ERROR;
@@ -320,9 +340,9 @@ fn watch(args: &WhyArgs) -> anyhow::Result<u8> {
             Answer::NoSuchPod => {
                 last = NO_SUCH;
                 let text = match args.output {
-                    Format::Json => "[]\n",
-                    Format::Jsonl => "",
-                    _ => "there is no such pod\n",
+                    Format::Json | Format::Yaml => "[]\n",
+                    Format::Jsonl | Format::Csv | Format::Name => "",
+                    Format::Text | Format::Markdown => "there is no such pod\n",
                 };
                 (Err(None), text.to_owned())
             }
@@ -332,9 +352,11 @@ fn watch(args: &WhyArgs) -> anyhow::Result<u8> {
         }
         told = Some(now);
         let mut out = out::stdout();
-        let written = match args.output.rows() {
-            Some(_) => out.write_all(text.as_bytes()),
-            None => write!(out, "── {}\n{text}\n", snapshot.now.to_rfc3339()),
+        let written = match (args.output, args.output.rows()) {
+            // A document each.
+            (Format::Yaml, _) => write!(out, "---\n{text}"),
+            (Format::Name, _) | (_, Some(_)) => out.write_all(text.as_bytes()),
+            (_, None) => write!(out, "── {}\n{text}\n", snapshot.now.to_rfc3339()),
         };
         unwritten = written.and_then(|()| out.flush()).err();
         unwritten.is_none() && !out.reader_gone()

@@ -434,15 +434,27 @@ fn an_answer_that_is_empty_says_why_in_every_form() {
     let s = session("S1-basics");
     let none = ["-l", "app=nope"];
     for (command, forms) in [
-        (&["timeline"][..], &["text", "json", "jsonl", "csv"][..]),
-        (&["calls"], &["text", "json", "jsonl", "csv"]),
+        (
+            &["timeline"][..],
+            &["text", "json", "jsonl", "yaml", "csv", "name"][..],
+        ),
+        (
+            &["calls"],
+            &["text", "wide", "json", "jsonl", "yaml", "csv"],
+        ),
         (&["requests"], &["text", "json", "jsonl", "csv"]),
-        (&["requests", "--list"], &["text", "json", "jsonl", "csv"]),
+        (
+            &["requests", "--list"],
+            &["text", "wide", "json", "jsonl", "csv"],
+        ),
         (&["stats"], &["text", "json", "jsonl", "csv", "openmetrics"]),
-        (&["flow"], &["text", "json", "jsonl"]),
+        (&["flow"], &["text", "json", "jsonl", "yaml"]),
         (&["export"], &["json", "text", "html", "otlp", "perfetto"]),
-        (&["why", "--ever"], &["text", "json", "jsonl", "markdown"]),
-        (&["why", "--all"], &["json", "jsonl"]),
+        (
+            &["why", "--ever"],
+            &["text", "json", "jsonl", "yaml", "csv", "name", "markdown"],
+        ),
+        (&["why", "--all"], &["json", "jsonl", "yaml", "csv", "name"]),
     ] {
         for form in forms {
             let args = [command, &["-o", form, "-s", &s], &none].concat();

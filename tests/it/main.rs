@@ -20,6 +20,7 @@ mod deploy;
 mod diagnose;
 mod files;
 mod flow_map;
+mod forms;
 mod golden;
 mod grammar;
 mod html;

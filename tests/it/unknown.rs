@@ -21,7 +21,7 @@ use serde_json::Value;
 const SLACK: Duration = Duration::from_secs(60);
 
 /// Calls each in threads, a few at a time.
-fn each<T: Sync>(all: &[T], call: impl Fn(&T) + Sync) {
+pub(crate) fn each<T: Sync>(all: &[T], call: impl Fn(&T) + Sync) {
     let next = AtomicUsize::new(0);
     std::thread::scope(|scope| {
         for _ in 0..8 {

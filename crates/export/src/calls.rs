@@ -149,6 +149,7 @@ pub fn text(
     world: &World,
     filter: &Filter,
     now: Nanos,
+    wide: bool,
     colour: bool,
 ) -> io::Result<()> {
     let paint = Paint { colour };
@@ -159,8 +160,12 @@ pub fn text(
                 out,
                 "{}",
                 paint.bold(&format!(
-                    "{:<18} {:>8} {:<16} {:<24} ABOUT",
-                    "START (UTC)", "LENGTH", "STATUS", "METHOD"
+                    "{:<18} {:>8} {:<16} {:<24} {}ABOUT",
+                    "START (UTC)",
+                    "LENGTH",
+                    "STATUS",
+                    "METHOD",
+                    if wide { wide_head() } else { String::new() }
                 ))
             )?;
         }
@@ -169,7 +174,7 @@ pub fn text(
             continue;
         }
         fold(out, &mut folded, &paint)?;
-        line(out, c, now, &paint)?;
+        line(out, c, now, wide, &paint)?;
     }
     fold(out, &mut folded, &paint)
 }
@@ -205,7 +210,29 @@ fn fold(out: &mut impl Write, folded: &mut u64, paint: &Paint) -> io::Result<()>
     Ok(())
 }
 
-fn line(out: &mut impl Write, c: &Call, now: Nanos, paint: &Paint) -> io::Result<()> {
+/// The columns of the wide form.
+fn wide_head() -> String {
+    format!(
+        "{:>8} {:>9} {:>9} {:>5} {:<13} {:<13} {:<32} ",
+        "DEADLINE", "REQUEST", "RESPONSE", "CONN", "SANDBOX", "CONTAINER ID", "TRACE"
+    )
+}
+
+fn wide_cells(c: &Call) -> String {
+    let trace = c.traceparent.map(|(t, _)| t.to_string());
+    format!(
+        "{:>8} {:>9} {:>9} {:>5} {:<13} {:<13} {:<32} ",
+        c.timeout_ns.map(duration).unwrap_or_default(),
+        c.request_bytes,
+        c.response_bytes,
+        c.key.conn,
+        cut(&clean(c.sandbox_id.as_str()), 13),
+        cut(&clean(c.container_id.as_str()), 13),
+        trace.unwrap_or_default(),
+    )
+}
+
+fn line(out: &mut impl Write, c: &Call, now: Nanos, wide: bool, paint: &Paint) -> io::Result<()> {
     let status = status(c);
     // Padded before it is painted: escape codes have no width.
     let mark = if c.inferred { "?" } else { "" };
@@ -240,10 +267,11 @@ fn line(out: &mut impl Write, c: &Call, now: Nanos, paint: &Paint) -> io::Result
         about.push_str(&format!("  {}", cut(&clean(&c.message), 160)));
     }
     let row = format!(
-        "{:<18} {:>8} {status} {:<24} {about}",
+        "{:<18} {:>8} {status} {:<24} {}{about}",
         time_of_day(c.start, 1),
         duration(c.duration(now)),
         clean(&c.method),
+        if wide { wide_cells(c) } else { String::new() },
     );
     writeln!(out, "{}", row.trim_end())
 }

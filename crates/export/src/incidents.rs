@@ -183,6 +183,68 @@ struct JsonIncident<'a> {
     parts: Vec<JsonPart<'a>>,
 }
 
+fn json_of(i: &Incident, now: Nanos, within: i64) -> JsonIncident<'_> {
+    let v = &i.verdict;
+    JsonIncident {
+        begin_ns: i.begin.0,
+        end_ns: i.end.map(|e| e.0),
+        length_ns: i.length(now),
+        within_ns: within,
+        subject: JsonSubject::of(&i.subject),
+        cause: v.cause,
+        title: &v.title,
+        stage: v.stage.name(),
+        container: (!v.container.is_empty()).then_some(v.container.as_str()),
+        state: v.state.name(),
+        sentence: &v.sentence,
+        parts: i.parts.iter().map(JsonPart::of).collect(),
+    }
+}
+
+/// An incident without its pods.
+#[derive(Default, Serialize)]
+struct CsvIncident<'a> {
+    begin_ns: i64,
+    end_ns: Option<i64>,
+    length_ns: i64,
+    within_ns: i64,
+    subject_kind: &'static str,
+    object: &'a str,
+    namespace: &'a str,
+    name: &'a str,
+    uid: &'a str,
+    cause: Option<CauseId>,
+    title: &'a str,
+    stage: &'static str,
+    container: Option<&'a str>,
+    state: &'static str,
+    sentence: &'a str,
+    pods: usize,
+}
+
+impl<'a> CsvIncident<'a> {
+    fn of(i: JsonIncident<'a>, pods: usize) -> Self {
+        Self {
+            begin_ns: i.begin_ns,
+            end_ns: i.end_ns,
+            length_ns: i.length_ns,
+            within_ns: i.within_ns,
+            subject_kind: i.subject.kind,
+            object: i.subject.object,
+            namespace: i.subject.namespace,
+            name: i.subject.name,
+            uid: i.subject.uid,
+            cause: i.cause,
+            title: i.title,
+            stage: i.stage,
+            container: i.container,
+            state: i.state,
+            sentence: i.sentence,
+            pods,
+        }
+    }
+}
+
 /// Incidents, a row each. `within`: how exactly ends are known, ns.
 pub fn rows(
     incidents: &[&Incident],
@@ -191,25 +253,15 @@ pub fn rows(
     out: &mut impl Write,
     form: Rows,
 ) -> io::Result<()> {
-    rows::nested(
-        out,
-        form,
-        incidents.iter().map(|i| {
-            let v = &i.verdict;
-            JsonIncident {
-                begin_ns: i.begin.0,
-                end_ns: i.end.map(|e| e.0),
-                length_ns: i.length(now),
-                within_ns: within,
-                subject: JsonSubject::of(&i.subject),
-                cause: v.cause,
-                title: &v.title,
-                stage: v.stage.name(),
-                container: (!v.container.is_empty()).then_some(v.container.as_str()),
-                state: v.state.name(),
-                sentence: &v.sentence,
-                parts: i.parts.iter().map(JsonPart::of).collect(),
-            }
-        }),
-    )
+    match form {
+        Rows::Csv => {
+            let rows = incidents.iter();
+            let rows = rows.map(|i| CsvIncident::of(json_of(i, now, within), i.pods()));
+            rows::write(out, form, rows)
+        }
+        Rows::Json | Rows::Jsonl | Rows::Yaml => {
+            let rows = incidents.iter().map(|i| json_of(i, now, within));
+            rows::nested(out, form, rows)
+        }
+    }
 }

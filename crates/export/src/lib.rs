@@ -3,7 +3,8 @@
 //! | module | writes |
 //! |---|---|
 //! | [`text`] | texts from outside, harmless and cut; durations and times for people |
-//! | [`rows`] | rows for programs: JSON, JSON lines, CSV |
+//! | [`rows`] | rows for programs: JSON, JSON lines, YAML, CSV |
+//! | [`names`] | names alone, for kubectl and xargs |
 //! | [`timeline`] | timelines as text and rows |
 //! | [`calls`] | CRI calls as text and rows |
 //! | [`owner`] | what makes pods, and what became of it, as text and rows |
@@ -26,6 +27,7 @@ pub mod file;
 pub mod flow;
 pub mod html;
 pub mod incidents;
+pub mod names;
 pub mod otlp;
 pub mod owner;
 pub mod perfetto;

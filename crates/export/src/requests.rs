@@ -65,6 +65,7 @@ pub fn list<'a>(
     out: &mut impl Write,
     requests: impl Iterator<Item = &'a Request>,
     now: Nanos,
+    wide: bool,
     colour: bool,
 ) -> io::Result<()> {
     let paint = Paint { colour };
@@ -74,8 +75,18 @@ pub fn list<'a>(
                 out,
                 "{}",
                 paint.bold(&format!(
-                    "{:<15} {:>8} {:>4} {:<7} {:<24} {:<40} CLIENT  AUDIT ID",
-                    "START (UTC)", "LENGTH", "CODE", "VERB", "RESOURCE", "OBJECT"
+                    "{:<15} {:>8} {:>4} {:<7} {:<24} {:<40} {}CLIENT  AUDIT ID",
+                    "START (UTC)",
+                    "LENGTH",
+                    "CODE",
+                    "VERB",
+                    "RESOURCE",
+                    "OBJECT",
+                    if wide {
+                        format!("{:<40} {:>8} {:<32} ", "USER", "WEBHOOKS", "TRACE")
+                    } else {
+                        String::new()
+                    }
                 ))
             )?;
         }
@@ -84,8 +95,16 @@ pub fn list<'a>(
             c if r.is_error() => paint.red(&format!("{c:>3}")),
             c => format!("{c:>3}"),
         };
+        let more = if wide {
+            let trace = r.span.map(|(t, _)| t.to_string()).unwrap_or_default();
+            let user = clean(&r.user);
+            let user = cut(&user, 40);
+            format!("{user:<40} {:>8} {trace:<32} ", r.webhooks.len())
+        } else {
+            String::new()
+        };
         let mut row = format!(
-            "{:<15} {:>8}  {code} {:<7} {:<24} {:<40} {}",
+            "{:<15} {:>8}  {code} {:<7} {:<24} {:<40} {more}{}",
             time_of_day(r.received, r.precision.max(1000)),
             duration(r.duration(now)),
             clean(&r.verb),
@@ -384,7 +403,9 @@ pub fn rows<'a>(
 ) -> io::Result<()> {
     match form {
         Rows::Csv => rows::write(out, form, requests.map(|r| flat(r, now))),
-        Rows::Json | Rows::Jsonl => rows::write(out, form, requests.map(|r| request(r, now))),
+        Rows::Json | Rows::Jsonl | Rows::Yaml => {
+            rows::write(out, form, requests.map(|r| request(r, now)))
+        }
     }
 }
 

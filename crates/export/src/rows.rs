@@ -1,13 +1,15 @@
-//! Rows for programs: one JSON array, JSON lines, or CSV.
+//! Rows for programs: one JSON array, JSON lines, YAML, or CSV.
 
 use std::fmt;
 use std::io::{self, Write};
 
-use serde::de::{Deserializer, MapAccess, Visitor};
-use serde::{Deserialize, Serialize};
+use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
+use serde_json::ser::Formatter;
+use serde_saphyr::DoubleQuoted;
 
-use super::text::clean;
+use super::text::{clean, is_hostile};
 
 /// How rows are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,6 +18,8 @@ pub enum Rows {
     Json,
     /// A JSON value a line.
     Jsonl,
+    /// One YAML sequence, with the keys of the JSON.
+    Yaml,
     /// A head, and a line a row (RFC 4180).
     Csv,
 }
@@ -29,8 +33,18 @@ pub(crate) fn write<T: Serialize + Default>(
     match form {
         Rows::Json => json_array(out, rows),
         Rows::Jsonl => json_lines(out, rows),
+        Rows::Yaml => yaml(out, rows),
         Rows::Csv => csv(out, rows),
     }
+}
+
+/// Writes values of any kind, in a form that has no table.
+pub fn values<T: Serialize>(
+    out: &mut impl Write,
+    form: Rows,
+    values: impl Iterator<Item = T>,
+) -> io::Result<()> {
+    nested(out, form, values)
 }
 
 /// Writes rows that have lists of objects in them: JSON, as no table takes them.
@@ -41,6 +55,7 @@ pub(crate) fn nested<T: Serialize>(
 ) -> io::Result<()> {
     match form {
         Rows::Jsonl => json_lines(out, rows),
+        Rows::Yaml => yaml(out, rows),
         Rows::Json | Rows::Csv => json_array(out, rows),
     }
 }
@@ -50,17 +65,131 @@ fn json_array<T: Serialize>(out: &mut impl Write, rows: impl Iterator<Item = T>)
     for row in rows {
         out.write_all(if first { b"[\n" } else { b",\n" })?;
         first = false;
-        serde_json::to_writer(&mut *out, &row)?;
+        json(out, &row)?;
     }
     out.write_all(if first { b"[]\n" } else { b"\n]\n" })
 }
 
 fn json_lines<T: Serialize>(out: &mut impl Write, rows: impl Iterator<Item = T>) -> io::Result<()> {
     for row in rows {
-        serde_json::to_writer(&mut *out, &row)?;
+        json(out, &row)?;
         out.write_all(b"\n")?;
     }
     Ok(())
+}
+
+fn json<T: Serialize>(out: &mut impl Write, row: &T) -> io::Result<()> {
+    let mut to = serde_json::Serializer::with_formatter(out, Escaped);
+    Ok(row.serialize(&mut to)?)
+}
+
+/// Escapes what JSON may have as it is and a terminal obeys: the other controls, and signs that reorder or hide text.
+struct Escaped;
+
+impl Formatter for Escaped {
+    fn write_string_fragment<W: ?Sized + Write>(
+        &mut self,
+        out: &mut W,
+        fragment: &str,
+    ) -> io::Result<()> {
+        let mut rest = fragment;
+        while let Some((at, c)) = rest.char_indices().find(|(_, c)| is_hostile(*c)) {
+            let (before, from) = rest.split_at(at);
+            out.write_all(before.as_bytes())?;
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                write!(out, "\\u{unit:04x}")?;
+            }
+            rest = from.strip_prefix(c).unwrap_or_default();
+        }
+        out.write_all(rest.as_bytes())
+    }
+}
+
+fn yaml<T: Serialize>(out: &mut impl Write, rows: impl Iterator<Item = T>) -> io::Result<()> {
+    let mut none = true;
+    for row in rows {
+        let row: Plain = serde_json::from_str(&serde_json::to_string(&row)?)?;
+        let text = serde_saphyr::to_string(&[row]).map_err(io::Error::other)?;
+        for c in text.chars() {
+            match c {
+                // It lies between quotes.
+                c if c != '\n' && is_hostile(c) => write!(out, "\\U{:08x}", u32::from(c))?,
+                c => write!(out, "{c}")?,
+            }
+        }
+        none = false;
+    }
+    if none {
+        out.write_all(b"[]\n")?;
+    }
+    Ok(())
+}
+
+/// A value of JSON with its keys in their order.
+enum Plain {
+    Value(Value),
+    List(Vec<Plain>),
+    Object(Vec<(String, Plain)>),
+}
+
+impl Serialize for Plain {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Value(Value::String(text))
+                if text.chars().any(|c| c != '\n' && is_hostile(c)) =>
+            {
+                DoubleQuoted(text).serialize(s)
+            }
+            Self::Value(v) => v.serialize(s),
+            Self::List(all) => all.serialize(s),
+            Self::Object(all) => s.collect_map(all.iter().map(|(key, v)| (key, v))),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Plain {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        struct Any;
+        impl<'de> Visitor<'de> for Any {
+            type Value = Plain;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a value")
+            }
+            fn visit_unit<E>(self) -> Result<Plain, E> {
+                Ok(Plain::Value(Value::Null))
+            }
+            fn visit_bool<E>(self, v: bool) -> Result<Plain, E> {
+                Ok(Plain::Value(v.into()))
+            }
+            fn visit_i64<E>(self, v: i64) -> Result<Plain, E> {
+                Ok(Plain::Value(v.into()))
+            }
+            fn visit_u64<E>(self, v: u64) -> Result<Plain, E> {
+                Ok(Plain::Value(v.into()))
+            }
+            fn visit_f64<E>(self, v: f64) -> Result<Plain, E> {
+                Ok(Plain::Value(v.into()))
+            }
+            fn visit_str<E>(self, v: &str) -> Result<Plain, E> {
+                Ok(Plain::Value(v.into()))
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Plain, A::Error> {
+                let mut all = Vec::new();
+                while let Some(v) = seq.next_element()? {
+                    all.push(v);
+                }
+                Ok(Plain::List(all))
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Plain, A::Error> {
+                let mut all = Vec::new();
+                while let Some(pair) = map.next_entry()? {
+                    all.push(pair);
+                }
+                Ok(Plain::Object(all))
+            }
+        }
+        d.deserialize_any(Any)
+    }
 }
 
 /// The keys of a row that is nothing yet are the head, which is there without rows too. Text is escaped as on a terminal:
@@ -132,11 +261,16 @@ mod tests {
         String::from_utf8(out).expect("UTF-8")
     }
 
+    /// What a terminal obeys.
+    fn harms(c: char) -> bool {
+        c != '\n' && is_hostile(c)
+    }
+
     fn rows() -> Vec<Row> {
         let row = |zebra, count, all| Row { zebra, count, all };
         vec![
             row("a,\"b\"\nc", Some(3), vec![1, 2]),
-            row("\u{1b}[2J\u{202e}", None, Vec::new()),
+            row("\u{1b}[2J\u{9b}2J\u{202e}\u{e0041} x", None, Vec::new()),
         ]
     }
 
@@ -151,7 +285,56 @@ mod tests {
                 .all(|l| serde_json::from_str::<Value>(l).is_ok())
         );
         assert_eq!(lines.lines().count(), 2);
+        assert!(!lines.contains(harms), "{lines:?}");
+        let last: Value = serde_json::from_str(lines.lines().last().expect("2")).expect(&lines);
+        assert_eq!(last["zebra"], rows()[1].zebra);
         assert_eq!(written(Rows::Jsonl, Vec::new()), "");
+    }
+
+    #[test]
+    fn yaml_is_what_the_json_is_in_its_order() {
+        assert_eq!(written(Rows::Yaml, Vec::new()), "[]\n");
+        let text = written(Rows::Yaml, rows());
+        let read: Vec<Value> = serde_saphyr::from_str(&text).expect(&text);
+        assert_eq!(read[0]["count"], 3);
+        assert_eq!(read[0]["all"], serde_json::json!([1, 2]));
+        assert_eq!(read[1]["count"], Value::Null);
+        assert!(text.starts_with("- zebra"), "{text}");
+        assert_eq!(read[1]["zebra"], rows()[1].zebra, "{text}");
+        assert!(!text.contains(harms), "{text:?}");
+        // What YAML would take for something else stays a string, for readers of 1.1 too.
+        let odd = [
+            "no",
+            "on",
+            "1.0",
+            "0x1f",
+            "null",
+            "~",
+            "1e3",
+            "12:30:45",
+            "- a",
+            "a: b",
+            "#x",
+            "",
+            " x ",
+            "2026-11-21",
+            "{}",
+            "*a",
+            "&a",
+            "!x",
+            "|",
+            "%",
+            "@",
+            "`",
+            "'",
+            "\"",
+        ];
+        let mut out = Vec::new();
+        nested(&mut out, Rows::Yaml, odd.iter()).expect("written");
+        let text = String::from_utf8(out).expect("UTF-8");
+        let read: Vec<Value> = serde_saphyr::from_str(&text).expect(&text);
+        let read: Vec<&str> = read.iter().filter_map(Value::as_str).collect();
+        assert_eq!(read, odd, "{text}");
     }
 
     #[test]
@@ -168,7 +351,6 @@ mod tests {
         assert_eq!(&all[0][1], "3");
         assert_eq!(&all[0][2], "1 2");
         assert_eq!(&all[1][1], "");
-        let harm = |c: char| c.is_control() && c != '\n' || c == '\u{202e}';
-        assert!(!text.contains(harm), "{text:?}");
+        assert!(!text.contains(harms), "{text:?}");
     }
 }

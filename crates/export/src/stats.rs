@@ -152,8 +152,8 @@ pub fn difference_rows(out: &mut impl Write, all: &[Difference], form: Rows) -> 
     rows::write(out, form, rows)
 }
 
-/// A table for people.
-pub fn text(out: &mut impl Write, rows: &[Row], colour: bool) -> io::Result<()> {
+/// A table for people; wide with sums and all of the slowest.
+pub fn text(out: &mut impl Write, rows: &[Row], wide: bool, colour: bool) -> io::Result<()> {
     let paint = Paint { colour };
     let group = width(rows.iter().map(|r| r.group.as_str()));
     let measure = width(rows.iter().map(|r| r.measure.to_string()));
@@ -165,7 +165,11 @@ pub fn text(out: &mut impl Write, rows: &[Row], colour: bool) -> io::Result<()> 
     for (_, name, _) in QUANTILES {
         head.push_str(&format!(" {name:>8}"));
     }
-    head.push_str(&format!(" {:>8} {:>6}  SLOWEST", "MAX", "SHARE"));
+    head.push_str(&format!(" {:>8}", "MAX"));
+    if wide {
+        head.push_str(&format!(" {:>8}", "TOTAL"));
+    }
+    head.push_str(&format!(" {:>6}  SLOWEST", "SHARE"));
     writeln!(out, "{}", paint.bold(&head))?;
     for r in rows {
         let mut line = format!("{:<measure$}", clean(&r.measure.to_string()));
@@ -188,10 +192,22 @@ pub fn text(out: &mut impl Write, rows: &[Row], colour: bool) -> io::Result<()> 
         for (permille, ..) in QUANTILES {
             line.push_str(&format!(" {:>8}", length(r.percentile(permille))));
         }
-        line.push_str(&format!(" {:>8} {:>6}", length(r.max_ns()), share(r)));
-        if let Some((pod, _)) = r.slowest.first() {
+        line.push_str(&format!(" {:>8}", length(r.max_ns())));
+        if wide {
+            line.push_str(&format!(" {:>8}", length(r.total_ns)));
+        }
+        line.push_str(&format!(" {:>6}", share(r)));
+        let slowest = if wide {
+            let each = r.slowest.iter();
+            let each = each.map(|(pod, ns)| format!("{} {}", clean(pod), duration(*ns)));
+            each.collect::<Vec<_>>().join(", ")
+        } else {
+            let first = r.slowest.first();
+            first.map_or_else(String::new, |(pod, _)| clean(pod).into_owned())
+        };
+        if !slowest.is_empty() {
             line.push_str("  ");
-            line.push_str(&paint.dim(&clean(pod)));
+            line.push_str(&paint.dim(&slowest));
         }
         writeln!(out, "{line}")?;
     }
@@ -209,8 +225,13 @@ fn width(texts: impl Iterator<Item = impl AsRef<str>>) -> usize {
     widest.unwrap_or(0).min(48)
 }
 
-/// What differs for people: what is sure first.
-pub fn differences(out: &mut impl Write, all: &[Difference], colour: bool) -> io::Result<()> {
+/// What differs for people: what is sure first; wide with more quantiles.
+pub fn differences(
+    out: &mut impl Write,
+    all: &[Difference],
+    wide: bool,
+    colour: bool,
+) -> io::Result<()> {
     let paint = Paint { colour };
     let group = width(all.iter().map(|d| d.group.as_str()));
     let measure = width(all.iter().map(|d| d.measure.to_string()));
@@ -218,10 +239,11 @@ pub fn differences(out: &mut impl Write, all: &[Difference], colour: bool) -> io
     if group > 0 {
         head.push_str(&format!("  {:<group$}", "GROUP"));
     }
-    head.push_str(&format!(
-        " {:>13} {:>17} {:>17} {:>9}  JUDGEMENT",
-        "COUNT", "P50", "P90", "P50 BY"
-    ));
+    head.push_str(&format!(" {:>13} {:>17} {:>17}", "COUNT", "P50", "P90"));
+    if wide {
+        head.push_str(&format!(" {:>17} {:>17}", "P99", "MAX"));
+    }
+    head.push_str(&format!(" {:>9}  JUDGEMENT", "P50 BY"));
     writeln!(out, "{}", paint.bold(&head))?;
     for d in all {
         let mut line = format!("{:<measure$}", clean(&d.measure.to_string()));
@@ -244,11 +266,15 @@ pub fn differences(out: &mut impl Write, all: &[Difference], colour: bool) -> io
             format!("{sign}{}", duration(ns.saturating_abs()))
         });
         line.push_str(&format!(
-            " {:>13} {:>17} {:>17} {by:>9}  ",
+            " {:>13} {:>17} {:>17}",
             pair(&|r: &Row| r.lengths.len().to_string()),
             at(500),
             at(900),
         ));
+        if wide {
+            line.push_str(&format!(" {:>17} {:>17}", at(990), at(1000)));
+        }
+        line.push_str(&format!(" {by:>9}  "));
         line.push_str(&match d.judgement {
             Judgement::Slower => paint.red(&judged(d)),
             Judgement::Faster => paint.bold(&judged(d)),

@@ -16,7 +16,9 @@ use kflow_model::{Nanos, PodUid, Source};
 pub fn rows(out: &mut impl Write, pods: &[Pod], form: Rows) -> io::Result<()> {
     match form {
         Rows::Csv => rows::write(out, form, pods.iter().map(|p| PodRow::of(p))),
-        Rows::Json | Rows::Jsonl => rows::write(out, form, pods.iter().map(|p| PodJson::of(p))),
+        Rows::Json | Rows::Jsonl | Rows::Yaml => {
+            rows::write(out, form, pods.iter().map(|p| PodJson::of(p)))
+        }
     }
 }
 

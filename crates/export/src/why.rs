@@ -7,9 +7,11 @@ mod evidence;
 mod markdown;
 
 use std::collections::HashMap;
+use std::io;
 
 use serde::Serialize;
 
+use crate::rows::{self, Rows};
 use crate::text::clean;
 use evidence::{clock, precision, source_name, told_once};
 use kflow_core::diagnose::text::{span, times};
@@ -432,19 +434,58 @@ fn json_of(v: &Verdict, now: Nanos) -> JsonVerdict<'_> {
     }
 }
 
-/// Verdicts as a JSON array, ages as of `now`, with a line feed at the end.
-pub fn json<'v>(verdicts: impl IntoIterator<Item = &'v Verdict>, now: Nanos) -> String {
-    let all: Vec<JsonVerdict<'_>> = verdicts.into_iter().map(|v| json_of(v, now)).collect();
-    // Only maps with keys that are not strings fail to serialise, and there are none.
-    let mut s = serde_json::to_string_pretty(&all).unwrap_or_else(|_| "[]".to_owned());
-    s.push('\n');
-    s
+/// A verdict without its lists.
+#[derive(Default, Serialize)]
+struct CsvVerdict<'a> {
+    uid: &'a str,
+    namespace: &'a str,
+    pod: &'a str,
+    owner: Option<String>,
+    cause: Option<CauseId>,
+    title: &'a str,
+    stage: &'static str,
+    container: Option<&'a str>,
+    state: &'static str,
+    since_ns: i64,
+    in_flight_method: &'a str,
+    attempt: u32,
+    next_retry_ns: Option<i64>,
+    sentence: &'a str,
+    confidence: &'static str,
 }
 
-/// The same, a verdict a line.
-pub fn json_lines<'v>(verdicts: impl IntoIterator<Item = &'v Verdict>, now: Nanos) -> String {
-    let lines = verdicts
-        .into_iter()
-        .filter_map(|v| serde_json::to_string(&json_of(v, now)).ok());
-    lines.map(|l| l + "\n").collect()
+impl<'a> CsvVerdict<'a> {
+    fn of(v: JsonVerdict<'a>) -> Self {
+        Self {
+            uid: v.uid,
+            namespace: v.namespace,
+            pod: v.pod,
+            owner: v.owner,
+            cause: v.cause,
+            title: v.title,
+            stage: v.stage,
+            container: v.container,
+            state: v.state,
+            since_ns: v.since_ns,
+            in_flight_method: v.in_flight.map_or("", |c| c.method),
+            attempt: v.attempt,
+            next_retry_ns: v.next_retry_ns,
+            sentence: v.sentence,
+            confidence: v.confidence,
+        }
+    }
+}
+
+/// A row a verdict, ages as of `now`.
+pub fn rows<'v>(
+    out: &mut impl io::Write,
+    form: Rows,
+    verdicts: impl IntoIterator<Item = &'v Verdict>,
+    now: Nanos,
+) -> io::Result<()> {
+    let all = verdicts.into_iter().map(|v| json_of(v, now));
+    match form {
+        Rows::Csv => rows::write(out, form, all.map(CsvVerdict::of)),
+        Rows::Json | Rows::Jsonl | Rows::Yaml => rows::nested(out, form, all),
+    }
 }

@@ -13,7 +13,7 @@ use clap::{Arg, ArgMatches, Args, Command, Error, FromArgMatches, ValueEnum, Val
 
 use super::live::duration;
 use super::stats::StatsFormat;
-use super::{ExportFormat, TableFormat, WhyFormat};
+use super::{ExportFormat, TableFormat, TimelineFormat, WhyFormat};
 use kflow_core::suggest::suggest;
 
 const FORM: &str = "output";
@@ -102,6 +102,7 @@ fn is_a_form(word: &str) -> bool {
     [
         names::<ExportFormat>(),
         names::<TableFormat>(),
+        names::<TimelineFormat>(),
         names::<StatsFormat>(),
         names::<WhyFormat>(),
     ]

@@ -14,10 +14,14 @@ pub enum StatsFormat {
     /// For people.
     #[default]
     Text,
+    /// For people, with more columns.
+    Wide,
     /// One array, a row a line; lengths in ns: see docs/json.md.
     Json,
     /// A JSON object a line.
     Jsonl,
+    /// The JSON as YAML.
+    Yaml,
     /// A head, and a line a row.
     Csv,
     /// For Prometheus and what reads its format; lengths in seconds.
@@ -28,11 +32,15 @@ impl StatsFormat {
     /// The form of rows for a program.
     pub const fn rows(self) -> Option<Rows> {
         match self {
-            Self::Text | Self::Openmetrics => None,
+            Self::Text | Self::Wide | Self::Openmetrics => None,
             Self::Json => Some(Rows::Json),
             Self::Jsonl => Some(Rows::Jsonl),
+            Self::Yaml => Some(Rows::Yaml),
             Self::Csv => Some(Rows::Csv),
         }
+    }
+    pub fn is_wide(self) -> bool {
+        self == Self::Wide
     }
 }
 

@@ -66,6 +66,7 @@ fn a_length_of_time_is_written_the_same_in_every_pane_and_export() {
             &kflow_export::calls::Filter::default(),
             snap.now,
             false,
+            false,
         )
         .expect("text");
         let export = String::from_utf8(out).expect("UTF-8");

@@ -50,10 +50,11 @@ const KINDS: [(&str, &[&str]); 8] = [
     ),
 ];
 
-/// Finds `ns/name`, `name`, `pod/name`, `node/name`, `kind/name` or a UID among what is selected. Newest first; an owner is given
-/// although it has no pod.
+/// Finds `ns/name`, `name`, `pod/name`, `pod/ns/name`, `node/name`, `kind/name`, `ns/kind/name` or a UID among what is selected.
+/// Newest first; an owner is given although it has no pod.
 pub fn find<'w>(world: &'w World, query: &str) -> Vec<Target<'w>> {
-    let within = |ns: &str| world.selection().admits_namespace(ns);
+    let (of, query) = owner_in(query).map_or((None, query), |(ns, rest)| (Some(ns), rest));
+    let within = |ns: &str| of.is_none_or(|of| of == ns) && world.selection().admits_namespace(ns);
     if let Some(name) = node_asked(query) {
         return node(world, name).into_iter().collect();
     }
@@ -72,12 +73,23 @@ pub fn find<'w>(world: &'w World, query: &str) -> Vec<Target<'w>> {
                 .map(|o| Target::Owner(o, pods_of(world, &o.object)))
                 .collect();
             if out.is_empty() {
-                out.extend(pods_of_name(world, kind, name).into_iter().map(Target::Pod));
+                let pods = pods_of_name(world, kind, name).into_iter();
+                out.extend(pods.filter(|p| within(&p.namespace)).map(Target::Pod));
             }
             return out;
         }
     }
     world.find(query).into_iter().map(Target::Pod).collect()
+}
+
+/// The namespace and the rest of `ns/kind/name`; of `pod/ns/name` none.
+fn owner_in(query: &str) -> Option<(&str, &str)> {
+    let (ns, rest) = query
+        .split_once('/')
+        .filter(|_| pod_asked(query) == query)?;
+    let lower = rest.split_once('/')?.0.to_ascii_lowercase();
+    let is_kind = |(_, short): &(&str, &[&str])| short.contains(&lower.as_str());
+    KINDS.iter().any(is_kind).then_some((ns, rest))
 }
 
 /// The name in `node/name`.
@@ -104,12 +116,14 @@ fn node<'w>(world: &'w World, name: &str) -> Option<Target<'w>> {
     Some(Target::Node(name, pods))
 }
 
-/// The namespace that a query names itself: that of `ns/name`, none of `kind/name`, `name` and a UID.
+/// The namespace that a query names itself: that of `ns/name` and `pod/ns/name`, none of `kind/name`, `name` and a UID.
 pub fn namespace_of(query: &str) -> Option<&str> {
-    let (namespace, _) = query.split_once('/')?;
+    let (namespace, _) = pod_asked(query).split_once('/')?;
+    if pod_asked(query) != query {
+        return Some(namespace);
+    }
     let lower = namespace.to_ascii_lowercase();
-    let is_kind = pod_asked(query) != query
-        || node_asked(query).is_some()
+    let is_kind = node_asked(query).is_some()
         || KINDS
             .iter()
             .any(|(_, short)| short.contains(&lower.as_str()));

@@ -1,0 +1,105 @@
+//! Names alone, a line each, for kubectl and for xargs.
+
+use std::io::{self, Write};
+
+use super::text::clean;
+use kflow_core::correlate::Pod;
+use kflow_core::diagnose::{Incident, Subject, Verdict};
+use kflow_model::ObjectRef;
+
+/// `pod/web-0` of the namespace that was asked for, as kubectl takes it with the same `-n`. Where none was, kubectl could
+/// mean another namespace by that: then it is `pod/shop/web-0`, which kubectl refuses and kflow takes.
+fn name(kind: &str, namespace: &str, name: &str, within: Option<&str>) -> String {
+    let kind = kind.to_lowercase();
+    if namespace.is_empty() || within == Some(namespace) {
+        format!("{kind}/{name}")
+    } else if kind == "pod" {
+        // A namespace may be called as a kind is.
+        format!("pod/{namespace}/{name}")
+    } else {
+        format!("{namespace}/{kind}/{name}")
+    }
+}
+
+fn object(o: &ObjectRef, within: Option<&str>) -> String {
+    name(&o.kind, &o.namespace, &o.name, within)
+}
+
+/// Writes each name once, in the order of the first.
+fn lines(out: &mut impl Write, names: impl Iterator<Item = String>) -> io::Result<()> {
+    let mut told = std::collections::HashSet::new();
+    for name in names {
+        let line = clean(&name).into_owned();
+        if told.insert(name) {
+            writeln!(out, "{line}")?;
+        }
+    }
+    Ok(())
+}
+
+pub fn of_pods(out: &mut impl Write, pods: &[Pod], within: Option<&str>) -> io::Result<()> {
+    let names = pods
+        .iter()
+        .map(|p| name("pod", &p.namespace, &p.name, within));
+    lines(out, names)
+}
+
+pub fn of_objects<'a>(
+    out: &mut impl Write,
+    objects: impl Iterator<Item = &'a ObjectRef>,
+    within: Option<&str>,
+) -> io::Result<()> {
+    lines(out, objects.map(|o| object(o, within)))
+}
+
+/// Whom each verdict is about.
+pub fn of_verdicts<'a>(
+    out: &mut impl Write,
+    verdicts: impl Iterator<Item = &'a Verdict>,
+    within: Option<&str>,
+) -> io::Result<()> {
+    let names = verdicts.filter_map(|v| match &v.owner {
+        _ if !v.pod.is_empty() => Some(name("pod", &v.namespace, &v.pod, within)),
+        owner => owner.as_ref().map(|o| object(o, within)),
+    });
+    lines(out, names)
+}
+
+/// Whom each incident befell: its owner where it is one of several pods.
+pub fn of_incidents(
+    out: &mut impl Write,
+    incidents: &[&Incident],
+    within: Option<&str>,
+) -> io::Result<()> {
+    let names = incidents.iter().filter_map(|i| match &i.subject {
+        Subject::Pod { name: pod, .. } if pod.is_empty() => None,
+        Subject::Pod {
+            namespace,
+            name: pod,
+            ..
+        } => Some(name("pod", namespace, pod, within)),
+        Subject::Owner(o) => Some(object(o, within)),
+        Subject::Node(n) => Some(name("node", "", n, within)),
+    });
+    lines(out, names)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_short_only_where_it_cannot_mean_another() {
+        for (kind, namespace, within, want) in [
+            ("pod", "shop", Some("shop"), "pod/x"),
+            ("pod", "shop", Some("else"), "pod/shop/x"),
+            ("Pod", "shop", None, "pod/shop/x"),
+            ("Deployment", "shop", Some("shop"), "deployment/x"),
+            ("Deployment", "shop", None, "shop/deployment/x"),
+            ("Node", "", None, "node/x"),
+            ("node", "", Some("shop"), "node/x"),
+        ] {
+            assert_eq!(name(kind, namespace, "x", within), want);
+        }
+    }
+}
