@@ -4,7 +4,7 @@ use super::out::{conclude, tell};
 use super::{ERROR, NO_SUCH, OK};
 use kflow_core::correlate::{Pod, World};
 use kflow_core::diagnose::unknown::{self, Asked};
-use kflow_core::diagnose::{Unknown, namespace_of};
+use kflow_core::diagnose::{Unknown, namespace_of, owner_asked};
 use kflow_core::suggest::suggest;
 use kflow_model::PodUid;
 use kflow_model::scope::pod_asked;
@@ -129,6 +129,21 @@ pub(super) fn tell_of_no_such_pod(query: &str, world: &World) -> u8 {
     } else {
         format!(" in {}", selection.scope().name())
     };
+    if let Some((_, kind, name)) = owner_asked(query) {
+        let known = world
+            .objects()
+            .into_iter()
+            .filter(|o| o.object.kind == kind);
+        let known: Vec<String> = known.map(|o| o.object.name.to_string()).collect();
+        let near = suggest(name, known.iter().map(String::as_str), |n| n);
+        let (word, _) = query.rsplit_once('/').unwrap_or_default();
+        let hint = match near.as_slice() {
+            [] => format!("{} of the kind are known", known.len()),
+            near => format!("did you mean {word}/{}?", near.join(&format!(", {word}/"))),
+        };
+        tell(&format!("no {query}{place}: {hint}"));
+        return NO_SUCH;
+    }
     let near = suggest(query, world.pods().iter().map(|p| p.key()), name_of);
     let bears = |p: &&Pod| p.key() == query || p.name == query || p.uid.as_str() == query;
     let hint = if let Some(p) = world.every_pod().iter().find(bears) {

@@ -295,6 +295,7 @@ fn verdict(pod: &str, cause: &str, since: i64) -> Arc<Verdict> {
         namespace: "shop".into(),
         pod: pod.into(),
         owner: None,
+        root: None,
         cause: Some(id),
         title: "".into(),
         stage: kflow_core::flow::Stage::Image,

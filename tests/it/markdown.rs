@@ -4,6 +4,7 @@
 use kflow_core::diagnose::{Incident, NextStep, Verdict};
 use kflow_export::text::clean;
 use kflow_export::{incidents, why};
+use kflow_model::ObjectRef;
 use kflow_model::stamp::SECOND;
 use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 
@@ -187,6 +188,30 @@ fn many_pods_with_one_trouble_are_one_section() {
     assert_eq!(page.titles.len(), 1, "{text}");
     assert!(page.titles[0].contains("web-0 and 999 more"), "{text}");
     assert!(page.text.contains("web-20 and 979 others"), "{text}");
+    // Of two owners, mixed, each is named once, with its first pods.
+    let owned: Vec<Verdict> = verdicts
+        .iter()
+        .zip(0..)
+        .map(|(v, n)| Verdict {
+            root: Some(ObjectRef {
+                kind: "Deployment".into(),
+                namespace: "".into(),
+                name: if n % 2 == 0 { "web" } else { "api" }.into(),
+                uid: "".into(),
+            }),
+            namespace: "shop".into(),
+            ..v.clone()
+        })
+        .collect();
+    let told = why::report(&owned, now, false);
+    let told = told.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        told.contains(
+            "same 999 more: 499 of shop/deployment/web (web-2, web-4, web-6, …), \
+             500 of shop/deployment/api (web-1, web-3, web-5, …) (--each tells each)"
+        ),
+        "{told}"
+    );
     // One by one only where it is asked for.
     let heads = |each| {
         let report = why::report(&verdicts, now, each);

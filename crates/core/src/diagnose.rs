@@ -37,7 +37,7 @@ pub mod verdict;
 pub use catalogue::{Catalogue, Cause};
 pub use cause::CauseId;
 pub use incidents::{Incident, Incidents, Knowledge, Part, Subject, Walk};
-pub use target::{Target, find, namespace_of, node_asked};
+pub use target::{Target, find, namespace_of, node_asked, owner_asked};
 pub use unknown::Unknown;
 pub use verdict::{Confidence, InFlightCall, NextStep, Proof, Recurrence, State, Verdict};
 
@@ -401,6 +401,7 @@ fn well(f: &PodHistory<'_>, gone: bool) -> Verdict {
         namespace: v.namespace.clone(),
         pod: v.name.clone(),
         owner: v.owners.first().cloned(),
+        root: incidents::root(&v.owners),
         cause: None,
         title: match state {
             State::Gone => "Gone".into(),

@@ -22,12 +22,13 @@ pub use markdown::{escaped, markdown};
 /// Widest line, columns.
 pub const WIDTH: usize = 80;
 
-/// As many verdicts that say the same are told one by one; of more of them the first is, and the others are named.
-const ALIKE: usize = 3;
-/// As many of the others are named.
+/// As many pods that have no owner, and as many owners, are named of whom the same is true.
 const NAMED: usize = 20;
+/// As many pods of an owner are named.
+const NAMED_OF_OWNER: usize = 3;
 
-/// Verdicts as text, in their order: of those that say the same of many pods one is told whole, unless `each` is wanted.
+/// Verdicts as text, by cause: of those that say the same one is told whole and the others are named, unless `each` is
+/// wanted.
 pub fn report<'v>(
     verdicts: impl IntoIterator<Item = &'v Verdict>,
     now: Nanos,
@@ -35,21 +36,26 @@ pub fn report<'v>(
 ) -> String {
     let mut reports = Vec::new();
     for group in groups(verdicts) {
-        let told = if each || group.len() <= ALIKE {
-            group.len()
-        } else {
-            1
-        };
-        let (one_by_one, others) = group.split_at_checked(told).unwrap_or((&group, &[]));
-        reports.extend(one_by_one.iter().map(|v| text(v, now)));
-        if let (Some(last), false) = (reports.last_mut(), others.is_empty()) {
-            field(last, "same", &alike(others));
+        if each {
+            reports.extend(group.iter().map(|v| text(v, now)));
+            continue;
         }
+        let Some((first, others)) = group.split_first() else {
+            continue;
+        };
+        let mut told = text(first, now);
+        if !others.is_empty() {
+            field(&mut told, "same", &alike(first, others));
+        }
+        reports.push(told);
     }
     reports.join("\n")
 }
 
-/// Verdicts that say the same, in the order of the first of each.
+/// Verdicts that say the same, in the order of the first of each, but those of one cause beside each other. Within a group
+/// those of one owner stand beside each other too.
+///
+/// A node's or owner's verdict says the same as those of the pods that it holds up: they follow from it, and are of its group.
 pub(super) fn groups<'v>(verdicts: impl IntoIterator<Item = &'v Verdict>) -> Vec<Vec<&'v Verdict>> {
     let mut groups: Vec<Vec<&Verdict>> = Vec::new();
     let mut by_words: HashMap<_, usize> = HashMap::new();
@@ -60,23 +66,82 @@ pub(super) fn groups<'v>(verdicts: impl IntoIterator<Item = &'v Verdict>) -> Vec
             None => groups.push(vec![v]),
         }
     }
-    groups
-}
-
-/// `997 more: shop/web-1, shop/web-2, … and 977 others (--each tells them all)`
-fn alike(others: &[&Verdict]) -> String {
-    let names: Vec<String> = others.iter().take(NAMED).map(|v| subject(v)).collect();
-    let mut value = format!("{} more: {}", others.len(), names.join(", "));
-    let left = others.len().saturating_sub(NAMED);
-    if left > 0 {
-        value.push_str(&format!(" and {left} others (--each tells them all)"));
+    let mut places: HashMap<CauseId, usize> = HashMap::new();
+    let mut ranked: Vec<(usize, Vec<&Verdict>)> = Vec::new();
+    for (n, group) in groups.into_iter().enumerate() {
+        let cause = group.first().and_then(|v| v.cause);
+        let rank = cause.map_or(n, |c| *places.entry(c).or_insert(n));
+        ranked.push((rank, group));
     }
-    value
+    ranked.sort_by_key(|(rank, _)| *rank);
+    ranked.into_iter().map(|(_, g)| by_owner(g)).collect()
 }
 
-/// What a verdict says, apart from how long it has been so and how often it was.
-fn words(v: &Verdict) -> (&str, &'static str, State, &str) {
-    (v.cause_id(), v.stage.name(), v.state, &v.same)
+/// Those of one owner beside each other, owners in the order of their first.
+fn by_owner(group: Vec<&Verdict>) -> Vec<&Verdict> {
+    let mut places = HashMap::new();
+    let mut ranked: Vec<(usize, &Verdict)> = Vec::with_capacity(group.len());
+    for (n, v) in group.into_iter().enumerate() {
+        let owner = (&v.namespace, v.root.as_ref());
+        ranked.push((*places.entry(owner).or_insert(n), v));
+    }
+    ranked.sort_by_key(|(rank, _)| *rank);
+    ranked.into_iter().map(|(_, v)| v).collect()
+}
+
+/// `997 more: 499 of shop/deployment/web (web-1, web-2, web-3, …), shop/alone and 477 others (--each tells each)`
+///
+/// Who stands in another stage than the first is told with it.
+fn alike(first: &Verdict, others: &[&Verdict]) -> String {
+    let stage = |v: &Verdict| {
+        if v.stage == first.stage {
+            String::new()
+        } else {
+            format!(" in {}", v.stage.name())
+        }
+    };
+    let mut names = Vec::new();
+    let mut told = 0;
+    let of_one = |a: &&Verdict, b: &&Verdict| {
+        a.root.is_some() && (&a.namespace, &a.root) == (&b.namespace, &b.root)
+    };
+    for run in others.chunk_by(of_one) {
+        if names.len() >= NAMED {
+            break;
+        }
+        told += run.len();
+        match (run, run.first().and_then(|v| v.root.as_ref())) {
+            ([one], _) => names.push(subject(one) + &stage(one)),
+            ([first, ..], Some(o)) => {
+                let shown = run.iter().take(NAMED_OF_OWNER);
+                let mut pods: Vec<String> = shown.map(|v| v.pod.to_string() + &stage(v)).collect();
+                if run.len() > NAMED_OF_OWNER {
+                    pods.push("…".to_owned());
+                }
+                names.push(format!(
+                    "{} of {}/{} ({})",
+                    run.len(),
+                    first.namespace,
+                    owner_name(o),
+                    pods.join(", ")
+                ));
+            }
+            (_, _) => {}
+        }
+    }
+    let mut value = format!("{} more: {}", others.len(), names.join(", "));
+    let left = others.len().saturating_sub(told);
+    if left > 0 {
+        value.push_str(&format!(" and {left} others"));
+    }
+    value + " (--each tells each)"
+}
+
+/// What a verdict says, apart from how long it has been so and how often it was. What has a cause is the same in every stage
+/// in which pods wait for it, and whether they try again or not.
+fn words(v: &Verdict) -> (&str, Option<(&'static str, State)>, bool, &str) {
+    let stand = v.cause.is_none().then(|| (v.stage.name(), v.state));
+    (v.cause_id(), stand, v.state.is_well(), &v.same)
 }
 
 /// The verdict as text, each line at most [`WIDTH`] columns wide (a command is never broken).

@@ -134,7 +134,7 @@ actions! {
     SortRestarts "sort-restarts" Pods ["C"] "sort by restarts";
     SortStuck "sort-trouble" Pods ["T"] "sort by trouble: what is stuck first";
     PodLanes "pod-lanes" Pods ["t"] "pods as lanes: their stages on one axis of time";
-    Group "group" Pods ["z"] "group by namespace, node, owner, or not";
+    Group "group" Pods ["z"] "group by namespace, node, owner, cause, or not";
     ToggleGone "toggle-gone" Pods ["d"] "show or hide pods that are gone";
     ToggleDone "toggle-finished" Pods ["D"] "show or hide pods that are completed";
     ZoomIn "zoom-in" Timeline ["+", "="] "zoom in at the cursor";

@@ -27,7 +27,10 @@ fn a_node_is_asked_about_as_a_pod_is() {
     assert!(text.starts_with("node/node1   stuck in admit"), "{text}");
     assert!(text.contains("KF302"), "{text}");
     // Its pods that are not well follow.
-    assert!(text.contains("\ns18a/new-pod   "), "{text}");
+    assert!(text.contains("2 more: "), "{text}");
+    assert!(text.contains("s18a/new-pod"), "{text}");
+    let (_, each, _) = why("S4-runtime", &["node/node1", "--each", "--at", DOWN]);
+    assert!(each.contains("\ns18a/new-pod   "), "{each}");
     // What befell the node is told also where only a namespace without pods is looked at.
     let narrow = ["node/node1", "--at", DOWN, "-n", "s18a", "-l", "app=nobody"];
     let (code, text, _) = why("S4-runtime", &narrow);
@@ -68,5 +71,108 @@ fn a_claim_leads_to_the_pods_that_mount_it() {
     let (_, text, _) = why("S2-stuck-early", &["pvc/data", "-n", "s05", "--at", at]);
     assert!(!text.contains("s23a/"), "{text}");
     let (code, _, error) = why("S2-stuck-early", &["pvc/nobody-mounts-it", "--at", at]);
-    assert_eq!(code, Some(3), "{error}");
+    assert_eq!(code, Some(2), "no list of claims was recorded: {error}");
+    assert!(
+        error.contains("no list of persistentvolumeclaims"),
+        "{error}"
+    );
+}
+
+/// Every kind that `kflow why` takes, each by its short and its long name, in a recording that knows of it.
+#[test]
+fn what_makes_pods_is_asked_about_as_a_pod_is() {
+    let half = "50%";
+    for (session, kinds, name, at, code, words) in [
+        (
+            "S2-stuck-early",
+            ["deploy", "deployment"],
+            "quota",
+            half,
+            1,
+            "deployment/quota (s29)   stuck in api",
+        ),
+        (
+            "S2-stuck-early",
+            ["rs", "replicaset"],
+            "quota-d79b678d5",
+            half,
+            1,
+            "KF101",
+        ),
+        (
+            "S2-stuck-early",
+            ["job", "jobs"],
+            "job",
+            half,
+            0,
+            "job/job (s36)",
+        ),
+        (
+            "S2-stuck-early",
+            ["pvc", "persistentvolumeclaim"],
+            "data",
+            half,
+            1,
+            "s05/pvc-unbound   stuck in schedule",
+        ),
+        (
+            "S5-burst",
+            ["deploy", "deployments"],
+            "burst",
+            half,
+            0,
+            "deployment/burst (s19)\nIts pods are well",
+        ),
+        (
+            "../causes/real/early",
+            ["sts", "statefulset"],
+            "ledger",
+            half,
+            1,
+            "statefulset/ledger (pay)",
+        ),
+        (
+            "../causes/real/early",
+            ["ds", "daemonset"],
+            "agent",
+            half,
+            1,
+            "daemonset/agent (shop)",
+        ),
+        (
+            "../causes/real/plugins",
+            ["job", "jobs"],
+            "track",
+            half,
+            0,
+            "(fin)",
+        ),
+        (
+            "../causes/real/plugins",
+            ["sts", "statefulsets"],
+            "db",
+            half,
+            1,
+            "(stq)",
+        ),
+    ] {
+        for kind in kinds {
+            let asked = format!("{kind}/{name}");
+            let (got, text, error) = why(session, &[&asked, "--at", at]);
+            assert_eq!(got, Some(code), "{asked}: {text}{error}");
+            assert!(text.contains(words), "{asked}: {text}");
+        }
+    }
+}
+
+#[test]
+fn of_an_owner_that_there_is_not_it_is_said_only_where_its_kind_was_listed() {
+    let (code, text, error) = why("../causes/real/early", &["sts/ledgr"]);
+    assert_eq!((code, text.as_str()), (Some(3), ""), "{error}");
+    assert_eq!(error, "kflow: no sts/ledgr: did you mean sts/ledger?\n");
+    let (code, text, error) = why("../causes/real/early", &["pay/sts/nobody"]);
+    assert_eq!((code, text.as_str()), (Some(3), ""), "{error}");
+    let (code, _, error) = why("S2-stuck-early", &["sts/ledger"]);
+    assert_eq!(code, Some(2), "{error}");
+    assert!(error.contains("no list of statefulsets"), "{error}");
 }

@@ -435,7 +435,7 @@ fn recording_is_asked_for_by_its_key_in_every_pane() {
 }
 
 #[test]
-fn pods_are_sorted_by_every_column_and_grouped_three_ways() {
+fn pods_are_sorted_by_every_column_and_grouped_in_every_way() {
     let (mut m, snap, _) = open("S2-stuck-early", 450, "s10/rc", "1");
     m.resize((160, 120), &snap);
     let mut orders = std::collections::BTreeSet::new();
@@ -464,6 +464,7 @@ fn pods_are_sorted_by_every_column_and_grouped_three_ways() {
         ("namespace", "s36"),
         ("node", "not scheduled"),
         ("owner", "without owner"),
+        ("cause", "KF601 Image does not exist"),
     ] {
         let c = Command::parse(&format!("group {group}")).expect("group");
         m.run(&c, &snap);

@@ -286,6 +286,7 @@ impl<'a> Finding<'a> {
             namespace: view.namespace.clone(),
             pod: view.name.clone(),
             owner,
+            root: super::incidents::root(&view.owners),
             cause: Some(self.cause.id),
             title: self.cause.title.as_str().into(),
             stage: self.stage,

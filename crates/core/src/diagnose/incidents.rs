@@ -325,7 +325,7 @@ impl Incidents {
 }
 
 /// The topmost owner. The node owns the mirrors of static pods, and is no workload.
-fn root(owners: &[ObjectRef]) -> Option<ObjectRef> {
+pub(super) fn root(owners: &[ObjectRef]) -> Option<ObjectRef> {
     owners.last().filter(|o| o.kind != "Node").cloned()
 }
 

@@ -53,43 +53,41 @@ const KINDS: [(&str, &[&str]); 8] = [
 /// Finds `ns/name`, `name`, `pod/name`, `pod/ns/name`, `node/name`, `kind/name`, `ns/kind/name` or a UID among what is selected.
 /// Newest first; an owner is given although it has no pod.
 pub fn find<'w>(world: &'w World, query: &str) -> Vec<Target<'w>> {
-    let (of, query) = owner_in(query).map_or((None, query), |(ns, rest)| (Some(ns), rest));
-    let within = |ns: &str| of.is_none_or(|of| of == ns) && world.selection().admits_namespace(ns);
     if let Some(name) = node_asked(query) {
         return node(world, name).into_iter().collect();
     }
-    if let Some((kind, name)) = query.split_once('/') {
-        let lower = kind.to_ascii_lowercase();
-        if let Some((kind, _)) = KINDS
-            .iter()
-            .find(|(_, short)| short.contains(&lower.as_str()))
-        {
-            let mut out: Vec<Target<'w>> = world
-                .objects()
-                .into_iter()
-                .filter(|o| {
-                    o.object.kind == *kind && o.object.name == name && within(&o.object.namespace)
-                })
-                .map(|o| Target::Owner(o, pods_of(world, &o.object)))
-                .collect();
-            if out.is_empty() {
-                let pods = pods_of_name(world, kind, name).into_iter();
-                out.extend(pods.filter(|p| within(&p.namespace)).map(Target::Pod));
-            }
-            return out;
-        }
+    let Some((of, kind, name)) = owner_asked(query) else {
+        return world.find(query).into_iter().map(Target::Pod).collect();
+    };
+    let within = |ns: &str| of.is_none_or(|of| of == ns) && world.selection().admits_namespace(ns);
+    let mut out: Vec<Target<'w>> = world
+        .objects()
+        .into_iter()
+        .filter(|o| o.object.kind == kind && o.object.name == name && within(&o.object.namespace))
+        .map(|o| Target::Owner(o, pods_of(world, &o.object)))
+        .collect();
+    if out.is_empty() {
+        let pods = pods_of_name(world, kind, name).into_iter();
+        out.extend(pods.filter(|p| within(&p.namespace)).map(Target::Pod));
     }
-    world.find(query).into_iter().map(Target::Pod).collect()
+    out
 }
 
-/// The namespace and the rest of `ns/kind/name`; of `pod/ns/name` none.
-fn owner_in(query: &str) -> Option<(&str, &str)> {
-    let (ns, rest) = query
+/// Namespace, kind and name in `kind/name` and `ns/kind/name`, of what makes pods and of claims.
+pub fn owner_asked(query: &str) -> Option<(Option<&str>, &'static str, &str)> {
+    let kind = |word: &str| {
+        let lower = word.to_ascii_lowercase();
+        let of_it = |(_, short): &&(&str, &[&str])| short.contains(&lower.as_str());
+        KINDS.iter().find(of_it).map(|(kind, _)| *kind)
+    };
+    // `pod/ns/name` is a pod also where the namespace is called as a kind is.
+    let (first, rest) = query
         .split_once('/')
         .filter(|_| pod_asked(query) == query)?;
-    let lower = rest.split_once('/')?.0.to_ascii_lowercase();
-    let is_kind = |(_, short): &(&str, &[&str])| short.contains(&lower.as_str());
-    KINDS.iter().any(is_kind).then_some((ns, rest))
+    match rest.split_once('/') {
+        Some((second, name)) => kind(second).map(|k| (Some(first), k, name)),
+        None => kind(first).map(|k| (None, k, rest)),
+    }
 }
 
 /// The name in `node/name`.

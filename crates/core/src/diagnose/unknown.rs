@@ -13,6 +13,7 @@ mod alone;
 mod missing;
 mod trouble;
 
+use super::target::owner_asked;
 use super::text::list;
 use crate::correlate::{Incomplete, Lost, PodView, Presence, World};
 use alone::{unheard, unready};
@@ -431,11 +432,29 @@ fn lost(asked: Asked<'_>, what: String) -> Option<Unknown> {
 /// to be none of any.
 pub fn absent(asked: Asked<'_>, query: &str) -> Option<Unknown> {
     let scope = asked.world.selection().scope();
-    let why = asked
-        .world
-        .coverage()
-        .incomplete("pods", Some(scope), asked.at)?;
-    Some(asked.because(format!("whether there is a pod {query}"), "pods", &why))
+    let coverage = asked.world.coverage();
+    let unread = |resource: &str| coverage.incomplete(resource, Some(scope), asked.at);
+    let kind = owner_asked(query).map(|(_, kind, _)| kind);
+    let what = match kind {
+        Some(_) => format!("whether there is {query}"),
+        None => format!("whether there is a pod {query}"),
+    };
+    if let Some(why) = unread("pods") {
+        return Some(asked.because(what, "pods", &why));
+    }
+    let kind = kind?;
+    // An owner may have no pod: only a list of its kind tells that it is not there.
+    let resource = format!("{}s", kind.to_lowercase());
+    if asked.recorded.is_none() && matches!(kind, "CronJob" | "ReplicationController") {
+        return Some(Unknown {
+            what,
+            reason: Reason::NotAsked,
+            why: format!("kflow lists no {resource}"),
+            help: "name one of its pods".to_owned(),
+        });
+    }
+    let why = unread(&resource)?;
+    Some(asked.because(what, &resource, &why))
 }
 
 /// Why it cannot be said that there is no node of a name.

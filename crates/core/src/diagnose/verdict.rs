@@ -145,6 +145,8 @@ pub struct Verdict {
     pub pod: Text,
     /// Owner: the controller of the pod, or the owner that the verdict is about.
     pub owner: Option<ObjectRef>,
+    /// The topmost owner of the pod that is known.
+    pub root: Option<ObjectRef>,
     /// The cause; `None` for a pod that is well, or that comes and goes for a reason that no rule knows.
     pub cause: Option<CauseId>,
     /// Title of the cause.

@@ -88,7 +88,7 @@ fn items(v: &Verdict, others: &[&Verdict], now: Nanos, out: &mut String) {
         push(out, &format!("- not reached: {}", escaped(&steps)));
     }
     if !others.is_empty() {
-        push(out, &format!("- the same: {}", escaped(&alike(others))));
+        push(out, &format!("- the same: {}", escaped(&alike(v, others))));
     }
     for a in &v.also {
         let line = format!(

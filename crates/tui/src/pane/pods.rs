@@ -301,7 +301,9 @@ impl Pane for Pods {
                     name => match GroupBy::parse(name) {
                         Some(g) => g,
                         None => {
-                            return Reply::Say("group by: none, namespace, node, owner".to_owned());
+                            return Reply::Say(
+                                "group by: none, namespace, node, owner, cause".to_owned(),
+                            );
                         }
                     },
                 };

@@ -467,7 +467,12 @@ mod tests {
         Wanted {
             sort: Sort::ALL[sort % Sort::ALL.len()],
             reverse: sort > 9,
-            group: [GroupBy::None, GroupBy::Namespace, GroupBy::Node][group % 3],
+            group: [
+                GroupBy::None,
+                GroupBy::Namespace,
+                GroupBy::Node,
+                GroupBy::Cause,
+            ][group % 4],
             gone: all,
             finished: all,
             filter: Filter::parse(filter).expect("filter"),
@@ -480,7 +485,7 @@ mod tests {
         fn a_list_that_was_kept_is_as_one_that_is_made_anew(
             rounds in prop::collection::vec(prop::collection::vec((0_u8..40, 0_u8..8), 0..12), 1..12),
             sort in 0_usize..20,
-            group in 0_usize..3,
+            group in 0_usize..4,
             filter in prop::sample::select(vec!["", "app1", "status:Run* | pod:app-1*", "!7", "age>3s"]),
             all in any::<bool>(),
         ) {

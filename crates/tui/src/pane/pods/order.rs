@@ -90,6 +90,8 @@ pub enum GroupBy {
     Node,
     /// The topmost owner.
     Owner,
+    /// What the pod suffers from.
+    Cause,
 }
 
 impl GroupBy {
@@ -99,7 +101,8 @@ impl GroupBy {
             Self::None => Self::Namespace,
             Self::Namespace => Self::Node,
             Self::Node => Self::Owner,
-            Self::Owner => Self::None,
+            Self::Owner => Self::Cause,
+            Self::Cause => Self::None,
         }
     }
     pub const fn name(self) -> &'static str {
@@ -108,15 +111,22 @@ impl GroupBy {
             Self::Namespace => "namespace",
             Self::Node => "node",
             Self::Owner => "owner",
+            Self::Cause => "cause",
         }
     }
     pub fn parse(name: &str) -> Option<Self> {
-        [Self::None, Self::Namespace, Self::Node, Self::Owner]
-            .into_iter()
-            .find(|g| g.name() == name)
+        [
+            Self::None,
+            Self::Namespace,
+            Self::Node,
+            Self::Owner,
+            Self::Cause,
+        ]
+        .into_iter()
+        .find(|g| g.name() == name)
     }
     /// The group of a pod.
-    pub fn of(self, p: &PodView) -> String {
+    pub fn of(self, p: &PodView, verdict: Option<&Verdict>) -> String {
         let or = |s: &str, none: &str| {
             if s.is_empty() {
                 none.to_owned()
@@ -131,6 +141,11 @@ impl GroupBy {
             Self::Owner => p.owners.last().map_or_else(
                 || "without owner".to_owned(),
                 |o| format!("{}/{}", o.kind, o.name),
+            ),
+            // Small letters stand after the ids: what is wrong comes first.
+            Self::Cause => verdict.filter(|v| v.cause.is_some()).map_or_else(
+                || "no cause".to_owned(),
+                |v| format!("{} {}", v.cause_id(), v.title),
             ),
         }
     }
@@ -319,7 +334,7 @@ impl Key {
             rank,
             group: match group {
                 GroupBy::None => Text::default(),
-                g => g.of(p).into(),
+                g => g.of(p, verdict).into(),
             },
             number: match by {
                 Sort::Trouble => i64::from(rank),
