@@ -85,6 +85,7 @@ pub enum Command {
     /// Play a recorded node with pods that hang; needs nothing
     Demo(terminal::DemoArgs),
     /// Print the key map
+    #[command(after_help = "Examples:\n  kflow keys")]
     Keys,
     /// List themes, or their keys
     Themes(terminal::ThemesArgs),
@@ -94,12 +95,18 @@ pub enum Command {
     #[command(hide = true)]
     Screenshots(terminal::ScreenshotArgs),
     /// Print a completion script for a shell
+    #[command(after_help = "Examples:\n  \
+kflow completions bash > ~/.local/share/bash-completion/completions/kflow\n  \
+kflow completions kubectl > ~/.local/bin/kubectl_complete-kflow")]
     Completions {
         /// The shell.
         #[arg(value_enum)]
         shell: super::complete::Shell,
     },
     /// Print the manual page, or write one for each command into a folder
+    #[command(after_help = "Examples:\n  \
+kflow man | man -l -\n  \
+kflow man .")]
     Man {
         /// The folder.
         #[arg(value_hint = ValueHint::DirPath)]
@@ -330,6 +337,12 @@ pub struct ImportArgs {
 
 /// `kflow why`
 #[derive(Debug, ClapArgs)]
+#[command(after_help = "Examples:\n  \
+kflow why shop/web-0\n  \
+kflow why --all -s incident.kflow.zst\n  \
+kflow why node/node1 -s incident.kflow.zst --at -5m\n  \
+kflow why --ever -s incident.kflow.zst -o markdown\n  \
+kflow why --all -n shop -o name | xargs -r kubectl -n shop describe")]
 pub struct WhyArgs {
     /// ns/name, name, kind/name (deploy, rs, sts, ds, job, cj, pvc, node), or UID
     #[arg(required_unless_present_any = ["all", "ever", "all_namespaces", "namespace", "selector", "field_selector", "node"])]
@@ -401,6 +414,9 @@ impl WhyFormat {
 
 /// `kflow causes`
 #[derive(Debug, ClapArgs)]
+#[command(after_help = "Examples:\n  \
+kflow causes\n  \
+kflow causes KF601")]
 pub struct CausesArgs {
     /// One cause, such as KF601
     pub id: Option<String>,
@@ -408,6 +424,11 @@ pub struct CausesArgs {
 
 /// `kflow timeline`
 #[derive(Debug, ClapArgs)]
+#[command(after_help = "Examples:\n  \
+kflow timeline shop/web-0 -s incident.kflow.zst\n  \
+kflow timeline --critical shop/web-0 -s incident.kflow.zst\n  \
+kflow timeline deploy/web -n shop -s night.kflow.zst\n  \
+kflow timeline -s incident.kflow.zst -o csv")]
 pub struct TimelineArgs {
     /// ns/name, name, or UID (default: every pod); or what makes pods: deploy/NAME, NAMESPACE/rs/NAME, job/NAME
     pub pod: Option<String>,
@@ -427,6 +448,10 @@ pub struct TimelineArgs {
 
 /// `kflow calls`
 #[derive(Debug, ClapArgs)]
+#[command(after_help = "Examples:\n  \
+kflow calls --errors -s incident.kflow.zst\n  \
+kflow calls --pod shop/web-0 --slower-than 1ms -s incident.kflow.zst -o wide\n  \
+kflow calls --filter 'method:PullImage !ok' -s incident.kflow.zst -o jsonl")]
 pub struct CallsArgs {
     /// How to write it
     #[arg(short, long, value_name = "FORM", value_enum, default_value_t)]

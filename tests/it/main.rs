@@ -18,6 +18,7 @@ mod cri;
 mod deny;
 mod deploy;
 mod diagnose;
+mod docs;
 mod files;
 mod flow_map;
 mod forms;

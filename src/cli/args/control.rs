@@ -10,7 +10,12 @@ use super::{Input, RowsFormat, TableFormat};
 #[command(
     after_help = "Alone, or with a flow or step, it prints the map: every function that Kubernetes and the runtime run for a \
 pod, and what shows it. With a pod, a session or something to look at it prints what each step did: `kflow flow POD` one pod's \
-steps, `kflow flow kubelet-startup --session FILE` every start of the kubelet."
+steps, `kflow flow kubelet-startup --session FILE` every start of the kubelet.\n\
+Examples:\n  \
+kflow flow\n  \
+kflow flow RunPodSandbox\n  \
+kflow flow shop/web-0 -s incident.kflow.zst\n  \
+kflow flow kubelet-startup --all -s incident.kflow.zst -o json"
 )]
 pub struct FlowArgs {
     /// A flow (letter or name), a step (id or function), or a pod
@@ -39,7 +44,11 @@ pub struct FlowArgs {
 #[derive(Debug, ClapArgs)]
 #[command(
     after_help = "Prints the requests to the apiserver grouped by client, verb and resource; with a filter or --list the \
-requests themselves; with --id the waterfall of one: filters, admission with each webhook, store, etcd."
+requests themselves; with --id the waterfall of one: filters, admission with each webhook, store, etcd.\n\
+Examples:\n  \
+kflow requests -s incident.kflow.zst\n  \
+kflow requests --pod shop/web-0 -s incident.kflow.zst -o wide\n  \
+kflow requests --slow 500ms -s incident.kflow.zst -o yaml"
 )]
 pub struct RequestsArgs {
     /// How to write it

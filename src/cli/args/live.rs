@@ -11,7 +11,10 @@ use kflow_model::units::{UnitError, parse_duration, parse_size};
 #[derive(Debug, ClapArgs)]
 #[command(
     after_help = "The proxy copies bytes and never changes them. Point the kubelet's containerRuntimeEndpoint at --listen; \
-`kflow doctor` says where this node takes it from. It keeps running when no one looks on."
+`kflow doctor` says where this node takes it from. It keeps running when no one looks on.\n\
+Examples:\n  \
+kflow proxy --upstream /run/containerd/containerd.sock\n  \
+kflow proxy --listen /run/kflow/cri.sock --upstream /run/crio/crio.sock"
 )]
 pub struct ProxyArgs {
     /// Socket for the kubelet (0600, in a folder of mode 0700)
@@ -213,6 +216,10 @@ impl ControlArgs {
 
 /// `kflow tui`
 #[derive(Debug, ClapArgs)]
+#[command(after_help = "Examples:\n  \
+kflow tui --node node1\n  \
+kflow tui -n shop -l app=web\n  \
+kflow tui --session incident.kflow.zst --at -5m")]
 pub struct TuiArgs {
     /// Play a recording instead of what runs (- is standard input)
     #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
@@ -261,6 +268,10 @@ pub struct RecordArgs {
 
 /// `kflow doctor`
 #[derive(Debug, ClapArgs)]
+#[command(after_help = "Examples:\n  \
+kflow doctor\n  \
+kflow doctor --no-api -o yaml\n  \
+kflow doctor --node node1 --kubelet-log remote")]
 pub struct DoctorArgs {
     /// How to write it
     #[arg(long, short, value_name = "FORM", value_enum, default_value_t)]

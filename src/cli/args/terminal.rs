@@ -15,6 +15,10 @@ fn speed(text: &str) -> Result<Speed, String> {
 
 /// `kflow replay`
 #[derive(Debug, ClapArgs)]
+#[command(after_help = "Examples:\n  \
+kflow replay incident.kflow.zst\n  \
+kflow replay incident.kflow.zst --at -5m\n  \
+kflow replay incident.kflow.zst --speed 10x --filter 'pod:web* !ok'")]
 pub struct ReplayArgs {
     /// The session
     #[arg(value_name = "SESSION", value_hint = ValueHint::FilePath)]
@@ -41,6 +45,9 @@ pub struct ReplayArgs {
 
 /// `kflow demo`
 #[derive(Debug, ClapArgs)]
+#[command(after_help = "Examples:\n  \
+kflow demo\n  \
+kflow demo --tour")]
 pub struct DemoArgs {
     /// A tour: a start that goes well and one that hangs, step by step, with what each step does and how it would hang
     #[arg(long)]
@@ -49,6 +56,9 @@ pub struct DemoArgs {
 
 /// `kflow themes`
 #[derive(Debug, ClapArgs)]
+#[command(after_help = "Examples:\n  \
+kflow themes\n  \
+kflow themes --print dark > my-theme.toml")]
 pub struct ThemesArgs {
     /// List the style keys
     #[arg(long)]
@@ -60,6 +70,9 @@ pub struct ThemesArgs {
 
 /// `kflow config`
 #[derive(Debug, ClapArgs)]
+#[command(after_help = "Examples:\n  \
+kflow config\n  \
+kflow config --print-default > config.toml")]
 pub struct ConfigArgs {
     /// Print the default configuration, every key explained
     #[arg(long)]

@@ -1,0 +1,476 @@
+//! What the docs and `--help` say to type is typed: each line in a scratch folder that holds what it names.
+//!
+//! What names no recording looks at a cluster, and there is none here: it has to be understood, and to end with 2. What would
+//! listen, follow or record until somebody stops it is only parsed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use crate::fixture;
+
+struct Said {
+    code: Option<i32>,
+    out: String,
+    err: String,
+}
+
+fn kflow(dir: &Path, args: &[String]) -> Said {
+    let out = Command::new(env!("CARGO_BIN_EXE_kflow"))
+        .args(args)
+        .current_dir(dir)
+        .env_remove("KFLOW_SESSION")
+        .env_remove("KUBERNETES_SERVICE_HOST")
+        .env_remove("COLUMNS")
+        .env("KUBECONFIG", "/no/such/kubeconfig")
+        .env("HOME", "/no/such/home")
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    Said {
+        code: out.status.code(),
+        out: String::from_utf8_lossy(&out.stdout).into_owned(),
+        err: String::from_utf8_lossy(&out.stderr).into_owned(),
+    }
+}
+
+fn words(text: &str) -> Vec<String> {
+    text.split(' ').map(str::to_owned).collect()
+}
+
+fn help(command: &str) -> String {
+    kflow(Path::new("."), &words(&format!("{command} --help"))).out
+}
+
+/// The commands that help lists.
+fn commands() -> Vec<String> {
+    let help = kflow(Path::new("."), &words("help")).out;
+    help.lines()
+        .skip_while(|l| *l != "Commands:")
+        .skip(1)
+        .map_while(|l| l.strip_prefix("  "))
+        .filter_map(|l| l.split(' ').find(|w| !w.is_empty()))
+        .filter(|c| *c != "help")
+        .map(str::to_owned)
+        .collect()
+}
+
+/// The long flags of a command.
+fn flags(help: &str) -> BTreeSet<String> {
+    let lines = help.lines().map(str::trim_start);
+    lines
+        .filter(|l| l.starts_with('-'))
+        .filter_map(|l| l.split([' ', ',', '=', '[']).find(|w| w.starts_with("--")))
+        .map(str::to_owned)
+        .collect()
+}
+
+/// The pages, by name.
+fn pages() -> Vec<(String, String)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let docs = fs::read_dir(root.join("docs")).unwrap();
+    let mut all: Vec<_> = docs.map(|e| e.unwrap().path()).collect();
+    all.push(root.join("README.md"));
+    all.retain(|p| p.extension().is_some_and(|e| e == "md"));
+    all.sort();
+    all.iter()
+        .map(|p| {
+            let name = p.file_name().unwrap().to_string_lossy().into_owned();
+            (name, fs::read_to_string(p).unwrap())
+        })
+        .collect()
+}
+
+/// The commands of a line of a shell: words without quotes, up to a comment; pipes and `&&` divide, a redirection ends one.
+fn shell(line: &str) -> Vec<Vec<String>> {
+    let mut all = vec![Vec::new()];
+    let (mut word, mut quote, mut skip) = (String::new(), None, false);
+    let end = |word: &mut String, skip: &mut bool, all: &mut Vec<Vec<String>>| {
+        let word = std::mem::take(word);
+        match word.as_str() {
+            "" => {}
+            "|" | "&&" => {
+                all.push(Vec::new());
+                *skip = false;
+            }
+            ">" => *skip = true,
+            _ if *skip => {}
+            _ => all.last_mut().unwrap().push(word),
+        }
+    };
+    for c in line.chars() {
+        match (c, quote) {
+            (c, Some(q)) if c == q => quote = None,
+            ('\'' | '"', None) => quote = Some(c),
+            (' ', None) => end(&mut word, &mut skip, &mut all),
+            ('#', None) if word.is_empty() => break,
+            (c, _) => word.push(c),
+        }
+    }
+    end(&mut word, &mut skip, &mut all);
+    all
+}
+
+/// The arguments of each kflow in a line; what `xargs` starts gets a pod.
+fn of_line(line: &str) -> Vec<Vec<String>> {
+    let mut all = Vec::new();
+    for mut words in shell(line) {
+        let Some(at) = words.iter().position(|w| w == "kflow") else {
+            continue;
+        };
+        let mut args = words.split_off(at + 1);
+        words.pop();
+        match words.first().map(String::as_str) {
+            None => {}
+            Some("xargs") => args.push("shop/web-0".to_owned()),
+            // The name of a file that is no command here.
+            Some(_) => continue,
+        }
+        all.push(args);
+    }
+    all
+}
+
+/// A recording with the names of the examples: pod shop/web-0, Deployment shop/web, node node1; it ends while pods hang.
+fn recording(name: &str) -> Vec<u8> {
+    let is_night = ["night", "before", "after"]
+        .iter()
+        .any(|n| name.starts_with(n));
+    let (session, names) = if is_night {
+        ("S5-burst", [("s19", "shop"), ("burst", "web")])
+    } else {
+        (
+            "S2-stuck-early",
+            [("s02", "shop"), ("image-missing", "web-0")],
+        )
+    };
+    let packed = fs::read(fixture(&format!("sessions/{session}.kflow.zst"))).unwrap();
+    let mut text = String::from_utf8(zstd::decode_all(&packed[..]).unwrap()).unwrap();
+    for (was, is) in names {
+        text = text.replace(was, is);
+    }
+    let lines = text.lines().count();
+    let kept = if is_night { lines } else { lines * 2 / 3 };
+    let text: Vec<&str> = text.lines().take(kept).collect();
+    zstd::encode_all((text.join("\n") + "\n").as_bytes(), 1).unwrap()
+}
+
+/// Everything that examples name, made once.
+struct Scratch {
+    made: tempfile::TempDir,
+}
+
+impl Scratch {
+    const RECORDINGS: [&str; 5] = [
+        "incident.kflow.zst",
+        "night.kflow.zst",
+        "before.kflow.zst",
+        "after.kflow.zst",
+        "FILE",
+    ];
+
+    fn new() -> Self {
+        let made = tempfile::tempdir().unwrap();
+        for name in Self::RECORDINGS {
+            fs::write(made.path().join(name), recording(name)).unwrap();
+        }
+        Self { made }
+    }
+
+    /// A folder with what a line reads, and without what it writes.
+    fn folder(&self, args: &[String]) -> tempfile::TempDir {
+        let dir = tempfile::tempdir().unwrap();
+        let written = args.iter().position(|a| a == "-O").map(|at| &args[at + 1]);
+        for arg in args.iter().filter(|a| Some(*a) != written) {
+            let to = dir.path().join(arg);
+            if Self::RECORDINGS.contains(&arg.as_str()) {
+                fs::copy(self.made.path().join(arg), to).unwrap();
+            } else if arg == "captures" {
+                fs::create_dir(&to).unwrap();
+                for file in fs::read_dir(fixture("captures")).unwrap() {
+                    let file = file.unwrap();
+                    fs::copy(file.path(), to.join(file.file_name())).unwrap();
+                }
+            } else if arg == "dump" {
+                fs::create_dir_all(to.join("handy")).unwrap();
+                fs::copy(fixture("bundle/nodes.json"), to.join("nodes.json")).unwrap();
+                fs::copy(
+                    fixture("bundle/handy/pods.json"),
+                    to.join("handy/pods.json"),
+                )
+                .unwrap();
+            } else if arg == "kubelet.log" || arg == "audit.log" {
+                let of = match arg.as_str() {
+                    "audit.log" => "captures/audit.jsonl.zst",
+                    _ => "captures/kubelet.log.zst",
+                };
+                let text = zstd::decode_all(&fs::read(fixture(of)).unwrap()[..]).unwrap();
+                fs::write(to, text).unwrap();
+            }
+        }
+        dir
+    }
+
+    /// Runs a line of the docs, and says how.
+    fn run(&self, whence: &str, args: &[String]) -> &'static str {
+        let line = format!("{whence}: kflow {}", args.join(" "));
+        let command = args.first().map_or("", String::as_str);
+        let has = |words: &[&str]| args.iter().any(|a| words.contains(&a.as_str()));
+        let dir = self.folder(args);
+        if ["proxy", "record", "tui"].contains(&command) || has(&["--watch", "-w", "--follow"]) {
+            // Help is printed when all before it was understood.
+            let said = kflow(dir.path(), &[args, &["--help".to_owned()]].concat());
+            assert_eq!(said.code, Some(0), "{line}: {}", said.err);
+            assert!(said.out.contains("Usage:"), "{line}: {}", said.out);
+            return "parsed";
+        }
+        let said = kflow(dir.path(), args);
+        assert!(!said.err.contains("Usage:"), "{line}: {}", said.err);
+        if ["replay", "demo"].contains(&command) {
+            assert_eq!(said.code, Some(2), "{line}: {}", said.err);
+            assert!(said.err.contains("terminal"), "{line}: {}", said.err);
+            return "without a terminal";
+        }
+        let alone = [
+            "causes",
+            "completions",
+            "config",
+            "flow",
+            "help",
+            "import",
+            "keys",
+            "man",
+            "themes",
+        ];
+        if has(&["-s", "--session", "--compare", "--no-api"]) || alone.contains(&command) {
+            let fine = said.code == Some(0) || (said.code == Some(1) && command == "why");
+            // The recordings here are shorter than those of the examples.
+            if said.code == Some(2) && said.err.contains("that is before what was recorded") {
+                return "before the begin";
+            }
+            assert!(fine, "{line}: {:?} {}", said.code, said.err);
+            assert!(
+                !said.out.is_empty()
+                    || args
+                        .iter()
+                        .any(|a| a == "-O" || a == "." || a == "--errors"),
+                "{line}"
+            );
+            return "run";
+        }
+        assert_eq!(said.code, Some(2), "{line}: {}", said.err);
+        "without a cluster"
+    }
+}
+
+/// Runs lines a few at a time, and counts how.
+fn run_all(lines: &[(String, Vec<String>)]) -> BTreeMap<&'static str, usize> {
+    let scratch = Scratch::new();
+    let counts = std::sync::Mutex::new(BTreeMap::new());
+    crate::unknown::each(lines, |(whence, args)| {
+        let how = scratch.run(whence, args);
+        *counts.lock().unwrap().entry(how).or_default() += 1;
+    });
+    counts.into_inner().unwrap()
+}
+
+#[test]
+fn every_line_of_the_docs_does_what_it_says() {
+    let mut lines = Vec::new();
+    for (page, text) in pages() {
+        if page == REFERENCE {
+            continue;
+        }
+        let mut fenced = false;
+        for line in text.lines() {
+            fenced ^= line.starts_with("```");
+            let typed = if fenced {
+                Some(line)
+            } else {
+                line.strip_prefix("    ")
+            };
+            // A picture of threads is none.
+            let Some(typed) = typed.filter(|l| l.contains("kflow ") && !l.contains('▶')) else {
+                continue;
+            };
+            let all = of_line(typed).into_iter();
+            lines.extend(all.map(|args| (page.clone(), args)));
+        }
+    }
+    let how = run_all(&lines);
+    assert!(how["run"] >= 10 && how["parsed"] >= 5, "{how:?}");
+    assert!(how["without a cluster"] >= 2, "{how:?}");
+}
+
+#[test]
+fn every_help_has_examples_that_run() {
+    let mut lines = Vec::new();
+    for command in commands() {
+        let help = help(&command);
+        let (_, examples) = help
+            .split_once("\nExamples:\n")
+            .unwrap_or_else(|| panic!("{command} has no example"));
+        let all: Vec<_> = examples.lines().flat_map(of_line).collect();
+        assert!(!all.is_empty(), "{command}: {examples}");
+        for args in all {
+            assert_eq!(args[0], command, "{examples}");
+            lines.push((format!("{command} --help"), args));
+        }
+    }
+    let how = run_all(&lines);
+    assert!(how["run"] >= 20, "{how:?}");
+    // A line that is not understood is found, also where it is only parsed.
+    let dir = tempfile::tempdir().unwrap();
+    for bad in ["tui --nodee x --help", "record --for soon -O x --help"] {
+        assert_eq!(kflow(dir.path(), &words(bad)).code, Some(2), "{bad}");
+    }
+}
+
+/// Commands and flags that are named in a text, `kflow stats --by`, are there.
+#[test]
+fn commands_and_flags_that_the_docs_name_exist() {
+    let of: BTreeMap<String, BTreeSet<String>> = commands()
+        .into_iter()
+        .map(|c| (c.clone(), flags(&help(&c))))
+        .collect();
+    let every: BTreeSet<&String> = of.values().flatten().collect();
+    let mut seen = 0;
+    for (page, text) in pages() {
+        // Rows of exit codes are run by another test.
+        let rows = |l: &&str| !l.starts_with("| `kflow ");
+        let text: Vec<&str> = text.lines().filter(rows).collect();
+        let text = text.join("\n");
+        for span in text.split('`').skip(1).step_by(2) {
+            let mut words = span.split_whitespace();
+            if words.next() != Some("kflow") {
+                continue;
+            }
+            let Some(command) = words.next().filter(|w| w.starts_with(char::is_alphabetic)) else {
+                continue;
+            };
+            // The name of a source, in the status bar.
+            if ["engine", "help", "…"].contains(&command) {
+                continue;
+            }
+            let known = of.get(command);
+            let known = known.unwrap_or_else(|| panic!("{page}: no command in `{span}`"));
+            for flag in words.filter(|w| w.starts_with("--")) {
+                let flag = flag.split(['=', ']']).next().unwrap();
+                assert!(known.contains(flag), "{page}: no {flag} in `{span}`");
+            }
+            seen += 1;
+        }
+    }
+    assert!(seen > 50, "{seen}");
+    // The table of flags, with their short forms.
+    let (_, text) = pages()
+        .into_iter()
+        .find(|(p, _)| p == "commands.md")
+        .unwrap();
+    let (_, table) = text.split_once("\n## Flags\n").unwrap();
+    let (table, _) = table.split_once("\n## ").unwrap();
+    let mut told = 0;
+    for row in table.lines().filter(|l| l.starts_with("| `-")) {
+        let cell = row.split(" | ").next().unwrap();
+        for span in cell.split('`').skip(1).step_by(2) {
+            let flag = span.split(' ').next().unwrap();
+            let there = match flag.strip_prefix("--") {
+                Some(_) => every.iter().any(|f| *f == flag),
+                None => of
+                    .keys()
+                    .any(|c| help(c).contains(&format!("  {flag}, --"))),
+            };
+            assert!(there, "docs/commands.md: {flag}");
+            told += 1;
+        }
+    }
+    assert!(told > 12, "{told}");
+}
+
+const REFERENCE: &str = "reference.md";
+
+/// Sections of a command's help: the head without a name, then `Options` and its like, each with its lines.
+fn sections(help: &str) -> Vec<(String, String)> {
+    let mut all = vec![(String::new(), String::new())];
+    for line in help.lines() {
+        let head = line
+            .strip_suffix(':')
+            .filter(|l| l.starts_with(char::is_alphabetic));
+        match head {
+            Some(head) if !line.starts_with("Usage") => all.push((head.to_owned(), String::new())),
+            _ => {
+                let text = &mut all.last_mut().unwrap().1;
+                text.push_str(line.trim_end());
+                text.push('\n');
+            }
+        }
+    }
+    all
+}
+
+/// Every flag of every command, as help tells it; what several commands have stands once. `KFLOW_UPDATE=1` writes it.
+#[test]
+fn the_reference_is_what_help_says() {
+    let of: Vec<(String, Vec<(String, String)>)> = commands()
+        .into_iter()
+        .map(|c| (c.clone(), sections(&help(&c))))
+        .collect();
+    let mut times: BTreeMap<&(String, String), usize> = BTreeMap::new();
+    for section in of.iter().flat_map(|(_, s)| s) {
+        *times.entry(section).or_default() += 1;
+    }
+    let shared = |s: &(String, String)| times[s] > 1 && s.0 != "Options";
+    let block = |text: &str| format!("```text\n{}\n```\n", text.trim_matches('\n'));
+    let mut page = "# Commands and their flags\n\nMade from `--help` by a test (`KFLOW_UPDATE=1 cargo test --test it docs`). \
+        What the words mean in every command: [commands.md](commands.md).\n"
+        .to_owned();
+    let mut told = Vec::new();
+    for (command, sections) in &of {
+        page.push_str(&format!("\n## kflow {command}\n\n"));
+        let mut text = String::new();
+        let mut also = Vec::new();
+        for section in sections {
+            let (head, lines) = section;
+            if shared(section) {
+                also.push(head.as_str());
+                if !told.contains(&section) {
+                    told.push(section);
+                }
+                continue;
+            }
+            if !head.is_empty() {
+                text.push_str(&format!("\n{head}:\n"));
+            }
+            text.push_str(lines.trim_matches('\n'));
+            text.push('\n');
+        }
+        page.push_str(&block(&text));
+        if !also.is_empty() {
+            page.push_str(&format!(
+                "\nAnd of several commands: {}.\n",
+                also.join(", ")
+            ));
+        }
+    }
+    page.push_str("\n## Of several commands\n");
+    for (head, lines) in told {
+        page.push_str(&format!("\n### {head}\n\n{}", block(lines)));
+    }
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("docs")
+        .join(REFERENCE);
+    if std::env::var_os("KFLOW_UPDATE").is_some() {
+        fs::write(&path, &page).unwrap();
+    }
+    let written = fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        written == page,
+        "docs/{REFERENCE} is not what help says: KFLOW_UPDATE=1 writes it"
+    );
+    for (command, _) in &of {
+        for flag in flags(&help(command)) {
+            assert!(page.contains(&flag), "{command}: {flag}");
+        }
+    }
+}
