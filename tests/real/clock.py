@@ -6,7 +6,9 @@
 The wall clock is that of libfaketime, the monotonic one the system's. After each step pictures go on, flushes go on, and the
 step is told. Waits are for events, with a limit.
 """
-import atexit, fcntl, json, os, pty, re, shutil, signal, struct, subprocess, sys, tempfile, termios, threading, time
+import atexit, json, os, re, shutil, signal, subprocess, sys, tempfile, threading, time
+
+from screen import Screen
 
 KFLOW, LIB = sys.argv[1:3]
 LIMIT = 30  # s; on a busy machine
@@ -31,30 +33,21 @@ class Run:
                    HOME=self.dir, XDG_CONFIG_HOME=self.dir, XDG_STATE_HOME=self.dir, TZ='UTC',
                    FAKETIME_DONT_FAKE_MONOTONIC='1', DONT_FAKE_MONOTONIC='1')
         args = [KFLOW, *[a.replace('@', self.dir) for a in args], '--no-api', '--kubelet-log', self.log]
-        if tty:
-            ours, theirs = pty.openpty()
-            fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack('HHHH', 40, 160, 0, 0))
-        else:
-            ours, theirs = os.pipe()
-        self.tty = ours if tty else None
+        self.screen = Screen() if tty else None
+        ours, theirs = (self.screen.ours, self.screen.theirs) if tty else os.pipe()
         self.process = subprocess.Popen(args, env=env, stdin=theirs if tty else subprocess.DEVNULL, stdout=theirs,
                                         stderr=theirs, start_new_session=True)
         os.close(theirs)
         atexit.register(self.kill)
-        threading.Thread(target=self.read, args=[ours], daemon=True).start()
+        if not tty:
+            threading.Thread(target=self.read, args=[ours], daemon=True).start()
 
     def kill(self):
         if self.process.poll() is None:
             self.process.kill()
 
     def read(self, fd):
-        while True:
-            try:
-                got = os.read(fd, 65536)
-            except OSError:
-                return
-            if not got:
-                return
+        while got := os.read(fd, 65536):
             self.said += got
 
     def step(self, offset):
@@ -80,11 +73,7 @@ class Run:
         print('  %-60s %5.1f s' % (what, time.monotonic() - begun), flush=True)
 
     def text(self):
-        # Cursor movements become spaces, so that words that are drawn apart stay apart.
-        return re.sub(rb'\x1b\[[0-9;?]*[A-Za-z]', b' ', self.said).decode(errors='replace')
-
-    def key(self, keys):
-        os.write(self.tty, keys.encode())
+        return self.screen.text() if self.screen else self.said.decode(errors='replace')
 
     def end(self):
         self.process.send_signal(signal.SIGTERM)
@@ -148,8 +137,8 @@ def tui():
     run.write('first')
     run.until('the pod is drawn', lambda: 's01/first' in run.text())
     # The log, of everything.
-    run.key('4')
-    run.key('a')
+    run.screen.key('4')
+    run.screen.key('a')
     for n, offset in enumerate([-3600, 0]):
         by = offset - run.offset
         run.step(offset)
@@ -158,10 +147,9 @@ def tui():
         run.write('after-%d' % n)
         run.until('what comes after it is drawn', lambda: 'after-%d' % n in run.text())
     # The node pane shows the steps too.
-    run.said = b''
-    run.key('6')
+    run.screen.key('6')
     run.until('the node pane shows the steps', lambda: 'set back by' in run.text())
-    run.key('q')
+    run.screen.key('q')
     run.process.wait(LIMIT)
 
 

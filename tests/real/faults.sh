@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # What a node's clock and file systems do to a running kflow, with real processes: tests/real/clock.py, mount.py.
-# Needs root; Debian's libfaketime, bindfs, fuse3 and python3 are installed if missing.
+# Needs root; Debian's libfaketime, bindfs, fuse3, python3 and python3-pyte are installed if missing.
 #
 #   tests/real/faults.sh [KFLOW]
 set -euo pipefail
@@ -11,15 +11,20 @@ kflow=${1:-target/debug/kflow}
 lib() { find /usr/lib -name libfaketimeMT.so.1 -print -quit; }
 missing=()
 [ -n "$(lib)" ] || missing+=(libfaketime)
-for tool in bindfs fusermount3 python3; do command -v "$tool" >/dev/null || missing+=("${tool/fusermount3/fuse3}"); done
+# Debian's Python, which knows Debian's packages; another may come first in PATH.
+python=/usr/bin/python3
+[ -x "$python" ] || missing+=(python3)
+for tool in bindfs fusermount3; do command -v "$tool" >/dev/null || missing+=("${tool/fusermount3/fuse3}"); done
+"$python" -c 'import pyte' 2>/dev/null || missing+=(python3-pyte)
 if [ "${#missing[@]}" -gt 0 ]; then
   apt-get update -qq
   DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}"
 fi
 
-python3 tests/real/clock.py "$kflow" "$(lib)"
+export PYTHONDONTWRITEBYTECODE=1
+"$python" tests/real/clock.py "$kflow" "$(lib)"
 if [ -c /dev/fuse ]; then
-  python3 tests/real/mount.py "$kflow"
+  "$python" tests/real/mount.py "$kflow"
 else
   echo "LEFT OUT: no /dev/fuse here, so no file system can be made to hang"
 fi

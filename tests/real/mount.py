@@ -7,7 +7,9 @@ Under a volume's mount point, under the kubelet's log and under the recording it
 that its file system hangs, and kflow ends. Under a log of `why --watch`: verdicts go on. Under kflow's own log: the recording goes on. Under what a command reads or writes: it says so and ends.
 Under what the terminal saves: it goes on drawing, and says that nothing is saved.
 """
-import atexit, fcntl, json, os, pty, select, shutil, signal, socket, struct, subprocess, sys, tempfile, termios, threading, time
+import atexit, json, os, select, shutil, signal, socket, subprocess, sys, tempfile, threading, time
+
+from screen import Screen
 
 KFLOW = sys.argv[1]
 LIMIT = 60  # s; a rescan of directories comes every 30 s
@@ -154,51 +156,39 @@ def saving():
     atexit.register(shutil.rmtree, dir, True)
     mount = Mount(dir + '/mnt')
     shutil.copy('fixtures/sessions/S2-stuck-early.kflow.zst', dir + '/mnt/s.kflow.zst')
-    ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack('HHHH', 40, 160, 0, 0))
+    screen = Screen()
     env = dict(os.environ, TERM='xterm-256color', HOME=dir, XDG_CONFIG_HOME=dir, XDG_STATE_HOME=dir)
     process = subprocess.Popen([os.path.abspath(KFLOW), 'replay', '--at', '+100s', 's.kflow.zst'], cwd=dir + '/mnt', env=env,
-                               stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True)
-    os.close(theirs)
+                               stdin=screen.theirs, stdout=screen.theirs, stderr=screen.theirs, start_new_session=True)
+    os.close(screen.theirs)
     atexit.register(lambda: process.poll() is None and process.kill())
-    said = []
 
-    def read():
-        try:
-            while got := os.read(ours, 65536):
-                said.append(got)
-        except OSError:
-            pass
-    threading.Thread(target=read, daemon=True).start()
-
-    def until(what, words, limit=LIMIT):
+    def until(what, true, limit=LIMIT):
         begun = time.monotonic()
-        while not all(w in b''.join(said) for w in words):
+        while not true():
             if process.poll() is not None or time.monotonic() - begun > limit:
-                sys.exit('%s: not within %d s\n%s' % (what, limit, b''.join(said)[-3000:]))
+                sys.exit('%s: not within %d s\n%s' % (what, limit, screen.text()))
             time.sleep(0.02)
         print('  %-70s %5.1f s' % (what, time.monotonic() - begun), flush=True)
-
-    def key(keys):
-        said.clear()
-        os.write(ours, keys.encode())
-    until('the session is drawn', [b'KF601'])
-    key('1')
-    until('its pods are drawn', [b'node1'])
+    until('the session is drawn', lambda: 'KF601' in screen.text())
+    screen.key('1')
+    until('its pods are drawn', lambda: 'node1' in screen.text())
     mount.stop()
-    key('s')
-    until('that a picture is not saved is told', [b'still not written'])
+    screen.key('s')
+    until('that a picture is not saved is told', lambda: 'still not written' in screen.text())
     for what, keys in [('an export', ':export html\r'), ('a note', 'mlook\r')]:
-        key(keys)
-        until('%s leaves the terminal drawing' % what, [b'\x1b['], 2)
+        before = len(screen.said)
+        screen.key(keys)
+        until('%s leaves the terminal drawing' % what, lambda: len(screen.said) > before, 2)
     # Help is drawn over the panes at once.
-    key('?')
-    until('a key is answered', [b'search'], 2)
+    screen.key('?')
+    until('a key is answered', lambda: 'search' in screen.text(), 2)
     begun = time.monotonic()
-    key('\x03')
+    screen.key('\x03')
     code = process.wait(LIMIT)
     print('  it ends with %d %44s %5.1f s' % (code, '', time.monotonic() - begun), flush=True)
-    assert code == 2 and b'was not written' in b''.join(said), (code, b''.join(said)[-2000:])
+    said = screen.all(LIMIT)
+    assert code == 2 and 'was not written' in said, (code, said[-2000:])
     mount.end()
 
 

@@ -1,0 +1,40 @@
+"""A terminal for a program under test: what stands on its screen, not which bytes were written to it. A program writes only
+the cells that change, so that a word is in its output only if nothing of it stood there before."""
+import fcntl, os, pty, struct, termios, threading
+
+import pyte
+
+ROWS, COLUMNS = 40, 160
+
+
+class Screen:
+    """`theirs` is the file descriptor that the program gets, to be closed here once it has it."""
+
+    def __init__(self):
+        self.ours, self.theirs = pty.openpty()
+        fcntl.ioctl(self.theirs, termios.TIOCSWINSZ, struct.pack('HHHH', ROWS, COLUMNS, 0, 0))
+        self.cells, self.lock, self.said = pyte.Screen(COLUMNS, ROWS), threading.Lock(), b''
+        self.stream = pyte.ByteStream(self.cells)
+        self.reader = threading.Thread(target=self.read, daemon=True)
+        self.reader.start()
+
+    def read(self):
+        try:
+            while got := os.read(self.ours, 65536):
+                with self.lock:
+                    self.stream.feed(got)
+                    self.said += got
+        except OSError:
+            pass  # The program has ended.
+
+    def text(self):
+        with self.lock:
+            return '\n'.join(line.rstrip() for line in self.cells.display)
+
+    def all(self, limit):
+        """All bytes that a program wrote which has ended."""
+        self.reader.join(limit)
+        return self.said.decode(errors='replace')
+
+    def key(self, keys):
+        os.write(self.ours, keys.encode())
