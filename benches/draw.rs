@@ -28,7 +28,8 @@ use ratatui::layout::Rect;
 use rustix::time::{ClockId, clock_gettime};
 
 fn percentile(sorted: &[u128], p: usize) -> f64 {
-    let i = (sorted.len() * p / 100).min(sorted.len().saturating_sub(1));
+    // Nearest rank, as everywhere in kflow.
+    let i = (sorted.len() * p).div_ceil(100).saturating_sub(1);
     sorted.get(i).copied().unwrap_or(0) as f64 / 1e6
 }
 

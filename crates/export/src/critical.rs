@@ -7,7 +7,7 @@ use super::rows::{self, Rows};
 use super::text::{clean, cut};
 use super::timeline::Paint;
 use kflow_core::correlate::{Pod, PodView, World};
-use kflow_core::diagnose::awaited;
+use kflow_core::diagnose::awaited::{self, Waits};
 use kflow_core::flow::Stage;
 use kflow_core::timeline::critical::{self, Blocker, Critical, Line, Reached};
 use kflow_model::Nanos;
@@ -24,7 +24,8 @@ pub fn rows(
     let pieces = pods.iter().flat_map(|p| {
         let path = critical::path(p, now);
         let n = path.as_ref().map_or(0, |c| c.pieces.len());
-        (0..n).filter_map(move |i| PieceRow::of(world, p, path.as_ref()?, i, now))
+        let waits = Waits::of(world, p, now);
+        (0..n).filter_map(move |i| PieceRow::of(p, path.as_ref()?, i, &waits, now))
     });
     rows::write(out, form, pieces)
 }
@@ -51,10 +52,10 @@ struct PieceRow<'a> {
 
 impl<'a> PieceRow<'a> {
     fn of(
-        world: &World,
         p: &'a PodView,
         path: &Critical,
         index: usize,
+        waits: &Waits<'_>,
         now: Nanos,
     ) -> Option<Self> {
         let piece = path.pieces.get(index)?;
@@ -75,10 +76,7 @@ impl<'a> PieceRow<'a> {
             container: span.map_or("", |s| &s.container),
             attempt: span.map(|s| s.attempt),
             what: critical::words(&p.timeline, path, index),
-            waits_for: awaited::of(world, p, piece, now)
-                .iter()
-                .map(|a| a.words(now))
-                .collect(),
+            waits_for: waits.in_piece(piece).iter().map(|a| a.words(now)).collect(),
         })
     }
 }
@@ -121,6 +119,7 @@ fn pod(
         "AT", "TIME", "SHARE", "STAGE"
     );
     writeln!(out, "{}", paint.dim(&head))?;
+    let waits = Waits::of(world, p, now);
     let begin = path.pieces.first().map(|p| p.start).unwrap_or_default();
     for line in path.lines() {
         let (from, ns) = (line.start(&path), line.ns(&path));
@@ -128,7 +127,7 @@ fn pod(
         let mut what = line.words(&path, &p.timeline);
         if let Line::Piece(i) = line
             && let Some(piece) = path.pieces.get(i)
-            && let Some(waits) = awaited::sentence(&awaited::of(world, p, piece, now), now)
+            && let Some(waits) = awaited::sentence(&waits.in_piece(piece), now)
         {
             what.push_str(&format!(", {waits}"));
         }

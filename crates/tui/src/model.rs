@@ -14,6 +14,7 @@ use super::shared::{Ctx, Shared};
 use super::theme::{Depth, Theme};
 use super::tour::{self, Tour};
 use super::writer::Job;
+use kflow_core::correlate::Pod;
 use kflow_core::query::Candidate;
 use kflow_engine::Snapshot;
 use kflow_engine::snapshot::Mode;
@@ -251,9 +252,12 @@ impl Model {
         for s in &slots {
             self.sync_pane(s, snap);
         }
-        // The pods decide what is selected: without them on the screen, the first pod still is.
+        // The pods decide what is selected: without them on the screen it is the first that needs somebody.
         if self.shared.pod.is_none() && self.shared.owner.is_none() && !self.shared.sought {
-            self.shared.pod = snap.world.pods().first().map(|p| p.uid.clone());
+            let pods = snap.world.pods();
+            let unwell = |p: &&Pod| (snap.verdicts.get(&p.uid)).is_some_and(|v| !v.state.is_well());
+            let chosen = pods.iter().find(unwell).or(pods.first());
+            self.shared.pod = chosen.map(|p| p.uid.clone());
         }
     }
     /// Brings one pane up to date for a place, whether it is on the screen or not.

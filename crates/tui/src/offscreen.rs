@@ -115,10 +115,10 @@ pub const SHOTS: &[Shot] = &[
 
 /// A model of this size in this theme with all colours; `None` for a theme that does not exist.
 pub fn model(size: (u16, u16), theme: &str) -> Option<Model> {
-    let depth = if theme == "mono" {
-        Depth::Mono
-    } else {
-        Depth::True
+    let depth = match theme {
+        "mono" => Depth::Mono,
+        "ansi" => Depth::Ansi16,
+        _ => Depth::True,
     };
     let mut m = Model::new(
         size,

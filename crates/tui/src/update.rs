@@ -13,7 +13,7 @@ use super::layout::Layout;
 use super::model::{Effect, Look, Model, Overlay, Place, Prompt, PromptKind};
 use super::pane::{Item, Menu, PaneId, Reply};
 use super::tour;
-use kflow_core::diagnose::awaited::{self, Awaited};
+use kflow_core::diagnose::awaited::{Awaited, Waits};
 use kflow_core::query::Moment;
 use kflow_core::timeline::compare;
 use kflow_engine::Snapshot;
@@ -213,7 +213,7 @@ impl Model {
             Action::Compare => self.compare(&command.arg, snap),
             Action::WaitsFor => {
                 let pod = self.shared.view(snap);
-                let waits = pod.map(|p| awaited::by(&snap.world, p, snap.now));
+                let waits = pod.map(|p| Waits::of(&snap.world, p, snap.now).longest());
                 match waits.unwrap_or_default().into_iter().next() {
                     Some(first) => self.follow(&first, snap),
                     None => self.say("it waits for no other pod or call that is known"),

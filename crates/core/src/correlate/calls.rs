@@ -97,12 +97,38 @@ impl Call {
 pub struct CallLog {
     /// Chunks of calls by start; shared between clones until they change.
     chunks: Vec<Arc<Vec<Arc<Call>>>>,
-    /// Calls in flight in each chunk: most chunks have none, and need not be looked through.
-    open: Vec<u32>,
+    /// Of each chunk, so that most need not be looked through.
+    sums: Vec<Sum>,
 }
 
-fn is_open(call: &Call) -> u32 {
-    u32::from(call.end.is_none())
+/// What is known of a chunk without looking through it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sum {
+    /// Calls in flight.
+    open: u32,
+    /// The latest end of the others.
+    until: Nanos,
+    /// How long the longest of the others was; ns.
+    longest: i64,
+}
+
+impl Sum {
+    fn of(calls: &[Arc<Call>]) -> Self {
+        let mut sum = Self::default();
+        for c in calls {
+            sum.add(c);
+        }
+        sum
+    }
+    fn add(&mut self, call: &Call) {
+        match call.end {
+            None => self.open += 1,
+            Some(end) => {
+                self.until = self.until.max(end);
+                self.longest = self.longest.max(end.since(call.start));
+            }
+        }
+    }
 }
 
 impl CallLog {
@@ -122,10 +148,42 @@ impl CallLog {
     pub fn in_flight(&self) -> impl Iterator<Item = &Arc<Call>> {
         self.chunks
             .iter()
-            .zip(&self.open)
-            .filter(|(_, open)| **open > 0)
+            .zip(&self.sums)
+            .filter(|(_, sum)| sum.open > 0)
             .flat_map(|(c, _)| c.iter())
             .filter(|c| c.end.is_none())
+    }
+    /// Calls that went on at some moment after `from` and before `to`, by start, of those that come behind `after` in the
+    /// log.
+    pub fn overlapping(
+        &self,
+        (from, to): (Nanos, Nanos),
+        after: Option<(Nanos, CallKey)>,
+    ) -> impl Iterator<Item = &Arc<Call>> {
+        self.within((from, to), after, i64::MIN)
+    }
+    /// Of the calls that went on in an interval those in flight, and those that were longer than `ns`.
+    pub fn lasting(&self, interval: (Nanos, Nanos), ns: i64) -> impl Iterator<Item = &Arc<Call>> {
+        self.within(interval, None, ns)
+            .filter(move |c| c.end.is_none_or(|end| end.since(c.start) > ns))
+    }
+    /// The calls of an interval, in chunks with one in flight or longer than `ns`.
+    fn within(
+        &self,
+        (from, to): (Nanos, Nanos),
+        after: Option<(Nanos, CallKey)>,
+        ns: i64,
+    ) -> impl Iterator<Item = &Arc<Call>> {
+        let first = after.map_or(0, |order| self.chunk_of(order));
+        self.chunks
+            .iter()
+            .zip(&self.sums)
+            .skip(first)
+            .take_while(move |(c, _)| c.first().is_some_and(|c| c.start < to))
+            .filter(move |(_, sum)| sum.open > 0 || sum.until > from && sum.longest > ns)
+            .flat_map(|(c, _)| c.iter())
+            .filter(move |c| after.is_none_or(|order| Self::order(c) > order))
+            .filter(move |c| c.start < to && c.end.is_none_or(|end| end > from))
     }
 }
 
@@ -134,7 +192,7 @@ const CHUNK: usize = 1024;
 
 impl CallLog {
     /// The order of the log: by start, then key; it does not depend on the order of arrival.
-    const fn order(c: &Call) -> (Nanos, CallKey) {
+    pub const fn order(c: &Call) -> (Nanos, CallKey) {
         (c.start, c.key)
     }
     /// Adds a call in its place (nearly always the end).
@@ -146,17 +204,16 @@ impl CallLog {
             .and_then(|c| c.last())
             .is_none_or(|c| Self::order(c) < order);
         if after_all {
-            let open = is_open(&call);
-            match (self.chunks.last_mut(), self.open.last_mut()) {
-                (Some(c), Some(n)) if c.len() < CHUNK => {
+            match (self.chunks.last_mut(), self.sums.last_mut()) {
+                (Some(c), Some(sum)) if c.len() < CHUNK => {
+                    sum.add(&call);
                     Arc::make_mut(c).push(call);
-                    *n += open;
                 }
                 _ => {
                     let mut v = Vec::with_capacity(CHUNK);
                     v.push(call);
+                    self.sums.push(Sum::of(&v));
                     self.chunks.push(Arc::new(v));
-                    self.open.push(open);
                 }
             }
             return;
@@ -167,17 +224,17 @@ impl CallLog {
         };
         let chunk = Arc::make_mut(chunk);
         let i = chunk.partition_point(|c| Self::order(c) < order);
-        let mut open = self.open.get(at).copied().unwrap_or(0) + is_open(&call);
+        let mut sum = self.sums.get(at).copied().unwrap_or_default();
+        sum.add(&call);
         chunk.insert(i, call);
         if chunk.len() > 2 * CHUNK {
             let tail = chunk.split_off(CHUNK);
-            let late: u32 = tail.iter().map(|c| is_open(c)).sum();
+            sum = Sum::of(chunk);
+            self.sums.insert(at + 1, Sum::of(&tail));
             self.chunks.insert(at + 1, Arc::new(tail));
-            self.open.insert(at + 1, late);
-            open -= late;
         }
-        if let Some(n) = self.open.get_mut(at) {
-            *n = open;
+        if let Some(known) = self.sums.get_mut(at) {
+            *known = sum;
         }
     }
     /// Runs of calls in the order of their start. A run that did not change keeps its `Arc`, so that an index over one
@@ -210,17 +267,19 @@ impl CallLog {
         };
         if let Some(call) = Arc::make_mut(chunk).get_mut(i) {
             let call = Arc::make_mut(call);
-            let before = is_open(call);
+            let was_open = call.end.is_none();
             f(call);
-            if let Some(n) = self.open.get_mut(at) {
-                *n = *n + is_open(call) - before;
+            if let Some(sum) = self.sums.get_mut(at) {
+                // An end that was earlier than it was taken for leaves the sum too high: a chunk is looked through in vain.
+                sum.open -= u32::from(was_open);
+                sum.add(call);
             }
         }
     }
     /// Forgets the oldest chunk when there are more than `keep` calls; returns what went.
     pub(crate) fn shrink(&mut self, keep: usize) -> Option<Arc<Vec<Arc<Call>>>> {
         (self.chunks.len() > 1 && self.chunks.len().saturating_sub(1) * CHUNK > keep).then(|| {
-            self.open.remove(0);
+            self.sums.remove(0);
             self.chunks.remove(0)
         })
     }
@@ -272,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_in_flight_are_found_whatever_came_late_ended_or_was_forgotten() {
+    fn calls_in_flight_and_at_a_time_are_found_whatever_came_late_ended_or_was_forgotten() {
         let mut log = CallLog::default();
         let check = |log: &CallLog| {
             let scanned: Vec<Nanos> = log
@@ -282,6 +341,27 @@ mod tests {
                 .collect();
             let told: Vec<Nanos> = log.in_flight().map(|c| c.start).collect();
             assert_eq!(scanned, told);
+            let during =
+                |c: &&Arc<Call>| c.start < Nanos(2100) && c.end.is_none_or(|end| end > Nanos(1900));
+            let slow: Vec<_> = log.iter().filter(during).map(|c| c.key).collect();
+            let within = (Nanos(1900), Nanos(2100));
+            let fast: Vec<_> = log.overlapping(within, None).map(|c| c.key).collect();
+            assert_eq!(slow, fast);
+            let long = |c: &&Arc<Call>| c.end.is_none_or(|end| end.since(c.start) > 1);
+            let slow: Vec<_> = log
+                .iter()
+                .filter(during)
+                .filter(long)
+                .map(|c| c.key)
+                .collect();
+            let lasting: Vec<_> = log.lasting(within, 1).map(|c| c.key).collect();
+            assert_eq!(slow, lasting);
+            // Going on behind one of them gives the rest.
+            let half = log.overlapping(within, None).nth(fast.len() / 2);
+            let after = half.map(|c| CallLog::order(c));
+            let rest = log.overlapping(within, after).map(|c| c.key);
+            let rest: Vec<_> = rest.collect();
+            assert_eq!(fast.get(fast.len() / 2 + 1..).unwrap_or_default(), rest);
             told.len()
         };
         // In an order that is not that of time, so that chunks are inserted into and split.

@@ -1,10 +1,11 @@
 //! What a pod waited for that is not its own: a call or a pod that had to end first.
 
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::target;
-use crate::correlate::{Call, Pod, PodView, World};
+use crate::correlate::{Call, CallLog, Pod, PodView, World};
 use crate::flow::Stage;
 use crate::timeline::critical::{self, Blocker, Critical, Piece, Reached};
 use kflow_model::cri::{CallKey, method};
@@ -68,174 +69,188 @@ impl Awaited {
     }
 }
 
-/// What a piece of a pod's start waited for, what lasted longest in it first.
-pub fn of(world: &World, pod: &PodView, piece: &Piece, now: Nanos) -> Vec<Awaited> {
-    let stage = piece
-        .span
-        .and_then(|i| Some(pod.timeline.spans.get(i as usize)?.stage));
-    let mut all = match (piece.blocker, stage) {
-        (Blocker::Queue, _) => pulls(world, pod, piece, now),
-        (_, Some(Stage::Volumes)) => holders(world, pod, piece, now),
-        (_, Some(Stage::Schedule)) => victims(world, pod, piece, now),
-        (_, Some(Stage::Admit)) => {
-            let mut all = namesakes(world, pod, piece, now);
-            all.extend(loops(world, piece, now));
-            all
-        }
-        (_, None | Some(Stage::Cgroup | Stage::Sandbox)) => namesakes(world, pod, piece, now),
-        _ => Vec::new(),
-    };
-    let within = |a: &Awaited| {
-        let (from, to) = a.interval(now);
-        to.min(piece.end).since(from.max(piece.start))
-    };
-    all.retain(|a| within(a) > 0);
-    all.sort_by_key(|a| std::cmp::Reverse(within(a)));
-    all
-}
-
-/// `waits for s24a/slow PullImage 34.9s and 2 more`; `None` for no wait.
-pub fn sentence(all: &[Awaited], now: Nanos) -> Option<String> {
-    let first = all.first()?.words(now);
-    Some(match all.len() {
-        1 => format!("waits for {first}"),
-        n => format!("waits for {first} and {} more", n - 1),
-    })
-}
-
-/// What a pod waits for now, or else the longest of its waits that others were the reason of.
-pub fn by(world: &World, pod: &PodView, now: Nanos) -> Vec<Awaited> {
-    let Some(Critical {
-        mut pieces,
-        reached,
-    }) = critical::path(pod, now)
-    else {
-        return Vec::new();
-    };
-    let last = pieces
-        .last()
-        .filter(|_| reached == Reached::NotYet)
-        .copied();
-    pieces.sort_by_key(|p| (Some(*p) != last, std::cmp::Reverse(p.ns())));
-    let mut waits = pieces.iter().map(|p| of(world, pod, p, now));
-    waits.find(|w| !w.is_empty()).unwrap_or_default()
-}
-
-/// Pulls of other pods on the node.
-fn pulls(world: &World, pod: &PodView, piece: &Piece, now: Nanos) -> Vec<Awaited> {
-    let here = |c: &Call| {
-        let other = world.pod(&c.pod_uid);
-        other.is_none_or(|p| p.node.is_empty() || pod.node.is_empty() || p.node == pod.node)
-    };
-    overlapping(world, (piece.start, piece.end), now)
-        .filter(|c| c.method == method::PULL_IMAGE && c.pod_uid != pod.uid && here(c))
-        .map(|c| Awaited::Call(Arc::clone(c)))
-        .collect()
-}
-
-/// The kubelet's own calls that went on for most of a piece: while the runtime does not answer them, it hands pods to no
-/// worker (syncLoop, kubelet.go: "skipping pod synchronization").
-fn loops(world: &World, piece: &Piece, now: Nanos) -> Vec<Awaited> {
-    let most = |c: &&Arc<Call>| {
-        let end = c.end.unwrap_or(now).min(piece.end);
-        let within = end.since(c.start.max(piece.start));
-        within > SECOND && within.saturating_mul(2) >= piece.ns()
-    };
-    overlapping(world, (piece.start, piece.end), now)
-        .filter(|c| c.is_noise())
-        .filter(most)
-        .map(|c| Awaited::Call(Arc::clone(c)))
-        .collect()
-}
-
-fn overlapping(
-    world: &World,
-    (from, to): (Nanos, Nanos),
+/// What a pod's start waited for, of other pods and calls.
+#[derive(Debug)]
+pub struct Waits<'w> {
+    world: &'w World,
+    pod: &'w PodView,
     now: Nanos,
-) -> impl Iterator<Item = &Arc<Call>> {
-    world
-        .calls()
-        .iter()
-        .take_while(move |c| c.start < to)
-        .filter(move |c| c.end.unwrap_or(now) > from)
+    /// Pods that may have been in the way; looked for once, since that goes through all pods of the world.
+    others: OnceCell<Others<'w>>,
 }
 
-/// Other pods that have a claim of this pod on another node.
-fn holders(world: &World, pod: &PodView, piece: &Piece, now: Nanos) -> Vec<Awaited> {
-    let Some(api) = pod.api.as_ref().filter(|_| !pod.node.is_empty()) else {
-        return Vec::new();
-    };
-    let claims: Vec<Text> = api
-        .spec
-        .volumes
-        .iter()
-        .filter_map(|v| v.claim(&pod.name))
-        .collect();
-    let elsewhere = |p: &&Pod| {
-        p.namespace == pod.namespace && !p.node.is_empty() && p.node != pod.node && p.uid != pod.uid
-    };
-    living(world, piece, now)
-        .filter(elsewhere)
-        .filter_map(|p| {
-            let claim = claims.iter().find(|c| target::mounts(p, c))?;
-            let which = format!("which has the claim {claim} on {}", p.node);
-            Some(other(p, which, p.created))
-        })
-        .collect()
+/// Pods that may be in the way of one.
+#[derive(Debug, Default)]
+struct Others<'w> {
+    /// With a claim of its on another node, and the claim.
+    holders: Vec<(&'w Pod, Text)>,
+    /// Removed from the node that the scheduler has nominated for it.
+    victims: Vec<&'w Pod>,
+    /// Of its name, from before it.
+    namesakes: Vec<&'w Pod>,
 }
 
-/// Pods that are removed from the node that the scheduler has nominated for this one.
-fn victims(world: &World, pod: &PodView, piece: &Piece, now: Nanos) -> Vec<Awaited> {
-    let nominated = pod.evidence.iter().find_map(|e| match &e.body {
-        kflow_model::Body::Pod(p) if !p.status.nominated_node.is_empty() => {
-            Some(p.status.nominated_node.clone())
+impl<'w> Waits<'w> {
+    /// Of a pod of this world, as known at `now`.
+    pub const fn of(world: &'w World, pod: &'w PodView, now: Nanos) -> Self {
+        Self {
+            world,
+            pod,
+            now,
+            others: OnceCell::new(),
         }
-        _ => None,
-    });
-    let Some(node) = nominated else {
-        return Vec::new();
-    };
-    living(world, piece, now)
-        .filter(|p| p.node == node && p.uid != pod.uid)
-        .filter_map(|p| {
-            let since = p.deletion_requested?;
-            Some(other(
-                p,
-                format!("which is removed from {node} for it"),
-                since,
-            ))
-        })
-        .collect()
-}
+    }
 
-/// Pods of its name from before it: the kubelet starts none before the one before has ended.
-fn namesakes(world: &World, pod: &PodView, piece: &Piece, now: Nanos) -> Vec<Awaited> {
-    living(world, piece, now)
-        .filter(|p| {
-            p.namespace == pod.namespace
-                && p.name == pod.name
-                && p.uid != pod.uid
-                && !pod.mirrors.contains(&p.uid)
-                && p.created < pod.created
-        })
-        .filter_map(|p| {
-            let since = p.deletion_requested?;
-            Some(other(
-                p,
-                "the pod of that name before it, which ends".to_owned(),
-                since,
-            ))
-        })
-        .collect()
-}
+    /// What it waits for now, or else the longest of its waits that others were the reason of.
+    pub fn longest(&self) -> Vec<Awaited> {
+        let Some(Critical {
+            mut pieces,
+            reached,
+        }) = critical::path(self.pod, self.now)
+        else {
+            return Vec::new();
+        };
+        let last = pieces
+            .last()
+            .filter(|_| reached == Reached::NotYet)
+            .copied();
+        pieces.sort_by_key(|p| (Some(*p) != last, std::cmp::Reverse(p.ns())));
+        let mut waits = pieces.iter().map(|p| self.in_piece(p));
+        waits.find(|w| !w.is_empty()).unwrap_or_default()
+    }
 
-/// Pods that were there in a piece.
-fn living<'w>(world: &'w World, piece: &Piece, now: Nanos) -> impl Iterator<Item = &'w Pod> {
-    let (from, to) = (piece.start, piece.end.min(now));
-    world
-        .every_pod()
-        .iter()
-        .filter(move |p| p.created < to && p.gone.is_none_or(|g| g > from))
+    /// What a piece of its start waited for, what lasted longest in it first.
+    pub fn in_piece(&self, piece: &Piece) -> Vec<Awaited> {
+        let stage = piece
+            .span
+            .and_then(|i| Some(self.pod.timeline.spans.get(i as usize)?.stage));
+        let mut all = match (piece.blocker, stage) {
+            (Blocker::Queue, _) => self.pulls(piece),
+            (_, Some(Stage::Volumes)) => self.holders(),
+            (_, Some(Stage::Schedule)) => self.victims(),
+            (_, Some(Stage::Admit)) => {
+                let mut all = self.namesakes();
+                all.extend(self.loops(piece));
+                all
+            }
+            (_, None | Some(Stage::Cgroup | Stage::Sandbox)) => self.namesakes(),
+            _ => Vec::new(),
+        };
+        let within = |a: &Awaited| {
+            let (from, to) = a.interval(self.now);
+            to.min(piece.end).since(from.max(piece.start))
+        };
+        all.retain(|a| within(a) > 0);
+        all.sort_by_key(|a| std::cmp::Reverse(within(a)));
+        all
+    }
+
+    /// Pulls of other pods on the node.
+    fn pulls(&self, piece: &Piece) -> Vec<Awaited> {
+        let (world, pod) = (self.world, self.pod);
+        let here = |c: &Call| {
+            let other = world.pod(&c.pod_uid);
+            other.is_none_or(|p| p.node.is_empty() || pod.node.is_empty() || p.node == pod.node)
+        };
+        world
+            .calls()
+            .overlapping((piece.start, piece.end), None)
+            .filter(|c| c.method == method::PULL_IMAGE && c.pod_uid != pod.uid && here(c))
+            .map(|c| Awaited::Call(Arc::clone(c)))
+            .collect()
+    }
+
+    /// The kubelet's own calls that went on for most of a piece: while the runtime does not answer them, it hands pods to
+    /// no worker (syncLoop, kubelet.go: "skipping pod synchronization").
+    fn loops(&self, piece: &Piece) -> Vec<Awaited> {
+        let most = |c: &&Arc<Call>| {
+            let end = c.end.unwrap_or(self.now).min(piece.end);
+            let within = end.since(c.start.max(piece.start));
+            within > SECOND && within.saturating_mul(2) >= piece.ns()
+        };
+        self.world
+            .calls()
+            .lasting((piece.start, piece.end), SECOND)
+            .filter(|c| c.is_noise())
+            .filter(most)
+            .map(|c| Awaited::Call(Arc::clone(c)))
+            .collect()
+    }
+
+    fn others(&self) -> &Others<'w> {
+        self.others.get_or_init(|| {
+            let nominated = self.nominated();
+            let claims = self.claims();
+            let mut others = Others::default();
+            for p in self.world.every_pod() {
+                let created = p.created < self.now && p.uid != self.pod.uid;
+                if !created {
+                    continue;
+                }
+                let near = p.namespace == self.pod.namespace;
+                if near && !claims.is_empty() && !p.node.is_empty() && p.node != self.pod.node {
+                    let claim = claims.iter().find(|c| target::mounts(p, c));
+                    others.holders.extend(claim.map(|c| (p, c.clone())));
+                }
+                if p.deletion_requested.is_none() {
+                    continue;
+                }
+                if near
+                    && p.name == self.pod.name
+                    && !self.pod.mirrors.contains(&p.uid)
+                    && p.created < self.pod.created
+                {
+                    others.namesakes.push(p);
+                }
+                if nominated.is_some_and(|n| p.node == *n) {
+                    others.victims.push(p);
+                }
+            }
+            others
+        })
+    }
+
+    /// Claims that it mounts, once it has a node.
+    fn claims(&self) -> Vec<Text> {
+        let api = self.pod.api.as_ref().filter(|_| !self.pod.node.is_empty());
+        let volumes = api.into_iter().flat_map(|api| &api.spec.volumes);
+        volumes.filter_map(|v| v.claim(&self.pod.name)).collect()
+    }
+
+    /// The node that the scheduler has nominated for it.
+    fn nominated(&self) -> Option<&'w Text> {
+        self.pod.evidence.iter().find_map(|e| match &e.body {
+            kflow_model::Body::Pod(p) if !p.status.nominated_node.is_empty() => {
+                Some(&p.status.nominated_node)
+            }
+            _ => None,
+        })
+    }
+
+    fn holders(&self) -> Vec<Awaited> {
+        let which = |(p, claim): &(&Pod, Text)| {
+            let which = format!("which has the claim {claim} on {}", p.node);
+            other(p, which, p.created)
+        };
+        self.others().holders.iter().map(which).collect()
+    }
+
+    fn victims(&self) -> Vec<Awaited> {
+        let which = |p: &&Pod| {
+            let which = format!("which is removed from {} for it", p.node);
+            Some(other(p, which, p.deletion_requested?))
+        };
+        self.others().victims.iter().filter_map(which).collect()
+    }
+
+    /// The kubelet starts no pod before the one of its name before it has ended.
+    fn namesakes(&self) -> Vec<Awaited> {
+        let which = |p: &&Pod| {
+            let which = "the pod of that name before it, which ends".to_owned();
+            Some(other(p, which, p.deletion_requested?))
+        };
+        self.others().namesakes.iter().filter_map(which).collect()
+    }
 }
 
 fn other(p: &PodView, which: String, since: Nanos) -> Awaited {
@@ -248,16 +263,66 @@ fn other(p: &PodView, which: String, since: Nanos) -> Awaited {
     }
 }
 
-/// How many other calls that do something were in flight during a call, by method: the most first.
-pub fn beside(world: &World, call: &Call, now: Nanos) -> Vec<(Text, usize)> {
-    let mut by_method: BTreeMap<&Text, usize> = BTreeMap::new();
-    let during = (call.start, call.end.unwrap_or(now));
-    for c in overlapping(world, during, now) {
-        if c.key != call.key && !kflow_model::cri::is_noise(&c.method) {
-            *by_method.entry(&c.method).or_default() += 1;
+/// `waits for s24a/slow PullImage 34.9s and 2 more`; `None` for no wait.
+pub fn sentence(all: &[Awaited], now: Nanos) -> Option<String> {
+    let first = all.first()?.words(now);
+    Some(match all.len() {
+        1 => format!("waits for {first}"),
+        n => format!("waits for {first} and {} more", n - 1),
+    })
+}
+
+/// How many other calls that do something were in flight during a call, by method: counted bit by bit, since a call can
+/// be beside a million others.
+#[derive(Clone, Debug)]
+pub struct Beside {
+    of: CallKey,
+    /// When it had ended, as of which they are counted.
+    end: Option<Nanos>,
+    /// As of when they were counted last.
+    now: Nanos,
+    /// Begin and key of the last one that was looked at.
+    upto: Option<(Nanos, CallKey)>,
+    by_method: BTreeMap<Text, usize>,
+}
+
+impl Beside {
+    /// Of a call; nothing is counted yet.
+    pub const fn of(call: &Call) -> Self {
+        Self {
+            of: call.key,
+            end: call.end,
+            now: Nanos(i64::MIN),
+            upto: None,
+            by_method: BTreeMap::new(),
         }
     }
-    let mut all: Vec<(Text, usize)> = by_method.into_iter().map(|(m, n)| (m.clone(), n)).collect();
-    all.sort_by_key(|(_, n)| std::cmp::Reverse(*n));
-    all
+    /// True when it is of this call, as it is at a moment that is not before the last one.
+    pub fn is_of(&self, call: &Call, now: Nanos) -> bool {
+        (self.of, self.end) == (call.key, call.end) && now >= self.now
+    }
+    /// Looks at so many more calls at most.
+    pub fn go_on(&mut self, world: &World, call: &Call, now: Nanos, at_most: usize) {
+        self.now = now;
+        let during = (call.start, call.end.unwrap_or(now));
+        let others = world.calls().overlapping(during, self.upto);
+        for c in others.take(at_most) {
+            self.upto = Some(CallLog::order(c));
+            if c.key == call.key || kflow_model::cri::is_noise(&c.method) {
+                continue;
+            }
+            match self.by_method.get_mut(&c.method) {
+                Some(n) => *n += 1,
+                None => {
+                    self.by_method.insert(c.method.clone(), 1);
+                }
+            }
+        }
+    }
+    /// By method, the most first.
+    pub fn counts(&self) -> Vec<(&Text, usize)> {
+        let mut all: Vec<_> = self.by_method.iter().map(|(m, n)| (m, *n)).collect();
+        all.sort_by_key(|(_, n)| std::cmp::Reverse(*n));
+        all
+    }
 }

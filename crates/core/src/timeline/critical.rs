@@ -43,17 +43,6 @@ pub enum Blocker {
 }
 
 impl Blocker {
-    /// All, in the order of the enum.
-    pub const ALL: [Self; 8] = [
-        Self::Step,
-        Self::InitContainer,
-        Self::Queue,
-        Self::BackOff,
-        Self::Poll,
-        Self::Probe,
-        Self::Gate,
-        Self::Unknown,
-    ];
     /// The name used in every format.
     pub const fn name(self) -> &'static str {
         match self {

@@ -15,13 +15,17 @@ use crate::text::count;
 use crate::widget::scroll::Scroll;
 use index::{Index, Keep, Order, Sort};
 use kflow_core::correlate::Call;
-use kflow_core::diagnose::awaited;
+use kflow_core::diagnose::awaited::Beside;
 use kflow_core::query::Field;
 use kflow_engine::Snapshot;
-use kflow_model::cri::CallKey;
 use kflow_model::{Nanos, Text};
 pub(crate) use list::{outcome_style, select};
-use std::sync::Arc;
+
+/// Calls that a frame looks at to count those beside the selected one.
+const BESIDE: usize = 20_000;
+
+/// Chunks of calls that a frame looks through to bring the list up to date.
+const CHUNKS: usize = 16;
 
 /// The calls pane.
 #[derive(Debug)]
@@ -29,10 +33,8 @@ pub struct Calls {
     filter: Filter,
     keep: Keep,
     order: Order,
-    /// Calls in flight during the selected one, by method.
-    beside: Vec<(Text, usize)>,
-    /// The call that they were looked for, and as of which picture while it is in flight itself.
-    beside_of: Option<(CallKey, u64)>,
+    /// Calls in flight during the selected one.
+    beside: Option<Beside>,
     /// Columns of the list, as the last `sync` had them.
     width: u16,
     detail: Option<bool>,
@@ -57,8 +59,7 @@ impl Default for Calls {
                 ..Keep::default()
             },
             order: Order::default(),
-            beside: Vec::new(),
-            beside_of: None,
+            beside: None,
             width: 0,
             detail: None,
             stats: false,
@@ -118,18 +119,22 @@ impl Calls {
         self.scroll.select(0);
         self.dirty = true;
     }
-    /// Looks for what was in flight during the selected call, where that may have changed.
+    /// Counts what was in flight during the selected call, as far as a frame has time for.
     fn look_beside(&mut self, snap: &Snapshot) {
-        let selected = self.selected(snap).map(|c| {
-            let version = if c.end.is_none() { snap.version } else { 0 };
-            ((c.key, version), Arc::clone(c))
-        });
-        let asked = selected.as_ref().map(|(k, _)| *k);
-        if self.beside_of != asked {
-            self.beside_of = asked;
-            let found = selected.map(|(_, c)| awaited::beside(&snap.world, &c, snap.now));
-            self.beside = found.unwrap_or_default();
-        }
+        let Some(call) = self.selected(snap).cloned() else {
+            self.beside = None;
+            return;
+        };
+        let mut beside = match self.beside.take() {
+            Some(known) if known.is_of(&call, snap.now) => known,
+            _ => Beside::of(&call),
+        };
+        beside.go_on(&snap.world, &call, snap.now, BESIDE);
+        self.beside = Some(beside);
+    }
+    /// The methods beside the selected call.
+    fn meanwhile(&self) -> Vec<(&Text, usize)> {
+        self.beside.as_ref().map(Beside::counts).unwrap_or_default()
     }
     fn selected<'a>(&self, snap: &'a Snapshot) -> Option<&'a std::sync::Arc<Call>> {
         self.index.call(snap, self.scroll.at)
@@ -168,6 +173,9 @@ impl Pane for Calls {
         if self.order.sort != Sort::Start {
             s.push_str(&format!(" {} by {}", g.dot, self.order.sort.name()));
         }
+        if let Some(percent) = self.index.looked_through() {
+            s.push_str(&format!(" {} looked through {percent}%", g.dot));
+        }
         match self.index.left_out() {
             0 => {}
             n => s.push_str(&format!(" {} {} not listed", g.dot, count(n))),
@@ -199,11 +207,13 @@ impl Pane for Calls {
             self.keep.pod.clone_from(&shared.pod);
             self.dirty = true;
         }
-        if self.dirty || self.seen != Some(snap.version) {
+        let behind = self.index.looked_through().is_some();
+        if self.dirty || behind || self.seen != Some(snap.version) {
             let selected = self.selected(snap).map(|c| (c.key, c.start));
             let follow = self.scroll.at == 0;
             let wanted = (&self.keep, &self.filter);
-            self.index.update(snap, wanted, self.order, self.dirty);
+            self.index
+                .update(snap, wanted, self.order, self.dirty, CHUNKS);
             let found = selected.and_then(|(k, start)| self.index.find_at(snap, k, start));
             if !follow && let Some(row) = found {
                 self.scroll.at = row;
@@ -226,7 +236,8 @@ impl Pane for Calls {
                 self.filter = Filter::default();
                 self.order = Order::default();
                 let wanted = (&self.keep, &self.filter);
-                self.index.update(snap, wanted, self.order, true);
+                self.index
+                    .update(snap, wanted, self.order, true, usize::MAX);
             }
             if let Some(row) = self.index.find(snap, k) {
                 self.scroll.at = row;
@@ -235,7 +246,8 @@ impl Pane for Calls {
                 self.cursor = shared.cursor;
             }
         }
-        if shared.cursor != self.cursor {
+        // What stands at the cursor may have come with this look.
+        if shared.cursor != self.cursor || behind && shared.cursor.is_some() {
             self.cursor = shared.cursor;
             self.scroll.at = shared.cursor.map_or(0, |at| self.index.nearest(snap, at));
         }
@@ -345,7 +357,9 @@ impl Pane for Calls {
             return self.by_method.draw(ctx, canvas, &self.stats_scroll);
         }
         if self.index.is_empty() {
-            let (text, hint) = if ctx.snap.world.calls().is_empty() {
+            let (text, hint) = if self.index.looked_through().is_some() {
+                ("Looking through the calls.", "The title says how far.")
+            } else if ctx.snap.world.calls().is_empty() {
                 (
                     "No CRI call has been seen.",
                     "Calls come from the tap on the runtime's socket.",
@@ -377,7 +391,7 @@ impl Pane for Calls {
             let (dx, dy) = (x + u16::from(x > 0) + 1, y + u16::from(y > 0));
             let mut part = canvas.part(dx, dy, w.saturating_sub(dx + 1), h.saturating_sub(dy));
             match self.selected(ctx.snap) {
-                Some(c) => detail::draw(ctx, &mut part, (c, &self.beside), self.detail_top),
+                Some(c) => detail::draw(ctx, &mut part, (c, &self.meanwhile()), self.detail_top),
                 None => super::empty(
                     ctx,
                     &mut part,
@@ -432,6 +446,6 @@ impl Pane for Calls {
     }
     fn copy(&self, snap: &Snapshot, shared: &Shared) -> Option<String> {
         self.selected(snap)
-            .map(|c| detail::text((c, &self.beside), snap, &shared.time(snap)))
+            .map(|c| detail::text((c, &self.meanwhile()), snap, &shared.time(snap)))
     }
 }

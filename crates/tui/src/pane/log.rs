@@ -24,13 +24,47 @@ struct Kept {
     times: u32,
 }
 
+/// Rows to a part of [`Rows`].
+const PART: usize = 4096;
+
+/// A list in parts: one of millions that is a single piece of memory is copied when it grows, which takes longer than a
+/// frame.
+#[derive(Debug, Default)]
+struct Rows(Vec<Vec<Kept>>);
+
+impl Rows {
+    fn len(&self) -> usize {
+        let full = self.0.len().saturating_sub(1) * PART;
+        full + self.0.last().map_or(0, Vec::len)
+    }
+    fn get(&self, n: usize) -> Option<Kept> {
+        self.0.get(n / PART)?.get(n % PART).copied()
+    }
+    fn last_mut(&mut self) -> Option<&mut Kept> {
+        self.0.last_mut()?.last_mut()
+    }
+    fn push(&mut self, row: Kept) {
+        match self.0.last_mut() {
+            Some(part) if part.len() < PART => part.push(row),
+            _ => {
+                let mut part = Vec::with_capacity(PART);
+                part.push(row);
+                self.0.push(part);
+            }
+        }
+    }
+    fn clear(&mut self) {
+        self.0.clear();
+    }
+}
+
 /// The same line of the same component once more: all but its time is equal.
 fn is_repeat(a: &Observation, b: &Observation) -> bool {
     a.source == b.source && matches!(a.body, Body::Log(_)) && a.body == b.body
 }
 
 /// Observations looked at per frame while a filter goes through a long log: a frame never waits for it.
-const BUDGET: usize = 60_000;
+const BUDGET: usize = 6_000;
 
 /// Lines that the selected row takes at most: the rest stands in the detail.
 const WRAPPED: usize = 6;
@@ -47,7 +81,7 @@ pub struct Log {
     off: Vec<Source>,
     filter: Filter,
     /// Kept observations; unused while everything is.
-    kept: Vec<Kept>,
+    kept: Rows,
     /// How many they are, repeats too.
     listed: usize,
     /// Repeats of a line are one row.
@@ -80,7 +114,7 @@ impl Default for Log {
             pod: None,
             off: vec![Source::Metrics],
             filter: Filter::default(),
-            kept: Vec::new(),
+            kept: Rows::default(),
             listed: 0,
             fold: true,
             upto: 0,
@@ -201,7 +235,7 @@ impl Log {
     }
     /// Adds an observation, to the row of the one before when it repeats that.
     fn keep(&mut self, snap: &Snapshot, n: u32) {
-        let before = self.kept.last().filter(|_| self.fold).copied();
+        let before = self.kept.last_mut().filter(|_| self.fold).copied();
         let repeats = before.is_some_and(|k| {
             let pair = (
                 self.source(snap, k.last as usize),

@@ -10,7 +10,7 @@ use crate::text::width;
 use crate::widget::page::{self, Columns, Lead, Line, Page, line};
 use crate::widget::stage;
 use kflow_core::correlate::{Pod, PodView};
-use kflow_core::diagnose::awaited::{self, Awaited};
+use kflow_core::diagnose::awaited::{Awaited, Waits};
 use kflow_core::diagnose::{Confidence, InFlightCall, State, Verdict, unknown};
 use kflow_core::timeline::critical::{self, Reached};
 use kflow_engine::Snapshot;
@@ -86,7 +86,7 @@ impl Why {
         self.start = start(p, snap.now);
         let bad = self.current().is_some_and(|v| !v.state.is_well());
         self.awaited = if bad {
-            awaited::by(&snap.world, p, snap.now)
+            Waits::of(&snap.world, p, snap.now).longest()
         } else {
             Vec::new()
         };

@@ -23,7 +23,7 @@ struct Styles {
 
 /// `beside` are the other calls that were in flight meanwhile, by method.
 fn facts(
-    (c, beside): (&Call, &[(Text, usize)]),
+    (c, beside): (&Call, &[(&Text, usize)]),
     snap: &Snapshot,
     time: &TimeFormat,
     s: &Styles,
@@ -120,7 +120,7 @@ fn progress(c: &Call, snap: &Snapshot) -> Option<Progress> {
 pub(super) fn draw(
     ctx: &Ctx<'_>,
     canvas: &mut Canvas<'_>,
-    (c, beside): (&Call, &[(Text, usize)]),
+    (c, beside): (&Call, &[(&Text, usize)]),
     top: usize,
 ) {
     let styles = Styles {
@@ -134,7 +134,7 @@ pub(super) fn draw(
 
 /// The detail as plain text, for the clipboard.
 pub(super) fn text(
-    (c, beside): (&Call, &[(Text, usize)]),
+    (c, beside): (&Call, &[(&Text, usize)]),
     snap: &Snapshot,
     time: &TimeFormat,
 ) -> String {

@@ -158,16 +158,22 @@ pub(super) struct Index {
     done: usize,
     calls: usize,
     epoch: u64,
+    /// Chunks that changed and that no update had time for yet.
+    behind: usize,
 }
 
-fn derive(n: u32, chunk: &Chunk, keep: &Keep, filter: &Filter, snap: &Snapshot) -> Cached {
-    let mut c = Cached {
-        chunk: Arc::clone(chunk),
+fn empty(chunk: Chunk) -> Cached {
+    Cached {
+        chunk,
         rows: Vec::new(),
         flying: Vec::new(),
         calls: 0,
         sorted: Vec::new(),
-    };
+    }
+}
+
+fn derive(n: u32, chunk: &Chunk, keep: &Keep, filter: &Filter, snap: &Snapshot) -> Cached {
+    let mut c = empty(Arc::clone(chunk));
     let mut fold: Option<(At, u32)> = None;
     let flush = |rows: &mut Vec<Row>, fold: &mut Option<(At, u32)>| {
         if let Some((from, calls)) = fold.take() {
@@ -245,36 +251,40 @@ impl PartialOrd for Head<'_> {
 }
 
 impl Index {
-    /// Brings the rows up to date; `all` looks at every chunk again.
+    /// Brings the rows up to date, newest first, looking at so many chunks at most; `all` looks at every chunk again.
     pub(super) fn update(
         &mut self,
         snap: &Snapshot,
         (keep, filter): (&Keep, &Filter),
         order: Order,
         all: bool,
+        mut at_most: usize,
     ) {
-        let all = all || order != self.order;
+        if all || order != self.order {
+            self.cached.clear();
+        }
         self.order = order;
         let chunks = snap.world.calls().chunks();
         self.epoch += 1;
-        self.cached.truncate(chunks.len());
+        // A chunk that was not looked at is equal to none of the log's.
+        self.cached
+            .resize_with(chunks.len(), || empty(Arc::default()));
+        self.behind = 0;
         let aging = filter.depends_on_time();
-        for (n, chunk) in chunks.iter().enumerate() {
-            let same = !all
-                && self.cached.get(n).is_some_and(|c| {
-                    Arc::ptr_eq(&c.chunk, chunk)
-                        && !(aging && chunk.iter().any(|c| c.end.is_none()))
-                });
+        for ((n, chunk), slot) in chunks.iter().enumerate().zip(&mut self.cached).rev() {
+            let same = Arc::ptr_eq(&slot.chunk, chunk)
+                && !(aging && chunk.iter().any(|c| c.end.is_none()));
             if same {
                 continue;
             }
-            let mut new = derive(n as u32, chunk, keep, filter, snap);
-            if order != Order::default() {
-                new.sorted = sorted(&new, order, snap.now);
+            if at_most == 0 {
+                self.behind += 1;
+                continue;
             }
-            match self.cached.get_mut(n) {
-                Some(slot) => *slot = new,
-                None => self.cached.push(new),
+            at_most -= 1;
+            *slot = derive(n as u32, chunk, keep, filter, snap);
+            if order != Order::default() {
+                slot.sorted = sorted(slot, order, snap.now);
             }
         }
         self.flying = self
@@ -333,6 +343,11 @@ impl Index {
         };
         let ordered = self.ordered.as_ref();
         ordered.map_or(0, |o| kept().saturating_sub(o.len()))
+    }
+    /// How much of the log was looked through, in percent; `None` for all of it.
+    pub(super) fn looked_through(&self) -> Option<usize> {
+        let all = self.cached.len();
+        (self.behind > 0).then(|| (all - self.behind) * 100 / all)
     }
     /// Rows.
     pub(super) fn len(&self) -> usize {

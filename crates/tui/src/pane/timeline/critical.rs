@@ -8,7 +8,7 @@ use crate::text::{cut_middle, width};
 use crate::widget::ruler::Window;
 use crate::widget::scroll::Scroll;
 use kflow_core::correlate::PodView;
-use kflow_core::diagnose::awaited::{self, Awaited};
+use kflow_core::diagnose::awaited::{self, Awaited, Waits};
 use kflow_core::timeline::SpanIndex;
 use kflow_core::timeline::critical::{self, Blocker, Critical, Line, Piece};
 use kflow_engine::Snapshot;
@@ -62,7 +62,7 @@ impl Path {
             self.asked = asked;
             let piece = self.piece();
             self.awaited = piece
-                .map(|piece| awaited::of(&snap.world, p, &piece, snap.now))
+                .map(|piece| Waits::of(&snap.world, p, snap.now).in_piece(&piece))
                 .unwrap_or_default();
         }
     }
