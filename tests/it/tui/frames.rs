@@ -1,13 +1,14 @@
 //! Exact frames of every pane, of help and of the palette, at four sizes, of an empty node, one pod, stuck pods and 5,000
-//! pods, with their styles in three themes.
+//! pods, with their styles in three themes and in sixteen colours, and in ASCII.
 //!
 //! A file holds one pane at one size. Of each frame it has the text, then for each row runs of cells by letter
-//! (`a12 b4`), then what each letter means in dark, light and monochrome: the text and the runs are those of all three.
+//! (`a12 b4`), then what each letter means in dark, light, monochrome and sixteen colours: the text and the runs are those of all four.
 //! After a change that is meant: `INSTA_UPDATE=always cargo test --test it tui`.
 
 use std::fmt::Write as _;
 
 use kflow_engine::snapshot::Snapshot;
+use kflow_tui::glyph::Glyphs;
 use kflow_tui::offscreen::{frame, model, press, select};
 use kflow_tui::svg;
 use ratatui::buffer::{Buffer, Cell};
@@ -15,7 +16,7 @@ use ratatui::style::{Color, Modifier};
 
 use super::{SIZES, churn, empty, session};
 
-pub(super) const THEMES: [&str; 3] = ["dark", "light", "mono"];
+pub(super) const THEMES: [&str; 4] = ["dark", "light", "mono", "ansi"];
 
 /// Name, keys to get there, and the pod that is selected in the session with stuck pods.
 const VIEWS: [(&str, &str); 16] = [
@@ -138,6 +139,40 @@ fn frames_are_what_they_were() {
                 describe(&frames, &mut out);
             }
             insta::assert_snapshot!(format!("tui-{view}-{}x{}", size.0, size.1), out);
+        }
+    }
+}
+
+#[test]
+fn without_unicode_frames_say_the_same_in_ascii() {
+    let mut big = churn::pipeline(5000, 30_000);
+    let situations: [(&str, Snapshot, &str); 3] = [
+        ("empty", empty(), ""),
+        ("stuck", session("S2-stuck-early", 450), "s10/rc"),
+        (
+            "5000 pods",
+            churn::snapshot(&mut big, churn::BEGIN.plus(40_000_000_000)),
+            "",
+        ),
+    ];
+    for (view, keys) in VIEWS {
+        for size in SIZES {
+            let mut out = String::new();
+            for (name, snap, pod) in &situations {
+                let mut m = model(size, "ansi").expect("theme");
+                m.look.glyphs = Glyphs::new(false);
+                frame(&mut m, snap);
+                select(&mut m, snap, pod);
+                press(&mut m, snap, keys);
+                let text = svg::plain(&frame(&mut m, snap));
+                let strange: String = text.chars().filter(|c| !c.is_ascii()).collect();
+                assert!(
+                    strange.is_empty(),
+                    "{view} {size:?} {name}: {strange}: {text}"
+                );
+                let _written = writeln!(out, "== {name}\n{text}");
+            }
+            insta::assert_snapshot!(format!("ascii-{view}-{}x{}", size.0, size.1), out);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The critical path beside the other views.
 
 use super::Seen;
-use kflow_core::diagnose::awaited::{self, Awaited};
+use kflow_core::diagnose::awaited::{Awaited, Waits};
 use kflow_core::diagnose::pulls::{Ahead, Standing};
 use kflow_core::flow::Stage;
 use kflow_core::timeline::critical::{self, Blocker, Reached};
@@ -60,7 +60,7 @@ pub(super) fn queue(s: &Seen<'_>, wrong: &mut Vec<String>) {
         _ => None,
     });
     let queues = last.blocker == Blocker::Queue;
-    let waits = awaited::of(s.world, s.pod, last, now);
+    let waits = Waits::of(s.world, s.pod, now).in_piece(last);
     match behind {
         Some(c) if queues => {
             let same = |a: &Awaited| a.call() == Some(c.key);
