@@ -451,11 +451,15 @@ pub struct TimelineArgs {
 #[command(after_help = "Examples:\n  \
 kflow calls --errors -s incident.kflow.zst\n  \
 kflow calls --pod shop/web-0 --slower-than 1ms -s incident.kflow.zst -o wide\n  \
-kflow calls --filter 'method:PullImage !ok' -s incident.kflow.zst -o jsonl")]
+kflow calls --filter 'method:PullImage !ok' -s incident.kflow.zst -o jsonl\n  \
+kflow calls --follow --local -o jsonl")]
 pub struct CallsArgs {
     /// How to write it
     #[arg(short, long, value_name = "FORM", value_enum, default_value_t)]
     pub output: TableFormat,
+    /// Stay, and print each call when it ends (what runs, no recording); until Ctrl-C, or --for
+    #[arg(long)]
+    pub follow: bool,
     /// Which calls.
     #[command(flatten)]
     pub filter: CallFilter,

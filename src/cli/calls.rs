@@ -2,22 +2,27 @@
 
 use std::io::Write as _;
 
-use anyhow::bail;
+use anyhow::{bail, ensure};
 
-use super::args::CallsArgs;
+use super::args::{CallsArgs, Input, TableFormat};
+use super::collect::Collected;
 use super::input::Observations;
 use super::out;
 use super::pods::{
     chosen, no_such_pod, tell_of_empty_scope, tell_of_loss, tell_of_no_match, whole,
 };
-use kflow_core::correlate::World;
-use kflow_core::diagnose::unknown;
+use kflow_core::correlate::{Pod, World};
+use kflow_core::diagnose::unknown::{self, Asked};
 use kflow_core::suggest::suggest;
+use kflow_engine::Snapshot;
 use kflow_export::calls;
 use kflow_model::cri::method;
 
 /// `kflow calls`
 pub(super) fn calls(args: &CallsArgs) -> anyhow::Result<u8> {
+    if args.follow {
+        return follow(args);
+    }
     let query = args.filter.pod.as_deref();
     let source = Observations::open(&args.input, query)?;
     let world = source.world()?;
@@ -32,15 +37,7 @@ pub(super) fn calls(args: &CallsArgs) -> anyhow::Result<u8> {
     {
         return Err(unknown.into());
     }
-    let pods = pods.map(|pods| pods.iter().map(|p| p.uid.clone()).collect());
-    let filter = calls::Filter {
-        pods,
-        methods: args.filter.method.clone(),
-        query: args.filter.filter.clone(),
-        errors: args.filter.errors,
-        slower_than_ns: args.filter.slower_than,
-        no_noise: args.filter.no_noise,
-    };
+    let filter = filter(args, pods.as_deref());
     for wanted in &filter.methods {
         known_method(wanted, &world)?;
     }
@@ -59,6 +56,92 @@ pub(super) fn calls(args: &CallsArgs) -> anyhow::Result<u8> {
     tell_of_empty_scope(asked);
     tell_of_loss(&world);
     Ok(whole(missing.as_ref()))
+}
+
+fn filter(args: &CallsArgs, pods: Option<&[Pod]>) -> calls::Filter {
+    calls::Filter {
+        pods: pods.map(|pods| pods.iter().map(|p| p.uid.clone()).collect()),
+        methods: args.filter.method.clone(),
+        query: args.filter.filter.clone(),
+        errors: args.filter.errors,
+        slower_than_ns: args.filter.slower_than,
+        no_noise: args.filter.no_noise,
+    }
+}
+
+/// Prints calls as they end, until it is interrupted or the time is over; then those in flight.
+fn follow(args: &CallsArgs) -> anyhow::Result<u8> {
+    ensure!(
+        args.input.session.is_none() && args.input.at.is_none(),
+        "--follow looks at what runs: leave out --session and --at (a recording has ended: all its calls are printed without it)"
+    );
+    ensure!(
+        args.output != TableFormat::Json,
+        "-o json is one array, which has no end here: use -o jsonl, yaml, csv, text or wide"
+    );
+    let query = args.filter.pod.as_deref();
+    // The time is that of following, not of the first look.
+    let first = Input {
+        for_time: None,
+        ..args.input.clone()
+    };
+    let Collected { mut live, scope } = super::collect::start(&first, query)?;
+    for wanted in &args.filter.method {
+        known_method(wanted, &live.snapshot().world)?;
+    }
+    let mut follow = calls::Follow::default();
+    let mut tell = |snapshot: &Snapshot, last: bool| -> std::io::Result<bool> {
+        let world = &snapshot.world;
+        let pods = query.map(|query| chosen(world, Some(query), true).0);
+        let filter = filter(args, pods.as_deref());
+        let mut out = out::stdout();
+        let (form, wide) = (args.output.rows(), args.output.is_wide());
+        let colour = out::colour();
+        follow.tell(
+            &mut out,
+            world,
+            &filter,
+            snapshot.now,
+            form,
+            wide,
+            colour,
+            last,
+        )?;
+        out.flush()?;
+        Ok(!out.reader_gone())
+    };
+    let mut unwritten = None;
+    super::live::wait(args.input.for_time, || {
+        if live.check().is_err() {
+            return false;
+        }
+        let snapshot = live.snapshot();
+        let written = tell(&snapshot, false);
+        let goes_on = matches!(written, Ok(true));
+        unwritten = written.err();
+        goes_on
+    })?;
+    if let Some(e) = unwritten {
+        return Err(e.into());
+    }
+    live.check()?;
+    let snapshot = live.snapshot();
+    tell(&snapshot, true)?;
+    live.stop();
+    let world = &snapshot.world;
+    let asked = Asked {
+        world,
+        at: snapshot.now,
+        scope: scope.as_ref(),
+        recorded: None,
+    };
+    if let Some(query) = query
+        && chosen(world, Some(query), true).0.is_empty()
+    {
+        return no_such_pod(query, asked);
+    }
+    tell_of_loss(world);
+    Ok(whole(unknown::calls(asked).as_ref()))
 }
 
 /// Refuses a method that the CRI does not have and that was not seen either: a slip of the hand would look like a runtime

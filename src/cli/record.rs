@@ -1,5 +1,7 @@
 //! `kflow record`
 
+use std::io::IsTerminal as _;
+
 use anyhow::{Context as _, bail, ensure};
 
 use super::args::live::RecordArgs;
@@ -36,9 +38,14 @@ impl Told {
 pub(super) fn record(args: &RecordArgs) -> anyhow::Result<u8> {
     let log = stderr_log();
     let path = args.output.file.as_ref().context("name a file with -O")?;
+    let piped = path.as_os_str() == "-";
     ensure!(
-        path.as_os_str() != "-",
-        "a recording is written into a file, not to standard output: name one with -O"
+        !piped || !std::io::stdout().is_terminal(),
+        "-O - is for a pipe, and standard output is a terminal: name a file, or write | behind it"
+    );
+    ensure!(
+        !piped || args.max_size.is_none(),
+        "--max-size begins new files, and -O - has none: leave one of them out"
     );
     let config = config(&args.live, args.pod.as_deref())?;
     let scope = config.scope.clone();
@@ -49,7 +56,12 @@ pub(super) fn record(args: &RecordArgs) -> anyhow::Result<u8> {
         pod: args.pod.clone(),
         node: Text::default(),
     })?;
-    log(&format!("recording to {}", path.display()));
+    let whither = if piped {
+        "standard output".into()
+    } else {
+        path.to_string_lossy()
+    };
+    log(&format!("recording to {whither}"));
     let mut told = Told::default();
     let why = wait(args.for_time, || {
         told.tell(&live.snapshot(), &log);

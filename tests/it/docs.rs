@@ -17,6 +17,10 @@ struct Said {
 }
 
 fn kflow(dir: &Path, args: &[String]) -> Said {
+    fed(dir, args, Stdio::null())
+}
+
+fn fed(dir: &Path, args: &[String], stdin: Stdio) -> Said {
     let out = Command::new(env!("CARGO_BIN_EXE_kflow"))
         .args(args)
         .current_dir(dir)
@@ -25,7 +29,7 @@ fn kflow(dir: &Path, args: &[String]) -> Said {
         .env_remove("COLUMNS")
         .env("KUBECONFIG", "/no/such/kubeconfig")
         .env("HOME", "/no/such/home")
-        .stdin(Stdio::null())
+        .stdin(stdin)
         .output()
         .unwrap();
     Said {
@@ -225,7 +229,15 @@ impl Scratch {
             assert!(said.out.contains("Usage:"), "{line}: {}", said.out);
             return "parsed";
         }
-        let said = kflow(dir.path(), args);
+        // What stands before the pipe writes a recording.
+        let piped = args.windows(2).any(|w| w[0] == "-s" && w[1] == "-");
+        let stdin = if piped {
+            let recording = fs::File::open(self.made.path().join("incident.kflow.zst"));
+            recording.unwrap().into()
+        } else {
+            Stdio::null()
+        };
+        let said = fed(dir.path(), args, stdin);
         assert!(!said.err.contains("Usage:"), "{line}: {}", said.err);
         if ["replay", "demo"].contains(&command) {
             assert_eq!(said.code, Some(2), "{line}: {}", said.err);
@@ -349,8 +361,8 @@ fn commands_and_flags_that_the_docs_name_exist() {
             let Some(command) = words.next().filter(|w| w.starts_with(char::is_alphabetic)) else {
                 continue;
             };
-            // The name of a source, in the status bar.
-            if ["engine", "help", "…"].contains(&command) {
+            // The name of a source in the status bar, and what help leaves out.
+            if ["engine", "help", "screenshots"].contains(&command) {
                 continue;
             }
             let known = of.get(command);

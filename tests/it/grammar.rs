@@ -248,7 +248,7 @@ fn a_form_is_never_taken_for_a_file() {
         (&record, &["-o", "jsonl"], "-o is the form"),
         (&record, &["-o", "perfetto"], "-o is the form"),
         (&record, &["-o", ""], "value is required"),
-        (&record, &["-O", "-"], "into a file"),
+        (&record, &["-O", "-", "--max-size", "1MiB"], "has none"),
         (
             &record,
             &["--duration", "1s", "-O", "a"],

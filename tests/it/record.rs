@@ -15,7 +15,7 @@ use kflow_engine::world_at;
 use kflow_model::fs::{FsAction, FsChange, FsObject};
 use kflow_model::gap::{Failure, Gap, Note, WatchKind, WatchNote};
 use kflow_model::pod::PodSeen;
-use kflow_model::session::{self, Session};
+use kflow_model::session::{self, Header, Session, Writer};
 use kflow_model::{Body, Evidence, Nanos, Observation, PodUid, Source, Stamp, Text};
 use kflow_proxy::Proxy;
 
@@ -408,4 +408,124 @@ fn sigterm_closes_a_recording_orderly() {
     let last = said.map(Result::unwrap).last().unwrap();
     assert!(last.contains("terminated: 1 observations"), "{last}");
     assert_eq!(session::load(&path).unwrap().report.cut, None);
+}
+
+/// Observations of calls of a recording, in two halves.
+fn recorded_calls() -> (Vec<Observation>, Vec<Observation>) {
+    let all = session::load(&crate::fixture("sessions/S1-basics.kflow.zst")).unwrap();
+    let of_cri = all.observations.iter().filter(|o| o.source == Source::Cri);
+    let mut all: Vec<Observation> = of_cri.map(|o| (**o).clone()).collect();
+    let rest = all.split_off(all.len() / 2);
+    (all, rest)
+}
+
+#[test]
+fn calls_are_followed_as_they_end_each_once() {
+    let (rig, _runtime, proxy) = tapped();
+    let (mut first, mut second) = recorded_calls();
+    let (early, now) = (first.len(), kflow_model::clock::monotonic);
+    let mut child = Command::new(env!("CARGO_BIN_EXE_kflow"))
+        .args(["calls", "--follow", "-o", "jsonl", "--no-api", "--proxy"])
+        .arg(rig.path("obs.sock"))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    proxy.ring.push(&mut first, now());
+    // Told before the others have begun.
+    let mut told = vec![lines.next().unwrap().unwrap()];
+    proxy.ring.push(&mut second, now());
+    let path = rig.path("whole.kflow");
+    let (before, after) = recorded_calls();
+    assert_eq!(before.len(), early);
+    let header = Header::new(before[0].stamp.at);
+    let mut w = Writer::record(&path, &header).unwrap();
+    before
+        .iter()
+        .chain(&after)
+        .for_each(|o| w.write(o).unwrap());
+    w.finish().unwrap();
+    let whole = Command::new(env!("CARGO_BIN_EXE_kflow"))
+        .args(["calls", "-o", "jsonl", "-s"])
+        .arg(&path)
+        .output()
+        .unwrap();
+    let ids = |text: &str| {
+        let v: serde_json::Value = serde_json::from_str(text).unwrap();
+        (
+            v["conn"].as_u64(),
+            v["stream"].as_u64(),
+            v["end_ns"].as_i64(),
+        )
+    };
+    let want: std::collections::BTreeSet<_> = String::from_utf8(whole.stdout)
+        .unwrap()
+        .lines()
+        .map(ids)
+        .collect();
+    let ended = want.iter().filter(|(.., end)| end.is_some()).count();
+    while told.len() < ended {
+        told.push(lines.next().unwrap().unwrap());
+    }
+    let kill = Command::new("kill").arg(child.id().to_string()).status();
+    assert!(kill.unwrap().success());
+    told.extend(lines.map(Result::unwrap));
+    child.wait().unwrap();
+    let got: std::collections::BTreeSet<_> = told.iter().map(|l| ids(l)).collect();
+    assert_eq!(got.len(), told.len(), "a call was told twice");
+    assert!(
+        ended > 100 && got == want,
+        "{} of {}",
+        got.len(),
+        want.len()
+    );
+}
+
+#[test]
+fn a_recording_goes_through_a_pipe_and_is_read_back() {
+    let (rig, _runtime, proxy) = tapped();
+    let (mut all, mut rest) = recorded_calls();
+    all.append(&mut rest);
+    proxy.ring.push(&mut all, kflow_model::clock::monotonic());
+    let mut writes = Command::new(env!("CARGO_BIN_EXE_kflow"))
+        .args(["record", "--no-api", "--for", "2s", "-O", "-", "--proxy"])
+        .arg(rig.path("obs.sock"))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let reads = Command::new(env!("CARGO_BIN_EXE_kflow"))
+        .args(["calls", "-o", "json", "-s", "-"])
+        .stdin(writes.stdout.take().unwrap())
+        .output()
+        .unwrap();
+    assert!(writes.wait().unwrap().success());
+    let calls: Vec<serde_json::Value> = serde_json::from_slice(&reads.stdout).unwrap();
+    assert!(
+        calls.len() > 100,
+        "{}",
+        String::from_utf8_lossy(&reads.stderr)
+    );
+}
+
+#[test]
+fn what_cannot_be_followed_is_refused() {
+    let s1 = crate::fixture("sessions/S1-basics.kflow.zst");
+    let s1 = s1.to_str().unwrap();
+    for (args, words) in [
+        (&["-s", s1][..], "leave out --session"),
+        (&["--no-api", "-o", "json"], "one array"),
+        (&["--no-api"], "nothing to ask"),
+    ] {
+        let out = Command::new(env!("CARGO_BIN_EXE_kflow"))
+            .args(["calls", "--follow"])
+            .args(args)
+            .env_remove("KFLOW_SESSION")
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert_eq!(out.status.code(), Some(2), "{args:?}: {said}");
+        assert!(said.contains(words), "{args:?}: {said}");
+    }
 }

@@ -5,6 +5,7 @@
 //! What finds no room is counted and recorded as a gap. Everything is with the kernel a second after it was seen, so
 //! `kill -9` costs at most that. When the disk refuses, the recording ends where it is readable, and says so.
 
+use std::os::fd::AsFd as _;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
@@ -42,7 +43,7 @@ const FLUSH: Duration = Duration::from_millis(500);
 /// What to record, and where to.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The file, which must not exist.
+    /// The file, which must not exist; `-` is standard output.
     pub path: PathBuf,
     /// Size at which a new file begins, bytes.
     pub max_size: Option<u64>,
@@ -265,6 +266,15 @@ fn open(options: &Options, selection: &Selection) -> Result<Writer, SessionError
     if !selection.is_all() {
         let scope = selection.scope().name();
         header.notes.push(Text::from(format!("only {scope}")));
+    }
+    if options.path.as_os_str() == "-" {
+        let file = std::io::stdout().as_fd().try_clone_to_owned();
+        let file = file.map_err(|source| SessionError::Io {
+            op: "open",
+            path: "standard output".to_owned(),
+            source,
+        })?;
+        return Writer::stream(file.into(), "on standard output", &header);
     }
     Writer::record(&options.path, &header)
 }

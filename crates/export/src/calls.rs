@@ -1,6 +1,7 @@
 //! CRI calls as text and as rows (documented in `docs/json.md`).
 
 use serde::Serialize;
+use std::collections::HashSet;
 use std::io::{self, Write};
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use super::text::{clean, cut};
 use super::timeline::Paint;
 use kflow_core::correlate::{Call, World};
 use kflow_core::query::{CallRecord, Query};
-use kflow_model::cri::{CallOutcome, Service, code_name};
+use kflow_model::cri::{CallKey, CallOutcome, Service, code_name};
 use kflow_model::units::{duration, time_of_day};
 use kflow_model::{Nanos, PodUid};
 
@@ -105,17 +106,9 @@ struct CallJson<'a> {
     traceparent: Option<String>,
 }
 
-/// A row a call. Folded calls are left out.
-pub fn rows(
-    out: &mut impl Write,
-    world: &World,
-    filter: &Filter,
-    now: Nanos,
-    form: Rows,
-) -> io::Result<()> {
-    let rows = selected(world)
-        .filter(|c| filter.takes(c, now) && !filter.folds(c))
-        .map(|c| CallJson {
+impl<'a> CallJson<'a> {
+    fn of(c: &'a Call) -> Self {
+        Self {
             start_ns: c.start,
             end_ns: c.end,
             conn: c.key.conn,
@@ -139,8 +132,79 @@ pub fn rows(
             request_bytes: c.request_bytes,
             response_bytes: c.response_bytes,
             traceparent: c.traceparent.map(|(t, s)| format!("00-{t}-{s}-01")),
-        });
+        }
+    }
+}
+
+/// A row a call. Folded calls are left out.
+pub fn rows(
+    out: &mut impl Write,
+    world: &World,
+    filter: &Filter,
+    now: Nanos,
+    form: Rows,
+) -> io::Result<()> {
+    let rows = selected(world)
+        .filter(|c| filter.takes(c, now) && !filter.folds(c))
+        .map(|c| CallJson::of(c));
     rows::write(out, form, rows)
+}
+
+/// Calls as they end, each once, in the forms that can be continued: all but one JSON array.
+#[derive(Debug, Default)]
+pub struct Follow {
+    /// Of calls that the world still holds.
+    told: HashSet<(CallKey, Nanos)>,
+    begun: bool,
+}
+
+impl Follow {
+    /// Writes the calls that have ended since it was called last, by start; at the end, with `last`, also those in flight.
+    #[expect(clippy::too_many_arguments, reason = "as text and rows together")]
+    pub fn tell(
+        &mut self,
+        out: &mut impl Write,
+        world: &World,
+        filter: &Filter,
+        now: Nanos,
+        form: Option<Rows>,
+        wide: bool,
+        colour: bool,
+        last: bool,
+    ) -> io::Result<()> {
+        let mut held = HashSet::with_capacity(self.told.len());
+        let mut new = Vec::new();
+        for c in selected(world).filter(|c| c.end.is_some() || last) {
+            let id = (c.key, c.start);
+            if !self.told.contains(&id) && filter.takes(c, now) && !filter.folds(c) {
+                new.push(c);
+            }
+            held.insert(id);
+        }
+        self.told = held;
+        let first = !self.begun;
+        self.begun |= !new.is_empty();
+        match form {
+            // A head, or an empty list, is there also where nothing comes.
+            _ if new.is_empty() && !(first && last) => Ok(()),
+            Some(form) => {
+                let new = new.into_iter().map(|c| CallJson::of(c));
+                if first {
+                    rows::write(out, form, new)
+                } else {
+                    rows::more(out, form, new)
+                }
+            }
+            None => {
+                let paint = Paint { colour };
+                if first && !new.is_empty() {
+                    head(out, wide, &paint)?;
+                }
+                new.into_iter()
+                    .try_for_each(|c| line(out, c, now, wide, &paint))
+            }
+        }
+    }
 }
 
 /// Calls for people, one a line. A run of folded calls is one line.
@@ -156,18 +220,7 @@ pub fn text(
     let mut folded = 0_u64;
     for (n, c) in selected(world).filter(|c| filter.takes(c, now)).enumerate() {
         if n == 0 {
-            writeln!(
-                out,
-                "{}",
-                paint.bold(&format!(
-                    "{:<18} {:>8} {:<16} {:<24} {}ABOUT",
-                    "START (UTC)",
-                    "LENGTH",
-                    "STATUS",
-                    "METHOD",
-                    if wide { wide_head() } else { String::new() }
-                ))
-            )?;
+            head(out, wide, &paint)?;
         }
         if filter.folds(c) {
             folded += 1;
@@ -208,6 +261,15 @@ fn fold(out: &mut impl Write, folded: &mut u64, paint: &Paint) -> io::Result<()>
         *folded = 0;
     }
     Ok(())
+}
+
+fn head(out: &mut impl Write, wide: bool, paint: &Paint) -> io::Result<()> {
+    let more = if wide { wide_head() } else { String::new() };
+    let head = format!(
+        "{:<18} {:>8} {:<16} {:<24} {more}ABOUT",
+        "START (UTC)", "LENGTH", "STATUS", "METHOD",
+    );
+    writeln!(out, "{}", paint.bold(&head))
 }
 
 /// The columns of the wide form.

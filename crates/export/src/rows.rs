@@ -34,7 +34,19 @@ pub(crate) fn write<T: Serialize + Default>(
         Rows::Json => json_array(out, rows),
         Rows::Jsonl => json_lines(out, rows),
         Rows::Yaml => yaml(out, rows),
-        Rows::Csv => csv(out, rows),
+        Rows::Csv => csv(out, rows, true),
+    }
+}
+
+/// Writes rows below those that are written already.
+pub(crate) fn more<T: Serialize + Default>(
+    out: &mut impl Write,
+    form: Rows,
+    rows: impl Iterator<Item = T>,
+) -> io::Result<()> {
+    match form {
+        Rows::Csv => csv(out, rows, false),
+        form => write(out, form, rows),
     }
 }
 
@@ -197,9 +209,12 @@ impl<'de> Deserialize<'de> for Plain {
 fn csv<T: Serialize + Default>(
     out: &mut impl Write,
     rows: impl Iterator<Item = T>,
+    head: bool,
 ) -> io::Result<()> {
     let mut table = csv::Writer::from_writer(out);
-    table.write_record(cells(&T::default())?.iter().map(|(key, _)| key))?;
+    if head {
+        table.write_record(cells(&T::default())?.iter().map(|(key, _)| key))?;
+    }
     for row in rows {
         table.write_record(cells(&row)?.iter().map(|(_, cell)| cell))?;
     }
