@@ -17,6 +17,7 @@ mod heard;
 mod lives;
 mod scenario;
 mod silence;
+mod versions;
 
 #[derive(Clone, Debug, Deserialize)]
 struct Expected {
@@ -30,6 +31,9 @@ struct Expected {
     names: Vec<String>,
     #[serde(default)]
     state: Vec<State>,
+    /// A pod that is well by now was not all the time since its start.
+    #[serde(default)]
+    unwell_before: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -56,11 +60,13 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).to_owned()
 }
 
-/// Folders of sessions, and what is expected of them: the recordings of which the rules were made, and excerpts of
-/// others that were played afterwards, with other names, of causes that are in the catalogue.
-const RECORDED: [(&str, &str); 2] = [
+/// Folders of sessions, and what is expected of them: the recordings of which the rules were made, excerpts of others
+/// that were played afterwards, with other names, of causes that are in the catalogue, and recordings of another runtime
+/// and of an older kubelet.
+const RECORDED: [(&str, &str); 3] = [
     ("fixtures/sessions", "fixtures/expected.json"),
     ("fixtures/causes/real", "fixtures/causes/real/expected.json"),
+    ("fixtures/versions", "fixtures/versions/expected.json"),
 ];
 
 fn expected(path: &str) -> Vec<Expected> {
@@ -232,6 +238,7 @@ fn run(
             for e in asked
                 .iter()
                 .filter(|e| e.causes.is_empty() && now.0 <= e.at_ns)
+                .filter(|e| !e.unwell_before)
             {
                 let Some(Target::Pod(p)) = targets(&world, e).first().cloned() else {
                     continue;
@@ -311,6 +318,7 @@ fn document(tables: &[Rows]) -> String {
     for (rows, of) in tables.iter().zip([
         "The recordings in `fixtures/sessions`",
         "Others, in `fixtures/causes/real`",
+        "CRI-O, and a kubelet 1.31, in `fixtures/versions`",
     ]) {
         let _ = write!(out, "\n## {of}\n\n");
         table(rows, &mut out);
@@ -356,6 +364,7 @@ fn every_recorded_scenario_is_told_as_it_was() {
     );
     if std::env::var_os("ONLY").is_none() {
         current("docs/diagnosis.md", &document(&tables));
+        current("docs/versions.md", &versions::document(&tables));
     }
 }
 

@@ -248,8 +248,9 @@ fn by_crio(all: &[Evidence]) -> Vec<Evidence> {
             }
         })
         .collect();
+    let is_crio = |o: &Evidence| matches!(&o.body, Body::Log(l) if l.component == Component::Crio);
     assert!(
-        changed > 0,
+        changed > 0 || all.iter().any(is_crio),
         "nothing of this recording was in the words of containerd"
     );
     out

@@ -17,7 +17,7 @@ use super::{Expected, RECORDED, Sources, root};
 
 /// What a source alone cannot tell at a moment that is asked about, and why: recording, sources, scenario, pod. Everything
 /// else that it is silent on is a failure.
-const KNOWN: [(&str, Sources, &str, &str, &str); 19] = {
+const KNOWN: [(&str, Sources, &str, &str, &str); 20] = {
     const UNSEEN: &str = "the kubelet has not begun with the pod: nothing on the node names it";
     const API: &str = "what the API waits for is known to the API only";
     use Sources::Node;
@@ -47,6 +47,8 @@ const KNOWN: [(&str, Sources, &str, &str, &str); 19] = {
         ("runtime", Node, "newondead", "node2/newondead", UNSEEN),
         ("S3-crashes", Node, "25-finalizer", "s25/finalizer", API),
         ("running", Node, "held", "term/held", API),
+        // At -v=2 the kubelet's log does not say why it kills.
+        ("S16-kubelet-1.31", Node, "f33-deadline", "sf33/hasty", API),
         ("plugins", Node, "track-c7p7g", "fin/track-c7p7g", API),
         ("S3-crashes", Node, "42-readinessgate", "s42/gate", API),
         ("running", Node, "gate", "web/gate", API),

@@ -329,6 +329,10 @@ impl<'a> PodHistory<'a> {
         count: u32,
     ) {
         let (reason, text) = (reason.into(), text.into());
+        if !container.is_empty() {
+            // A container of which only a failure is known is one of the pod's all the same.
+            self.container(container);
+        }
         if reason == "CrashLoopBackOff" && !container.is_empty() {
             let c = self.container(container);
             let last = c.backed_off.last().map(|o| o.stamp.at);

@@ -314,8 +314,10 @@ fn of_sync_error(error: &str) -> Option<(Cow<'_, str>, Text, Cow<'_, str>)> {
         return Some((reason.into(), Text::default(), error.into()));
     };
     let reason = all.renamed.get(reason).map_or(reason, String::as_str);
-    // The text is quoted once more: its own quotes are escaped.
-    let text = unescaped(text.trim_end_matches(']').trim_matches('"'));
+    // The text is quoted once more: its own quotes are escaped, and it may end with one.
+    let text = text.trim_end_matches(']');
+    let text = text.strip_prefix('"').unwrap_or(text);
+    let text = unescaped(text.strip_suffix('"').unwrap_or(text));
     let text = match all.told.get(reason) {
         Some(told) => told.fill(|key| {
             if key == "text" {
@@ -400,6 +402,14 @@ mod tests {
             t.ends_with("image \"127.0.0.1:5000/nope:1\": not found"),
             "{t}"
         );
+    }
+
+    #[test]
+    fn a_text_that_ends_with_a_quote_of_its_own_keeps_it() {
+        let e = r#"failed to "StartContainer" for "c" with CreateContainerConfigError: "failed to prepare subPath for volumeMount \"v\" of container \"c\"""#;
+        let (_, _, t) = of_sync_error(e).unwrap_or_else(|| panic!("no signal"));
+        let told = r#"failed to prepare subPath for volumeMount "v" of container "c""#;
+        assert_eq!(t, told);
     }
 
     #[test]

@@ -25,7 +25,7 @@ pub(crate) use list::{outcome_style, select};
 const BESIDE: usize = 20_000;
 
 /// Chunks of calls that a frame looks through to bring the list up to date.
-const CHUNKS: usize = 16;
+const CHUNKS: usize = 8;
 
 /// The calls pane.
 #[derive(Debug)]

@@ -64,7 +64,7 @@ fn is_repeat(a: &Observation, b: &Observation) -> bool {
 }
 
 /// Observations looked at per frame while a filter goes through a long log: a frame never waits for it.
-const BUDGET: usize = 6_000;
+const BUDGET: usize = 4_000;
 
 /// Lines that the selected row takes at most: the rest stands in the detail.
 const WRAPPED: usize = 6;

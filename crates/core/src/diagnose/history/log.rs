@@ -53,10 +53,12 @@ impl<'a> PodHistory<'a> {
             }
             Fact::ProbeTurned => {
                 let ready = l.name("status") == Some("ready");
-                if l.name("probe") == Some("readiness") && !l.container.is_empty() {
-                    self.container(&l.container).ready_said = Some((at, ready));
+                if l.name("probe") == Some("readiness")
+                    && let Some(name) = self.probed(l)
+                {
+                    self.container(&name).ready_said = Some((at, ready));
                     if self.api.is_none() {
-                        let ended = !ready && !self.container(&l.container).runs();
+                        let ended = !ready && !self.container(&name).runs();
                         self.turn(Turn { at, ready, ended });
                     }
                 }
@@ -102,6 +104,19 @@ impl<'a> PodHistory<'a> {
             container
         };
         self.push(reason, &container, text, o, 1);
+    }
+
+    /// The container whose readiness turned. A kubelet 1.31 does not name it (the recording S16): then it is known where one
+    /// alone has been probed, or there is one alone.
+    fn probed(&self, l: &LogLine) -> Option<Text> {
+        if !l.container.is_empty() {
+            return Some(l.container.clone());
+        }
+        let mut probed = self.containers.iter().filter(|c| c.readiness.is_some());
+        match (probed.next(), probed.next(), self.containers.as_slice()) {
+            (Some(one), None, _) | (None, _, [one]) => Some(one.name.clone()),
+            _ => None,
+        }
     }
 
     fn log_container(&self, l: &LogLine) -> Text {

@@ -67,7 +67,8 @@ pub(super) fn unready_by_node(c: &ContainerHistory<'_>) -> bool {
     let failing = |p: &Option<crate::diagnose::history::ProbeResult<'_>>| {
         p.as_ref().is_some_and(|p| {
             // A probe that cannot be run leaves the container as it was: not ready, unless it was said to be since.
-            let counts = !p.errored || c.ready_said.is_none_or(|(t, _)| t < started);
+            let as_it_was = c.ready_said.is_none_or(|(t, ready)| !ready || t < started);
+            let counts = !p.errored || as_it_was;
             p.at >= started && counts && c.ready_said.is_none_or(|(t, ready)| !ready || t < p.at)
         })
     };

@@ -45,7 +45,11 @@ pub(super) fn unready(
     let ready = |c: &ContainerHistory<'_>| matches!(c.ready_said, Some((_, true)));
     let runs = mains().any(ContainerHistory::runs);
     let over = pod.gone.is_some() || f.creation_forgotten();
-    let seen = mains().next().is_some() && mains().all(if runs { ready } else { ended });
+    // An init container has ended like the whole pod, as far as the tap can tell; of a pod that has ended the kubelet stops
+    // the sandbox (SyncTerminatingPod, kubelet.go: killPod).
+    let complete = runs || f.sandbox_stopped.is_some();
+    let all = mains().all(if runs { ready } else { ended });
+    let seen = complete && mains().next().is_some() && all;
     if over || seen || health(&f) != Health::Well {
         return None;
     }

@@ -1,0 +1,197 @@
+//! `docs/versions.md`: for each kubelet and runtime that was recorded, how many verdicts are told and right, and what is
+//! seen of a healthy start, by source.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use kflow_core::correlate::World;
+use kflow_core::flow::Stage;
+use kflow_model::session::reader;
+use kflow_model::{Body, Nanos, Source};
+
+use super::{RECORDED, Rows, Sources, root};
+
+/// Recordings in which a pod starts well, and the pod.
+const HEALTHY: [(&str, &str); 3] = [
+    ("fixtures/sessions/S1-basics", "s01/healthy"),
+    ("fixtures/versions/S16-kubelet-1.31", "sf01/healthy"),
+    ("fixtures/versions/S15-crio", "sd01/healthy"),
+];
+
+/// Stages from the apiserver to the readiness.
+const START: [Stage; 10] = [
+    Stage::Api,
+    Stage::Schedule,
+    Stage::Admit,
+    Stage::Cgroup,
+    Stage::Volumes,
+    Stage::Sandbox,
+    Stage::Image,
+    Stage::Create,
+    Stage::Start,
+    Stage::Ready,
+];
+
+/// What may be all that somebody has.
+const ALONE: [(&str, &[Source]); 4] = [
+    ("API", &[Source::Kube, Source::Audit]),
+    ("tap", &[Source::Cri]),
+    ("kubelet's log", &[Source::Kubelet]),
+    (
+        "tap, kubelet's log and file system",
+        &[Source::Cri, Source::Kubelet, Source::Fs],
+    ),
+];
+
+const HEAD: &str = "\
+# Versions
+
+Which kubelets and runtimes kflow was tried with, by recordings that the tests read. Written by
+`BLESS=1 cargo test --test it diagnose`; a test fails when it is stale.
+
+## Verdicts
+
+Scenarios whose cause is known, of each kubelet and runtime: how many are told, by all sources, the API alone and the node's own
+sources alone. None that is told is wrong: a wrong one fails the test. What each says is in [diagnosis.md](diagnosis.md), with the
+moments at which a source alone cannot know.
+
+";
+
+const REST: &str = "\
+## What is not in the table
+
+* A kubelet 1.34.9 without tracing: the bytes of its calls are in `fixtures/cri/untraced`, and the decoder is held against them; nothing
+  else of it was recorded.
+* containerd 1.6.20: `tests/real` runs it in every CI, behind the proxy and under the tap, with its events, without a kubelet.
+* Kubelets 1.27 to 1.30, 1.32, 1.33 and 1.35, containerd 1.7, releases of CRI-O, and cri-dockerd have no recording here.
+";
+
+/// Kubelet and runtime, as the node of a session says last: at its begin the API has what the kubelet before said.
+fn versions(path: &str) -> (String, String) {
+    let session = load(path);
+    let node = session
+        .observations
+        .iter()
+        .rev()
+        .find_map(|o| match &o.body {
+            Body::Node(n) if !n.kubelet_version.is_empty() => Some(n),
+            _ => None,
+        });
+    let said = |v: &str| v.split('+').next().unwrap_or(v).replace("://", " ");
+    node.map_or_else(
+        || ("a kubelet that no source names".to_owned(), String::new()),
+        |n| (said(&n.kubelet_version), said(&n.runtime_version)),
+    )
+}
+
+fn load(path: &str) -> reader::Session {
+    let path: PathBuf = root().join(format!("{path}.kflow.zst"));
+    reader::load(&path).unwrap_or_else(|e| panic!("{e}"))
+}
+
+/// What some sources show of a pod until it is deleted: steps by stage.
+fn steps(
+    session: &reader::Session,
+    key: &str,
+    sources: Option<&[Source]>,
+) -> BTreeMap<Stage, BTreeSet<String>> {
+    let end = session.observations.iter().find_map(|o| match &o.body {
+        Body::Pod(p) if format!("{}/{}", p.namespace, p.name) == key && p.deletion.is_some() => {
+            Some(o.stamp.seen)
+        }
+        _ => None,
+    });
+    let mut world = World::new();
+    for o in session
+        .observations
+        .iter()
+        .filter(|o| o.stamp.seen < end.unwrap_or(Nanos(i64::MAX)))
+    {
+        if sources.is_none_or(|s| s.contains(&o.source)) {
+            world.observe(o);
+        }
+    }
+    world.refresh();
+    let mut by_stage: BTreeMap<Stage, BTreeSet<String>> = BTreeMap::new();
+    for span in world
+        .find(key)
+        .first()
+        .into_iter()
+        .flat_map(|p| &p.timeline.spans)
+    {
+        if !span.is_stage() {
+            by_stage
+                .entry(span.stage)
+                .or_default()
+                .insert(span.step.to_string());
+        }
+    }
+    by_stage
+}
+
+/// The document, of what was told of the recordings of each folder.
+pub(super) fn document(tables: &[Rows]) -> String {
+    let mut out = HEAD.to_owned();
+    let mut shares: BTreeMap<(String, String), (usize, BTreeMap<Sources, usize>)> = BTreeMap::new();
+    for ((folder, _), rows) in RECORDED.iter().zip(tables) {
+        let sessions: BTreeSet<&String> = rows.keys().map(|(session, ..)| session).collect();
+        for session in sessions {
+            let share = shares
+                .entry(versions(&format!("{folder}/{session}")))
+                .or_default();
+            for ((_, _, _), row) in rows.iter().filter(|((s, ..), _)| s == session) {
+                share.0 += 1;
+                for (sources, told) in &row.got {
+                    *share.1.entry(*sources).or_default() += usize::from(told != "-");
+                }
+            }
+        }
+    }
+    out.push_str("| kubelet | runtime | scenarios | all sources | API alone | node alone |\n|---|---|---|---|---|---|\n");
+    for ((kubelet, runtime), (n, told)) in &shares {
+        let told = |s| told.get(&s).copied().unwrap_or_default();
+        let (all, api, node) = (told(Sources::All), told(Sources::Api), told(Sources::Node));
+        let _ = writeln!(
+            out,
+            "| {kubelet} | {runtime} | {n} | {all} | {api} | {node} |"
+        );
+    }
+    out.push_str("\n## A healthy start\n\nHow many kinds of steps are seen of each stage, with all sources and with some alone.\n");
+    for (path, key) in HEALTHY {
+        let (kubelet, runtime) = versions(path);
+        let session = load(path);
+        let _ = writeln!(
+            out,
+            "\n### Kubelet {kubelet}, {runtime} (`{path}`, {key})\n"
+        );
+        let alone = ALONE.map(|(name, sources)| (name, steps(&session, key, Some(sources))));
+        let names = alone.each_ref().map(|(name, _)| *name).join(" | ");
+        let _ = writeln!(
+            out,
+            "| stage | {names} | all | the steps |\n|---|---|---|---|---|---|---|"
+        );
+        let all = steps(&session, key, None);
+        for stage in START {
+            let count =
+                |of: &BTreeMap<Stage, BTreeSet<String>>| of.get(&stage).map_or(0, BTreeSet::len);
+            let cells: Vec<String> = alone.iter().map(|(_, s)| count(s).to_string()).collect();
+            let named = all
+                .get(&stage)
+                .into_iter()
+                .flatten()
+                .cloned()
+                .collect::<Vec<_>>()
+                .join(", ");
+            let _ = writeln!(
+                out,
+                "| {stage} | {} | {} | {named} |",
+                cells.join(" | "),
+                count(&all)
+            );
+        }
+    }
+    out.push('\n');
+    out.push_str(REST);
+    out
+}
