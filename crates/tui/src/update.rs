@@ -214,7 +214,13 @@ impl Model {
             Action::WaitsFor => {
                 let pod = self.shared.view(snap);
                 let waits = pod.map(|p| Waits::of(&snap.world, p, snap.now).longest());
-                match waits.unwrap_or_default().into_iter().next() {
+                // Of a pod that is stopped, or whose sandbox does not come, it is a call of its own.
+                let own = || {
+                    let mut flying = snap.world.calls().in_flight();
+                    let own = flying.find(|c| pod.is_some_and(|p| c.pod_uid == p.uid))?;
+                    Some(Awaited::Call(Arc::clone(own)))
+                };
+                match waits.unwrap_or_default().into_iter().next().or_else(own) {
                     Some(first) => self.follow(&first, snap),
                     None => self.say("it waits for no other pod or call that is known"),
                 }

@@ -77,6 +77,14 @@ fn whom_a_pod_waits_for_is_reached_from_every_pane() {
         (m.focus, selected(&m, &snap).as_str()),
         (PaneId::Timeline, "s18a/new-pod")
     );
+    // One that is stopped waits for its own call.
+    let (mut m, snap) = open("S3-crashes", 172, "s15b/ignores-term", (120, 40));
+    press(&mut m, &snap, "W");
+    let text = screen(&mut m, &snap);
+    assert!(
+        text.contains("s15b/ignores-term StopContainer") && text.contains("esc returns"),
+        "{text}"
+    );
     // A pod that waits for nobody stays.
     let (mut m, snap) = open("S1-basics", 600, "s01/healthy", (120, 40));
     press(&mut m, &snap, "W");
