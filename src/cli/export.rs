@@ -14,7 +14,7 @@ use kflow_core::diagnose::unknown;
 use kflow_core::suggest::suggest;
 use kflow_engine::Pipeline;
 use kflow_engine::snapshot::{Mode, Snapshot};
-use kflow_export::file;
+use kflow_export::file::{self, Told};
 use kflow_model::file::{self as files, Access, AtomicFile};
 use kflow_model::session;
 use kflow_tui::theme::{BUILT_IN, Theme};
@@ -153,7 +153,11 @@ fn write(
 ) -> anyhow::Result<()> {
     match format {
         ExportFormat::Timelines(kind) => {
-            file::write(kind, &snap.world, pods, &snap.verdicts, snap.now, out)?;
+            let told = Told {
+                pods: &snap.verdicts,
+                others: &snap.owner_verdicts,
+            };
+            file::write(kind, &snap.world, pods, &told, snap.now, out)?;
         }
         ExportFormat::Svg => {
             for pod in pods {

@@ -27,12 +27,12 @@ fn page(name: &str, percent: i64) -> (String, Vec<Pod>, Vec<Option<Arc<Verdict>>
         .zip(&verdicts)
         .map(|(p, v)| (p, v.as_deref()))
         .collect();
-    (written(&entries, now), pods, verdicts)
+    (written(&entries, &[], now), pods, verdicts)
 }
 
-fn written(entries: &[Entry<'_>], now: Nanos) -> String {
+fn written(entries: &[Entry<'_>], others: &[&Verdict], now: Nanos) -> String {
     let mut out = Vec::new();
-    html::write("a title", entries, now, &mut out).unwrap();
+    html::write("a title", entries, others, now, &mut out).unwrap();
     String::from_utf8(out).unwrap()
 }
 
@@ -58,7 +58,7 @@ fn escaped(text: &str) -> String {
 
 #[test]
 fn the_policy_of_a_page_lets_its_own_script_run_and_nothing_else() {
-    let page = written(&[], Nanos(0));
+    let page = written(&[], &[], Nanos(0));
     let (_, script) = page.split_once("<script>").unwrap();
     let (script, _) = script.split_once("</script>").unwrap();
     let hash = ring::digest::digest(&ring::digest::SHA256, script.as_bytes());
@@ -68,6 +68,22 @@ fn the_policy_of_a_page_lets_its_own_script_run_and_nothing_else() {
     );
     assert!(page.contains(&policy), "SCRIPT_HASH is {hash}");
     assert_eq!(page.matches("<script").count(), 1);
+}
+
+#[test]
+fn an_owner_that_can_create_no_pod_is_told_of() {
+    let observations = session("S2-stuck-early");
+    let now = observations[observations.len() / 2].stamp.seen;
+    let w = world(observations.iter().filter(|o| o.stamp.seen <= now));
+    let others = Diagnoser::new().update(&w, now).1;
+    let others: Vec<&Verdict> = others.iter().map(AsRef::as_ref).collect();
+    assert!(!others.is_empty());
+    let page = written(&[], &others, now);
+    for v in others {
+        let name = escaped(&kflow_export::why::subject(v));
+        assert!(page.contains(&format!("<p>{name}</p>")), "{name}: {page}");
+        assert!(page.contains(&escaped(&v.sentence)), "{page}");
+    }
 }
 
 #[test]

@@ -7,6 +7,7 @@ use crate::correlate::{session, world};
 use crate::fixture;
 use kflow_core::correlate::{Call, Pod, World};
 use kflow_core::diagnose::{Diagnoser, Verdicts};
+use kflow_export::file::Told;
 use kflow_model::Nanos;
 use prost_reflect::{DescriptorPool, DynamicMessage, ReflectMessage as _, Value};
 
@@ -132,7 +133,11 @@ fn read(bytes: &[u8]) -> Trace {
 
 fn trace(w: &World, pods: &[Pod], verdicts: &Verdicts, now: Nanos) -> Trace {
     let mut bytes = Vec::new();
-    kflow_export::perfetto::write(w, pods, &verdicts.0, now, &mut bytes).expect("written");
+    let told = Told {
+        pods: &*verdicts.0,
+        others: &verdicts.1,
+    };
+    kflow_export::perfetto::write(w, pods, &told, now, &mut bytes).expect("written");
     read(&bytes)
 }
 
@@ -222,6 +227,14 @@ fn a_trace_is_of_perfettos_own_format_and_says_what_calls_and_verdicts_say() {
         }
         let instants = t.events.iter().filter(|e| t.name(e.track) == "verdict");
         assert_eq!(instants.count(), verdicts.0.len(), "{name}");
+        for v in verdicts.1.iter() {
+            let subject = kflow_export::why::subject(v);
+            let mut told = t.events.iter().filter(|e| t.name(e.track) == subject);
+            let e = told
+                .next()
+                .unwrap_or_else(|| panic!("{name}: no verdict of {subject}"));
+            assert_eq!((e.at, &e.said["sentence"]), (v.since.0, &v.sentence));
+        }
 
         // Of one pod: the calls of its time, which are those of all pods.
         let pod = &w.pods()[0];

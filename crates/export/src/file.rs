@@ -8,10 +8,10 @@ use std::sync::Arc;
 
 use super::rows::Rows;
 use super::{html, otlp, perfetto, sequence, timeline};
-use kflow_core::correlate::{Pod, World};
+use kflow_core::correlate::{Pod, PodView, World};
 use kflow_core::diagnose::Verdict;
 use kflow_core::sequence::Diagram;
-use kflow_model::{Nanos, PodUid};
+use kflow_model::{Nanos, ObjectRef, PodUid};
 
 /// A format of timelines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,17 +82,49 @@ impl fmt::Display for Kind {
     }
 }
 
+/// What is said of the pods of a world, and of its nodes and owners.
+#[derive(Debug)]
+pub struct Told<'a, S> {
+    pub pods: &'a HashMap<PodUid, Arc<Verdict>, S>,
+    pub others: &'a [Arc<Verdict>],
+}
+
+impl<S: BuildHasher> Told<'_, S> {
+    /// The verdict on a pod.
+    pub fn pod(&self, p: &PodView) -> Option<&Verdict> {
+        self.pods.get(&p.uid).map(AsRef::as_ref)
+    }
+    /// The verdicts on nodes and owners of these pods; of all pods of a world, those on owners without pods too.
+    pub fn of_others<'v>(&'v self, world: &World, pods: &[Pod]) -> Vec<&'v Verdict> {
+        let all = pods.len() == world.pods().len();
+        let concerns = |v: &&Verdict| {
+            let Some(of) = &v.owner else { return all };
+            let one_of = |p: &Pod| {
+                let same = |o: &ObjectRef| o.kind == of.kind && o.name == of.name;
+                let owner = p.namespace == of.namespace && p.owners.iter().any(same);
+                owner || of.kind == "Node" && p.node == of.name
+            };
+            all || pods.iter().any(one_of)
+        };
+        self.others
+            .iter()
+            .map(AsRef::as_ref)
+            .filter(concerns)
+            .collect()
+    }
+}
+
 /// Writes the timelines of these pods as of `now`.
 pub fn write<S: BuildHasher>(
     kind: Kind,
     world: &World,
     pods: &[Pod],
-    verdicts: &HashMap<PodUid, Arc<Verdict>, S>,
+    told: &Told<'_, S>,
     now: Nanos,
     out: &mut impl Write,
 ) -> io::Result<()> {
     match kind {
-        Kind::Perfetto => perfetto::write(world, pods, verdicts, now, out),
+        Kind::Perfetto => perfetto::write(world, pods, told, now, out),
         Kind::Otlp => otlp::write(pods, now, out),
         Kind::Json => timeline::rows(out, pods, Rows::Json),
         Kind::Text => timeline::text(out, world, pods, now, false),
@@ -105,15 +137,13 @@ pub fn write<S: BuildHasher>(
             }
         }),
         Kind::Html => {
-            let entries: Vec<html::Entry<'_>> = pods
-                .iter()
-                .map(|p| (p, verdicts.get(&p.uid).map(AsRef::as_ref)))
-                .collect();
+            let entries: Vec<html::Entry<'_>> = pods.iter().map(|p| (p, told.pod(p))).collect();
+            let others = told.of_others(world, pods);
             let title = match pods {
                 [one] => one.key(),
                 more => format!("{} pods", more.len()),
             };
-            html::write(&title, &entries, now, out)
+            html::write(&title, &entries, &others, now, out)
         }
     }
 }
@@ -121,7 +151,6 @@ pub fn write<S: BuildHasher>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kflow_core::correlate::PodView;
 
     #[test]
     fn every_format_has_a_name_that_leads_back_and_says_something_of_a_pod() {
@@ -134,19 +163,15 @@ mod tests {
             }
             .into(),
         );
+        let none = Told {
+            pods: &HashMap::new(),
+            others: &[],
+        };
         for kind in Kind::ALL {
             assert_eq!(Kind::parse(kind.name()), Some(kind));
             let mut out = Vec::new();
             let pods = [Arc::clone(&pod)];
-            write(
-                kind,
-                &World::new(),
-                &pods,
-                &HashMap::new(),
-                Nanos(5),
-                &mut out,
-            )
-            .expect("a Vec takes all");
+            write(kind, &World::new(), &pods, &none, Nanos(5), &mut out).expect("a Vec takes all");
             // Perfetto's format is binary; names stand in it as they are.
             assert!(out.windows(3).any(|w| w == b"web"), "{kind}");
         }

@@ -7,7 +7,7 @@ use std::fmt;
 use std::io::{self, Write};
 
 use super::timeline::depth;
-use super::why::groups;
+use super::why::{groups, subject};
 use kflow_core::correlate::{Pod, PodView};
 use kflow_core::diagnose::{State, Verdict};
 use kflow_core::timeline::{Certainty, Mark, Span, summary};
@@ -26,10 +26,11 @@ const SCRIPT_HASH: &str = "jewZvTRVDaERr4MwpfjXmmOphbEnEG1WIdIPwfNuRNA=";
 /// As many pods are named of those of which the same is said; the others are folded.
 const NAMED: usize = 20;
 
-/// Writes a page about these pods as of `now`.
+/// Writes a page about these pods, and what is said of their nodes and owners, as of `now`.
 pub fn write(
     title: &str,
     entries: &[Entry<'_>],
+    others: &[&Verdict],
     now: Nanos,
     out: &mut impl Write,
 ) -> io::Result<()> {
@@ -45,7 +46,7 @@ pub fn write(
         counted(entries.len(), "pod"),
         env!("CARGO_PKG_VERSION"),
     )?;
-    verdicts(entries, out)?;
+    verdicts(entries, others, out)?;
     writeln!(
         out,
         "<h2 id=\"timelines\">Timelines</h2>\n<ul class=\"legend\">{LEGEND}</ul>"
@@ -64,10 +65,13 @@ fn counted(n: usize, what: &str) -> String {
     format!("{n} {what}{}", if n == 1 { "" } else { "s" })
 }
 
-/// What is said of the pods, each verdict once.
-fn verdicts(entries: &[Entry<'_>], out: &mut impl Write) -> io::Result<()> {
+/// What is said of the pods, and of others, each verdict once.
+fn verdicts(entries: &[Entry<'_>], others: &[&Verdict], out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "<h2 id=\"verdicts\">Verdicts</h2>")?;
-    let told = entries.iter().filter_map(|(_, v)| *v);
+    let told = others
+        .iter()
+        .copied()
+        .chain(entries.iter().filter_map(|(_, v)| *v));
     let mut groups = groups(told);
     groups.sort_by_key(|g| g.first().is_some_and(|v| v.state.is_well()));
     if groups.is_empty() {
@@ -94,9 +98,15 @@ fn verdicts(entries: &[Entry<'_>], out: &mut impl Write) -> io::Result<()> {
             .iter()
             .enumerate()
             .filter(|(_, (_, of))| of.is_some_and(|of| group.iter().any(|v| std::ptr::eq(*v, of))));
-        let links: Vec<String> = places
-            .map(|(n, (pod, _))| format!("<a href=\"#p{n}\">{}</a>", Escaped(&pod.key())))
-            .collect();
+        let links =
+            places.map(|(n, (pod, _))| format!("<a href=\"#p{n}\">{}</a>", Escaped(&pod.key())));
+        // Nodes and owners have no timeline to lead to.
+        let is_other = |v: &&&Verdict| others.iter().any(|o| std::ptr::eq(*o, **v));
+        let named = group
+            .iter()
+            .filter(is_other)
+            .map(|v| Escaped(&subject(v)).to_string());
+        let links: Vec<String> = named.chain(links).collect();
         let (named, others) = links.split_at(links.len().min(NAMED));
         write!(out, "{}", named.join(", "))?;
         if !others.is_empty() {
@@ -457,7 +467,7 @@ mod tests {
             .into(),
         );
         let mut out = Vec::new();
-        write("report", &[(&pod, None)], Nanos(0), &mut out).unwrap();
+        write("report", &[(&pod, None)], &[], Nanos(0), &mut out).unwrap();
         let page = String::from_utf8(out).unwrap();
         assert_eq!(page.matches("<script").count(), 1);
         assert!(!page.contains('\u{1b}') && !page.contains('\u{202e}'));

@@ -1,25 +1,24 @@
 //! Timelines as a Perfetto trace (protobuf TrackEvent), to open in the Perfetto UI: a group a pod, a track a stage, what was
-//! said of the pod as an instant, arrows from a container's pull to its create and from its create to its start, and
+//! said of the pod, of nodes and of owners as instants, arrows from a container's pull to its create and from its create to its start, and
 //! counters of the runtime's calls.
 //!
 //! Slices of one track have to nest, so spans of a stage that overlap without nesting (containers that are made side
 //! by side) get a track each. Only the few fields of `perfetto.protos` that this needs are defined here; their numbers
 //! are part of that format and never change.
 
-use std::collections::HashMap;
 use std::hash::BuildHasher;
 use std::io::{self, Write};
-use std::sync::Arc;
 
 use prost::Message;
 
-use super::why::confidence_name;
+use super::file::Told;
+use super::why::{confidence_name, subject};
 use kflow_core::correlate::{Call, CallLog, Pod, World};
 use kflow_core::diagnose::Verdict;
 use kflow_core::flow::Stage;
 use kflow_core::timeline::{Outcome, Span, Timeline, summary};
+use kflow_model::Nanos;
 use kflow_model::cri::method;
-use kflow_model::{Nanos, PodUid};
 
 #[derive(Clone, PartialEq, Message)]
 struct TracePacket {
@@ -126,7 +125,7 @@ const STATE_CLEARED: u32 = 1;
 pub fn write<S: BuildHasher>(
     world: &World,
     pods: &[Pod],
-    verdicts: &HashMap<PodUid, Arc<Verdict>, S>,
+    told: &Told<'_, S>,
     now: Nanos,
     out: &mut impl Write,
 ) -> io::Result<()> {
@@ -159,8 +158,15 @@ pub fn write<S: BuildHasher>(
     if let Some(range) = range {
         w.counters(world.calls(), range)?;
     }
-    pods.iter()
-        .try_for_each(|p| w.pod(p, verdicts.get(&p.uid).map(AsRef::as_ref), now))
+    let others = told.of_others(world, pods);
+    if !others.is_empty() {
+        let group = w.track("nodes and owners", None, 0)?;
+        for (rank, v) in (0..).zip(others) {
+            let track = w.track(&subject(v), Some(group), rank)?;
+            w.event(v.since, said(track, v, now))?;
+        }
+    }
+    pods.iter().try_for_each(|p| w.pod(p, told.pod(p), now))
 }
 
 /// First and last moment of these pods.
@@ -431,7 +437,7 @@ fn values(mut changes: Vec<(Nanos, i64)>, first: Nanos, last: Nanos) -> Vec<(Nan
     out
 }
 
-/// A verdict, at the moment since when the pod is as it says.
+/// A verdict, at the moment since when it is so.
 fn said(track: u64, v: &Verdict, now: Nanos) -> TrackEvent {
     let mut annotations = vec![
         text("sentence", &v.sentence),
@@ -539,6 +545,9 @@ fn lanes(mut slices: Vec<Slice<'_>>) -> Vec<Vec<Slice<'_>>> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashMap;
+    use std::sync::Arc;
+
     use super::*;
     use kflow_core::correlate::PodView;
     use kflow_core::timeline::{Certainty, Edge, Timeline};
@@ -652,7 +661,10 @@ mod tests {
             .into(),
         );
         let mut bytes = Vec::new();
-        let none: HashMap<PodUid, Arc<Verdict>> = HashMap::new();
+        let none = Told {
+            pods: &HashMap::new(),
+            others: &[],
+        };
         write(&World::new(), &[pod], &none, Nanos(200), &mut bytes).unwrap();
         let trace = Trace::decode(bytes.as_slice()).unwrap();
         let mut depth = std::collections::BTreeMap::<u64, (i64, u64)>::new();

@@ -26,7 +26,7 @@ use super::update::Mouse;
 use super::writer::{Job, Writer};
 use super::{svg, view};
 use kflow_engine::{Snapshot, snapshot};
-use kflow_export::file::{self, Kind};
+use kflow_export::file::{self, Kind, Told};
 use kflow_model::Source;
 use kflow_model::clock;
 use kflow_model::file::{self as files, FileError};
@@ -489,7 +489,11 @@ fn export(model: &Model, snap: &Arc<Snapshot>, kind: Kind, all: bool) -> Job {
     let snap = Arc::clone(snap);
     Job::new(format!("{kind} of {what}"), move || {
         let write = |out: &mut files::AtomicFile| {
-            file::write(kind, &snap.world, &pods, &snap.verdicts, snap.now, out)
+            let told = Told {
+                pods: &snap.verdicts,
+                others: &snap.owner_verdicts,
+            };
+            file::write(kind, &snap.world, &pods, &told, snap.now, out)
         };
         files::write_free(
             Path::new(HERE),

@@ -1,15 +1,14 @@
 //! Exports say of a stage what the timeline says: the times in which it worked, not the envelope of its steps.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::Arc;
 
 use crate::correlate::{SESSIONS, session, world};
 use kflow_core::correlate::{Pod, World};
-use kflow_core::diagnose::Verdict;
 use kflow_core::flow::Stage;
 use kflow_core::timeline::summary;
+use kflow_export::file::Told;
 use kflow_model::span::SpanKind;
-use kflow_model::{Body, Nanos, PodUid, units::duration};
+use kflow_model::{Body, Nanos, units::duration};
 use kflow_sources::LineDecoder;
 use kflow_sources::otlp::decode::OtlpDecoder;
 use prost::Message;
@@ -71,7 +70,10 @@ struct Event {
 /// Of the trace of one pod.
 fn perfetto(pod: &Pod, now: Nanos) -> Lengths {
     let mut bytes = Vec::new();
-    let none: HashMap<PodUid, Arc<Verdict>> = HashMap::new();
+    let none = Told {
+        pods: &HashMap::new(),
+        others: &[],
+    };
     kflow_export::perfetto::write(
         &World::new(),
         std::slice::from_ref(pod),
@@ -200,7 +202,7 @@ fn received(bytes: &[u8], request: &Value) {
 /// The label beside a stage's bar: `60ms of 2.78s`.
 fn html(pod: &Pod, now: Nanos) -> BTreeMap<Stage, String> {
     let mut bytes = Vec::new();
-    kflow_export::html::write("t", &[(pod, None)], now, &mut bytes).expect("written");
+    kflow_export::html::write("t", &[(pod, None)], &[], now, &mut bytes).expect("written");
     let page = String::from_utf8(bytes).expect("UTF-8");
     let row = regex::Regex::new(
         r#"<div class="row stage [^>]+><div class="l"><span class="n"[^>]*>([a-z]+)</span><span class="d">([^<]+)</span>"#,

@@ -1,0 +1,100 @@
+#!/usr/bin/env python3
+"""The page for a ticket in a browser, as somebody opens it: a telephone, a laptop and a wide screen, light and dark, and on paper.
+
+    tests/real/page.py KFLOW [FOLDER]
+
+No error on the console, nothing loaded, nothing wider than the screen, verdicts before timelines, and keys that zoom and tell. The
+pictures go into FOLDER.
+"""
+import base64, os, subprocess, sys, tempfile
+
+from selenium import webdriver
+from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+
+KFLOW = sys.argv[1]
+PICTURES = sys.argv[2] if len(sys.argv) > 2 else None
+PAGES = [('stuck', 'S2-stuck-early', '50%'), ('crashes', 'S3-crashes', '60%')]
+WIDTHS = [390, 1024, 1920]
+
+
+def browser():
+    options = webdriver.ChromeOptions()
+    options.binary_location = '/usr/bin/chromium'
+    for flag in ['--headless=new', '--no-sandbox', '--disable-gpu', '--no-first-run', '--disable-background-networking',
+                 '--disable-component-update', '--disable-sync', '--disable-dev-shm-usage', '--hide-scrollbars']:
+        options.add_argument(flag)
+    options.set_capability('goog:loggingPrefs', {'browser': 'ALL', 'performance': 'ALL'})
+    return webdriver.Chrome(service=Service('/usr/bin/chromedriver'), options=options)
+
+
+def size(driver, width, scheme):
+    # The window has a least width; what the page sees is set.
+    driver.execute_cdp_cmd('Emulation.setDeviceMetricsOverride',
+                           {'width': width, 'height': 900, 'deviceScaleFactor': 1, 'mobile': width < 600})
+    driver.execute_cdp_cmd('Emulation.setEmulatedMedia', {'features': [{'name': 'prefers-color-scheme', 'value': scheme}]})
+
+
+def quiet(driver, what):
+    said = [e for e in driver.get_log('browser')]
+    assert not said, '%s: the console says %r' % (what, said)
+    asked = [e['message'] for e in driver.get_log('performance') if 'Network.requestWillBeSent"' in e['message']]
+    out = [m for m in asked if '"url":"http' in m or '"url":"ws' in m]
+    assert not out, '%s: asks the network: %r' % (what, out[:2])
+
+
+def check(driver, path, name):
+    for scheme in ['light', 'dark']:
+        for width in WIDTHS:
+            what = '%s at %d, %s' % (name, width, scheme)
+            size(driver, width, scheme)
+            driver.get('file://' + path)
+            js = driver.execute_script
+            wide = js('return document.documentElement.scrollWidth')
+            assert wide <= width, '%s: %d wide' % (what, wide)
+            dark = js('const c = getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number); return c[0] + c[1] + c[2] < 384')
+            assert dark == (scheme == 'dark'), '%s: it is %s' % (what, 'dark' if dark else 'light')
+            first = js('''const a = document.querySelector("article"), p = document.querySelector(".pod");
+                          return a && p && !!(a.compareDocumentPosition(p) & Node.DOCUMENT_POSITION_FOLLOWING)''')
+            assert first, '%s: no verdict before the timelines' % what
+            # Nothing that can be read lies outside of the screen.
+            out = js('''return [...document.querySelectorAll("article, h1, h2, h3, p, .say, button")].filter((e) => {
+                          const b = e.getBoundingClientRect(); return b.width && (b.left < -1 || b.right > innerWidth + 1); }).length''')
+            assert out == 0, '%s: %d things lie outside' % (what, out)
+            quiet(driver, what)
+            if PICTURES:
+                driver.save_screenshot('%s/%s-%d-%s.png' % (PICTURES, name, width, scheme))
+    chart = driver.find_element(By.CSS_SELECTOR, '.chart[data-ns]')
+    say = driver.find_element(By.CSS_SELECTOR, '.say')
+    style = lambda: driver.execute_script('return [arguments[0].style.getPropertyValue("--a"), arguments[0].style.getPropertyValue("--k")]', chart)
+    driver.execute_script('arguments[0].focus()', chart)
+    assert driver.switch_to.active_element == chart, 'a timeline takes no focus'
+    chart.send_keys('+')
+    begin, factor = map(float, style())
+    assert factor == 2 and begin == 25, (begin, factor)
+    chart.send_keys(Keys.END)
+    assert float(style()[0]) == 50, style()
+    chart.send_keys('0')
+    assert [float(x) for x in style()] == [0, 1], style()
+    before = say.text
+    chart.send_keys(Keys.ARROW_DOWN)
+    assert say.text and say.text != before, 'no row is told: %r' % say.text
+    quiet(driver, name + ', its keys')
+    paper = base64.b64decode(driver.execute_cdp_cmd('Page.printToPDF', {'printBackground': True})['data'])
+    assert paper.startswith(b'%PDF') and len(paper) > 20000, len(paper)
+    print('  %-30s %d widths, light and dark, keys, paper of %d KiB' % (name, len(WIDTHS), len(paper) // 1024), flush=True)
+
+
+folder = tempfile.TemporaryDirectory(prefix='kflow-page.')
+driver = browser()
+try:
+    for name, session, at in PAGES:
+        path = os.path.join(folder.name, name + '.html')
+        subprocess.run([KFLOW, 'export', '-s', 'fixtures/sessions/%s.kflow.zst' % session, '--at', at, '-o', 'html', '-O', path],
+                       check=True)
+        check(driver, path, name)
+finally:
+    driver.quit()
+    folder.cleanup()
+print('a browser shows the page')

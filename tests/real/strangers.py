@@ -1,0 +1,108 @@
+#!/usr/bin/env python3
+"""What kflow writes, read by programs that know nothing of it.
+
+    tests/real/strangers.py KFLOW
+
+JSON by a validator of JSON Schema, YAML, CSV, Markdown, SVG by parsers of others, a Perfetto trace by protobuf with Perfetto's own
+definition.
+"""
+import csv, html.parser, io, json, subprocess, sys, xml.etree.ElementTree
+
+import jsonschema, markdown, yaml
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+
+KFLOW = sys.argv[1]
+SESSIONS = [('S1-basics', '100%'), ('S2-stuck-early', '50%'), ('S3-crashes', '60%')]
+# Command, its schema, and the forms besides JSON that it has.
+ROWS = [(['timeline', '--past'], 'timeline', 'yaml csv'), (['timeline', '--critical'], 'critical', 'yaml csv'),
+        (['calls'], 'calls', 'yaml csv'), (['requests'], 'requests', 'yaml csv'), (['requests', '--list'], 'request', 'csv'),
+        (['stats', '--by', 'namespace'], 'stats', 'yaml csv'), (['why', '--all'], 'why', 'yaml csv'),
+        (['why', '--ever'], 'incidents', 'yaml csv'), (['flow', '--all'], 'flow', 'yaml')]
+# libyaml, where it is there: the one in Python takes a minute for what it reads in a second.
+LOADER = getattr(yaml, 'CSafeLoader', yaml.SafeLoader)
+
+
+def run(args, session, at):
+    ran = subprocess.run([KFLOW, *args, '-s', 'fixtures/sessions/%s.kflow.zst' % session, '--at', at], capture_output=True)
+    assert ran.returncode in (0, 1), (args, ran.returncode, ran.stderr[-500:])
+    return ran.stdout
+
+
+# Rows that were read, by command.
+READ = {' '.join(args): 0 for args, *_ in ROWS}
+
+
+def rows(session, at):
+    for args, schema, forms in ROWS:
+        with open('docs/schema/%s.json' % schema) as f:
+            schema = json.load(f)
+        whole = json.loads(run([*args, '-o', 'json'], session, at))
+        jsonschema.Draft202012Validator(schema).validate(whole)
+        READ[' '.join(args)] += len(whole)
+        lines = [json.loads(l) for l in run([*args, '-o', 'jsonl'], session, at).decode().splitlines()]
+        assert lines == whole, args
+        if 'yaml' in forms:
+            assert yaml.load(run([*args, '-o', 'yaml'], session, at), LOADER) == whole, args
+        if 'csv' in forms:
+            # A line break inside of a cell is one of the cell.
+            table = list(csv.reader(io.StringIO(run([*args, '-o', 'csv'], session, at).decode(), newline=''), strict=True))
+            head, *rest = table
+            assert len(set(head)) == len(head) > 3 and all(len(r) == len(head) for r in rest), args
+            assert len(rest) == len(whole), (args, len(rest), len(whole))
+
+
+class Tags(html.parser.HTMLParser):
+    def __init__(self):
+        super().__init__()
+        self.seen = []
+
+    def handle_starttag(self, tag, attrs):
+        self.seen.append(tag)
+
+
+def texts(session, at):
+    said = run(['why', '--all', '-o', 'markdown'], session, at).decode()
+    page = Tags()
+    page.feed(markdown.markdown(said, extensions=['extra']))
+    assert not {'script', 'img', 'iframe'} & set(page.seen), page.seen
+    assert page.seen, said[:300]
+
+
+def picture(session, at):
+    pods = json.loads(run(['timeline', '-o', 'json'], session, at))
+    pod = next(p for p in pods if p['spans'])
+    svg = xml.etree.ElementTree.fromstring(run(['export', '%s/%s' % (pod['namespace'], pod['name']), '-o', 'svg'], session, at))
+    assert svg.tag == '{http://www.w3.org/2000/svg}svg' and len(list(svg.iter())) > 50, svg.tag
+
+
+def traces():
+    files = descriptor_pb2.FileDescriptorSet()
+    files.ParseFromString(subprocess.run(['zstd', '-dc', 'fixtures/perfetto/trace.descriptor.zst'], check=True, capture_output=True).stdout)
+    pool = descriptor_pool.DescriptorPool()
+    for f in files.file:
+        pool.Add(f)
+    trace_type = message_factory.MessageFactory(pool).GetPrototype(pool.FindMessageTypeByName('perfetto.protos.Trace'))
+
+    def perfetto(session, at):
+        trace = trace_type()
+        trace.ParseFromString(run(['export', '-o', 'perfetto'], session, at))
+        begun = {}
+        for p in trace.packet:
+            assert not p.UnknownFields() if hasattr(p, 'UnknownFields') else True
+            e = p.track_event
+            if e.type in (e.TYPE_SLICE_BEGIN, e.TYPE_SLICE_END):
+                begun[e.track_uuid] = begun.get(e.track_uuid, 0) + (1 if e.type == e.TYPE_SLICE_BEGIN else -1)
+                assert begun[e.track_uuid] >= 0, 'a slice ends that did not begin'
+        assert len(trace.packet) > 100 and begun
+    return perfetto
+
+
+perfetto = traces()
+for session, at in SESSIONS:
+    rows(session, at)
+    texts(session, at)
+    picture(session, at)
+    perfetto(session, at)
+    print('  %-20s JSON, JSON lines, YAML, CSV, Markdown, SVG, Perfetto' % session, flush=True)
+assert all(READ.values()), READ
+print('strangers read what kflow writes')

@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# What kflow writes, in other people's programs: tests/real/page.py (a browser), strangers.py (parsers).
+# Needs root; Debian's chromium, chromium-driver, zstd, python3 and its modules are installed if missing.
+#
+#   tests/real/strangers.sh [KFLOW]
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+kflow=${1:-target/debug/kflow}
+
+[ "$(id -u)" = 0 ] || { echo "run as root: packages are installed" >&2; exit 77; }
+missing=()
+# Debian's Python, which knows Debian's packages; another may come first in PATH.
+python=/usr/bin/python3
+[ -x "$python" ] || missing+=(python3)
+for part in selenium jsonschema markdown yaml google.protobuf:protobuf; do
+  "$python" -c "import ${part%:*}" 2>/dev/null || missing+=("python3-${part#*:}")
+done
+for tool in chromium chromedriver:chromium-driver zstd; do
+  command -v "${tool%:*}" >/dev/null || missing+=("${tool#*:}")
+done
+if [ "${#missing[@]}" -gt 0 ]; then
+  apt-get update -qq
+  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}"
+fi
+
+export PYTHONDONTWRITEBYTECODE=1
+"$python" tests/real/strangers.py "$kflow"
+"$python" tests/real/page.py "$kflow" ${KFLOW_PICTURES:+"$KFLOW_PICTURES"}
