@@ -137,12 +137,34 @@ impl Follower {
         let name = r.bytes.split(|b| *b == 0).next().unwrap_or_default();
         let peer = String::from_utf8_lossy(name).into_owned();
         let inode = node.inode(r.process, r.descriptor);
-        let conn = self.next_conn();
         self.counters.opened += 1;
-        self.decoder.open(conn, at, r.process, &peer, out);
-        self.streams
-            .insert(r.stream, Stream::new(conn, peer, inode));
+        let stream = match self.take_early(inode) {
+            Some((number, early)) => {
+                self.descriptors.retain(|_, s| *s != number);
+                node.forget(number);
+                early
+            }
+            None => {
+                let conn = self.next_conn();
+                self.decoder.open(conn, at, r.process, &peer, out);
+                Stream::new(conn, peer, inode)
+            }
+        };
+        self.streams.insert(r.stream, stream);
         self.link((r.process, r.descriptor), r.stream, at, node, out);
+    }
+
+    /// Takes out a stream that was joined on this socket and on which nothing has passed: a look can find a socket after the
+    /// kernel connected it and before the program could tell of it. To the decoder it stays one connection, which learns
+    /// from its first bytes that it is whole.
+    fn take_early(&mut self, inode: Option<u64>) -> Option<(u64, Stream)> {
+        let inode = inode?;
+        let is_early = |s: &Stream| s.inode == Some(inode) && s.next == [0, 0] && s.held.is_empty();
+        let (number, _) = self.streams.iter().find(|(_, s)| is_early(s))?;
+        let number = *number;
+        let early = self.streams.remove(&number)?;
+        self.counters.joined = self.counters.joined.saturating_sub(1);
+        Some((number, early))
     }
 
     /// A descriptor leads to a stream. What it led to before, it does not any more.

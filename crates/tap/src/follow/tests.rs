@@ -424,6 +424,44 @@ fn a_connection_that_was_there_before_is_joined_once() {
 }
 
 #[test]
+fn a_connection_that_is_found_before_its_beginning_is_told_is_one() {
+    let mut stage = Stage::new();
+    for bytes in records(TAPE) {
+        let r = parse(&bytes).unwrap();
+        if r.kind == Kind::Opened {
+            let (process, descriptor) = (r.process, r.descriptor);
+            let inode = r.stream;
+            let Stage {
+                follower,
+                node,
+                out,
+                ..
+            } = &mut stage;
+            node.inodes.insert((process, descriptor), inode);
+            follower.join((process, descriptor, inode), Nanos(5), node, out);
+            // The kernel's program writes over what was watched.
+            node.watched.insert((process, descriptor), r.stream);
+        }
+        stage.record(&bytes);
+    }
+    assert_eq!(stage.calls(), CALLS);
+    let connections = stage.connections();
+    let mut ends: Vec<_> = connections.iter().map(|(n, o, _)| (*n, *o)).collect();
+    // That it is whole is told when its first bytes show it.
+    ends.dedup();
+    assert_eq!(ends, [(1, true), (1, false), (2, true), (2, false)]);
+    assert_eq!(stage.gaps(), Vec::<&str>::new());
+    let counters = Counters {
+        opened: 2,
+        ..Counters::default()
+    };
+    assert_eq!(stage.follower.counters(), counters);
+    // Both numbers of each.
+    assert_eq!(stage.node.forgotten.len(), 4);
+    assert_eq!(stage.follower.streams.len(), 0);
+}
+
+#[test]
 fn bytes_of_connections_that_are_not_known_are_counted() {
     let mut all = records(TAPE);
     all.retain(|r| parse(r).is_some_and(|r| r.kind != Kind::Opened));
