@@ -12,8 +12,8 @@ use super::{out, pods};
 use kflow_core::correlate::{Hindsight, Pod};
 use kflow_core::diagnose::unknown;
 use kflow_core::suggest::suggest;
-use kflow_engine::Pipeline;
 use kflow_engine::snapshot::{Mode, Snapshot};
+use kflow_engine::{Overview, Pipeline};
 use kflow_export::file::{self, Told};
 use kflow_model::file::{self as files, Access, AtomicFile};
 use kflow_model::session;
@@ -33,7 +33,7 @@ pub(super) fn export(args: &ExportArgs) -> anyhow::Result<u8> {
         no_session(path)?;
     }
     let source = Observations::open(&args.input, args.pod.as_deref())?;
-    let snap = snapshot(&source);
+    let snap = snapshot(&source, form);
     source.check(&snap.world)?;
     let (pods, past) = pods::chosen(&snap.world, args.pod.as_deref(), args.past);
     let asked = source.asked(&snap.world);
@@ -131,8 +131,8 @@ fn fits(format: ExportFormat, pods: &[Pod]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What was known at the moment that was asked for, with verdicts.
-fn snapshot(source: &Observations) -> Snapshot {
+/// What was known at the moment that was asked for, with verdicts; for a form that tells of it, with what was ever wrong.
+fn snapshot(source: &Observations, form: ExportFormat) -> Snapshot {
     let mut pipeline = Pipeline::selecting(Arc::clone(source.selection()));
     let upto = source.session.arrived_by(source.at);
     for o in source.session.observations.iter().take(upto) {
@@ -141,7 +141,19 @@ fn snapshot(source: &Observations) -> Snapshot {
     let range = source.session.range().unwrap_or((source.at, source.at));
     let mode = Mode::paused("export");
     pipeline.look_back(Arc::new(Hindsight::of(&source.session.observations)));
-    pipeline.snapshot(source.at, mode, range, Vec::new())
+    let mut snap = pipeline.snapshot(source.at, mode, range, Vec::new());
+    if matches!(form, ExportFormat::Timelines(kind) if kind.tells_of_the_past()) {
+        let observations = source.session.observations.iter().take(upto);
+        let selection = Arc::clone(source.selection());
+        let scope = snap.scope.as_deref().cloned();
+        snap.overview = Arc::new(Overview::of(
+            observations,
+            selection,
+            scope,
+            (range.0, source.at),
+        ));
+    }
+    snap
 }
 
 fn write(
@@ -156,6 +168,7 @@ fn write(
             let told = Told {
                 pods: &snap.verdicts,
                 others: &snap.owner_verdicts,
+                incidents: &snap.overview.incidents,
             };
             file::write(kind, &snap.world, pods, &told, snap.now, out)?;
         }

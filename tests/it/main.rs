@@ -31,6 +31,7 @@ mod incidents;
 mod judged;
 mod kubelet;
 mod markdown;
+mod otlp;
 mod perfetto;
 mod requests;
 mod runtime_events;

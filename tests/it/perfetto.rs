@@ -71,7 +71,7 @@ fn ids(m: &DynamicMessage, name: &str) -> Vec<u64> {
 }
 
 /// Nothing in it is unknown to the format.
-fn known(m: &DynamicMessage) {
+pub(crate) fn known(m: &DynamicMessage) {
     assert_eq!(m.unknown_fields().count(), 0, "{m:?}");
     for (_, value) in m.fields() {
         let of_list = value.as_list().unwrap_or_default();
@@ -136,6 +136,7 @@ fn trace(w: &World, pods: &[Pod], verdicts: &Verdicts, now: Nanos) -> Trace {
     let told = Told {
         pods: &*verdicts.0,
         others: &verdicts.1,
+        incidents: &[],
     };
     kflow_export::perfetto::write(w, pods, &told, now, &mut bytes).expect("written");
     read(&bytes)

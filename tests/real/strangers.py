@@ -3,13 +3,13 @@
 
     tests/real/strangers.py KFLOW
 
-JSON by a validator of JSON Schema, YAML, CSV, Markdown, SVG by parsers of others, a Perfetto trace by protobuf with Perfetto's own
-definition.
+JSON by a validator of JSON Schema, YAML, CSV, Markdown, SVG by parsers of others, a Perfetto trace and OpenTelemetry's traces by
+protobuf with their own definitions.
 """
-import csv, html.parser, io, json, subprocess, sys, xml.etree.ElementTree
+import base64, csv, html.parser, io, json, subprocess, sys, xml.etree.ElementTree
 
 import jsonschema, markdown, yaml
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from google.protobuf import descriptor_pb2, descriptor_pool, json_format, message_factory
 
 KFLOW = sys.argv[1]
 SESSIONS = [('S1-basics', '100%'), ('S2-stuck-early', '50%'), ('S3-crashes', '60%')]
@@ -75,34 +75,67 @@ def picture(session, at):
     assert svg.tag == '{http://www.w3.org/2000/svg}svg' and len(list(svg.iter())) > 50, svg.tag
 
 
-def traces():
+def message(descriptors, name):
+    """A type of message, by its own project's definition."""
     files = descriptor_pb2.FileDescriptorSet()
-    files.ParseFromString(subprocess.run(['zstd', '-dc', 'fixtures/perfetto/trace.descriptor.zst'], check=True, capture_output=True).stdout)
+    files.ParseFromString(subprocess.run(['zstd', '-dc', descriptors], check=True, capture_output=True).stdout)
     pool = descriptor_pool.DescriptorPool()
     for f in files.file:
         pool.Add(f)
-    trace_type = message_factory.MessageFactory(pool).GetPrototype(pool.FindMessageTypeByName('perfetto.protos.Trace'))
-
-    def perfetto(session, at):
-        trace = trace_type()
-        trace.ParseFromString(run(['export', '-o', 'perfetto'], session, at))
-        begun = {}
-        for p in trace.packet:
-            assert not p.UnknownFields() if hasattr(p, 'UnknownFields') else True
-            e = p.track_event
-            if e.type in (e.TYPE_SLICE_BEGIN, e.TYPE_SLICE_END):
-                begun[e.track_uuid] = begun.get(e.track_uuid, 0) + (1 if e.type == e.TYPE_SLICE_BEGIN else -1)
-                assert begun[e.track_uuid] >= 0, 'a slice ends that did not begin'
-        assert len(trace.packet) > 100 and begun
-    return perfetto
+    return message_factory.MessageFactory(pool).GetPrototype(pool.FindMessageTypeByName(name))
 
 
-perfetto = traces()
+PERFETTO = message('fixtures/perfetto/trace.descriptor.zst', 'perfetto.protos.Trace')
+OTLP = message('fixtures/otlp/trace.descriptor.zst', 'opentelemetry.proto.collector.trace.v1.ExportTraceServiceRequest')
+
+
+def perfetto(session, at):
+    trace = PERFETTO()
+    trace.ParseFromString(run(['export', '-o', 'perfetto'], session, at))
+    begun = {}
+    for p in trace.packet:
+        assert not p.UnknownFields() if hasattr(p, 'UnknownFields') else True
+        e = p.track_event
+        if e.type in (e.TYPE_SLICE_BEGIN, e.TYPE_SLICE_END):
+            begun[e.track_uuid] = begun.get(e.track_uuid, 0) + (1 if e.type == e.TYPE_SLICE_BEGIN else -1)
+            assert begun[e.track_uuid] >= 0, 'a slice ends that did not begin'
+    assert len(trace.packet) > 100 and begun
+
+
+def opentelemetry(session, at):
+    posted = OTLP()
+    posted.ParseFromString(run(['export', '-o', 'otlp-protobuf'], session, at))
+    # OTLP's JSON differs from protobuf's in one thing: ids are hex there, and base64 here.
+    def ids(v):
+        if isinstance(v, list):
+            return [ids(x) for x in v]
+        if not isinstance(v, dict):
+            return v
+        return {k: base64.b64encode(bytes.fromhex(x)).decode() if k in ('traceId', 'spanId', 'parentSpanId') else ids(x)
+                for k, x in v.items()}
+    text = ids(json.loads(run(['export', '-o', 'otlp'], session, at)))
+    # A field that the format does not have is an error of the parser's.
+    assert json_format.ParseDict(text, OTLP()) == posted, 'the two forms differ'
+    spans, parents = {}, []
+    for r in posted.resource_spans:
+        services = [a.value.string_value for a in r.resource.attributes if a.key == 'service.name']
+        assert len(services) == 1 and services[0], r.resource
+        for s in [s for scope in r.scope_spans for s in scope.spans]:
+            assert len(s.trace_id) == 16 and len(s.span_id) == 8 and s.start_time_unix_nano <= s.end_time_unix_nano
+            assert (s.trace_id, s.span_id) not in spans, 'an id twice'
+            spans[s.trace_id, s.span_id] = s
+    for (trace, _), s in spans.items():
+        assert not s.parent_span_id or (trace, s.parent_span_id) in spans, 'a parent is missing'
+    assert sum(1 for s in spans.values() if not s.parent_span_id) == len({trace for trace, _ in spans}), 'one root a trace'
+    assert len(spans) > 100 and any(s.links for s in spans.values())
+
+
 for session, at in SESSIONS:
     rows(session, at)
     texts(session, at)
     picture(session, at)
     perfetto(session, at)
-    print('  %-20s JSON, JSON lines, YAML, CSV, Markdown, SVG, Perfetto' % session, flush=True)
+    opentelemetry(session, at)
+    print('  %-20s JSON, JSON lines, YAML, CSV, Markdown, SVG, Perfetto, OTLP' % session, flush=True)
 assert all(READ.values()), READ
 print('strangers read what kflow writes')

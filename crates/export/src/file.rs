@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::rows::Rows;
 use super::{html, otlp, perfetto, sequence, timeline};
 use kflow_core::correlate::{Pod, PodView, World};
-use kflow_core::diagnose::Verdict;
+use kflow_core::diagnose::{Incident, Verdict};
 use kflow_core::sequence::Diagram;
 use kflow_model::{Nanos, ObjectRef, PodUid};
 
@@ -20,6 +20,8 @@ pub enum Kind {
     Perfetto,
     /// OpenTelemetry spans as OTLP JSON.
     Otlp,
+    /// The same as protobuf, as a trace store takes it.
+    OtlpProtobuf,
     /// One page for a ticket, with verdicts.
     Html,
     /// As `kflow timeline -o json`.
@@ -34,9 +36,10 @@ pub enum Kind {
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Perfetto,
         Self::Otlp,
+        Self::OtlpProtobuf,
         Self::Html,
         Self::Json,
         Self::Text,
@@ -48,6 +51,11 @@ impl Kind {
         match self {
             Self::Perfetto => ("perfetto", "a trace for ui.perfetto.dev", "pftrace"),
             Self::Otlp => ("otlp", "OpenTelemetry spans as JSON", "otlp.json"),
+            Self::OtlpProtobuf => (
+                "otlp-protobuf",
+                "OpenTelemetry spans as a trace store takes them",
+                "otlp.pb",
+            ),
             Self::Html => ("html", "a page for a ticket, with verdicts", "html"),
             Self::Json => ("json", "timelines for programs", "json"),
             Self::Text => ("text", "timelines for people", "txt"),
@@ -71,6 +79,10 @@ impl Kind {
     pub const fn of_one(self) -> bool {
         matches!(self, Self::Mermaid | Self::PlantUml)
     }
+    /// True for what tells of all that was ever wrong, not of now alone.
+    pub const fn tells_of_the_past(self) -> bool {
+        matches!(self, Self::Otlp | Self::OtlpProtobuf)
+    }
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|k| k.name() == name)
     }
@@ -87,12 +99,27 @@ impl fmt::Display for Kind {
 pub struct Told<'a, S> {
     pub pods: &'a HashMap<PodUid, Arc<Verdict>, S>,
     pub others: &'a [Arc<Verdict>],
+    /// What was ever wrong, as far as it was looked.
+    pub incidents: &'a [Incident],
 }
 
 impl<S: BuildHasher> Told<'_, S> {
     /// The verdict on a pod.
     pub fn pod(&self, p: &PodView) -> Option<&Verdict> {
         self.pods.get(&p.uid).map(AsRef::as_ref)
+    }
+    /// What was found wrong with each of these pods.
+    fn findings<'p>(
+        &'p self,
+        pods: &'p [Pod],
+    ) -> impl Iterator<Item = (&'p PodView, otlp::Findings<'p>)> {
+        pods.iter().map(|p| {
+            let found = otlp::Findings {
+                incidents: self.incidents,
+                verdict: self.pod(p),
+            };
+            (&***p, found)
+        })
     }
     /// The verdicts on nodes and owners of these pods; of all pods of a world, those on owners without pods too.
     pub fn of_others<'v>(&'v self, world: &World, pods: &[Pod]) -> Vec<&'v Verdict> {
@@ -125,7 +152,8 @@ pub fn write<S: BuildHasher>(
 ) -> io::Result<()> {
     match kind {
         Kind::Perfetto => perfetto::write(world, pods, told, now, out),
-        Kind::Otlp => otlp::write(pods, now, out),
+        Kind::Otlp => otlp::json(told.findings(pods), now, out),
+        Kind::OtlpProtobuf => otlp::protobuf(told.findings(pods), now, out),
         Kind::Json => timeline::rows(out, pods, Rows::Json),
         Kind::Text => timeline::text(out, world, pods, now, false),
         Kind::Mermaid | Kind::PlantUml => pods.iter().try_for_each(|p| {
@@ -166,6 +194,7 @@ mod tests {
         let none = Told {
             pods: &HashMap::new(),
             others: &[],
+            incidents: &[],
         };
         for kind in Kind::ALL {
             assert_eq!(Kind::parse(kind.name()), Some(kind));

@@ -1,154 +1,351 @@
-//! Timelines as OTLP JSON (one `ExportTraceServiceRequest`): one trace a pod start, as trace viewers like it.
+//! Timelines as OpenTelemetry traces (OTLP): one trace for each [`Episode`] of a pod's life.
 //!
-//! Ids are derived from the pod's UID and the span's place, so the same session exports the same ids. Sending is the
-//! shell's business: this only maps.
-//!
-//! Written by hand: `opentelemetry-proto` (0.33) has its trace messages only together with the SDK and an executor, twelve
-//! packages that kflow does not have otherwise, and its JSON writes every field, as `"parentSpanId": ""` for a root.
+//! A trace has a root of the service `kflow`, a span for each stage, and in it the timeline's steps, each of the service that
+//! did the work; what the kubelet's and the runtime's own spans showed links to them. Sending is the shell's business: this
+//! only maps.
 
-use std::hash::{Hash, Hasher};
+mod episode;
+mod ids;
+mod span;
+pub mod wire;
+
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use rustc_hash::FxHasher;
-use serde_json::{Value, json};
+use prost::Message as _;
 
-use kflow_core::correlate::Pod;
-use kflow_core::timeline::{Outcome, Span, summary};
-use kflow_model::{Nanos, SpanId, TraceId};
+use kflow_core::correlate::PodView;
+use kflow_core::diagnose::{Incident, Verdict};
+use kflow_core::flow::Stage;
+use kflow_core::timeline::{MarkKind, Span, critical, summary};
+use kflow_model::stamp::SECOND;
+use kflow_model::{Nanos, SpanId, Text, TraceId};
 
-/// Writes all pods as one request, one resource a pod.
-pub fn write(pods: &[Pod], now: Nanos, out: &mut impl Write) -> io::Result<()> {
-    out.write_all(b"{\"resourceSpans\":[")?;
-    for (n, pod) in pods.iter().enumerate() {
-        if n > 0 {
-            out.write_all(b",")?;
+pub use episode::Episode;
+use ids::Ids;
+use wire::attribute;
+
+/// Version of the semantic conventions that attributes are named by.
+const SCHEMA: &str = "https://opentelemetry.io/schemas/1.45.0";
+/// The service of what is kflow's own conclusion, and the name of the instrumentation scope.
+const KFLOW: &str = "kflow";
+/// Most events of one span; `OTEL_SPAN_EVENT_COUNT_LIMIT` has the same default.
+const EVENTS: usize = 128;
+
+/// One trace: an episode of a pod's life.
+#[derive(Clone, Debug)]
+pub struct Trace {
+    pub episode: Episode,
+    pub id: TraceId,
+    /// When the episode ended; `None` while it goes on.
+    pub over: Option<Nanos>,
+    /// The root first; a parent comes before its children.
+    pub spans: Vec<Made>,
+}
+
+/// How long after its end a trace, and a span, is taken for final, ns. Chosen: components send their own spans every 5 s
+/// (`OTEL_BSP_SCHEDULE_DELAY`), and everything else sooner.
+const SETTLED_NS: i64 = 10 * SECOND;
+
+impl Trace {
+    /// The spans that nothing will change any more, of an episode that is over: what may be sent, as a trace store does not
+    /// take a span back. Empty while the episode goes on.
+    pub fn settled(&self, now: Nanos) -> impl Iterator<Item = &Made> {
+        let is_past = move |at: Nanos| now.since(at) >= SETTLED_NS;
+        let over = self.over.is_some_and(is_past);
+        let ended = |m: &Made| i64::try_from(m.span.end_time_unix_nano).map(Nanos);
+        let of_it = self.spans.iter().filter(move |_| over);
+        of_it.filter(move |m| !m.open && ended(m).is_ok_and(is_past))
+    }
+}
+
+/// A span, and who did its work.
+#[derive(Clone, Debug)]
+pub struct Made {
+    pub id: SpanId,
+    /// Name that the service gives to itself: `kubelet`, `containerd`, `apiserver`.
+    pub service: Text,
+    /// Node that the service runs on; empty for the control plane's, and while it is unknown.
+    pub node: Text,
+    /// It has not ended: `span` ends at the moment of which it was made.
+    pub open: bool,
+    pub span: wire::Span,
+}
+
+/// What was found wrong, for events.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Findings<'a> {
+    /// What was ever wrong, as far as it was looked.
+    pub incidents: &'a [Incident],
+    /// The verdict on the pod now.
+    pub verdict: Option<&'a Verdict>,
+}
+
+/// The traces of a pod's life so far, in the order of time.
+pub fn traces(pod: &PodView, found: Findings<'_>, now: Nanos) -> Vec<Trace> {
+    let episodes = episode::of_spans(pod);
+    let mut all: Vec<&Episode> = episodes.iter().flatten().collect();
+    all.sort();
+    all.dedup();
+    let ids = Ids::new(pod, &episodes);
+    let mut traces: Vec<Trace> = all
+        .into_iter()
+        .map(|e| trace(pod, e, &episodes, &ids, now))
+        .collect();
+    traces.sort_by_key(|t| t.spans.first().map(|s| s.span.start_time_unix_nano));
+    events(pod, found, now, &mut traces);
+    traces
+}
+
+fn trace(
+    pod: &PodView,
+    episode: &Episode,
+    episodes: &[Option<Episode>],
+    ids: &Ids,
+    now: Nanos,
+) -> Trace {
+    let t = &pod.timeline;
+    let steps: Vec<(usize, &Span)> = t
+        .spans
+        .iter()
+        .enumerate()
+        .filter(|(i, _)| episodes.get(*i).and_then(Option::as_ref) == Some(episode))
+        .collect();
+    let end_of = |s: &Span| s.end.map_or(now, |e| e.at).max(s.start.at);
+    let first = steps.iter().map(|(_, s)| s.start.at).min().unwrap_or(now);
+    let last = steps.iter().map(|(_, s)| end_of(s)).max().unwrap_or(first);
+    let open = steps.iter().any(|(_, s)| s.end.is_none());
+    let over = episode::end(pod, episode, last, open);
+
+    let begin = match episode {
+        Episode::Start => first.min(pod.zero()),
+        Episode::Termination => pod.deletion_requested.map_or(first, |at| at.min(first)),
+        Episode::Restart { .. } => first,
+    };
+    let end = over.unwrap_or_else(|| now.max(last)).max(begin);
+    let trace_id = ids.trace(episode);
+    let mut spans = vec![root(pod, episode, ids, (begin, end), over.is_none(), now)];
+    for stage in Stage::ALL {
+        let of_stage = || steps.iter().filter(move |(_, s)| s.stage == stage);
+        let Some(from) = of_stage().map(|(_, s)| s.start.at).min() else {
+            continue;
+        };
+        let to = of_stage().map(|(_, s)| end_of(s)).max().unwrap_or(from);
+        let is_open = of_stage().any(|(_, s)| s.end.is_none());
+        let mut made = span::new(
+            (trace_id, ids.stage(episode, stage), Some(ids.root(episode))),
+            stage.name(),
+            (from, to),
+            is_open,
+        );
+        // A container that runs is no work of the stage.
+        let works = of_stage().filter(|(_, s)| !s.is_run());
+        let work = works.map(|(_, s)| (s.start.at, end_of(s))).collect();
+        let service = span::service_of_stage(stage);
+        made.attributes.extend([
+            attribute("kflow.stage", stage.name()),
+            attribute("kflow.work_ns", summary::total(work)),
+        ]);
+        span::of_pod(pod, &mut made.attributes);
+        spans.push(put(pod, service.into(), is_open, made));
+    }
+    for (i, s) in &steps {
+        let parent = s
+            .parent
+            .filter(|p| {
+                let around = episodes.get(*p as usize).and_then(Option::as_ref);
+                around == Some(episode)
+            })
+            .map_or_else(
+                || ids.stage(episode, s.stage),
+                |p| ids.step(p as usize).unwrap_or_default(),
+            );
+        let id = ids.step(*i).unwrap_or_default();
+        let made = span::of_step(
+            pod,
+            s,
+            (trace_id, id, Some(parent)),
+            (s.start.at, end_of(s)),
+        );
+        spans.push(put(pod, span::service(s), s.end.is_none(), made));
+    }
+    Trace {
+        episode: episode.clone(),
+        id: trace_id,
+        over,
+        spans,
+    }
+}
+
+fn root(
+    pod: &PodView,
+    episode: &Episode,
+    ids: &Ids,
+    times: (Nanos, Nanos),
+    open: bool,
+    now: Nanos,
+) -> Made {
+    let id = (ids.trace(episode), ids.root(episode), None);
+    let mut made = span::new(id, episode.name(pod), times, open);
+    span::of_pod(pod, &mut made.attributes);
+    span::of_owners(pod, &mut made.attributes);
+    match episode {
+        Episode::Start => {
+            made.attributes
+                .push(attribute("kflow.status", &*pod.status));
+            if let Some(path) = critical::path(pod, now) {
+                let words = path.headline(&pod.timeline);
+                made.attributes
+                    .push(attribute("kflow.critical_path", &*words));
+            }
         }
-        serde_json::to_writer(&mut *out, &resource(pod, now))?;
+        Episode::Restart { container, attempt } => {
+            span::of_container(container, *attempt, &mut made.attributes);
+            made.links.push(span::link(
+                ids.trace(&Episode::Start),
+                ids.root(&Episode::Start),
+                KFLOW,
+            ));
+        }
+        Episode::Termination => {
+            made.links.push(span::link(
+                ids.trace(&Episode::Start),
+                ids.root(&Episode::Start),
+                KFLOW,
+            ));
+        }
+    }
+    put(pod, KFLOW.into(), open, made)
+}
+
+fn put(pod: &PodView, service: Text, open: bool, span: wire::Span) -> Made {
+    let node = if span::is_of_node(&service) {
+        pod.node.clone()
+    } else {
+        Text::default()
+    };
+    Made {
+        id: SpanId(be(&span.span_id)),
+        service,
+        node,
+        open,
+        span,
+    }
+}
+
+fn be(id: &[u8]) -> u64 {
+    id.try_into().map(u64::from_be_bytes).unwrap_or_default()
+}
+
+/// Puts what happened, and what was found wrong, on the root of the episode in which it was.
+fn events(pod: &PodView, found: Findings<'_>, now: Nanos, traces: &mut [Trace]) {
+    let parts = || found.incidents.iter().flat_map(|i| &i.parts);
+    let of_pod = parts().filter(|p| p.verdict.uid == pod.uid && !p.is_passing());
+    let mut all: Vec<(Stage, wire::Event)> = of_pod
+        .map(|p| {
+            (
+                p.verdict.stage,
+                span::of_verdict(&p.verdict, p.begin, p.end),
+            )
+        })
+        .collect();
+    let is_told = |v: &Verdict| {
+        parts().any(|p| p.verdict.uid == v.uid && p.verdict.cause == v.cause && p.end.is_none())
+    };
+    if let Some(v) = found.verdict.filter(|v| !v.state.is_well() && !is_told(v)) {
+        all.push((v.stage, span::of_verdict(v, v.since.min(now), None)));
+    }
+    let marks = pod.timeline.marks.iter();
+    let happened = marks.filter(|m| m.kind != MarkKind::Due);
+    all.extend(happened.map(|m| (m.stage, span::of_mark(m))));
+    for (stage, event) in all {
+        let ending = |t: &Trace| stage == Stage::Terminate && t.episode == Episode::Termination;
+        let begun = |t: &Trace| {
+            let root = t.spans.first().map(|s| s.span.start_time_unix_nano);
+            root.is_some_and(|from| from <= event.time_unix_nano)
+        };
+        let at = traces
+            .iter()
+            .position(ending)
+            .or_else(|| traces.iter().rposition(begun))
+            .unwrap_or_default();
+        if let Some(root) = traces.get_mut(at).and_then(|t| t.spans.first_mut()) {
+            if root.span.events.len() < EVENTS {
+                root.span.events.push(event);
+            } else {
+                root.span.dropped_events_count += 1;
+            }
+        }
+    }
+    for root in traces.iter_mut().filter_map(|t| t.spans.first_mut()) {
+        root.span.events.sort_by_key(|e| e.time_unix_nano);
+    }
+}
+
+/// Spans as one request's resources: a resource for each service and node.
+pub fn resources(spans: impl IntoIterator<Item = Made>) -> Vec<wire::ResourceSpans> {
+    let mut by: BTreeMap<(Text, Text), Vec<wire::Span>> = BTreeMap::new();
+    for m in spans {
+        by.entry((m.service, m.node)).or_default().push(m.span);
+    }
+    by.into_iter()
+        .map(|((service, node), spans)| {
+            let mut attributes = vec![attribute("service.name", &*service)];
+            if !node.is_empty() {
+                attributes.push(attribute("k8s.node.name", &*node));
+            }
+            wire::ResourceSpans {
+                resource: Some(wire::Resource { attributes }),
+                scope_spans: vec![wire::ScopeSpans {
+                    scope: Some(wire::Scope {
+                        name: KFLOW.to_owned(),
+                        version: env!("CARGO_PKG_VERSION").to_owned(),
+                    }),
+                    spans,
+                    schema_url: SCHEMA.to_owned(),
+                }],
+                schema_url: SCHEMA.to_owned(),
+            }
+        })
+        .collect()
+}
+
+fn of_pod((pod, found): (&PodView, Findings<'_>), now: Nanos) -> Vec<wire::ResourceSpans> {
+    resources(traces(pod, found, now).into_iter().flat_map(|t| t.spans))
+}
+
+/// Writes pods as one `ExportTraceServiceRequest` in OTLP's JSON.
+pub fn json<'a>(
+    pods: impl IntoIterator<Item = (&'a PodView, Findings<'a>)>,
+    now: Nanos,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    out.write_all(b"{\"resourceSpans\":[")?;
+    let mut first = true;
+    for pod in pods {
+        for resource in of_pod(pod, now) {
+            if !std::mem::take(&mut first) {
+                out.write_all(b",")?;
+            }
+            serde_json::to_writer(&mut *out, &resource)?;
+        }
     }
     out.write_all(b"]}\n")
 }
 
-fn resource(pod: &Pod, now: Nanos) -> Value {
-    let trace =
-        TraceId((u128::from(hash(&(&pod.uid, 1))) << 64) | u128::from(hash(&(&pod.uid, 2))));
-    let root = SpanId(hash(&(&pod.uid, "root")) | 1);
-    let (start, end) = pod.timeline.range().unwrap_or((now, now));
-    let open = pod.timeline.in_flight().next().is_some();
-    let mut spans = vec![json!({
-        "traceId": trace, "spanId": root, "name": pod.key(), "kind": 1,
-        "startTimeUnixNano": start.0.to_string(),
-        "endTimeUnixNano": (if open { now.max(end) } else { end }).0.to_string(),
-        "attributes": [attribute("kflow.status", &pod.status)],
-    })];
-    // A stage is written once for each time in which it worked; its steps lie in the one that they are part of.
-    let t = &pod.timeline;
-    let parts: Vec<Vec<(Nanos, Nanos)>> =
-        t.spans.iter().map(|s| summary::work(t, s, now)).collect();
-    for (n, (s, times)) in t.spans.iter().zip(&parts).enumerate() {
-        let parent = s.parent.map_or(root, |p| {
-            let around = parts.get(p as usize).map_or(0, |times| {
-                times
-                    .iter()
-                    .rposition(|(from, _)| *from <= s.start.at)
-                    .unwrap_or(0)
-            });
-            span_id(pod, p as usize, around)
-        });
-        for (part, (from, to)) in times.iter().enumerate() {
-            spans.push(span(s, trace, span_id(pod, n, part), parent, (*from, *to)));
-        }
+/// Writes pods as one `ExportTraceServiceRequest` in protobuf.
+pub fn protobuf<'a>(
+    pods: impl IntoIterator<Item = (&'a PodView, Findings<'a>)>,
+    now: Nanos,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    for pod in pods {
+        // A message that is written in pieces is one: its repeated field goes on.
+        let resource_spans = of_pod(pod, now);
+        out.write_all(&wire::Request { resource_spans }.encode_to_vec())?;
     }
-    json!({
-        "resource": {"attributes": [
-            attribute("service.name", "kflow"),
-            attribute("k8s.namespace.name", &pod.namespace),
-            attribute("k8s.pod.name", &pod.name),
-            attribute("k8s.pod.uid", pod.uid.as_str()),
-            attribute("k8s.node.name", &pod.node),
-        ]},
-        "scopeSpans": [{"scope": {"name": "kflow", "version": env!("CARGO_PKG_VERSION")}, "spans": spans}],
-    })
-}
-
-fn span(s: &Span, trace: TraceId, id: SpanId, parent: SpanId, (from, to): (Nanos, Nanos)) -> Value {
-    let mut attributes = vec![
-        attribute("kflow.stage", s.stage.name()),
-        attribute(
-            "kflow.sources",
-            &s.sources()
-                .iter()
-                .map(|s| s.name())
-                .collect::<Vec<_>>()
-                .join(","),
-        ),
-        json!({"key": "kflow.attempt", "value": {"intValue": s.attempt.to_string()}}),
-        json!({"key": "kflow.precision_ns", "value": {"intValue": s.start.precision.to_string()}}),
-    ];
-    if !s.container.is_empty() {
-        attributes.push(attribute("k8s.container.name", &s.container));
-    }
-    if !s.code.is_empty() {
-        attributes.push(attribute("rpc.response.status_code", &s.code));
-    }
-    if s.outcome == Outcome::InFlight {
-        attributes.push(json!({"key": "kflow.in_flight", "value": {"boolValue": true}}));
-    }
-    // OTLP status codes: 0 unset, 1 ok, 2 error.
-    let status = match s.outcome {
-        Outcome::Ok => json!({"code": 1}),
-        Outcome::Error | Outcome::Cancelled => json!({"code": 2, "message": s.message}),
-        Outcome::InFlight => json!({}),
-    };
-    json!({
-        "traceId": trace, "spanId": id, "parentSpanId": parent, "name": s.step,
-        "kind": if s.call.is_some() { 3 } else { 1 },
-        "startTimeUnixNano": from.0.to_string(),
-        "endTimeUnixNano": to.0.to_string(),
-        "attributes": attributes, "status": status,
-    })
-}
-
-fn span_id(pod: &Pod, at: usize, part: usize) -> SpanId {
-    // An id of zeros is invalid.
-    SpanId(hash(&(&pod.uid, at, part)) | 1)
-}
-
-fn attribute(key: &str, value: &str) -> Value {
-    json!({"key": key, "value": {"stringValue": value}})
-}
-
-fn hash(of: &impl Hash) -> u64 {
-    let mut h = FxHasher::default();
-    of.hash(&mut h);
-    h.finish()
+    Ok(())
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use kflow_core::correlate::PodView;
-    use std::sync::Arc;
-
-    #[test]
-    fn a_pod_is_one_trace_with_one_root_and_stable_ids() {
-        let pod: Pod = Arc::new(
-            PodView {
-                uid: "u1".into(),
-                name: "web".into(),
-                ..PodView::default()
-            }
-            .into(),
-        );
-        let render = || {
-            let mut out = Vec::new();
-            write(std::slice::from_ref(&pod), Nanos(5), &mut out).unwrap();
-            serde_json::from_slice::<Value>(&out).unwrap()
-        };
-        let v = render();
-        assert_eq!(v, render());
-        let spans = &v["resourceSpans"][0]["scopeSpans"][0]["spans"];
-        assert_eq!(spans.as_array().unwrap().len(), 1);
-        assert_eq!(spans[0]["traceId"].as_str().unwrap().len(), 32);
-        assert!(spans[0]["parentSpanId"].is_null());
-    }
-}
+mod tests;

@@ -664,6 +664,7 @@ mod tests {
         let none = Told {
             pods: &HashMap::new(),
             others: &[],
+            incidents: &[],
         };
         write(&World::new(), &[pod], &none, Nanos(200), &mut bytes).unwrap();
         let trace = Trace::decode(bytes.as_slice()).unwrap();

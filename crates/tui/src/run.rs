@@ -492,6 +492,7 @@ fn export(model: &Model, snap: &Arc<Snapshot>, kind: Kind, all: bool) -> Job {
             let told = Told {
                 pods: &snap.verdicts,
                 others: &snap.owner_verdicts,
+                incidents: &snap.overview.incidents,
             };
             file::write(kind, &snap.world, &pods, &told, snap.now, out)
         };

@@ -43,3 +43,9 @@ pub fn work(t: &Timeline, span: &Span, now: Nanos) -> Vec<(Nanos, Nanos)> {
 pub fn work_ns(t: &Timeline, span: &Span, now: Nanos) -> i64 {
     work(t, span, now).iter().map(|(a, b)| b.since(*a)).sum()
 }
+
+/// How long any of these intervals lasted, ns: what overlaps counts once.
+pub fn total(intervals: Vec<(Nanos, Nanos)>) -> i64 {
+    let lengths = merged(intervals).into_iter().map(|(a, b)| b.since(a));
+    lengths.sum()
+}
