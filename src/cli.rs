@@ -41,6 +41,7 @@ mod settings;
 mod stats;
 pub(crate) mod tap;
 mod timeline;
+mod traces;
 mod tui;
 mod why;
 

@@ -498,7 +498,8 @@ impl ValueEnum for ExportFormat {
 #[command(after_help = "Examples:\n  \
 kflow export shop/web-0 -s incident.kflow.zst -o html -O web-0.html\n  \
 kflow export shop/web-0 -s incident.kflow.zst -o svg --theme light -O web-0.svg\n  \
-kflow export -s incident.kflow.zst -o perfetto -O incident.pftrace")]
+kflow export -s incident.kflow.zst -o perfetto -O incident.pftrace\n  \
+kflow export -s incident.kflow.zst --otlp-to http://127.0.0.1:4318")]
 pub struct ExportArgs {
     /// ns/name, name, or UID (default: every pod)
     pub pod: Option<String>,
@@ -511,6 +512,9 @@ pub struct ExportArgs {
     /// Output.
     #[command(flatten)]
     pub output: output::Output<ExportFormat>,
+    /// Where traces go.
+    #[command(flatten)]
+    pub traces: live::TracesArgs,
     /// Input.
     #[command(flatten)]
     pub input: Input,

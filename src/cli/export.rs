@@ -14,14 +14,21 @@ use kflow_core::diagnose::unknown;
 use kflow_core::suggest::suggest;
 use kflow_engine::snapshot::{Mode, Snapshot};
 use kflow_engine::{Overview, Pipeline};
-use kflow_export::file::{self, Told};
+use kflow_export::file::{self, Kind, Told};
 use kflow_model::file::{self as files, Access, AtomicFile};
 use kflow_model::session;
 use kflow_tui::theme::{BUILT_IN, Theme};
 
 /// `kflow export`
 pub(super) fn export(args: &ExportArgs) -> anyhow::Result<u8> {
-    let form = args.output.form.context("name a form with -o")?;
+    let store = super::traces::store(&args.traces)?;
+    let form = match (&store, args.output.form) {
+        (Some(_), None) => ExportFormat::Timelines(Kind::OtlpProtobuf),
+        (Some(_), Some(_)) => anyhow::bail!(
+            "--otlp-to sends traces to a trace store, and -o writes a form: leave one of them out"
+        ),
+        (None, form) => form.context("name a form with -o")?,
+    };
     let theme = theme(form, args.theme.as_deref())?;
     let output = args.output.file.as_deref().filter(|p| *p != Path::new("-"));
     let inputs = inputs(&args.input);
@@ -48,6 +55,7 @@ pub(super) fn export(args: &ExportArgs) -> anyhow::Result<u8> {
     }
     fits(form, &pods)?;
     match output {
+        _ if store.is_some() => {}
         None => {
             let mut out = out::stdout();
             write(form, theme, &pods, &snap, &mut out)?;
@@ -59,6 +67,10 @@ pub(super) fn export(args: &ExportArgs) -> anyhow::Result<u8> {
                 .with_context(|| format!("cannot write {}", path.display()))?;
             out.commit()?;
         }
+    }
+    if let Some(store) = &store {
+        let spans = super::traces::send(store, &pods, &snap)?;
+        super::out::tell(&format!("{spans} spans sent to {}", store.uri()));
     }
     if pods.is_empty() {
         pods::tell_of_none("pods", asked);

@@ -9,7 +9,7 @@ use super::collect::{Notice, notices};
 use super::live::{config, stderr_log, wait};
 use kflow_core::diagnose::unknown::{self, Asked, Unknown};
 use kflow_engine::Snapshot;
-use kflow_engine::live::Live;
+use kflow_engine::live::{Config, Live};
 use kflow_engine::record::{CLOSE, Ended, Options, State};
 use kflow_model::gap::Failure;
 use kflow_model::{Scope, Text};
@@ -47,7 +47,10 @@ pub(super) fn record(args: &RecordArgs) -> anyhow::Result<u8> {
         !piped || args.max_size.is_none(),
         "--max-size begins new files, and -O - has none: leave one of them out"
     );
-    let config = config(&args.live, args.pod.as_deref())?;
+    let config = Config {
+        traces: super::traces::store(&args.traces)?,
+        ..config(&args.live, args.pod.as_deref())?
+    };
     let scope = config.scope.clone();
     let mut live = Live::start(config)?;
     live.record(Options {
@@ -69,6 +72,7 @@ pub(super) fn record(args: &RecordArgs) -> anyhow::Result<u8> {
     })?;
     let running = live.check();
     let ended = live.stop();
+    super::traces::conclude(&live);
     running?;
     match ended {
         Some(State {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::args::live::TuiArgs;
 use kflow_engine::Snapshot;
-use kflow_engine::live::{Live, Sought};
+use kflow_engine::live::{Config, Live, Sought};
 use kflow_engine::record::{Ended, Options as RecordOptions, State};
 use kflow_model::clock;
 use kflow_model::{Body, Nanos, Observation, Text};
@@ -18,8 +18,12 @@ use kflow_tui::run::run;
 pub(super) fn tui(args: &TuiArgs) -> anyhow::Result<u8> {
     super::flow::take_map(None)?;
     let options = super::replay::options(args.theme.clone());
+    let config = Config {
+        traces: super::traces::store(&args.traces)?,
+        ..super::live::config(&args.live, None)?
+    };
     let mut driver = Running {
-        live: Live::start(super::live::config(&args.live, None)?)?,
+        live: Live::start(config)?,
         folder: args.record_dir.clone(),
     };
     run(&mut driver, &options)?;
@@ -34,6 +38,7 @@ fn quit(live: &mut Live) -> anyhow::Result<u8> {
         say(&format!("closing the recording {}", r.path.display()));
     }
     let last = live.stop();
+    super::traces::conclude(live);
     let Some(State {
         path,
         observations,

@@ -9,6 +9,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::fixture;
+use crate::otlp::posting::{OK, Store};
 
 struct Said {
     code: Option<i32>,
@@ -163,6 +164,7 @@ fn recording(name: &str) -> Vec<u8> {
 /// Everything that examples name, made once.
 struct Scratch {
     made: tempfile::TempDir,
+    store: Store,
 }
 
 impl Scratch {
@@ -179,7 +181,10 @@ impl Scratch {
         for name in Self::RECORDINGS {
             fs::write(made.path().join(name), recording(name)).unwrap();
         }
-        Self { made }
+        Self {
+            made,
+            store: Store::answering(&[OK]),
+        }
     }
 
     /// A folder with what a line reads, and without what it writes.
@@ -219,6 +224,13 @@ impl Scratch {
     /// Runs a line of the docs, and says how.
     fn run(&self, whence: &str, args: &[String]) -> &'static str {
         let line = format!("{whence}: kflow {}", args.join(" "));
+        // The examples' trace store is one of the test's own.
+        let stands = |arg: &String| match arg.as_str() {
+            "http://127.0.0.1:4318" => self.store.url(),
+            _ => arg.clone(),
+        };
+        let args: Vec<String> = args.iter().map(stands).collect();
+        let args = args.as_slice();
         let command = args.first().map_or("", String::as_str);
         let has = |words: &[&str]| args.iter().any(|a| words.contains(&a.as_str()));
         let dir = self.folder(args);
@@ -266,7 +278,7 @@ impl Scratch {
                 !said.out.is_empty()
                     || args
                         .iter()
-                        .any(|a| a == "-O" || a == "." || a == "--errors"),
+                        .any(|a| ["-O", ".", "--errors", "--otlp-to"].contains(&a.as_str())),
                 "{line}"
             );
             return "run";

@@ -1,6 +1,8 @@
 //! Traces, read with OpenTelemetry's own definition of them: one tree each, every span of a service, ids that stay when more
 //! is seen, links that lead to the spans that the components sent.
 
+pub(crate) mod posting;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
@@ -8,7 +10,7 @@ use kflow_core::correlate::{PodView, World};
 use kflow_core::diagnose::{Diagnoser, Verdicts};
 use kflow_export::file::{self, Kind, Told};
 use kflow_export::otlp::wire::{AnyValue, Request, Span, Value};
-use kflow_export::otlp::{Episode, Findings, Made, Trace, traces};
+use kflow_export::otlp::{Episode, Findings, Made, Outbox, Trace, traces};
 use kflow_model::{Body, Evidence, Nanos, SpanId, TraceId};
 use prost::Message as _;
 use prost_reflect::{DescriptorPool, DynamicMessage};
@@ -274,4 +276,56 @@ fn both_forms_are_of_opentelemetrys_own_format_and_say_the_same() {
         }
     }
     assert!(verdicts > 30, "{verdicts}");
+}
+
+#[test]
+fn a_run_gives_out_each_span_once_and_in_the_end_what_an_export_has() {
+    let mut given = 0;
+    for name in ["S1-basics", "S3-crashes", "S5-burst", "S8-node"] {
+        let all = observations(&fixture(&format!("sessions/{name}.kflow.zst")));
+        let (first, last) = range(&all);
+        let mut outbox = Outbox::new(first);
+        let mut sent: HashMap<u64, Span> = HashMap::new();
+        let mut w = World::new();
+        let mut fed = all.iter().peekable();
+        let mut now = first;
+        // A minute longer, in which nothing more comes.
+        while now < last.plus(60_000_000_000) {
+            now = now.plus(1_000_000_000);
+            while let Some(o) = fed.next_if(|o| o.stamp.seen <= now) {
+                w.observe(o);
+            }
+            w.refresh();
+            for m in outbox.take(w.every_pod(), |_| Findings::default(), now) {
+                let old = sent.insert(m.id.0, m.span);
+                assert!(old.is_none(), "{name}: twice: {old:?}");
+            }
+        }
+        // What is final at the end, and not another thing than what was sent of it.
+        let mut missing = Vec::new();
+        let mut other = 0;
+        for (pod, t) in all_traces(&w, now) {
+            for m in t
+                .settled(now)
+                .filter(|_| t.over.is_some_and(|o| o >= first))
+            {
+                match sent.get(&m.id.0) {
+                    None => missing.push(format!("{} {:?} {}", pod.key(), t.episode, m.span.name)),
+                    Some(s) => {
+                        let times = |s: &Span| (s.start_time_unix_nano, s.end_time_unix_nano);
+                        other += usize::from(times(s) != times(&m.span));
+                    }
+                }
+            }
+        }
+        assert!(missing.is_empty(), "{name}: {missing:#?}");
+        // The stage of a start grows when an old container is removed later.
+        assert!(
+            other * 50 <= sent.len(),
+            "{name}: {other} of {}",
+            sent.len()
+        );
+        given += sent.len();
+    }
+    assert!(given > 5_000, "{given}");
 }

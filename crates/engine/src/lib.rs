@@ -6,6 +6,7 @@
 //! | [`pipeline`] | world, diagnoser and log, moved forward by observations: the same for live and replay |
 //! | [`import`] | raw captures in, a session out |
 //! | `live` | sources that run, and the world while they do |
+//! | [`post`] | a trace store, and how it is posted to |
 //! | `record` | the recorder: a tee to a file |
 //! | [`overview`] | what was ever not well in a session |
 //! | [`replay`] | a session as a player: cursor, speed, steps, seeking |
@@ -20,6 +21,7 @@ pub mod import;
 pub mod live;
 pub mod overview;
 pub mod pipeline;
+pub mod post;
 pub mod record;
 pub mod replay;
 pub mod snapshot;

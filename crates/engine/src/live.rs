@@ -9,6 +9,7 @@ mod context;
 mod control;
 mod past;
 mod sources;
+mod traces;
 mod world;
 
 use std::path::PathBuf;
@@ -22,6 +23,7 @@ use tokio::sync::mpsc::Receiver;
 use tokio::task::JoinSet;
 
 use super::Pipeline;
+use super::post::Store;
 use super::record::{CLOSE, Options, Recorder, Recording, State};
 use super::snapshot::{Mode, Snapshot, SourceStatus, Status, own};
 pub use context::context_namespace;
@@ -35,6 +37,7 @@ use kflow_sources::live::Board;
 use past::Frozen;
 pub use past::Sought;
 pub use sources::{connect, kubelet};
+use traces::Traces;
 use world::WorldThread;
 
 /// Observations that may wait for the world.
@@ -92,6 +95,8 @@ pub struct Config {
     pub kubelet_root: Option<PathBuf>,
     /// Receivers, logs of the control plane, scrapes.
     pub control: Control,
+    /// Where final spans are sent.
+    pub traces: Option<Arc<Store>>,
     /// How patient watches are.
     pub pace: Pace,
     /// How much is kept of pods that are gone.
@@ -117,6 +122,7 @@ impl Config {
             kubelet: None,
             kubelet_root: None,
             control: Control::default(),
+            traces: None,
             pace: Pace::default(),
             keep: Retention::default(),
             guessed: Vec::new(),
@@ -185,6 +191,7 @@ pub struct Live {
     tasks: Option<JoinSet<()>>,
     frozen: Option<Frozen>,
     recording: Mutex<Option<Recording>>,
+    traces: Option<Traces>,
     /// The last picture of a world whose thread failed.
     last: OnceLock<Arc<Snapshot>>,
     /// The newest picture while it is too old, with a word that says so.
@@ -242,7 +249,12 @@ impl Live {
         });
         let (commands, asked) = mpsc::channel();
         let (ending, ended) = mpsc::channel();
-        let world = WorldThread::new(board, now, mode, Arc::clone(&shared), &config);
+        let store = config.traces.clone();
+        let traces = store
+            .map(|store| Traces::start(store, now, Arc::clone(&shared)))
+            .transpose()?;
+        let post = traces.as_ref().map(|t| t.post.clone());
+        let world = WorldThread::new(board, now, mode, Arc::clone(&shared), post, &config);
         // A runtime of its own: the world outlives the sources, to take what they gave last.
         let waiting = tokio::runtime::Builder::new_current_thread()
             .enable_time()
@@ -263,6 +275,7 @@ impl Live {
             tasks: Some(tasks),
             frozen: None,
             recording: Mutex::new(None),
+            traces,
             last: OnceLock::new(),
             late: Mutex::default(),
         })
@@ -407,9 +420,17 @@ impl Live {
         self.shared.stop.store(true, Ordering::Relaxed);
         // Nothing is ever sent: it is closed, or the time is over.
         let _closed = lock(&self.ended).recv_timeout(END);
+        if let Some(traces) = &mut self.traces {
+            traces.finish();
+        }
         if let Some(recording) = &*lock(&self.recording) {
             recording.wait(CLOSE);
         }
+    }
+
+    /// How sending to a trace store stands, where there is one.
+    pub fn traces(&self) -> Option<SourceStatus> {
+        self.traces.as_ref().map(|t| t.post.status())
     }
 
     /// Stops everything; returns how the recording ended. One that is not closed within 30 s is left to the system. The

@@ -20,6 +20,8 @@ pub mod own {
     pub const SESSION: &str = "session";
     /// The moment that a recording was to be shown at.
     pub const MOMENT: &str = "moment";
+    /// The trace store that spans are sent to.
+    pub const TRACES: &str = "traces";
     /// The way to an apiserver, of the kind `kube`.
     pub const KUBECONFIG: &str = "kubeconfig";
 }

@@ -6,6 +6,7 @@
 
 mod episode;
 mod ids;
+mod outbox;
 mod span;
 pub mod wire;
 
@@ -23,6 +24,7 @@ use kflow_model::{Nanos, SpanId, Text, TraceId};
 
 pub use episode::Episode;
 use ids::Ids;
+pub use outbox::Outbox;
 use wire::attribute;
 
 /// Version of the semantic conventions that attributes are named by.
@@ -283,7 +285,7 @@ fn events(pod: &PodView, found: Findings<'_>, now: Nanos, traces: &mut [Trace]) 
 }
 
 /// Spans as one request's resources: a resource for each service and node.
-pub fn resources(spans: impl IntoIterator<Item = Made>) -> Vec<wire::ResourceSpans> {
+fn resources(spans: impl IntoIterator<Item = Made>) -> Vec<wire::ResourceSpans> {
     let mut by: BTreeMap<(Text, Text), Vec<wire::Span>> = BTreeMap::new();
     for m in spans {
         by.entry((m.service, m.node)).or_default().push(m.span);
@@ -308,6 +310,20 @@ pub fn resources(spans: impl IntoIterator<Item = Made>) -> Vec<wire::ResourceSpa
             }
         })
         .collect()
+}
+
+/// Spans of one request: the default of `OTEL_BSP_MAX_EXPORT_BATCH_SIZE`.
+const BATCH: usize = 512;
+
+/// Spans as requests to a trace store, in protobuf, and how many each holds.
+pub fn requests(spans: impl IntoIterator<Item = Made>) -> impl Iterator<Item = (Vec<u8>, u64)> {
+    let mut left = spans.into_iter();
+    std::iter::from_fn(move || {
+        let batch: Vec<Made> = left.by_ref().take(BATCH).collect();
+        let n = batch.len() as u64;
+        let resource_spans = resources(batch);
+        (n > 0).then(|| (wire::Request { resource_spans }.encode_to_vec(), n))
+    })
 }
 
 fn of_pod((pod, found): (&PodView, Findings<'_>), now: Nanos) -> Vec<wire::ResourceSpans> {

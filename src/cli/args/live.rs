@@ -238,9 +238,20 @@ pub struct TuiArgs {
     /// Folder for recordings that are begun with R
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, default_value = ".")]
     pub record_dir: PathBuf,
+    /// Where traces go.
+    #[command(flatten)]
+    pub traces: TracesArgs,
     /// What to watch.
     #[command(flatten)]
     pub live: LiveArgs,
+}
+
+/// Where traces go.
+#[derive(Clone, Debug, Default, ClapArgs)]
+pub struct TracesArgs {
+    /// Send traces to a trace store, by OTLP over HTTP: http://127.0.0.1:4318. Headers come from OTEL_EXPORTER_OTLP_HEADERS
+    #[arg(long, value_name = "URL", value_hint = ValueHint::Url)]
+    pub otlp_to: Option<String>,
 }
 
 /// `kflow record`
@@ -261,6 +272,9 @@ pub struct RecordArgs {
     /// Only this pod (ns/name, name, or UID), and what is about no pod
     #[arg(long, value_name = "POD")]
     pub pod: Option<String>,
+    /// Where traces go.
+    #[command(flatten)]
+    pub traces: TracesArgs,
     /// What to watch.
     #[command(flatten)]
     pub live: LiveArgs,

@@ -145,7 +145,7 @@ pub fn with_old_spellings(command: Command) -> Command {
         .mut_subcommand("export", |c| {
             let or_old = |a: Arg| {
                 let a = a.alias("out").required(false);
-                a.required_unless_present(FORMAT)
+                a.required_unless_present_any([FORMAT, "otlp_to"])
             };
             c.arg(form).mut_arg(FORM, or_old)
         })

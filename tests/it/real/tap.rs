@@ -11,12 +11,14 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 use kflow_cri::Decoder;
+use kflow_export::otlp::wire::Span;
 use kflow_model::cri::{CallEnd, CallOutcome, CallStart, Sight};
 use kflow_model::{Body, Nanos, Observation, session};
 use kflow_sources::tap::{loaded, probe};
 
 use super::cri::{Real, call, end_pod, id, start_pod, works};
 use super::life::{block_on, connect};
+use crate::otlp::posting::{OK, Store};
 use crate::proxy::rig::{Rig, eventually, observations};
 
 /// True when the kernel takes the tap's programs. Where it does not, that is said, and nothing of this is tried.
@@ -242,6 +244,47 @@ fn pretty(a: &[Told], b: &[Told]) {
         assert_eq!(a, b, "call {n}: tap, proxy");
     }
     assert_eq!(a.len(), b.len());
+}
+
+#[test]
+#[ignore = "needs a real containerd: tests/real/run.sh"]
+fn a_pod_that_is_gone_is_told_to_a_trace_store_and_each_span_once() {
+    if !is_possible() {
+        return;
+    }
+    let real = Real::from_env();
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::answering(&[OK]);
+    let to = ["--otlp-to", &store.url()];
+    let recorder = Recorder::start_with(&real.socket(), folder.path(), "sent.kflow", &to);
+    block_on(async {
+        let mut raw = connect(&real.socket()).await;
+        let pod = start_pod(&mut raw, "sent").await;
+        end_pod(&mut raw, &pod).await;
+    });
+    let told = |call: &str| {
+        let named = |s: &Span| s.name.ends_with(call) && s.status.is_none();
+        store.spans().iter().filter(|s| named(s)).count()
+    };
+    eventually("the end of the pod is told", || {
+        (told("/RemovePodSandbox") > 0).then_some(())
+    });
+    recorder.end();
+    for call in [
+        "/RunPodSandbox",
+        "/CreateContainer",
+        "/StartContainer",
+        "/StopPodSandbox",
+    ] {
+        assert_eq!(told(call), 1, "{call}: {:#?}", store.spans());
+    }
+    let spans = store.spans();
+    let roots = spans.iter().filter(|s| s.parent_span_id.is_empty());
+    let mut roots: Vec<_> = roots.map(|s| s.name.as_str()).collect();
+    roots.sort_unstable();
+    assert_eq!(roots, ["pod start", "pod termination"]);
+    let ids: BTreeSet<_> = spans.iter().map(|s| &s.span_id).collect();
+    assert_eq!(ids.len(), spans.len(), "one was sent twice");
 }
 
 #[test]

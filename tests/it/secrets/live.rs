@@ -425,7 +425,7 @@ fn no_screen_of_a_live_run_shows_a_secret() {
 }
 
 /// Flags of `kflow record` that name no source, and what they do.
-const OTHERS: [(&str, &str); 17] = [
+const OTHERS: [(&str, &str); 18] = [
     ("--output-file", "the session"),
     ("--for", "when to stop"),
     ("--color", "colours"),
@@ -440,6 +440,10 @@ const OTHERS: [(&str, &str); 17] = [
     ("--context", "which of the kubeconfig"),
     ("--no-scrape", "fewer sources"),
     ("--reconnect", "what the tap does to its clients"),
+    (
+        "--otlp-to",
+        "where traces go; what they hold is what `export` writes of the session",
+    ),
     ("--listen-anywhere", "addresses"),
     ("--keep-gone", "retention"),
     ("--keep-gone-pods", "retention"),

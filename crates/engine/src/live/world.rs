@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc::Receiver;
 use tracing::{info, info_span, warn};
 
+use super::traces::Post;
 use super::{BATCH, Command, Config, FRAME, KEEP, Published, lock};
 use crate::Pipeline;
 use crate::record::{self, Ended, Recorder, Recording};
@@ -43,6 +44,7 @@ pub(super) struct WorldThread {
     scope: Option<Arc<Scope>>,
     /// Sources that no flag asked for.
     guessed: Vec<Source>,
+    post: Option<Post>,
 }
 
 impl WorldThread {
@@ -51,6 +53,7 @@ impl WorldThread {
         begun: Nanos,
         mode: Mode,
         shared: Arc<Published>,
+        post: Option<Post>,
         config: &Config,
     ) -> Self {
         let scope = config.scope.clone().map(Arc::new);
@@ -68,6 +71,7 @@ impl WorldThread {
             keep: config.keep,
             scope,
             guessed: config.guessed.clone(),
+            post,
         }
     }
 
@@ -240,6 +244,7 @@ impl WorldThread {
         for s in &mut all {
             s.guessed = self.guessed.contains(&s.source);
         }
+        all.extend(self.post.as_ref().map(Post::status));
         if let Some(state) = self.closing.as_ref().map(Recording::state) {
             if state.ended == Some(Ended::Closed) {
                 self.closing = None;

@@ -97,7 +97,9 @@ fn saw_end(spans: &[Span], relist: &Span) -> bool {
 /// When an episode ended; `None` while it goes on. `last` is the last end of its spans, `open` is whether one of them goes on.
 pub(super) fn end(pod: &PodView, episode: &Episode, last: Nanos, open: bool) -> Option<Nanos> {
     let t = &pod.timeline;
-    let is_over = pod.gone.is_some() || pod.phase.is_over();
+    // Where no API tells that it is gone, the runtime tells that nothing of it lives.
+    let is_gone = pod.gone.is_some() || pod.is_remnant();
+    let is_over = is_gone || pod.phase.is_over();
     match episode {
         Episode::Start => {
             let told = t.stage(Stage::Ready).and_then(|s| s.end).map(|e| e.at);
@@ -109,7 +111,10 @@ pub(super) fn end(pod: &PodView, episode: &Episode, last: Nanos, open: bool) -> 
             let started = starts(pod, container, *attempt).find_map(|s| s.end);
             started.map(|e| e.at).or_else(|| is_over.then_some(last))
         }
-        Episode::Termination => pod.gone.map(|gone| gone.max(last)).filter(|_| !open),
+        Episode::Termination => {
+            let at = pod.gone.map_or(last, |gone| gone.max(last));
+            (is_gone && !open).then_some(at)
+        }
     }
 }
 

@@ -30,7 +30,14 @@ fn world() -> WorldThread {
         )),
         stop: std::sync::atomic::AtomicBool::new(false),
     };
-    WorldThread::new(board, Nanos(0), mode, Arc::new(shared), &Config::nothing())
+    WorldThread::new(
+        board,
+        Nanos(0),
+        mode,
+        Arc::new(shared),
+        None,
+        &Config::nothing(),
+    )
 }
 
 /// A world that is told its clocks: milliseconds of each.

@@ -1,0 +1,293 @@
+//! Posting traces to a trace store (OTLP over HTTP, protobuf): bounded in time and size, with retries as the protocol has
+//! them, and what was not taken is said.
+
+use std::str::FromStr as _;
+use std::time::Duration;
+
+use http_body_util::{BodyExt as _, Collected, Full, Limited};
+use hyper::body::{Bytes, Incoming};
+use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER, USER_AGENT};
+use hyper::{Method, Request, Response, StatusCode, Uri};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use percent_encoding::percent_decode_str;
+use prost::Message;
+
+/// How long one request may take: the default of `OTEL_EXPORTER_OTLP_TIMEOUT`.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// First pause after a failure; each further one is twice as long, up to [`LONGEST`]. Chosen: a collector that is started
+/// anew is back within seconds.
+const FIRST: Duration = Duration::from_secs(1);
+const LONGEST: Duration = Duration::from_secs(30);
+/// Longest answer that is read, bytes. Chosen: it holds a number and a sentence.
+const ANSWER_MAX: usize = 64 << 10;
+/// Path of traces behind a base URL (opentelemetry.io/docs/specs/otlp, "OTLP/HTTP Request").
+const TRACES: &str = "v1/traces";
+
+/// Why a place cannot be posted to.
+#[derive(Debug, thiserror::Error)]
+pub enum BadStore {
+    #[error("{url} is no URL of a trace store: {why}; it looks like http://127.0.0.1:4318")]
+    Url { url: String, why: String },
+    #[error(
+        "the URL of a trace store holds a user or password, which every user of this machine can read in the list of processes: give them as a header, in the environment variable OTEL_EXPORTER_OTLP_HEADERS"
+    )]
+    Credentials,
+    #[error("OTEL_EXPORTER_OTLP_HEADERS is no list of NAME=VALUE, with commas between: entry {0}")]
+    Header(usize),
+    #[error(
+        "TLS to a trace store cannot be set up: {0}; is there a list of authorities (ca-certificates)?"
+    )]
+    Tls(std::io::Error),
+}
+
+/// A trace store.
+#[derive(Debug)]
+pub struct Store {
+    uri: Uri,
+    headers: HeaderMap,
+    client: Clients,
+}
+
+#[derive(Debug)]
+enum Clients {
+    Plain(Client<HttpConnector, Full<Bytes>>),
+    Tls(Client<HttpsConnector<HttpConnector>, Full<Bytes>>),
+}
+
+/// What a trace store said of a request that it took.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Taken {
+    /// Spans that it refused nevertheless.
+    pub rejected: u64,
+    /// Why, in its words.
+    pub why: String,
+}
+
+/// Why a request was not taken.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{why}")]
+pub struct Refused {
+    pub why: String,
+    /// It may be taken later, and not before this.
+    pub again: Option<Duration>,
+}
+
+impl Store {
+    /// The store at a base URL (`http://127.0.0.1:4318`), or at the whole of one that ends in `/v1/traces`. `headers` are
+    /// `NAME=VALUE,…` with values percent-encoded, as `OTEL_EXPORTER_OTLP_HEADERS` has them; a value is in no error.
+    pub fn at(url: &str, headers: &str) -> Result<Self, BadStore> {
+        let bad = |why: &str| BadStore::Url {
+            url: kflow_model::redact::text(url).into_owned(),
+            why: why.to_owned(),
+        };
+        let uri = Uri::from_str(url).map_err(|e| bad(&e.to_string()))?;
+        let tls = match uri.scheme_str() {
+            Some("http") => false,
+            Some("https") => true,
+            Some(other) => return Err(bad(&format!("{other} is not http or https"))),
+            None => return Err(bad("it has no scheme")),
+        };
+        let authority = uri.authority().ok_or_else(|| bad("it names no host"))?;
+        if authority.as_str().contains('@') {
+            return Err(BadStore::Credentials);
+        }
+        if uri.query().is_some() {
+            return Err(bad("it has a query"));
+        }
+        let base = uri.path().trim_end_matches('/');
+        let path = if base.ends_with(&format!("/{TRACES}")) {
+            base.to_owned()
+        } else {
+            format!("{base}/{TRACES}")
+        };
+        let whole = Uri::builder()
+            .scheme(if tls { "https" } else { "http" })
+            .authority(authority.clone())
+            .path_and_query(path);
+        let client = Client::builder(TokioExecutor::new());
+        Ok(Self {
+            uri: whole.build().map_err(|e| bad(&e.to_string()))?,
+            headers: parse(headers)?,
+            client: if tls {
+                let connector = HttpsConnectorBuilder::new().try_with_platform_verifier();
+                let connector = connector.map_err(|e| BadStore::Tls(std::io::Error::other(e)))?;
+                Clients::Tls(client.build(connector.https_only().enable_http1().build()))
+            } else {
+                Clients::Plain(client.build_http())
+            },
+        })
+    }
+
+    /// Scheme, host and path.
+    pub const fn uri(&self) -> &Uri {
+        &self.uri
+    }
+
+    /// Posts a request once.
+    pub async fn post(&self, body: Bytes) -> Result<Taken, Refused> {
+        let later = |why: String| Refused {
+            why,
+            again: Some(Duration::ZERO),
+        };
+        let asked = async {
+            let answer = self.ask(body).await?;
+            let (head, body) = answer.into_parts();
+            let body = Limited::new(body, ANSWER_MAX).collect().await;
+            Ok((head, body.map(Collected::to_bytes).unwrap_or_default()))
+        };
+        match tokio::time::timeout(PATIENCE, asked).await {
+            Err(_) => Err(later(format!(
+                "it did not answer within {} s",
+                PATIENCE.as_secs()
+            ))),
+            Ok(Err(why)) => Err(later(why)),
+            Ok(Ok((head, body))) => judge(head.status, &head.headers, &body),
+        }
+    }
+
+    async fn ask(&self, body: Bytes) -> Result<Response<Incoming>, String> {
+        let mut request = Request::new(Full::new(body));
+        *request.method_mut() = Method::POST;
+        *request.uri_mut() = self.uri.clone();
+        let headers = request.headers_mut();
+        headers.clone_from(&self.headers);
+        headers.insert(
+            CONTENT_TYPE,
+            HeaderValue::from_static("application/x-protobuf"),
+        );
+        let agent = concat!("kflow/", env!("CARGO_PKG_VERSION"));
+        headers.insert(USER_AGENT, HeaderValue::from_static(agent));
+        let answer = match &self.client {
+            Clients::Plain(c) => c.request(request).await,
+            Clients::Tls(c) => c.request(request).await,
+        };
+        answer.map_err(|e| {
+            // The innermost says it: `Connection refused (os error 111)`.
+            let mut inner: &dyn std::error::Error = &e;
+            while let Some(next) = inner.source() {
+                inner = next;
+            }
+            format!("it cannot be asked: {inner}")
+        })
+    }
+
+    /// Posts a request until it is taken, refused for good, or `until` says that it is enough.
+    pub async fn send(
+        &self,
+        body: Bytes,
+        mut failed: impl FnMut(&Refused, Duration),
+        limit: Duration,
+    ) -> Result<Taken, Refused> {
+        let begun = kflow_model::clock::monotonic();
+        let mut pause = FIRST;
+        loop {
+            let refused = match self.post(body.clone()).await {
+                Ok(taken) => return Ok(taken),
+                Err(refused) => refused,
+            };
+            let Some(asked) = refused.again else {
+                return Err(refused);
+            };
+            // Many that lost one store do not come back together.
+            let wait = asked.max(pause.mul_f64(0.5 + fastrand::f64() / 2.0));
+            let spent = kflow_model::clock::monotonic().saturating_duration_since(begun);
+            if spent + wait >= limit {
+                return Err(refused);
+            }
+            failed(&refused, wait);
+            tokio::time::sleep(wait).await;
+            pause = (pause * 2).min(LONGEST);
+        }
+    }
+}
+
+/// What an answer means: which codes may be tried again is the protocol's ("Retryable Response Codes").
+fn judge(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Result<Taken, Refused> {
+    if status.is_success() {
+        // What does not parse says nothing of a refusal.
+        let partial = Answer::decode(body).ok().and_then(|r| r.partial);
+        let partial = partial.unwrap_or_default();
+        return Ok(Taken {
+            rejected: u64::try_from(partial.rejected).unwrap_or_default(),
+            why: said(partial.message.as_bytes()),
+        });
+    }
+    let is_passing = matches!(
+        status,
+        StatusCode::TOO_MANY_REQUESTS
+            | StatusCode::BAD_GATEWAY
+            | StatusCode::SERVICE_UNAVAILABLE
+            | StatusCode::GATEWAY_TIMEOUT
+    );
+    let asked = headers
+        .get(RETRY_AFTER)
+        .and_then(|v| v.to_str().ok()?.trim().parse().ok());
+    let words =
+        said(&Status::decode(body).map_or_else(|_| body.to_vec(), |s| s.message.into_bytes()));
+    let more = if words.is_empty() {
+        String::new()
+    } else {
+        format!(": {words}")
+    };
+    Err(Refused {
+        why: format!("it answered {status}{more}"),
+        again: is_passing
+            .then(|| Duration::from_secs(asked.unwrap_or_default()).min(PATIENCE * 30)),
+    })
+}
+
+/// What a server wrote, harmless and short.
+fn said(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    let text = kflow_model::redact::text(text.trim()).into_owned();
+    text.chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .take(200)
+        .collect()
+}
+
+fn parse(headers: &str) -> Result<HeaderMap, BadStore> {
+    let mut all = HeaderMap::new();
+    let entries = headers.split(',').map(str::trim).enumerate();
+    for (n, entry) in entries.filter(|(_, e)| !e.is_empty()) {
+        let bad = || BadStore::Header(n + 1);
+        let (name, value) = entry.split_once('=').ok_or_else(bad)?;
+        let value = percent_decode_str(value.trim())
+            .decode_utf8()
+            .map_err(|_| bad())?;
+        let name = HeaderName::from_str(name.trim()).map_err(|_| bad())?;
+        let mut value = HeaderValue::from_str(&value).map_err(|_| bad())?;
+        value.set_sensitive(true);
+        all.append(name, value);
+    }
+    Ok(all)
+}
+
+/// `ExportTraceServiceResponse`
+#[derive(Clone, PartialEq, Eq, Message)]
+struct Answer {
+    #[prost(message, optional, tag = "1")]
+    partial: Option<Partial>,
+}
+
+/// `ExportTracePartialSuccess`
+#[derive(Clone, PartialEq, Eq, Message)]
+struct Partial {
+    #[prost(int64, tag = "1")]
+    rejected: i64,
+    #[prost(string, tag = "2")]
+    message: String,
+}
+
+/// `google.rpc.Status`
+#[derive(Clone, PartialEq, Eq, Message)]
+struct Status {
+    #[prost(string, tag = "2")]
+    message: String,
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,84 @@
+//! What of a run goes to a trace store, and when: each span once, as soon as nothing will change it any more.
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::{Findings, Made, SETTLED_NS, traces};
+use kflow_core::correlate::{Pod, PodView};
+use kflow_model::stamp::SECOND;
+use kflow_model::{Nanos, PodUid, SpanId};
+
+/// How often a pod of which something new is told all the time is looked at, ns. Chosen: some looks an hour cost nothing.
+const RESTLESS_NS: i64 = 30 * SECOND;
+
+/// What was given out of each pod.
+#[derive(Debug)]
+pub struct Outbox {
+    /// What was over before is not told: another run, or nobody, saw it.
+    since: Nanos,
+    pods: FxHashMap<PodUid, Told>,
+}
+
+#[derive(Debug, Default)]
+struct Told {
+    /// The newest evidence at the last look, and when that was.
+    looked: Option<(Nanos, Nanos)>,
+    /// Nothing is left to give of what had been seen then.
+    is_done: bool,
+    spans: FxHashSet<SpanId>,
+}
+
+impl Told {
+    fn is_due(&self, pod: &PodView, now: Nanos) -> bool {
+        let is_quiet = now.since(pod.changed) >= SETTLED_NS;
+        match self.looked {
+            Some((changed, _)) if self.is_done && changed == pod.changed => false,
+            Some((_, at)) => is_quiet || now.since(at) >= RESTLESS_NS || now < at,
+            None => is_quiet || now.since(pod.zero()) >= RESTLESS_NS,
+        }
+    }
+}
+
+impl Outbox {
+    pub fn new(since: Nanos) -> Self {
+        Self {
+            since,
+            pods: FxHashMap::default(),
+        }
+    }
+
+    /// What has become final since the last time. Pods that are no longer there are forgotten.
+    pub fn take<'a>(
+        &mut self,
+        pods: &[Pod],
+        found: impl Fn(&PodView) -> Findings<'a>,
+        now: Nanos,
+    ) -> Vec<Made> {
+        let mut out = Vec::new();
+        for pod in pods {
+            let told = self.pods.entry(pod.uid.clone()).or_default();
+            if !told.is_due(pod, now) {
+                continue;
+            }
+            let mut is_done = true;
+            for trace in traces(pod, found(pod), now) {
+                let Some(over) = trace.over.filter(|at| *at >= self.since) else {
+                    continue;
+                };
+                let settled: FxHashSet<SpanId> = trace.settled(now).map(|m| m.id).collect();
+                is_done &= now.since(over) >= SETTLED_NS && settled.len() == trace.spans.len();
+                for made in trace.spans {
+                    if settled.contains(&made.id) && told.spans.insert(made.id) {
+                        out.push(made);
+                    }
+                }
+            }
+            told.is_done = is_done;
+            told.looked = Some((pod.changed, now));
+        }
+        if self.pods.len() > pods.len() {
+            let there: FxHashSet<&PodUid> = pods.iter().map(|p| &p.uid).collect();
+            self.pods.retain(|uid, _| there.contains(uid));
+        }
+        out
+    }
+}
