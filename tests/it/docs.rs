@@ -3,6 +3,9 @@
 //! What names no recording looks at a cluster, and there is none here: it has to be understood, and to end with 2. What would
 //! listen, follow or record until somebody stops it is only parsed.
 
+mod flags;
+mod printed;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
@@ -30,6 +33,7 @@ fn fed(dir: &Path, args: &[String], stdin: Stdio) -> Said {
         .env_remove("COLUMNS")
         .env("KUBECONFIG", "/no/such/kubeconfig")
         .env("HOME", "/no/such/home")
+        .env("TZ", "UTC")
         .stdin(stdin)
         .output()
         .unwrap();
@@ -221,15 +225,19 @@ impl Scratch {
         dir
     }
 
-    /// Runs a line of the docs, and says how.
-    fn run(&self, whence: &str, args: &[String]) -> &'static str {
-        let line = format!("{whence}: kflow {}", args.join(" "));
-        // The examples' trace store is one of the test's own.
+    /// The same with the test's own trace store for that of the examples.
+    fn at_hand(&self, args: &[String]) -> Vec<String> {
         let stands = |arg: &String| match arg.as_str() {
             "http://127.0.0.1:4318" => self.store.url(),
             _ => arg.clone(),
         };
-        let args: Vec<String> = args.iter().map(stands).collect();
+        args.iter().map(stands).collect()
+    }
+
+    /// Runs a line of the docs, and says how.
+    fn run(&self, whence: &str, args: &[String]) -> &'static str {
+        let line = format!("{whence}: kflow {}", args.join(" "));
+        let args = self.at_hand(args);
         let args = args.as_slice();
         let command = args.first().map_or("", String::as_str);
         let has = |words: &[&str]| args.iter().any(|a| words.contains(&a.as_str()));

@@ -8,25 +8,15 @@ pictures go into FOLDER.
 """
 import base64, os, subprocess, sys, tempfile
 
-from selenium import webdriver
-from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
+
+from chromium import browser
 
 KFLOW = sys.argv[1]
 PICTURES = sys.argv[2] if len(sys.argv) > 2 else None
 PAGES = [('stuck', 'S2-stuck-early', '50%'), ('crashes', 'S3-crashes', '60%')]
 WIDTHS = [390, 1024, 1920]
-
-
-def browser():
-    options = webdriver.ChromeOptions()
-    options.binary_location = '/usr/bin/chromium'
-    for flag in ['--headless=new', '--no-sandbox', '--disable-gpu', '--no-first-run', '--disable-background-networking',
-                 '--disable-component-update', '--disable-sync', '--disable-dev-shm-usage', '--hide-scrollbars']:
-        options.add_argument(flag)
-    options.set_capability('goog:loggingPrefs', {'browser': 'ALL', 'performance': 'ALL'})
-    return webdriver.Chrome(service=Service('/usr/bin/chromedriver'), options=options)
 
 
 def size(driver, width, scheme):

@@ -1,0 +1,75 @@
+//! What the docs show of a command's output is what it prints: each `console` block is typed again, with the recordings of the
+//! examples. `KFLOW_UPDATE=1` writes what is printed into the page.
+
+use std::fs;
+use std::path::Path;
+
+use super::{Scratch, kflow, pages, shell};
+
+/// The lines that a command of a block prints: all, or those that `| head -N` leaves.
+fn printed(scratch: &Scratch, line: &str) -> Vec<String> {
+    let mut all = shell(line).into_iter();
+    let mut words = all.next().expect("a command");
+    assert_eq!(words.remove(0), "kflow", "{line}");
+    let dir = scratch.folder(&words);
+    let said = kflow(dir.path(), &scratch.at_hand(&words));
+    assert!(
+        matches!(said.code, Some(0 | 1)),
+        "{line}: {:?} {}",
+        said.code,
+        said.err
+    );
+    let most = all.next().map(|head| {
+        assert_eq!(head[0], "head", "{line}");
+        head[1].trim_start_matches('-').parse().expect("a number")
+    });
+    let lines = said.out.lines().map(|l| l.trim_end().to_owned());
+    lines.take(most.unwrap_or(usize::MAX)).collect()
+}
+
+/// A page with what its blocks print, and how many commands they have.
+fn renewed(scratch: &Scratch, text: &str) -> (String, usize) {
+    let mut out: Vec<String> = Vec::new();
+    let (mut inside, mut told, mut commands) = (false, false, 0);
+    for line in text.lines() {
+        if line.starts_with("```") {
+            inside = line == "```console";
+            told = false;
+        } else if let Some(command) = line.strip_prefix("$ ").filter(|_| inside) {
+            commands += 1;
+            told = true;
+            out.push(line.to_owned());
+            out.extend(printed(scratch, command));
+            continue;
+        }
+        // What stood below the command is what it printed the last time.
+        if !told {
+            out.push(line.to_owned());
+        }
+    }
+    (out.join("\n") + "\n", commands)
+}
+
+#[test]
+fn what_the_docs_show_is_what_is_printed() {
+    let scratch = Scratch::new();
+    let mut commands = 0;
+    for (page, text) in pages() {
+        if !text.contains("```console") {
+            continue;
+        }
+        let (now, n) = renewed(&scratch, &text);
+        commands += n;
+        if std::env::var_os("KFLOW_UPDATE").is_some() && page != "README.md" {
+            let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+                .join("docs")
+                .join(&page);
+            fs::write(path, &now).expect("written");
+        }
+        assert_eq!(
+            now, text,
+            "{page}: KFLOW_UPDATE=1 cargo test --test it docs writes it"
+        );
+    }
+    assert!(commands > 15, "{commands}");
+}
