@@ -1,7 +1,6 @@
 //! The control plane from outside: flows, requests, owners; and what nobody should have sent.
 
 use std::path::Path;
-use std::process::Command;
 use std::sync::Arc;
 
 use kflow_core::correlate::World;
@@ -21,18 +20,7 @@ fn session(name: &str) -> String {
 }
 
 fn run(args: &[&str]) -> (Option<i32>, String, String) {
-    let home = tempfile::tempdir().unwrap();
-    let out = Command::new(env!("CARGO_BIN_EXE_kflow"))
-        .args(args)
-        .env_remove("KFLOW_SESSION")
-        .env("XDG_CONFIG_HOME", home.path())
-        .output()
-        .unwrap();
-    (
-        out.status.code(),
-        String::from_utf8_lossy(&out.stdout).into_owned(),
-        String::from_utf8_lossy(&out.stderr).into_owned(),
-    )
+    crate::program::kflow(args).parts()
 }
 
 fn json(args: &[&str]) -> Vec<Value> {

@@ -9,60 +9,18 @@ mod printed;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use crate::fixture;
 use crate::otlp::posting::{OK, Store};
-
-struct Said {
-    code: Option<i32>,
-    out: String,
-    err: String,
-}
-
-fn kflow(dir: &Path, args: &[String]) -> Said {
-    fed(dir, args, Stdio::null())
-}
-
-fn fed(dir: &Path, args: &[String], stdin: Stdio) -> Said {
-    let out = Command::new(env!("CARGO_BIN_EXE_kflow"))
-        .args(args)
-        .current_dir(dir)
-        .env_remove("KFLOW_SESSION")
-        .env_remove("KUBERNETES_SERVICE_HOST")
-        .env_remove("COLUMNS")
-        .env("KUBECONFIG", "/no/such/kubeconfig")
-        .env("HOME", "/no/such/home")
-        .env("TZ", "UTC")
-        .stdin(stdin)
-        .output()
-        .unwrap();
-    Said {
-        code: out.status.code(),
-        out: String::from_utf8_lossy(&out.stdout).into_owned(),
-        err: String::from_utf8_lossy(&out.stderr).into_owned(),
-    }
-}
+use crate::program::{self, commands, kflow, kflow_in, run};
 
 fn words(text: &str) -> Vec<String> {
     text.split(' ').map(str::to_owned).collect()
 }
 
 fn help(command: &str) -> String {
-    kflow(Path::new("."), &words(&format!("{command} --help"))).out
-}
-
-/// The commands that help lists.
-fn commands() -> Vec<String> {
-    let help = kflow(Path::new("."), &words("help")).out;
-    help.lines()
-        .skip_while(|l| *l != "Commands:")
-        .skip(1)
-        .map_while(|l| l.strip_prefix("  "))
-        .filter_map(|l| l.split(' ').find(|w| !w.is_empty()))
-        .filter(|c| *c != "help")
-        .map(str::to_owned)
-        .collect()
+    kflow(words(&format!("{command} --help"))).out
 }
 
 /// The long flags of a command.
@@ -244,7 +202,7 @@ impl Scratch {
         let dir = self.folder(args);
         if ["proxy", "record", "tui"].contains(&command) || has(&["--watch", "-w", "--follow"]) {
             // Help is printed when all before it was understood.
-            let said = kflow(dir.path(), &[args, &["--help".to_owned()]].concat());
+            let said = kflow_in(dir.path(), [args, &["--help".to_owned()]].concat());
             assert_eq!(said.code, Some(0), "{line}: {}", said.err);
             assert!(said.out.contains("Usage:"), "{line}: {}", said.out);
             return "parsed";
@@ -257,7 +215,10 @@ impl Scratch {
         } else {
             Stdio::null()
         };
-        let said = fed(dir.path(), args, stdin);
+        let said = run(program::command()
+            .args(args)
+            .current_dir(dir.path())
+            .stdin(stdin));
         assert!(!said.err.contains("Usage:"), "{line}: {}", said.err);
         if ["replay", "demo"].contains(&command) {
             assert_eq!(said.code, Some(2), "{line}: {}", said.err);
@@ -355,7 +316,7 @@ fn every_help_has_examples_that_run() {
     // A line that is not understood is found, also where it is only parsed.
     let dir = tempfile::tempdir().unwrap();
     for bad in ["tui --nodee x --help", "record --for soon -O x --help"] {
-        assert_eq!(kflow(dir.path(), &words(bad)).code, Some(2), "{bad}");
+        assert_eq!(kflow_in(dir.path(), words(bad)).code, Some(2), "{bad}");
     }
 }
 

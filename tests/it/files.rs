@@ -1,6 +1,6 @@
 //! Nothing of the user's is destroyed: an output is whole or is not there, and an input is never an output.
 
-use crate::fixture;
+use crate::{fixture, program};
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -12,12 +12,8 @@ use kflow_model::session::{self, Header, SessionError, Writer};
 use kflow_model::{Body, Nanos, Observation, Source, Stamp};
 
 fn kflow(dir: &Path, args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_kflow"))
-        .args(args)
-        .current_dir(dir)
-        .env_remove("KFLOW_SESSION")
-        .output()
-        .unwrap()
+    let mut command = program::command();
+    command.args(args).current_dir(dir).output().unwrap()
 }
 
 /// Everything in a folder: names, contents, modes; a link as the file that it leads to.

@@ -1,34 +1,11 @@
 //! Every form of every command that reads is taken by a parser of that form, and holds what the JSON holds.
 
 use std::collections::BTreeSet;
-use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
 use crate::fixture;
-
-struct Said {
-    code: Option<i32>,
-    out: String,
-    err: String,
-}
-
-fn kflow(args: &[&str]) -> Said {
-    let out = Command::new(env!("CARGO_BIN_EXE_kflow"))
-        .args(args)
-        .env_remove("KFLOW_SESSION")
-        .env_remove("KUBERNETES_SERVICE_HOST")
-        .env("KUBECONFIG", "/no/such/kubeconfig")
-        .env("HOME", "/no/such/home")
-        .stdin(Stdio::null())
-        .output()
-        .unwrap();
-    Said {
-        code: out.status.code(),
-        out: String::from_utf8(out.stdout).unwrap(),
-        err: String::from_utf8(out.stderr).unwrap(),
-    }
-}
+use crate::program::kflow;
 
 fn stuck() -> String {
     let path = fixture("sessions/S2-stuck-early.kflow.zst");
@@ -60,7 +37,7 @@ const ASKED: [(&[&str], &str); 13] = [
 
 /// The forms of a command, as clap names them.
 fn forms_of(command: &str) -> BTreeSet<String> {
-    let said = kflow(&[command, "-o", "?"]).err;
+    let said = kflow([command, "-o", "?"]).err;
     let list = said.split_once("[possible values: ").unwrap().1;
     let list = list.split_once(']').unwrap().0;
     list.split(", ").map(str::to_owned).collect()
@@ -121,7 +98,7 @@ fn read(session: &str, asked: &[&str], forms: &str) -> Vec<String> {
     let printed = |form: &str| {
         let of = ["-s", session, "--at", "50%"];
         let of = if reads { &of[..] } else { &[] };
-        let said = kflow(&[asked, &["-o", form], of].concat());
+        let said = kflow([asked, &["-o", form], of].concat());
         let verdict = i32::from(asked[0] == "why");
         assert_eq!(said.code, Some(verdict), "{asked:?} {form}: {}", said.err);
         assert!(!said.out.is_empty(), "{asked:?} {form}: {}", said.err);
@@ -150,7 +127,7 @@ fn read(session: &str, asked: &[&str], forms: &str) -> Vec<String> {
             "wide" => wide(asked, &printed("text"), &printed(form)),
             "openmetrics" => assert!(printed(form).ends_with("\n# EOF\n")),
             "-wide" => {
-                let said = kflow(&[asked, &["-o", "wide", "-s", session]].concat());
+                let said = kflow([asked, &["-o", "wide", "-s", session]].concat());
                 assert_eq!(said.code, Some(2), "{asked:?}");
                 assert!(said.err.contains("--list"), "{}", said.err);
             }
@@ -188,13 +165,13 @@ fn table(asked: &[&str], text: &str, json: &[Value]) {
 /// A name is what a command takes, and means one thing.
 fn is_taken(name: &str, session: &str) {
     let of = ["-s", session, "--at", "50%", "-o", "name"];
-    let said = kflow(&[&["why", name], &of[..]].concat());
+    let said = kflow([&["why", name], &of[..]].concat());
     // It has no verdict when it is well or gone.
     assert!(matches!(said.code, Some(0 | 1)), "{name}: {}", said.err);
     assert!(said.out.lines().all(|l| l == name), "{name}: {}", said.out);
     // A node has no timeline.
     if !name.starts_with("node/") {
-        let said = kflow(&[&["timeline", "--past", name], &of[..]].concat());
+        let said = kflow([&["timeline", "--past", name], &of[..]].concat());
         assert_eq!(said.code, Some(0), "{name}: {}", said.err);
         assert_eq!(said.out.trim_end(), name);
     }
@@ -229,7 +206,7 @@ fn a_name_is_as_kubectl_takes_it_in_the_namespace_that_is_asked_for() {
         ),
         (&["why", "deploy/quota", "-n", "s29"], "deployment/quota\n"),
     ] {
-        let said = kflow(&[asked, &of].concat());
+        let said = kflow([asked, &of].concat());
         assert_eq!(said.out, want, "{asked:?}: {}", said.err);
     }
 }
@@ -247,24 +224,24 @@ fn a_pod_of_a_namespace_that_is_called_as_a_kind_has_a_name_too() {
     std::fs::write(&from, list.to_string()).unwrap();
     let (from, to) = (from.to_str().unwrap(), to.to_str().unwrap());
     assert_eq!(
-        kflow(&["import", "-q", "--watch", from, "-O", to]).code,
+        kflow(["import", "-q", "--watch", from, "-O", to]).code,
         Some(0)
     );
-    let said = kflow(&["timeline", "pod/job/x", "-s", to, "-o", "name"]);
+    let said = kflow(["timeline", "pod/job/x", "-s", to, "-o", "name"]);
     assert_eq!(said.out, "pod/job/x\n", "{}", said.err);
     // The pod was found; an object alone does not tell whether it is still there.
-    let said = kflow(&["why", "pod/job/x", "-s", to, "-o", "name"]);
+    let said = kflow(["why", "pod/job/x", "-s", to, "-o", "name"]);
     assert!(said.err.contains("how pod job/x is"), "{}", said.err);
 }
 
 #[test]
 fn what_is_not_known_is_a_row_in_yaml_and_none_in_csv_and_names() {
-    let said = kflow(&["why", "--all", "-o", "yaml"]);
+    let said = kflow(["why", "--all", "-o", "yaml"]);
     assert_eq!(said.code, Some(2), "{}", said.err);
     let rows: Vec<Value> = serde_saphyr::from_str(&said.out).unwrap();
     assert_eq!(rows[0]["state"], "unknown", "{}", said.out);
     for form in ["csv", "name"] {
-        let said = kflow(&["why", "--all", "-o", form]);
+        let said = kflow(["why", "--all", "-o", form]);
         assert_eq!((said.code, said.out.as_str()), (Some(2), ""), "{form}");
         assert!(!said.err.is_empty(), "{form}");
     }

@@ -2,61 +2,19 @@
 //! `docs/commands.md`.
 
 use crate::fixture;
+use crate::program::{commands, kflow, kflow_in};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Stdio};
-
-struct Said {
-    code: Option<i32>,
-    out: String,
-    err: String,
-}
-
-fn run(dir: &Path, args: &[&str]) -> Said {
-    let out = Command::new(env!("CARGO_BIN_EXE_kflow"))
-        .args(args)
-        .current_dir(dir)
-        .env_remove("KFLOW_SESSION")
-        .env_remove("KUBERNETES_SERVICE_HOST")
-        .env_remove("NO_COLOR")
-        .env("KUBECONFIG", "/no/such/kubeconfig")
-        .env("HOME", "/no/such/home")
-        .stdin(Stdio::null())
-        .output()
-        .unwrap();
-    Said {
-        code: out.status.code(),
-        out: String::from_utf8_lossy(&out.stdout).into_owned(),
-        err: String::from_utf8_lossy(&out.stderr).into_owned(),
-    }
-}
-
-fn kflow(args: &[&str]) -> Said {
-    run(Path::new("."), args)
-}
 
 fn session(name: &str) -> String {
     let path = format!("sessions/{name}.kflow.zst");
     fixture(&path).display().to_string()
 }
 
-/// The commands that help lists.
-fn commands() -> Vec<String> {
-    let help = kflow(&["help"]).out;
-    help.lines()
-        .skip_while(|l| *l != "Commands:")
-        .skip(1)
-        .map_while(|l| l.strip_prefix("  "))
-        .filter_map(|l| l.split(' ').find(|w| !w.is_empty()))
-        .filter(|c| *c != "help")
-        .map(str::to_owned)
-        .collect()
-}
-
 /// The flags of a command as help heads them: `-o, --output <FORM>`.
 fn flags(command: &str) -> Vec<String> {
-    let help = kflow(&[command, "--help"]).out;
+    let help = kflow([command, "--help"]).out;
     help.lines()
         .map(str::trim_start)
         .filter(|l| {
@@ -100,7 +58,7 @@ fn a_flag_is_the_same_word_in_every_command() {
             "{command}"
         );
         if has("-o, --output <FORM>") {
-            let said = kflow(&[command, "-o", "?"]).err;
+            let said = kflow([command, "-o", "?"]).err;
             assert!(said.contains("[possible values: "), "{command}: {said}");
             forms.insert(command.as_str());
         }
@@ -175,7 +133,7 @@ fn an_old_spelling_does_the_same_and_tells_the_new_one() {
         (&import, &["-O", "-"], &["-o", "-"], &file),
     ] {
         let said = |more: &[&str]| {
-            let said = run(dir.path(), &[command, more].concat());
+            let said = kflow_in(dir.path(), [command, more].concat());
             assert_eq!(said.code, Some(0), "{more:?}: {}", said.err);
             said
         };
@@ -210,7 +168,7 @@ fn a_recording_is_made_by_either_spelling() {
         (["-o", "old.kflow", "--duration", "100ms"], line),
     ] {
         let source = ["record", "--no-api", "--kubelet-log", "kubelet.log"];
-        let said = run(dir.path(), &[&source[..], &args].concat());
+        let said = kflow_in(dir.path(), [&source[..], &args].concat());
         assert!(
             said.err
                 .starts_with(&format!("{hint}kflow: recording to {}", args[1])),
@@ -256,7 +214,7 @@ fn a_form_is_never_taken_for_a_file() {
         ),
     ] {
         let args = [command, more].concat();
-        let said = run(dir.path(), &args);
+        let said = kflow_in(dir.path(), &args);
         assert_eq!(said.code, Some(2), "{args:?}: {}", said.err);
         assert!(said.err.contains(words), "{args:?}: {}", said.err);
         let written = fs::read_dir(dir.path()).unwrap().count();
@@ -267,7 +225,7 @@ fn a_form_is_never_taken_for_a_file() {
 #[test]
 fn a_pod_is_named_the_same_way_in_every_command() {
     let s = session("S1-basics");
-    let whole = kflow(&["timeline", "s01/healthy", "-o", "json", "-s", &s]).out;
+    let whole = kflow(["timeline", "s01/healthy", "-o", "json", "-s", &s]).out;
     let pods: Vec<serde_json::Value> = serde_json::from_str(&whole).unwrap();
     let uid = pods[0]["uid"].as_str().unwrap();
     for command in [
@@ -324,9 +282,9 @@ fn the_begin_of_a_uid_is_the_pod_only_where_no_other_begins_so() {
     });
     let list = serde_json::json!({"kind": "List", "apiVersion": "v1", "items": items});
     fs::write(dir.path().join("pods.json"), list.to_string()).unwrap();
-    let made = run(
+    let made = kflow_in(
         dir.path(),
-        &["import", "--watch", "pods.json", "-O", "s.kflow"],
+        ["import", "--watch", "pods.json", "-O", "s.kflow"],
     );
     assert_eq!(made.code, Some(0), "{}", made.err);
     for (pod, code, want) in [
@@ -348,7 +306,7 @@ fn the_begin_of_a_uid_is_the_pod_only_where_no_other_begins_so() {
             &["calls", "--pod", pod],
             &["requests", "--pod", pod],
         ] {
-            let said = run(dir.path(), &[command, &["-s", "s.kflow"]].concat());
+            let said = kflow_in(dir.path(), [command, &["-s", "s.kflow"]].concat());
             if code == 2 {
                 assert_eq!(said.code, Some(2), "{command:?}: {} {}", said.out, said.err);
                 // Without an audit log nothing can be said of requests.
@@ -386,11 +344,11 @@ fn colours_are_as_they_are_asked_for() {
         &["timeline", "deploy/quota", "-s", &s2],
     ] {
         for (when, coloured) in [("always", true), ("never", false), ("auto", false)] {
-            let said = kflow(&[args, &["--color", when]].concat());
+            let said = kflow([args, &["--color", when]].concat());
             assert_eq!(said.code, Some(0), "{args:?}: {}", said.err);
             assert_eq!(said.out.contains('\u{1b}'), coloured, "{args:?} {when}");
         }
-        let before = kflow(&[&["--color=always"], args].concat());
+        let before = kflow([&["--color=always"], args].concat());
         assert!(before.out.contains('\u{1b}'), "{args:?}");
     }
 }
@@ -415,7 +373,7 @@ fn a_table_has_a_head() {
         // Only the head, and no column is cut off from its name.
         assert_eq!(out.matches(head).count(), 1, "{args:?}");
     }
-    let rows = kflow(&["requests", "--list", "-s", &s1]).out;
+    let rows = kflow(["requests", "--list", "-s", &s1]).out;
     let (head, row) = rows.split_once('\n').unwrap();
     let row = row.lines().next().unwrap();
     let code = head.find("CODE").unwrap();
@@ -423,7 +381,7 @@ fn a_table_has_a_head() {
         row[code..code + 4].trim().parse::<u16>().is_ok(),
         "{head}\n{row}"
     );
-    let calls = kflow(&["calls", "--method", "RunPodSandbox", "-s", &s1]).out;
+    let calls = kflow(["calls", "--method", "RunPodSandbox", "-s", &s1]).out;
     let (head, row) = calls.split_once('\n').unwrap();
     let method = head.find("METHOD").unwrap();
     assert!(row[method..].starts_with("RunPodSandbox"), "{head}\n{row}");
@@ -464,7 +422,7 @@ fn an_answer_that_is_empty_says_why_in_every_form() {
             assert!(err.contains("there are no "), "{args:?}: {err}");
         }
     }
-    let well = kflow(&["why", "--all", "--at", "50%", "-o", "json", "-s", &s]);
+    let well = kflow(["why", "--all", "--at", "50%", "-o", "json", "-s", &s]);
     assert_eq!(
         (well.code, well.out.as_str()),
         (Some(0), "[]\n"),
@@ -550,7 +508,7 @@ fn exit_codes_are_those_that_are_documented() {
             })
             .collect();
         let args: Vec<&str> = args.iter().map(String::as_str).collect();
-        let said = run(dir.path(), &args);
+        let said = kflow_in(dir.path(), &args);
         assert_eq!(said.code, Some(code), "{command}: {}", said.err);
         assert!(code != 2 && code != 3 || !said.err.is_empty(), "{command}");
         if code != 0 {

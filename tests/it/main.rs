@@ -46,6 +46,7 @@ mod svg;
 mod words;
 
 mod attach;
+mod program;
 mod proxy;
 mod pulls;
 mod real;

@@ -1,26 +1,16 @@
 //! What every command writes as JSON fits its schema in `docs/schema`, to the last key.
 
 use std::collections::BTreeMap;
-use std::process::{Command, Stdio};
 
 use boon::{Compiler, SchemaIndex, Schemas};
 use serde_json::Value;
 
 use crate::fixture;
+use crate::program;
 
 fn kflow(args: &[&str], form: &str) -> (String, String) {
-    let out = Command::new(env!("CARGO_BIN_EXE_kflow"))
-        .args(args)
-        .args(["-o", form])
-        .env_remove("KFLOW_SESSION")
-        .env_remove("KUBERNETES_SERVICE_HOST")
-        .env("KUBECONFIG", "/no/such/kubeconfig")
-        .env("HOME", "/no/such/home")
-        .stdin(Stdio::null())
-        .output()
-        .unwrap();
-    let text = |b: &[u8]| String::from_utf8(b.to_vec()).unwrap();
-    (text(&out.stdout), text(&out.stderr))
+    let said = program::kflow([args, &["-o", form]].concat());
+    (said.out, said.err)
 }
 
 fn recording(name: &str) -> String {

@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write as _;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::Output;
 use std::sync::Arc;
 
 use kflow_convert::Capture;
@@ -102,16 +102,8 @@ fn flags_of(command: &str) -> BTreeSet<String> {
 }
 
 fn kflow(dir: &Path, args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_kflow"))
-        .args(args)
-        .current_dir(dir)
-        .env_remove("KFLOW_SESSION")
-        .env_remove("KUBERNETES_SERVICE_HOST")
-        .env("KUBECONFIG", "/no/such/kubeconfig")
-        .env("HOME", "/no/such/home")
-        .stdin(Stdio::null())
-        .output()
-        .unwrap()
+    let mut command = crate::program::command();
+    command.args(args).current_dir(dir).output().unwrap()
 }
 
 fn write(dir: &Path, flag: &str, name: &str, content: &[u8]) {
@@ -219,7 +211,7 @@ fn no_command_export_or_screen_shows_a_secret() {
 }
 
 /// Commands that print nothing of a session.
-const SILENT: [&str; 14] = [
+const SILENT: [&str; 13] = [
     "import",
     "proxy",
     "tui",
@@ -233,23 +225,7 @@ const SILENT: [&str; 14] = [
     "config",
     "completions",
     "man",
-    "help",
 ];
-
-/// The commands, as help tells them.
-fn commands() -> Vec<String> {
-    let help = String::from_utf8(kflow(Path::new("."), &["help"]).stdout).unwrap();
-    let all: Vec<String> = help
-        .lines()
-        .skip_while(|l| *l != "Commands:")
-        .take_while(|l| *l != "Options:")
-        .filter_map(|l| l.strip_prefix("  ").filter(|l| !l.starts_with(' ')))
-        .filter_map(|l| l.split(' ').next())
-        .map(str::to_owned)
-        .collect();
-    assert!(all.len() > SILENT.len(), "{help}");
-    all
-}
 
 /// The formats of a command, as clap tells them who names another.
 fn formats(command: &str) -> Vec<String> {
@@ -271,7 +247,7 @@ fn outputs(dir: &Path, session: &str, pod: &str, c: &Canaries) {
     c.absent("the session", &plain);
     let mut all: Vec<Vec<String>> = Vec::new();
     let mut add = |args: &[&str]| all.push(args.iter().map(|a| (*a).to_owned()).collect());
-    for command in commands() {
+    for command in crate::program::commands() {
         if SILENT.contains(&command.as_str()) {
             continue;
         }

@@ -1,7 +1,6 @@
 //! `kflow stats`: its figures against those that follow from the timelines and calls of the same recording.
 
 use std::collections::BTreeMap;
-use std::process::Command;
 
 use kflow_model::Body;
 use kflow_model::pod::Condition;
@@ -9,18 +8,11 @@ use kflow_model::session::reader;
 use serde_json::Value;
 
 use crate::fixture;
+use crate::program;
 
 fn kflow(args: &[&str]) -> (String, String, i32) {
-    let out = Command::new(env!("CARGO_BIN_EXE_kflow"))
-        .args(args)
-        .env_remove("KFLOW_SESSION")
-        .output()
-        .unwrap();
-    (
-        String::from_utf8(out.stdout).unwrap(),
-        String::from_utf8(out.stderr).unwrap(),
-        out.status.code().unwrap(),
-    )
+    let (code, out, err) = program::kflow(args).parts();
+    (out, err, code.unwrap())
 }
 
 fn session(name: &str) -> String {

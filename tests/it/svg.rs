@@ -1,18 +1,16 @@
 //! `kflow export -o svg`: whole, no higher than what is in it, in the colours of a theme.
 
-use std::process::Command;
-
 use crate::fixture;
+use crate::program;
 
 fn svg(pod: &str, session: &str, more: &[&str]) -> (Option<i32>, String, String) {
-    let out = Command::new(env!("CARGO_BIN_EXE_kflow"))
+    let file = fixture(&format!("sessions/{session}.kflow.zst"));
+    let mut command = program::command();
+    command
         .args(["export", pod, "-o", "svg", "-s"])
-        .arg(fixture(&format!("sessions/{session}.kflow.zst")))
-        .args(more)
-        .output()
-        .unwrap();
-    let text = |b: Vec<u8>| String::from_utf8(b).unwrap();
-    (out.status.code(), text(out.stdout), text(out.stderr))
+        .arg(file)
+        .args(more);
+    program::run(&mut command).parts()
 }
 
 /// Height of the picture, px, and of the lowest text in it.

@@ -22,13 +22,13 @@ pub use markdown::{escaped, markdown};
 /// Widest line, columns.
 pub const WIDTH: usize = 80;
 
-/// As many pods that have no owner, and as many owners, are named of whom the same is true.
+/// Most pods without an owner, and most owners, that are named below a verdict that is true of all of them.
 const NAMED: usize = 20;
-/// As many pods of an owner are named.
+/// Most pods of one owner that are named there.
 const NAMED_OF_OWNER: usize = 3;
 
-/// Verdicts as text, by cause: of those that say the same one is told whole and the others are named, unless `each` is
-/// wanted.
+/// Verdicts as text, grouped by cause. Of verdicts that say the same, the first is written whole and the others by name; with
+/// `each`, every one is written whole.
 pub fn report<'v>(
     verdicts: impl IntoIterator<Item = &'v Verdict>,
     now: Nanos,

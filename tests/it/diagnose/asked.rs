@@ -1,20 +1,12 @@
 //! `kflow why` of what is no pod: a node, a claim.
 
-use std::path::Path;
-use std::process::Command;
+use crate::{fixture, program};
 
 fn why(session: &str, args: &[&str]) -> (Option<i32>, String, String) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join(format!("fixtures/sessions/{session}.kflow.zst"));
-    let out = Command::new(env!("CARGO_BIN_EXE_kflow"))
-        .arg("why")
-        .args(args)
-        .arg("-s")
-        .arg(path)
-        .output()
-        .expect("kflow runs");
-    let text = |b: Vec<u8>| String::from_utf8(b).expect("UTF-8");
-    (out.status.code(), text(out.stdout), text(out.stderr))
+    let path = fixture(&format!("sessions/{session}.kflow.zst"));
+    let mut command = program::command();
+    command.arg("why").args(args).arg("-s").arg(path);
+    program::run(&mut command).parts()
 }
 
 /// The runtime of S4's node is stopped from 00:38:30 to 00:39:32 (fixtures/expected.json, s18a).

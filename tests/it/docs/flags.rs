@@ -1,7 +1,8 @@
 //! Every flag of docs/reference.md, and each value that it lists, is typed: with a recording where the command reads one, else
 //! up to `--help`, which is printed when all before it was understood.
 
-use super::{REFERENCE, Scratch, kflow, pages, words};
+use super::{REFERENCE, Scratch, pages, words};
+use crate::program::kflow_in;
 
 /// A flag of the reference: its command, its long name, and what it takes.
 #[derive(Clone, Debug)]
@@ -193,7 +194,7 @@ fn every_flag_of_the_reference_and_every_value_that_it_lists_is_typed() {
     crate::unknown::each(&lines, |args| {
         let typed = args.join(" ");
         let dir = scratch.folder(args);
-        let said = kflow(dir.path(), &scratch.at_hand(args));
+        let said = kflow_in(dir.path(), scratch.at_hand(args));
         let is_help = args.last().is_some_and(|a| a == "--help");
         assert_eq!(
             said.out.contains("Usage:"),

@@ -4,7 +4,8 @@
 use std::fs;
 use std::path::Path;
 
-use super::{Scratch, kflow, pages, shell};
+use super::{Scratch, pages, shell};
+use crate::program::kflow_in;
 
 /// The lines that a command of a block prints: all, or those that `| head -N` leaves.
 fn printed(scratch: &Scratch, line: &str) -> Vec<String> {
@@ -12,7 +13,7 @@ fn printed(scratch: &Scratch, line: &str) -> Vec<String> {
     let mut words = all.next().expect("a command");
     assert_eq!(words.remove(0), "kflow", "{line}");
     let dir = scratch.folder(&words);
-    let said = kflow(dir.path(), &scratch.at_hand(&words));
+    let said = kflow_in(dir.path(), scratch.at_hand(&words));
     assert!(
         matches!(said.code, Some(0 | 1)),
         "{line}: {:?} {}",

@@ -153,8 +153,8 @@ impl CallLog {
             .flat_map(|(c, _)| c.iter())
             .filter(|c| c.end.is_none())
     }
-    /// Calls that went on at some moment after `from` and before `to`, by start, of those that come behind `after` in the
-    /// log.
+    /// Calls that were in flight at some moment between `from` and `to`, by start. With `after`, only those that the log lists
+    /// behind that call.
     pub fn overlapping(
         &self,
         (from, to): (Nanos, Nanos),
@@ -162,12 +162,12 @@ impl CallLog {
     ) -> impl Iterator<Item = &Arc<Call>> {
         self.within((from, to), after, i64::MIN)
     }
-    /// Of the calls that went on in an interval those in flight, and those that were longer than `ns`.
+    /// Calls that were in flight in an interval and either have not ended, or lasted longer than `ns`.
     pub fn lasting(&self, interval: (Nanos, Nanos), ns: i64) -> impl Iterator<Item = &Arc<Call>> {
         self.within(interval, None, ns)
             .filter(move |c| c.end.is_none_or(|end| end.since(c.start) > ns))
     }
-    /// The calls of an interval, in chunks with one in flight or longer than `ns`.
+    /// Calls of an interval. Chunks without a call in flight, or one longer than `ns`, are skipped whole.
     fn within(
         &self,
         (from, to): (Nanos, Nanos),

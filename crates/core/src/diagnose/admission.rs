@@ -18,9 +18,9 @@ pub enum Called {
 /// Admission of one request.
 #[derive(Clone, Debug)]
 pub struct Admission {
-    /// It was authorised and refused all the same.
+    /// Authorisation allowed the request, and admission refused it.
     pub refused: bool,
-    /// The cause that its message tells of the refusal.
+    /// Why it was refused, where the refusal's message matches a cause of the catalogue.
     pub cause: Option<&'static Cause>,
     /// Level and version of Pod Security that was enforced: `restricted:latest`.
     pub pod_security: Option<Text>,

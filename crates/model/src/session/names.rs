@@ -1,5 +1,5 @@
-//! The names in a recording, for who completes a word while it is typed: of the lines only those are parsed that tell of
-//! a pod, a node or another object, and of those only the names.
+//! The names of pods, nodes and other objects in a recording, read fast enough to complete a word while it is typed: other
+//! lines are not parsed, and of these only the names are.
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -27,8 +27,8 @@ struct Kept {
 /// Rows to a part of [`Rows`].
 const PART: usize = 4096;
 
-/// A list in parts: one of millions that is a single piece of memory is copied when it grows, which takes longer than a
-/// frame.
+/// A list in parts of bounded size. A list of millions in one piece of memory would be copied when it grows, and that takes
+/// longer than a frame may.
 #[derive(Debug, Default)]
 struct Rows(Vec<Vec<Kept>>);
 

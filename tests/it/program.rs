@@ -1,0 +1,70 @@
+//! kflow as a process that finds nothing of the machine's: no cluster, no configuration, no session that the environment names.
+
+use std::ffi::OsStr;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// How it ended, and what it wrote.
+#[derive(Debug)]
+pub(crate) struct Said {
+    pub(crate) code: Option<i32>,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+impl Said {
+    /// Code, standard output, standard error.
+    pub(crate) fn parts(self) -> (Option<i32>, String, String) {
+        (self.code, self.out, self.err)
+    }
+}
+
+/// The command, without arguments; standard input is empty.
+pub(crate) fn command() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kflow"));
+    command
+        .env_remove("KFLOW_SESSION")
+        .env_remove("KUBERNETES_SERVICE_HOST")
+        .env_remove("NO_COLOR")
+        .env_remove("COLUMNS")
+        .env("KUBECONFIG", "/no/such/kubeconfig")
+        .env("HOME", "/no/such/home")
+        .env("XDG_CONFIG_HOME", "/no/such/home/.config")
+        .env("TZ", "UTC")
+        .stdin(Stdio::null());
+    command
+}
+
+/// Runs a command to its end.
+pub(crate) fn run(command: &mut Command) -> Said {
+    let out = command.output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+    Said {
+        code: out.status.code(),
+        out: text(out.stdout),
+        err: text(out.stderr),
+    }
+}
+
+/// Runs it with arguments.
+pub(crate) fn kflow<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) -> Said {
+    run(command().args(args))
+}
+
+/// The same in a folder.
+pub(crate) fn kflow_in<A: AsRef<OsStr>>(dir: &Path, args: impl IntoIterator<Item = A>) -> Said {
+    run(command().args(args).current_dir(dir))
+}
+
+/// The commands that help lists, but for `help` itself.
+pub(crate) fn commands() -> Vec<String> {
+    let help = kflow(["help"]).out;
+    help.lines()
+        .skip_while(|l| *l != "Commands:")
+        .skip(1)
+        .map_while(|l| l.strip_prefix("  "))
+        .filter_map(|l| l.split(' ').find(|w| !w.is_empty()))
+        .filter(|c| *c != "help")
+        .map(str::to_owned)
+        .collect()
+}
