@@ -200,6 +200,9 @@ pub enum TableFormat {
     Text,
     /// For people, with more columns.
     Wide,
+    /// The pods that they are about, each once, for kubectl and for xargs: pod/NAME in the namespace that -n names, else
+    /// pod/NAMESPACE/NAME.
+    Name,
     /// One array, a row a line: see docs/json.md.
     Json,
     /// A JSON object a line.
@@ -214,7 +217,7 @@ impl TableFormat {
     /// The form of rows for a program.
     pub const fn rows(self) -> Option<Rows> {
         match self {
-            Self::Text | Self::Wide => None,
+            Self::Text | Self::Wide | Self::Name => None,
             Self::Json => Some(Rows::Json),
             Self::Jsonl => Some(Rows::Jsonl),
             Self::Yaml => Some(Rows::Yaml),
@@ -223,6 +226,9 @@ impl TableFormat {
     }
     pub fn is_wide(self) -> bool {
         self == Self::Wide
+    }
+    pub fn is_name(self) -> bool {
+        self == Self::Name
     }
 }
 

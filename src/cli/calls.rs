@@ -9,13 +9,13 @@ use super::collect::Collected;
 use super::input::Observations;
 use super::out;
 use super::pods::{
-    chosen, no_such_pod, tell_of_empty_scope, tell_of_loss, tell_of_no_match, whole,
+    chosen, no_such_pod, tell_of_empty_scope, tell_of_loss, tell_of_no_match, whole, within,
 };
 use kflow_core::correlate::{Pod, World};
 use kflow_core::diagnose::unknown::{self, Asked};
 use kflow_core::suggest::suggest;
 use kflow_engine::Snapshot;
-use kflow_export::calls;
+use kflow_export::{calls, names};
 use kflow_model::cri::method;
 
 /// `kflow calls`
@@ -43,6 +43,10 @@ pub(super) fn calls(args: &CallsArgs) -> anyhow::Result<u8> {
     }
     let mut out = out::stdout();
     match args.output.rows() {
+        None if args.output.is_name() => {
+            let found = calls::chosen(&world, &filter, source.at);
+            names::of_calls(&mut out, found, within(asked, query))?;
+        }
         Some(form) => calls::rows(&mut out, &world, &filter, source.at, form)?,
         None => {
             let wide = args.output.is_wide();
@@ -78,6 +82,10 @@ fn follow(args: &CallsArgs) -> anyhow::Result<u8> {
     ensure!(
         args.output != TableFormat::Json,
         "-o json is one array, which has no end here: use -o jsonl, yaml, csv, text or wide"
+    );
+    ensure!(
+        !args.output.is_name(),
+        "-o name tells each pod once, and --follow each call: use -o jsonl, yaml, csv, text or wide"
     );
     let query = args.filter.pod.as_deref();
     // The time is that of following, not of the first look.

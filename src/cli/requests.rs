@@ -8,11 +8,11 @@ use anyhow::bail;
 
 use super::args::control::RequestsArgs;
 use super::input::Observations;
-use super::pods::{find, no_such_pod, tell_of_empty_scope, tell_of_no_match, whole};
+use super::pods::{find, no_such_pod, tell_of_empty_scope, tell_of_no_match, whole, within};
 use super::{OK, out};
 use kflow_core::correlate::{Pod, World};
 use kflow_core::diagnose::unknown;
-use kflow_export::requests;
+use kflow_export::{names, requests};
 use kflow_model::{Body, Text};
 
 /// `kflow requests`
@@ -24,6 +24,11 @@ pub(super) fn requests(args: &RequestsArgs) -> anyhow::Result<u8> {
     if args.output.is_wide() && !listed {
         bail!(
             "-o wide has more columns of requests: use it with --list, --slow, --errors or --pod"
+        );
+    }
+    if args.output.is_name() && !listed {
+        bail!(
+            "-o name tells the pods that requests are about: use it with --list, --slow, --errors or --pod"
         );
     }
     let asked = source.asked(&world);
@@ -96,6 +101,10 @@ pub(super) fn requests(args: &RequestsArgs) -> anyhow::Result<u8> {
     let chosen = chosen.into_iter();
     let chosen = chosen.map(Arc::as_ref);
     match args.output.rows() {
+        None if args.output.is_name() => {
+            let within = within(asked, args.pod.as_deref());
+            names::of_requests(&mut out, chosen, within)?;
+        }
         None => {
             let wide = args.output.is_wide();
             requests::list(&mut out, chosen, source.at, wide, out::colour())?;

@@ -26,9 +26,12 @@ const ASKED: [(&[&str], &str); 13] = [
         &["timeline", "deploy/quota"],
         "text name json jsonl yaml csv",
     ),
-    (&["calls"], "text wide json jsonl yaml csv"),
-    (&["requests"], "text -wide json jsonl yaml csv"),
-    (&["requests", "--list"], "text wide json jsonl yaml csv"),
+    (&["calls"], "text wide name json jsonl yaml csv"),
+    (&["requests"], "text -wide -name json jsonl yaml csv"),
+    (
+        &["requests", "--list"],
+        "text wide name json jsonl yaml csv",
+    ),
     (&["flow"], "text json jsonl yaml"),
     (&["flow", "s02/image-missing"], "text json jsonl yaml"),
     (&["stats"], "text wide json jsonl yaml csv openmetrics"),
@@ -126,8 +129,8 @@ fn read(session: &str, asked: &[&str], forms: &str) -> Vec<String> {
             "text" => assert!(printed(form).lines().count() > 1, "{asked:?}"),
             "wide" => wide(asked, &printed("text"), &printed(form)),
             "openmetrics" => assert!(printed(form).ends_with("\n# EOF\n")),
-            "-wide" => {
-                let said = kflow([asked, &["-o", "wide", "-s", session]].concat());
+            "-wide" | "-name" => {
+                let said = kflow([asked, &["-o", &form[1..], "-s", session]].concat());
                 assert_eq!(said.code, Some(2), "{asked:?}");
                 assert!(said.err.contains("--list"), "{}", said.err);
             }

@@ -398,7 +398,7 @@ fn an_answer_that_is_empty_says_why_in_every_form() {
         ),
         (
             &["calls"],
-            &["text", "wide", "json", "jsonl", "yaml", "csv"],
+            &["text", "wide", "name", "json", "jsonl", "yaml", "csv"],
         ),
         (&["requests"], &["text", "json", "jsonl", "csv"]),
         (

@@ -242,6 +242,15 @@ pub fn matched(world: &World, filter: &Filter, now: Nanos) -> (usize, usize) {
     (passed, all)
 }
 
+/// The calls that a filter takes, by start.
+pub fn chosen<'w>(
+    world: &'w World,
+    filter: &Filter,
+    now: Nanos,
+) -> impl Iterator<Item = &'w Arc<Call>> {
+    selected(world).filter(move |c| filter.takes(c, now))
+}
+
 /// The calls that the world's selection admits, by start.
 fn selected(world: &World) -> impl Iterator<Item = &Arc<Call>> {
     world.calls().iter().filter(|c| world.selects_call(c))

@@ -1,9 +1,10 @@
 //! Names alone, a line each, for kubectl and for xargs.
 
 use std::io::{self, Write};
+use std::sync::Arc;
 
 use super::text::clean;
-use kflow_core::correlate::Pod;
+use kflow_core::correlate::{Call, Pod, Request};
 use kflow_core::diagnose::{Incident, Subject, Verdict};
 use kflow_model::ObjectRef;
 
@@ -50,6 +51,34 @@ pub fn of_objects<'a>(
     within: Option<&str>,
 ) -> io::Result<()> {
     lines(out, objects.map(|o| object(o, within)))
+}
+
+/// The pods that calls are about, where they have a name.
+pub fn of_calls<'a>(
+    out: &mut impl Write,
+    calls: impl Iterator<Item = &'a Arc<Call>>,
+    within: Option<&str>,
+) -> io::Result<()> {
+    let named = calls.filter(|c| !c.pod.is_empty());
+    lines(
+        out,
+        named.map(|c| name("pod", &c.namespace, &c.pod, within)),
+    )
+}
+
+/// The pods that requests are about, where they have a name: the apiserver gives one to a pod of a `generateName`, and the
+/// audit log has it from its level Request on.
+pub fn of_requests<'a>(
+    out: &mut impl Write,
+    requests: impl Iterator<Item = &'a Request>,
+    within: Option<&str>,
+) -> io::Result<()> {
+    let of_pods = requests.filter(|r| r.resource.split('/').next() == Some("pods"));
+    let named = of_pods.map(|r| &r.object).filter(|o| !o.name.is_empty());
+    lines(
+        out,
+        named.map(|o| name("pod", &o.namespace, &o.name, within)),
+    )
 }
 
 /// Whom each verdict is about.
