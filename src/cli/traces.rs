@@ -50,8 +50,8 @@ pub(super) fn send(store: &Store, pods: &[Pod], snap: &Snapshot) -> anyhow::Resu
     let mut sent = 0;
     for (body, spans) in requests(pods.iter().flat_map(of).flat_map(|t| t.spans)) {
         let again = |refused: &Refused, wait: Duration| {
-            let wait = wait.as_secs_f64();
-            super::out::tell(&format!("{refused}; again in {wait:.1} s"));
+            let wait = kflow_model::units::wait(wait);
+            super::out::tell(&format!("{refused}; again in {wait}"));
         };
         let taken = runtime.block_on(store.send(body.into(), again, LIMIT));
         let to = store.uri();

@@ -11,7 +11,8 @@ pub mod summary;
 use serde::{Deserialize, Serialize};
 
 use crate::flow::Stage;
-use kflow_model::{Evidence, Nanos, Source, Text, cri::CallKey};
+use kflow_model::cri::{CallKey, method};
+use kflow_model::{Evidence, Nanos, Source, Text};
 
 /// How a span stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -139,6 +140,23 @@ impl Span {
     /// True for the run of a container ([`RUN`]): it is open for as long as the container runs, which is no wait.
     pub fn is_run(&self) -> bool {
         self.step == RUN
+    }
+    /// True for what the runtime's or the kubelet's garbage collection does, minutes after an attempt or the end: it is no
+    /// part of the stage's span.
+    pub fn is_garbage_collection(&self) -> bool {
+        match self.stage {
+            Stage::Start => self.step == method::REMOVE_CONTAINER,
+            Stage::Sandbox => self.step == method::REMOVE_POD_SANDBOX,
+            Stage::Terminate => {
+                matches!(
+                    self.step.as_str(),
+                    method::REMOVE_CONTAINER
+                        | method::REMOVE_POD_SANDBOX
+                        | "cleanupOrphanedPodDirs"
+                ) || self.step == method::STOP_POD_SANDBOX && self.attempt > 0
+            }
+            _ => false,
+        }
     }
     /// True for the span of a whole stage.
     pub fn is_stage(&self) -> bool {

@@ -140,8 +140,8 @@ impl Store {
         };
         match tokio::time::timeout(PATIENCE, asked).await {
             Err(_) => Err(later(format!(
-                "it did not answer within {} s",
-                PATIENCE.as_secs()
+                "it did not answer within {}",
+                kflow_model::units::wait(PATIENCE)
             ))),
             Ok(Err(why)) => Err(later(why)),
             Ok(Ok((head, body))) => judge(head.status, &head.headers, &body),

@@ -19,6 +19,7 @@ use kflow_core::correlate::PodView;
 use kflow_core::diagnose::{Incident, Verdict};
 use kflow_core::flow::Stage;
 use kflow_core::timeline::{MarkKind, Span, critical, summary};
+use kflow_model::span::OWN_SCOPE;
 use kflow_model::stamp::SECOND;
 use kflow_model::{Nanos, SpanId, Text, TraceId};
 
@@ -29,7 +30,7 @@ use wire::attribute;
 
 /// Version of the semantic conventions that attributes are named by.
 const SCHEMA: &str = "https://opentelemetry.io/schemas/1.45.0";
-/// The service of what is kflow's own conclusion, and the name of the instrumentation scope.
+/// The service of what is kflow's own conclusion.
 const KFLOW: &str = "kflow";
 /// Most events of one span; `OTEL_SPAN_EVENT_COUNT_LIMIT` has the same default.
 const EVENTS: usize = 128;
@@ -87,6 +88,10 @@ pub struct Findings<'a> {
 pub fn traces(pod: &PodView, found: Findings<'_>, now: Nanos) -> Vec<Trace> {
     let episodes = episode::of_spans(pod);
     let mut all: Vec<&Episode> = episodes.iter().flatten().collect();
+    // A start of which no step was seen, where its end is known, or nothing else of the pod is.
+    if all.is_empty() || pod.became_ready.is_some() {
+        all.push(&Episode::Start);
+    }
     all.sort();
     all.dedup();
     let ids = Ids::new(pod, &episodes);
@@ -128,7 +133,11 @@ fn trace(
     let trace_id = ids.trace(episode);
     let mut spans = vec![root(pod, episode, ids, (begin, end), over.is_none(), now)];
     for stage in Stage::ALL {
-        let of_stage = || steps.iter().filter(move |(_, s)| s.stage == stage);
+        let all = || steps.iter().filter(move |(_, s)| s.stage == stage);
+        let is_garbage = |s: &Span| summary::is_garbage_collection(t, s);
+        // Garbage collection comes minutes later: a stage that has anything else ends before it.
+        let is_only = all().all(|(_, s)| is_garbage(s));
+        let of_stage = || all().filter(move |(_, s)| is_only || !is_garbage(s));
         let Some(from) = of_stage().map(|(_, s)| s.start.at).min() else {
             continue;
         };
@@ -163,12 +172,16 @@ fn trace(
                 |p| ids.step(p as usize).unwrap_or_default(),
             );
         let id = ids.step(*i).unwrap_or_default();
-        let made = span::of_step(
+        let mut made = span::of_step(
             pod,
             s,
             (trace_id, id, Some(parent)),
             (s.start.at, end_of(s)),
         );
+        if summary::is_garbage_collection(t, s) {
+            made.attributes
+                .push(attribute("kflow.garbage_collection", true));
+        }
         spans.push(put(pod, span::service(s), s.end.is_none(), made));
     }
     Trace {
@@ -300,7 +313,7 @@ fn resources(spans: impl IntoIterator<Item = Made>) -> Vec<wire::ResourceSpans> 
                 resource: Some(wire::Resource { attributes }),
                 scope_spans: vec![wire::ScopeSpans {
                     scope: Some(wire::Scope {
-                        name: KFLOW.to_owned(),
+                        name: OWN_SCOPE.to_owned(),
                         version: env!("CARGO_PKG_VERSION").to_owned(),
                     }),
                     spans,

@@ -4,6 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{Nanos, Pairs, SpanId, Text, TraceId};
 
+/// Instrumentation scope of the spans that kflow makes of what it saw. They prove nothing, and are never taken as evidence.
+pub const OWN_SCOPE: &str = "kflow";
+
 /// OTLP `SpanKind`.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,

@@ -5,9 +5,15 @@ use crate::flow::Stage;
 use kflow_model::Nanos;
 
 fn steps_of(t: &Timeline, stage: Stage) -> impl Iterator<Item = &Span> {
-    t.spans
-        .iter()
-        .filter(move |s| s.stage == stage && !s.is_stage() && !s.is_run())
+    t.spans.iter().filter(move |s| {
+        s.stage == stage && !s.is_stage() && !s.is_run() && !is_garbage_collection(t, s)
+    })
+}
+
+/// True for garbage collection, and for what lies in it.
+pub fn is_garbage_collection(t: &Timeline, span: &Span) -> bool {
+    let around = span.parent.and_then(|p| t.spans.get(p as usize));
+    span.is_garbage_collection() || around.is_some_and(|p| is_garbage_collection(t, p))
 }
 
 /// Merges intervals that overlap or touch; sorted.

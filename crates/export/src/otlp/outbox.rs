@@ -38,6 +38,15 @@ impl Told {
     }
 }
 
+/// True for a pod that was Ready before and that nothing has happened to since, which is most of them: its timeline need not
+/// be derived.
+fn is_of_before(pod: &PodView, since: Nanos) -> bool {
+    let was_ready = pod.became_ready.is_some_and(|e| e.at < since);
+    let first = pod.restarts == 0 && pod.containers.iter().all(|c| c.attempt == 0);
+    let goes_on = pod.deletion_requested.is_none() && pod.gone.is_none() && !pod.phase.is_over();
+    was_ready && first && goes_on
+}
+
 impl Outbox {
     pub fn new(since: Nanos) -> Self {
         Self {
@@ -55,6 +64,9 @@ impl Outbox {
     ) -> Vec<Made> {
         let mut out = Vec::new();
         for pod in pods {
+            if is_of_before(pod, self.since) {
+                continue;
+            }
             let told = self.pods.entry(pod.uid.clone()).or_default();
             if !told.is_due(pod, now) {
                 continue;

@@ -7,7 +7,7 @@ use super::attributes::{clean, is_kept};
 use super::{json, wire};
 use crate::logtext::{FIELD_MAX, cut};
 use crate::{Fed, LineDecoder};
-use kflow_model::span::{SpanKind, SpanRecord};
+use kflow_model::span::{OWN_SCOPE, SpanKind, SpanRecord};
 use kflow_model::{Body, Nanos, Observation, Source, SpanId, Stamp, Text, TraceId};
 
 /// Longest span or event name, bytes.
@@ -56,7 +56,7 @@ impl LineDecoder for OtlpDecoder {
     }
 }
 
-/// Every valid span of a request. `seen` is when the batch came; where that is unknown, a span was seen at the
+/// Every valid span of a request, but for what kflow itself made. `seen` is when the batch came; where that is unknown, a span was seen at the
 /// earliest when it ended.
 fn spans(request: wire::Request, seen: Option<Nanos>, out: &mut Vec<Observation>) {
     for rs in request.resource_spans {
@@ -68,7 +68,10 @@ fn spans(request: wire::Request, seen: Option<Nanos>, out: &mut Vec<Observation>
             .and_then(|a| a.value.as_ref())
             .map(|v| cut(&v.text(), NAME_MAX))
             .unwrap_or_default();
-        for span in rs.scope_spans.into_iter().flat_map(|s| s.spans) {
+        // A collector may send back what kflow sent to it.
+        let is_own = |s: &wire::ScopeSpans| s.scope.as_ref().is_some_and(|s| s.name == OWN_SCOPE);
+        let others = rs.scope_spans.into_iter().filter(|s| !is_own(s));
+        for span in others.flat_map(|s| s.spans) {
             let start = nanos(span.start);
             if let Some(record) = record(&service, span) {
                 let seen = seen.unwrap_or(record.end).max(start);

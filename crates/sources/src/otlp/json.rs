@@ -18,6 +18,9 @@ pub(super) fn request(root: &Json) -> Option<wire::Request> {
                 // The name before OTLP 0.19.
                 .chain(list(rs, "instrumentationLibrarySpans"))
                 .map(|ss| wire::ScopeSpans {
+                    scope: ss.get("scope").map(|s| wire::Scope {
+                        name: text(s, "name"),
+                    }),
                     spans: list(ss, "spans").map(span).collect(),
                 })
                 .collect(),

@@ -28,8 +28,17 @@ pub(super) struct Resource {
 
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct ScopeSpans {
+    #[prost(message, optional, tag = "1")]
+    pub(super) scope: Option<Scope>,
     #[prost(message, repeated, tag = "2")]
     pub(super) spans: Vec<Span>,
+}
+
+/// `InstrumentationScope`
+#[derive(Clone, PartialEq, Eq, Message)]
+pub(super) struct Scope {
+    #[prost(string, tag = "1")]
+    pub(super) name: String,
 }
 
 #[derive(Clone, PartialEq, Message)]

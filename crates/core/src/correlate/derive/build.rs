@@ -26,21 +26,9 @@ pub(crate) struct Build<'a> {
     pub(crate) gaps: Vec<UnknownGap>,
 }
 
-/// True for what a stage's span holds: neither runs nor what garbage collection does minutes after the end, or after
-/// an attempt.
+/// True for what a stage's span holds.
 fn in_stage(s: &Span) -> bool {
-    let garbage = match s.stage {
-        Stage::Start => s.step == method::REMOVE_CONTAINER,
-        Stage::Sandbox => s.step == method::REMOVE_POD_SANDBOX,
-        Stage::Terminate => {
-            matches!(
-                s.step.as_str(),
-                method::REMOVE_CONTAINER | method::REMOVE_POD_SANDBOX | "cleanupOrphanedPodDirs"
-            ) || s.step == method::STOP_POD_SANDBOX && s.attempt > 0
-        }
-        _ => false,
-    };
-    !s.is_run() && !garbage
+    !s.is_run() && !s.is_garbage_collection()
 }
 
 impl<'a> Build<'a> {
