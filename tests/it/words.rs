@@ -249,21 +249,28 @@ fn flow(s: &Seen<'_>, wrong: &mut Vec<String>) {
     }
 }
 
-/// A stage works no longer than it lasts, and as long as any of its steps.
+/// A stage works no longer than it lasts, and as long as any of its steps; what garbage collection does minutes later is
+/// no part of it.
 fn lengths(s: &Seen<'_>, wrong: &mut Vec<String>) {
     let (t, now) = (&s.pod.timeline, s.facts.now);
     for stage in t.spans.iter().filter(|x| x.is_stage()) {
         let work = summary::work_ns(t, stage, now);
-        let steps = t
-            .spans
-            .iter()
-            .filter(|x| x.stage == stage.stage && !x.is_stage() && !x.is_run());
+        let steps = t.spans.iter().filter(|x| {
+            x.stage == stage.stage
+                && !x.is_stage()
+                && !x.is_run()
+                && !summary::is_garbage_collection(t, x)
+        });
         let longest = steps.map(|x| x.duration(now)).max().unwrap_or(0);
         if work < longest {
             wrong.push(format!(
                 "{} works {work} ns, its step {longest}",
                 stage.step
             ));
+        }
+        let lasts = stage.duration(now);
+        if work > lasts {
+            wrong.push(format!("{} works {work} ns of {lasts}", stage.step));
         }
     }
 }

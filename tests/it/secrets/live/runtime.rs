@@ -73,12 +73,41 @@ pub(super) fn tapped(stage: &mut Stage) {
     });
 }
 
-/// Both ends of the connections of a capture, by number.
-type Ends = BTreeMap<u64, (UnixStream, UnixStream)>;
+/// What every client of the captures begins with, in one piece or in two: grpc-go's preface and empty SETTINGS. kflow's own
+/// clients begin with the same preface, and other SETTINGS.
+const OPENING: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
 
-/// Plays a capture between a client that connects to `listen` and the runtime that listens behind it.
-fn play(capture: &[u8], listen: &str, runtime: &UnixListener) -> Ends {
-    let mut ends = Ends::new();
+/// Both ends of a connection of a capture.
+struct Ends {
+    client: UnixStream,
+    server: UnixStream,
+    /// The bytes of [`OPENING`] that the capture has had.
+    opened: usize,
+}
+
+/// Connects to `listen`; what else connects to the runtime behind it, as kflow's looks do, is closed.
+fn connect(listen: &str, runtime: &UnixListener) -> Ends {
+    let client = eventually("somebody listens", || UnixStream::connect(listen).ok());
+    (&client).write_all(OPENING).unwrap();
+    loop {
+        let (server, _) = runtime.accept().unwrap();
+        server.set_read_timeout(Some(SOON)).unwrap();
+        let mut first = vec![0; OPENING.len()];
+        if (&server).read_exact(&mut first).is_ok() && first == OPENING {
+            server.set_read_timeout(None).unwrap();
+            return Ends {
+                client,
+                server,
+                opened: 0,
+            };
+        }
+    }
+}
+
+/// Plays a capture between a client that connects to `listen` and the runtime that listens behind it; returns its
+/// connections by number.
+fn play(capture: &[u8], listen: &str, runtime: &UnixListener) -> BTreeMap<u64, Ends> {
+    let mut connections = BTreeMap::new();
     for line in capture.split(|b| *b == b'\n').filter(|l| !l.is_empty()) {
         let line: Value = serde_json::from_slice(line).unwrap();
         let Some(bytes) = line["b64"].as_str() else {
@@ -87,34 +116,23 @@ fn play(capture: &[u8], listen: &str, runtime: &UnixListener) -> Ends {
         let bytes = base64::engine::general_purpose::STANDARD
             .decode(bytes)
             .unwrap();
-        let (client, server) = ends
+        let ends = connections
             .entry(line["conn"].as_u64().unwrap())
-            .or_insert_with(|| {
-                let client = eventually("somebody listens", || UnixStream::connect(listen).ok());
-                // The looks of kflow at the runtime say nothing and are closed, or say something else.
-                (&client).write_all(&bytes).unwrap();
-                loop {
-                    let (server, _) = runtime.accept().unwrap();
-                    server.set_read_timeout(Some(SOON)).unwrap();
-                    let mut first = vec![0; bytes.len()];
-                    if (&server).read_exact(&mut first).is_ok() && first == bytes {
-                        server.set_read_timeout(None).unwrap();
-                        return (client, server);
-                    }
-                }
-            });
-        let (mut from, mut to) = match line["dir"].as_str() {
-            Some("c2s") => (&*client, &*server),
-            _ => (&*server, &*client),
+            .or_insert_with(|| connect(listen, runtime));
+        let (mut from, mut to, passed) = match line["dir"].as_str() {
+            Some("c2s") => {
+                let passed = bytes.len().min(OPENING.len() - ends.opened);
+                let of_opening = &OPENING[ends.opened..ends.opened + passed];
+                assert_eq!(&bytes[..passed], of_opening, "a client of another kind");
+                ends.opened += passed;
+                (&ends.client, &ends.server, passed)
+            }
+            _ => (&ends.server, &ends.client, 0),
         };
-        // The first bytes of a connection have passed already.
-        if bytes.starts_with(b"PRI * HTTP/2") {
-            continue;
-        }
-        from.write_all(&bytes).unwrap();
-        to.read_exact(&mut vec![0; bytes.len()]).unwrap();
+        from.write_all(&bytes[passed..]).unwrap();
+        to.read_exact(&mut vec![0; bytes.len() - passed]).unwrap();
     }
-    ends
+    connections
 }
 
 /// A runtime that says what exists, with canaries in labels, annotations and images.
