@@ -16,7 +16,6 @@
     allow(clippy::disallowed_methods, reason = "a test may wait for the disk")
 )]
 
-mod carried;
 pub mod import;
 pub mod live;
 pub mod overview;

@@ -14,11 +14,11 @@ use std::time::{Duration, Instant};
 use tracing::{info, info_span, warn};
 
 use crate::ObservationLog;
-use crate::carried::Carried;
 use kflow_core::selection::Selection;
 use kflow_model::Evidence;
 use kflow_model::clock;
 use kflow_model::gap::Gap;
+use kflow_model::session::Carried;
 use kflow_model::session::format::Bound;
 use kflow_model::session::{Header, SessionError, Writer};
 use kflow_model::units::wait;

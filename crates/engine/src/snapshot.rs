@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use crate::carried::Carried;
 use crate::overview::Overview;
 use kflow_core::correlate::World;
 use kflow_core::diagnose::Verdict;
 use kflow_core::diagnose::unknown::Asked;
+use kflow_model::session::Carried;
 use kflow_model::{Body, Evidence, Nanos, PodUid, Scope, Text};
 pub use kflow_sources::live::{SourceStatus, Status};
 

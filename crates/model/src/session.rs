@@ -3,6 +3,7 @@
 //! | module | owns | pure |
 //! |---|---|---|
 //! | [`mod@format`] | the lines: header, version, observation, what to do with lines of a later kflow | yes |
+//! | [`carried`] | what a stretch of a session needs of the time before it | yes |
 //! | [`redact`] | every text that is written is redacted | yes |
 //! | `names` | the names in a recording, read without the rest of it | no |
 //! | `reader` | files and streams, plain or zstd, whole or cut | no |
@@ -10,6 +11,7 @@
 //!
 //! `docs/session-format.md` is the contract for other programs.
 
+pub mod carried;
 pub mod format;
 pub mod redact;
 
@@ -20,7 +22,8 @@ pub mod reader;
 #[cfg(feature = "files")]
 pub mod writer;
 
-pub use format::{Header, SourceInfo, VERSION};
+pub use carried::Carried;
+pub use format::{Header, Part, SourceInfo, VERSION};
 #[cfg(feature = "files")]
 pub use names::{Names, names};
 #[cfg(feature = "files")]

@@ -34,6 +34,19 @@ pub struct Header {
     /// Remarks for people: how the session came to be, what is missing from it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<Text>,
+    /// Its place in a run that was cut into segments.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub segment: Option<Part>,
+}
+
+/// The place of a segment in its run. What follows the bound `from` in segment `n` + 1 arrived right after the last
+/// observation of segment `n`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Part {
+    /// Names the run: 16 hexadecimal digits, random.
+    pub run: Text,
+    /// Rises by one from segment to segment, from 0; where it rises by more, what was between them is lost.
+    pub n: u32,
 }
 
 /// A source as the header names it.
@@ -59,6 +72,7 @@ impl Header {
             node: Text::default(),
             sources: Vec::new(),
             notes: Vec::new(),
+            segment: None,
         }
     }
 

@@ -37,6 +37,8 @@ pub struct Report {
     /// From when on everything was recorded; what arrived before is what still stood then. `None`: from the first
     /// observation.
     pub from: Option<Nanos>,
+    /// How many observations, from the first on, arrived before [`from`](Self::from).
+    pub carried: usize,
     /// When the recording was closed. `None`: it was not, and ends with its last observation.
     pub until: Option<Nanos>,
 }
@@ -101,6 +103,10 @@ impl Batch {
             let why = "damaged lines of the recording were left out";
             let at = at.min(self.observations.len());
             self.observations.insert(at, Arc::new(gap(seen, lost, why)));
+            // With `from` in the batch.
+            if at < self.report.carried {
+                self.report.carried += 1;
+            }
         }
     }
 }
@@ -288,6 +294,7 @@ impl Reader {
         };
         let mut lines = self.lines;
         let mut last = self.header.created;
+        let mut given = 0;
         std::thread::scope(|scope| {
             let mut to: Vec<SyncSender<Vec<u8>>> = Vec::with_capacity(workers);
             let mut from: Vec<Receiver<Batch>> = Vec::with_capacity(workers);
@@ -321,6 +328,10 @@ impl Reader {
                     let Ok(mut batch) = rx.recv() else { break 'all };
                     batch.tell_damage(last);
                     total.add(&batch.report);
+                    if batch.report.from.is_some() {
+                        total.carried = given + batch.report.carried;
+                    }
+                    given += batch.observations.len();
                     if let Some(o) = batch.observations.last() {
                         last = last.max(o.stamp.seen);
                     }
@@ -424,7 +435,10 @@ fn parse(block: &[u8]) -> Batch {
     for line in block.split(|b| *b == b'\n') {
         match format::decode(line) {
             format::Line::Observation(o) => batch.observations.push(Arc::new(o)),
-            format::Line::Bound(format::Bound::From, at) => batch.report.from = Some(at),
+            format::Line::Bound(format::Bound::From, at) => {
+                batch.report.from = Some(at);
+                batch.report.carried = batch.observations.len();
+            }
             format::Line::Bound(format::Bound::Until, at) => batch.report.until = Some(at),
             format::Line::Unknown(kind) => *batch.report.unknown.entry(kind).or_default() += 1,
             format::Line::Malformed => {

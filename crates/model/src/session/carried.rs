@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use kflow_model::gap::WatchKind;
-use kflow_model::pod::WatchEvent::Deleted;
-use kflow_model::scope::covers;
-use kflow_model::stamp::SECOND;
-use kflow_model::{Body, Evidence, Source, Text};
+use crate::gap::WatchKind;
+use crate::pod::WatchEvent::Deleted;
+use crate::scope::covers;
+use crate::stamp::SECOND;
+use crate::{Body, Evidence, Source, Text};
 
 /// Calls in flight that are carried. A runtime has some dozens in flight; what goes on for ever beside them are calls whose
 /// end the tap lost. When there are more, the older half is let go.
@@ -21,7 +21,7 @@ const GONE: usize = 512;
 /// The newest state of what exists, the newest complete lists, and the beginnings of what has not ended: what the later
 /// files of a rotated recording, a recording that is begun late and a picture of the past begin with.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Carried {
+pub struct Carried {
     /// With the number of its arrival.
     newest: BTreeMap<Carry, (u64, Evidence)>,
     taken: u64,
@@ -57,7 +57,7 @@ enum Carry {
 
 impl Carried {
     /// Takes an observation that the stretch does not hold, in order of arrival.
-    pub(crate) fn take(&mut self, o: Evidence) {
+    pub fn take(&mut self, o: Evidence) {
         self.taken += 1;
         let (key, ended) = match &o.body {
             Body::Pod(p) => (Carry::Pod(p.uid.0.clone()), p.event == Deleted),
@@ -190,15 +190,20 @@ impl Carried {
     }
 
     /// In order of arrival.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Evidence> {
+    pub fn iter(&self) -> impl Iterator<Item = &Evidence> {
         let stands = self.newest.values().chain(self.events.values());
         let mut all: Vec<&(u64, Evidence)> = stands.chain(&self.gone).collect();
         all.sort_unstable_by_key(|(n, _)| *n);
         all.into_iter().map(|(_, o)| o)
     }
 
+    /// True when nothing stands.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
     /// How much it is.
-    pub(crate) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.newest.len() + self.events.len() + self.gone.len()
     }
 }
@@ -206,9 +211,9 @@ impl Carried {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kflow_model::gap::WatchNote;
-    use kflow_model::pod::PodSeen;
-    use kflow_model::{Nanos, Observation, Source, Stamp};
+    use crate::gap::WatchNote;
+    use crate::pod::PodSeen;
+    use crate::{Nanos, Observation, Source, Stamp};
     use serde_json::json;
     use std::sync::Arc;
 

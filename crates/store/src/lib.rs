@@ -1,0 +1,40 @@
+//! Keeps what kflow sees: on a node's disk, and from there in object storage.
+//!
+//! | module | owns |
+//! |---|---|
+//! | [`spool`] | a ring on disk of segments, each a session by itself, bounded by bytes and by time |
+//! | [`keeper`] | a spool with a thread of its own, for whoever may not wait for a disk |
+//! | [`merge`] | segments to one stream of observations again |
+//! | [`name`] | times and files by name |
+//!
+//! A process that has a stream of observations keeps the last day of it so:
+//!
+//! ```no_run
+//! use kflow_store::{Bounds, Keeper, Options};
+//! # fn f(stream: Vec<kflow_model::Evidence>) -> Result<(), Box<dyn std::error::Error>> {
+//! let keeper = Keeper::start("/var/lib/kflow/spool".into(), Options {
+//!     node: "node1".into(),
+//!     bounds: Bounds::default(),
+//!     owed: false, // true where an uploader takes the segments
+//! })?;
+//! for o in &stream {
+//!     keeper.take(o); // never waits; what finds no room is counted, and told in the spool
+//! }
+//! // The last half hour, while it is written on. Each batch is in order of arrival.
+//! let now = kflow_model::clock::now();
+//! keeper.ring().read(now.plus(-1_800_000_000_000), now, |batch| {
+//!     for o in batch { /* send it to a viewer */ let _ = o; }
+//!     true
+//! })?;
+//! keeper.stop();
+//! # Ok(()) }
+//! ```
+
+pub mod keeper;
+pub mod merge;
+pub mod name;
+pub mod spool;
+
+pub use keeper::Keeper;
+pub use merge::{Merge, Piece};
+pub use spool::{Bounds, Options, Ring, Segment, Spool, SpoolError, Status};

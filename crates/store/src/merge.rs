@@ -1,0 +1,267 @@
+//! Segments to one stream of observations again.
+//!
+//! A segment begins with what still stood of the time before it. Where the segment before it is there too, that is left out:
+//! the stream is the one that was cut. Where it is not (a segment is lost, the process that watched was another), the stream
+//! says so by a gap, and goes on with what stood.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use kflow_model::cri::{CallEnd, CallKey, CallOutcome, Subject};
+use kflow_model::gap::Gap;
+use kflow_model::pairs::Pairs;
+use kflow_model::session::reader::sort_arrivals;
+use kflow_model::session::{Header, Part, Reader, Report};
+use kflow_model::{Body, Evidence, Nanos, Observation, Source, Stamp, Text};
+
+/// A segment in memory.
+#[derive(Clone, Debug)]
+pub struct Piece {
+    pub header: Header,
+    /// Of the time before it.
+    pub carried: Vec<Evidence>,
+    /// Its own, in order of arrival.
+    pub own: Vec<Evidence>,
+    pub report: Report,
+}
+
+impl Piece {
+    /// Reads a whole segment. What is left of one that is cut is read, and ends with a gap.
+    pub fn read(reader: Reader) -> Self {
+        let header = reader.header.clone();
+        let mut carried: Vec<Evidence> = Vec::new();
+        let report = reader.for_each(|batch| {
+            carried.extend(batch.observations);
+            true
+        });
+        let first = header.segment.as_ref().is_none_or(|p| p.n == 0);
+        let own = match report.from {
+            Some(_) => carried.split_off(report.carried.min(carried.len())),
+            None if first => std::mem::take(&mut carried),
+            // Cut before its own time began.
+            None => Vec::new(),
+        };
+        let mut piece = Self {
+            header,
+            carried,
+            own,
+            report,
+        };
+        sort_arrivals(&mut piece.own);
+        piece
+    }
+
+    fn part(&self) -> Option<&Part> {
+        self.header.segment.as_ref()
+    }
+
+    /// When its own time begins.
+    pub fn begin(&self) -> Nanos {
+        let first = self.own.iter().map(|o| o.stamp.seen).min();
+        let from = self.report.from.or(first);
+        from.unwrap_or(self.header.created)
+            .min(first.unwrap_or(Nanos(i64::MAX)))
+    }
+
+    /// When it ends: it was closed, or its last observation arrived.
+    pub fn end(&self) -> Nanos {
+        let last = self.own.iter().map(|o| o.stamp.seen).max();
+        let until = self.report.until.max(last);
+        until.unwrap_or_else(|| self.begin())
+    }
+}
+
+/// Puts segments of one node into the order in which they were recorded, each once. Runs follow each other by their first
+/// segment's begin, segments of a run by number, whatever the clock showed.
+pub fn arrange(pieces: Vec<Piece>) -> Vec<Piece> {
+    let mut runs: BTreeMap<(Text, u32), Vec<Piece>> = BTreeMap::new();
+    let mut whole = 0;
+    for piece in pieces {
+        let (run, n) = match piece.part() {
+            Some(part) => (part.run.clone(), part.n),
+            // A session that is not part of a run is a run by itself.
+            None => {
+                whole += 1;
+                (Text::from(format!("-{whole}")), 0)
+            }
+        };
+        runs.entry((run, n)).or_default().push(piece);
+    }
+    let mut by_run: BTreeMap<Text, Vec<Piece>> = BTreeMap::new();
+    for ((run, _), same) in runs {
+        // One that a crash cut may have been sent twice, the second time whole.
+        let longest = same.into_iter().max_by_key(|p| p.own.len());
+        by_run.entry(run).or_default().extend(longest);
+    }
+    let mut runs: Vec<Vec<Piece>> = by_run.into_values().collect();
+    runs.sort_by_key(|run| run.first().map(Piece::begin));
+    runs.into_iter().flatten().collect()
+}
+
+/// A time of which no segment tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hole {
+    pub from: Nanos,
+    pub to: Nanos,
+}
+
+/// Joins the segments of one node, in order.
+#[derive(Debug, Default)]
+pub struct Merge {
+    /// The last segment, and when it ended.
+    before: Option<(Option<Part>, Nanos)>,
+    /// Calls that have not ended.
+    open: BTreeMap<CallKey, Text>,
+    /// What is added to the numbers of connections: each run counts from 1.
+    base: u32,
+    /// The highest number of a connection so far.
+    most: u32,
+    holes: Vec<Hole>,
+}
+
+impl Merge {
+    /// As the first, but for numbers of connections, which begin after `base`.
+    pub fn after(base: u32) -> Self {
+        Self {
+            base,
+            most: base,
+            ..Self::default()
+        }
+    }
+
+    /// The highest number of a connection so far.
+    pub const fn connections(&self) -> u32 {
+        self.most
+    }
+
+    /// Times between segments of which none tells.
+    pub fn holes(&self) -> &[Hole] {
+        &self.holes
+    }
+
+    /// What the next segment adds, in order of arrival.
+    pub fn next(&mut self, piece: Piece) -> Vec<Evidence> {
+        let (begin, end) = (piece.begin(), piece.end());
+        let part = piece.part().cloned();
+        let before = self.before.replace((part.clone(), end));
+        let follows = match (&before, &part) {
+            (Some((Some(a), _)), Some(b)) => a.run == b.run && a.n.checked_add(1) == Some(b.n),
+            _ => false,
+        };
+        let mut out = Vec::with_capacity(piece.carried.len() + piece.own.len());
+        if !follows {
+            if let Some((was, ended)) = before {
+                let of_run = |p: &Option<Part>| p.as_ref().map(|p| p.run.clone());
+                if was.is_none() || of_run(&was) != of_run(&part) {
+                    self.base = self.most;
+                }
+                self.holes.push(Hole {
+                    from: ended.min(begin),
+                    to: begin,
+                });
+                out.push(hole(ended.min(begin), begin));
+                self.lose_calls(begin, &piece.carried, &mut out);
+            }
+            for o in piece.carried {
+                self.push(o, &mut out);
+            }
+        }
+        for o in piece.own {
+            self.push(o, &mut out);
+        }
+        out
+    }
+
+    /// Calls that were open, and are not carried over: whether and how they ended is not known.
+    fn lose_calls(&mut self, at: Nanos, carried: &[Evidence], out: &mut Vec<Evidence>) {
+        let base = self.base;
+        let still = |key: &CallKey| {
+            carried.iter().any(|o| match &o.body {
+                Body::CallStart(c) => {
+                    c.key.stream == key.stream && c.key.conn.checked_add(base) == Some(key.conn)
+                }
+                _ => false,
+            })
+        };
+        let ended: Vec<CallKey> = self.open.keys().filter(|k| !still(k)).copied().collect();
+        for key in ended {
+            self.open.remove(&key);
+            out.push(Arc::new(Observation {
+                stamp: Stamp::exact(at),
+                source: Source::Cri,
+                body: Body::CallEnd(Box::new(CallEnd {
+                    key,
+                    outcome: CallOutcome::Lost,
+                    code: None,
+                    inferred: false,
+                    began_unseen: false,
+                    message: Text::default(),
+                    subject: Subject::default(),
+                    request_bytes: 0,
+                    response_bytes: 0,
+                    messages: 1,
+                    fields: Pairs::default(),
+                })),
+            }));
+        }
+    }
+
+    fn push(&mut self, o: Evidence, out: &mut Vec<Evidence>) {
+        let o = renumbered(o, self.base);
+        if let Some(conn) = connection(&o.body) {
+            self.most = self.most.max(conn);
+        }
+        match &o.body {
+            Body::CallStart(c) => drop(self.open.insert(c.key, c.method.clone())),
+            Body::CallEnd(c) => drop(self.open.remove(&c.key)),
+            Body::Conn(c) if !c.open => self.open.retain(|key, _| key.conn != c.conn),
+            _ => {}
+        }
+        out.push(o);
+    }
+}
+
+fn hole(from: Nanos, to: Nanos) -> Evidence {
+    Arc::new(Observation {
+        stamp: Stamp::exact(to),
+        source: Source::Kflow,
+        body: Body::Gap(Box::new(Gap {
+            of: Source::Kflow,
+            since: from,
+            lost: 0,
+            conn: 0,
+            resource: Text::default(),
+            why: Text::new("no segment tells of this time"),
+        })),
+    })
+}
+
+/// The connection that an observation is about.
+fn connection(body: &Body) -> Option<u32> {
+    let conn = match body {
+        Body::CallStart(c) => c.key.conn,
+        Body::CallEnd(c) => c.key.conn,
+        Body::ContainerEvent(c) => c.key.conn,
+        Body::Conn(c) => c.conn,
+        Body::Gap(g) => g.conn,
+        _ => 0,
+    };
+    (conn > 0).then_some(conn)
+}
+
+fn renumbered(o: Evidence, base: u32) -> Evidence {
+    if base == 0 || connection(&o.body).is_none() {
+        return o;
+    }
+    let mut o = Arc::unwrap_or_clone(o);
+    let conn = match &mut o.body {
+        Body::CallStart(c) => &mut c.key.conn,
+        Body::CallEnd(c) => &mut c.key.conn,
+        Body::ContainerEvent(c) => &mut c.key.conn,
+        Body::Conn(c) => &mut c.conn,
+        Body::Gap(g) => &mut g.conn,
+        _ => return Arc::new(o),
+    };
+    *conn = conn.saturating_add(base);
+    Arc::new(o)
+}

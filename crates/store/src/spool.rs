@@ -1,0 +1,873 @@
+//! A ring on disk of segments, each a session by itself.
+//!
+//! A folder of one process, which a lock keeps for it. What is seen goes into the newest segment; one is closed when it is old
+//! or large enough, and the next begins with what still stands: initial lists, calls in flight. The oldest make room for new
+//! ones, those first that a store has too. What has to go before a store has it is counted, and told in the segment that is
+//! being written.
+//!
+//! Bytes are with the kernel half a second after they were seen, so `kill -9` costs at most that; a segment that was left open
+//! is closed by the next process. When the disk is full or fails, the oldest segments make room; while nothing can be written,
+//! it is tried again every few seconds, and what is not written is counted. Ages are by the time that was recorded, so that a
+//! clock which jumps drops nothing.
+
+use std::fs::{DirBuilder, File as FsFile, OpenOptions, TryLockError};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use kflow_model::clock::Reading;
+use kflow_model::file::FileError;
+use kflow_model::gap::Gap;
+use kflow_model::session::format::Bound;
+use kflow_model::session::{Carried, Header, Part, Reader, SessionError, Writer};
+use kflow_model::units::size;
+use kflow_model::{Body, Evidence, Nanos, Observation, Source, Stamp, Text};
+use tracing::{info, warn};
+
+use crate::merge::{Hole, Merge, Piece};
+use crate::name::File;
+
+/// How often at least bytes go to the kernel, and the disk's room is looked at.
+pub const FLUSH: Duration = Duration::from_millis(500);
+/// How long after a failure the disk is tried again.
+const RETRY: Duration = Duration::from_secs(5);
+/// A segment is never longer: who looks for a time knows where segments that reach it can begin.
+pub const LONGEST: Duration = Duration::from_secs(3600);
+/// Kind of what is lost with a segment. No list is incomplete by it: the next segment begins with complete ones.
+const SEGMENTS: &str = "segments";
+
+/// How much a spool keeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    /// Age at which a segment is closed, an hour at most.
+    pub segment_age: Duration,
+    /// Size at which a segment is closed, bytes of the file.
+    pub segment_bytes: u64,
+    /// Bytes of all segments.
+    pub bytes: u64,
+    /// Recorded time that is kept, in what a store has too, or no store is to have.
+    pub age: Duration,
+    /// Bytes of the file system that are left to others: with less, nothing is written, and what the store has, or none is
+    /// to have, is dropped.
+    pub free: u64,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self {
+            segment_age: Duration::from_secs(300),
+            segment_bytes: 16 << 20,
+            bytes: 1 << 30,
+            age: Duration::from_secs(24 * 3600),
+            free: 256 << 20,
+        }
+    }
+}
+
+/// Whose spool it is, and how large.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// The node, for the header of each segment; empty for a cluster.
+    pub node: Text,
+    pub bounds: Bounds,
+    /// A store is to have every segment: one that goes before is a loss.
+    pub owed: bool,
+}
+
+/// What can be wrong with a spool.
+#[derive(Debug, thiserror::Error)]
+pub enum SpoolError {
+    #[error("cannot {op} the spool {path}: {source}")]
+    Io {
+        /// What was tried: `open`, `list`, `read`, `lock`, `rename`.
+        op: &'static str,
+        path: String,
+        source: io::Error,
+    },
+    /// Another process writes it.
+    #[error("the spool {path} is in use by another kflow: name another folder, or end that one")]
+    Busy { path: String },
+    /// Others may read it.
+    #[error(
+        "the spool {path} can be read by others (mode {mode:o}), and what kflow sees is not for them: chmod 700 it, or name a folder that does not exist"
+    )]
+    Shared { path: String, mode: u32 },
+    #[error(transparent)]
+    Session(#[from] SessionError),
+}
+
+fn error(op: &'static str, path: &Path) -> impl FnOnce(io::Error) -> SpoolError {
+    let path = path.display().to_string();
+    move |source| SpoolError::Io { op, path, source }
+}
+
+/// A segment in a spool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Segment {
+    pub path: PathBuf,
+    /// The first moment that it tells of.
+    pub begin: Nanos,
+    /// The last.
+    pub end: Nanos,
+    pub part: Part,
+    /// Bytes of the file.
+    pub bytes: u64,
+    /// Its own, without those that are carried over.
+    pub observations: u64,
+    /// A store has it.
+    pub sent: bool,
+}
+
+impl Segment {
+    fn file(&self) -> File {
+        File::Closed {
+            begin: self.begin,
+            end: self.end,
+            part: self.part.clone(),
+            observations: self.observations,
+            sent: self.sent,
+        }
+    }
+    /// Recorded time in it, ns.
+    fn length(&self) -> i64 {
+        let most = i64::try_from(LONGEST.as_nanos()).unwrap_or(i64::MAX);
+        self.end.since(self.begin).clamp(0, most)
+    }
+}
+
+/// How a spool stands.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Status {
+    /// Closed segments.
+    pub segments: usize,
+    /// Of these, what waits for the store.
+    pub waiting: usize,
+    /// Bytes of all, with the one that is being written.
+    pub bytes: u64,
+    /// Observations taken since the spool was opened.
+    pub taken: u64,
+    /// Observations that were not written.
+    pub lost: u64,
+    /// Segments, and observations in them, that had to go before the store had them.
+    pub dropped: (u64, u64),
+    /// Files that a crash left without a readable observation of their own.
+    pub empty: u64,
+    /// Why nothing is written, while it is so.
+    pub failing: Option<String>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Closed, in the order in which they were recorded.
+    segments: Vec<Segment>,
+    /// The one that is being written, and its begin.
+    open: Option<(PathBuf, Nanos)>,
+    status: Status,
+}
+
+/// The segments of a spool, for who reads or sends them while it is written. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Ring {
+    dir: Arc<PathBuf>,
+    state: Arc<Mutex<State>>,
+}
+
+/// What reading a time range met.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Read {
+    pub segments: usize,
+    pub observations: u64,
+    /// Times within the range of which nothing is kept.
+    pub holes: Vec<Hole>,
+    /// Segments that could not be read: path and why.
+    pub unreadable: Vec<(PathBuf, String)>,
+}
+
+impl Ring {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The closed segments, in the order in which they were recorded.
+    pub fn segments(&self) -> Vec<Segment> {
+        self.lock().segments.clone()
+    }
+
+    /// How it stands.
+    pub fn status(&self) -> Status {
+        let state = self.lock();
+        let mut status = state.status.clone();
+        status.segments = state.segments.len();
+        status.waiting = state.segments.iter().filter(|s| !s.sent).count();
+        status
+    }
+
+    /// The store has a segment. False when it is no longer there.
+    pub fn sent(&self, segment: &Segment) -> Result<bool, SpoolError> {
+        let mut state = self.lock();
+        let its = |s: &&mut Segment| s.part == segment.part;
+        let Some(s) = state.segments.iter_mut().find(its) else {
+            return Ok(false);
+        };
+        if s.sent {
+            return Ok(true);
+        }
+        let mut now = s.clone();
+        now.sent = true;
+        now.path = self.dir.join(now.file().to_string());
+        std::fs::rename(&s.path, &now.path).map_err(error("rename", &s.path))?;
+        *s = now;
+        Ok(true)
+    }
+
+    /// Gives what arrived from `from` to `to`, in order of arrival, until `take` returns `false`: of the first segment also
+    /// what still stood then. The segment that is being written is read up to half a second ago.
+    pub fn read(
+        &self,
+        from: Nanos,
+        to: Nanos,
+        mut take: impl FnMut(Vec<Evidence>) -> bool,
+    ) -> Result<Read, SpoolError> {
+        let (segments, open) = {
+            let state = self.lock();
+            let within = |s: &&Segment| s.end >= from && s.begin <= to;
+            let all: Vec<Segment> = state.segments.iter().filter(within).cloned().collect();
+            (all, state.open.clone().filter(|(_, begin)| *begin <= to))
+        };
+        let mut read = Read::default();
+        let mut merge = Merge::default();
+        let paths = segments.iter().map(|s| (s.path.clone(), false));
+        for (path, is_open) in paths.chain(open.map(|(path, _)| (path, true))) {
+            let piece = match self.piece(&path) {
+                Ok(piece) => piece,
+                Err(e) => {
+                    read.unreadable.push((path, e.to_string()));
+                    continue;
+                }
+            };
+            let mut piece = piece;
+            if is_open && piece.report.cut.take().is_some() {
+                // It is being written: what says so at its end is no loss.
+                piece.own.pop();
+            }
+            read.segments += 1;
+            let mut batch = merge.next(piece);
+            batch.retain(|o| o.stamp.seen <= to);
+            read.observations += batch.len() as u64;
+            if !take(batch) {
+                break;
+            }
+        }
+        read.holes = merge.holes().to_vec();
+        Ok(read)
+    }
+
+    /// Reads a segment that may get another name meanwhile.
+    fn piece(&self, path: &Path) -> Result<Piece, SpoolError> {
+        let first = Reader::open(path);
+        let reader = match first {
+            Ok(reader) => reader,
+            Err(e) => {
+                let name = |p: &Path| p.file_name().map(|n| n.to_string_lossy().into_owned());
+                let was = name(path).and_then(|n| File::parse(&n));
+                let Some(File::Open { part, .. } | File::Closed { part, .. }) = was else {
+                    return Err(e.into());
+                };
+                let now = self
+                    .lock()
+                    .segments
+                    .iter()
+                    .find(|s| s.part == part)
+                    .cloned();
+                Reader::open(&now.ok_or(e)?.path)?
+            }
+        };
+        Ok(Piece::read(reader))
+    }
+}
+
+/// The segment that is being written.
+#[derive(Debug)]
+struct Current {
+    writer: Writer,
+    path: PathBuf,
+    part: Part,
+    /// When it was opened.
+    opened: Instant,
+    begin: Nanos,
+    /// Arrival of the earliest and the latest observation of its own.
+    first: Nanos,
+    last: Nanos,
+    own: u64,
+    /// Of these, what is with the kernel, and the latest arrival among them.
+    safe: (u64, Nanos),
+    /// Bytes that it began with, of the time before it.
+    began_with: u64,
+    flushed: Instant,
+}
+
+/// The writing end of a spool. It waits for the disk: give it a thread ([`Keeper`](crate::Keeper)).
+#[derive(Debug)]
+pub struct Spool {
+    ring: Ring,
+    options: Options,
+    run: Text,
+    n: u32,
+    current: Option<Current>,
+    carried: Carried,
+    /// When the disk is tried again.
+    retry: Option<Instant>,
+    /// Losses that are to be told: observations, and since when.
+    unsaid: Option<(u64, Nanos)>,
+    /// Segments that went, to be told: how many, observations in them, begin of the first.
+    gone: Option<(u64, u64, Nanos)>,
+    /// Held as long as the spool.
+    _lock: FsFile,
+}
+
+impl Spool {
+    /// Opens a spool, makes its folder where there is none, and closes a segment that was left open.
+    pub fn open(dir: &Path, options: Options) -> Result<Self, SpoolError> {
+        let lock = take_folder(dir)?;
+        let mut state = State::default();
+        for (path, file) in files(dir)? {
+            let closed = match file {
+                Some(File::Closed { .. }) => Some(path.clone()),
+                Some(File::Open { begin, part }) => {
+                    let closed = recover(dir, &path, begin, part).map_err(error("read", &path))?;
+                    state.status.empty += u64::from(closed.is_none());
+                    closed
+                }
+                // Not ours: left alone.
+                None => continue,
+            };
+            state.segments.extend(closed.and_then(|p| segment(&p)));
+        }
+        order(&mut state.segments);
+        state.status.bytes = state.segments.iter().map(|s| s.bytes).sum();
+        let run = format!("{:016x}", fastrand::u64(..));
+        let mut spool = Self {
+            ring: Ring {
+                dir: Arc::new(dir.to_owned()),
+                state: Arc::new(Mutex::new(state)),
+            },
+            options,
+            run: run.into(),
+            n: 0,
+            current: None,
+            carried: Carried::default(),
+            retry: None,
+            unsaid: None,
+            gone: None,
+            _lock: lock,
+        };
+        spool.make_room();
+        Ok(spool)
+    }
+
+    /// The segments, for who reads or sends them.
+    pub fn ring(&self) -> Ring {
+        self.ring.clone()
+    }
+
+    /// Takes an observation. What cannot be written is counted.
+    pub fn take(&mut self, o: &Evidence, now: Reading) {
+        self.ring.lock().status.taken += 1;
+        let by_another_clock = matches!(o.body, Body::ClockStep(_));
+        if let Some(current) = &self.current
+            && (by_another_clock || self.is_full(current, now.monotonic))
+        {
+            let until = if by_another_clock {
+                current.last
+            } else {
+                now.wall
+            };
+            self.end(until, now);
+        }
+        self.begin(now);
+        match &mut self.current {
+            Some(current) => {
+                let seen = o.stamp.seen;
+                (current.first, current.last) = (current.first.min(seen), current.last.max(seen));
+                current.own += 1;
+                if let Err(e) = current.writer.write(o) {
+                    self.fail(&e, now);
+                }
+            }
+            None => self.lose(1, o.stamp.seen),
+        }
+        self.carried.take(Arc::clone(o));
+        self.flush_when_due(now);
+    }
+
+    /// Time has passed: what is due is flushed, closed, dropped or tried again.
+    pub fn tick(&mut self, now: Reading) {
+        let full = |c: &Current| self.is_full(c, now.monotonic);
+        if self.current.as_ref().is_some_and(full) {
+            self.end(now.wall, now);
+        }
+        self.begin(now);
+        self.flush_when_due(now);
+    }
+
+    /// Closes the segment that is being written: everything up to now is in a closed one.
+    pub fn close(&mut self, now: Reading) {
+        if self.unsaid.is_some() || self.gone.is_some() {
+            self.begin(now);
+        }
+        self.end(now.wall, now);
+    }
+
+    fn is_full(&self, c: &Current, now: Instant) -> bool {
+        let bounds = &self.options.bounds;
+        let old = now.saturating_duration_since(c.opened) >= bounds.segment_age.min(LONGEST);
+        // At least half of a segment is of its own time, however much it begins with.
+        let large = bounds.segment_bytes.max(c.began_with.saturating_mul(2));
+        // Compressed it may be far from full.
+        (old && c.own > 0) || c.writer.bytes() >= large
+    }
+
+    fn lose(&mut self, n: u64, since: Nanos) {
+        if n == 0 {
+            return;
+        }
+        let unsaid = self.unsaid.get_or_insert((0, since));
+        *unsaid = (unsaid.0 + n, unsaid.1.min(since));
+        self.ring.lock().status.lost += n;
+    }
+
+    /// Opens a segment, where none is open and the disk may be tried.
+    fn begin(&mut self, now: Reading) {
+        let early = |at: Instant| at > now.monotonic;
+        if self.current.is_some() || self.retry.is_some_and(early) {
+            return;
+        }
+        self.make_room();
+        if let Some(free) = self.space().filter(|free| *free < self.options.bounds.free) {
+            let least = self.options.bounds.free;
+            let why = format!(
+                "its file system has {} left of {} that others may need",
+                size(free),
+                size(least)
+            );
+            self.wait(why, now);
+            return;
+        }
+        match self.opened(now) {
+            Ok(current) => {
+                let open = Some((current.path.clone(), current.begin));
+                self.current = Some(current);
+                let mut state = self.ring.lock();
+                state.open = open;
+                if state.status.failing.take().is_some() {
+                    info!("the spool is written again");
+                }
+                drop(state);
+                self.retry = None;
+                self.tell(now);
+            }
+            Err(e) => self.refused(&e, now),
+        }
+    }
+
+    fn opened(&mut self, now: Reading) -> Result<Current, SessionError> {
+        let part = Part {
+            run: self.run.clone(),
+            n: self.n,
+        };
+        let begin = now.wall;
+        let file = File::Open {
+            begin,
+            part: part.clone(),
+        };
+        let path = self.ring.dir.join(file.to_string());
+        let mut header = Header::new(begin);
+        header.node.clone_from(&self.options.node);
+        header.segment = Some(part.clone());
+        let write = || -> Result<Writer, SessionError> {
+            let mut writer = Writer::record(&path, &header)?;
+            // The first has nothing before it, unless the disk could not be written then.
+            if part.n > 0 || !self.carried.is_empty() {
+                for o in self.carried.iter() {
+                    writer.write(o)?;
+                }
+                writer.bound(Bound::From, begin);
+            }
+            writer.flush()?;
+            Ok(writer)
+        };
+        let writer = write().inspect_err(|_| {
+            // Nothing in it is of its own.
+            std::fs::remove_file(&path).ok();
+        })?;
+        self.n += 1;
+        Ok(Current {
+            began_with: writer.bytes(),
+            writer,
+            path,
+            part,
+            opened: now.monotonic,
+            begin,
+            first: Nanos(i64::MAX),
+            last: Nanos(i64::MIN),
+            own: 0,
+            safe: (0, Nanos(i64::MIN)),
+            flushed: now.monotonic,
+        })
+    }
+
+    /// Writes down what was lost.
+    fn tell(&mut self, now: Reading) {
+        let mut gaps = Vec::new();
+        if let Some((lost, since)) = self.unsaid.take() {
+            let why = "the disk of the spool could not be written".to_owned();
+            gaps.push((lost, since, why));
+        }
+        if let Some((segments, lost, since)) = self.gone.take() {
+            let why = format!("{segments} segments went before the store had them: no room");
+            gaps.push((lost, since, why));
+        }
+        let Some(current) = &mut self.current else {
+            return;
+        };
+        for (lost, since, why) in gaps {
+            let gap = Observation {
+                stamp: Stamp::exact(now.wall.max(since)),
+                source: Source::Kflow,
+                body: Body::Gap(Box::new(Gap {
+                    of: Source::Kflow,
+                    since,
+                    lost,
+                    conn: 0,
+                    resource: Text::new(SEGMENTS),
+                    why: why.into(),
+                })),
+            };
+            let seen = gap.stamp.seen;
+            (current.first, current.last) = (current.first.min(seen), current.last.max(seen));
+            current.own += 1;
+            if let Err(e) = current.writer.write(&gap) {
+                self.fail(&e, now);
+                return;
+            }
+        }
+    }
+
+    fn flush_when_due(&mut self, now: Reading) {
+        let Some(c) = &mut self.current else { return };
+        if now.monotonic.saturating_duration_since(c.flushed) < FLUSH {
+            return;
+        }
+        c.flushed = now.monotonic;
+        if let Err(e) = c.writer.flush() {
+            self.fail(&e, now);
+            return;
+        }
+        c.safe = (c.own, c.last);
+        self.make_room();
+        if self.gone.is_some() {
+            self.tell(now);
+        }
+        if let Some(free) = self.space()
+            && free < self.options.bounds.free
+        {
+            self.end(now.wall, now);
+            self.begin(now);
+        }
+    }
+
+    /// Closes the segment that is being written.
+    fn end(&mut self, until: Nanos, now: Reading) {
+        let Some(mut c) = self.current.take() else {
+            return;
+        };
+        self.ring.lock().open = None;
+        let flushed = c.writer.flush();
+        if let Err(e) = flushed {
+            self.current = Some(c);
+            self.fail(&e, now);
+            return;
+        }
+        c.safe = (c.own, c.last);
+        let until = until.max(c.last);
+        c.writer.bound(Bound::Until, until);
+        let (path, begin, part) = (c.path, c.begin.min(c.first), c.part);
+        match c.writer.finish() {
+            Ok(_) => self.closed(&path, begin, until.max(begin), part, c.own),
+            // It may be on the disk or not: what was handed to the kernel counts as written until it is read.
+            Err(e) => {
+                warn!(why = %e, "a segment's end was not written");
+                self.closed(&path, begin, c.last.max(begin), part, c.own);
+            }
+        }
+    }
+
+    /// The disk refused: the segment ends where it is readable.
+    fn fail(&mut self, e: &SessionError, now: Reading) {
+        let Some(c) = self.current.take() else { return };
+        self.ring.lock().open = None;
+        let (safe, last) = c.safe;
+        self.lose(c.own - safe, c.first.min(now.wall));
+        // What follows does not follow this one.
+        self.n += 1;
+        let (path, begin, part) = (c.path, c.begin.min(c.first), c.part);
+        drop(c.writer);
+        if safe > 0 {
+            self.closed(&path, begin, last.max(begin), part, safe);
+        } else {
+            std::fs::remove_file(&path).ok();
+        }
+        self.refused(e, now);
+    }
+
+    /// The disk refused. Where it is full, the oldest segment makes room for what is seen now.
+    fn refused(&mut self, e: &SessionError, now: Reading) {
+        self.wait(e.to_string(), now);
+        if is_full(e) && self.drop_one(true) {
+            self.retry = None;
+        }
+    }
+
+    fn wait(&mut self, why: String, now: Reading) {
+        let mut state = self.ring.lock();
+        if state.status.failing.as_ref() != Some(&why) {
+            warn!(%why, "the spool is not written");
+        }
+        state.status.failing = Some(why);
+        drop(state);
+        self.retry = Some(now.monotonic + RETRY);
+    }
+
+    /// Gives a file that is whole its name.
+    fn closed(&mut self, path: &Path, begin: Nanos, end: Nanos, part: Part, observations: u64) {
+        let file = File::Closed {
+            begin,
+            end,
+            part: part.clone(),
+            observations,
+            sent: false,
+        };
+        let to = self.ring.dir.join(file.to_string());
+        let renamed = std::fs::rename(path, &to);
+        if let Err(e) = renamed {
+            // It is closed by the next process.
+            warn!(path = %path.display(), why = %e, "a segment keeps its name");
+            return;
+        }
+        let mut state = self.ring.lock();
+        state.segments.extend(segment(&to));
+        state.status.bytes = state.segments.iter().map(|s| s.bytes).sum();
+    }
+
+    /// Bytes that are free on its file system, when that is known.
+    fn space(&self) -> Option<u64> {
+        let stat = rustix::fs::statvfs(self.ring.dir.as_path()).ok()?;
+        Some(stat.f_bavail.saturating_mul(stat.f_frsize))
+    }
+
+    /// Drops what is beyond the bounds.
+    fn make_room(&mut self) {
+        let bounds = self.options.bounds;
+        let open = self.current.as_ref().map_or(0, |c| c.writer.bytes());
+        loop {
+            let total = {
+                let mut state = self.ring.lock();
+                let closed: u64 = state.segments.iter().map(|s| s.bytes).sum();
+                state.status.bytes = closed + open;
+                state.status.bytes
+            };
+            let short = self.space().is_some_and(|free| free < bounds.free);
+            // What the store is owed goes for its size only: others get the room of what is not written meanwhile.
+            let dropped = (total > bounds.bytes && self.drop_one(true))
+                || (short && self.drop_one(!self.options.owed))
+                || self.drop_old();
+            if !dropped {
+                return;
+            }
+        }
+    }
+
+    fn drop_old(&mut self) -> bool {
+        let most = i64::try_from(self.options.bounds.age.as_nanos()).unwrap_or(i64::MAX);
+        let too_old = {
+            let state = self.ring.lock();
+            let mut after = 0_i64;
+            let mut found = None;
+            for s in state.segments.iter().rev() {
+                if after > most && (s.sent || !self.options.owed) {
+                    found = Some(s.part.clone());
+                }
+                after = after.saturating_add(s.length());
+            }
+            found
+        };
+        too_old.is_some_and(|part| self.remove(&part))
+    }
+
+    /// Drops the oldest segment that the store has; with `any`, another where there is none.
+    fn drop_one(&mut self, any: bool) -> bool {
+        let part = {
+            let state = self.ring.lock();
+            let sent = state.segments.iter().find(|s| s.sent);
+            let oldest = state.segments.first().filter(|_| any);
+            sent.or(oldest).map(|s| s.part.clone())
+        };
+        part.is_some_and(|part| self.remove(&part))
+    }
+
+    fn remove(&mut self, part: &Part) -> bool {
+        let mut state = self.ring.lock();
+        let Some(i) = state.segments.iter().position(|s| s.part == *part) else {
+            return false;
+        };
+        let s = state.segments.remove(i);
+        if let Err(e) = std::fs::remove_file(&s.path)
+            && e.kind() != io::ErrorKind::NotFound
+        {
+            warn!(path = %s.path.display(), why = %e, "a segment cannot be removed");
+            state.segments.insert(i, s);
+            return false;
+        }
+        if self.options.owed && !s.sent {
+            let (segments, observations) = &mut state.status.dropped;
+            (*segments, *observations) = (*segments + 1, *observations + s.observations);
+            let gone = self.gone.get_or_insert((0, 0, s.begin));
+            *gone = (gone.0 + 1, gone.1 + s.observations, gone.2.min(s.begin));
+            warn!(
+                observations = s.observations,
+                "a segment went before the store had it"
+            );
+        }
+        true
+    }
+}
+
+/// True when there is no room for more.
+fn is_full(e: &SessionError) -> bool {
+    let source = match e {
+        SessionError::Io { source, .. } => source,
+        SessionError::File(FileError::Io { source, .. }) => source,
+        _ => return false,
+    };
+    matches!(
+        source.kind(),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
+    )
+}
+
+/// Makes the folder where there is none, and keeps other processes from it.
+fn take_folder(dir: &Path) -> Result<FsFile, SpoolError> {
+    let mut builder = DirBuilder::new();
+    builder
+        .recursive(true)
+        .mode(0o700)
+        .create(dir)
+        .map_err(error("open", dir))?;
+    let mode = std::fs::metadata(dir)
+        .map_err(error("open", dir))?
+        .permissions()
+        .mode();
+    if mode & 0o077 != 0 {
+        return Err(SpoolError::Shared {
+            path: dir.display().to_string(),
+            mode: mode & 0o777,
+        });
+    }
+    let path = dir.join("lock");
+    let lock = OpenOptions::new()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .mode(0o600)
+        .open(&path)
+        .map_err(error("open", &path))?;
+    match lock.try_lock() {
+        Ok(()) => Ok(lock),
+        Err(TryLockError::WouldBlock) => Err(SpoolError::Busy {
+            path: dir.display().to_string(),
+        }),
+        Err(TryLockError::Error(e)) => Err(error("lock", &path)(e)),
+    }
+}
+
+/// Every file of a folder by its name, with what the name says.
+fn files(dir: &Path) -> Result<Vec<(PathBuf, Option<File>)>, SpoolError> {
+    let mut all = Vec::new();
+    for entry in std::fs::read_dir(dir).map_err(error("list", dir))? {
+        let entry = entry.map_err(error("list", dir))?;
+        let file = entry.file_name().to_str().and_then(File::parse);
+        all.push((entry.path(), file));
+    }
+    all.sort_by(|(a, _), (b, _)| a.cmp(b));
+    Ok(all)
+}
+
+/// A closed segment by its file.
+fn segment(path: &Path) -> Option<Segment> {
+    let name = path.file_name()?.to_str()?;
+    let File::Closed {
+        begin,
+        end,
+        part,
+        observations,
+        sent,
+    } = File::parse(name)?
+    else {
+        return None;
+    };
+    Some(Segment {
+        bytes: std::fs::metadata(path).ok()?.len(),
+        path: path.to_owned(),
+        begin,
+        end,
+        part,
+        observations,
+        sent,
+    })
+}
+
+/// Puts segments into the order in which they were recorded: runs by the begin of their first, segments of a run by number.
+fn order(segments: &mut Vec<Segment>) {
+    segments.sort_by(|a, b| a.part.cmp(&b.part));
+    let mut runs: Vec<Vec<Segment>> = Vec::new();
+    for s in segments.drain(..) {
+        match runs.last_mut() {
+            Some(run) if run.last().is_some_and(|l| l.part.run == s.part.run) => run.push(s),
+            _ => runs.push(vec![s]),
+        }
+    }
+    runs.sort_by_key(|run| run.first().map(|s| s.begin));
+    segments.extend(runs.into_iter().flatten());
+}
+
+/// Closes a segment that a process left open. `None` when nothing in it is of its own: then it is removed.
+fn recover(dir: &Path, path: &Path, begin: Nanos, part: Part) -> io::Result<Option<PathBuf>> {
+    let piece = Reader::open(path).map(Piece::read);
+    let piece = match piece {
+        Ok(piece) => piece,
+        // Not even the header came to the disk, or it is no segment: it has the name of one, and holds nothing.
+        Err(SessionError::NotASession { .. }) => return std::fs::remove_file(path).map(|()| None),
+        Err(e) => return Err(io::Error::other(e)),
+    };
+    // The gap that says that it is cut is no observation of its own.
+    let own = piece.own.len() - usize::from(piece.report.cut.is_some()).min(piece.own.len());
+    if own == 0 {
+        return std::fs::remove_file(path).map(|()| None);
+    }
+    let closed = File::Closed {
+        begin: begin.min(piece.begin()),
+        end: piece.end().max(begin),
+        part,
+        observations: own as u64,
+        sent: false,
+    };
+    let to = dir.join(closed.to_string());
+    std::fs::rename(path, &to)?;
+    info!(path = %to.display(), "a segment that was left open is closed");
+    Ok(Some(to))
+}
+
+#[cfg(test)]
+mod tests;
