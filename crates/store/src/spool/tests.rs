@@ -1,13 +1,15 @@
-use std::fs;
+use std::fs::{self, DirBuilder};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 
 use kflow_model::clock;
 use kflow_model::gap::{ClockStep, Note};
-use kflow_model::session::{format, load};
+use kflow_model::session::{Reader, format, load};
 use kflow_model::stamp::SECOND;
 use proptest::prelude::*;
 use tempfile::TempDir;
 
 use super::*;
+use crate::merge::{Merge, Piece};
 
 const BEGIN: i64 = 1_795_000_000 * SECOND;
 

@@ -1,0 +1,131 @@
+//! The files of a spool.
+
+use std::fs::{DirBuilder, File as FsFile, OpenOptions, TryLockError};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use kflow_model::Nanos;
+use kflow_model::session::{Part, Reader, SessionError};
+use tracing::info;
+
+use super::{Segment, SpoolError, error};
+use crate::merge::Piece;
+use crate::name::File;
+
+/// Makes the folder where there is none, and keeps other processes from it.
+pub(super) fn take_folder(dir: &Path) -> Result<FsFile, SpoolError> {
+    let mut builder = DirBuilder::new();
+    builder
+        .recursive(true)
+        .mode(0o700)
+        .create(dir)
+        .map_err(error("open", dir))?;
+    let mode = std::fs::metadata(dir)
+        .map_err(error("open", dir))?
+        .permissions()
+        .mode();
+    if mode & 0o077 != 0 {
+        return Err(SpoolError::Shared {
+            path: dir.display().to_string(),
+            mode: mode & 0o777,
+        });
+    }
+    let path = dir.join("lock");
+    let lock = OpenOptions::new()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .mode(0o600)
+        .open(&path)
+        .map_err(error("open", &path))?;
+    match lock.try_lock() {
+        Ok(()) => Ok(lock),
+        Err(TryLockError::WouldBlock) => Err(SpoolError::Busy {
+            path: dir.display().to_string(),
+        }),
+        Err(TryLockError::Error(e)) => Err(error("lock", &path)(e)),
+    }
+}
+
+/// Every file of a folder by its name, with what the name says.
+pub(super) fn files(dir: &Path) -> Result<Vec<(PathBuf, Option<File>)>, SpoolError> {
+    let mut all = Vec::new();
+    for entry in std::fs::read_dir(dir).map_err(error("list", dir))? {
+        let entry = entry.map_err(error("list", dir))?;
+        let file = entry.file_name().to_str().and_then(File::parse);
+        all.push((entry.path(), file));
+    }
+    all.sort_by(|(a, _), (b, _)| a.cmp(b));
+    Ok(all)
+}
+
+/// A closed segment by its file.
+pub(super) fn segment(path: &Path) -> Option<Segment> {
+    let name = path.file_name()?.to_str()?;
+    let File::Closed {
+        begin,
+        end,
+        part,
+        observations,
+        sent,
+    } = File::parse(name)?
+    else {
+        return None;
+    };
+    Some(Segment {
+        bytes: std::fs::metadata(path).ok()?.len(),
+        path: path.to_owned(),
+        begin,
+        end,
+        part,
+        observations,
+        sent,
+    })
+}
+
+/// Puts segments into the order in which they were recorded: runs by the begin of their first, segments of a run by number.
+pub(super) fn order(segments: &mut Vec<Segment>) {
+    segments.sort_by(|a, b| a.part.cmp(&b.part));
+    let mut runs: Vec<Vec<Segment>> = Vec::new();
+    for s in segments.drain(..) {
+        match runs.last_mut() {
+            Some(run) if run.last().is_some_and(|l| l.part.run == s.part.run) => run.push(s),
+            _ => runs.push(vec![s]),
+        }
+    }
+    runs.sort_by_key(|run| run.first().map(|s| s.begin));
+    segments.extend(runs.into_iter().flatten());
+}
+
+/// Closes a segment that a process left open. `None` when nothing in it is of its own: then it is removed.
+pub(super) fn recover(
+    dir: &Path,
+    path: &Path,
+    begin: Nanos,
+    part: Part,
+) -> io::Result<Option<PathBuf>> {
+    let piece = Reader::open(path).map(Piece::read);
+    let piece = match piece {
+        Ok(piece) => piece,
+        // Not even the header came to the disk, or it is no segment: it has the name of one, and holds nothing.
+        Err(SessionError::NotASession { .. }) => return std::fs::remove_file(path).map(|()| None),
+        Err(e) => return Err(io::Error::other(e)),
+    };
+    // The gap that says that it is cut is no observation of its own.
+    let own = piece.own.len() - usize::from(piece.report.cut.is_some()).min(piece.own.len());
+    if own == 0 {
+        return std::fs::remove_file(path).map(|()| None);
+    }
+    let closed = File::Closed {
+        begin: begin.min(piece.begin()),
+        end: piece.end().max(begin),
+        part,
+        observations: own as u64,
+        sent: false,
+    };
+    let to = dir.join(closed.to_string());
+    std::fs::rename(path, &to)?;
+    info!(path = %to.display(), "a segment that was left open is closed");
+    Ok(Some(to))
+}
