@@ -17,7 +17,7 @@ use kflow_model::Source;
 use kflow_model::log::Component;
 use kflow_model::patient;
 use kflow_model::redact;
-use kflow_proxy::Log;
+use kflow_serve::Log;
 
 pub(super) fn stderr_log() -> Log {
     Arc::new(|line: &str| super::out::tell(&redact::text(line)))

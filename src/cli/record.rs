@@ -13,7 +13,7 @@ use kflow_engine::live::{Config, Live};
 use kflow_engine::record::{CLOSE, Ended, Options, State};
 use kflow_model::gap::Failure;
 use kflow_model::{Scope, Text};
-use kflow_proxy::Log;
+use kflow_serve::Log;
 
 /// What `record` has said of its sources, so that each thing is said once, and again when it comes back.
 #[derive(Default)]

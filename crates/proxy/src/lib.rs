@@ -12,13 +12,11 @@
 //!
 //! | module | owns |
 //! |---|---|
-//! | [`socket`] | paths, permissions, the lock, stale sockets |
 //! | [`relay`] | the bytes: pumps, half-close, draining, mirroring an upstream that is down |
 //! | [`tap`] | the queue of copies and the decoder's thread |
-//! | [`ring`] | the last minutes of observations |
-//! | [`wire`] | the messages and methods of `proto/kflow.proto` |
-//! | [`serve`] | the observation service |
 //! | [`notify`] | telling systemd |
+//!
+//! Ring, sockets and service are [`kflow_serve`]'s.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -28,16 +26,15 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
+use kflow_serve::Log;
+use kflow_serve::ring::Ring;
+use kflow_serve::service::{Host, Server, Service};
+use kflow_serve::socket::Socket;
+use kflow_serve::wire::InfoResponse;
+
 pub mod notify;
 pub mod relay;
-pub mod ring;
-pub mod serve;
-pub mod socket;
 pub mod tap;
-pub mod wire;
-
-/// Where log lines go: the library prints nothing itself.
-pub type Log = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// What the proxy is asked to do.
 #[derive(Clone, Debug)]
@@ -78,7 +75,10 @@ impl Config {
 pub enum Error {
     /// A socket could not be had.
     #[error(transparent)]
-    Socket(#[from] socket::Error),
+    Socket(#[from] kflow_serve::socket::Error),
+    /// The observation service could not be started.
+    #[error(transparent)]
+    Serve(#[from] kflow_serve::Error),
     /// Listening on the proxy's own socket would lead back to itself.
     #[error(
         "--listen and --upstream are both {0}: give the runtime's socket as --upstream and another path as --listen"
@@ -131,6 +131,38 @@ impl Counters {
     }
 }
 
+/// What the observation service tells of the proxy.
+#[derive(Debug)]
+struct About {
+    listen: PathBuf,
+    upstream: PathBuf,
+    counters: Arc<Counters>,
+}
+
+impl Host for About {
+    fn info(&self) -> InfoResponse {
+        let c = &self.counters;
+        InfoResponse {
+            listen: self.listen.display().to_string(),
+            upstream: self.upstream.display().to_string(),
+            upstream_up: !c.upstream_down.load(Ordering::Relaxed),
+            connections: Counters::get(&c.connections),
+            accepted: Counters::get(&c.accepted),
+            partial: Counters::get(&c.partial),
+            bytes: Counters::get(&c.bytes),
+            lost_chunks: Counters::get(&c.lost_chunks),
+            lost_bytes: Counters::get(&c.lost_bytes),
+            panics: Counters::get(&c.panics),
+            observations: Counters::get(&c.observations),
+            queued_bytes: Counters::get(&c.queued_bytes),
+            ..InfoResponse::default()
+        }
+    }
+    fn refused(&self) {
+        Counters::add(&self.counters.refused, 1);
+    }
+}
+
 /// A running proxy. Dropping it asks it to stop; [`stop`](Self::stop) also waits.
 #[derive(Debug)]
 pub struct Proxy {
@@ -142,7 +174,7 @@ pub struct Proxy {
     /// Connections, bytes and losses since the start.
     pub counters: Arc<Counters>,
     /// The last minutes of observations.
-    pub ring: Arc<ring::Ring>,
+    pub ring: Arc<Ring>,
 }
 
 impl Proxy {
@@ -152,15 +184,11 @@ impl Proxy {
         if config.listen == config.upstream {
             return Err(Error::Loop(config.listen.clone()));
         }
-        let socket = socket::Socket::claim(&config.listen)?;
-        let serve_socket = config
-            .serve
-            .as_deref()
-            .map(socket::Socket::claim)
-            .transpose()?;
+        let socket = Socket::claim(&config.listen)?;
+        let serve_socket = config.serve.as_deref().map(Socket::claim).transpose()?;
 
         let counters = Arc::new(Counters::default());
-        let ring = Arc::new(ring::Ring::new(config.ring_bytes, config.ring_age));
+        let ring = Arc::new(Ring::new(config.ring_bytes, config.ring_age));
         let queue = Arc::new(tap::Queue::new(config.tap_bytes, Arc::clone(&counters)));
         let (stop, stopped) = watch::channel(false);
 
@@ -170,9 +198,14 @@ impl Proxy {
         };
         let serve = match serve_socket {
             Some(socket) => {
-                let service = serve::Service::new(config, Arc::clone(&ring), Arc::clone(&counters));
+                let about = About {
+                    listen: config.listen.clone(),
+                    upstream: config.upstream.clone(),
+                    counters: Arc::clone(&counters),
+                };
+                let service = Service::new(Arc::clone(&ring), Arc::new(about));
                 let log = Arc::clone(log);
-                let ready = serve::Server::bind(socket)?;
+                let ready = Server::bind(socket)?;
                 Some(spawn("serve", move || ready.run(&service, &log))?)
             }
             None => None,

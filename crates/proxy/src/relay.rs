@@ -24,12 +24,13 @@ use tokio::task::{JoinSet, LocalSet};
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::notify::Notify;
-use super::socket::{self, Socket};
 use super::tap::{Queue, Tap};
-use super::{Config, Counters, Error, Log};
+use super::{Config, Counters, Error};
 use kflow_cri::Direction;
 use kflow_model::clock;
 use kflow_model::units::wait;
+use kflow_serve::Log;
+use kflow_serve::socket::{self, Socket};
 
 mod connection;
 

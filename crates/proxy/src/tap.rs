@@ -11,13 +11,14 @@ use std::time::Duration;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::ring::Ring;
-use super::{Counters, Log};
+use super::Counters;
 use kflow_cri::{Decoder, Direction, Lost};
 use kflow_model::clock;
 use kflow_model::cri::{Sight, method};
 use kflow_model::gap::Gap;
 use kflow_model::{Body, Nanos, Observation, Source, Stamp, Text};
+use kflow_serve::Log;
+use kflow_serve::ring::Ring;
 
 /// The pure half of the tap: bytes in, observations out. One value serves all connections of a proxy.
 ///

@@ -16,7 +16,7 @@ use kflow_model::clock;
 use kflow_model::session::format::{self, Line};
 use kflow_model::units::wait;
 use kflow_model::{Nanos, Source};
-use kflow_proxy::wire::{self, Batch, InfoRequest, InfoResponse, SubscribeRequest};
+use kflow_serve::wire::{self, Batch, InfoRequest, InfoResponse, SubscribeRequest};
 
 /// Messages hold at most 256 KiB of lines, or one line; a line is bounded by the largest CRI answer.
 const MAX_MESSAGE: usize = 64 << 20;

@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 use kflow_cri::Direction;
 use kflow_model::{Body, Nanos, Observation};
 use kflow_proxy::tap::Decode;
-use kflow_proxy::{Config, Log, Proxy};
+use kflow_proxy::{Config, Proxy};
+use kflow_serve::Log;
 
 /// What a test waits for at most before it fails: never reached when all is well.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
@@ -192,7 +193,7 @@ pub(crate) fn observations(proxy: &Proxy) -> Vec<Observation> {
 }
 
 /// Observations in a ring; all of them once the proxy has stopped.
-pub(crate) fn in_ring(ring: &kflow_proxy::ring::Ring) -> Vec<Observation> {
+pub(crate) fn in_ring(ring: &kflow_serve::ring::Ring) -> Vec<Observation> {
     let lines = ring.read(0, usize::MAX).lines;
     lines
         .iter()

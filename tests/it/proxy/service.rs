@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use kflow_model::gap::Note;
 use kflow_model::{Body, Nanos, Observation, Source, Stamp, Text};
-use kflow_proxy::wire::{Batch, SubscribeRequest};
+use kflow_serve::wire::{Batch, SubscribeRequest};
 use kflow_sources::proxy::Client;
 use tonic::Streaming;
 

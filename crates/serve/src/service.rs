@@ -1,7 +1,6 @@
-//! The observation service: gRPC on a second unix socket, several subscribers, none of which can hold up anything.
+//! gRPC on a unix socket, several subscribers, none of which can hold up anything.
 
 use std::convert::Infallible;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -24,7 +23,7 @@ use tonic_prost::ProstCodec;
 use super::ring::Ring;
 use super::socket::{self, Socket};
 use super::wire::{self, Batch, InfoRequest, InfoResponse, SubscribeRequest};
-use super::{Config, Counters, Error, Log};
+use super::{Error, Log};
 use kflow_model::clock;
 use kflow_model::gap::Gap;
 use kflow_model::{Body, Nanos, Observation, Source, Stamp, Text};
@@ -33,34 +32,37 @@ use kflow_model::{Body, Nanos, Observation, Source, Stamp, Text};
 const BATCH: usize = 256 << 10;
 /// How long lines may gather before a subscriber gets them: a message for each call would cost more than the call.
 const GATHER: Duration = Duration::from_millis(20);
-/// How long subscribers may take to read the rest when the proxy stops.
+/// How long subscribers may take to read the rest when the service stops.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
+/// Who serves: what [`Info`](wire::INFO) tells of it besides the ring and the subscribers.
+pub trait Host: Send + Sync {
+    /// How it is doing. The service itself sets `version`, `epoch`, `subscribers` and what is of the ring.
+    fn info(&self) -> InfoResponse;
+    /// A subscriber was turned away because of its user id.
+    fn refused(&self);
+}
+
 /// The service: cheap to clone.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Service {
     inner: Arc<Inner>,
 }
 
-#[derive(Debug)]
 struct Inner {
     ring: Arc<Ring>,
-    counters: Arc<Counters>,
-    listen: PathBuf,
-    upstream: PathBuf,
+    host: Arc<dyn Host>,
     epoch: Nanos,
     subscribers: AtomicU64,
 }
 
 impl Service {
-    /// A service that reads this ring and these counters.
-    pub fn new(config: &Config, ring: Arc<Ring>, counters: Arc<Counters>) -> Self {
+    /// A service that reads this ring. Its epoch begins now.
+    pub fn new(ring: Arc<Ring>, host: Arc<dyn Host>) -> Self {
         Self {
             inner: Arc::new(Inner {
                 ring,
-                counters,
-                listen: config.listen.clone(),
-                upstream: config.upstream.clone(),
+                host,
                 epoch: clock::now(),
                 subscribers: AtomicU64::new(0),
             }),
@@ -75,28 +77,16 @@ impl Inner {
 
     fn info(&self) -> InfoResponse {
         let fill = self.ring.fill(clock::monotonic());
-        let c = &self.counters;
         InfoResponse {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             epoch: self.epoch(),
-            listen: self.listen.display().to_string(),
-            upstream: self.upstream.display().to_string(),
-            upstream_up: !c.upstream_down.load(Ordering::Relaxed),
             ring_lines: fill.lines,
             ring_bytes: fill.bytes,
             ring_age_ns: fill
                 .age
                 .map_or(0, |d| u64::try_from(d.as_nanos()).unwrap_or(u64::MAX)),
-            connections: Counters::get(&c.connections),
-            accepted: Counters::get(&c.accepted),
-            partial: Counters::get(&c.partial),
-            bytes: Counters::get(&c.bytes),
-            lost_chunks: Counters::get(&c.lost_chunks),
-            lost_bytes: Counters::get(&c.lost_bytes),
-            panics: Counters::get(&c.panics),
-            observations: Counters::get(&c.observations),
             subscribers: self.subscribers.load(Ordering::Relaxed),
-            queued_bytes: Counters::get(&c.queued_bytes),
+            ..self.host.info()
         }
     }
 
@@ -128,7 +118,7 @@ impl Inner {
                 {
                     return;
                 }
-                // Not when the proxy stops: then nothing gathers any more.
+                // Not when the service stops: then nothing gathers any more.
                 if !news.borrow().finished {
                     tokio::time::sleep(GATHER).await;
                 }
@@ -167,7 +157,7 @@ fn missed(since: Nanos, lost: u64) -> Bytes {
             lost,
             conn: 0,
             resource: kflow_model::Text::default(),
-            why: Text::new("this subscriber was slower than the proxy's ring is long"),
+            why: Text::new("this subscriber was slower than the ring is long"),
         })),
     };
     serde_json::to_vec(&gap).unwrap_or_default().into()
@@ -250,10 +240,7 @@ impl Server {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
-            .map_err(|source| Error::Thread {
-                thread: "serve",
-                source,
-            })?;
+            .map_err(Error::Thread)?;
         let listener = socket.listen()?;
         Ok(Self {
             runtime,
@@ -283,8 +270,8 @@ impl Server {
                             connections.spawn(carry(stream, service.clone()));
                         }
                         Ok(_) => {
-                            Counters::add(&service.inner.counters.refused, 1);
-                            log("refused a subscriber: it is neither root nor the proxy's user");
+                            service.inner.host.refused();
+                            log("refused a subscriber: it is neither root nor the user that kflow runs as");
                         }
                         Err(e) => {
                             log(&format!("cannot accept a subscriber: {e}; trying again"));
