@@ -6,6 +6,13 @@
 //! | [`keeper`] | a spool with a thread of its own, for whoever may not wait for a disk |
 //! | [`merge`] | segments to one stream of observations again |
 //! | [`name`] | times and files by name |
+//! | [`layout`] | where things lie in a store |
+//! | [`index`] | which pod was on which node when |
+//! | [`object`] | a store by its URL: a folder, or object storage |
+//! | [`upload`] | from a spool into a store |
+//! | [`fetch`] | from a store: the segments that an answer needs, as one session |
+//! | [`cache`] | segments that were fetched, for the next time |
+//! | [`compact`] | fewer and larger objects, and none that are too old |
 //!
 //! A process that has a stream of observations keeps the last day of it so:
 //!
@@ -30,11 +37,24 @@
 //! # Ok(()) }
 //! ```
 
+pub mod cache;
+pub mod compact;
+pub mod fetch;
+pub mod index;
 pub mod keeper;
+pub mod layout;
 pub mod merge;
 pub mod name;
+pub mod object;
 pub mod spool;
+pub mod upload;
+
+#[cfg(test)]
+mod tests;
 
 pub use keeper::Keeper;
+pub use layout::Cluster;
 pub use merge::{Merge, Piece};
+pub use object::{Store, Use};
 pub use spool::{Bounds, Options, Ring, Segment, Spool, SpoolError, Status};
+pub use upload::Uploader;

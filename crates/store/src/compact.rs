@@ -1,0 +1,178 @@
+//! Fewer and larger objects, and none that are too old. Anybody may do it at any time, several at once too.
+//!
+//! Only the index is made of fewer objects: a segment is whole as it is, and its name tells what is in it. Objects that were
+//! merged go after the one that holds their rows is there, and it is named by what it holds. So whoever is cut short, or does
+//! the same at the same time, takes away no row that is not elsewhere.
+
+use kflow_model::Nanos;
+use object_store::path::Path;
+
+use crate::index::Index;
+use crate::layout::{Cluster, Hour, Object, is_rows, last, merged, rows_end};
+use crate::object::{Store, StoreError};
+
+/// What became of the objects of an index.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Merged {
+    /// Objects that were read and are gone.
+    pub objects: u64,
+    /// Objects that were made.
+    pub made: u64,
+    /// Objects that could not be read, and stay.
+    pub unreadable: u64,
+}
+
+impl std::ops::AddAssign for Merged {
+    fn add_assign(&mut self, other: Self) {
+        self.objects += other.objects;
+        self.made += other.made;
+        self.unreadable += other.unreadable;
+    }
+}
+
+/// Makes one object in `folder` of all index objects below it.
+pub async fn merge_rows(store: &Store, folder: &Path) -> Result<Merged, StoreError> {
+    let mut all = store.list(folder).await?;
+    all.retain(|o| is_rows(&o.location));
+    let mut done = Merged::default();
+    let right_here = |path: &Path| path.prefix_match(folder).is_some_and(|p| p.count() == 1);
+    if all.is_empty() {
+        return Ok(done);
+    }
+    if let [one] = all.as_slice()
+        && right_here(&one.location)
+    {
+        return Ok(done);
+    }
+    let mut index = Index::default();
+    let mut read = Vec::new();
+    for object in all {
+        let bytes = match store.get(&object.location).await {
+            // Who does the same at the same time was faster: its rows are elsewhere.
+            Err(e) if e.is_absence() => continue,
+            bytes => bytes?,
+        };
+        match Index::decode(&bytes) {
+            Ok(rows) if rows.damaged == 0 => {
+                index.merge(rows);
+                read.push(object.location);
+            }
+            Ok(_) | Err(_) => done.unreadable += 1,
+        }
+    }
+    if read.is_empty() {
+        return Ok(done);
+    }
+    let (hash, bytes) = index.encode().map_err(|source| StoreError::Encode {
+        what: folder.to_string(),
+        source,
+    })?;
+    let whole = folder.clone().join(merged(hash));
+    store.put(&whole, bytes).await?;
+    done.made += 1;
+    for path in read.iter().filter(|p| **p != whole) {
+        store.remove(path).await?;
+        done.objects += 1;
+    }
+    Ok(done)
+}
+
+/// Merges the index of every hour that ended before `until`.
+pub async fn compact(store: &Store, cluster: &Cluster, until: Nanos) -> Result<Merged, StoreError> {
+    let mut done = Merged::default();
+    for hour in hours(store, cluster, &cluster.pods()).await? {
+        if hour.end() <= until {
+            done += merge_rows(store, &cluster.pods_in(hour)).await?;
+        }
+    }
+    Ok(done)
+}
+
+/// What was removed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pruned {
+    pub segments: u64,
+    /// Bytes of the segments.
+    pub bytes: u64,
+    /// Objects of the index.
+    pub rows: u64,
+}
+
+/// Removes the segments that ended before `until`, and what the index says of no others.
+pub async fn prune(store: &Store, cluster: &Cluster, until: Nanos) -> Result<Pruned, StoreError> {
+    let mut done = Pruned::default();
+    for hour in hours(store, cluster, &cluster.segments()).await? {
+        if hour.begin() >= until {
+            continue;
+        }
+        for object in store.list(&cluster.segments_in(hour)).await? {
+            let Some(segment) = Object::parse(&object.location, object.size) else {
+                continue;
+            };
+            if segment.end < until {
+                store.remove(&segment.path).await?;
+                done.segments += 1;
+                done.bytes += segment.bytes;
+            }
+        }
+    }
+    for hour in hours(store, cluster, &cluster.pods()).await? {
+        if hour.begin() >= until {
+            continue;
+        }
+        for object in store.list(&cluster.pods_in(hour)).await? {
+            let path = object.location;
+            // One of many segments goes when the last that can be among them does.
+            let end = rows_end(&path).unwrap_or(hour.end().plus(longest()));
+            if is_rows(&path) && end < until {
+                store.remove(&path).await?;
+                done.rows += 1;
+            }
+        }
+    }
+    Ok(done)
+}
+
+/// The longest time that a segment takes, ns.
+pub(crate) fn longest() -> i64 {
+    i64::try_from(crate::spool::LONGEST.as_nanos()).unwrap_or(i64::MAX)
+}
+
+/// The hours that a folder of the cluster has something of.
+pub async fn hours(
+    store: &Store,
+    cluster: &Cluster,
+    folder: &Path,
+) -> Result<Vec<Hour>, StoreError> {
+    hours_between(store, cluster, folder, Nanos(i64::MIN), Nanos(i64::MAX)).await
+}
+
+/// The same, of those that begin before `to` and end after `from`.
+pub async fn hours_between(
+    store: &Store,
+    cluster: &Cluster,
+    folder: &Path,
+    from: Nanos,
+    to: Nanos,
+) -> Result<Vec<Hour>, StoreError> {
+    let (first, final_) = (Hour::of(from).to_string(), Hour::of(to).to_string());
+    let date = |hour: &str| {
+        hour.split('/')
+            .next()
+            .map(str::to_owned)
+            .unwrap_or_default()
+    };
+    let bounded = from > Nanos(i64::MIN) && to < Nanos(i64::MAX);
+    let mut all = Vec::new();
+    for day in store.folders(folder).await? {
+        let name = last(&day);
+        if bounded && (name < date(&first).as_str() || name > date(&final_).as_str()) {
+            continue;
+        }
+        for hour in store.folders(&day).await? {
+            all.extend(cluster.hour(&hour));
+        }
+    }
+    all.retain(|h| h.begin() <= to && h.end() > from);
+    Ok(all)
+}

@@ -1,0 +1,568 @@
+//! From a store: the few segments that tell of a time, a node or a pod, as one session.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Cursor;
+use std::path::Path as FsPath;
+use std::sync::Arc;
+
+use kflow_model::session::format::Bound;
+use kflow_model::session::writer::LEVEL;
+use kflow_model::session::{Part, Reader, SessionError, Writer};
+use kflow_model::units::size;
+use kflow_model::{Evidence, Nanos, Text};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+use crate::cache::Cache;
+use crate::compact::{hours_between, longest};
+use crate::index::{Asked, Index, IndexError, Row};
+use crate::layout::{BadName, Cluster, Hour, NO_NODE, Object, is_rows, last};
+use crate::merge::{Hole, Merge, Piece, arrange};
+use crate::object::{Store, StoreError};
+
+/// Requests under way at once.
+const AT_ONCE: usize = 32;
+/// Bytes of segments that are fetched for one answer. A session of as many is some gigabytes of memory.
+pub const MOST: u64 = 1 << 30;
+/// Names that a message lists.
+const LISTED: usize = 10;
+
+/// What is asked of a store.
+#[derive(Clone, Debug)]
+pub struct Want {
+    /// `None`: the only one that there is.
+    pub cluster: Option<String>,
+    pub node: Option<String>,
+    /// Leads to the nodes that it was on, where none is named.
+    pub pod: Option<Asked>,
+    pub from: Nanos,
+    pub to: Nanos,
+}
+
+/// Why nothing can be fetched.
+#[derive(Debug, thiserror::Error)]
+pub enum FetchError {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    Name(#[from] BadName),
+    #[error(transparent)]
+    Session(#[from] SessionError),
+    #[error("the store {url} is empty: `kflow record --store {url}` fills it")]
+    Empty { url: String },
+    #[error("the store {url} has several clusters: name one with --cluster: {}", listed(.clusters))]
+    Clusters { url: String, clusters: Vec<String> },
+    #[error("the store {url} has no cluster {cluster}: it has {}", listed(.clusters))]
+    NoCluster {
+        url: String,
+        cluster: String,
+        clusters: Vec<String>,
+    },
+    #[error("the store has nothing of {cluster} between {from} and {to}: name another time with --from and --to{}", reaching(*.kept))]
+    NoTime {
+        cluster: Text,
+        from: Nanos,
+        to: Nanos,
+        /// When what it has of the cluster begins and ends, by the hour.
+        kept: Option<(Nanos, Nanos)>,
+    },
+    #[error("the store has nothing of the node {node} between {from} and {to}: then it has {}", listed(.nodes))]
+    NoNode {
+        node: String,
+        from: Nanos,
+        to: Nanos,
+        nodes: Vec<String>,
+    },
+    #[error("the store's index has no such pod between {from} and {to}: name another time with --from and --to, or the node that it was on with --node{}", unread(.unreadable))]
+    NoPod {
+        from: Nanos,
+        to: Nanos,
+        /// Index objects that could not be read: path and why.
+        unreadable: Vec<(String, String)>,
+    },
+    #[error("between {from} and {to} there are {segments} segments of {nodes} nodes, {}: more than is fetched for one answer ({}): name a node with --node, a pod, or a shorter time", size(*.bytes), size(MOST))]
+    Much {
+        from: Nanos,
+        to: Nanos,
+        segments: usize,
+        nodes: usize,
+        bytes: u64,
+    },
+}
+
+fn listed(names: &[String]) -> String {
+    let mut text = names
+        .iter()
+        .take(LISTED)
+        .map(String::as_str)
+        .collect::<Vec<_>>()
+        .join(", ");
+    if names.is_empty() {
+        text.push_str("none");
+    }
+    if let Some(more) = names.len().checked_sub(LISTED).filter(|n| *n > 0) {
+        text.push_str(&format!(" and {more} more"));
+    }
+    text
+}
+
+fn reaching(range: Option<(Nanos, Nanos)>) -> String {
+    range.map_or_else(String::new, |(begin, end)| {
+        format!("; it has something from {begin} to {end}")
+    })
+}
+
+fn unread(objects: &[(String, String)]) -> String {
+    objects.first().map_or_else(String::new, |(path, why)| {
+        format!(
+            "; {} objects of the index could not be read: {path}: {why}",
+            objects.len()
+        )
+    })
+}
+
+/// What is to be fetched.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub cluster: Cluster,
+    pub from: Nanos,
+    pub to: Nanos,
+    /// By node and begin.
+    pub segments: Vec<Object>,
+    /// Bytes of the index that were read to find them.
+    pub index_bytes: u64,
+}
+
+impl Plan {
+    /// Bytes of the segments.
+    pub fn bytes(&self) -> u64 {
+        self.segments.iter().map(|s| s.bytes).sum()
+    }
+    /// The nodes that they are of.
+    pub fn nodes(&self) -> BTreeSet<&str> {
+        self.segments.iter().map(|s| s.node.as_str()).collect()
+    }
+}
+
+/// The clusters of a store.
+pub async fn clusters(store: &Store) -> Result<Vec<String>, StoreError> {
+    let folders = store.folders(store.root()).await?;
+    Ok(folders.iter().map(|f| last(f).to_owned()).collect())
+}
+
+/// The cluster of that name, or the only one.
+pub async fn cluster(store: &Store, name: Option<&str>) -> Result<Cluster, FetchError> {
+    let url = || store.url().to_owned();
+    let mut all = clusters(store).await?;
+    let name = match (name, all.as_slice()) {
+        (_, []) => return Err(FetchError::Empty { url: url() }),
+        (Some(name), _) if all.iter().any(|c| c == name) => name.to_owned(),
+        (Some(name), _) => {
+            return Err(FetchError::NoCluster {
+                url: url(),
+                cluster: name.to_owned(),
+                clusters: all,
+            });
+        }
+        (None, [_]) => all.remove(0),
+        (None, _) => {
+            return Err(FetchError::Clusters {
+                url: url(),
+                clusters: all,
+            });
+        }
+    };
+    Ok(Cluster::new(store.root(), &name)?)
+}
+
+/// Finds what is to be fetched. No segment is read for it.
+pub async fn plan(store: &Store, want: &Want) -> Result<Plan, FetchError> {
+    let (from, to) = (want.from, want.to);
+    let cluster = cluster(store, want.cluster.as_deref()).await?;
+    // One that is as long as they get may have begun so long before.
+    let earliest = Nanos(from.0.saturating_sub(longest()));
+    let hours = hours_between(store, &cluster, &cluster.segments(), earliest, to).await?;
+    let mut plan = Plan {
+        cluster,
+        from,
+        to,
+        segments: Vec::new(),
+        index_bytes: 0,
+    };
+    let nodes = match (&want.node, &want.pod) {
+        (Some(node), _) => Some(BTreeSet::from([node.clone()])),
+        (None, Some(pod)) => Some(nodes_of(store, &mut plan, pod).await?),
+        (None, None) => None,
+    };
+    let mut folders = Vec::new();
+    for hour in &hours {
+        match &nodes {
+            Some(nodes) => {
+                folders.extend(nodes.iter().map(|n| plan.cluster.segments_of(*hour, n)));
+            }
+            None => folders.push(plan.cluster.segments_in(*hour)),
+        }
+    }
+    let lists = at_once(folders, |folder| {
+        let store = store.clone();
+        async move { store.list(&folder).await }
+    });
+    for list in lists.await {
+        let segments = list?
+            .into_iter()
+            .filter_map(|o| Object::parse(&o.location, o.size))
+            .filter(|s| s.is_within(from, to));
+        plan.segments.extend(segments);
+    }
+    if plan.segments.is_empty() {
+        return Err(nothing(store, &plan, want, &hours).await?);
+    }
+    // What is recorded of nodes tells of their pods, and more of them.
+    if nodes.is_none() && plan.segments.iter().any(|s| s.node != NO_NODE) {
+        plan.segments.retain(|s| s.node != NO_NODE);
+    }
+    // One that was sent twice under two names: the first time cut.
+    plan.segments.sort_by(|a, b| {
+        let key = |s: &Object| (s.node.clone(), s.part.clone());
+        key(a)
+            .cmp(&key(b))
+            .then(b.observations.cmp(&a.observations))
+    });
+    plan.segments
+        .dedup_by(|a, b| a.node == b.node && a.part == b.part);
+    plan.segments
+        .sort_by(|a, b| (&a.node, a.begin).cmp(&(&b.node, b.begin)));
+    if plan.bytes() > MOST {
+        return Err(FetchError::Much {
+            from,
+            to,
+            segments: plan.segments.len(),
+            nodes: plan.nodes().len(),
+            bytes: plan.bytes(),
+        });
+    }
+    Ok(plan)
+}
+
+/// Says why there is no segment.
+async fn nothing(
+    store: &Store,
+    plan: &Plan,
+    want: &Want,
+    hours: &[Hour],
+) -> Result<FetchError, StoreError> {
+    let (from, to) = (want.from, want.to);
+    let mut nodes = BTreeSet::new();
+    for hour in hours {
+        for folder in store.folders(&plan.cluster.segments_in(*hour)).await? {
+            nodes.insert(last(&folder).to_owned());
+        }
+    }
+    if let Some(node) = want.node.clone().filter(|_| !nodes.is_empty()) {
+        return Ok(FetchError::NoNode {
+            node,
+            from,
+            to,
+            nodes: nodes.into_iter().collect(),
+        });
+    }
+    let all = crate::compact::hours(store, &plan.cluster, &plan.cluster.segments()).await?;
+    Ok(FetchError::NoTime {
+        cluster: plan.cluster.name.clone(),
+        from,
+        to,
+        kept: all
+            .iter()
+            .min()
+            .zip(all.iter().max())
+            .map(|(a, b)| (a.begin(), b.end())),
+    })
+}
+
+/// The nodes whose segments tell of a pod.
+async fn nodes_of(
+    store: &Store,
+    plan: &mut Plan,
+    pod: &Asked,
+) -> Result<BTreeSet<String>, FetchError> {
+    let (index, bytes, unreadable) = index(store, &plan.cluster, plan.from, plan.to).await?;
+    plan.index_bytes = bytes;
+    let is = |r: &&Row| r.begin <= plan.to && r.end >= plan.from && pod.is(r);
+    let rows: Vec<&Row> = index.rows().filter(is).collect();
+    // Its own node tells most of it. While it has none, every node's watch does: one is enough.
+    let own = rows.iter().filter(|r| r.recorder == r.node);
+    let mut nodes: BTreeSet<String> = own.map(|r| r.recorder.to_string()).collect();
+    if nodes.is_empty() {
+        let of_cluster = rows.iter().find(|r| r.recorder == *NO_NODE);
+        let any = of_cluster.or(rows.first());
+        nodes.extend(any.map(|r| r.recorder.to_string()));
+    }
+    if nodes.is_empty() {
+        return Err(FetchError::NoPod {
+            from: plan.from,
+            to: plan.to,
+            unreadable,
+        });
+    }
+    Ok(nodes)
+}
+
+/// Objects that could not be read: path and why.
+type Unreadable = Vec<(String, String)>;
+
+/// The index of a time, its bytes, and the objects of it that could not be read.
+pub async fn index(
+    store: &Store,
+    cluster: &Cluster,
+    from: Nanos,
+    to: Nanos,
+) -> Result<(Index, u64, Unreadable), StoreError> {
+    let earliest = Nanos(from.0.saturating_sub(longest()));
+    let hours = hours_between(store, cluster, &cluster.pods(), earliest, to).await?;
+    let folders = hours.into_iter().map(|h| cluster.pods_in(h)).collect();
+    let lists = at_once(folders, |folder| {
+        let store = store.clone();
+        async move { store.list(&folder).await }
+    });
+    let mut paths = Vec::new();
+    for list in lists.await {
+        let objects = list?.into_iter().map(|o| o.location);
+        paths.extend(objects.filter(is_rows));
+    }
+    let read = at_once(paths, |path| {
+        let store = store.clone();
+        async move {
+            let bytes = store.get(&path).await;
+            (path, bytes)
+        }
+    });
+    let (mut index, mut total, mut unreadable) = (Index::default(), 0, Vec::new());
+    for (path, bytes) in read.await {
+        let bytes = match bytes {
+            // It was merged meanwhile: what it said stands in an object that may not have been listed.
+            Err(e) if e.is_absence() => {
+                unreadable.push((
+                    path.to_string(),
+                    "it was merged meanwhile: ask again".into(),
+                ));
+                continue;
+            }
+            bytes => bytes?,
+        };
+        total += bytes.len() as u64;
+        match Index::decode(&bytes) {
+            Ok(rows) => index.merge(rows),
+            Err(e @ (IndexError::Damaged(_) | IndexError::Newer(_))) => {
+                unreadable.push((path.to_string(), e.to_string()));
+            }
+        }
+    }
+    Ok((index, total, unreadable))
+}
+
+/// Asks about each, some at once; the answers in order.
+async fn at_once<T, A, F>(all: Vec<T>, ask: impl Fn(T) -> F) -> Vec<A>
+where
+    A: Send + 'static,
+    F: Future<Output = A> + Send + 'static,
+{
+    let places = Arc::new(Semaphore::new(AT_ONCE));
+    let mut tasks = JoinSet::new();
+    for (n, one) in all.into_iter().enumerate() {
+        let (places, asked) = (Arc::clone(&places), ask(one));
+        tasks.spawn(async move {
+            let _place = places.acquire().await;
+            (n, asked.await)
+        });
+    }
+    let mut answers = BTreeMap::new();
+    while let Some(done) = tasks.join_next().await {
+        match done {
+            Ok((n, answer)) => drop(answers.insert(n, answer)),
+            Err(e) => {
+                // None is cancelled.
+                if let Ok(panic) = e.try_into_panic() {
+                    std::panic::resume_unwind(panic);
+                }
+            }
+        }
+    }
+    answers.into_values().collect()
+}
+
+/// What was fetched.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Fetched {
+    /// Of the segments.
+    pub bytes: u64,
+    /// Bytes that were here already.
+    pub cached: u64,
+    pub observations: u64,
+    /// Times of which no segment tells, by node.
+    pub holes: Vec<(Text, Hole)>,
+    /// Segments that could not be read: path and why.
+    pub unreadable: Unreadable,
+}
+
+/// Fetches a plan into a session at `to`: the one that was recorded. `each` is told the bytes of every segment that is here.
+pub async fn fetch(
+    store: &Store,
+    plan: &Plan,
+    cache: Option<&Cache>,
+    to: &FsPath,
+    mut each: impl FnMut(u64),
+) -> Result<Fetched, FetchError> {
+    let mut done = Fetched::default();
+    let mut by_node: BTreeMap<Text, Vec<Piece>> = BTreeMap::new();
+    // By piece, so that what waits to be parsed is bounded.
+    for some in plan.segments.chunks(AT_ONCE) {
+        let got = at_once(some.to_vec(), |object| {
+            let (store, cache) = (store.clone(), cache.cloned());
+            async move {
+                let here = cache.as_ref().and_then(|c| c.get(store.url(), &object));
+                let cached = here.is_some();
+                let bytes = match here {
+                    Some(bytes) => Ok(bytes),
+                    None => store.get(&object.path).await,
+                };
+                if let (Some(cache), Ok(bytes), false) = (&cache, &bytes, cached) {
+                    cache.put(store.url(), &object, bytes);
+                }
+                (object, bytes, cached)
+            }
+        });
+        for (object, bytes, cached) in got.await {
+            let bytes = match bytes {
+                // Retention was faster.
+                Err(e) if e.is_absence() => {
+                    done.unreadable
+                        .push((object.path.to_string(), "it is no longer there".into()));
+                    continue;
+                }
+                bytes => bytes?,
+            };
+            let len = bytes.len() as u64;
+            *if cached {
+                &mut done.cached
+            } else {
+                &mut done.bytes
+            } += len;
+            each(len);
+            match Reader::new(last(&object.path), Box::new(Cursor::new(bytes)), len) {
+                Ok(reader) => by_node
+                    .entry(object.node)
+                    .or_default()
+                    .push(Piece::read(reader)),
+                Err(e) => done
+                    .unreadable
+                    .push((object.path.to_string(), e.to_string())),
+            }
+        }
+    }
+    if let Some(cache) = cache {
+        cache.shrink();
+    }
+    write(by_node, plan.to, to, &mut done)?;
+    Ok(done)
+}
+
+/// Joins the segments of each node, and the nodes.
+fn write(
+    by_node: BTreeMap<Text, Vec<Piece>>,
+    until: Nanos,
+    path: &FsPath,
+    done: &mut Fetched,
+) -> Result<(), FetchError> {
+    let mut nodes = Vec::new();
+    let mut connections = 0;
+    for (node, pieces) in by_node {
+        let mut merge = Merge::after(connections);
+        let stream = Stream::of(arrange(pieces), &mut merge);
+        connections = merge.connections();
+        let holes = merge.holes().iter();
+        done.holes.extend(holes.map(|h| (node.clone(), *h)));
+        nodes.extend(stream);
+    }
+    let Some(first) = nodes.iter().min_by_key(|s| s.header.created) else {
+        // Every segment went, or is damaged.
+        return Ok(());
+    };
+    let mut header = first.header.clone();
+    header.segment = None::<Part>;
+    if nodes.len() > 1 {
+        header.node = Text::default();
+    }
+    // Of several, when all of them are recorded.
+    let from = nodes.iter().filter_map(|s| s.from).max();
+    let end = nodes.iter().map(|s| s.until).min().flatten();
+    let mut writer = Writer::replace(path, LEVEL, &header)?;
+    let mut bound = from;
+    let carried: usize = nodes.iter().map(|s| s.carried).sum();
+    for (n, o) in joined(nodes).into_iter().enumerate() {
+        if n >= carried
+            && let Some(from) = bound.take()
+        {
+            writer.bound(Bound::From, from);
+        }
+        if o.stamp.seen <= until {
+            writer.write(&o)?;
+        }
+    }
+    if let Some(from) = bound {
+        writer.bound(Bound::From, from);
+    }
+    if let Some(end) = end {
+        writer.bound(Bound::Until, end.min(until));
+    }
+    done.observations = writer.observations();
+    writer.finish()?;
+    Ok(())
+}
+
+/// What is recorded of one node.
+struct Stream {
+    header: kflow_model::session::Header,
+    /// In order of arrival: first what stood before it.
+    all: Vec<Evidence>,
+    carried: usize,
+    from: Option<Nanos>,
+    until: Option<Nanos>,
+}
+
+impl Stream {
+    /// `None` where there is no segment.
+    fn of(pieces: Vec<Piece>, merge: &mut Merge) -> Option<Self> {
+        let first = pieces.first()?;
+        let mut stream = Self {
+            header: first.header.clone(),
+            all: Vec::new(),
+            carried: first.carried.len(),
+            from: first.report.from,
+            until: None,
+        };
+        for piece in pieces {
+            stream.until = piece.report.until;
+            stream.all.extend(merge.next(piece));
+        }
+        Some(stream)
+    }
+}
+
+/// Several nodes in order of arrival; first what stood before each.
+fn joined(mut nodes: Vec<Stream>) -> Vec<Evidence> {
+    if let [one] = nodes.as_mut_slice() {
+        return std::mem::take(&mut one.all);
+    }
+    let mut all = Vec::new();
+    let mut rest = Vec::new();
+    for node in nodes {
+        let mut its = node.all;
+        rest.extend(its.split_off(node.carried.min(its.len())));
+        all.extend(its);
+    }
+    all.sort_by_key(|o| o.stamp.seen);
+    // Stable: what arrived at one node in an order does so here, but across steps of its clock.
+    rest.sort_by_key(|o| o.stamp.seen);
+    all.append(&mut rest);
+    all
+}

@@ -1,0 +1,235 @@
+//! A store by its URL: a folder, or object storage.
+//!
+//! Each request has a limit of time, and what went wrong says what was asked of which object. Whoever asks decides whether
+//! and when it is asked again.
+
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use object_store::local::LocalFileSystem;
+use object_store::path::Path;
+use object_store::{ListResult, ObjectMeta, ObjectStore, ObjectStoreExt as _, ObjectStoreScheme};
+use tokio_stream::StreamExt as _;
+
+#[cfg(feature = "cloud")]
+mod cloud;
+
+/// How long one request may take. A segment is some megabytes: a link of 1 Mbit/s carries 7 MB in it.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What can go wrong with a store.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    #[error(
+        "{url} is no URL of a store: {why}; it looks like file:///var/lib/kflow/store or s3://bucket/prefix"
+    )]
+    Url { url: String, why: String },
+    /// Everybody who may see the list of processes would read it.
+    #[error(
+        "the URL of a store holds a user or password, which every user of this machine can read in the list of processes: give credentials in the environment, as each cloud's tools take them"
+    )]
+    Credentials,
+    #[error(
+        "{url} is a store that this kflow was built without: use a released kflow, or build it with --features cloud; file:///… needs neither"
+    )]
+    NotBuilt { url: String },
+    #[error("cannot make the folder of the store {url}: {source}")]
+    Folder { url: String, source: std::io::Error },
+    #[error(
+        "the store {url} is not there: its folder does not exist; `kflow record --store {url}` makes it"
+    )]
+    NoFolder { url: String },
+    #[error("cannot {op} {what} in the store {url}: {source}")]
+    Ask {
+        /// What was tried: `write`, `read`, `list`, `remove`.
+        op: &'static str,
+        /// Which object, or folder of objects.
+        what: String,
+        url: String,
+        source: Box<object_store::Error>,
+    },
+    #[error("cannot write the index {what}: {source}")]
+    Encode {
+        what: String,
+        source: std::io::Error,
+    },
+    #[error(
+        "the store {url} has not answered for {}: it was to {op} {what}",
+        kflow_model::units::wait(PATIENCE)
+    )]
+    Late {
+        op: &'static str,
+        what: String,
+        url: String,
+    },
+}
+
+impl StoreError {
+    /// True when the object is not there.
+    pub fn is_absence(&self) -> bool {
+        let Self::Ask { source, .. } = self else {
+            return false;
+        };
+        matches!(**source, object_store::Error::NotFound { .. })
+    }
+}
+
+/// A store. Cheap to clone; its requests want a tokio runtime with time and I/O.
+#[derive(Clone, Debug)]
+pub struct Store {
+    inner: Arc<dyn ObjectStore>,
+    root: Path,
+    url: Arc<str>,
+}
+
+/// Who opens a store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Use {
+    /// To read: what is not there is an error.
+    Read,
+    /// To write: a folder that is not there is made, for its owner only.
+    Write,
+}
+
+impl Store {
+    /// The store at a URL: `file:///path`, and with the feature `cloud` `s3://bucket/prefix`, `gs://…`, `az://…`. Credentials
+    /// are those of the environment.
+    pub fn open(url: &str, how: Use) -> Result<Self, StoreError> {
+        let bad = |why: String| StoreError::Url {
+            url: kflow_model::redact::text(url).into_owned(),
+            why,
+        };
+        let parsed = url::Url::parse(url).map_err(|e| bad(e.to_string()))?;
+        let azure = matches!(parsed.scheme(), "abfs" | "abfss");
+        if parsed.password().is_some() || (!parsed.username().is_empty() && !azure) {
+            return Err(StoreError::Credentials);
+        }
+        if parsed.query().is_some() || parsed.fragment().is_some() {
+            return Err(bad("it has a query or a fragment".to_owned()));
+        }
+        let (scheme, path) = ObjectStoreScheme::parse(&parsed).map_err(|e| bad(e.to_string()))?;
+        let url: Arc<str> = url.trim_end_matches('/').into();
+        if scheme != ObjectStoreScheme::Local {
+            return Self::of_cloud(scheme, &parsed, path, url);
+        }
+        let folder = parsed.to_file_path().map_err(|()| {
+            bad("it names no absolute path: file:///path has three slashes".to_owned())
+        })?;
+        if !folder.is_dir() {
+            let shown = url.to_string();
+            if how == Use::Read {
+                return Err(StoreError::NoFolder { url: shown });
+            }
+            let mut builder = DirBuilder::new();
+            let made = builder.recursive(true).mode(0o700).create(&folder);
+            made.map_err(|source| StoreError::Folder { url: shown, source })?;
+        }
+        let inner = LocalFileSystem::new_with_prefix(&folder).map_err(|e| bad(e.to_string()))?;
+        Ok(Self {
+            // What the store has may be dropped elsewhere: it is on the disk.
+            inner: Arc::new(inner.with_fsync(true)),
+            root: Path::ROOT,
+            url,
+        })
+    }
+
+    #[cfg(not(feature = "cloud"))]
+    fn of_cloud(
+        _scheme: ObjectStoreScheme,
+        _url: &url::Url,
+        _path: Path,
+        shown: Arc<str>,
+    ) -> Result<Self, StoreError> {
+        let url = shown.to_string();
+        Err(StoreError::NotBuilt { url })
+    }
+
+    #[cfg(feature = "cloud")]
+    fn of_cloud(
+        scheme: ObjectStoreScheme,
+        url: &url::Url,
+        root: Path,
+        shown: Arc<str>,
+    ) -> Result<Self, StoreError> {
+        Ok(Self {
+            inner: cloud::open(&scheme, url, &shown)?,
+            root,
+            url: shown,
+        })
+    }
+
+    /// What it was opened as.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Where its clusters lie.
+    pub const fn root(&self) -> &Path {
+        &self.root
+    }
+
+    async fn ask<T>(
+        &self,
+        op: &'static str,
+        what: &Path,
+        answer: impl Future<Output = object_store::Result<T>>,
+    ) -> Result<T, StoreError> {
+        let (what, url) = (what.to_string(), self.url.to_string());
+        match tokio::time::timeout(PATIENCE, answer).await {
+            Ok(Ok(done)) => Ok(done),
+            Ok(Err(source)) => Err(StoreError::Ask {
+                op,
+                what,
+                url,
+                source: Box::new(source),
+            }),
+            Err(_) => Err(StoreError::Late { op, what, url }),
+        }
+    }
+
+    /// Writes an object, whole or not at all. One that is there is replaced: by the same bytes, as names are made.
+    pub async fn put(&self, path: &Path, bytes: Vec<u8>) -> Result<(), StoreError> {
+        let put = self.inner.put(path, bytes.into());
+        self.ask("write", path, put).await.map(drop)
+    }
+
+    /// Reads an object.
+    pub async fn get(&self, path: &Path) -> Result<Vec<u8>, StoreError> {
+        let get = async { self.inner.get(path).await?.bytes().await };
+        self.ask("read", path, get).await.map(Into::into)
+    }
+
+    /// Removes an object; one that is not there is removed already.
+    pub async fn remove(&self, path: &Path) -> Result<(), StoreError> {
+        match self.ask("remove", path, self.inner.delete(path)).await {
+            Err(e) if e.is_absence() => Ok(()),
+            done => done,
+        }
+    }
+
+    /// The names of what lies right below a folder: of folders, and of objects.
+    pub async fn folders(&self, folder: &Path) -> Result<Vec<Path>, StoreError> {
+        let list = self.inner.list_with_delimiter(Some(folder));
+        let found: ListResult = self.ask("list", folder, list).await?;
+        let mut all = found.common_prefixes;
+        all.sort();
+        Ok(all)
+    }
+
+    /// Every object below a folder, by name.
+    pub async fn list(&self, folder: &Path) -> Result<Vec<ObjectMeta>, StoreError> {
+        let mut from = self.inner.list(Some(folder));
+        let mut all = Vec::new();
+        // The limit is for each page: a long list is no hung store.
+        while let Some(object) = self
+            .ask("list", folder, async { from.next().await.transpose() })
+            .await?
+        {
+            all.push(object);
+        }
+        all.sort_by(|a, b| a.location.cmp(&b.location));
+        Ok(all)
+    }
+}

@@ -1,0 +1,131 @@
+//! Object storage of clouds, by kflow's own HTTP client: the one that everything else here is built with.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http_body_util::BodyExt as _;
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use object_store::aws::AmazonS3Builder;
+use object_store::azure::MicrosoftAzureBuilder;
+use object_store::client::{
+    HttpClient, HttpConnector as Connector, HttpError, HttpErrorKind, HttpRequest, HttpRequestBody,
+    HttpResponse, HttpResponseBody, HttpService,
+};
+use object_store::gcp::GoogleCloudStorageBuilder;
+use object_store::{
+    BackoffConfig, ClientConfigKey, ClientOptions, ObjectStore, ObjectStoreScheme, RetryConfig,
+};
+
+use super::StoreError;
+
+/// How long a server may take to accept a connection.
+const CONNECT: Duration = Duration::from_secs(10);
+/// How long an answer may take to begin.
+const ANSWER: Duration = Duration::from_secs(30);
+
+/// The store of a URL, as the environment says: `AWS_*`, `GOOGLE_*`, `AZURE_*`.
+pub(super) fn open(
+    scheme: &ObjectStoreScheme,
+    url: &url::Url,
+    shown: &str,
+) -> Result<Arc<dyn ObjectStore>, StoreError> {
+    // What is longer is the caller's: an upload waits, a command says so.
+    let retry = || RetryConfig {
+        backoff: BackoffConfig::default(),
+        max_retries: 2,
+        retry_timeout: Duration::from_secs(20),
+    };
+    let made: object_store::Result<Arc<dyn ObjectStore>> = match scheme {
+        ObjectStoreScheme::AmazonS3 => AmazonS3Builder::from_env()
+            .with_url(url.as_str())
+            .with_retry(retry())
+            .with_http_connector(Hyper)
+            .build()
+            .map(|s| Arc::new(s) as _),
+        ObjectStoreScheme::GoogleCloudStorage => GoogleCloudStorageBuilder::from_env()
+            .with_url(url.as_str())
+            .with_retry(retry())
+            .with_http_connector(Hyper)
+            .build()
+            .map(|s| Arc::new(s) as _),
+        ObjectStoreScheme::MicrosoftAzure => MicrosoftAzureBuilder::from_env()
+            .with_url(url.as_str())
+            .with_retry(retry())
+            .with_http_connector(Hyper)
+            .build()
+            .map(|s| Arc::new(s) as _),
+        _ => {
+            return Err(StoreError::Url {
+                url: shown.to_owned(),
+                why: "its scheme is none of file, s3, gs and az".to_owned(),
+            });
+        }
+    };
+    made.map_err(|e| StoreError::Url {
+        url: shown.to_owned(),
+        why: e.to_string(),
+    })
+}
+
+/// Makes clients.
+#[derive(Debug)]
+struct Hyper;
+
+impl Connector for Hyper {
+    fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
+        let http = options.get_config_value(&ClientConfigKey::AllowHttp);
+        let mut tcp = HttpConnector::new();
+        tcp.enforce_http(false);
+        tcp.set_connect_timeout(Some(CONNECT));
+        let tls = HttpsConnectorBuilder::new()
+            .try_with_platform_verifier()
+            .map_err(|e| object_store::Error::Generic {
+                store: "TLS",
+                source: Box::new(e),
+            })?;
+        let connector = if http.as_deref() == Some("true") {
+            tls.https_or_http()
+        } else {
+            tls.https_only()
+        };
+        let connector = connector.enable_http1().wrap_connector(tcp);
+        let client = Client::builder(TokioExecutor::new()).build(connector);
+        Ok(HttpClient::new(Service { client }))
+    }
+}
+
+#[derive(Debug)]
+struct Service {
+    client: Client<HttpsConnector<HttpConnector>, HttpRequestBody>,
+}
+
+impl HttpService for Service {
+    fn call<'a, 'b>(
+        &'a self,
+        request: HttpRequest,
+    ) -> Pin<Box<dyn Future<Output = Result<HttpResponse, HttpError>> + Send + 'b>>
+    where
+        'a: 'b,
+        Self: 'b,
+    {
+        Box::pin(async move {
+            let answer = tokio::time::timeout(ANSWER, self.client.request(request)).await;
+            let answer = match answer {
+                Err(late) => return Err(HttpError::new(HttpErrorKind::Timeout, late)),
+                Ok(Err(e)) if e.is_connect() => {
+                    return Err(HttpError::new(HttpErrorKind::Connect, e));
+                }
+                // A connection that was closed while it was idle, or under a request: all of ours can be asked again.
+                Ok(Err(e)) => return Err(HttpError::new(HttpErrorKind::Request, e)),
+                Ok(Ok(answer)) => answer,
+            };
+            let (head, body) = answer.into_parts();
+            let body = body.map_err(|e| HttpError::new(HttpErrorKind::Interrupted, e));
+            Ok(HttpResponse::from_parts(head, HttpResponseBody::new(body)))
+        })
+    }
+}
