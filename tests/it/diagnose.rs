@@ -376,11 +376,18 @@ fn the_list_of_causes_is_current() {
     );
 }
 
+/// One for each cause, and those that were made of what components' sources say.
 fn scenarios() -> Vec<scenario::Scenario> {
     let folder = root().join("fixtures/causes");
-    Catalogue::get()
-        .iter()
-        .map(|c| scenario::Scenario::load(&folder.join(format!("{}.json", c.id))))
+    let of_causes = Catalogue::get().iter().map(|c| format!("{}.json", c.id));
+    let cited = std::fs::read_dir(folder.join("cited")).expect("fixtures/causes/cited");
+    let mut cited: Vec<String> = cited
+        .filter_map(|f| Some(format!("cited/{}", f.ok()?.file_name().to_str()?)))
+        .collect();
+    cited.sort();
+    of_causes
+        .chain(cited)
+        .map(|f| scenario::Scenario::load(&folder.join(f)))
         .collect()
 }
 
@@ -429,7 +436,7 @@ fn every_cause_is_told_of_its_scenario() {
             .expect("named after its cause");
         let stage = s.stage.as_deref().unwrap_or(cause.stage.name());
         let Some(v) = told(&s, Sources::All) else {
-            wrong.push(format!("{}: nothing told", s.cause));
+            wrong.push(format!("{}: nothing told", s.name));
             continue;
         };
         let mut text = v.sentence.clone();
@@ -448,7 +455,8 @@ fn every_cause_is_told_of_its_scenario() {
             || s.state.as_ref().is_some_and(|w| state != w.as_str())
         {
             wrong.push(format!(
-                "{} {stage} {:?}: got {} {} {state}, names missing {missing:?}: {}",
+                "{}: {} {stage} {:?}: got {} {} {state}, names missing {missing:?}: {}",
+                s.name,
                 s.cause,
                 s.state,
                 v.cause_id(),
@@ -462,7 +470,7 @@ fn every_cause_is_told_of_its_scenario() {
         {
             wrong.push(format!(
                 "{}: a hole in the sentence: {}",
-                s.cause, v.sentence
+                s.name, v.sentence
             ));
         }
     }
@@ -491,7 +499,7 @@ fn part_of_the_sources_never_tell_another_cause() {
             {
                 wrong.push(format!(
                     "{} {sources:?}: {} {}",
-                    s.cause,
+                    s.name,
                     v.cause_id(),
                     v.sentence
                 ));

@@ -56,7 +56,16 @@ pub struct EventSeen {
     pub annotations: Vec<(Text, Text)>,
 }
 
+/// Who adds nodes, by the names that they report Events under: Karpenter (kubernetes-sigs/karpenter
+/// `pkg/controllers/controllers.go`, `GetEventRecorderFor`) and the cluster autoscaler (kubernetes/autoscaler
+/// `cluster-autoscaler/utils/kubernetes/factory.go`, `CreateEventRecorder`).
+const AUTOSCALERS: [&str; 2] = ["karpenter", "cluster-autoscaler"];
+
 impl EventSeen {
+    /// True when one who adds nodes says it. Karpenter uses the scheduler's reason `FailedScheduling`, and is no scheduler.
+    pub fn is_of_autoscaler(&self) -> bool {
+        AUTOSCALERS.contains(&self.component.as_str())
+    }
     /// True when it is about another pod than this one, by UID.
     pub fn is_of_another_pod(&self, uid: &PodUid, mirrors: &[PodUid]) -> bool {
         self.object.kind == "Pod"

@@ -29,6 +29,9 @@ const UID: &str = "11111111-0000-4000-8000-000000000001";
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Scenario {
+    /// Of its file, without the ending.
+    #[serde(skip)]
+    pub(super) name: String,
     pub(super) cause: String,
     /// Says that it is synthetic, and where its strings are from.
     pub(super) synthetic: String,
@@ -54,7 +57,14 @@ impl Scenario {
     pub(super) fn load(path: &Path) -> Self {
         let text =
             std::fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-        serde_json::from_str(&text).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+        let mut s: Self =
+            serde_json::from_str(&text).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        s.name = path
+            .file_stem()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
+        s
     }
     pub(super) fn now(&self) -> Nanos {
         at(self.now_s)

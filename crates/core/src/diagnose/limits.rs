@@ -46,6 +46,8 @@ limits! {
     SCHEDULER = "schedule: no scheduler has looked at the pod", 10, "measured: PodScheduled after at most 0.10 s (S5-burst)";
     /// A pod whose state does not tell why it is not bound.
     UNBOUND = "schedule: not bound, and nothing says why", 30, "measured: bound after at most 0.10 s (S5-burst); leaves room for a scheduler that restarts (component-base/config/v1alpha1/defaults.go, RecommendedDefaultLeaderElectionConfiguration: LeaseDuration 15 s)";
+    /// A node that an autoscaler has asked for.
+    NODE_JOINS = "schedule: a node that was asked for has not joined", 900, "kubernetes-sigs/karpenter pkg/controllers/nodeclaim/lifecycle/liveness.go: registrationTimeout 15 min; kubernetes/autoscaler cluster-autoscaler/config/flags/flags.go: max-node-provision-time 15 min. Each gives the node up then";
     /// Watches of pods and nodes are two streams: a new node's pod may be shown before the node.
     NODE_APPEARS = "admit: bound to a node that no list has", 3, "pods and nodes come by two watches, which nothing orders; measured: what one write causes arrives within 0.03 s (Events and CRI calls, S1-basics)";
     /// The pod garbage collector deletes pods of nodes that do not exist.

@@ -2,9 +2,12 @@
 //! everything else is matched from the catalogue in `matched`.
 
 mod admit;
+mod autoscaler;
+mod cni;
 mod containers;
 mod heard;
 mod image;
+mod kueue;
 mod matched;
 pub(in crate::diagnose) mod no_node;
 mod node;

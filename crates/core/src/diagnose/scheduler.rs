@@ -4,6 +4,7 @@
 //! available: …` (Kubernetes 1.36 `pkg/scheduler/framework/types.go`, `FitError.Error`).
 
 mod constraints;
+mod devices;
 
 use constraints::requirement;
 pub use constraints::{neighbours, spread_over};
@@ -43,8 +44,11 @@ pub struct Sentence<'a> {
 /// Takes a message apart. A message of another form is one clause.
 pub fn parse(message: &str) -> Sentence<'_> {
     let words = scheduler();
-    let available = words.available.as_str();
-    let Some((head, body)) = message.split_once(available) else {
+    let cut = |text| {
+        let mut verbs = words.available.iter();
+        verbs.find_map(|verb| str::split_once(text, verb.as_str()))
+    };
+    let Some((head, body)) = cut(message) else {
         return Sentence {
             clauses: clauses(message),
             ..Sentence::default()
@@ -54,9 +58,7 @@ pub fn parse(message: &str) -> Sentence<'_> {
     let (filter, preemption) = body
         .split_once(words.preemption.as_str())
         .unwrap_or((body, ""));
-    let preemption = preemption
-        .split_once(available)
-        .map_or(preemption, |(_, b)| b);
+    let preemption = cut(preemption).map_or(preemption, |(_, b)| b);
     Sentence {
         total,
         clauses: clauses(filter),
@@ -191,11 +193,12 @@ pub fn shortfall(world: &World, usage: &Usage, pod: &PodSeen, resource: &str) ->
     let (node, left, all) = most_left(world, usage, resource)?;
     let show = |q: Quantity| q.show(resource);
     if all == Quantity::default() {
-        return Some(if world.nodes().len() == 1 {
+        let none = if world.nodes().len() == 1 {
             format!("{node} offers none")
         } else {
             "no node offers any".to_owned()
-        });
+        };
+        return Some(none + &devices::unoffered(world, resource).unwrap_or_default());
     }
     // Pods that were bound past the scheduler may ask for more than there is.
     let left = left.max(Quantity::default());

@@ -73,8 +73,8 @@ struct NodeErrors {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SchedulerSentence {
-    /// Between the number of nodes and the clauses.
-    pub(super) available: String,
+    /// Between the number of nodes and the clauses: what schedulers say.
+    pub(super) available: Vec<String>,
     /// Before the clauses on preemption.
     pub(super) preemption: String,
     /// A clause that says nothing.

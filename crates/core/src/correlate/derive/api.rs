@@ -176,7 +176,8 @@ pub(crate) fn schedule(b: &mut Build<'_>) {
     }
 
     let mut attempt = 0;
-    for (o, e) in f.events_of(&["FailedScheduling"]) {
+    let refused = f.events_of(&["FailedScheduling"]);
+    for (o, e) in refused.filter(|(_, e)| !e.is_of_autoscaler()) {
         let at = f.api_edge(o.stamp.at, o.stamp.precision);
         let start = since.unwrap_or(at);
         let mut evidence = vec![o.clone()];

@@ -14,9 +14,13 @@ use kflow_model::{
 pub(crate) fn stage_of_event(e: &EventSeen) -> Stage {
     let said = event(&e.reason, &e.message);
     match e.reason.as_str() {
-        "Scheduled" | "FailedScheduling" | "Preempted" | "BindingConditionsPending" => {
-            Stage::Schedule
-        }
+        "Scheduled"
+        | "FailedScheduling"
+        | "Preempted"
+        | "BindingConditionsPending"
+        | "Nominated"
+        | "TriggeredScaleUp"
+        | "NotTriggerScaleUp" => Stage::Schedule,
         "SuccessfulCreate" | "FailedCreate" => Stage::Api,
         "FailedMount"
         | "FailedAttachVolume"

@@ -155,6 +155,7 @@ impl Heard {
             e.reason.as_str(),
             "Scheduled" | "FailedScheduling" | "Preempted"
         ) && !e.component.is_empty()
+            && !e.is_of_autoscaler()
         {
             self.hear(Actor::Scheduler(e.component.clone()), o.stamp.at, o);
         }

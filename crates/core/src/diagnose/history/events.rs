@@ -24,7 +24,12 @@ impl<'a> PodHistory<'a> {
         if e.component == "kubelet" {
             self.sign(o.stamp.at);
         }
-        self.happened(o, &e.reason, &e.message, &e.container, e.count);
+        // Who adds nodes speaks of nodes that do not exist yet, in the scheduler's word.
+        let reason = match e.reason.as_str() {
+            "FailedScheduling" if e.is_of_autoscaler() => "@autoscaler",
+            reason => reason,
+        };
+        self.happened(o, reason, &e.message, &e.container, e.count);
     }
 
     /// An Event, from the API or from the kubelet's log.

@@ -143,6 +143,7 @@ fn polish<'a>(
         _ => {}
     }
     super::webhook::follow(cx, &s.text, &mut x);
+    super::cni::agent(cx, &mut x, &s.text, f);
     match x.cause.id {
         // The sum of what is missing says less than a message about one volume.
         cause::KF406 if x.names.get("what").is_none() => x = x.at_most(Confidence::Likely),

@@ -1,6 +1,6 @@
 //! Not bound: the scheduler's sentence, claims, gates, preemption, and a scheduler that is not there.
 
-use super::{Context, heard, taints};
+use super::{Context, autoscaler, heard, kueue, taints};
 use crate::correlate::PodView;
 use crate::diagnose::cause;
 use crate::diagnose::finding::Finding;
@@ -19,6 +19,8 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Fin
     clauses(cx, f, found);
     claims(cx, f, found);
     preemption(cx, f, found);
+    autoscaler::rules(cx, f, found);
+    kueue::rules(cx, f, found);
     silent(cx, f, found);
 }
 

@@ -1,0 +1,65 @@
+//! The agent of the node's network, which a CNI plugin asks for everything.
+
+use super::Context;
+use crate::correlate::PodView;
+use crate::diagnose::cause;
+use crate::diagnose::finding::{Finding, proof};
+use crate::diagnose::history::PodHistory;
+use kflow_model::pod::{Condition, ContainerState, PodSeen};
+
+/// A word of the error, the network that says it, and how the pods of its agent are named by its own manifests.
+const AGENTS: [(&str, &str, &str); 6] = [
+    ("cilium", "Cilium", "cilium-"),
+    ("calico", "Calico", "calico-node-"),
+    ("annel", "Flannel", "kube-flannel-"),
+    ("add cmd: ", "AWS VPC", "aws-node-"),
+    ("multus", "Multus", "kube-multus-"),
+    ("readinessindicatorfile", "Multus", "kube-multus-"),
+];
+
+/// Says whose agent it is, and how its pod on the node is.
+pub(super) fn agent<'a>(cx: Context<'_>, x: &mut Finding<'a>, text: &str, f: &PodHistory<'a>) {
+    if x.cause.id != cause::KF518 {
+        return;
+    }
+    let Some((_, network, named)) = AGENTS.iter().find(|(word, ..)| text.contains(word)) else {
+        return;
+    };
+    x.names.set("network", network);
+    let node = &f.view.node;
+    let mut of_node = cx.world.every_pod().iter().filter(|p| {
+        let daemon = p.owners.first().is_some_and(|o| o.kind == "DaemonSet");
+        p.gone.is_none() && daemon && p.node == *node && p.name.starts_with(named)
+    });
+    // Of several that are named so, the one that is not well.
+    let first = of_node.next();
+    let pod = of_node.fold(first, |best, p| match best {
+        Some(b) if is_ready(b) && !is_ready(p) => Some(p),
+        _ => best,
+    });
+    let Some(pod) = pod else { return };
+    x.names
+        .set("agent", &format!("its pod {} {}", pod.key(), how(pod)));
+    x.proofs.extend(pod.evidence.last().map(proof));
+}
+
+fn is_ready(p: &PodView) -> bool {
+    let ready = |api: &PodSeen| api.condition("Ready").is_some_and(Condition::is_true);
+    p.api.as_deref().is_some_and(ready)
+}
+
+fn how(p: &PodView) -> String {
+    if is_ready(p) {
+        return "is ready".to_owned();
+    }
+    let waits = p.api.as_deref().and_then(|api| {
+        api.statuses().find_map(|s| match &s.state {
+            ContainerState::Waiting { reason, .. } if !reason.is_empty() => Some(reason.clone()),
+            _ => None,
+        })
+    });
+    match waits {
+        Some(reason) => format!("is not ready: {reason}"),
+        None => "is not ready".to_owned(),
+    }
+}
