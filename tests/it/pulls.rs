@@ -1,13 +1,19 @@
 //! How far a pull is, at moments of a recording of a real one (`fixtures/causes/real/stall.kflow.zst`).
 
 use std::path::Path;
+use std::sync::Arc;
 
 use kflow_core::correlate::World;
 use kflow_core::diagnose::pulls::Progress;
 use kflow_core::diagnose::{self, cause};
+use kflow_engine::Pipeline;
+use kflow_engine::snapshot::Mode;
+use kflow_export::timeline;
 use kflow_model::session;
 use kflow_model::stamp::SECOND;
 use kflow_model::{Body, Evidence, Nanos};
+use kflow_tui::offscreen::{frame, model, press, select};
+use kflow_tui::svg;
 
 const IMAGE: &str = "127.0.0.1:37923/slow/app:1";
 
@@ -101,4 +107,44 @@ fn a_source_that_fell_silent_does_not_make_a_pull_stand_still() {
     let world = world(&all, third);
     assert!(said(&world, third.plus(10 * SECOND)).is_some());
     assert_eq!(said(&world, third.plus(60 * SECOND)), None);
+}
+
+#[test]
+fn each_layer_is_told_in_every_pane_and_in_text() {
+    let all = observations();
+    let begin = all.iter().find(|o| matches!(o.body, Body::Pull(_)));
+    let now = begin.expect("the pull was seen").stamp.at.plus(3 * SECOND);
+    let mut pipeline = Pipeline::new();
+    for o in all.iter().filter(|o| o.stamp.seen <= now) {
+        pipeline.observe(Arc::clone(o));
+    }
+    let snap = pipeline.snapshot(now, Mode::paused("stall"), (now, now), Vec::new());
+    let layers = [
+        "1 of 3  4.0Mi of 5.7Mi, 1.0Mi/s",
+        "2 of 3  2.0Mi of 5.7Mi, 341Ki/s",
+        "3 of 3  4.0Mi of 5.7Mi, 1.0Mi/s",
+    ];
+    let told = |place: &str, text: &str| {
+        // In a pane of facts the number of a layer has a column.
+        let text = text.replace(" of 3          ", " of 3  ");
+        for layer in layers {
+            assert!(text.contains(layer), "{place}: {layer}: {text}");
+        }
+    };
+    for (pane, keys) in [
+        ("timeline", "2 d"),
+        ("calls", "3 d"),
+        ("why", "5"),
+        ("node", "6"),
+    ] {
+        let mut m = model((200, 60), "dark").expect("theme");
+        frame(&mut m, &snap);
+        select(&mut m, &snap, "real/puller");
+        press(&mut m, &snap, keys);
+        told(pane, &svg::plain(&frame(&mut m, &snap)));
+    }
+    let mut out = Vec::new();
+    let pods = snap.world.pods().to_vec();
+    timeline::text(&mut out, &snap.world, &pods, now, false).expect("memory takes it");
+    told("text", &String::from_utf8_lossy(&out));
 }

@@ -337,6 +337,9 @@ fn pod(
         if let Some(progress) = Progress::of_step(world, s, now) {
             let text = format!(", {}", progress.whole(now));
             row.push_str(&paint.yellow(&text));
+            for (_, number, text) in progress.fetching(now) {
+                row.push_str(&paint.dim(&format!("\n{:>34}layer {number}  {text}", "")));
+            }
         }
         rows.push((s.start.at, row));
     }

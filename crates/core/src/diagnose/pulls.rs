@@ -6,7 +6,7 @@
 
 mod progress;
 
-pub use progress::{Progress, Still};
+pub use progress::{Fate, Layer, Progress, Still};
 
 use std::sync::Arc;
 

@@ -11,6 +11,7 @@ use crate::widget::page::{self, Columns, Lead, Line, Page, line};
 use crate::widget::stage;
 use kflow_core::correlate::{Pod, PodView};
 use kflow_core::diagnose::awaited::{Awaited, Waits};
+use kflow_core::diagnose::pulls::Progress;
 use kflow_core::diagnose::{Confidence, InFlightCall, State, Verdict, unknown};
 use kflow_core::timeline::critical::{self, Reached};
 use kflow_engine::Snapshot;
@@ -26,9 +27,11 @@ pub struct Why {
     verdict: Option<Arc<Verdict>>,
     /// What the pod waits for that is not its own.
     awaited: Vec<Awaited>,
+    /// How far its pulls are, where the runtime shows it, each with its image or its container.
+    pulls: Vec<(String, Progress)>,
     /// The call of the verdict.
     flying: Option<CallKey>,
-    /// How long the start took, and the three things that took most of it.
+    /// How long the start took, and the three things that took most of it; of a pod that pulls, how far that is.
     start: Vec<String>,
     pod: Option<PodUid>,
     owner: Option<ObjectRef>,
@@ -73,7 +76,7 @@ impl Why {
             ctx.keys.first(Action::Critical),
         );
         let y = h / 3 + 4 + self.start.len() as u16;
-        if y < h && !self.start.is_empty() {
+        if y < h && !self.start.is_empty() && self.pulls.is_empty() {
             let hint = format!("{} {} shows all of it.", keys.0, keys.1);
             canvas.text(x, y, &hint, ctx.theme.faint);
         }
@@ -90,6 +93,14 @@ impl Why {
         } else {
             Vec::new()
         };
+        self.pulls = Progress::of_pod(&snap.world, p, snap.now);
+        for (image, p) in &self.pulls {
+            self.start.push(format!("pulls {image}"));
+            self.start.push(p.text());
+            let layers = p.fetching(snap.now);
+            self.start
+                .extend(layers.map(|(_, number, text)| format!("  layer {number}  {text}")));
+        }
         let call = self.current().and_then(|v| v.in_flight.as_ref());
         self.flying = call.and_then(|call| {
             let mut flying = snap.world.calls().in_flight();
@@ -130,6 +141,12 @@ impl Why {
             .filter(|_| self.flying.is_some() || self.awaited.is_empty())
         {
             out.push(self.in_flight(ctx, c, room));
+        }
+        for (image, p) in &self.pulls {
+            out.push(line(&[("pulls ", t.dim), (image, t.accent)]));
+            let start = line(&[("  ", t.dim)]).to(Lead::Evidence(Arc::clone(&p.evidence)));
+            page::wrapped(start, &p.text(), t.run, room, &mut out);
+            page::layers(ctx, p, 2, &mut out);
         }
         for a in self.awaited.iter().take(AWAITED) {
             let start = line(&[("waits for ", t.dim)]).to(Lead::Awaited(a.clone()));
@@ -261,6 +278,7 @@ impl Pane for Why {
             None => {
                 self.verdict = shared.owner_verdict(snap).cloned();
                 self.awaited.clear();
+                self.pulls.clear();
                 self.flying = None;
             }
             Some(p) => {

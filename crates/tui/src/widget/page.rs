@@ -14,6 +14,7 @@ use crate::text::{count, cut, width, wrap};
 use crate::theme::Theme;
 use crate::widget::scroll::draw_more;
 use kflow_core::diagnose::awaited::Awaited;
+use kflow_core::diagnose::pulls::{Fate, Progress};
 use kflow_engine::Snapshot;
 use kflow_model::cri::CallKey;
 use kflow_model::{Evidence, Nanos, ObjectRef, Text};
@@ -132,12 +133,38 @@ pub fn list<T>(
     out: &mut Vec<Line>,
     mut draw: impl FnMut(T) -> Line,
 ) {
+    lists(ctx, items, most, out, |item, out| out.push(draw(item)));
+}
+
+/// The same, of items that may have several lines each.
+pub fn lists<T>(
+    ctx: &Ctx<'_>,
+    items: impl IntoIterator<Item = T>,
+    most: usize,
+    out: &mut Vec<Line>,
+    mut draw: impl FnMut(T, &mut Vec<Line>),
+) {
     let mut items = items.into_iter();
-    out.extend(items.by_ref().take(most).map(&mut draw));
+    for item in items.by_ref().take(most) {
+        draw(item, out);
+    }
     let more = items.count();
     if more > 0 {
         let text = format!("  {} {} more", ctx.glyphs.down, count(more));
         out.push(line(&[(&text, ctx.theme.faint)]));
+    }
+}
+
+/// The layers of a pull that are being fetched.
+pub fn layers(ctx: &Ctx<'_>, p: &Progress, indent: usize, out: &mut Vec<Line>) {
+    let t = ctx.theme;
+    for (layer, number, text) in p.fetching(ctx.snap.now) {
+        let style = match layer.fate {
+            Fate::Still(_) => t.fail,
+            _ => t.run,
+        };
+        let number = format!("{:indent$}layer {number}  ", "");
+        out.push(line(&[(&number, t.dim), (&text, style)]));
     }
 }
 

@@ -1,7 +1,7 @@
 //! How far a pull is, by what the runtime has fetched of each layer.
 
 use super::image_of;
-use crate::correlate::World;
+use crate::correlate::{PodView, World};
 use crate::diagnose::limits;
 use crate::diagnose::text::span;
 use crate::flow::Stage;
@@ -29,16 +29,38 @@ pub struct Progress {
     pub fetched: u64,
     /// Bytes of all layers, as the registry keeps them.
     pub size: u64,
-    /// How many layers there are.
-    pub layers: usize,
-    /// How many of them are there.
-    pub complete: usize,
+    /// Each layer, the image's base first.
+    pub layers: Vec<Layer>,
     /// Bytes a second over the last ten seconds; `None` while that is not known.
     pub rate: Option<u64>,
     /// The layer of which nothing came for longest, where that is too long.
     pub still: Option<Still>,
     /// What shows it.
     pub evidence: Evidence,
+}
+
+/// How far one layer is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Layer {
+    /// Bytes that were fetched of it.
+    pub fetched: u64,
+    /// Its size, bytes.
+    pub size: u64,
+    /// What becomes of it.
+    pub fate: Fate,
+}
+
+/// What becomes of a layer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// Fetching it has not begun: containerd fetches three of an image at a time (`max_concurrent_downloads`).
+    Waits,
+    /// It comes, with bytes a second over the last ten seconds where that is known.
+    Comes(Option<u64>),
+    /// Nothing of it has come since.
+    Still(Nanos),
+    /// It is there.
+    Complete,
 }
 
 /// A layer of which nothing comes.
@@ -78,15 +100,22 @@ impl Progress {
 
     /// How far the pull is that a step of a timeline makes or waits for.
     pub fn of_step(world: &World, step: &Span, now: Nanos) -> Option<Self> {
-        if step.stage != Stage::Image || step.outcome != Outcome::InFlight {
-            return None;
+        let (image, since) = pulled(step)?;
+        Self::of(world, &image, since, now)
+    }
+
+    /// How far the pulls are that a pod makes or waits for, each with its image.
+    pub fn of_pod(world: &World, pod: &PodView, now: Nanos) -> Vec<(String, Self)> {
+        let mut all: Vec<(String, Self)> = Vec::new();
+        // A container's step is in EnsureImageExists and, within it, in PullImage; two containers may have one image.
+        for (image, since) in pod.timeline.spans.iter().filter_map(pulled) {
+            if !all.iter().any(|(known, _)| *known == image)
+                && let Some(p) = Self::of(world, &image, since, now)
+            {
+                all.push((image, p));
+            }
         }
-        let image = match step.step.as_str() {
-            method::PULL_IMAGE => step.message.to_string(),
-            "EnsureImageExists" => image_of(step.evidence.first()?)?,
-            _ => return None,
-        };
-        Self::of(world, &image, step.start.at, now)
+        all
     }
 
     fn by<'a>(
@@ -104,43 +133,78 @@ impl Progress {
             inside = b.stamp.at > begin;
             take
         });
-        let rate = before.last().and_then(|(b, p)| {
-            let ns = now.since(b.stamp.at.max(begin));
+        let first = before.last();
+        let rate = first.and_then(|(b, p)| {
             let bytes = fetched.checked_sub(p.fetched())?;
-            let rate = i128::from(bytes) * i128::from(SECOND) / i128::from(ns.max(1));
-            u64::try_from(rate).ok().filter(|_| ns >= SHORTEST_NS)
+            per_second(bytes, now.since(b.stamp.at.max(begin)))
         });
-        let layers = (1..).zip(&newest.layers);
-        let still = layers
-            .filter(|(_, l)| l.is_fetching() && now.since(l.moved) >= patience(l))
-            .min_by_key(|(_, l)| l.moved)
-            .map(|(layer, l)| Still {
+        let layer = |(i, l): (usize, &LayerSeen)| {
+            let rate = first.and_then(|(b, p)| {
+                let was = p.layers.get(i)?.fetched;
+                let since = b.stamp.at.max(begin).max(l.started);
+                per_second(l.fetched.checked_sub(was)?, now.since(since))
+            });
+            Layer {
+                fetched: l.fetched.min(l.size),
+                size: l.size,
+                fate: if l.is_complete() {
+                    Fate::Complete
+                } else if !l.is_fetching() {
+                    Fate::Waits
+                } else if now.since(l.moved) >= patience(l) {
+                    Fate::Still(l.moved)
+                } else {
+                    Fate::Comes(rate)
+                },
+            }
+        };
+        let layers: Vec<Layer> = newest.layers.iter().enumerate().map(layer).collect();
+        let still = (1..).zip(&layers).filter_map(|(layer, l)| match l.fate {
+            Fate::Still(since) => Some(Still {
                 layer,
                 fetched: l.fetched,
                 size: l.size,
-                since: l.moved,
-            });
+                since,
+            }),
+            _ => None,
+        });
         Self {
             fetched,
             size: newest.size(),
-            layers: newest.layers.len(),
-            complete: newest.layers.iter().filter(|l| l.is_complete()).count(),
             rate,
-            still,
+            still: still.min_by_key(|s| s.since),
+            layers,
             evidence: o.clone(),
         }
     }
 
+    /// How many layers are there.
+    pub fn complete(&self) -> usize {
+        let there = |l: &&Layer| l.fate == Fate::Complete;
+        self.layers.iter().filter(there).count()
+    }
+
     /// All layers are there: what is left is to unpack them.
-    pub const fn is_complete(&self) -> bool {
-        self.complete == self.layers
+    pub fn is_complete(&self) -> bool {
+        self.complete() == self.layers.len()
     }
 
     /// Time until all is fetched at this rate, ns.
     pub fn left_ns(&self) -> Option<i64> {
-        let left = i128::from(self.size.saturating_sub(self.fetched));
-        let rate = i128::from(self.rate.filter(|r| *r > 0)?);
-        i64::try_from(left * i128::from(SECOND) / rate).ok()
+        left_ns(self.fetched, self.size, self.rate)
+    }
+
+    /// The layers that are being fetched: `2 of 7` and how far it is.
+    pub fn fetching(&self, now: Nanos) -> impl Iterator<Item = (&Layer, String, String)> {
+        let all = self.each(now);
+        all.filter(|(l, ..)| matches!(l.fate, Fate::Comes(_) | Fate::Still(_)))
+    }
+
+    /// Every layer: `2 of 7` and how far it is.
+    pub fn each(&self, now: Nanos) -> impl Iterator<Item = (&Layer, String, String)> {
+        (1..)
+            .zip(&self.layers)
+            .map(move |(n, l)| (l, format!("{n} of {}", self.layers.len()), l.text(now)))
     }
 
     /// `412Mi of 980Mi, 12Mi/s, 47s left`
@@ -148,14 +212,7 @@ impl Progress {
         if self.is_complete() {
             return format!("all {} fetched, unpacking", size(self.size));
         }
-        let mut s = format!("{} of {}", size(self.fetched), size(self.size));
-        if let Some(rate) = self.rate {
-            s.push_str(&format!(", {}/s", size(rate)));
-        }
-        if let Some(left) = self.left_ns() {
-            s.push_str(&format!(", {} left", span(left)));
-        }
-        s
+        came(self.fetched, self.size, self.rate)
     }
 
     /// The same with the layers.
@@ -164,7 +221,8 @@ impl Progress {
         if !self.is_complete() {
             s.push_str(&format!(
                 "; {} of {} layers complete",
-                self.complete, self.layers
+                self.complete(),
+                self.layers.len()
             ));
         }
         s
@@ -183,6 +241,60 @@ impl Progress {
         }
         s
     }
+}
+
+/// The image that a step in flight pulls or waits for, and since when.
+fn pulled(step: &Span) -> Option<(String, Nanos)> {
+    if step.stage != Stage::Image || step.outcome != Outcome::InFlight {
+        return None;
+    }
+    let image = match step.step.as_str() {
+        method::PULL_IMAGE => step.message.to_string(),
+        "EnsureImageExists" => image_of(step.evidence.first()?)?,
+        _ => return None,
+    };
+    Some((image, step.start.at))
+}
+
+impl Layer {
+    /// `18Mi of 60Mi, 1.2Mi/s, 35s left`, `3.0Mi of 60Mi, nothing more for 20s`, `60Mi, not begun`, `60Mi, complete`
+    pub fn text(&self, now: Nanos) -> String {
+        match self.fate {
+            Fate::Waits => format!("{}, not begun", size(self.size)),
+            Fate::Comes(rate) => came(self.fetched, self.size, rate),
+            Fate::Still(since) => format!(
+                "{}, nothing more for {}",
+                came(self.fetched, self.size, None),
+                span(now.since(since))
+            ),
+            Fate::Complete => format!("{}, complete", size(self.size)),
+        }
+    }
+}
+
+/// `412Mi of 980Mi, 12Mi/s, 47s left`
+fn came(fetched: u64, of: u64, rate: Option<u64>) -> String {
+    let mut s = format!("{} of {}", size(fetched), size(of));
+    if let Some(rate) = rate {
+        s.push_str(&format!(", {}/s", size(rate)));
+    }
+    if let Some(left) = left_ns(fetched, of, rate) {
+        s.push_str(&format!(", {} left", span(left)));
+    }
+    s
+}
+
+/// Time until all is fetched at a rate, ns.
+fn left_ns(fetched: u64, of: u64, rate: Option<u64>) -> Option<i64> {
+    let left = i128::from(of.saturating_sub(fetched));
+    let rate = i128::from(rate.filter(|r| *r > 0)?);
+    i64::try_from(left * i128::from(SECOND) / rate).ok()
+}
+
+/// Bytes a second; `None` where the time is too short to say.
+fn per_second(bytes: u64, ns: i64) -> Option<u64> {
+    let rate = i128::from(bytes) * i128::from(SECOND) / i128::from(ns.max(1));
+    u64::try_from(rate).ok().filter(|_| ns >= SHORTEST_NS)
 }
 
 /// How long nothing may come of a layer that comes as slowly as this one has so far, ns.

@@ -81,9 +81,16 @@ fn running<'a>(cx: Context<'_>, f: &'a PodHistory<'a>, image: &str, since: Nanos
         let x = Finding::new(cause::KF609, f).varying("progress", &p.text());
         return x.proof(&p.evidence);
     };
+    // Whether the line is slow for all of them, or only this one does not come.
+    let others = match p.rate {
+        _ if p.complete() + 1 == p.layers.len() => "all other layers are there".to_owned(),
+        Some(rate) if rate > 0 => format!("the others come at {}/s", size(rate)),
+        _ => String::new(),
+    };
     Finding::new(cause::KF614, f)
         .name("layer", &still.layer.to_string())
-        .name("layers", &p.layers.to_string())
+        .name("layers", &p.layers.len().to_string())
+        .varying("others", &others)
         .varying("fetched", &size(still.fetched))
         .name("size", &size(still.size))
         .varying("quiet", &span(cx.now.since(still.since)))

@@ -86,6 +86,12 @@ fn facts(
     if let Some((trace, span)) = c.traceparent {
         fact("trace", format!("{trace} {span}"), plain);
     }
+    if let Some(progress) = progress(c, snap) {
+        v.head("layers", s.head);
+        for (_, number, text) in progress.each(snap.now) {
+            v.fact(&number, text, plain);
+        }
+    }
     let mut fields = |head: String, all: &[(Text, Text)]| {
         v.head(head, s.head);
         for (k, val) in all {

@@ -7,7 +7,7 @@ use crate::banner::{Weight, reasons};
 use crate::pane::PaneId;
 use crate::shared::Ctx;
 use crate::text::count;
-use crate::widget::page::{Lead, Line, column, heading, line, list, right, spark};
+use crate::widget::page::{Lead, Line, column, heading, layers, line, list, lists, right, spark};
 use kflow_core::correlate::Call;
 use kflow_core::diagnose::pulls::{Progress, Pulls, Standing, image_of};
 use kflow_engine::Snapshot;
@@ -58,7 +58,7 @@ struct Image {
     uid: PodUid,
     container: Text,
     since: Nanos,
-    progress: String,
+    progress: Option<Progress>,
     /// The pod whose pull goes first.
     behind: String,
 }
@@ -68,7 +68,7 @@ struct Image {
 pub(super) struct Operations {
     flying: Vec<Arc<Call>>,
     /// How far the pulls among them are, where the runtime shows it.
-    progress: BTreeMap<CallKey, String>,
+    progress: BTreeMap<CallKey, Progress>,
     /// Images that no call in flight pulls.
     images: Vec<Image>,
     methods: Vec<(Text, Method)>,
@@ -109,8 +109,7 @@ impl Operations {
                         progress: w
                             .evidence
                             .and_then(image_of)
-                            .and_then(|image| progress(snap, &image, w.since))
-                            .unwrap_or_default(),
+                            .and_then(|image| progress(snap, &image, w.since)),
                         behind: match &w.standing {
                             Standing::Queued(ahead) => ahead.pod(),
                             Standing::Pulling | Standing::BackOff => String::new(),
@@ -204,27 +203,31 @@ impl Operations {
             _ => format!("{going} in progress, {queued} queued, {failed} backing off"),
         };
         out.push(heading(ctx, "IMAGE PULLS", &about));
+        let told = |p: Option<&Progress>| p.map(|p| p.whole(now)).unwrap_or_default();
         let flying = self.flying(true).map(|c| {
             let pod = if c.pod.is_empty() {
                 String::new()
             } else {
                 format!("{}/{}", c.namespace, c.pod)
             };
-            let progress = self.progress.get(&c.key).map_or("", |p| p);
-            let what = format!("{}  {progress}", c.image);
+            let progress = self.progress.get(&c.key);
             let lead = Lead::Call(c.key);
-            (Waits::Pulling, c.start, pod, &c.container, what, lead)
+            let what = format!("{}  {}", c.image, told(progress));
+            let lane = (Waits::Pulling, c.start, pod, &c.container, what, lead);
+            (lane, progress)
         });
         let waiting = self.images.iter().map(|i| {
+            let progress = i.progress.as_ref();
             let what = match i.behind.as_str() {
-                "" => i.progress.clone(),
+                "" => told(progress),
                 pod => format!("behind {pod}"),
             };
             let lead = Lead::Pod(i.uid.0.clone(), PaneId::Why);
-            (i.waits, i.since, i.pod.clone(), &i.container, what, lead)
+            let lane = (i.waits, i.since, i.pod.clone(), &i.container, what, lead);
+            (lane, progress)
         });
         let lanes: Vec<_> = flying.chain(waiting).collect();
-        let Some(from) = lanes.iter().map(|l| l.1).min() else {
+        let Some(from) = lanes.iter().map(|(l, _)| l.1).min() else {
             return;
         };
         let columns = usize::from(w).saturating_sub(LANE_TEXT).min(LANE);
@@ -234,7 +237,7 @@ impl Operations {
             let before = (before as usize).min(columns.saturating_sub(1));
             format!("{}{}", " ".repeat(before), glyph.repeat(columns - before))
         };
-        list(ctx, lanes, SHOWN, out, |lane| {
+        lists(ctx, lanes, SHOWN, out, |(lane, progress), out| {
             let (waits, since, pod, container, what, lead) = lane;
             let (word, glyph, style) = match waits {
                 Waits::Pulling => ("pulling", g.full, t.run),
@@ -255,7 +258,10 @@ impl Operations {
             l.push(container.as_str(), t.accent);
             l.push("  ", t.text);
             l.push(what, t.dim);
-            l.to(lead)
+            out.push(l.to(lead));
+            if let Some(p) = progress.filter(|_| waits == Waits::Pulling) {
+                layers(ctx, p, 20, out);
+            }
         });
     }
 
@@ -314,9 +320,8 @@ fn blind(snap: &Snapshot) -> bool {
     snap.world.calls().is_empty() && !snap.sources.iter().any(taps)
 }
 
-fn progress(snap: &Snapshot, image: &str, since: Nanos) -> Option<String> {
-    let progress = Progress::of(&snap.world, image, since, snap.now)?;
-    Some(progress.whole(snap.now))
+fn progress(snap: &Snapshot, image: &str, since: Nanos) -> Option<Progress> {
+    Progress::of(&snap.world, image, since, snap.now)
 }
 
 fn call(ctx: &Ctx<'_>, c: &Call) -> Line {

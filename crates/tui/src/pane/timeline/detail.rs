@@ -10,7 +10,7 @@ use crate::text::wrap;
 use crate::time::{TimeFormat, precision};
 use crate::widget::ruler::Window;
 use crate::widget::scroll;
-use kflow_core::diagnose::pulls::{Progress, Pulls};
+use kflow_core::diagnose::pulls::{Fate, Progress, Pulls};
 use kflow_core::flow::Stage;
 use kflow_core::timeline::{Certainty, Outcome, Span, summary};
 use kflow_model::Nanos;
@@ -168,6 +168,18 @@ pub(super) fn draw(
             };
             canvas.text(0, y, &progress.whole(ctx.snap.now), style);
             y += 1;
+            for (layer, number, text) in progress.fetching(ctx.snap.now) {
+                if y + 1 >= h {
+                    break;
+                }
+                let style = match layer.fate {
+                    Fate::Still(_) => t.fail,
+                    _ => t.text,
+                };
+                let number = format!("  layer {number}  ");
+                canvas.spans(0, y, &[(&number, t.dim), (&text, style)]);
+                y += 1;
+            }
         }
         if !s.message.is_empty() && y + 1 < h {
             let room = usize::from(h - 1 - y).min(if h > 5 { 6 } else { 1 });
