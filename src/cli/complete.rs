@@ -24,8 +24,9 @@ use clap_complete::env::{Bash, CompleteEnv, Elvish, EnvCompleter, Fish, Powershe
 use super::args::Args;
 use super::{OK, out};
 use kflow_core::diagnose::Catalogue;
-use kflow_core::flow::{Map, Stage};
+use kflow_core::flow::Map;
 use kflow_core::query::{self, Field};
+use kflow_core::stats;
 use kflow_model::clock;
 use kflow_model::cri::method;
 use kflow_model::session::Names;
@@ -192,7 +193,7 @@ impl Kind {
             Self::Node => asked.names(Need::Nodes, |n| bare(&n.nodes)),
             Self::Context => asked.contexts().map(bare).unwrap_or_default(),
             Self::Method => bare(method::ALL),
-            Self::Measure => bare(measures()),
+            Self::Measure => bare(stats::names()),
             Self::Cause => causes(typed),
             Self::Theme => themes(),
             Self::Flow => flows(typed, asked),
@@ -284,13 +285,6 @@ fn pods(typed: &str, asked: &Asked, kinds: Kinds) -> Vec<(String, String)> {
         }
         bare(all)
     })
-}
-
-fn measures() -> Vec<String> {
-    let stages = Stage::ALL.iter().map(|s| format!("stage/{}", s.name()));
-    let calls = method::ALL.iter().map(|m| format!("call/{m}"));
-    let whole = ["start", "start-sli", "ready", "stage", "call"].map(str::to_owned);
-    whole.into_iter().chain(stages).chain(calls).collect()
 }
 
 fn causes(typed: &str) -> Vec<(String, String)> {

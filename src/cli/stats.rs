@@ -13,16 +13,17 @@ use super::pods::{tell_of_loss, tell_of_none, whole};
 use kflow_core::diagnose::Unknown;
 use kflow_core::diagnose::unknown::{self, Asked};
 use kflow_core::query::Query;
-use kflow_core::stats::{self, GroupBy, Row};
+use kflow_core::stats::{self, Chosen, GroupBy, Row};
 use kflow_core::suggest::suggest;
 use kflow_export::stats as export;
+use kflow_model::Nanos;
 
 /// `kflow stats`
 pub(super) fn stats(args: &StatsArgs) -> anyhow::Result<u8> {
+    known(&args.measure)?;
     if let [before, after] = args.compare.as_slice() {
-        let filter = args.filter.as_ref();
-        let (before, lacks) = of_recording(args, before, filter)?;
-        let (after, lacks_too) = of_recording(args, after, filter)?;
+        let (before, lacks) = of_recording(args, before)?;
+        let (after, lacks_too) = of_recording(args, after)?;
         differences(args, before, after)?;
         return Ok(whole(lacks.or(lacks_too).as_ref()));
     }
@@ -31,29 +32,48 @@ pub(super) fn stats(args: &StatsArgs) -> anyhow::Result<u8> {
     let asked = source.asked(&world);
     let missing = unknown::partial(asked);
     is_there_any(asked)?;
-    let of = |query: Option<&Query>| {
-        let rows = stats::rows(&world, source.at, by(args), query);
+    let begin = source.from(None)?;
+    let ranges = args.range.iter().map(|r| r.within((begin, source.at)));
+    let ranges: Vec<(Nanos, Nanos)> = ranges.collect();
+    let of = |query: Option<&Query>, range: Option<(Nanos, Nanos)>| {
+        let rows = stats::rows(&world, source.at, by(args), Chosen { query, range });
         measured(args, rows)
     };
-    let rows = of(args.filter.as_ref())?;
-    let is_empty = rows.is_empty();
-    match &args.against {
-        Some(query) => differences(args, of(Some(query))?, rows)?,
-        None => write(args, &rows)?,
-    }
+    let filter = args.filter.as_ref();
+    let is_empty = match (ranges.as_slice(), &args.against) {
+        ([before, after], None) => {
+            let (before, after) = (of(filter, Some(*before)), of(filter, Some(*after)));
+            let none = before.is_empty() && after.is_empty();
+            differences(args, before, after)?;
+            none
+        }
+        ([] | [_], against) => {
+            let range = ranges.first().copied();
+            let rows = of(filter, range);
+            let none = rows.is_empty();
+            match against {
+                Some(query) => differences(args, of(Some(query), range), rows)?,
+                None => write(args, &rows)?,
+            }
+            none
+        }
+        ([_, _], Some(_)) => bail!(
+            "two times and two sets of pods cannot be compared at once: leave one --range or --against out"
+        ),
+        _ => bail!("--range is given once, or twice to compare"),
+    };
     if is_empty {
-        tell_of_none("starts and calls to measure", asked);
+        match args.measure.as_slice() {
+            [] => tell_of_none("starts and calls to measure", asked),
+            names => tell_of_none(&format!("lengths of {}", names.join(", ")), asked),
+        }
     }
     tell_of_loss(&world);
     Ok(whole(missing.as_ref()))
 }
 
 /// The rows of a recording, and what it lacks.
-fn of_recording(
-    args: &StatsArgs,
-    file: &Path,
-    filter: Option<&Query>,
-) -> anyhow::Result<(Vec<Row>, Option<Unknown>)> {
+fn of_recording(args: &StatsArgs, file: &Path) -> anyhow::Result<(Vec<Row>, Option<Unknown>)> {
     let input = Input {
         session: Some(file.to_owned()),
         ..args.input.clone()
@@ -62,8 +82,12 @@ fn of_recording(
     let world = source.world()?;
     let asked = source.asked(&world);
     is_there_any(asked)?;
-    let rows = stats::rows(&world, source.at, by(args), filter);
-    Ok((measured(args, rows)?, unknown::partial(asked)))
+    let chosen = Chosen {
+        query: args.filter.as_ref(),
+        range: None,
+    };
+    let rows = stats::rows(&world, source.at, by(args), chosen);
+    Ok((measured(args, rows), unknown::partial(asked)))
 }
 
 /// An error when neither pods nor calls are known, and it cannot be said that there are none.
@@ -79,35 +103,34 @@ fn by(args: &StatsArgs) -> GroupBy {
     args.by.map_or(GroupBy::All, GroupBy::from)
 }
 
-/// The rows of the measures that were asked for. An error when rows are there and a name fits none of them.
-fn measured(args: &StatsArgs, rows: Vec<Row>) -> anyhow::Result<Vec<Row>> {
-    if args.measure.is_empty() || rows.is_empty() {
-        return Ok(rows);
+/// Refuses a measure that there is none of: a slip of the hand would look like something that never happened.
+fn known(asked: &[String]) -> anyhow::Result<()> {
+    let names = stats::names();
+    // A runtime may have methods of its own.
+    let is_known = |name: &String| names.contains(name) || name.starts_with("call/");
+    let Some(name) = asked.iter().find(|n| !is_known(n)) else {
+        return Ok(());
+    };
+    let near = suggest(name, names.iter().map(String::as_str), |m| m);
+    if near.is_empty() {
+        bail!("no measure {name}: there are {}", names.join(", "));
     }
-    let fits = |name: &str, row: &Row| {
-        let measure = row.measure.to_string();
-        let rest = measure.strip_prefix(name);
+    bail!("no measure {name}: did you mean {}?", near.join(", "));
+}
+
+/// The rows of the measures that were asked for.
+fn measured(args: &StatsArgs, mut rows: Vec<Row>) -> Vec<Row> {
+    let fits = |name: &String, measure: &str| {
+        let rest = measure.strip_prefix(name.as_str());
         rest.is_some_and(|r| r.is_empty() || r.starts_with('/'))
     };
-    for name in &args.measure {
-        if !rows.iter().any(|r| fits(name, r)) {
-            let mut known: Vec<String> = rows.iter().map(|r| r.measure.to_string()).collect();
-            known.dedup();
-            let near = suggest(name, known.iter().map(String::as_str), |m| m);
-            if !near.is_empty() {
-                bail!(
-                    "nothing was measured of {name:?}: did you mean {}?",
-                    near.join(", ")
-                );
-            }
-            bail!(
-                "nothing was measured of {name:?}: --measure takes {}",
-                known.join(", ")
-            );
-        }
+    if !args.measure.is_empty() {
+        rows.retain(|r| {
+            let measure = r.measure.to_string();
+            args.measure.iter().any(|name| fits(name, &measure))
+        });
     }
-    let asked = |r: &Row| args.measure.iter().any(|name| fits(name, r));
-    Ok(rows.into_iter().filter(asked).collect())
+    rows
 }
 
 fn write(args: &StatsArgs, rows: &[Row]) -> anyhow::Result<()> {

@@ -66,7 +66,12 @@ fn figures_are_those_of_the_calls_and_timelines() {
                 lengths.iter().sum::<i64>(),
                 "{name} {measure}"
             );
-            for (key, percent) in [("p50_ns", 50.0), ("p90_ns", 90.0), ("p99_ns", 99.0)] {
+            for (key, percent) in [
+                ("p50_ns", 50.0),
+                ("p90_ns", 90.0),
+                ("p95_ns", 95.0),
+                ("p99_ns", 99.0),
+            ] {
                 let want = nearest_rank(&mut lengths, percent);
                 assert_eq!(told(key), want, "{name} {measure} {key}");
             }
@@ -192,6 +197,83 @@ fn a_burst_is_slower_than_a_calm_node_and_nothing_is_slower_than_itself() {
     );
 }
 
+/// Every pod that was created, and every call that was begun, lies in one of two ranges that meet.
+#[test]
+fn ranges_that_meet_are_parts_of_the_whole() {
+    let file = session("S5-burst");
+    let counts = |args: &[&str]| -> BTreeMap<String, i64> {
+        let rows = json(&[&["stats", "-s", &file], args].concat());
+        let row = |r: &Value| {
+            let n = r["count"].as_i64().unwrap() + r["open"].as_i64().unwrap();
+            (r["measure"].as_str().unwrap().to_owned(), n)
+        };
+        rows.iter().map(row).collect()
+    };
+    let (all, early, late) = (
+        counts(&[]),
+        counts(&["--range", "..40%"]),
+        counts(&["--range", "40%.."]),
+    );
+    for (measure, n) in &all {
+        let part = |of: &BTreeMap<String, i64>| of.get(measure).copied().unwrap_or_default();
+        assert_eq!(part(&early) + part(&late), *n, "{measure}");
+    }
+    assert!(early["call/ListPodSandbox"] > 0 && late["call/ListPodSandbox"] > 0);
+    // The two of them beside each other are the comparison of what each holds.
+    let compared = json(&["stats", "-s", &file, "--range", "..40%", "--range", "40%.."]);
+    for row in &compared {
+        let measure = row["measure"].as_str().unwrap();
+        let count = |side: &str| {
+            let of = &row[side];
+            let n = |key: &str| of[key].as_i64().unwrap_or_default();
+            n("count") + n("open")
+        };
+        let want = |of: &BTreeMap<String, i64>| of.get(measure).copied().unwrap_or_default();
+        assert_eq!(
+            (count("before"), count("after")),
+            (want(&early), want(&late)),
+            "{measure}"
+        );
+    }
+    assert_eq!(compared.len(), all.len());
+}
+
+/// A condition turns between the creation and the deletion, in the order in which the kubelet and the scheduler turn them, and as the
+/// pod's own record has it: to the second that the condition itself tells.
+#[test]
+fn conditions_turn_when_they_say_so() {
+    let file = session("S5-burst");
+    let rows = json(&["stats", "-s", &file, "--measure", "condition,ready"]);
+    let p50 = |measure: &str| {
+        let row = rows.iter().find(|r| r["measure"] == measure);
+        row.unwrap_or_else(|| panic!("no row of {measure}"))["p50_ns"]
+            .as_i64()
+            .unwrap()
+    };
+    let order = [
+        "PodScheduled",
+        "PodReadyToStartContainers",
+        "ContainersReady",
+    ];
+    let order = order.map(|c| p50(&format!("condition/{c}")));
+    assert!(order.is_sorted() && order[0] > 0, "{order:?}");
+    let second = 1_000_000_000;
+    assert!((order[2] - p50("ready")).abs() < second, "{order:?}");
+    let s = reader::load(&fixture("sessions/S5-burst.kflow.zst")).unwrap();
+    let mut told: BTreeMap<&str, i64> = BTreeMap::new();
+    for o in &s.observations {
+        let Body::Pod(p) = &o.body else { continue };
+        if let Some(c) = p.condition("ContainersReady").filter(|c| c.is_true()) {
+            let late = o.stamp.seen.since(c.transition.unwrap());
+            told.entry(p.uid.as_str()).or_insert(late);
+        }
+    }
+    assert_eq!(told.len(), 40);
+    for (uid, late) in told {
+        assert!((0..2 * second).contains(&late), "{uid}: {late} ns after");
+    }
+}
+
 #[test]
 fn strangers_forms_hold_the_same_rows() {
     let file = session("S5-burst");
@@ -239,6 +321,13 @@ fn what_cannot_be_answered_is_said() {
     let (out, err, code) = kflow(&["stats", "-s", &file, "--measure", "stage/imag"]);
     assert!(out.is_empty() && code == 2, "{out}{err}");
     assert!(err.contains("stage/image"), "{err}");
+    // Nothing of it was measured, and that is no mistake of who asks: all pods of it are gone before they start.
+    let stuck = session("S2-stuck-early");
+    let (out, err, code) = kflow(&["stats", "-s", &stuck, "--measure", "start"]);
+    assert!(code == 0 && out.starts_with("MEASURE"), "{out}{err}");
+    assert!(err.contains("there are no lengths of start"), "{err}");
+    let (_, err, code) = kflow(&["stats", "-s", &file, "--range", "50%"]);
+    assert!(code == 2 && err.contains("FROM..TO"), "{err}");
     let (_, err, code) = kflow(&["stats", "-s", &file, "--filter", "pod:nobody"]);
     assert!(
         code == 0 && err.contains("there are no starts and calls to measure"),

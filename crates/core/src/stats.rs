@@ -6,6 +6,7 @@
 //! | `start` | `creationTimestamp` (1 s) | a watch first shows every regular container running: the kubelet's `podStartE2EDuration` |
 //! | `start-sli` | the same | the same, less the pulling of images and the run of init containers: the kubelet's `podStartSLOduration` |
 //! | `ready` | the create request, else `creationTimestamp` | the pod is Ready for the first time |
+//! | `condition/TYPE` | the same | a watch first shows the condition true |
 //! | `stage/NAME` | | time in which a step of the stage went on, over all its attempts |
 //! | `call/METHOD` | the request's first byte | the answer's last byte |
 
@@ -14,6 +15,7 @@ pub mod ranks;
 use std::collections::BTreeMap;
 use std::fmt;
 
+use kflow_model::cri::method;
 use kflow_model::pod::Condition;
 use kflow_model::{Body, Nanos, Text};
 
@@ -21,6 +23,33 @@ use crate::correlate::{PodView, World, startup_latency};
 use crate::flow::Stage;
 use crate::query::PodRecord;
 use crate::query::Query;
+
+/// A condition of a start before Ready (kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle, "Pod conditions").
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Turn {
+    PodScheduled,
+    PodReadyToStartContainers,
+    Initialized,
+    ContainersReady,
+}
+
+impl Turn {
+    const ALL: [Self; 4] = [
+        Self::PodScheduled,
+        Self::PodReadyToStartContainers,
+        Self::Initialized,
+        Self::ContainersReady,
+    ];
+    /// Its type in the API.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::PodScheduled => "PodScheduled",
+            Self::PodReadyToStartContainers => "PodReadyToStartContainers",
+            Self::Initialized => "Initialized",
+            Self::ContainersReady => "ContainersReady",
+        }
+    }
+}
 
 /// How many of the slowest are named.
 const EXAMPLES: usize = 3;
@@ -31,6 +60,7 @@ pub enum Measure {
     Start,
     StartSli,
     Ready,
+    Condition(Turn),
     Stage(Stage),
     /// A CRI method.
     Call(Text),
@@ -40,7 +70,11 @@ impl Measure {
     /// What it is a part of: the stages of a start, all calls.
     const fn whole(&self) -> Option<Whole> {
         match self {
-            Self::Start | Self::StartSli | Self::Ready | Self::Stage(Stage::Terminate) => None,
+            Self::Start
+            | Self::StartSli
+            | Self::Ready
+            | Self::Condition(_)
+            | Self::Stage(Stage::Terminate) => None,
             Self::Stage(_) => Some(Whole::Stages),
             Self::Call(_) => Some(Whole::Calls),
         }
@@ -53,6 +87,7 @@ impl fmt::Display for Measure {
             Self::Start => f.pad("start"),
             Self::StartSli => f.pad("start-sli"),
             Self::Ready => f.pad("ready"),
+            Self::Condition(turn) => f.pad(&format!("condition/{}", turn.name())),
             Self::Stage(stage) => f.pad(&format!("stage/{}", stage.name())),
             Self::Call(method) => f.pad(&format!("call/{method}")),
         }
@@ -121,27 +156,55 @@ impl Row {
     }
 }
 
-/// Measures the pods of a world, and the calls about them; with a query those pods alone that it holds for.
-pub fn rows(world: &World, now: Nanos, by: GroupBy, query: Option<&Query>) -> Vec<Row> {
-    let admitted = |pod: &PodView| {
-        query.is_none_or(|q| {
+/// The names of what can be measured, and of what several measures begin with, whether anything was measured or not.
+pub fn names() -> Vec<String> {
+    let whole = ["start", "start-sli", "ready", "condition", "stage", "call"];
+    let conditions = Turn::ALL.map(Measure::Condition);
+    let stages = Stage::ALL.map(Measure::Stage);
+    let calls = method::ALL.iter().map(|m| Measure::Call((*m).into()));
+    let each = conditions.into_iter().chain(stages).chain(calls);
+    let whole = whole.into_iter().map(str::to_owned);
+    whole.chain(each.map(|m| m.to_string())).collect()
+}
+
+/// Which pods and calls are measured.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Chosen<'q> {
+    /// Those pods alone that it holds for, and the calls about them.
+    pub query: Option<&'q Query>,
+    /// Only pods that were created, and calls that were begun, from one moment on and before the other.
+    pub range: Option<(Nanos, Nanos)>,
+}
+
+impl Chosen<'_> {
+    fn is_in_range(&self, at: Nanos) -> bool {
+        self.range.is_none_or(|(from, to)| from <= at && at < to)
+    }
+    fn admits(&self, pod: &PodView, now: Nanos) -> bool {
+        self.query.is_none_or(|q| {
             q.matches(&PodRecord {
                 pod,
                 verdict: ("", ""),
                 now,
             })
         })
-    };
+    }
+}
+
+/// Measures the chosen pods of a world, and the calls about them; without a query also the calls about none.
+pub fn rows(world: &World, now: Nanos, by: GroupBy, chosen: Chosen<'_>) -> Vec<Row> {
     let mut samples = Vec::new();
-    for pod in world.pods().iter().filter(|p| !p.past && admitted(p)) {
-        of_pod(pod, by, &mut samples);
+    for pod in world.pods().iter().filter(|p| !p.past) {
+        if chosen.is_in_range(pod.zero()) && chosen.admits(pod, now) {
+            of_pod(pod, by, &mut samples);
+        }
     }
     for call in world.calls().iter() {
-        if !world.selects_call(call) {
+        if !chosen.is_in_range(call.start) || !world.selects_call(call) {
             continue;
         }
         let pod = world.pod(&call.pod_uid);
-        if query.is_some() && !pod.is_some_and(|p| admitted(p)) {
+        if chosen.query.is_some() && !pod.is_some_and(|p| chosen.admits(p, now)) {
             continue;
         }
         let group = match (by, pod) {
@@ -202,6 +265,16 @@ fn of_pod(pod: &PodView, by: GroupBy, out: &mut Vec<Sample>) {
         None if waits => measured.push((Measure::Ready, None)),
         None => {}
     }
+    for turn in Turn::ALL {
+        match turned(pod, turn.name()) {
+            Turned::At(at) => {
+                let ns = at.since(pod.zero()).max(0);
+                measured.push((Measure::Condition(turn), Some(ns)));
+            }
+            Turned::NotYet if waits => measured.push((Measure::Condition(turn), None)),
+            Turned::NotYet | Turned::Unseen => {}
+        }
+    }
     for stage in Stage::ALL {
         if let Some(whole) = pod.timeline.stage(stage) {
             let ended = whole.end.map(|_| pod.took(stage));
@@ -217,6 +290,34 @@ fn of_pod(pod: &PodView, by: GroupBy, out: &mut Vec<Sample>) {
             pod: key.clone(),
         }));
     }
+}
+
+/// When a condition turned true for the first time.
+enum Turned {
+    /// A watch first showed it then.
+    At(Nanos),
+    NotYet,
+    /// It was true when the pod was first seen, or the pod was never seen by a watch.
+    Unseen,
+}
+
+fn turned(pod: &PodView, kind: &str) -> Turned {
+    // A mirror pod is made when the static pod already runs.
+    if !pod.mirrors.is_empty() {
+        return Turned::Unseen;
+    }
+    let mut turn = Turned::Unseen;
+    for e in pod.evidence.iter() {
+        let Body::Pod(p) = &e.body else { continue };
+        if p.condition(kind).is_some_and(Condition::is_true) {
+            return match turn {
+                Turned::NotYet => Turned::At(e.stamp.seen),
+                other => other,
+            };
+        }
+        turn = Turned::NotYet;
+    }
+    turn
 }
 
 /// True for a pod whose first state was Ready already: nothing says when it became so.

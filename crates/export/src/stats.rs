@@ -9,12 +9,38 @@ use super::timeline::Paint;
 use kflow_core::stats::{Difference, Judgement, Row};
 use kflow_model::units::duration;
 
-/// The quantiles that are told: permille, head of a column, label of OpenMetrics.
-const QUANTILES: [(usize, &str, &str); 3] = [
-    (500, "P50", "0.5"),
-    (900, "P90", "0.9"),
-    (990, "P99", "0.99"),
+/// A quantile that is told.
+struct Quantile {
+    permille: usize,
+    /// Head of its column.
+    head: &'static str,
+    /// Its label in OpenMetrics.
+    label: &'static str,
+    /// Only where there is room.
+    wide: bool,
+}
+
+const QUANTILES: [Quantile; 4] = [
+    Quantile::of(500, "P50", "0.5", false),
+    Quantile::of(900, "P90", "0.9", false),
+    Quantile::of(950, "P95", "0.95", true),
+    Quantile::of(990, "P99", "0.99", false),
 ];
+
+impl Quantile {
+    const fn of(permille: usize, head: &'static str, label: &'static str, wide: bool) -> Self {
+        Self {
+            permille,
+            head,
+            label,
+            wide,
+        }
+    }
+}
+
+fn quantiles(wide: bool) -> impl Iterator<Item = &'static Quantile> {
+    QUANTILES.iter().filter(move |q| wide || !q.wide)
+}
 
 /// The fields that JSON and CSV have in common.
 #[derive(Default, Serialize)]
@@ -26,6 +52,7 @@ struct Figures<'a> {
     errors: usize,
     p50_ns: i64,
     p90_ns: i64,
+    p95_ns: i64,
     p99_ns: i64,
     max_ns: i64,
     total_ns: i64,
@@ -42,6 +69,7 @@ impl<'a> Figures<'a> {
             errors: r.errors,
             p50_ns: r.percentile(500),
             p90_ns: r.percentile(900),
+            p95_ns: r.percentile(950),
             p99_ns: r.percentile(990),
             max_ns: r.max_ns(),
             total_ns: r.total_ns,
@@ -162,8 +190,8 @@ pub fn text(out: &mut impl Write, rows: &[Row], wide: bool, colour: bool) -> io:
         head.push_str(&format!("  {:<group$}", "GROUP"));
     }
     head.push_str(&format!(" {:>6} {:>5} {:>6}", "COUNT", "OPEN", "ERRORS"));
-    for (_, name, _) in QUANTILES {
-        head.push_str(&format!(" {name:>8}"));
+    for q in quantiles(wide) {
+        head.push_str(&format!(" {:>8}", q.head));
     }
     head.push_str(&format!(" {:>8}", "MAX"));
     if wide {
@@ -189,8 +217,8 @@ pub fn text(out: &mut impl Write, rows: &[Row], wide: bool, colour: bool) -> io:
         ));
         let none = r.lengths.is_empty();
         let length = |ns| if none { "-".to_owned() } else { duration(ns) };
-        for (permille, ..) in QUANTILES {
-            line.push_str(&format!(" {:>8}", length(r.percentile(permille))));
+        for q in quantiles(wide) {
+            line.push_str(&format!(" {:>8}", length(r.percentile(q.permille))));
         }
         line.push_str(&format!(" {:>8}", length(r.max_ns())));
         if wide {
@@ -299,16 +327,16 @@ pub fn open_metrics(out: &mut impl Write, rows: &[Row]) -> io::Result<()> {
     writeln!(out, "# UNIT kflow_duration_seconds seconds")?;
     writeln!(
         out,
-        "# HELP kflow_duration_seconds Length of pod starts, stages and CRI calls that ended."
+        "# HELP kflow_duration_seconds Length of pod starts, their conditions and stages, and CRI calls that ended."
     )?;
     for r in rows {
         let labels = labels(r);
-        for (permille, _, quantile) in QUANTILES {
-            let value = in_seconds(r.percentile(permille));
+        for q in &QUANTILES {
+            let (value, label) = (in_seconds(r.percentile(q.permille)), q.label);
             if !r.lengths.is_empty() {
                 writeln!(
                     out,
-                    "kflow_duration_seconds{{{labels},quantile=\"{quantile}\"}} {value}"
+                    "kflow_duration_seconds{{{labels},quantile=\"{label}\"}} {value}"
                 )?;
             }
         }

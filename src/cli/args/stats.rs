@@ -4,9 +4,10 @@ use clap::{Args as ClapArgs, ValueEnum, ValueHint};
 use std::path::PathBuf;
 
 use super::{Input, expression};
-use kflow_core::query::Query;
+use kflow_core::query::{self, Moment, Query};
 use kflow_core::stats::GroupBy;
 use kflow_export::rows::Rows;
+use kflow_model::Nanos;
 
 /// How sums are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -65,14 +66,50 @@ impl From<By> for GroupBy {
     }
 }
 
+/// From a moment on and before another, as they were written.
+#[derive(Clone, Copy, Debug)]
+pub struct Range {
+    from: Moment,
+    to: Moment,
+}
+
+impl Range {
+    /// Reads `00:40..00:50`, `-1h..-30m`, `..50%`: what is left out is the begin, or the end.
+    fn parse(text: &str) -> Result<Self, String> {
+        let (from, to) = text
+            .split_once("..")
+            .ok_or_else(|| "a range is FROM..TO".to_owned())?;
+        let side = |text: &str, default: Moment| match text.trim() {
+            "" => Ok(default),
+            text => Moment::parse(text)
+                .ok_or_else(|| format!("{text:?} is not a time: {}", query::FORMS)),
+        };
+        Ok(Self {
+            from: side(from, Moment::Begin)?,
+            to: side(to, Moment::End)?,
+        })
+    }
+
+    /// The two moments in what lies between these.
+    pub fn within(self, known: (Nanos, Nanos)) -> (Nanos, Nanos) {
+        let to = match self.to {
+            // What happened in the last moment belongs to it.
+            Moment::End => known.1.plus(1),
+            to => to.within(known, None, |_| 0),
+        };
+        (self.from.within(known, None, |_| 0), to)
+    }
+}
+
 /// `kflow stats`
 #[derive(Debug, ClapArgs)]
 #[command(
     after_help = "Measures are start and start-sli (the kubelet's podStartE2EDuration and podStartSLODuration), ready, \
-stage/NAME and call/METHOD; docs/stats.md says from when to when each is, and how other tools measure.\n\
+condition/TYPE, stage/NAME and call/METHOD; docs/stats.md says from when to when each is, and how other tools measure.\n\
 Examples:\n  \
 kflow stats -s night.kflow.zst --by node --measure start\n  \
 kflow stats --compare before.kflow.zst after.kflow.zst\n  \
+kflow stats -s night.kflow.zst --range ..50% --range 50%..\n  \
 kflow stats -s night.kflow.zst --filter 'owner:web' --against 'owner:web-old'"
 )]
 pub struct StatsArgs {
@@ -91,6 +128,10 @@ pub struct StatsArgs {
     /// Compare with these pods of the same input
     #[arg(long, value_name = "EXPR", value_parser = expression)]
     pub against: Option<Query>,
+    /// Only pods created and calls begun in this time, as -1h..-30m or 00:40..00:50; given twice: compare the two, what got
+    /// slower from the first to the second
+    #[arg(long, value_name = "FROM..TO", value_parser = Range::parse, allow_hyphen_values = true, conflicts_with = "compare")]
+    pub range: Vec<Range>,
     /// Compare two recordings: what got slower from the first to the second
     #[arg(long, num_args = 2, value_names = ["BEFORE", "AFTER"], value_hint = ValueHint::FilePath, conflicts_with_all = ["session", "against"])]
     pub compare: Vec<PathBuf>,
