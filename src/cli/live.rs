@@ -18,6 +18,7 @@ use kflow_model::log::Component;
 use kflow_model::patient;
 use kflow_model::redact;
 use kflow_serve::Log;
+use kflow_sources::tap::needs;
 
 pub(super) fn stderr_log() -> Log {
     Arc::new(|line: &str| super::out::tell(&redact::text(line)))
@@ -116,6 +117,10 @@ pub(super) fn config(args: &LiveArgs, pod: Option<&str>) -> anyhow::Result<Confi
     })?;
     if args.reconnect {
         tap.can_reconnect()?;
+    }
+    if tap.ebpf.is_some() {
+        // Before the threads of sources are made. Where it cannot be given up, that is no reason not to look.
+        needs::narrow().ok();
     }
     for path in patient::late().iter().filter(|p| !told.contains(p)) {
         super::out::tell(&format!(

@@ -8,7 +8,7 @@ use kflow_core::diagnose::pulls::Progress;
 use kflow_core::diagnose::{self, cause};
 use kflow_engine::Pipeline;
 use kflow_engine::snapshot::Mode;
-use kflow_export::timeline;
+use kflow_export::{calls, timeline};
 use kflow_model::session;
 use kflow_model::stamp::SECOND;
 use kflow_model::{Body, Evidence, Nanos};
@@ -147,4 +147,21 @@ fn each_layer_is_told_in_every_pane_and_in_text() {
     let pods = snap.world.pods().to_vec();
     timeline::text(&mut out, &snap.world, &pods, now, false).expect("memory takes it");
     told("text", &String::from_utf8_lossy(&out));
+    let mut out = Vec::new();
+    let all = calls::Filter::default();
+    calls::text(&mut out, &snap.world, &all, now, false, false).expect("memory takes it");
+    let out = String::from_utf8_lossy(&out);
+    let whole = "10Mi of 17Mi, 2.3Mi/s, 3s left; 0 of 3 layers complete";
+    assert!(out.contains(whole), "{out}");
+}
+
+/// A look that has just begun, as of `kflow why` on a node that was never watched: the runtime says since when a layer comes.
+#[test]
+fn one_look_knows_the_rate_since_each_layer_began() {
+    let all = observations();
+    let pulls = all.iter().filter(|o| matches!(o.body, Body::Pull(_)));
+    let sixth = pulls.skip(6).take(1);
+    let now = sixth.clone().next().expect("there are more").stamp.at;
+    let told = said(&world(sixth, now), now).expect("it is known");
+    assert!(told.contains("/s, ") && told.contains(" left; "), "{told}");
 }

@@ -20,6 +20,7 @@ use std::sync::OnceLock;
 use kflow_cri::Direction;
 use kflow_model::Nanos;
 use kflow_model::cri::{Service, method};
+use kflow_model::stamp::SECOND;
 use kflow_model::units::duration;
 use shared::{Chunk, Said, compare, distorted, joined, lossy, recordings, whole};
 
@@ -36,6 +37,17 @@ fn places(chunks: &[Chunk], step: usize, bytes: usize) -> Vec<(usize, usize)> {
         places.extend(offsets.into_iter().map(|byte| (cut, byte)));
     }
     places
+}
+
+/// Numbers that are the same in every run (xorshift).
+fn generator() -> impl FnMut() -> usize {
+    let mut state = 0x9e37_79b9_u32;
+    move || {
+        state ^= state << 13;
+        state ^= state >> 17;
+        state ^= state << 5;
+        state as usize
+    }
 }
 
 /// Each connection, with its name and what is said of the whole.
@@ -56,23 +68,54 @@ fn connections() -> &'static [(String, Vec<Chunk>, Said)] {
 fn try_cuts(cuts: usize, bytes: usize) {
     for (name, chunks, whole) in connections() {
         let step = chunks.len() / cuts + 1;
-        let (mut all, mut healed, mut nameless, mut codeless) = (0, 0, 0, 0);
-        for (cut, byte) in places(chunks, step, bytes) {
-            let about = format!("{name}, cut at chunk {cut}, byte {byte}");
-            let part = joined(chunks, cut, byte);
-            assert_eq!(part.gaps, [""; 0], "{about}");
-            let (n, c) = compare(whole, &part, &about);
-            all += 1;
-            healed += usize::from(part.healed.is_some());
-            nameless += n;
-            codeless += c;
-        }
-        println!(
-            "{name}: {all} cuts, {healed} healed; a cut has {} calls without a name, {} without a code",
-            nameless / all.max(1),
-            codeless / all.max(1)
-        );
+        try_at(name, chunks, whole, places(chunks, step, bytes));
     }
+}
+
+fn try_at(
+    name: &str,
+    chunks: &[Chunk],
+    whole: &Said,
+    places: impl IntoIterator<Item = (usize, usize)>,
+) {
+    let (mut all, mut healed, mut nameless, mut codeless) = (0, 0, 0, 0);
+    for (cut, byte) in places {
+        let about = format!("{name}, cut at chunk {cut}, byte {byte}");
+        let part = joined(chunks, cut, byte);
+        assert_eq!(part.gaps, [""; 0], "{about}");
+        let (n, c) = compare(whole, &part, &about);
+        all += 1;
+        healed += usize::from(part.healed.is_some());
+        nameless += n;
+        codeless += c;
+    }
+    println!(
+        "{name}: {all} cuts, {healed} healed; a cut has {} calls without a name, {} without a code",
+        nameless / all.max(1),
+        codeless / all.max(1)
+    );
+}
+
+/// Every byte of the connections that have at most so many.
+fn try_every_byte(most: usize) {
+    let (mut tried, mut bytes) = (0, 0);
+    for (name, chunks, whole) in connections() {
+        let size: usize = chunks.iter().map(|c| c.bytes.len()).sum();
+        if size > most {
+            continue;
+        }
+        let of_chunk = |(cut, c): (usize, &Chunk)| (0..c.bytes.len()).map(move |byte| (cut, byte));
+        try_at(
+            name,
+            chunks,
+            whole,
+            chunks.iter().enumerate().flat_map(of_chunk),
+        );
+        tried += 1;
+        bytes += size;
+    }
+    println!("{tried} connections, {bytes} cuts");
+    assert!(tried > 0, "no connection is that small");
 }
 
 #[test]
@@ -84,6 +127,34 @@ fn joined_anywhere_nothing_is_wrong_and_after_the_turn_over_all_is_known() {
 #[ignore = "minutes: every chunk of every recording"]
 fn joined_at_every_chunk() {
     try_cuts(usize::MAX, 4);
+}
+
+/// Those of a crictl, of a call or two each.
+#[test]
+fn joined_at_every_byte_of_short_connections() {
+    try_every_byte(2048);
+}
+
+/// A kubelet's too: those with its image service.
+#[test]
+#[ignore = "minutes: every byte of the connections of up to 64 KiB"]
+fn joined_at_every_byte() {
+    try_every_byte(64 << 10);
+}
+
+/// The long ones: a byte that a generator picks, as each of all would take hours.
+#[test]
+fn joined_at_any_byte_of_long_connections() {
+    let mut random = generator();
+    for (name, chunks, whole) in connections().iter().filter(|c| c.1.len() > 100) {
+        let places: Vec<_> = (0..20)
+            .map(|_| {
+                let cut = random() % chunks.len();
+                (cut, random() % chunks[cut].bytes.len())
+            })
+            .collect();
+        try_at(name, chunks, whole, places);
+    }
 }
 
 #[test]
@@ -114,13 +185,7 @@ fn whatever_is_lost_nothing_is_wrong_and_it_heals() {
 /// What the fuzz target `cri_joined` does, with numbers of a generator in the place of a fuzzer's input.
 #[test]
 fn whatever_is_lost_again_and_again_nothing_is_wrong() {
-    let mut state = 0x9e37_79b9_u32;
-    let mut random = move || {
-        state ^= state << 13;
-        state ^= state >> 17;
-        state ^= state << 5;
-        state as usize
-    };
+    let mut random = generator();
     for (name, chunks, whole) in connections().iter().filter(|c| c.1.len() > 100) {
         for nth in 0..3 {
             let cut = random() % chunks.len();
@@ -128,7 +193,7 @@ fn whatever_is_lost_again_and_again_nothing_is_wrong() {
             // One chunk in four, in sixteen, in sixty-four.
             let rare = 4 << (2 * (nth % 3));
             let losses: Vec<u8> = (0..600)
-                .map(|_| if random() % rare == 0 { random() % 16 } else { 16 } as u8)
+                .map(|_| if random().is_multiple_of(rare) { random() % 16 } else { 16 } as u8)
                 .collect();
             let about = format!("{name}, {nth}: chunk {cut}, byte {byte}");
             compare(whole, &distorted(chunks, cut, byte, &losses), &about);
@@ -148,7 +213,17 @@ fn figures() {
         /// Until the last call without a method, and until it is said that every request is understood.
         named: Vec<Until>,
         said: Vec<Until>,
+        /// Calls by when they began after the join, and those of them that have a method, whether or not all is understood later.
+        within: [(usize, usize); WITHIN.len()],
     }
+    /// From the join on, ns.
+    const WITHIN: [(i64, i64); 5] = [
+        (0, 2 * SECOND),
+        (2 * SECOND, 5 * SECOND),
+        (5 * SECOND, 10 * SECOND),
+        (10 * SECOND, 30 * SECOND),
+        (30 * SECOND, 60 * SECOND),
+    ];
     let mut kinds: BTreeMap<(Service, bool, bool), Kind> = BTreeMap::new();
     for (name, chunks, whole) in connections() {
         let starts = || whole.starts.values().map(|(_, start)| start);
@@ -166,8 +241,15 @@ fn figures() {
             let begin = chunks[cut].at;
             let part = joined(chunks, cut, 0);
             kind.joins += 1;
-            let Some(healed) = part.healed else { continue };
             let since = |at: Nanos| at.since(begin);
+            for (stamp, start) in part.starts.values() {
+                let slots = WITHIN.iter().zip(&mut kind.within);
+                for (_, n) in slots.filter(|((a, z), _)| (*a..*z).contains(&since(stamp.at))) {
+                    n.0 += 1;
+                    n.1 += usize::from(start.service != Service::Unknown);
+                }
+            }
+            let Some(healed) = part.healed else { continue };
             let last = part
                 .starts
                 .values()
@@ -182,11 +264,25 @@ fn figures() {
             starts().count()
         );
     }
-    for (kind, Kind { joins, named, said }) in &mut kinds {
+    for (kind, of_kind) in &mut kinds {
+        let Kind {
+            joins,
+            named,
+            said,
+            within,
+        } = of_kind;
         println!(
             "{kind:?}: {joins} joins, {} understood before the end",
             said.len()
         );
+        for ((a, z), (all, named)) in WITHIN.iter().zip(*within) {
+            let share = 100 * named / all.max(1);
+            println!(
+                "  of {all} calls {} to {} after the join {share} % have a method",
+                duration(*a),
+                duration(*z)
+            );
+        }
         for (what, all) in [("last call without a method", named), ("said", said)] {
             let mut calls: Vec<usize> = all.iter().map(|u| u.0).collect();
             let mut lengths: Vec<i64> = all.iter().map(|u| u.1).collect();

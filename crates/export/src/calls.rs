@@ -9,6 +9,7 @@ use super::rows::{self, Rows};
 use super::text::{clean, cut};
 use super::timeline::Paint;
 use kflow_core::correlate::{Call, World};
+use kflow_core::diagnose::pulls::Progress;
 use kflow_core::query::{CallRecord, Query};
 use kflow_model::cri::{CallKey, CallOutcome, Service, code_name};
 use kflow_model::units::{duration, time_of_day};
@@ -201,7 +202,7 @@ impl Follow {
                     head(out, wide, &paint)?;
                 }
                 new.into_iter()
-                    .try_for_each(|c| line(out, c, now, wide, &paint))
+                    .try_for_each(|c| line(out, (world, c), now, wide, &paint))
             }
         }
     }
@@ -227,7 +228,7 @@ pub fn text(
             continue;
         }
         fold(out, &mut folded, &paint)?;
-        line(out, c, now, wide, &paint)?;
+        line(out, (world, c), now, wide, &paint)?;
     }
     fold(out, &mut folded, &paint)
 }
@@ -303,7 +304,13 @@ fn wide_cells(c: &Call) -> String {
     )
 }
 
-fn line(out: &mut impl Write, c: &Call, now: Nanos, wide: bool, paint: &Paint) -> io::Result<()> {
+fn line(
+    out: &mut impl Write,
+    (world, c): (&World, &Call),
+    now: Nanos,
+    wide: bool,
+    paint: &Paint,
+) -> io::Result<()> {
     let status = status(c);
     // Padded before it is painted: escape codes have no width.
     let mark = if c.inferred { "?" } else { "" };
@@ -336,6 +343,9 @@ fn line(out: &mut impl Write, c: &Call, now: Nanos, wide: bool, paint: &Paint) -
     }
     if !c.message.is_empty() {
         about.push_str(&format!("  {}", cut(&clean(&c.message), 160)));
+    }
+    if let Some(progress) = Progress::of_call(world, c, now) {
+        about.push_str(&format!(", {}", progress.whole(now)));
     }
     let row = format!(
         "{:<18} {:>8} {status} {:<24} {}{about}",

@@ -52,6 +52,14 @@ const KEPT: CapabilitySet = CapabilitySet::BPF
     .union(CapabilitySet::SYS_PTRACE)
     .union(CapabilitySet::DAC_READ_SEARCH);
 
+/// What threads beside the tap's keep: they load it again when it ended, read and write files of other users, and may listen
+/// on a port below 1024.
+const BESIDE: CapabilitySet = KEPT
+    .union(CapabilitySet::PERFMON)
+    .union(CapabilitySet::DAC_OVERRIDE)
+    .union(CapabilitySet::FOWNER)
+    .union(CapabilitySet::NET_BIND_SERVICE);
+
 /// Where tracefs is mounted.
 const TRACEFS: [&str; 2] = ["sys/kernel/tracing", "sys/kernel/debug/tracing"];
 
@@ -134,11 +142,21 @@ pub(crate) fn has_tracepoint(category: &str, event: &str) -> bool {
         .any(|dir| Path::new("/").join(dir).join(&id).exists())
 }
 
-/// Gives up, for this thread, every capability that is not needed once the programs run. Capabilities belong to threads:
-/// those of the process's other threads, which read files and sockets of the node, stay as they are.
+/// Gives up, for this thread and those that it will make, every capability that nothing beside the tap needs: it keeps what
+/// loads programs, and what opens files and sockets of other users. Before other threads are made: capabilities belong to
+/// threads. Programs that are run later have those of their user, as always.
+pub fn narrow() -> rustix::io::Result<()> {
+    keep(BESIDE)
+}
+
+/// Gives up, for this thread, every capability that is not needed once the programs run.
 pub(crate) fn drop_the_rest() -> rustix::io::Result<()> {
+    keep(KEPT)
+}
+
+fn keep(only: CapabilitySet) -> rustix::io::Result<()> {
     let held = capabilities(None)?;
-    let kept = |set: CapabilitySet| set & kept_of(held.permitted);
+    let kept = |set: CapabilitySet| set & kept_of(held.permitted, only);
     set_capabilities(
         None,
         CapabilitySets {
@@ -150,11 +168,11 @@ pub(crate) fn drop_the_rest() -> rustix::io::Result<()> {
 }
 
 /// Where CAP_SYS_ADMIN stands for CAP_BPF it has to stay.
-fn kept_of(permitted: CapabilitySet) -> CapabilitySet {
+fn kept_of(permitted: CapabilitySet, only: CapabilitySet) -> CapabilitySet {
     if permitted.contains(CapabilitySet::BPF) {
-        KEPT
+        only
     } else {
-        KEPT | CapabilitySet::SYS_ADMIN
+        only | CapabilitySet::SYS_ADMIN
     }
 }
 
@@ -182,6 +200,20 @@ mod tests {
         assert_eq!(names(CapabilitySet::SYS_ADMIN), "CAP_SYS_PTRACE");
         // Memory that is locked is accounted by cgroup since Linux 5.11: the right to raise limits is not asked for.
         assert!(!names(CapabilitySet::empty()).contains("RESOURCE"));
+    }
+
+    #[test]
+    fn where_sys_admin_stands_for_bpf_it_stays() {
+        let root = CapabilitySet::all();
+        assert!(!kept_of(root, KEPT).contains(CapabilitySet::SYS_ADMIN));
+        let older = root - CapabilitySet::BPF;
+        assert!(kept_of(older, BESIDE).contains(CapabilitySet::SYS_ADMIN));
+        assert!(BESIDE.contains(KEPT));
+        let all = CAPABILITIES.iter().map(|(c, ..)| *c);
+        assert!(
+            all.into_iter().all(|c| BESIDE.contains(c)),
+            "it may have to be loaded again"
+        );
     }
 
     #[test]

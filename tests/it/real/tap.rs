@@ -16,6 +16,8 @@ use kflow_model::cri::{CallEnd, CallOutcome, CallStart, Sight};
 use kflow_model::{Body, Nanos, Observation, session};
 use kflow_sources::tap::{loaded, probe};
 
+use rustix::process::{Pid, Signal, kill_process};
+
 use super::cri::{Real, call, end_pod, id, start_pod, works};
 use super::life::{block_on, connect};
 use crate::otlp::posting::{OK, Store};
@@ -70,6 +72,10 @@ impl Recorder {
         });
         recorder
     }
+    /// Has it stand still, or go on.
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
     fn says(&self, what: &str) -> bool {
         self.said.lock().unwrap().contains(what)
     }
@@ -85,8 +91,7 @@ impl Recorder {
         eventually(what, || is(&self.seen()))
     }
     fn end(mut self) -> Vec<Observation> {
-        let pid = rustix::process::Pid::from_child(&self.child);
-        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        self.signal(Signal::TERM);
         assert!(self.child.wait().unwrap().success());
         self.seen()
     }
@@ -322,6 +327,106 @@ fn killing_it_leaves_nothing_behind_and_hurts_no_call() {
         (programs() == before).then_some(())
     });
     assert!(!Path::new("/sys/fs/bpf/kflow").exists());
+}
+
+/// Bits of `CapEff` (include/uapi/linux/capability.h).
+const DAC_OVERRIDE: u64 = 1 << 1;
+const DAC_READ_SEARCH: u64 = 1 << 2;
+const FOWNER: u64 = 1 << 3;
+const NET_BIND_SERVICE: u64 = 1 << 10;
+const SYS_PTRACE: u64 = 1 << 19;
+const PERFMON: u64 = 1 << 38;
+const BPF: u64 = 1 << 39;
+
+#[test]
+#[ignore = "needs a real containerd: tests/real/run.sh"]
+fn what_root_may_do_is_given_up() {
+    if !is_possible() {
+        return;
+    }
+    let real = Real::from_env();
+    let folder = tempfile::tempdir().unwrap();
+    let recorder = Recorder::start(&real.socket(), folder.path(), "rights.kflow");
+    let tasks = format!("/proc/{}/task", recorder.child.id());
+    let mut threads = BTreeSet::new();
+    for task in std::fs::read_dir(tasks).unwrap() {
+        let status = std::fs::read_to_string(task.unwrap().path().join("status")).unwrap();
+        let of = |key: &str| {
+            let mut lines = status.lines();
+            let value = lines.find_map(|l| l.strip_prefix(key)).unwrap();
+            value.trim().to_owned()
+        };
+        let name = of("Name:");
+        let tap = BPF | SYS_PTRACE | DAC_READ_SEARCH;
+        let may = match name.as_str() {
+            "kflow-tap" => tap,
+            _ => tap | PERFMON | DAC_OVERRIDE | FOWNER | NET_BIND_SERVICE,
+        };
+        for set in ["CapEff:", "CapPrm:", "CapInh:"] {
+            let held = u64::from_str_radix(&of(set), 16).unwrap();
+            assert_eq!(held & !may, 0, "{name} {set} {held:x}");
+        }
+        threads.insert(name);
+    }
+    assert!(threads.contains("kflow-tap"), "{threads:?}");
+    recorder.end();
+}
+
+#[test]
+#[ignore = "needs a real containerd: tests/real/run.sh"]
+fn what_finds_no_room_in_the_ring_of_a_stopped_kflow_is_told_and_the_client_feels_nothing() {
+    if !is_possible() {
+        return;
+    }
+    let real = Real::from_env();
+    let folder = tempfile::tempdir().unwrap();
+    let recorder = Recorder::start(&real.socket(), folder.path(), "full.kflow");
+    let is_test = |peer: &str| peer != "kflow";
+    let all = block_on(async {
+        let mut raw = connect(&real.socket()).await;
+        works(&mut raw, "Version", &id("")).await;
+        tokio::task::block_in_place(|| {
+            recorder.sees("a call", |all| {
+                (!calls(all, is_test).is_empty()).then_some(())
+            });
+        });
+        recorder.signal(Signal::STOP);
+        // Twice what the ring holds.
+        let long = "x".repeat(700_000);
+        for _ in 0..24 {
+            works(&mut raw, "Version", &id(&long)).await;
+        }
+        recorder.signal(Signal::CONT);
+        let mut after = 0;
+        while gaps(&recorder.seen()).is_empty() {
+            works(&mut raw, "ListPodSandbox", &id("")).await;
+            after += 1;
+            assert!(after < 10_000, "a loss is told within a second");
+        }
+        for _ in 0..20 {
+            works(&mut raw, "ListContainers", &id("")).await;
+        }
+        tokio::task::block_in_place(|| {
+            recorder.sees("calls after the loss, by name", |all| {
+                let named = |(c, _): &&(Told, Nanos)| c.0 == "ListContainers" && c.5 == Some(0);
+                (calls(all, is_test).iter().filter(named).count() >= 20).then_some(())
+            });
+        });
+        recorder.end()
+    });
+    let told = gaps(&all);
+    assert!(
+        told.iter()
+            .all(|g| g.starts_with("no room in the tap's ring")),
+        "{told:?}"
+    );
+    let made = ["Version", "ListPodSandbox", "ListContainers", "?"];
+    for (call, _) in calls(&all, is_test) {
+        assert!(
+            made.contains(&call.0.as_str()),
+            "no such call was made: {call:?}"
+        );
+    }
 }
 
 #[test]

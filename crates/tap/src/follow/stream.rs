@@ -53,7 +53,16 @@ const fn index(direction: Direction) -> usize {
 
 const BOTH: [Direction; 2] = [Direction::ClientToServer, Direction::ServerToClient];
 
-pub(super) const NO_ROOM: &str = "no room in the tap's ring";
+const NO_ROOM: &str = "no room in the tap's ring";
+
+/// `no room in the tap's ring: 8192 bytes from the runtime`
+fn no_room(bytes: u64, direction: Direction) -> String {
+    let way = match direction {
+        Direction::ClientToServer => "to",
+        Direction::ServerToClient => "from",
+    };
+    format!("{NO_ROOM}: {bytes} bytes {way} the runtime")
+}
 
 impl Stream {
     pub(super) fn new(conn: u32, peer: String, inode: Option<u64>) -> Self {
@@ -110,15 +119,15 @@ impl Stream {
             let bytes = offset.saturating_sub(*next);
             counters.lost += bytes;
             let why = if bytes > 0 {
-                NO_ROOM
+                no_room(bytes, direction)
             } else {
-                "two calls at a time moved bytes the same way"
+                "two calls at a time moved bytes the same way".to_owned()
             };
             let lost = Lost {
                 chunks: 0,
                 bytes: (bytes > 0).then_some(bytes),
             };
-            decoder.lose(self.conn, Some(direction), at, lost, why, out);
+            decoder.lose(self.conn, Some(direction), at, lost, &why, out);
         }
         *next = offset.saturating_add(bytes.len() as u64);
         self.last = at;
@@ -147,7 +156,8 @@ impl Stream {
                 chunks: 0,
                 bytes: Some(bytes),
             };
-            decoder.lose(self.conn, Some(direction), at, lost, NO_ROOM, out);
+            let why = no_room(bytes, direction);
+            decoder.lose(self.conn, Some(direction), at, lost, &why, out);
         }
     }
 

@@ -4,7 +4,6 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use kflow_model::{Body, Observation};
 
-use super::stream::NO_ROOM;
 use super::*;
 use crate::record::{HEAD, parse};
 
@@ -269,7 +268,10 @@ fn what_a_connection_lost_before_it_was_closed_is_told() {
     stage.record(&made(OPENED, 1 << 40, 7, 3, 0));
     stage.node.offsets.insert(1 << 40, [700, 0]);
     stage.record(&made(CLOSED, 1 << 40, 7, 3, 0));
-    assert_eq!(stage.gaps(), [NO_ROOM]);
+    assert_eq!(
+        stage.gaps(),
+        ["no room in the tap's ring: 700 bytes to the runtime"]
+    );
     assert_eq!(stage.follower.counters().lost, 700);
     assert_eq!(stage.connections().last().map(|c| c.1), Some(false));
     assert!(stage.node.forgotten.contains(&(1 << 40)));

@@ -1,7 +1,7 @@
 //! How far a pull is, by what the runtime has fetched of each layer.
 
 use super::image_of;
-use crate::correlate::{PodView, World};
+use crate::correlate::{Call, PodView, World};
 use crate::diagnose::limits;
 use crate::diagnose::text::span;
 use crate::flow::Stage;
@@ -31,7 +31,8 @@ pub struct Progress {
     pub size: u64,
     /// Each layer, the image's base first.
     pub layers: Vec<Layer>,
-    /// Bytes a second over the last ten seconds; `None` while that is not known.
+    /// Bytes a second over the last ten seconds, or in the first second of looking since the layers began; `None` while that
+    /// is not known.
     pub rate: Option<u64>,
     /// The layer of which nothing came for longest, where that is too long.
     pub still: Option<Still>,
@@ -55,7 +56,7 @@ pub struct Layer {
 pub enum Fate {
     /// Fetching it has not begun: containerd fetches three of an image at a time (`max_concurrent_downloads`).
     Waits,
-    /// It comes, with bytes a second over the last ten seconds where that is known.
+    /// It comes, with bytes a second as [`Progress::rate`].
     Comes(Option<u64>),
     /// Nothing of it has come since.
     Still(Nanos),
@@ -104,6 +105,12 @@ impl Progress {
         Self::of(world, &image, since, now)
     }
 
+    /// How far a PullImage in flight is.
+    pub fn of_call(world: &World, call: &Call, now: Nanos) -> Option<Self> {
+        let pulls = call.method == method::PULL_IMAGE && call.end.is_none();
+        pulls.then(|| Self::of(world, &call.image, call.start, now))?
+    }
+
     /// How far the pulls are that a pod makes or waits for, each with its image.
     pub fn of_pod(world: &World, pod: &PodView, now: Nanos) -> Vec<(String, Self)> {
         let mut all: Vec<(String, Self)> = Vec::new();
@@ -134,12 +141,21 @@ impl Progress {
             take
         });
         let first = before.last();
-        let rate = first.and_then(|(b, p)| {
+        // Of a look that has just begun: on average since fetching of each layer began, which the runtime says.
+        let average = |l: &LayerSeen| per_second(l.fetched, now.since(l.started));
+        let averages = || {
+            let fetching = newest.layers.iter().filter(|l| l.is_fetching());
+            let all: Option<Vec<u64>> = fetching.map(average).collect();
+            all.filter(|all| !all.is_empty())
+                .map(|all| all.iter().sum())
+        };
+        let recent = first.and_then(|(b, p)| {
             let bytes = fetched.checked_sub(p.fetched())?;
             per_second(bytes, now.since(b.stamp.at.max(begin)))
         });
+        let rate = recent.or_else(averages);
         let layer = |(i, l): (usize, &LayerSeen)| {
-            let rate = first.and_then(|(b, p)| {
+            let recent = first.and_then(|(b, p)| {
                 let was = p.layers.get(i)?.fetched;
                 let since = b.stamp.at.max(begin).max(l.started);
                 per_second(l.fetched.checked_sub(was)?, now.since(since))
@@ -154,7 +170,7 @@ impl Progress {
                 } else if now.since(l.moved) >= patience(l) {
                     Fate::Still(l.moved)
                 } else {
-                    Fate::Comes(rate)
+                    Fate::Comes(recent.or_else(|| average(l)))
                 },
             }
         };

@@ -8,7 +8,6 @@ use crate::widget::details::Details;
 use kflow_core::correlate::Call;
 use kflow_core::diagnose::pulls::Progress;
 use kflow_engine::Snapshot;
-use kflow_model::cri::method;
 use kflow_model::units::{duration, size};
 use kflow_model::{Body, Text};
 use ratatui::style::Style;
@@ -73,7 +72,8 @@ fn facts(
         plain,
     );
     fact("image", c.image.to_string(), plain);
-    if let Some(progress) = progress(c, snap) {
+    let progress = Progress::of_call(&snap.world, c, snap.now);
+    if let Some(progress) = &progress {
         fact("progress", progress.whole(snap.now), plain);
     }
     fact("sandbox", c.sandbox_id.to_string(), plain);
@@ -86,7 +86,7 @@ fn facts(
     if let Some((trace, span)) = c.traceparent {
         fact("trace", format!("{trace} {span}"), plain);
     }
-    if let Some(progress) = progress(c, snap) {
+    if let Some(progress) = &progress {
         v.head("layers", s.head);
         for (_, number, text) in progress.each(snap.now) {
             v.fact(&number, text, plain);
@@ -114,12 +114,6 @@ fn facts(
         fields(head, &e.fields);
     }
     v
-}
-
-/// How far a pull in flight is.
-fn progress(c: &Call, snap: &Snapshot) -> Option<Progress> {
-    let pulls = c.method == method::PULL_IMAGE && c.end.is_none();
-    pulls.then(|| Progress::of(&snap.world, &c.image, c.start, snap.now))?
 }
 
 /// Draws the detail, `top` lines scrolled down.

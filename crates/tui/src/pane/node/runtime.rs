@@ -88,7 +88,7 @@ impl Operations {
             .iter()
             .filter(|c| c.method == method::PULL_IMAGE);
         self.progress = pulls
-            .filter_map(|c| Some((c.key, progress(snap, &c.image, c.start)?)))
+            .filter_map(|c| Some((c.key, Progress::of_call(&snap.world, c, snap.now)?)))
             .collect();
         self.pace(snap);
     }
@@ -109,7 +109,7 @@ impl Operations {
                         progress: w
                             .evidence
                             .and_then(image_of)
-                            .and_then(|image| progress(snap, &image, w.since)),
+                            .and_then(|image| Progress::of(&snap.world, &image, w.since, snap.now)),
                         behind: match &w.standing {
                             Standing::Queued(ahead) => ahead.pod(),
                             Standing::Pulling | Standing::BackOff => String::new(),
@@ -318,10 +318,6 @@ impl Operations {
 fn blind(snap: &Snapshot) -> bool {
     let taps = |s: &SourceStatus| s.source == Source::Cri && s.is_on();
     snap.world.calls().is_empty() && !snap.sources.iter().any(taps)
-}
-
-fn progress(snap: &Snapshot, image: &str, since: Nanos) -> Option<Progress> {
-    Progress::of(&snap.world, image, since, snap.now)
 }
 
 fn call(ctx: &Ctx<'_>, c: &Call) -> Line {
