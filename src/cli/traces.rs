@@ -9,24 +9,46 @@ use super::args::live::TracesArgs;
 use kflow_core::correlate::Pod;
 use kflow_engine::Snapshot;
 use kflow_engine::live::Live;
-use kflow_engine::post::{Refused, Store};
+use kflow_engine::post::{Place, Protocol, Refused, Store};
 use kflow_export::otlp::{Findings, requests, traces};
 use kflow_model::redact;
 
 /// How long each request of a recording is tried: somebody waits for it.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// The trace store that the arguments name. Credentials come from the environment, as those of every OpenTelemetry exporter.
+/// The trace store that the arguments name, and the environment where they name none. Credentials come from the environment, as
+/// those of every OpenTelemetry exporter. That it names a store sends nothing anywhere: who wants that says so.
 pub(super) fn store(args: &TracesArgs) -> anyhow::Result<Option<Arc<Store>>> {
-    let Some(url) = &args.otlp_to else {
+    let Some(named) = args.otlp_to.as_deref() else {
         return Ok(None);
     };
-    let named = |name| std::env::var(name).ok();
-    let headers = named("OTEL_EXPORTER_OTLP_TRACES_HEADERS")
-        .or_else(|| named("OTEL_EXPORTER_OTLP_HEADERS"))
-        .unwrap_or_default();
-    let store = Store::at(url, &headers).context("--otlp-to")?;
-    Ok(Some(Arc::new(store)))
+    let named = Some(named).filter(|url| !url.is_empty());
+    let variable = |name: &str| std::env::var(name).ok().filter(|v| !v.is_empty());
+    let of_traces = |name: &str| variable(&format!("OTEL_EXPORTER_OTLP_TRACES_{name}"));
+    let of_all = |name: &str| variable(&format!("OTEL_EXPORTER_OTLP_{name}"));
+    let whole = of_traces("ENDPOINT").filter(|_| named.is_none());
+    let is_whole = whole.is_some();
+    let url = named
+        .map(str::to_owned)
+        .or(whole)
+        .or_else(|| of_all("ENDPOINT"));
+    let url = url.context(
+        "--otlp-to names no URL, and OTEL_EXPORTER_OTLP_ENDPOINT is not set: write --otlp-to http://127.0.0.1:4318",
+    )?;
+    let either = |name| of_traces(name).or_else(|| of_all(name));
+    let protocol = match either("PROTOCOL") {
+        None => None,
+        Some(name) => Some(Protocol::parse(&name).with_context(|| {
+            format!("OTEL_EXPORTER_OTLP_PROTOCOL is {name}, and kflow has grpc and http/protobuf")
+        })?),
+    };
+    let store = Store::at(Place {
+        url: &url,
+        is_whole,
+        headers: &either("HEADERS").unwrap_or_default(),
+        protocol,
+    });
+    Ok(Some(Arc::new(store.context("--otlp-to")?)))
 }
 
 /// Says what became of the traces of a run that has ended.

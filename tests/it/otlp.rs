@@ -1,6 +1,7 @@
 //! Traces, read with OpenTelemetry's own definition of them: one tree each, every span of a service, ids that stay when more
 //! is seen, links that lead to the spans that the components sent.
 
+mod grpc;
 pub(crate) mod posting;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};

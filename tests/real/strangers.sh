@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# What kflow writes, in other people's programs: tests/real/page.py (a browser), strangers.py (parsers).
+# What kflow writes and sends, in other people's programs: tests/real/page.py (a browser), strangers.py (parsers), store.py (a trace
+# store), diagrams.py (Mermaid, PlantUML).
 # Needs root; Debian's chromium, chromium-driver, zstd, python3 and its modules are installed if missing.
 #
 #   tests/real/strangers.sh [KFLOW]
@@ -15,6 +16,7 @@ python=/usr/bin/python3
 for part in selenium jsonschema markdown yaml google.protobuf:protobuf; do
   "$python" -c "import ${part%:*}" 2>/dev/null || missing+=("python3-${part#*:}")
 done
+"$python" -c "import ensurepip" 2>/dev/null || missing+=(python3-venv)
 for tool in chromium chromedriver:chromium-driver plantuml zstd; do
   command -v "${tool%:*}" >/dev/null || missing+=("${tool#*:}")
 done
@@ -27,9 +29,18 @@ export PYTHONDONTWRITEBYTECODE=1
 "$python" tests/real/strangers.py "$kflow"
 "$python" tests/real/page.py "$kflow" ${KFLOW_PICTURES:+"$KFLOW_PICTURES"}
 
-# Mermaid is in no Debian package; it comes as others get it.
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
+
+# OpenTelemetry's messages and gRPC's server, as others get them.
+if "$python" -m venv "$scratch/venv" >/dev/null 2>&1 &&
+  "$scratch/venv/bin/pip" install -q grpcio opentelemetry-proto googleapis-common-protos >/dev/null 2>&1; then
+  "$scratch/venv/bin/python" tests/real/store.py "$kflow"
+else
+  echo "LEFT OUT: no trace store by gRPC, as pip does not bring its parts" >&2
+fi
+
+# Mermaid is in no Debian package; it comes as others get it.
 if command -v npm >/dev/null && (cd "$scratch" && npm pack --silent mermaid@11 >/dev/null 2>&1 && tar xzf mermaid-*.tgz); then
   "$python" tests/real/diagrams.py "$kflow" "$scratch/package/dist/mermaid.min.js"
 else

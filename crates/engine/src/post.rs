@@ -1,12 +1,16 @@
-//! Posting traces to a trace store (OTLP over HTTP, protobuf): bounded in time and size, with retries as the protocol has
-//! them, and what was not taken is said.
+//! Posting traces to a trace store (OTLP over HTTP or gRPC, protobuf): bounded in time and size, with retries as the protocol
+//! has them, and what was not taken is said.
+
+mod grpc;
 
 use std::str::FromStr as _;
 use std::time::Duration;
 
 use http_body_util::{BodyExt as _, Collected, Full, Limited};
 use hyper::body::{Bytes, Incoming};
-use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER, USER_AGENT};
+use hyper::header::{
+    CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER, TE, USER_AGENT,
+};
 use hyper::{Method, Request, Response, StatusCode, Uri};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
@@ -21,6 +25,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// anew is back within seconds.
 const FIRST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(30);
+/// Longest pause that a store can ask for.
+const LONGEST_ASKED: Duration = Duration::from_secs(300);
 /// Longest answer that is read, bytes. Chosen: it holds a number and a sentence.
 const ANSWER_MAX: usize = 64 << 10;
 /// Path of traces behind a base URL (opentelemetry.io/docs/specs/otlp, "OTLP/HTTP Request").
@@ -43,10 +49,43 @@ pub enum BadStore {
     Tls(std::io::Error),
 }
 
+/// How a store is spoken to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    /// Protobuf over HTTP.
+    Http,
+    Grpc,
+}
+
+impl Protocol {
+    /// By its name in `OTEL_EXPORTER_OTLP_PROTOCOL`. `http/json` is none that kflow has.
+    pub fn parse(name: &str) -> Option<Self> {
+        match name.trim() {
+            "http/protobuf" => Some(Self::Http),
+            "grpc" => Some(Self::Grpc),
+            _ => None,
+        }
+    }
+}
+
+/// Where a store is.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Place<'a> {
+    /// A base URL (`http://127.0.0.1:4318`), or the whole of one that ends in `/v1/traces`.
+    pub url: &'a str,
+    /// It is the whole URL whatever it ends in, as that of `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT` is.
+    pub is_whole: bool,
+    /// `NAME=VALUE,…` with values percent-encoded, as `OTEL_EXPORTER_OTLP_HEADERS` has them; a value is in no error.
+    pub headers: &'a str,
+    /// `None`: gRPC at its port, else HTTP.
+    pub protocol: Option<Protocol>,
+}
+
 /// A trace store.
 #[derive(Debug)]
 pub struct Store {
     uri: Uri,
+    protocol: Protocol,
     headers: HeaderMap,
     client: Clients,
 }
@@ -76,9 +115,9 @@ pub struct Refused {
 }
 
 impl Store {
-    /// The store at a base URL (`http://127.0.0.1:4318`), or at the whole of one that ends in `/v1/traces`. `headers` are
-    /// `NAME=VALUE,…` with values percent-encoded, as `OTEL_EXPORTER_OTLP_HEADERS` has them; a value is in no error.
-    pub fn at(url: &str, headers: &str) -> Result<Self, BadStore> {
+    /// The store at a place.
+    pub fn at(place: Place<'_>) -> Result<Self, BadStore> {
+        let Place { url, headers, .. } = place;
         let bad = |why: &str| BadStore::Url {
             url: kflow_model::redact::text(url).into_owned(),
             why: why.to_owned(),
@@ -97,24 +136,41 @@ impl Store {
         if uri.query().is_some() {
             return Err(bad("it has a query"));
         }
+        let default = match authority.port_u16() {
+            Some(grpc::PORT) => Protocol::Grpc,
+            _ => Protocol::Http,
+        };
+        let protocol = place.protocol.unwrap_or(default);
         let base = uri.path().trim_end_matches('/');
-        let path = if base.ends_with(&format!("/{TRACES}")) {
-            base.to_owned()
-        } else {
-            format!("{base}/{TRACES}")
+        let path = match protocol {
+            // A gRPC method has a path of its own, below nothing.
+            Protocol::Grpc if !base.is_empty() => {
+                return Err(bad("it has a path, and OTLP over gRPC has none"));
+            }
+            Protocol::Grpc => grpc::METHOD.to_owned(),
+            Protocol::Http if place.is_whole || base.ends_with(&format!("/{TRACES}")) => {
+                uri.path().to_owned()
+            }
+            Protocol::Http => format!("{base}/{TRACES}"),
         };
         let whole = Uri::builder()
             .scheme(if tls { "https" } else { "http" })
             .authority(authority.clone())
             .path_and_query(path);
-        let client = Client::builder(TokioExecutor::new());
+        let mut client = Client::builder(TokioExecutor::new());
+        client.http2_only(protocol == Protocol::Grpc);
         Ok(Self {
             uri: whole.build().map_err(|e| bad(&e.to_string()))?,
+            protocol,
             headers: parse(headers)?,
             client: if tls {
                 let connector = HttpsConnectorBuilder::new().try_with_platform_verifier();
                 let connector = connector.map_err(|e| BadStore::Tls(std::io::Error::other(e)))?;
-                Clients::Tls(client.build(connector.https_only().enable_http1().build()))
+                let connector = connector.https_only();
+                Clients::Tls(client.build(match protocol {
+                    Protocol::Http => connector.enable_http1().build(),
+                    Protocol::Grpc => connector.enable_http2().build(),
+                }))
             } else {
                 Clients::Plain(client.build_http())
             },
@@ -134,8 +190,11 @@ impl Store {
         };
         let asked = async {
             let answer = self.ask(body).await?;
-            let (head, body) = answer.into_parts();
+            let (mut head, body) = answer.into_parts();
             let body = Limited::new(body, ANSWER_MAX).collect().await;
+            if let Some(trailers) = body.as_ref().ok().and_then(Collected::trailers) {
+                head.headers.extend(trailers.clone());
+            }
             Ok((head, body.map(Collected::to_bytes).unwrap_or_default()))
         };
         match tokio::time::timeout(PATIENCE, asked).await {
@@ -144,20 +203,31 @@ impl Store {
                 kflow_model::units::wait(PATIENCE)
             ))),
             Ok(Err(why)) => Err(later(why)),
+            Ok(Ok((head, body))) if self.protocol == Protocol::Grpc && head.status.is_success() => {
+                grpc::judge(&head.headers, &body)
+            }
             Ok(Ok((head, body))) => judge(head.status, &head.headers, &body),
         }
     }
 
     async fn ask(&self, body: Bytes) -> Result<Response<Incoming>, String> {
+        let body = match self.protocol {
+            Protocol::Http => body,
+            Protocol::Grpc => grpc::framed(&body).ok_or("it is too long for one message")?,
+        };
         let mut request = Request::new(Full::new(body));
         *request.method_mut() = Method::POST;
         *request.uri_mut() = self.uri.clone();
         let headers = request.headers_mut();
         headers.clone_from(&self.headers);
-        headers.insert(
-            CONTENT_TYPE,
-            HeaderValue::from_static("application/x-protobuf"),
-        );
+        let kind = match self.protocol {
+            Protocol::Http => "application/x-protobuf",
+            Protocol::Grpc => "application/grpc+proto",
+        };
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+        if self.protocol == Protocol::Grpc {
+            headers.insert(TE, HeaderValue::from_static("trailers"));
+        }
         let agent = concat!("kflow/", env!("CARGO_PKG_VERSION"));
         headers.insert(USER_AGENT, HeaderValue::from_static(agent));
         let answer = match &self.client {
@@ -207,13 +277,7 @@ impl Store {
 /// What an answer means: which codes may be tried again is the protocol's ("Retryable Response Codes").
 fn judge(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Result<Taken, Refused> {
     if status.is_success() {
-        // What does not parse says nothing of a refusal.
-        let partial = Answer::decode(body).ok().and_then(|r| r.partial);
-        let partial = partial.unwrap_or_default();
-        return Ok(Taken {
-            rejected: u64::try_from(partial.rejected).unwrap_or_default(),
-            why: said(partial.message.as_bytes()),
-        });
+        return Ok(taken(body));
     }
     let is_passing = matches!(
         status,
@@ -235,8 +299,19 @@ fn judge(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Result<Taken, 
     Err(Refused {
         why: format!("it answered {status}{more}"),
         again: is_passing
-            .then(|| Duration::from_secs(asked.unwrap_or_default()).min(PATIENCE * 30)),
+            .then(|| Duration::from_secs(asked.unwrap_or_default()).min(LONGEST_ASKED)),
     })
+}
+
+/// What a store says of a request that it took.
+fn taken(answer: &[u8]) -> Taken {
+    // What does not parse says nothing of a refusal.
+    let partial = Answer::decode(answer).ok().and_then(|r| r.partial);
+    let partial = partial.unwrap_or_default();
+    Taken {
+        rejected: u64::try_from(partial.rejected).unwrap_or_default(),
+        why: said(partial.message.as_bytes()),
+    }
 }
 
 /// What a server wrote, harmless and short.
@@ -287,6 +362,17 @@ struct Partial {
 struct Status {
     #[prost(string, tag = "2")]
     message: String,
+    #[prost(message, repeated, tag = "3")]
+    details: Vec<Detail>,
+}
+
+/// `google.protobuf.Any`
+#[derive(Clone, PartialEq, Eq, Message)]
+struct Detail {
+    #[prost(string, tag = "1")]
+    type_url: String,
+    #[prost(bytes = "vec", tag = "2")]
+    value: Vec<u8>,
 }
 
 #[cfg(test)]

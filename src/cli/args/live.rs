@@ -249,8 +249,9 @@ pub struct TuiArgs {
 /// Where traces go.
 #[derive(Clone, Debug, Default, ClapArgs)]
 pub struct TracesArgs {
-    /// Send traces to a trace store, by OTLP over HTTP: http://127.0.0.1:4318. Headers come from OTEL_EXPORTER_OTLP_HEADERS
-    #[arg(long, value_name = "URL", value_hint = ValueHint::Url)]
+    /// Send traces to a trace store by OTLP, over HTTP (http://127.0.0.1:4318) or gRPC (http://127.0.0.1:4317). Without a URL to
+    /// that of OTEL_EXPORTER_OTLP_ENDPOINT; headers come from OTEL_EXPORTER_OTLP_HEADERS
+    #[arg(long, value_name = "URL", value_hint = ValueHint::Url, num_args = 0..=1, default_missing_value = "")]
     pub otlp_to: Option<String>,
 }
 

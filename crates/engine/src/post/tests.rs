@@ -1,9 +1,57 @@
 use super::*;
 
 fn at(url: &str) -> String {
-    match Store::at(url, "") {
+    told(Place {
+        url,
+        ..Place::default()
+    })
+}
+
+fn told(place: Place<'_>) -> String {
+    match Store::at(place) {
         Ok(store) => store.uri().to_string(),
         Err(e) => e.to_string(),
+    }
+}
+
+#[test]
+fn grpc_is_spoken_at_its_port_and_where_it_is_asked_for() {
+    let method = "/opentelemetry.proto.collector.trace.v1.TraceService/Export";
+    let with = |url, protocol| {
+        told(Place {
+            url,
+            protocol,
+            ..Place::default()
+        })
+    };
+    assert_eq!(
+        at("http://127.0.0.1:4317"),
+        format!("http://127.0.0.1:4317{method}")
+    );
+    assert_eq!(
+        with("https://store/", Some(Protocol::Grpc)),
+        format!("https://store{method}")
+    );
+    assert_eq!(
+        with("http://127.0.0.1:4317", Some(Protocol::Http)),
+        "http://127.0.0.1:4317/v1/traces"
+    );
+    assert!(with("http://store/otlp", Some(Protocol::Grpc)).contains("it has a path"));
+    let whole = |url| {
+        told(Place {
+            url,
+            is_whole: true,
+            ..Place::default()
+        })
+    };
+    assert_eq!(whole("http://store/mine"), "http://store/mine");
+    for (name, of_it) in [
+        ("grpc", Some(Protocol::Grpc)),
+        ("http/protobuf", Some(Protocol::Http)),
+        ("http/json", None),
+        ("", None),
+    ] {
+        assert_eq!(Protocol::parse(name), of_it, "{name}");
     }
 }
 
@@ -93,6 +141,7 @@ fn what_an_answer_means_is_what_the_protocol_says() {
     }
     let status = Status {
         message: "quota is used up".to_owned(),
+        details: Vec::new(),
     };
     let refused = judged(400, None, &status.encode_to_vec()).expect_err("refused");
     assert!(refused.why.ends_with(": quota is used up"), "{refused}");
