@@ -5,7 +5,7 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use kflow_core::correlate::Pod;
-use kflow_core::diagnose::{Diagnoser, Verdict};
+use kflow_core::diagnose::{Diagnoser, Incident, Verdict};
 use kflow_export::html::{self, Entry};
 use kflow_model::Nanos;
 use regex::Regex;
@@ -32,7 +32,7 @@ fn page(name: &str, percent: i64) -> (String, Vec<Pod>, Vec<Option<Arc<Verdict>>
 
 fn written(entries: &[Entry<'_>], others: &[&Verdict], now: Nanos) -> String {
     let mut out = Vec::new();
-    html::write("a title", entries, others, now, &mut out).unwrap();
+    html::write("a title", entries, others, &[], now, &mut out).unwrap();
     String::from_utf8(out).unwrap()
 }
 
@@ -89,12 +89,12 @@ fn an_owner_that_can_create_no_pod_is_told_of() {
 #[test]
 fn a_page_is_whole_in_itself_and_its_tags_close() {
     let attribute = Regex::new(r#" ([a-z-]+)="[^"]*""#).unwrap();
-    let mut all = 0;
+    let (mut all, mut behind) = (0, 0);
     for (name, at) in [
         ("S2-stuck-early", 50),
         ("S3-crashes", 60),
         ("S5-burst", 100),
-        ("S6-slowpull", 40),
+        ("S6-slowpull", 30),
     ] {
         let (page, pods, verdicts) = page(name, at);
         let mut open: Vec<String> = Vec::new();
@@ -148,7 +148,14 @@ fn a_page_is_whole_in_itself_and_its_tags_close() {
             .collect();
         same.sort_unstable();
         same.dedup();
-        assert_eq!(said.matches("<article").count(), same.len(), "{name}");
+        // What follows from another verdict stands below it.
+        let below = said.matches("<li class=\"behind\">").count();
+        assert_eq!(
+            said.matches("<article").count() + below,
+            same.len(),
+            "{name}"
+        );
+        behind += below;
         let last_ill = said.rfind("<article class=\"ill\"").unwrap_or(0);
         let first_well = said.find("<article class=\"well\"").unwrap_or(said.len());
         assert!(last_ill < first_well, "{name}");
@@ -168,5 +175,38 @@ fn a_page_is_whole_in_itself_and_its_tags_close() {
             "two are the legend's"
         );
     }
-    assert!(all > 20, "{all}");
+    assert!(all > 20 && behind > 0, "{all} {behind}");
+}
+
+/// A recording that is exported at its end, when all is over, is a ticket about what was.
+#[test]
+fn what_is_over_is_told_of() {
+    let found = super::incidents::overview("S2-stuck-early");
+    let incidents: Vec<&Incident> = found.incidents.iter().collect();
+    let over: Vec<_> = incidents.iter().filter(|i| i.end.is_some()).collect();
+    assert!(over.len() > 10, "{}", over.len());
+    let observations = session("S2-stuck-early");
+    let w = world(&observations);
+    let pods = w.pods().to_vec();
+    let entries: Vec<Entry<'_>> = pods.iter().map(|p| (p, None)).collect();
+    let mut out = Vec::new();
+    html::write("t", &entries, &[], &incidents, Nanos(0), &mut out).unwrap();
+    let page = String::from_utf8(out).unwrap();
+    let (said, _) = page.split_once("<h2 id=\"timelines\">").unwrap();
+    let (_, before) = said.split_once("<h2 id=\"before\">").unwrap();
+    assert_eq!(
+        before.matches("<article class=\"past\">").count(),
+        over.len()
+    );
+    for i in over {
+        assert!(before.contains(&escaped(&i.verdict.sentence)), "{i:?}");
+        for (n, pod) in pods.iter().enumerate() {
+            let of_it = i.parts.iter().any(|p| p.verdict.uid == pod.uid);
+            let link = format!("<a href=\"#p{n}\">");
+            assert!(!of_it || before.contains(&link), "{}", pod.key());
+        }
+    }
+    // Many pods are folded, each behind its own name.
+    assert_eq!(page.matches("<details class=\"fold\"").count(), pods.len());
+    assert!(!page.contains("<details class=\"fold\" open>"));
 }

@@ -305,6 +305,7 @@ fn verdict(pod: &str, cause: &str, since: i64) -> Arc<Verdict> {
         in_flight: None,
         attempt: 0,
         next_retry: None,
+        behind: None,
         recurrence: None,
         sentence: format!("{cause} since {since}"),
         same: String::new(),

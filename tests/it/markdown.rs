@@ -1,14 +1,15 @@
 //! Verdicts and incidents as Markdown, read by a parser of CommonMark and GitHub's tables: what recordings tell arrives as
 //! text, and nothing in it becomes a link, a picture, a mark or HTML.
 
-use kflow_core::diagnose::{Incident, NextStep, Verdict};
+use kflow_core::diagnose::{Diagnoser, Incident, NextStep, Verdict};
 use kflow_export::text::clean;
 use kflow_export::{incidents, why};
-use kflow_model::ObjectRef;
 use kflow_model::stamp::SECOND;
+use kflow_model::{ObjectRef, PodUid};
 use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 
 use super::incidents::overview;
+use crate::correlate::{session, world};
 
 const SESSIONS: &[&str] = &[
     "S2-stuck-early",
@@ -221,4 +222,56 @@ fn many_pods_with_one_trouble_are_one_section() {
             .count()
     };
     assert_eq!((heads(false), heads(true)), (1, 1000));
+}
+
+/// Every tenth of every recording: who waits for whom is known, each verdict is told once, and what follows from another one
+/// stands below it.
+#[test]
+fn what_follows_from_another_trouble_is_told_below_it() {
+    let mut below: Vec<(&str, String)> = Vec::new();
+    for name in crate::correlate::SESSIONS {
+        let observations = session(name);
+        let seen = || observations.iter().map(|o| o.stamp.seen);
+        let (first, last) = (seen().min().unwrap(), seen().max().unwrap());
+        for tenth in 1..=10 {
+            let now = first.plus(last.since(first) / 10 * tenth);
+            let w = world(observations.iter().filter(|o| o.stamp.seen <= now));
+            let (pods, others) = Diagnoser::new().update(&w, now);
+            let all: Vec<&Verdict> = pods.values().chain(&*others).map(AsRef::as_ref).collect();
+            for v in &all {
+                let Some(b) = &v.behind else { continue };
+                assert_ne!(b.uid, v.uid.as_str(), "{name}: {}", v.sentence);
+                let known = match b.kind.as_str() {
+                    "Node" => v.sentence.contains(b.name.as_str()) || w.node(&b.name).is_some(),
+                    _ => w.pod(&PodUid::from(b.uid.as_str())).is_some(),
+                };
+                assert!(known, "{name}: {b:?}: {}", v.sentence);
+            }
+            let groups = why::groups(all.iter().copied());
+            let told = groups
+                .iter()
+                .flat_map(|g| g.told.iter().chain(g.behind.iter().flatten()));
+            let mut told: Vec<*const Verdict> = told.map(|v| std::ptr::from_ref(*v)).collect();
+            told.sort_unstable();
+            told.dedup();
+            assert_eq!(told.len(), all.len(), "{name} at {now}");
+            let report = why::report(all.iter().copied(), now, false);
+            let report = report.split_whitespace().collect::<Vec<_>>().join(" ");
+            for group in &groups {
+                for v in group.behind.iter().filter_map(|b| b.first()) {
+                    let sentence = v.sentence.split_whitespace().collect::<Vec<_>>().join(" ");
+                    assert_eq!(report.matches(&*sentence).count(), 1, "{report}");
+                    let head = group.told.first().map_or("", |v| v.cause_id());
+                    below.push((name, format!("{} {}", head, v.cause_id())));
+                }
+            }
+        }
+    }
+    below.sort();
+    below.dedup();
+    let is_told = |of: &str, what: &str| below.iter().any(|(s, w)| s.starts_with(of) && w == what);
+    // A pull behind another one's, a runtime that is down, room that somebody else has to leave.
+    assert!(is_told("S6", "KF609 KF610"), "{below:?}");
+    assert!(is_told("S4", "KF302 KF515"), "{below:?}");
+    assert!(is_told("S8", "KF903 KF222"), "{below:?}");
 }

@@ -182,3 +182,25 @@ fn a_schema_says_no() {
     let more = changed(|v| v["evidence"][0]["colour"] = "red".into());
     assert!(fits(&more, wide) && !fits(&more, narrow));
 }
+
+/// A cause's id has a letter behind it where one was split in two.
+#[test]
+fn every_cause_fits_what_the_schemas_say_of_causes() {
+    let mut patterns = 0;
+    for entry in std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/schema")).unwrap() {
+        let text = std::fs::read_to_string(entry.unwrap().path()).unwrap();
+        for (at, _) in text.match_indices("\"^KF") {
+            let pattern = text[at + 1..].split('"').next().unwrap();
+            let pattern = regex::Regex::new(pattern).unwrap();
+            for cause in kflow_core::diagnose::Catalogue::get().iter() {
+                assert!(
+                    pattern.is_match(cause.id.as_str()),
+                    "{pattern}: {}",
+                    cause.id.as_str()
+                );
+            }
+            patterns += 1;
+        }
+    }
+    assert!(patterns >= 3, "{patterns}");
+}

@@ -10,12 +10,14 @@ import base64, os, subprocess, sys, tempfile
 
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.ui import WebDriverWait
 
 from chromium import browser
 
 KFLOW = sys.argv[1]
 PICTURES = sys.argv[2] if len(sys.argv) > 2 else None
-PAGES = [('stuck', 'S2-stuck-early', '50%'), ('crashes', 'S3-crashes', '60%')]
+# The last is of a recording's end, when all is over.
+PAGES = [('stuck', 'S2-stuck-early', '50%'), ('crashes', 'S3-crashes', '60%'), ('over', 'S2-stuck-early', '100%')]
 WIDTHS = [390, 1024, 1920]
 
 
@@ -55,8 +57,13 @@ def check(driver, path, name):
             quiet(driver, what)
             if PICTURES:
                 driver.save_screenshot('%s/%s-%d-%s.png' % (PICTURES, name, width, scheme))
-    chart = driver.find_element(By.CSS_SELECTOR, '.chart[data-ns]')
-    say = driver.find_element(By.CSS_SELECTOR, '.say')
+    # A verdict leads to the timeline, also to one that is folded.
+    link = driver.find_element(By.CSS_SELECTOR, 'article a[href^="#p"]')
+    pod = '#' + link.get_attribute('href').rpartition('#')[2]
+    driver.execute_script('arguments[0].click()', link)
+    chart = driver.find_element(By.CSS_SELECTOR, pod + ' .chart[data-ns]')
+    WebDriverWait(driver, 10).until(lambda _: chart.is_displayed(), '%s: %s stays folded' % (name, pod))
+    say = driver.find_element(By.CSS_SELECTOR, pod + ' .say')
     style = lambda: driver.execute_script('return [arguments[0].style.getPropertyValue("--a"), arguments[0].style.getPropertyValue("--k")]', chart)
     driver.execute_script('arguments[0].focus()', chart)
     assert driver.switch_to.active_element == chart, 'a timeline takes no focus'

@@ -423,6 +423,7 @@ fn well(f: &PodHistory<'_>, gone: bool) -> Verdict {
         in_flight: None,
         attempt: 0,
         next_retry: None,
+        behind: None,
         recurrence: before.map(|(_, r)| Recurrence {
             up: Some(since),
             ..r

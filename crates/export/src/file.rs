@@ -1,6 +1,6 @@
 //! One choice of format for whoever exports timelines: the command line and the terminal's menu.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::hash::BuildHasher;
 use std::io::{self, Write};
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::rows::Rows;
 use super::{html, otlp, perfetto, sequence, timeline};
 use kflow_core::correlate::{Pod, PodView, World};
-use kflow_core::diagnose::{Incident, Verdict};
+use kflow_core::diagnose::{Incident, Part, Verdict};
 use kflow_core::sequence::Diagram;
 use kflow_model::{Nanos, ObjectRef, PodUid};
 
@@ -81,7 +81,7 @@ impl Kind {
     }
     /// True for what tells of all that was ever wrong, not of now alone.
     pub const fn tells_of_the_past(self) -> bool {
-        matches!(self, Self::Otlp | Self::OtlpProtobuf)
+        matches!(self, Self::Otlp | Self::OtlpProtobuf | Self::Html)
     }
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|k| k.name() == name)
@@ -121,9 +121,13 @@ impl<S: BuildHasher> Told<'_, S> {
             (&***p, found)
         })
     }
+    /// True for all pods of a world; those of the past, which are left out unless they are asked for, are not missing.
+    fn is_of_all(world: &World, pods: &[Pod]) -> bool {
+        pods.len() >= world.pods().iter().filter(|p| !p.past).count()
+    }
     /// The verdicts on nodes and owners of these pods; of all pods of a world, those on owners without pods too.
     pub fn of_others<'v>(&'v self, world: &World, pods: &[Pod]) -> Vec<&'v Verdict> {
-        let all = pods.len() == world.pods().len();
+        let all = Self::is_of_all(world, pods);
         let concerns = |v: &&Verdict| {
             let Some(of) = &v.owner else { return all };
             let one_of = |p: &Pod| {
@@ -171,7 +175,14 @@ pub fn write<S: BuildHasher>(
                 [one] => one.key(),
                 more => format!("{} pods", more.len()),
             };
-            html::write(&title, &entries, &others, now, out)
+            let uids: HashSet<&PodUid> = pods.iter().map(|p| &p.uid).collect();
+            let all = Told::<S>::is_of_all(world, pods);
+            let befell = |i: &&Incident| {
+                let of_them = |p: &Part| uids.contains(&p.verdict.uid);
+                all || i.parts.iter().any(of_them)
+            };
+            let incidents: Vec<&Incident> = told.incidents.iter().filter(befell).collect();
+            html::write(&title, &entries, &others, &incidents, now, out)
         }
     }
 }

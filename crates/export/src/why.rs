@@ -3,21 +3,19 @@
 //! Pure: nothing here looks at a clock or a terminal. Text from outside is put on one line without control characters
 //! before it gets here (see [`kflow_core::diagnose::text`]) and is escaped once more by [`clean`].
 
-mod evidence;
+pub(crate) mod evidence;
+mod groups;
 mod markdown;
+mod rows;
 
-use std::collections::HashMap;
-use std::io;
-
-use serde::Serialize;
-
-use crate::rows::{self, Rows};
 use crate::text::clean;
 use evidence::{clock, precision, source_name, told_once};
+pub use groups::{Group, groups};
 use kflow_core::diagnose::text::{span, times};
-use kflow_core::diagnose::{CauseId, Confidence, State, Verdict};
+use kflow_core::diagnose::{Confidence, State, Verdict};
 use kflow_model::{Nanos, ObjectRef};
 pub use markdown::{escaped, markdown};
+pub use rows::rows;
 
 /// Widest line, columns.
 pub const WIDTH: usize = 80;
@@ -37,56 +35,42 @@ pub fn report<'v>(
     let mut reports = Vec::new();
     for group in groups(verdicts) {
         if each {
-            reports.extend(group.iter().map(|v| text(v, now)));
+            let all = std::iter::once(&group.told).chain(&group.behind);
+            reports.extend(all.flatten().map(|v| text(v, now)));
             continue;
         }
-        let Some((first, others)) = group.split_first() else {
+        let Some((first, others)) = group.told.split_first() else {
             continue;
         };
         let mut told = text(first, now);
         if !others.is_empty() {
             field(&mut told, "same", &alike(first, others));
         }
+        for (n, behind) in group.behind.iter().enumerate() {
+            let label = if n == 0 { "holds up" } else { "" };
+            field(&mut told, label, &clean(&held_up(behind, now)));
+        }
         reports.push(told);
     }
     reports.join("\n")
 }
 
-/// Verdicts that say the same, in the order of the first of each, but those of one cause beside each other. Within a group
-/// those of one owner stand beside each other too.
-///
-/// A node's or owner's verdict says the same as those of the pods that it holds up: they follow from it, and are of its group.
-pub(super) fn groups<'v>(verdicts: impl IntoIterator<Item = &'v Verdict>) -> Vec<Vec<&'v Verdict>> {
-    let mut groups: Vec<Vec<&Verdict>> = Vec::new();
-    let mut by_words: HashMap<_, usize> = HashMap::new();
-    for v in verdicts {
-        let n = *by_words.entry(words(v)).or_insert(groups.len());
-        match groups.get_mut(n) {
-            Some(g) => g.push(v),
-            None => groups.push(vec![v]),
-        }
-    }
-    let mut places: HashMap<CauseId, usize> = HashMap::new();
-    let mut ranked: Vec<(usize, Vec<&Verdict>)> = Vec::new();
-    for (n, group) in groups.into_iter().enumerate() {
-        let cause = group.first().and_then(|v| v.cause);
-        let rank = cause.map_or(n, |c| *places.entry(c).or_insert(n));
-        ranked.push((rank, group));
-    }
-    ranked.sort_by_key(|(rank, _)| *rank);
-    ranked.into_iter().map(|(_, g)| by_owner(g)).collect()
-}
-
-/// Those of one owner beside each other, owners in the order of their first.
-fn by_owner(group: Vec<&Verdict>) -> Vec<&Verdict> {
-    let mut places = HashMap::new();
-    let mut ranked: Vec<(usize, &Verdict)> = Vec::with_capacity(group.len());
-    for (n, v) in group.into_iter().enumerate() {
-        let owner = (&v.namespace, v.root.as_ref());
-        ranked.push((*places.entry(owner).or_insert(n), v));
-    }
-    ranked.sort_by_key(|(rank, _)| *rank);
-    ranked.into_iter().map(|(_, v)| v).collect()
+/// `s24a/queued and 2 more, waiting in image for 38s (KF610): The pull of …`
+fn held_up(group: &[&Verdict], now: Nanos) -> String {
+    let Some((first, others)) = group.split_first() else {
+        return String::new();
+    };
+    let more = match others.len() {
+        0 => String::new(),
+        n => format!(" and {n} more"),
+    };
+    format!(
+        "{}{more}, {} ({}): {}",
+        subject(first),
+        standing(first, now),
+        first.cause_id(),
+        first.sentence
+    )
 }
 
 /// `997 more: 499 of shop/deployment/web (web-1, web-2, web-3, …), shop/alone and 477 others (--each tells each)`
@@ -135,13 +119,6 @@ fn alike(first: &Verdict, others: &[&Verdict]) -> String {
         value.push_str(&format!(" and {left} others"));
     }
     value + " (--each tells each)"
-}
-
-/// What a verdict says, apart from how long it has been so and how often it was. What has a cause is the same in every stage
-/// in which pods wait for it, and whether they try again or not.
-fn words(v: &Verdict) -> (&str, Option<(&'static str, State)>, bool, &str) {
-    let stand = v.cause.is_none().then(|| (v.stage.name(), v.state));
-    (v.cause_id(), stand, v.state.is_well(), &v.same)
 }
 
 /// The verdict as text, each line at most [`WIDTH`] columns wide (a command is never broken).
@@ -386,171 +363,6 @@ pub(super) fn confidence_name(c: Confidence) -> &'static str {
     }
 }
 
-#[derive(Serialize)]
-struct JsonCall<'a> {
-    method: &'a str,
-    age_ms: i64,
-    deadline_ms: Option<i64>,
-}
-
-#[derive(Serialize)]
-struct JsonRecurrence {
-    times: u32,
-    first_ns: i64,
-    last_ns: i64,
-    up_since_ns: Option<i64>,
-}
-
-#[derive(Serialize)]
-struct JsonProof {
-    at_ns: i64,
-    precision_ns: u32,
-    source: &'static str,
-    text: String,
-}
-
-#[derive(Serialize)]
-struct JsonStep<'a> {
-    text: &'a str,
-    command: &'a str,
-}
-
-/// The form that `kflow why -o json` documents.
-#[derive(Serialize)]
-struct JsonVerdict<'a> {
-    uid: &'a str,
-    namespace: &'a str,
-    pod: &'a str,
-    owner: Option<String>,
-    cause: Option<CauseId>,
-    title: &'a str,
-    stage: &'static str,
-    container: Option<&'a str>,
-    state: &'static str,
-    since_ns: i64,
-    in_flight: Option<JsonCall<'a>>,
-    attempt: u32,
-    next_retry_ns: Option<i64>,
-    recurrence: Option<JsonRecurrence>,
-    sentence: &'a str,
-    evidence: Vec<JsonProof>,
-    not_reached: Vec<&'a str>,
-    next: Vec<JsonStep<'a>>,
-    confidence: &'static str,
-    also: Vec<JsonVerdict<'a>>,
-}
-
 fn owner_name(o: &ObjectRef) -> String {
     format!("{}/{}", o.kind.to_lowercase(), o.name)
-}
-
-fn json_of(v: &Verdict, now: Nanos) -> JsonVerdict<'_> {
-    let some = |s: &'_ kflow_model::Text| (!s.is_empty()).then_some(()).is_some();
-    JsonVerdict {
-        uid: v.uid.as_str(),
-        namespace: &v.namespace,
-        pod: &v.pod,
-        owner: v.owner.as_ref().map(owner_name),
-        cause: v.cause,
-        title: &v.title,
-        stage: v.stage.name(),
-        container: some(&v.container).then_some(v.container.as_str()),
-        state: v.state.name(),
-        since_ns: v.since.0,
-        in_flight: v.in_flight.as_ref().map(|c| JsonCall {
-            method: &c.method,
-            age_ms: now.since(c.since) / 1_000_000,
-            deadline_ms: c.deadline_ns.map(|d| d / 1_000_000),
-        }),
-        attempt: v.attempt,
-        next_retry_ns: v.next_retry.map(|t| t.0),
-        recurrence: v.recurrence.map(|r| JsonRecurrence {
-            times: r.times,
-            first_ns: r.first.0,
-            last_ns: r.last.0,
-            up_since_ns: r.up.map(|t| t.0),
-        }),
-        sentence: &v.sentence,
-        evidence: v
-            .evidence
-            .iter()
-            .map(|p| JsonProof {
-                at_ns: p.at.0,
-                precision_ns: p.precision,
-                source: p.source.name(),
-                text: p.to_string(),
-            })
-            .collect(),
-        not_reached: v
-            .not_reached
-            .iter()
-            .map(kflow_model::Text::as_str)
-            .collect(),
-        next: v
-            .next
-            .iter()
-            .map(|n| JsonStep {
-                text: &n.text,
-                command: &n.command,
-            })
-            .collect(),
-        confidence: confidence_name(v.confidence),
-        also: v.also.iter().map(|a| json_of(a, now)).collect(),
-    }
-}
-
-/// A verdict without its lists.
-#[derive(Default, Serialize)]
-struct CsvVerdict<'a> {
-    uid: &'a str,
-    namespace: &'a str,
-    pod: &'a str,
-    owner: Option<String>,
-    cause: Option<CauseId>,
-    title: &'a str,
-    stage: &'static str,
-    container: Option<&'a str>,
-    state: &'static str,
-    since_ns: i64,
-    in_flight_method: &'a str,
-    attempt: u32,
-    next_retry_ns: Option<i64>,
-    sentence: &'a str,
-    confidence: &'static str,
-}
-
-impl<'a> CsvVerdict<'a> {
-    fn of(v: JsonVerdict<'a>) -> Self {
-        Self {
-            uid: v.uid,
-            namespace: v.namespace,
-            pod: v.pod,
-            owner: v.owner,
-            cause: v.cause,
-            title: v.title,
-            stage: v.stage,
-            container: v.container,
-            state: v.state,
-            since_ns: v.since_ns,
-            in_flight_method: v.in_flight.map_or("", |c| c.method),
-            attempt: v.attempt,
-            next_retry_ns: v.next_retry_ns,
-            sentence: v.sentence,
-            confidence: v.confidence,
-        }
-    }
-}
-
-/// A row a verdict, ages as of `now`.
-pub fn rows<'v>(
-    out: &mut impl io::Write,
-    form: Rows,
-    verdicts: impl IntoIterator<Item = &'v Verdict>,
-    now: Nanos,
-) -> io::Result<()> {
-    let all = verdicts.into_iter().map(|v| json_of(v, now));
-    match form {
-        Rows::Csv => rows::write(out, form, all.map(CsvVerdict::of)),
-        Rows::Json | Rows::Jsonl | Rows::Yaml => rows::nested(out, form, all),
-    }
 }

@@ -37,6 +37,7 @@ fn sample(name: &str) -> &'static str {
         "MEASURE" => "start",
         "NAME" => "light",
         "AUDIT-ID" => "6d9c",
+        "FROM..TO" => "..50%",
         "WHERE" => "off",
         "1-19" => "3",
         other => panic!("no example of a {other}"),

@@ -242,7 +242,7 @@ fn received(bytes: &[u8], request: &Value) {
 /// The label beside a stage's bar: `60ms of 2.78s`.
 fn html(pod: &Pod, now: Nanos) -> BTreeMap<Stage, String> {
     let mut bytes = Vec::new();
-    kflow_export::html::write("t", &[(pod, None)], &[], now, &mut bytes).expect("written");
+    kflow_export::html::write("t", &[(pod, None)], &[], &[], now, &mut bytes).expect("written");
     let page = String::from_utf8(bytes).expect("UTF-8");
     let row = regex::Regex::new(
         r#"<div class="row stage [^>]+><div class="l"><span class="n"[^>]*>([a-z]+)</span><span class="d">([^<]+)</span>"#,
@@ -281,11 +281,12 @@ fn a_stage_is_as_long_in_every_export_as_in_the_timeline() {
             assert_eq!(page.len(), own.len(), "{name} {}: HTML", p.key());
             for ((_, stage), work) in &own {
                 let whole = p.timeline.stage(*stage).map_or(0, |s| s.duration(now));
-                let label = if whole == *work {
-                    duration(*work)
+                let (worked, lasted) = (duration(*work), duration(whole));
+                let label = if worked == lasted {
+                    lasted
                 } else {
                     folded += 1;
-                    format!("{} of {}", duration(*work), duration(whole))
+                    format!("{worked} of {lasted}")
                 };
                 assert_eq!(page.get(stage), Some(&label), "{name} {}: HTML", p.key());
             }

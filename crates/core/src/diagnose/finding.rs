@@ -17,6 +17,9 @@ use crate::flow::Stage;
 use kflow_model::cri::method;
 use kflow_model::{Evidence, Nanos, ObjectRef, Source, Text, pod::PodSeen, units::seconds};
 
+/// Causes of a pod's that are the trouble of its node.
+const OF_NODE: [CauseId; 3] = [cause::KF301, cause::KF302, cause::KF515];
+
 /// One thing that is true of a pod.
 #[derive(Clone, Debug)]
 pub struct Finding<'a> {
@@ -36,6 +39,8 @@ pub struct Finding<'a> {
     pub in_flight: Option<&'a PodCall<'a>>,
     /// The call that it waits on, when it is not the pod's own.
     pub waits_on: Option<InFlightCall>,
+    /// The pod that it waits for; a cause that is the node's trouble needs none.
+    pub behind: Option<ObjectRef>,
     /// Number of the attempt that the finding is about, from 0.
     pub attempt: u32,
     /// Next try.
@@ -66,6 +71,7 @@ impl<'a> Finding<'a> {
             proofs: Vec::new(),
             in_flight: None,
             waits_on: None,
+            behind: None,
             attempt: 0,
             next_retry: None,
             recurrence: None,
@@ -281,6 +287,12 @@ impl<'a> Finding<'a> {
             .cloned()
             .or_else(|| f.api.and_then(|p| p.owner.clone()));
         tell_once(&mut self.proofs);
+        let of_node = OF_NODE.contains(&self.cause.id) && !view.uid.is_empty();
+        let node = (of_node && !view.node.is_empty()).then(|| ObjectRef {
+            kind: "Node".into(),
+            name: view.node.clone(),
+            ..ObjectRef::default()
+        });
         Verdict {
             uid: view.uid.clone(),
             namespace: view.namespace.clone(),
@@ -302,6 +314,7 @@ impl<'a> Finding<'a> {
             }),
             attempt: self.attempt,
             next_retry: self.next_retry.filter(|t| *t > f.now),
+            behind: self.behind.or(node),
             recurrence: self.recurrence,
             same: self.names.constant(&self.cause.say),
             sentence: unnamed(self.names.sentence(&self.cause.say))

@@ -16,7 +16,7 @@ use crate::correlate::{Call, PodView, StageState, World};
 use crate::flow::{self, Stage};
 use crate::timeline::{Outcome, Span};
 use kflow_model::cri::method;
-use kflow_model::{Body, Evidence, Nanos, PodUid, Source, Text};
+use kflow_model::{Body, Evidence, Nanos, ObjectRef, PodUid, Source, Text};
 
 /// How a container stands whose image no call in flight pulls.
 #[derive(Clone, Debug)]
@@ -46,6 +46,22 @@ impl Ahead {
             Self::Call(c) => format!("{}/{}", c.namespace, c.pod),
             Self::Announced(a) => a.pod.clone(),
         }
+    }
+    /// Its pod; `None` for a call whose pod is not known.
+    pub fn object(&self) -> Option<ObjectRef> {
+        let (namespace, name, uid) = match self {
+            Self::Call(c) => (c.namespace.clone(), c.pod.clone(), &c.pod_uid),
+            Self::Announced(a) => {
+                let (namespace, name) = a.pod.split_once('/')?;
+                (namespace.into(), name.into(), &a.uid)
+            }
+        };
+        (!uid.is_empty()).then(|| ObjectRef {
+            kind: "Pod".into(),
+            namespace,
+            name,
+            uid: uid.as_str().into(),
+        })
     }
     pub fn image(&self) -> &str {
         match self {

@@ -164,6 +164,8 @@ pub struct Verdict {
     pub attempt: u32,
     /// When it is tried again.
     pub next_retry: Option<Nanos>,
+    /// The pod or node whose trouble it follows from: once that is over, this goes on by itself.
+    pub behind: Option<ObjectRef>,
     /// What happened more than once, of a verdict that is about that.
     pub recurrence: Option<Recurrence>,
     /// One true sentence with the names in it.

@@ -3,6 +3,15 @@
 const steps = [...Array(10).keys()].flatMap((n) => [1, 2, 5].map((by) => by * 10 ** n));
 steps.push(...[10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14400].map((s) => s * 1e9));
 for (let s = 43200; s < 1e10; s *= 2) steps.push(s * 1e9);
+// A link to a timeline unfolds it.
+const unfold = () => {
+  const to = document.getElementById(location.hash.slice(1)), fold = to?.closest("details");
+  if (!fold) return;
+  fold.open = true;
+  to.scrollIntoView();
+};
+addEventListener("hashchange", unfold);
+unfold();
 // Zoom and hover of the timelines. Without it the page says the same: every length stands beside its bar.
 for (const pod of document.querySelectorAll(".pod")) {
   const chart = pod.querySelector(".chart");

@@ -6,7 +6,7 @@ use kflow_model::{Source, units};
 /// The best pieces of evidence that say something of their own, each with the sources that say the same, and how many
 /// more there are. One failure is told by the call, by an event and by a log line or two, each in a frame of its own:
 /// whoever reads wants it once.
-pub(super) fn told_once(
+pub(crate) fn told_once(
     evidence: &[Proof],
     most: usize,
 ) -> (Vec<(&Proof, Vec<&'static str>)>, usize) {
@@ -50,7 +50,7 @@ fn innermost(text: &str) -> String {
 }
 
 /// Time of day (UTC) with the digits that were measured, at most three.
-pub(super) fn clock(p: &Proof) -> String {
+pub(crate) fn clock(p: &Proof) -> String {
     units::clock(p.at, units::digits(p.precision).min(3), 0)
 }
 
@@ -63,7 +63,7 @@ pub(super) fn precision(p: &Proof) -> &'static str {
     }
 }
 
-pub(super) fn source_name(s: Source) -> &'static str {
+pub(crate) fn source_name(s: Source) -> &'static str {
     match s {
         Source::Cri => "tap",
         Source::Kube => "api",

@@ -1,7 +1,7 @@
 //! Verdicts as Markdown: what a ticket or a chat shows well, and short enough to be pasted.
 
 use super::evidence::{clock, precision, source_name, told_once};
-use super::{alike, confidence_name, groups, push, standing, subject};
+use super::{Group, alike, confidence_name, groups, held_up, push, standing, subject};
 use crate::text::clean;
 use kflow_core::diagnose::{Catalogue, Verdict};
 use kflow_model::Nanos;
@@ -13,12 +13,13 @@ const EVIDENCE: usize = 6;
 pub fn markdown<'v>(verdicts: impl IntoIterator<Item = &'v Verdict>, now: Nanos) -> String {
     let sections: Vec<String> = groups(verdicts)
         .iter()
-        .filter_map(|g| Some(section(g.split_first()?, now)))
+        .filter_map(|g| section(g, now))
         .collect();
     sections.join("\n")
 }
 
-fn section((v, others): (&&Verdict, &[&Verdict]), now: Nanos) -> String {
+fn section(group: &Group<'_>, now: Nanos) -> Option<String> {
+    let (v, others) = group.told.split_first()?;
     let mut out = String::new();
     let who = match others.len() {
         0 => subject(v),
@@ -40,6 +41,10 @@ fn section((v, others): (&&Verdict, &[&Verdict]), now: Nanos) -> String {
     );
     push(&mut out, "");
     items(v, others, now, &mut out);
+    for behind in &group.behind {
+        let line = format!("- holds up {}", escaped(&held_up(behind, now)));
+        push(&mut out, &line);
+    }
     let (shown, more) = told_once(&v.evidence, EVIDENCE);
     if !shown.is_empty() {
         push(
@@ -71,7 +76,7 @@ fn section((v, others): (&&Verdict, &[&Verdict]), now: Nanos) -> String {
             push(&mut out, &format!("\n  {fence}sh\n  {command}\n  {fence}"));
         }
     }
-    out
+    Some(out)
 }
 
 /// What stands beside the sentence, as a list.

@@ -99,7 +99,8 @@ fn running<'a>(cx: Context<'_>, f: &'a PodHistory<'a>, image: &str, since: Nanos
 }
 
 /// What is known of the pull that goes first.
-fn behind<'a>(x: Finding<'a>, cx: Context<'_>, ahead: &Ahead, since: Nanos) -> Finding<'a> {
+fn behind<'a>(mut x: Finding<'a>, cx: Context<'_>, ahead: &Ahead, since: Nanos) -> Finding<'a> {
+    x.behind = ahead.object();
     let x = x
         .name("other", ahead.image())
         .name("by", &ahead.pod())

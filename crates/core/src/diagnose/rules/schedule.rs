@@ -10,7 +10,7 @@ use crate::diagnose::scheduler::{self, Clause};
 use crate::diagnose::text::{Names, list};
 use crate::diagnose::{Catalogue, Confidence, State};
 use crate::flow::Stage;
-use kflow_model::{Body, Source, Text, node::NodeSeen, pod::PodSeen};
+use kflow_model::{Body, ObjectRef, Source, Text, node::NodeSeen, pod::PodSeen};
 
 /// A scheduler that runs says something of a pod within milliseconds.
 const SILENT_NS: i64 = limits::SCHEDULER.ns;
@@ -218,6 +218,12 @@ fn preemption<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Finding<'
     let names: Vec<String> = victims.iter().map(|(p, _)| p.key()).collect();
     let node = victims.first().map_or(nominated, |(p, _)| p.node.as_str());
     let mut x = Finding::new(cause::KF222, f);
+    x.behind = victims.first().map(|(p, _)| ObjectRef {
+        kind: "Pod".into(),
+        namespace: p.namespace.clone(),
+        name: p.name.clone(),
+        uid: p.uid.as_str().into(),
+    });
     x = x
         .name(
             "nominated",

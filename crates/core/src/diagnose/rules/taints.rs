@@ -5,8 +5,8 @@ use super::{Context, heard};
 use crate::diagnose::finding::Finding;
 use crate::diagnose::scheduler::untolerated;
 use crate::diagnose::text::{at, list, shorten};
-use kflow_model::Evidence;
 use kflow_model::{
+    Evidence, ObjectRef,
     node::NodeSeen,
     pod::{Condition, PodSeen},
 };
@@ -94,6 +94,7 @@ pub(super) fn root(cx: Context<'_>, pod: &PodSeen, nodes: &[&NodeSeen], x: &mut 
     let mut keys: Vec<&str> = Vec::new();
     let mut proofs = Vec::new();
     let (mut kept_away, mut rooted) = (0, 0);
+    let mut behind = None;
     for n in nodes {
         let taints = untolerated(pod, n);
         if taints.is_empty() {
@@ -107,6 +108,7 @@ pub(super) fn root(cx: Context<'_>, pod: &PodSeen, nodes: &[&NodeSeen], x: &mut 
             continue;
         };
         rooted += 1;
+        behind.get_or_insert(&n.name);
         if !keys.contains(&key.as_str()) {
             keys.push(key);
         }
@@ -124,6 +126,11 @@ pub(super) fn root(cx: Context<'_>, pod: &PodSeen, nodes: &[&NodeSeen], x: &mut 
     };
     let why = format!("{}{more}", list(&words));
     if rooted == kept_away {
+        x.behind = behind.map(|name| ObjectRef {
+            kind: "Node".into(),
+            name: name.clone(),
+            ..ObjectRef::default()
+        });
         let (its, s, keep) = match (rooted, keys.len()) {
             (1, 1) => ("its", "", "keeps"),
             (_, 1) => ("their", "", "keeps"),

@@ -1,0 +1,119 @@
+//! Which verdicts say the same, and which follow from another one.
+
+use std::collections::HashMap;
+
+use kflow_core::diagnose::{CauseId, State, Verdict};
+
+/// Verdicts that say the same, and below them what they hold up.
+#[derive(Debug, Default)]
+pub struct Group<'v> {
+    /// At least one.
+    pub told: Vec<&'v Verdict>,
+    /// Those that follow from it, each as many as say the same.
+    pub behind: Vec<Vec<&'v Verdict>>,
+}
+
+/// Verdicts that say the same, in the order of the first of each, but those of one cause beside each other. Within a group
+/// those of one owner stand beside each other too.
+///
+/// A node's or owner's verdict says the same as those of the pods that it holds up: they follow from it, and are of its group.
+///
+/// A verdict that follows from another one's by its own words ([`Verdict::behind`]) stands below that one's group, however many
+/// are in between; it is a group of its own while nothing is said of whom it waits for.
+pub fn groups<'v>(verdicts: impl IntoIterator<Item = &'v Verdict>) -> Vec<Group<'v>> {
+    rooted(alike_by_words(verdicts))
+}
+
+fn rooted(groups: Vec<Vec<&Verdict>>) -> Vec<Group<'_>> {
+    let mut places: HashMap<(&str, &str), usize> = HashMap::new();
+    for (n, group) in groups.iter().enumerate() {
+        for v in group {
+            places.entry(key(v)).or_insert(n);
+        }
+    }
+    let ahead: Vec<Option<usize>> = groups
+        .iter()
+        .enumerate()
+        .map(|(n, group)| {
+            let behind = group.first()?.behind.as_ref()?;
+            let named = if behind.kind == "Node" {
+                ("Node", behind.name.as_str())
+            } else {
+                ("", behind.uid.as_str())
+            };
+            places.get(&named).copied().filter(|at| *at != n)
+        })
+        .collect();
+    // Whoever waits for whom waits for him: in a circle nobody is the root, and each stands for itself.
+    let root = |n: usize| {
+        let mut at = n;
+        for _ in 0..ahead.len() {
+            match ahead.get(at).copied().flatten() {
+                Some(next) => at = next,
+                None => return at,
+            }
+        }
+        n
+    };
+    let roots: Vec<usize> = (0..groups.len()).map(root).collect();
+    let mut all: Vec<Group<'_>> = groups.iter().map(|_| Group::default()).collect();
+    for (n, (group, root)) in groups.into_iter().zip(roots).enumerate() {
+        if let Some(of) = all.get_mut(root) {
+            if root == n {
+                of.told = group;
+            } else {
+                of.behind.push(group);
+            }
+        }
+    }
+    all.retain(|g| !g.told.is_empty());
+    all
+}
+
+/// Whom a verdict is about, as [`Verdict::behind`] names it: a pod by its UID, a node by its name.
+fn key(v: &Verdict) -> (&'static str, &str) {
+    match &v.owner {
+        Some(o) if v.uid.is_empty() && o.kind == "Node" => ("Node", o.name.as_str()),
+        _ => ("", v.uid.as_str()),
+    }
+}
+
+fn alike_by_words<'v>(verdicts: impl IntoIterator<Item = &'v Verdict>) -> Vec<Vec<&'v Verdict>> {
+    let mut groups: Vec<Vec<&Verdict>> = Vec::new();
+    let mut by_words: HashMap<_, usize> = HashMap::new();
+    for v in verdicts {
+        let n = *by_words.entry(words(v)).or_insert(groups.len());
+        match groups.get_mut(n) {
+            Some(g) => g.push(v),
+            None => groups.push(vec![v]),
+        }
+    }
+    let mut places: HashMap<CauseId, usize> = HashMap::new();
+    let mut ranked: Vec<(usize, Vec<&Verdict>)> = Vec::new();
+    for (n, group) in groups.into_iter().enumerate() {
+        let cause = group.first().and_then(|v| v.cause);
+        let rank = cause.map_or(n, |c| *places.entry(c).or_insert(n));
+        ranked.push((rank, group));
+    }
+    ranked.sort_by_key(|(rank, _)| *rank);
+    ranked.into_iter().map(|(_, g)| by_owner(g)).collect()
+}
+
+/// Those of one owner beside each other, owners in the order of their first.
+fn by_owner(group: Vec<&Verdict>) -> Vec<&Verdict> {
+    let mut places = HashMap::new();
+    let mut ranked: Vec<(usize, &Verdict)> = Vec::with_capacity(group.len());
+    for (n, v) in group.into_iter().enumerate() {
+        let owner = (&v.namespace, v.root.as_ref());
+        ranked.push((*places.entry(owner).or_insert(n), v));
+    }
+    ranked.sort_by_key(|(rank, _)| *rank);
+    ranked.into_iter().map(|(_, v)| v).collect()
+}
+
+/// What a verdict says, apart from how long it has been so and how often it was. What has a cause is the same in every stage
+/// in which pods wait for it, and whether they try again or not.
+fn words(v: &Verdict) -> (&str, Option<(&'static str, State)>, bool, &str) {
+    let stand = v.cause.is_none().then(|| (v.stage.name(), v.state));
+    (v.cause_id(), stand, v.state.is_well(), &v.same)
+}

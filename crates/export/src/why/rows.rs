@@ -1,0 +1,190 @@
+//! Verdicts as JSON, JSON lines, YAML and CSV (documented in `docs/json.md`).
+
+use std::io;
+
+use serde::Serialize;
+
+use super::{confidence_name, owner_name};
+use crate::rows::{self, Rows};
+use kflow_core::diagnose::{CauseId, Verdict};
+use kflow_model::Nanos;
+
+#[derive(Serialize)]
+struct JsonCall<'a> {
+    method: &'a str,
+    age_ms: i64,
+    deadline_ms: Option<i64>,
+}
+
+#[derive(Serialize)]
+struct JsonRecurrence {
+    times: u32,
+    first_ns: i64,
+    last_ns: i64,
+    up_since_ns: Option<i64>,
+}
+
+#[derive(Serialize)]
+struct JsonObject<'a> {
+    kind: &'a str,
+    namespace: &'a str,
+    name: &'a str,
+    uid: &'a str,
+}
+
+#[derive(Serialize)]
+struct JsonProof {
+    at_ns: i64,
+    precision_ns: u32,
+    source: &'static str,
+    text: String,
+}
+
+#[derive(Serialize)]
+struct JsonStep<'a> {
+    text: &'a str,
+    command: &'a str,
+}
+
+/// The form that `kflow why -o json` documents.
+#[derive(Serialize)]
+struct JsonVerdict<'a> {
+    uid: &'a str,
+    namespace: &'a str,
+    pod: &'a str,
+    owner: Option<String>,
+    cause: Option<CauseId>,
+    title: &'a str,
+    stage: &'static str,
+    container: Option<&'a str>,
+    state: &'static str,
+    since_ns: i64,
+    in_flight: Option<JsonCall<'a>>,
+    attempt: u32,
+    next_retry_ns: Option<i64>,
+    behind: Option<JsonObject<'a>>,
+    recurrence: Option<JsonRecurrence>,
+    sentence: &'a str,
+    evidence: Vec<JsonProof>,
+    not_reached: Vec<&'a str>,
+    next: Vec<JsonStep<'a>>,
+    confidence: &'static str,
+    also: Vec<JsonVerdict<'a>>,
+}
+
+fn json_of(v: &Verdict, now: Nanos) -> JsonVerdict<'_> {
+    let some = |s: &'_ kflow_model::Text| (!s.is_empty()).then_some(()).is_some();
+    JsonVerdict {
+        uid: v.uid.as_str(),
+        namespace: &v.namespace,
+        pod: &v.pod,
+        owner: v.owner.as_ref().map(owner_name),
+        cause: v.cause,
+        title: &v.title,
+        stage: v.stage.name(),
+        container: some(&v.container).then_some(v.container.as_str()),
+        state: v.state.name(),
+        since_ns: v.since.0,
+        in_flight: v.in_flight.as_ref().map(|c| JsonCall {
+            method: &c.method,
+            age_ms: now.since(c.since) / 1_000_000,
+            deadline_ms: c.deadline_ns.map(|d| d / 1_000_000),
+        }),
+        attempt: v.attempt,
+        next_retry_ns: v.next_retry.map(|t| t.0),
+        behind: v.behind.as_ref().map(|o| JsonObject {
+            kind: &o.kind,
+            namespace: &o.namespace,
+            name: &o.name,
+            uid: &o.uid,
+        }),
+        recurrence: v.recurrence.map(|r| JsonRecurrence {
+            times: r.times,
+            first_ns: r.first.0,
+            last_ns: r.last.0,
+            up_since_ns: r.up.map(|t| t.0),
+        }),
+        sentence: &v.sentence,
+        evidence: v
+            .evidence
+            .iter()
+            .map(|p| JsonProof {
+                at_ns: p.at.0,
+                precision_ns: p.precision,
+                source: p.source.name(),
+                text: p.to_string(),
+            })
+            .collect(),
+        not_reached: v
+            .not_reached
+            .iter()
+            .map(kflow_model::Text::as_str)
+            .collect(),
+        next: v
+            .next
+            .iter()
+            .map(|n| JsonStep {
+                text: &n.text,
+                command: &n.command,
+            })
+            .collect(),
+        confidence: confidence_name(v.confidence),
+        also: v.also.iter().map(|a| json_of(a, now)).collect(),
+    }
+}
+
+/// A verdict without its lists.
+#[derive(Default, Serialize)]
+struct CsvVerdict<'a> {
+    uid: &'a str,
+    namespace: &'a str,
+    pod: &'a str,
+    owner: Option<String>,
+    cause: Option<CauseId>,
+    title: &'a str,
+    stage: &'static str,
+    container: Option<&'a str>,
+    state: &'static str,
+    since_ns: i64,
+    in_flight_method: &'a str,
+    attempt: u32,
+    next_retry_ns: Option<i64>,
+    sentence: &'a str,
+    confidence: &'static str,
+}
+
+impl<'a> CsvVerdict<'a> {
+    fn of(v: JsonVerdict<'a>) -> Self {
+        Self {
+            uid: v.uid,
+            namespace: v.namespace,
+            pod: v.pod,
+            owner: v.owner,
+            cause: v.cause,
+            title: v.title,
+            stage: v.stage,
+            container: v.container,
+            state: v.state,
+            since_ns: v.since_ns,
+            in_flight_method: v.in_flight.map_or("", |c| c.method),
+            attempt: v.attempt,
+            next_retry_ns: v.next_retry_ns,
+            sentence: v.sentence,
+            confidence: v.confidence,
+        }
+    }
+}
+
+/// A row a verdict, ages as of `now`.
+pub fn rows<'v>(
+    out: &mut impl io::Write,
+    form: Rows,
+    verdicts: impl IntoIterator<Item = &'v Verdict>,
+    now: Nanos,
+) -> io::Result<()> {
+    let all = verdicts.into_iter().map(|v| json_of(v, now));
+    match form {
+        Rows::Csv => rows::write(out, form, all.map(CsvVerdict::of)),
+        Rows::Json | Rows::Jsonl | Rows::Yaml => rows::nested(out, form, all),
+    }
+}
