@@ -40,7 +40,7 @@ pub(super) fn now(
         write!(
             out,
             "<article class=\"{class}\"><p><span class=\"cause\">{} {}</span> \
-             <span class=\"state\">{}</span> <span class=\"dim\">since {} UTC</span></p><p>",
+             · {} <span class=\"dim\">since {} UTC</span></p><p>",
             v.cause_id(),
             Escaped(&v.title),
             standing(v, now),
