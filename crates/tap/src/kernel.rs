@@ -158,24 +158,50 @@ impl Loaded {
     }
 }
 
-/// Ids of the programs that this kernel holds under the names of the tap's own.
-pub(crate) fn loaded() -> Result<Vec<u32>, Error> {
-    let mut ids = Vec::new();
-    for program in aya::programs::loaded_programs() {
-        // One that went meanwhile.
-        let Ok(program) = program else { continue };
-        // The kernel keeps 15 bytes of a name.
-        let ours = program.name_as_str().is_some_and(|name| {
-            POINTS
-                .iter()
-                .any(|(own, ..)| own.get(..15).unwrap_or(own) == name)
-        });
-        if ours {
-            ids.push(program.id());
-        }
+/// What this kernel holds of taps, whoever loaded them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct InKernel {
+    /// Ids of programs with the names of the tap's own; each tap loads all of them.
+    pub programs: Vec<u32>,
+    /// How many maps have the names of the tap's own.
+    pub maps: usize,
+    /// How many links attach these programs; Linux before 5.15 shows none.
+    pub links: usize,
+}
+
+/// Names of the maps of `bpf/tap.bpf.c`.
+const MAPS: [&str; 8] = [
+    "ring",
+    "processes",
+    "descriptors",
+    "streams",
+    "entered",
+    "paths",
+    "cursors",
+    "numbers",
+];
+
+pub(crate) fn loaded() -> InKernel {
+    // The kernel keeps 15 bytes of a name.
+    let is_program =
+        |name: &str| (POINTS.iter()).any(|(own, ..)| own.get(..15).unwrap_or(own) == name);
+    // One that cannot be asked went meanwhile.
+    let mut programs: Vec<u32> = aya::programs::loaded_programs()
+        .flatten()
+        .filter(|p| p.name_as_str().is_some_and(is_program))
+        .map(|p| p.id())
+        .collect();
+    programs.sort_unstable();
+    let maps = aya::maps::loaded_maps().flatten();
+    let maps = maps.filter(|m| m.name_as_str().is_some_and(|name| MAPS.contains(&name)));
+    let links = aya::programs::loaded_links().flatten();
+    let links = links.filter(|l| programs.binary_search(&l.program_id()).is_ok());
+    let (maps, links) = (maps.count(), links.count());
+    InKernel {
+        programs,
+        maps,
+        links,
     }
-    ids.sort_unstable();
-    Ok(ids)
 }
 
 fn point<'a>(programs: &'a mut Ebpf, name: &str) -> Result<&'a mut TracePoint, Error> {

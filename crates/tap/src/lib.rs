@@ -37,6 +37,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+pub use kernel::InKernel;
 pub use run::{Handed, Tap, loaded, probe};
 
 /// What to look for.

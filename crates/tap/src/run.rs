@@ -13,7 +13,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::follow::{Follower, HOLD, Node, QUIET};
-use crate::kernel::{self, Loaded, Maps, Ring};
+use crate::kernel::{self, InKernel, Loaded, Maps, Ring};
 use crate::node::{self, Target};
 use crate::reconnect::Reconnect;
 use crate::time::Offset;
@@ -58,8 +58,8 @@ pub fn probe() -> Result<(), Error> {
     Loaded::load().map(drop)
 }
 
-/// Ids of the tap's programs in this kernel, whoever loaded them; each tap loads all of them.
-pub fn loaded() -> Result<Vec<u32>, Error> {
+/// What this kernel holds of taps, whoever loaded them. Empty without the right to ask.
+pub fn loaded() -> InKernel {
     kernel::loaded()
 }
 

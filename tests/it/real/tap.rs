@@ -14,7 +14,7 @@ use kflow_cri::Decoder;
 use kflow_export::otlp::wire::Span;
 use kflow_model::cri::{CallEnd, CallOutcome, CallStart, Sight};
 use kflow_model::{Body, Nanos, Observation, session};
-use kflow_sources::tap::{loaded, probe};
+use kflow_sources::tap::{InKernel, loaded, probe};
 
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -160,11 +160,6 @@ fn gaps(all: &[Observation]) -> Vec<String> {
     gaps.collect()
 }
 
-/// Ids of the tap's programs in this kernel.
-fn programs() -> Vec<u32> {
-    loaded().unwrap()
-}
-
 #[test]
 #[ignore = "needs a real containerd: tests/real/run.sh"]
 fn the_tap_and_the_proxy_tell_the_same_of_one_run() {
@@ -300,7 +295,11 @@ fn killing_it_leaves_nothing_behind_and_hurts_no_call() {
     }
     let real = Real::from_env();
     let folder = tempfile::tempdir().unwrap();
-    let before = programs();
+    // Maps of the programs that were tried go a grace period after them.
+    let before = eventually("what was tried is gone", || {
+        let held = loaded();
+        (held.programs.is_empty() == (held.maps == 0)).then_some(held)
+    });
     block_on(async {
         let mut raw = connect(&real.socket()).await;
         for n in 0..5 {
@@ -313,7 +312,12 @@ fn killing_it_leaves_nothing_behind_and_hurts_no_call() {
                 works(&mut raw, "ListContainers", &id("")).await;
             }
             let recorder = recorder.join().unwrap();
-            assert!(programs().len() > before.len(), "the tap is loaded");
+            let while_on = loaded();
+            let more = |of: fn(&InKernel) -> usize| of(&while_on) > of(&before);
+            assert!(
+                more(|k| k.programs.len()) && more(|k| k.maps),
+                "{while_on:?}"
+            );
             for _ in 0..20 {
                 works(&mut raw, "Version", &id("")).await;
             }
@@ -323,8 +327,8 @@ fn killing_it_leaves_nothing_behind_and_hurts_no_call() {
         let pod = start_pod(&mut raw, "after-all").await;
         end_pod(&mut raw, &pod).await;
     });
-    eventually("the kernel has dropped every program", || {
-        (programs() == before).then_some(())
+    eventually("the kernel has dropped every program, map and link", || {
+        (loaded() == before).then_some(())
     });
     assert!(!Path::new("/sys/fs/bpf/kflow").exists());
 }
