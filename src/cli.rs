@@ -15,6 +15,7 @@
 //! | `pods` | the pods that are asked about, and what is said when there are none |
 //! | `scope` | which pods a command looks at |
 //! | `settings` | `kflow keys`, `themes`, `config` |
+//! | `store` | `kflow store`, and what a command that reads is to fetch from one |
 
 pub mod args;
 pub mod input;
@@ -39,6 +40,7 @@ mod scope;
 mod screenshots;
 mod settings;
 mod stats;
+mod store;
 pub(crate) mod tap;
 mod timeline;
 mod traces;
@@ -141,7 +143,9 @@ fn parse() -> Args {
     args
 }
 
-fn run(args: Args) -> anyhow::Result<u8> {
+fn run(mut args: Args) -> anyhow::Result<u8> {
+    // Removed at the end.
+    let _fetched = store::fetch_into(&mut args.command)?;
     match args.command {
         Command::Import(a) => import::run(&a),
         Command::Timeline(a) => timeline::timeline(&a),
@@ -150,6 +154,7 @@ fn run(args: Args) -> anyhow::Result<u8> {
         Command::Flow(a) => flow::flow(&a),
         Command::Requests(a) => requests::requests(&a),
         Command::Stats(a) => stats::stats(&a),
+        Command::Store(a) => store::store(&a),
         Command::Proxy(a) => proxy::proxy(&a),
         Command::Tui(a) => match &a.session {
             Some(file) => replay::play(&a, file),

@@ -4,6 +4,7 @@ pub mod control;
 pub mod live;
 pub mod output;
 pub mod stats;
+pub mod store;
 pub mod terminal;
 
 use clap::builder::PossibleValue;
@@ -65,6 +66,8 @@ pub enum Command {
     Requests(control::RequestsArgs),
     /// Say how long starts, stages and calls took, and what got slower
     Stats(stats::StatsArgs),
+    /// Say what a store has, or remove what is old
+    Store(store::StoreCommand),
     /// Carry the kubelet's calls to the runtime, byte by byte, and tell what passed
     Proxy(live::ProxyArgs),
     /// Watch a running node or cluster in the terminal
@@ -276,6 +279,9 @@ pub struct Input {
     /// Without a recording: look for so long [default: until the lists are complete]
     #[arg(long = "for", value_name = "TIME", value_parser = live::duration)]
     pub for_time: Option<std::time::Duration>,
+    /// In the place of a recording: what of a store.
+    #[command(flatten)]
+    pub store: store::StoreArgs,
     /// Without a recording: what to look at.
     #[command(flatten)]
     pub live: live::LiveArgs,

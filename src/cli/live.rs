@@ -57,7 +57,7 @@ pub(super) fn wait(
 }
 
 /// This machine's name for itself.
-fn hostname() -> String {
+pub(super) fn hostname() -> String {
     rustix::system::uname()
         .nodename()
         .to_string_lossy()

@@ -1,6 +1,9 @@
 //! `kflow record`
 
+mod store;
+
 use std::io::IsTerminal as _;
+use std::path::PathBuf;
 
 use anyhow::{Context as _, bail, ensure};
 
@@ -36,6 +39,12 @@ impl Told {
 
 /// `kflow record`
 pub(super) fn record(args: &RecordArgs) -> anyhow::Result<u8> {
+    if let Some(url) = &args.keep.store {
+        return store::record(args, url);
+    }
+    if let Some(flag) = args.keep.flag() {
+        bail!("{flag} is of recording into a store: name one with --store, or leave it out");
+    }
     let log = stderr_log();
     let path = args.output.file.as_ref().context("name a file with -O")?;
     let piped = path.as_os_str() == "-";
@@ -98,17 +107,29 @@ pub(super) fn record(args: &RecordArgs) -> anyhow::Result<u8> {
                     "left out, as they are about other pods: {left_out}; recorded, though they name none of these: {unnamed}"
                 ));
             }
+            let made = Made {
+                path: s.path,
+                lost: s.lost,
+            };
             Ok(super::pods::whole(
-                missing(&last, scope.as_ref(), &s).as_ref(),
+                missing(&last, scope.as_ref(), &made).as_ref(),
             ))
         }
         None => bail!("the recording was never started"),
     }
 }
 
+/// A recording that has ended.
+struct Made {
+    /// The file, or the store.
+    path: PathBuf,
+    /// Observations that its disk was too slow for.
+    lost: u64,
+}
+
 /// What a recording that has ended lacks of what was asked for: lists that never came, or that do not hold at its end, and
 /// what was lost on the way.
-fn missing(last: &Snapshot, scope: Option<&Scope>, made: &State) -> Option<Unknown> {
+fn missing(last: &Snapshot, scope: Option<&Scope>, made: &Made) -> Option<Unknown> {
     let asked = Asked {
         world: &last.world,
         at: last.now,

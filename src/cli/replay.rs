@@ -3,6 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use anyhow::Context as _;
+
 use super::args::Colour;
 use super::args::live::TuiArgs;
 use super::args::terminal::{DemoArgs, ReplayArgs};
@@ -73,7 +75,8 @@ pub(super) fn replay(a: &ReplayArgs) -> anyhow::Result<u8> {
     super::flow::take_map(None)?;
     let selection = scope::selection(&scope::named(&a.scope, None)?)?;
     let begin = start(a.at.as_deref())?;
-    let mut driver = Replay::new(Player::open(&a.session, begin, selection)?);
+    let session = a.session.as_ref().context("name a session, or --store")?;
+    let mut driver = Replay::new(Player::open(session, begin, selection)?);
     driver.player().set_speed(a.speed.0);
     if !a.paused && a.at.is_none() {
         driver

@@ -16,6 +16,10 @@ use kflow_tui::run::run;
 
 /// `kflow tui`
 pub(super) fn tui(args: &TuiArgs) -> anyhow::Result<u8> {
+    anyhow::ensure!(
+        args.at.is_none(),
+        "--at is a moment of a recording: name one with --session or --store, or leave --at out"
+    );
     super::flow::take_map(None)?;
     let options = super::replay::options(args.theme.clone());
     let config = Config {

@@ -220,6 +220,11 @@ impl Scratch {
             .current_dir(dir.path())
             .stdin(stdin));
         assert!(!said.err.contains("Usage:"), "{line}: {}", said.err);
+        if has(&["--store"]) || command == "store" {
+            assert_eq!(said.code, Some(2), "{line}: {}", said.err);
+            assert!(said.err.contains(" store "), "{line}: {}", said.err);
+            return "without a store";
+        }
         if ["replay", "demo"].contains(&command) {
             assert_eq!(said.code, Some(2), "{line}: {}", said.err);
             assert!(said.err.contains("terminal"), "{line}: {}", said.err);

@@ -70,7 +70,7 @@ fn a_flag_is_the_same_word_in_every_command() {
         assert_eq!(looks, has("-l, --selector <SELECTOR>"), "{command}");
     }
     let with_forms = [
-        "calls", "doctor", "export", "flow", "requests", "stats", "timeline", "why",
+        "calls", "doctor", "export", "flow", "requests", "stats", "store", "timeline", "why",
     ];
     assert_eq!(forms, BTreeSet::from(with_forms));
     // What lists the arguments lists no old spelling.

@@ -42,6 +42,7 @@ mod sentences;
 mod session;
 mod startup_latency;
 mod stats;
+mod store;
 mod svg;
 mod words;
 

@@ -211,7 +211,7 @@ fn no_command_export_or_screen_shows_a_secret() {
 }
 
 /// Commands that print nothing of a session.
-const SILENT: [&str; 13] = [
+const SILENT: [&str; 14] = [
     "import",
     "proxy",
     "tui",
@@ -222,6 +222,7 @@ const SILENT: [&str; 13] = [
     "demo",
     "keys",
     "themes",
+    "store",
     "config",
     "completions",
     "man",

@@ -24,7 +24,7 @@ use tokio::task::JoinSet;
 
 use super::Pipeline;
 use super::post::Store;
-use super::record::{CLOSE, Options, Recorder, Recording, State};
+use super::record::{CLOSE, Kept, Options, Recorder, Recording, State};
 use super::snapshot::{Mode, Snapshot, SourceStatus, Status, own};
 pub use context::context_namespace;
 pub use control::Control;
@@ -34,6 +34,7 @@ use kflow_model::clock;
 use kflow_model::{Nanos, Observation, Source, Text};
 use kflow_sources::kube::live::{Pace, Scope};
 use kflow_sources::live::Board;
+use kflow_store::Keeper;
 use past::Frozen;
 pub use past::Sought;
 pub use sources::{connect, kubelet};
@@ -158,6 +159,7 @@ pub enum Error {
 enum Command {
     Record(Recorder),
     StopRecording,
+    Keep(Kept),
     Note(Nanos, String),
     #[cfg(test)]
     Panic,
@@ -393,6 +395,12 @@ impl Live {
         *lock(&self.recording) = Some(recorder.recording());
         self.commands.send(Command::Record(recorder)).ok();
         Ok(())
+    }
+
+    /// Keeps what is seen from now on in a spool, with what is known already: of one pod, if one is named. Until the end.
+    pub fn keep(&self, keeper: Arc<Keeper>, pod: Option<&str>) {
+        let kept = Kept::new(keeper, pod, Arc::clone(&self.config.selection));
+        self.commands.send(Command::Keep(kept)).ok();
     }
 
     /// Ends the recording and waits for its file to be closed, `limit` at most: [`State::ended`] says whether it is.

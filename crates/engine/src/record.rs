@@ -25,10 +25,12 @@ use kflow_model::units::wait;
 use kflow_model::{Body, Nanos, Observation, Source, Stamp, Text};
 
 mod files;
+mod kept;
 mod pods;
 
 use files::Files;
 pub use files::{KEEP, numbered};
+pub use kept::Kept;
 use pods::PodFilter;
 
 /// Observations that may wait for the disk.

@@ -3,7 +3,7 @@
 //! An index object is JSON lines, compressed by zstd: a head with the version, then a row a pod. Two indexes become one by
 //! taking every row, and of a pod that both have the longer time: in any order, any number of times, with the same result.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
 use kflow_model::scope::{is_uid_begin, pod_asked};
@@ -27,7 +27,8 @@ struct Head {
 /// A pod in segments of one node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Row {
-    /// `metadata.uid`.
+    /// `metadata.uid`; empty where nothing told it.
+    #[serde(default, skip_serializing_if = "Text::is_empty")]
     pub uid: Text,
     pub namespace: Text,
     pub name: Text,
@@ -52,8 +53,8 @@ pub enum IndexError {
     Newer(u32),
 }
 
-/// What a row is known by.
-type Key = (Text, Text);
+/// What a row is known by: recorder, UID, and without one namespace and name.
+type Key = (Text, Text, Text, Text);
 
 /// Rows of pods, each once for whose segments tell of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -79,10 +80,15 @@ impl Index {
                 Body::CallStart(c) => (told(&c.subject.pod), Text::new(own)),
                 Body::CallEnd(c) => (told(&c.subject.pod), Text::new(own)),
                 Body::Log(l) => (told(&l.pod), Text::new(own)),
+                // Of a pod of the past often nothing else is left. It does not say whose node it is on.
+                Body::Event(e) if e.object.kind == "Pod" => (
+                    (&e.object.uid, &e.object.namespace, &e.object.name),
+                    Text::default(),
+                ),
                 _ => continue,
             };
             let (uid, namespace, name) = pod;
-            if uid.is_empty() || name.is_empty() {
+            if name.is_empty() {
                 continue;
             }
             index.add(Row {
@@ -95,11 +101,32 @@ impl Index {
                 end,
             });
         }
+        index.forget_names();
         index
     }
 
-    fn add(&mut self, row: Row) {
-        let key = (row.uid.clone(), row.recorder.clone());
+    /// Drops what tells no UID of pods of which another row does: a kubelet's log lines have none.
+    fn forget_names(&mut self) {
+        let of = |r: &Row| (r.recorder.clone(), r.namespace.clone(), r.name.clone());
+        let with: BTreeSet<_> = self
+            .rows
+            .values()
+            .filter(|r| !r.uid.is_empty())
+            .map(of)
+            .collect();
+        self.rows
+            .retain(|_, r| !r.uid.is_empty() || !with.contains(&of(r)));
+    }
+
+    /// Takes a row.
+    pub fn add(&mut self, row: Row) {
+        // A UID names a pod; without one its name does.
+        let (namespace, name) = if row.uid.is_empty() {
+            (row.namespace.clone(), row.name.clone())
+        } else {
+            (Text::default(), Text::default())
+        };
+        let key = (row.recorder.clone(), row.uid.clone(), namespace, name);
         match self.rows.entry(key) {
             std::collections::btree_map::Entry::Vacant(v) => drop(v.insert(row)),
             std::collections::btree_map::Entry::Occupied(mut known) => {
@@ -128,7 +155,7 @@ impl Index {
     pub fn len(&self) -> usize {
         self.rows.len()
     }
-    /// The rows, by UID.
+    /// The rows, by recorder.
     pub fn rows(&self) -> impl Iterator<Item = &Row> {
         self.rows.values()
     }
@@ -137,10 +164,7 @@ impl Index {
     pub fn encode(&self) -> io::Result<(u64, Vec<u8>)> {
         let mut text = Vec::new();
         serde_json::to_writer(&mut text, &Head { version: VERSION })?;
-        // By recorder and UID: what repeats stands near.
-        let mut rows: Vec<&Row> = self.rows.values().collect();
-        rows.sort_by(|a, b| (&a.recorder, &a.uid).cmp(&(&b.recorder, &b.uid)));
-        for row in rows {
+        for row in self.rows.values() {
             text.push(b'\n');
             serde_json::to_writer(&mut text, row)?;
         }

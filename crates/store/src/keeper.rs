@@ -1,9 +1,9 @@
 //! A spool with a thread of its own, which alone touches the disk: who gives it observations never waits for one.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use kflow_model::gap::Gap;
@@ -24,8 +24,8 @@ pub struct Keeper {
     to: SyncSender<Evidence>,
     ring: Ring,
     lost: Arc<AtomicU64>,
-    /// Ends with the thread.
-    ended: Receiver<()>,
+    /// Ends with the thread. Several may give, one waits for the end.
+    ended: Mutex<Receiver<()>>,
 }
 
 impl Keeper {
@@ -76,7 +76,7 @@ impl Keeper {
             to,
             ring,
             lost,
-            ended,
+            ended: Mutex::new(ended),
         })
     }
 
@@ -105,6 +105,7 @@ impl Keeper {
     pub fn stop(self) -> bool {
         let Self { to, ended, .. } = self;
         drop(to);
+        let ended = ended.into_inner().unwrap_or_else(PoisonError::into_inner);
         !matches!(ended.recv_timeout(CLOSE), Err(RecvTimeoutError::Timeout))
     }
 }

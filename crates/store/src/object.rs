@@ -128,8 +128,8 @@ impl Store {
         }
         let inner = LocalFileSystem::new_with_prefix(&folder).map_err(|e| bad(e.to_string()))?;
         Ok(Self {
-            // What the store has may be dropped elsewhere: it is on the disk.
-            inner: Arc::new(inner.with_fsync(true)),
+            // What the store has may be dropped elsewhere: it is on the disk. Folders of hours go with what was in them.
+            inner: Arc::new(inner.with_fsync(true).with_automatic_cleanup(true)),
             root: Path::ROOT,
             url,
         })

@@ -438,3 +438,37 @@ fn a_store_is_made_for_its_owner_and_no_url_holds_a_password() {
         assert!(e.contains(says) && !e.contains("secret"), "{url}: {e}");
     }
 }
+
+/// The canary is invented; tests/it/secrets.rs puts them everywhere. A mark beside it proves that it was sent.
+#[test]
+fn no_object_holds_a_secret() {
+    use kflow_model::gap::Note;
+    use kflow_model::{Source, Stamp};
+    let rig = Rig::new();
+    let mut spool = rig.spool("node1", 1, 0);
+    let at = rig.session.range().unwrap().1.plus(1);
+    let note = Observation {
+        stamp: Stamp::exact(at),
+        source: Source::Kflow,
+        body: Body::Note(Box::new(Note {
+            text: "mark0001q Authorization: Bearer Kanarie0001q".into(),
+        })),
+    };
+    let now = Reading {
+        wall: at,
+        monotonic: clock::monotonic(),
+        apart: Duration::ZERO,
+    };
+    spool.take(&Arc::new(note), now);
+    spool.close(now);
+    assert_eq!(rig.send(&spool).sent, 2);
+    let mut marks = 0;
+    for object in rig.objects() {
+        let bytes = fs::read(rig.path("store").join(&object)).unwrap();
+        let text = zstd::stream::decode_all(&bytes[..]).unwrap();
+        let text = String::from_utf8(text).unwrap();
+        assert!(!text.contains("Kanarie0001q"), "{object}");
+        marks += usize::from(text.contains("mark0001q"));
+    }
+    assert_eq!(marks, 1);
+}

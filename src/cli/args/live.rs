@@ -224,13 +224,8 @@ pub struct TuiArgs {
     /// Play a recording instead of what runs (- is standard input)
     #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub session: Option<PathBuf>,
-    /// With --session: begin at this moment
-    #[arg(
-        long,
-        value_name = "TIME",
-        allow_hyphen_values = true,
-        requires = "session"
-    )]
+    /// With --session or --store: begin at this moment
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub at: Option<String>,
     /// Theme: a name, or a file
     #[arg(long, value_name = "THEME")]
@@ -241,6 +236,9 @@ pub struct TuiArgs {
     /// Where traces go.
     #[command(flatten)]
     pub traces: TracesArgs,
+    /// In the place of a recording: what of a store.
+    #[command(flatten)]
+    pub store: super::store::StoreArgs,
     /// What to watch.
     #[command(flatten)]
     pub live: LiveArgs,
@@ -259,7 +257,8 @@ pub struct TracesArgs {
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "Examples:\n  \
 kflow record --node node1 -O incident.kflow.zst\n  \
-kflow record --pod shop/web-0 --for 10m -O web-0.kflow.zst")]
+kflow record --pod shop/web-0 --for 10m -O web-0.kflow.zst\n  \
+kflow record --node node1 --store file:///var/lib/kflow/store --cluster prod")]
 pub struct RecordArgs {
     /// Output.
     #[command(flatten)]
@@ -276,6 +275,9 @@ pub struct RecordArgs {
     /// Where traces go.
     #[command(flatten)]
     pub traces: TracesArgs,
+    /// Into a store.
+    #[command(flatten)]
+    pub keep: super::store::KeepArgs,
     /// What to watch.
     #[command(flatten)]
     pub live: LiveArgs,

@@ -141,7 +141,10 @@ pub fn with_old_spellings(command: Command) -> Command {
         .value_parser(EnumValueParser::<ExportFormat>::new());
     command
         .mut_subcommand("import", file)
-        .mut_subcommand("record", |c| file(c).arg(time))
+        .mut_subcommand("record", |c| {
+            let or_store = |a: Arg| a.required_unless_present_any([FORM, "store"]);
+            file(c).mut_arg(FILE, or_store).arg(time)
+        })
         .mut_subcommand("export", |c| {
             let or_old = |a: Arg| {
                 let a = a.alias("out").required(false);

@@ -133,7 +133,7 @@ pub struct StatsArgs {
     #[arg(long, value_name = "FROM..TO", value_parser = Range::parse, allow_hyphen_values = true, conflicts_with = "compare")]
     pub range: Vec<Range>,
     /// Compare two recordings: what got slower from the first to the second
-    #[arg(long, num_args = 2, value_names = ["BEFORE", "AFTER"], value_hint = ValueHint::FilePath, conflicts_with_all = ["session", "against"])]
+    #[arg(long, num_args = 2, value_names = ["BEFORE", "AFTER"], value_hint = ValueHint::FilePath, conflicts_with_all = ["session", "store", "against"])]
     pub compare: Vec<PathBuf>,
     /// Input.
     #[command(flatten)]

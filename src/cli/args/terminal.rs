@@ -18,11 +18,12 @@ fn speed(text: &str) -> Result<Speed, String> {
 #[command(after_help = "Examples:\n  \
 kflow replay incident.kflow.zst\n  \
 kflow replay incident.kflow.zst --at -5m\n  \
-kflow replay incident.kflow.zst --speed 10x --filter 'pod:web* !ok'")]
+kflow replay incident.kflow.zst --speed 10x --filter 'pod:web* !ok'\n  \
+kflow replay --store file:///var/lib/kflow/store --node node1 --from -26h --to -25h")]
 pub struct ReplayArgs {
     /// The session
-    #[arg(value_name = "SESSION", value_hint = ValueHint::FilePath)]
-    pub session: PathBuf,
+    #[arg(value_name = "SESSION", value_hint = ValueHint::FilePath, required_unless_present = "store")]
+    pub session: Option<PathBuf>,
     /// How fast: 1x, 10x, 0.5x, max
     #[arg(long, value_name = "FACTOR", value_parser = speed, default_value = "1x")]
     pub speed: Speed,
@@ -38,6 +39,9 @@ pub struct ReplayArgs {
     /// Theme: a name of `kflow themes`, or of a file in themes/ beside the configuration
     #[arg(long, value_name = "THEME")]
     pub theme: Option<String>,
+    /// In the place of a session: what of a store.
+    #[command(flatten)]
+    pub store: super::store::StoreArgs,
     /// Which pods are shown.
     #[command(flatten)]
     pub scope: super::live::ScopeArgs,

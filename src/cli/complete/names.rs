@@ -56,6 +56,8 @@ impl Asked {
         // What comes from standard input is not there yet, and it is no cluster's.
         asked.no_api |= asked.session.as_ref().is_some_and(stdin);
         asked.session = asked.session.filter(|p| !stdin(p));
+        // What is read from a store is not the cluster's of today, and its names are not here.
+        asked.no_api |= text("store").is_some() && matches.subcommand_name() != Some("record");
         if asked.session.is_none() && asked.namespace.is_none() && !asked.whole && !asked.no_api {
             let (path, context) = (asked.kubeconfig.clone(), asked.context.clone());
             let read = move || context_namespace(path.as_deref(), context.as_deref()).ok();

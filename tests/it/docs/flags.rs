@@ -68,7 +68,7 @@ fn reference() -> Vec<Flag> {
         }
         // Those of several commands: one that has them all.
         command = match line {
-            "### Input" | "### Scope" => "timeline",
+            "### Input" | "### Scope" | "### Store" => "timeline",
             "### Live" | "### Control plane" => "record",
             _ => command,
         };
@@ -142,10 +142,14 @@ const READERS: [(&str, &str); 7] = [
 ];
 
 /// What some flags need beside them.
-const BESIDE: [(&str, &str, &str); 3] = [
+const BESIDE: [(&str, &str, &str); 7] = [
     ("why", "--since", "--ever"),
     ("stats", "--compare", "incident.kflow.zst"),
     ("stats", "--against", "--filter node:*"),
+    ("timeline", "--cluster", "--store file:///no/such/store"),
+    ("timeline", "--from", "--store file:///no/such/store"),
+    ("timeline", "--to", "--store file:///no/such/store"),
+    ("timeline", "--verbose", "--store file:///no/such/store"),
 ];
 
 fn line(flag: &Flag, value: Option<&String>) -> Vec<String> {

@@ -10,7 +10,7 @@ use tracing::{info, info_span, warn};
 use super::traces::Post;
 use super::{BATCH, Command, Config, FRAME, KEEP, Published, lock};
 use crate::Pipeline;
-use crate::record::{self, Ended, Recorder, Recording};
+use crate::record::{self, Ended, Kept, Recorder, Recording};
 use crate::snapshot::{Mode, Snapshot, SourceStatus, Status, own};
 use kflow_core::correlate::Retention;
 use kflow_model::clock::{self, Reading, Steps};
@@ -32,6 +32,7 @@ pub(super) struct WorldThread {
     begun: Nanos,
     mode: Mode,
     recorder: Option<Recorder>,
+    kept: Option<Kept>,
     /// The recording before, until its file is closed.
     closing: Option<Recording>,
     shared: Arc<Published>,
@@ -63,6 +64,7 @@ impl WorldThread {
             begun,
             mode,
             recorder: None,
+            kept: None,
             closing: None,
             shared,
             steps: Steps::default(),
@@ -118,6 +120,7 @@ impl WorldThread {
             self.command(command);
         }
         self.recorder = None;
+        self.kept = None;
         self.publish(clock::now());
         info!("ends");
     }
@@ -181,6 +184,9 @@ impl WorldThread {
         if let Some(r) = &self.recorder {
             r.take(&o);
         }
+        if let Some(k) = &mut self.kept {
+            k.take(&o);
+        }
         self.pipeline.observe(o);
     }
 
@@ -189,6 +195,12 @@ impl WorldThread {
             Command::Record(recorder) => {
                 recorder.take_history(self.pipeline.log().clone());
                 self.recorder = Some(recorder);
+            }
+            Command::Keep(mut kept) => {
+                for o in self.pipeline.log().history() {
+                    kept.take(o);
+                }
+                self.kept = Some(kept);
             }
             Command::StopRecording => {
                 if let Some(recorder) = self.recorder.take() {

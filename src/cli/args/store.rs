@@ -1,0 +1,117 @@
+//! Arguments of what is kept in a store.
+
+use clap::{Args as ClapArgs, ValueEnum, ValueHint};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::RowsFormat;
+use super::live::duration;
+use kflow_model::units::parse_size;
+
+/// What of a store is looked at, in the place of a recording: the same for every command that reads.
+#[derive(Clone, Debug, Default, ClapArgs)]
+#[command(next_help_heading = "Store")]
+pub struct StoreArgs {
+    /// Read from a store what `kflow record --store` put there, in the place of a recording: file:///path, s3://bucket/prefix,
+    /// gs://bucket/prefix, az://container/prefix. Of it what the node (--node) or the node of the pod recorded is fetched.
+    /// Credentials come from the environment
+    #[arg(long, value_name = "URL", value_hint = ValueHint::Url)]
+    pub store: Option<String>,
+    /// Cluster [default: the only one of the store]
+    #[arg(long, value_name = "NAME", requires = "store")]
+    pub cluster: Option<String>,
+    /// Fetch what was recorded from this moment on: RFC 3339, a time of day (UTC), ns since the epoch, or before now (-26h) [default: 1h before --to]
+    #[arg(
+        long,
+        value_name = "TIME",
+        allow_hyphen_values = true,
+        requires = "store"
+    )]
+    pub from: Option<String>,
+    /// Fetch what was recorded up to this moment [default: now]
+    #[arg(
+        long,
+        value_name = "TIME",
+        allow_hyphen_values = true,
+        requires = "store"
+    )]
+    pub to: Option<String>,
+    /// Say which segments are fetched, and how many bytes
+    #[arg(long, short, requires = "store")]
+    pub verbose: bool,
+}
+
+/// Recording into a store.
+#[derive(Clone, Debug, Default, ClapArgs)]
+#[command(next_help_heading = "Store")]
+pub struct KeepArgs {
+    /// Record into a store, in the place of a file: file:///path, s3://bucket/prefix, gs://bucket/prefix, az://container/prefix.
+    /// Credentials come from the environment
+    #[arg(long, value_name = "URL", value_hint = ValueHint::Url, conflicts_with_all = ["output-file", "max_size"])]
+    pub store: Option<String>,
+    /// Cluster, as the store is to call it [default: default]
+    #[arg(long, value_name = "NAME")]
+    pub cluster: Option<String>,
+    /// Folder for what waits to be sent [default: kflow/spool/CLUSTER/NODE in $XDG_STATE_HOME or ~/.local/state]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub spool: Option<PathBuf>,
+    /// Keep at most this much in it [default: 1GiB]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub spool_size: Option<u64>,
+    /// Send a segment every so often, an hour at most [default: 5m]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub segment: Option<Duration>,
+}
+
+impl KeepArgs {
+    /// A flag that is given and means something only with a store. (clap's `requires` is waived by the file, with which a
+    /// store does not go.)
+    pub fn flag(&self) -> Option<&'static str> {
+        [
+            ("--cluster", self.cluster.is_some()),
+            ("--spool", self.spool.is_some()),
+            ("--spool-size", self.spool_size.is_some()),
+            ("--segment", self.segment.is_some()),
+        ]
+        .into_iter()
+        .find_map(|(flag, given)| given.then_some(flag))
+    }
+}
+
+/// What to do with a store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum StoreAction {
+    /// Say what it has of each node: from when until when, segments, bytes, and segments that are missing
+    Ls,
+    /// Remove what is older than --keep
+    Prune,
+    /// Make one object of the index of each hour that is over, so that a pod is found faster
+    Compact,
+}
+
+/// `kflow store`
+#[derive(Debug, ClapArgs)]
+#[command(
+    after_help = "Each of these can be done by several at once, and again.\n\
+Examples:\n  \
+kflow store ls file:///var/lib/kflow/store\n  \
+kflow store prune file:///var/lib/kflow/store --keep 14d\n  \
+kflow store compact s3://bucket/prefix --cluster prod"
+)]
+pub struct StoreCommand {
+    /// What to do
+    #[arg(value_enum)]
+    pub action: StoreAction,
+    /// The store: file:///path, s3://bucket/prefix, gs://bucket/prefix, az://container/prefix
+    #[arg(value_name = "URL", value_hint = ValueHint::Url)]
+    pub url: String,
+    /// Cluster [default: all of the store]
+    #[arg(long, value_name = "NAME")]
+    pub cluster: Option<String>,
+    /// With prune: keep what ended within this time before now
+    #[arg(long, value_name = "TIME", value_parser = duration, required_if_eq("action", "prune"))]
+    pub keep: Option<Duration>,
+    /// How ls writes it
+    #[arg(short, long, value_name = "FORM", value_enum, default_value_t)]
+    pub output: RowsFormat,
+}

@@ -1,0 +1,285 @@
+//! `kflow store`, and what a command that reads is to fetch from a store.
+
+mod command;
+
+use std::io::IsTerminal as _;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail, ensure};
+use indicatif::{ProgressBar, ProgressStyle};
+use tempfile::TempPath;
+
+use super::args::live::ScopeArgs;
+use super::args::store::StoreArgs;
+use super::args::{Command, Input};
+use super::out::tell;
+use kflow_core::diagnose::{namespace_of, node_asked, owner_asked};
+use kflow_core::query::Moment;
+use kflow_model::units::{DAY, HOUR, size};
+use kflow_model::{Nanos, clock};
+use kflow_store::cache::Cache;
+use kflow_store::fetch::{Fetched, Plan, Want, fetch, plan};
+use kflow_store::index::Asked;
+use kflow_store::{Store, Use};
+
+pub(super) use command::store;
+
+/// Bytes of segments that are kept for the next time.
+const CACHE: u64 = 1 << 30;
+/// What is looked at without `--from`, ns.
+const USUAL: i64 = HOUR;
+
+/// Fetches what a command is to read from a store, and names it as its recording. The file goes when the value is dropped.
+pub(super) fn fetch_into(command: &mut Command) -> anyhow::Result<Option<TempPath>> {
+    match command {
+        Command::Why(a) => of_input(&mut a.input, a.pod.as_deref()),
+        Command::Timeline(a) => of_input(&mut a.input, a.pod.as_deref()),
+        Command::Export(a) => of_input(&mut a.input, a.pod.as_deref()),
+        Command::Calls(a) => of_input(&mut a.input, a.filter.pod.as_deref()),
+        Command::Requests(a) => of_input(&mut a.input, a.pod.as_deref()),
+        Command::Flow(a) => of_input(&mut a.input, a.pod.as_deref()),
+        Command::Stats(a) => of_input(&mut a.input, None),
+        Command::Tui(a) => session(&mut a.session, &a.store, &a.live.scope, None),
+        Command::Replay(a) => session(&mut a.session, &a.store, &a.scope, None),
+        _ => Ok(None),
+    }
+}
+
+fn of_input(input: &mut Input, pod: Option<&str>) -> anyhow::Result<Option<TempPath>> {
+    session(&mut input.session, &input.store, &input.live.scope, pod)
+}
+
+fn session(
+    session: &mut Option<PathBuf>,
+    args: &StoreArgs,
+    scope: &ScopeArgs,
+    pod: Option<&str>,
+) -> anyhow::Result<Option<TempPath>> {
+    let Some(url) = &args.store else {
+        return Ok(None);
+    };
+    if let Some(file) = session {
+        bail!(
+            "--store and {} (--session, or KFLOW_SESSION) are two recordings: leave one of them out",
+            file.display()
+        );
+    }
+    let want = want(args, scope, pod, clock::now())?;
+    let path = fetched(url, &want, args.verbose)?;
+    *session = Some(path.to_path_buf());
+    Ok(Some(path))
+}
+
+/// A moment of `--from` or `--to`.
+fn moment(flag: &str, text: &str, now: Nanos) -> anyhow::Result<Nanos> {
+    match Moment::parse(text) {
+        Some(m @ (Moment::At(_) | Moment::Earlier(_) | Moment::End)) => {
+            Ok(m.within((now, now), None, |_| 0))
+        }
+        // The last time that a clock showed it.
+        Some(m @ Moment::Clock(_)) => {
+            let today = m.within((now, now), None, |_| 0);
+            Ok(if today > now { today.plus(-DAY) } else { today })
+        }
+        _ => bail!(
+            "{flag} {text:?} is not a time: write RFC 3339 (2026-11-21T00:27:47Z), a time of day (00:27:47, UTC), nanoseconds since \
+             the epoch, or -26h (before now)"
+        ),
+    }
+}
+
+/// What the arguments ask for.
+fn want(
+    args: &StoreArgs,
+    scope: &ScopeArgs,
+    pod: Option<&str>,
+    now: Nanos,
+) -> anyhow::Result<Want> {
+    let given = |flag, text: &Option<String>| {
+        let text = text.as_deref();
+        text.map(|t| moment(flag, t, now)).transpose()
+    };
+    let to = given("--to", &args.to)?.unwrap_or(now);
+    let from = given("--from", &args.from)?.unwrap_or(to.plus(-USUAL));
+    ensure!(
+        from < to,
+        "--from ({from}) is not before --to ({to}): name an earlier one"
+    );
+    let node = scope.node.clone();
+    let node = node.or_else(|| pod.and_then(node_asked).map(str::to_owned));
+    let namespace = scope.namespace.as_deref();
+    let pod = match pod.map(|p| (p, owner_asked(p))) {
+        None => None,
+        // Which pods mount a claim, the index does not tell.
+        Some((_, Some((_, "PersistentVolumeClaim", _)))) => None,
+        Some((_, Some((of, _, name)))) => Some(Asked::made_by(name, of.or(namespace))),
+        Some((pod, None)) => Some(Asked::pod(pod, namespace_of(pod).or(namespace))),
+    };
+    Ok(Want {
+        cluster: args.cluster.clone(),
+        node,
+        pod,
+        from,
+        to,
+    })
+}
+
+/// Fetches it into a file of a random name, for its owner only.
+fn fetched(url: &str, want: &Want, verbose: bool) -> anyhow::Result<TempPath> {
+    let store = Store::open(url, Use::Read)?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("cannot fetch")?;
+    let plan = runtime.block_on(plan(&store, want))?;
+    let (cache, folder) = match cache() {
+        Ok((cache, folder)) => (Some(cache), folder),
+        Err(why) => {
+            tell(&format!(
+                "what is fetched is not kept for the next time: {why}"
+            ));
+            (None, std::env::temp_dir())
+        }
+    };
+    let file = tempfile::Builder::new()
+        .prefix("answer-")
+        .suffix(".kflow.zst")
+        .tempfile_in(&folder)
+        .with_context(|| format!("cannot make a file in {}", folder.display()))?
+        .into_temp_path();
+    if verbose {
+        for s in &plan.segments {
+            tell(&format!("{} ({})", s.path, size(s.bytes)));
+        }
+    }
+    let bar = std::io::stderr().is_terminal().then(|| bar(plan.bytes()));
+    let done = runtime.block_on(fetch(&store, &plan, cache.as_ref(), &file, |bytes| {
+        if let Some(bar) = &bar {
+            bar.inc(bytes);
+        }
+    }));
+    if let Some(bar) = bar {
+        bar.finish_and_clear();
+    }
+    // A file system that hangs is not waited for.
+    runtime.shutdown_background();
+    let done = done?;
+    told(&plan, &done, verbose);
+    ensure!(
+        done.observations > 0,
+        "of {} segments between {} and {} none can be read",
+        plan.segments.len(),
+        plan.from,
+        plan.to
+    );
+    Ok(file)
+}
+
+fn told(plan: &Plan, done: &Fetched, verbose: bool) {
+    if verbose {
+        let nodes: Vec<&str> = plan.nodes().into_iter().collect();
+        tell(&format!(
+            "{} segments of {}: {} bytes fetched, {} bytes of earlier times used, {} bytes of the index read",
+            plan.segments.len(),
+            nodes.join(", "),
+            done.bytes,
+            done.cached,
+            plan.index_bytes
+        ));
+    }
+    for (path, why) in &done.unreadable {
+        tell(&format!("{path} is left out: {why}"));
+    }
+    for (node, hole) in &done.holes {
+        tell(&format!(
+            "nothing is kept of {node} between {} and {}",
+            hole.from, hole.to
+        ));
+    }
+}
+
+fn bar(bytes: u64) -> ProgressBar {
+    let bar = ProgressBar::new(bytes);
+    if let Ok(style) = ProgressStyle::with_template("{bytes:>10} of {total_bytes} {wide_bar} {eta}")
+    {
+        bar.set_style(style);
+    }
+    bar
+}
+
+fn var(name: &str) -> Option<PathBuf> {
+    std::env::var_os(name)
+        .filter(|v| !v.is_empty())
+        .map(PathBuf::from)
+}
+
+/// A folder of the user's, as the XDG base directory specification has it: `variable`, or `rest` in the home.
+pub(super) fn folder(variable: &str, rest: &str) -> anyhow::Result<PathBuf> {
+    let home = || var("HOME").map(|h| h.join(rest));
+    let folder = var(variable).filter(|p| p.is_absolute()).or_else(home);
+    let folder = folder.with_context(|| format!("neither {variable} nor HOME is set"))?;
+    Ok(folder.join("kflow"))
+}
+
+/// The segments that were fetched earlier, and their folder.
+fn cache() -> anyhow::Result<(Cache, PathBuf)> {
+    let mine = folder("XDG_CACHE_HOME", ".cache")?;
+    let folder = mine.join("segments");
+    let failed = |path: &Path| format!("cannot use {}", path.display());
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(&mine)
+        .with_context(|| failed(&mine))?;
+    let cache = Cache::open(&folder, CACHE).with_context(|| failed(&folder))?;
+    Ok((cache, folder))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_before_now_or_as_the_clock_showed_them_last() {
+        let now = Nanos(1_795_508_400_000_000_000); // 2026-11-24T08:20:00Z
+        let at = |text: &str| moment("--from", text, now).map(Nanos::to_rfc3339);
+        for (text, want) in [
+            ("-26h", "2026-11-23T06:20:00.000000000Z"),
+            ("08:00", "2026-11-24T08:00:00.000000000Z"),
+            ("09:00:00", "2026-11-23T09:00:00.000000000Z"),
+            ("end", "2026-11-24T08:20:00.000000000Z"),
+            ("2026-11-20T00:00:00Z", "2026-11-20T00:00:00.000000000Z"),
+        ] {
+            assert_eq!(at(text).unwrap(), want, "{text}");
+        }
+        for text in ["+90s", "40%", "start", "yesterday"] {
+            assert!(at(text).unwrap_err().to_string().contains("-26h"), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_pod_an_owner_or_a_node_says_where_to_look() {
+        let now = Nanos(1_795_508_400_000_000_000);
+        let scope = ScopeArgs::default();
+        let want = |pod: &str| want(&StoreArgs::default(), &scope, Some(pod), now).unwrap();
+        assert_eq!(want("node/n1").node.as_deref(), Some("n1"));
+        assert_eq!(
+            want("shop/web-0").pod,
+            Some(Asked::pod("web-0", Some("shop")))
+        );
+        assert_eq!(
+            want("shop/deploy/web").pod,
+            Some(Asked::made_by("web", Some("shop")))
+        );
+        assert_eq!(want("pvc/data").pod, None);
+        let w = want("web-0");
+        assert_eq!((w.from, w.to), (now.plus(-HOUR), now));
+        let args = StoreArgs {
+            from: Some("-1h".into()),
+            to: Some("-2h".into()),
+            ..StoreArgs::default()
+        };
+        assert!(super::want(&args, &scope, None, now).is_err());
+    }
+}

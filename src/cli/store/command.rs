@@ -1,0 +1,182 @@
+//! `kflow store`: what a store has, and what goes of it.
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
+
+use anyhow::Context as _;
+use serde::Serialize;
+
+use super::super::args::store::{StoreAction, StoreCommand};
+use super::super::{OK, out};
+use kflow_export::rows;
+use kflow_export::text::clean;
+use kflow_model::units::size;
+use kflow_model::{Nanos, clock};
+use kflow_store::compact::{compact, hours, prune};
+use kflow_store::fetch::{cluster, clusters};
+use kflow_store::layout::Object;
+use kflow_store::object::StoreError;
+use kflow_store::{Cluster, Store, Use};
+
+/// `kflow store`
+pub(in super::super) fn store(args: &StoreCommand) -> anyhow::Result<u8> {
+    let store = Store::open(&args.url, Use::Read)?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("cannot ask the store")?;
+    let done = runtime.block_on(act(&store, args));
+    // A file system that hangs is not waited for.
+    runtime.shutdown_background();
+    done
+}
+
+async fn act(store: &Store, args: &StoreCommand) -> anyhow::Result<u8> {
+    let mut all = Vec::new();
+    match &args.cluster {
+        Some(name) => all.push(cluster(store, Some(name)).await?),
+        None => {
+            for name in clusters(store).await? {
+                all.push(Cluster::new(store.root(), &name)?);
+            }
+        }
+    }
+    let now = clock::now();
+    match args.action {
+        StoreAction::Ls => list(store, &all, args).await?,
+        StoreAction::Prune => {
+            let keep = args.keep.context("say with --keep how much stays")?;
+            let keep = i64::try_from(keep.as_nanos()).unwrap_or(i64::MAX);
+            let until = Nanos(now.0.saturating_sub(keep));
+            for cluster in &all {
+                let done = prune(store, cluster, until).await?;
+                out::tell(&format!(
+                    "{}: {} segments removed ({}) that ended before {until}, and {} objects of the index",
+                    cluster.name,
+                    done.segments,
+                    size(done.bytes),
+                    done.rows
+                ));
+            }
+        }
+        StoreAction::Compact => {
+            for cluster in &all {
+                let done = compact(store, cluster, now).await?;
+                out::tell(&format!(
+                    "{}: {} objects of the index became {}",
+                    cluster.name, done.objects, done.made
+                ));
+                if done.unreadable > 0 {
+                    out::tell(&format!(
+                        "{}: {} objects of the index cannot be read, and stay",
+                        cluster.name, done.unreadable
+                    ));
+                }
+            }
+        }
+    }
+    Ok(OK)
+}
+
+/// What a node has recorded.
+#[derive(Debug, Default, Serialize)]
+struct Row {
+    cluster: String,
+    node: String,
+    /// When its first segment begins, and its last ends.
+    begin: String,
+    end: String,
+    segments: u64,
+    observations: u64,
+    bytes: u64,
+    /// Segments of which a later one of the same run is there, and they are not.
+    missing: u64,
+}
+
+#[derive(Default)]
+struct Node {
+    begin: Option<Nanos>,
+    end: Option<Nanos>,
+    segments: u64,
+    observations: u64,
+    bytes: u64,
+    /// Of each run the lowest and the highest number of a segment, and how many there are.
+    runs: BTreeMap<String, (u32, u32, u64)>,
+}
+
+async fn rows_of(store: &Store, cluster: &Cluster) -> Result<Vec<Row>, StoreError> {
+    let mut nodes: BTreeMap<String, Node> = BTreeMap::new();
+    for hour in hours(store, cluster, &cluster.segments()).await? {
+        for object in store.list(&cluster.segments_in(hour)).await? {
+            let Some(o) = Object::parse(&object.location, object.size) else {
+                continue;
+            };
+            let node = nodes.entry(o.node.to_string()).or_default();
+            node.begin = Some(node.begin.map_or(o.begin, |b| b.min(o.begin)));
+            node.end = node.end.max(Some(o.end));
+            node.segments += 1;
+            node.observations += o.observations;
+            node.bytes += o.bytes;
+            let run = node.runs.entry(o.part.run.to_string());
+            let (low, high, n) = run.or_insert((o.part.n, o.part.n, 0));
+            (*low, *high, *n) = ((*low).min(o.part.n), (*high).max(o.part.n), *n + 1);
+        }
+    }
+    let text = |at: Option<Nanos>| at.map(Nanos::to_rfc3339).unwrap_or_default();
+    let row = |(name, n): (String, Node)| Row {
+        cluster: cluster.name.to_string(),
+        node: name,
+        begin: text(n.begin),
+        end: text(n.end),
+        segments: n.segments,
+        observations: n.observations,
+        bytes: n.bytes,
+        missing: n
+            .runs
+            .values()
+            .map(|(low, high, n)| (u64::from(high - low) + 1).saturating_sub(*n))
+            .sum(),
+    };
+    Ok(nodes.into_iter().map(row).collect())
+}
+
+async fn list(store: &Store, all: &[Cluster], args: &StoreCommand) -> anyhow::Result<()> {
+    let mut rows = Vec::new();
+    for cluster in all {
+        rows.extend(rows_of(store, cluster).await?);
+    }
+    let mut out = out::stdout();
+    match args.output.rows() {
+        Some(form) => rows::values(&mut out, form, rows.iter())?,
+        None if rows.is_empty() => out::tell(&format!("the store {} is empty", store.url())),
+        None => {
+            let head = [
+                "CLUSTER", "NODE", "BEGIN", "END", "SEGMENTS", "SIZE", "MISSING",
+            ];
+            let mut table = vec![head.map(str::to_owned)];
+            let second = |t: &str| t.split('.').next().unwrap_or_default().to_owned() + "Z";
+            table.extend(rows.iter().map(|r| {
+                [
+                    clean(&r.cluster).into_owned(),
+                    clean(&r.node).into_owned(),
+                    second(&r.begin),
+                    second(&r.end),
+                    r.segments.to_string(),
+                    size(r.bytes),
+                    r.missing.to_string(),
+                ]
+            }));
+            let width = |n: usize| {
+                let of = |r: &[String; 7]| r.get(n).map_or(0, |c| c.chars().count());
+                table.iter().map(of).max().unwrap_or(0)
+            };
+            let widths: Vec<usize> = (0..head.len()).map(width).collect();
+            for row in &table {
+                let cells = row.iter().zip(&widths);
+                let line: Vec<String> = cells.map(|(c, w)| format!("{c:<w$}")).collect();
+                writeln!(out, "{}", line.join("  ").trim_end())?;
+            }
+        }
+    }
+    Ok(out.flush()?)
+}
