@@ -424,7 +424,23 @@ fn every_cause_has_a_scenario_and_every_scenario_a_cause() {
             "{}",
             s.cause
         );
+        assert!(
+            says_its_source(&s.synthetic),
+            "{}: its texts come from no place of a component's source: {}",
+            s.name,
+            s.synthetic
+        );
     }
+}
+
+/// `REPOSITORY, path/file.go, function`, or that the story is made up because what it tells is an absence.
+fn says_its_source(synthetic: &str) -> bool {
+    let cites = [".go, ", ".c, "].iter().any(|ending| {
+        synthetic
+            .split_once(ending)
+            .is_some_and(|(file, function)| file.contains('/') && !function.is_empty())
+    });
+    !synthetic.contains("catalogue") && (synthetic.starts_with("invented: ") || cites)
 }
 
 #[test]
