@@ -315,6 +315,7 @@ fn document(tables: &[Rows]) -> String {
          Written by `BLESS=1 cargo test --test it diagnose`; a test fails when it is stale.\n\n\
 ",
     );
+    recall(tables, &mut out);
     for (rows, of) in tables.iter().zip([
         "The recordings in `fixtures/sessions`",
         "Others, in `fixtures/causes/real`",
@@ -324,6 +325,50 @@ fn document(tables: &[Rows]) -> String {
         table(rows, &mut out);
     }
     out
+}
+
+/// How often a cause is told, where it is true: in the recordings and in the scenarios of `fixtures/causes`.
+fn recall(tables: &[Rows], out: &mut String) {
+    let mut counts: BTreeMap<String, [u32; 4]> = BTreeMap::new();
+    let mut add = |cause: &str, told: [bool; 3]| {
+        let c = counts.entry(cause.to_owned()).or_default();
+        c[0] += 1;
+        for (n, told) in c[1..].iter_mut().zip(told) {
+            *n += u32::from(told);
+        }
+    };
+    for row in tables.iter().flat_map(BTreeMap::values) {
+        let causes = &row.expected.causes;
+        // Of several that are true, the one that is told with all sources.
+        let said = |s| {
+            let got = row.got.get(&s).map_or("", String::as_str);
+            got.split(' ').next().unwrap_or_default()
+        };
+        let Some(cause) = causes.iter().find(|c| *c == said(Sources::All)) else {
+            continue;
+        };
+        add(
+            cause,
+            Sources::EACH.map(|s| causes.iter().any(|c| c == said(s))),
+        );
+    }
+    for s in scenarios() {
+        let is =
+            |v: Verdict| v.cause_id() == s.cause || s.also_fine.contains(&v.cause_id().to_owned());
+        add(
+            &s.cause,
+            Sources::EACH.map(|of| told(&s, of).is_some_and(is)),
+        );
+    }
+    out.push_str(
+        "\n## Recall by cause\n\n\
+         How often each cause is told where it is true, in the recordings below and in the scenarios of `fixtures/causes`. Part of the\n\
+         sources may tell what holds of any failure of the stage instead, or nothing: why is in `tests/it/diagnose/silence.rs`.\n\n\
+         | cause | true | all sources | API alone | node alone |\n|---|---|---|---|---|\n",
+    );
+    for (cause, [n, all, api, node]) in counts {
+        let _ = writeln!(out, "| {cause} | {n} | {all} | {api} | {node} |");
+    }
 }
 
 fn table(rows: &Rows, out: &mut String) {
@@ -507,7 +552,22 @@ fn part_of_the_sources_never_tell_another_cause() {
     let mut wrong = Vec::new();
     for s in scenarios() {
         for sources in [Sources::Api, Sources::Node] {
-            let Some(v) = told(&s, sources) else { continue };
+            let v = told(&s, sources);
+            // Silence has a reason, and what has one is silent.
+            let heard = s.observations().iter().any(|o| sources.has(o.source));
+            let silent = v.as_ref().is_none_or(|v| v.cause.is_none());
+            if heard && silent != silence::is_untold(&s.name, sources) {
+                wrong.push(format!(
+                    "{} {sources:?}: {}",
+                    s.name,
+                    if silent {
+                        "silent"
+                    } else {
+                        "is told, and UNTOLD lists it"
+                    }
+                ));
+            }
+            let Some(v) = v else { continue };
             if v.cause.is_some()
                 && v.cause_id() != s.cause
                 && !s.also_fine.iter().any(|c| *c == v.cause_id())
