@@ -58,7 +58,7 @@ fn told(
 #[test]
 fn a_wait_for_a_controller_says_when_it_was_last_heard() {
     let attach = Some((
-        "rpc error: code = Internal desc = Could not attach volume \\\"vol-1\\\" to node \\\"n1\\\": instance not found",
+        "rpc error: code = NotFound desc = Volume \\\"vol-1\\\" not found",
         "timed out waiting for external-attacher of ebs.csi.aws.com CSI driver to attach volume vol-1",
     ));
     let default = Some(("my-scheduler", "default-scheduler"));

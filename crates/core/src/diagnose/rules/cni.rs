@@ -59,7 +59,7 @@ fn how(p: &PodView) -> String {
         })
     });
     match waits {
-        Some(reason) => format!("is not ready: {reason}"),
-        None => "is not ready".to_owned(),
+        Some(reason) => format!("is unready: {reason}"),
+        None => "is unready".to_owned(),
     }
 }
