@@ -20,6 +20,7 @@
 pub mod args;
 pub mod input;
 
+mod agent;
 mod calls;
 mod collect;
 mod complete;
@@ -156,6 +157,7 @@ fn run(mut args: Args) -> anyhow::Result<u8> {
         Command::Stats(a) => stats::stats(&a),
         Command::Store(a) => store::store(&a),
         Command::Proxy(a) => proxy::proxy(&a),
+        Command::Agent(a) => agent::agent(&a),
         Command::Tui(a) => match &a.session {
             Some(file) => replay::play(&a, file),
             None => tui::tui(&a),

@@ -1,5 +1,6 @@
 //! What can be said on the command line. Only clap: completions and man pages are made from it.
 
+pub mod agent;
 pub mod control;
 pub mod live;
 pub mod output;
@@ -70,6 +71,9 @@ pub enum Command {
     Store(store::StoreCommand),
     /// Carry the kubelet's calls to the runtime, byte by byte, and tell what passed
     Proxy(live::ProxyArgs),
+    /// See, keep and serve what happens on a node: what runs there for viewers elsewhere
+    #[command(hide = true)]
+    Agent(agent::AgentArgs),
     /// Watch a running node or cluster in the terminal
     Tui(live::TuiArgs),
     /// Record a running node or cluster

@@ -9,7 +9,7 @@ use super::args::live::LiveArgs;
 use kflow_core::correlate::{Coverage, Failing};
 use kflow_core::diagnose::unknown;
 use kflow_engine::Snapshot;
-use kflow_engine::live::{Config, Live};
+use kflow_engine::live::{AGENT, Config, Live};
 use kflow_engine::snapshot::own;
 use kflow_model::clock;
 use kflow_model::gap::Failure;
@@ -51,7 +51,10 @@ pub(super) fn start(input: &Input, pod: Option<&str>) -> anyhow::Result<Collecte
         std::thread::sleep(POLL);
         live.check()?;
         let snapshot = live.snapshot();
-        if complete.is_none() && answered(snapshot.world.coverage(), &lists) {
+        if complete.is_none()
+            && answered(snapshot.world.coverage(), &lists)
+            && !is_looked_for(&snapshot)
+        {
             complete = Some(clock::monotonic());
         }
         let enough = match input.for_time {
@@ -76,6 +79,12 @@ pub(super) fn start(input: &Input, pod: Option<&str>) -> anyhow::Result<Collecte
 fn is_silent(snapshot: &Snapshot) -> bool {
     let starts = |s: &SourceStatus| s.name == own::KUBECONFIG && !s.is_on() && !s.is_off();
     snapshot.world.coverage().whole().is_none() && snapshot.sources.iter().any(starts)
+}
+
+/// True while it is not known whether the node has an agent.
+fn is_looked_for(snapshot: &Snapshot) -> bool {
+    let starts = |s: &SourceStatus| s.name == AGENT && !s.is_on() && !s.is_off();
+    snapshot.sources.iter().any(starts)
 }
 
 /// The lists of a scope: resource and bounds.
@@ -114,6 +123,7 @@ pub(super) fn session(snapshot: &Snapshot, args: &LiveArgs) -> Session {
 
 fn asks_anything(c: &Config) -> bool {
     c.scope.is_some()
+        || c.agent.is_some()
         || c.proxy.is_some()
         || c.ebpf.is_some()
         || c.runtime.is_some()

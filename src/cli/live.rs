@@ -12,8 +12,10 @@ use super::args::live::{ControlArgs, LiveArgs};
 use super::{scope, tap};
 use crate::doctor;
 use kflow_core::correlate::Retention;
-use kflow_engine::live::{Config, Control, KubeletLog};
+use kflow_core::query::{self, Moment};
+use kflow_engine::live::{Agent, Config, Control, KubeletLog, Place};
 use kflow_model::Source;
+use kflow_model::clock;
 use kflow_model::log::Component;
 use kflow_model::patient;
 use kflow_model::redact;
@@ -90,12 +92,17 @@ pub(super) fn config(args: &LiveArgs, pod: Option<&str>) -> anyhow::Result<Confi
     let node = args.scope.node.as_deref();
     let here = args.local || node.is_some_and(is_this_machine);
     let scope = (!args.no_api).then_some(looked_at);
+    let agent = agent(args, here, scope.is_some());
+    // An agent on this machine sees all that could be seen from here.
+    let here = here && agent.is_none();
     let found = here
         .then(|| doctor::runtime_socket(Path::new("/")))
         .flatten();
     let kubelet_log = match args.kubelet_log.as_deref() {
         None if here => own_log(),
-        None if node.is_some() && scope.is_some() => KubeletLog::Remote,
+        None if node.is_some() && scope.is_some() && !by_socket(agent.as_ref()) => {
+            KubeletLog::Remote
+        }
         None | Some("off") => KubeletLog::Off,
         Some("-") => KubeletLog::Stdin,
         Some("journal") => own_journal(),
@@ -154,8 +161,56 @@ pub(super) fn config(args: &LiveArgs, pod: Option<&str>) -> anyhow::Result<Confi
             .into_iter()
             .filter_map(|(source, named)| (!named).then_some(source))
             .collect(),
+        agent,
         ..Config::nothing()
     })
+}
+
+/// The agent to follow: one on this machine, where nothing was named that it would be instead of; else that of the node, by way
+/// of the apiserver.
+fn agent(args: &LiveArgs, here: bool, api: bool) -> Option<Agent> {
+    if args.no_agent {
+        return None;
+    }
+    let socket = Path::new(kflow_sources::agent::SOCKET);
+    let own = args.tap.is_some()
+        || args.proxy.is_some()
+        || args.runtime.is_some()
+        || args.kubelet_log.is_some()
+        || args.reconnect;
+    let place = if here {
+        let its = socket.to_owned();
+        let answers = patient::ask(socket, move || std::os::unix::net::UnixStream::connect(its));
+        let answers = !own && matches!(answers, Ok(Ok(_)));
+        answers.then(|| Place::Socket(socket.to_owned()))
+    } else {
+        let of_node = args.scope.node.is_some() && api;
+        of_node.then(|| Place::Namespace(args.agent_namespace.clone()))
+    };
+    place.map(|place| Agent { place, since: None })
+}
+
+/// Asks the agent for what it kept since a time.
+pub(super) fn since(config: &mut Config, text: Option<&str>) -> anyhow::Result<()> {
+    let Some(text) = text else {
+        return Ok(());
+    };
+    let Some(agent) = &mut config.agent else {
+        bail!(
+            "--since asks the agent of a node for what it kept, and none is looked for: name a node with --node, and leave --no-agent and the node's own sources out"
+        );
+    };
+    let moment = Moment::parse(text)
+        .with_context(|| format!("--since {text:?} is not a time: {}", query::FORMS))?;
+    let now = clock::now();
+    // No spool is older than a year.
+    let year = now.plus(-366 * 24 * 3600 * 1_000_000_000);
+    agent.since = Some(moment.within((year, now), None, |_| 0));
+    Ok(())
+}
+
+fn by_socket(agent: Option<&Agent>) -> bool {
+    agent.is_some_and(|a| matches!(a.place, Place::Socket(_)))
 }
 
 fn retention(args: &LiveArgs) -> Retention {
@@ -185,6 +240,7 @@ fn control(args: &ControlArgs) -> Control {
             .into_iter()
             .flat_map(|(c, paths)| paths.iter().map(move |p| (c, p.clone())))
             .collect(),
+        pod_logs: args.pod_logs.clone(),
         scrape: !args.no_scrape,
     }
 }

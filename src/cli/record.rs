@@ -56,10 +56,11 @@ pub(super) fn record(args: &RecordArgs) -> anyhow::Result<u8> {
         !piped || args.max_size.is_none(),
         "--max-size begins new files, and -O - has none: leave one of them out"
     );
-    let config = Config {
+    let mut config = Config {
         traces: super::traces::store(&args.traces)?,
         ..config(&args.live, args.pod.as_deref())?
     };
+    super::live::since(&mut config, args.since.as_deref())?;
     let scope = config.scope.clone();
     let mut live = Live::start(config)?;
     live.record(Options {

@@ -22,10 +22,11 @@ pub(super) fn tui(args: &TuiArgs) -> anyhow::Result<u8> {
     );
     super::flow::take_map(None)?;
     let options = super::replay::options(args.theme.clone());
-    let config = Config {
+    let mut config = Config {
         traces: super::traces::store(&args.traces)?,
         ..super::live::config(&args.live, None)?
     };
+    super::live::since(&mut config, args.since.as_deref())?;
     let mut driver = Running {
         live: Live::start(config)?,
         folder: args.record_dir.clone(),

@@ -200,7 +200,9 @@ impl Scratch {
         let command = args.first().map_or("", String::as_str);
         let has = |words: &[&str]| args.iter().any(|a| words.contains(&a.as_str()));
         let dir = self.folder(args);
-        if ["proxy", "record", "tui"].contains(&command) || has(&["--watch", "-w", "--follow"]) {
+        if ["agent", "proxy", "record", "tui"].contains(&command)
+            || has(&["--watch", "-w", "--follow"])
+        {
             // Help is printed when all before it was understood.
             let said = kflow_in(dir.path(), [args, &["--help".to_owned()]].concat());
             assert_eq!(said.code, Some(0), "{line}: {}", said.err);
@@ -348,7 +350,7 @@ fn commands_and_flags_that_the_docs_name_exist() {
                 continue;
             };
             // The name of a source in the status bar, and what help leaves out.
-            if ["engine", "help", "screenshots"].contains(&command) {
+            if ["agent", "engine", "help", "screenshots"].contains(&command) {
                 continue;
             }
             let known = of.get(command);

@@ -46,6 +46,7 @@ mod store;
 mod svg;
 mod words;
 
+mod agent;
 mod attach;
 mod program;
 mod proxy;

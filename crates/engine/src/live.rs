@@ -5,6 +5,7 @@
 //! thread waits for neither the disk nor the terminal: a recorder has its own thread, and a picture of a past moment is
 //! made beside it from the log that the newest snapshot shares.
 
+mod agent;
 mod context;
 mod control;
 mod past;
@@ -26,6 +27,7 @@ use super::Pipeline;
 use super::post::Store;
 use super::record::{CLOSE, Kept, Options, Recorder, Recording, State};
 use super::snapshot::{Mode, Snapshot, SourceStatus, Status, own};
+pub use agent::{Agent, Place};
 pub use context::context_namespace;
 pub use control::Control;
 use kflow_core::correlate::Retention;
@@ -40,6 +42,9 @@ pub use past::Sought;
 pub use sources::{connect, kubelet};
 use traces::Traces;
 use world::WorldThread;
+
+/// Name of the agent's stream among the sources.
+pub const AGENT: &str = "agent";
 
 /// Observations that may wait for the world.
 const ROOM: usize = 16_384;
@@ -104,6 +109,13 @@ pub struct Config {
     pub keep: Retention,
     /// Sources that no flag asked for, and that may be absent.
     pub guessed: Vec<Source>,
+    /// The agent of the scope's node.
+    pub agent: Option<Agent>,
+    /// Of the apiserver only the pods of the scope's node and the node itself are asked for: a process that runs on every node
+    /// must not have each of them watch the cluster.
+    pub of_node_only: bool,
+    /// The apiserver is first asked after a random part of this time.
+    pub api_spread: Duration,
 }
 
 impl Config {
@@ -127,6 +139,9 @@ impl Config {
             pace: Pace::default(),
             keep: Retention::default(),
             guessed: Vec::new(),
+            agent: None,
+            of_node_only: false,
+            api_spread: Duration::ZERO,
         }
     }
 
@@ -200,6 +215,48 @@ pub struct Live {
     late: Mutex<Option<Late>>,
 }
 
+/// Sources that run without a world: who has them takes what they see.
+#[derive(Debug)]
+pub struct Sources {
+    board: Board,
+    runtime: tokio::runtime::Runtime,
+    tasks: JoinSet<()>,
+}
+
+impl Sources {
+    /// Starts the sources of a configuration. Returns at once; what cannot be reached says so in its status.
+    pub fn start(config: &Config) -> Result<(Self, Receiver<Observation>), Error> {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .thread_name("kflow-sources")
+            .enable_all()
+            .build()?;
+        let (board, from) = Board::new(ROOM);
+        let mut tasks = JoinSet::new();
+        {
+            let _guard = runtime.enter();
+            sources::spawn(config, &board, &mut tasks);
+        }
+        let sources = Self {
+            board,
+            runtime,
+            tasks,
+        };
+        Ok((sources, from))
+    }
+
+    /// How they stand.
+    pub fn board(&self) -> Board {
+        self.board.clone()
+    }
+
+    /// Ends them.
+    pub fn stop(self) {
+        drop(self.tasks);
+        self.runtime.shutdown_timeout(Duration::from_secs(1));
+    }
+}
+
 /// A picture that is too old, as it is shown for a second.
 #[derive(Debug)]
 struct Late {
@@ -211,28 +268,12 @@ struct Late {
 impl Live {
     /// Starts the sources. Returns at once; what cannot be reached says so in its status.
     pub fn start(config: Config) -> Result<Self, Error> {
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(1)
-            .thread_name("kflow-sources")
-            .enable_all()
-            .build()?;
-        let (board, from) = Board::new(ROOM);
-        let mut tasks = JoinSet::new();
-        {
-            let _guard = runtime.enter();
-            sources::spawn(&config, &board, &mut tasks);
-        }
-        Self::run(config, board, from, runtime, tasks)
-    }
-
-    /// Runs the world on what comes out of a board; the caller has its sources.
-    fn run(
-        config: Config,
-        board: Board,
-        from: Receiver<Observation>,
-        runtime: tokio::runtime::Runtime,
-        tasks: JoinSet<()>,
-    ) -> Result<Self, Error> {
+        let (sources, from) = Sources::start(&config)?;
+        let Sources {
+            board,
+            runtime,
+            tasks,
+        } = sources;
         let now = clock::now();
         let mode = Mode::Live {
             scope: config.name(),

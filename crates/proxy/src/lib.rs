@@ -26,9 +26,10 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
+use kflow_model::Nanos;
 use kflow_serve::Log;
 use kflow_serve::ring::Ring;
-use kflow_serve::service::{Host, Server, Service};
+use kflow_serve::service::{Host, Past, Server, Service};
 use kflow_serve::socket::Socket;
 use kflow_serve::wire::InfoResponse;
 
@@ -161,6 +162,10 @@ impl Host for About {
     fn refused(&self) {
         Counters::add(&self.counters.refused, 1);
     }
+    /// Nothing is kept.
+    fn past(&self, _: Nanos, _: Nanos, _: Past<'_>) -> Result<(), String> {
+        Ok(())
+    }
 }
 
 /// A running proxy. Dropping it asks it to stop; [`stop`](Self::stop) also waits.
@@ -205,7 +210,7 @@ impl Proxy {
                 };
                 let service = Service::new(Arc::clone(&ring), Arc::new(about));
                 let log = Arc::clone(log);
-                let ready = Server::bind(socket)?;
+                let ready = Server::bind(socket, None)?;
                 Some(spawn("serve", move || ready.run(&service, &log))?)
             }
             None => None,

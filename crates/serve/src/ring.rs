@@ -4,6 +4,7 @@
 //! that its position has gone, and is told how many lines it missed. There is no queue a reader, so memory does not
 //! depend on how many there are.
 
+use std::borrow::Borrow;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -11,8 +12,8 @@ use std::time::{Duration, Instant};
 use prost::bytes::Bytes;
 use tokio::sync::watch;
 
-use kflow_model::session::format;
-use kflow_model::{Body, Observation};
+use kflow_model::session::format::{self, Line};
+use kflow_model::{Body, Nanos, Observation};
 
 /// Memory that a line takes besides its bytes.
 const ENTRY: usize = 48;
@@ -68,8 +69,9 @@ pub struct Fill {
     pub age: Option<Duration>,
 }
 
-/// Redacted, as in a session: what a subscriber gets may end in a file.
-fn line(o: &Observation) -> Bytes {
+/// An observation as the service gives it, without a line feed. Redacted, as in a session: what a subscriber gets may end in a
+/// file.
+pub fn line(o: &Observation) -> Bytes {
     let mut line = Vec::with_capacity(256);
     format::encode(o, &mut line);
     line.truncate(line.trim_ascii_end().len());
@@ -88,16 +90,16 @@ impl Ring {
     }
 
     /// Takes observations, in order, as of `now` by the monotonic clock.
-    pub fn push(&self, observations: &mut Vec<Observation>, now: Instant) {
+    pub fn push<O: Borrow<Observation>>(&self, observations: &mut Vec<O>, now: Instant) {
         if observations.is_empty() {
             return;
         }
         // Made before the lock is taken: readers wait for the appending only.
-        let lines: Vec<Bytes> = observations.iter().map(line).collect();
+        let lines: Vec<Bytes> = observations.iter().map(|o| line(o.borrow())).collect();
         let mut state = self.lock();
         for (o, line) in observations.drain(..).zip(lines) {
             let position = state.first + state.lines.len() as u64;
-            match &o.body {
+            match &o.borrow().body {
                 Body::Conn(c) if c.open => {
                     state.open.insert((c.conn, 0), (position, line.clone()));
                 }
@@ -157,6 +159,15 @@ impl Ring {
         open.sort_by_key(|(at, _)| *at);
         let lines = open.into_iter().map(|(_, line)| line.clone()).collect();
         (lines, state.first)
+    }
+
+    /// Arrival of the oldest line; `None` when there is none.
+    pub fn begin(&self) -> Option<Nanos> {
+        let first = self.lock().lines.front().map(|(_, line)| line.clone())?;
+        match format::decode(&first) {
+            Line::Observation(o) => Some(o.stamp.seen),
+            _ => None,
+        }
     }
 
     /// Position after the newest line.

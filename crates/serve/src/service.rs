@@ -10,7 +10,8 @@ use hyper::server::conn::http2;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use prost::bytes::Bytes;
-use tokio::net::{UnixListener, UnixStream};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, UnixListener, UnixStream};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_stream::wrappers::ReceiverStream;
@@ -41,7 +42,13 @@ pub trait Host: Send + Sync {
     fn info(&self) -> InfoResponse;
     /// A subscriber was turned away because of its user id.
     fn refused(&self);
+    /// Gives the lines of what arrived from `since` to `until`, in order of arrival, as far as it is kept besides the ring. Called
+    /// on a thread that may wait for a disk. The error is why they cannot be had.
+    fn past(&self, since: Nanos, until: Nanos, give: Past<'_>) -> Result<(), String>;
 }
+
+/// Takes lines of the past; `false` when nobody wants them any more.
+pub type Past<'a> = &'a mut dyn FnMut(Vec<Bytes>) -> bool;
 
 /// The service: cheap to clone.
 #[derive(Clone)]
@@ -90,13 +97,23 @@ impl Inner {
         }
     }
 
-    async fn feed(&self, wants: SubscribeRequest, to: mpsc::Sender<Result<Batch, Status>>) {
+    async fn feed(
+        self: Arc<Self>,
+        wants: SubscribeRequest,
+        to: mpsc::Sender<Result<Batch, Status>>,
+    ) {
         let mut news = self.ring.news();
         let resumes = wants.from > 0 && wants.epoch == self.epoch();
         let mut position = if wants.only_new {
             self.ring.next()
         } else if resumes {
             wants.from
+        } else if wants.since > 0 {
+            let since = Nanos(i64::try_from(wants.since).unwrap_or(i64::MAX));
+            match self.past(since, &to).await {
+                Some(first) => first,
+                None => return,
+            }
         } else {
             let (open, first) = self.ring.oldest();
             if !open.is_empty() && to.send(Ok(self.batch(first, open, 0))).await.is_err() {
@@ -136,18 +153,72 @@ impl Inner {
         }
     }
 
+    /// Gives what is kept of the time before the ring, which has what is open too. Returns where the ring begins; `None` when the
+    /// subscriber has left.
+    async fn past(
+        self: &Arc<Self>,
+        since: Nanos,
+        to: &mpsc::Sender<Result<Batch, Status>>,
+    ) -> Option<u64> {
+        let (_, first) = self.ring.oldest();
+        let until = self.ring.begin().unwrap_or_else(clock::now);
+        let (its, sender) = (Arc::clone(self), to.clone());
+        let read = tokio::task::spawn_blocking(move || {
+            let mut give = |mut lines: Vec<Bytes>| {
+                while !lines.is_empty() {
+                    let mut bytes = 0;
+                    let fits = lines.iter().take_while(|l| {
+                        bytes += l.len();
+                        bytes <= BATCH
+                    });
+                    let n = fits.count().max(1);
+                    let rest = lines.split_off(n);
+                    let batch = Batch {
+                        past: true,
+                        ..its.batch(0, std::mem::replace(&mut lines, rest), 0)
+                    };
+                    if sender.blocking_send(Ok(batch)).is_err() {
+                        return false;
+                    }
+                }
+                true
+            };
+            its.host.past(since, until, &mut give)
+        });
+        let why = match read.await {
+            Ok(Ok(())) => None,
+            Ok(Err(why)) => Some(why),
+            Err(_) => Some("reading what is kept on disk failed".to_owned()),
+        };
+        let lines = why.map(|why| {
+            let why = format!("what was kept from before cannot be had: {why}");
+            gap(since, 0, &why)
+        });
+        let rest = self.batch(first, lines.into_iter().collect(), 0);
+        to.send(Ok(rest)).await.ok().map(|()| first)
+    }
+
     fn batch(&self, next: u64, lines: Vec<Bytes>, lost: u64) -> Batch {
         Batch {
             epoch: self.epoch(),
             next,
             lines,
             lost,
+            past: false,
         }
     }
 }
 
 /// The gap record of a subscriber that was too slow.
 fn missed(since: Nanos, lost: u64) -> Bytes {
+    gap(
+        since,
+        lost,
+        "this subscriber was slower than the ring is long",
+    )
+}
+
+fn gap(since: Nanos, lost: u64, why: &str) -> Bytes {
     let gap = Observation {
         stamp: Stamp::exact(clock::now()),
         source: Source::Kflow,
@@ -156,8 +227,8 @@ fn missed(since: Nanos, lost: u64) -> Bytes {
             since,
             lost,
             conn: 0,
-            resource: kflow_model::Text::default(),
-            why: Text::new("this subscriber was slower than the ring is long"),
+            resource: Text::default(),
+            why: why.into(),
         })),
     };
     serde_json::to_vec(&gap).unwrap_or_default().into()
@@ -189,7 +260,10 @@ impl ServerStreamingService<SubscribeRequest> for Subscribe {
         // Two batches on their way; everything else stays in the ring.
         let (to, stream) = mpsc::channel(2);
         let subscriber = Subscriber::new(Arc::clone(&self.0));
-        tokio::spawn(async move { subscriber.0.feed(request.into_inner(), to).await });
+        tokio::spawn(async move {
+            let inner = Arc::clone(&subscriber.0);
+            inner.feed(request.into_inner(), to).await;
+        });
         std::future::ready(Ok(Response::new(ReceiverStream::new(stream))))
     }
 }
@@ -231,20 +305,26 @@ impl Service {
 pub struct Server {
     runtime: tokio::runtime::Runtime,
     listener: std::os::unix::net::UnixListener,
+    tcp: Option<std::net::TcpListener>,
     socket: Socket,
 }
 
 impl Server {
-    /// Takes connections of subscribers on a socket.
-    pub fn bind(socket: Socket) -> Result<Self, Error> {
+    /// Takes connections of subscribers on a socket, and on a bound address where there is one: of who connects there nothing is
+    /// known, so that it has to be a loopback that only the wanted can reach.
+    pub fn bind(socket: Socket, tcp: Option<std::net::TcpListener>) -> Result<Self, Error> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
             .map_err(Error::Thread)?;
         let listener = socket.listen()?;
+        if let Some(tcp) = &tcp {
+            tcp.set_nonblocking(true).map_err(Error::Thread)?;
+        }
         Ok(Self {
             runtime,
             listener,
+            tcp,
             socket,
         })
     }
@@ -254,12 +334,18 @@ impl Server {
         let Self {
             runtime,
             listener,
+            tcp,
             socket,
         } = self;
         // Subscribers come after the kubelet and after the decoder.
         rustix::process::nice(10).ok();
         let ended = runtime.block_on(async {
             let listener = UnixListener::from_std(listener)?;
+            let tcp = tcp.map(TcpListener::from_std).transpose()?;
+            let forwarded = async || match &tcp {
+                Some(tcp) => tcp.accept().await,
+                None => std::future::pending().await,
+            };
             let mut news = service.inner.ring.news();
             let mut connections = JoinSet::new();
             loop {
@@ -278,10 +364,19 @@ impl Server {
                             tokio::time::sleep(Duration::from_millis(50)).await;
                         }
                     },
+                    accepted = forwarded() => match accepted {
+                        Ok((stream, _)) => {
+                            connections.spawn(carry(stream, service.clone()));
+                        }
+                        Err(e) => {
+                            log(&format!("cannot accept a forwarded subscriber: {e}; trying again"));
+                            tokio::time::sleep(Duration::from_millis(50)).await;
+                        }
+                    },
                     Some(_) = connections.join_next() => {}
                 }
             }
-            drop(listener);
+            drop((listener, tcp));
             let rest = async { while connections.join_next().await.is_some() {} };
             drop(tokio::time::timeout(LAST_WORDS, rest).await);
             Ok::<(), std::io::Error>(())
@@ -302,7 +397,7 @@ fn may_subscribe(stream: &UnixStream) -> bool {
 }
 
 /// Serves one connection; when the ring is finished, ends it once its streams have ended.
-async fn carry(stream: UnixStream, service: Service) {
+async fn carry<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(stream: S, service: Service) {
     let mut news = service.inner.ring.news();
     let service = service_fn(move |request: http::Request<Incoming>| {
         service.clone().call(request.map(GrpcBody::new))

@@ -20,6 +20,9 @@ pub struct SubscribeRequest {
     /// Nothing from before.
     #[prost(bool, tag = "3")]
     pub only_new: bool,
+    /// Begin with what is kept since then, ns since the Unix epoch; 0 for the ring only.
+    #[prost(uint64, tag = "4")]
+    pub since: u64,
 }
 
 /// Some lines.
@@ -37,6 +40,9 @@ pub struct Batch {
     /// Lines lost before these.
     #[prost(uint64, tag = "4")]
     pub lost: u64,
+    /// Of the time before the ring.
+    #[prost(bool, tag = "5")]
+    pub past: bool,
 }
 
 /// Nothing is asked.
@@ -100,6 +106,86 @@ pub struct InfoResponse {
     /// Bytes waiting for the decoder.
     #[prost(uint64, tag = "18")]
     pub queued_bytes: u64,
+    /// Absent of a proxy.
+    #[prost(message, tag = "19")]
+    pub agent: Option<Agent>,
+}
+
+/// An agent.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct Agent {
+    /// Name of its node.
+    #[prost(string, tag = "1")]
+    pub node: String,
+    /// In the order in which they were started.
+    #[prost(message, repeated, tag = "2")]
+    pub sources: Vec<SourceState>,
+    /// What it looked for on the node.
+    #[prost(message, repeated, tag = "3")]
+    pub findings: Vec<Finding>,
+    /// What it keeps on disk.
+    #[prost(message, tag = "4")]
+    pub spool: Option<Spool>,
+}
+
+/// How a source of an agent stands.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct SourceState {
+    /// `cri`, `kubelet`, …
+    #[prost(string, tag = "1")]
+    pub kind: String,
+    /// Which of its kind.
+    #[prost(string, tag = "2")]
+    pub name: String,
+    /// 0 starting, 1 on, 2 off.
+    #[prost(uint32, tag = "3")]
+    pub state: u32,
+    /// What it gives, or why it does not.
+    #[prost(string, tag = "4")]
+    pub detail: String,
+    /// So far.
+    #[prost(uint64, tag = "5")]
+    pub observations: u64,
+    /// For which there was no room.
+    #[prost(uint64, tag = "6")]
+    pub lost: u64,
+}
+
+/// Something that an agent looked for.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct Finding {
+    /// What.
+    #[prost(string, tag = "1")]
+    pub what: String,
+    /// It is there.
+    #[prost(bool, tag = "2")]
+    pub there: bool,
+    /// Where, or why not.
+    #[prost(string, tag = "3")]
+    pub found: String,
+    /// The lines that would add it.
+    #[prost(string, tag = "4")]
+    pub todo: String,
+}
+
+/// What an agent keeps on disk.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct Spool {
+    /// Begin, ns since the Unix epoch; 0 while no segment is closed.
+    #[prost(uint64, tag = "1")]
+    pub since: u64,
+    /// Closed segments.
+    #[prost(uint64, tag = "2")]
+    pub segments: u64,
+    /// Bytes of all.
+    #[prost(uint64, tag = "3")]
+    pub bytes: u64,
+    /// Observations that were not written.
+    #[prost(uint64, tag = "4")]
+    pub lost: u64,
+    /// Why nothing is written.
+    #[prost(string, tag = "5")]
+    pub failing: String,
 }
 
 #[cfg(test)]
@@ -139,10 +225,14 @@ mod tests {
             } else if let Some(a) = line.strip_prefix("#[prost(") {
                 attribute = a.trim_end_matches(")]").to_owned();
             } else if let Some(field) = line.strip_prefix("pub ")
-                && let Some((name, _)) = field.split_once(": ")
+                && let Some((name, of)) = field.split_once(": ")
                 && !line.starts_with("pub const")
             {
-                let kind = attribute.split([',', ' ']).next().unwrap_or_default();
+                let kind = match attribute.split([',', ' ']).next().unwrap_or_default() {
+                    // Of a message its own name: `Vec<Finding>,`.
+                    "message" => of.split(['<', '>']).nth(1).unwrap_or_default(),
+                    kind => kind,
+                };
                 let repeated = if attribute.contains("repeated") {
                     "repeated "
                 } else {
@@ -159,7 +249,7 @@ mod tests {
     #[test]
     fn the_messages_are_those_of_the_proto_file() {
         let proto = of_the_proto_file();
-        assert_eq!(proto.len(), 25);
+        assert_eq!(proto.len(), 47);
         assert_eq!(of_this_file(), proto);
     }
 }

@@ -6,6 +6,7 @@
 pub mod decode;
 #[cfg(feature = "live")]
 pub mod live;
+pub mod pods;
 
 mod header;
 mod json;

@@ -11,6 +11,8 @@
 
 use kflow_model::{Nanos, Observation};
 
+#[cfg(feature = "live")]
+pub mod agent;
 pub mod audit;
 #[cfg(feature = "live")]
 pub mod cri;

@@ -11,7 +11,7 @@ use tonic_prost::ProstCodec;
 use tracing::debug;
 
 use crate::cri::Numbers;
-use crate::live::{Backoff, Out, Stopped, gap, unix};
+use crate::live::{Backoff, Out, Stopped, gap, root, unix};
 use kflow_model::clock;
 use kflow_model::session::format::{self, Line};
 use kflow_model::units::wait;
@@ -21,17 +21,20 @@ use kflow_serve::wire::{self, Batch, InfoRequest, InfoResponse, SubscribeRequest
 /// Messages hold at most 256 KiB of lines, or one line; a line is bounded by the largest CRI answer.
 const MAX_MESSAGE: usize = 64 << 20;
 
-/// Why the proxy could not be asked.
+/// Why a proxy or an agent could not be asked.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Nobody answers on the socket.
     #[error("no proxy: {0}")]
     Connect(#[from] unix::Error),
+    /// The connection is gone.
+    #[error("{who} cannot be asked any more: {why}")]
+    Gone { who: String, why: String },
     /// The proxy answered with an error.
-    #[error("the proxy at {path} broke off: {}", status.message())]
+    #[error("{who} broke off: {}", status.message())]
     Status {
-        /// The socket.
-        path: PathBuf,
+        /// `the proxy at /run/kflow/observations.sock`
+        who: String,
         /// What it answered.
         status: Box<Status>,
     },
@@ -52,7 +55,7 @@ pub fn in_part(connections: u64) -> String {
 /// A connection to the service.
 #[derive(Debug)]
 pub struct Client {
-    path: PathBuf,
+    who: String,
     grpc: Grpc<Channel>,
 }
 
@@ -60,13 +63,21 @@ impl Client {
     /// Connects to the observation socket of a proxy.
     pub async fn connect(path: &Path) -> Result<Self, Error> {
         let channel = unix::channel(path).await?;
-        Ok(Self {
-            path: path.to_path_buf(),
-            grpc: Grpc::new(channel).max_decoding_message_size(MAX_MESSAGE),
-        })
+        Ok(Self::over(
+            channel,
+            format!("the proxy at {}", path.display()),
+        ))
     }
 
-    /// Asks the proxy for its observations, those of its ring first.
+    /// Asks over a connection that there is; `who` is at its other end.
+    pub fn over(channel: Channel, who: String) -> Self {
+        Self {
+            who,
+            grpc: Grpc::new(channel).max_decoding_message_size(MAX_MESSAGE),
+        }
+    }
+
+    /// Asks for observations, those of the ring first.
     pub async fn subscribe(&mut self, wants: SubscribeRequest) -> Result<Streaming<Batch>, Error> {
         self.ready().await?;
         let path = PathAndQuery::from_static(wire::SUBSCRIBE);
@@ -77,7 +88,7 @@ impl Client {
             .map_err(|status| self.status(status))
     }
 
-    /// Asks how the proxy is doing.
+    /// Asks how it is doing.
     pub async fn info(&mut self) -> Result<InfoResponse, Error> {
         self.ready().await?;
         let path = PathAndQuery::from_static(wire::INFO);
@@ -89,16 +100,16 @@ impl Client {
     }
 
     async fn ready(&mut self) -> Result<(), Error> {
-        let failed = |e| unix::Error {
-            path: self.path.clone(),
-            source: std::io::Error::other(e),
-        };
-        Ok(self.grpc.ready().await.map_err(failed)?)
+        self.grpc.ready().await.map_err(|e| Error::Gone {
+            who: self.who.clone(),
+            why: root(&e),
+        })
     }
 
-    fn status(&self, status: Status) -> Error {
+    /// A stream that broke off, as an error.
+    pub fn status(&self, status: Status) -> Error {
         Error::Status {
-            path: self.path.clone(),
+            who: self.who.clone(),
             status: Box::new(status),
         }
     }
@@ -166,7 +177,7 @@ async fn session(
         .subscribe(SubscribeRequest {
             from: position.next,
             epoch: position.epoch,
-            only_new: false,
+            ..SubscribeRequest::default()
         })
         .await
         .map_err(End::Failed)?;

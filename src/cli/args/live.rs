@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use kflow_model::log::Component;
 use kflow_model::units::{UnitError, parse_duration, parse_size};
 
 /// `kflow proxy`
@@ -118,6 +119,12 @@ pub struct LiveArgs {
     /// The kubelet's root folder
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, default_value = "/var/lib/kubelet")]
     pub kubelet_root: PathBuf,
+    /// Look for no agent of kflow on the node
+    #[arg(long)]
+    pub no_agent: bool,
+    /// Namespace of the agents
+    #[arg(long, value_name = "NAMESPACE", default_value = kflow_sources::agent::NAMESPACE)]
+    pub agent_namespace: String,
     /// Keep pods that are gone for so long; a row of each stays [default: 1h]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub keep_gone: Option<Duration>,
@@ -146,6 +153,11 @@ impl LiveArgs {
             ("--runtime", self.runtime.is_some()),
             ("--kubelet-log", self.kubelet_log.is_some()),
             ("--kubelet", self.kubelet.is_some()),
+            ("--no-agent", self.no_agent),
+            (
+                "--agent-namespace",
+                self.agent_namespace != kflow_sources::agent::NAMESPACE,
+            ),
             ("--keep-gone", self.keep_gone.is_some()),
             ("--keep-gone-pods", self.keep_gone_pods.is_some()),
         ]
@@ -189,6 +201,9 @@ pub struct ControlArgs {
     /// Ask neither apiserver nor kubelet for health and metrics
     #[arg(long)]
     pub no_scrape: bool,
+    /// The folder of pods' logs and the components that write there, as an agent finds them.
+    #[arg(skip)]
+    pub pod_logs: Option<(PathBuf, Vec<Component>)>,
 }
 
 impl ControlArgs {
@@ -218,6 +233,7 @@ impl ControlArgs {
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "Examples:\n  \
 kflow tui --node node1\n  \
+kflow tui --node node1 --since -30m\n  \
 kflow tui -n shop -l app=web\n  \
 kflow tui --session incident.kflow.zst --at -5m")]
 pub struct TuiArgs {
@@ -227,6 +243,14 @@ pub struct TuiArgs {
     /// With --session or --store: begin at this moment
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub at: Option<String>,
+    /// What the agent of the node kept since then comes first
+    #[arg(
+        long,
+        value_name = "TIME",
+        allow_hyphen_values = true,
+        conflicts_with = "session"
+    )]
+    pub since: Option<String>,
     /// Theme: a name, or a file
     #[arg(long, value_name = "THEME")]
     pub theme: Option<String>,
@@ -266,6 +290,9 @@ pub struct RecordArgs {
     /// Look for so long [default: until Ctrl-C]
     #[arg(long = "for", value_name = "TIME", value_parser = duration)]
     pub for_time: Option<Duration>,
+    /// What the agent of the node kept since then comes first
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    pub since: Option<String>,
     /// Begin a new file at this size; the last 5 are kept
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub max_size: Option<u64>,
@@ -305,7 +332,7 @@ pub struct DoctorArgs {
 }
 
 /// `90s`, `10m`, `1h30m`.
-pub(super) fn duration(s: &str) -> Result<Duration, UnitError> {
+pub(in crate::cli) fn duration(s: &str) -> Result<Duration, UnitError> {
     Ok(Duration::from_nanos(parse_duration(s)?.unsigned_abs()))
 }
 

@@ -11,7 +11,7 @@ use hyper_util::rt::TokioIo;
 use kflow_model::{Body, Source};
 use kflow_sources::klog::live::remote::{Kubelet, Offer, remote};
 use kflow_sources::live::Board;
-use kflow_sources::metrics::live::{scrape, targets};
+use kflow_sources::metrics::live::{of_node, scrape};
 use prost::bytes::Bytes;
 use tokio::net::TcpListener;
 use tonic::codegen::http::{Request, Response};
@@ -196,7 +196,7 @@ async fn health_settings_and_metrics_are_asked_for_and_a_missing_right_is_told()
     });
     let (client, asked) = stand_in(page).await;
     let (board, mut from) = Board::new(64);
-    let target = targets(Some("node1")).pop().unwrap();
+    let target = of_node("node1");
     let task = tokio::spawn(scrape(
         client,
         target,

@@ -53,6 +53,7 @@ const ALL: SubscribeRequest = SubscribeRequest {
     from: 0,
     epoch: 0,
     only_new: false,
+    since: 0,
 };
 
 #[test]
@@ -88,7 +89,7 @@ fn a_late_subscriber_gets_the_last_minutes_and_then_what_is_new() {
         let again = SubscribeRequest {
             from: first.next,
             epoch: first.epoch,
-            only_new: false,
+            ..ALL
         };
         let mut resumed = client.subscribe(again).await.unwrap();
         assert_eq!(notes(&next(&mut resumed).await.unwrap()), ["after"]);

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
+use super::agent::Gives;
 use kflow_model::Source;
 use kflow_model::clock;
 use kflow_model::log::Component;
@@ -31,6 +32,8 @@ pub struct Control {
     pub audit_logs: Vec<PathBuf>,
     /// Logs of control-plane components and of the runtime.
     pub logs: Vec<(Component, PathBuf)>,
+    /// The folder of pods' logs, and the components whose static pods write there.
+    pub pod_logs: Option<(PathBuf, Vec<Component>)>,
     /// Ask apiserver and kubelet for health and metrics, when there is an apiserver to ask.
     pub scrape: bool,
 }
@@ -77,6 +80,16 @@ impl Control {
             let decoder = move || decoder_of(component);
             tasks.spawn(log::file(path.clone(), source, Box::new(decoder), out));
         }
+        for (root, component) in self
+            .pod_logs
+            .iter()
+            .flat_map(|(root, all)| all.iter().map(move |c| (root, *c)))
+        {
+            let source = source_of(component);
+            let out = board.out(source, name_of(component));
+            let decoder = Box::new(move || decoder_of(component));
+            tasks.spawn(log::pod(root.clone(), component, source, decoder, out));
+        }
     }
 
     /// Starts the scrapes; they end with the tasks.
@@ -84,15 +97,29 @@ impl Control {
         &self,
         client: &kube::Client,
         node: Option<&str>,
+        agent: Option<&Gives>,
         board: &Board,
         tasks: &mut JoinSet<()>,
     ) {
         if !self.scrape {
             return;
         }
-        for target in metrics::live::targets(node) {
-            let out = board.out(Source::Metrics, target.name);
-            tasks.spawn(metrics::live::scrape(client.clone(), target, out));
+        let target = metrics::live::apiserver();
+        let out = board.out(Source::Metrics, target.name);
+        tasks.spawn(metrics::live::scrape(client.clone(), target, out));
+        let Some(target) = node.map(metrics::live::of_node) else {
+            return;
+        };
+        let out = board.out(Source::Metrics, target.name);
+        let client = client.clone();
+        let scrape = move |out| metrics::live::scrape(client.clone(), target.clone(), out);
+        match agent.cloned() {
+            None => {
+                tasks.spawn(scrape(out));
+            }
+            Some(gives) => {
+                tasks.spawn(gives.unless(|g| g.metrics, out, scrape));
+            }
         }
     }
 }
@@ -105,6 +132,17 @@ const fn source_of(component: Component) -> Source {
         Component::Apiserver | Component::Scheduler | Component::ControllerManager => {
             Source::Control
         }
+    }
+}
+
+const fn name_of(component: Component) -> &'static str {
+    match component {
+        Component::Kubelet => "kubelet",
+        Component::Apiserver => "apiserver",
+        Component::Scheduler => "scheduler",
+        Component::ControllerManager => "controller-manager",
+        Component::Containerd => "containerd",
+        Component::Crio => "CRI-O",
     }
 }
 

@@ -11,6 +11,7 @@ use tokio::task::JoinSet;
 use tonic::codegen::http::Uri;
 use tonic::codegen::http::header::{HeaderValue, USER_AGENT};
 
+use super::agent::{self, Gives};
 use super::{Config, KubeletLog};
 use crate::snapshot::own;
 use kflow_model::clock;
@@ -36,6 +37,25 @@ fn kubelet_decoder() -> Box<dyn LineDecoder> {
 }
 
 pub(super) fn spawn(config: &Config, board: &Board, tasks: &mut JoinSet<()>) {
+    let followed = agent::spawn(config, board, tasks);
+    let wants_past = config.agent.as_ref().is_some_and(|a| a.since.is_some());
+    match followed {
+        Some((gives, over)) if wants_past => {
+            // What was before arrives before everything else.
+            let (config, board) = (config.clone(), board.clone());
+            tasks.spawn(async move {
+                agent::past(over).await;
+                let mut others = JoinSet::new();
+                spawn_others(&config, Some(&gives), &board, &mut others);
+                while others.join_next().await.is_some() {}
+            });
+        }
+        Some((gives, _)) => spawn_others(config, Some(&gives), board, tasks),
+        None => spawn_others(config, None, board, tasks),
+    }
+}
+
+fn spawn_others(config: &Config, gives: Option<&Gives>, board: &Board, tasks: &mut JoinSet<()>) {
     if let Some(path) = config.proxy.clone() {
         let out = board.out(Source::Cri, "proxy");
         tasks.spawn(proxy::follow(path, config.untapped.clone(), out));
@@ -102,28 +122,38 @@ pub(super) fn spawn(config: &Config, board: &Board, tasks: &mut JoinSet<()>) {
     if let Some(scope) = config.scope.clone() {
         let config = config.clone();
         let board = board.clone();
+        let gives = gives.cloned();
         let connecting = board.out(Source::Kube, own::KUBECONFIG);
         tasks.spawn(async move {
+            tokio::time::sleep(config.api_spread.mul_f64(fastrand::f64())).await;
             let Some(server) = connected(&config, connecting).await else {
                 return;
             };
             let client = server.client.clone();
             let mut watches = JoinSet::new();
-            watch::start(&server, &scope, config.pace, &board, &mut watches);
+            if config.of_node_only {
+                watch::start_node(&server, &scope, config.pace, &board, &mut watches);
+            } else {
+                watch::start(&server, &scope, config.pace, &board, &mut watches);
+            }
             // A kubelet that is asked directly need not be asked twice.
             let node = scope.node.as_deref().filter(|_| config.kubelet.is_none());
             config
                 .control
-                .spawn_scrapes(&client, node, &board, &mut watches);
+                .spawn_scrapes(&client, node, gives.as_ref(), &board, &mut watches);
             if config.kubelet_log == KubeletLog::Remote
                 && let Some(node) = scope.node.clone()
             {
                 let out = board.out(Source::Kubelet, "remote log");
-                watches.spawn(async move {
+                let log = move |out| {
                     let decoder = Box::new(kubelet_decoder);
-                    let kubelet = remote::Kubelet::new(client, &node);
-                    remote::remote(kubelet, Source::Kubelet, decoder, remote::ASK, out).await;
-                });
+                    let kubelet = remote::Kubelet::new(client.clone(), &node);
+                    remote::remote(kubelet, Source::Kubelet, decoder, remote::ASK, out)
+                };
+                match gives {
+                    None => watches.spawn(log(out)),
+                    Some(gives) => watches.spawn(gives.unless(|g| g.kubelet_log, out, log)),
+                };
             }
             while watches.join_next().await.is_some() {}
         });

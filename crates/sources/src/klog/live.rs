@@ -1,7 +1,10 @@
 //! Logs that are being written: files that rotate, journald, standard input. The apiserver's way to a node's log is
-//! [`remote`].
+//! [`remote`]; a static pod's is the newest of several files ([`pod`]).
 
+mod pod;
 pub mod remote;
+
+pub use pod::pod;
 
 use std::io::SeekFrom;
 use std::os::unix::fs::MetadataExt;
@@ -79,16 +82,17 @@ impl Feed {
 pub async fn file(path: PathBuf, source: Source, decoder: NewDecoder, out: Out) {
     let mut feed = Feed::new(source, decoder(), out);
     // Stopped is the only way to end.
-    follow_file(&path, &mut feed).await.ok();
+    follow_file(&path, &mut feed, BEFORE).await.ok();
 }
 
-async fn follow_file(path: &Path, feed: &mut Feed) -> Result<(), Stopped> {
+/// Follows a file, of which at most `before` bytes are read at first.
+async fn follow_file(path: &Path, feed: &mut Feed, before: u64) -> Result<(), Stopped> {
     let mut chunk = vec![0; 256 << 10];
     let mut open: Option<Open> = None;
     let mut first = true;
     loop {
         if open.is_none() {
-            let before = if first { BEFORE } else { u64::MAX };
+            let before = if first { before } else { u64::MAX };
             match told_when_slow(&feed.out, path, Open::at(path, before)).await {
                 Ok(o) => {
                     feed.out.on(format!("following {}", path.display()));

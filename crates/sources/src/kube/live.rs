@@ -507,6 +507,22 @@ pub fn start(
     }
 }
 
+/// Starts only those watches that an agent has: of the pods that are bound to its node, and of the node.
+pub fn start_node(
+    server: &Server,
+    scope: &Scope,
+    pace: Pace,
+    board: &crate::live::Board,
+    tasks: &mut tokio::task::JoinSet<()>,
+) {
+    for (name, watch) in watches(scope) {
+        if matches!(name, "pods" | "nodes") {
+            let out = board.out(Source::Kube, name);
+            tasks.spawn(run(server.clone(), watch, pace, out));
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

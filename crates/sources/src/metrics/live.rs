@@ -32,22 +32,23 @@ pub struct Target {
     pub right: Option<&'static str>,
 }
 
-/// The apiserver, and the kubelet of a node if one is named.
-pub fn targets(node: Option<&str>) -> Vec<Target> {
-    let mut all = vec![Target {
+/// The apiserver.
+pub fn apiserver() -> Target {
+    Target {
         name: "apiserver readyz",
         paths: vec![("apiserver-readyz", "/readyz?verbose".to_owned())],
         once: vec![("apiserver-version", "/version".to_owned())],
         right: None,
-    }];
-    if let Some(node) = node {
-        let base = format!("/api/v1/nodes/{}/proxy", escape(node));
-        all.push(Target {
-            right: Some("nodes/proxy"),
-            ..asked_at("kubelet metrics", &base)
-        });
     }
-    all
+}
+
+/// The kubelet of a node, by way of the apiserver.
+pub fn of_node(node: &str) -> Target {
+    let base = format!("/api/v1/nodes/{}/proxy", escape(node));
+    Target {
+        right: Some("nodes/proxy"),
+        ..asked_at("kubelet metrics", &base)
+    }
 }
 
 /// The kubelet when it is asked itself. Each of its paths is a right of its own there (since 1.33), which
@@ -152,11 +153,10 @@ mod tests {
 
     #[test]
     fn a_nodes_name_cannot_lead_elsewhere() {
-        let all = targets(Some("node1/../../secrets?x"));
+        let target = of_node("node1/../../secrets?x");
         assert_eq!(
-            all[1].paths[0].1,
+            target.paths[0].1,
             "/api/v1/nodes/node1....secretsx/proxy/metrics"
         );
-        assert_eq!(targets(None).len(), 1);
     }
 }

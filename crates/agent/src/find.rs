@@ -1,0 +1,391 @@
+//! What a node has, by names and texts of its files. Pure: [`look`](crate::look) reads them.
+
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use kflow_model::log::Component;
+use kflow_sources::klog::pods::component_of;
+
+/// How Kubernetes came to a node, as far as it decides where things are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Distribution {
+    /// A kubelet of its own with static pods beside it, or none: kubeadm, and what is laid out like it.
+    #[default]
+    Kubeadm,
+    /// kubeadm in a container (<https://kind.sigs.k8s.io>).
+    Kind,
+    /// One process that is kubelet and control plane.
+    K3s,
+    /// k3s with the control plane in static pods.
+    Rke2,
+    /// One process that is kubelet and control plane.
+    MicroShift,
+    K0s,
+    MicroK8s,
+    /// No shell, no journal: logs by its own API.
+    Talos,
+}
+
+impl Distribution {
+    /// A file or folder that only this one has, from `/`; those that hold another one's come first.
+    ///
+    /// k3s and RKE2: <https://docs.k3s.io/cli/server> (`--data-dir`), <https://docs.rke2.io/reference/server_config>.
+    /// MicroShift: `pkg/config/files.go` (`DefaultConfigFile`). kind: `images/base/files/kind/bin` and
+    /// `pkg/cluster/internal/providers/common` (`/kind/version`). Talos and its kubelet: `/etc/os-release` (`ID=talos`).
+    pub const MARKS: [(Self, &'static str); 6] = [
+        (Self::Rke2, "var/lib/rancher/rke2"),
+        (Self::K3s, "var/lib/rancher/k3s"),
+        (Self::MicroShift, "var/lib/microshift"),
+        (Self::K0s, "var/lib/k0s/kubelet"),
+        (Self::MicroK8s, "var/snap/microk8s/current/args/kubelet"),
+        (Self::Kind, "kind/version"),
+    ];
+
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Kubeadm => "kubeadm, or laid out like it",
+            Self::Kind => "kind",
+            Self::K3s => "k3s",
+            Self::Rke2 => "RKE2",
+            Self::MicroShift => "MicroShift",
+            Self::K0s => "k0s",
+            Self::MicroK8s => "MicroK8s",
+            Self::Talos => "Talos",
+        }
+    }
+
+    /// The folder of static pods' manifests, from `/`.
+    ///
+    /// kubeadm: `cmd/kubeadm/app/constants/constants.go` (`ManifestsSubDirName`). RKE2: `pkg/podexecutor/staticpod.go`
+    /// (`agent/pod-manifests` below its data folder).
+    pub const fn manifests(self) -> &'static str {
+        match self {
+            Self::Rke2 => "var/lib/rancher/rke2/agent/pod-manifests",
+            _ => "etc/kubernetes/manifests",
+        }
+    }
+
+    /// The kubelet's log where it is a file and not its unit's journal, from `/`.
+    ///
+    /// RKE2: <https://docs.rke2.io/reference/logging>.
+    pub const fn kubelet_log(self) -> Option<&'static str> {
+        match self {
+            Self::Rke2 => Some("var/lib/rancher/rke2/agent/logs/kubelet.log"),
+            _ => None,
+        }
+    }
+
+    /// The log of the runtime that it brings, from `/`.
+    ///
+    /// k3s: `pkg/agent/containerd/containerd.go` (`cfg.Containerd.Log`). RKE2: <https://docs.rke2.io/reference/logging>.
+    pub const fn containerd_log(self) -> Option<&'static str> {
+        match self {
+            Self::Rke2 => Some("var/lib/rancher/rke2/agent/containerd/containerd.log"),
+            Self::K3s => Some("var/lib/rancher/k3s/agent/containerd/containerd.log"),
+            _ => None,
+        }
+    }
+
+    /// The audit log where no static pod says it and the distribution writes one by itself, from `/`.
+    ///
+    /// MicroShift: `pkg/controllers/kube-apiserver.go` (`audit-log-path`). k3s writes none unless it is told to;
+    /// its guide for hardening names this file (<https://docs.k3s.io/security/hardening-guide>).
+    pub const fn audit_log(self) -> Option<&'static str> {
+        match self {
+            Self::MicroShift => Some("var/log/kube-apiserver/audit.log"),
+            Self::K3s => Some("var/lib/rancher/k3s/server/logs/audit.log"),
+            _ => None,
+        }
+    }
+
+    /// True where apiserver, scheduler and controller-manager are threads of the kubelet's process and write into its log.
+    pub const fn is_one_process(self) -> bool {
+        matches!(self, Self::K3s | Self::MicroShift | Self::MicroK8s)
+    }
+}
+
+/// What was read of a node.
+#[derive(Clone, Debug, Default)]
+pub struct Seen {
+    pub distribution: Distribution,
+    /// Names in `/var/log/pods`; `None` where it cannot be read.
+    pub pod_logs: Option<Vec<String>>,
+    /// Static pods: file name and text.
+    pub manifests: Vec<(String, String)>,
+    /// The files of which [`Distribution`] knows that exist, absolute.
+    pub files: Vec<PathBuf>,
+    /// The kubelet's configuration file, and its text.
+    pub kubelet: Option<(PathBuf, String)>,
+}
+
+/// Something that was looked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    pub what: &'static str,
+    pub there: bool,
+    pub found: String,
+    /// The lines that would add it; empty when it is there, or when nothing would.
+    pub todo: String,
+}
+
+impl Finding {
+    pub fn there(what: &'static str, found: impl Into<String>) -> Self {
+        Self {
+            what,
+            there: true,
+            found: found.into(),
+            todo: String::new(),
+        }
+    }
+    pub fn missing(what: &'static str, found: impl Into<String>, todo: impl Into<String>) -> Self {
+        Self {
+            what,
+            there: false,
+            found: found.into(),
+            todo: todo.into(),
+        }
+    }
+}
+
+/// What follows for an agent.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Found {
+    /// Components of the control plane that write below `/var/log/pods`.
+    pub control: Vec<Component>,
+    pub audit_logs: Vec<PathBuf>,
+    /// Other logs of components.
+    pub logs: Vec<(Component, PathBuf)>,
+    pub kubelet_log: Option<PathBuf>,
+    pub findings: Vec<Finding>,
+}
+
+/// Component, name of its container, name for people.
+const COMPONENTS: [(Component, &str, &str); 3] = [
+    (Component::Apiserver, "kube-apiserver", "apiserver log"),
+    (Component::Scheduler, "kube-scheduler", "scheduler log"),
+    (
+        Component::ControllerManager,
+        "kube-controller-manager",
+        "controller-manager log",
+    ),
+];
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Pod {
+    spec: Spec,
+}
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Spec {
+    containers: Vec<Container>,
+    volumes: Vec<Volume>,
+}
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Container {
+    name: String,
+    command: Vec<String>,
+    args: Vec<String>,
+    volume_mounts: Vec<Mount>,
+}
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Mount {
+    name: String,
+    mount_path: PathBuf,
+}
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Volume {
+    name: String,
+    host_path: Option<HostPath>,
+}
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct HostPath {
+    path: PathBuf,
+}
+
+/// A static pod of the apiserver: what its flags say, with paths of the node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Apiserver {
+    audit_log: Option<String>,
+    /// The audit log as the node has it.
+    on_node: Option<PathBuf>,
+}
+
+fn apiserver(text: &str) -> Option<Apiserver> {
+    let pod: Pod = serde_saphyr::from_str(text).ok()?;
+    let c = pod
+        .spec
+        .containers
+        .iter()
+        .find(|c| c.name == "kube-apiserver")?;
+    let flag = |name: &str| {
+        let all = c.command.iter().chain(&c.args);
+        all.filter_map(|a| a.strip_prefix(name)?.strip_prefix('='))
+            .next_back()
+    };
+    let audit_log = flag("--audit-log-path").map(str::to_owned);
+    // The innermost mount that the path lies in.
+    let on_node = audit_log.as_deref().and_then(|path| {
+        let mounts = c.volume_mounts.iter();
+        let (mount, rest) = mounts
+            .filter_map(|m| Some((m, Path::new(path).strip_prefix(&m.mount_path).ok()?)))
+            .max_by_key(|(m, _)| m.mount_path.components().count())?;
+        let volume = pod.spec.volumes.iter().find(|v| v.name == mount.name)?;
+        let host = &volume.host_path.as_ref()?.path;
+        // A mounted file leaves nothing of the path.
+        Some(if rest.as_os_str().is_empty() {
+            host.clone()
+        } else {
+            host.join(rest)
+        })
+    });
+    Some(Apiserver { audit_log, on_node })
+}
+
+/// Where spans are received on a node, for who may write into a unix socket of root's.
+pub const OTLP: &str = "/run/kflow/otlp.sock";
+
+/// What an agent follows on a node, what it does not find, and what would add it.
+pub fn found(seen: &Seen) -> Found {
+    let mut found = Found::default();
+    let it = seen.distribution;
+    let given = |path: Option<&'static str>| {
+        let path = Path::new("/").join(path?);
+        seen.files.contains(&path).then_some(path)
+    };
+    found
+        .findings
+        .push(Finding::there("distribution", it.name()));
+    found.kubelet_log = given(it.kubelet_log());
+    if let Some(path) = given(it.containerd_log()) {
+        let log = path.display().to_string();
+        found.findings.push(Finding::there("runtime log", log));
+        found.logs.push((Component::Containerd, path));
+    }
+    control(seen, &mut found);
+    audit(seen, given(it.audit_log()), &mut found);
+    tracing(seen, &mut found);
+    found
+}
+
+/// Logs of the control plane. A node without any is a worker, and lacks nothing.
+fn control(seen: &Seen, found: &mut Found) {
+    let Some(folders) = &seen.pod_logs else {
+        found.findings.push(Finding::missing(
+            "control plane",
+            "/var/log/pods cannot be read",
+            "mount the node's /var/log, read-only",
+        ));
+        return;
+    };
+    let there: Vec<Component> = folders
+        .iter()
+        .filter_map(|f| component_of(f).map(|(component, _)| component))
+        .collect();
+    let is_one = seen.distribution.is_one_process();
+    if there.is_empty() {
+        let what = if is_one {
+            "in the kubelet's process, and in its log"
+        } else {
+            "not on this node"
+        };
+        found.findings.push(Finding::there("control plane", what));
+        return;
+    }
+    for (component, container, what) in COMPONENTS {
+        found.findings.push(if there.contains(&component) {
+            found.control.push(component);
+            Finding::there(what, format!("/var/log/pods, container {container}"))
+        } else {
+            Finding::missing(what, format!("no {container} in /var/log/pods"), "")
+        });
+    }
+}
+
+/// How an audit log is added, for a static pod.
+const AUDIT: &str = "in the apiserver's static pod, with a policy and mounts of both: --audit-policy-file=/etc/kubernetes/audit.yaml --audit-log-path=/var/log/kubernetes/audit.log";
+
+fn audit(seen: &Seen, own: Option<PathBuf>, found: &mut Found) {
+    const WHAT: &str = "audit log";
+    let server = seen.manifests.iter().find_map(|(_, text)| apiserver(text));
+    let finding = match (
+        server.and_then(|s| s.audit_log.map(|l| (l, s.on_node))),
+        own,
+    ) {
+        (Some((log, _)), _) if log == "-" => Finding::missing(
+            WHAT,
+            "the apiserver writes it to its standard output, among its log",
+            AUDIT,
+        ),
+        (Some((_, Some(path))), _) | (None, Some(path)) => {
+            let text = path.display().to_string();
+            found.audit_logs.push(path);
+            Finding::there(WHAT, text)
+        }
+        (Some((log, None)), _) => Finding::missing(
+            WHAT,
+            format!("{log} lies in the apiserver's container, in no folder of the node"),
+            "mount a folder of the node there, by a hostPath",
+        ),
+        (None, None) if found.control.is_empty() && !seen.distribution.is_one_process() => return,
+        (None, None) => {
+            let todo = match seen.distribution {
+                Distribution::K3s => {
+                    "k3s server --kube-apiserver-arg=audit-policy-file=/var/lib/rancher/k3s/server/audit.yaml --kube-apiserver-arg=audit-log-path=/var/lib/rancher/k3s/server/logs/audit.log"
+                }
+                Distribution::Rke2 => "in /etc/rancher/rke2/config.yaml: audit-policy-file: FILE",
+                _ => AUDIT,
+            };
+            Finding::missing(WHAT, "none is written", todo)
+        }
+    };
+    found.findings.push(finding);
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Configuration {
+    tracing: Option<Tracing>,
+}
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Tracing {
+    endpoint: Option<String>,
+}
+
+/// Who would send spans here. The kubelet takes a unix socket as an endpoint
+/// (`staging/src/k8s.io/component-base/tracing/api/v1/config.go`, `validateEndpoint`).
+fn tracing(seen: &Seen, found: &mut Found) {
+    const WHAT: &str = "kubelet spans";
+    let Some((path, text)) = &seen.kubelet else {
+        return;
+    };
+    let line = format!(
+        "in {}: tracing: {{endpoint: \"unix://{OTLP}\", samplingRatePerMillion: 1000000}}",
+        path.display()
+    );
+    let read: Result<Configuration, _> = serde_saphyr::from_str(text);
+    found.findings.push(match read.map(|c| c.tracing) {
+        Err(e) => Finding::missing(WHAT, format!("{} cannot be read: {e}", path.display()), ""),
+        Ok(Some(t)) if t.endpoint.as_deref().is_some_and(|e| e.ends_with(OTLP)) => {
+            Finding::there(WHAT, format!("sent to {OTLP}"))
+        }
+        Ok(Some(t)) => Finding::missing(
+            WHAT,
+            format!(
+                "sent to {}, not to this agent",
+                t.endpoint.as_deref().unwrap_or("localhost:4317")
+            ),
+            line,
+        ),
+        Ok(None) => Finding::missing(WHAT, "the kubelet sends none", line),
+    });
+}
+
+#[cfg(test)]
+mod tests;

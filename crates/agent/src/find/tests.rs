@@ -1,0 +1,189 @@
+use super::*;
+
+/// As kubeadm writes it (`cmd/kubeadm/app/phases/controlplane/manifests.go`), with the audit flags and mounts of its guide;
+/// what is not read is left out.
+const KUBEADM: &str = r"apiVersion: v1
+kind: Pod
+metadata:
+  name: kube-apiserver
+  namespace: kube-system
+spec:
+  containers:
+  - command:
+    - kube-apiserver
+    - --advertise-address=172.18.0.2
+    - --audit-log-path=/var/log/kubernetes/audit/audit.log
+    - --audit-policy-file=/etc/kubernetes/audit/policy.yaml
+    image: registry.k8s.io/kube-apiserver:v1.36.0
+    name: kube-apiserver
+    volumeMounts:
+    - mountPath: /etc/ssl/certs
+      name: ca-certs
+      readOnly: true
+    - mountPath: /var/log
+      name: outer
+    - mountPath: /var/log/kubernetes/audit
+      name: audit-logs
+  hostNetwork: true
+  volumes:
+  - hostPath:
+      path: /etc/ssl/certs
+      type: DirectoryOrCreate
+    name: ca-certs
+  - hostPath: {path: /elsewhere}
+    name: outer
+  - hostPath:
+      path: /srv/audit
+      type: DirectoryOrCreate
+    name: audit-logs
+";
+
+fn control_plane() -> Vec<String> {
+    [
+        "kube-system_etcd-cp1_00000000000000000000000000000000",
+        "kube-system_kube-apiserver-cp1_5b4d1c9d1f0a44c5a6b31b6dfd6a0a11",
+        "kube-system_kube-controller-manager-cp1_22ffa2bbb0c7ac1c0a9ef7b9a8d0a822",
+        "kube-system_kube-scheduler-cp1_3f4d5e9d1f0a44c5a6b31b6dfd6a0a33",
+        "kube-system_kube-proxy-x2v5k_0c5b2d1e-7d4e-4a0b-9f0a-5a1b2c3d4e5f",
+        "shop_kube-apiserver-cp1_0c5b2d1e-7d4e-4a0b-9f0a-5a1b2c3d4e60",
+    ]
+    .map(str::to_owned)
+    .to_vec()
+}
+
+fn said<'a>(found: &'a Found, what: &str) -> Option<&'a Finding> {
+    found.findings.iter().find(|f| f.what == what)
+}
+
+#[test]
+fn a_control_plane_of_static_pods_is_found_with_its_audit_log() {
+    let seen = Seen {
+        pod_logs: Some(control_plane()),
+        manifests: vec![
+            ("etcd.yaml".into(), "kind: Pod".into()),
+            ("broken.yaml".into(), "a: [".into()),
+            ("kube-apiserver.yaml".into(), KUBEADM.into()),
+        ],
+        ..Seen::default()
+    };
+    let found = found(&seen);
+    assert_eq!(
+        found.control,
+        [
+            Component::Apiserver,
+            Component::Scheduler,
+            Component::ControllerManager
+        ]
+    );
+    // By the innermost mount.
+    assert_eq!(found.audit_logs, [Path::new("/srv/audit/audit.log")]);
+    assert!(found.findings.iter().all(|f| f.there), "{found:?}");
+}
+
+#[test]
+fn a_worker_lacks_no_control_plane() {
+    let seen = Seen {
+        pod_logs: Some(vec![
+            "shop_web-0_0c5b2d1e-7d4e-4a0b-9f0a-5a1b2c3d4e5f".into(),
+        ]),
+        ..Seen::default()
+    };
+    let found = found(&seen);
+    assert!(found.control.is_empty() && found.audit_logs.is_empty());
+    assert_eq!(
+        said(&found, "control plane").unwrap().found,
+        "not on this node"
+    );
+    assert_eq!(said(&found, "audit log"), None);
+}
+
+#[test]
+fn an_audit_log_that_cannot_be_had_is_told_with_what_would_help() {
+    let with = |text: &str| {
+        let seen = Seen {
+            pod_logs: Some(control_plane()),
+            manifests: vec![("a".into(), text.to_owned())],
+            ..Seen::default()
+        };
+        let found = found(&seen);
+        assert!(found.audit_logs.is_empty(), "{found:?}");
+        said(&found, "audit log").unwrap().clone()
+    };
+    let none = with(&KUBEADM.replace("--audit-log-path=", "--x="));
+    assert!(none.todo.contains("--audit-log-path="), "{none:?}");
+    let stdout = with(&KUBEADM.replace("/var/log/kubernetes/audit/audit.log", "-"));
+    assert!(stdout.found.contains("standard output"), "{stdout:?}");
+    let inside = with(&KUBEADM.replace("/var/log/kubernetes/audit/audit.log", "/tmp/a.log"));
+    assert!(inside.found.contains("no folder of the node"), "{inside:?}");
+    assert!(!inside.todo.is_empty());
+}
+
+#[test]
+fn one_process_distributions_have_their_control_plane_in_one_log() {
+    for (distribution, audit) in [
+        (
+            Distribution::K3s,
+            "/var/lib/rancher/k3s/server/logs/audit.log",
+        ),
+        (
+            Distribution::MicroShift,
+            "/var/log/kube-apiserver/audit.log",
+        ),
+    ] {
+        let mut seen = Seen {
+            distribution,
+            pod_logs: Some(Vec::new()),
+            ..Seen::default()
+        };
+        let without = found(&seen);
+        assert!(
+            said(&without, "control plane")
+                .unwrap()
+                .found
+                .contains("its log")
+        );
+        assert!(!said(&without, "audit log").unwrap().todo.is_empty());
+        seen.files.push(audit.into());
+        assert_eq!(found(&seen).audit_logs, [Path::new(audit)]);
+    }
+}
+
+#[test]
+fn rke2_has_its_kubelet_and_runtime_logs_in_files() {
+    let seen = Seen {
+        distribution: Distribution::Rke2,
+        pod_logs: Some(control_plane()),
+        files: vec![
+            "/var/lib/rancher/rke2/agent/logs/kubelet.log".into(),
+            "/var/lib/rancher/rke2/agent/containerd/containerd.log".into(),
+        ],
+        ..Seen::default()
+    };
+    let found = found(&seen);
+    assert_eq!(found.kubelet_log.as_ref(), seen.files.first());
+    assert_eq!(
+        found.logs,
+        [(
+            Component::Containerd,
+            PathBuf::from("/var/lib/rancher/rke2/agent/containerd/containerd.log")
+        )]
+    );
+    assert_eq!(found.control.len(), 3);
+}
+
+#[test]
+fn where_the_kubelets_spans_go_is_read_in_its_configuration() {
+    let with = |text: &str| {
+        let seen = Seen {
+            kubelet: Some(("/var/lib/kubelet/config.yaml".into(), text.to_owned())),
+            ..Seen::default()
+        };
+        said(&found(&seen), "kubelet spans").unwrap().clone()
+    };
+    let none = with("kind: KubeletConfiguration\n");
+    assert!(!none.there && none.todo.contains("unix:///run/kflow/otlp.sock"));
+    let elsewhere = with("tracing: {endpoint: \"10.0.0.1:4317\"}\n");
+    assert!(!elsewhere.there && elsewhere.found.contains("10.0.0.1:4317"));
+    assert!(with("tracing: {endpoint: \"unix:///run/kflow/otlp.sock\"}\n").there);
+    assert!(!with("tracing: [\n").there);
+}

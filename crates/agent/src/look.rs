@@ -1,0 +1,157 @@
+//! Reads what [`find`](crate::find) judges. A file system that does not answer within 5 s is left out, and told by
+//! [`patient::late`].
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use kflow_model::patient;
+
+use crate::find::{Distribution, Found, Seen, found};
+
+/// Where the kubelet keeps the logs of pods, from `/` (`podLogsDir` of its configuration has this default since 1.32; before,
+/// it could not be set).
+pub const POD_LOGS: &str = "var/log/pods";
+
+/// Longest manifest or configuration that is read, bytes.
+const MOST: u64 = 1 << 20;
+
+fn text(path: &Path) -> Option<String> {
+    ask(path, |p| {
+        if fs::metadata(p)?.len() > MOST {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        fs::read_to_string(p)
+    })
+}
+
+fn ask<T: Send + 'static>(
+    path: &Path,
+    question: impl FnOnce(&Path) -> io::Result<T> + Send + 'static,
+) -> Option<T> {
+    let its = path.to_owned();
+    patient::ask(path, move || question(&its)).ok()?.ok()
+}
+
+fn names(path: &Path) -> Option<Vec<String>> {
+    ask(path, |p| {
+        let all = fs::read_dir(p)?.flatten();
+        let mut all: Vec<String> = all
+            .map(|e| e.file_name().to_string_lossy().into_owned())
+            .collect();
+        all.sort_unstable();
+        Ok(all)
+    })
+}
+
+fn exists(path: &Path) -> bool {
+    ask(path, Path::try_exists).unwrap_or(false)
+}
+
+/// What a node has below `root`: `/`, or a copy for a test.
+pub fn seen(root: &Path) -> Seen {
+    let is_talos = text(&root.join("etc/os-release"))
+        .is_some_and(|t| t.lines().any(|l| l.trim() == "ID=talos"));
+    let marked = Distribution::MARKS
+        .into_iter()
+        .find(|(_, mark)| exists(&root.join(mark)));
+    let distribution = match marked {
+        _ if is_talos => Distribution::Talos,
+        Some((it, _)) => it,
+        None => Distribution::default(),
+    };
+    let folder = root.join(distribution.manifests());
+    let manifests = names(&folder).unwrap_or_default().into_iter();
+    let manifests = manifests
+        .filter(|n| {
+            Path::new(n)
+                .extension()
+                .is_some_and(|e| e == "yaml" || e == "yml" || e == "json")
+        })
+        .filter_map(|n| {
+            let text = text(&folder.join(&n))?;
+            Some((n, text))
+        })
+        .collect();
+    let files = [
+        distribution.kubelet_log(),
+        distribution.containerd_log(),
+        distribution.audit_log(),
+    ];
+    let first = |paths: &[&str]| {
+        paths.iter().find_map(|p| {
+            let text = text(&root.join(p))?;
+            Some((Path::new("/").join(p), text))
+        })
+    };
+    Seen {
+        distribution,
+        pod_logs: names(&root.join(POD_LOGS)),
+        manifests,
+        files: files
+            .into_iter()
+            .flatten()
+            .filter(|p| exists(&root.join(p)))
+            .map(|p| Path::new("/").join(p))
+            .collect(),
+        kubelet: first(&["var/lib/kubelet/config.yaml"]),
+    }
+}
+
+/// What an agent follows, with the paths of `root`.
+pub fn found_at(root: &Path) -> Found {
+    let below = |p: &Path| root.join(p.strip_prefix("/").unwrap_or(p));
+    let mut all = found(&seen(root));
+    for (_, path) in &mut all.logs {
+        *path = below(path);
+    }
+    for path in all.audit_logs.iter_mut().chain(&mut all.kubelet_log) {
+        *path = below(path);
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kflow_model::log::Component;
+
+    fn put(root: &Path, path: &str, text: &str) {
+        let path = root.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    #[test]
+    fn each_distribution_is_known_by_what_only_it_has() {
+        for (mark, want) in [
+            ("var/lib/kubelet/config.yaml", Distribution::Kubeadm),
+            ("kind/version", Distribution::Kind),
+            ("var/lib/rancher/k3s/x", Distribution::K3s),
+            ("var/lib/rancher/rke2/x", Distribution::Rke2),
+            ("var/lib/microshift/x", Distribution::MicroShift),
+        ] {
+            let root = tempfile::tempdir().unwrap();
+            put(root.path(), mark, "");
+            assert_eq!(seen(root.path()).distribution, want, "{mark}");
+        }
+        let root = tempfile::tempdir().unwrap();
+        put(root.path(), "etc/os-release", "NAME=Talos\nID=talos\n");
+        assert_eq!(seen(root.path()).distribution, Distribution::Talos);
+    }
+
+    #[test]
+    fn paths_are_those_of_the_root_that_is_looked_at() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = "kube-system_kube-apiserver-cp1_aa/kube-apiserver";
+        put(root.path(), &format!("var/log/pods/{folder}/0.log"), "");
+        put(
+            root.path(),
+            "etc/kubernetes/manifests/kube-apiserver.yaml",
+            "spec:\n  containers:\n  - name: kube-apiserver\n    command: [kube-apiserver, --audit-log-path=/a/audit.log]\n    volumeMounts: [{name: a, mountPath: /a}]\n  volumes: [{name: a, hostPath: {path: /srv}}]\n",
+        );
+        let found = found_at(root.path());
+        assert_eq!(found.control, [Component::Apiserver]);
+        assert_eq!(found.audit_logs, [root.path().join("srv/audit.log")]);
+    }
+}

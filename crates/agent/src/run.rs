@@ -1,0 +1,297 @@
+//! The process: takes what the sources see, keeps it in a ring and in a spool, and serves both.
+
+use std::net::{SocketAddr, TcpListener};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use tokio::sync::mpsc::Receiver;
+
+use kflow_engine::live::{Config, Sources};
+use kflow_model::clock::{self, Steps};
+use kflow_model::gap::ClockStep;
+use kflow_model::session::format;
+use kflow_model::{Body, Evidence, Nanos, Observation, Source, Stamp};
+use kflow_serve::Log;
+use kflow_serve::ring::{self, Ring};
+use kflow_serve::service::{Host, Past, Server, Service};
+use kflow_serve::socket::Socket;
+use kflow_serve::wire;
+use kflow_sources::live::{Board, Status};
+use kflow_store::{Bounds, Keeper};
+
+use crate::find::Finding;
+
+/// Observations that are taken at once.
+const BATCH: usize = 4096;
+/// Longest pause between two looks at the clock and at whether to stop.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// How an agent keeps and serves what it sees.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Name of the node.
+    pub node: String,
+    /// Socket of the observation service.
+    pub serve: PathBuf,
+    /// Loopback address of the same service, for a port-forward.
+    pub listen: Option<SocketAddr>,
+    /// Folder of the spool, and how much it keeps; `None` keeps nothing on disk.
+    pub spool: Option<(PathBuf, Bounds)>,
+    /// Bytes of observations that the ring keeps.
+    pub ring_bytes: usize,
+    /// Age of observations that the ring keeps.
+    pub ring_age: Duration,
+    /// What was looked for on the node.
+    pub findings: Vec<Finding>,
+}
+
+/// Why an agent could not start.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The observation service could not be had.
+    #[error(transparent)]
+    Serve(#[from] kflow_serve::Error),
+    /// The sources could not be started.
+    #[error(transparent)]
+    Sources(#[from] kflow_engine::live::Error),
+    /// Other machines could reach the address.
+    #[error(
+        "{0} can be reached from other machines: an agent listens on loopback only, and who looks comes by way of the apiserver; name 127.0.0.1:{port}", port = .0.port()
+    )]
+    NotLoopback(SocketAddr),
+    /// The address cannot be had.
+    #[error(
+        "cannot listen on {addr}: {source}; is another agent running in this network namespace?"
+    )]
+    Listen {
+        addr: SocketAddr,
+        source: std::io::Error,
+    },
+    /// A thread could not be started.
+    #[error("cannot start the agent's thread: {0}")]
+    Thread(#[source] std::io::Error),
+}
+
+/// A running agent.
+#[derive(Debug)]
+pub struct Agent {
+    stop: Arc<AtomicBool>,
+    sources: Option<Sources>,
+    take: Option<JoinHandle<Option<Keeper>>>,
+    serve: Option<JoinHandle<()>>,
+    ring: Arc<Ring>,
+}
+
+/// What the service tells of an agent.
+struct About {
+    options: Options,
+    board: Board,
+    spool: Option<kflow_store::Ring>,
+    /// Why there is no spool, where one was asked for.
+    unkept: Mutex<Option<String>>,
+    log: Log,
+}
+
+impl Host for About {
+    fn info(&self) -> wire::InfoResponse {
+        let sources = self.board.statuses();
+        let observations = sources.iter().map(|s| s.count).sum();
+        let sources = sources.into_iter().map(|s| wire::SourceState {
+            kind: s.source.name().to_owned(),
+            name: s.name.to_string(),
+            state: match s.status {
+                Status::Starting => 0,
+                Status::On(_) => 1,
+                Status::Off(_) => 2,
+            },
+            detail: s.detail().to_owned(),
+            observations: s.count,
+            lost: s.lost,
+        });
+        let findings = self.options.findings.iter().map(|f| wire::Finding {
+            what: f.what.to_owned(),
+            there: f.there,
+            found: f.found.clone(),
+            todo: f.todo.clone(),
+        });
+        let unkept = self.unkept.lock().unwrap_or_else(PoisonError::into_inner);
+        let spool = match (&self.spool, &*unkept) {
+            (Some(ring), _) => {
+                let s = ring.status();
+                let oldest = ring.segments().first().map_or(Nanos(0), |s| s.begin);
+                Some(wire::Spool {
+                    since: u64::try_from(oldest.0).unwrap_or(0),
+                    segments: s.segments as u64,
+                    bytes: s.bytes,
+                    lost: s.lost,
+                    failing: s.failing.unwrap_or_default(),
+                })
+            }
+            (None, Some(why)) => Some(wire::Spool {
+                failing: why.clone(),
+                ..wire::Spool::default()
+            }),
+            (None, None) => None,
+        };
+        wire::InfoResponse {
+            upstream_up: true,
+            observations,
+            agent: Some(wire::Agent {
+                node: self.options.node.clone(),
+                sources: sources.collect(),
+                findings: findings.collect(),
+                spool,
+            }),
+            ..wire::InfoResponse::default()
+        }
+    }
+
+    fn refused(&self) {
+        (self.log)("refused a subscriber: it is neither root nor the user that the agent runs as");
+    }
+
+    fn past(&self, since: Nanos, until: Nanos, give: Past<'_>) -> Result<(), String> {
+        let Some(spool) = &self.spool else {
+            return Err("this agent keeps no spool".to_owned());
+        };
+        let read = spool.read(since, until, |batch| {
+            give(batch.iter().map(|o| ring::line(o)).collect())
+        });
+        read.map(|_| ()).map_err(|e| e.to_string())
+    }
+}
+
+impl Agent {
+    /// Starts the sources, the spool and the service. When this returns, viewers can connect. A spool that cannot be had is
+    /// told, and nothing else waits for it.
+    pub fn start(config: &Config, options: Options, log: &Log) -> Result<Self, Error> {
+        let socket = Socket::claim(&options.serve).map_err(kflow_serve::Error::from)?;
+        let tcp = options.listen.map(listen).transpose()?;
+        let mut unkept = None;
+        let keeper = options.spool.clone().and_then(|(dir, bounds)| {
+            let kept = kflow_store::Options {
+                node: options.node.as_str().into(),
+                bounds,
+                owed: false,
+            };
+            Keeper::start(dir, kept)
+                .inspect_err(|e| {
+                    log(&format!("nothing is kept on disk: {e}"));
+                    unkept = Some(e.to_string());
+                })
+                .ok()
+        });
+        let ring = Arc::new(Ring::new(options.ring_bytes, options.ring_age));
+        let (sources, from) = Sources::start(config)?;
+        let about = About {
+            options,
+            board: sources.board(),
+            spool: keeper.as_ref().map(Keeper::ring),
+            unkept: Mutex::new(unkept),
+            log: Arc::clone(log),
+        };
+        let service = Service::new(Arc::clone(&ring), Arc::new(about));
+        let server = Server::bind(socket, tcp)?;
+        let said = Arc::clone(log);
+        let serve = spawn("kflow-serve", move || server.run(&service, &said))?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let take = {
+            let (stop, ring) = (Arc::clone(&stop), Arc::clone(&ring));
+            spawn("kflow-agent", move || take(from, keeper, &ring, &stop))?
+        };
+        Ok(Self {
+            stop,
+            sources: Some(sources),
+            take: Some(take),
+            serve: Some(serve),
+            ring,
+        })
+    }
+
+    /// False when its thread has ended, which only a bug makes it do.
+    pub fn works(&self) -> bool {
+        self.take.as_ref().is_some_and(|t| !t.is_finished())
+    }
+
+    /// Ends the sources, closes the spool, lets viewers read the rest, and removes the socket. False when the spool was not
+    /// closed in time.
+    pub fn stop(mut self) -> bool {
+        // First the sources: then what they gave is all there is.
+        if let Some(sources) = self.sources.take() {
+            sources.stop();
+        }
+        self.stop.store(true, Ordering::Relaxed);
+        let keeper = self.take.take().and_then(|t| t.join().ok()).flatten();
+        let closed = keeper.is_none_or(Keeper::stop);
+        self.ring.finish();
+        if let Some(serve) = self.serve.take() {
+            // A panic of that thread was told by the panic hook.
+            drop(serve.join());
+        }
+        closed
+    }
+}
+
+fn listen(addr: SocketAddr) -> Result<TcpListener, Error> {
+    if !addr.ip().is_loopback() {
+        return Err(Error::NotLoopback(addr));
+    }
+    TcpListener::bind(addr).map_err(|source| Error::Listen { addr, source })
+}
+
+fn spawn<T: Send + 'static>(
+    name: &str,
+    f: impl FnOnce() -> T + Send + 'static,
+) -> Result<JoinHandle<T>, Error> {
+    std::thread::Builder::new()
+        .name(name.to_owned())
+        .spawn(f)
+        .map_err(Error::Thread)
+}
+
+/// Takes observations until it is told to stop; then what is left of them.
+fn take(
+    mut from: Receiver<Observation>,
+    keeper: Option<Keeper>,
+    ring: &Ring,
+    stop: &AtomicBool,
+) -> Option<Keeper> {
+    let waiting = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build()
+        .ok()?;
+    let mut got = Vec::with_capacity(BATCH);
+    let mut steps = Steps::default();
+    steps.look(clock::both());
+    loop {
+        let stopping = stop.load(Ordering::Relaxed);
+        // A time-out is no end: nothing has come.
+        let n = waiting
+            .block_on(async { tokio::time::timeout(LOOK, from.recv_many(&mut got, BATCH)).await })
+            .unwrap_or(usize::MAX);
+        if let Some(by) = steps.look(clock::both()) {
+            got.push(Observation {
+                stamp: Stamp::exact(clock::now()),
+                source: Source::Kflow,
+                body: Body::ClockStep(Box::new(ClockStep { by })),
+            });
+        }
+        // As a session would hold it: what is served may end in a file.
+        let mut all: Vec<Evidence> = got
+            .drain(..)
+            .map(|o| Arc::new(format::redacted(o)))
+            .collect();
+        if let Some(keeper) = &keeper {
+            for o in &all {
+                keeper.take(o);
+            }
+        }
+        ring.push(&mut all, clock::monotonic());
+        if n == 0 || (stopping && n == usize::MAX) {
+            return keeper;
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! The agent of the node that is looked at: what it gives takes the place of other sources, which are asked while there is
+//! none.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tokio::sync::{oneshot, watch};
+use tokio::task::JoinSet;
+
+use super::Config;
+use super::sources::connect;
+use kflow_model::{Nanos, Source};
+use kflow_sources::agent::{Follow, Gives as What, Way, follow};
+use kflow_sources::live::{Backoff, Board, Out};
+
+/// How long what an agent kept from before is waited for before other sources start.
+const PAST: Duration = Duration::from_secs(60);
+
+/// Where an agent is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Its socket on this machine.
+    Socket(PathBuf),
+    /// A pod in this namespace, on the node of the scope.
+    Namespace(String),
+}
+
+/// An agent that is to be followed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Agent {
+    pub place: Place,
+    /// What it kept since then is read first.
+    pub since: Option<Nanos>,
+}
+
+/// What the agent gives at the moment.
+#[derive(Clone, Debug)]
+pub(super) struct Gives(watch::Receiver<What>);
+
+impl Gives {
+    /// Runs a source while there is no agent that gives the same.
+    pub(super) async fn unless<F: Future<Output = ()> + Send>(
+        mut self,
+        given: fn(&What) -> bool,
+        out: Out,
+        source: impl Fn(Out) -> F + Send,
+    ) {
+        loop {
+            // The engine stops when nobody tells any more.
+            if self.0.wait_for(|g| g.known && !given(g)).await.is_err() {
+                return;
+            }
+            let running = source(out.share());
+            tokio::select! {
+                () = running => return,
+                it = self.0.wait_for(given) => if it.is_err() {
+                    return;
+                },
+            }
+            out.on("the agent gives it");
+        }
+    }
+}
+
+/// Follows the configuration's agent. Also given: the end of what it kept from before.
+pub(super) fn spawn(
+    config: &Config,
+    board: &Board,
+    tasks: &mut JoinSet<()>,
+) -> Option<(Gives, oneshot::Receiver<()>)> {
+    let agent = config.agent.clone()?;
+    let out = board.out(Source::Cri, super::AGENT);
+    let (gives, given) = watch::channel(What::default());
+    let (past, over) = oneshot::channel();
+    let config = config.clone();
+    tasks.spawn(async move {
+        let way = match agent.place {
+            Place::Socket(path) => Way::Socket(path),
+            Place::Namespace(namespace) => {
+                let Some(node) = config.scope.as_ref().and_then(|s| s.node.clone()) else {
+                    return;
+                };
+                Way::Pod {
+                    client: client(&config, &out).await,
+                    namespace,
+                    node,
+                }
+            }
+        };
+        let wanted = Follow {
+            way,
+            since: agent.since,
+            past: Some(past),
+            all: config.scope.is_none(),
+            gives,
+        };
+        follow(wanted, out).await;
+    });
+    Some((Gives(given), over))
+}
+
+/// A client for the apiserver, as soon as there is one. What stands in its way is told by the watches.
+async fn client(config: &Config, out: &Out) -> kube::Client {
+    let mut backoff = Backoff::new(config.pace.backoff.0, config.pace.backoff.1);
+    loop {
+        match connect(config).await {
+            Ok((client, _)) => return client,
+            Err(why) => out.off(why),
+        }
+        out.pause(backoff.pause()).await;
+    }
+}
+
+/// Waits for what an agent kept from before.
+pub(super) async fn past(over: oneshot::Receiver<()>) {
+    // It is told by being dropped; and a slow agent must not keep everything else from starting.
+    drop(tokio::time::timeout(PAST, over).await);
+}

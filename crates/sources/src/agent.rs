@@ -1,0 +1,325 @@
+//! The agent of a node, as a source: its stream over a unix socket on the node, or by way of the apiserver from anywhere.
+//!
+//! What the agent knows of the apiserver is left out, because who looks asks the apiserver himself; with [`Follow::all`]
+//! it is taken too.
+
+mod reach;
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use kube::client::Client as Kube;
+use tokio::sync::{oneshot, watch};
+use tokio::time::timeout;
+use tracing::debug;
+
+use crate::cri::Numbers;
+use crate::live::{Backoff, Out, Stopped, gap};
+use kflow_model::session::format::{self, Line};
+use kflow_model::units::wait;
+use kflow_model::{Body, Nanos, Observation, Source, clock};
+use kflow_serve::wire::{Batch, InfoResponse, SubscribeRequest};
+
+pub use reach::{Absent, Reached, reach};
+
+/// Where an agent serves on its node unless told otherwise.
+pub const SOCKET: &str = "/run/kflow/agent.sock";
+/// Namespace of agents unless told otherwise.
+pub const NAMESPACE: &str = "kflow";
+/// Label of their pods.
+pub const LABEL: &str = "app.kubernetes.io/name=kflow-agent";
+/// Port on the loopback of their pods.
+pub const PORT: u16 = 9777;
+
+/// Pauses between attempts to reach an agent.
+const RETRY: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(10));
+/// How often it is looked whether there is an agent where there was none.
+const ABSENT: Duration = Duration::from_secs(30);
+/// How often an agent is asked how it is doing.
+const LOOK: Duration = Duration::from_secs(5);
+/// How long it may take to answer before its connection is given up.
+const ANSWER: Duration = Duration::from_secs(10);
+
+/// The way to an agent.
+#[derive(Clone)]
+pub enum Way {
+    /// On this machine.
+    Socket(PathBuf),
+    /// A pod on a node, by a port-forward through the apiserver.
+    Pod {
+        client: Kube,
+        namespace: String,
+        node: String,
+    },
+}
+
+impl std::fmt::Debug for Way {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.name())
+    }
+}
+
+impl Way {
+    /// `the agent at /run/kflow/agent.sock`, `the agent of node1`.
+    pub fn name(&self) -> String {
+        match self {
+            Self::Socket(path) => format!("the agent at {}", path.display()),
+            Self::Pod { node, .. } => format!("the agent of {node}"),
+        }
+    }
+}
+
+/// What an agent gives, so that nobody else is asked for it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Gives {
+    /// It was looked for.
+    pub known: bool,
+    /// It follows the kubelet's log.
+    pub kubelet_log: bool,
+    /// It asks the kubelet for health and metrics.
+    pub metrics: bool,
+}
+
+impl Gives {
+    /// There is none.
+    const NOTHING: Self = Self {
+        known: true,
+        kubelet_log: false,
+        metrics: false,
+    };
+
+    fn of(info: &InfoResponse) -> Self {
+        let on = |source: Source| {
+            let all = info.agent.iter().flat_map(|a| &a.sources);
+            all.into_iter()
+                .any(|s| s.kind == source.name() && s.state == 1)
+        };
+        Self {
+            known: true,
+            kubelet_log: on(Source::Kubelet),
+            metrics: on(Source::Metrics),
+        }
+    }
+}
+
+/// How an agent is followed.
+#[derive(Debug)]
+pub struct Follow {
+    pub way: Way,
+    /// What arrived since then, by the agent's clock, comes first, as the agent kept it.
+    pub since: Option<Nanos>,
+    /// Told when that is over, or cannot be had.
+    pub past: Option<oneshot::Sender<()>>,
+    /// Also what it knows of the apiserver.
+    pub all: bool,
+    /// Told whenever it changes.
+    pub gives: watch::Sender<Gives>,
+}
+
+/// Follows an agent until the receiver of observations is gone.
+pub async fn follow(mut follow: Follow, mut out: Out) {
+    let mut backoff = Backoff::new(RETRY.0, RETRY.1);
+    let mut position = Position {
+        since: follow.since,
+        ..Position::default()
+    };
+    loop {
+        let (ended, pause) = match reach(&follow.way).await {
+            Err(absent) => {
+                let pause = if absent.is_final() {
+                    ABSENT
+                } else {
+                    backoff.pause()
+                };
+                (absent.to_string(), pause)
+            }
+            Ok(reached) => {
+                let ended = session(reached, &mut follow, &mut position, &mut backoff, &mut out);
+                match ended.await {
+                    Err(End::Stopped(_)) => return,
+                    Err(End::Failed(why)) => (why, backoff.pause()),
+                    Ok(()) => ("it has stopped".to_owned(), backoff.pause()),
+                }
+            }
+        };
+        follow.gives.send_replace(Gives::NOTHING);
+        // Whoever waits for the past need not wait for what is not there.
+        drop(follow.past.take());
+        out.off(ended.as_str());
+        if position.broke_off(&ended, &mut out).await.is_err() {
+            return;
+        }
+        debug!(parent: out.span(), why = ended, ?pause, "connecting again");
+        out.pause(pause).await;
+    }
+}
+
+/// How far it was followed.
+#[derive(Debug, Default)]
+struct Position {
+    epoch: u64,
+    next: u64,
+    reached: Nanos,
+    /// What is asked for of the time before the ring.
+    since: Option<Nanos>,
+    numbers: Numbers,
+    /// Sources that gave something since the connection began.
+    sources: BTreeSet<Source>,
+}
+
+impl Position {
+    fn take(&mut self, batch: &Batch) {
+        if self.epoch != 0 && self.epoch != batch.epoch {
+            self.numbers.again();
+        }
+        self.epoch = batch.epoch;
+        if !batch.past {
+            self.next = batch.next;
+            self.since = None;
+        }
+        self.reached = clock::now();
+    }
+
+    /// What was followed is not seen for a while, source by source.
+    async fn broke_off(&mut self, why: &str, out: &mut Out) -> Result<(), Stopped> {
+        let now = clock::now();
+        for source in std::mem::take(&mut self.sources) {
+            out.send(gap(source, self.reached, now, 0, why)).await?;
+        }
+        if self.epoch != 0 && self.since.is_none() {
+            // Of an agent that was started anew, what it kept from before; of the same one it is not used.
+            self.since = Some(self.reached);
+        }
+        Ok(())
+    }
+}
+
+enum End {
+    Stopped(Stopped),
+    Failed(String),
+}
+
+async fn in_time<T>(
+    answer: impl Future<Output = Result<T, crate::proxy::Error>>,
+) -> Result<T, End> {
+    match timeout(ANSWER, answer).await {
+        Ok(Ok(answer)) => Ok(answer),
+        Ok(Err(e)) => Err(End::Failed(e.to_string())),
+        Err(_) => Err(End::Failed(format!("no answer for {}", wait(ANSWER)))),
+    }
+}
+
+async fn session(
+    mut reached: Reached,
+    follow: &mut Follow,
+    position: &mut Position,
+    backoff: &mut Backoff,
+    out: &mut Out,
+) -> Result<(), End> {
+    let client = &mut reached.client;
+    let info = match in_time(client.info()).await {
+        Err(End::Failed(e)) => {
+            return Err(End::Failed(match reached.broken.take() {
+                Some(broken) => broken.why(e).await,
+                None => e,
+            }));
+        }
+        other => other?,
+    };
+    follow.gives.send_replace(Gives::of(&info));
+    out.on(said(&info));
+    let mut stream = in_time(
+        client.subscribe(SubscribeRequest {
+            from: position.next,
+            epoch: position.epoch,
+            only_new: false,
+            since: position
+                .since
+                .map_or(0, |n| u64::try_from(n.0).unwrap_or(0)),
+        }),
+    )
+    .await?;
+    let mut look = tokio::time::interval(LOOK);
+    loop {
+        let message = tokio::select! {
+            message = stream.message() => message,
+            _ = look.tick() => {
+                let info = in_time(client.info()).await?;
+                let gives = Gives::of(&info);
+                follow.gives.send_if_modified(|g| std::mem::replace(g, gives) != gives);
+                out.on(said(&info));
+                continue;
+            }
+        };
+        let batch = match message {
+            Ok(Some(batch)) => batch,
+            Ok(None) => return Ok(()),
+            Err(status) => return Err(End::Failed(client.status(status).to_string())),
+        };
+        backoff.reset();
+        position.take(&batch);
+        let now = clock::now();
+        for line in &batch.lines {
+            // A line of a later kflow that this one does not know is passed over, as in a session.
+            if let Line::Observation(mut o) = format::decode(line) {
+                if !(follow.all || is_of_node(&o)) {
+                    continue;
+                }
+                position.numbers.number(&mut o);
+                position.sources.insert(o.source);
+                // What is from before arrived when the agent says so, by its clock; but nothing arrives later than now.
+                o.stamp.seen = if batch.past {
+                    o.stamp.seen.min(now)
+                } else {
+                    now
+                };
+                out.send(o).await.map_err(End::Stopped)?;
+            }
+        }
+        if !batch.past {
+            drop(follow.past.take());
+        }
+    }
+}
+
+/// False for what who looks learns from the apiserver himself, and for what is about the agent's own process.
+fn is_of_node(o: &Observation) -> bool {
+    match &o.body {
+        Body::Watch(_) | Body::ClockStep(_) => false,
+        Body::Gap(g) => g.of != Source::Kube,
+        _ => o.source != Source::Kube,
+    }
+}
+
+/// How an agent is doing, in a line.
+fn said(info: &InfoResponse) -> String {
+    let own = env!("CARGO_PKG_VERSION");
+    let mut text = if info.version == own {
+        format!("kflow {own}")
+    } else {
+        format!(
+            "kflow {} there, {own} here: what one of them does not know is left out",
+            info.version
+        )
+    };
+    let Some(agent) = &info.agent else {
+        return text;
+    };
+    let on = agent.sources.iter().filter(|s| s.state == 1).count();
+    text.push_str(&format!(", {on} of {} sources", agent.sources.len()));
+    let off: Vec<String> = agent
+        .sources
+        .iter()
+        .filter(|s| s.state == 2)
+        .map(|s| format!("{} {}: {}", s.kind, s.name, s.detail))
+        .collect();
+    if !off.is_empty() {
+        text.push_str(&format!("; off there: {}", off.join("; ")));
+    }
+    let lost: u64 = agent.sources.iter().map(|s| s.lost).sum();
+    if lost > 0 {
+        text.push_str(&format!("; it lost {lost} observations"));
+    }
+    text
+}

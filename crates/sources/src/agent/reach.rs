@@ -1,0 +1,253 @@
+//! Ways to an agent: its socket, or a port-forward to its pod.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use http_body_util::BodyExt;
+use hyper_util::rt::TokioIo;
+use k8s_openapi::api::core::v1::Pod;
+use kube::Api;
+use kube::client::{Body as HttpBody, Client as Kube};
+use serde::Deserialize;
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+use tonic::codegen::http::{Request, StatusCode, Uri};
+use tonic::transport::Endpoint;
+
+use super::{ANSWER, LABEL, PORT, Way};
+use crate::kube::live::escape;
+use crate::live::{root, unix};
+use crate::proxy::Client;
+use kflow_model::units::wait;
+
+/// Longest list of pods of one node that is read, bytes.
+const LIST: usize = 4 << 20;
+
+/// Why there is no agent to follow.
+#[derive(Debug, thiserror::Error)]
+pub enum Absent {
+    /// None runs on the node.
+    #[error(
+        "no agent of kflow on {node} (namespace {namespace}): with one, CRI calls, kubelet log, cgroups and volumes of the node are seen too; `kflow agent manifest`, or run kflow on the node itself"
+    )]
+    None { node: String, namespace: String },
+    /// There is a pod for it, which does not run.
+    #[error("the agent's pod {name} is {phase}: kubectl -n {namespace} describe pod {name}")]
+    NotRunning {
+        name: String,
+        namespace: String,
+        phase: String,
+    },
+    /// The apiserver refuses.
+    #[error(
+        "may not look for an agent of kflow on {node}: needs {verb} in namespace {namespace} (role kflow-viewer of `kflow agent manifest`)"
+    )]
+    Forbidden {
+        node: String,
+        namespace: String,
+        verb: &'static str,
+    },
+    /// It cannot be reached.
+    #[error("{0}")]
+    Failed(String),
+}
+
+impl Absent {
+    /// True when only a person can change it: it is not asked for often.
+    pub const fn is_final(&self) -> bool {
+        matches!(self, Self::None { .. } | Self::Forbidden { .. })
+    }
+}
+
+/// A connection to an agent.
+#[derive(Debug)]
+pub struct Reached {
+    pub client: Client,
+    /// What the kubelet says when the port-forward fails.
+    pub(super) broken: Option<Broken>,
+}
+
+/// What the other end of a port-forward says of its failure.
+#[derive(Debug)]
+pub(super) struct Broken(oneshot::Receiver<String>);
+
+impl Broken {
+    /// The reason of a failure, where it comes soon.
+    pub(super) async fn why(self, otherwise: String) -> String {
+        match timeout(Duration::from_secs(1), self.0).await {
+            Ok(Ok(why)) => format!("the port-forward failed: {}", why.trim()),
+            _ => otherwise,
+        }
+    }
+}
+
+/// Connects to an agent.
+pub async fn reach(way: &Way) -> Result<Reached, Absent> {
+    match way {
+        Way::Socket(path) => by_socket(path).await,
+        Way::Pod {
+            client,
+            namespace,
+            node,
+        } => {
+            let name = pod(client, namespace, node).await?;
+            forward(client, namespace, node, &name, way.name()).await
+        }
+    }
+}
+
+async fn by_socket(path: &Path) -> Result<Reached, Absent> {
+    let channel = unix::channel(path)
+        .await
+        .map_err(|e| Absent::Failed(format!("no agent: {e}")))?;
+    let who = format!("the agent at {}", path.display());
+    Ok(Reached {
+        client: Client::over(channel, who),
+        broken: None,
+    })
+}
+
+#[derive(Deserialize)]
+struct List {
+    items: Vec<Item>,
+}
+#[derive(Deserialize)]
+struct Item {
+    metadata: Meta,
+    #[serde(default)]
+    status: Status,
+}
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Meta {
+    name: String,
+    #[serde(default)]
+    creation_timestamp: String,
+    deletion_timestamp: Option<String>,
+}
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Status {
+    phase: String,
+}
+
+/// The name of the newest running pod of an agent on a node.
+async fn pod(client: &Kube, namespace: &str, node: &str) -> Result<String, Absent> {
+    let uri = format!(
+        "/api/v1/namespaces/{}/pods?labelSelector={}&fieldSelector={}",
+        escape(namespace),
+        escape(LABEL),
+        escape(&format!("spec.nodeName={node}"))
+    );
+    let failed = |why: String| Absent::Failed(format!("cannot look for an agent on {node}: {why}"));
+    let request = Request::get(uri)
+        .header("Accept", "application/json")
+        .body(HttpBody::empty())
+        .map_err(|e| failed(e.to_string()))?;
+    let whole = async {
+        let response = client.send(request).await.map_err(|e| failed(root(&e)))?;
+        let status = response.status();
+        let body = http_body_util::Limited::new(response.into_body(), LIST)
+            .collect()
+            .await
+            .map_err(|e| failed(root(&*e)))?;
+        Ok((status, body.to_bytes()))
+    };
+    let (status, body) = timeout(ANSWER, whole)
+        .await
+        .map_err(|_| failed(format!("no answer for {}", wait(ANSWER))))??;
+    match status {
+        StatusCode::OK => {}
+        StatusCode::FORBIDDEN => {
+            return Err(Absent::Forbidden {
+                node: node.to_owned(),
+                namespace: namespace.to_owned(),
+                verb: "list on pods",
+            });
+        }
+        other => return Err(failed(format!("the apiserver answers {other}"))),
+    }
+    let list: List = serde_json::from_slice(&body)
+        .map_err(|_| failed("the apiserver answers not as a Kubernetes API does".to_owned()))?;
+    let mut all = list.items;
+    // One that goes serves no longer.
+    all.retain(|p| p.metadata.deletion_timestamp.is_none());
+    all.sort_by(|a, b| {
+        let running = |p: &Item| p.status.phase == "Running";
+        let key = |p: &Item| (running(p), p.metadata.creation_timestamp.clone());
+        key(b).cmp(&key(a))
+    });
+    match all.into_iter().next() {
+        None => Err(Absent::None {
+            node: node.to_owned(),
+            namespace: namespace.to_owned(),
+        }),
+        Some(p) if p.status.phase == "Running" => Ok(p.metadata.name),
+        Some(p) => Err(Absent::NotRunning {
+            name: p.metadata.name,
+            namespace: namespace.to_owned(),
+            phase: if p.status.phase.is_empty() {
+                "not started".to_owned()
+            } else {
+                p.status.phase
+            },
+        }),
+    }
+}
+
+/// A stream to the agent's port in its pod, through the apiserver.
+async fn forward(
+    client: &Kube,
+    namespace: &str,
+    node: &str,
+    name: &str,
+    who: String,
+) -> Result<Reached, Absent> {
+    let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
+    let ports = [PORT];
+    let failed = |why: String| Absent::Failed(format!("cannot reach {who}: {why}"));
+    let mut forwarder = match timeout(ANSWER, pods.portforward(name, &ports)).await {
+        Err(_) => return Err(failed(format!("no answer for {}", wait(ANSWER)))),
+        Ok(Err(kube::Error::Api(s))) if s.code == 403 => {
+            return Err(Absent::Forbidden {
+                node: node.to_owned(),
+                namespace: namespace.to_owned(),
+                verb: "get and create on pods/portforward",
+            });
+        }
+        Ok(Err(e)) => return Err(failed(root(&e))),
+        Ok(Ok(forwarder)) => forwarder,
+    };
+    let stream = forwarder
+        .take_stream(PORT)
+        .ok_or_else(|| failed("there is no stream".to_owned()))?;
+    let (tell, told) = oneshot::channel();
+    if let Some(error) = forwarder.take_error(PORT) {
+        tokio::spawn(async move {
+            if let Some(why) = error.await {
+                // Nobody may want to know.
+                tell.send(why).ok();
+            }
+            // It ends with the stream.
+            drop(forwarder);
+        });
+    }
+    // One connection is one stream: when it breaks, another forward is asked for.
+    let stream = Arc::new(Mutex::new(Some(TokioIo::new(stream))));
+    let connect = tower::service_fn(move |_: Uri| {
+        let taken = stream.lock().unwrap_or_else(PoisonError::into_inner).take();
+        async move { taken.ok_or_else(|| std::io::Error::other("the port-forward has ended")) }
+    });
+    let endpoint = Endpoint::from_static("http://localhost")
+        .user_agent(concat!("kflow/", env!("CARGO_PKG_VERSION")))
+        .map_err(|e| failed(root(&e)))?;
+    let channel = timeout(ANSWER, endpoint.connect_with_connector(connect))
+        .await
+        .map_err(|_| failed(format!("no answer for {}", wait(ANSWER))))?
+        .map_err(|e| failed(root(&e)))?;
+    Ok(Reached {
+        client: Client::over(channel, who),
+        broken: Some(Broken(told)),
+    })
+}

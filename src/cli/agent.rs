@@ -1,0 +1,353 @@
+//! `kflow agent`
+
+use std::io::Write;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use serde::Serialize;
+
+use super::args::Format;
+use super::args::agent::{AgentArgs, AgentCommand, ManifestArgs, RunArgs, StatusArgs};
+use super::args::live::{ControlArgs, LiveArgs, ScopeArgs};
+use super::live::{config, hostname, stderr_log, wait};
+use super::out;
+use crate::doctor::{self, kubelet};
+use kflow_agent::find::{Finding, Found};
+use kflow_agent::run::{Agent, Options};
+use kflow_agent::{look, manifest};
+use kflow_engine::live::Config;
+use kflow_export::rows::{self, Rows};
+use kflow_export::text::clean;
+use kflow_model::log::Component;
+use kflow_model::units::{duration, size};
+use kflow_model::{Nanos, clock, patient};
+use kflow_serve::wire::InfoResponse;
+use kflow_sources::agent::{PORT, Way, reach};
+use kflow_store::Bounds;
+
+/// Observations that wait for viewers in memory; the rest is in the spool.
+const RING: (usize, Duration) = (8 << 20, Duration::from_secs(600));
+/// Agents that start together spread their first questions to the apiserver over this time.
+const SPREAD: Duration = Duration::from_secs(10);
+
+/// `kflow agent`
+pub(super) fn agent(args: &AgentArgs) -> anyhow::Result<u8> {
+    match &args.what {
+        AgentCommand::Run(args) => run(args),
+        AgentCommand::Status(args) => status(args),
+        AgentCommand::Manifest(args) => manifest(args),
+    }
+}
+
+fn manifest(args: &ManifestArgs) -> anyhow::Result<u8> {
+    let text = manifest::yaml(&manifest::Wanted {
+        namespace: args.agent_namespace.clone(),
+        image: args.image.clone(),
+    })?;
+    let mut out = out::stdout();
+    out.write_all(text.as_bytes())?;
+    out.flush()?;
+    Ok(super::OK)
+}
+
+fn run(args: &RunArgs) -> anyhow::Result<u8> {
+    let log = stderr_log();
+    let root = args.root.clone().unwrap_or_else(root);
+    let mut found = look::found_at(&root);
+    let node = args.node.clone().or_else(|| kubelet::node_name(&root));
+    let node = node.unwrap_or_else(hostname);
+    let live = asked(args, &root, &node, &mut found);
+    let config = Config {
+        of_node_only: true,
+        api_spread: SPREAD,
+        ..config(&live, None)?
+    };
+    own_folder(&args.serve);
+    let bounds = Bounds {
+        bytes: args.spool_size,
+        age: args.spool_age,
+        ..Bounds::default()
+    };
+    let options = Options {
+        node: node.clone(),
+        serve: args.serve.clone(),
+        listen: args.listen.or_else(own_loopback),
+        spool: (!args.no_spool).then(|| (args.spool.clone(), bounds)),
+        ring_bytes: RING.0,
+        ring_age: RING.1,
+        findings: found.findings,
+    };
+    let at = options.listen.map(|a| format!(" and {a}"));
+    let agent = Agent::start(&config, options, &log)?;
+    log(&format!(
+        "the agent of {node} serves on {}{}",
+        args.serve.display(),
+        at.unwrap_or_default()
+    ));
+    let why = wait(None, || agent.works())?;
+    let works = agent.works();
+    log(&format!("{why}: closing the spool"));
+    let closed = agent.stop();
+    anyhow::ensure!(
+        works,
+        "the agent's thread failed (a bug): see what it wrote above"
+    );
+    anyhow::ensure!(
+        closed,
+        "the spool in {} was not closed: its disk does not answer",
+        args.spool.display()
+    );
+    Ok(super::OK)
+}
+
+/// Where the node's files are: `/`, or of a pod that sees the node's processes what process 1 sees.
+fn root() -> PathBuf {
+    let of_node = Path::new("/proc/1/root");
+    let namespace = |of: &str| std::fs::read_link(format!("/proc/{of}/ns/mnt")).ok();
+    let elsewhere = namespace("1").is_some_and(|n| Some(n) != namespace("self"));
+    let seen = patient::ask(of_node, || Path::new("/proc/1/root/etc").try_exists());
+    if elsewhere && matches!(seen, Ok(Ok(true))) {
+        of_node.to_owned()
+    } else {
+        PathBuf::from("/")
+    }
+}
+
+/// The loopback address of a pod that is not in the node's network: nobody else is there.
+fn own_loopback() -> Option<std::net::SocketAddr> {
+    let namespace = |of: &str| std::fs::read_link(format!("/proc/{of}/ns/net")).ok();
+    let apart = namespace("1").is_some_and(|n| Some(n) != namespace("self"));
+    apart.then(|| std::net::SocketAddr::from(([127, 0, 0, 1], PORT)))
+}
+
+/// A folder that the kubelet made for a volume is open to all, and it is root's: the agent closes its own, `/run/kflow`.
+fn own_folder(socket: &Path) {
+    let Some(dir) = socket.parent().filter(|d| *d == Path::new("/run/kflow")) else {
+        return;
+    };
+    let its = dir.to_owned();
+    // What does not work is told by who wants to listen there.
+    drop(patient::ask(dir, move || {
+        let meta = std::fs::metadata(&its)?;
+        let me = rustix::process::geteuid().as_raw();
+        if meta.uid() == me && meta.mode() & 0o077 != 0 {
+            std::fs::set_permissions(&its, std::fs::Permissions::from_mode(0o700))?;
+        }
+        Ok::<(), std::io::Error>(())
+    }));
+}
+
+/// The sources of this node, as the arguments of a live command would name them.
+fn asked(args: &RunArgs, root: &Path, node: &str, found: &mut Found) -> LiveArgs {
+    let runtime = args.runtime.clone().or_else(|| runtime(root));
+    found.findings.push(match &runtime {
+        Some(path) => Finding::there("runtime", path.display().to_string()),
+        None => Finding::missing(
+            "runtime",
+            "the socket that the kubelet uses is not known",
+            "name it: kflow agent run --runtime /path/to/runtime.sock",
+        ),
+    });
+    let (kubelet_log, finding) = match &args.kubelet_log {
+        Some(named) => (named.clone(), Finding::there("kubelet log", named.clone())),
+        None => kubelet_log(root, found),
+    };
+    found.findings.push(finding);
+    let kubelet = args.kubelet.clone().or_else(|| {
+        let ip = std::env::var("HOST_IP").ok().filter(|_| !args.no_api)?;
+        let ip: std::net::IpAddr = ip.parse().ok()?;
+        Some(format!(
+            "https://{}",
+            std::net::SocketAddr::from((ip, 10250))
+        ))
+    });
+    let of = |c: Component| {
+        let all = found.logs.iter().filter(move |(x, _)| *x == c);
+        all.map(|(_, p)| p.clone()).collect()
+    };
+    LiveArgs {
+        local: true,
+        no_agent: true,
+        no_api: args.no_api,
+        kubeconfig: args.kubeconfig.clone(),
+        tap: Some(args.tap).filter(|_| args.proxy.is_none()),
+        proxy: args.proxy.clone(),
+        runtime,
+        kubelet_log: Some(kubelet_log),
+        kubelet,
+        kubelet_root: root.join("var/lib/kubelet"),
+        scope: ScopeArgs {
+            node: Some(node.to_owned()),
+            ..ScopeArgs::default()
+        },
+        control: ControlArgs {
+            audit_log: found.audit_logs.clone(),
+            containerd_log: of(Component::Containerd),
+            pod_logs: (!found.control.is_empty())
+                .then(|| (root.join(look::POD_LOGS), found.control.clone())),
+            ..ControlArgs::default()
+        },
+        ..LiveArgs::default()
+    }
+}
+
+/// The socket of the kubelet's runtime, as this process reaches it.
+fn runtime(root: &Path) -> Option<PathBuf> {
+    let path = doctor::runtime_socket(root)?;
+    // `/var/run` leads to `/run` on the node; in a container it is a folder.
+    let plain = path
+        .strip_prefix("/var/run")
+        .map(|p| Path::new("/run").join(p));
+    let there = |p: &PathBuf| {
+        let its = p.clone();
+        patient::ask(p, move || its.try_exists()).is_ok_and(|e| e.unwrap_or(false))
+    };
+    plain
+        .ok()
+        .filter(|p| !there(&path) && there(p))
+        .or(Some(path))
+}
+
+/// Where the kubelet's log is, as `--kubelet-log` names it.
+fn kubelet_log(root: &Path, found: &Found) -> (String, Finding) {
+    const WHAT: &str = "kubelet log";
+    let below = |p: PathBuf| root.join(p.strip_prefix("/").unwrap_or(&p));
+    let plain = root.join("var/log/kubelet.log");
+    let is_there = plain.clone();
+    let plain = patient::ask(&plain, move || is_there.is_file())
+        .is_ok_and(|f| f)
+        .then_some(plain);
+    let file = kubelet::log_file(root).map(below);
+    if let Some(path) = file.or_else(|| found.kubelet_log.clone()).or(plain) {
+        let path = path.display().to_string();
+        return (path.clone(), Finding::there(WHAT, path));
+    }
+    let unit = kubelet::unit(root);
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    if std::env::split_paths(&path).any(|d| d.join("journalctl").is_file()) {
+        let text = format!("the journal of unit {unit}");
+        return (format!("journal:{unit}"), Finding::there(WHAT, text));
+    }
+    let missing = Finding::missing(
+        WHAT,
+        format!("in the journal of unit {unit}, which cannot be read here: there is no journalctl"),
+        "run the agent as a service of the node; a viewer asks the kubelet for it meanwhile (--kubelet-log remote)",
+    );
+    ("off".to_owned(), missing)
+}
+
+/// One line of what an agent tells.
+#[derive(Debug, Serialize)]
+struct Row {
+    what: String,
+    state: &'static str,
+    found: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    todo: String,
+}
+
+fn rows_of(info: &InfoResponse, now: Nanos) -> Vec<Row> {
+    let row = |what: &str, state, found: String| Row {
+        what: what.to_owned(),
+        state,
+        found,
+        todo: String::new(),
+    };
+    let begun = Nanos(i64::try_from(info.epoch).unwrap_or(0));
+    let up = duration(now.since(begun).max(0));
+    let node = info.agent.as_ref().map_or("", |a| a.node.as_str());
+    let mut all = vec![row(
+        "agent",
+        "on",
+        format!(
+            "kflow {} on {node}, for {up}; {} viewers",
+            info.version, info.subscribers
+        ),
+    )];
+    let Some(agent) = &info.agent else {
+        return all;
+    };
+    for f in &agent.findings {
+        all.push(Row {
+            todo: f.todo.clone(),
+            ..row(
+                &f.what,
+                if f.there { "found" } else { "missing" },
+                f.found.clone(),
+            )
+        });
+    }
+    for s in &agent.sources {
+        let state = match s.state {
+            0 => "starting",
+            1 => "on",
+            _ => "off",
+        };
+        let mut found = format!("{}; {} observations", s.detail, s.observations);
+        if s.lost > 0 {
+            found.push_str(&format!(", {} lost", s.lost));
+        }
+        all.push(row(&format!("{} {}", s.kind, s.name), state, found));
+    }
+    all.push(match &agent.spool {
+        None => row(
+            "spool",
+            "off",
+            "nothing is kept on disk (--no-spool)".to_owned(),
+        ),
+        Some(s) if !s.failing.is_empty() => row("spool", "off", s.failing.clone()),
+        Some(s) => {
+            let since = Nanos(i64::try_from(s.since).unwrap_or(0));
+            let back = if s.since == 0 {
+                "what was seen since it began".to_owned()
+            } else {
+                format!("the last {}", duration(now.since(since).max(0)))
+            };
+            let mut found = format!("{back}, {}", size(s.bytes));
+            if s.lost > 0 {
+                found.push_str(&format!("; {} observations lost", s.lost));
+            }
+            row("spool", "on", found)
+        }
+    });
+    all
+}
+
+/// `kflow agent status`
+fn status(args: &StatusArgs) -> anyhow::Result<u8> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("cannot start")?;
+    let info = runtime.block_on(async {
+        let mut reached = reach(&Way::Socket(args.socket.clone())).await?;
+        anyhow::Ok(reached.client.info().await?)
+    })?;
+    let all = rows_of(&info, clock::now());
+    let mut out = out::stdout();
+    match args.output {
+        Format::Json => {
+            serde_json::to_writer_pretty(&mut out, &all)?;
+            writeln!(out)?;
+        }
+        Format::Yaml => rows::values(&mut out, Rows::Yaml, all.iter())?,
+        Format::Text => write_rows(&mut out, &all)?,
+    }
+    out.flush()?;
+    Ok(super::OK)
+}
+
+fn write_rows(out: &mut impl Write, all: &[Row]) -> std::io::Result<()> {
+    let width = all.iter().map(|r| clean(&r.what).chars().count()).max();
+    let width = width.unwrap_or(0);
+    for r in all {
+        let what = clean(&r.what);
+        writeln!(out, "{:<9}{what:<width$}  {}", r.state, clean(&r.found))?;
+        for line in r.todo.lines() {
+            writeln!(out, "         {:<width$}  → {}", "", clean(line))?;
+        }
+    }
+    Ok(())
+}

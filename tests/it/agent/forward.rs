@@ -1,0 +1,347 @@
+//! Who looks from afar: an apiserver that knows of an agent's pod and forwards its port, by websocket as a real one does.
+
+use std::convert::Infallible;
+use std::io;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use futures_util::{SinkExt as _, StreamExt as _};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use kflow_model::{Observation, Source};
+use kflow_sources::agent::{Follow, Gives, PORT, Way, follow};
+use kflow_sources::live::Board;
+use prost::bytes::Bytes;
+use serde_json::json;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, UnixStream};
+use tokio::sync::{mpsc, watch};
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
+use tokio_tungstenite::tungstenite::protocol::{Message, Role};
+use tonic::codegen::http::{Request, Response, StatusCode};
+
+use super::{Node, PATIENCE, SubscribeRequest, block_on, command, connected, fs, served};
+use crate::program::run;
+
+/// The apiserver, played: it knows one pod of an agent, if any.
+struct Apiserver {
+    /// Where the pod's port leads; `None`: there is no pod.
+    agent: Mutex<Option<PathBuf>>,
+    /// Who may not forward.
+    forbidden: bool,
+    forwards: AtomicUsize,
+    /// Breaks every connection that is forwarded now.
+    cut: watch::Sender<usize>,
+}
+
+impl Apiserver {
+    async fn start(agent: Option<PathBuf>, forbidden: bool) -> (Arc<Self>, String) {
+        let this = Arc::new(Self {
+            agent: Mutex::new(agent),
+            forbidden,
+            forwards: AtomicUsize::new(0),
+            cut: watch::channel(0).0,
+        });
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let server = Arc::clone(&this);
+        tokio::spawn(async move {
+            loop {
+                let (stream, _) = listener.accept().await.unwrap();
+                let server = Arc::clone(&server);
+                tokio::spawn(async move {
+                    let answer = service_fn(move |r| {
+                        let answer = Arc::clone(&server).answer(r);
+                        async move { Ok::<_, Infallible>(answer) }
+                    });
+                    hyper::server::conn::http1::Builder::new()
+                        .serve_connection(TokioIo::new(stream), answer)
+                        .with_upgrades()
+                        .await
+                        .ok();
+                });
+            }
+        });
+        (this, url)
+    }
+
+    fn answer(self: Arc<Self>, request: Request<Incoming>) -> Response<Full<Bytes>> {
+        let agent = self.agent.lock().unwrap().clone();
+        let json = |status: StatusCode, value: serde_json::Value| {
+            Response::builder()
+                .status(status)
+                .header("Content-Type", "application/json")
+                .body(Full::from(value.to_string()))
+                .unwrap()
+        };
+        match request.uri().path() {
+            "/api/v1/namespaces/kflow/pods" => {
+                let query = request.uri().query().unwrap();
+                assert!(
+                    query.contains("labelSelector=app.kubernetes.io%2Fname%3Dkflow-agent"),
+                    "{query}"
+                );
+                assert!(
+                    query.contains("fieldSelector=spec.nodeName%3Dnode1"),
+                    "{query}"
+                );
+                let pod =
+                    json!({"metadata": {"name": "kflow-agent-x"}, "status": {"phase": "Running"}});
+                let items: Vec<_> = agent.iter().map(|_| &pod).collect();
+                json(StatusCode::OK, json!({"kind": "PodList", "items": items}))
+            }
+            "/api/v1/namespaces/kflow/pods/kflow-agent-x/portforward" if self.forbidden => json(
+                StatusCode::FORBIDDEN,
+                json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": "no", "reason": "Forbidden", "code": 403}),
+            ),
+            "/api/v1/namespaces/kflow/pods/kflow-agent-x/portforward" => {
+                assert!(request.uri().query().unwrap().contains("ports=9777"));
+                let key = request.headers()["Sec-WebSocket-Key"].as_bytes().to_vec();
+                self.forwards.fetch_add(1, Ordering::Relaxed);
+                let cut = self.cut.subscribe();
+                tokio::spawn(async move {
+                    let upgraded = hyper::upgrade::on(request).await.unwrap();
+                    let socket = WebSocketStream::from_raw_socket(
+                        TokioIo::new(upgraded),
+                        Role::Server,
+                        None,
+                    );
+                    forward(socket.await, agent.unwrap(), cut).await.ok();
+                });
+                Response::builder()
+                    .status(StatusCode::SWITCHING_PROTOCOLS)
+                    .header("Connection", "Upgrade")
+                    .header("Upgrade", "websocket")
+                    .header("Sec-WebSocket-Accept", derive_accept_key(&key))
+                    .header("Sec-WebSocket-Protocol", "v4.channel.k8s.io")
+                    .body(Full::default())
+                    .unwrap()
+            }
+            _ => json(
+                StatusCode::NOT_FOUND,
+                json!({"kind": "Status", "status": "Failure", "reason": "NotFound", "code": 404}),
+            ),
+        }
+    }
+}
+
+type Socket = WebSocketStream<TokioIo<hyper::upgrade::Upgraded>>;
+
+/// Channel 0 is the port's bytes, channel 1 its errors; each begins with the port's number.
+async fn forward(
+    socket: Socket,
+    agent: PathBuf,
+    mut cut: watch::Receiver<usize>,
+) -> io::Result<()> {
+    let (mut to, mut from) = socket.split();
+    let [low, high] = PORT.to_le_bytes();
+    for channel in [0, 1] {
+        let begin = Message::binary(vec![channel, low, high]);
+        to.send(begin).await.map_err(io::Error::other)?;
+    }
+    let (mut read, mut write) = UnixStream::connect(agent).await?.into_split();
+    let up = async {
+        while let Some(Ok(message)) = from.next().await {
+            if let Message::Binary(data) = message
+                && let Some((0, data)) = data.split_first()
+            {
+                write.write_all(data).await?;
+            }
+        }
+        Ok::<_, io::Error>(())
+    };
+    let down = async {
+        let mut buffer = vec![0; 16 << 10];
+        loop {
+            let n = read.read(&mut buffer).await?;
+            if n == 0 {
+                return Ok(());
+            }
+            let mut data = vec![0];
+            data.extend(&buffer[..n]);
+            to.send(Message::binary(data))
+                .await
+                .map_err(io::Error::other)?;
+        }
+    };
+    tokio::select! {
+        ended = up => ended,
+        ended = down => ended,
+        _ = cut.changed() => Ok(()),
+    }
+}
+
+fn client(url: &str) -> kube::Client {
+    kube::Client::try_from(kube::Config::new(url.parse().unwrap())).unwrap()
+}
+
+/// A run that follows the agent of node1 through an apiserver.
+fn following(url: &str) -> (Board, mpsc::Receiver<Observation>, watch::Receiver<Gives>) {
+    let (board, from) = Board::new(1024);
+    let (gives, given) = watch::channel(Gives::default());
+    let wanted = Follow {
+        way: Way::Pod {
+            client: client(url),
+            namespace: "kflow".to_owned(),
+            node: "node1".to_owned(),
+        },
+        since: None,
+        past: None,
+        all: false,
+        gives,
+    };
+    tokio::spawn(follow(wanted, board.out(Source::Cri, "agent")));
+    (board, from, given)
+}
+
+async fn until(from: &mut mpsc::Receiver<Observation>, wanted: impl Fn(&Observation) -> bool) {
+    let found = async { while !wanted(&from.recv().await.unwrap()) {} };
+    tokio::time::timeout(PATIENCE, found)
+        .await
+        .expect("in time");
+}
+
+fn says(o: &Observation, message: &str) -> bool {
+    matches!(&o.body, kflow_model::Body::Log(l) if l.message == message)
+}
+
+#[test]
+fn an_agent_is_reached_through_the_apiserver_and_again_when_the_forward_breaks() {
+    let node = Node::new();
+    let _agent = node.start(&["--no-spool"]);
+    block_on(async {
+        connected(&node.socket()).await;
+        let (server, url) = Apiserver::start(Some(node.socket()), false).await;
+        let (board, mut from, mut given) = following(&url);
+        until(&mut from, |o| says(o, "SyncLoop ADD")).await;
+        let gives = given.wait_for(|g| g.kubelet_log).await.unwrap();
+        assert!(gives.known && !gives.metrics);
+        drop(gives);
+        server.cut.send_modify(|n| *n += 1);
+        // What was not seen meanwhile is told, and nothing comes twice.
+        let mut doubled = false;
+        let gap = async {
+            loop {
+                let o = from.recv().await.unwrap();
+                doubled |= says(&o, "SyncLoop ADD");
+                if matches!(&o.body, kflow_model::Body::Gap(g) if g.of == Source::Kubelet) {
+                    return;
+                }
+            }
+        };
+        tokio::time::timeout(PATIENCE, gap).await.expect("in time");
+        node.append(
+            "root/var/log/kubelet.log",
+            &super::KUBELET.replace("SyncLoop ADD", "SyncLoop UPDATE"),
+        );
+        until(&mut from, |o| {
+            assert!(!says(o, "SyncLoop ADD"), "twice");
+            says(o, "SyncLoop UPDATE")
+        })
+        .await;
+        assert!(!doubled);
+        assert!(server.forwards.load(Ordering::Relaxed) >= 2);
+        let status = &board.statuses()[0];
+        assert!(status.is_on(), "{status:?}");
+        assert!(
+            status
+                .detail()
+                .starts_with(concat!("kflow ", env!("CARGO_PKG_VERSION"), ", ")),
+            "{status:?}"
+        );
+    });
+}
+
+#[test]
+fn without_an_agent_or_the_right_to_reach_it_a_sentence_says_what_would_help() {
+    block_on(async {
+        for (there, forbidden, want) in [
+            (
+                false,
+                false,
+                "no agent of kflow on node1 (namespace kflow): with one",
+            ),
+            (
+                true,
+                true,
+                "needs get and create on pods/portforward in namespace kflow",
+            ),
+        ] {
+            let agent = there.then(|| PathBuf::from("/no/such"));
+            let (_, url) = Apiserver::start(agent, forbidden).await;
+            let (board, _from, mut given) = following(&url);
+            given.wait_for(|g| g.known).await.unwrap();
+            let told = async {
+                while !board.statuses()[0].is_off() {
+                    tokio::task::yield_now().await;
+                }
+            };
+            tokio::time::timeout(PATIENCE, told).await.expect("in time");
+            let status = &board.statuses()[0];
+            assert!(status.detail().contains(want), "{status:?}");
+        }
+    });
+}
+
+/// Kubeconfig of a played apiserver.
+fn kubeconfig(node: &Node, url: &str) -> PathBuf {
+    node.put(
+        "kubeconfig",
+        &format!(
+            "apiVersion: v1\nkind: Config\ncurrent-context: a\nclusters: [{{name: c, cluster: {{server: \"{url}\"}}}}]\nusers: [{{name: u, user: {{}}}}]\ncontexts: [{{name: a, context: {{cluster: c, user: u}}}}]\n"
+        ),
+    );
+    node.path("kubeconfig")
+}
+
+#[test]
+fn what_an_agent_kept_is_in_a_recording_that_is_made_from_afar() {
+    let node = Node::new();
+    let _agent = node.kept();
+    block_on(async {
+        let mut reached = connected(&node.socket()).await;
+        served(&mut reached, SubscribeRequest::default(), |all| {
+            super::has(all, Source::Kubelet)
+        })
+        .await;
+        let (_server, url) = Apiserver::start(Some(node.socket()), false).await;
+        let config = kubeconfig(&node, &url);
+        let file = node.path("r.kflow");
+        let said = tokio::task::spawn_blocking({
+            let file = file.clone();
+            move || {
+                run(command()
+                    .args([
+                        "record", "--node", "node1", "--since", "-10m", "--for", "3s",
+                    ])
+                    .arg("--kubeconfig")
+                    .arg(config)
+                    .arg("-O")
+                    .arg(file))
+            }
+        });
+        let said = said.await.unwrap();
+        let text = fs::read_to_string(&file).unwrap();
+        assert!(text.contains("SyncLoop ADD"), "{}", said.err);
+        assert!(said.err.contains("cri agent: on (kflow "), "{}", said.err);
+    });
+}
+
+#[test]
+fn since_needs_the_agent_of_a_node() {
+    let said = crate::program::kflow([
+        "record",
+        "--since",
+        "-10m",
+        "--for",
+        "1s",
+        "-O",
+        "/dev/null",
+    ]);
+    assert_eq!(said.code, Some(2));
+    assert!(said.err.contains("--node"), "{}", said.err);
+}
