@@ -247,9 +247,6 @@ fn apiserver(text: &str) -> Option<Apiserver> {
     Some(Apiserver { audit_log, on_node })
 }
 
-/// Where spans are received on a node, for who may write into a unix socket of root's.
-pub const OTLP: &str = "/run/kflow/otlp.sock";
-
 /// What an agent follows on a node, what it does not find, and what would add it.
 pub fn found(seen: &Seen) -> Found {
     let mut found = Found::default();
@@ -358,33 +355,22 @@ struct Tracing {
     endpoint: Option<String>,
 }
 
-/// Who would send spans here. The kubelet takes a unix socket as an endpoint
-/// (`staging/src/k8s.io/component-base/tracing/api/v1/config.go`, `validateEndpoint`).
+/// Where the kubelet sends its spans: the agent receives none.
 fn tracing(seen: &Seen, found: &mut Found) {
     const WHAT: &str = "kubelet spans";
     let Some((path, text)) = &seen.kubelet else {
         return;
     };
-    let line = format!(
-        "in {}: tracing: {{endpoint: \"unix://{OTLP}\", samplingRatePerMillion: 1000000}}",
-        path.display()
-    );
     let read: Result<Configuration, _> = serde_saphyr::from_str(text);
-    found.findings.push(match read.map(|c| c.tracing) {
-        Err(e) => Finding::missing(WHAT, format!("{} cannot be read: {e}", path.display()), ""),
-        Ok(Some(t)) if t.endpoint.as_deref().is_some_and(|e| e.ends_with(OTLP)) => {
-            Finding::there(WHAT, format!("sent to {OTLP}"))
-        }
-        Ok(Some(t)) => Finding::missing(
-            WHAT,
-            format!(
-                "sent to {}, not to this agent",
-                t.endpoint.as_deref().unwrap_or("localhost:4317")
-            ),
-            line,
+    let said = match read.map(|c| c.tracing) {
+        Err(e) => format!("{} cannot be read: {e}", path.display()),
+        Ok(Some(t)) => format!(
+            "sent to {}; the agent receives none",
+            t.endpoint.as_deref().unwrap_or("localhost:4317")
         ),
-        Ok(None) => Finding::missing(WHAT, "the kubelet sends none", line),
-    });
+        Ok(None) => "the kubelet sends none, and the agent receives none".to_owned(),
+    };
+    found.findings.push(Finding::missing(WHAT, said, ""));
 }
 
 #[cfg(test)]
