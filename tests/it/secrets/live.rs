@@ -425,7 +425,7 @@ fn no_screen_of_a_live_run_shows_a_secret() {
 }
 
 /// Flags of `kflow record` that name no source, and what they do.
-const OTHERS: [(&str, &str); 18] = [
+const OTHERS: [(&str, &str); 26] = [
     ("--output-file", "the session"),
     ("--for", "when to stop"),
     ("--color", "colours"),
@@ -447,6 +447,17 @@ const OTHERS: [(&str, &str); 18] = [
     ("--listen-anywhere", "addresses"),
     ("--keep-gone", "retention"),
     ("--keep-gone-pods", "retention"),
+    ("--agent-namespace", "where an agent is looked for"),
+    ("--no-agent", "fewer sources"),
+    ("--since", "of an agent, which redacts what it keeps"),
+    ("--spool", "where segments wait, which are sessions"),
+    ("--spool-size", "retention"),
+    ("--segment", "rotation"),
+    (
+        "--store",
+        "where segments go; that they hold no canary is a test of kflow-store",
+    ),
+    ("--cluster", "a name in the store"),
 ];
 
 #[test]

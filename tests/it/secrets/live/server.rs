@@ -125,6 +125,13 @@ pub(super) fn scope() -> Scope {
 /// The apiserver: every resource that kflow watches, listed and watched, and by its way the kubelet.
 pub(super) fn apiserver(c: &mut Canaries) -> Pages {
     let mut pages = Pages::new();
+    // No agent is on the node.
+    let none =
+        r#"{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"1"},"items":[]}"#;
+    pages.insert(
+        "/api/v1/namespaces/kflow/pods".into(),
+        Page::Whole(200, none.into()),
+    );
     let mut listed = carriers::watched(c, "carrier");
     let mut later = carriers::watched(c, "carrier");
     for (_, watch) in watches(&scope()) {
