@@ -85,7 +85,7 @@ pub struct Agent {
     ring: Arc<Ring>,
 }
 
-/// What the service tells of an agent.
+/// State of the agent for `Info`: sources, findings, spool.
 struct About {
     options: Options,
     board: Board,

@@ -132,7 +132,7 @@ impl Counters {
     }
 }
 
-/// What the observation service tells of the proxy.
+/// State of the proxy for `Info`: connections, bytes, losses.
 #[derive(Debug)]
 struct About {
     listen: PathBuf,

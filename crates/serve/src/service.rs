@@ -47,7 +47,7 @@ pub trait Host: Send + Sync {
     fn past(&self, since: Nanos, until: Nanos, give: Past<'_>) -> Result<(), String>;
 }
 
-/// Takes lines of the past; `false` when nobody wants them any more.
+/// Takes observations of the past, in order; `false` ends the reading because the subscriber has gone.
 pub type Past<'a> = &'a mut dyn FnMut(Vec<Bytes>) -> bool;
 
 /// The service: cheap to clone.

@@ -154,7 +154,7 @@ pub struct SourceState {
 /// Something that an agent looked for.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct Finding {
-    /// What.
+    /// What is looked for on a node, as `kubelet log`.
     #[prost(string, tag = "1")]
     pub what: String,
     /// It is there.

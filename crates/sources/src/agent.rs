@@ -70,7 +70,7 @@ impl Way {
     }
 }
 
-/// What an agent gives, so that nobody else is asked for it.
+/// Sources of an agent: a viewer starts none of its own for these.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Gives {
     /// It was looked for.
