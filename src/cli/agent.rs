@@ -1,12 +1,13 @@
 //! `kflow agent`
 
 use std::io::Write;
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context as _;
 use serde::Serialize;
+
+mod place;
 
 use super::args::Format;
 use super::args::agent::{AgentArgs, AgentCommand, ManifestArgs, RunArgs, StatusArgs};
@@ -24,8 +25,9 @@ use kflow_model::log::Component;
 use kflow_model::units::{duration, size};
 use kflow_model::{Nanos, clock, patient};
 use kflow_serve::wire::InfoResponse;
-use kflow_sources::agent::{PORT, Way, reach};
+use kflow_sources::agent::{Way, reach};
 use kflow_store::Bounds;
+use place::{Root, own_folder, own_loopback};
 
 /// Observations that wait for viewers in memory; the rest is in the spool.
 const RING: (usize, Duration) = (8 << 20, Duration::from_secs(600));
@@ -54,11 +56,12 @@ fn manifest(args: &ManifestArgs) -> anyhow::Result<u8> {
 
 fn run(args: &RunArgs) -> anyhow::Result<u8> {
     let log = stderr_log();
-    let root = args.root.clone().unwrap_or_else(root);
-    let mut found = look::found_at(&root);
-    let node = args.node.clone().or_else(|| kubelet::node_name(&root));
+    let root = args.root.clone().map_or_else(Root::of_node, Root::named);
+    let mut found = look::found_at(root.path());
+    let named = || kubelet::node_name(root.path());
+    let node = args.node.clone().or_else(named);
     let node = node.unwrap_or_else(hostname);
-    let live = asked(args, &root, &node, &mut found);
+    let live = asked(args, root.path(), &node, &mut found);
     let config = Config {
         of_node_only: true,
         api_spread: SPREAD,
@@ -102,48 +105,11 @@ fn run(args: &RunArgs) -> anyhow::Result<u8> {
     Ok(super::OK)
 }
 
-/// Where the node's files are: `/`, or of a pod that sees the node's processes what process 1 sees.
-fn root() -> PathBuf {
-    let of_node = Path::new("/proc/1/root");
-    let namespace = |of: &str| std::fs::read_link(format!("/proc/{of}/ns/mnt")).ok();
-    let elsewhere = namespace("1").is_some_and(|n| Some(n) != namespace("self"));
-    let seen = patient::ask(of_node, || Path::new("/proc/1/root/etc").try_exists());
-    if elsewhere && matches!(seen, Ok(Ok(true))) {
-        of_node.to_owned()
-    } else {
-        PathBuf::from("/")
-    }
-}
-
-/// The loopback address of a pod that is not in the node's network: nobody else is there.
-fn own_loopback() -> Option<std::net::SocketAddr> {
-    let namespace = |of: &str| std::fs::read_link(format!("/proc/{of}/ns/net")).ok();
-    let apart = namespace("1").is_some_and(|n| Some(n) != namespace("self"));
-    apart.then(|| std::net::SocketAddr::from(([127, 0, 0, 1], PORT)))
-}
-
-/// A folder that the kubelet made for a volume is open to all, and it is root's: the agent closes its own, `/run/kflow`.
-fn own_folder(socket: &Path) {
-    let Some(dir) = socket.parent().filter(|d| *d == Path::new("/run/kflow")) else {
-        return;
-    };
-    let its = dir.to_owned();
-    // What does not work is told by who wants to listen there.
-    drop(patient::ask(dir, move || {
-        let meta = std::fs::metadata(&its)?;
-        let me = rustix::process::geteuid().as_raw();
-        if meta.uid() == me && meta.mode() & 0o077 != 0 {
-            std::fs::set_permissions(&its, std::fs::Permissions::from_mode(0o700))?;
-        }
-        Ok::<(), std::io::Error>(())
-    }));
-}
-
 /// The sources of this node, as the arguments of a live command would name them.
 fn asked(args: &RunArgs, root: &Path, node: &str, found: &mut Found) -> LiveArgs {
     let runtime = args.runtime.clone().or_else(|| runtime(root));
     found.findings.push(match &runtime {
-        Some(path) => Finding::there("runtime", path.display().to_string()),
+        Some(path) => Finding::there("runtime", on_node(root, path)),
         None => Finding::missing(
             "runtime",
             "the socket that the kubelet uses is not known",
@@ -204,25 +170,32 @@ fn runtime(root: &Path) -> Option<PathBuf> {
         let its = p.clone();
         patient::ask(p, move || its.try_exists()).is_ok_and(|e| e.unwrap_or(false))
     };
-    plain
-        .ok()
-        .filter(|p| !there(&path) && there(p))
-        .or(Some(path))
+    let ways = [Some(path.clone()), plain.ok(), Some(below(root, &path))];
+    ways.into_iter().flatten().find(there).or(Some(path))
+}
+
+fn below(root: &Path, path: &Path) -> PathBuf {
+    root.join(path.strip_prefix("/").unwrap_or(path))
+}
+
+/// A path as the node has it, for people.
+fn on_node(root: &Path, path: &Path) -> String {
+    let its = path.strip_prefix(root).unwrap_or(path);
+    Path::new("/").join(its).display().to_string()
 }
 
 /// Where the kubelet's log is, as `--kubelet-log` names it.
 fn kubelet_log(root: &Path, found: &Found) -> (String, Finding) {
     const WHAT: &str = "kubelet log";
-    let below = |p: PathBuf| root.join(p.strip_prefix("/").unwrap_or(&p));
     let plain = root.join("var/log/kubelet.log");
     let is_there = plain.clone();
     let plain = patient::ask(&plain, move || is_there.is_file())
         .is_ok_and(|f| f)
         .then_some(plain);
-    let file = kubelet::log_file(root).map(below);
+    let file = kubelet::log_file(root).map(|p| below(root, &p));
     if let Some(path) = file.or_else(|| found.kubelet_log.clone()).or(plain) {
-        let path = path.display().to_string();
-        return (path.clone(), Finding::there(WHAT, path));
+        let found = Finding::there(WHAT, on_node(root, &path));
+        return (path.display().to_string(), found);
     }
     let unit = kubelet::unit(root);
     let path = std::env::var_os("PATH").unwrap_or_default();

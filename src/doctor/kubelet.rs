@@ -317,12 +317,12 @@ pub fn node_name(root: &Path) -> Option<String> {
     flags(&args, "--hostname-override").pop()
 }
 
-/// The file that a running kubelet writes its log to, when it does not write to the journal.
+/// The file that a running kubelet writes its log to, when it does not write to the journal; as the kubelet names it.
 pub fn log_file(root: &Path) -> Option<PathBuf> {
     let fd = process(root)?.join("fd/2");
     let to = files::ask(&fd, |p| fs::read_link(p)).ok()?;
     // A pipe or a socket has no path; /dev/null has no log. A log that does not answer is one all the same.
-    match files::ask(&to, |p| Ok(p.is_file())) {
+    match files::ask(&below(root, &to.display().to_string()), |p| Ok(p.is_file())) {
         Ok(true) | Err(_) => Some(to),
         Ok(false) => None,
     }
@@ -468,7 +468,7 @@ fn process_flags(root: &Path) -> Result<Option<Vec<String>>, Unknown> {
 }
 
 /// The folder in `/proc` of a running kubelet.
-fn process(root: &Path) -> Option<PathBuf> {
+pub fn process(root: &Path) -> Option<PathBuf> {
     processes(root).into_iter().next()
 }
 

@@ -15,7 +15,7 @@ use kflow_model::cri::{ConnChange, Sight};
 use kflow_model::{Body, Nanos, Observation, Source, Stamp, Text, clock};
 use kflow_tap::{Config, Tap};
 
-pub use kflow_tap::{Error, InKernel, loaded, needs, probe};
+pub use kflow_tap::{Error, InKernel, loaded, needs, network, probe};
 
 /// Batches that may wait for the engine. When so many do, the tap's thread waits, its ring fills, and what finds no room there
 /// is lost and told.

@@ -19,10 +19,12 @@
 //! | `time` | the kernel's clock to the wall clock |
 //! | `kernel` | loads, attaches, the maps |
 //! | `node` | sock_diag and /proc: which descriptors lead to the runtime |
+//! | `apart` | the same where sock_diag does not see: in other network namespaces |
 //! | `reconnect` | makes clients connect anew, when a person asks for it |
 //! | [`needs`] | what is missing here, and the line that gives it |
 //! | `run` | the thread |
 
+mod apart;
 mod follow;
 mod kernel;
 pub mod needs;
@@ -37,6 +39,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+pub use apart::network;
 pub use kernel::InKernel;
 pub use run::{Handed, Tap, loaded, probe};
 

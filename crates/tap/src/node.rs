@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -16,6 +17,8 @@ use netlink_sys::protocols::NETLINK_SOCK_DIAG;
 use netlink_sys::{Socket, SocketAddr};
 use rustc_hash::FxHashSet;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 
 /// How long the kernel may take to list its sockets.
 const PATIENCE: Timespec = Timespec {
@@ -38,6 +41,7 @@ impl Target {
         let mut paths = vec![path.to_path_buf()];
         paths.extend(real_folder(path));
         paths.extend(fs::canonicalize(path));
+        paths.extend(as_its_root_has_it(path));
         // /var/run is a link to /run on every distribution that has systemd: both are in use.
         for (from, to) in [("/run", "/var/run"), ("/var/run", "/run")] {
             let others: Vec<PathBuf> = paths
@@ -59,10 +63,15 @@ impl Target {
     /// True for a socket that the runtime bound, or accepted on such a one.
     fn is(&self, socket: &UnixResponse) -> bool {
         let named = socket.name().is_some_and(|name| match name {
-            UnixDiagName::Pathname(name) => self.paths.iter().any(|p| p.as_os_str() == name),
+            UnixDiagName::Pathname(name) => self.is_named(name.as_bytes()),
             UnixDiagName::Abstract(_) => false,
         });
         named || (self.file.is_some() && file_of(socket) == self.file)
+    }
+
+    /// True for one of its spellings.
+    pub(crate) fn is_named(&self, name: &[u8]) -> bool {
+        self.paths.iter().any(|p| p.as_os_str().as_bytes() == name)
     }
 }
 
@@ -79,6 +88,20 @@ fn file_of(socket: &UnixResponse) -> Option<[u32; 2]> {
         u32::from_ne_bytes(*inode),
         u32::from_ne_bytes(*device.first_chunk()?),
     ])
+}
+
+/// The path as processes have it through whose root it is reached: behind `/proc/PID/root` or `/proc/self/fd/N`.
+fn as_its_root_has_it(path: &Path) -> Option<PathBuf> {
+    let mut parts = path.strip_prefix("/proc").ok()?.components();
+    parts.next()?;
+    match parts.next()?.as_os_str().to_str()? {
+        "root" => {}
+        "fd" => {
+            parts.next()?;
+        }
+        _ => return None,
+    }
+    Some(Path::new("/").join(parts.as_path()))
 }
 
 /// The path with its folder's links followed. The socket itself need not exist.
@@ -179,13 +202,25 @@ pub(crate) fn name(process: u32) -> String {
 }
 
 /// The numbers that a folder holds as names.
-fn numbers(folder: &str) -> impl Iterator<Item = u32> {
+pub(crate) fn numbers(folder: &str) -> impl Iterator<Item = u32> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     entries.filter_map(|e| e.file_name().to_str()?.parse().ok())
 }
 
 /// A descriptor: process, number, inode of its socket.
 pub(crate) type Holder = (u32, u32, u64);
+
+/// A process's socket, for this one to ask. Its process may close it meanwhile: it is closed when this is dropped.
+pub(crate) fn borrowed((process, descriptor, inode): Holder) -> rustix::io::Result<OwnedFd> {
+    let process = i32::try_from(process).ok().and_then(Pid::from_raw);
+    let number = i32::try_from(descriptor).map_err(|_| Errno::BADF)?;
+    let process = pidfd_open(process.ok_or(Errno::SRCH)?, PidfdFlags::empty())?;
+    let socket = pidfd_getfd(&process, number, PidfdGetfdFlags::empty())?;
+    if rustix::fs::fstat(&socket)?.st_ino != inode {
+        return Err(Errno::STALE);
+    }
+    Ok(socket)
+}
 
 /// Descriptors that lead to one of these sockets, of all processes but this one.
 pub(crate) fn holders(inodes: &FxHashSet<u64>) -> Vec<Holder> {
@@ -283,6 +318,14 @@ mod tests {
         );
         let var = Target::of(Path::new("/var/run/no-such-runtime/r.sock"));
         assert_eq!(run.paths, var.paths);
+        for root in ["/proc/1/root", "/proc/self/fd/7"] {
+            let of_root = Target::of(Path::new(&format!("{root}/run/no-such-runtime/r.sock")));
+            assert!(
+                run.paths.iter().all(|p| of_root.paths.contains(p)),
+                "{root}"
+            );
+        }
+        assert_eq!(as_its_root_has_it(Path::new("/run/r.sock")), None);
         assert_eq!(
             padded(Path::new("/a")).map(|p| (p[0], p[1], p[2])),
             Some((b'/', b'a', 0))

@@ -11,11 +11,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
-
 use crate::follow::{Follower, Unclear};
-use crate::node::Holder;
+use crate::node::{Holder, borrowed};
 use kflow_model::{Nanos, units};
 
 /// How long a moment without open calls is waited for: a kubelet lists its containers every second, and a call that takes
@@ -121,20 +118,15 @@ impl Reconnect {
 }
 
 /// Shuts a client's socket down, if the descriptor still leads to it.
-fn shut_down((process, descriptor, inode): Holder) -> rustix::io::Result<()> {
-    let process = i32::try_from(process).ok().and_then(Pid::from_raw);
-    let number = i32::try_from(descriptor).map_err(|_| Errno::BADF)?;
-    let process = pidfd_open(process.ok_or(Errno::SRCH)?, PidfdFlags::empty())?;
-    let socket = pidfd_getfd(&process, number, PidfdGetfdFlags::empty())?;
-    if rustix::fs::fstat(&socket)?.st_ino != inode {
-        return Err(Errno::STALE);
-    }
+fn shut_down(holder: Holder) -> rustix::io::Result<()> {
+    let socket = borrowed(holder)?;
     rustix::net::shutdown(&socket, rustix::net::Shutdown::Both)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::io::Errno;
     use std::os::fd::AsRawFd as _;
     use std::os::unix::net::UnixStream;
 

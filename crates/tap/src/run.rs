@@ -12,6 +12,7 @@ use kflow_model::{Nanos, Observation, clock};
 use rustc_hash::{FxHashMap, FxHashSet};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use crate::apart::Apart;
 use crate::follow::{Follower, HOLD, Node, QUIET};
 use crate::kernel::{self, InKernel, Loaded, Maps, Ring};
 use crate::node::{self, Target};
@@ -31,7 +32,7 @@ const COUNT: Duration = Duration::from_secs(1);
 /// Records that are decoded before their observations are handed over.
 const BATCH: usize = 1024;
 /// How often a socket is looked for in /proc before it is given up: its process may have hidden it, or just be made.
-const TRIES: u32 = 3;
+pub(crate) const TRIES: u32 = 3;
 
 /// What the tap gives.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -137,6 +138,7 @@ fn begin(config: &Config) -> Result<Run, Error> {
         loaded,
         follower: Follower::default(),
         reconnect: Reconnect::new(Arc::clone(&config.reconnect)),
+        apart: Apart::default(),
         given_up: FxHashMap::default(),
         untold: 0,
         seen: clock::now(),
@@ -150,6 +152,7 @@ struct Run {
     loaded: Loaded,
     follower: Follower,
     reconnect: Reconnect,
+    apart: Apart,
     /// Sockets whose descriptors were not found, with how often they were looked for.
     given_up: FxHashMap<u64, u32>,
     /// Records without bytes that had found no room at the last look.
@@ -239,9 +242,10 @@ impl Run {
             if !self.found {
                 status.push_str("; connections from before cannot be found: no sock_diag here");
             }
-            let anew = self.reconnect.status();
-            if !anew.is_empty() {
-                status.push_str(&format!("; {anew}"));
+            for more in [self.apart.status(), self.reconnect.status()] {
+                if !more.is_empty() {
+                    status.push_str(&format!("; {more}"));
+                }
             }
             if !out.is_empty() || status != told {
                 told.clone_from(&status);
@@ -285,7 +289,7 @@ impl Run {
         self.follower.look(now, maps, out);
         let clients = node::clients(&target);
         self.found = clients.is_ok();
-        let Ok(clients) = clients else { return };
+        let clients = clients.unwrap_or_default();
         self.given_up.retain(|inode, _| clients.contains(inode));
         let known = self.follower.inodes();
         let wanted: FxHashSet<u64> = clients
@@ -296,7 +300,9 @@ impl Run {
         for i in &wanted {
             *self.given_up.entry(*i).or_default() += 1;
         }
-        for holder in node::holders(&wanted) {
+        let mut found = node::holders(&wanted);
+        found.extend(self.apart.look(&target, &known));
+        for holder in found {
             self.follower.join(holder, now, maps, out);
         }
     }
