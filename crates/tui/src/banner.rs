@@ -52,11 +52,14 @@ pub struct Reason {
 impl Reason {
     /// ` for 12s, next try in 4s`.
     pub fn times(&self, now: Nanos) -> String {
-        let since = self.since.map(|s| now.since(s)).filter(|ns| *ns >= 0);
-        let since = since.map(|ns| format!(" for {}", age(ns)));
         let next = self.next.map(|n| n.since(now)).filter(|ns| *ns > 0);
         let next = next.map(|ns| format!(", next try in {}", age(ns)));
-        format!("{}{}", since.unwrap_or_default(), next.unwrap_or_default())
+        format!("{}{}", self.lasted(now), next.unwrap_or_default())
+    }
+    /// ` for 12s`.
+    fn lasted(&self, now: Nanos) -> String {
+        let since = self.since.map(|s| now.since(s)).filter(|ns| *ns >= 0);
+        since.map_or_else(String::new, |ns| format!(" for {}", age(ns)))
     }
     const fn style(&self, ctx: &Ctx<'_>) -> Style {
         match self.weight {
@@ -144,7 +147,7 @@ fn of_trouble(snap: &Snapshot, t: &Trouble, next: Option<Nanos>) -> Reason {
         [] => String::new(),
         [one] => (*one).to_owned(),
         [one, two] => format!("{one} and {two}"),
-        [one, two, more @ ..] => format!("{one}, {two} and {} more", more.len()),
+        [one, more @ ..] => format!("{one} and {} more", more.len()),
     };
     let (what, brief) = match t.failure {
         Failure::NoCluster => ("no cluster".to_owned(), "see --kubeconfig"),
@@ -263,7 +266,7 @@ pub fn draw(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, all: &[Reason]) {
     } else {
         format!("{}; {}", worst.said, worst.help)
     };
-    let times = worst.times(ctx.snap.now);
+    let mut times = worst.times(ctx.snap.now);
     let lead = width(&worst.what) + width(&times);
     let room = usize::from(w.saturating_sub(x + 1)).saturating_sub(lead);
     let whole = room >= width(&full) + width(&more) + 3;
@@ -274,13 +277,14 @@ pub fn draw(ctx: &Ctx<'_>, canvas: &mut Canvas<'_>, all: &[Reason]) {
     };
     let used = canvas.text_right(w, 0, w, &end, t.bar.patch(t.key));
     let end = w.saturating_sub(used + 2);
-    x += canvas.text_in(
-        x,
-        0,
-        end.saturating_sub(x),
-        &worst.what,
-        t.bar.patch(t.strong),
-    );
+    // Where it is narrow the next try gives way, then the end of the cause: since when is always there.
+    let room = usize::from(end.saturating_sub(x));
+    if width(&worst.what) + width(&times) > room {
+        times = worst.lasted(ctx.snap.now);
+    }
+    let room = room.saturating_sub(width(&times));
+    let room = u16::try_from(room).unwrap_or(u16::MAX);
+    x += canvas.text_in(x, 0, room, &worst.what, t.bar.patch(t.strong));
     x += canvas.text_in(x, 0, end.saturating_sub(x), &times, t.bar.patch(t.wait));
     let room = usize::from(end.saturating_sub(x)).saturating_sub(2);
     let short = if worst.brief.is_empty() {

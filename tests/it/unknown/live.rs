@@ -188,6 +188,15 @@ fn a_right_that_is_missing() {
     });
     run(&no_owners, &["why", "--all"], None).is_unknown("no jobs");
     drawn("no jobs", &no_owners);
+    // More kinds than fit on a narrow line.
+    let no_owner_at_all = Api::start(|a| {
+        if matches!(a.resource.as_str(), "daemonsets" | "jobs" | "statefulsets") {
+            Act::Refuse(403)
+        } else {
+            Act::Serve
+        }
+    });
+    drawn("no jobs", &no_owner_at_all);
     let elsewhere = Api::start(|a| {
         if a.namespace.as_deref() == Some("shop") {
             Act::Serve
