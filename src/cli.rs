@@ -168,7 +168,7 @@ fn run(mut args: Args) -> anyhow::Result<u8> {
         Command::Causes(a) => why::catalogue(&a),
         Command::Replay(a) => replay::replay(&a),
         Command::Demo(a) => replay::demo(&a),
-        Command::Keys => settings::keys(),
+        Command::Keys(a) => settings::keys(&a),
         Command::Themes(a) => settings::themes(&a),
         Command::Config(a) => settings::configuration(&a),
         Command::Screenshots(a) => screenshots::screenshots(&a),

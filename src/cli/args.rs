@@ -10,7 +10,7 @@ pub mod terminal;
 
 use clap::builder::PossibleValue;
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum, ValueHint};
-use kflow_core::query::Query;
+use kflow_core::query::{self, CallRecord, Field, Number, PodRecord, Query};
 use kflow_export::file::Kind;
 use kflow_export::rows::Rows;
 use std::path::PathBuf;
@@ -92,8 +92,7 @@ pub enum Command {
     /// Play a recorded node with pods that hang; needs nothing
     Demo(terminal::DemoArgs),
     /// Print the key map
-    #[command(after_help = "Examples:\n  kflow keys")]
-    Keys,
+    Keys(terminal::KeysArgs),
     /// List themes, or their keys
     Themes(terminal::ThemesArgs),
     /// Say where the configuration is read from, or print the default one
@@ -432,10 +431,14 @@ impl WhyFormat {
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "Examples:\n  \
 kflow causes\n  \
-kflow causes KF601")]
+kflow causes KF601\n  \
+kflow causes -o json")]
 pub struct CausesArgs {
     /// One cause, such as KF601
     pub id: Option<String>,
+    /// How to write it
+    #[arg(short, long, value_name = "FORM", value_enum, default_value_t)]
+    pub output: RowsFormat,
 }
 
 /// `kflow timeline`
@@ -536,14 +539,40 @@ pub struct ExportArgs {
     pub input: Input,
 }
 
-/// An expression of the filter language.
-fn expression(text: &str) -> Result<Query, String> {
-    kflow_core::query::parse(text).map_err(|e| e.to_string())
+/// An expression that calls are looked through with.
+fn of_calls(text: &str) -> Result<Query, String> {
+    expression(text, "call", CallRecord::FIELDS, CallRecord::NUMBERS)
+}
+
+/// An expression that pods are looked through with.
+fn of_pods(text: &str) -> Result<Query, String> {
+    expression(text, "pod", PodRecord::FIELDS, PodRecord::NUMBERS)
+}
+
+/// What no call, or no pod, has, is refused: nothing would be found, as if there were none.
+fn expression(
+    text: &str,
+    thing: &str,
+    fields: &[Field],
+    numbers: &[Number],
+) -> Result<Query, String> {
+    let query = query::parse(text).map_err(|e| e.to_string())?;
+    let Some(name) = query.foreign(fields, numbers) else {
+        return Ok(query);
+    };
+    let names = fields.iter().map(|f| f.name());
+    let all: Vec<&str> = names.chain(numbers.iter().map(|n| n.name())).collect();
+    Err(format!(
+        "a {thing} has no {name}; it has {}",
+        all.join(", ")
+    ))
 }
 
 /// The same, as it was typed: the terminal shows it.
 fn filter(text: &str) -> Result<String, String> {
-    expression(text).map(|_| text.to_owned())
+    query::parse(text)
+        .map(|_| text.to_owned())
+        .map_err(|e| e.to_string())
 }
 
 /// Which calls.
@@ -554,7 +583,7 @@ pub struct CallFilter {
     #[arg(long, value_name = "POD")]
     pub pod: Option<String>,
     /// Only calls that an expression holds for: 'method:RunPodSandbox dur>2s !ok pod:web*'
-    #[arg(long, value_name = "EXPR", value_parser = expression)]
+    #[arg(long, value_name = "EXPR", value_parser = of_calls)]
     pub filter: Option<Query>,
     /// Only this method (several: repeat, or separate with commas)
     #[arg(long, value_name = "METHOD", value_delimiter = ',')]

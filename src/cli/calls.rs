@@ -4,7 +4,7 @@ use std::io::Write as _;
 
 use anyhow::{bail, ensure};
 
-use super::args::{CallsArgs, Input, TableFormat};
+use super::args::{CallFilter, CallsArgs, Input, TableFormat};
 use super::collect::Collected;
 use super::input::Observations;
 use super::out;
@@ -13,6 +13,7 @@ use super::pods::{
 };
 use kflow_core::correlate::{Pod, World};
 use kflow_core::diagnose::unknown::{self, Asked};
+use kflow_core::query::Field;
 use kflow_core::suggest::suggest;
 use kflow_engine::Snapshot;
 use kflow_export::{calls, names};
@@ -38,9 +39,7 @@ pub(super) fn calls(args: &CallsArgs) -> anyhow::Result<u8> {
         return Err(unknown.into());
     }
     let filter = filter(args, pods.as_deref());
-    for wanted in &filter.methods {
-        known_method(wanted, &world)?;
-    }
+    known_methods(&args.filter, &world)?;
     let mut out = out::stdout();
     match args.output.rows() {
         None if args.output.is_name() => {
@@ -94,9 +93,7 @@ fn follow(args: &CallsArgs) -> anyhow::Result<u8> {
         ..args.input.clone()
     };
     let Collected { mut live, scope } = super::collect::start(&first, query)?;
-    for wanted in &args.filter.method {
-        known_method(wanted, &live.snapshot().world)?;
-    }
+    known_methods(&args.filter, &live.snapshot().world)?;
     let mut follow = calls::Follow::default();
     let mut tell = |snapshot: &Snapshot, last: bool| -> std::io::Result<bool> {
         let world = &snapshot.world;
@@ -154,6 +151,14 @@ fn follow(args: &CallsArgs) -> anyhow::Result<u8> {
 
 /// Refuses a method that the CRI does not have and that was not seen either: a slip of the hand would look like a runtime
 /// that was never called.
+fn known_methods(filter: &CallFilter, world: &World) -> anyhow::Result<()> {
+    let of_filter = filter.filter.iter().flat_map(|q| q.exact(Field::Method));
+    for wanted in filter.method.iter().map(String::as_str).chain(of_filter) {
+        known_method(wanted, world)?;
+    }
+    Ok(())
+}
+
 fn known_method(wanted: &str, world: &World) -> anyhow::Result<()> {
     let seen = world.calls().iter().map(|c| c.method.as_str());
     let mut known: Vec<&str> = seen.chain(method::ALL.iter().copied()).collect();

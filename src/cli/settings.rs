@@ -3,30 +3,49 @@
 use std::io::{ErrorKind, Write as _};
 use std::path::Path;
 
-use super::args::terminal::{ConfigArgs, ThemesArgs};
+use serde::Serialize;
+
+use super::args::terminal::{ConfigArgs, KeysArgs, ThemesArgs};
 use super::replay::options;
 use super::{NO_SUCH, OK, out};
 use kflow_core::suggest::suggest;
+use kflow_export::rows;
 use kflow_model::patient;
 use kflow_tui::action::Action;
 use kflow_tui::config::{self, Config};
 use kflow_tui::theme;
 
-pub(super) fn keys() -> anyhow::Result<u8> {
+/// What the terminal does on a key.
+#[derive(Serialize)]
+struct Bound<'a> {
+    /// `global`, `list`, or the pane.
+    #[serde(rename = "where")]
+    scope: String,
+    command: &'a str,
+    /// None where the user's configuration took them away.
+    keys: Vec<String>,
+    about: &'a str,
+}
+
+pub(super) fn keys(args: &KeysArgs) -> anyhow::Result<u8> {
     let o = options(None);
     let (config, file) = read(o.config.as_deref());
     let (map, warnings) = config.keymap(&file);
+    let all = Action::ALL.iter().map(|a| Bound {
+        scope: a.scope().to_string(),
+        command: a.name(),
+        keys: map.keys(*a).iter().map(ToString::to_string).collect(),
+        about: a.help(),
+    });
     let mut out = out::stdout();
-    writeln!(out, "{:10} {:18} {:24} WHAT", "WHERE", "COMMAND", "KEYS")?;
-    for a in Action::ALL {
-        writeln!(
-            out,
-            "{:10} {:18} {:24} {}",
-            a.scope().to_string(),
-            a.name(),
-            map.text(*a),
-            a.help()
-        )?;
+    if let Some(form) = args.output.rows() {
+        rows::values(&mut out, form, all)?;
+    } else {
+        writeln!(out, "{:10} {:18} {:24} WHAT", "WHERE", "COMMAND", "KEYS")?;
+        for b in all {
+            let keys = b.keys.join(" ");
+            writeln!(out, "{:10} {:18} {keys:24} {}", b.scope, b.command, b.about)?;
+        }
     }
     out.flush()?;
     told(&warnings);
@@ -56,14 +75,16 @@ fn told(warnings: &[String]) {
     }
 }
 
+/// A theme, or a key of themes.
+#[derive(Serialize)]
+struct Named<'a> {
+    name: &'a str,
+    about: &'a str,
+}
+
 pub(super) fn themes(a: &ThemesArgs) -> anyhow::Result<u8> {
     let mut out = out::stdout();
-    if a.keys {
-        writeln!(out, "{:18} WHAT", "KEY")?;
-        for (k, text) in theme::KEYS {
-            writeln!(out, "{k:18} {text}")?;
-        }
-    } else if let Some(name) = &a.print {
+    if let Some(name) = &a.print {
         let Some((_, text)) = theme::BUILT_IN.iter().find(|(n, _)| n == name) else {
             let near = suggest(name, theme::BUILT_IN.iter().map(|(n, _)| *n), |n| n);
             told(&[match near.as_slice() {
@@ -73,15 +94,27 @@ pub(super) fn themes(a: &ThemesArgs) -> anyhow::Result<u8> {
             return Ok(NO_SUCH);
         };
         out.write_all(text.as_bytes())?;
+        out.flush()?;
+        return Ok(OK);
+    }
+    let (head, width, all): (_, _, Vec<Named<'_>>) = if a.keys {
+        let keys = theme::KEYS.iter();
+        let all = keys.map(|(name, about)| Named { name, about }).collect();
+        ("KEY", 18, all)
     } else {
-        writeln!(out, "{:15} ABOUT", "THEME")?;
-        for (name, text) in theme::BUILT_IN {
-            let about = text
-                .lines()
-                .next()
-                .unwrap_or_default()
-                .trim_start_matches("# ");
-            writeln!(out, "{name:15} {about}")?;
+        let about = |text: &'static str| text.lines().next().unwrap_or_default();
+        let all = theme::BUILT_IN.iter().map(|(name, text)| Named {
+            name,
+            about: about(text).trim_start_matches("# "),
+        });
+        ("THEME", 15, all.collect())
+    };
+    if let Some(form) = a.output.rows() {
+        rows::values(&mut out, form, all.into_iter())?;
+    } else {
+        writeln!(out, "{head:width$} WHAT")?;
+        for Named { name, about } in all {
+            writeln!(out, "{name:width$} {about}")?;
         }
     }
     out.flush()?;

@@ -406,10 +406,10 @@ fn all(world: &World, now: Nanos) -> Vec<Arc<Verdict>> {
 /// `kflow causes`
 pub(super) fn catalogue(args: &CausesArgs) -> anyhow::Result<u8> {
     let catalogue = Catalogue::get();
-    let text = match &args.id {
-        None => causes::table(catalogue),
+    let one = match &args.id {
+        None => None,
         Some(id) => match catalogue.find(&id.to_ascii_uppercase()) {
-            Some(cause) => causes::entry(cause),
+            Some(cause) => Some(cause),
             None => {
                 no_such_cause(id, catalogue);
                 return Ok(NO_SUCH);
@@ -417,9 +417,13 @@ pub(super) fn catalogue(args: &CausesArgs) -> anyhow::Result<u8> {
         },
     };
     let mut out = out::stdout();
-    out.write_all(text.as_bytes())?;
-    if !text.ends_with('\n') {
-        writeln!(out)?;
+    match (args.output.rows(), one) {
+        (Some(form), one) => {
+            let all = one.map_or_else(|| catalogue.iter().collect(), |c| vec![c]);
+            causes::rows(&mut out, form, all)?;
+        }
+        (None, None) => out.write_all(causes::table(catalogue).as_bytes())?,
+        (None, Some(cause)) => out.write_all(causes::entry(cause).as_bytes())?,
     }
     out.flush()?;
     Ok(OK)

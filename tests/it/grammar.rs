@@ -70,7 +70,8 @@ fn a_flag_is_the_same_word_in_every_command() {
         assert_eq!(looks, has("-l, --selector <SELECTOR>"), "{command}");
     }
     let with_forms = [
-        "calls", "doctor", "export", "flow", "requests", "stats", "store", "timeline", "why",
+        "calls", "causes", "doctor", "export", "flow", "keys", "requests", "stats", "store",
+        "themes", "timeline", "why",
     ];
     assert_eq!(forms, BTreeSet::from(with_forms));
     // What lists the arguments lists no old spelling.

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::fixture;
 use crate::program;
+use crate::store::Rig;
 
 fn kflow(args: &[&str], form: &str) -> (String, String) {
     let said = program::kflow([args, &["-o", form]].concat());
@@ -124,6 +125,12 @@ fn what_is_written_as_json_fits_its_schema() {
     hold("owner", &["timeline", "s19/deploy/burst", "-s", &after]);
     hold("flow-map", &["flow"]);
     hold("doctor", &["doctor", "--no-api"]);
+    hold("causes", &["causes"]);
+    hold("causes", &["causes", "KF601"]);
+    hold("keys", &["keys"]);
+    hold("themes", &["themes"]);
+    hold("themes", &["themes", "--keys"]);
+    hold("store", &["store", "ls", &Rig::new().url()]);
     for (name, n) in rows {
         assert!(n > 0, "nothing was held against {name}");
     }

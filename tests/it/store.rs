@@ -129,7 +129,8 @@ fn every_recording_comes_back_as_the_same_world() {
     }
 }
 
-struct Rig {
+/// A recording in a store of four segments.
+pub(crate) struct Rig {
     dir: tempfile::TempDir,
     /// The same as a file.
     file: PathBuf,
@@ -137,7 +138,7 @@ struct Rig {
 }
 
 impl Rig {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let session = recording(&fixture("sessions/S13-crictl.kflow.zst"));
         let store = Store::open(&url(dir.path()), Use::Write).unwrap();
@@ -150,6 +151,9 @@ impl Rig {
         w.finish().unwrap();
         Self { dir, file, session }
     }
+    pub(crate) fn url(&self) -> String {
+        url(self.dir.path())
+    }
     fn command(&self) -> Command {
         let mut c = program::command();
         c.env("XDG_CACHE_HOME", self.dir.path().join("cache"))
@@ -159,7 +163,7 @@ impl Rig {
     fn stored(&self, args: &[&str], more: &[&str]) -> Said {
         let (from, to) = self.session.range().unwrap();
         let (from, to) = (from.to_rfc3339(), to.to_rfc3339());
-        let url = url(self.dir.path());
+        let url = self.url();
         let store = ["--store", &url, "--from", &from, "--to", &to];
         run(self.command().args(args).args(store).args(more))
     }
@@ -284,7 +288,7 @@ fn a_run_is_recorded_into_a_store_and_what_the_store_refuses_waits() {
 #[test]
 fn what_a_store_has_is_listed_and_what_is_old_goes() {
     let rig = Rig::new();
-    let url = url(rig.dir.path());
+    let url = rig.url();
     let store = |args: &[&str]| run(rig.command().arg("store").args(args));
     let listed = |name: &str| -> serde_json::Value {
         let said = store(&["ls", &url, "-o", "json"]);

@@ -198,6 +198,41 @@ impl Query {
             Self::Text(_, p) | Self::Word(p) => p.parts(text, out),
         }
     }
+    /// Calls `f` with every term, in its order.
+    fn each<'q>(&'q self, f: &mut dyn FnMut(&'q Self)) {
+        match self {
+            Self::And(v) | Self::Or(v) => v.iter().for_each(|q| q.each(f)),
+            Self::Not(q) => q.each(f),
+            term => f(term),
+        }
+    }
+    /// The first field or number that is asked for and is none of these: what is looked through does not have it.
+    pub fn foreign(&self, fields: &[Field], numbers: &[Number]) -> Option<&'static str> {
+        let mut first = None;
+        self.each(&mut |term| {
+            let name = match term {
+                Self::Text(f, _) if !fields.contains(f) => f.name(),
+                Self::Number(n, ..) if !numbers.contains(n) => n.name(),
+                _ => return,
+            };
+            first.get_or_insert(name);
+        });
+        first
+    }
+    /// The values that a field is to be equal to, without patterns.
+    pub fn exact(&self, field: Field) -> Vec<&str> {
+        let mut all = Vec::new();
+        self.each(&mut |term| {
+            if let Self::Text(f, p) = term
+                && *f == field
+                && p.op == Op::Is
+                && matches!(p.compiled, Compiled::Equal)
+            {
+                all.push(p.text.as_str());
+            }
+        });
+        all
+    }
     /// True for the expression that keeps everything.
     pub const fn is_all(&self) -> bool {
         matches!(self, Self::All)

@@ -1,7 +1,11 @@
-//! The catalogue as text for a terminal and as Markdown for `docs/causes.md`.
+//! The catalogue as text for a terminal, as rows (documented in `docs/json.md`) and as Markdown for `docs/causes.md`.
 
 use std::fmt::Write as _;
+use std::io;
 
+use serde::Serialize;
+
+use super::rows::{self, Rows};
 use kflow_core::diagnose::catalogue::{Catalogue, Cause};
 use kflow_core::flow::Stage;
 
@@ -48,6 +52,45 @@ pub fn entry(c: &Cause) -> String {
         format_args!("\ndocs    {}\nsource  {}", c.docs, source(&c.source)),
     );
     out
+}
+
+/// A cause as a row.
+#[derive(Serialize)]
+struct Row<'a> {
+    cause: &'static str,
+    stage: &'static str,
+    title: &'a str,
+    about: &'a str,
+    /// What it is looked for in; empty where a rule joins several observations.
+    looked_for_in: &'a [String],
+    joins: bool,
+    next: Vec<Step<'a>>,
+    docs: &'a str,
+    source: String,
+}
+
+#[derive(Serialize)]
+struct Step<'a> {
+    text: &'a str,
+    command: &'a str,
+}
+
+/// Causes as rows.
+pub fn rows(out: &mut impl io::Write, form: Rows, causes: Vec<&Cause>) -> io::Result<()> {
+    let all = causes.into_iter().map(|c| Row {
+        cause: c.id.as_str(),
+        stage: c.stage.name(),
+        title: &c.title,
+        about: &c.about,
+        looked_for_in: &c.on,
+        joins: c.rule,
+        next: (c.steps.iter())
+            .map(|(text, command)| Step { text, command })
+            .collect(),
+        docs: &c.docs,
+        source: source(&c.source),
+    });
+    rows::values(out, form, all)
 }
 
 /// `docs/causes.md`.

@@ -3,7 +3,7 @@
 use clap::{Args as ClapArgs, ValueEnum, ValueHint};
 use std::path::PathBuf;
 
-use super::{Input, expression};
+use super::{Input, of_pods};
 use kflow_core::query::{self, Moment, Query};
 use kflow_core::stats::GroupBy;
 use kflow_export::rows::Rows;
@@ -123,10 +123,10 @@ pub struct StatsArgs {
     #[arg(long, value_name = "MEASURE", value_delimiter = ',')]
     pub measure: Vec<String>,
     /// Only pods that an expression holds for, and their calls: 'owner:web age<1h'
-    #[arg(long, value_name = "EXPR", value_parser = expression)]
+    #[arg(long, value_name = "EXPR", value_parser = of_pods)]
     pub filter: Option<Query>,
     /// Compare with these pods of the same input
-    #[arg(long, value_name = "EXPR", value_parser = expression)]
+    #[arg(long, value_name = "EXPR", value_parser = of_pods)]
     pub against: Option<Query>,
     /// Only pods created and calls begun in this time, as -1h..-30m or 00:40..00:50; given twice: compare the two, what got
     /// slower from the first to the second

@@ -3,6 +3,8 @@
 use clap::{Args as ClapArgs, ValueHint};
 use std::path::PathBuf;
 
+use super::RowsFormat;
+
 /// A speed: thousandths of real time, 0 is as fast as it goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Speed(pub u32);
@@ -58,18 +60,33 @@ pub struct DemoArgs {
     pub tour: bool,
 }
 
+/// `kflow keys`
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "Examples:\n  \
+kflow keys\n  \
+kflow keys -o json")]
+pub struct KeysArgs {
+    /// How to write it
+    #[arg(short, long, value_name = "FORM", value_enum, default_value_t)]
+    pub output: RowsFormat,
+}
+
 /// `kflow themes`
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "Examples:\n  \
 kflow themes\n  \
+kflow themes --keys -o json\n  \
 kflow themes --print dark > my-theme.toml")]
 pub struct ThemesArgs {
     /// List the style keys
     #[arg(long)]
     pub keys: bool,
     /// Print a theme's file, to begin one's own with
-    #[arg(long, value_name = "THEME")]
+    #[arg(long, value_name = "THEME", conflicts_with_all = ["keys", "output"])]
     pub print: Option<String>,
+    /// How to write the list
+    #[arg(short, long, value_name = "FORM", value_enum, default_value_t)]
+    pub output: RowsFormat,
 }
 
 /// `kflow config`

@@ -84,8 +84,8 @@ struct Row {
     cluster: String,
     node: String,
     /// When its first segment begins, and its last ends.
-    begin: String,
-    end: String,
+    begin_ns: Nanos,
+    end_ns: Nanos,
     segments: u64,
     observations: u64,
     bytes: u64,
@@ -93,10 +93,9 @@ struct Row {
     missing: u64,
 }
 
-#[derive(Default)]
 struct Node {
-    begin: Option<Nanos>,
-    end: Option<Nanos>,
+    begin: Nanos,
+    end: Nanos,
     segments: u64,
     observations: u64,
     bytes: u64,
@@ -111,9 +110,16 @@ async fn rows_of(store: &Store, cluster: &Cluster) -> Result<Vec<Row>, StoreErro
             let Some(o) = Object::parse(&object.location, object.size) else {
                 continue;
             };
-            let node = nodes.entry(o.node.to_string()).or_default();
-            node.begin = Some(node.begin.map_or(o.begin, |b| b.min(o.begin)));
-            node.end = node.end.max(Some(o.end));
+            let node = nodes.entry(o.node.to_string()).or_insert_with(|| Node {
+                begin: o.begin,
+                end: o.end,
+                segments: 0,
+                observations: 0,
+                bytes: 0,
+                runs: BTreeMap::new(),
+            });
+            node.begin = node.begin.min(o.begin);
+            node.end = node.end.max(o.end);
             node.segments += 1;
             node.observations += o.observations;
             node.bytes += o.bytes;
@@ -122,12 +128,11 @@ async fn rows_of(store: &Store, cluster: &Cluster) -> Result<Vec<Row>, StoreErro
             (*low, *high, *n) = ((*low).min(o.part.n), (*high).max(o.part.n), *n + 1);
         }
     }
-    let text = |at: Option<Nanos>| at.map(Nanos::to_rfc3339).unwrap_or_default();
     let row = |(name, n): (String, Node)| Row {
         cluster: cluster.name.to_string(),
         node: name,
-        begin: text(n.begin),
-        end: text(n.end),
+        begin_ns: n.begin,
+        end_ns: n.end,
         segments: n.segments,
         observations: n.observations,
         bytes: n.bytes,
@@ -154,13 +159,16 @@ async fn list(store: &Store, all: &[Cluster], args: &StoreCommand) -> anyhow::Re
                 "CLUSTER", "NODE", "BEGIN", "END", "SEGMENTS", "SIZE", "MISSING",
             ];
             let mut table = vec![head.map(str::to_owned)];
-            let second = |t: &str| t.split('.').next().unwrap_or_default().to_owned() + "Z";
+            let second = |at: Nanos| {
+                let text = at.to_rfc3339();
+                text.split('.').next().unwrap_or_default().to_owned() + "Z"
+            };
             table.extend(rows.iter().map(|r| {
                 [
                     clean(&r.cluster).into_owned(),
                     clean(&r.node).into_owned(),
-                    second(&r.begin),
-                    second(&r.end),
+                    second(r.begin_ns),
+                    second(r.end_ns),
                     r.segments.to_string(),
                     size(r.bytes),
                     r.missing.to_string(),

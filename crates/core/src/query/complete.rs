@@ -1,8 +1,6 @@
 //! Completion and help while an expression is being typed.
 
 use super::{FIELDS, FLAGS, Field, NUMBERS, Number, QueryError, parse};
-use crate::flow::Stage;
-use kflow_model::Source;
 
 /// A proposal: what the last word would become, and what it means.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,15 +36,10 @@ pub fn complete(text: &str, known: &dyn Fn(Field) -> Vec<String>) -> Vec<Candida
             return Vec::new();
         };
         let sign = if bare.contains(':') { ':' } else { '~' };
-        let mut values = match field {
-            Field::Source => Source::ALL.iter().map(|s| s.name().to_owned()).collect(),
-            Field::Stage => Stage::ALL.iter().map(|s| s.name().to_owned()).collect(),
-            Field::Kind => [
-                "call", "log", "event", "pod", "audit", "span", "fs", "gap", "clock", "note",
-            ]
-            .map(str::to_owned)
-            .to_vec(),
-            _ => known(field),
+        let mut values = match (field, field.values()) {
+            // Of reasons those are proposed that there are.
+            (Field::Reason, _) | (_, None) => known(field),
+            (_, Some(all)) => all.into_iter().map(str::to_owned).collect(),
         };
         values.sort();
         values.dedup();

@@ -1,5 +1,9 @@
 //! What an expression can ask for.
 
+use crate::diagnose::CauseId;
+use crate::flow::Stage;
+use kflow_model::Source;
+
 macro_rules! names {
     ($(#[$doc:meta])* $type:ident $table:ident: $($id:ident $name:literal $help:literal;)*) => {
         $(#[$doc])*
@@ -48,6 +52,57 @@ names! {
     Conn "conn" "connection number";
     Restarts "restarts" "restarts of the pod";
     Age "age" "age of the pod";
+}
+
+/// Kinds of observations, as `kind:` takes them.
+pub(super) const KINDS: [&str; 19] = [
+    "audit",
+    "call",
+    "clock",
+    "conn",
+    "container-event",
+    "event",
+    "fs",
+    "gap",
+    "inventory",
+    "log",
+    "node",
+    "note",
+    "object",
+    "pod",
+    "pull",
+    "runtime-event",
+    "sample",
+    "span",
+    "watch",
+];
+
+impl Field {
+    /// All values that the field can have, where these are known beforehand.
+    pub(super) fn values(self) -> Option<Vec<&'static str>> {
+        Some(match self {
+            Self::Source => Source::ALL.iter().map(|s| s.name()).collect(),
+            Self::Stage => Stage::ALL.iter().map(|s| s.name()).collect(),
+            Self::Kind => KINDS.to_vec(),
+            Self::Reason => CauseId::ALL.iter().map(|id| id.as_str()).collect(),
+            _ => return None,
+        })
+    }
+    /// True when a value that is none of [`Self::values`] may be meant all the same.
+    pub(super) fn is_open_to(self, value: &str) -> bool {
+        match self {
+            // An owner's kind is one of Kubernetes': `kind:Job`.
+            Self::Kind => value.starts_with(char::is_uppercase),
+            // A cause, or the reason of an Event, of which anybody may make new ones.
+            Self::Reason => {
+                !value
+                    .get(..2)
+                    .is_some_and(|kf| kf.eq_ignore_ascii_case("kf"))
+                    || !value.bytes().skip(2).take(3).all(|b| b.is_ascii_digit())
+            }
+            _ => false,
+        }
+    }
 }
 
 impl Number {

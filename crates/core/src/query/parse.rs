@@ -242,7 +242,9 @@ impl Parser {
                 return Err(self.wrong(format!("{} is text: use : or ~ with it", field.name())));
             }
         };
-        let q = Query::Text(field, self.pattern(value_at, &value, pattern_op)?);
+        let pattern = self.pattern(value_at, &value, pattern_op)?;
+        self.possible(value_at, field, &pattern)?;
+        let q = Query::Text(field, pattern);
         Ok(if negated { Query::Not(Box::new(q)) } else { q })
     }
     fn pattern(&mut self, start: usize, text: &str, op: Op) -> Result<Pattern, QueryError> {
@@ -250,6 +252,37 @@ impl Parser {
             self.at = start;
             self.wrong(format!("\"{text}\" {why}"))
         })
+    }
+    /// Refuses a value that the field never has: a slip of the hand would look like an answer.
+    fn possible(
+        &mut self,
+        start: usize,
+        field: Field,
+        pattern: &Pattern,
+    ) -> Result<(), QueryError> {
+        let value = pattern.text.as_str();
+        let Some(all) = field.values().filter(|_| !field.is_open_to(value)) else {
+            return Ok(());
+        };
+        if all.iter().any(|v| pattern.matches(v)) {
+            return Ok(());
+        }
+        self.at = start;
+        let near = suggest(value, all.iter().copied(), |v| v);
+        let name = field.name();
+        Err(self.wrong(match near.as_slice() {
+            [] if field == Field::Reason => {
+                format!("there is no cause \"{value}\"; `kflow causes` lists them")
+            }
+            [] => format!(
+                "there is no {name} \"{value}\"; there are {}",
+                all.join(", ")
+            ),
+            near => format!(
+                "there is no {name} \"{value}\"; did you mean {}?",
+                near.join(", ")
+            ),
+        }))
     }
     /// `"quoted"`, `/regex/`, or up to a space or parenthesis.
     fn value(&mut self) -> Result<(String, Op), QueryError> {

@@ -41,6 +41,23 @@ pub struct CallRecord<'a> {
     pub now: Nanos,
 }
 
+impl CallRecord<'_> {
+    /// What a call has.
+    pub const FIELDS: &'static [Field] = &[
+        Field::Method,
+        Field::Pod,
+        Field::Namespace,
+        Field::Container,
+        Field::Image,
+        Field::Code,
+        Field::Message,
+        Field::Source,
+        Field::Kind,
+        Field::Id,
+    ];
+    pub const NUMBERS: &'static [Number] = &[Number::Duration, Number::Size, Number::Conn];
+}
+
 impl Record for CallRecord<'_> {
     fn text(&self, field: Field, f: &mut dyn FnMut(&str) -> bool) -> bool {
         let c = self.call;
@@ -336,6 +353,24 @@ pub struct PodRecord<'a> {
     /// Cause and sentence of its verdict, empty when it is well.
     pub verdict: (&'a str, &'a str),
     pub now: Nanos,
+}
+
+impl PodRecord<'_> {
+    /// What a pod has.
+    pub const FIELDS: &'static [Field] = &[
+        Field::Pod,
+        Field::Namespace,
+        Field::Node,
+        Field::Status,
+        Field::Stage,
+        Field::Owner,
+        Field::Container,
+        Field::Image,
+        Field::Id,
+        Field::Reason,
+        Field::Message,
+    ];
+    pub const NUMBERS: &'static [Number] = &[Number::Restarts, Number::Age, Number::Duration];
 }
 
 impl Record for PodRecord<'_> {

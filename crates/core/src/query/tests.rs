@@ -100,6 +100,25 @@ fn observations_are_found_by_source_kind_and_words() {
 }
 
 #[test]
+fn what_is_asked_for_and_not_there_is_found_in_every_part() {
+    for (q, foreign) in [
+        ("method:X !ok pod:web dur>1s", None),
+        ("method:X | !(pod:web & stage:image)", Some("stage")),
+        ("age>1m node:a", Some("age")),
+        ("word \"another\" ready", None),
+    ] {
+        let found = parse(q).expect(q);
+        assert_eq!(
+            found.foreign(CallRecord::FIELDS, CallRecord::NUMBERS),
+            foreign,
+            "{q}"
+        );
+    }
+    let q = parse("method:A | !method:B method:C* method~D method:/E/ pod:F").expect("filter");
+    assert_eq!(q.exact(Field::Method), ["A", "B"]);
+}
+
+#[test]
 fn what_is_wrong_is_said_with_its_place() {
     for (q, column, part) in [
         ("pod:", 5, "value is missing"),
@@ -116,10 +135,30 @@ fn what_is_wrong_is_said_with_its_place() {
         ("pod>3", 4, "is text"),
         ("dur~3", 4, "is a number"),
         ("ok |", 5, "missing"),
+        ("stage:imgae", 7, "did you mean image?"),
+        ("!stage!=imgae", 9, "did you mean image?"),
+        ("stage:x*", 7, "there are api, schedule"),
+        ("stage:/^z/", 7, "there are api, schedule"),
+        ("source:kubelt", 8, "did you mean kubelet?"),
+        ("kind:evnt", 6, "did you mean event?"),
+        ("reason:KF4011", 8, "there is no reason"),
     ] {
         let e = parse(q).expect_err(q);
         assert_eq!(e.column, column, "{q}: {e}");
         assert!(e.why.contains(part), "{q}: {e}");
+    }
+    for known in [
+        "stage:IMAGE",
+        "stage~im",
+        "stage:im*",
+        "kind:container-event",
+        "kind:Job",
+        "reason:KFoo",
+        "reason:FailedMount",
+        "reason:kf401",
+        "reason:KF4*",
+    ] {
+        assert!(parse(known).is_ok(), "{known}");
     }
     assert!(parse(&"(".repeat(100_000)).is_err());
     assert!(parse(&"!".repeat(100_000)).is_err());
@@ -175,7 +214,13 @@ fn any_query() -> impl Strategy<Value = Query> {
             text,
             prop_oneof![Just(Op::Is), Just(Op::Contains)]
         )
-            .prop_map(|(i, t, op)| Query::Text(FIELDS[i].0, Pattern::new(&t, op).expect("plain"))),
+            .prop_map(|(i, t, op)| {
+                let field = FIELDS[i].0;
+                // Of a field whose values are known, one of them.
+                let known = field.values().map(|all| all[t.len() % all.len()]);
+                let text = known.unwrap_or(&t);
+                Query::Text(field, Pattern::new(text, op).expect("plain"))
+            }),
         (0..NUMBERS.len(), 0..i64::from(i32::MAX)).prop_map(|(i, v)| Query::Number(
             NUMBERS[i].0,
             Cmp::Ge,
