@@ -39,7 +39,7 @@ pub use cause::CauseId;
 pub use incidents::{Incident, Incidents, Knowledge, Part, Subject, Walk};
 pub use target::{Target, find, namespace_of, node_asked, owner_asked};
 pub use unknown::Unknown;
-pub use verdict::{Confidence, InFlightCall, NextStep, Proof, Recurrence, State, Verdict};
+pub use verdict::{About, Confidence, InFlightCall, NextStep, Proof, Recurrence, State, Verdict};
 
 use kflow_model::pod::{Condition, PodPhase};
 use std::sync::Arc;

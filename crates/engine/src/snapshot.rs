@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use crate::overview::Overview;
 use kflow_core::correlate::World;
-use kflow_core::diagnose::Verdict;
 use kflow_core::diagnose::unknown::Asked;
+use kflow_core::diagnose::{About, Verdict};
 use kflow_model::session::Carried;
 use kflow_model::{Body, Evidence, Nanos, PodUid, Scope, Text};
 pub use kflow_sources::live::{SourceStatus, Status};
@@ -207,6 +207,9 @@ impl Mode {
     }
 }
 
+/// Verdicts in between, at most, when the one is looked for that another follows from.
+const LONGEST_CHAIN: usize = 16;
+
 /// One immutable picture of everything.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
@@ -235,6 +238,24 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
+    /// The verdict from whose trouble this one follows, through all that are in between; the verdict itself where it
+    /// follows from none that is known, or, in a circle, from itself.
+    pub fn root<'s>(&'s self, verdict: &'s Verdict) -> &'s Verdict {
+        let mut at = verdict;
+        // Chains are short: a pod that waits for a node, or for a pull of a pod that waits for a node.
+        for _ in 0..LONGEST_CHAIN {
+            let ahead = match at.follows() {
+                Some(About::Pod(uid)) => self.verdicts.get(&PodUid::from(uid)),
+                Some(node) => (self.owner_verdicts.iter()).find(|v| v.about() == Some(node)),
+                None => None,
+            };
+            match ahead {
+                Some(v) => at = v,
+                None => return at,
+            }
+        }
+        verdict
+    }
     /// What is asked, for who says what is not known.
     pub fn asked(&self) -> Asked<'_> {
         Asked {

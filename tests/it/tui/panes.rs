@@ -477,6 +477,22 @@ fn pods_are_sorted_by_every_column_and_grouped_in_every_way() {
 }
 
 #[test]
+fn pods_are_grouped_by_the_cause_that_theirs_follows_from() {
+    // The second pod's pull waits behind that of the first.
+    let (mut m, snap, _) = open("S6-slowpull", 300, "s24a/slow", "1");
+    m.resize((160, 40), &snap);
+    let causes: Vec<&str> = snap.verdicts.values().map(|v| v.cause_id()).collect();
+    assert!(causes.contains(&"KF609") && causes.contains(&"KF610"));
+    m.run(&Command::parse("group cause").expect("group"), &snap);
+    let text = shown(&mut m, &snap);
+    let line = |part: &str| text.lines().position(|l| l.contains(part));
+    let (Some(root), Some(behind)) = (line("▾ KF609 Image pull"), line("queued")) else {
+        panic!("{text}");
+    };
+    assert!(root < behind && line("▾ KF610").is_none(), "{text}");
+}
+
+#[test]
 fn a_pod_that_is_well_is_told_by_its_start() {
     let (_, _, text) = open("S1-basics", 200, "s01/healthy", "5");
     for part in [

@@ -184,7 +184,32 @@ pub struct Verdict {
     pub also: Vec<Verdict>,
 }
 
+/// Whom a verdict is about, or whose trouble it follows from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum About<'v> {
+    /// By its UID.
+    Pod(&'v str),
+    /// By its name.
+    Node(&'v str),
+}
+
 impl Verdict {
+    /// The pod or node that it is about; `None` for another owner.
+    pub fn about(&self) -> Option<About<'_>> {
+        match &self.owner {
+            _ if !self.uid.is_empty() => Some(About::Pod(self.uid.as_str())),
+            Some(o) if o.kind == "Node" => Some(About::Node(o.name.as_str())),
+            _ => None,
+        }
+    }
+    /// The pod or node that it is [`Self::behind`].
+    pub fn follows(&self) -> Option<About<'_>> {
+        match self.behind.as_ref()? {
+            o if o.kind == "Node" => Some(About::Node(o.name.as_str())),
+            o if !o.uid.is_empty() => Some(About::Pod(o.uid.as_str())),
+            _ => None,
+        }
+    }
     /// Id of the cause (`KF601`), empty when there is none.
     pub fn cause_id(&self) -> &'static str {
         self.cause.map_or("", CauseId::as_str)

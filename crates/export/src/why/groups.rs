@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use kflow_core::diagnose::{CauseId, State, Verdict};
+use kflow_core::diagnose::{About, CauseId, State, Verdict};
 
 /// Verdicts that say the same, and below them what they hold up.
 #[derive(Debug, Default)]
@@ -25,23 +25,18 @@ pub fn groups<'v>(verdicts: impl IntoIterator<Item = &'v Verdict>) -> Vec<Group<
 }
 
 fn rooted(groups: Vec<Vec<&Verdict>>) -> Vec<Group<'_>> {
-    let mut places: HashMap<(&str, &str), usize> = HashMap::new();
+    let mut places: HashMap<About<'_>, usize> = HashMap::new();
     for (n, group) in groups.iter().enumerate() {
-        for v in group {
-            places.entry(key(v)).or_insert(n);
+        for about in group.iter().filter_map(|v| v.about()) {
+            places.entry(about).or_insert(n);
         }
     }
     let ahead: Vec<Option<usize>> = groups
         .iter()
         .enumerate()
         .map(|(n, group)| {
-            let behind = group.first()?.behind.as_ref()?;
-            let named = if behind.kind == "Node" {
-                ("Node", behind.name.as_str())
-            } else {
-                ("", behind.uid.as_str())
-            };
-            places.get(&named).copied().filter(|at| *at != n)
+            let follows = group.first()?.follows()?;
+            places.get(&follows).copied().filter(|at| *at != n)
         })
         .collect();
     // Whoever waits for whom waits for him: in a circle nobody is the root, and each stands for itself.
@@ -68,14 +63,6 @@ fn rooted(groups: Vec<Vec<&Verdict>>) -> Vec<Group<'_>> {
     }
     all.retain(|g| !g.told.is_empty());
     all
-}
-
-/// Whom a verdict is about, as [`Verdict::behind`] names it: a pod by its UID, a node by its name.
-fn key(v: &Verdict) -> (&'static str, &str) {
-    match &v.owner {
-        Some(o) if v.uid.is_empty() && o.kind == "Node" => ("Node", o.name.as_str()),
-        _ => ("", v.uid.as_str()),
-    }
 }
 
 fn alike_by_words<'v>(verdicts: impl IntoIterator<Item = &'v Verdict>) -> Vec<Vec<&'v Verdict>> {

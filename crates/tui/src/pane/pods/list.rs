@@ -224,7 +224,7 @@ impl List {
         if let Some(most) = judged
             && (self.judged_to > 0 || !self.judged_by(snap))
         {
-            let others = self.said_anew(snap, &stale, most);
+            let others = self.said_anew(snap, wanted, &stale, most);
             stale.extend(others);
         }
         for i in stale {
@@ -247,7 +247,13 @@ impl List {
     }
     /// Places of pods of which something else is said than last time, but for those in `but`: at most so many, from where
     /// the last look ended.
-    fn said_anew(&mut self, snap: &Snapshot, but: &[u32], most: usize) -> Vec<u32> {
+    fn said_anew(
+        &mut self,
+        snap: &Snapshot,
+        wanted: &Wanted,
+        but: &[u32],
+        most: usize,
+    ) -> Vec<u32> {
         let from = self.judged_to;
         let mut but = but.iter().skip_while(|i| (**i as usize) < from).peekable();
         let mut found = Vec::new();
@@ -257,7 +263,9 @@ impl List {
                 self.judged_to = i as usize;
                 break;
             }
-            if but.next_if_eq(&&i).is_none() && !seen.is_said(snap.verdicts.get(&seen.uid)) {
+            let verdict = snap.verdicts.get(&seen.uid);
+            let is_anew = !seen.is_said(verdict) || wanted.looks_behind(verdict);
+            if but.next_if_eq(&&i).is_none() && is_anew {
                 found.push(i);
             }
         }

@@ -90,7 +90,7 @@ pub enum GroupBy {
     Node,
     /// The topmost owner.
     Owner,
-    /// What the pod suffers from.
+    /// What the pod suffers from: where its trouble follows from another pod's or its node's, the cause of that.
     Cause,
 }
 
@@ -125,8 +125,8 @@ impl GroupBy {
         .into_iter()
         .find(|g| g.name() == name)
     }
-    /// The group of a pod.
-    pub fn of(self, p: &PodView, verdict: Option<&Verdict>) -> String {
+    /// The group of a pod. `root` is the verdict that its own follows from, else its own.
+    pub fn of(self, p: &PodView, root: Option<&Verdict>) -> String {
         let or = |s: &str, none: &str| {
             if s.is_empty() {
                 none.to_owned()
@@ -143,7 +143,7 @@ impl GroupBy {
                 |o| format!("{}/{}", o.kind, o.name),
             ),
             // Small letters stand after the ids: what is wrong comes first.
-            Self::Cause => verdict.filter(|v| v.cause.is_some()).map_or_else(
+            Self::Cause => root.filter(|v| v.cause.is_some()).map_or_else(
                 || "no cause".to_owned(),
                 |v| format!("{} {}", v.cause_id(), v.title),
             ),
@@ -318,13 +318,13 @@ pub(super) struct Key {
 }
 
 impl Key {
-    /// The key of a pod that is shown, or not, with this score.
+    /// The key of a pod that is shown, or not, with this score; `group` is empty where pods are not grouped.
     pub(super) fn new(
         p: &PodView,
         verdict: Option<&Verdict>,
         score: Option<u32>,
         by: Sort,
-        group: GroupBy,
+        group: Text,
     ) -> Self {
         let rank = rank(verdict, p);
         Self {
@@ -332,10 +332,7 @@ impl Key {
             hidden: Hidden::No,
             widths: Widths::of(p, verdict),
             rank,
-            group: match group {
-                GroupBy::None => Text::default(),
-                g => g.of(p, verdict).into(),
-            },
+            group,
             number: match by {
                 Sort::Trouble => i64::from(rank),
                 Sort::Age => p.zero().0.saturating_neg(),

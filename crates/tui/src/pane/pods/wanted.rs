@@ -1,5 +1,7 @@
 //! What the list shows, and what it leaves out.
 
+use std::sync::Arc;
+
 use super::order::{self, GroupBy, Hidden, Key, Sort};
 use crate::filter::Filter;
 use kflow_core::correlate::StageState;
@@ -7,7 +9,7 @@ use kflow_core::correlate::world::Pod;
 use kflow_core::diagnose::Verdict;
 use kflow_core::query::{OwnerRecord, PodRecord};
 use kflow_engine::Snapshot;
-use kflow_model::Nanos;
+use kflow_model::{Nanos, Text};
 
 /// What is shown, and in which order.
 #[derive(Debug)]
@@ -51,9 +53,18 @@ impl Wanted {
             let labels = p.api.as_ref().map(|a| a.labels.as_slice());
             self.filter.score(&p.key(), labels, &record)
         };
-        let mut key = Key::new(p, verdict, score, self.sort, self.group);
+        let group = match self.group {
+            GroupBy::None => Text::default(),
+            GroupBy::Cause => self.group.of(p, verdict.map(|v| snap.root(v))).into(),
+            by => by.of(p, None).into(),
+        };
+        let mut key = Key::new(p, verdict, score, self.sort, group);
         key.hidden = hidden;
         key
+    }
+    /// True where the pod's place depends on another verdict than its own, which may change without it.
+    pub(super) fn looks_behind(&self, verdict: Option<&Arc<Verdict>>) -> bool {
+        self.group == GroupBy::Cause && verdict.is_some_and(|v| v.behind.is_some())
     }
     /// True for a verdict on an owner that the filter keeps.
     pub(super) fn keeps_owner(&self, v: &Verdict, now: Nanos) -> bool {
