@@ -46,13 +46,24 @@ pub fn report<'v>(
         if !others.is_empty() {
             field(&mut told, "same", &alike(first, others));
         }
-        for (n, behind) in group.behind.iter().enumerate() {
-            let label = if n == 0 { "holds up" } else { "" };
+        let mut label = "";
+        for behind in &group.behind {
+            let led = leads(behind);
+            let again = std::mem::replace(&mut label, led) == led;
+            let label = if again { "" } else { led };
             field(&mut told, label, &clean(&held_up(behind, now)));
         }
         reports.push(told);
     }
     reports.join("\n")
+}
+
+/// What a verdict does to those that follow from it: what has failed does not go on when it is over.
+fn leads(behind: &[&Verdict]) -> &'static str {
+    match behind.first().map(|v| v.state) {
+        Some(State::Failed) => "ended",
+        _ => "holds up",
+    }
 }
 
 /// `s24a/queued and 2 more, waiting in image for 38s (KF610): The pull of …`

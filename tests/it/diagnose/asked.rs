@@ -34,6 +34,30 @@ fn a_node_is_asked_about_as_a_pod_is() {
     }
 }
 
+/// S8's node is low on memory from 00:51:20 on; the API has the condition from 00:51:23 to the end.
+#[test]
+fn a_node_under_pressure_is_not_well_and_has_ended_its_pods() {
+    let (code, text, _) = why("S8-node", &["node/node1", "--at", "2026-11-21T00:51:21Z"]);
+    assert_eq!(code, Some(1), "{text}");
+    assert!(
+        text.contains("KF318") && text.contains("low on memory"),
+        "{text}"
+    );
+    let (_, text, _) = why("S8-node", &["-A", "--at", "2026-11-21T00:51:35Z"]);
+    assert!(text.starts_with("node/node1   stuck in admit"), "{text}");
+    for part in [
+        "node node1 MemoryPressure=True",
+        "  ended     s28/hog, failed in terminate",
+        "            s28/late, failed in admit",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert_eq!(text.matches("\n\n").count(), 0, "one paragraph: {text}");
+    // Before it.
+    let (code, text, _) = why("S8-node", &["node/node1", "--at", "2026-11-21T00:51:10Z"]);
+    assert_eq!(code, Some(0), "{text}");
+}
+
 #[test]
 fn a_node_that_stands_well_is_told_with_its_pods() {
     let calm = ["node/node1", "--at", "2026-11-21T00:24:40Z"];

@@ -96,7 +96,12 @@ const KNOWN: [(&str, Sources, &str, &str, &str); 20] = {
 
 /// Scenarios of `fixtures/causes` of which one source alone, although something of it is in the story, tells no cause: the
 /// reason, the source, and the files. The recordings have what these stories leave out ([`KNOWN`]).
-const UNTOLD: [(&str, Sources, &[&str]); 5] = [
+const UNTOLD: [(&str, Sources, &[&str]); 6] = [
+    (
+        "no line of the story's log names the node that is asked about",
+        Sources::Node,
+        &["KF318"],
+    ),
     (
         "the kubelet has not begun with the pod: nothing on the node names it",
         Sources::Node,

@@ -94,6 +94,10 @@ pub struct NodeHealth {
     pub fatal: Option<(Nanos, Text, Evidence)>,
     /// Newest word of the runtime's network not being ready.
     pub network: Option<(Nanos, Evidence)>,
+    /// What it is low on, by its conditions.
+    pub pressures: Vec<Condition>,
+    /// Newest line of its kubelet on getting a resource back: when, which.
+    pub reclaims: Option<(Nanos, Text, Evidence)>,
     /// Newest line of the kubelet's log, and newest request of it, about the node as a whole.
     pub heard: Option<Nanos>,
     /// The kubelet's lease.
@@ -107,9 +111,14 @@ pub struct NodeHealth {
 impl NodeHealth {
     fn of(node: &NodeState) -> Self {
         let mut f = Self::default();
-        if let Some(c) = node.api.as_ref().and_then(|n| n.condition("Ready")) {
-            f.ready = Some((c.status.clone(), c.reason.clone(), c.message.clone()));
-            f.ready_since = c.transition;
+        if let Some(n) = &node.api {
+            if let Some(c) = n.condition("Ready") {
+                f.ready = Some((c.status.clone(), c.reason.clone(), c.message.clone()));
+                f.ready_since = c.transition;
+            }
+            let pressures = n.conditions.iter();
+            let pressures = pressures.filter(|c| c.is_true() && low_on(&c.kind).is_some());
+            f.pressures = pressures.cloned().collect();
         }
         for o in node.evidence.iter().rev() {
             if o.source.is_node() {
@@ -146,8 +155,23 @@ impl NodeHealth {
             Fact::NetworkNotReady => {
                 self.network.get_or_insert_with(|| (at, o.clone()));
             }
+            Fact::ReclaimBegan => {
+                let resource = || Text::from(l.name("resourceName").unwrap_or_default());
+                self.reclaims
+                    .get_or_insert_with(|| (at, resource(), o.clone()));
+            }
             _ => {}
         }
+    }
+    /// The node is low on something: by its conditions, or by what its kubelet said lately.
+    pub fn is_low(&self, now: Nanos) -> bool {
+        !self.pressures.is_empty() || self.reclaiming(now).is_some()
+    }
+    /// The kubelet said lately that it gets a resource back. While it has to, it says so every ten seconds.
+    pub fn reclaiming(&self, now: Nanos) -> Option<&(Nanos, Text, Evidence)> {
+        self.reclaims
+            .as_ref()
+            .filter(|(at, ..)| now.since(*at) < limits::RECLAIMING.ns)
     }
     /// The kubelet said lately that it skips all pods, and why. It says so every five seconds at most.
     pub fn skipping(&self, now: Nanos) -> Option<&(Nanos, Text, Evidence)> {
@@ -166,6 +190,16 @@ impl NodeHealth {
     pub fn not_ready(&self) -> bool {
         self.ready.as_ref().is_some_and(|(s, _, _)| s != "True")
     }
+}
+
+/// What a node is low on by a condition of this type.
+pub fn low_on(condition: &str) -> Option<&'static str> {
+    Some(match condition {
+        "MemoryPressure" => "memory",
+        "DiskPressure" => "disk space",
+        "PIDPressure" => "process IDs",
+        _ => return None,
+    })
 }
 
 /// See the module.

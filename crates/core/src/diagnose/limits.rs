@@ -56,6 +56,8 @@ limits! {
     PICK_UP = "admit: the kubelet has not begun with the pod", 10, "measured: status.startTime shown at most 0.89 s after the binding (S5-burst)";
     /// The same, when nothing else is known of the kubelet.
     PICK_UP_BLIND = "admit: the same, and nothing shows whether the kubelet lives", 30, "measured as above; by then a kubelet that lives has renewed its lease three times (LEASE_MISSED)";
+    /// A kubelet that gets a resource back.
+    RECLAIMING = "admit: the kubelet said that it gets a resource back", 30, "pkg/kubelet/kubelet.go: evictionMonitoringPeriod 10 s; pkg/kubelet/eviction/eviction_manager.go, synchronize: each turn says so while a threshold is met, and waits up to 30 s (podCleanupTimeout) for a pod that it ended";
     /// A kubelet that neither logs nor calls the runtime.
     KUBELET_SILENT = "admit: no line of the kubelet's log and no call of it", 10, "pkg/kubelet/kubelet.go: genericPlegRelistPeriod 1 s; pkg/kubelet/pleg/generic.go, Relist: each begins with GetPods, a ListPodSandbox. Ten have not come";
     /// A kubelet that lives and does not begin with a pod.

@@ -1,7 +1,7 @@
 //! Verdicts as Markdown: what a ticket or a chat shows well, and short enough to be pasted.
 
 use super::evidence::{clock, precision, source_name, told_once};
-use super::{Group, alike, confidence_name, groups, held_up, push, standing, subject};
+use super::{Group, alike, confidence_name, groups, held_up, leads, push, standing, subject};
 use crate::text::clean;
 use kflow_core::diagnose::{Catalogue, Verdict};
 use kflow_model::Nanos;
@@ -42,7 +42,7 @@ fn section(group: &Group<'_>, now: Nanos) -> Option<String> {
     push(&mut out, "");
     items(v, others, now, &mut out);
     for behind in &group.behind {
-        let line = format!("- holds up {}", escaped(&held_up(behind, now)));
+        let line = format!("- {} {}", leads(behind), escaped(&held_up(behind, now)));
         push(&mut out, &line);
     }
     let (shown, more) = told_once(&v.evidence, EVIDENCE);

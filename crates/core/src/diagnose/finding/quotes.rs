@@ -1,6 +1,7 @@
 //! Lines of evidence: how an observation is quoted, and that one thing is quoted once.
 
 use crate::diagnose::Proof;
+use crate::diagnose::cluster::low_on;
 use crate::diagnose::signal::{Signal, method_of};
 use crate::diagnose::text::shorten;
 use crate::flow::{self, Fact, Line};
@@ -11,6 +12,8 @@ use kflow_model::{
     cri::{CallOutcome, code_name},
     fs::{FsAction, FsObject},
     log::{Component, LogLine},
+    node::NodeSeen,
+    pod::Condition,
 };
 
 /// Most lines of evidence: more of them say the same.
@@ -109,10 +112,10 @@ fn quoted(o: &Evidence) -> (String, Option<Text>) {
         }
         Body::Pod(p) if p.status.reason.is_empty() => format!("status {}", p.status.phase),
         Body::Pod(p) => format!("status {}/{}", p.status.phase, p.status.reason),
-        Body::Node(n) => match n.condition("Ready") {
+        Body::Node(n) => match telling(n) {
             None => format!("node {}", n.name),
             Some(c) => {
-                let what = format!("node {} Ready={} {}", n.name, c.status, c.reason);
+                let what = format!("node {} {}={} {}", n.name, c.kind, c.status, c.reason);
                 return (what, Some(shorten(&c.message, CONDITION)));
             }
         },
@@ -185,4 +188,16 @@ fn logged(l: &LogLine) -> (String, Option<Text>) {
         )
     };
     (format!("{who} log"), Some(words.into()))
+}
+
+/// The condition that is not as it should be, else that the node is Ready.
+fn telling(n: &NodeSeen) -> Option<&Condition> {
+    let ready = n.condition("Ready");
+    let short = |c: &&Condition| {
+        c.is_true() && (low_on(&c.kind).is_some() || c.kind == "NetworkUnavailable")
+    };
+    ready
+        .filter(|c| !c.is_true())
+        .or_else(|| n.conditions.iter().find(short))
+        .or(ready)
 }

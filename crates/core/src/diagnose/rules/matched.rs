@@ -7,7 +7,7 @@ use crate::diagnose::history::PodHistory;
 use crate::diagnose::signal::Signal;
 use crate::diagnose::{Catalogue, Cause, Confidence};
 use crate::flow::{Stage, container_error_stage};
-use kflow_model::Source;
+use kflow_model::{ObjectRef, Source};
 
 /// Causes of the catalogue whose text stands in something that failed and has not been overtaken.
 pub(super) fn matched<'a>(
@@ -61,6 +61,29 @@ pub(super) fn matched<'a>(
         found.retain(|k| k.cause.id != cause::KF911);
         found.push(Finding::of_signal(evicted, names, s, f));
     }
+    for x in found.iter_mut().filter(|x| is_of_pressure(x)) {
+        x.behind = low_node(cx, f);
+    }
+}
+
+/// The pod was ended or refused because its node was low on something. The words are the kubelet's:
+/// pkg/kubelet/eviction/helpers.go, `nodeLowMessageFmt` and `nodeConditionMessageFmt`.
+fn is_of_pressure(x: &Finding<'_>) -> bool {
+    matches!(x.cause.id, cause::KF308 | cause::KF911)
+        && x.names.get("what").is_some_and(|what| {
+            what.starts_with("The node was low on resource")
+                || what.starts_with("The node had condition")
+        })
+}
+
+/// The pod's node, where it is low on something now.
+fn low_node(cx: Context<'_>, f: &PodHistory<'_>) -> Option<ObjectRef> {
+    let health = cx.shared.node(&f.view.node)?;
+    health.is_low(cx.now).then(|| ObjectRef {
+        kind: "Node".into(),
+        name: f.view.node.clone(),
+        ..ObjectRef::default()
+    })
 }
 
 /// Where the pod stands still: a runtime that fails as a whole fails whatever is asked of it, and of a container's error

@@ -1,11 +1,12 @@
-//! Nodes that stand still: a container runtime that does not answer, a kubelet that does nothing.
+//! Nodes that stand still: a container runtime that does not answer, a kubelet that does nothing; and nodes that are low on a
+//! resource.
 //!
 //! `admit` takes the same evidence for a pod that waits; here it is told of the node itself, also while no pod waits.
 
 use super::Context;
 use super::heard::{self, Heard};
 use crate::correlate::PodView;
-use crate::diagnose::cluster::{NodeHealth, NodeLease};
+use crate::diagnose::cluster::{NodeHealth, NodeLease, low_on};
 use crate::diagnose::finding::Finding;
 use crate::diagnose::history::PodHistory;
 use crate::diagnose::text::{list, shorten, span};
@@ -41,7 +42,8 @@ pub(in crate::diagnose) fn node(cx: Context<'_>, name: &str) -> Option<Verdict> 
     };
     let f = PodHistory::gather(&view, cx.now);
     let (x, since) = runtime(cx, Finding::new(cause::KF302, &f), name, Some(health))
-        .or_else(|| kubelet(cx, Finding::new(cause::KF301, &f), name, health))?;
+        .or_else(|| kubelet(cx, Finding::new(cause::KF301, &f), name, health))
+        .or_else(|| pressure(cx, Finding::new(cause::KF318, &f), health))?;
     let x = x.since(since);
     let mut v = x.verdict(&f);
     v.owner = Some(ObjectRef {
@@ -103,6 +105,40 @@ pub(super) fn runtime<'a>(
         x = x.name("held", &list(held));
     }
     Some((x, since?))
+}
+
+/// What shows that a node is low on a resource, and since when: its conditions, or what its kubelet says.
+fn pressure<'a>(
+    cx: Context<'a>,
+    x: Finding<'a>,
+    health: &NodeHealth,
+) -> Option<(Finding<'a>, Nanos)> {
+    let said = health.reclaiming(cx.now);
+    let lacks: Vec<&str> = health
+        .pressures
+        .iter()
+        .filter_map(|c| low_on(&c.kind))
+        .collect();
+    if lacks.is_empty() {
+        // The kubelet sets the condition with its next report.
+        let (at, resource, o) = said?;
+        return Some((x.name("what", resource).proof(o), *at));
+    }
+    let since = health.pressures.iter().filter_map(|c| c.transition).min();
+    let messages: Vec<&str> = health
+        .pressures
+        .iter()
+        .map(|c| c.message.as_str())
+        .filter(|m| !m.is_empty())
+        .collect();
+    let mut x = x
+        .name("what", &list(&lacks))
+        .proof_if(health.evidence.as_ref())
+        .proof_if(said.map(|(.., o)| o));
+    if !messages.is_empty() {
+        x = x.name("message", &shorten(&list(&messages), 160));
+    }
+    Some((x, since.unwrap_or(cx.now)))
 }
 
 /// What shows that a node's kubelet does nothing, and since when: its node is unknown to the control plane, its lease has run

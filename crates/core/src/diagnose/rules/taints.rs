@@ -2,6 +2,7 @@
 //! is silent. Names of the taints: Kubernetes `core/v1/well_known_taints.go`.
 
 use super::{Context, heard};
+use crate::diagnose::cluster::low_on;
 use crate::diagnose::finding::Finding;
 use crate::diagnose::scheduler::untolerated;
 use crate::diagnose::text::{at, list, shorten};
@@ -29,8 +30,9 @@ fn cause(cx: Context<'_>, n: &NodeSeen, key: &str) -> Option<(String, Option<Evi
             .map(|s| format!(" ({s})"))
             .unwrap_or_default()
     };
-    let short = |kind: &str, of: &str| {
+    let short = |kind: &str| {
         let c = n.condition(kind).filter(|c| c.is_true());
+        let of = low_on(kind).unwrap_or(kind);
         format!("{name} is short of {of}{}{}", since(c), says(c))
     };
     let node = || cx.shared.node(name).and_then(|f| f.evidence.clone());
@@ -66,9 +68,9 @@ fn cause(cx: Context<'_>, n: &NodeSeen, key: &str) -> Option<(String, Option<Evi
                 node(),
             )
         }
-        "node.kubernetes.io/memory-pressure" => (short("MemoryPressure", "memory"), node()),
-        "node.kubernetes.io/disk-pressure" => (short("DiskPressure", "disk space"), node()),
-        "node.kubernetes.io/pid-pressure" => (short("PIDPressure", "process IDs"), node()),
+        "node.kubernetes.io/memory-pressure" => (short("MemoryPressure"), node()),
+        "node.kubernetes.io/disk-pressure" => (short("DiskPressure"), node()),
+        "node.kubernetes.io/pid-pressure" => (short("PIDPressure"), node()),
         "node.kubernetes.io/network-unavailable" => {
             let c = n.condition("NetworkUnavailable");
             (
