@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::thread;
 
@@ -331,6 +332,61 @@ fn killing_it_leaves_nothing_behind_and_hurts_no_call() {
         (loaded() == before).then_some(())
     });
     assert!(!Path::new("/sys/fs/bpf/kflow").exists());
+}
+
+/// Set for the process in which a tap panics: it gives up rights for all threads, so it is none that runs other tests.
+const PANICS: &str = "KFLOW_TEST_TAP_PANICS";
+
+/// The decoder and whoever takes what it gives run in one thread: whichever of the two panics, the same is unwound.
+#[test]
+#[ignore = "needs a real containerd: tests/real/run.sh"]
+fn a_panic_in_its_thread_leaves_nothing_behind_and_hurts_no_call() {
+    if std::env::var_os(PANICS).is_some() {
+        return panics();
+    }
+    if !is_possible() {
+        return;
+    }
+    let name = "real::tap::a_panic_in_its_thread_leaves_nothing_behind_and_hurts_no_call";
+    let done = Command::new(std::env::current_exe().unwrap())
+        .args([name, "--exact", "--ignored", "--nocapture"])
+        .env(PANICS, "1")
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&done.stdout) + String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.success() && said.contains("1 passed"), "{said}");
+    assert!(said.contains("as a decoder that fails would"), "{said}");
+}
+
+fn panics() {
+    let real = Real::from_env();
+    let before = loaded();
+    let config = kflow_tap::Config {
+        socket: real.socket(),
+        ..kflow_tap::Config::default()
+    };
+    let (panics, panicked) = channel();
+    let tap = kflow_tap::Tap::start(config, move |handed| {
+        if handed.observations.is_empty() {
+            return true;
+        }
+        panics.send(()).unwrap();
+        panic!("as a decoder that fails would");
+    })
+    .unwrap();
+    assert_ne!(loaded(), before, "it is on");
+    block_on(async {
+        let mut raw = connect(&real.socket()).await;
+        while panicked.try_recv().is_err() {
+            works(&mut raw, "Version", &id("")).await;
+        }
+        let pod = start_pod(&mut raw, "after-a-panic").await;
+        end_pod(&mut raw, &pod).await;
+    });
+    eventually("the kernel has dropped every program, map and link", || {
+        (loaded() == before).then_some(())
+    });
+    drop(tap);
 }
 
 /// Bits of `CapEff` (include/uapi/linux/capability.h).
