@@ -10,6 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::Duration;
 
 use kflow_cri::Decoder;
 use kflow_export::otlp::wire::Span;
@@ -334,32 +335,46 @@ fn killing_it_leaves_nothing_behind_and_hurts_no_call() {
     assert!(!Path::new("/sys/fs/bpf/kflow").exists());
 }
 
-/// Set for the process in which a tap panics: it gives up rights for all threads, so it is none that runs other tests.
+/// Set for the process in which a tap panics: the tap follows no client in its own process, and gives up rights for all threads.
 const PANICS: &str = "KFLOW_TEST_TAP_PANICS";
 
 /// The decoder and whoever takes what it gives run in one thread: whichever of the two panics, the same is unwound.
 #[test]
 #[ignore = "needs a real containerd: tests/real/run.sh"]
 fn a_panic_in_its_thread_leaves_nothing_behind_and_hurts_no_call() {
+    let real = Real::from_env();
     if std::env::var_os(PANICS).is_some() {
-        return panics();
+        return panics(&real);
     }
     if !is_possible() {
         return;
     }
     let name = "real::tap::a_panic_in_its_thread_leaves_nothing_behind_and_hurts_no_call";
-    let done = Command::new(std::env::current_exe().unwrap())
+    let child = Command::new(std::env::current_exe().unwrap())
         .args([name, "--exact", "--ignored", "--nocapture"])
         .env(PANICS, "1")
-        .output()
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
         .unwrap();
+    let waits = thread::spawn(move || child.wait_with_output().unwrap());
+    block_on(async {
+        let mut raw = connect(&real.socket()).await;
+        while !waits.is_finished() {
+            works(&mut raw, "Version", &id("")).await;
+        }
+        let pod = start_pod(&mut raw, "after-a-panic").await;
+        end_pod(&mut raw, &pod).await;
+    });
+    let done = waits.join().unwrap();
     let said = String::from_utf8_lossy(&done.stdout) + String::from_utf8_lossy(&done.stderr);
     assert!(done.status.success() && said.contains("1 passed"), "{said}");
     assert!(said.contains("as a decoder that fails would"), "{said}");
 }
 
-fn panics() {
-    let real = Real::from_env();
+/// Starts a tap that panics at the first call that it sees, and waits until the kernel has dropped everything of it, in a
+/// process that goes on.
+fn panics(real: &Real) {
     let before = loaded();
     let config = kflow_tap::Config {
         socket: real.socket(),
@@ -370,19 +385,12 @@ fn panics() {
         if handed.observations.is_empty() {
             return true;
         }
-        panics.send(()).unwrap();
+        panics.send(loaded()).unwrap();
         panic!("as a decoder that fails would");
     })
     .unwrap();
-    assert_ne!(loaded(), before, "it is on");
-    block_on(async {
-        let mut raw = connect(&real.socket()).await;
-        while panicked.try_recv().is_err() {
-            works(&mut raw, "Version", &id("")).await;
-        }
-        let pod = start_pod(&mut raw, "after-a-panic").await;
-        end_pod(&mut raw, &pod).await;
-    });
+    let on = panicked.recv_timeout(Duration::from_secs(60)).unwrap();
+    assert_ne!(on, before, "it was on");
     eventually("the kernel has dropped every program, map and link", || {
         (loaded() == before).then_some(())
     });
