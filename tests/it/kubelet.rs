@@ -19,26 +19,30 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::{ServerConfig, crypto};
 use tonic::codegen::http::{Request, Response};
 
-fn tls(name: &str) -> std::path::PathBuf {
+pub(crate) fn tls(name: &str) -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("fixtures/tls")
         .join(name)
 }
 
-/// A kubelet with this certificate; its address, and the tokens that it was sent.
-async fn serve(certificate: &str) -> (String, Arc<Mutex<Vec<String>>>) {
+/// The server's side of TLS with this certificate of `fixtures/tls`.
+pub(crate) fn server(certificate: &str) -> ServerConfig {
     let chain = CertificateDer::pem_file_iter(tls(&format!("{certificate}.crt")))
         .unwrap()
         .collect::<Result<Vec<_>, _>>()
         .unwrap();
     let key = PrivateKeyDer::from_pem_file(tls(&format!("{certificate}.key"))).unwrap();
-    let config = ServerConfig::builder_with_provider(Arc::new(crypto::ring::default_provider()))
+    ServerConfig::builder_with_provider(Arc::new(crypto::ring::default_provider()))
         .with_safe_default_protocol_versions()
         .unwrap()
         .with_no_client_auth()
         .with_single_cert(chain, key)
-        .unwrap();
-    let acceptor = TlsAcceptor::from(Arc::new(config));
+        .unwrap()
+}
+
+/// A kubelet with this certificate; its address, and the tokens that it was sent.
+async fn serve(certificate: &str) -> (String, Arc<Mutex<Vec<String>>>) {
+    let acceptor = TlsAcceptor::from(Arc::new(server(certificate)));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = format!("https://{}", listener.local_addr().unwrap());
     let sent = Arc::<Mutex<Vec<String>>>::default();

@@ -16,8 +16,11 @@ use kflow_export::otlp::wire;
 use prost::Message as _;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
+use tokio_rustls::TlsAcceptor;
 
 use crate::fixture;
+use crate::kubelet::{server, tls};
+use crate::unknown::each;
 
 /// Status and message.
 type Answer = (&'static str, &'static str);
@@ -38,6 +41,16 @@ struct Store {
 impl Store {
     /// Answers as told, and then always the last.
     fn answering(answers: &[Answer]) -> Self {
+        Self::start(answers, None)
+    }
+    /// The same behind TLS, with a certificate of the authority in `fixtures/tls/cluster.crt` for `localhost`. Whoever does not
+    /// ask for HTTP/2 in the greeting (ALPN) is not answered: a store may speak both.
+    fn behind_tls(answers: &[Answer]) -> Self {
+        let mut config = server("local");
+        config.alpn_protocols = vec![b"h2".to_vec()];
+        Self::start(answers, Some(TlsAcceptor::from(Arc::new(config))))
+    }
+    fn start(answers: &[Answer], tls: Option<TlsAcceptor>) -> Self {
         let runtime = Runtime::new().unwrap();
         let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
         let addr = listener.local_addr().unwrap();
@@ -62,7 +75,20 @@ impl Store {
                     }
                 });
                 let server = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
-                tokio::spawn(server.serve_connection(TokioIo::new(stream), serve));
+                let Some(tls) = tls.clone() else {
+                    tokio::spawn(server.serve_connection(TokioIo::new(stream), serve));
+                    continue;
+                };
+                tokio::spawn(async move {
+                    // A client that does not believe the certificate ends the greeting.
+                    let Ok(stream) = tls.accept(stream).await else {
+                        return;
+                    };
+                    if stream.get_ref().1.alpn_protocol() == Some(b"h2") {
+                        let io = TokioIo::new(stream);
+                        server.serve_connection(io, serve).await.ok();
+                    }
+                });
             }
         });
         Self {
@@ -180,6 +206,41 @@ fn a_recording_is_sent_whole_to_the_store_that_the_environment_names() {
     let file = wire::Request::decode(file.stdout.as_slice()).unwrap();
     assert_eq!(taken, spans(&file));
     assert!(taken > 500, "{taken}");
+}
+
+/// Of a client that speaks gRPC and believes the authorities of a file.
+fn environment(authorities: &str) -> [(&'static str, &str); 2] {
+    [
+        ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"),
+        ("SSL_CERT_FILE", authorities),
+    ]
+}
+
+#[test]
+fn behind_tls_a_store_has_to_prove_who_it_is() {
+    let store = Store::behind_tls(&[("0", "")]);
+    let url = format!("https://localhost:{}", store.addr.port());
+    let authorities = tls("cluster.crt").display().to_string();
+    let out = export(&[&url], &environment(&authorities));
+    let said = String::from_utf8(out.stderr).unwrap();
+    assert_eq!(out.status.code(), Some(0), "{said}");
+    assert!(said.contains(&format!("spans sent to {url}/")), "{said}");
+    assert!(store.got().iter().any(|g| spans(&g.request) > 0));
+    let sent = store.got().len();
+    // An authority that did not sign for it, and another name than the certificate's.
+    let other = tls("own.crt").display().to_string();
+    let by_address = format!("https://{}", store.addr);
+    // It is tried for half a minute: a certificate may be put right meanwhile.
+    each(
+        &[(&url, other), (&by_address, authorities)],
+        |(url, file)| {
+            let out = export(&[url], &environment(file));
+            let said = String::from_utf8(out.stderr).unwrap();
+            assert_eq!(out.status.code(), Some(2), "{url}: {said}");
+            assert!(said.contains("certificate"), "{url}: {said}");
+        },
+    );
+    assert_eq!(store.got().len(), sent);
 }
 
 #[test]
