@@ -111,9 +111,20 @@ impl Reconnect {
         }
     }
 
-    /// What became of it, in words; empty when nothing was asked for.
+    /// What became of it, in words, what is true of several connections once; empty when nothing was asked for.
     pub(crate) fn status(&self) -> String {
-        self.said.join("; ")
+        let mut told: Vec<(&str, usize)> = Vec::new();
+        for said in &self.said {
+            match told.iter_mut().find(|(t, _)| t == said) {
+                Some((_, times)) => *times += 1,
+                None => told.push((said, 1)),
+            }
+        }
+        let told = told.into_iter().map(|(said, times)| match times {
+            1 => said.to_owned(),
+            _ => format!("{said} (×{times})"),
+        });
+        told.collect::<Vec<_>>().join("; ")
     }
 }
 
@@ -172,6 +183,21 @@ mod tests {
         assert_eq!(
             r.status(),
             "client2 was made to connect anew; client1 was made to connect anew"
+        );
+    }
+
+    #[test]
+    fn several_connections_of_a_client_are_told_once() {
+        let mut r = asked();
+        let of = |stream, idle| Unclear {
+            peer: "kubelet".to_owned(),
+            ..unclear(stream, idle)
+        };
+        let all = vec![of(1, true), of(2, true), unclear(3, true), of(4, true)];
+        r.turn_with(all, kflow_model::clock::monotonic(), |_| Ok(()));
+        assert_eq!(
+            r.status(),
+            "kubelet was made to connect anew (×3); client3 was made to connect anew"
         );
     }
 
