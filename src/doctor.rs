@@ -9,6 +9,7 @@ use kflow_model::redact;
 use kflow_sources::runtime::events;
 use kflow_sources::{cri, tap};
 
+mod agent;
 mod cluster;
 mod files;
 pub mod kubelet;
@@ -131,6 +132,7 @@ async fn looked_at(root: &Path, config: &Config) -> Vec<Check> {
     ));
     all.push(carried);
     all.push(tap);
+    all.extend(agent::agent(config).await);
     all.push(logs::kubelet(root, config).await);
     let kubelet_root = config.kubelet_root.as_deref();
     let pods = kubelet_root

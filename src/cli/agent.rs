@@ -1,31 +1,22 @@
 //! `kflow agent`
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::Context as _;
-use serde::Serialize;
-
+mod install;
 mod place;
+mod status;
 
-use super::args::Format;
-use super::args::agent::{AgentArgs, AgentCommand, ManifestArgs, RunArgs, StatusArgs};
+use super::args::agent::{AgentArgs, AgentCommand, RunArgs};
 use super::args::live::{ControlArgs, LiveArgs, ScopeArgs};
 use super::live::{config, hostname, stderr_log, wait};
-use super::out;
 use crate::doctor::{self, kubelet};
 use kflow_agent::find::{Finding, Found};
+use kflow_agent::look;
 use kflow_agent::run::{Agent, Options};
-use kflow_agent::{look, manifest};
 use kflow_engine::live::Config;
-use kflow_export::rows::{self, Rows};
-use kflow_export::text::clean;
 use kflow_model::log::Component;
-use kflow_model::units::{duration, size};
-use kflow_model::{Nanos, clock, patient};
-use kflow_serve::wire::InfoResponse;
-use kflow_sources::agent::{Way, reach};
+use kflow_model::patient;
 use kflow_store::Bounds;
 use place::{Root, own_folder, own_loopback};
 
@@ -38,24 +29,19 @@ const SPREAD: Duration = Duration::from_secs(10);
 pub(super) fn agent(args: &AgentArgs) -> anyhow::Result<u8> {
     match &args.what {
         AgentCommand::Run(args) => run(args),
-        AgentCommand::Status(args) => status(args),
-        AgentCommand::Manifest(args) => manifest(args),
+        AgentCommand::Status(args) => status::status(args),
+        AgentCommand::Install(args) => install::install(args, false),
+        AgentCommand::Upgrade(args) => install::install(args, true),
+        AgentCommand::Uninstall(args) => install::uninstall(args),
+        AgentCommand::Clean(args) => install::clean(args),
     }
-}
-
-fn manifest(args: &ManifestArgs) -> anyhow::Result<u8> {
-    let text = manifest::yaml(&manifest::Wanted {
-        namespace: args.agent_namespace.clone(),
-        image: args.image.clone(),
-    })?;
-    let mut out = out::stdout();
-    out.write_all(text.as_bytes())?;
-    out.flush()?;
-    Ok(super::OK)
 }
 
 fn run(args: &RunArgs) -> anyhow::Result<u8> {
     let log = stderr_log();
+    // The allocator asks for pages of 2 MiB, of which an agent fills little: 45 of 72 MiB were such room. Where the kernel
+    // lets nobody choose, it is as it was.
+    rustix::thread::disable_transparent_huge_pages(true).ok();
     let root = args.root.clone().map_or_else(Root::of_node, Root::named);
     let mut found = look::found_at(root.path());
     let named = || kubelet::node_name(root.path());
@@ -209,118 +195,4 @@ fn kubelet_log(root: &Path, found: &Found) -> (String, Finding) {
         "run the agent as a service of the node; a viewer asks the kubelet for it meanwhile (--kubelet-log remote)",
     );
     ("off".to_owned(), missing)
-}
-
-/// One line of what an agent tells.
-#[derive(Debug, Serialize)]
-struct Row {
-    what: String,
-    state: &'static str,
-    found: String,
-    #[serde(skip_serializing_if = "String::is_empty")]
-    todo: String,
-}
-
-fn rows_of(info: &InfoResponse, now: Nanos) -> Vec<Row> {
-    let row = |what: &str, state, found: String| Row {
-        what: what.to_owned(),
-        state,
-        found,
-        todo: String::new(),
-    };
-    let begun = Nanos(i64::try_from(info.epoch).unwrap_or(0));
-    let up = duration(now.since(begun).max(0));
-    let node = info.agent.as_ref().map_or("", |a| a.node.as_str());
-    let mut all = vec![row(
-        "agent",
-        "on",
-        format!(
-            "kflow {} on {node}, for {up}; {} viewers",
-            info.version, info.subscribers
-        ),
-    )];
-    let Some(agent) = &info.agent else {
-        return all;
-    };
-    for f in &agent.findings {
-        all.push(Row {
-            todo: f.todo.clone(),
-            ..row(
-                &f.what,
-                if f.there { "found" } else { "missing" },
-                f.found.clone(),
-            )
-        });
-    }
-    for s in &agent.sources {
-        let state = match s.state {
-            0 => "starting",
-            1 => "on",
-            _ => "off",
-        };
-        let mut found = format!("{}; {} observations", s.detail, s.observations);
-        if s.lost > 0 {
-            found.push_str(&format!(", {} lost", s.lost));
-        }
-        all.push(row(&format!("{} {}", s.kind, s.name), state, found));
-    }
-    all.push(match &agent.spool {
-        None => row(
-            "spool",
-            "off",
-            "nothing is kept on disk (--no-spool)".to_owned(),
-        ),
-        Some(s) if !s.failing.is_empty() => row("spool", "off", s.failing.clone()),
-        Some(s) => {
-            let since = Nanos(i64::try_from(s.since).unwrap_or(0));
-            let back = if s.since == 0 {
-                "what was seen since it began".to_owned()
-            } else {
-                format!("the last {}", duration(now.since(since).max(0)))
-            };
-            let mut found = format!("{back}, {}", size(s.bytes));
-            if s.lost > 0 {
-                found.push_str(&format!("; {} observations lost", s.lost));
-            }
-            row("spool", "on", found)
-        }
-    });
-    all
-}
-
-/// `kflow agent status`
-fn status(args: &StatusArgs) -> anyhow::Result<u8> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .context("cannot start")?;
-    let info = runtime.block_on(async {
-        let mut reached = reach(&Way::Socket(args.socket.clone())).await?;
-        anyhow::Ok(reached.client.info().await?)
-    })?;
-    let all = rows_of(&info, clock::now());
-    let mut out = out::stdout();
-    match args.output {
-        Format::Json => {
-            serde_json::to_writer_pretty(&mut out, &all)?;
-            writeln!(out)?;
-        }
-        Format::Yaml => rows::values(&mut out, Rows::Yaml, all.iter())?,
-        Format::Text => write_rows(&mut out, &all)?,
-    }
-    out.flush()?;
-    Ok(super::OK)
-}
-
-fn write_rows(out: &mut impl Write, all: &[Row]) -> std::io::Result<()> {
-    let width = all.iter().map(|r| clean(&r.what).chars().count()).max();
-    let width = width.unwrap_or(0);
-    for r in all {
-        let what = clean(&r.what);
-        writeln!(out, "{:<9}{what:<width$}  {}", r.state, clean(&r.found))?;
-        for line in r.todo.lines() {
-            writeln!(out, "         {:<width$}  → {}", "", clean(line))?;
-        }
-    }
-    Ok(())
 }

@@ -71,8 +71,7 @@ pub enum Command {
     Store(store::StoreCommand),
     /// Carry the kubelet's calls to the runtime, byte by byte, and tell what passed
     Proxy(live::ProxyArgs),
-    /// See, keep and serve what happens on a node: what runs there for viewers elsewhere
-    #[command(hide = true)]
+    /// See and keep what happens on a node, and serve it to viewers elsewhere
     Agent(agent::AgentArgs),
     /// Watch a running node or cluster in the terminal
     Tui(live::TuiArgs),

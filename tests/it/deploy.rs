@@ -292,3 +292,47 @@ fn what_was_there_before_is_there_after() {
     assert!(text(&o).contains("is not of this kflow"), "{}", text(&o));
     assert_eq!(node.files(), before);
 }
+
+/// What a kustomization is made of is what is installed. `KFLOW_UPDATE=1` writes it; where there is a kubectl (of `$KUBECTL`, or in the
+/// path) it renders it.
+#[test]
+fn the_kustomization_is_what_is_installed() {
+    let wanted = kflow_agent::manifest::Wanted {
+        namespace: "kflow".to_owned(),
+        image: "kflow".to_owned(),
+    };
+    let text = kflow_agent::manifest::yaml(&wanted).unwrap();
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/agent");
+    let file = dir.join("agent.yaml");
+    if std::env::var_os("KFLOW_UPDATE").is_some() {
+        fs::write(&file, &text).unwrap();
+    }
+    assert_eq!(
+        fs::read_to_string(&file).unwrap(),
+        text,
+        "deploy/agent/agent.yaml is not what is installed: KFLOW_UPDATE=1 writes it"
+    );
+    let kubectl = std::env::var_os("KUBECTL").unwrap_or_else(|| "kubectl".into());
+    let rendered = match Command::new(kubectl).arg("kustomize").arg(&dir).output() {
+        Ok(rendered) => rendered,
+        Err(e) => {
+            eprintln!("LEFT OUT: no kubectl here: {e}");
+            return;
+        }
+    };
+    assert!(rendered.status.success(), "{}", self::text(&rendered));
+    let objects = |text: &str| {
+        let mut all: Vec<String> = text
+            .split("\n---\n")
+            .map(|o| {
+                serde_saphyr::from_str::<serde_json::Value>(o)
+                    .unwrap()
+                    .to_string()
+            })
+            .collect();
+        all.sort();
+        all
+    };
+    let rendered = String::from_utf8(rendered.stdout).unwrap();
+    assert_eq!(objects(&rendered), objects(&text));
+}

@@ -40,7 +40,7 @@ const ASKED: [(&[&str], &str); 13] = [
 
 /// The forms of a command, as clap names them.
 fn forms_of(command: &str) -> BTreeSet<String> {
-    let said = kflow([command, "-o", "?"]).err;
+    let said = kflow(command.split(' ').chain(["-o", "?"])).err;
     let list = said.split_once("[possible values: ").unwrap().1;
     let list = list.split_once(']').unwrap().0;
     list.split(", ").map(str::to_owned).collect()

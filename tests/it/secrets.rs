@@ -211,7 +211,8 @@ fn no_command_export_or_screen_shows_a_secret() {
 }
 
 /// Commands that print nothing of a session.
-const SILENT: [&str; 14] = [
+const SILENT: [&str; 15] = [
+    "agent",
     "import",
     "proxy",
     "tui",

@@ -9,12 +9,21 @@
 //!
 //! | module | owns |
 //! |---|---|
+//! | [`clean`] | removes what an agent leaves on its node |
 //! | [`find`] | what a node has, by its files: distribution, logs of the control plane, audit log, tracing. Pure |
+//! | [`install`] | puts the agents into a cluster, and takes them out |
 //! | [`look`] | reading those files |
 //! | [`manifest`] | what an installation is made of. Pure |
+//! | [`nodes`] | the agents of a cluster, node by node |
+//! | `objects` | the objects of an installation, one by one |
 //! | [`run`] | the process |
 
+pub mod clean;
 pub mod find;
+pub mod install;
 pub mod look;
 pub mod manifest;
+pub mod nodes;
+mod objects;
+
 pub mod run;

@@ -293,7 +293,7 @@ fn is_of_node(o: &Observation) -> bool {
 }
 
 /// How an agent is doing, in a line.
-fn said(info: &InfoResponse) -> String {
+pub fn said(info: &InfoResponse) -> String {
     let own = env!("CARGO_PKG_VERSION");
     let mut text = if info.version == own {
         format!("kflow {own}")

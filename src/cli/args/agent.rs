@@ -11,6 +11,13 @@ use kflow_model::units::parse_size;
 
 /// `kflow agent`
 #[derive(Debug, ClapArgs)]
+#[command(
+    after_help = "`kflow tui --node NODE` finds an agent by itself (docs/agent.md).\n\
+Examples:\n  \
+kflow agent install --image registry.example/kflow:0.1.0\n  \
+kflow agent status\n  \
+kflow agent uninstall"
+)]
 pub struct AgentArgs {
     #[command(subcommand)]
     pub what: AgentCommand,
@@ -21,10 +28,17 @@ pub struct AgentArgs {
 pub enum AgentCommand {
     /// See, keep and serve what happens on this node, until it is stopped
     Run(Box<RunArgs>),
-    /// Say what an agent sees, what it lacks, and what would add it
+    /// Say what the agents see, what they lack, and what would add it
     Status(StatusArgs),
-    /// Print what runs an agent on every node, for kubectl apply
-    Manifest(ManifestArgs),
+    /// Put an agent on every node of a cluster, and say what was done
+    Install(InstallArgs),
+    /// Put another version in the place of the agents of a cluster
+    Upgrade(InstallArgs),
+    /// Remove the agents, what they left on their nodes, and all that was made for them
+    Uninstall(UninstallArgs),
+    /// Remove what an agent leaves on its node: what uninstalling runs there
+    #[command(hide = true)]
+    Clean(CleanArgs),
 }
 
 /// `kflow agent run`
@@ -85,28 +99,92 @@ pub struct RunArgs {
     pub root: Option<PathBuf>,
 }
 
-/// `kflow agent manifest`
+/// Which cluster, and where in it the agents are.
 #[derive(Debug, ClapArgs)]
-#[command(after_help = "Examples:\n  \
-kflow agent manifest --image registry.example/kflow:0.1.0")]
-pub struct ManifestArgs {
-    /// Image whose /kflow is this program
-    #[arg(long, value_name = "IMAGE")]
-    pub image: String,
+pub struct ClusterArgs {
+    /// Context of the kubeconfig
+    #[arg(long, value_name = "NAME")]
+    pub context: Option<String>,
+    /// Kubeconfig [default: $KUBECONFIG, ~/.kube/config, the pod's own account]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub kubeconfig: Option<PathBuf>,
     /// Namespace of the agents
     #[arg(long, value_name = "NAMESPACE", default_value = kflow_sources::agent::NAMESPACE)]
     pub agent_namespace: String,
 }
 
+/// `kflow agent install` and `kflow agent upgrade`
+#[derive(Debug, ClapArgs)]
+#[command(
+    after_help = "Server-side apply, as field manager kflow: what the cluster has already is left as it is. \
+A namespace that was there before stays as it was.\n\
+Exits with 0 when every agent is ready, 2 when some are not in time or something was refused.\n\
+Examples:\n  \
+kflow agent install --image registry.example/kflow:0.1.0 --dry-run\n  \
+kflow agent install --image registry.example/kflow:0.1.0"
+)]
+pub struct InstallArgs {
+    /// Image whose /kflow is this program
+    #[arg(long, value_name = "IMAGE")]
+    pub image: String,
+    /// Print what would be applied, with the reason for each right, and ask no cluster
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Wait this long until the agents are ready
+    #[arg(long, value_name = "TIME", default_value = "2m", value_parser = duration)]
+    pub wait: Duration,
+    #[command(flatten)]
+    pub cluster: ClusterArgs,
+}
+
+/// `kflow agent uninstall`
+#[derive(Debug, ClapArgs)]
+#[command(
+    after_help = "First every agent is replaced by a pod that removes the agent's files from its node, then the objects go. \
+A node that does not do so in time is named, and the objects go all the same.\n\
+Exits with 0 when nothing is left, 2 when something may be.\n\
+Examples:\n  \
+kflow agent uninstall"
+)]
+pub struct UninstallArgs {
+    /// Wait this long for the nodes, and for each object
+    #[arg(long, value_name = "TIME", default_value = "2m", value_parser = duration)]
+    pub wait: Duration,
+    #[command(flatten)]
+    pub cluster: ClusterArgs,
+}
+
+/// `kflow agent clean`
+#[derive(Debug, ClapArgs)]
+pub struct CleanArgs {
+    /// Where the node's files are
+    #[arg(long, value_name = "DIR")]
+    pub root: Option<PathBuf>,
+    /// Then stay until it is stopped
+    #[arg(long)]
+    pub stay: bool,
+}
+
 /// `kflow agent status`
 #[derive(Debug, ClapArgs)]
-#[command(after_help = "Examples:\n  \
+#[command(
+    after_help = "On a node that has an agent it is asked by its socket; from elsewhere all agents of the cluster are, \
+through the apiserver.\n\
+Exits with 0 when every node has an agent that answers, else with 2.\n\
+Examples:\n  \
 kflow agent status\n  \
-kflow agent status -o yaml")]
+kflow agent status --node node1\n  \
+kflow agent status -o yaml"
+)]
 pub struct StatusArgs {
-    /// Socket of an agent on this machine
-    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath, default_value = kflow_sources::agent::SOCKET)]
-    pub socket: PathBuf,
+    /// Socket of an agent on this machine [default: /run/kflow/agent.sock, if it is there and no cluster is named]
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath, conflicts_with_all = ["node", "kubeconfig", "context"])]
+    pub socket: Option<PathBuf>,
+    /// All that the agent of this node tells
+    #[arg(long, value_name = "NODE")]
+    pub node: Option<String>,
+    #[command(flatten)]
+    pub cluster: ClusterArgs,
     /// How to write it
     #[arg(long, short, value_name = "FORM", value_enum, default_value_t)]
     pub output: Format,

@@ -25,7 +25,7 @@ use tokio_tungstenite::tungstenite::protocol::{Message, Role};
 use tonic::codegen::http::{Request, Response, StatusCode};
 
 use super::{Node, PATIENCE, SubscribeRequest, block_on, command, connected, fs, served};
-use crate::program::run;
+use crate::program::{Said, run};
 
 /// The apiserver, played: it knows one pod of an agent, if any.
 struct Apiserver {
@@ -85,14 +85,25 @@ impl Apiserver {
                     query.contains("labelSelector=app.kubernetes.io%2Fname%3Dkflow-agent"),
                     "{query}"
                 );
-                assert!(
-                    query.contains("fieldSelector=spec.nodeName%3Dnode1"),
-                    "{query}"
-                );
-                let pod =
-                    json!({"metadata": {"name": "kflow-agent-x"}, "status": {"phase": "Running"}});
+                let of_node = query.contains("fieldSelector=spec.nodeName%3Dnode1");
+                assert!(of_node || !query.contains("fieldSelector"), "{query}");
+                let pod = json!({
+                    "metadata": {"name": "kflow-agent-x"},
+                    "spec": {"nodeName": "node1"},
+                    "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]},
+                });
                 let items: Vec<_> = agent.iter().map(|_| &pod).collect();
-                json(StatusCode::OK, json!({"kind": "PodList", "items": items}))
+                json(
+                    StatusCode::OK,
+                    json!({"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": items}),
+                )
+            }
+            "/api/v1/nodes" => {
+                let node = |name| json!({"metadata": {"name": name}});
+                json(
+                    StatusCode::OK,
+                    json!({"kind": "NodeList", "apiVersion": "v1", "metadata": {}, "items": [node("node1"), node("node2")]}),
+                )
             }
             "/api/v1/namespaces/kflow/pods/kflow-agent-x/portforward" if self.forbidden => json(
                 StatusCode::FORBIDDEN,
@@ -344,4 +355,66 @@ fn since_needs_the_agent_of_a_node() {
     ]);
     assert_eq!(said.code, Some(2));
     assert!(said.err.contains("--node"), "{}", said.err);
+}
+
+/// What a command says through an apiserver that knows the agent of node1.
+async fn said(node: &Node, url: &str, args: &[&str]) -> Said {
+    let mut command = command();
+    command
+        .args(args)
+        .arg("--kubeconfig")
+        .arg(kubeconfig(node, url));
+    tokio::task::spawn_blocking(move || run(&mut command))
+        .await
+        .unwrap()
+}
+
+#[test]
+fn every_node_is_told_with_what_its_agent_lacks_and_doctor_tells_it_of_one() {
+    let node = Node::new();
+    let _agent = node.start(&["--no-spool"]);
+    block_on(async {
+        connected(&node.socket()).await;
+        let (_server, url) = Apiserver::start(Some(node.socket()), false).await;
+        let all = said(&node, &url, &["agent", "status"]).await;
+        assert_eq!(all.code, Some(2), "one has none: {}", all.err);
+        for part in [
+            "node1  ready      kflow-agent-x  kflow ",
+            "  missing  kubelet spans: the kubelet sends none",
+            "node2  no agent\n",
+        ] {
+            assert!(all.out.contains(part), "{part}: {}", all.out);
+        }
+        let one = said(
+            &node,
+            &url,
+            &["agent", "status", "--node", "node1", "-o", "json"],
+        )
+        .await;
+        assert_eq!(one.code, Some(0), "{}", one.err);
+        let one: serde_json::Value = serde_json::from_str(&one.out).unwrap();
+        assert_eq!(
+            (&one[0]["node"], &one[0]["state"]),
+            (&json!("node1"), &json!("ready"))
+        );
+        let rows = one[0]["rows"].as_array().unwrap();
+        assert!(
+            rows.iter()
+                .any(|r| r["what"] == "scheduler log" && r["state"] == "found")
+        );
+
+        let root = node.path("root").display().to_string();
+        let doctor = said(&node, &url, &["doctor", "--node", "node1", "--root", &root]).await;
+        let rows: Vec<&str> = doctor.out.lines().filter(|l| l.contains("agent")).collect();
+        assert!(
+            rows.iter().any(|r| r.contains(" sources")),
+            "{}",
+            doctor.out
+        );
+        assert!(
+            rows.iter().any(|r| r.contains("kubelet spans: ")),
+            "{}",
+            doctor.out
+        );
+    });
 }

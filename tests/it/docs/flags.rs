@@ -39,6 +39,7 @@ fn sample(name: &str) -> &'static str {
         "AUDIT-ID" => "6d9c",
         "FROM..TO" => "..50%",
         "WHERE" => "off",
+        "IMAGE" => "registry.example/kflow:0.1.0",
         "1-19" => "3",
         other => panic!("no example of a {other}"),
     }
@@ -153,7 +154,8 @@ const BESIDE: [(&str, &str, &str); 7] = [
 ];
 
 fn line(flag: &Flag, value: Option<&String>) -> Vec<String> {
-    let mut args = vec![flag.command.clone()];
+    // `agent run`
+    let mut args = words(&flag.command);
     let reader = READERS.iter().find(|(c, _)| *c == flag.command);
     if let Some((_, more)) = reader {
         // What stands in the place of a pod, and of a recording.

@@ -29,7 +29,7 @@ const LIST: usize = 4 << 20;
 pub enum Absent {
     /// None runs on the node.
     #[error(
-        "no agent of kflow on {node} (namespace {namespace}): with one, CRI calls, kubelet log, cgroups and volumes of the node are seen too; `kflow agent manifest`, or run kflow on the node itself"
+        "no agent of kflow on {node} (namespace {namespace}): with one, CRI calls, kubelet log, cgroups and volumes of the node are seen too; `kflow agent install`, or run kflow on the node itself"
     )]
     None { node: String, namespace: String },
     /// There is a pod for it, which does not run.
@@ -41,7 +41,7 @@ pub enum Absent {
     },
     /// The apiserver refuses.
     #[error(
-        "may not look for an agent of kflow on {node}: needs {verb} in namespace {namespace} (role kflow-viewer of `kflow agent manifest`)"
+        "may not look for an agent of kflow on {node}: needs {verb} in namespace {namespace} (role kflow-viewer of `kflow agent install --dry-run`)"
     )]
     Forbidden {
         node: String,

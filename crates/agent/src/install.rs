@@ -1,0 +1,382 @@
+//! Puts the agents into a cluster, and takes them out again.
+//!
+//! Uninstalling leaves nothing: before the DaemonSet goes, its pods are replaced by ones that remove the agent's files from
+//! their node (`kflow agent clean`); one that is ready has done it. No agent has a right to write in the cluster for that, and
+//! none has to be told on which of its ends it is the last.
+
+use std::time::Duration;
+
+use kube::api::DynamicObject;
+use kube::client::Client;
+use serde_json::Value;
+
+use kflow_model::clock;
+use kflow_sources::agent::LABEL;
+
+use crate::manifest::{self, Wanted};
+use crate::objects::{Error, Object, is_ours, list};
+
+/// How often a cluster is asked how far it is.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// What was done with an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Did {
+    Created,
+    Changed,
+    Unchanged,
+    Removed,
+    /// There was none.
+    Absent,
+    /// It stays, for this reason.
+    Left(String),
+}
+
+impl Did {
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Created => "created",
+            Self::Changed => "changed",
+            Self::Unchanged => "unchanged",
+            Self::Removed => "removed",
+            Self::Absent => "not there",
+            Self::Left(_) => "left",
+        }
+    }
+}
+
+/// Told of each object: what it is called, and what was done.
+pub type Tell<'a> = &'a mut (dyn FnMut(&str, &Did) + Send);
+
+/// How far a DaemonSet is, node by node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rollout {
+    pub wanted: u64,
+    pub ready: u64,
+    /// Nodes whose pod is not ready, with why.
+    pub waiting: Vec<(String, String)>,
+}
+
+impl Rollout {
+    pub const fn is_over(&self) -> bool {
+        self.ready >= self.wanted && self.waiting.is_empty()
+    }
+}
+
+/// Applies the manifest. With `only_there`, agents have to be there already.
+pub async fn install(
+    client: &Client,
+    wanted: &Wanted,
+    only_there: bool,
+    tell: Tell<'_>,
+) -> Result<(), InstallError> {
+    let objects = manifest::objects(wanted)?;
+    let before = looked_at(client, &objects).await?;
+    let is_there = |kind: &str| {
+        objects
+            .iter()
+            .zip(&before)
+            .any(|(o, b)| o.kind == kind && b.is_some())
+    };
+    if only_there && !is_there("DaemonSet") {
+        let namespace = wanted.namespace.clone();
+        return Err(Error::NotInstalled { namespace }.into());
+    }
+    // Before anything is changed, all of it has to be kflow's, and of this namespace.
+    for (object, there) in objects.iter().zip(&before) {
+        let Some(there) = there else { continue };
+        if object.kind != "Namespace" && !is_ours(there) {
+            let what = object.what();
+            return Err(Error::NotOurs { what }.into());
+        }
+        if let Some(namespace) = subject(there).filter(|n| *n != wanted.namespace) {
+            let namespace = namespace.to_owned();
+            return Err(Error::Elsewhere { namespace }.into());
+        }
+    }
+    for (object, there) in objects.iter().zip(before) {
+        let what = object.what();
+        if let Some(there) = there.as_ref().filter(|t| !is_ours(t)) {
+            tell(&what, &Did::Left(foreign_namespace(there)));
+            continue;
+        }
+        let now = object.apply(client).await?;
+        let version = |o: &DynamicObject| o.metadata.resource_version.clone();
+        tell(
+            &what,
+            &match there {
+                None => Did::Created,
+                Some(there) if version(&there) == version(&now) => Did::Unchanged,
+                Some(_) => Did::Changed,
+            },
+        );
+    }
+    Ok(())
+}
+
+/// Why an installation failed.
+#[derive(Debug, thiserror::Error)]
+pub enum InstallError {
+    #[error(transparent)]
+    Manifest(#[from] manifest::Error),
+    #[error(transparent)]
+    Cluster(#[from] Error),
+}
+
+async fn looked_at(
+    client: &Client,
+    objects: &[Object],
+) -> Result<Vec<Option<DynamicObject>>, Error> {
+    let mut all = Vec::new();
+    for object in objects {
+        all.push(object.get(client).await?);
+    }
+    Ok(all)
+}
+
+/// The namespace that a binding gives its right to.
+fn subject(object: &DynamicObject) -> Option<&str> {
+    object.data.pointer("/subjects/0/namespace")?.as_str()
+}
+
+/// What to know of a namespace that was there before kflow.
+fn foreign_namespace(there: &DynamicObject) -> String {
+    const LEVEL: &str = "pod-security.kubernetes.io/enforce";
+    let labels = there.metadata.labels.as_ref();
+    match labels.and_then(|l| l.get(LEVEL)).map(String::as_str) {
+        Some("privileged") => "it is not kflow's".to_owned(),
+        level => format!(
+            "it is not kflow's; its pods need {LEVEL}: privileged, and it has {}",
+            level.unwrap_or("none (the cluster's default)")
+        ),
+    }
+}
+
+/// Waits until every node that is wanted has a pod of the DaemonSet's newest template that is ready, and gives how far it
+/// came.
+pub async fn rolled_out(
+    client: &Client,
+    namespace: &str,
+    patience: Duration,
+    mut progress: impl FnMut(&Rollout),
+) -> Result<Rollout, InstallError> {
+    let begun = clock::monotonic();
+    let mut told = None;
+    loop {
+        let state = rollout(client, namespace).await?;
+        let over = state.as_ref().is_some_and(Rollout::is_over);
+        let late = clock::monotonic().saturating_duration_since(begun) >= patience;
+        let shown = state.clone().unwrap_or_default();
+        if state.is_some() && told.as_ref() != Some(&shown) {
+            progress(&shown);
+            told = Some(shown.clone());
+        }
+        if over || late {
+            return Ok(shown);
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+/// `None` while the controller has not seen the newest template.
+async fn rollout(client: &Client, namespace: &str) -> Result<Option<Rollout>, InstallError> {
+    let Some(set) = manifest::daemon_set(namespace)?.get(client).await? else {
+        let namespace = namespace.to_owned();
+        return Err(Error::NotInstalled { namespace }.into());
+    };
+    let number = |path: &str| set.data.pointer(path).and_then(Value::as_u64);
+    let generation = set.metadata.generation.unwrap_or(0);
+    let seen = number("/status/observedGeneration").unwrap_or(0);
+    if i64::try_from(seen).unwrap_or(0) < generation {
+        return Ok(None);
+    }
+    let newest = set.metadata.generation.map(|g| g.to_string());
+    let pods = list(client, ("", "v1", "Pod"), Some(namespace), LABEL).await?;
+    let mut ready = 0;
+    let mut waiting = Vec::new();
+    for pod in &pods {
+        let labels = pod.metadata.labels.as_ref();
+        // `pod-template-generation` (pkg/controller/daemon/util, `CreatePodTemplate`).
+        let of = labels.and_then(|l| l.get("pod-template-generation"));
+        let why = if pod.metadata.deletion_timestamp.is_some() {
+            "its pod before is ending".to_owned()
+        } else if of != newest.as_ref() {
+            "its pod is the one from before".to_owned()
+        } else if is_ready(&pod.data) {
+            ready += 1;
+            continue;
+        } else {
+            unready(&pod.data)
+        };
+        let node = pod.data.pointer("/spec/nodeName").and_then(Value::as_str);
+        waiting.push((node.unwrap_or("no node").to_owned(), why));
+    }
+    waiting.sort();
+    Ok(Some(Rollout {
+        wanted: number("/status/desiredNumberScheduled").unwrap_or(0),
+        ready,
+        waiting,
+    }))
+}
+
+/// True for a pod whose containers answer.
+pub(crate) fn is_ready(pod: &Value) -> bool {
+    let conditions = pod.pointer("/status/conditions").and_then(Value::as_array);
+    conditions.is_some_and(|all| {
+        all.iter()
+            .any(|c| c["type"] == "Ready" && c["status"] == "True")
+    })
+}
+
+/// Why a pod is not ready: what a container of it waits for, or its phase.
+pub(crate) fn unready(pod: &Value) -> String {
+    let of = |list: &str| {
+        let all = pod.pointer(list).and_then(Value::as_array);
+        all.into_iter().flatten().find_map(|c| {
+            let waiting = c.pointer("/state/waiting");
+            let last = c.pointer("/lastState/terminated");
+            let reason = waiting?.get("reason")?.as_str()?;
+            let message = waiting?.get("message").and_then(Value::as_str);
+            let code = last.and_then(|l| l.get("exitCode")).and_then(Value::as_i64);
+            Some(match (message, code) {
+                (Some(m), _) => format!("{reason}: {m}"),
+                (None, Some(code)) => format!("{reason}, the last one ended with {code}"),
+                (None, None) => reason.to_owned(),
+            })
+        })
+    };
+    let phase = || {
+        let phase = pod.pointer("/status/phase").and_then(Value::as_str);
+        format!("{}, not ready", phase.unwrap_or("not started"))
+    };
+    of("/status/initContainerStatuses")
+        .or_else(|| of("/status/containerStatuses"))
+        .unwrap_or_else(phase)
+}
+
+/// What an uninstallation left behind.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Remains {
+    /// Nodes on which files may be left, with why.
+    pub nodes: Vec<(String, String)>,
+    /// Objects that were asked to go and are still there.
+    pub objects: Vec<String>,
+}
+
+/// Removes files and objects. What does not go in time is told and does not hold up the rest.
+pub async fn uninstall(
+    client: &Client,
+    namespace: &str,
+    patience: Duration,
+    tell: Tell<'_>,
+) -> Result<Remains, InstallError> {
+    let objects = manifest::objects(&Wanted {
+        namespace: namespace.to_owned(),
+        image: "kflow".to_owned(),
+    })?;
+    let before = looked_at(client, &objects).await?;
+    for (object, there) in objects.iter().zip(&before) {
+        let Some(there) = there else { continue };
+        if object.kind != "Namespace" && !is_ours(there) {
+            let what = object.what();
+            return Err(Error::NotOurs { what }.into());
+        }
+        if let Some(namespace) = subject(there).filter(|n| *n != namespace) {
+            let namespace = namespace.to_owned();
+            return Err(Error::Elsewhere { namespace }.into());
+        }
+    }
+    let mut remains = Remains::default();
+    let all: Vec<_> = objects.into_iter().zip(before).collect();
+    if let Some((object, Some(there))) = all.iter().find(|(o, _)| o.kind == "DaemonSet") {
+        remains.nodes = clean(client, object, there, namespace, patience, tell).await?;
+    }
+    for (object, there) in all.iter().rev() {
+        let what = object.what();
+        let Some(there) = there else {
+            tell(&what, &Did::Absent);
+            continue;
+        };
+        if object.kind == "Namespace"
+            && let Some(why) = kept(client, there, namespace).await?
+        {
+            tell(&what, &Did::Left(why));
+            continue;
+        }
+        object.delete(client).await?;
+        if gone(client, object, patience).await? {
+            tell(&what, &Did::Removed);
+        } else {
+            let why = "it was asked to go, and is still there".to_owned();
+            tell(&what, &Did::Left(why));
+            remains.objects.push(what);
+        }
+    }
+    Ok(remains)
+}
+
+/// Lets every node remove its files. Gives the nodes that did not say that they have.
+async fn clean(
+    client: &Client,
+    object: &Object,
+    there: &DynamicObject,
+    namespace: &str,
+    patience: Duration,
+    tell: Tell<'_>,
+) -> Result<Vec<(String, String)>, InstallError> {
+    let image = there
+        .data
+        .pointer("/spec/template/spec/containers/0/image")
+        .and_then(Value::as_str)
+        .unwrap_or_default();
+    let mut cleaning = there.clone();
+    cleaning.metadata.managed_fields = None;
+    let (template, strategy) = manifest::cleaning(image)?;
+    if let Some(spec) = cleaning.data.get_mut("spec").and_then(Value::as_object_mut) {
+        spec.insert("template".to_owned(), template);
+        spec.insert("updateStrategy".to_owned(), strategy);
+    }
+    object.replace(client, &cleaning).await?;
+    let done = rolled_out(client, namespace, patience, |_| {}).await?;
+    let what = format!("files of {} of {} nodes", done.ready, done.wanted);
+    let missing = done.waiting;
+    tell(
+        &what,
+        &if missing.is_empty() && done.ready >= done.wanted {
+            Did::Removed
+        } else {
+            Did::Left("/run/kflow and /var/lib/kflow".to_owned())
+        },
+    );
+    Ok(missing)
+}
+
+/// Why a namespace stays: it is not kflow's, or other pods live in it.
+async fn kept(
+    client: &Client,
+    there: &DynamicObject,
+    namespace: &str,
+) -> Result<Option<String>, Error> {
+    if !is_ours(there) {
+        return Ok(Some("it is not kflow's".to_owned()));
+    }
+    let pods = list(client, ("", "v1", "Pod"), Some(namespace), "").await?;
+    let other = pods.iter().find(|p| !is_ours(p));
+    Ok(other.map(|p| {
+        let name = p.metadata.name.as_deref().unwrap_or_default();
+        format!("other pods are in it: {name}")
+    }))
+}
+
+async fn gone(client: &Client, object: &Object, patience: Duration) -> Result<bool, Error> {
+    let begun = clock::monotonic();
+    loop {
+        if object.get(client).await?.is_none() {
+            return Ok(true);
+        }
+        if clock::monotonic().saturating_duration_since(begun) >= patience {
+            return Ok(false);
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+}

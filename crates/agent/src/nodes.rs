@@ -1,0 +1,128 @@
+//! The agents of a cluster, node by node, as somebody sees them who has a kubeconfig.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube::api::DynamicObject;
+use kube::client::Client;
+use serde_json::Value;
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use kflow_model::units::wait;
+use kflow_serve::wire::InfoResponse;
+use kflow_sources::agent::{LABEL, Way, reach};
+
+use crate::install::{is_ready, unready};
+use crate::objects::{Error, list};
+
+/// Agents that are asked at the same time.
+const TOGETHER: usize = 8;
+/// How long one may take to answer.
+const ANSWER: Duration = Duration::from_secs(10);
+
+/// A node, and its agent.
+#[derive(Debug)]
+pub struct Node {
+    pub name: String,
+    pub agent: Agent,
+}
+
+/// What is known of a node's agent.
+#[derive(Debug)]
+pub enum Agent {
+    /// The node has no pod of it.
+    None,
+    /// It has one that does not answer, and why.
+    Silent { pod: String, why: String },
+    /// What it says of itself.
+    Answers {
+        pod: String,
+        info: Box<InfoResponse>,
+    },
+}
+
+/// All nodes, or the one that is named, by name. The second is why nodes without an agent are not among them, when they
+/// could not be listed.
+pub async fn nodes(
+    client: &Client,
+    namespace: &str,
+    only: Option<&str>,
+) -> Result<(Vec<Node>, Option<Error>), Error> {
+    let mut pods: BTreeMap<String, DynamicObject> = BTreeMap::new();
+    for pod in list(client, ("", "v1", "Pod"), Some(namespace), LABEL).await? {
+        let Some(node) = pod.data.pointer("/spec/nodeName").and_then(Value::as_str) else {
+            continue;
+        };
+        let node = node.to_owned();
+        // One that ends is told of only where there is no other.
+        if pod.metadata.deletion_timestamp.is_none() || !pods.contains_key(&node) {
+            pods.insert(node, pod);
+        }
+    }
+    let (mut names, unlisted) = match only {
+        Some(name) => (vec![name.to_owned()], None),
+        None => match list(client, ("", "v1", "Node"), None, "").await {
+            Ok(all) => (
+                all.into_iter().filter_map(|n| n.metadata.name).collect(),
+                None,
+            ),
+            Err(e) => (Vec::new(), Some(e)),
+        },
+    };
+    if only.is_none() {
+        names.extend(pods.keys().cloned());
+        names.sort_unstable();
+        names.dedup();
+    }
+    let turns = Arc::new(Semaphore::new(TOGETHER));
+    let mut asked = JoinSet::new();
+    for name in names {
+        let pod = pods.remove(&name);
+        let (client, namespace) = (client.clone(), namespace.to_owned());
+        let turns = Arc::clone(&turns);
+        asked.spawn(async move {
+            // It is never closed.
+            let _turn = turns.acquire_owned().await;
+            let agent = match pod {
+                None => Agent::None,
+                Some(pod) => agent(&client, &namespace, &name, &pod).await,
+            };
+            Node { name, agent }
+        });
+    }
+    let mut all = Vec::new();
+    while let Some(done) = asked.join_next().await {
+        // A panic of a task was told by the panic hook.
+        all.extend(done);
+    }
+    all.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+    Ok((all, unlisted))
+}
+
+async fn agent(client: &Client, namespace: &str, node: &str, pod: &DynamicObject) -> Agent {
+    let name = pod.metadata.name.clone().unwrap_or_default();
+    if !is_ready(&pod.data) {
+        let why = unready(&pod.data);
+        return Agent::Silent { pod: name, why };
+    }
+    let way = Way::Pod {
+        client: client.clone(),
+        namespace: namespace.to_owned(),
+        node: node.to_owned(),
+    };
+    let asked = async {
+        let mut reached = reach(&way).await.map_err(|e| e.to_string())?;
+        reached.client.info().await.map_err(|e| e.to_string())
+    };
+    let answer = timeout(ANSWER, asked).await;
+    match answer.unwrap_or_else(|_| Err(format!("no answer for {}", wait(ANSWER)))) {
+        Ok(info) => Agent::Answers {
+            pod: name,
+            info: Box::new(info),
+        },
+        Err(why) => Agent::Silent { pod: name, why },
+    }
+}

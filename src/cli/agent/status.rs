@@ -1,0 +1,259 @@
+//! `kflow agent status`
+
+use std::io::Write;
+use std::path::Path;
+
+use serde::Serialize;
+
+use super::super::args::Format;
+use super::super::args::agent::StatusArgs;
+use super::super::out;
+use super::install::{block_on, client};
+use kflow_agent::nodes::{self, Agent, Node};
+use kflow_export::rows::{self, Rows};
+use kflow_export::text::clean;
+use kflow_model::units::{duration, size};
+use kflow_model::{Nanos, clock, patient};
+use kflow_serve::wire::InfoResponse;
+use kflow_sources::agent::{SOCKET, Way, reach};
+
+/// One line of what an agent tells.
+#[derive(Debug, Serialize)]
+struct Row {
+    what: String,
+    state: &'static str,
+    found: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    todo: String,
+}
+
+fn rows_of(info: &InfoResponse, now: Nanos) -> Vec<Row> {
+    let row = |what: &str, state, found: String| Row {
+        what: what.to_owned(),
+        state,
+        found,
+        todo: String::new(),
+    };
+    let begun = Nanos(i64::try_from(info.epoch).unwrap_or(0));
+    let up = duration(now.since(begun).max(0));
+    let node = info.agent.as_ref().map_or("", |a| a.node.as_str());
+    let mut all = vec![row(
+        "agent",
+        "on",
+        format!(
+            "kflow {} on {node}, for {up}; {} viewers",
+            info.version, info.subscribers
+        ),
+    )];
+    let Some(agent) = &info.agent else {
+        return all;
+    };
+    for f in &agent.findings {
+        all.push(Row {
+            todo: f.todo.clone(),
+            ..row(
+                &f.what,
+                if f.there { "found" } else { "missing" },
+                f.found.clone(),
+            )
+        });
+    }
+    for s in &agent.sources {
+        let state = match s.state {
+            0 => "starting",
+            1 => "on",
+            _ => "off",
+        };
+        let mut found = format!("{}; {} observations", s.detail, s.observations);
+        if s.lost > 0 {
+            found.push_str(&format!(", {} lost", s.lost));
+        }
+        all.push(row(&format!("{} {}", s.kind, s.name), state, found));
+    }
+    all.push(match &agent.spool {
+        None => row(
+            "spool",
+            "off",
+            "nothing is kept on disk (--no-spool)".to_owned(),
+        ),
+        Some(s) if !s.failing.is_empty() => row("spool", "off", s.failing.clone()),
+        Some(s) => {
+            let since = Nanos(i64::try_from(s.since).unwrap_or(0));
+            let back = if s.since == 0 {
+                "what was seen since it began".to_owned()
+            } else {
+                format!("the last {}", duration(now.since(since).max(0)))
+            };
+            let mut found = format!("{back}, {}", size(s.bytes));
+            if s.lost > 0 {
+                found.push_str(&format!("; {} observations lost", s.lost));
+            }
+            row("spool", "on", found)
+        }
+    });
+    all
+}
+
+/// `kflow agent status`: of the agent of this machine, or of those of a cluster.
+pub(super) fn status(args: &StatusArgs) -> anyhow::Result<u8> {
+    let asks_cluster =
+        args.node.is_some() || args.cluster.kubeconfig.is_some() || args.cluster.context.is_some();
+    let here = || {
+        let own = Path::new(SOCKET);
+        patient::ask(own, move || own.try_exists()).is_ok_and(|e| e.unwrap_or(false))
+    };
+    match &args.socket {
+        Some(socket) => of_socket(socket, args.output),
+        None if !asks_cluster && here() => of_socket(Path::new(SOCKET), args.output),
+        None => of_cluster(args),
+    }
+}
+
+fn of_socket(socket: &Path, form: Format) -> anyhow::Result<u8> {
+    let info = block_on(async {
+        let mut reached = reach(&Way::Socket(socket.to_owned())).await?;
+        anyhow::Ok(reached.client.info().await?)
+    })?;
+    write_as(&rows_of(&info, clock::now()), form, write_rows)?;
+    Ok(super::super::OK)
+}
+
+fn write_as<T: Serialize>(
+    all: &[T],
+    form: Format,
+    text: impl FnOnce(&mut dyn Write, &[T]) -> std::io::Result<()>,
+) -> anyhow::Result<()> {
+    let mut out = out::stdout();
+    match form {
+        Format::Json => {
+            serde_json::to_writer_pretty(&mut out, &all)?;
+            writeln!(out)?;
+        }
+        Format::Yaml => rows::values(&mut out, Rows::Yaml, all.iter())?,
+        Format::Text => text(&mut out, all)?,
+    }
+    out.flush()?;
+    Ok(())
+}
+
+/// One node of a cluster.
+#[derive(Debug, Serialize)]
+struct NodeRow {
+    node: String,
+    /// `ready`, `not ready` or `none`.
+    state: &'static str,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pod: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    version: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    why: String,
+    /// What it tells of itself.
+    rows: Vec<Row>,
+}
+
+fn node_row(node: Node, now: Nanos) -> NodeRow {
+    let row = |state| NodeRow {
+        node: node.name.clone(),
+        state,
+        pod: String::new(),
+        version: String::new(),
+        why: String::new(),
+        rows: Vec::new(),
+    };
+    match node.agent {
+        Agent::None => row("none"),
+        Agent::Silent { pod, why } => NodeRow {
+            pod,
+            why,
+            ..row("not ready")
+        },
+        Agent::Answers { pod, info } => NodeRow {
+            pod,
+            version: info.version.clone(),
+            rows: rows_of(&info, now),
+            ..row("ready")
+        },
+    }
+}
+
+/// The agents of a cluster. A node that was named has to have one.
+fn of_cluster(args: &StatusArgs) -> anyhow::Result<u8> {
+    let namespace = &args.cluster.agent_namespace;
+    let (found, unlisted) = block_on(async {
+        let client = client(&args.cluster).await?;
+        anyhow::Ok(nodes::nodes(&client, namespace, args.node.as_deref()).await?)
+    })?;
+    let now = clock::now();
+    let all: Vec<NodeRow> = found.into_iter().map(|n| node_row(n, now)).collect();
+    let whole = args.node.is_some();
+    write_as(&all, args.output, |out, all| write_nodes(out, all, whole))?;
+    if let Some(e) = unlisted {
+        out::tell(&format!("nodes without an agent are not among them: {e}"));
+    }
+    if all.iter().all(|n| n.state == "none") {
+        out::tell(&format!(
+            "no agent in namespace {namespace}: kflow agent install --image IMAGE"
+        ));
+    }
+    let well = all.iter().all(|n| n.state == "ready");
+    Ok(if well {
+        super::super::OK
+    } else {
+        super::super::ERROR
+    })
+}
+
+/// A line for each node; below it what its agent lacks, or with `whole` all that it tells.
+fn write_nodes(out: &mut dyn Write, all: &[NodeRow], whole: bool) -> std::io::Result<()> {
+    let width = |of: fn(&NodeRow) -> &str| all.iter().map(|n| clean(of(n)).chars().count()).max();
+    let (node, pod) = (
+        width(|n| &n.node).unwrap_or(0),
+        width(|n| &n.pod).unwrap_or(0),
+    );
+    for n in all {
+        let name = clean(&n.node);
+        if n.state == "none" {
+            writeln!(out, "{name:<node$}  no agent")?;
+            continue;
+        }
+        let pod_name = clean(&n.pod);
+        write!(out, "{name:<node$}  {:<9}  {pod_name:<pod$}", n.state)?;
+        if n.rows.is_empty() {
+            writeln!(out, "  {}", clean(&n.why))?;
+            continue;
+        }
+        let on = n.rows.iter().filter(|r| r.state == "on").count();
+        let found = n.rows.iter().filter(|r| r.state == "found").count();
+        writeln!(out, "  kflow {}, {on} on, {found} found", clean(&n.version))?;
+        if whole {
+            write_rows(out, &n.rows)?;
+        } else {
+            let lacks = n
+                .rows
+                .iter()
+                .filter(|r| matches!(r.state, "off" | "missing"));
+            for r in lacks {
+                let what = format!("{}: {}", r.what, r.found);
+                writeln!(out, "  {:<9}{}", r.state, clean(&what))?;
+                for line in r.todo.lines() {
+                    writeln!(out, "           → {}", clean(line))?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn write_rows(out: &mut dyn Write, all: &[Row]) -> std::io::Result<()> {
+    let width = all.iter().map(|r| clean(&r.what).chars().count()).max();
+    let width = width.unwrap_or(0);
+    for r in all {
+        let what = clean(&r.what);
+        writeln!(out, "{:<9}{what:<width$}  {}", r.state, clean(&r.found))?;
+        for line in r.todo.lines() {
+            writeln!(out, "         {:<width$}  → {}", "", clean(line))?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,54 @@
+//! The agent of the node that is looked at.
+
+use std::time::Duration;
+
+use tokio::time::timeout;
+
+use super::{Check, Health};
+use kflow_engine::live::{Config, Place, connect};
+use kflow_model::units::wait;
+use kflow_sources::agent::{Absent, Way, reach, said};
+
+/// How long an agent may take: a port-forward through the apiserver is part of it.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Whether there is one, how it is doing, and what it lacks. Nothing where none is looked for.
+pub(super) async fn agent(config: &Config) -> Vec<Check> {
+    const WHAT: &str = "agent";
+    let node = config.scope.as_ref().and_then(|s| s.node.clone());
+    let way = match config.agent.as_ref().map(|a| &a.place) {
+        None => return Vec::new(),
+        Some(Place::Socket(path)) => Way::Socket(path.clone()),
+        Some(Place::Namespace(namespace)) => {
+            // What stands in the way to the apiserver is told of it.
+            let (Some(node), Ok((client, _))) = (node, connect(config).await) else {
+                return Vec::new();
+            };
+            Way::Pod {
+                client,
+                namespace: namespace.clone(),
+                node,
+            }
+        }
+    };
+    let asked = async {
+        let mut reached = reach(&way).await?;
+        let info = reached.client.info().await;
+        info.map_err(|e| Absent::Failed(e.to_string()))
+    };
+    let answer = timeout(PATIENCE, asked).await.unwrap_or_else(|_| {
+        let why = format!("{}: no answer for {}", way.name(), wait(PATIENCE));
+        Err(Absent::Failed(why))
+    });
+    let info = match answer {
+        Ok(info) => info,
+        Err(why) => return vec![Check::new(WHAT, Health::Off, why.to_string())],
+    };
+    let mut all = vec![Check::new(WHAT, Health::Works, said(&info))];
+    let missing = info.agent.iter().flat_map(|a| &a.findings);
+    all.extend(missing.filter(|f| !f.there).map(|f| {
+        let found = format!("{}: {}", f.what, f.found);
+        Check::new(WHAT, Health::Warning, found).todo(f.todo.clone())
+    }));
+    all
+}

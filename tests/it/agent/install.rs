@@ -1,0 +1,329 @@
+//! Installing into a cluster and out of it: against an apiserver that keeps objects, and a controller that makes a node's pod.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use http_body_util::{BodyExt as _, Full};
+use kflow_agent::install::{Did, Remains, install, rolled_out, uninstall};
+use kflow_agent::manifest::Wanted;
+use kflow_agent::nodes::{Agent, nodes};
+use prost::bytes::Bytes;
+use serde_json::{Value, json};
+use tonic::codegen::http::{Method, Request, Response};
+
+use super::block_on;
+use crate::program::kflow;
+
+/// Objects by their path, and what was done in order.
+#[derive(Default)]
+struct Cluster {
+    objects: BTreeMap<String, Value>,
+    did: Vec<String>,
+    version: u64,
+    /// The node's pod never gets ready.
+    broken: bool,
+}
+
+const NAMESPACE: &str = "/api/v1/namespaces/kflow";
+const SET: &str = "/apis/apps/v1/namespaces/kflow/daemonsets/kflow-agent";
+const ROLE: &str = "/apis/rbac.authorization.k8s.io/v1/clusterroles/kflow-agent";
+const BINDING: &str = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/kflow-agent";
+
+type Shared = Arc<Mutex<Cluster>>;
+
+/// A client that asks it.
+fn client(cluster: &Shared) -> kube::Client {
+    let cluster = Arc::clone(cluster);
+    let service = tower::service_fn(move |request: Request<kube::client::Body>| {
+        let cluster = Arc::clone(&cluster);
+        async move {
+            let (head, body) = request.into_parts();
+            let body = body.collect().await.unwrap().to_bytes();
+            let path = head.uri.path().to_owned();
+            let query = head.uri.query().unwrap_or_default();
+            let (code, value) = cluster
+                .lock()
+                .unwrap()
+                .answer(&head.method, &path, query, &body);
+            let body = Full::new(Bytes::from(value.to_string()));
+            Ok::<_, Infallible>(Response::builder().status(code).body(body).unwrap())
+        }
+    });
+    kube::Client::new(service, "default")
+}
+
+fn status(code: u16, message: &str) -> (u16, Value) {
+    (
+        code,
+        json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": message, "reason": if code == 404 { "NotFound" } else { "" }, "code": code}),
+    )
+}
+
+impl Cluster {
+    fn answer(&mut self, method: &Method, path: &str, query: &str, body: &[u8]) -> (u16, Value) {
+        if path.ends_with("/pods") {
+            return (
+                200,
+                json!({"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": self.pods()}),
+            );
+        }
+        if path == "/api/v1/nodes" {
+            let node = |name| json!({"metadata": {"name": name}});
+            return (
+                200,
+                json!({"kind": "NodeList", "apiVersion": "v1", "metadata": {}, "items": [node("node1"), node("node2")]}),
+            );
+        }
+        match *method {
+            Method::GET => match self.objects.get(path) {
+                Some(o) => (200, o.clone()),
+                None => status(404, "not found"),
+            },
+            Method::PATCH => {
+                assert!(query.contains("fieldManager=kflow"), "{query}");
+                self.put(path, serde_json::from_slice(body).unwrap())
+            }
+            Method::PUT => self.put(path, serde_json::from_slice(body).unwrap()),
+            Method::DELETE => {
+                self.did.push(format!("delete {path}"));
+                match self.objects.remove(path) {
+                    Some(o) => (200, o),
+                    None => status(404, "not found"),
+                }
+            }
+            _ => status(405, "no"),
+        }
+    }
+
+    /// As the apiserver: an object that is what it was keeps its version; another template is another generation.
+    fn put(&mut self, path: &str, mut new: Value) -> (u16, Value) {
+        let old = self.objects.get(path).cloned();
+        let meta = |o: &Option<Value>, key: &str| {
+            let value = o.as_ref().and_then(|o| o["metadata"][key].as_u64());
+            value.unwrap_or(0)
+        };
+        let mut generation = meta(&old, "generation");
+        let bare = |mut o: Value| {
+            for key in ["resourceVersion", "generation"] {
+                o["metadata"].as_object_mut().unwrap().remove(key);
+            }
+            o.as_object_mut().unwrap().remove("status");
+            o
+        };
+        if old.clone().map(bare) == Some(bare(new.clone())) {
+            return (200, old.unwrap());
+        }
+        if old.as_ref().is_none_or(|o| o["spec"] != new["spec"]) {
+            generation += 1;
+        }
+        self.version += 1;
+        new["metadata"]["resourceVersion"] = json!(self.version.to_string());
+        new["metadata"]["generation"] = json!(generation);
+        if new["kind"] == "DaemonSet" {
+            new["status"] = json!({"observedGeneration": generation, "desiredNumberScheduled": 1});
+        }
+        self.did.push(format!("put {path}"));
+        self.objects.insert(path.to_owned(), new.clone());
+        (200, new)
+    }
+
+    fn pods(&self) -> Vec<Value> {
+        let set = self.objects.get(SET);
+        set.iter()
+            .map(|set| {
+                let ready = if self.broken { "False" } else { "True" };
+                let waits = json!([{"state": {"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}}}]);
+                json!({
+                    "metadata": {"name": "kflow-agent-x", "labels": {
+                        "app.kubernetes.io/part-of": "kflow",
+                        "pod-template-generation": set["metadata"]["generation"].to_string(),
+                    }},
+                    "spec": {"nodeName": "node1"},
+                    "status": {
+                        "phase": "Pending",
+                        "conditions": [{"type": "Ready", "status": ready}],
+                        "containerStatuses": if self.broken { waits } else { json!([]) },
+                    },
+                })
+            })
+            .collect()
+    }
+}
+
+fn wanted(image: &str) -> Wanted {
+    Wanted {
+        namespace: "kflow".to_owned(),
+        image: image.to_owned(),
+    }
+}
+
+/// What was done, in words; or the error's sentence.
+async fn installed(cluster: &Shared, image: &str, only_there: bool) -> Result<Vec<String>, String> {
+    let mut told = Vec::new();
+    let mut tell = |what: &str, did: &Did| told.push(format!("{} {what}", did.name()));
+    install(&client(cluster), &wanted(image), only_there, &mut tell)
+        .await
+        .map_err(|e| e.to_string())?;
+    Ok(told)
+}
+
+async fn uninstalled(cluster: &Shared) -> (Vec<String>, Remains) {
+    let mut told = Vec::new();
+    let mut tell = |what: &str, did: &Did| told.push(format!("{} {what}", did.name()));
+    let remains = uninstall(&client(cluster), "kflow", Duration::ZERO, &mut tell).await;
+    (told, remains.unwrap())
+}
+
+fn did(word: &str, told: &[String]) -> usize {
+    told.iter().filter(|t| t.starts_with(word)).count()
+}
+
+#[test]
+fn installing_twice_changes_nothing_and_another_image_only_the_daemon_set() {
+    block_on(async {
+        let cluster = Shared::default();
+        let first = installed(&cluster, "kflow:1", false).await.unwrap();
+        assert_eq!(did("created", &first), 6, "{first:?}");
+        let again = installed(&cluster, "kflow:1", false).await.unwrap();
+        assert_eq!(did("unchanged", &again), 6, "{again:?}");
+        let other = installed(&cluster, "kflow:2", true).await.unwrap();
+        assert_eq!(did("unchanged", &other), 5, "{other:?}");
+        assert!(other.contains(&"changed DaemonSet kflow/kflow-agent".to_owned()));
+        let client = client(&cluster);
+        let look = || rolled_out(&client, "kflow", Duration::ZERO, |_| {});
+        let state = look().await.unwrap();
+        assert!(state.is_over() && state.ready == 1, "{state:?}");
+        cluster.lock().unwrap().broken = true;
+        let waiting = look().await.unwrap().waiting;
+        let why = "ImagePullBackOff: no such image";
+        assert_eq!(waiting, [("node1".to_owned(), why.to_owned())]);
+    });
+}
+
+#[test]
+fn what_is_not_kflows_is_neither_changed_nor_removed() {
+    block_on(async {
+        let cluster = Shared::default();
+        let none = installed(&cluster, "kflow:1", true).await.unwrap_err();
+        assert!(none.contains("kflow agent install"), "{none}");
+        let put = |path: &str, value: Value| {
+            let mut cluster = cluster.lock().unwrap();
+            cluster.objects.insert(path.to_owned(), value);
+        };
+        put(ROLE, json!({"metadata": {"name": "kflow-agent"}}));
+        let theirs = installed(&cluster, "kflow:1", false).await.unwrap_err();
+        assert!(
+            theirs.contains("ClusterRole kflow-agent exists and is not kflow's"),
+            "{theirs}"
+        );
+        cluster.lock().unwrap().objects.clear();
+        let labels = json!({"app.kubernetes.io/part-of": "kflow"});
+        put(
+            BINDING,
+            json!({"metadata": {"name": "kflow-agent", "labels": labels}, "subjects": [{"namespace": "tools"}]}),
+        );
+        let elsewhere = installed(&cluster, "kflow:1", false).await.unwrap_err();
+        assert!(elsewhere.contains("--agent-namespace tools"), "{elsewhere}");
+        assert_eq!(cluster.lock().unwrap().did, [""; 0]);
+
+        cluster.lock().unwrap().objects.clear();
+        put(
+            NAMESPACE,
+            json!({"metadata": {"name": "kflow", "resourceVersion": "1"}}),
+        );
+        let told = installed(&cluster, "kflow:1", false).await.unwrap();
+        assert_eq!(told[0], "left Namespace kflow");
+        let (told, remains) = uninstalled(&cluster).await;
+        assert!(
+            told.contains(&"left Namespace kflow".to_owned()),
+            "{told:?}"
+        );
+        assert_eq!(remains, Remains::default());
+        let cluster = cluster.lock().unwrap();
+        assert_eq!(cluster.objects.keys().collect::<Vec<_>>(), [NAMESPACE]);
+    });
+}
+
+#[test]
+fn uninstalling_cleans_the_nodes_first_and_leaves_nothing() {
+    block_on(async {
+        let cluster = Shared::default();
+        installed(&cluster, "kflow:1", false).await.unwrap();
+        cluster.lock().unwrap().did.clear();
+        let (told, remains) = uninstalled(&cluster).await;
+        assert_eq!(remains, Remains::default());
+        assert_eq!(told[0], "removed files of 1 of 1 nodes");
+        assert_eq!(did("removed", &told), 7, "{told:?}");
+        let did = std::mem::take(&mut cluster.lock().unwrap().did);
+        assert_eq!(did[..2], [format!("put {SET}"), format!("delete {SET}")]);
+        assert_eq!(did.last(), Some(&format!("delete {NAMESPACE}")));
+        assert!(cluster.lock().unwrap().objects.is_empty());
+        let (told, _) = uninstalled(&cluster).await;
+        assert_eq!(self::did("not there", &told), 6, "{told:?}");
+    });
+}
+
+#[test]
+fn a_node_that_does_not_clean_up_is_named_and_the_objects_go_all_the_same() {
+    block_on(async {
+        let cluster = Shared::default();
+        installed(&cluster, "kflow:1", false).await.unwrap();
+        cluster.lock().unwrap().broken = true;
+        let (told, remains) = uninstalled(&cluster).await;
+        assert_eq!(told[0], "left files of 0 of 1 nodes");
+        assert_eq!(remains.nodes[0].0, "node1");
+        assert!(cluster.lock().unwrap().objects.is_empty());
+    });
+}
+
+#[test]
+fn each_node_is_told_with_its_agent_or_without() {
+    block_on(async {
+        let cluster = Shared::default();
+        installed(&cluster, "kflow:1", false).await.unwrap();
+        cluster.lock().unwrap().broken = true;
+        let (all, unlisted) = nodes(&client(&cluster), "kflow", None).await.unwrap();
+        assert!(unlisted.is_none());
+        let names: Vec<_> = all.iter().map(|n| n.name.as_str()).collect();
+        assert_eq!(names, ["node1", "node2"]);
+        let Agent::Silent { pod, why } = &all[0].agent else {
+            panic!("{all:?}");
+        };
+        assert_eq!(
+            (pod.as_str(), why.as_str()),
+            ("kflow-agent-x", "ImagePullBackOff: no such image")
+        );
+        assert!(matches!(all[1].agent, Agent::None));
+    });
+}
+
+#[test]
+fn a_dry_run_prints_what_is_applied_and_asks_no_cluster() {
+    let args = [
+        "agent",
+        "install",
+        "--image",
+        "kflow:1",
+        "--dry-run",
+        "--kubeconfig",
+        "/no/such",
+    ];
+    let said = kflow(args);
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    assert_eq!(
+        said.out,
+        kflow_agent::manifest::yaml(&wanted("kflow:1")).unwrap()
+    );
+    let not = kflow([
+        "agent",
+        "install",
+        "--image",
+        "kflow:1",
+        "--kubeconfig",
+        "/no/such",
+    ]);
+    assert_eq!(not.code, Some(2));
+    assert!(not.err.contains("/no/such"), "{}", not.err);
+}
