@@ -27,6 +27,8 @@ pub(super) use command::store;
 
 /// Bytes of segments that are kept for the next time.
 const CACHE: u64 = 1 << 30;
+/// Times without anything that are told one by one.
+const MOST_HOLES: usize = 10;
 /// What is looked at without `--from`, ns.
 const USUAL: i64 = HOUR;
 
@@ -191,11 +193,29 @@ fn told(plan: &Plan, done: &Fetched, verbose: bool) {
     for (path, why) in &done.unreadable {
         tell(&format!("{path} is left out: {why}"));
     }
-    for (node, hole) in &done.holes {
+    for (node, hole) in done.holes.iter().take(MOST_HOLES) {
+        let why = if hole.lost {
+            "a segment is missing"
+        } else {
+            "nobody recorded"
+        };
         tell(&format!(
-            "nothing is kept of {node} between {} and {}",
+            "nothing is kept of {node} between {} and {}: {why}",
             hole.from, hole.to
         ));
+    }
+    if let Some(more) = done.holes.len().checked_sub(MOST_HOLES).filter(|n| *n > 0) {
+        tell(&format!("nor in {more} other times"));
+    }
+    if let [node] = plan.nodes().into_iter().collect::<Vec<_>>()[..]
+        && let Some((begin, end)) = plan.reach()
+    {
+        if plan.from < begin {
+            tell(&format!("nothing is kept of {node} before {begin}"));
+        }
+        if end < plan.to {
+            tell(&format!("nothing is kept of {node} after {end}, so far"));
+        }
     }
 }
 

@@ -291,6 +291,58 @@ fn outputs(dir: &Path, session: &str, pod: &str, c: &Canaries) {
     screens(dir, session, c);
 }
 
+/// What is kept in a store, and what every command that reads one prints.
+#[test]
+fn no_object_of_a_store_and_no_answer_from_one_has_a_secret() {
+    let (dir, c) = session_of_all();
+    let session = session::load(&dir.path().join("all.kflow.zst")).unwrap();
+    let url = format!("file://{}/store", dir.path().display());
+    let store = kflow_store::Store::open(&url, kflow_store::Use::Write).unwrap();
+    crate::store::put(&store, &session, "node1", 3);
+    let mut objects = 0;
+    let mut all = Vec::new();
+    let mut folders = vec![dir.path().join("store")];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let name = path.display().to_string();
+            c.absent("the name of an object", name.as_bytes());
+            let plain = zstd::decode_all(&fs::read(&path).unwrap()[..]).unwrap();
+            c.absent(&name, &plain);
+            all.extend(plain);
+            objects += 1;
+        }
+    }
+    assert_eq!(objects, 6);
+    c.read("the store", &all, 0..c.marks);
+    let (begin, end) = session.range().unwrap();
+    let (begin, end) = (begin.to_rfc3339(), end.to_rfc3339());
+    let cache = dir.path().join("cache");
+    for command in crate::program::commands() {
+        if SILENT.contains(&command.as_str()) {
+            continue;
+        }
+        let mut asked = crate::program::command();
+        asked.arg(&command).args(["-o", "json", "-v"]);
+        asked.args(match command.as_str() {
+            "why" => &["--all"][..],
+            "flow" => &["canaries/carrier"],
+            _ => &[],
+        });
+        asked.args(["--store", &url, "--from", &begin, "--to", &end]);
+        let o = asked.env("XDG_CACHE_HOME", &cache).output().unwrap();
+        let said = String::from_utf8_lossy(&o.stderr);
+        assert!(said.contains("segments of node1"), "{command}: {said}");
+        assert!(!o.stdout.is_empty(), "{command}: {said}");
+        c.absent(&format!("{command} --store"), &o.stdout);
+        c.absent(&format!("{command} --store"), &o.stderr);
+    }
+}
+
 /// The screens at a session's end.
 fn screens(dir: &Path, name: &str, c: &Canaries) {
     let s = session::load(&dir.join(name)).unwrap();
@@ -335,6 +387,8 @@ fn no_error_and_no_log_of_kflow_tells_a_secret() {
     fs::write(dir.path().join("kubeconfig"), format!("a: [{garbage}")).unwrap();
     let url = c.fill("https://u:{C}@127.0.0.1:1/?token={C}");
     let odd = c.fill("odd://u:{C}@host");
+    let bucket = c.fill("s3://u:{C}@bucket/prefix");
+    let query = c.fill("s3://bucket/prefix?X-Amz-Signature={C}");
     for args in [
         vec!["import", "--audit", "garbage", "-O", "x.kflow"],
         vec!["import", "--kubelet-log", "garbage", "-O", "x.kflow"],
@@ -343,6 +397,10 @@ fn no_error_and_no_log_of_kflow_tells_a_secret() {
         vec!["why", "--all", "--kubeconfig", "kubeconfig", "--for", "1s"],
         vec!["why", "--all", "--no-api", "--kubelet", &url, "--for", "1s"],
         vec!["why", "--all", "--kubelet", &odd, "--for", "1s"],
+        vec!["calls", "--store", &bucket],
+        vec!["calls", "--store", &query],
+        vec!["store", "ls", &odd],
+        vec!["record", "--store", &bucket, "--no-api"],
         vec!["doctor", "--kubelet", &url, "--kubeconfig", "kubeconfig"],
     ] {
         let o = kflow(dir.path(), &args);

@@ -17,11 +17,21 @@ pub struct Gap {
     /// CRI connection of which it was lost, 0 when none.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub conn: u32,
-    /// Kind of API object of which it was lost, as a plural (`pods`); empty when that is not known, or of several.
+    /// Kind of API object of which it was lost, as a plural (`pods`); empty when that is not known, or of several;
+    /// or [`Gap::SEGMENTS`] or [`Gap::UNRECORDED`].
     #[serde(default, skip_serializing_if = "Text::is_empty")]
     pub resource: Text,
     /// Why, for people: "queue full", "bad HPACK index 71", "log truncated".
     pub why: Text,
+}
+
+impl Gap {
+    /// In the place of a kind: parts of what was recorded, of everything. How things stand is known after them: what follows
+    /// begins with all that stood.
+    pub const SEGMENTS: &str = "segments";
+    /// In the place of a kind: nobody recorded in that time. What was known before is not known after it until it is listed
+    /// anew, and what happened in it is no part of what was recorded.
+    pub const UNRECORDED: &str = "unrecorded";
 }
 
 #[expect(

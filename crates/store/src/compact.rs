@@ -96,9 +96,11 @@ pub struct Pruned {
     pub bytes: u64,
     /// Objects of the index.
     pub rows: u64,
+    /// What was never written to its end.
+    pub unfinished: u64,
 }
 
-/// Removes the segments that ended before `until`, and what the index says of no others.
+/// Removes the segments that ended before `until`, what the index says of no others, and what was left unfinished before then.
 pub async fn prune(store: &Store, cluster: &Cluster, until: Nanos) -> Result<Pruned, StoreError> {
     let mut done = Pruned::default();
     for hour in hours(store, cluster, &cluster.segments()).await? {
@@ -130,6 +132,7 @@ pub async fn prune(store: &Store, cluster: &Cluster, until: Nanos) -> Result<Pru
             }
         }
     }
+    done.unfinished = store.remove_unfinished(cluster.root(), until).await?;
     Ok(done)
 }
 

@@ -24,6 +24,8 @@ use crate::object::{Store, StoreError};
 const AT_ONCE: usize = 32;
 /// Bytes of segments that are fetched for one answer. A session of as many is some gigabytes of memory.
 pub const MOST: u64 = 1 << 30;
+/// How often the index is listed, when objects of it are merged meanwhile.
+const LOOKS: u32 = 4;
 /// Names that a message lists.
 const LISTED: usize = 10;
 
@@ -137,6 +139,11 @@ impl Plan {
     /// Bytes of the segments.
     pub fn bytes(&self) -> u64 {
         self.segments.iter().map(|s| s.bytes).sum()
+    }
+    /// When they begin and end.
+    pub fn reach(&self) -> Option<(Nanos, Nanos)> {
+        let begin = self.segments.iter().map(|s| s.begin).min()?;
+        Some((begin, self.segments.iter().map(|s| s.end).max()?))
     }
     /// The nodes that they are of.
     pub fn nodes(&self) -> BTreeSet<&str> {
@@ -318,46 +325,55 @@ pub async fn index(
     to: Nanos,
 ) -> Result<(Index, u64, Unreadable), StoreError> {
     let earliest = Nanos(from.0.saturating_sub(longest()));
-    let hours = hours_between(store, cluster, &cluster.pods(), earliest, to).await?;
-    let folders = hours.into_iter().map(|h| cluster.pods_in(h)).collect();
-    let lists = at_once(folders, |folder| {
-        let store = store.clone();
-        async move { store.list(&folder).await }
-    });
-    let mut paths = Vec::new();
-    for list in lists.await {
-        let objects = list?.into_iter().map(|o| o.location);
-        paths.extend(objects.filter(is_rows));
-    }
-    let read = at_once(paths, |path| {
-        let store = store.clone();
-        async move {
-            let bytes = store.get(&path).await;
-            (path, bytes)
+    let (mut index, mut total) = (Index::default(), 0);
+    let mut seen = BTreeSet::new();
+    let mut looks = 0;
+    loop {
+        looks += 1;
+        let hours = hours_between(store, cluster, &cluster.pods(), earliest, to).await?;
+        let folders = hours.into_iter().map(|h| cluster.pods_in(h)).collect();
+        let lists = at_once(folders, |folder| {
+            let store = store.clone();
+            async move { store.list(&folder).await }
+        });
+        let mut paths = Vec::new();
+        for list in lists.await {
+            let objects = list?.into_iter().map(|o| o.location);
+            paths.extend(objects.filter(|p| is_rows(p) && !seen.contains(p)));
         }
-    });
-    let (mut index, mut total, mut unreadable) = (Index::default(), 0, Vec::new());
-    for (path, bytes) in read.await {
-        let bytes = match bytes {
-            // It was merged meanwhile: what it said stands in an object that may not have been listed.
-            Err(e) if e.is_absence() => {
-                unreadable.push((
-                    path.to_string(),
-                    "it was merged meanwhile: ask again".into(),
-                ));
-                continue;
+        let read = at_once(paths, |path| {
+            let store = store.clone();
+            async move {
+                let bytes = store.get(&path).await;
+                (path, bytes)
             }
-            bytes => bytes?,
-        };
-        total += bytes.len() as u64;
-        match Index::decode(&bytes) {
-            Ok(rows) => index.merge(rows),
-            Err(e @ (IndexError::Damaged(_) | IndexError::Newer(_))) => {
-                unreadable.push((path.to_string(), e.to_string()));
+        });
+        let mut unreadable = Vec::new();
+        let mut merged = false;
+        for (path, bytes) in read.await {
+            let bytes = match bytes {
+                // It was merged meanwhile: what it said stands in an object that may not have been listed.
+                Err(e) if e.is_absence() => {
+                    merged = true;
+                    unreadable.push((path.to_string(), "it went while the index was read".into()));
+                    continue;
+                }
+                bytes => bytes?,
+            };
+            total += bytes.len() as u64;
+            match Index::decode(&bytes) {
+                Ok(rows) => index.merge(rows),
+                Err(e @ (IndexError::Damaged(_) | IndexError::Newer(_))) => {
+                    unreadable.push((path.to_string(), e.to_string()));
+                    continue;
+                }
             }
+            seen.insert(path);
+        }
+        if !merged || looks == LOOKS {
+            return Ok((index, total, unreadable));
         }
     }
-    Ok((index, total, unreadable))
 }
 
 /// Asks about each, some at once; the answers in order.

@@ -113,6 +113,11 @@ impl Cluster {
         })
     }
 
+    /// The folder of all that it has.
+    pub const fn root(&self) -> &Path {
+        &self.root
+    }
+
     /// The folder of all segments.
     pub fn segments(&self) -> Path {
         self.root.clone().join(SEGMENTS)

@@ -2,7 +2,7 @@
 //!
 //! A segment begins with what still stood of the time before it. Where the segment before it is there too, that is left out:
 //! the stream is the one that was cut. Where it is not (a segment is lost, the process that watched was another), the stream
-//! says so by a gap, and goes on with what stood.
+//! says so by a gap, and goes on with what stood. Between two processes nobody recorded; what is missing of one was lost.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -103,6 +103,8 @@ pub fn arrange(pieces: Vec<Piece>) -> Vec<Piece> {
 pub struct Hole {
     pub from: Nanos,
     pub to: Nanos,
+    /// A segment tells of it, and is missing; else nobody recorded.
+    pub lost: bool,
 }
 
 /// Joins the segments of one node, in order.
@@ -152,14 +154,18 @@ impl Merge {
         if !follows {
             if let Some((was, ended)) = before {
                 let of_run = |p: &Option<Part>| p.as_ref().map(|p| p.run.clone());
-                if was.is_none() || of_run(&was) != of_run(&part) {
+                let another = was.is_none() || of_run(&was) != of_run(&part);
+                if another {
                     self.base = self.most;
                 }
-                self.holes.push(Hole {
+                let hole = Hole {
                     from: ended.min(begin),
                     to: begin,
-                });
-                out.push(hole(ended.min(begin), begin));
+                    // The first of a process: there was none before it.
+                    lost: !another || part.is_some_and(|p| p.n > 0),
+                };
+                self.holes.push(hole);
+                out.push(told(hole));
                 self.lose_calls(begin, &piece.carried, &mut out);
             }
             for o in piece.carried {
@@ -221,17 +227,22 @@ impl Merge {
     }
 }
 
-fn hole(from: Nanos, to: Nanos) -> Evidence {
+fn told(hole: Hole) -> Evidence {
+    let (resource, why) = if hole.lost {
+        ("", "no segment tells of this time")
+    } else {
+        (Gap::UNRECORDED, "nobody recorded in this time")
+    };
     Arc::new(Observation {
-        stamp: Stamp::exact(to),
+        stamp: Stamp::exact(hole.to),
         source: Source::Kflow,
         body: Body::Gap(Box::new(Gap {
             of: Source::Kflow,
-            since: from,
+            since: hole.from,
             lost: 0,
             conn: 0,
-            resource: Text::default(),
-            why: Text::new("no segment tells of this time"),
+            resource: Text::new(resource),
+            why: Text::new(why),
         })),
     })
 }

@@ -4,10 +4,13 @@
 //! and when it is asked again.
 
 use std::fs::DirBuilder;
+use std::io;
 use std::os::unix::fs::DirBuilderExt;
+use std::path::Path as FsPath;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use kflow_model::Nanos;
 use object_store::local::LocalFileSystem;
 use object_store::path::Path;
 use object_store::{ListResult, ObjectMeta, ObjectStore, ObjectStoreExt as _, ObjectStoreScheme};
@@ -43,7 +46,7 @@ pub enum StoreError {
     NoFolder { url: String },
     #[error("cannot {op} {what} in the store {url}: {source}")]
     Ask {
-        /// What was tried: `write`, `read`, `list`, `remove`.
+        /// What was tried: `write`, `read`, `list`, `remove`, `clean`.
         op: &'static str,
         /// Which object, or folder of objects.
         what: String,
@@ -80,6 +83,8 @@ impl StoreError {
 #[derive(Clone, Debug)]
 pub struct Store {
     inner: Arc<dyn ObjectStore>,
+    /// Of a store that is a folder.
+    folder: Option<Arc<FsPath>>,
     root: Path,
     url: Arc<str>,
 }
@@ -128,6 +133,7 @@ impl Store {
         }
         let inner = LocalFileSystem::new_with_prefix(&folder).map_err(|e| bad(e.to_string()))?;
         Ok(Self {
+            folder: Some(folder.into()),
             // What the store has may be dropped elsewhere: it is on the disk. Folders of hours go with what was in them.
             inner: Arc::new(inner.with_fsync(true).with_automatic_cleanup(true)),
             root: Path::ROOT,
@@ -154,6 +160,7 @@ impl Store {
         shown: Arc<str>,
     ) -> Result<Self, StoreError> {
         Ok(Self {
+            folder: None,
             inner: cloud::open(&scheme, url, &shown)?,
             root,
             url: shown,
@@ -232,4 +239,69 @@ impl Store {
         all.sort_by(|a, b| a.location.cmp(&b.location));
         Ok(all)
     }
+
+    /// Removes what was being written below `folder` when its writer was killed, and was last written before `until`; how many.
+    /// In object storage nothing is there before it is whole.
+    pub async fn remove_unfinished(&self, folder: &Path, until: Nanos) -> Result<u64, StoreError> {
+        let Some(store) = self.folder.clone() else {
+            return Ok(0);
+        };
+        let below = store.join(folder.as_ref());
+        let removed = tokio::task::spawn_blocking(move || unfinished(&below, until));
+        let removed = async {
+            let done = removed.await.map_err(io::Error::other);
+            done.flatten()
+                .map_err(|source| object_store::Error::Generic {
+                    store: "folder",
+                    source: source.into(),
+                })
+        };
+        self.ask("clean", folder, removed).await
+    }
+}
+
+/// Files are written as `NAME#N` and renamed when they are whole (`object_store`, `local.rs`), which lists no such file.
+fn unfinished(folder: &FsPath, until: Nanos) -> io::Result<u64> {
+    let gone = |e: &io::Error| e.kind() == io::ErrorKind::NotFound;
+    let entries = match std::fs::read_dir(folder) {
+        // Another may clean at the same time.
+        Err(e) if gone(&e) => return Ok(0),
+        entries => entries?,
+    };
+    let mut removed = 0;
+    for entry in entries {
+        let entry = entry?;
+        let (path, name) = (entry.path(), entry.file_name());
+        let meta = match entry.metadata() {
+            Err(e) if gone(&e) => continue,
+            meta => meta?,
+        };
+        if meta.is_dir() {
+            removed += unfinished(&path, until)?;
+            continue;
+        }
+        let name = name.to_string_lossy();
+        let number = name.rsplit_once('#').map(|(_, n)| n);
+        let is_one = number.is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()));
+        if !is_one || written(&meta)? >= until {
+            continue;
+        }
+        match std::fs::remove_file(&path) {
+            Err(e) if gone(&e) => {}
+            done => {
+                done?;
+                removed += 1;
+            }
+        }
+    }
+    Ok(removed)
+}
+
+fn written(meta: &std::fs::Metadata) -> io::Result<Nanos> {
+    let at: SystemTime = meta.modified()?;
+    let ns = |d: Duration| i64::try_from(d.as_nanos()).unwrap_or(i64::MAX);
+    Ok(Nanos(match at.duration_since(UNIX_EPOCH) {
+        Ok(after) => ns(after),
+        Err(before) => -ns(before.duration()),
+    }))
 }

@@ -40,8 +40,6 @@ pub const FLUSH: Duration = Duration::from_millis(500);
 const RETRY: Duration = Duration::from_secs(5);
 /// A segment is never longer: who looks for a time knows where segments that reach it can begin.
 pub const LONGEST: Duration = Duration::from_secs(3600);
-/// Kind of what is lost with a segment. No list is incomplete by it: the next segment begins with complete ones.
-const SEGMENTS: &str = "segments";
 
 /// How much a spool keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -360,7 +358,7 @@ impl Spool {
                     since,
                     lost,
                     conn: 0,
-                    resource: Text::new(SEGMENTS),
+                    resource: Text::new(Gap::SEGMENTS),
                     why: why.into(),
                 })),
             };

@@ -316,6 +316,37 @@ fn a_pod_leads_to_its_node_without_a_segment_being_read() {
     assert_eq!((done.objects, done.made), (0, 0));
 }
 
+/// What is merged while it is read went from where it was listed, and is read where it is.
+#[test]
+fn an_index_that_is_compacted_while_it_is_read_is_read_whole() {
+    let rig = Rig::new();
+    rig.send(&rig.spool("node1", 5, 0));
+    let (store, cluster) = (rig.store(), rig.cluster());
+    let rows: Vec<(PathBuf, Vec<u8>)> = rig
+        .objects()
+        .iter()
+        .filter(|o| o.contains("/pods/"))
+        .map(|o| {
+            let path = rig.path("store").join(o);
+            let bytes = fs::read(&path).unwrap();
+            (path, bytes)
+        })
+        .collect();
+    let all = || index(&store, &cluster, Nanos(i64::MIN), Nanos(i64::MAX));
+    let (whole, ..) = rig.run(all()).unwrap();
+    for n in 0..50 {
+        for (path, bytes) in &rows {
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, bytes).unwrap();
+        }
+        let (read, done) =
+            rig.run(async { tokio::join!(all(), compact(&store, &cluster, Nanos(i64::MAX / 2))) });
+        done.unwrap();
+        let (read, _, unreadable) = read.unwrap();
+        assert!(read == whole, "{n}: {unreadable:?}");
+    }
+}
+
 #[test]
 fn what_is_too_old_goes_by_two_at_once_and_the_rest_stays_whole() {
     let rig = Rig::new();
@@ -342,6 +373,31 @@ fn what_is_too_old_goes_by_two_at_once_and_the_rest_stays_whole() {
     let again = rig.run(prune(&store, &cluster, until)).unwrap();
     assert_eq!((again.segments, again.rows), (0, 0));
     assert_eq!(rig.objects().len(), 6);
+    // What a writer that was killed left is no object, and goes when it is as old as what goes.
+    let kept = rig.path("store").join(rig.objects().remove(0));
+    let left = PathBuf::from(format!("{}#1", kept.display()));
+    fs::write(&left, "half a seg").unwrap();
+    let other = kept.with_file_name("kept#x");
+    fs::write(&other, "").unwrap();
+    let age = |at: Nanos| {
+        let at = Duration::from_nanos(at.0.unsigned_abs());
+        let file = fs::File::options().append(true).open(&left).unwrap();
+        file.set_modified(std::time::UNIX_EPOCH + at).unwrap();
+    };
+    let pruned = |done: crate::compact::Pruned| (done.segments, done.unfinished);
+    age(until);
+    let done = rig.run(prune(&store, &cluster, until)).unwrap();
+    assert_eq!((pruned(done), left.exists()), ((0, 0), true));
+    age(until.plus(-1));
+    let (a, b) = rig.run(async {
+        tokio::join!(
+            prune(&store, &cluster, until),
+            prune(&store, &cluster, until)
+        )
+    });
+    assert_eq!(a.unwrap().unfinished + b.unwrap().unfinished, 1);
+    assert!(!left.exists() && other.exists() && kept.exists());
+    fs::remove_file(other).unwrap();
     let (mut rest, _) = rig.fetched(&rig.want(), None);
     sort_arrivals(&mut rest.observations);
     assert_eq!(rest.observations.len(), rig.session.observations.len());
@@ -406,6 +462,7 @@ fn a_segment_that_is_damaged_or_gone_is_told_and_the_rest_is_read() {
     let told: Vec<&str> = done.unreadable.iter().map(|(p, _)| p.as_str()).collect();
     assert!(told.contains(&segments[1].as_str()) && told.contains(&segments[2].as_str()));
     assert_eq!(done.holes.len(), 1);
+    assert!(done.holes[0].1.lost);
     assert!(done.observations > 0);
 }
 

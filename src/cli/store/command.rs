@@ -57,6 +57,12 @@ async fn act(store: &Store, args: &StoreCommand) -> anyhow::Result<u8> {
                     size(done.bytes),
                     done.rows
                 ));
+                if done.unfinished > 0 {
+                    out::tell(&format!(
+                        "{}: {} files removed that were never written to their end",
+                        cluster.name, done.unfinished
+                    ));
+                }
             }
         }
         StoreAction::Compact => {

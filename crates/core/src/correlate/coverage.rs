@@ -15,6 +15,8 @@ pub use hindsight::Hindsight;
 
 /// A watch that failed so lately is resumed as a rule, and nothing was missed.
 const BLINK: i64 = 3 * SECOND;
+/// What may have befallen every kind: a loss of something, and a time in which nobody recorded.
+const ANY: [&str; 2] = ["", Gap::UNRECORDED];
 
 /// A failure of a list or watch.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -171,10 +173,11 @@ impl Coverage {
         }
     }
 
-    /// What befell a kind: losses of it, and losses that may be of any.
+    /// What befell a kind: losses of it, losses that may be of any, and times in which nobody recorded.
     fn of(&self, resource: &str) -> impl Iterator<Item = &(u64, Lost)> {
-        let own = self.lost.get(resource).filter(|_| !resource.is_empty());
-        self.lost.get("").into_iter().chain(own)
+        let own = (!ANY.contains(&resource)).then_some(resource);
+        let kinds = ANY.into_iter().chain(own);
+        kinds.filter_map(|r| self.lost.get(r))
     }
 
     fn losses(&self, resource: &str) -> u64 {
@@ -183,11 +186,8 @@ impl Coverage {
 
     /// The newest loss of observations of the apiserver that befell one of these kinds.
     pub fn lost(&self, resources: &[&str]) -> Option<&Lost> {
-        let of = |r: &&str| self.of(r).map(|(_, lost)| lost).max();
-        self.of("")
-            .map(|(_, lost)| lost)
-            .chain(resources.iter().filter_map(of))
-            .max()
+        let kinds = resources.iter().chain(&[""]);
+        kinds.filter_map(|r| Some(&self.lost.get(*r)?.1)).max()
     }
 
     /// The newest loss that befell a kind since its lists.
@@ -201,7 +201,8 @@ impl Coverage {
 
     /// Kinds that were lost by name, and not listed anew since.
     pub fn losses_by_kind(&self) -> impl Iterator<Item = (&str, &Lost)> {
-        let kinds = self.lost.keys().map(Text::as_str).filter(|r| !r.is_empty());
+        let kinds = self.lost.keys().map(Text::as_str);
+        let kinds = kinds.filter(|r| !ANY.contains(r));
         kinds.filter_map(|r| Some((r, self.lost_since_list(r).filter(|l| l.resource == r)?)))
     }
 
@@ -318,7 +319,7 @@ impl Coverage {
             });
         };
         if self.losses(resource) > list.losses
-            && let Some(lost) = self.lost(&[resource])
+            && let Some(lost) = self.of(resource).map(|(_, lost)| lost).max()
         {
             return Some(Incomplete::Lost(lost.clone()));
         }

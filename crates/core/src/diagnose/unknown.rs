@@ -17,7 +17,7 @@ use super::target::owner_asked;
 use super::text::list;
 use crate::correlate::{Incomplete, Lost, PodView, Presence, World};
 use alone::{unheard, unready};
-use kflow_model::gap::Failure;
+use kflow_model::gap::{Failure, Gap};
 use kflow_model::scope::{covers, namespace_of};
 use kflow_model::{Nanos, Scope, Source};
 pub use missing::elsewhere;
@@ -309,7 +309,7 @@ pub fn known(asked: Asked<'_>, pod: &PodView) -> Option<Unknown> {
     };
     // A run that asks no apiserver says what the node's own sources say.
     if !asked.asks("pods") && pod.api.is_none() {
-        return lost(asked, what())
+        return lost_or_unseen(asked, what())
             .or_else(|| unheard(asked, pod, what))
             .or_else(|| unready(asked, pod, what));
     }
@@ -346,7 +346,7 @@ pub fn standing(asked: Asked<'_>) -> Option<Unknown> {
     if asked.asks("pods") || asked.asks("events") {
         unlisted(asked)
     } else {
-        lost(asked, else_there(asked))
+        lost_or_unseen(asked, else_there(asked))
     }
 }
 
@@ -424,7 +424,17 @@ pub fn requests(asked: Asked<'_>) -> Option<Unknown> {
 
 /// What a loss leaves unknown; of another kind than pods and Events it leaves out details of theirs ([`troubles`]).
 fn lost(asked: Asked<'_>, what: String) -> Option<Unknown> {
-    let lost = asked.world.coverage().lost(&["pods", "events"])?;
+    lost_of(asked, what, &["pods", "events", Gap::SEGMENTS])
+}
+
+/// What is unknown of how things stand, of which no list is: a time in which nobody recorded leaves it out too.
+fn lost_or_unseen(asked: Asked<'_>, what: String) -> Option<Unknown> {
+    let kinds = ["pods", "events", Gap::SEGMENTS, Gap::UNRECORDED];
+    lost_of(asked, what, &kinds)
+}
+
+fn lost_of(asked: Asked<'_>, what: String, kinds: &[&str]) -> Option<Unknown> {
+    let lost = asked.world.coverage().lost(kinds)?;
     Some(asked.because(what, "", &Incomplete::Lost(lost.clone())))
 }
 

@@ -279,8 +279,9 @@ fn what_a_kill_leaves_is_read_however_the_file_was_cut() {
         assert!(found.len() > 10, "{cut}");
         assert_eq!(found.last(), Some(&"next"));
         assert_eq!(read.unreadable, []);
-        // The time between the two runs is told.
+        // The time between the two runs is told, and no loss.
         assert_eq!(read.holes.len(), 1, "{cut}");
+        assert!(!read.holes[0].lost, "{cut}");
         most = most.max(found.len());
         let left = fs::read_dir(&copy).unwrap().count();
         assert_eq!(left, next.ring().segments().len() + 1, "{cut}");

@@ -1,7 +1,7 @@
 //! What a recording says only later of what it lacks at a moment: a loss is told when it has ended, and a watch that fell
 //! silent is told as broken when its patience is over.
 
-use kflow_model::gap::{Failure, WatchKind, WatchNote};
+use kflow_model::gap::{Failure, Gap, WatchKind, WatchNote};
 use kflow_model::{Body, Evidence, Nanos, Source, Text, stamp::SECOND};
 
 use super::{BLINK, Coverage, Failing, Incomplete, Lost};
@@ -140,7 +140,12 @@ impl Coverage {
         for dark in hindsight.around(at) {
             match &dark.what {
                 What::Lost(lost) => {
-                    self.lose(lost.clone());
+                    let mut lost = lost.clone();
+                    if [Gap::SEGMENTS, Gap::UNRECORDED].contains(&lost.resource.as_str()) {
+                        // At a moment of which nothing is there anything may be missing.
+                        lost.resource = Text::default();
+                    }
+                    self.lose(lost);
                 }
                 What::Silent(key, failing) => {
                     let watched = self.watches.entry(key.clone()).or_default();

@@ -207,3 +207,32 @@ fn a_loss_of_one_kind_leaves_the_others_known() {
     assert_eq!(c.incomplete("pods", None, at(10)), None);
     assert!(c.lost_since_list("leases").is_some());
 }
+
+/// A recorder that was started anew lists anew: what happened meanwhile is no part of a recording, and no loss of it.
+#[test]
+fn a_time_in_which_nobody_recorded_ends_with_the_next_list_and_is_no_loss() {
+    let mut all: Vec<Evidence> = listed("", 1).to_vec();
+    all.push(unread(5, Gap::UNRECORDED));
+    let c = of(&all);
+    assert!(matches!(
+        c.incomplete("pods", None, at(6)),
+        Some(Incomplete::Lost(_))
+    ));
+    assert_eq!(c.lost(&["pods", "events"]), None);
+    assert!(c.lost(&[Gap::UNRECORDED]).is_some());
+    assert_eq!(c.losses_by_kind().count(), 0);
+    // Within it, which is known afterwards, anything may be missing.
+    let mut then = of(&listed("", 1));
+    then.look_back(&Hindsight::of(&all), at(4));
+    assert!(then.incomplete("pods", None, at(4)).is_some());
+    assert!(then.lost(&["pods"]).is_some());
+    let gone = [unread(5, Gap::SEGMENTS)];
+    let mut then = of(&listed("", 1));
+    then.look_back(&Hindsight::of(&gone), at(4));
+    assert!(then.incomplete("pods", None, at(4)).is_some());
+    assert_eq!(of(&gone).lost(&["pods"]), None);
+    all.extend(listed("", 7));
+    let c = of(&all);
+    assert_eq!(c.incomplete("pods", None, at(9)), None);
+    assert_eq!(c.lost(&["pods", "events"]), None);
+}

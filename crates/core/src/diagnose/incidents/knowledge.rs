@@ -3,6 +3,7 @@
 use crate::correlate::{Hindsight, Incomplete};
 use crate::diagnose::unknown::{self, Asked, Unknown};
 use kflow_model::Nanos;
+use kflow_model::gap::Gap;
 use kflow_model::stamp::SECOND;
 use kflow_model::units::duration;
 
@@ -93,7 +94,10 @@ impl Knowledge {
             return;
         };
         let matters = |why: &Incomplete| match why {
-            Incomplete::Lost(l) => l.resource.is_empty() || unknown::is_needed(&l.resource),
+            Incomplete::Lost(l) => {
+                let any = ["", Gap::SEGMENTS, Gap::UNRECORDED].contains(&l.resource.as_str());
+                any || unknown::is_needed(&l.resource)
+            }
             _ => true,
         };
         for (begin, end, why) in hindsight.dark().filter(|(.., why)| matters(why)) {
