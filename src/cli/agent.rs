@@ -17,7 +17,7 @@ use kflow_agent::run::{Agent, Options};
 use kflow_engine::live::Config;
 use kflow_model::log::Component;
 use kflow_model::patient;
-use kflow_store::Bounds;
+use kflow_store::{Bounds, Cluster, Store, Use};
 use place::{Root, own_folder, own_loopback};
 
 /// Observations that wait for viewers in memory; the rest is in the spool.
@@ -54,9 +54,18 @@ fn run(args: &RunArgs) -> anyhow::Result<u8> {
         ..config(&live, None)?
     };
     own_folder(&args.serve);
+    let store = match &args.store {
+        Some(url) => {
+            let store = Store::open(url, Use::Write)?;
+            let cluster = Cluster::new(store.root(), &args.cluster)?;
+            Some((store, cluster))
+        }
+        None => None,
+    };
     let bounds = Bounds {
         bytes: args.spool_size,
         age: args.spool_age,
+        segment_age: args.segment,
         ..Bounds::default()
     };
     let options = Options {
@@ -64,6 +73,8 @@ fn run(args: &RunArgs) -> anyhow::Result<u8> {
         serve: args.serve.clone(),
         listen: args.listen.or_else(own_loopback),
         spool: (!args.no_spool).then(|| (args.spool.clone(), bounds)),
+        store,
+        metrics: args.metrics,
         ring_bytes: RING.0,
         ring_age: RING.1,
         findings: found.findings,
@@ -75,16 +86,38 @@ fn run(args: &RunArgs) -> anyhow::Result<u8> {
         args.serve.display(),
         at.unwrap_or_default()
     ));
-    let why = wait(None, || agent.works())?;
+    if let Some(at) = args.metrics {
+        log(&format!("metrics: http://{at}/metrics"));
+    }
+    let mut waits = false;
+    let why = wait(None, || {
+        let failing = agent.upload().and_then(|u| u.failing);
+        if failing.is_some() != waits {
+            waits = failing.is_some();
+            match failing {
+                Some(why) => log(&format!("segments wait to be sent: {why}")),
+                None => log("segments are sent again"),
+            }
+        }
+        agent.works()
+    })?;
     let works = agent.works();
     log(&format!("{why}: closing the spool"));
-    let closed = agent.stop();
+    let ended = agent.stop();
     anyhow::ensure!(
         works,
         "the agent's thread failed (a bug): see what it wrote above"
     );
+    if ended.waiting > 0 {
+        let why = ended.failing.as_deref().unwrap_or("there was no time");
+        log(&format!(
+            "{} segments are not in the store yet: {why}. They wait in {}, and the next agent with that spool sends them",
+            ended.waiting,
+            args.spool.display()
+        ));
+    }
     anyhow::ensure!(
-        closed,
+        ended.closed,
         "the spool in {} was not closed: its disk does not answer",
         args.spool.display()
     );

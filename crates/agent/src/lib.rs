@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! sources of this node ──▶ channel ──▶ agent thread ──▶ ring ──▶ unix socket, 127.0.0.1
-//!                                            └────────▶ spool on disk
+//!                                            ├────────▶ spool on disk ──▶ store
+//!                                            └────────▶ counts ──▶ /metrics
 //! ```
 //!
 //! It has no world: who looks makes one of what is served.
@@ -14,6 +15,7 @@
 //! | [`install`] | puts the agents into a cluster, and takes them out |
 //! | [`look`] | reading those files |
 //! | [`manifest`] | what an installation is made of. Pure |
+//! | [`metrics`] | what is counted of what it sees. Pure |
 //! | [`nodes`] | the agents of a cluster, node by node |
 //! | `objects` | the objects of an installation, one by one |
 //! | [`run`] | the process |
@@ -23,7 +25,8 @@ pub mod find;
 pub mod install;
 pub mod look;
 pub mod manifest;
+pub mod metrics;
 pub mod nodes;
 mod objects;
-
 pub mod run;
+mod scrape;

@@ -20,14 +20,18 @@ use kflow_serve::service::{Host, Past, Server, Service};
 use kflow_serve::socket::Socket;
 use kflow_serve::wire;
 use kflow_sources::live::{Board, Status};
-use kflow_store::{Bounds, Keeper};
+use kflow_store::{Bounds, Cluster, Keeper, Store, Uploader, upload};
 
 use crate::find::Finding;
+use crate::metrics::{self, Counts, State};
+use crate::scrape::{self, Page};
 
 /// Observations that are taken at once.
 const BATCH: usize = 4096;
 /// Longest pause between two looks at the clock and at whether to stop.
 const LOOK: Duration = Duration::from_millis(100);
+/// How long what was closed last is sent when the agent ends: less than a pod is given by default (30 s).
+const LAST: Duration = Duration::from_secs(15);
 
 /// How an agent keeps and serves what it sees.
 #[derive(Clone, Debug)]
@@ -40,6 +44,10 @@ pub struct Options {
     pub listen: Option<SocketAddr>,
     /// Folder of the spool, and how much it keeps; `None` keeps nothing on disk.
     pub spool: Option<(PathBuf, Bounds)>,
+    /// Where the spool's segments are sent.
+    pub store: Option<(Store, Cluster)>,
+    /// Loopback address of the metrics.
+    pub metrics: Option<SocketAddr>,
     /// Bytes of observations that the ring keeps.
     pub ring_bytes: usize,
     /// Age of observations that the ring keeps.
@@ -83,6 +91,19 @@ pub struct Agent {
     take: Option<JoinHandle<Option<Keeper>>>,
     serve: Option<JoinHandle<()>>,
     ring: Arc<Ring>,
+    kept: Option<kflow_store::Ring>,
+    upload: Option<Uploader>,
+}
+
+/// How an agent ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ended {
+    /// The spool was closed in time, where there is one.
+    pub closed: bool,
+    /// Segments that the store does not have.
+    pub waiting: usize,
+    /// Why the store takes nothing, while it is so.
+    pub failing: Option<String>,
 }
 
 /// State of the agent for `Info`: sources, findings, spool.
@@ -170,12 +191,13 @@ impl Agent {
     pub fn start(config: &Config, options: Options, log: &Log) -> Result<Self, Error> {
         let socket = Socket::claim(&options.serve).map_err(kflow_serve::Error::from)?;
         let tcp = options.listen.map(listen).transpose()?;
+        let scraped = options.metrics.map(listen).transpose()?;
         let mut unkept = None;
         let keeper = options.spool.clone().and_then(|(dir, bounds)| {
             let kept = kflow_store::Options {
                 node: options.node.as_str().into(),
                 bounds,
-                owed: false,
+                owed: options.store.is_some(),
             };
             Keeper::start(dir, kept)
                 .inspect_err(|e| {
@@ -184,12 +206,20 @@ impl Agent {
                 })
                 .ok()
         });
+        let kept = keeper.as_ref().map(Keeper::ring);
+        let upload = match (&kept, options.store.clone()) {
+            (Some(kept), Some((store, cluster))) => {
+                let upload = Uploader::start(kept.clone(), store, cluster);
+                Some(upload.map_err(Error::Thread)?)
+            }
+            _ => None,
+        };
         let ring = Arc::new(Ring::new(options.ring_bytes, options.ring_age));
         let (sources, from) = Sources::start(config)?;
         let about = About {
             options,
             board: sources.board(),
-            spool: keeper.as_ref().map(Keeper::ring),
+            spool: kept.clone(),
             unkept: Mutex::new(unkept),
             log: Arc::clone(log),
         };
@@ -197,10 +227,36 @@ impl Agent {
         let server = Server::bind(socket, tcp)?;
         let said = Arc::clone(log);
         let serve = spawn("kflow-serve", move || server.run(&service, &said))?;
+        let counts = scraped.is_some().then(Arc::<Mutex<Counts>>::default);
+        if let (Some(listener), Some(counts)) = (scraped, &counts) {
+            let (counts, board, kept) = (Arc::clone(counts), sources.board(), kept.clone());
+            let sent = upload.as_ref().map(Uploader::watch);
+            let page: Page = Arc::new(move || {
+                let state = State {
+                    sources: board.statuses(),
+                    spool: kept.as_ref().map(kflow_store::Ring::status),
+                    store: sent.as_ref().map(|sent| sent()),
+                };
+                let counts = counts
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .clone();
+                let mut page = Vec::new();
+                metrics::write(&mut page, &counts, &state).map(|()| page)
+            });
+            let said = Arc::clone(log);
+            spawn("kflow-metrics", move || {
+                if let Err(e) = scrape::serve(listener, &page) {
+                    said(&format!("metrics are not served: {e}"));
+                }
+            })?;
+        }
         let stop = Arc::new(AtomicBool::new(false));
         let take = {
             let (stop, ring) = (Arc::clone(&stop), Arc::clone(&ring));
-            spawn("kflow-agent", move || take(from, keeper, &ring, &stop))?
+            spawn("kflow-agent", move || {
+                take(from, keeper, &ring, counts.as_deref(), &stop)
+            })?
         };
         Ok(Self {
             stop,
@@ -208,7 +264,14 @@ impl Agent {
             take: Some(take),
             serve: Some(serve),
             ring,
+            kept,
+            upload,
         })
+    }
+
+    /// How sending into a store stands, where there is one.
+    pub fn upload(&self) -> Option<upload::Status> {
+        self.upload.as_ref().map(Uploader::status)
     }
 
     /// False when its thread has ended, which only a bug makes it do.
@@ -216,9 +279,8 @@ impl Agent {
         self.take.as_ref().is_some_and(|t| !t.is_finished())
     }
 
-    /// Ends the sources, closes the spool, lets viewers read the rest, and removes the socket. False when the spool was not
-    /// closed in time.
-    pub fn stop(mut self) -> bool {
+    /// Ends the sources, closes the spool and sends it, lets viewers read the rest, and removes the socket.
+    pub fn stop(mut self) -> Ended {
         // First the sources: then what they gave is all there is.
         if let Some(sources) = self.sources.take() {
             sources.stop();
@@ -231,7 +293,16 @@ impl Agent {
             // A panic of that thread was told by the panic hook.
             drop(serve.join());
         }
-        closed
+        let sent = self.upload.take().map(|upload| upload.stop(LAST));
+        let waiting = match (&sent, &self.kept) {
+            (Some(_), Some(kept)) => kept.status().waiting,
+            _ => 0,
+        };
+        Ended {
+            closed,
+            waiting,
+            failing: sent.and_then(|s| s.failing),
+        }
     }
 }
 
@@ -257,6 +328,7 @@ fn take(
     mut from: Receiver<Observation>,
     keeper: Option<Keeper>,
     ring: &Ring,
+    counts: Option<&Mutex<Counts>>,
     stop: &AtomicBool,
 ) -> Option<Keeper> {
     let waiting = tokio::runtime::Builder::new_current_thread()
@@ -287,6 +359,12 @@ fn take(
         if let Some(keeper) = &keeper {
             for o in &all {
                 keeper.take(o);
+            }
+        }
+        if let Some(counts) = counts {
+            let mut counts = counts.lock().unwrap_or_else(PoisonError::into_inner);
+            for o in &all {
+                counts.take(o);
             }
         }
         ring.push(&mut all, clock::monotonic());

@@ -11,6 +11,7 @@
 //! | [`flow`] | the flow map, and what its steps did, as text and JSON |
 //! | [`requests`] | requests to the apiserver as text and rows |
 //! | [`stats`] | how long things took, and what got slower, as text, JSON, CSV and OpenMetrics |
+//! | [`open_metrics`] | metrics for Prometheus, family by family |
 //! | [`perfetto`], [`otlp`] | timelines for trace viewers |
 //! | [`sequence`] | the sequence diagram of a pod for Mermaid and PlantUML |
 //! | [`html`] | timelines and verdicts as one page for a ticket |
@@ -28,6 +29,7 @@ pub mod flow;
 pub mod html;
 pub mod incidents;
 pub mod names;
+pub mod open_metrics;
 pub mod otlp;
 pub mod owner;
 pub mod perfetto;

@@ -3,6 +3,7 @@
 use serde::Serialize;
 use std::io::{self, Write};
 
+use super::open_metrics::{Kind, Page};
 use super::rows::{self, Rows};
 use super::text::{clean, cut};
 use super::timeline::Paint;
@@ -321,32 +322,28 @@ fn judged(d: &Difference) -> String {
     }
 }
 
-/// Summaries by the OpenMetrics text format 1.0.
+/// Summaries in OpenMetrics.
 pub fn open_metrics(out: &mut impl Write, rows: &[Row]) -> io::Result<()> {
-    writeln!(out, "# TYPE kflow_duration_seconds summary")?;
-    writeln!(out, "# UNIT kflow_duration_seconds seconds")?;
-    writeln!(
-        out,
-        "# HELP kflow_duration_seconds Length of pod starts, their conditions and stages, and CRI calls that ended."
+    const LENGTH: &str = "kflow_duration_seconds";
+    let mut page = Page::new(out);
+    page.family(
+        LENGTH,
+        Kind::Summary,
+        "Length of pod starts, their conditions and stages, and CRI calls that ended.",
     )?;
     for r in rows {
-        let labels = labels(r);
+        let measure = r.measure.to_string();
+        let labels = [("measure", measure.as_str()), ("group", r.group.as_str())];
         for q in &QUANTILES {
-            let (value, label) = (in_seconds(r.percentile(q.permille)), q.label);
+            let value = in_seconds(r.percentile(q.permille));
             if !r.lengths.is_empty() {
-                writeln!(
-                    out,
-                    "kflow_duration_seconds{{{labels},quantile=\"{label}\"}} {value}"
-                )?;
+                let [measure, group] = labels;
+                page.sample(LENGTH, &[measure, group, ("quantile", q.label)], value)?;
             }
         }
-        let sum = in_seconds(r.total_ns);
-        writeln!(
-            out,
-            "kflow_duration_seconds_count{{{labels}}} {}",
-            r.lengths.len()
-        )?;
-        writeln!(out, "kflow_duration_seconds_sum{{{labels}}} {sum}")?;
+        let (count, sum) = (format!("{LENGTH}_count"), format!("{LENGTH}_sum"));
+        page.sample(&count, &labels, r.lengths.len())?;
+        page.sample(&sum, &labels, in_seconds(r.total_ns))?;
     }
     for (name, help, value) in [
         (
@@ -356,27 +353,16 @@ pub fn open_metrics(out: &mut impl Write, rows: &[Row]) -> io::Result<()> {
         ),
         ("kflow_failed", "CRI calls that failed.", |r| r.errors),
     ] {
-        writeln!(out, "# TYPE {name} gauge\n# HELP {name} {help}")?;
+        page.family(name, Kind::Gauge, help)?;
         for r in rows {
-            writeln!(out, "{name}{{{}}} {}", labels(r), value(r))?;
+            let measure = r.measure.to_string();
+            let labels = [("measure", measure.as_str()), ("group", r.group.as_str())];
+            page.sample(name, &labels, value(r))?;
         }
     }
-    writeln!(out, "# EOF")
+    page.end()
 }
 
 fn in_seconds(ns: i64) -> f64 {
     ns as f64 / 1e9
-}
-
-fn labels(r: &Row) -> String {
-    let escaped = |s: &str| {
-        s.replace('\\', "\\\\")
-            .replace('"', "\\\"")
-            .replace('\n', "\\n")
-    };
-    format!(
-        "measure=\"{}\",group=\"{}\"",
-        escaped(&r.measure.to_string()),
-        escaped(&r.group)
-    )
 }

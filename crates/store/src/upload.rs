@@ -107,6 +107,12 @@ impl Uploader {
         lock(&self.status).clone()
     }
 
+    /// The same, for somebody else to ask.
+    pub fn watch(&self) -> impl Fn() -> Status + Send + Sync + use<> {
+        let status = Arc::clone(&self.status);
+        move || lock(&status).clone()
+    }
+
     /// Has what is closed sent, and ends; waits for it so long. What is not sent then stays in the spool, for the next.
     pub fn stop(self, patience: Duration) -> Status {
         self.stop.send(Some(clock::monotonic() + patience)).ok();

@@ -71,8 +71,26 @@ pub struct RunArgs {
     #[arg(long, value_name = "TIME", default_value = "24h", value_parser = duration)]
     pub spool_age: Duration,
     /// Keep nothing on disk
-    #[arg(long, conflicts_with_all = ["spool", "spool_size", "spool_age"])]
+    #[arg(long, conflicts_with_all = ["spool", "spool_size", "spool_age", "store"])]
     pub no_spool: bool,
+    /// Send what is kept into a store too: file:///path, s3://bucket/prefix, gs://bucket/prefix, az://container/prefix.
+    /// Credentials come from the environment
+    #[arg(long, value_name = "URL", value_hint = ValueHint::Url)]
+    pub store: Option<String>,
+    /// Cluster, as the store is to call it
+    #[arg(
+        long,
+        value_name = "NAME",
+        default_value = "default",
+        requires = "store"
+    )]
+    pub cluster: String,
+    /// Send a segment every so often, an hour at most
+    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = duration, requires = "store")]
+    pub segment: Duration,
+    /// Serve metrics for Prometheus at http://ADDR/metrics, a loopback address [default: nowhere]
+    #[arg(long, value_name = "ADDR")]
+    pub metrics: Option<SocketAddr>,
     /// How CRI calls are seen
     #[arg(long, value_name = "HOW", value_enum, default_value = "auto")]
     pub tap: Tap,

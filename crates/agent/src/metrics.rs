@@ -1,0 +1,320 @@
+//! What an agent counts of what it sees, for Prometheus.
+//!
+//! It makes no world of it: calls, bytes, losses and how its sources, its spool and its store stand; pod starts and verdicts are what
+//! a viewer makes of the same observations. No label has values that others choose: methods are those of the CRI, codes those of
+//! gRPC, sources kflow's own.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io;
+
+use kflow_export::open_metrics::{Kind, Page};
+use kflow_model::cri::{CallEnd, CallKey, CallOutcome, code_name, method};
+use kflow_model::{Body, Evidence, Nanos, Source};
+use kflow_sources::live::{SourceStatus, Status};
+
+/// Upper bounds of the lengths of calls, s: lists take milliseconds, pulls minutes.
+const BOUNDS: [f64; 14] = [
+    0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 240.0,
+];
+/// Calls in flight that are remembered. A kubelet has some hundreds.
+const MOST: usize = 1 << 16;
+/// The family of lengths.
+const LENGTH: &str = "kflow_cri_call_duration_seconds";
+/// In the place of a method that the CRI of this kflow does not have.
+const OTHER: &str = "other";
+/// In the place of a method or code that nothing told.
+const UNKNOWN: &str = "unknown";
+
+/// Lengths of calls of a method.
+#[derive(Clone, Debug, Default)]
+struct Lengths {
+    /// By the first bound that is not exceeded; the last has none.
+    buckets: [u64; BOUNDS.len() + 1],
+    sum_ns: i64,
+}
+
+/// What was counted since the agent began.
+#[derive(Clone, Debug, Default)]
+pub struct Counts {
+    /// By method and code.
+    ended: BTreeMap<(&'static str, &'static str), u64>,
+    lengths: BTreeMap<&'static str, Lengths>,
+    /// Method and begin.
+    open: HashMap<CallKey, (&'static str, Nanos)>,
+    untracked: u64,
+    request_bytes: u64,
+    response_bytes: u64,
+    observations: BTreeMap<Source, u64>,
+    gaps: BTreeMap<Source, u64>,
+    lost: BTreeMap<Source, u64>,
+}
+
+fn method_of(name: &str) -> &'static str {
+    if name == method::UNKNOWN {
+        return UNKNOWN;
+    }
+    let known = method::ALL.iter().find(|m| **m == name);
+    known.copied().unwrap_or(OTHER)
+}
+
+fn code_of(end: &CallEnd) -> &'static str {
+    match (end.outcome, end.code) {
+        (CallOutcome::Status, None) => UNKNOWN,
+        (CallOutcome::Status, Some(code)) => match code_name(code) {
+            "?" => OTHER,
+            name => name,
+        },
+        (CallOutcome::ClientReset, _) => "reset by the kubelet",
+        (CallOutcome::ServerReset, _) => "reset by the runtime",
+        (CallOutcome::ConnectionClosed, _) => "connection closed",
+        (CallOutcome::Lost, _) => "not seen",
+    }
+}
+
+impl Counts {
+    /// Takes an observation, in order of arrival.
+    pub fn take(&mut self, o: &Evidence) {
+        *self.observations.entry(o.source).or_default() += 1;
+        match &o.body {
+            Body::CallStart(c) => {
+                if self.open.len() < MOST {
+                    self.open.insert(c.key, (method_of(&c.method), o.stamp.at));
+                } else {
+                    self.untracked += 1;
+                }
+            }
+            Body::CallEnd(c) => {
+                let begun = self.open.remove(&c.key);
+                let method = begun.map_or(UNKNOWN, |(method, _)| method);
+                *self.ended.entry((method, code_of(c))).or_default() += 1;
+                self.request_bytes = self.request_bytes.saturating_add(c.request_bytes);
+                self.response_bytes = self.response_bytes.saturating_add(c.response_bytes);
+                if let Some((_, at)) = begun
+                    && c.outcome != CallOutcome::Lost
+                {
+                    self.lengths
+                        .entry(method)
+                        .or_default()
+                        .add(o.stamp.at.since(at).max(0));
+                }
+            }
+            // Its calls end with it, and are told as ended.
+            Body::Conn(c) if !c.open => self.open.retain(|key, _| key.conn != c.conn),
+            Body::Gap(g) => {
+                *self.gaps.entry(g.of).or_default() += 1;
+                *self.lost.entry(g.of).or_default() += g.lost;
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Lengths {
+    fn add(&mut self, ns: i64) {
+        let seconds = seconds(ns);
+        let place = BOUNDS.iter().position(|b| seconds <= *b);
+        if let Some(n) = self.buckets.get_mut(place.unwrap_or(BOUNDS.len())) {
+            *n += 1;
+        }
+        self.sum_ns = self.sum_ns.saturating_add(ns);
+    }
+}
+
+fn seconds(ns: i64) -> f64 {
+    ns as f64 / 1e9
+}
+
+/// What an agent is asked for beside its counts.
+#[derive(Clone, Debug, Default)]
+pub struct State {
+    pub sources: Vec<SourceStatus>,
+    /// The spool, where there is one.
+    pub spool: Option<kflow_store::Status>,
+    /// What is sent into a store, where there is one.
+    pub store: Option<kflow_store::upload::Status>,
+}
+
+/// Writes the page.
+pub fn write(out: &mut impl io::Write, counts: &Counts, state: &State) -> io::Result<()> {
+    let mut page = Page::new(out);
+    calls(&mut page, counts)?;
+    page.family("kflow_observations", Kind::Counter, "What sources saw.")?;
+    for (source, n) in &counts.observations {
+        page.sample("kflow_observations_total", &[("source", source.name())], n)?;
+    }
+    page.family(
+        "kflow_gaps",
+        Kind::Counter,
+        "Times of which a source does not know everything.",
+    )?;
+    for (source, n) in &counts.gaps {
+        page.sample("kflow_gaps_total", &[("source", source.name())], n)?;
+    }
+    page.family(
+        "kflow_lost",
+        Kind::Counter,
+        "Lines, chunks or observations that are known to be lost, by source.",
+    )?;
+    for (source, n) in &counts.lost {
+        page.sample("kflow_lost_total", &[("source", source.name())], n)?;
+    }
+    page.family(
+        "kflow_sources",
+        Kind::Gauge,
+        "Sources by kind and state: starting, on, off.",
+    )?;
+    let mut sources: BTreeMap<(&str, &str), u64> = BTreeMap::new();
+    for s in &state.sources {
+        let is = match s.status {
+            Status::Starting => "starting",
+            Status::On(_) => "on",
+            Status::Off(_) => "off",
+        };
+        *sources.entry((s.source.name(), is)).or_default() += 1;
+    }
+    for ((source, is), n) in sources {
+        page.sample("kflow_sources", &[("source", source), ("state", is)], n)?;
+    }
+    if let Some(kept) = &state.spool {
+        spool(&mut page, kept)?;
+        if let Some(sent) = &state.store {
+            store(&mut page, sent, kept)?;
+        }
+    }
+    page.end()
+}
+
+fn calls(page: &mut Page<impl io::Write>, counts: &Counts) -> io::Result<()> {
+    page.family(
+        "kflow_cri_calls",
+        Kind::Counter,
+        "CRI calls that ended, by method and gRPC code.",
+    )?;
+    for ((method, code), n) in &counts.ended {
+        page.sample(
+            "kflow_cri_calls_total",
+            &[("method", *method), ("code", *code)],
+            n,
+        )?;
+    }
+    page.family(
+        LENGTH,
+        Kind::Histogram,
+        "Length of CRI calls whose begin and end were seen.",
+    )?;
+    let bucket = format!("{LENGTH}_bucket");
+    for (method, lengths) in &counts.lengths {
+        let mut below = 0;
+        for (n, bound) in lengths
+            .buckets
+            .iter()
+            .zip(BOUNDS.iter().map(Some).chain([None]))
+        {
+            below += n;
+            let bound = bound.map_or("+Inf".to_owned(), |b| format!("{b:?}"));
+            page.sample(
+                &bucket,
+                &[("method", *method), ("le", bound.as_str())],
+                below,
+            )?;
+        }
+        page.sample(&format!("{LENGTH}_count"), &[("method", *method)], below)?;
+        page.sample(
+            &format!("{LENGTH}_sum"),
+            &[("method", *method)],
+            seconds(lengths.sum_ns),
+        )?;
+    }
+    page.family(
+        "kflow_cri_calls_in_flight",
+        Kind::Gauge,
+        "CRI calls that began and have not ended.",
+    )?;
+    let mut open: BTreeMap<&str, u64> = BTreeMap::new();
+    for (method, _) in counts.open.values() {
+        *open.entry(*method).or_default() += 1;
+    }
+    for (method, n) in open {
+        page.sample("kflow_cri_calls_in_flight", &[("method", method)], n)?;
+    }
+    page.family(
+        "kflow_cri_calls_untracked",
+        Kind::Counter,
+        "CRI calls that were too many to be followed.",
+    )?;
+    page.sample("kflow_cri_calls_untracked_total", &[], counts.untracked)?;
+    page.family(
+        "kflow_cri_message_bytes",
+        Kind::Counter,
+        "Bytes of gRPC messages of CRI calls that ended.",
+    )?;
+    for (direction, n) in [
+        ("request", counts.request_bytes),
+        ("response", counts.response_bytes),
+    ] {
+        page.sample(
+            "kflow_cri_message_bytes_total",
+            &[("direction", direction)],
+            n,
+        )?;
+    }
+    Ok(())
+}
+
+fn spool(page: &mut Page<impl io::Write>, s: &kflow_store::Status) -> io::Result<()> {
+    page.family(
+        "kflow_spool_bytes",
+        Kind::Gauge,
+        "Bytes that are kept on this disk.",
+    )?;
+    page.sample("kflow_spool_bytes", &[], s.bytes)?;
+    page.family(
+        "kflow_spool_failing",
+        Kind::Gauge,
+        "1 while nothing can be written on this disk.",
+    )?;
+    page.sample("kflow_spool_failing", &[], u8::from(s.failing.is_some()))?;
+    page.family(
+        "kflow_spool_lost",
+        Kind::Counter,
+        "Observations that were not written on this disk.",
+    )?;
+    page.sample("kflow_spool_lost_total", &[], s.lost)
+}
+
+fn store(
+    page: &mut Page<impl io::Write>,
+    sent: &kflow_store::upload::Status,
+    spool: &kflow_store::Status,
+) -> io::Result<()> {
+    page.family(
+        "kflow_store_segments_sent",
+        Kind::Counter,
+        "Segments that the store got.",
+    )?;
+    page.sample("kflow_store_segments_sent_total", &[], sent.sent)?;
+    page.family(
+        "kflow_store_sent_bytes",
+        Kind::Counter,
+        "Bytes of segments that the store got.",
+    )?;
+    page.sample("kflow_store_sent_bytes_total", &[], sent.bytes)?;
+    page.family(
+        "kflow_store_segments_waiting",
+        Kind::Gauge,
+        "Segments that wait to be sent.",
+    )?;
+    page.sample("kflow_store_segments_waiting", &[], spool.waiting)?;
+    page.family(
+        "kflow_store_segments_dropped",
+        Kind::Counter,
+        "Segments that had to go before the store had them.",
+    )?;
+    page.sample("kflow_store_segments_dropped_total", &[], spool.dropped.0)?;
+    page.family(
+        "kflow_store_failing",
+        Kind::Gauge,
+        "1 while the store takes nothing.",
+    )?;
+    page.sample("kflow_store_failing", &[], u8::from(sent.failing.is_some()))
+}
