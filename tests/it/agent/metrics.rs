@@ -73,7 +73,7 @@ fn recorded() -> (Counts, Vec<Evidence>) {
 }
 
 /// A call that began, of a connection of which nothing else is known.
-fn began(stream: u32, method: &str) -> Evidence {
+fn call_of(stream: u32, method: &str) -> Evidence {
     let start = CallStart {
         key: CallKey { conn: 900, stream },
         service: Service::Other,
@@ -139,7 +139,10 @@ fn what_is_counted_is_what_was_recorded_and_no_label_takes_values_that_others_ch
     // A runtime, or who speaks to it, may send any path, code and id.
     let lines = page(&counts).lines().count();
     for n in 0..5000_u32 {
-        counts.take(&began(n, &format!("/some.Service/Method{n}\"}} 1\nevil 1")));
+        counts.take(&call_of(
+            n,
+            &format!("/some.Service/Method{n}\"}} 1\nevil 1"),
+        ));
     }
     let after = page(&counts);
     assert!(after.lines().count() <= lines + 1, "{after}");
@@ -177,7 +180,7 @@ fn what_is_counted_is_what_was_recorded_and_no_label_takes_values_that_others_ch
 #[test]
 fn every_query_of_the_dashboard_finds_what_is_exported() {
     let (mut counts, _) = recorded();
-    counts.take(&began(1, method::PULL_IMAGE));
+    counts.take(&call_of(1, method::PULL_IMAGE));
     let state = |status| SourceStatus {
         source: Source::Cri,
         name: "tap".into(),
