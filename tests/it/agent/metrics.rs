@@ -181,6 +181,8 @@ fn what_is_counted_is_what_was_recorded_and_no_label_takes_values_that_others_ch
 fn every_query_of_the_dashboard_finds_what_is_exported() {
     let (mut counts, _) = recorded();
     counts.take(&call_of(1, method::PULL_IMAGE));
+    let gap = kflow_sources::live::gap(Source::Cri, Nanos(1), Nanos(2), 3, "queue full");
+    counts.take(&Arc::new(gap));
     let state = |status| SourceStatus {
         source: Source::Cri,
         name: "tap".into(),
