@@ -5,12 +5,12 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use super::super::args::Format;
+use super::super::args::RowsFormat;
 use super::super::args::agent::StatusArgs;
 use super::super::out;
 use super::install::{block_on, client};
 use kflow_agent::nodes::{self, Agent, Node};
-use kflow_export::rows::{self, Rows};
+use kflow_export::rows;
 use kflow_export::text::clean;
 use kflow_model::units::{duration, size};
 use kflow_model::{Nanos, clock, patient};
@@ -23,7 +23,6 @@ struct Row {
     what: String,
     state: &'static str,
     found: String,
-    #[serde(skip_serializing_if = "String::is_empty")]
     todo: String,
 }
 
@@ -109,28 +108,34 @@ pub(super) fn status(args: &StatusArgs) -> anyhow::Result<u8> {
     }
 }
 
-fn of_socket(socket: &Path, form: Format) -> anyhow::Result<u8> {
+fn of_socket(socket: &Path, form: RowsFormat) -> anyhow::Result<u8> {
     let info = block_on(async {
         let mut reached = reach(&Way::Socket(socket.to_owned())).await?;
         anyhow::Ok(reached.client.info().await?)
     })?;
-    write_as(&rows_of(&info, clock::now()), form, write_rows)?;
+    let all = [NodeRow {
+        node: (info.agent.as_ref()).map_or_else(String::new, |a| a.node.clone()),
+        state: "ready",
+        pod: String::new(),
+        version: info.version.clone(),
+        why: String::new(),
+        rows: rows_of(&info, clock::now()),
+    }];
+    write_as(&all, form, |out| {
+        all.iter().try_for_each(|n| write_rows(out, &n.rows))
+    })?;
     Ok(super::super::OK)
 }
 
-fn write_as<T: Serialize>(
-    all: &[T],
-    form: Format,
-    text: impl FnOnce(&mut dyn Write, &[T]) -> std::io::Result<()>,
+fn write_as(
+    all: &[NodeRow],
+    form: RowsFormat,
+    text: impl FnOnce(&mut dyn Write) -> std::io::Result<()>,
 ) -> anyhow::Result<()> {
     let mut out = out::stdout();
-    match form {
-        Format::Json => {
-            serde_json::to_writer_pretty(&mut out, &all)?;
-            writeln!(out)?;
-        }
-        Format::Yaml => rows::values(&mut out, Rows::Yaml, all.iter())?,
-        Format::Text => text(&mut out, all)?,
+    match form.rows() {
+        Some(form) => rows::values(&mut out, form, all.iter())?,
+        None => text(&mut out)?,
     }
     out.flush()?;
     Ok(())
@@ -142,11 +147,9 @@ struct NodeRow {
     node: String,
     /// `ready`, `not ready` or `none`.
     state: &'static str,
-    #[serde(skip_serializing_if = "String::is_empty")]
+    /// Empty of an agent that was asked by its socket.
     pod: String,
-    #[serde(skip_serializing_if = "String::is_empty")]
     version: String,
-    #[serde(skip_serializing_if = "String::is_empty")]
     why: String,
     /// What it tells of itself.
     rows: Vec<Row>,
@@ -187,7 +190,7 @@ fn of_cluster(args: &StatusArgs) -> anyhow::Result<u8> {
     let now = clock::now();
     let all: Vec<NodeRow> = found.into_iter().map(|n| node_row(n, now)).collect();
     let whole = args.node.is_some();
-    write_as(&all, args.output, |out, all| write_nodes(out, all, whole))?;
+    write_as(&all, args.output, |out| write_nodes(out, &all, whole))?;
     if let Some(e) = unlisted {
         out::tell(&format!("nodes without an agent are not among them: {e}"));
     }

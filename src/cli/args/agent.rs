@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::Format;
+use super::RowsFormat;
 use super::live::{Tap, duration};
 use kflow_model::units::parse_size;
 
@@ -205,5 +205,5 @@ pub struct StatusArgs {
     pub cluster: ClusterArgs,
     /// How to write it
     #[arg(long, short, value_name = "FORM", value_enum, default_value_t)]
-    pub output: Format,
+    pub output: RowsFormat,
 }

@@ -26,6 +26,7 @@ use tonic::codegen::http::{Request, Response, StatusCode};
 
 use super::{Node, PATIENCE, SubscribeRequest, block_on, command, connected, fs, served};
 use crate::program::{Said, run};
+use crate::schema::fits;
 
 /// The apiserver, played: it knows one pod of an agent, if any.
 struct Apiserver {
@@ -393,6 +394,18 @@ fn every_node_is_told_with_what_its_agent_lacks_and_doctor_tells_it_of_one() {
         .await;
         assert_eq!(one.code, Some(0), "{}", one.err);
         let one: serde_json::Value = serde_json::from_str(&one.out).unwrap();
+        fits("agent", &one);
+        let all = said(&node, &url, &["agent", "status", "-o", "json"]).await;
+        fits("agent", &serde_json::from_str(&all.out).unwrap());
+        let socket = node.socket().display().to_string();
+        let mut asks = command();
+        asks.args(["agent", "status", "--socket", &socket, "-o", "json"]);
+        let own = tokio::task::spawn_blocking(move || run(&mut asks))
+            .await
+            .unwrap();
+        let own: serde_json::Value = serde_json::from_str(&own.out).unwrap();
+        fits("agent", &own);
+        assert_eq!(own[0]["node"], "node1", "the same by its socket: {own}");
         assert_eq!(
             (&one[0]["node"], &one[0]["state"]),
             (&json!("node1"), &json!("ready"))
