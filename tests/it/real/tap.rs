@@ -389,17 +389,22 @@ fn panics(real: &Real) {
         socket: real.socket(),
         ..kflow_tap::Config::default()
     };
-    let (panics, panicked) = channel();
+    let (sees, seen) = channel();
+    let (lets, let_go) = channel::<()>();
     let tap = kflow_tap::Tap::start(config, move |handed| {
         if handed.observations.is_empty() {
             return true;
         }
-        panics.send(loaded()).unwrap();
+        sees.send(()).unwrap();
+        let_go.recv().unwrap();
         panic!("as a decoder that fails would");
     })
     .unwrap();
-    let on = panicked.recv_timeout(Duration::from_secs(60)).unwrap();
+    seen.recv_timeout(Duration::from_secs(60)).unwrap();
+    // Asked by this thread: that of the tap has given up the right to ask.
+    let on = loaded();
     assert!(is_left(&on), "it was on: {on:?}, {before:?}");
+    lets.send(()).unwrap();
     eventually("the kernel has dropped every program, map and link", || {
         (!is_left(&loaded())).then_some(())
     });
