@@ -27,7 +27,7 @@ if [ -z "$kflow" ]; then
   cargo build --locked --features cloud
   kflow=$(mktemp "${TMPDIR:-/tmp}/kflow-cloud.XXXXXX")
   trap 'rm -f "$kflow"' EXIT
-  cp target/debug/kflow "$kflow"
+  install -m 700 target/debug/kflow "$kflow"
 fi
 export PYTHONDONTWRITEBYTECODE=1
 "$python" tests/real/seaweed.py "$kflow" "$env/bin/weed"
