@@ -336,14 +336,26 @@ fn a_filter_that_leaves_nothing_is_told() {
     let s = s1();
     let calls = |more: &[&str]| run(&[&["calls", "-s", s.as_str()], more].concat());
     // A slip of the hand is no runtime that was never called.
-    let slip = calls(&["--method", "RunPodSandbx"]);
-    assert_eq!(slip.status.code(), Some(2));
-    let error = String::from_utf8_lossy(&slip.stderr);
-    assert!(error.contains("did you mean RunPodSandbox?"), "{error}");
+    for (slip, said) in [
+        (["--method", "RunPodSandbx"], "did you mean RunPodSandbox?"),
+        (
+            ["--filter", "method:RunPodSandbx"],
+            "did you mean RunPodSandbox?",
+        ),
+        (["--filter", "method:nothing-like-it"], "the CRI has "),
+        (["--filter", "kind:cal"], "did you mean call"),
+        (["--filter", "stage:image"], "a call has no stage"),
+    ] {
+        let out = calls(&slip);
+        assert_eq!(out.status.code(), Some(2), "{slip:?}");
+        let error = String::from_utf8_lossy(&out.stderr);
+        assert!(error.contains(said), "{slip:?}: {error}");
+    }
     for nothing in [
         ["--slower-than", "9h"],
         ["--method", "CheckpointContainer"],
-        ["--filter", "method:nothing-like-it"],
+        ["--filter", "method:CheckpointContainer"],
+        ["--filter", "method:nothing*"],
     ] {
         let out = calls(&nothing);
         assert_eq!(out.status.code(), Some(0), "{nothing:?}");
