@@ -25,7 +25,7 @@ pub mod record;
 pub mod replay;
 pub mod snapshot;
 
-pub use self::pipeline::{Pipeline, world_at};
+pub use self::pipeline::{Pipeline, read_with_world, world_at};
 pub use overview::Overview;
 pub use replay::Player;
 pub use snapshot::{ObservationLog, Snapshot};
