@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What a node's clock and file systems do to a running kflow, with real processes: tests/real/clock.py, mount.py.
-# Needs root; Debian's libfaketime, bindfs, fuse3, python3 and python3-pyte are installed if missing.
+# What a node's clock, file systems and kernel do to a running kflow, with real processes: tests/real/clock.py, mount.py,
+# syscalls.py. Needs root; Debian's libfaketime, bindfs, fuse3, strace, python3 and python3-pyte are installed if missing.
 #
 #   tests/real/faults.sh [KFLOW]
 set -euo pipefail
@@ -14,7 +14,7 @@ missing=()
 # Debian's Python, which knows Debian's packages; another may come first in PATH.
 python=/usr/bin/python3
 [ -x "$python" ] || missing+=(python3)
-for tool in bindfs fusermount3; do command -v "$tool" >/dev/null || missing+=("${tool/fusermount3/fuse3}"); done
+for tool in bindfs fusermount3 strace; do command -v "$tool" >/dev/null || missing+=("${tool/fusermount3/fuse3}"); done
 "$python" -c 'import pyte' 2>/dev/null || missing+=(python3-pyte)
 if [ "${#missing[@]}" -gt 0 ]; then
   apt-get update -qq
@@ -28,3 +28,5 @@ if [ -c /dev/fuse ]; then
 else
   echo "LEFT OUT: no /dev/fuse here, so no file system can be made to hang"
 fi
+# 77: nobody may trace here.
+"$python" tests/real/syscalls.py "$kflow" || [ $? = 77 ]

@@ -33,8 +33,12 @@ use kflow_serve::Log;
 use kflow_serve::socket::{self, Socket};
 
 mod connection;
+#[cfg(test)]
+mod model;
+mod pump;
 
-use connection::{Closing, Connection, DRAINED, UPSTREAM_CLOSED, Wire};
+use connection::{Closing, Connection, DRAINED, UPSTREAM_CLOSED};
+use pump::{Pump, Wire, is_own};
 
 /// Stack of a pump's thread, bytes: a pump calls nothing deep.
 const STACK: usize = 128 << 10;
@@ -112,6 +116,7 @@ impl Relay {
                 // Only a hint to look: one permit is enough for any number of closed connections.
                 upstream_closed: Rc::new(Wake::new()),
                 next_conn: 1,
+                complaint: String::new(),
                 drained: watch::channel(false).0,
             };
             doors.look().await;
@@ -131,6 +136,8 @@ struct Doors {
     conns: JoinSet<()>,
     upstream_closed: Rc<Wake>,
     next_conn: u32,
+    /// What was last said of this process's own lack of room: it is tried every 50 ms, and said once.
+    complaint: String,
     drained: watch::Sender<bool>,
 }
 
@@ -151,7 +158,7 @@ impl Doors {
                 accepted = accept(self.listener.as_ref()) => match accepted {
                     Ok(client) => self.begin(client).await,
                     Err(e) => {
-                        (self.shared.log)(&format!("cannot accept a connection: {e}; trying again"));
+                        self.complain(format!("cannot accept a connection: {e}; trying again"));
                         sleep(RETRY).await;
                     }
                 },
@@ -171,7 +178,23 @@ impl Doors {
                     self.open();
                 }
             }
+            Err(e) if is_own(&e) => {
+                self.complain(format!(
+                    "cannot ask whether upstream {} listens: {e}; trying again",
+                    self.shared.upstream.display()
+                ));
+                sleep(RETRY).await;
+                self.upstream_closed.notify_one();
+            }
             Err(e) => self.mirror_down(&e),
+        }
+    }
+
+    /// Says what this process has no room for: open files, or the kernel's memory.
+    fn complain(&mut self, line: String) {
+        if line != self.complaint {
+            (self.shared.log)(&line);
+            self.complaint = line;
         }
     }
 
@@ -195,7 +218,7 @@ impl Doors {
                     self.shared.upstream.display()
                 ));
             }
-            Err(e) => (self.shared.log)(&format!("{e}; trying again")),
+            Err(e) => self.complain(format!("{e}; trying again")),
         }
     }
 
@@ -227,6 +250,13 @@ impl Doors {
         }
         let upstream = match connect(&self.shared.upstream).await {
             Ok(u) => u,
+            // Nothing is known of the runtime: this client is closed, and the next one let in.
+            Err(e) if is_own(&e) => {
+                return self.complain(format!(
+                    "closing a connection: cannot connect to upstream {}: {e}",
+                    self.shared.upstream.display()
+                ));
+            }
             Err(e) => return self.mirror_down(&e),
         };
         let (client, upstream) = match (blocking(client), blocking(upstream)) {
@@ -236,6 +266,7 @@ impl Doors {
                 return;
             }
         };
+        self.complaint.clear();
         let conn = self.next_conn;
         self.next_conn = self.next_conn.wrapping_add(1).max(1);
         Counters::add(&self.counters().accepted, 1);
@@ -261,7 +292,7 @@ impl Doors {
                 .name(format!("kflow-{conn}"))
                 .stack_size(STACK)
                 .spawn(move || {
-                    let how = wire.pump(direction);
+                    let how = Pump::new(direction).run(&wire);
                     // Nobody listens when the connection was closed meanwhile.
                     ended.send((direction, how)).ok();
                 });
@@ -314,12 +345,17 @@ async fn accept(listener: Option<&UnixListener>) -> io::Result<UnixStream> {
     }
 }
 
-/// Connects to the runtime. A full backlog is waited for as a blocking client would.
+/// Connects to the runtime. A full backlog is waited for as a blocking client would; an interruption passes.
 async fn connect(path: &Path) -> io::Result<UnixStream> {
     let mut pause = Duration::from_millis(1);
     loop {
         match UnixStream::connect(path).await {
-            Err(e) if e.kind() == io::ErrorKind::WouldBlock && pause < Duration::from_secs(2) => {
+            Err(e)
+                if matches!(
+                    e.kind(),
+                    io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
+                ) && pause < Duration::from_secs(2) =>
+            {
                 sleep(pause).await;
                 pause *= 2;
             }

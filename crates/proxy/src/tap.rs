@@ -103,8 +103,11 @@ const TURN: usize = 32 << 10;
 /// Memory that a queued item takes besides its bytes.
 const ITEM: usize = 96;
 
+/// An item, its connection, and when it was put in.
+pub(crate) type Queued = (u32, Nanos, Item);
+
 #[derive(Debug)]
-enum Item {
+pub(crate) enum Item {
     Open {
         pid: u32,
         peer: String,
@@ -123,9 +126,32 @@ enum Item {
     },
 }
 
+impl Item {
+    #[cfg(test)]
+    pub(crate) fn untimed(&self) -> String {
+        match self {
+            Self::Open { .. } => "open".to_owned(),
+            Self::Chunk {
+                direction,
+                lost,
+                bytes,
+            } => format!("{direction:?} {:?} {bytes:?}", lost.map(|l| l.bytes)),
+            Self::Close { why, lost } => format!("{why} {:?}", lost.map(|l| l.bytes)),
+        }
+    }
+
+    /// What it takes of the queue, bytes.
+    fn size(&self) -> usize {
+        ITEM + match self {
+            Self::Chunk { bytes, .. } => bytes.len(),
+            _ => 0,
+        }
+    }
+}
+
 /// Chunks that there was no room for.
 #[derive(Clone, Copy, Debug)]
-struct Loss {
+pub(crate) struct Loss {
     since: Nanos,
     chunks: u64,
     bytes: u64,
@@ -157,7 +183,7 @@ impl Flags {
 
 #[derive(Debug, Default)]
 struct State {
-    items: VecDeque<(u32, Nanos, Item)>,
+    items: VecDeque<Queued>,
     waiting: bool,
     finished: bool,
 }
@@ -186,11 +212,7 @@ impl Queue {
     /// Takes an item, or not when there is no room. Small items that come twice in a connection's life are always taken;
     /// a chunk after a loss only when half of the queue is free, so that one loss is not followed by the next.
     fn push(&self, conn: u32, at: Nanos, item: Item) -> bool {
-        let size = ITEM
-            + match &item {
-                Item::Chunk { bytes, .. } => bytes.len(),
-                _ => 0,
-            };
+        let size = item.size();
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let limit = match &item {
             Item::Chunk { lost: None, .. } => self.limit,
@@ -224,7 +246,7 @@ impl Queue {
     }
 
     /// Waits a moment for items and takes them all, which may be none; false after the end.
-    fn take(&self, into: &mut VecDeque<(u32, Nanos, Item)>) -> bool {
+    fn take(&self, into: &mut VecDeque<Queued>) -> bool {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if state.items.is_empty() && !state.finished {
             state = self.wait(state, SETTLE);
@@ -234,6 +256,24 @@ impl Queue {
         }
         std::mem::swap(&mut state.items, into);
         !(into.is_empty() && state.finished)
+    }
+
+    /// All there is, without waiting.
+    #[cfg(test)]
+    pub(crate) fn take_now(&self) -> VecDeque<Queued> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut state.items)
+    }
+
+    /// What waits, without its times: whether two moments are the same.
+    #[cfg(test)]
+    pub(crate) fn waits(&self) -> Vec<String> {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state
+            .items
+            .iter()
+            .map(|(_, _, item)| item.untimed())
+            .collect()
     }
 
     fn wait<'s>(&self, mut state: MutexGuard<'s, State>, time: Duration) -> MutexGuard<'s, State> {
@@ -331,6 +371,12 @@ impl Tap {
         self.flags.in_flight.load(Ordering::Relaxed)
     }
 
+    /// Bytes lost of each direction since its last chunk that was taken.
+    #[cfg(test)]
+    pub(crate) fn losing(&self) -> [u64; 2] {
+        [self.from_client, self.from_server].map(|l| l.map_or(0, |l| l.bytes))
+    }
+
     /// Ends a connection.
     pub fn close(&self, at: Nanos, why: &'static str) {
         let lost = match (self.from_client, self.from_server) {
@@ -354,6 +400,8 @@ struct Known {
     partial: bool,
     /// How often the decoder panicked on it.
     panics: u32,
+    /// What waited when it was given up.
+    missed: Option<Loss>,
 }
 
 impl Known {
@@ -373,77 +421,102 @@ impl Known {
 }
 
 /// Decodes until the queue is finished.
-pub fn run(queue: &Queue, mut decoder: Box<dyn Decode>, ring: &Ring, log: &Log) {
+pub fn run(queue: &Queue, decoder: Box<dyn Decode>, ring: &Ring, log: &Log) {
     // Not with a higher nice value: on two busy cores it would not keep up, and what it loses is not seen.
-    let mut conns = Conns::default();
+    let mut decoding = Decoding::new(decoder);
     let mut items = VecDeque::new();
-    let mut out = Vec::new();
-    let mut turn = 0;
     while queue.take(&mut items) {
-        for (conn, at, item) in items.drain(..) {
-            let size = ITEM
-                + match &item {
-                    Item::Chunk { bytes, .. } => bytes.len(),
-                    _ => 0,
-                };
-            let from = out.len();
-            let mut given_up = false;
-            // A panic of the decoder is a bug, but never the kubelet's problem.
-            let step = catch_unwind(AssertUnwindSafe(|| {
-                one(
-                    decoder.as_mut(),
-                    &mut conns,
-                    &queue.counters,
-                    conn,
-                    at,
-                    item,
-                    &mut out,
-                );
+        for item in items.drain(..) {
+            decoding.item(item, queue, ring, log);
+        }
+        decoding.pause(queue, ring);
+    }
+}
+
+/// The decoder, and what it has said and nobody has yet.
+pub(crate) struct Decoding {
+    decoder: Box<dyn Decode>,
+    conns: Conns,
+    out: Vec<Observation>,
+    /// Bytes since the last yield.
+    turn: usize,
+}
+
+impl Decoding {
+    pub(crate) fn new(decoder: Box<dyn Decode>) -> Self {
+        Self {
+            decoder,
+            conns: Conns::default(),
+            out: Vec::new(),
+            turn: 0,
+        }
+    }
+
+    pub(crate) fn item(&mut self, (conn, at, item): Queued, queue: &Queue, ring: &Ring, log: &Log) {
+        let size = item.size();
+        let from = self.out.len();
+        let mut given_up = false;
+        // A panic of the decoder is a bug, but never the kubelet's problem.
+        let step = catch_unwind(AssertUnwindSafe(|| {
+            one(
+                self.decoder.as_mut(),
+                &mut self.conns,
+                &queue.counters,
+                conn,
+                at,
+                item,
+                &mut self.out,
+            );
+        }));
+        if step.is_err() {
+            let panics = self.conns.get_mut(&conn).map_or(RESTARTS, |known| {
+                known.panics += 1;
+                known.panics
+            });
+            let then = if panics < RESTARTS {
+                "it is decoded from here on as one that is joined in the middle"
+            } else {
+                "this connection is no longer decoded"
+            };
+            log(&format!(
+                "the decoder panicked on connection {conn}: bytes go on, {then}"
+            ));
+            // What it thought of this connection is worth nothing now; it may panic again.
+            let lost = catch_unwind(AssertUnwindSafe(|| {
+                self.decoder.restart(conn, at, PANICKED, &mut self.out);
             }));
-            if step.is_err() {
-                let panics = conns.get_mut(&conn).map_or(RESTARTS, |known| {
-                    known.panics += 1;
-                    known.panics
-                });
-                let then = if panics < RESTARTS {
-                    "it is decoded from here on as one that is joined in the middle"
-                } else {
-                    "this connection is no longer decoded"
-                };
-                log(&format!(
-                    "the decoder panicked on connection {conn}: bytes go on, {then}"
-                ));
-                // What it thought of this connection is worth nothing now; it may panic again.
-                let lost = catch_unwind(AssertUnwindSafe(|| {
-                    decoder.restart(conn, at, PANICKED, &mut out);
-                }));
-                if lost.is_err() {
-                    out.push(gap(at, at, conn, 0, PANICKED));
-                }
-                given_up = panics >= RESTARTS;
+            if lost.is_err() {
+                self.out.push(gap(at, at, conn, 0, PANICKED));
             }
-            let new = out.get(from..).unwrap_or_default();
-            follow(&mut conns, new, &queue.counters);
-            if given_up && let Some(known) = conns.get_mut(&conn) {
-                known.sees(Sight::Blind, &queue.counters);
-            }
-            Counters::add(&queue.counters.panics, step.is_err().into());
-            queue.release(size);
-            turn += size;
-            if turn >= TURN {
-                turn = 0;
-                give(&mut out, queue, ring);
-                // Losing bytes is worse than being in the way.
-                if queue.is_calm() {
-                    std::thread::yield_now();
-                }
+            given_up = panics >= RESTARTS;
+        }
+        let new = self.out.get(from..).unwrap_or_default();
+        follow(&mut self.conns, new, &queue.counters);
+        if given_up && let Some(known) = self.conns.get_mut(&conn) {
+            known.sees(Sight::Blind, &queue.counters);
+        }
+        Counters::add(&queue.counters.panics, step.is_err().into());
+        queue.release(size);
+        self.turn += size;
+        if self.turn >= TURN {
+            self.turn = 0;
+            give(&mut self.out, queue, ring);
+            // Losing bytes is worse than being in the way.
+            if queue.is_calm() {
+                std::thread::yield_now();
             }
         }
-        let advanced = catch_unwind(AssertUnwindSafe(|| decoder.advance(clock::now(), &mut out)));
+    }
+
+    /// Hands on what there is, held back or not.
+    pub(crate) fn pause(&mut self, queue: &Queue, ring: &Ring) {
+        let advanced = catch_unwind(AssertUnwindSafe(|| {
+            self.decoder.advance(clock::now(), &mut self.out);
+        }));
         if advanced.is_err() {
             Counters::add(&queue.counters.panics, 1);
         }
-        give(&mut out, queue, ring);
+        give(&mut self.out, queue, ring);
     }
 }
 
@@ -513,8 +586,20 @@ fn one(
             lost,
             bytes,
         } => {
+            let Some(known) = conns.get_mut(&conn) else {
+                return;
+            };
             // What came before the relay knew that this connection is not decoded any further.
-            if conns.get(&conn).is_none_or(|known| known.flags.is_deaf()) {
+            if known.flags.is_deaf() {
+                let size = bytes.len() as u64;
+                Counters::add(&counters.lost_chunks, 1);
+                Counters::add(&counters.lost_bytes, size);
+                let missed = Loss {
+                    since: at,
+                    chunks: 1,
+                    bytes: size,
+                };
+                known.missed = Some(missed.and(lost).and(known.missed));
                 return;
             }
             if let Some(Loss {
@@ -532,11 +617,13 @@ fn one(
             decoder.feed(conn, direction, at, &bytes, out);
         }
         Item::Close { why, lost } => {
-            if let Some(lost) = lost {
+            let mut known = conns.remove(&conn);
+            let missed = known.as_ref().and_then(|k| k.missed);
+            if let Some(lost) = lost.map_or(missed, |l| Some(l.and(missed))) {
                 let why = format!("{} chunks, {} bytes not decoded", lost.chunks, lost.bytes);
                 out.push(gap(at, lost.since, conn, lost.chunks, &why));
             }
-            if let Some(mut known) = conns.remove(&conn) {
+            if let Some(known) = &mut known {
                 known.sees(Sight::Whole, counters);
             }
             decoder.close(conn, at, why, out);
