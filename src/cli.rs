@@ -26,6 +26,8 @@ mod collect;
 mod complete;
 mod doctor;
 mod export;
+#[cfg(feature = "fleet")]
+mod fleet;
 mod flow;
 mod import;
 mod live;
@@ -67,6 +69,9 @@ pub const VERDICT: u8 = 1;
 pub const ERROR: u8 = 2;
 /// What was named is not there, and all of its kind are known: of a pod, those of its namespace.
 pub const NO_SUCH: u8 = 3;
+
+#[cfg(not(feature = "fleet"))]
+const WITHOUT_FLEET: &str = "this kflow was built without its tables: use a released kflow, or build it with --features fleet";
 
 /// What `--at` says.
 fn moment(text: &str) -> anyhow::Result<Moment> {
@@ -155,6 +160,10 @@ fn run(mut args: Args) -> anyhow::Result<u8> {
         Command::Flow(a) => flow::flow(&a),
         Command::Requests(a) => requests::requests(&a),
         Command::Stats(a) => stats::stats(&a),
+        #[cfg(feature = "fleet")]
+        Command::Fleet(a) => fleet::fleet(&a),
+        #[cfg(not(feature = "fleet"))]
+        Command::Fleet(_) => anyhow::bail!(WITHOUT_FLEET),
         Command::Store(a) => store::store(&a),
         Command::Proxy(a) => proxy::proxy(&a),
         Command::Agent(a) => agent::agent(&a),

@@ -2,6 +2,7 @@
 
 pub mod agent;
 pub mod control;
+pub mod fleet;
 pub mod live;
 pub mod output;
 pub mod stats;
@@ -67,6 +68,8 @@ pub enum Command {
     Requests(control::RequestsArgs),
     /// Say how long starts, stages and calls took, and what got slower
     Stats(stats::StatsArgs),
+    /// Say which causes, how often and where, and how long things took, of many nodes
+    Fleet(fleet::FleetArgs),
     /// Say what a store has, or remove what is old
     Store(store::StoreCommand),
     /// Carry the kubelet's calls to the runtime, byte by byte, and tell what passed
@@ -129,6 +132,7 @@ impl Command {
             Self::Flow(a) => a.output.rows(),
             Self::Why(a) => a.output.rows(),
             Self::Stats(a) => a.output.rows(),
+            Self::Fleet(a) => a.output.rows(),
             Self::Export(a)
                 if matches!(a.output.form, Some(ExportFormat::Timelines(Kind::Json)))
                     && a.output.file.is_none() =>

@@ -91,13 +91,8 @@ fn moment(flag: &str, text: &str, now: Nanos) -> anyhow::Result<Nanos> {
     }
 }
 
-/// What the arguments ask for.
-fn want(
-    args: &StoreArgs,
-    scope: &ScopeArgs,
-    pod: Option<&str>,
-    now: Nanos,
-) -> anyhow::Result<Want> {
+/// What `--from` and `--to` say.
+pub(super) fn times(args: &StoreArgs, now: Nanos) -> anyhow::Result<(Nanos, Nanos)> {
     let given = |flag, text: &Option<String>| {
         let text = text.as_deref();
         text.map(|t| moment(flag, t, now)).transpose()
@@ -108,6 +103,17 @@ fn want(
         from < to,
         "--from ({from}) is not before --to ({to}): name an earlier one"
     );
+    Ok((from, to))
+}
+
+/// What the arguments ask for.
+fn want(
+    args: &StoreArgs,
+    scope: &ScopeArgs,
+    pod: Option<&str>,
+    now: Nanos,
+) -> anyhow::Result<Want> {
+    let (from, to) = times(args, now)?;
     let node = scope.node.clone();
     let node = node.or_else(|| pod.and_then(node_asked).map(str::to_owned));
     let namespace = scope.namespace.as_deref();

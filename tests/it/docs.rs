@@ -240,6 +240,16 @@ impl Scratch {
             .current_dir(dir.path())
             .stdin(stdin));
         assert!(!said.err.contains("Usage:"), "{line}: {}", said.err);
+        // The crate is no part of this build: its own tests type them.
+        if command == "fleet" && cfg!(not(feature = "fleet")) {
+            assert_eq!(said.code, Some(2), "{line}: {}", said.err);
+            assert!(
+                said.err.contains("--features fleet"),
+                "{line}: {}",
+                said.err
+            );
+            return "without the feature";
+        }
         if has(&["--store"]) || command == "store" {
             assert_eq!(said.code, Some(2), "{line}: {}", said.err);
             assert!(said.err.contains(" store "), "{line}: {}", said.err);
@@ -254,6 +264,7 @@ impl Scratch {
             "causes",
             "completions",
             "config",
+            "fleet",
             "flow",
             "help",
             "import",

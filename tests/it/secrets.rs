@@ -210,9 +210,10 @@ fn no_command_export_or_screen_shows_a_secret() {
     outputs(dir.path(), "all.kflow.zst", "canaries/carrier", &c);
 }
 
-/// Commands that print nothing of a session.
-const SILENT: [&str; 15] = [
+/// Commands that print nothing of a session, or that take it in a way of their own.
+const SILENT: [&str; 16] = [
     "agent",
+    "fleet",
     "import",
     "proxy",
     "tui",
@@ -288,6 +289,9 @@ fn outputs(dir: &Path, session: &str, pod: &str, c: &Canaries) {
         c.absent(&format!("{args:?}"), &o.stdout);
         c.absent(&format!("{args:?}"), &o.stderr);
     }
+    if cfg!(feature = "fleet") {
+        fleet(dir, session, c);
+    }
     screens(dir, session, c);
 }
 
@@ -340,6 +344,21 @@ fn no_object_of_a_store_and_no_answer_from_one_has_a_secret() {
         assert!(!o.stdout.is_empty(), "{command}: {said}");
         c.absent(&format!("{command} --store"), &o.stdout);
         c.absent(&format!("{command} --store"), &o.stderr);
+    }
+}
+
+/// The answers, and every column of every table.
+fn fleet(dir: &Path, session: &str, c: &Canaries) {
+    let mut all = vec![vec!["-o", "text"], vec!["-o", "json"]];
+    let every = ["pods", "verdicts", "calls", "requests", "stages"];
+    let every = every.map(|t| format!("SELECT * FROM {t}"));
+    all.extend(every.iter().map(|sql| vec!["-o", "csv", "--sql", sql]));
+    for more in all {
+        let o = kflow(dir, &[&["fleet", session], &more[..]].concat());
+        assert!(o.status.success(), "{}", String::from_utf8_lossy(&o.stderr));
+        assert!(!o.stdout.is_empty());
+        c.absent(&format!("fleet {more:?}"), &o.stdout);
+        c.absent(&format!("fleet {more:?}"), &o.stderr);
     }
 }
 

@@ -236,17 +236,20 @@ fn groups(pod: &PodView, by: GroupBy) -> Vec<Text> {
             let name = owner.map(|o| format!("{}/{}/{}", pod.namespace, o.kind, o.name));
             vec![name.map(Text::from).unwrap_or_default()]
         }
-        GroupBy::Image => {
-            let mut images: Vec<Text> = pod.containers.iter().map(|c| c.image.clone()).collect();
-            images.sort_unstable();
-            images.dedup();
-            images
-        }
+        GroupBy::Image => images(pod),
     }
 }
 
-fn of_pod(pod: &PodView, by: GroupBy, out: &mut Vec<Sample>) {
-    let key = Text::from(pod.key());
+/// The images of its containers, each once, sorted.
+pub fn images(pod: &PodView) -> Vec<Text> {
+    let mut images: Vec<Text> = pod.containers.iter().map(|c| c.image.clone()).collect();
+    images.sort_unstable();
+    images.dedup();
+    images
+}
+
+/// What is measured of a pod, with its length, ns; `None` for what has begun and not ended.
+pub fn measured(pod: &PodView) -> Vec<(Measure, Option<i64>)> {
     let mut measured: Vec<(Measure, Option<i64>)> = Vec::new();
     let waits = pod.gone.is_none() && pod.current.is_some() && !was_ready(pod);
     match startup_latency::start(pod) {
@@ -281,6 +284,12 @@ fn of_pod(pod: &PodView, by: GroupBy, out: &mut Vec<Sample>) {
             measured.push((Measure::Stage(stage), ended));
         }
     }
+    measured
+}
+
+fn of_pod(pod: &PodView, by: GroupBy, out: &mut Vec<Sample>) {
+    let key = Text::from(pod.key());
+    let measured = measured(pod);
     for group in groups(pod, by) {
         out.extend(measured.iter().map(|(measure, ns)| Sample {
             measure: measure.clone(),

@@ -137,6 +137,11 @@ impl<'a> CallJson<'a> {
     }
 }
 
+/// A call as its row.
+pub fn row(call: &Call) -> impl Serialize + '_ {
+    CallJson::of(call)
+}
+
 /// A row a call. Folded calls are left out.
 pub fn rows(
     out: &mut impl Write,

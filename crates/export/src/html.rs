@@ -28,6 +28,28 @@ const NAMED: usize = 20;
 /// on a few screens.
 const UNFOLDED: usize = 3;
 
+/// The begin of a page, up to its heading; `script` is the hash of the only one that may run.
+fn begin(title: &str, script: Option<&str>, out: &mut impl Write) -> io::Result<()> {
+    let scripts = script.map(|hash| format!("; script-src 'sha256-{hash}'"));
+    write!(
+        out,
+        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; \
+         img-src data:{1}\">\
+         <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
+         <link rel=\"icon\" href=\"data:,\"><title>{0}</title>\n<style>\n{STYLE}</style></head>\n\
+         <body><h1>{0}</h1>",
+        Escaped(title),
+        scripts.unwrap_or_default(),
+    )
+}
+
+/// Writes a page in the same style that runs no script; `body` is HTML, its texts [`Escaped`].
+pub fn page(title: &str, body: &str, out: &mut impl Write) -> io::Result<()> {
+    begin(title, None, out)?;
+    writeln!(out, "{body}</body></html>")
+}
+
 /// Writes a page about these pods, and what is said of their nodes and owners, as of `now`; `incidents` is what was ever said
 /// of them.
 pub fn write(
@@ -38,15 +60,10 @@ pub fn write(
     now: Nanos,
     out: &mut impl Write,
 ) -> io::Result<()> {
-    write!(
+    begin(title, Some(SCRIPT_HASH), out)?;
+    writeln!(
         out,
-        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; \
-         img-src data:; script-src 'sha256-{SCRIPT_HASH}'\">\
-         <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
-         <link rel=\"icon\" href=\"data:,\"><title>{0}</title>\n<style>\n{STYLE}</style></head>\n\
-         <body><h1>{0}</h1><p class=\"dim\">{1}, as of {2} UTC, by kflow {3}</p>\n",
-        Escaped(title),
+        "<p class=\"dim\">{}, as of {} UTC, by kflow {}</p>",
         counted(entries.len(), "pod"),
         date_and_clock(now, 0, 0),
         env!("CARGO_PKG_VERSION"),
@@ -140,7 +157,8 @@ fn section(
 }
 
 /// Text from outside, made harmless in element content and in quoted attributes.
-struct Escaped<'a>(&'a str);
+#[derive(Clone, Copy, Debug)]
+pub struct Escaped<'a>(pub &'a str);
 
 impl fmt::Display for Escaped<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -245,6 +245,11 @@ impl<'a> CsvIncident<'a> {
     }
 }
 
+/// An incident as its row of CSV. `within`: how exactly ends are known, ns.
+pub fn row(i: &Incident, now: Nanos, within: i64) -> impl Serialize + '_ {
+    CsvIncident::of(json_of(i, now, within), i.pods())
+}
+
 /// Incidents, a row each. `within`: how exactly ends are known, ns.
 pub fn rows(
     incidents: &[&Incident],

@@ -409,6 +409,11 @@ pub fn rows<'a>(
     }
 }
 
+/// A request as its row of CSV.
+pub fn row(r: &Request, now: Nanos) -> impl Serialize + '_ {
+    flat(r, now)
+}
+
 fn flat(r: &Request, now: Nanos) -> RequestRow<'_> {
     RequestRow {
         audit_id: &r.audit_id,

@@ -221,6 +221,16 @@ fn csv<T: Serialize + Default>(
     table.flush()
 }
 
+/// A table whose columns are known only when it is made.
+pub fn table(out: &mut impl Write, columns: &[String], rows: &[Vec<Value>]) -> io::Result<()> {
+    let mut table = csv::Writer::from_writer(out);
+    table.write_record(columns.iter().map(|c| clean(c).into_owned()))?;
+    for row in rows {
+        table.write_record(row.iter().map(cell))?;
+    }
+    table.flush()
+}
+
 fn cells(row: &impl Serialize) -> io::Result<Vec<(String, String)>> {
     let Keys(all) = serde_json::from_str(&serde_json::to_string(row)?)?;
     Ok(all.into_iter().map(|(key, v)| (key, cell(&v))).collect())

@@ -8,7 +8,7 @@ use kflow_model::Nanos;
 use object_store::path::Path;
 
 use crate::index::Index;
-use crate::layout::{Cluster, Hour, Object, is_rows, last, merged, rows_end};
+use crate::layout::{Cluster, Hour, Object, is_rows, last, merged, rows_end, table_time};
 use crate::object::{Store, StoreError};
 
 /// What became of the objects of an index.
@@ -98,9 +98,12 @@ pub struct Pruned {
     pub rows: u64,
     /// What was never written to its end.
     pub unfinished: u64,
+    /// Files of tables.
+    pub tables: u64,
 }
 
-/// Removes the segments that ended before `until`, what the index says of no others, and what was left unfinished before then.
+/// Removes the segments that ended before `until`, what the index says of no others, tables of hours and days before it, and what was
+/// left unfinished before then.
 pub async fn prune(store: &Store, cluster: &Cluster, until: Nanos) -> Result<Pruned, StoreError> {
     let mut done = Pruned::default();
     for hour in hours(store, cluster, &cluster.segments()).await? {
@@ -129,6 +132,14 @@ pub async fn prune(store: &Store, cluster: &Cluster, until: Nanos) -> Result<Pru
             if is_rows(&path) && end < until {
                 store.remove(&path).await?;
                 done.rows += 1;
+            }
+        }
+    }
+    for table in store.folders(&cluster.every_table()).await? {
+        for file in store.list(&table).await? {
+            if table_time(&file.location).is_some_and(|(_, end)| end < until) {
+                store.remove(&file.location).await?;
+                done.tables += 1;
             }
         }
     }

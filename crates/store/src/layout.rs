@@ -6,13 +6,15 @@
 //! | `CLUSTER/pods/DATE/HOUR/NODE/BEGIN-END.RUN-N.jsonl.zst` | the pods of a segment ([`index`](crate::index)) |
 //! | `CLUSTER/pods/DATE/HOUR/NODE/merged-HASH.jsonl.zst` | those of a node's segments of that hour |
 //! | `CLUSTER/pods/DATE/HOUR/merged-HASH.jsonl.zst` | those of all nodes |
+//! | `CLUSTER/tables/TABLE/date=DATE/NAME.parquet` | rows of a table (the crate `kflow-fleet`) |
 //!
 //! DATE and HOUR (`2026-11-24/08`) are those of the begin, in UTC. What is recorded of a cluster and of no node has
 //! [`NO_NODE`] in the place of a node. No object changes: one that is written again is written the same.
 
 use kflow_model::units::HOUR as HOUR_NS;
 use kflow_model::{Nanos, Text};
-use object_store::path::Path;
+pub use object_store::ObjectMeta;
+pub use object_store::path::Path;
 
 use crate::name::{self, ENDING, File};
 
@@ -22,6 +24,10 @@ pub const NO_NODE: &str = "_cluster";
 const SEGMENTS: &str = "segments";
 /// Folder of the index of pods.
 const PODS: &str = "pods";
+/// Folder of tables.
+const TABLES: &str = "tables";
+/// Begin of the name of a table's folder of a day.
+const DATE: &str = "date=";
 /// Ending of an index object.
 const ROWS: &str = ".jsonl.zst";
 /// Begin of the name of one that was made of others.
@@ -73,6 +79,10 @@ impl Hour {
         let read = Self::of(at);
         let (d, h) = read.parts();
         (d == date && h == hour).then_some(read)
+    }
+    /// 0 to 23.
+    pub const fn of_day(self) -> i64 {
+        self.0.rem_euclid(24)
     }
     /// When it begins.
     pub const fn begin(self) -> Nanos {
@@ -146,6 +156,22 @@ impl Cluster {
     /// The folder of the index of a node's segments of an hour.
     pub fn pods_of(&self, hour: Hour, node: &str) -> Path {
         self.pods_in(hour).join(node)
+    }
+
+    /// The folder of a table.
+    pub fn tables(&self, table: &str) -> Path {
+        self.root.clone().join(TABLES).join(table)
+    }
+
+    /// The folder of all tables.
+    pub fn every_table(&self) -> Path {
+        self.root.clone().join(TABLES)
+    }
+
+    /// The folder of a table's rows of the day of an hour.
+    pub fn table(&self, table: &str, hour: Hour) -> Path {
+        let (date, _) = hour.parts();
+        self.tables(table).join(format!("{DATE}{date}"))
     }
 
     /// The hour of a folder of one: of segments, or of the index.
@@ -233,6 +259,31 @@ pub fn is_rows(path: &Path) -> bool {
     last(path).ends_with(ROWS)
 }
 
+/// The hour whose rows a file of a table has, by its name (`date=2026-11-24/08.0.parquet`); `None` for one that was not made
+/// hour by hour.
+pub fn table_hour(path: &Path) -> Option<Hour> {
+    let (hour, part) = last(path).strip_suffix(".parquet")?.split_once('.')?;
+    part.parse::<u32>().ok()?;
+    Hour::parse(&table_date(path)?, hour)
+}
+
+/// When the rows of a file of a table begin and end, by its name: an hour, or a day.
+pub fn table_time(path: &Path) -> Option<(Nanos, Nanos)> {
+    if !last(path).ends_with(".parquet") {
+        return None;
+    }
+    if let Some(hour) = table_hour(path) {
+        return Some((hour.begin(), hour.end()));
+    }
+    let midnight = Hour::parse(&table_date(path)?, "00")?;
+    Some((midnight.begin(), midnight.begin().plus(24 * HOUR_NS)))
+}
+
+fn table_date(path: &Path) -> Option<String> {
+    let day = path.parts().rev().nth(1)?;
+    day.as_ref().strip_prefix(DATE).map(str::to_owned)
+}
+
 /// When the time of an index object of one segment ends; `None` of one that was made of others.
 pub fn rows_end(path: &Path) -> Option<Nanos> {
     let (span, _) = last(path).split_once("Z.")?;
@@ -280,6 +331,36 @@ mod tests {
         for other in ["20261124T082000.000000007Z.ab-3.open.kflow.zst", "x", ""] {
             assert_eq!(Object::parse(&c.segments().join(other), 5), None);
         }
+    }
+
+    #[test]
+    fn a_file_of_a_table_tells_its_time() {
+        let c = Cluster::new(&Path::ROOT, "prod").unwrap();
+        let hour = Hour::of(Nanos(1_795_508_400_000_000_007));
+        let folder = c.table("calls", hour);
+        assert_eq!(folder.as_ref(), "prod/tables/calls/date=2026-11-24");
+        let file = |name: &str| folder.clone().join(name);
+        assert_eq!(table_hour(&file("08.0.parquet")), Some(hour));
+        assert_eq!(hour.of_day(), 8);
+        assert_eq!(
+            table_time(&file("08.12.parquet")),
+            Some((hour.begin(), hour.end()))
+        );
+        let of_recording = file("20261124T082000.000000007Z.parquet");
+        assert_eq!(table_hour(&of_recording), None);
+        let (begin, end) = table_time(&of_recording).unwrap();
+        assert!(begin < hour.begin() && end > hour.end());
+        assert_eq!(end.since(begin), 24 * HOUR_NS);
+        for other in [
+            "08.0.parquet.tmp",
+            "24.0.parquet",
+            "8.0.parquet",
+            "08.x.parquet",
+            "x",
+        ] {
+            assert_eq!(table_hour(&file(other)), None, "{other}");
+        }
+        assert_eq!(table_time(&Path::from("x/08.0.parquet")), None);
     }
 
     #[test]

@@ -75,7 +75,7 @@ pub struct Range {
 
 impl Range {
     /// Reads `00:40..00:50`, `-1h..-30m`, `..50%`: what is left out is the begin, or the end.
-    fn parse(text: &str) -> Result<Self, String> {
+    pub fn parse(text: &str) -> Result<Self, String> {
         let (from, to) = text
             .split_once("..")
             .ok_or_else(|| "a range is FROM..TO".to_owned())?;

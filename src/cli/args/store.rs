@@ -87,6 +87,8 @@ pub enum StoreAction {
     Prune,
     /// Make one object of the index of each hour that is over, so that a pod is found faster
     Compact,
+    /// Make tables (Parquet) of the segments of each hour that is over, for kflow fleet and for other engines
+    Tables,
 }
 
 /// `kflow store`
@@ -96,7 +98,8 @@ pub enum StoreAction {
 Examples:\n  \
 kflow store ls file:///var/lib/kflow/store\n  \
 kflow store prune file:///var/lib/kflow/store --keep 14d\n  \
-kflow store compact s3://bucket/prefix --cluster prod"
+kflow store compact s3://bucket/prefix --cluster prod\n  \
+kflow store tables file:///var/lib/kflow/store"
 )]
 pub struct StoreCommand {
     /// What to do

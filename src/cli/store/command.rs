@@ -51,11 +51,12 @@ async fn act(store: &Store, args: &StoreCommand) -> anyhow::Result<u8> {
             for cluster in &all {
                 let done = prune(store, cluster, until).await?;
                 out::tell(&format!(
-                    "{}: {} segments removed ({}) that ended before {until}, and {} objects of the index",
+                    "{}: {} segments removed ({}) that ended before {until}, {} objects of the index, and {} files of tables",
                     cluster.name,
                     done.segments,
                     size(done.bytes),
-                    done.rows
+                    done.rows,
+                    done.tables
                 ));
                 if done.unfinished > 0 {
                     out::tell(&format!(
@@ -63,6 +64,11 @@ async fn act(store: &Store, args: &StoreCommand) -> anyhow::Result<u8> {
                         cluster.name, done.unfinished
                     ));
                 }
+            }
+        }
+        StoreAction::Tables => {
+            for cluster in &all {
+                tables(store, cluster, now).await?;
             }
         }
         StoreAction::Compact => {
@@ -82,6 +88,28 @@ async fn act(store: &Store, args: &StoreCommand) -> anyhow::Result<u8> {
         }
     }
     Ok(OK)
+}
+
+#[cfg(not(feature = "fleet"))]
+async fn tables(_store: &Store, _cluster: &Cluster, _now: Nanos) -> anyhow::Result<()> {
+    anyhow::bail!(super::super::WITHOUT_FLEET)
+}
+
+#[cfg(feature = "fleet")]
+async fn tables(store: &Store, cluster: &Cluster, now: Nanos) -> anyhow::Result<()> {
+    let done = kflow_fleet::store::make_all(store, cluster, now, |_| {}).await?;
+    for (path, why) in &done.unreadable {
+        out::tell(&format!("{path} is left out: {why}"));
+    }
+    out::tell(&format!(
+        "{}: tables of {} hours made: {} rows, {}; those of {} hours were there",
+        cluster.name,
+        done.hours,
+        done.rows,
+        size(done.bytes),
+        done.fresh
+    ));
+    Ok(())
 }
 
 /// What a node has recorded.

@@ -41,6 +41,7 @@ fn sample(name: &str) -> &'static str {
         "WHERE" => "off",
         "IMAGE" => "registry.example/kflow:0.1.0",
         "1-19" => "3",
+        "SQL" => "SELECT 1",
         other => panic!("no example of a {other}"),
     }
 }

@@ -1,0 +1,308 @@
+//! What sessions tell, as tables that every engine of queries reads: Parquet. The columns are in `docs/tables.md`.
+//!
+//! A row says what is known of its subject at the end of what was read: the same as `kflow stats`, `calls`, `requests` and
+//! `why --ever` say of it. Moments and lengths are whole ns, as in their JSON, because not every engine has times of that precision.
+
+mod file;
+mod rows;
+mod seen;
+
+use std::sync::{Arc, LazyLock};
+
+use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
+use kflow_core::flow::Stage;
+
+pub(crate) use file::check;
+pub use file::{decode, encode};
+pub use rows::{Made, Of, begin_of, make};
+pub use seen::Seen;
+
+/// Version of all tables. It rises when a column goes or changes its meaning; columns may come.
+pub const VERSION: u32 = 1;
+/// Key of the version in a file's metadata.
+pub const VERSION_KEY: &str = "kflow.tables.version";
+/// Key of the table's name in a file's metadata.
+pub const TABLE_KEY: &str = "kflow.table";
+
+/// What can go wrong with tables.
+#[derive(Debug, thiserror::Error)]
+pub enum TableError {
+    #[error("cannot make rows of the table {table}: {source}")]
+    Rows {
+        table: &'static str,
+        source: Box<serde_arrow::Error>,
+    },
+    #[error("cannot write a file of the table {table}: {source}")]
+    Write {
+        table: &'static str,
+        source: parquet::errors::ParquetError,
+    },
+    #[error("{name} is no Parquet file that can be read: {source}")]
+    Read {
+        name: String,
+        source: parquet::errors::ParquetError,
+    },
+    #[error("{name} is no table of kflow's: its metadata has no {VERSION_KEY}")]
+    Foreign { name: String },
+    #[error("{name} has the table {is}, and lies among those of {table}")]
+    Other {
+        name: String,
+        is: &'static str,
+        table: &'static str,
+    },
+    #[error(
+        "{name} has version {version} of kflow's tables, and this kflow knows {VERSION}: read it with a newer kflow"
+    )]
+    Newer { name: String, version: String },
+}
+
+/// A table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Table {
+    /// A row a pod.
+    Pods,
+    /// A row an incident: from when until when a cause was told of something.
+    Verdicts,
+    /// A row a CRI call.
+    Calls,
+    /// A row a request to the apiserver.
+    Requests,
+}
+
+/// What a column holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Type {
+    /// A moment or a length, ns, or a count.
+    Int,
+    Bool,
+    Text,
+    Texts,
+}
+
+/// A column.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Column {
+    pub name: String,
+    pub ty: Type,
+    /// It may be null: what is not known, or has not happened. (Text that is not known is empty.)
+    pub null: bool,
+}
+
+const fn int(name: &str) -> (&str, Type, bool) {
+    (name, Type::Int, false)
+}
+const fn maybe(name: &str) -> (&str, Type, bool) {
+    (name, Type::Int, true)
+}
+const fn text(name: &str) -> (&str, Type, bool) {
+    (name, Type::Text, false)
+}
+const fn maybe_text(name: &str) -> (&str, Type, bool) {
+    (name, Type::Text, true)
+}
+const fn flag(name: &str) -> (&str, Type, bool) {
+    (name, Type::Bool, false)
+}
+
+type Columns = &'static [(&'static str, Type, bool)];
+
+/// Where something was: of every table.
+const PLACE: Columns = &[text("cluster"), text("node")];
+/// What ran there.
+const VERSIONS: Columns = &[text("kubelet_version"), text("runtime_version")];
+
+const PODS: Columns = &[
+    text("uid"),
+    text("namespace"),
+    text("name"),
+    text("owner"),
+    ("images", Type::Texts, false),
+    text("phase"),
+    text("status"),
+    int("known_ns"),
+    int("containers"),
+    int("restarts"),
+    int("created_ns"),
+    maybe("create_requested_ns"),
+    int("zero_ns"),
+    maybe("became_ready_ns"),
+    maybe("deletion_requested_ns"),
+    maybe("gone_ns"),
+    maybe("start_total_ns"),
+    maybe("start_sli_ns"),
+    flag("start_open"),
+    maybe("ready_total_ns"),
+    flag("ready_open"),
+];
+
+/// What is told of each stage, behind its name.
+pub(crate) const OF_STAGE: Columns = &[
+    maybe("begin_ns"),
+    maybe("ns"),
+    maybe("precision_ns"),
+    maybe_text("certainty"),
+    maybe("attempts"),
+    maybe_text("outcome"),
+];
+
+/// As `kflow why --ever -o csv`.
+const VERDICTS: Columns = &[
+    int("begin_ns"),
+    maybe("end_ns"),
+    int("length_ns"),
+    int("within_ns"),
+    text("subject_kind"),
+    text("object"),
+    text("namespace"),
+    text("name"),
+    text("uid"),
+    maybe_text("cause"),
+    text("title"),
+    text("stage"),
+    maybe_text("container"),
+    text("state"),
+    text("sentence"),
+    int("pods"),
+];
+
+/// As `kflow calls -o json`, and what follows from it.
+const CALLS: Columns = &[
+    int("start_ns"),
+    maybe("end_ns"),
+    maybe("length_ns"),
+    flag("failed"),
+    int("conn"),
+    int("stream"),
+    text("service"),
+    text("method"),
+    maybe_text("outcome"),
+    text("code"),
+    flag("code_inferred"),
+    text("message"),
+    text("pod_uid"),
+    text("namespace"),
+    text("pod"),
+    text("container"),
+    maybe("attempt"),
+    text("sandbox_id"),
+    text("container_id"),
+    text("image"),
+    maybe("deadline_ns"),
+    flag("partial"),
+    int("request_bytes"),
+    int("response_bytes"),
+    maybe_text("traceparent"),
+];
+
+/// As `kflow requests --list -o csv`, and whether it failed.
+const REQUESTS: Columns = &[
+    text("audit_id"),
+    int("received_ns"),
+    int("precision_ns"),
+    maybe("ended_ns"),
+    int("duration_ns"),
+    flag("failed"),
+    text("verb"),
+    text("resource"),
+    text("namespace"),
+    text("name"),
+    text("user"),
+    text("client"),
+    int("code"),
+    text("message"),
+    text("decision"),
+    text("query"),
+];
+
+impl Table {
+    pub const ALL: [Self; 4] = [Self::Pods, Self::Verdicts, Self::Calls, Self::Requests];
+
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Pods => "pods",
+            Self::Verdicts => "verdicts",
+            Self::Calls => "calls",
+            Self::Requests => "requests",
+        }
+    }
+
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|t| t.name() == name)
+    }
+
+    /// The column that says when a row belongs, and by which rows are sorted.
+    pub const fn time(self) -> &'static str {
+        match self {
+            Self::Pods => "zero_ns",
+            Self::Verdicts => "begin_ns",
+            Self::Calls => "start_ns",
+            Self::Requests => "received_ns",
+        }
+    }
+
+    /// Its columns, in their order.
+    pub fn columns(self) -> Vec<Column> {
+        let column = |(name, ty, null): &(&str, Type, bool)| Column {
+            name: (*name).to_owned(),
+            ty: *ty,
+            null: *null,
+        };
+        let mut all: Vec<Column> = PLACE.iter().map(column).collect();
+        let own = match self {
+            Self::Pods => PODS,
+            Self::Verdicts => VERDICTS,
+            Self::Calls => CALLS,
+            Self::Requests => REQUESTS,
+        };
+        if self == Self::Requests {
+            // What a request is about is on no node.
+            all.truncate(1);
+        } else {
+            all.extend(VERSIONS.iter().map(column));
+        }
+        all.extend(own.iter().map(column));
+        if self == Self::Pods {
+            for names in stage_columns() {
+                let of_it = OF_STAGE.iter().zip(names);
+                all.extend(of_it.map(|((_, ty, null), name)| Column {
+                    name: name.clone(),
+                    ty: *ty,
+                    null: *null,
+                }));
+            }
+        }
+        all
+    }
+
+    /// Its schema in Arrow.
+    pub fn schema(self) -> SchemaRef {
+        let fields: Vec<FieldRef> = self.columns().iter().map(field).collect();
+        Arc::new(Schema::new(fields))
+    }
+}
+
+fn field(c: &Column) -> FieldRef {
+    let ty = match c.ty {
+        Type::Int => DataType::Int64,
+        Type::Bool => DataType::Boolean,
+        Type::Text => DataType::Utf8,
+        Type::Texts => DataType::List(Arc::new(Field::new("item", DataType::Utf8, false))),
+    };
+    Arc::new(Field::new(&c.name, ty, c.null))
+}
+
+/// The names of the columns of each stage: `image_begin_ns` and so on.
+pub(crate) fn stage_columns() -> &'static [Vec<String>] {
+    static NAMES: LazyLock<Vec<Vec<String>>> = LazyLock::new(|| {
+        let of = |stage: &Stage| {
+            let each = OF_STAGE.iter();
+            each.map(|(name, ..)| format!("{}_{name}", stage.name()))
+                .collect()
+        };
+        Stage::ALL.iter().map(of).collect()
+    });
+    &NAMES
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,294 @@
+//! Rows of what a world knows.
+
+use std::collections::BTreeMap;
+
+use arrow_array::RecordBatch;
+use serde::ser::SerializeMap as _;
+use serde::{Serialize, Serializer};
+use serde_arrow::ArrayBuilder;
+
+use super::{Seen, Table, TableError, stage_columns};
+use kflow_core::correlate::{Call, PodView, World};
+use kflow_core::diagnose::{Incident, Subject};
+use kflow_core::flow::Stage;
+use kflow_core::stats::{self, Measure};
+use kflow_export::{calls, incidents, requests};
+use kflow_model::units::DAY;
+use kflow_model::{Nanos, Text};
+
+/// What rows are made of.
+#[derive(Clone, Copy, Debug)]
+pub struct Of<'a> {
+    pub world: &'a World,
+    /// What was ever not well.
+    pub incidents: &'a [Incident],
+    /// How exactly their ends are known, ns.
+    pub within: i64,
+    /// The last moment that is known.
+    pub at: Nanos,
+    pub cluster: &'a str,
+    /// The node that was recorded; empty where that is not one.
+    pub node: &'a str,
+    /// Only what belongs to the time from one moment on and before the other.
+    pub range: Option<(Nanos, Nanos)>,
+}
+
+/// Rows by table and day; days as the number of them since the epoch.
+pub type Made = BTreeMap<(Table, i64), RecordBatch>;
+
+/// When a day of [`Made`] begins.
+pub const fn begin_of(day: i64) -> Nanos {
+    Nanos(day.saturating_mul(DAY))
+}
+
+/// Makes the rows of every table, each table's by its time; of what others told already, none.
+pub fn make(of: Of<'_>, seen: &mut Seen) -> Result<Made, TableError> {
+    let mut sink = Sink {
+        of,
+        builders: BTreeMap::new(),
+    };
+    let world = of.world;
+    let mut pods: Vec<_> = world.pods().iter().filter(|p| !p.past).collect();
+    pods.sort_by_key(|p| (p.zero(), p.uid.clone()));
+    pods.retain(|p| seen.pod(of.node, &p.node, p.uid.as_str()));
+    for p in pods {
+        sink.push(Table::Pods, p.zero(), &PodRow::of(of, p))?;
+    }
+    let mut found: Vec<&Incident> = of.incidents.iter().collect();
+    found.sort_by_key(|i| i.begin);
+    found.retain(|i| seen.subject(of.node, world, &i.subject));
+    for i in found {
+        let node = match &i.subject {
+            Subject::Pod { uid, .. } => world.pod(uid).map(|p| p.node.clone()),
+            Subject::Node(name) => Some(name.clone()),
+            Subject::Owner(_) => None,
+        };
+        let row = Placed {
+            place: Place::of(of, node.unwrap_or_default()),
+            row: incidents::row(i, of.at, of.within),
+        };
+        sink.push(Table::Verdicts, i.begin, &row)?;
+    }
+    for c in world.calls().iter().filter(|c| world.selects_call(c)) {
+        let row = Placed {
+            place: Place::of(of, node_of(of, c)),
+            row: CallRow {
+                length_ns: c.end.map(|_| c.duration(of.at)),
+                failed: c.is_error(),
+                row: calls::row(c),
+            },
+        };
+        sink.push(Table::Calls, c.start, &row)?;
+    }
+    let mut asked: Vec<_> = world.requests().list();
+    asked.retain(|r| world.selects_request(r) && seen.request(of.node, &r.audit_id));
+    asked.sort_by_key(|r| r.received);
+    for r in asked {
+        let row = RequestRow {
+            cluster: of.cluster,
+            failed: r.is_error(),
+            row: requests::row(r, of.at),
+        };
+        sink.push(Table::Requests, r.received, &row)?;
+    }
+    sink.made()
+}
+
+struct Sink<'a> {
+    of: Of<'a>,
+    builders: BTreeMap<(Table, i64), ArrayBuilder>,
+}
+
+impl Sink<'_> {
+    fn push(&mut self, table: Table, at: Nanos, row: &impl Serialize) -> Result<(), TableError> {
+        if self
+            .of
+            .range
+            .is_some_and(|(from, to)| at < from || to <= at)
+        {
+            return Ok(());
+        }
+        let failed = |source| TableError::Rows {
+            table: table.name(),
+            source: Box::new(source),
+        };
+        let day = at.0.div_euclid(DAY);
+        let builder = match self.builders.entry((table, day)) {
+            std::collections::btree_map::Entry::Occupied(e) => e.into_mut(),
+            std::collections::btree_map::Entry::Vacant(e) => {
+                e.insert(ArrayBuilder::from_arrow(table.schema().fields()).map_err(failed)?)
+            }
+        };
+        builder.push(row).map_err(failed)
+    }
+
+    fn made(self) -> Result<Made, TableError> {
+        let batch = |((table, day), builder): ((Table, i64), ArrayBuilder)| {
+            let batch = builder.into_record_batch();
+            let batch = batch.map_err(|source| TableError::Rows {
+                table: table.name(),
+                source: Box::new(source),
+            })?;
+            Ok(((table, day), batch))
+        };
+        self.builders.into_iter().map(batch).collect()
+    }
+}
+
+/// The node that a call was made on: its pod's, else the one that was recorded, else the only one that there is.
+fn node_of(of: Of<'_>, call: &Call) -> Text {
+    let pod = of.world.pod(&call.pod_uid).map(|p| p.node.clone());
+    pod.filter(|node| !node.is_empty()).unwrap_or_else(|| {
+        if !of.node.is_empty() {
+            return of.node.into();
+        }
+        match of.world.nodes().as_slice() {
+            [only] => only.name.clone(),
+            _ => Text::default(),
+        }
+    })
+}
+
+#[derive(Serialize)]
+struct Place<'a> {
+    cluster: &'a str,
+    node: Text,
+    kubelet_version: &'a str,
+    runtime_version: &'a str,
+}
+
+impl<'a> Place<'a> {
+    fn of(of: Of<'a>, node: Text) -> Self {
+        let api = of.world.node(&node).and_then(|n| n.api.as_deref());
+        Self {
+            cluster: of.cluster,
+            kubelet_version: api.map_or("", |n| &n.kubelet_version),
+            runtime_version: api.map_or("", |n| &n.runtime_version),
+            node,
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Placed<'a, R> {
+    #[serde(flatten)]
+    place: Place<'a>,
+    #[serde(flatten)]
+    row: R,
+}
+
+#[derive(Serialize)]
+struct CallRow<R> {
+    length_ns: Option<i64>,
+    failed: bool,
+    #[serde(flatten)]
+    row: R,
+}
+
+#[derive(Serialize)]
+struct RequestRow<'a, R> {
+    cluster: &'a str,
+    failed: bool,
+    #[serde(flatten)]
+    row: R,
+}
+
+#[derive(Serialize)]
+struct PodRow<'a> {
+    #[serde(flatten)]
+    place: Place<'a>,
+    uid: &'a str,
+    namespace: &'a str,
+    name: &'a str,
+    owner: String,
+    images: Vec<Text>,
+    phase: &'a str,
+    status: &'a str,
+    known_ns: Nanos,
+    containers: u32,
+    restarts: u32,
+    created_ns: Nanos,
+    create_requested_ns: Option<Nanos>,
+    zero_ns: Nanos,
+    became_ready_ns: Option<Nanos>,
+    deletion_requested_ns: Option<Nanos>,
+    gone_ns: Option<Nanos>,
+    start_total_ns: Option<i64>,
+    start_sli_ns: Option<i64>,
+    start_open: bool,
+    ready_total_ns: Option<i64>,
+    ready_open: bool,
+    #[serde(flatten)]
+    stages: Stages<'a>,
+}
+
+impl<'a> PodRow<'a> {
+    fn of(of: Of<'a>, p: &'a PodView) -> Self {
+        let measured = stats::measured(p);
+        let length = |measure: &Measure| {
+            let found = measured.iter().find(|(m, _)| m == measure);
+            (
+                found.and_then(|(_, ns)| *ns),
+                matches!(found, Some((_, None))),
+            )
+        };
+        let (start_total_ns, start_open) = length(&Measure::Start);
+        let (ready_total_ns, ready_open) = length(&Measure::Ready);
+        let owner = p.owners.last().map(|o| format!("{}/{}", o.kind, o.name));
+        Self {
+            place: Place::of(of, p.node.clone()),
+            uid: p.uid.as_str(),
+            namespace: &p.namespace,
+            name: &p.name,
+            owner: owner.unwrap_or_default(),
+            images: stats::images(p),
+            phase: p.phase.as_str(),
+            status: &p.status,
+            known_ns: of.at,
+            containers: p.ready.1,
+            restarts: p.restarts,
+            created_ns: p.created,
+            create_requested_ns: p.create_requested,
+            zero_ns: p.zero(),
+            became_ready_ns: p.became_ready.map(|e| e.at),
+            deletion_requested_ns: p.deletion_requested,
+            gone_ns: p.gone,
+            start_total_ns,
+            start_sli_ns: length(&Measure::StartSli).0,
+            start_open,
+            ready_total_ns,
+            ready_open,
+            stages: Stages(p),
+        }
+    }
+}
+
+/// What is known of the stages of a pod.
+struct Stages<'a>(&'a PodView);
+
+impl Serialize for Stages<'_> {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        let pod = self.0;
+        let mut map = s.serialize_map(None)?;
+        for (stage, names) in Stage::ALL.into_iter().zip(stage_columns()) {
+            let Some(whole) = pod.timeline.stage(stage) else {
+                continue;
+            };
+            let [begin, ns, precision, certainty, attempts, outcome] = names.as_slice() else {
+                continue;
+            };
+            let steps = pod.timeline.spans.iter().filter(|x| x.stage == stage);
+            let last = steps.map(|x| x.attempt).max().unwrap_or(0);
+            // A length is as exact as both edges together.
+            let exact =
+                i64::from(whole.start.precision) + whole.end.map_or(0, |e| i64::from(e.precision));
+            map.serialize_entry(begin, &whole.start.at)?;
+            map.serialize_entry(ns, &whole.end.map(|_| pod.took(stage)))?;
+            map.serialize_entry(precision, &exact)?;
+            map.serialize_entry(certainty, &whole.certainty)?;
+            map.serialize_entry(attempts, &(i64::from(last) + 1))?;
+            map.serialize_entry(outcome, &whole.outcome)?;
+        }
+        map.end()
+    }
+}

@@ -1,0 +1,56 @@
+//! Who tells of what, where several recorders saw it: every node's watch shows the pods that have no node yet.
+
+use std::collections::{BTreeSet, HashMap};
+
+use kflow_core::correlate::World;
+use kflow_core::diagnose::Subject;
+use kflow_model::Text;
+
+/// What recorders have told so far. Without recorders everything is told.
+#[derive(Clone, Debug, Default)]
+pub struct Seen {
+    /// The nodes whose recordings are put together.
+    recorders: BTreeSet<Text>,
+    /// Who told of what first.
+    first: HashMap<Text, Text>,
+}
+
+impl Seen {
+    /// Of the recordings of these nodes.
+    pub fn of(recorders: impl IntoIterator<Item = Text>) -> Self {
+        Self {
+            recorders: recorders.into_iter().collect(),
+            first: HashMap::new(),
+        }
+    }
+
+    /// True when what is on a node is told by this recorder: the node's own, else the first that saw it.
+    fn told_by(&mut self, recorder: &str, node: &str, what: Text) -> bool {
+        if self.recorders.is_empty() || node == recorder {
+            return true;
+        }
+        if self.recorders.contains(node) {
+            return false;
+        }
+        self.first.entry(what).or_insert_with(|| recorder.into()) == recorder
+    }
+
+    pub(super) fn pod(&mut self, recorder: &str, node: &str, uid: &str) -> bool {
+        self.told_by(recorder, node, uid.into())
+    }
+
+    pub(super) fn request(&mut self, recorder: &str, audit_id: &str) -> bool {
+        self.told_by(recorder, "", audit_id.into())
+    }
+
+    pub(super) fn subject(&mut self, recorder: &str, world: &World, subject: &Subject) -> bool {
+        match subject {
+            Subject::Pod { uid, .. } => {
+                let node = world.pod(uid).map(|p| p.node.clone());
+                self.pod(recorder, &node.unwrap_or_default(), uid.as_str())
+            }
+            Subject::Node(name) => self.told_by(recorder, name, name.clone()),
+            Subject::Owner(_) => self.told_by(recorder, "", subject.to_string().into()),
+        }
+    }
+}
