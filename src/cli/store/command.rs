@@ -66,6 +66,9 @@ async fn act(store: &Store, args: &StoreCommand) -> anyhow::Result<u8> {
                 }
             }
         }
+        #[cfg(not(feature = "fleet"))]
+        StoreAction::Tables => anyhow::bail!(super::super::WITHOUT_FLEET),
+        #[cfg(feature = "fleet")]
         StoreAction::Tables => {
             for cluster in &all {
                 tables(store, cluster, now).await?;
@@ -88,11 +91,6 @@ async fn act(store: &Store, args: &StoreCommand) -> anyhow::Result<u8> {
         }
     }
     Ok(OK)
-}
-
-#[cfg(not(feature = "fleet"))]
-async fn tables(_store: &Store, _cluster: &Cluster, _now: Nanos) -> anyhow::Result<()> {
-    anyhow::bail!(super::super::WITHOUT_FLEET)
 }
 
 #[cfg(feature = "fleet")]
