@@ -3,7 +3,7 @@
 # /etc/kflow. No file of the kubelet's, of kubeadm's or of the distribution's is edited. uninstall.sh takes it all away
 # again; so does systemd when the proxy keeps failing. Running it again changes nothing.
 #
-#   deploy/install.sh [RUNTIME.sock]         needs root, and kflow at /usr/local/bin/kflow
+#   deploy/install.sh [RUNTIME.sock]         needs root, and kflow at /usr/local/bin/kflow or /usr/bin/kflow
 #
 # The proxy's upstream is the runtime that the kubelet uses, as the kubelet's own settings say, or the one that is named
 # here. A kubelet is never given another runtime because its socket happens to be there.
@@ -14,6 +14,8 @@ here=$(cd "$(dirname "$0")" && pwd)
 root=${ROOT:-}
 systemctl=${SYSTEMCTL:-systemctl}
 kflow=${KFLOW:-/usr/local/bin/kflow}
+# A package has it there.
+[ -n "${KFLOW:-}" ] || [ -x "$kflow" ] || [ ! -x /usr/bin/kflow ] || kflow=/usr/bin/kflow
 say() { echo "kflow install: $*" >&2; }
 die() { say "$*"; exit 1; }
 
@@ -72,7 +74,9 @@ for d in "$root/etc/kflow" "$drop_ins" "$lib"; do
 done
 [ ! -r "$lib/made" ] || made=$(sed -n 's/^made=//p' "$lib/made")
 printf '# kflow: folders that install.sh made\nmade=%s\n' "$made" | put "$lib/made" 644
-for f in kflow-proxy.service kflow-revert.service; do put "$root/etc/systemd/system/$f" 644 <"$here/$f"; done
+put "$root/etc/systemd/system/kflow-revert.service" 644 <"$here/kflow-revert.service"
+sed "s|^ExecStart=/usr/local/bin/kflow |ExecStart=$kflow |" "$here/kflow-proxy.service" |
+  put "$root/etc/systemd/system/kflow-proxy.service" 644
 put "$lib/uninstall.sh" 755 <"$here/uninstall.sh"
 printf '# kflow: written by install.sh\nKFLOW_UPSTREAM=%s\n' "$upstream" | put "$root/etc/kflow/proxy.env" 644
 endpoint=--container-runtime-endpoint=unix:///run/kflow/cri.sock

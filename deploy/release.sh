@@ -1,0 +1,135 @@
+#!/usr/bin/env bash
+# Makes all that is released, in dist/ (or the folder that is named): one static program, and of it a tarball, a .deb, an .rpm, an
+# OCI image, krew's manifest, an SBOM (CycloneDX) and SHA256SUMS.
+#
+#   deploy/release.sh [--program FILE] [--url URL] [DIST]
+#
+# --program  packs this program in the place of one that is built
+# --url      the folder on the web from which dist/'s files will be fetched: krew's manifest names it
+#
+# Needs cargo, python3, git, GNU tar and dpkg-deb. Where rpmbuild is missing it is installed as root from Debian's `rpm`, and else
+# the .rpm is left out. The program is linked with a static glibc, so that it runs on every Linux of this processor, in an empty
+# image too. Times in the packages are those of the last commit.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+program='' url='' dist=dist
+while [ $# -gt 0 ]; do
+  case $1 in
+    --program) program=$2; shift 2 ;;
+    --url) url=$2; shift 2 ;;
+    -*) echo "deploy/release.sh [--program FILE] [--url URL] [DIST]" >&2; exit 2 ;;
+    *) dist=$1; shift ;;
+  esac
+done
+
+target=$(rustc -vV | sed -n 's/^host: //p')
+case $target in
+  x86_64-*-linux-gnu) deb=amd64 rpm=x86_64 ;;
+  aarch64-*-linux-gnu) deb=arm64 rpm=aarch64 ;;
+  *) echo "$target is not a target of kflow's releases: x86_64 or aarch64 with glibc" >&2; exit 2 ;;
+esac
+if [ -z "$program" ]; then
+  triple=${target^^}
+  # A flag for the target alone: procedural macros are loaded by the compiler, and cannot be static.
+  declare -x "CARGO_TARGET_${triple//-/_}_RUSTFLAGS=-C target-feature=+crt-static"
+  cargo build --release --locked --features cloud --target "$target"
+  program=target/$target/release/kflow
+fi
+version=$("$program" --version | awk '{print $2; exit}')
+SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
+export SOURCE_DATE_EPOCH
+url=${url:-https://releases.example/kflow/v$version}
+name=kflow-$version-$target
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+rm -rf "$dist"
+mkdir -p "$dist"
+dist=$(cd "$dist" && pwd)
+archive() { tar --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" "$@"; }
+
+# What every form holds. By its name, as completions name the program by how it was called.
+mkdir -p "$work/bin" "$work/man" "$work/completions"
+install -m 755 "$program" "$work/bin/kflow"
+kflow() (PATH="$work/bin:$PATH" && exec kflow "$@")
+kflow man "$work/man"
+kflow completions bash >"$work/completions/kflow.bash"
+kflow completions zsh >"$work/completions/_kflow"
+kflow completions fish >"$work/completions/kflow.fish"
+kflow completions kubectl >"$work/completions/kubectl_complete-kflow"
+chmod 755 "$work/completions/kubectl_complete-kflow"
+share=(deploy/install.sh deploy/uninstall.sh deploy/kflow-proxy.service deploy/kflow-revert.service deploy/rbac.yaml deploy/grafana.json)
+
+echo "tarball"
+mkdir -p "$work/$name/deploy/agent"
+install -m 755 "$work/bin/kflow" LICENSE README.md CHANGELOG.md "$work/$name"
+chmod 644 "$work/$name"/{LICENSE,README.md,CHANGELOG.md}
+cp -r "$work/man" "$work/completions" "$work/$name"
+cp -p "${share[@]}" deploy/kflow-agent.service "$work/$name/deploy"
+cp -p deploy/agent/*.yaml "$work/$name/deploy/agent"
+chmod -R go=u-w "$work/$name"
+archive -C "$work" -cf - "$name" | gzip -n9 >"$dist/$name.tar.gz"
+
+# The file system of a package; $1 is its folder of zsh's functions.
+tree() {
+  local root=$work/root
+  rm -rf "$root"
+  install -Dm 755 "$work/bin/kflow" "$root/usr/bin/kflow"
+  ln -s kflow "$root/usr/bin/kubectl-kflow"
+  install -Dm 755 -t "$root/usr/bin" "$work/completions/kubectl_complete-kflow"
+  install -Dm 644 "$work/completions/kflow.bash" "$root/usr/share/bash-completion/completions/kflow"
+  install -Dm 644 "$work/completions/_kflow" "$root/usr/share/zsh/$1/_kflow"
+  install -Dm 644 -t "$root/usr/share/fish/vendor_completions.d" "$work/completions/kflow.fish"
+  install -Dm 644 -t "$root/usr/share/man/man1" "$work"/man/*.1
+  gzip -n9 "$root"/usr/share/man/man1/*.1
+  install -Dm 644 -t "$root/usr/share/doc/kflow" README.md CHANGELOG.md
+  gzip -n9 "$root/usr/share/doc/kflow/CHANGELOG.md"
+  install -Dm 644 LICENSE "$root/usr/share/doc/kflow/copyright"
+  install -Dm 644 -t "$root/usr/share/kflow" "${share[@]}"
+  chmod 755 "$root"/usr/share/kflow/*.sh
+  install -Dm 644 -t "$root/usr/share/kflow/agent" deploy/agent/*.yaml
+  sed 's|/usr/local/bin/kflow|/usr/bin/kflow|' deploy/kflow-agent.service |
+    install -Dm 644 /dev/stdin "$root/usr/lib/systemd/system/kflow-agent.service"
+  install -Dm 644 deploy/package/kflow-agent.default "$root/etc/default/kflow-agent"
+  find "$root" -exec touch -hd "@$SOURCE_DATE_EPOCH" {} +
+}
+summary=$(sed -n 's/^description = "\(.*\)"$/\1/p' Cargo.toml | head -n 1)
+
+echo ".deb"
+tree vendor-completions
+mkdir "$work/root/DEBIAN"
+cat >"$work/root/DEBIAN/control" <<EOF
+Package: kflow
+Version: $version
+Architecture: $deb
+Maintainer: the authors of kflow <kflow@releases.example>
+Section: admin
+Priority: optional
+Installed-Size: $(du -sk --exclude=DEBIAN "$work/root" | cut -f1)
+Description: terminal tracer for Kubernetes nodes
+ $summary.
+EOF
+echo /etc/default/kflow-agent >"$work/root/DEBIAN/conffiles"
+install -m 755 deploy/package/{postinst,prerm,postrm} "$work/root/DEBIAN"
+dpkg-deb --root-owner-group --build "$work/root" "$dist/kflow_${version}_$deb.deb" >/dev/null
+
+echo ".rpm"
+if ! command -v rpmbuild >/dev/null && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+  apt-get update -qq
+  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends rpm
+fi
+if command -v rpmbuild >/dev/null; then
+  tree site-functions
+  rpmbuild --quiet -bb --target "$rpm-linux" --define "_topdir $work/rpm" --define "_rpmdir $dist" \
+    --define "_rpmfilename kflow-$version-1.$rpm.rpm" --define "version $version" --define "tree $work/root" \
+    --define "summary $summary" --define "scripts $PWD/deploy/package" deploy/package/kflow.spec
+else
+  echo "LEFT OUT: no rpmbuild here, and not root on a Debian"
+fi
+
+echo "image, krew's manifest, SBOM"
+python3 deploy/package/release.py "$dist" --program "$work/bin/kflow" --version "$version" --target "$target" --url "$url" \
+  --archive "$name.tar.gz"
+
+(cd "$dist" && sha256sum -- *.* >SHA256SUMS && ls -l)
