@@ -11,7 +11,6 @@ import hashlib
 import io
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -247,7 +246,7 @@ def main():
             lambda: os.path.exists(listen) and os.path.exists(serve),
             "the proxy",
         )
-        record = start(["record", "--proxy", serve, "-O", file], lambda: os.path.exists(f"{file}.part") or os.path.exists(file), "the recorder")
+        record = start(["record", "--proxy", serve, "-O", file], lambda: says("cri proxy: on"), "the recorder")
         proxied = critest("proxy", listen)
         end(record)
         end(proxy)
@@ -255,12 +254,8 @@ def main():
         same &= compare("through the proxy", direct, proxied)
 
         file = f"{REAL}/tap.kflow.zst"
-        log = f"{REAL}/kflow.log"
-        size = os.path.getsize(log)
         tap = start(
-            ["record", "--tap", "ebpf", "--runtime", SOCKET, "-O", file],
-            lambda: attached(log, size),
-            "the tap",
+            ["record", "--tap", "ebpf", "--runtime", SOCKET, "-O", file], lambda: says("cri tap: on"), "the tap"
         )
         tapped = critest("tap", SOCKET)
         end(tap)
@@ -271,10 +266,10 @@ def main():
     sys.exit(not same)
 
 
-def attached(log, since):
-    with open(log) as f:
-        f.seek(since)
-        return re.search(r"tap|ebpf", f.read(), re.I) is not None
+def says(what):
+    """True once kflow said so of itself."""
+    with open(f"{REAL}/kflow.log") as f:
+        return f"kflow: {what}" in f.read()
 
 
 def compare(how, direct, other):
