@@ -116,20 +116,20 @@ spec:
 
 
 def packages(target):
-    """What is linked: cargo's packages that the program reaches by normal dependencies, and the program's own."""
+    """What is linked, and what of it needs what. Which features are on, and so which packages, only `cargo tree` says."""
+    tree = ["cargo", "tree", "--locked", "-p", "kflow", "--features", "cloud", "--target", target]
+    tree += ["-e", "normal,no-proc-macro", "--prefix", "none", "-f", "{p}"]
+    lines = subprocess.check_output(tree, text=True).splitlines()
+    linked = {tuple(re.match(r"(\S+) v(\S+)", line).groups()) for line in lines}
     run = ["cargo", "metadata", "--locked", "--format-version", "1", "--features", "cloud", "--filter-platform", target]
     meta = json.loads(subprocess.check_output(run))
-    nodes = {n["id"]: n for n in meta["resolve"]["nodes"]}
-    root = meta["resolve"]["root"]
-    edges, todo = {}, [root]
-    while todo:
-        it = todo.pop()
-        if it in edges:
-            continue
-        deps = (d for d in nodes[it]["deps"] if any(k["kind"] is None for k in d["dep_kinds"]))
-        edges[it] = sorted(d["pkg"] for d in deps)
-        todo += edges[it]
-    return root, edges, {p["id"]: p for p in meta["packages"]}
+    all_ = {p["id"]: p for p in meta["packages"] if (p["name"], p["version"]) in linked}
+    edges = {}
+    for node in meta["resolve"]["nodes"]:
+        if node["id"] in all_:
+            deps = (d for d in node["deps"] if any(k["kind"] is None for k in d["dep_kinds"]))
+            edges[node["id"]] = sorted(d["pkg"] for d in deps if d["pkg"] in all_)
+    return meta["resolve"]["root"], edges, all_
 
 
 def purl(p):
