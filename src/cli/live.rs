@@ -20,6 +20,7 @@ use kflow_model::log::Component;
 use kflow_model::patient;
 use kflow_model::redact;
 use kflow_serve::Log;
+use kflow_sources::agent::Mark;
 use kflow_sources::tap::needs;
 
 pub(super) fn stderr_log() -> Log {
@@ -187,7 +188,11 @@ fn agent(args: &LiveArgs, here: bool, api: bool) -> Option<Agent> {
         let of_node = args.scope.node.is_some() && api;
         of_node.then(|| Place::Namespace(args.agent_namespace.clone()))
     };
-    place.map(|place| Agent { place, since: None })
+    place.map(|place| Agent {
+        place,
+        since: None,
+        mark: Mark::default(),
+    })
 }
 
 /// Asks the agent for what it kept since a time.

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::args::live::TuiArgs;
+use kflow_engine::Cluster;
 use kflow_engine::Snapshot;
-use kflow_engine::live::{Config, Live, Sought};
+use kflow_engine::live::{Config, Live, Look, Sought};
 use kflow_engine::record::{Ended, Options as RecordOptions, State};
 use kflow_model::clock;
 use kflow_model::{Body, Nanos, Observation, Text};
@@ -27,23 +28,26 @@ pub(super) fn tui(args: &TuiArgs) -> anyhow::Result<u8> {
         ..super::live::config(&args.live, None)?
     };
     super::live::since(&mut config, args.since.as_deref())?;
+    let whole = config.scope.as_ref().is_some_and(|s| s.node.is_none());
+    let looks = whole && !args.live.no_agent;
+    config.agents = looks.then(|| Look::new(args.live.agent_namespace.clone()));
     let mut driver = Running {
-        live: Live::start(config)?,
+        cluster: Cluster::start(config)?,
         folder: args.record_dir.clone(),
     };
     run(&mut driver, &options)?;
-    quit(&mut driver.live)
+    quit(&mut driver.cluster)
 }
 
 /// Stops the engine. A recording that runs is closed, not cut, and what became of it is said.
-fn quit(live: &mut Live) -> anyhow::Result<u8> {
+fn quit(cluster: &mut Cluster) -> anyhow::Result<u8> {
     let say = super::live::stderr_log();
-    let open = live.recording().filter(|r| r.ended.is_none());
+    let open = cluster.live().recording().filter(|r| r.ended.is_none());
     if let Some(r) = &open {
         say(&format!("closing the recording {}", r.path.display()));
     }
-    let last = live.stop();
-    super::traces::conclude(live);
+    let last = cluster.stop();
+    super::traces::conclude(cluster.main());
     let Some(State {
         path,
         observations,
@@ -78,19 +82,33 @@ fn said(sought: Sought) -> Result<String, String> {
 
 /// A live engine that takes the terminal's requests.
 struct Running {
-    live: Live,
+    cluster: Cluster,
     folder: PathBuf,
 }
 
 impl Running {
+    /// The run that is shown.
+    fn live(&self) -> &Live {
+        self.cluster.live()
+    }
+    fn live_mut(&mut self) -> &mut Live {
+        self.cluster.live_mut()
+    }
     fn freeze(&mut self) -> String {
-        self.live.freeze();
+        self.live_mut().freeze();
         "frozen; sources go on (End follows)".to_owned()
     }
 
+    fn open(&mut self, node: &str) -> Result<String, String> {
+        self.cluster.open(node).map_err(|e| e.to_string())?;
+        Ok(format!(
+            "{node} is open: its agent is listened to until it is left (esc in this pane)"
+        ))
+    }
+
     fn record(&mut self, now: Nanos) -> Result<String, String> {
-        if self.live.recording().is_some_and(|r| r.ended.is_none()) {
-            let Some(s) = self.live.stop_recording(CLOSING) else {
+        if self.live().recording().is_some_and(|r| r.ended.is_none()) {
+            let Some(s) = self.live().stop_recording(CLOSING) else {
                 return Ok(String::new());
             };
             let path = s.path.display();
@@ -109,7 +127,7 @@ impl Running {
         let name = name.split('.').next().unwrap_or_default();
         let path = self.folder.join(format!("{name}.kflow.zst"));
         let shown = path.display().to_string();
-        self.live
+        self.live()
             .record(RecordOptions {
                 path,
                 max_size: None,
@@ -123,7 +141,7 @@ impl Running {
 
 impl Backend for Running {
     fn snapshot(&mut self, _now: Instant) -> Arc<Snapshot> {
-        self.live.snapshot()
+        self.cluster.snapshot()
     }
 
     fn drive(&mut self, request: Drive, _now: Instant) -> Result<Answer, String> {
@@ -136,28 +154,35 @@ impl Running {
     fn ask(&mut self, request: Drive) -> Result<Done, String> {
         let (found, what, forward) = match request {
             Drive::PlayPause => {
-                if self.live.follows() {
+                if self.live().follows() {
                     return Ok(self.freeze().into());
                 }
-                self.live.follow();
+                self.live_mut().follow();
                 return Ok(Done::default());
             }
             Drive::Freeze => return Ok(self.freeze().into()),
             Drive::Follow => {
-                self.live.follow();
+                self.live_mut().follow();
                 return Ok(Done::default());
             }
             Drive::Speed(_) => return Err("what runs has its own speed".into()),
             Drive::Seek(to) => {
-                return said(self.live.seek(to.min(clock::now()))).map(Done::from);
+                return said(self.live_mut().seek(to.min(clock::now()))).map(Done::from);
             }
             Drive::Note { at, text } => {
-                self.live.note(at, &text);
+                self.live().note(at, &text);
                 return Ok("noted; a recording will have it".to_owned().into());
             }
             Drive::Record => return self.record(clock::now()).map(Done::from),
+            Drive::Open(node) => return self.open(&node).map(Done::from),
+            Drive::Leave => {
+                let Some(node) = self.cluster.leave() else {
+                    return Err("no node is open".to_owned());
+                };
+                return Ok(format!("left {node}: its agent is listened to no more").into());
+            }
             Drive::Stop { .. } => return Err("what runs has no tour".into()),
-            Drive::Reconnect if self.live.reconnect() => {
+            Drive::Reconnect if self.live().reconnect() => {
                 return Ok(
                     "waiting for a moment without open calls; the tap's line says what came of it"
                         .to_owned()
@@ -167,33 +192,37 @@ impl Running {
             Drive::Reconnect => {
                 return Err("only the eBPF tap can make clients connect anew, and it is not used here (--tap ebpf)".into());
             }
-            Drive::Step { forward } => (self.live.step(forward, |_| true), "observation", forward),
+            Drive::Step { forward } => (
+                self.live_mut().step(forward, |_| true),
+                "observation",
+                forward,
+            ),
             Drive::StepPod { pod, forward } => {
                 let key = self.key(&pod);
                 let about = |o: &_| is_about(o, &pod, &key);
                 (
-                    self.live.step(forward, about),
+                    self.live_mut().step(forward, about),
                     "change of this pod",
                     forward,
                 )
             }
             Drive::Error { pod, forward } => {
                 let named = pod.map(|p| (self.key(&p), p));
-                let overview = Arc::clone(&self.live.snapshot().overview);
+                let overview = Arc::clone(&self.live().snapshot().overview);
                 let wanted = |o: &Observation| {
                     is_error(o)
                         && named.as_ref().is_none_or(|(key, p)| is_about(o, p, key))
                         && !overview.is_harmless(o, pod_uid(o))
                 };
-                let found = self.live.step(forward, wanted);
+                let found = self.live_mut().step(forward, wanted);
                 if matches!(found, Some(Sought::Shown)) {
-                    return Ok(told(&self.live.snapshot(), wanted));
+                    return Ok(told(&self.live().snapshot(), wanted));
                 }
                 (found, "error", forward)
             }
             Drive::Mark => {
                 let note = |o: &kflow_model::Observation| matches!(o.body, Body::Note(_));
-                (self.live.step(true, note), "note", true)
+                (self.live_mut().step(true, note), "note", true)
             }
         };
         match found {
@@ -206,7 +235,7 @@ impl Running {
     }
 
     fn key(&self, pod: &kflow_model::PodUid) -> String {
-        let world = Arc::clone(&self.live.snapshot().world);
+        let world = Arc::clone(&self.live().snapshot().world);
         world.pod(pod).map(|p| p.key()).unwrap_or_default()
     }
 }

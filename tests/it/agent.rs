@@ -13,7 +13,7 @@ use kflow_sources::agent::{Reached, Way, reach};
 use crate::program::{command, kflow};
 use crate::proxy::rig::{PATIENCE, eventually};
 
-mod forward;
+pub(crate) mod forward;
 mod install;
 mod metrics;
 

@@ -48,6 +48,7 @@ mod words;
 
 mod agent;
 mod attach;
+mod cluster;
 mod program;
 mod proxy;
 mod pulls;

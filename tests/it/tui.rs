@@ -8,6 +8,7 @@ mod frames;
 mod jobs;
 mod leads;
 mod lengths;
+mod nodes;
 mod panes;
 mod pictures;
 mod tour;

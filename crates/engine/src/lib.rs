@@ -5,6 +5,8 @@
 //! | [`snapshot`] | what panes and exporters may see |
 //! | [`pipeline`] | world, diagnoser and log, moved forward by observations: the same for live and replay |
 //! | [`import`] | raw captures in, a session out |
+//! | [`cluster`] | a whole cluster, and the node of it that is open |
+//! | [`nodes`] | the nodes of a snapshot, in a row each |
 //! | `live` | sources that run, and the world while they do |
 //! | [`post`] | a trace store, and how it is posted to |
 //! | `record` | the recorder: a tee to a file |
@@ -16,8 +18,10 @@
     allow(clippy::disallowed_methods, reason = "a test may wait for the disk")
 )]
 
+pub mod cluster;
 pub mod import;
 pub mod live;
+pub mod nodes;
 pub mod overview;
 pub mod pipeline;
 pub mod post;
@@ -26,6 +30,7 @@ pub mod replay;
 pub mod snapshot;
 
 pub use self::pipeline::{Pipeline, read_with_world, world_at};
+pub use cluster::Cluster;
 pub use overview::Overview;
 pub use replay::Player;
 pub use snapshot::{ObservationLog, Snapshot};

@@ -6,6 +6,7 @@
 //! made beside it from the log that the newest snapshot shares.
 
 mod agent;
+mod agents;
 mod context;
 mod control;
 mod past;
@@ -28,6 +29,7 @@ use super::post::Store;
 use super::record::{CLOSE, Kept, Options, Recorder, Recording, State};
 use super::snapshot::{Mode, Snapshot, SourceStatus, Status, own};
 pub use agent::{Agent, Place};
+pub use agents::{Agents, Look};
 pub use context::context_namespace;
 pub use control::Control;
 use kflow_core::correlate::Retention;
@@ -111,6 +113,8 @@ pub struct Config {
     pub guessed: Vec<Source>,
     /// The agent of the scope's node.
     pub agent: Option<Agent>,
+    /// Which nodes of the cluster have an agent is looked for.
+    pub agents: Option<Look>,
     /// Of the apiserver only the pods of the scope's node and the node itself are asked for: a process that runs on every node
     /// must not have each of them watch the cluster.
     pub of_node_only: bool,
@@ -140,6 +144,7 @@ impl Config {
             keep: Retention::default(),
             guessed: Vec::new(),
             agent: None,
+            agents: None,
             of_node_only: false,
             api_spread: Duration::ZERO,
         }

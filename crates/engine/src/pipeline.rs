@@ -211,6 +211,7 @@ impl Pipeline {
                 sources
             },
             scope: None,
+            cluster: None,
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::cluster::ClusterView;
 use crate::overview::Overview;
 use kflow_core::correlate::World;
 use kflow_core::diagnose::unknown::Asked;
@@ -235,6 +236,8 @@ pub struct Snapshot {
     pub sources: Vec<SourceStatus>,
     /// What an apiserver is asked for; `None` for a session, and where none is asked.
     pub scope: Option<Arc<Scope>>,
+    /// The cluster whose nodes can be opened; `None` for a session, and where a node is named.
+    pub cluster: Option<Arc<ClusterView>>,
 }
 
 impl Snapshot {

@@ -75,6 +75,10 @@ impl Service {
             }),
         }
     }
+    /// Who is fed now.
+    pub fn subscribers(&self) -> u64 {
+        self.inner.subscribers.load(Ordering::Relaxed)
+    }
 }
 
 impl Inner {

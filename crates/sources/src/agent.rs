@@ -7,6 +7,7 @@ mod reach;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use kube::client::Client as Kube;
@@ -21,7 +22,7 @@ use kflow_model::units::wait;
 use kflow_model::{Body, Nanos, Observation, Source, clock};
 use kflow_serve::wire::{Batch, InfoResponse, SubscribeRequest};
 
-pub use reach::{Absent, Reached, reach};
+pub use reach::{Absent, AgentPod, Reached, agents, reach};
 
 /// Where an agent serves on its node unless told otherwise.
 pub const SOCKET: &str = "/run/kflow/agent.sock";
@@ -103,12 +104,56 @@ impl Gives {
     }
 }
 
+/// How far an agent was followed. Who follows it again, with nothing of what was seen before, is told as a gap what its ring
+/// has no more of the time between.
+#[derive(Clone, Debug, Default)]
+pub struct Mark(Arc<Mutex<Option<Followed>>>);
+
+#[derive(Clone, Copy, Debug)]
+struct Followed {
+    epoch: u64,
+    next: u64,
+    at: Nanos,
+}
+
+impl Mark {
+    fn lock(&self) -> MutexGuard<'_, Option<Followed>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+    fn set(&self, batch: &Batch, at: Nanos) {
+        if !batch.past {
+            let (epoch, next) = (batch.epoch, batch.next);
+            *self.lock() = Some(Followed { epoch, next, at });
+        }
+    }
+}
+
+/// What nobody saw between the time when an agent was followed last and the first batch of all that its ring has; at least so
+/// many observations where it is the same agent.
+fn unseen(last: Followed, batch: &Batch) -> Option<Observation> {
+    let begin = batch.next.saturating_sub(batch.lines.len() as u64);
+    let same = last.epoch == batch.epoch;
+    if same && begin <= last.next {
+        return None;
+    }
+    let first = batch.lines.iter().find_map(|l| match format::decode(l) {
+        Line::Observation(o) => Some(o.stamp.seen),
+        _ => None,
+    });
+    let lost = if same { begin - last.next } else { 0 };
+    let why = "the node was not open, and the ring of its agent begins later";
+    let until = first.unwrap_or(last.at).max(last.at);
+    Some(gap(Source::Cri, last.at, until, lost, why))
+}
+
 /// How an agent is followed.
 #[derive(Debug)]
 pub struct Follow {
     pub way: Way,
     /// What arrived since then, by the agent's clock, comes first, as the agent kept it.
     pub since: Option<Nanos>,
+    /// How far it was followed, for who follows it again later in another world.
+    pub mark: Mark,
     /// Told when that is over, or cannot be had.
     pub past: Option<oneshot::Sender<()>>,
     /// Also what it knows of the apiserver.
@@ -122,6 +167,7 @@ pub async fn follow(mut follow: Follow, mut out: Out) {
     let mut backoff = Backoff::new(RETRY.0, RETRY.1);
     let mut position = Position {
         since: follow.since,
+        before: follow.mark.lock().take(),
         ..Position::default()
     };
     loop {
@@ -164,6 +210,8 @@ struct Position {
     /// What is asked for of the time before the ring.
     since: Option<Nanos>,
     numbers: Numbers,
+    /// How far it was followed in a world that is gone.
+    before: Option<Followed>,
     /// Sources that gave something since the connection began.
     sources: BTreeSet<Source>,
 }
@@ -260,6 +308,12 @@ async fn session(
         backoff.reset();
         position.take(&batch);
         let now = clock::now();
+        follow.mark.set(&batch, now);
+        if let Some(before) = position.before.take()
+            && let Some(gap) = unseen(before, &batch)
+        {
+            out.send(gap).await.map_err(End::Stopped)?;
+        }
         for line in &batch.lines {
             // A line of a later kflow that this one does not know is passed over, as in a session.
             if let Line::Observation(mut o) = format::decode(line) {
@@ -322,4 +376,32 @@ pub fn said(info: &InfoResponse) -> String {
         text.push_str(&format!("; it lost {lost} observations"));
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use prost::bytes::Bytes;
+
+    #[test]
+    fn what_a_ring_has_no_more_since_a_node_was_left_is_a_gap_and_nothing_else() {
+        let batch = |epoch, next, lines: &[&'static [u8]]| Batch {
+            epoch,
+            next,
+            lines: lines.iter().map(|l| Bytes::from_static(l)).collect(),
+            lost: 0,
+            past: false,
+        };
+        let mark = Mark::default();
+        mark.set(&batch(7, 10, &[]), Nanos(900));
+        let last = mark.lock().take().unwrap();
+        assert_eq!(unseen(last, &batch(7, 12, &[b"a", b"b"])), None);
+        for (epoch, want) in [(7, 5), (8, 0)] {
+            let told = unseen(last, &batch(epoch, 17, &[b"a", b"b"])).unwrap();
+            assert!(
+                matches!(&told.body, Body::Gap(g) if g.since == Nanos(900) && g.lost == want),
+                "{told:?}"
+            );
+        }
+    }
 }

@@ -174,6 +174,8 @@ actions! {
     RequestsErrors "requests-errors" Requests ["E"] "only errors";
     RequestsSlow "requests-slow" Requests ["S"] "only over 500 ms, the slowest first";
     RequestsDetail "requests-detail" Requests ["d"] "what the selected request spent its time on";
+    NodeList "node-list" Node ["a"] "the nodes in a row each, or all that is known of what is open";
+    NodeLeave "leave" Node ["x"] "leave the node that is open: its agent is listened to no more";
     NodeReconnect "reconnect" Node ["K"] "make clients of the runtime connect anew (eBPF tap; asks first)";
     IncidentsSort "incidents-sort" Incidents ["o"] "sort by begin, length, or what is worst";
 }

@@ -55,6 +55,10 @@ pub enum Drive {
         part: usize,
         at: Nanos,
     },
+    /// Live: opens a node of the cluster, whose agent is connected to while it is open.
+    Open(String),
+    /// Live: leaves the node that is open.
+    Leave,
     /// Live: makes clients of the runtime connect anew that the eBPF tap does not fully understand.
     Reconnect,
 }

@@ -210,6 +210,9 @@ impl Backend for Replay {
                         .map_err(|e| format!("the note is not saved: {e}"))
                 })));
             }
+            Drive::Open(_) | Drive::Leave => {
+                return Err("a recording has all that it has: no agent is connected to".to_owned());
+            }
             Drive::Reconnect => {
                 return Err("a recording has no clients that could connect anew".to_owned());
             }

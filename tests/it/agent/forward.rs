@@ -12,7 +12,7 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use kflow_model::{Observation, Source};
-use kflow_sources::agent::{Follow, Gives, PORT, Way, follow};
+use kflow_sources::agent::{Follow, Gives, Mark, PORT, Way, follow};
 use kflow_sources::live::Board;
 use prost::bytes::Bytes;
 use serde_json::json;
@@ -117,21 +117,9 @@ impl Apiserver {
                 let cut = self.cut.subscribe();
                 tokio::spawn(async move {
                     let upgraded = hyper::upgrade::on(request).await.unwrap();
-                    let socket = WebSocketStream::from_raw_socket(
-                        TokioIo::new(upgraded),
-                        Role::Server,
-                        None,
-                    );
-                    forward(socket.await, agent.unwrap(), cut).await.ok();
+                    forwarded(upgraded, agent.unwrap(), cut).await.ok();
                 });
-                Response::builder()
-                    .status(StatusCode::SWITCHING_PROTOCOLS)
-                    .header("Connection", "Upgrade")
-                    .header("Upgrade", "websocket")
-                    .header("Sec-WebSocket-Accept", derive_accept_key(&key))
-                    .header("Sec-WebSocket-Protocol", "v4.channel.k8s.io")
-                    .body(Full::default())
-                    .unwrap()
+                switching(&key)
             }
             _ => json(
                 StatusCode::NOT_FOUND,
@@ -139,6 +127,28 @@ impl Apiserver {
             ),
         }
     }
+}
+
+/// The answer to a port-forward.
+pub(crate) fn switching(key: &[u8]) -> Response<Full<Bytes>> {
+    Response::builder()
+        .status(StatusCode::SWITCHING_PROTOCOLS)
+        .header("Connection", "Upgrade")
+        .header("Upgrade", "websocket")
+        .header("Sec-WebSocket-Accept", derive_accept_key(key))
+        .header("Sec-WebSocket-Protocol", "v4.channel.k8s.io")
+        .body(Full::default())
+        .unwrap()
+}
+
+/// Carries the port of a forward to an agent's socket, until it is cut.
+pub(crate) async fn forwarded(
+    upgraded: hyper::upgrade::Upgraded,
+    agent: PathBuf,
+    cut: watch::Receiver<usize>,
+) -> io::Result<()> {
+    let socket = WebSocketStream::from_raw_socket(TokioIo::new(upgraded), Role::Server, None);
+    forward(socket.await, agent, cut).await
 }
 
 type Socket = WebSocketStream<TokioIo<hyper::upgrade::Upgraded>>;
@@ -202,6 +212,7 @@ fn following(url: &str) -> (Board, mpsc::Receiver<Observation>, watch::Receiver<
             node: "node1".to_owned(),
         },
         since: None,
+        mark: Mark::default(),
         past: None,
         all: false,
         gives,

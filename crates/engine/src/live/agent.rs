@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 use super::Config;
 use super::sources::connect;
 use kflow_model::{Nanos, Source};
-use kflow_sources::agent::{Follow, Gives as What, Way, follow};
+use kflow_sources::agent::{Follow, Gives as What, Mark, Way, follow};
 use kflow_sources::live::{Backoff, Board, Out};
 
 /// How long what an agent kept from before is waited for before other sources start.
@@ -26,11 +26,13 @@ pub enum Place {
 }
 
 /// An agent that is to be followed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Agent {
     pub place: Place,
     /// What it kept since then is read first.
     pub since: Option<Nanos>,
+    /// How far it was followed before.
+    pub mark: Mark,
 }
 
 /// What the agent gives at the moment.
@@ -90,6 +92,7 @@ pub(super) fn spawn(
         let wanted = Follow {
             way,
             since: agent.since,
+            mark: agent.mark,
             past: Some(past),
             all: config.scope.is_none(),
             gives,

@@ -12,6 +12,7 @@ use tonic::codegen::http::Uri;
 use tonic::codegen::http::header::{HeaderValue, USER_AGENT};
 
 use super::agent::{self, Gives};
+use super::agents;
 use super::{Config, KubeletLog};
 use crate::snapshot::own;
 use kflow_model::clock;
@@ -135,6 +136,9 @@ fn spawn_others(config: &Config, gives: Option<&Gives>, board: &Board, tasks: &m
                 watch::start_node(&server, &scope, config.pace, &board, &mut watches);
             } else {
                 watch::start(&server, &scope, config.pace, &board, &mut watches);
+            }
+            if let Some(look) = config.agents.clone() {
+                watches.spawn(agents::look(client.clone(), look));
             }
             // A kubelet that is asked directly need not be asked twice.
             let node = scope.node.as_deref().filter(|_| config.kubelet.is_none());

@@ -1,5 +1,6 @@
 //! Ways to an agent: its socket, or a port-forward to its pod.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -23,6 +24,8 @@ use kflow_model::units::wait;
 
 /// Longest list of pods of one node that is read, bytes.
 const LIST: usize = 4 << 20;
+/// The same of all nodes: a pod of an agent is some 6 KiB of JSON.
+const LIST_ALL: usize = 64 << 20;
 
 /// Why there is no agent to follow.
 #[derive(Debug, thiserror::Error)]
@@ -116,6 +119,8 @@ struct List {
 struct Item {
     metadata: Meta,
     #[serde(default)]
+    spec: Spec,
+    #[serde(default)]
     status: Status,
 }
 #[derive(Deserialize)]
@@ -125,22 +130,67 @@ struct Meta {
     #[serde(default)]
     creation_timestamp: String,
     deletion_timestamp: Option<String>,
+    #[serde(default)]
+    labels: BTreeMap<String, String>,
+}
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Spec {
+    node_name: String,
 }
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Status {
     phase: String,
+    conditions: Vec<Condition>,
+}
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Condition {
+    #[serde(rename = "type")]
+    kind: String,
+    status: String,
 }
 
-/// The name of the newest running pod of an agent on a node.
-async fn pod(client: &Kube, namespace: &str, node: &str) -> Result<String, Absent> {
-    let uri = format!(
-        "/api/v1/namespaces/{}/pods?labelSelector={}&fieldSelector={}",
+impl Item {
+    fn runs(&self) -> bool {
+        self.status.phase == "Running"
+    }
+    /// The one that is followed of several on a node comes first: the newest that runs.
+    fn rank(&self) -> impl Ord + use<> {
+        std::cmp::Reverse((self.runs(), self.metadata.creation_timestamp.clone()))
+    }
+}
+
+/// An agent's pod, as the apiserver knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AgentPod {
+    pub name: String,
+    /// `app.kubernetes.io/version`; empty where it has no such label.
+    pub version: String,
+    /// It runs, and its readiness probe says so.
+    pub ready: bool,
+}
+
+/// Lists the pods of agents: of one node, or of all. Those that end are left out: they serve no longer.
+async fn list(client: &Kube, namespace: &str, node: Option<&str>) -> Result<Vec<Item>, Absent> {
+    let whose = node.unwrap_or("any node");
+    let mut uri = format!(
+        "/api/v1/namespaces/{}/pods?labelSelector={}",
         escape(namespace),
         escape(LABEL),
-        escape(&format!("spec.nodeName={node}"))
     );
-    let failed = |why: String| Absent::Failed(format!("cannot look for an agent on {node}: {why}"));
+    match node {
+        Some(node) => {
+            uri.push_str("&fieldSelector=");
+            uri.push_str(&escape(&format!("spec.nodeName={node}")));
+        }
+        // Of all from the apiserver's memory: many may ask, and none needs the newest.
+        None => uri.push_str("&resourceVersion=0"),
+    }
+    let most = if node.is_some() { LIST } else { LIST_ALL };
+    let failed =
+        |why: String| Absent::Failed(format!("cannot look for an agent on {whose}: {why}"));
     let request = Request::get(uri)
         .header("Accept", "application/json")
         .body(HttpBody::empty())
@@ -148,7 +198,7 @@ async fn pod(client: &Kube, namespace: &str, node: &str) -> Result<String, Absen
     let whole = async {
         let response = client.send(request).await.map_err(|e| failed(root(&e)))?;
         let status = response.status();
-        let body = http_body_util::Limited::new(response.into_body(), LIST)
+        let body = http_body_util::Limited::new(response.into_body(), most)
             .collect()
             .await
             .map_err(|e| failed(root(&*e)))?;
@@ -161,7 +211,7 @@ async fn pod(client: &Kube, namespace: &str, node: &str) -> Result<String, Absen
         StatusCode::OK => {}
         StatusCode::FORBIDDEN => {
             return Err(Absent::Forbidden {
-                node: node.to_owned(),
+                node: whose.to_owned(),
                 namespace: namespace.to_owned(),
                 verb: "list on pods",
             });
@@ -171,19 +221,43 @@ async fn pod(client: &Kube, namespace: &str, node: &str) -> Result<String, Absen
     let list: List = serde_json::from_slice(&body)
         .map_err(|_| failed("the apiserver answers not as a Kubernetes API does".to_owned()))?;
     let mut all = list.items;
-    // One that goes serves no longer.
     all.retain(|p| p.metadata.deletion_timestamp.is_none());
-    all.sort_by(|a, b| {
-        let running = |p: &Item| p.status.phase == "Running";
-        let key = |p: &Item| (running(p), p.metadata.creation_timestamp.clone());
-        key(b).cmp(&key(a))
-    });
-    match all.into_iter().next() {
+    all.sort_by_cached_key(Item::rank);
+    Ok(all)
+}
+
+/// The agents of a cluster by node, as their pods tell: none of them is asked.
+pub async fn agents(client: &Kube, namespace: &str) -> Result<BTreeMap<String, AgentPod>, Absent> {
+    let mut agents = BTreeMap::new();
+    for p in list(client, namespace, None).await? {
+        let ready = |c: &Condition| c.kind == "Ready" && c.status == "True";
+        let pod = AgentPod {
+            ready: p.runs() && p.status.conditions.iter().any(ready),
+            version: (p.metadata.labels)
+                .get("app.kubernetes.io/version")
+                .cloned()
+                .unwrap_or_default(),
+            name: p.metadata.name,
+        };
+        if !p.spec.node_name.is_empty() {
+            agents.entry(p.spec.node_name).or_insert(pod);
+        }
+    }
+    Ok(agents)
+}
+
+/// The name of the newest running pod of an agent on a node.
+async fn pod(client: &Kube, namespace: &str, node: &str) -> Result<String, Absent> {
+    match list(client, namespace, Some(node))
+        .await?
+        .into_iter()
+        .next()
+    {
         None => Err(Absent::None {
             node: node.to_owned(),
             namespace: namespace.to_owned(),
         }),
-        Some(p) if p.status.phase == "Running" => Ok(p.metadata.name),
+        Some(p) if p.runs() => Ok(p.metadata.name),
         Some(p) => Err(Absent::NotRunning {
             name: p.metadata.name,
             namespace: namespace.to_owned(),

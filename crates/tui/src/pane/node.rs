@@ -1,7 +1,8 @@
 //! The node: what is wrong with it, conditions, what the kubelet's loops do, calls in flight, image pulls, its own start, and how the sources
-//! stand.
+//! stand. Of a cluster first its nodes in a row each, of which one is opened.
 
 mod health;
+mod list;
 mod loops;
 mod runtime;
 mod sources;
@@ -13,14 +14,22 @@ use crate::action::{Action, Command};
 use crate::backend::Drive;
 use crate::canvas::Canvas;
 use crate::shared::{Ctx, Shared};
+use crate::text::wrap;
 use crate::widget::page::{self, Columns, Lead, Page};
 use kflow_engine::Snapshot;
-use kflow_model::Nanos;
+use kflow_model::{Nanos, Text};
 
 /// The node pane.
 #[derive(Debug, Default)]
 pub struct Node {
     page: Page,
+    list: list::List,
+    /// The user wants the list, or all that is known of nodes; `None` while he has not said.
+    wants_list: Option<bool>,
+    /// The list is shown.
+    listing: bool,
+    /// The node that was open when pictures were last looked at.
+    open: Option<Text>,
     /// The steps of the kubelet's start are shown.
     startup_open: bool,
     operations: runtime::Operations,
@@ -75,6 +84,13 @@ impl Node {
             left
         };
         let (mut a, mut b) = (Vec::new(), Vec::new());
+        let open = ctx.snap.cluster.as_ref().and_then(|c| c.open.as_ref());
+        if let Some(open) = open {
+            let (text, style) = list::opened(ctx, open);
+            let lines = wrap(&text, usize::from(left));
+            a.extend(lines.iter().map(|l| page::line(&[(l, style)])));
+            page::gap(&mut a);
+        }
         unknown::draw(ctx, left, &mut a);
         page::gap(&mut a);
         health::verdicts(ctx, left, &mut a);
@@ -120,6 +136,9 @@ impl Pane for Node {
         PaneId::Node
     }
     fn title(&self, ctx: &Ctx<'_>) -> String {
+        if self.listing {
+            return self.list.title(ctx);
+        }
         let names: Vec<&str> = ctx
             .snap
             .world
@@ -135,9 +154,22 @@ impl Pane for Node {
         }
     }
     fn commands(&self) -> &'static [Action] {
-        &[Action::Open, Action::Down, Action::Up, Action::PaneCalls]
+        &[
+            Action::Open,
+            Action::NodeList,
+            Action::NodeLeave,
+            Action::PaneCalls,
+        ]
     }
     fn sync(&mut self, snap: &Snapshot, shared: &mut Shared, size: (u16, u16)) {
+        let open = snap.cluster.as_ref().and_then(|c| c.open.as_ref());
+        let open = open.map(|o| o.node.clone());
+        if self.open != open {
+            self.open = open;
+            self.wants_list = None;
+        }
+        let closed = snap.cluster.is_some() && self.open.is_none();
+        self.listing = self.wants_list.unwrap_or(closed);
         let moves = snap.mode.moves();
         for (what, seen) in self.seen.iter_mut().enumerate() {
             let recent = seen.is_some_and(|(version, at)| {
@@ -154,20 +186,48 @@ impl Pane for Node {
             } else {
                 self.operations.look_at_pods(snap);
                 self.conditions.look(snap);
+                self.list.look(snap);
             }
             // While pictures follow each other, a frame takes one of the two; the next one takes the other.
             if moves && !first {
                 break;
             }
         }
+        if self.listing {
+            return self.list.fit(snap, size.1);
+        }
         let columns = self.columns(&page::unstyled(snap, shared), size.0);
         self.page.fit(&columns, size.1);
     }
     fn handle(&mut self, command: &Command, snap: &Snapshot, shared: &mut Shared) -> Reply {
-        if self.page.handle(command.action) {
+        let moved = if self.listing {
+            self.list.handle(command.action)
+        } else {
+            self.page.handle(command.action)
+        };
+        if moved {
             return Reply::Done;
         }
         match command.action {
+            Action::Open | Action::Right if self.listing => {
+                let Some(row) = self.list.selected() else {
+                    return Reply::Done;
+                };
+                // Of a recording all is there already, and what is open needs not be opened.
+                if snap.cluster.is_none() || self.open.as_ref() == Some(&row.name) {
+                    self.wants_list = Some(false);
+                    return Reply::Done;
+                }
+                return Reply::Drive(Drive::Open(row.name.to_string()));
+            }
+            Action::NodeList => self.wants_list = Some(!self.listing),
+            Action::NodeLeave if self.open.is_none() => {
+                return Reply::Say("no node is open: enter opens one of the list".to_owned());
+            }
+            Action::NodeLeave => return Reply::Drive(Drive::Leave),
+            Action::Back if self.listing && !self.list.filter.is_empty() => return Reply::Ignored,
+            Action::Back if self.open.is_some() => return Reply::Drive(Drive::Leave),
+            Action::Back if snap.cluster.is_some() && !self.listing => self.wants_list = None,
             Action::Open => match self.page.lead() {
                 Some(Lead::Fold) => self.startup_open = !self.startup_open,
                 lead => return super::follow(lead.cloned(), snap, shared),
@@ -181,11 +241,34 @@ impl Pane for Node {
         }
         Reply::Done
     }
+    fn hidden(&self) -> Option<(usize, usize)> {
+        self.listing.then(|| self.list.hidden().hidden())
+    }
+    fn filter(&self) -> Option<&str> {
+        self.listing.then_some(self.list.filter.as_str())
+    }
+    fn matches(&self) -> Option<usize> {
+        self.listing.then(|| self.list.matches())
+    }
+    fn set_filter(&mut self, text: &str) -> Result<(), String> {
+        self.list.set_filter(text);
+        Ok(())
+    }
+    fn copy(&self, _snap: &Snapshot, _shared: &Shared) -> Option<String> {
+        let row = self.list.selected().filter(|_| self.listing);
+        row.map(|r| r.name.to_string())
+    }
     fn draw(&self, ctx: &Ctx<'_>, canvas: &mut Canvas<'_>) {
+        if self.listing {
+            return self.list.draw(ctx, canvas);
+        }
         let columns = self.columns(ctx, canvas.width());
         self.page.draw(ctx, canvas, &columns);
     }
     fn click(&mut self, x: u16, y: u16, _snap: &Snapshot, _shared: &mut Shared) -> bool {
+        if self.listing {
+            return self.list.click(y);
+        }
         self.page.click(x, y)
     }
 }

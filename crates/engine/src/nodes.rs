@@ -1,0 +1,134 @@
+//! The nodes of a cluster in a row each: how they are, what runs there, and who shows their calls.
+
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use crate::snapshot::Snapshot;
+use kflow_core::correlate::Presence;
+use kflow_core::diagnose::Verdict;
+use kflow_model::Text;
+
+/// Whether a node works, by its own account and the node controller's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Standing {
+    /// Its condition Ready is Unknown: its kubelet has fallen silent.
+    Silent,
+    NotReady,
+    /// Pods name it, and a complete list of nodes does not have it.
+    Missing,
+    /// Only pods tell of it: nodes could not be read.
+    Unseen,
+    Ready,
+}
+
+impl Standing {
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Silent => "silent",
+            Self::NotReady => "not ready",
+            Self::Missing => "missing",
+            Self::Unseen => "not read",
+            Self::Ready => "ready",
+        }
+    }
+}
+
+/// A node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeRow {
+    pub name: Text,
+    pub standing: Standing,
+    pub cordoned: bool,
+    /// What is wrong with it.
+    pub verdict: Option<Arc<Verdict>>,
+    /// Version of its kubelet; empty while it is not known.
+    pub kubelet: Text,
+    /// `containerd://2.1.9`
+    pub runtime: Text,
+    /// Pods of the scope that exist.
+    pub pods: usize,
+    /// Those of them that are not well.
+    pub unwell: usize,
+}
+
+/// What of the pods of a node is counted.
+#[derive(Clone, Copy, Default)]
+struct Pods {
+    all: usize,
+    unwell: usize,
+}
+
+/// Every node that the API or a pod names: those with something wrong first, then by name.
+pub fn rows(snap: &Snapshot) -> Vec<NodeRow> {
+    let world = &snap.world;
+    let mut pods: FxHashMap<&str, Pods> = FxHashMap::default();
+    let there = world.pods().iter().filter(|p| p.gone.is_none() && !p.past);
+    for p in there.filter(|p| !p.node.is_empty()) {
+        let of = pods.entry(p.node.as_str()).or_default();
+        of.all += 1;
+        let well = snap.verdicts.get(&p.uid).is_none_or(|v| v.state.is_well());
+        of.unwell += usize::from(!well);
+    }
+    let verdict = |name: &str| {
+        let mut all = snap.owner_verdicts.iter();
+        let of = all.find(|v| {
+            let owner = v.owner.as_ref();
+            owner.is_some_and(|o| o.kind == "Node" && o.name == name)
+        });
+        of.filter(|v| !v.state.is_well()).cloned()
+    };
+    let mut rows = Vec::new();
+    for n in world.nodes() {
+        if n.name.is_empty() {
+            continue;
+        }
+        let Pods { all, unwell } = pods.remove(n.name.as_str()).unwrap_or_default();
+        let missing = matches!(world.presence(&n.name), Presence::Missing { .. });
+        // One that went, with all its pods, is no node any more.
+        if missing && all == 0 {
+            continue;
+        }
+        let api = n.api.as_deref();
+        let ready = api.and_then(|a| a.condition("Ready"));
+        let standing = match (missing, ready) {
+            (true, _) => Standing::Missing,
+            (_, None) => Standing::Unseen,
+            (_, Some(c)) if c.is_true() => Standing::Ready,
+            (_, Some(c)) if c.status == "Unknown" => Standing::Silent,
+            (_, Some(_)) => Standing::NotReady,
+        };
+        rows.push(NodeRow {
+            standing,
+            cordoned: api.is_some_and(|a| a.unschedulable),
+            verdict: verdict(&n.name),
+            kubelet: api.map(|a| a.kubelet_version.clone()).unwrap_or_default(),
+            runtime: api.map(|a| a.runtime_version.clone()).unwrap_or_default(),
+            pods: all,
+            unwell,
+            name: n.name.clone(),
+        });
+    }
+    rows.extend(pods.into_iter().map(|(name, Pods { all, unwell })| {
+        let missing = matches!(world.presence(name), Presence::Missing { .. });
+        NodeRow {
+            name: name.into(),
+            standing: if missing {
+                Standing::Missing
+            } else {
+                Standing::Unseen
+            },
+            cordoned: false,
+            verdict: verdict(name),
+            kubelet: Text::default(),
+            runtime: Text::default(),
+            pods: all,
+            unwell,
+        }
+    }));
+    rows.sort_by(|a, b| {
+        let key = |r: &NodeRow| (r.verdict.is_none(), r.standing, r.unwell == 0);
+        key(a).cmp(&key(b)).then_with(|| a.name.cmp(&b.name))
+    });
+    rows
+}

@@ -1,0 +1,454 @@
+//! A cluster that is played: an apiserver with simulated nodes, and on each an agent's own service that is fed by a recording.
+//! Nodes are called `simulated-N`; those beyond the recordings have invented pods.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use http_body_util::{BodyExt as _, Full, StreamBody, combinators::BoxBody};
+use hyper::body::{Frame, Incoming};
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use kflow_model::pod::{ContainerState, PodSeen};
+use kflow_model::{Body, Nanos, Observation, clock};
+use kflow_serve::ring::Ring;
+use kflow_serve::service::{Host, Past, Server, Service};
+use kflow_serve::socket::Socket;
+use kflow_serve::wire::{Agent, InfoResponse, SourceState};
+use prost::bytes::Bytes;
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio::sync::{broadcast, watch};
+use tokio_stream::StreamExt as _;
+use tokio_stream::wrappers::BroadcastStream;
+use tonic::codegen::http::{Request, Response, StatusCode};
+
+use crate::agent::forward;
+
+/// What agents serve, in turn. The pods of these are in the API, on the first nodes.
+const SESSIONS: [&str; 3] = ["S2-stuck-early", "S1-basics", "S4-runtime"];
+
+/// Kinds of what is listed.
+const KINDS: [(&str, &str); 10] = [
+    ("pods", "Pod"),
+    ("nodes", "Node"),
+    ("events", "Event"),
+    ("deployments", "Deployment"),
+    ("replicasets", "ReplicaSet"),
+    ("daemonsets", "DaemonSet"),
+    ("statefulsets", "StatefulSet"),
+    ("jobs", "Job"),
+    ("persistentvolumeclaims", "PersistentVolumeClaim"),
+    ("leases", "Lease"),
+];
+
+/// An agent: its service on a socket.
+pub(super) struct Served {
+    pub(super) service: Service,
+    ring: Arc<Ring>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        self.ring.finish();
+        if let Some(t) = self.thread.take() {
+            t.join().ok();
+        }
+    }
+}
+
+impl Served {
+    fn start(socket: &Path, node: &str, lines: &[Observation], room: usize) -> Self {
+        let ring = Arc::new(Ring::new(room, Duration::from_secs(600)));
+        let mut lines = lines.to_vec();
+        ring.push(&mut lines, clock::monotonic());
+        let service = Service::new(Arc::clone(&ring), Arc::new(About(node.to_owned())));
+        let server = Server::bind(Socket::claim(socket).unwrap(), None).unwrap();
+        let its = service.clone();
+        let log: kflow_serve::Log = Arc::new(|_: &str| ());
+        let thread = std::thread::spawn(move || server.run(&its, &log));
+        Self {
+            service,
+            ring,
+            thread: Some(thread),
+        }
+    }
+    /// Sees more.
+    pub(super) fn see(&self, mut more: Vec<Observation>) {
+        self.ring.push(&mut more, clock::monotonic());
+    }
+}
+
+struct About(String);
+
+impl Host for About {
+    fn info(&self) -> InfoResponse {
+        let on = |kind: &str| SourceState {
+            kind: kind.to_owned(),
+            state: 1,
+            detail: "a recording".to_owned(),
+            ..SourceState::default()
+        };
+        InfoResponse {
+            agent: Some(Agent {
+                node: self.0.clone(),
+                sources: vec![on("cri"), on("kubelet"), on("fs")],
+                ..Agent::default()
+            }),
+            ..InfoResponse::default()
+        }
+    }
+    fn refused(&self) {}
+    fn past(&self, _since: Nanos, _until: Nanos, _give: Past<'_>) -> Result<(), String> {
+        Err("nothing is kept".to_owned())
+    }
+}
+
+/// A recording: the pods at its end, and what the node's own sources saw.
+struct Recorded {
+    pods: Vec<PodSeen>,
+    of_node: Vec<Observation>,
+}
+
+impl Recorded {
+    fn load(name: &str) -> Self {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join(format!("fixtures/sessions/{name}.kflow.zst"));
+        let session = kflow_model::session::load(&path).expect("fixture");
+        let (mut pods, mut of_node) = (BTreeMap::new(), Vec::new());
+        for o in &session.observations {
+            match &o.body {
+                Body::Pod(p) if p.event == kflow_model::pod::WatchEvent::Deleted => {
+                    pods.remove(&p.uid);
+                }
+                Body::Pod(p) => {
+                    pods.insert(p.uid.clone(), (**p).clone());
+                }
+                _ if o.source.is_node() => of_node.push(Observation::clone(o)),
+                _ => {}
+            }
+        }
+        Self {
+            pods: pods.into_values().collect(),
+            of_node,
+        }
+    }
+}
+
+fn pod_json(p: &PodSeen, node: &str) -> Value {
+    let waiting = |s: &kflow_model::pod::ContainerStatus| match &s.state {
+        ContainerState::Waiting { reason, message } => {
+            json!({"waiting": {"reason": reason.as_str(), "message": message.as_str()}})
+        }
+        _ => json!({"running": {"startedAt": p.created.to_rfc3339()}}),
+    };
+    let statuses: Vec<Value> = (p.status.containers.iter())
+        .map(|s| {
+            json!({
+                "name": s.name.as_str(), "ready": s.ready, "restartCount": s.restarts,
+                "state": waiting(s), "image": s.image.as_str(), "imageID": "",
+            })
+        })
+        .collect();
+    let containers: Vec<Value> = (p.spec.containers.iter())
+        .map(|c| json!({"name": c.name.as_str(), "image": c.image.as_str()}))
+        .collect();
+    json!({
+        "metadata": {
+            "name": p.name.as_str(), "namespace": p.namespace.as_str(), "uid": p.uid.0.as_str(),
+            "creationTimestamp": p.created.to_rfc3339(), "resourceVersion": "900",
+        },
+        "spec": {"nodeName": if p.spec.node.is_empty() { "" } else { node }, "containers": containers},
+        "status": {"phase": p.status.phase, "containerStatuses": statuses},
+    })
+}
+
+/// A pod that nobody recorded.
+fn invented(node: usize, n: usize) -> Value {
+    json!({
+        "metadata": {
+            "name": format!("invented-{n}"), "namespace": format!("ns-{node}"),
+            "uid": format!("00000000-0000-4000-{node:04x}-{n:012x}"),
+            "creationTimestamp": "2026-11-21T00:00:00Z", "resourceVersion": "900",
+        },
+        "spec": {"nodeName": name(node), "containers": [{"name": "c", "image": "i"}]},
+        "status": {
+            "phase": "Running",
+            "conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": "2026-11-21T00:00:00Z"}],
+            "containerStatuses": [{"name": "c", "ready": true, "restartCount": 0, "image": "i", "imageID": "",
+                "state": {"running": {"startedAt": "2026-11-21T00:00:00Z"}}}],
+        },
+    })
+}
+
+pub(super) fn name(node: usize) -> String {
+    format!("simulated-{node}")
+}
+
+fn node_json(n: usize) -> Value {
+    json!({
+        "metadata": {"name": name(n), "uid": name(n), "resourceVersion": "900", "creationTimestamp": "2026-11-01T00:00:00Z"},
+        "spec": {},
+        "status": {
+            "allocatable": {"cpu": "4", "memory": "16Gi", "pods": "110"},
+            "conditions": [{"type": "Ready", "status": "True", "reason": "KubeletReady", "message": "",
+                "lastTransitionTime": "2026-11-01T00:00:00Z", "lastHeartbeatTime": clock::now().to_rfc3339()}],
+            "nodeInfo": {"kubeletVersion": "v1.36.3", "containerRuntimeVersion": "containerd://2.1.9"},
+        },
+    })
+}
+
+/// The apiserver, and the agents.
+pub(super) struct Played {
+    dir: tempfile::TempDir,
+    pods: Vec<Value>,
+    nodes: Mutex<Vec<Value>>,
+    /// By node; a version of another kflow where one is told.
+    agents: Mutex<BTreeMap<String, Option<Served>>>,
+    pub(super) other_version: Mutex<Option<String>>,
+    changes: broadcast::Sender<(String, String)>,
+    /// Breaks every forward.
+    pub(super) cut: watch::Sender<usize>,
+    /// Every request is refused, and every watch ends.
+    down: AtomicBool,
+    restart: watch::Sender<usize>,
+    pub(super) requests: AtomicUsize,
+    /// When each was asked, and for what.
+    pub(super) times: Mutex<Vec<(Instant, String)>>,
+    pub(super) forwards: AtomicUsize,
+    pub(super) url: String,
+}
+
+impl Played {
+    /// So many nodes, an agent on each of the first ones.
+    pub(super) async fn start(nodes: usize, agents: usize) -> Arc<Self> {
+        let dir = tempfile::tempdir().unwrap();
+        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o700)).unwrap();
+        let recorded: Vec<Recorded> = SESSIONS.iter().map(|s| Recorded::load(s)).collect();
+        let mut pods = Vec::new();
+        for n in 0..nodes {
+            match recorded.get(n) {
+                Some(r) => pods.extend(r.pods.iter().map(|p| pod_json(p, &name(n)))),
+                None => pods.extend((0..3).map(|i| invented(n, i))),
+            }
+        }
+        let served = (0..agents).map(|n| {
+            let of = &recorded[n % recorded.len()].of_node;
+            // The first ones have all; the others the newest, so that two hundred fit into a test.
+            let from = if n < 8 {
+                0
+            } else {
+                of.len().saturating_sub(200)
+            };
+            let served = Served::start(&socket(dir.path(), n), &name(n), &of[from..], 8 << 20);
+            (name(n), Some(served))
+        });
+        let agents = Mutex::new(served.collect());
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let this = Arc::new(Self {
+            pods,
+            nodes: Mutex::new((0..nodes).map(node_json).collect()),
+            agents,
+            other_version: Mutex::default(),
+            changes: broadcast::channel(64).0,
+            cut: watch::channel(0).0,
+            down: AtomicBool::new(false),
+            restart: watch::channel(0).0,
+            requests: AtomicUsize::new(0),
+            times: Mutex::default(),
+            forwards: AtomicUsize::new(0),
+            url: format!("http://{}", listener.local_addr().unwrap()),
+            dir,
+        });
+        let server = Arc::clone(&this);
+        tokio::spawn(async move {
+            loop {
+                let (stream, _) = listener.accept().await.unwrap();
+                let server = Arc::clone(&server);
+                tokio::spawn(async move {
+                    let mut restart = server.restart.subscribe();
+                    let answer = service_fn(move |r| {
+                        let answer = Arc::clone(&server).answer(r);
+                        async move { answer }
+                    });
+                    let connection = hyper::server::conn::http1::Builder::new()
+                        .serve_connection(TokioIo::new(stream), answer)
+                        .with_upgrades();
+                    tokio::select! {
+                        _ = connection => {}
+                        _ = restart.changed() => {}
+                    }
+                });
+            }
+        });
+        this
+    }
+
+    pub(super) fn kubeconfig(&self) -> PathBuf {
+        let path = self.dir.path().join("kubeconfig");
+        let url = &self.url;
+        let text = format!(
+            "apiVersion: v1\nkind: Config\ncurrent-context: a\nclusters: [{{name: c, cluster: {{server: \"{url}\"}}}}]\nusers: [{{name: u, user: {{}}}}]\ncontexts: [{{name: a, context: {{cluster: c, user: u}}}}]\n"
+        );
+        fs::write(&path, text).unwrap();
+        path
+    }
+
+    /// The agent of a node dies, without a word to who listens.
+    pub(super) fn kill(&self, n: usize) {
+        let gone = self.agents.lock().unwrap().insert(name(n), None);
+        drop(gone);
+    }
+    /// Another one starts there.
+    pub(super) fn revive(&self, n: usize) {
+        let of = Recorded::load(SESSIONS[n % SESSIONS.len()]).of_node;
+        let served = Served::start(&socket(self.dir.path(), n), &name(n), &of, 8 << 20);
+        self.agents.lock().unwrap().insert(name(n), Some(served));
+    }
+    /// What the agent of a node knows of itself.
+    pub(super) fn with_agent<T>(&self, n: usize, look: impl FnOnce(&Served) -> T) -> Option<T> {
+        let all = self.agents.lock().unwrap();
+        all.get(&name(n))?.as_ref().map(look)
+    }
+    /// A node is deleted, and its agent with it.
+    pub(super) fn delete(&self, n: usize) {
+        self.kill(n);
+        self.agents.lock().unwrap().remove(&name(n));
+        let mut nodes = self.nodes.lock().unwrap();
+        let at = nodes.iter().position(|x| x["metadata"]["name"] == name(n));
+        let mut object = nodes.remove(at.unwrap());
+        object["kind"] = "Node".into();
+        object["apiVersion"] = "v1".into();
+        object["metadata"]["resourceVersion"] = "1001".into();
+        let line = format!("{}\n", json!({"type": "DELETED", "object": object}));
+        self.changes.send(("nodes".to_owned(), line)).ok();
+    }
+    /// The apiserver goes away, or is there again.
+    pub(super) fn set_down(&self, down: bool) {
+        self.down.store(down, Ordering::SeqCst);
+        self.restart.send_modify(|n| *n += 1);
+        if down {
+            self.cut.send_modify(|n| *n += 1);
+        }
+    }
+
+    fn agent_pods(&self, of_node: Option<&str>) -> Vec<Value> {
+        let version = self.other_version.lock().unwrap().clone();
+        let all = self.agents.lock().unwrap();
+        let wanted = all.keys().filter(|n| of_node.is_none_or(|of| of == *n));
+        wanted
+            .map(|node| {
+                json!({
+                    "metadata": {
+                        "name": format!("kflow-agent-{node}"),
+                        "labels": {"app.kubernetes.io/version": version.as_deref().unwrap_or(env!("CARGO_PKG_VERSION"))},
+                    },
+                    "spec": {"nodeName": node},
+                    "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]},
+                })
+            })
+            .collect()
+    }
+
+    fn answer(self: Arc<Self>, request: Request<Incoming>) -> Result<Answer, io::Error> {
+        self.requests.fetch_add(1, Ordering::Relaxed);
+        let asked = (clock::monotonic(), request.uri().to_string());
+        self.times.lock().unwrap().push(asked);
+        if self.down.load(Ordering::SeqCst) {
+            return Err(io::Error::other("down"));
+        }
+        let path = request.uri().path().to_owned();
+        let query = request.uri().query().unwrap_or_default().to_owned();
+        let value = |key: &str| {
+            let mut pairs = query.split('&').filter_map(|p| p.split_once('='));
+            pairs.find(|(k, _)| *k == key).map(|(_, v)| {
+                v.replace("%3D", "=")
+                    .replace("%2F", "/")
+                    .replace("%2C", ",")
+            })
+        };
+        let fields = value("fieldSelector").unwrap_or_default();
+        let resource = path.rsplit('/').next().unwrap_or_default().to_owned();
+        if let Some(pod) = path
+            .strip_prefix("/api/v1/namespaces/kflow/pods/")
+            .and_then(|p| p.strip_suffix("/portforward"))
+        {
+            let node = pod.strip_prefix("kflow-agent-").unwrap_or_default();
+            return Ok(self.forward(node, request));
+        }
+        if path.contains("/proxy/") || !path.starts_with("/api") {
+            return Ok(status(StatusCode::NOT_FOUND));
+        }
+        if value("watch").is_some() {
+            return Ok(self.watch(resource));
+        }
+        let items: Vec<Value> = match path.as_str() {
+            "/api/v1/nodes" => {
+                let all = self.nodes.lock().unwrap();
+                let name = fields.strip_prefix("metadata.name=");
+                let wanted = |n: &&Value| name.is_none_or(|w| n["metadata"]["name"] == w);
+                all.iter().filter(wanted).cloned().collect()
+            }
+            "/api/v1/namespaces/kflow/pods" => {
+                self.agent_pods(fields.strip_prefix("spec.nodeName="))
+            }
+            "/api/v1/pods" => {
+                let node = fields.strip_prefix("spec.nodeName=");
+                let wanted = |p: &&Value| node.is_none_or(|w| p["spec"]["nodeName"] == w);
+                self.pods.iter().filter(wanted).cloned().collect()
+            }
+            _ => Vec::new(),
+        };
+        let kind = KINDS.iter().find(|(of, _)| *of == resource).unwrap().1;
+        let list = json!({
+            "kind": format!("{kind}List"), "apiVersion": "v1", "metadata": {"resourceVersion": "1000"}, "items": items,
+        });
+        Ok(Response::builder()
+            .header("Content-Type", "application/json")
+            .body(whole(list.to_string()))
+            .unwrap())
+    }
+
+    fn watch(&self, resource: String) -> Answer {
+        let lines = BroadcastStream::new(self.changes.subscribe()).filter_map(move |change| {
+            let (of, line) = change.ok()?;
+            (of == resource).then(|| Ok::<_, io::Error>(Frame::data(Bytes::from(line))))
+        });
+        Response::new(StreamBody::new(lines).boxed())
+    }
+
+    fn forward(self: Arc<Self>, node: &str, request: Request<Incoming>) -> Answer {
+        self.forwards.fetch_add(1, Ordering::Relaxed);
+        let number: usize = node.strip_prefix("simulated-").unwrap().parse().unwrap();
+        let key = request.headers()["Sec-WebSocket-Key"].as_bytes().to_vec();
+        let socket = socket(self.dir.path(), number);
+        let cut = self.cut.subscribe();
+        tokio::spawn(async move {
+            if let Ok(upgraded) = hyper::upgrade::on(request).await {
+                forward::forwarded(upgraded, socket, cut).await.ok();
+            }
+        });
+        forward::switching(&key).map(|b| b.map_err(|e| match e {}).boxed())
+    }
+}
+
+fn socket(dir: &Path, n: usize) -> PathBuf {
+    dir.join(format!("{n}.sock"))
+}
+
+type Answer = Response<BoxBody<Bytes, io::Error>>;
+
+fn whole(text: String) -> BoxBody<Bytes, io::Error> {
+    Full::new(Bytes::from(text)).map_err(|e| match e {}).boxed()
+}
+
+fn status(code: StatusCode) -> Answer {
+    let text = json!({"kind": "Status", "status": "Failure", "code": code.as_u16()}).to_string();
+    Response::builder().status(code).body(whole(text)).unwrap()
+}
