@@ -22,6 +22,8 @@ use place::{Root, own_folder, own_loopback};
 
 /// Observations that wait for viewers in memory; the rest is in the spool.
 const RING: (usize, Duration) = (8 << 20, Duration::from_secs(600));
+/// Name of the socket on which spans are received, beside that of `--serve`.
+const OTLP: &str = "otlp.sock";
 /// Agents that start together spread their first questions to the apiserver over this time.
 const SPREAD: Duration = Duration::from_secs(10);
 
@@ -48,11 +50,12 @@ fn run(args: &RunArgs) -> anyhow::Result<u8> {
     let node = args.node.clone().or_else(named);
     let node = node.unwrap_or_else(hostname);
     let live = asked(args, root.path(), &node, &mut found);
-    let config = Config {
+    let mut config = Config {
         of_node_only: true,
         api_spread: SPREAD,
         ..config(&live, None)?
     };
+    config.control.otlp_socket = Some(args.serve.with_file_name(OTLP));
     own_folder(&args.serve);
     let store = match &args.store {
         Some(url) => {

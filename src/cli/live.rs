@@ -238,6 +238,7 @@ fn control(args: &ControlArgs) -> Control {
     ];
     Control {
         otlp: args.otlp.clone(),
+        otlp_socket: None,
         audit_webhook: args.audit_webhook,
         listen_anywhere: args.listen_anywhere,
         audit_logs: args.audit_log.clone(),

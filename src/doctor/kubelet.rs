@@ -305,6 +305,7 @@ pub fn unit(root: &Path) -> &'static str {
             "snap.microk8s.daemon-kubelite",
         ),
         ("var/lib/k0s/kubelet", "k0sworker"),
+        ("var/lib/microshift", "microshift"),
     ];
     let found = units.iter().find(|(path, _)| there(path));
     found.map_or("kubelet", |(_, unit)| unit)

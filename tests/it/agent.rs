@@ -325,7 +325,8 @@ fn a_spool_that_cannot_be_had_is_told_and_the_agent_serves_all_the_same() {
     for line in [
         "scheduler log",
         "kubelet spans",
-        "the kubelet sends none, and the agent receives none",
+        "the kubelet sends none",
+        "tracing: {endpoint: \"unix:///run/kflow/otlp.sock\", samplingRatePerMillion: 1000000}",
     ] {
         assert!(status.out.contains(line), "{line}: {}", status.out);
     }

@@ -6,8 +6,13 @@ use std::path::{Path, PathBuf};
 
 use kflow_store::name::File;
 
-/// The agent's socket and the lock beside it, from the node's root.
-const FILES: [&str; 2] = ["run/kflow/agent.sock", "run/kflow/agent.sock.lock"];
+/// The agent's sockets and the locks beside them, from the node's root.
+const FILES: [&str; 4] = [
+    "run/kflow/agent.sock",
+    "run/kflow/agent.sock.lock",
+    "run/kflow/otlp.sock",
+    "run/kflow/otlp.sock.lock",
+];
 /// The spool that the manifest has, from there; a spool has one file that is no segment.
 const SPOOL: &str = "var/lib/kflow/spool";
 const LOCK: &str = "lock";

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use kflow_model::log::Component;
+use kflow_sources::agent::SPANS;
 use kflow_sources::klog::pods::component_of;
 
 /// How Kubernetes came to a node, as far as it decides where things are.
@@ -90,11 +91,13 @@ impl Distribution {
     /// The audit log where no static pod says it and the distribution writes one by itself, from `/`.
     ///
     /// MicroShift: `pkg/controllers/kube-apiserver.go` (`audit-log-path`). k3s writes none unless it is told to;
-    /// its guide for hardening names this file (<https://docs.k3s.io/security/hardening-guide>).
+    /// its guide for hardening names this file (<https://docs.k3s.io/security/hardening-guide>). Talos: static pods are not files
+    /// there, `internal/app/machined/pkg/controllers/k8s/control_plane_static_pod.go` (`audit-log-path`).
     pub const fn audit_log(self) -> Option<&'static str> {
         match self {
             Self::MicroShift => Some("var/log/kube-apiserver/audit.log"),
             Self::K3s => Some("var/lib/rancher/k3s/server/logs/audit.log"),
+            Self::Talos => Some("var/log/audit/kube/kube-apiserver.log"),
             _ => None,
         }
     }
@@ -355,22 +358,34 @@ struct Tracing {
     endpoint: Option<String>,
 }
 
-/// Where the kubelet sends its spans: the agent receives none.
+/// Where the kubelet sends its spans, and the lines that send them to the agent.
+///
+/// A unix socket is an endpoint that Kubernetes takes: `component-base/tracing/api/v1/config.go` (`validateEndpoint`).
 fn tracing(seen: &Seen, found: &mut Found) {
     const WHAT: &str = "kubelet spans";
     let Some((path, text)) = &seen.kubelet else {
         return;
     };
+    let own = format!("unix://{SPANS}");
     let read: Result<Configuration, _> = serde_saphyr::from_str(text);
     let said = match read.map(|c| c.tracing) {
         Err(e) => format!("{} cannot be read: {e}", path.display()),
-        Ok(Some(t)) => format!(
-            "sent to {}; the agent receives none",
-            t.endpoint.as_deref().unwrap_or("localhost:4317")
-        ),
-        Ok(None) => "the kubelet sends none, and the agent receives none".to_owned(),
+        Ok(Some(t)) => {
+            let endpoint = t.endpoint.as_deref().unwrap_or("localhost:4317");
+            if endpoint == own {
+                let sent = Finding::there(WHAT, format!("sent to the agent, {endpoint}"));
+                found.findings.push(sent);
+                return;
+            }
+            format!("sent to {endpoint}, not to the agent")
+        }
+        Ok(None) => "the kubelet sends none".to_owned(),
     };
-    found.findings.push(Finding::missing(WHAT, said, ""));
+    let todo = format!(
+        "in {}, and the kubelet restarted: tracing: {{endpoint: \"{own}\", samplingRatePerMillion: 1000000}}",
+        path.display()
+    );
+    found.findings.push(Finding::missing(WHAT, said, todo));
 }
 
 #[cfg(test)]

@@ -26,6 +26,8 @@ pub use reach::{Absent, AgentPod, Reached, agents, reach};
 
 /// Where an agent serves on its node unless told otherwise.
 pub const SOCKET: &str = "/run/kflow/agent.sock";
+/// Where an agent receives spans on its node: beside its socket.
+pub const SPANS: &str = "/run/kflow/otlp.sock";
 /// Namespace of agents unless told otherwise.
 pub const NAMESPACE: &str = "kflow";
 /// Label of their pods.

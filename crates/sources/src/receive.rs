@@ -1,12 +1,13 @@
 //! Listening for what others send: one small HTTP server for the OTLP and audit receivers.
 //!
-//! It listens on loopback unless the user names another address in so many words, takes bounded bodies from a bounded
-//! number of connections, and never blocks a sender: what the engine has no room for is counted and told.
+//! It listens on loopback unless the user names another address in so many words, or on a unix socket for root and its own
+//! user, takes bounded bodies from a bounded number of connections, and never blocks a sender: what the engine has no room for is counted and told.
 
 use std::convert::Infallible;
 use std::future::Future;
 use std::io::{self, Read};
 use std::net::SocketAddr;
+use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,12 +16,14 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
-use tokio::net::TcpListener;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::Semaphore;
 use tonic::body::Body;
 use tonic::codegen::http::{Request, Response, StatusCode};
 
 use kflow_model::Observation;
+use kflow_serve::socket::{self, Socket};
 
 /// Largest body taken, bytes: what a batch of an exporter or of the audit webhook stays well below.
 pub const MAX_BODY: usize = 16 << 20;
@@ -61,6 +64,72 @@ pub enum Error {
         /// What the system said.
         source: io::Error,
     },
+    /// The socket cannot be had.
+    #[error("{what} cannot listen: {source}")]
+    Socket {
+        /// Which receiver.
+        what: &'static str,
+        source: socket::Error,
+    },
+}
+
+/// What a receiver listens on.
+#[derive(Debug)]
+pub enum Listener {
+    Tcp(TcpListener),
+    /// With its path, which is there for as long as somebody listens.
+    Unix(UnixListener, Socket),
+}
+
+trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
+
+impl Listener {
+    /// Where it listens, for people.
+    pub fn place(&self) -> String {
+        match self {
+            Self::Tcp(tcp) => tcp
+                .local_addr()
+                .map_or_else(|_| String::new(), |addr| addr.to_string()),
+            Self::Unix(_, socket) => socket.path().display().to_string(),
+        }
+    }
+
+    /// The next connection; an error where it is of somebody who may not.
+    async fn accept(&self) -> io::Result<Box<dyn Stream>> {
+        match self {
+            Self::Tcp(tcp) => Ok(Box::new(tcp.accept().await?.0)),
+            Self::Unix(unix, _) => {
+                let (stream, _) = unix.accept().await?;
+                if socket::may_use(stream.peer_cred()?.uid()) {
+                    Ok(Box::new(stream))
+                } else {
+                    Err(io::ErrorKind::PermissionDenied.into())
+                }
+            }
+        }
+    }
+}
+
+impl From<TcpListener> for Listener {
+    fn from(tcp: TcpListener) -> Self {
+        Self::Tcp(tcp)
+    }
+}
+
+/// Listens on a unix socket that root and the own user reach: 0600, in a folder of mode 0700.
+pub fn bind_unix(what: &'static str, path: &Path) -> Result<Listener, Error> {
+    let failed = |source| Error::Socket { what, source };
+    let socket = Socket::claim(path).map_err(failed)?;
+    let listener = socket.listen().map_err(failed)?;
+    let listener = UnixListener::from_std(listener).map_err(|source| {
+        failed(socket::Error::Io {
+            what: "listen on",
+            path: path.to_path_buf(),
+            source,
+        })
+    })?;
+    Ok(Listener::Unix(listener, socket))
 }
 
 /// Binds a receiver's address.
@@ -78,7 +147,12 @@ pub async fn bind(
 }
 
 /// Serves until `stop` is done. HTTP/1.1 and HTTP/2 without TLS, as exporters on the same machine speak it.
-pub async fn serve(listener: TcpListener, handler: Handler, stop: impl Future<Output = ()> + Send) {
+pub async fn serve(
+    listener: impl Into<Listener>,
+    handler: Handler,
+    stop: impl Future<Output = ()> + Send,
+) {
+    let listener = listener.into();
     let room = Arc::new(Semaphore::new(CONNECTIONS));
     tokio::pin!(stop);
     let mut running = tokio::task::JoinSet::new();
@@ -89,8 +163,8 @@ pub async fn serve(listener: TcpListener, handler: Handler, stop: impl Future<Ou
         let stream = tokio::select! {
             () = &mut stop => break,
             accepted = listener.accept() => {
-                let Ok((stream, _)) = accepted else {
-                    // Out of file descriptors, or the peer is gone already: neither ends the receiver.
+                let Ok(stream) = accepted else {
+                    // Out of file descriptors, the peer is gone already or may not: none of these ends the receiver.
                     tokio::time::sleep(Duration::from_millis(50)).await;
                     continue;
                 };

@@ -149,6 +149,22 @@ fn one_process_distributions_have_their_control_plane_in_one_log() {
 }
 
 #[test]
+fn talos_has_its_audit_log_where_no_static_pod_says_it() {
+    let log = PathBuf::from("/var/log/audit/kube/kube-apiserver.log");
+    let mut seen = Seen {
+        distribution: Distribution::Talos,
+        pod_logs: Some(control_plane()),
+        files: vec![log.clone()],
+        ..Seen::default()
+    };
+    assert_eq!(found(&seen).audit_logs, [log]);
+    // A worker has none, and lacks none.
+    seen.files.clear();
+    seen.pod_logs = Some(Vec::new());
+    assert_eq!(said(&found(&seen), "audit log"), None);
+}
+
+#[test]
 fn rke2_has_its_kubelet_and_runtime_logs_in_files() {
     let seen = Seen {
         distribution: Distribution::Rke2,
@@ -187,6 +203,10 @@ fn where_the_kubelets_spans_go_is_read_in_its_configuration() {
     );
     let elsewhere = with("tracing: {endpoint: \"10.0.0.1:4317\"}\n");
     assert!(!elsewhere.there && elsewhere.found.contains("10.0.0.1:4317"));
+    // What it says to write is what it then finds.
+    let line = elsewhere.todo.split("restarted: ").nth(1).unwrap();
+    let here = with(&format!("kind: KubeletConfiguration\n{line}\n"));
+    assert!(here.there && here.todo.is_empty(), "{here:?}");
     assert!(
         with("tracing: [\n")
             .found

@@ -5,7 +5,6 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
 use super::agent::Gives;
@@ -16,7 +15,7 @@ use kflow_sources::audit::decode::AuditLines;
 use kflow_sources::klog::KlogDecoder;
 use kflow_sources::klog::live as log;
 use kflow_sources::live::{Board, Out};
-use kflow_sources::receive::{Error, Sink};
+use kflow_sources::receive::{Error, Listener, Sink};
 use kflow_sources::runtime::decode::RuntimeDecoder;
 use kflow_sources::{LineDecoder, TimeHint, audit, metrics, otlp};
 
@@ -25,6 +24,8 @@ use kflow_sources::{LineDecoder, TimeHint, audit, metrics, otlp};
 pub struct Control {
     /// Where spans are received; gRPC and HTTP on each.
     pub otlp: Vec<SocketAddr>,
+    /// A unix socket on which they are received too.
+    pub otlp_socket: Option<PathBuf>,
     /// Where the audit webhook's batches are received.
     pub audit_webhook: Option<SocketAddr>,
     /// Receivers may listen on addresses that are not this machine's own.
@@ -48,6 +49,14 @@ impl Control {
                 if let Some((listener, sink)) =
                     listening(otlp::live::bind(addr, anywhere).await, out)
                 {
+                    otlp::live::serve(listener, sink, std::future::pending()).await;
+                }
+            });
+        }
+        if let Some(path) = self.otlp_socket.clone() {
+            let out = board.out(Source::Otlp, &format!("receiver {}", path.display()));
+            tasks.spawn(async move {
+                if let Some((listener, sink)) = listening(otlp::live::bind_unix(&path), out) {
                     otlp::live::serve(listener, sink, std::future::pending()).await;
                 }
             });
@@ -161,14 +170,12 @@ fn decoder_of(component: Component) -> Box<dyn LineDecoder> {
 }
 
 /// A bound receiver with its way to the engine; one that cannot listen says why in its status.
-fn listening(bound: Result<TcpListener, Error>, out: Out) -> Option<(TcpListener, Sink)> {
-    match bound {
+fn listening<L: Into<Listener>>(bound: Result<L, Error>, out: Out) -> Option<(Listener, Sink)> {
+    match bound.map(Into::into) {
         Ok(listener) => {
             // Of port 0 only this tells which one it became.
-            let at = listener
-                .local_addr()
-                .map_or_else(|_| String::new(), |addr| format!(" on {addr}"));
-            out.on(format!("listening{at}; nothing has come yet"));
+            let at = listener.place();
+            out.on(format!("listening on {at}; nothing has come yet"));
             let taken = Mutex::new((out, false));
             let sink: Sink = Arc::new(move |all| {
                 let mut taken = taken.lock().unwrap_or_else(PoisonError::into_inner);
@@ -191,6 +198,7 @@ fn listening(bound: Result<TcpListener, Error>, out: Out) -> Option<(TcpListener
 mod tests {
     use super::*;
     use std::time::Duration;
+    use tokio::net::TcpListener;
 
     /// An audit record of a Secret, at the level RequestResponse.
     const RECORD: &str = r#"{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"Metadata","auditID":"a1","stage":"ResponseComplete","requestURI":"/api/v1/namespaces/s01/pods/p","verb":"get","user":{"username":"u"},"objectRef":{"resource":"pods","namespace":"s01","name":"p","apiVersion":"v1"},"responseStatus":{"code":200},"requestReceivedTimestamp":"2026-11-21T00:24:27.504775Z","stageTimestamp":"2026-11-21T00:24:27.512507Z"}"#;

@@ -12,7 +12,7 @@ use tonic::codegen::http::{Method, StatusCode};
 
 use crate::Fed;
 use crate::audit::decode;
-use crate::receive::{self, Error, Sink};
+use crate::receive::{self, Error, Listener, Sink};
 use kflow_model::clock;
 
 /// Name in errors and in the status bar.
@@ -24,7 +24,11 @@ pub async fn bind(addr: SocketAddr, anywhere: bool) -> Result<TcpListener, Error
 }
 
 /// Receives batches until `stop` is done.
-pub async fn serve(listener: TcpListener, sink: Sink, stop: impl Future<Output = ()> + Send) {
+pub async fn serve(
+    listener: impl Into<Listener>,
+    sink: Sink,
+    stop: impl Future<Output = ()> + Send,
+) {
     let handler: receive::Handler = Arc::new(move |request| {
         let sink = Arc::clone(&sink);
         Box::pin(async move {

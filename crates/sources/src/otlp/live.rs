@@ -6,6 +6,7 @@
 
 use std::future::{Future, Ready, ready};
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 
 use prost::Message;
@@ -17,7 +18,7 @@ use tonic::server::{Grpc, UnaryService};
 use tonic::{Request, Response, Status};
 
 use crate::otlp::decode::{OtlpDecoder, decode_request};
-use crate::receive::{self, Error, MAX_BODY, Sink};
+use crate::receive::{self, Error, Listener, MAX_BODY, Sink};
 use crate::{Fed, LineDecoder};
 use kflow_model::clock;
 
@@ -31,8 +32,17 @@ pub async fn bind(addr: SocketAddr, anywhere: bool) -> Result<TcpListener, Error
     receive::bind("the OTLP receiver", addr, anywhere).await
 }
 
+/// Listens on a unix socket of the receiver; both protocols are served there too.
+pub fn bind_unix(path: &Path) -> Result<Listener, Error> {
+    receive::bind_unix("the OTLP receiver", path)
+}
+
 /// Receives spans until `stop` is done.
-pub async fn serve(listener: TcpListener, sink: Sink, stop: impl Future<Output = ()> + Send) {
+pub async fn serve(
+    listener: impl Into<Listener>,
+    sink: Sink,
+    stop: impl Future<Output = ()> + Send,
+) {
     let handler: receive::Handler = Arc::new(move |request| {
         let sink = Arc::clone(&sink);
         Box::pin(async move {
@@ -269,6 +279,11 @@ mod tests {
             .await
             .unwrap();
         let addr = listener.local_addr().unwrap();
+        started(addr, listener, room)
+    }
+
+    fn started(addr: SocketAddr, listener: impl Into<Listener>, room: usize) -> Running {
+        let listener = listener.into();
         let got = Arc::new(Mutex::new(Vec::new()));
         let (stop, stopped) = oneshot::channel::<()>();
         let into = Arc::clone(&got);
@@ -296,8 +311,16 @@ mod tests {
     }
 
     async fn post(to: SocketAddr, head: &str, body: &[u8]) -> String {
+        let stream = TcpStream::connect(to).await.unwrap();
+        post_over(stream, head, body).await
+    }
+
+    async fn post_over(
+        mut s: impl tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
+        head: &str,
+        body: &[u8],
+    ) -> String {
         use tokio::io::{AsyncReadExt, AsyncWriteExt};
-        let mut s = TcpStream::connect(to).await.unwrap();
         let head = format!(
             "{head} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
             body.len()
@@ -307,6 +330,25 @@ mod tests {
         let mut answer = Vec::new();
         s.read_to_end(&mut answer).await.unwrap();
         String::from_utf8_lossy(&answer).into_owned()
+    }
+
+    #[tokio::test]
+    async fn spans_come_by_a_unix_socket_that_is_its_owners_alone_and_goes_with_the_receiver() {
+        use std::os::unix::fs::PermissionsExt;
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("own/otlp.sock");
+        let listener = bind_unix(&path).unwrap();
+        assert_eq!(listener.place(), path.display().to_string());
+        assert!(bind_unix(&path).is_err(), "it is taken");
+        let mode = |p: &Path| std::fs::metadata(p).unwrap().permissions().mode() & 0o777;
+        assert_eq!((mode(&path), mode(path.parent().unwrap())), (0o600, 0o700));
+        let nowhere = SocketAddr::from(([127, 0, 0, 1], 0));
+        let running = started(nowhere, listener, 1);
+        let stream = tokio::net::UnixStream::connect(&path).await.unwrap();
+        let said = post_over(stream, "POST /v1/traces", &request()).await;
+        assert!(said.starts_with("HTTP/1.1 200 OK"), "{said}");
+        assert_eq!(running.end().await.len(), 1);
+        assert!(!path.exists());
     }
 
     #[tokio::test]
