@@ -261,6 +261,12 @@ fn run(
             world.observe(o);
         }
     }
+    for e in pending {
+        wrong.push(format!(
+            "{}/{} {} {sources:?}: its moment is after the recording",
+            e.session, e.scenario, e.target
+        ));
+    }
 }
 
 fn all((folder, wanted): (&str, &str)) -> (Rows, Vec<String>) {
@@ -411,6 +417,27 @@ fn every_recorded_scenario_is_told_as_it_was() {
         current("docs/diagnosis.md", &document(&tables));
         current("docs/versions.md", &versions::document(&tables));
     }
+}
+
+#[test]
+fn an_ephemeral_container_that_waits_is_told_beside_a_pod_that_is_well() {
+    let session = reader::load(&root().join("fixtures/causes/real/modern.kflow.zst")).unwrap();
+    let now = session.range().unwrap().1;
+    let world = kflow_engine::world_at(&session, now, std::sync::Arc::default());
+    let found = diagnose::find(&world, "modern/debugged");
+    let v = found.first().unwrap().verdict(&world, now).unwrap();
+    assert_eq!(v.state, State::Healthy);
+    assert!(
+        v.sentence.contains("ephemeral container debugger-"),
+        "{}",
+        v.sentence
+    );
+    let [also] = v.also.as_slice() else {
+        panic!("{:?}", v.also);
+    };
+    assert_eq!(also.cause_id(), "KF601");
+    assert!(also.sentence.contains("tools:9"), "{}", also.sentence);
+    assert!(also.since > v.since);
 }
 
 #[test]

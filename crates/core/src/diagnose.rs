@@ -50,6 +50,7 @@ use crate::backoff;
 use crate::correlate::{Pod, PodView, World};
 use crate::flow::Stage;
 use cluster::Cluster;
+use finding::Finding;
 use history::PodHistory;
 use kflow_model::{Nanos, ObjectRef, PodUid, stamp::SECOND};
 use rules::{Context, Health};
@@ -347,8 +348,13 @@ fn well(f: &PodHistory<'_>, gone: bool) -> Verdict {
         .iter()
         .filter(|s| s.source != kflow_model::Source::Runtime)
         .filter(|s| !matches!(s.reason.as_ref(), "@log" | "Killing" | "@stop"))
-        .filter(|s| Catalogue::get().knows(&s.reason))
+        .filter(|s| Catalogue::get().knows(&s.reason) && !f.is_of_ephemeral(s))
         .collect();
+    let waiting: Vec<Finding<'_>> = if gone {
+        Vec::new()
+    } else {
+        rules::of_ephemeral(f)
+    };
     let before = f.past().filter(|_| !gone);
     // From the moment on at which it runs and is ready again, however short: after a single exit nothing shows that it
     // comes again (`crash_loop` wants two), how long it took before depends on what failed, and the words say how long it
@@ -393,6 +399,11 @@ fn well(f: &PodHistory<'_>, gone: bool) -> Verdict {
             text::span(f.now.since(since)),
             what.join(", and ")
         )
+    } else if let Some(x) = waiting.first() {
+        format!(
+            "The pod is well; its ephemeral container {} does not start.",
+            x.container
+        )
     } else {
         "The pod is well.".to_owned()
     };
@@ -434,7 +445,7 @@ fn well(f: &PodHistory<'_>, gone: bool) -> Verdict {
         not_reached: Vec::new(),
         next: Vec::new(),
         confidence: Confidence::Certain,
-        also: Vec::new(),
+        also: waiting.into_iter().map(|x| x.verdict(f)).collect(),
     }
 }
 

@@ -142,6 +142,8 @@ impl Body {
             Self::Pod(p) => {
                 p.labels.shrink_to_fit();
                 let spec = &mut p.spec;
+                spec.requests.shrink_to_fit();
+                spec.limits.shrink_to_fit();
                 spec.volumes.shrink_to_fit();
                 spec.init_containers.shrink_to_fit();
                 spec.containers.shrink_to_fit();

@@ -129,6 +129,13 @@ pub struct PodSpec {
     /// `resourceClaims` by what they refer to: a ResourceClaim's name, or `template/` and a template's.
     #[serde(rename = "rcl", skip_serializing_if = "Vec::is_empty")]
     pub resource_claims: Vec<Text>,
+    /// Requests of the pod as a whole (`spec.resources`), sorted: where it has one of a resource, those of its containers do
+    /// not count.
+    #[serde(rename = "rq", skip_serializing_if = "Vec::is_empty")]
+    pub requests: Vec<(Text, Text)>,
+    /// Limits of the pod as a whole, sorted.
+    #[serde(rename = "lim", skip_serializing_if = "Vec::is_empty")]
+    pub limits: Vec<(Text, Text)>,
     /// Condition types of `readinessGates`.
     #[serde(rename = "rg", skip_serializing_if = "Vec::is_empty")]
     pub readiness_gates: Vec<Text>,

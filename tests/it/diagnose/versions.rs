@@ -59,6 +59,22 @@ moments at which a source alone cannot know.
 ";
 
 const REST: &str = "\
+## Features of pods
+
+Where each is recorded, all on kubelet 1.36; what is said of them is in [diagnosis.md](diagnosis.md).
+
+| feature | recorded | not recorded |
+|---|---|---|
+| sidecars (init containers that are restarted) | `s21/sidecar`; `modern/sidecar-crashes`, `modern/sidecar-not-started` | |
+| resize in place | `s37/resize` (done; refused), `modern/resized` (waits for room) | memory that is made less than what is used |
+| resources of the pod as a whole | `modern/pod-level`, `modern/pod-level-large` | an end by its memory limit: needs cgroup v2 |
+| ephemeral containers | `s26/web` (starts), `modern/debugged` (its image is missing) | |
+| image volumes | `modern/image-volume`, `modern/image-volume-missing` | |
+| user namespaces | `modern/userns` (the runtime refuses it) | one that works: the runc 1.1.5 of these nodes has no mounts with mapped ids |
+| dynamic resource allocation | `dra/notmpl`, `dra/npu`, `dra/tpu-a`, `dra/tpu-b` | a driver that works |
+| cgroup v2 | | every node that was recorded has the controllers of v1 |
+| Windows nodes | `adm/windows` (refused by a Linux kubelet) | left out: eBPF, unix sockets and cgroups are Linux's |
+
 ## What is not in the table
 
 * A kubelet 1.34.9 without tracing: the bytes of its calls are in `fixtures/cri/untraced`, and the decoder is held against them; nothing

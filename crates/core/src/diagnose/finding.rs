@@ -273,8 +273,11 @@ impl<'a> Finding<'a> {
     pub fn verdict(mut self, f: &PodHistory<'_>) -> Verdict {
         base_names(&mut self.names, f, &self.container);
         let view = f.view;
-        // One answer to how long the pod has been in a stage, here and in every list.
-        if let Some((_, since)) = view.current.filter(|(stage, _)| *stage == self.stage) {
+        // One answer to how long the pod has been in a stage, here and in every list. Of one that is ready this is how long it
+        // has been so, and what is wrong with it is younger.
+        let ready = self.stage == Stage::Ready && f.is_ready() == Some(true);
+        let stuck = view.current.filter(|(stage, _)| *stage == self.stage);
+        if let Some((_, since)) = stuck.filter(|_| !ready) {
             self.since = since;
         }
         self.names.vary("age", &span(f.now.since(self.since)), "");

@@ -20,6 +20,7 @@ mod terminate;
 mod waits;
 mod webhook;
 
+pub(super) use matched::of_ephemeral;
 pub(in crate::diagnose) use node::{node, nodes};
 pub use owner::{owner, owners};
 
@@ -34,7 +35,7 @@ use crate::correlate::World;
 use crate::flow::Stage;
 use kflow_model::cri::method;
 use kflow_model::pod::PodPhase;
-use kflow_model::{Nanos, Source};
+use kflow_model::{Body, Nanos, Source, Text};
 
 /// What rules may look at besides the pod.
 #[derive(Clone, Copy, Debug)]
@@ -117,13 +118,14 @@ pub fn health(f: &PodHistory<'_>) -> Health {
         return Health::Well;
     }
     // Not its past but its present: it asked for other resources and has not got them.
-    let resizing = f.api.is_some_and(|p| {
-        p.condition("PodResizePending").is_some_and(|c| {
+    let resizing = match f.api {
+        Some(p) => p.condition("PodResizePending").is_some_and(|c| {
             c.is_true()
                 && c.transition
                     .is_none_or(|t| f.now.since(t) >= limits::RESIZE.ns)
-        })
-    });
+        }),
+        None => resize_waits(f),
+    };
     if resizing {
         return Health::Unwell;
     }
@@ -151,6 +153,20 @@ pub fn health(f: &PodHistory<'_>) -> Health {
     } else {
         Health::Well
     }
+}
+
+/// The newest that the kubelet said of a resize is that it cannot be done, or not now.
+fn resize_waits(f: &PodHistory<'_>) -> bool {
+    let waits = |reason: &str| matches!(reason, "ResizeDeferred" | "ResizeInfeasible");
+    let told = |o: &'_ kflow_model::Evidence| match &o.body {
+        Body::Event(e) => Some(e.reason.clone()),
+        Body::Log(l) => l.field("reason").map(Text::from),
+        _ => None,
+    };
+    f.signals.iter().any(|s| waits(&s.reason))
+        && (f.view.evidence.iter().rev().filter_map(told))
+            .find(|reason| reason.starts_with("Resize"))
+            .is_some_and(|reason| waits(&reason))
 }
 
 /// An init container by what is seen of it, where no spec is known: it ended with 0 before others were begun.

@@ -108,10 +108,14 @@ fn of(list: &[(Text, Text)], resource: &str) -> Quantity {
         .unwrap_or_default()
 }
 
-/// What a pod asks for of a resource: its containers together with its sidecars, or its largest init container.
+/// What a pod asks for of a resource: as a whole, where it says so (k8s.io/component-helpers/resource, `PodRequests`); else its
+/// containers together with its sidecars, or its largest init container.
 pub fn requested(spec: &PodSpec, resource: &str) -> Quantity {
     if resource == "pods" {
         return Quantity(1000);
+    }
+    if spec.requests.iter().any(|(k, _)| k == resource) {
+        return of(&spec.requests, resource);
     }
     let ask = |c: &ContainerSpec| of(&c.requests, resource);
     let main = spec
@@ -147,11 +151,11 @@ impl Usage {
             }
             let node = all.0.entry(p.node.clone()).or_default();
             let mut names: Vec<&str> = vec!["pods"];
-            for c in api.spec.containers.iter().chain(&api.spec.init_containers) {
-                for (r, _) in &c.requests {
-                    if !names.contains(&r.as_str()) {
-                        names.push(r);
-                    }
+            let spec = &api.spec;
+            let containers = spec.containers.iter().chain(&spec.init_containers);
+            for (r, _) in containers.flat_map(|c| &c.requests).chain(&spec.requests) {
+                if !names.contains(&r.as_str()) {
+                    names.push(r);
                 }
             }
             for r in names {
@@ -380,6 +384,12 @@ mod tests {
         };
         assert_eq!(requested(&spec, "cpu"), Quantity(1100));
         assert_eq!(requested(&spec, "pods"), Quantity(1000));
+        let whole = PodSpec {
+            requests: vec![("cpu".into(), "2".into())],
+            ..spec
+        };
+        assert_eq!(requested(&whole, "cpu"), Quantity(2000));
+        assert_eq!(requested(&whole, "memory"), Quantity(0));
     }
 
     #[test]

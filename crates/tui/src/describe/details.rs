@@ -273,6 +273,8 @@ impl Writer<'_> {
         self.fact("runtime class", &spec.runtime_class);
         self.fact("account", &spec.service_account);
         self.flag("network", spec.host_network, "of the host");
+        self.fact("requests", pairs(&spec.requests));
+        self.fact("limits", pairs(&spec.limits));
         self.fact("affinity", &spec.affinity);
         self.fact("spread", &spec.topology_spread);
         self.fact("node selector", pairs(&spec.node_selector));

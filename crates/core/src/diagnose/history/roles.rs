@@ -1,6 +1,7 @@
 //! Which role a container has in its pod: by the API where it was seen, else as the kubelet's log calls it.
 
 use super::{ContainerHistory, PodHistory};
+use crate::diagnose::signal::Signal;
 
 impl PodHistory<'_> {
     fn spec(&self, name: &str) -> Option<&crate::correlate::ContainerView> {
@@ -41,5 +42,20 @@ impl PodHistory<'_> {
             Some(v) => v.ephemeral,
             None => self.known(name).is_some_and(ContainerHistory::is_ephemeral),
         }
+    }
+    /// Something of an ephemeral container went wrong: it says so, or it is a pull of an image that only such a one wants.
+    pub fn is_of_ephemeral(&self, s: &Signal<'_>) -> bool {
+        if !s.container.is_empty() {
+            return self.is_ephemeral(&s.container);
+        }
+        let wants = |ephemeral: bool| {
+            self.view
+                .containers
+                .iter()
+                .any(|c| c.ephemeral == ephemeral && s.text.contains(c.image.as_str()))
+        };
+        // A container without an image is one whose image is not known.
+        let unknown = self.view.containers.iter().any(|c| c.image.is_empty());
+        !unknown && wants(true) && !wants(false)
     }
 }

@@ -12,7 +12,7 @@ use crate::diagnose::{Catalogue, Confidence, Proof, State};
 use crate::flow::Stage;
 use kflow_model::cri::{OOM_KILLED, method};
 use kflow_model::pod::PodPhase;
-use kflow_model::{Source, pod::ContainerState, stamp::SECOND};
+use kflow_model::{Source, Text, pod::ContainerState, stamp::SECOND};
 
 /// An init container that runs longer is told as slow: most are done in seconds.
 const INIT_NS: i64 = limits::INIT.ns;
@@ -199,11 +199,12 @@ fn crash<'a>(
             }
         }
         _ if last.reason == OOM_KILLED => {
-            let limit = f
-                .api
-                .and_then(|p| p.container(&c.name))
-                .and_then(|s| s.limits.iter().find(|(k, _)| k == "memory"))
-                .map(|(_, v)| v.clone());
+            let memory = |limits: &[(Text, Text)]| {
+                let of_memory = limits.iter().find(|(k, _)| k == "memory");
+                of_memory.map(|(_, v)| v.clone())
+            };
+            let of_container = f.api.and_then(|p| memory(&p.container(&c.name)?.limits));
+            let limit = of_container.or_else(|| memory(&f.api?.spec.limits));
             let x = Finding::new(cause::KF709, f);
             let x = match last.code {
                 Some(code) => x.name("exit", &code.to_string()),

@@ -1,6 +1,7 @@
 //! Causes that are recognised by the text of a failure alone: entries of the catalogue that match a signal.
 
 use super::Context;
+use crate::correlate::{ContainerView, RunState};
 use crate::diagnose::cause;
 use crate::diagnose::finding::Finding;
 use crate::diagnose::history::PodHistory;
@@ -31,14 +32,19 @@ pub(super) fn matched<'a>(
                 (false, true) => ending,
                 (false, false) => !ending || (cause.id == cause::KF910 && f.deletion_refused()),
             };
-            !by_code && in_time && !f.is_ephemeral(&s.container) && !f.is_over(stage, s)
+            !by_code && in_time && !f.is_of_ephemeral(s) && !f.is_over(stage, s)
         };
         if let Some((cause, names)) = catalogue.best(&s.reason, &s.text, allow) {
             let stage = stands_in(cause, s);
             let alone = names.iter().next().is_none() && cause.matches(&s.reason, "").is_some();
+            let since = if stage == Stage::Ready && f.is_ready() == Some(true) {
+                s.first
+            } else {
+                f.since(stage)
+            };
             let mut x = Finding::of_signal(cause, names, s, f)
                 .at(stage)
-                .since(f.since(stage));
+                .since(since);
             if alone {
                 x.alone = true;
                 let text = crate::flow::Map::active()
@@ -64,6 +70,22 @@ pub(super) fn matched<'a>(
     for x in found.iter_mut().filter(|x| is_of_pressure(x)) {
         x.behind = low_node(cx, f);
     }
+}
+
+/// What keeps ephemeral containers from starting: the pod is none the worse for it, but who wants to look into it waits.
+pub(in crate::diagnose) fn of_ephemeral<'a>(f: &'a PodHistory<'a>) -> Vec<Finding<'a>> {
+    let waits = |c: &&ContainerView| c.ephemeral && matches!(c.state, RunState::Waiting(_));
+    let cause = |c: &'a ContainerView| {
+        let of_it = f.signals.iter().filter(|s| s.container == c.name);
+        let told = of_it.filter_map(|s| {
+            let allow = |cause: &Cause| !cause.rule;
+            let (cause, names) = Catalogue::get().best(&s.reason, &s.text, allow)?;
+            Some(Finding::of_signal(cause, names, s, f).since(s.first))
+        });
+        told.max_by_key(|x| x.cause.rank)
+    };
+    let containers = f.view.containers.iter();
+    containers.filter(waits).filter_map(cause).collect()
 }
 
 /// The pod was ended or refused because its node was low on something. The words are the kubelet's:

@@ -78,6 +78,7 @@ struct RawSpec {
     init_containers: N<Vec<RawContainer>>,
     containers: N<Vec<RawContainer>>,
     ephemeral_containers: N<Vec<Named>>,
+    resources: N<Resources>,
     security_context: N<SecurityContext>,
 }
 
@@ -206,6 +207,8 @@ impl RawSpec {
                 .into_iter()
                 .map(RawClaim::refers)
                 .collect(),
+            requests: pairs(self.resources.0.requests.0),
+            limits: pairs(self.resources.0.limits.0),
             readiness_gates: self
                 .readiness_gates
                 .0
