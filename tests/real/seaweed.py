@@ -493,7 +493,14 @@ def main():
         assert code == 2 and "is empty" in err, err
         code, _, err = node.kflow("store", "ls", "s3://kflow/pre/fix", AWS_SECRET_ACCESS_KEY="Kanarie0002q")
         assert code == 2 and "Kanarie" not in err and KEY not in err, err
+        assert "does not know these credentials" in err and "AWS_SECRET_ACCESS_KEY" in err, err
         say(f"with a wrong key: {err.strip()[:160]}")
+        code, _, err = node.kflow("store", "ls", "s3://kflow-none/pre")
+        assert code == 2 and "there is no such bucket" in err, err
+        say(f"with another bucket: {err.strip()[:160]}")
+        code, _, err = node.kflow("store", "ls", "s3://kflow/pre/fix", AWS_ENDPOINT="http://store.invalid:8333")
+        assert code == 2 and "host is not known" in err, err
+        say(f"with another host: {err.strip()[:160]}")
 
         broken_parts(weed, node)
         killed(relay, node, chance)

@@ -16,6 +16,7 @@ use object_store::path::Path;
 use object_store::{ListResult, ObjectMeta, ObjectStore, ObjectStoreExt as _, ObjectStoreScheme};
 use tokio_stream::StreamExt as _;
 
+mod advice;
 #[cfg(feature = "cloud")]
 mod cloud;
 
@@ -44,7 +45,7 @@ pub enum StoreError {
         "the store {url} is not there: its folder does not exist; `kflow record --store {url}` makes it"
     )]
     NoFolder { url: String },
-    #[error("cannot {op} {what} in the store {url}: {source}")]
+    #[error("cannot {op} {what} in the store {url}: {}", because(.source, *.todo))]
     Ask {
         /// What was tried: `write`, `read`, `list`, `remove`, `clean`.
         op: &'static str,
@@ -52,6 +53,8 @@ pub enum StoreError {
         what: String,
         url: String,
         source: Box<object_store::Error>,
+        /// What happened in plain words and what to do, where the answer tells.
+        todo: Option<&'static str>,
     },
     #[error("cannot write the index {what}: {source}")]
     Encode {
@@ -75,8 +78,12 @@ impl StoreError {
         let Self::Ask { source, .. } = self else {
             return false;
         };
-        matches!(**source, object_store::Error::NotFound { .. })
+        matches!(**source, object_store::Error::NotFound { .. }) && !advice::lacks_bucket(source)
     }
+}
+
+fn because(source: &object_store::Error, todo: Option<&str>) -> String {
+    todo.map_or_else(|| source.to_string(), |todo| format!("{todo} ({source})"))
 }
 
 /// A store. Cheap to clone; its requests want a tokio runtime with time and I/O.
@@ -183,12 +190,19 @@ impl Store {
         what: &Path,
         answer: impl Future<Output = object_store::Result<T>>,
     ) -> Result<T, StoreError> {
-        let (what, url) = (what.to_string(), self.url.to_string());
+        let all = what.as_ref().is_empty();
+        let what = if all {
+            "what lies".to_owned()
+        } else {
+            what.to_string()
+        };
+        let url = self.url.to_string();
         match tokio::time::timeout(PATIENCE, answer).await {
             Ok(Ok(done)) => Ok(done),
             Ok(Err(source)) => Err(StoreError::Ask {
                 op,
                 what,
+                todo: advice::of(&url, &source),
                 url,
                 source: Box::new(source),
             }),

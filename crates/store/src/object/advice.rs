@@ -1,0 +1,237 @@
+//! What to do about an answer of object storage: its own text says which request failed, and leaves it at that.
+//!
+//! Codes are those of the clouds' references: Amazon S3, "Error responses"; Azure, "Blob service error codes" and "Common REST API error
+//! codes"; Google Cloud Storage, "HTTP status and error codes".
+
+use std::error::Error;
+
+use object_store::ObjectStoreScheme;
+
+/// Words of an answer, and what they come down to; the first that fits.
+const ANSWERS: [(&[&str], Answer); 8] = [
+    (
+        &[
+            "RequestTimeTooSkewed",
+            "must be within 15 minutes",
+            "Token must be a short-lived token",
+        ],
+        Answer::Clock,
+    ),
+    (
+        &[
+            "incorrectly configured region",
+            "AuthorizationHeaderMalformed",
+            "PermanentRedirect",
+        ],
+        Answer::Region,
+    ),
+    (
+        &[
+            "NoSuchBucket",
+            "ContainerNotFound",
+            "specified bucket does not exist",
+        ],
+        Answer::NoBucket,
+    ),
+    // Where a machine or pod of a cloud is told who it is.
+    (
+        &["169.254.169.254", "metadata.google.internal"],
+        Answer::NoCredentials,
+    ),
+    (&["dns error", "failed to lookup address"], Answer::NoHost),
+    (
+        &["ExpiredToken", "token has expired", "TokenExpired"],
+        Answer::Expired,
+    ),
+    (
+        &[
+            "InvalidAccessKeyId",
+            "SignatureDoesNotMatch",
+            "AuthenticationFailed",
+            "401 Unauthorized",
+        ],
+        Answer::WrongKey,
+    ),
+    (&["403 Forbidden", "AccessDenied"], Answer::Refused),
+];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Answer {
+    Clock,
+    Region,
+    NoBucket,
+    NoCredentials,
+    NoHost,
+    Expired,
+    WrongKey,
+    Refused,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cloud {
+    S3,
+    Google,
+    Azure,
+}
+
+impl Cloud {
+    fn of(url: &str) -> Option<Self> {
+        let parsed = url::Url::parse(url).ok()?;
+        match ObjectStoreScheme::parse(&parsed).ok()?.0 {
+            ObjectStoreScheme::AmazonS3 => Some(Self::S3),
+            ObjectStoreScheme::GoogleCloudStorage => Some(Self::Google),
+            ObjectStoreScheme::MicrosoftAzure => Some(Self::Azure),
+            _ => None,
+        }
+    }
+}
+
+/// Everything that an error says of its causes.
+fn told(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        next = cause.source();
+    }
+    text
+}
+
+fn answer(text: &str) -> Option<Answer> {
+    let fits = |words: &[&str]| words.iter().any(|w| text.contains(w));
+    let found = ANSWERS.iter().find(|(words, _)| fits(words));
+    found.map(|(_, answer)| *answer)
+}
+
+/// True where the bucket is missing, and not an object in it.
+pub(super) fn lacks_bucket(error: &object_store::Error) -> bool {
+    answer(&told(error)) == Some(Answer::NoBucket)
+}
+
+/// What happened, and what to do, in a sentence. `None` where the error's own words have to do.
+pub(super) fn of(url: &str, error: &object_store::Error) -> Option<&'static str> {
+    let cloud = Cloud::of(url)?;
+    Some(sentence(cloud, answer(&told(error))?))
+}
+
+fn sentence(cloud: Cloud, answer: Answer) -> &'static str {
+    use Answer as A;
+    use Cloud as C;
+    match (answer, cloud) {
+        (A::Clock, _) => {
+            "the store finds the time of the request wrong: set this machine's clock (NTP)"
+        }
+        (A::Region, C::S3) => {
+            "the bucket is in another region: name that in AWS_REGION, and the endpoint of a store of one's own in AWS_ENDPOINT"
+        }
+        (A::Region, _) => "the store sends this request elsewhere: is the bucket's name right?",
+        (A::NoBucket, C::Azure) => {
+            "there is no such container: kflow makes none; make it, or name another in the URL"
+        }
+        (A::NoBucket, _) => {
+            "there is no such bucket: kflow makes none; make it, or name another in the URL"
+        }
+        (A::NoCredentials, C::S3) => {
+            "there are no credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (of a profile: `eval \"$(aws configure export-credentials --format env)\"`), or run where the machine or pod has a role"
+        }
+        (A::NoCredentials, C::Google) => {
+            "there are no credentials: `gcloud auth application-default login`, or name a key file in GOOGLE_APPLICATION_CREDENTIALS, or run where the machine or pod has a service account"
+        }
+        (A::NoCredentials, C::Azure) => {
+            "there are no credentials: set AZURE_STORAGE_ACCOUNT_KEY, or AZURE_CLIENT_ID, AZURE_CLIENT_SECRET and AZURE_TENANT_ID, or AZURE_USE_AZURE_CLI=true after `az login`, or run where the machine or pod has an identity"
+        }
+        (A::NoHost, C::S3) => {
+            "the store's host is not known by that name: look at AWS_ENDPOINT, AWS_REGION and the bucket's name"
+        }
+        (A::NoHost, C::Google) => {
+            "the store's host is not known by that name: does this machine reach storage.googleapis.com?"
+        }
+        (A::NoHost, C::Azure) => {
+            "the store's host is not known by that name: look at AZURE_STORAGE_ACCOUNT_NAME"
+        }
+        (A::Expired, C::S3) => {
+            "the credentials have expired: get new ones, and AWS_SESSION_TOKEN with them"
+        }
+        (A::Expired, _) => "the credentials have expired: get new ones",
+        (A::WrongKey, C::S3) => {
+            "the store does not know these credentials: look at AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN; `aws sts get-caller-identity` says whose they are"
+        }
+        (A::WrongKey, C::Google) => {
+            "the store does not know these credentials: look at GOOGLE_APPLICATION_CREDENTIALS, or `gcloud auth application-default login` again"
+        }
+        (A::WrongKey, C::Azure) => {
+            "the store does not know these credentials: look at AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY, or what else AZURE_* names"
+        }
+        (A::Refused, C::S3) => {
+            "the store refuses it to these credentials: they need s3:ListBucket on the bucket, and s3:GetObject, s3:PutObject and s3:DeleteObject on what is in it; `aws sts get-caller-identity` says whose they are (profiles in ~/.aws are not read: `aws configure export-credentials --format env`)"
+        }
+        (A::Refused, C::Google) => {
+            "the store refuses it to these credentials: they need the role roles/storage.objectUser on the bucket; GOOGLE_APPLICATION_CREDENTIALS names them"
+        }
+        (A::Refused, C::Azure) => {
+            "the store refuses it to these credentials: they need the role Storage Blob Data Contributor on the container, or another AZURE_STORAGE_ACCOUNT_KEY"
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As `object_store` words them (`client/retry.rs`), with the bodies of the clouds' references.
+    #[test]
+    fn what_a_store_answers_says_what_to_do() {
+        let status = |status: &str, body: &str| {
+            format!(
+                "Error performing GET https://b.example/ in 2ms - Server returned non-2xx status code: {status}: {body}"
+            )
+        };
+        let code = |status_: &str, code: &str| {
+            status(status_, &format!("<Error><Code>{code}</Code></Error>"))
+        };
+        for (text, s3, google, azure) in [
+            (code("403 Forbidden", "RequestTimeTooSkewed"), "clock", "clock", "clock"),
+            (code("400 Bad Request", "AuthorizationHeaderMalformed"), "AWS_REGION", "name", "name"),
+            (
+                "Received redirect without LOCATION, this normally indicates an incorrectly configured region".to_owned(),
+                "AWS_REGION",
+                "name",
+                "name",
+            ),
+            (code("404 Not Found", "NoSuchBucket"), "no such bucket", "no such bucket", "no such container"),
+            (code("404 Not Found", "ContainerNotFound"), "no such bucket", "no such bucket", "no such container"),
+            (
+                "Error performing PUT http://169.254.169.254/latest/api/token in 1s - HTTP error".to_owned(),
+                "AWS_ACCESS_KEY_ID",
+                "GOOGLE_APPLICATION_CREDENTIALS",
+                "AZURE_STORAGE_ACCOUNT_KEY",
+            ),
+            (
+                "error sending request: dns error: failed to lookup address information".to_owned(),
+                "AWS_ENDPOINT",
+                "storage.googleapis.com",
+                "AZURE_STORAGE_ACCOUNT_NAME",
+            ),
+            (code("400 Bad Request", "ExpiredToken"), "expired", "expired", "expired"),
+            (code("403 Forbidden", "InvalidAccessKeyId"), "does not know", "does not know", "does not know"),
+            (status("401 Unauthorized", "Invalid Credentials"), "does not know", "does not know", "does not know"),
+            (code("403 Forbidden", "AccessDenied"), "s3:PutObject", "roles/storage.objectUser", "Storage Blob Data Contributor"),
+        ] {
+            let error = || object_store::Error::Generic {
+                store: "S3",
+                source: text.clone().into(),
+            };
+            for (url, wanted) in [("s3://b/p", s3), ("gs://b/p", google), ("az://b/p", azure)] {
+                let todo = of(url, &error()).unwrap_or_default();
+                assert!(todo.contains(wanted), "{url}: {text}: {todo:?} lacks {wanted:?}");
+            }
+            assert_eq!(of("file:///p", &error()), None);
+        }
+        let other = object_store::Error::Generic {
+            store: "S3",
+            source: status("503 Service Unavailable", "SlowDown").into(),
+        };
+        assert_eq!(of("s3://b", &other), None);
+    }
+}
