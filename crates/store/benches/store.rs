@@ -1,8 +1,8 @@
 //! Finding a pod in a store of 1,000 nodes and a week, and what recordings cost.
 //!
-//! The store is a simulation. Its index is synthesised: 40 pods a node, a quarter of them new every hour. Of the hours that are asked for
-//! every node has its twelve segments, all but one node's with the same body (it is never read); that one's are a recorded node's,
-//! S5-burst, moved to three days back.
+//! The store is a **simulation**. Its index is synthesised: 40 pods a node, a quarter of them new every hour. Of the hours that are asked for
+//! every node has its rows and its twelve segments, all but one node's with the same body (it is never read); that one's are a recorded
+//! node's, S5-burst, moved to three days back. The other hours of the week are listed and never read: they are one hour's object, by reference.
 //!
 //! `cargo bench -p kflow-store` measures with the index as nodes leave it (an object a node and hour) and compacted (an object an hour).
 //! With `KFLOW_BENCH_STORE=FOLDER` the store stays there, and the line that a user would type is printed.
@@ -123,7 +123,7 @@ fn put_recording(store: &Store, cluster: &Cluster, end: Nanos) -> String {
         spool.take(&Arc::new(o), reading(last));
     }
     spool.close(reading(last));
-    let up = Uploader::start(spool.ring(), store.clone(), cluster.clone()).expect("a thread");
+    let up = Uploader::start(spool.ring(), store.clone(), cluster.clone(), None).expect("a thread");
     assert_eq!(up.stop(Duration::from_secs(60)).sent, SEGMENTS as u64);
     pod.expect("a pod")
 }
@@ -189,28 +189,32 @@ fn main() {
         fs::create_dir_all(file.parent().expect("a folder")).expect("made");
         fs::write(file, bytes).expect("written");
     };
+    let began = clock::monotonic();
     let mut bytes_of_index = 0;
-    for n in 0..HOURS {
+    let mut whole = Index::default();
+    for n in AGO..AGO + BACK {
         let begin = Nanos(NOW.0 - (n + 1) * HOUR);
-        let as_nodes_left_it = (AGO..AGO + BACK).contains(&n);
-        let mut whole = Index::default();
+        whole = Index::default();
         for node in 0..NODES {
             let node = format!("node{node:04}");
             let its = rows(&node, n, begin, begin.plus(HOUR));
-            if as_nodes_left_it {
-                let (hash, bytes) = its.encode().expect("encoded");
-                let folder = cluster.pods_of(Hour::of(begin), &node);
-                bytes_of_index += bytes.len();
-                write(&folder.join(merged(hash)), &bytes);
-            } else {
-                whole.merge(its);
-            }
-        }
-        if !as_nodes_left_it {
-            let (hash, bytes) = whole.encode().expect("encoded");
+            let (hash, bytes) = its.encode().expect("encoded");
+            let folder = cluster.pods_of(Hour::of(begin), &node);
             bytes_of_index += bytes.len();
-            write(&cluster.pods_in(Hour::of(begin)).join(merged(hash)), &bytes);
+            write(&folder.join(merged(hash)), &bytes);
+            whole.merge(its);
         }
+    }
+    let (hash, bytes) = whole.encode().expect("encoded");
+    let one = root.join("index");
+    fs::write(&one, &bytes).expect("written");
+    for n in (0..HOURS).filter(|n| !(AGO..AGO + BACK).contains(n)) {
+        let begin = Nanos(NOW.0 - (n + 1) * HOUR);
+        let folder = root.join(cluster.pods_in(Hour::of(begin)).as_ref());
+        fs::create_dir_all(&folder).expect("made");
+        let name = merged(hash).to_string();
+        fs::hard_link(&one, folder.join(name)).expect("linked");
+        bytes_of_index += bytes.len();
     }
     // Every node's segments of the hours that are asked for: their names alone are looked at.
     let body = root.join("body");
@@ -242,8 +246,9 @@ fn main() {
     }
     let pod = put_recording(&store, &cluster, end);
     println!(
-        "{NODES} nodes, {HOURS} hours: an index of {}, and {segments} segments in {BACK} hours",
-        size(bytes_of_index as u64)
+        "{NODES} nodes, {HOURS} hours: an index of {}, and {segments} segments in {BACK} hours; made in {:.1?}",
+        size(bytes_of_index as u64),
+        began.elapsed()
     );
     let from = end.plus(-HOUR);
     println!(
