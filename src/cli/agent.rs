@@ -17,7 +17,7 @@ use kflow_agent::run::{Agent, Options};
 use kflow_engine::live::Config;
 use kflow_model::log::Component;
 use kflow_model::patient;
-use kflow_store::{Bounds, Cluster, Store, Use};
+use kflow_store::{Bounds, Cluster, Store, Tidy, Use};
 use place::{Root, own_folder, own_loopback};
 
 /// Observations that wait for viewers in memory; the rest is in the spool.
@@ -77,6 +77,9 @@ fn run(args: &RunArgs) -> anyhow::Result<u8> {
         listen: args.listen.or_else(own_loopback),
         spool: (!args.no_spool).then(|| (args.spool.clone(), bounds)),
         store,
+        tidy: Tidy {
+            keep: args.store_keep,
+        },
         metrics: args.metrics,
         ring_bytes: RING.0,
         ring_age: RING.1,

@@ -1,5 +1,7 @@
 //! `kflow tui`: the terminal over a running engine.
 
+mod metrics;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -35,6 +37,9 @@ pub(super) fn tui(args: &TuiArgs) -> anyhow::Result<u8> {
         cluster: Cluster::start(config)?,
         folder: args.record_dir.clone(),
     };
+    if let Some(at) = args.metrics {
+        metrics::serve(at, driver.cluster.main())?;
+    }
     run(&mut driver, &options)?;
     quit(&mut driver.cluster)
 }

@@ -77,7 +77,7 @@ fn put_cut(store: &Store, session: &Session, node: &str, cuts: &[usize]) -> u64 
     now.wall = session.range().unwrap().1;
     spool.close(now);
     let cluster = Cluster::new(store.root(), "lab").unwrap();
-    let up = Uploader::start(spool.ring(), store.clone(), cluster).unwrap();
+    let up = Uploader::start(spool.ring(), store.clone(), cluster, None).unwrap();
     up.stop(PATIENCE).sent
 }
 

@@ -19,6 +19,7 @@
 //! | [`nodes`] | the agents of a cluster, node by node |
 //! | `objects` | the objects of an installation, one by one |
 //! | [`run`] | the process |
+//! | [`scrape`] | serves a page of metrics |
 
 pub mod clean;
 pub mod find;
@@ -29,4 +30,4 @@ pub mod metrics;
 pub mod nodes;
 mod objects;
 pub mod run;
-mod scrape;
+pub mod scrape;

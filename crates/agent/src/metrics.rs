@@ -158,13 +158,25 @@ pub fn write(out: &mut impl io::Write, counts: &Counts, state: &State) -> io::Re
     for (source, n) in &counts.lost {
         page.sample("kflow_lost_total", &[("source", source.name())], n)?;
     }
+    sources(&mut page, &state.sources)?;
+    if let Some(kept) = &state.spool {
+        spool(&mut page, kept)?;
+        if let Some(sent) = &state.store {
+            store(&mut page, sent, kept)?;
+        }
+    }
+    page.end()
+}
+
+/// Writes the family of sources.
+pub fn sources(page: &mut Page<impl io::Write>, all: &[SourceStatus]) -> io::Result<()> {
     page.family(
         "kflow_sources",
         Kind::Gauge,
         "Sources by kind and state: starting, on, off.",
     )?;
     let mut sources: BTreeMap<(&str, &str), u64> = BTreeMap::new();
-    for s in &state.sources {
+    for s in all {
         let is = match s.status {
             Status::Starting => "starting",
             Status::On(_) => "on",
@@ -175,13 +187,7 @@ pub fn write(out: &mut impl io::Write, counts: &Counts, state: &State) -> io::Re
     for ((source, is), n) in sources {
         page.sample("kflow_sources", &[("source", source), ("state", is)], n)?;
     }
-    if let Some(kept) = &state.spool {
-        spool(&mut page, kept)?;
-        if let Some(sent) = &state.store {
-            store(&mut page, sent, kept)?;
-        }
-    }
-    page.end()
+    Ok(())
 }
 
 fn calls(page: &mut Page<impl io::Write>, counts: &Counts) -> io::Result<()> {
@@ -311,6 +317,26 @@ fn store(
         "Segments that had to go before the store had them.",
     )?;
     page.sample("kflow_store_segments_dropped_total", &[], spool.dropped.0)?;
+    if let Some(last) = sent.last {
+        page.family(
+            "kflow_store_last_sent_timestamp_seconds",
+            Kind::Gauge,
+            "When the store got the last segment.",
+        )?;
+        page.sample(
+            "kflow_store_last_sent_timestamp_seconds",
+            &[],
+            seconds(last.0),
+        )?;
+    }
+    if let Some(tidied) = &sent.tidied {
+        page.family(
+            "kflow_store_segments_removed",
+            Kind::Counter,
+            "Segments of the cluster that this agent removed because they were too old.",
+        )?;
+        page.sample("kflow_store_segments_removed_total", &[], tidied.segments)?;
+    }
     page.family(
         "kflow_store_failing",
         Kind::Gauge,

@@ -20,7 +20,7 @@ use kflow_serve::service::{Host, Past, Server, Service};
 use kflow_serve::socket::Socket;
 use kflow_serve::wire;
 use kflow_sources::live::{Board, Status};
-use kflow_store::{Bounds, Cluster, Keeper, Store, Uploader, upload};
+use kflow_store::{Bounds, Cluster, Keeper, Store, Tidy, Uploader, upload};
 
 use crate::find::Finding;
 use crate::metrics::{self, Counts, State};
@@ -46,6 +46,8 @@ pub struct Options {
     pub spool: Option<(PathBuf, Bounds)>,
     /// Where the spool's segments are sent.
     pub store: Option<(Store, Cluster)>,
+    /// What is done for that store beside.
+    pub tidy: Tidy,
     /// Loopback address of the metrics.
     pub metrics: Option<SocketAddr>,
     /// Bytes of observations that the ring keeps.
@@ -106,14 +108,40 @@ pub struct Ended {
     pub failing: Option<String>,
 }
 
-/// State of the agent for `Info`: sources, findings, spool.
+type Sent = Box<dyn Fn() -> upload::Status + Send + Sync>;
+
+/// State of the agent for `Info`: sources, findings, spool, store.
 struct About {
     options: Options,
     board: Board,
     spool: Option<kflow_store::Ring>,
+    /// How sending into the store stands, where there is one.
+    sent: Option<Sent>,
     /// Why there is no spool, where one was asked for.
     unkept: Mutex<Option<String>>,
     log: Log,
+}
+
+impl About {
+    fn store(&self) -> Option<wire::Store> {
+        let (store, _) = self.options.store.as_ref()?;
+        let kept = self.spool.as_ref()?.status();
+        let sent = self.sent.as_ref()?();
+        let tidied = sent.tidied.unwrap_or_default();
+        Some(wire::Store {
+            url: store.url().to_owned(),
+            sent: sent.sent,
+            bytes: sent.bytes,
+            last: sent.last.map_or(0, |at| u64::try_from(at.0).unwrap_or(0)),
+            waiting: kept.waiting as u64,
+            dropped: kept.dropped.0,
+            dropped_observations: kept.dropped.1,
+            unsendable: sent.unsendable,
+            failing: sent.failing.unwrap_or_default(),
+            removed: tidied.segments,
+            untidy: tidied.failing.unwrap_or_default(),
+        })
+    }
 }
 
 impl Host for About {
@@ -165,6 +193,7 @@ impl Host for About {
                 sources: sources.collect(),
                 findings: findings.collect(),
                 spool,
+                store: self.store(),
             }),
             ..wire::InfoResponse::default()
         }
@@ -209,7 +238,7 @@ impl Agent {
         let kept = keeper.as_ref().map(Keeper::ring);
         let upload = match (&kept, options.store.clone()) {
             (Some(kept), Some((store, cluster))) => {
-                let upload = Uploader::start(kept.clone(), store, cluster);
+                let upload = Uploader::start(kept.clone(), store, cluster, Some(options.tidy));
                 Some(upload.map_err(Error::Thread)?)
             }
             _ => None,
@@ -220,6 +249,7 @@ impl Agent {
             options,
             board: sources.board(),
             spool: kept.clone(),
+            sent: upload.as_ref().map(|u| Box::new(u.watch()) as Sent),
             unkept: Mutex::new(unkept),
             log: Arc::clone(log),
         };

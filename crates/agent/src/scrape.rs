@@ -25,10 +25,10 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Makes the page.
-pub(crate) type Page = Arc<dyn Fn() -> io::Result<Vec<u8>> + Send + Sync>;
+pub type Page = Arc<dyn Fn() -> io::Result<Vec<u8>> + Send + Sync>;
 
 /// Serves until the process ends.
-pub(crate) fn serve(listener: TcpListener, page: &Page) -> io::Result<()> {
+pub fn serve(listener: TcpListener, page: &Page) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;

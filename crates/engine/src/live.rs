@@ -363,6 +363,12 @@ impl Live {
         picture
     }
 
+    /// The newest picture, wherever the view stands, for somebody else to ask.
+    pub fn watch(&self) -> impl Fn() -> Arc<Snapshot> + Send + Sync + use<> {
+        let shared = Arc::clone(&self.shared);
+        move || Arc::clone(&lock(&shared.snapshot).1)
+    }
+
     fn newest(&self) -> Arc<Snapshot> {
         Arc::clone(&lock(&self.shared.snapshot).1)
     }

@@ -41,3 +41,4 @@ pub mod text;
 pub mod timeline;
 pub mod unknown;
 pub mod why;
+pub mod world_metrics;

@@ -126,6 +126,9 @@ pub struct Agent {
     /// What it keeps on disk.
     #[prost(message, tag = "4")]
     pub spool: Option<Spool>,
+    /// Where it sends that.
+    #[prost(message, tag = "5")]
+    pub store: Option<Store>,
 }
 
 /// How a source of an agent stands.
@@ -186,6 +189,44 @@ pub struct Spool {
     /// Why nothing is written.
     #[prost(string, tag = "5")]
     pub failing: String,
+}
+
+/// Where an agent sends what it keeps.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct Store {
+    /// As it was named.
+    #[prost(string, tag = "1")]
+    pub url: String,
+    /// Segments that it got since the agent began.
+    #[prost(uint64, tag = "2")]
+    pub sent: u64,
+    /// Bytes of these.
+    #[prost(uint64, tag = "3")]
+    pub bytes: u64,
+    /// When it got the last, ns since the Unix epoch; 0 before.
+    #[prost(uint64, tag = "4")]
+    pub last: u64,
+    /// Segments that wait to be sent.
+    #[prost(uint64, tag = "5")]
+    pub waiting: u64,
+    /// Segments that had to go before the store had them.
+    #[prost(uint64, tag = "6")]
+    pub dropped: u64,
+    /// Observations in these.
+    #[prost(uint64, tag = "7")]
+    pub dropped_observations: u64,
+    /// Segments that cannot be sent as they are.
+    #[prost(uint64, tag = "8")]
+    pub unsendable: u64,
+    /// Why nothing is sent.
+    #[prost(string, tag = "9")]
+    pub failing: String,
+    /// Segments of the cluster that this agent removed.
+    #[prost(uint64, tag = "10")]
+    pub removed: u64,
+    /// Why the store was not tidied.
+    #[prost(string, tag = "11")]
+    pub untidy: String,
 }
 
 #[cfg(test)]

@@ -212,7 +212,7 @@ fn main() {
         let begin = Nanos(NOW.0 - (n + 1) * HOUR);
         let folder = root.join(cluster.pods_in(Hour::of(begin)).as_ref());
         fs::create_dir_all(&folder).expect("made");
-        let name = merged(hash).to_string();
+        let name = merged(hash);
         fs::hard_link(&one, folder.join(name)).expect("linked");
         bytes_of_index += bytes.len();
     }

@@ -8,7 +8,9 @@ use kflow_model::Nanos;
 use object_store::path::Path;
 
 use crate::index::Index;
-use crate::layout::{Cluster, Hour, Object, is_rows, last, merged, rows_end, table_time};
+use crate::layout::{
+    Cluster, Hour, Object, ObjectMeta, is_rows, last, merged, rows_end, table_time,
+};
 use crate::object::{Store, StoreError};
 
 /// What became of the objects of an index.
@@ -34,19 +36,52 @@ impl std::ops::AddAssign for Merged {
 pub async fn merge_rows(store: &Store, folder: &Path) -> Result<Merged, StoreError> {
     let mut all = store.list(folder).await?;
     all.retain(|o| is_rows(&o.location));
-    let mut done = Merged::default();
-    let right_here = |path: &Path| path.prefix_match(folder).is_some_and(|p| p.count() == 1);
     if all.is_empty() {
-        return Ok(done);
+        return Ok(Merged::default());
     }
     if let [one] = all.as_slice()
-        && right_here(&one.location)
+        && right_here(&one.location, folder)
     {
-        return Ok(done);
+        return Ok(Merged::default());
     }
+    merge(store, folder, all).await
+}
+
+/// The same for who has little memory: of index objects that lie deeper, as nodes left them, those of `most` bytes become one at a time.
+/// There are several then, and what was merged stays as it is.
+pub async fn merge_some(store: &Store, folder: &Path, most: u64) -> Result<Merged, StoreError> {
+    let mut all = store.list(folder).await?;
+    all.retain(|o| is_rows(&o.location) && !right_here(&o.location, folder));
+    let mut done = Merged::default();
+    let mut some: Vec<ObjectMeta> = Vec::new();
+    let mut bytes = 0;
+    for object in all {
+        if bytes + object.size > most && some.len() > 1 {
+            done += merge(store, folder, std::mem::take(&mut some)).await?;
+            bytes = 0;
+        }
+        bytes += object.size;
+        some.push(object);
+    }
+    if some.len() > 1 {
+        done += merge(store, folder, some).await?;
+    }
+    Ok(done)
+}
+
+fn right_here(path: &Path, folder: &Path) -> bool {
+    path.prefix_match(folder).is_some_and(|p| p.count() == 1)
+}
+
+async fn merge(
+    store: &Store,
+    folder: &Path,
+    objects: Vec<ObjectMeta>,
+) -> Result<Merged, StoreError> {
+    let mut done = Merged::default();
     let mut index = Index::default();
     let mut read = Vec::new();
-    for object in all {
+    for object in objects {
         let bytes = match store.get(&object.location).await {
             // Who does the same at the same time was faster: its rows are elsewhere.
             Err(e) if e.is_absence() => continue,
@@ -106,7 +141,9 @@ pub struct Pruned {
 /// left unfinished before then.
 pub async fn prune(store: &Store, cluster: &Cluster, until: Nanos) -> Result<Pruned, StoreError> {
     let mut done = Pruned::default();
-    for hour in hours(store, cluster, &cluster.segments()).await? {
+    // Days after it are not looked into.
+    let old = |folder| async move { hours_between(store, cluster, &folder, Nanos(0), until).await };
+    for hour in old(cluster.segments()).await? {
         if hour.begin() >= until {
             continue;
         }
@@ -121,7 +158,7 @@ pub async fn prune(store: &Store, cluster: &Cluster, until: Nanos) -> Result<Pru
             }
         }
     }
-    for hour in hours(store, cluster, &cluster.pods()).await? {
+    for hour in old(cluster.pods()).await? {
         if hour.begin() >= until {
             continue;
         }

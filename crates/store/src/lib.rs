@@ -47,6 +47,7 @@ pub mod merge;
 pub mod name;
 pub mod object;
 pub mod spool;
+pub mod tidy;
 pub mod upload;
 
 #[cfg(test)]
@@ -57,4 +58,5 @@ pub use layout::Cluster;
 pub use merge::{Merge, Piece};
 pub use object::{Store, Use};
 pub use spool::{Bounds, Options, Ring, Segment, Spool, SpoolError, Status};
+pub use tidy::Tidy;
 pub use upload::Uploader;

@@ -16,6 +16,7 @@ use crate::fetch::{FetchError, Want, fetch, index, plan};
 use crate::index::Asked;
 use crate::layout::{Cluster, Hour};
 use crate::spool::{Bounds, Options, Spool};
+use crate::tidy::{Tidy, merge_hours};
 use crate::{Store, Uploader, Use};
 
 /// How long a test may wait for what takes milliseconds.
@@ -87,7 +88,7 @@ impl Rig {
         spool
     }
     fn send(&self, spool: &Spool) -> crate::upload::Status {
-        let up = Uploader::start(spool.ring(), self.store(), self.cluster()).unwrap();
+        let up = Uploader::start(spool.ring(), self.store(), self.cluster(), None).unwrap();
         up.stop(PATIENCE)
     }
     fn run<T>(&self, what: impl Future<Output = T>) -> T {
@@ -316,6 +317,77 @@ fn a_pod_leads_to_its_node_without_a_segment_being_read() {
     assert_eq!((done.objects, done.made), (0, 0));
 }
 
+/// As the agents of three nodes and a command would.
+#[test]
+fn agents_tidy_at_once_with_commands_and_no_row_goes() {
+    let rig = Rig::new();
+    for node in ["node1", "node2", "node3"] {
+        rig.send(&rig.spool(node, 4, 0));
+    }
+    let (store, cluster) = (rig.store(), rig.cluster());
+    let all = || index(&store, &cluster, Nanos(i64::MIN), Nanos(i64::MAX));
+    let (whole, ..) = rig.run(all()).unwrap();
+    let (begin, end) = rig.session.range().unwrap();
+    let rows = || {
+        let objects = rig.objects().into_iter();
+        objects.filter(|o| o.contains("/pods/")).collect::<Vec<_>>()
+    };
+    let (apart, hour) = (rows().len(), kflow_model::units::HOUR);
+    assert_eq!(Hour::of(begin), Hour::of(end), "the fixture is of one hour");
+    // An hour that has just ended is left alone.
+    let over = Hour::of(end).end();
+    let early = rig.run(merge_hours(&store, &cluster, over, u64::MAX));
+    assert_eq!((early.unwrap().objects, rows().len()), (0, apart));
+    // Those of more bytes than are to be held become several.
+    let sizes = rows()
+        .into_iter()
+        .map(|o| fs::metadata(rig.path("store").join(o)).unwrap().len());
+    let most = sizes.max().unwrap() * 5;
+    let now = over.plus(hour / 2);
+    rig.run(merge_hours(&store, &cluster, now, most)).unwrap();
+    let some = rows().len();
+    assert!((2..apart).contains(&some), "{apart} became {some}");
+    assert!(rig.run(all()).unwrap().0 == whole);
+    // All at once, and once more.
+    let tidy = Tidy {
+        keep: Some(Duration::from_secs(24 * 3600)),
+    };
+    for node in ["node1", "node2", "node3"] {
+        fs::remove_dir_all(rig.path(&format!("spool-{node}"))).unwrap();
+        rig.send(&rig.spool(node, 4, 0));
+    }
+    for _ in 0..2 {
+        let (a, b, c, d) = rig.run(async {
+            tokio::join!(
+                tidy.look(&store, &cluster, now, true),
+                tidy.look(&store, &cluster, now, true),
+                compact(&store, &cluster, now),
+                prune(&store, &cluster, begin)
+            )
+        });
+        let (a, b) = (a.unwrap(), b.unwrap());
+        assert_eq!((a.1.segments, b.1.segments), (0, 0));
+        c.unwrap();
+        d.unwrap();
+        assert!(rig.run(all()).unwrap().0 == whole);
+    }
+    // A day later the segments go, by several at once, and by an agent that keeps all none does.
+    let later = end.plus(25 * hour);
+    let kept = rig
+        .run(Tidy::default().look(&store, &cluster, later, true))
+        .unwrap();
+    assert_eq!(kept.1.segments, 0);
+    let (a, b) = rig.run(async {
+        tokio::join!(
+            tidy.look(&store, &cluster, later, true),
+            tidy.look(&store, &cluster, later, true)
+        )
+    });
+    let gone = a.unwrap().1.segments + b.unwrap().1.segments;
+    assert!(gone >= 12, "{gone}");
+    assert!(!rig.objects().iter().any(|o| o.contains("/segments/")));
+}
+
 /// What is merged while it is read went from where it was listed, and is read where it is.
 #[test]
 fn an_index_that_is_compacted_while_it_is_read_is_read_whole() {
@@ -412,7 +484,7 @@ fn while_the_store_is_away_nothing_is_lost_and_it_is_told() {
     let store = rig.store();
     let away = rig.path("store/lab");
     fs::write(&away, "").unwrap();
-    let up = Uploader::start(spool.ring(), store, rig.cluster()).unwrap();
+    let up = Uploader::start(spool.ring(), store, rig.cluster(), None).unwrap();
     let failing = Mutex::new(None);
     while failing.lock().unwrap().is_none() {
         std::thread::yield_now();

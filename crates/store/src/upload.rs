@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use kflow_model::session::{Part, Reader};
-use kflow_model::{Text, clock};
+use kflow_model::{Nanos, Text, clock};
 use tokio::sync::watch;
 use tracing::{info, warn};
 
@@ -22,6 +22,7 @@ use crate::layout::{BadName, Cluster, Hour, folder_of, rows_of};
 use crate::merge::Piece;
 use crate::object::{Store, StoreError};
 use crate::spool::{Ring, Segment, SpoolError};
+use crate::tidy::{Tidied, Tidy};
 
 /// How often it is looked for a segment that was closed.
 const LOOK: Duration = Duration::from_secs(1);
@@ -42,8 +43,12 @@ pub struct Status {
     pub bytes: u64,
     /// Segments that cannot be sent as they are; they stay in the spool.
     pub unsendable: u64,
+    /// When the store got the last of them.
+    pub last: Option<Nanos>,
     /// Why nothing is sent, while it is so.
     pub failing: Option<String>,
+    /// What was done for the store beside, where it was to be.
+    pub tidied: Option<Tidied>,
 }
 
 /// Why a segment was not sent.
@@ -70,9 +75,17 @@ pub struct Uploader {
 }
 
 impl Uploader {
-    /// Begins to send. The spool is to owe its segments ([`Options::owed`](crate::Options)).
-    pub fn start(ring: Ring, store: Store, cluster: Cluster) -> io::Result<Self> {
-        let status = Arc::<Mutex<Status>>::default();
+    /// Begins to send. The spool is to owe its segments ([`Options::owed`](crate::Options)). With `tidy` the store is kept in order too.
+    pub fn start(
+        ring: Ring,
+        store: Store,
+        cluster: Cluster,
+        tidy: Option<Tidy>,
+    ) -> io::Result<Self> {
+        let status = Arc::new(Mutex::new(Status {
+            tidied: tidy.map(|_| Tidied::default()),
+            ..Status::default()
+        }));
         let (stop, stopped) = watch::channel(None);
         let (end, ended) = sync_channel::<()>(1);
         let sender = Sender {
@@ -87,6 +100,12 @@ impl Uploader {
             .enable_all()
             .max_blocking_threads(WAITING)
             .build()?;
+        if let Some(tidy) = tidy {
+            let status = Arc::clone(&status);
+            let tell = move |done| lock(&status).tidied = Some(done);
+            // It goes with the runtime; what is cut short is done again.
+            runtime.spawn(tidy.run(sender.store.clone(), sender.cluster.clone(), tell));
+        }
         std::thread::Builder::new()
             .name("kflow-upload".into())
             .spawn(move || {
@@ -249,6 +268,7 @@ impl Sender {
             let mut status = lock(&self.status);
             status.sent += 1;
             status.bytes += size;
+            status.last = Some(clock::now());
             if status.failing.take().is_some() {
                 info!("segments are sent again");
             }

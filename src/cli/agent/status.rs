@@ -14,7 +14,7 @@ use kflow_export::rows;
 use kflow_export::text::clean;
 use kflow_model::units::{duration, size};
 use kflow_model::{Nanos, clock, patient};
-use kflow_serve::wire::InfoResponse;
+use kflow_serve::wire::{InfoResponse, Store};
 use kflow_sources::agent::{SOCKET, Way, reach};
 
 /// One line of what an agent tells.
@@ -90,7 +90,44 @@ fn rows_of(info: &InfoResponse, now: Nanos) -> Vec<Row> {
             row("spool", "on", found)
         }
     });
+    all.extend(agent.store.as_ref().map(|s| store_row(s, now)));
     all
+}
+
+fn store_row(s: &Store, now: Nanos) -> Row {
+    let mut found = format!("{}: {} segments sent, {}", s.url, s.sent, size(s.bytes));
+    if s.last > 0 {
+        let last = Nanos(i64::try_from(s.last).unwrap_or(0));
+        found.push_str(&format!(
+            ", the last {} ago",
+            duration(now.since(last).max(0))
+        ));
+    }
+    found.push_str(&format!("; {} wait", s.waiting));
+    if s.dropped > 0 {
+        found.push_str(&format!(
+            "; {} segments with {} observations had to go before the store had them",
+            s.dropped, s.dropped_observations
+        ));
+    }
+    if s.unsendable > 0 {
+        found.push_str(&format!("; {} cannot be sent", s.unsendable));
+    }
+    if s.removed > 0 {
+        found.push_str(&format!("; {} removed that were too old", s.removed));
+    }
+    if !s.untidy.is_empty() {
+        found.push_str(&format!("; not tidied: {}", s.untidy));
+    }
+    if !s.failing.is_empty() {
+        found.push_str(&format!("; nothing is sent: {}", s.failing));
+    }
+    Row {
+        what: "store".to_owned(),
+        state: if s.failing.is_empty() { "on" } else { "off" },
+        found,
+        todo: String::new(),
+    }
 }
 
 /// `kflow agent status`: of the agent of this machine, or of those of a cluster.

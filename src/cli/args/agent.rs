@@ -88,6 +88,9 @@ pub struct RunArgs {
     /// Send a segment every so often, an hour at most
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = duration, requires = "store")]
     pub segment: Duration,
+    /// Remove from the store what any node of the cluster recorded longer ago than this [default: nothing]
+    #[arg(long, value_name = "TIME", value_parser = duration, requires = "store")]
+    pub store_keep: Option<Duration>,
     /// Serve metrics for Prometheus at http://ADDR/metrics, a loopback address [default: nowhere]
     #[arg(long, value_name = "ADDR")]
     pub metrics: Option<SocketAddr>,

@@ -251,6 +251,9 @@ pub struct TuiArgs {
         conflicts_with = "session"
     )]
     pub since: Option<String>,
+    /// Serve metrics of what runs for Prometheus at http://ADDR/metrics, a loopback address [default: nowhere]
+    #[arg(long, value_name = "ADDR", conflicts_with_all = ["session", "store"])]
+    pub metrics: Option<SocketAddr>,
     /// Theme: a name, or a file
     #[arg(long, value_name = "THEME")]
     pub theme: Option<String>,

@@ -55,7 +55,8 @@ pub(super) fn record(args: &RecordArgs, url: &str) -> anyhow::Result<u8> {
         owed: true,
     };
     let keeper = Arc::new(Keeper::start(spool.clone(), options)?);
-    let uploader = Uploader::start(keeper.ring(), to, cluster).context("cannot send segments")?;
+    let uploader =
+        Uploader::start(keeper.ring(), to, cluster, None).context("cannot send segments")?;
     let mut live = Live::start(config)?;
     live.keep(Arc::clone(&keeper), args.pod.as_deref());
     let shown = spool.display().to_string();

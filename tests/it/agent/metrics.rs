@@ -6,6 +6,12 @@ use std::net::TcpStream;
 use std::sync::Arc;
 
 use kflow_agent::metrics::{Counts, State, write};
+use kflow_core::correlate::World;
+use kflow_core::diagnose::{CauseId, Diagnoser};
+use kflow_core::stats::{Measure, measured};
+use kflow_engine::world_at;
+use kflow_export::open_metrics::Page;
+use kflow_export::world_metrics::{self, Starts};
 use kflow_model::clock;
 use kflow_model::cri::{CallKey, CallStart, Service, Subject, code_name, method};
 use kflow_model::pairs::Pairs;
@@ -199,11 +205,17 @@ fn every_query_of_the_dashboard_finds_what_is_exported() {
     let state = State {
         sources: vec![state(Status::Off("no such socket".into()))],
         spool: Some(kflow_store::Status::default()),
-        store: Some(kflow_store::upload::Status::default()),
+        store: Some(kflow_store::upload::Status {
+            last: Some(Nanos(1)),
+            tidied: Some(kflow_store::tidy::Tidied::default()),
+            ..kflow_store::upload::Status::default()
+        }),
     };
     write(&mut out, &counts, &state).unwrap();
+    let of_agent = samples(&String::from_utf8(out).unwrap());
+    let (of_world, _) = world_page("S2-stuck-early", 2);
     let mut exported: BTreeMap<String, BTreeMap<String, BTreeSet<String>>> = BTreeMap::new();
-    for (name, labels, _) in samples(&String::from_utf8(out).unwrap()) {
+    for (name, labels, _) in of_agent.into_iter().chain(of_world) {
         let known = exported.entry(name).or_default();
         for (label, value) in labels {
             known.entry(label).or_default().insert(value);
@@ -268,9 +280,67 @@ fn every_query_of_the_dashboard_finds_what_is_exported() {
         rest,
         [
             "kflow_cri_calls_untracked_total",
+            "kflow_store_segments_removed_total",
             "kflow_store_segments_sent_total"
         ]
     );
+}
+
+/// What the terminal would serve of a recording, so many quarters of it, and its world then.
+fn world_page(name: &str, quarters: i64) -> (Vec<Sample>, World) {
+    let session = load(&fixture(&format!("sessions/{name}.kflow.zst"))).unwrap();
+    let (begin, end) = session.range().unwrap();
+    let mut starts = Starts::default();
+    let mut last = None;
+    // As a collector asks: now and then.
+    for n in 1..=quarters {
+        let at = begin.plus(end.since(begin) / 4 * n + 3).min(end);
+        let world = world_at(&session, at, Arc::default());
+        starts.look(&world);
+        last = Some((world, at));
+    }
+    let (world, at) = last.unwrap();
+    let (of_pods, of_owners) = Diagnoser::new().update(&world, at);
+    let verdicts = of_pods.values().chain(of_owners.iter());
+    let mut out = Vec::new();
+    let mut page = Page::new(&mut out);
+    world_metrics::write(&mut page, &starts, verdicts.map(|v| &**v)).unwrap();
+    page.end().unwrap();
+    (samples(&String::from_utf8(out).unwrap()), world)
+}
+
+#[test]
+fn starts_and_verdicts_are_those_that_stats_and_why_tell() {
+    const START: &str = "kflow_pod_start_sli_duration_seconds";
+    for name in ["S1-basics", "S5-burst"] {
+        let (all, world) = world_page(name, 4);
+        let mut lengths: Vec<i64> = world
+            .pods()
+            .iter()
+            .flat_map(|p| measured(p))
+            .filter(|(m, _)| *m == Measure::StartSli)
+            .filter_map(|(_, ns)| ns)
+            .collect();
+        lengths.sort_unstable();
+        let count = sum(&all, &format!("{START}_count"));
+        assert!(
+            lengths.len() > 3 && count >= lengths.len() as u64,
+            "{name}: {count}"
+        );
+        let bucket = format!("{START}_bucket");
+        let at_4 = |(n, l, _): &&Sample| *n == bucket && l["le"] == "4.0";
+        let below = lengths.iter().filter(|ns| **ns <= 4_000_000_000).count();
+        assert!(all.iter().find(at_4).unwrap().2 as usize >= below, "{name}");
+    }
+    // While its pods are stuck.
+    let (all, _) = world_page("S2-stuck-early", 2);
+    let verdicts: Vec<&Sample> = all.iter().filter(|(n, ..)| n == "kflow_verdicts").collect();
+    assert!(verdicts.len() >= 3, "{verdicts:?}");
+    for (_, labels, n) in verdicts {
+        let cause = labels["cause"].as_str();
+        assert!(cause == "unknown" || CauseId::ALL.iter().any(|c| c.as_str() == cause));
+        assert!(*n >= 1.0);
+    }
 }
 
 fn get(port: u16, request: &str) -> std::io::Result<String> {
@@ -307,6 +377,8 @@ fn metrics_are_served_on_loopback_and_segments_go_into_a_store() {
         "lab",
         "--segment",
         "1s",
+        "--store-keep",
+        "14d",
     ]);
     block_on(async {
         connected(&node.socket()).await;
@@ -330,6 +402,16 @@ fn metrics_are_served_on_loopback_and_segments_go_into_a_store() {
     assert!(sum(&all, "kflow_observations_total") >= 3, "{all:?}");
     assert!(sum(&all, "kflow_sources") >= 3, "{all:?}");
     assert_eq!(sum(&all, "kflow_store_failing"), 0);
+    assert!(sum(&all, "kflow_store_last_sent_timestamp_seconds") > 1_700_000_000);
+    let socket = node.socket().display().to_string();
+    let status = kflow(["agent", "status", "--socket", &socket]).out;
+    let of_store = status.lines().find(|l| l.contains(&store));
+    let of_store = of_store.unwrap_or_else(|| panic!("{status}"));
+    assert!(of_store.contains(" segments sent, "), "{of_store}");
+    assert!(
+        of_store.contains(" ago; ") && of_store.contains(" wait"),
+        "{of_store}"
+    );
     assert!(get(port, "GET /").unwrap().starts_with("HTTP/1.1 404"));
     assert!(
         get(port, "POST /metrics")

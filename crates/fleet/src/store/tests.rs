@@ -60,7 +60,7 @@ fn put(store: &Store, session: &Session, node: &str, segments: usize) {
     now.wall = session.range().unwrap().1;
     spool.close(now);
     let cluster = Cluster::new(store.root(), "lab").unwrap();
-    let up = Uploader::start(spool.ring(), store.clone(), cluster).unwrap();
+    let up = Uploader::start(spool.ring(), store.clone(), cluster, None).unwrap();
     assert_eq!(up.stop(Duration::from_secs(120)).sent, segments as u64);
 }
 
