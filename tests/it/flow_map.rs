@@ -186,13 +186,15 @@ fn a_healthy_start_with_cri_o_lights_the_runtimes_steps() {
         steps.sort_unstable();
         steps
     };
-    // The sandbox, its network, and three containers; the image was there.
+    // The sandbox, its namespaces and network, and three containers; the image was there. conmon is started for each, and for the
+    // sandbox.
     let log = [("f02", 1), ("f04", 1), ("f08", 3), ("f09", 3)];
     let both = [
         ("f01", 1),
         ("f02", 1),
+        ("f03", 1),
         ("f04", 1),
-        ("f05", 1),
+        ("f05", 4),
         ("f08", 3),
         ("f09", 3),
     ];

@@ -4,6 +4,8 @@ mod image;
 
 pub(crate) use image::image;
 
+use std::borrow::Cow;
+
 use rustc_hash::FxHashMap;
 
 use super::Build;
@@ -197,7 +199,7 @@ pub(crate) fn nested(b: &mut Build<'_>, parent: SpanIndex, w: &RuntimeCall) {
                 b.spans()
                     .get(parent as usize)
                     .map_or(Stage::Sandbox, |p| p.stage),
-                &s.name,
+                function(&s.name).as_ref(),
                 edge(o),
                 Some(Edge {
                     at: s.end,
@@ -217,6 +219,15 @@ pub(crate) fn nested(b: &mut Build<'_>, parent: SpanIndex, w: &RuntimeCall) {
             found.push(index);
         }
         inside.push((s.span, index));
+    }
+}
+
+/// A span's name as a step's. CRI-O names its spans by Go's functions, path and receiver included:
+/// `github.com/cri-o/cri-o/server.(*Server).networkStart` is `Server.networkStart`.
+fn function(name: &str) -> Cow<'_, str> {
+    match name.rsplit_once(".(*") {
+        Some((_, method)) => method.replacen(").", ".", 1).into(),
+        None => name.into(),
     }
 }
 
