@@ -22,6 +22,7 @@ mod docs;
 mod files;
 mod flow_map;
 mod forms;
+mod fuzz;
 mod golden;
 mod grammar;
 mod html;

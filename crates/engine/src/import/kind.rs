@@ -44,7 +44,7 @@ impl Kind {
     ];
 
     /// What reads it.
-    pub(super) fn decoder(self, hint: TimeHint) -> Box<dyn LineDecoder> {
+    pub fn decoder(self, hint: TimeHint) -> Box<dyn LineDecoder> {
         match self {
             Self::Watch => Box::new(kube::decode::KubeLines::new(hint)),
             Self::Audit => Box::new(audit::decode::AuditLines::new()),

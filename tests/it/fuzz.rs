@@ -1,0 +1,50 @@
+//! The fuzz targets without a fuzzer: on their seeds, which are recordings, and on those of `fuzz/corpus` (one a line,
+//! base64): mutated recordings, and what a fuzzer failed on.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+#[path = "../../fuzz/src/targets.rs"]
+mod targets;
+
+fn kept(name: &str) -> Vec<Vec<u8>> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus");
+    let text = std::fs::read_to_string(folder.join(name)).expect("each target has a corpus");
+    text.lines()
+        .map(|line| STANDARD.decode(line).expect("base64"))
+        .collect()
+}
+
+fn holds(name: &str) {
+    let target = targets::ALL.iter().find(|t| t.name == name);
+    let target = target.expect("a target of this name");
+    let (seeds, kept) = ((target.seeds)(), kept(name));
+    assert!(!seeds.is_empty() && !kept.is_empty(), "nothing to try");
+    for input in seeds.iter().chain(&kept) {
+        let tried = catch_unwind(AssertUnwindSafe(|| (target.run)(input)));
+        assert!(tried.is_ok(), "{name} fails on {}", STANDARD.encode(input));
+    }
+}
+
+macro_rules! targets {
+    ($($name:ident)*) => {
+        $(#[test]
+        fn $name() {
+            holds(stringify!($name));
+        })*
+
+        #[test]
+        fn all_of_them_are_tried() {
+            let tried = [$(stringify!($name)),*];
+            let all: Vec<_> = targets::ALL.iter().map(|t| t.name).collect();
+            assert_eq!(tried, all[..]);
+        }
+    };
+}
+
+targets! {
+    text lines cri cri_joined kube audit otlp session index correlate filter scheduler terminal drawn
+}
