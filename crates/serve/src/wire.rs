@@ -290,7 +290,7 @@ mod tests {
     #[test]
     fn the_messages_are_those_of_the_proto_file() {
         let proto = of_the_proto_file();
-        assert_eq!(proto.len(), 47);
+        assert_eq!(proto.len(), 59);
         assert_eq!(of_this_file(), proto);
     }
 }
