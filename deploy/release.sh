@@ -4,7 +4,7 @@
 #
 #   deploy/release.sh [--program FILE] [--url URL] [DIST]
 #
-# --program  packs this program in the place of one that is built
+# --program  packs this program in the place of one that is built; it has the same features
 # --url      the folder on the web from which dist/'s files will be fetched: krew's manifest names it
 #
 # Needs cargo, python3, git, GNU tar and dpkg-deb. Where rpmbuild is missing it is installed as root from Debian's `rpm`, and else
@@ -13,6 +13,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+# What a program has that is released.
+features=cloud,fleet
 program='' url='' dist=dist
 while [ $# -gt 0 ]; do
   case $1 in
@@ -33,7 +35,7 @@ if [ -z "$program" ]; then
   triple=${target^^}
   # A flag for the target alone: procedural macros are loaded by the compiler, and cannot be static.
   declare -x "CARGO_TARGET_${triple//-/_}_RUSTFLAGS=-C target-feature=+crt-static"
-  cargo build --release --locked --features cloud --target "$target"
+  cargo build --release --locked --features "$features" --target "$target"
   program=target/$target/release/kflow
 fi
 version=$("$program" --version | awk '{print $2; exit}')
@@ -44,6 +46,11 @@ name=kflow-$version-$target
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+# Only what an earlier run made is replaced.
+if [ -n "$(ls -A "$dist" 2>/dev/null)" ] && [ ! -e "$dist/SHA256SUMS" ]; then
+  echo "$dist is not empty, and no release was made there: name another folder" >&2
+  exit 2
+fi
 rm -rf "$dist"
 mkdir -p "$dist"
 dist=$(cd "$dist" && pwd)
@@ -73,7 +80,7 @@ archive -C "$work" -cf - "$name" | gzip -n9 >"$dist/$name.tar.gz"
 
 # The file system of a package; $1 is its folder of zsh's functions.
 tree() {
-  local root=$work/root
+  local root=$work/tree
   rm -rf "$root"
   install -Dm 755 "$work/bin/kflow" "$root/usr/bin/kflow"
   ln -s kflow "$root/usr/bin/kubectl-kflow"
@@ -98,21 +105,21 @@ summary=$(sed -n 's/^description = "\(.*\)"$/\1/p' Cargo.toml | head -n 1)
 
 echo ".deb"
 tree vendor-completions
-mkdir "$work/root/DEBIAN"
-cat >"$work/root/DEBIAN/control" <<EOF
+mkdir "$work/tree/DEBIAN"
+cat >"$work/tree/DEBIAN/control" <<EOF
 Package: kflow
 Version: $version
 Architecture: $deb
 Maintainer: the authors of kflow <kflow@releases.example>
 Section: admin
 Priority: optional
-Installed-Size: $(du -sk --exclude=DEBIAN "$work/root" | cut -f1)
+Installed-Size: $(du -sk --exclude=DEBIAN "$work/tree" | cut -f1)
 Description: terminal tracer for Kubernetes nodes
  $summary.
 EOF
-echo /etc/default/kflow-agent >"$work/root/DEBIAN/conffiles"
-install -m 755 deploy/package/{postinst,prerm,postrm} "$work/root/DEBIAN"
-dpkg-deb --root-owner-group --build "$work/root" "$dist/kflow_${version}_$deb.deb" >/dev/null
+echo /etc/default/kflow-agent >"$work/tree/DEBIAN/conffiles"
+install -m 755 deploy/package/{postinst,prerm,postrm} "$work/tree/DEBIAN"
+dpkg-deb --root-owner-group --build "$work/tree" "$dist/kflow_${version}_$deb.deb" >/dev/null
 
 echo ".rpm"
 if ! command -v rpmbuild >/dev/null && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
@@ -122,7 +129,7 @@ fi
 if command -v rpmbuild >/dev/null; then
   tree site-functions
   rpmbuild --quiet -bb --target "$rpm-linux" --define "_topdir $work/rpm" --define "_rpmdir $dist" \
-    --define "_rpmfilename kflow-$version-1.$rpm.rpm" --define "version $version" --define "tree $work/root" \
+    --define "_rpmfilename kflow-$version-1.$rpm.rpm" --define "version $version" --define "tree $work/tree" \
     --define "summary $summary" --define "scripts $PWD/deploy/package" deploy/package/kflow.spec
 else
   echo "LEFT OUT: no rpmbuild here, and not root on a Debian"
@@ -130,6 +137,6 @@ fi
 
 echo "image, krew's manifest, SBOM"
 python3 deploy/package/release.py "$dist" --program "$work/bin/kflow" --version "$version" --target "$target" --url "$url" \
-  --archive "$name.tar.gz"
+  --features "$features" --archive "$name.tar.gz"
 
 (cd "$dist" && sha256sum -- *.* >SHA256SUMS && ls -l)

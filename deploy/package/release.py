@@ -115,13 +115,13 @@ spec:
 """
 
 
-def packages(target):
+def packages(target, features):
     """What is linked, and what of it needs what. Which features are on, and so which packages, only `cargo tree` says."""
-    tree = ["cargo", "tree", "--locked", "-p", "kflow", "--features", "cloud", "--target", target]
+    tree = ["cargo", "tree", "--locked", "-p", "kflow", "--features", features, "--target", target]
     tree += ["-e", "normal,no-proc-macro", "--prefix", "none", "-f", "{p}"]
     lines = subprocess.check_output(tree, text=True).splitlines()
     linked = {tuple(re.match(r"(\S+) v(\S+)", line).groups()) for line in lines}
-    run = ["cargo", "metadata", "--locked", "--format-version", "1", "--features", "cloud", "--filter-platform", target]
+    run = ["cargo", "metadata", "--locked", "--format-version", "1", "--features", features, "--filter-platform", target]
     meta = json.loads(subprocess.check_output(run))
     all_ = {p["id"]: p for p in meta["packages"] if (p["name"], p["version"]) in linked}
     edges = {}
@@ -163,8 +163,8 @@ def component(p, sums):
     return it
 
 
-def sbom(program, target, path):
-    root, edges, all_ = packages(target)
+def sbom(program, target, features, path):
+    root, edges, all_ = packages(target, features)
     sums = checksums()
     parts = sorted((component(all_[i], sums) for i in edges if i != root), key=lambda c: c["bom-ref"])
     libc = os.confstr("CS_GNU_LIBC_VERSION").split()[1]
@@ -215,12 +215,12 @@ def sbom(program, target, path):
 def main():
     args = argparse.ArgumentParser()
     args.add_argument("dist")
-    for name in ("program", "version", "target", "url", "archive"):
+    for name in ("program", "version", "target", "features", "url", "archive"):
         args.add_argument("--" + name, required=True)
     args = args.parse_args()
     program = open(args.program, "rb").read()
     arch = {"x86_64": "amd64", "aarch64": "arm64"}[args.target.split("-")[0]]
-    package = sbom(program, args.target, f"{args.dist}/kflow-{args.version}.cdx.json")
+    package = sbom(program, args.target, args.features, f"{args.dist}/kflow-{args.version}.cdx.json")
     if package["version"] != args.version:
         raise SystemExit(f"{args.program} is version {args.version}, and Cargo.toml has {package['version']}")
     image(program, package, arch, f"{args.dist}/kflow-{args.version}-{arch}.oci.tar")

@@ -25,9 +25,10 @@ pub(super) fn calls(args: &CallsArgs) -> anyhow::Result<u8> {
         return follow(args);
     }
     let query = args.filter.pod.as_deref();
-    let (source, world) = Observations::with_world(&args.input, query)?;
-    let pods = query.map(|query| chosen(world, Some(query), true).0);
-    let asked = source.asked(world);
+    let source = Observations::open(&args.input, query)?;
+    let world = source.world()?;
+    let pods = query.map(|query| chosen(&world, Some(query), true).0);
+    let asked = source.asked(&world);
     if let (Some(query), Some([])) = (query, pods.as_deref()) {
         return no_such_pod(query, asked);
     }
@@ -38,25 +39,25 @@ pub(super) fn calls(args: &CallsArgs) -> anyhow::Result<u8> {
         return Err(unknown.into());
     }
     let filter = filter(args, pods.as_deref());
-    known_methods(&args.filter, world)?;
+    known_methods(&args.filter, &world)?;
     let mut out = out::stdout();
     match args.output.rows() {
         None if args.output.is_name() => {
-            let found = calls::chosen(world, &filter, source.at);
+            let found = calls::chosen(&world, &filter, source.at);
             names::of_calls(&mut out, found, within(asked, query))?;
         }
-        Some(form) => calls::rows(&mut out, world, &filter, source.at, form)?,
+        Some(form) => calls::rows(&mut out, &world, &filter, source.at, form)?,
         None => {
             let wide = args.output.is_wide();
-            calls::text(&mut out, world, &filter, source.at, wide, out::colour())?;
+            calls::text(&mut out, &world, &filter, source.at, wide, out::colour())?;
         }
     }
     out.flush()?;
-    if let (0, all) = calls::matched(world, &filter, source.at) {
+    if let (0, all) = calls::matched(&world, &filter, source.at) {
         tell_of_no_match("calls", all, asked);
     }
     tell_of_empty_scope(asked);
-    tell_of_loss(world);
+    tell_of_loss(&world);
     Ok(whole(missing.as_ref()))
 }
 

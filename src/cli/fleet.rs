@@ -4,22 +4,20 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
-use std::sync::Arc;
 
 use anyhow::{Context as _, bail, ensure};
 
 use super::args::fleet::{FleetArgs, FleetBy, FleetFormat, FleetQuestion};
 use super::input::load;
 use super::{ERROR, OK, out};
-use kflow_engine::{Overview, world_at};
 use kflow_fleet::answer;
 use kflow_fleet::questions::{Asked, By, Question, compare};
 use kflow_fleet::store as tables_of_store;
-use kflow_fleet::tables::{self, Made, Of, Seen, Table};
+use kflow_fleet::tables::{self, Made, Seen, Table};
 use kflow_fleet::{Engine, Rows, Tables};
 use kflow_model::file::{self as files, Access, AtomicFile};
 use kflow_model::units::size;
-use kflow_model::{Nanos, clock, session::Session};
+use kflow_model::{Nanos, clock};
 use kflow_store::fetch;
 use kflow_store::layout::{self, Cluster, Hour};
 use kflow_store::name;
@@ -74,7 +72,9 @@ pub(super) fn fleet(args: &FleetArgs) -> anyhow::Result<u8> {
             bail!("{} has no observation", path.display());
         };
         range = Some(range.map_or(its, |(a, b)| (a.min(its.0), b.max(its.1))));
-        read.push((its.0, of_session(&session, its)?));
+        let node = &session.header.node;
+        let made = tables::of_session(&session, CLUSTER, node, None, &mut Seen::default())?;
+        read.push((its.0, made));
     }
     let range = range.context("name recordings")?;
     if args.output == FleetFormat::Parquet {
@@ -208,22 +208,6 @@ fn questions(args: &FleetArgs) -> anyhow::Result<Vec<Asked>> {
         "-o parquet writes whole tables: leave --range and --sql out"
     );
     Ok(all)
-}
-
-/// The rows of a recording.
-fn of_session(session: &Session, range: (Nanos, Nanos)) -> anyhow::Result<Made> {
-    let world = world_at(session, range.1, Arc::default());
-    let overview = Overview::of(&session.observations, Arc::default(), None, range);
-    let of = Of {
-        world: &world,
-        incidents: &overview.incidents,
-        within: overview.within,
-        at: range.1,
-        cluster: CLUSTER,
-        node: &session.header.node,
-        range: None,
-    };
-    Ok(tables::make(of, &mut Seen::default())?)
 }
 
 /// Writes the tables of recordings below a folder, as a store has them.

@@ -111,13 +111,14 @@ pub(super) fn flow(args: &FlowArgs) -> anyhow::Result<u8> {
             return Ok(NO_SUCH);
         }
     };
-    let (source, world) = Observations::with_world(&args.input, pod)?;
-    let asked_of = source.asked(world);
+    let source = Observations::open(&args.input, pod)?;
+    let world = source.world()?;
+    let asked_of = source.asked(&world);
     let missing = unknown::partial(asked_of);
     let pods = match pod {
         None => Vec::new(),
         Some(query) => {
-            let pods = find(world, query);
+            let pods = find(&world, query);
             if pods.is_empty() {
                 if args.pod.is_none() {
                     out::tell(&not_in_the_map(map, what));
@@ -162,7 +163,7 @@ pub(super) fn flow(args: &FlowArgs) -> anyhow::Result<u8> {
             .cloned()
             .collect();
         let whole = lit(map, &all, source.at);
-        add(map, &flows, (&all, whole), "", source, &mut passed);
+        add(map, &flows, (&all, whole), "", &source, &mut passed);
     }
     for p in &pods {
         let whole = steps(map, p);
@@ -171,7 +172,7 @@ pub(super) fn flow(args: &FlowArgs) -> anyhow::Result<u8> {
             &flows,
             (&p.evidence, whole),
             &p.key(),
-            source,
+            &source,
             &mut passed,
         );
     }

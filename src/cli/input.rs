@@ -10,8 +10,8 @@ use super::{moment, scope};
 use kflow_core::correlate::World;
 use kflow_core::diagnose::unknown::{self, Asked, Unknown};
 use kflow_core::selection::Selection;
-use kflow_engine::{read_with_world, world_at};
-use kflow_model::session::{Reader, Session};
+use kflow_engine::world_at;
+use kflow_model::session::{self, Session};
 use kflow_model::{Nanos, Scope};
 
 /// A session that was read, or what runs gave, and the moment that was asked for.
@@ -33,42 +33,23 @@ impl Observations {
         let Some(path) = &input.session else {
             return Self::from_what_runs(input, pod);
         };
-        let (scope, selection) = recorded_scope(input, pod)?;
+        only_recorded(&input.live)?;
+        if input.for_time.is_some() {
+            bail!(
+                "--for is of what runs, and --session (or KFLOW_SESSION) names a recording: leave one of them out"
+            );
+        }
+        let flags = scope::named(&input.live.scope, None)?;
+        let mut selection = scope::selection(&flags)?;
+        let scope = (!selection.is_all()).then_some(flags);
+        if pod.is_some() {
+            selection = scope::selection(&scope::named(&input.live.scope, pod)?)?;
+        }
         Ok(Self {
             scope,
             selection,
             ..Self::from_session(load(path)?, input.at.as_deref())?
         })
-    }
-
-    /// [`open`](Self::open), and the world as of the moment; an error when nothing in it is of the scope.
-    ///
-    /// Both stay until the process ends: a command answers once, and taking apart what it read would be a tenth of its time.
-    pub fn with_world(
-        input: &Input,
-        pod: Option<&str>,
-    ) -> anyhow::Result<(&'static Self, &'static World)> {
-        let (source, world) = match &input.session {
-            // All of it: the world can be made while it is read.
-            Some(path) if input.at.is_none() => {
-                let (scope, selection) = recorded_scope(input, pod)?;
-                let (session, world) = read_with_world(Reader::open(path)?, Arc::clone(&selection));
-                tell_what_is_missing(path, &session);
-                let source = Self {
-                    scope,
-                    selection,
-                    ..Self::from_session(session, None)?
-                };
-                (source, world)
-            }
-            _ => {
-                let source = Self::open(input, pod)?;
-                let world = world_at(&source.session, source.at, Arc::clone(&source.selection));
-                (source, world)
-            }
-        };
-        source.check(&world)?;
-        Ok((Box::leak(Box::new(source)), Box::leak(Box::new(world))))
     }
 
     fn from_what_runs(input: &Input, pod: Option<&str>) -> anyhow::Result<Self> {
@@ -123,6 +104,13 @@ impl Observations {
         Ok(since)
     }
 
+    /// The world as of the moment. An error when nothing in it is of the scope.
+    pub fn world(&self) -> Result<World, Unknown> {
+        let world = world_at(&self.session, self.at, Arc::clone(&self.selection));
+        self.check(&world)?;
+        Ok(world)
+    }
+
     /// An error when a world holds nothing of the scope.
     pub fn check(&self, world: &World) -> Result<(), Unknown> {
         unknown::elsewhere(self.asked(world)).map_or(Ok(()), Err)
@@ -159,36 +147,12 @@ fn outside(range: Option<(Nanos, Nanos)>, at: Nanos) -> Result<(), Unknown> {
     unknown::outside(range, at).map_or(Ok(()), Err)
 }
 
-/// What a recording is looked at for.
-fn recorded_scope(
-    input: &Input,
-    pod: Option<&str>,
-) -> anyhow::Result<(Option<Scope>, Arc<Selection>)> {
-    only_recorded(&input.live)?;
-    if input.for_time.is_some() {
-        bail!(
-            "--for is of what runs, and --session (or KFLOW_SESSION) names a recording: leave one of them out"
-        );
-    }
-    let flags = scope::named(&input.live.scope, None)?;
-    let mut selection = scope::selection(&flags)?;
-    let scope = (!selection.is_all()).then_some(flags);
-    if pod.is_some() {
-        selection = scope::selection(&scope::named(&input.live.scope, pod)?)?;
-    }
-    Ok((scope, selection))
-}
-
 /// Reads a session and says on standard error what was left out of it.
 pub fn load(path: &Path) -> anyhow::Result<Session> {
-    let session = Reader::open(path)?.read();
-    tell_what_is_missing(path, &session);
-    Ok(session)
-}
-
-fn tell_what_is_missing(path: &Path, session: &Session) {
+    let session = session::load(path)?;
     let notice = session.report.sentence();
     if !notice.is_empty() {
         super::out::tell(&format!("{}: {notice}", path.display()));
     }
+    Ok(session)
 }

@@ -17,7 +17,8 @@ use kflow_model::{Body, Text};
 
 /// `kflow requests`
 pub(super) fn requests(args: &RequestsArgs) -> anyhow::Result<u8> {
-    let (source, world) = Observations::with_world(&args.input, args.pod.as_deref())?;
+    let source = Observations::open(&args.input, args.pod.as_deref())?;
+    let world = source.world()?;
     let log = world.requests();
     let listed = args.list || args.slow.is_some() || args.errors || args.pod.is_some();
     if args.output.is_wide() && !listed {
@@ -30,7 +31,7 @@ pub(super) fn requests(args: &RequestsArgs) -> anyhow::Result<u8> {
             "-o name tells the pods that requests are about: use it with --list, --slow, --errors or --pod"
         );
     }
-    let asked = source.asked(world);
+    let asked = source.asked(&world);
     let missing = unknown::requests(asked);
     if log.list().is_empty()
         && let Some(unknown) = missing
@@ -67,7 +68,7 @@ pub(super) fn requests(args: &RequestsArgs) -> anyhow::Result<u8> {
     let ids = match &args.pod {
         None => None,
         Some(query) => {
-            let pods = find(world, query);
+            let pods = find(&world, query);
             if pods.is_empty() {
                 return no_such_pod(query, asked);
             }
@@ -80,7 +81,7 @@ pub(super) fn requests(args: &RequestsArgs) -> anyhow::Result<u8> {
             None => requests::groups(&mut out, &groups, out::colour())?,
             Some(form) => requests::group_rows(&mut out, &groups, form)?,
         }
-        lost(world);
+        lost(&world);
         tell_of_empty_scope(asked);
         out.flush()?;
         return Ok(whole(missing.as_ref()));
@@ -110,7 +111,7 @@ pub(super) fn requests(args: &RequestsArgs) -> anyhow::Result<u8> {
         }
         Some(form) => requests::rows(&mut out, chosen, source.at, form)?,
     }
-    lost(world);
+    lost(&world);
     tell_of_empty_scope(asked);
     out.flush()?;
     Ok(whole(missing.as_ref()))

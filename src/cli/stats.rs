@@ -27,15 +27,16 @@ pub(super) fn stats(args: &StatsArgs) -> anyhow::Result<u8> {
         differences(args, before, after)?;
         return Ok(whole(lacks.or(lacks_too).as_ref()));
     }
-    let (source, world) = Observations::with_world(&args.input, None)?;
-    let asked = source.asked(world);
+    let source = Observations::open(&args.input, None)?;
+    let world = source.world()?;
+    let asked = source.asked(&world);
     let missing = unknown::partial(asked);
     is_there_any(asked)?;
     let begin = source.from(None)?;
     let ranges = args.range.iter().map(|r| r.within((begin, source.at)));
     let ranges: Vec<(Nanos, Nanos)> = ranges.collect();
     let of = |query: Option<&Query>, range: Option<(Nanos, Nanos)>| {
-        let rows = stats::rows(world, source.at, by(args), Chosen { query, range });
+        let rows = stats::rows(&world, source.at, by(args), Chosen { query, range });
         measured(args, rows)
     };
     let filter = args.filter.as_ref();
@@ -67,7 +68,7 @@ pub(super) fn stats(args: &StatsArgs) -> anyhow::Result<u8> {
             names => tell_of_none(&format!("lengths of {}", names.join(", ")), asked),
         }
     }
-    tell_of_loss(world);
+    tell_of_loss(&world);
     Ok(whole(missing.as_ref()))
 }
 
@@ -77,14 +78,15 @@ fn of_recording(args: &StatsArgs, file: &Path) -> anyhow::Result<(Vec<Row>, Opti
         session: Some(file.to_owned()),
         ..args.input.clone()
     };
-    let (source, world) = Observations::with_world(&input, None)?;
-    let asked = source.asked(world);
+    let source = Observations::open(&input, None)?;
+    let world = source.world()?;
+    let asked = source.asked(&world);
     is_there_any(asked)?;
     let chosen = Chosen {
         query: args.filter.as_ref(),
         range: None,
     };
-    let rows = stats::rows(world, source.at, by(args), chosen);
+    let rows = stats::rows(&world, source.at, by(args), chosen);
     Ok((measured(args, rows), unknown::partial(asked)))
 }
 

@@ -12,11 +12,12 @@ use kflow_export::{critical, names, owner, timeline};
 
 /// `kflow timeline`
 pub(super) fn timeline(args: &TimelineArgs) -> anyhow::Result<u8> {
-    let (source, world) = Observations::with_world(&args.input, args.pod.as_deref())?;
-    let asked = source.asked(world);
-    let (pods, past) = chosen(world, args.pod.as_deref(), args.past);
+    let source = Observations::open(&args.input, args.pod.as_deref())?;
+    let world = source.world()?;
+    let asked = source.asked(&world);
+    let (pods, past) = chosen(&world, args.pod.as_deref(), args.past);
     if let Some(query) = args.pod.as_deref().filter(|_| pods.is_empty()) {
-        let owners = owner::find(world, query);
+        let owners = owner::find(&world, query);
         if owners.is_empty() {
             return no_such_pod(query, asked);
         }
@@ -38,17 +39,17 @@ pub(super) fn timeline(args: &TimelineArgs) -> anyhow::Result<u8> {
             let within = within(asked, args.pod.as_deref());
             names::of_pods(&mut out, &pods, within)?;
         }
-        (Some(form), true) => critical::rows(&mut out, world, &pods, source.at, form)?,
-        (None, true) => critical::text(&mut out, world, &pods, source.at, out::colour())?,
+        (Some(form), true) => critical::rows(&mut out, &world, &pods, source.at, form)?,
+        (None, true) => critical::text(&mut out, &world, &pods, source.at, out::colour())?,
         (Some(form), false) => timeline::rows(&mut out, &pods, form)?,
-        (None, false) => timeline::text(&mut out, world, &pods, source.at, out::colour())?,
+        (None, false) => timeline::text(&mut out, &world, &pods, source.at, out::colour())?,
     }
     out.flush()?;
     if pods.is_empty() {
         tell_of_none("pods", asked);
     }
     tell_of_past(past);
-    tell_of_loss(world);
+    tell_of_loss(&world);
     Ok(whole(missing.as_ref()))
 }
 

@@ -25,25 +25,26 @@ pub(super) fn why(args: &WhyArgs) -> anyhow::Result<u8> {
     if args.ever {
         return all_incidents(args);
     }
-    let (source, world) = Observations::with_world(&args.input, args.pod.as_deref())?;
-    let found = answer(args, source.asked(world));
+    let source = Observations::open(&args.input, args.pod.as_deref())?;
+    let world = source.world()?;
+    let found = answer(args, source.asked(&world));
     if let (Some(query), Answer::NoSuchPod | Answer::Unknown(_)) = (&args.pod, &found)
-        && diagnose::find(world, query).is_empty()
+        && diagnose::find(&world, query).is_empty()
     {
-        pods::begins_one(query, world)?;
+        pods::begins_one(query, &world)?;
     }
     match found {
         Answer::NoSuchPod => Ok(tell_of_absence(
             args.pod.as_deref().unwrap_or_default(),
-            world,
+            &world,
         )),
         Answer::Unknown(u) => Err(u.into()),
         Answer::Verdicts(verdicts) => {
             let mut out = out::stdout();
-            written(&mut out, args, &verdicts, source.asked(world))?;
+            written(&mut out, args, &verdicts, source.asked(&world))?;
             out.flush()?;
             if verdicts.is_empty() && !args.output.is_for_people() {
-                let text = nothing(args, source.asked(world));
+                let text = nothing(args, source.asked(&world));
                 text.lines().for_each(out::tell);
             }
             Ok(code(&verdicts))
@@ -57,8 +58,9 @@ fn all_incidents(args: &WhyArgs) -> anyhow::Result<u8> {
         args.input.session.is_some(),
         "--ever is of a recording: name one with --session (`kflow record` makes one), or leave --ever out"
     );
-    let (source, world) = Observations::with_world(&args.input, args.pod.as_deref())?;
-    let asked = source.asked(world);
+    let source = Observations::open(&args.input, args.pod.as_deref())?;
+    let world = source.world()?;
+    let asked = source.asked(&world);
     let since = source.from(args.since.as_deref())?;
     let range = (source.from(None)?, source.at);
     let known = source.session.arrived_by(source.at);
@@ -69,7 +71,7 @@ fn all_incidents(args: &WhyArgs) -> anyhow::Result<u8> {
         asked.scope.cloned(),
         range,
     );
-    let targets = args.pod.as_deref().map(|q| (q, diagnose::find(world, q)));
+    let targets = args.pod.as_deref().map(|q| (q, diagnose::find(&world, q)));
     let about = |i: &&Incident| {
         i.end.is_none_or(|end| since < end)
             && targets.as_ref().is_none_or(|(q, t)| is_about(i, q, t))
@@ -82,10 +84,10 @@ fn all_incidents(args: &WhyArgs) -> anyhow::Result<u8> {
         // A node may be gone by now.
         let node = diagnose::node_asked(query);
         if node.is_none_or(|n| world.node(n).is_none()) {
-            pods::begins_one(query, world)?;
+            pods::begins_one(query, &world)?;
             return match absent(asked, query) {
                 Some(unknown) => Err(unknown.into()),
-                None => Ok(tell_of_absence(query, world)),
+                None => Ok(tell_of_absence(query, &world)),
             };
         }
     }

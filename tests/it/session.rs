@@ -350,31 +350,6 @@ fn state(world: &kflow_core::correlate::World) -> String {
 }
 
 #[test]
-fn a_world_that_is_made_while_reading_is_the_world_of_what_was_read() {
-    let file = std::fs::File::open(fixture("sessions/S13-crictl.kflow.zst")).unwrap();
-    let text = String::from_utf8(zstd::decode_all(file).unwrap()).unwrap();
-    let (header, rest) = text.split_once('\n').unwrap();
-    let lines: Vec<&str> = rest.lines().collect();
-    let middle = lines.len() / 2;
-    let late = [&lines[middle..], &lines[..middle]].concat();
-    let cut = &lines[..middle];
-    for lines in [&lines[..], &late[..], cut] {
-        let text = format!("{header}\n{}\n", lines.join("\n"));
-        let read = || {
-            let bytes = std::io::Cursor::new(text.clone().into_bytes());
-            session::Reader::new("lines", Box::new(bytes), 0).unwrap()
-        };
-        let session = read().read();
-        let end = session.range().unwrap().1;
-        let (same, world) = kflow_engine::read_with_world(read(), Arc::default());
-        assert_eq!(same.observations, session.observations);
-        let fresh = kflow_engine::world_at(&session, end, Arc::default());
-        assert_eq!(state(&world), state(&fresh));
-        assert!(state(&world).len() > 1_000);
-    }
-}
-
-#[test]
 fn wherever_a_player_is_put_it_shows_what_a_fresh_world_shows() {
     let path = fixture("sessions/S1-basics.kflow.zst");
     let session = session::load(&path).unwrap();

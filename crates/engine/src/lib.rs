@@ -29,7 +29,7 @@ pub mod record;
 pub mod replay;
 pub mod snapshot;
 
-pub use self::pipeline::{Pipeline, read_with_world, world_at};
+pub use self::pipeline::{Pipeline, world_at};
 pub use cluster::Cluster;
 pub use overview::Overview;
 pub use replay::Player;

@@ -17,7 +17,7 @@ pub enum Standing {
     NotReady,
     /// Pods name it, and a complete list of nodes does not have it.
     Missing,
-    /// Only pods tell of it: nodes could not be read.
+    /// Pods are bound to it, and the list of nodes could not be read, or not yet.
     Unseen,
     Ready,
 }
@@ -70,14 +70,13 @@ pub fn rows(snap: &Snapshot) -> Vec<NodeRow> {
         let well = snap.verdicts.get(&p.uid).is_none_or(|v| v.state.is_well());
         of.unwell += usize::from(!well);
     }
-    let verdict = |name: &str| {
-        let mut all = snap.owner_verdicts.iter();
-        let of = all.find(|v| {
-            let owner = v.owner.as_ref();
-            owner.is_some_and(|o| o.kind == "Node" && o.name == name)
-        });
-        of.filter(|v| !v.state.is_well()).cloned()
-    };
+    // The first of a node's is its worst.
+    let of_nodes = snap.owner_verdicts.iter().rev().filter_map(|v| {
+        let owner = v.owner.as_ref().filter(|o| o.kind == "Node")?;
+        (!v.state.is_well()).then_some((owner.name.as_str(), v))
+    });
+    let of_nodes: FxHashMap<&str, &Arc<Verdict>> = of_nodes.collect();
+    let verdict = |name: &str| of_nodes.get(name).map(|v| Arc::clone(v));
     let mut rows = Vec::new();
     for n in world.nodes() {
         if n.name.is_empty() {

@@ -8,8 +8,7 @@ use kflow_core::correlate::{Hindsight, Retention, World};
 use kflow_core::diagnose::unknown::Asked;
 use kflow_core::diagnose::{Diagnoser, Incidents, Knowledge};
 use kflow_core::selection::Selection;
-use kflow_model::session::reader::sort_arrivals;
-use kflow_model::session::{Reader, Session};
+use kflow_model::session::Session;
 use kflow_model::{Evidence, Nanos, Scope, Source};
 
 /// The world of what was seen up to a moment. It includes losses that cover the moment and were recorded after it.
@@ -19,41 +18,6 @@ pub fn world_at(session: &Session, at: Nanos, selection: Arc<Selection>) -> Worl
     for o in session.observations.iter().take(upto) {
         world.observe(o);
     }
-    looked_at(world, session, at)
-}
-
-/// Reads a session whole, and makes the world of all that was seen in it while it is being parsed: on two cores that takes
-/// little longer than the parsing.
-pub fn read_with_world(reader: Reader, selection: Arc<Selection>) -> (Session, World) {
-    let header = reader.header.clone();
-    let mut observations: Vec<Evidence> = Vec::new();
-    let mut world = World::selecting(Arc::clone(&selection));
-    let report = reader.for_each(|batch| {
-        for o in &batch.observations {
-            world.observe(o);
-        }
-        observations.extend(batch.observations);
-        true
-    });
-    let moved = sort_arrivals(&mut observations);
-    let session = Session {
-        header,
-        observations,
-        report,
-    };
-    let at = session
-        .range()
-        .map_or(session.header.created, |(_, end)| end);
-    if moved {
-        // It was shown them in another order than they arrived in.
-        let world = world_at(&session, at, selection);
-        return (session, world);
-    }
-    let world = looked_at(world, &session, at);
-    (session, world)
-}
-
-fn looked_at(mut world: World, session: &Session, at: Nanos) -> World {
     world.refresh();
     world.look_back(&Hindsight::of(&session.observations), at);
     world

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use kflow_core::correlate::{World, startup_latency};
-use kflow_core::diagnose::{State, Verdict};
+use kflow_core::diagnose::Verdict;
 use kflow_model::PodUid;
 use rustc_hash::FxHashSet;
 
@@ -88,8 +88,7 @@ pub fn write<'a>(
         "Pods, nodes and owners that are not well now, by cause.",
     )?;
     let mut by_cause: BTreeMap<&str, u64> = BTreeMap::new();
-    let is_over = |v: &&Verdict| matches!(v.state, State::Recovered | State::Healthy | State::Gone);
-    for verdict in verdicts.into_iter().filter(|v| !is_over(v)) {
+    for verdict in verdicts.into_iter().filter(|v| !v.state.is_well()) {
         let cause = Some(verdict.cause_id()).filter(|id| !id.is_empty());
         *by_cause.entry(cause.unwrap_or(UNKNOWN)).or_default() += 1;
     }

@@ -6,10 +6,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use arrow_array::RecordBatch;
-use kflow_engine::{Overview, world_at};
 use kflow_model::session::{self, SessionError};
 use kflow_model::units::MINUTE;
 use kflow_model::{Nanos, Text};
@@ -19,7 +17,7 @@ use kflow_store::layout::{Hour, NO_NODE, Object, ObjectMeta, Path, last, table_h
 use kflow_store::object::StoreError;
 use kflow_store::{Cluster, Store};
 
-use crate::tables::{Of, Seen, Table, TableError, encode, make};
+use crate::tables::{Seen, Table, TableError, encode, of_session};
 
 /// How long after an hour's end its rows are made, ns.
 pub const SETTLED: i64 = 15 * MINUTE;
@@ -188,21 +186,9 @@ async fn of_node(
         return Ok(Vec::new());
     }
     let session = session::load(&path)?;
-    let Some(range) = session.range() else {
-        return Ok(Vec::new());
-    };
-    let world = world_at(&session, range.1, Arc::default());
-    let overview = Overview::of(&session.observations, Arc::default(), None, range);
-    let of = Of {
-        world: &world,
-        incidents: &overview.incidents,
-        within: overview.within,
-        at: range.1,
-        cluster: &cluster.name,
-        node: if node == NO_NODE { "" } else { node },
-        range: Some((hour.begin(), hour.end())),
-    };
-    let made = make(of, seen)?;
+    let node = if node == NO_NODE { "" } else { node };
+    let range = Some((hour.begin(), hour.end()));
+    let made = of_session(&session, &cluster.name, node, range, seen)?;
     Ok(made.into_iter().map(|((t, _), batch)| (t, batch)).collect())
 }
 
@@ -297,7 +283,8 @@ pub struct Here {
     pub files: BTreeMap<Table, Vec<PathBuf>>,
     /// Bytes that were fetched; of a folder none are.
     pub fetched: u64,
-    _scratch: Option<tempfile::TempDir>,
+    /// Where fetched files lie; it goes with this.
+    scratch: Option<tempfile::TempDir>,
 }
 
 /// Fetches what is not on this machine.
@@ -308,7 +295,7 @@ pub async fn fetch_files(
     let mut here = Here {
         files: BTreeMap::new(),
         fetched: 0,
-        _scratch: None,
+        scratch: None,
     };
     if let Some(folder) = folder_of(store) {
         for (table, path, _) in found {
@@ -330,7 +317,7 @@ pub async fn fetch_files(
         kflow_model::file::write(&to, kflow_model::file::Access::Private, &bytes)?;
         here.files.entry(*table).or_default().push(to);
     }
-    here._scratch = Some(scratch);
+    here.scratch = Some(scratch);
     Ok(here)
 }
 

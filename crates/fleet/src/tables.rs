@@ -14,7 +14,9 @@ use kflow_core::flow::Stage;
 
 pub(crate) use file::check;
 pub use file::{decode, encode};
-pub use rows::{Made, Of, begin_of, make};
+pub use rows::{Made, begin_of, of_session};
+#[cfg(test)]
+pub(crate) use rows::{Of, make};
 pub use seen::Seen;
 
 /// Version of all tables. It rises when a column goes or changes its meaning; columns may come.

@@ -433,7 +433,7 @@ pub fn run(queue: &Queue, decoder: Box<dyn Decode>, ring: &Ring, log: &Log) {
     }
 }
 
-/// The decoder, and what it has said and nobody has yet.
+/// The decoder, its connections, and observations that have not been given to the ring.
 pub(crate) struct Decoding {
     decoder: Box<dyn Decode>,
     conns: Conns,

@@ -130,8 +130,8 @@ impl Mark {
     }
 }
 
-/// What nobody saw between the time when an agent was followed last and the first batch of all that its ring has; at least so
-/// many observations where it is the same agent.
+/// The gap from the last batch of an earlier subscription to the first batch of this one; `None` where the ring still has all
+/// between. Of the same run of the agent (`epoch`) it counts the observations that the ring has dropped; of another run none can be counted.
 fn unseen(last: Followed, batch: &Batch) -> Option<Observation> {
     let begin = batch.next.saturating_sub(batch.lines.len() as u64);
     let same = last.epoch == batch.epoch;

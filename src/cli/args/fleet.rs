@@ -81,7 +81,7 @@ Examples:\n  \
 kflow fleet night.kflow.zst\n  \
 kflow fleet before.kflow.zst after.kflow.zst --question lengths --by kubelet\n  \
 kflow fleet night.kflow.zst --range ..50% --range 50%..\n  \
-kflow fleet night.kflow.zst --sql 'SELECT method, count(*), p95(length_ns) FROM calls GROUP BY method'\n  \
+kflow fleet night.kflow.zst --sql 'SELECT method, p95(length_ns) FROM calls GROUP BY 1'\n  \
 kflow fleet --store file:///var/lib/kflow/store --from -24h --question causes --by node\n  \
 kflow fleet night.kflow.zst -o parquet -O tables"
 )]

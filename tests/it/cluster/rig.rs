@@ -169,7 +169,7 @@ fn pod_json(p: &PodSeen, node: &str) -> Value {
     })
 }
 
-/// A pod that nobody recorded.
+/// A running, ready pod as the API has it, of no recording.
 fn invented(node: usize, n: usize) -> Value {
     json!({
         "metadata": {

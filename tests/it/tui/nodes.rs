@@ -79,13 +79,11 @@ fn cluster(count: usize, agents: usize, open: bool) -> Snapshot {
         recording: Text::default(),
     };
     let now = BEGIN.plus(90_000_000_000);
-    let agent = SourceStatus {
-        ..SourceStatus::new(
-            Source::Cri,
-            "agent",
-            Status::On("kflow 0.1.0, 12 of 12 sources".into()),
-        )
-    };
+    let agent = SourceStatus::new(
+        Source::Cri,
+        "agent",
+        Status::On("kflow 0.1.0, 12 of 12 sources".into()),
+    );
     let sources = vec![SourceStatus::new(
         Source::Kube,
         "pods",

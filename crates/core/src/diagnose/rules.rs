@@ -35,7 +35,7 @@ use crate::correlate::World;
 use crate::flow::Stage;
 use kflow_model::cri::method;
 use kflow_model::pod::PodPhase;
-use kflow_model::{Body, Nanos, Source, Text};
+use kflow_model::{Body, Nanos, Source};
 
 /// What rules may look at besides the pod.
 #[derive(Clone, Copy, Debug)]
@@ -158,15 +158,13 @@ pub fn health(f: &PodHistory<'_>) -> Health {
 /// The newest that the kubelet said of a resize is that it cannot be done, or not now.
 fn resize_waits(f: &PodHistory<'_>) -> bool {
     let waits = |reason: &str| matches!(reason, "ResizeDeferred" | "ResizeInfeasible");
-    let told = |o: &'_ kflow_model::Evidence| match &o.body {
-        Body::Event(e) => Some(e.reason.clone()),
-        Body::Log(l) => l.field("reason").map(Text::from),
+    let mut reasons = f.view.evidence.iter().rev().filter_map(|o| match &o.body {
+        Body::Event(e) => Some(e.reason.as_str()),
+        Body::Log(l) => l.field("reason"),
         _ => None,
-    };
+    });
     f.signals.iter().any(|s| waits(&s.reason))
-        && (f.view.evidence.iter().rev().filter_map(told))
-            .find(|reason| reason.starts_with("Resize"))
-            .is_some_and(|reason| waits(&reason))
+        && reasons.find(|r| r.starts_with("Resize")).is_some_and(waits)
 }
 
 /// An init container by what is seen of it, where no spec is known: it ended with 0 before others were begun.

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::{Asked, By, Question, answer, compare};
-use crate::tables::{Of, Seen, Table, encode, make};
+use crate::tables::{Seen, Table, encode, of_session};
 use crate::{Engine, Rows, Tables};
 use kflow_core::correlate::World;
 use kflow_core::stats::{self, Chosen, GroupBy};
@@ -28,17 +28,10 @@ fn known(name: &str) -> Known {
     let range = session.range().unwrap();
     let world = world_at(&session, range.1, Arc::default());
     let overview = Overview::of(&session.observations, Arc::default(), None, range);
-    let of = Of {
-        world: &world,
-        incidents: &overview.incidents,
-        within: overview.within,
-        at: range.1,
-        cluster: "lab",
-        node: &session.header.node,
-        range: None,
-    };
+    let node = &session.header.node;
+    let made = of_session(&session, "lab", node, None, &mut Seen::default()).unwrap();
     let mut tables = Tables::default();
-    for ((table, _), batch) in make(of, &mut Seen::default()).unwrap() {
+    for ((table, _), batch) in made {
         tables.batches.entry(table).or_default().push(batch);
     }
     Known {

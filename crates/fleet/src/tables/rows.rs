@@ -1,6 +1,7 @@
 //! Rows of what a world knows.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use serde::ser::SerializeMap as _;
@@ -12,25 +13,27 @@ use kflow_core::correlate::{Call, PodView, World};
 use kflow_core::diagnose::{Incident, Subject};
 use kflow_core::flow::Stage;
 use kflow_core::stats::{self, Measure};
+use kflow_engine::{Overview, world_at};
 use kflow_export::{calls, incidents, requests};
+use kflow_model::session::Session;
 use kflow_model::units::DAY;
 use kflow_model::{Nanos, Text};
 
 /// What rows are made of.
 #[derive(Clone, Copy, Debug)]
-pub struct Of<'a> {
-    pub world: &'a World,
+pub(crate) struct Of<'a> {
+    pub(crate) world: &'a World,
     /// What was ever not well.
-    pub incidents: &'a [Incident],
+    pub(crate) incidents: &'a [Incident],
     /// How exactly their ends are known, ns.
-    pub within: i64,
+    pub(crate) within: i64,
     /// The last moment that is known.
-    pub at: Nanos,
-    pub cluster: &'a str,
+    pub(crate) at: Nanos,
+    pub(crate) cluster: &'a str,
     /// The node that was recorded; empty where that is not one.
-    pub node: &'a str,
+    pub(crate) node: &'a str,
     /// Only what belongs to the time from one moment on and before the other.
-    pub range: Option<(Nanos, Nanos)>,
+    pub(crate) range: Option<(Nanos, Nanos)>,
 }
 
 /// Rows by table and day; days as the number of them since the epoch.
@@ -41,8 +44,34 @@ pub const fn begin_of(day: i64) -> Nanos {
     Nanos(day.saturating_mul(DAY))
 }
 
+/// The rows of what a session tells of a cluster, and of the node that recorded it (empty where that is not one), as of the
+/// session's end; none where nothing was seen.
+pub fn of_session(
+    session: &Session,
+    cluster: &str,
+    node: &str,
+    range: Option<(Nanos, Nanos)>,
+    seen: &mut Seen,
+) -> Result<Made, TableError> {
+    let Some(known) = session.range() else {
+        return Ok(Made::default());
+    };
+    let world = world_at(session, known.1, Arc::default());
+    let overview = Overview::of(&session.observations, Arc::default(), None, known);
+    let of = Of {
+        world: &world,
+        incidents: &overview.incidents,
+        within: overview.within,
+        at: known.1,
+        cluster,
+        node,
+        range,
+    };
+    make(of, seen)
+}
+
 /// Makes the rows of every table, each table's by its time; of what others told already, none.
-pub fn make(of: Of<'_>, seen: &mut Seen) -> Result<Made, TableError> {
+pub(crate) fn make(of: Of<'_>, seen: &mut Seen) -> Result<Made, TableError> {
     let mut sink = Sink {
         of,
         builders: BTreeMap::new(),

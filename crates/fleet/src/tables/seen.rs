@@ -1,4 +1,5 @@
-//! Who tells of what, where several recorders saw it: every node's watch shows the pods that have no node yet.
+//! Which recording's row is kept of an object that several nodes' recordings have: each node's watch also shows the pods that are
+//! bound to no node.
 
 use std::collections::{BTreeSet, HashMap};
 

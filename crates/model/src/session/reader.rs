@@ -10,8 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-use super::format::{self, Line};
-use super::{Header, SessionError, VERSION};
+use super::{Header, SessionError, VERSION, format};
 use crate::gap::Gap;
 use crate::patient::PatientFile;
 use crate::{Body, Evidence, Nanos, Observation, Source, Stamp};
@@ -94,27 +93,6 @@ pub struct Batch {
 }
 
 impl Batch {
-    fn take(&mut self, line: Line) {
-        match line {
-            Line::Observation(o) => self.observations.push(Arc::new(o)),
-            Line::Bound(format::Bound::From, at) => {
-                self.report.from = Some(at);
-                self.report.carried = self.observations.len();
-            }
-            Line::Bound(format::Bound::Until, at) => self.report.until = Some(at),
-            Line::Unknown(kind) => *self.report.unknown.entry(kind).or_default() += 1,
-            Line::Malformed => {
-                self.report.malformed += 1;
-                let at = self.observations.len();
-                match self.damaged.last_mut() {
-                    Some((same, n)) if *same == at => *n += 1,
-                    _ => self.damaged.push((at, 1)),
-                }
-            }
-            Line::Blank => {}
-        }
-    }
-
     /// Puts a [`Gap`] where damaged lines were left out: what they told is not known from there on.
     fn tell_damage(&mut self, before: Nanos) {
         for (at, lost) in std::mem::take(&mut self.damaged).into_iter().rev() {
@@ -407,10 +385,9 @@ impl Reader {
 }
 
 /// Puts observations that came slightly out of order into order of arrival. A step of the recording machine's clock stays
-/// where it is, between what arrived before and after it. True when one was moved.
-pub fn sort_arrivals(all: &mut [Evidence]) -> bool {
+/// where it is, between what arrived before and after it.
+pub fn sort_arrivals(all: &mut [Evidence]) {
     let mut rest = all;
-    let mut moved = false;
     while !rest.is_empty() {
         // The first may be the step that ended the stretch before.
         let end = rest
@@ -419,7 +396,7 @@ pub fn sort_arrivals(all: &mut [Evidence]) -> bool {
             .position(|o| matches!(o.body, Body::ClockStep(_)))
             .map_or(rest.len(), |n| n + 1);
         let Some((stretch, after)) = rest.split_at_mut_checked(end) else {
-            break;
+            return;
         };
         let of_one_clock = match stretch {
             [first, later @ ..] if matches!(first.body, Body::ClockStep(_)) => later,
@@ -427,11 +404,9 @@ pub fn sort_arrivals(all: &mut [Evidence]) -> bool {
         };
         if !of_one_clock.is_sorted_by_key(|o| o.stamp.seen) {
             of_one_clock.sort_by_key(|o| o.stamp.seen);
-            moved = true;
         }
         rest = after;
     }
-    moved
 }
 
 /// Reads a whole session.
@@ -457,17 +432,25 @@ fn gap(at: Nanos, lost: u64, why: &str) -> Observation {
 fn parse(block: &[u8]) -> Batch {
     let mut batch = Batch::default();
     batch.observations.reserve(block.len() / 256);
-    // With a damaged line somewhere, each is looked at by itself.
-    let text = str::from_utf8(block).ok();
-    let mut from = 0;
-    for end in memchr::memchr_iter(b'\n', block).chain([block.len()]) {
-        batch.take(match text {
-            Some(text) => text
-                .get(from..end)
-                .map_or(Line::Malformed, format::decode_text),
-            None => block.get(from..end).map_or(Line::Malformed, format::decode),
-        });
-        from = end + 1;
+    for line in block.split(|b| *b == b'\n') {
+        match format::decode(line) {
+            format::Line::Observation(o) => batch.observations.push(Arc::new(o)),
+            format::Line::Bound(format::Bound::From, at) => {
+                batch.report.from = Some(at);
+                batch.report.carried = batch.observations.len();
+            }
+            format::Line::Bound(format::Bound::Until, at) => batch.report.until = Some(at),
+            format::Line::Unknown(kind) => *batch.report.unknown.entry(kind).or_default() += 1,
+            format::Line::Malformed => {
+                batch.report.malformed += 1;
+                let at = batch.observations.len();
+                match batch.damaged.last_mut() {
+                    Some((same, n)) if *same == at => *n += 1,
+                    _ => batch.damaged.push((at, 1)),
+                }
+            }
+            format::Line::Blank => {}
+        }
     }
     batch.report.observations = batch.observations.len() as u64;
     batch
@@ -516,11 +499,9 @@ impl Lines {
         }
         if self.ended && self.rest.last().is_some_and(|b| *b != b'\n') {
             let line = memchr::memrchr(b'\n', &self.rest).map_or(0, |n| n + 1);
-            let whole = self
-                .rest
-                .get(line..)
-                .map(format::decode)
-                .is_some_and(|l| matches!(l, Line::Observation(_) | Line::Bound(..)));
+            let whole = self.rest.get(line..).map(format::decode).is_some_and(|l| {
+                matches!(l, format::Line::Observation(_) | format::Line::Bound(..))
+            });
             if whole {
                 self.rest.push(b'\n');
             } else if self.cut.is_none() {
