@@ -23,15 +23,18 @@ use kflow_serve::wire::{Agent, InfoResponse, SourceState};
 use prost::bytes::Bytes;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
-use tokio::sync::{broadcast, watch};
+use tokio::sync::watch;
 use tokio_stream::StreamExt as _;
-use tokio_stream::wrappers::BroadcastStream;
+use tokio_stream::wrappers::WatchStream;
 use tonic::codegen::http::{Request, Response, StatusCode};
 
 use crate::agent::forward;
 
 /// What agents serve, in turn. The pods of these are in the API, on the first nodes.
 const SESSIONS: [&str; 3] = ["S2-stuck-early", "S1-basics", "S4-runtime"];
+
+/// Version of a list before any change.
+const LISTED: usize = 1000;
 
 /// Kinds of what is listed.
 const KINDS: [(&str, &str); 10] = [
@@ -212,7 +215,8 @@ pub(super) struct Played {
     /// By node; a version of another kflow where one is told.
     agents: Mutex<BTreeMap<String, Option<Served>>>,
     pub(super) other_version: Mutex<Option<String>>,
-    changes: broadcast::Sender<(String, String)>,
+    /// Watch events, of which resource: the n-th has the version 1001 + n.
+    changes: watch::Sender<Vec<(String, String)>>,
     /// Breaks every forward.
     pub(super) cut: watch::Sender<usize>,
     /// Every request is refused, and every watch ends.
@@ -256,7 +260,7 @@ impl Played {
             nodes: Mutex::new((0..nodes).map(node_json).collect()),
             agents,
             other_version: Mutex::default(),
-            changes: broadcast::channel(64).0,
+            changes: watch::channel(Vec::new()).0,
             cut: watch::channel(0).0,
             down: AtomicBool::new(false),
             restart: watch::channel(0).0,
@@ -325,9 +329,12 @@ impl Played {
         let mut object = nodes.remove(at.unwrap());
         object["kind"] = "Node".into();
         object["apiVersion"] = "v1".into();
-        object["metadata"]["resourceVersion"] = "1001".into();
-        let line = format!("{}\n", json!({"type": "DELETED", "object": object}));
-        self.changes.send(("nodes".to_owned(), line)).ok();
+        // Listed and told under one lock: a list has every change up to its version.
+        self.changes.send_modify(|all| {
+            object["metadata"]["resourceVersion"] = (LISTED + 1 + all.len()).to_string().into();
+            let line = format!("{}\n", json!({"type": "DELETED", "object": object}));
+            all.push(("nodes".to_owned(), line));
+        });
     }
     /// The apiserver goes away, or is there again.
     pub(super) fn set_down(&self, down: bool) {
@@ -386,11 +393,14 @@ impl Played {
             return Ok(status(StatusCode::NOT_FOUND));
         }
         if value("watch").is_some() {
-            return Ok(self.watch(resource));
+            let since = value("resourceVersion").and_then(|v| v.parse().ok());
+            return Ok(self.watch(resource, since.unwrap_or(LISTED)));
         }
+        let mut version = LISTED;
         let items: Vec<Value> = match path.as_str() {
             "/api/v1/nodes" => {
                 let all = self.nodes.lock().unwrap();
+                version += self.changes.borrow().len();
                 let name = fields.strip_prefix("metadata.name=");
                 let wanted = |n: &&Value| name.is_none_or(|w| n["metadata"]["name"] == w);
                 all.iter().filter(wanted).cloned().collect()
@@ -407,7 +417,7 @@ impl Played {
         };
         let kind = KINDS.iter().find(|(of, _)| *of == resource).unwrap().1;
         let list = json!({
-            "kind": format!("{kind}List"), "apiVersion": "v1", "metadata": {"resourceVersion": "1000"}, "items": items,
+            "kind": format!("{kind}List"), "apiVersion": "v1", "metadata": {"resourceVersion": version.to_string()}, "items": items,
         });
         Ok(Response::builder()
             .header("Content-Type", "application/json")
@@ -415,10 +425,17 @@ impl Played {
             .unwrap())
     }
 
-    fn watch(&self, resource: String) -> Answer {
-        let lines = BroadcastStream::new(self.changes.subscribe()).filter_map(move |change| {
-            let (of, line) = change.ok()?;
-            (of == resource).then(|| Ok::<_, io::Error>(Frame::data(Bytes::from(line))))
+    /// Changes after a version, as they come: as of an apiserver, one that came between list and watch is not lost.
+    fn watch(&self, resource: String, since: usize) -> Answer {
+        let mut told = since.saturating_sub(LISTED);
+        let lines = WatchStream::new(self.changes.subscribe()).filter_map(move |all| {
+            let new = all.get(told..).unwrap_or_default().iter();
+            let text: String = new
+                .filter(|(of, _)| *of == resource)
+                .map(|(_, line)| line.as_str())
+                .collect();
+            told = all.len();
+            (!text.is_empty()).then(|| Ok::<_, io::Error>(Frame::data(Bytes::from(text))))
         });
         Response::new(StreamBody::new(lines).boxed())
     }
